@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/// What every public header needs: the export macro and the option-argument macro.
+#ifndef PTXGEN_COMMON_H
+#define PTXGEN_COMMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/// The library's version, for the preprocessor; ptxgen_version() says the one that is linked.
+#define PTXGEN_VERSION_MAJOR 0
+#define PTXGEN_VERSION_MINOR 1
+#define PTXGEN_VERSION_PATCH 0
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PTXGEN_API __attribute__((visibility("default")))
+#define PTXGEN_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define PTXGEN_API
+#define PTXGEN_PRINTF(format, first)
+#endif
+
+#ifdef __cplusplus
+#define PTXGEN_BEGIN extern "C" {
+#define PTXGEN_END }
+#else
+#define PTXGEN_BEGIN
+#define PTXGEN_END
+#endif
+
+/// A struct given in place, fields by name, the rest zero:
+/// `PTXGEN_STRUCT(struct ptx_spec, .dtype = PTX_F32)`. A compound literal in C, a braced
+/// temporary in C++20 (where the fields must come in the order of their declaration).
+#ifdef __cplusplus
+#define PTXGEN_STRUCT(type, ...)                                                                   \
+    type { __VA_ARGS__ }
+#else
+#define PTXGEN_STRUCT(type, ...) ((type){ __VA_ARGS__ })
+#endif
+
+#endif

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/// The whole of ptxgen in one include: write PTX, take a ready kernel, load it, launch it.
+#ifndef PTXGEN_PTXGEN_H
+#define PTXGEN_PTXGEN_H
+
+#include <ptxgen/builder.h>
+#include <ptxgen/driver.h>
+#include <ptxgen/kernels.h>
+
+PTXGEN_BEGIN
+
+/// The version of the linked library, "major.minor.patch". A constant string.
+PTXGEN_API const char *ptxgen_version(void);
+
+PTXGEN_END
+
+#endif
