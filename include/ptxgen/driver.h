@@ -299,7 +299,7 @@ PTXGEN_API const char *ptx_module_log(const ptx_module *module);
 /// One parameter of a kernel, as its text declares it.
 struct ptx_function_param {
     const char *name;
-    char type[8];  ///< "u32", "f32", "b8" ...
+    char type[12]; ///< "u32", "f32", "b8" ...
     size_t size;   ///< bytes that the argument must have; of the whole array, for one
     size_t offset; ///< bytes from the start of the parameter space
 };

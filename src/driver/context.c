@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+static CUresult restore(struct ptx_driver_scope *scope, const char **call)
+{
+    CUresult first = CUDA_SUCCESS;
+    if (scope->relaxed) {
+        *call = "cuThreadExchangeStreamCaptureMode";
+        first = scope->library->cuThreadExchangeStreamCaptureMode(&scope->mode);
+    }
+    if (scope->pushed) {
+        CUcontext popped = NULL;
+        CUresult result = scope->library->cuCtxPopCurrent_v2(&popped);
+        if (first == CUDA_SUCCESS) {
+            *call = "cuCtxPopCurrent_v2";
+            first = result;
+        }
+    }
+    return first;
+}
+
+/// With `relaxed`, lifts CUDA's ban on allocating, loading and waiting while any thread captures in
+/// the global mode: breaking the ban would spoil that capture, the calls themselves do not.
+static CUresult acquire(struct ptx_driver_scope *scope, const ptx_device *device, bool relaxed,
+                        const char **call)
+{
+    const struct ptx_driver_library *library = &device->library;
+    *scope =
+        (struct ptx_driver_scope) { .library = library, .mode = CU_STREAM_CAPTURE_MODE_RELAXED };
+    CUcontext current = NULL;
+    *call = "cuCtxGetCurrent";
+    CUresult result = library->cuCtxGetCurrent(&current);
+    if (result == CUDA_SUCCESS && current != device->context) {
+        *call = "cuCtxPushCurrent_v2";
+        result = library->cuCtxPushCurrent_v2(device->context);
+        scope->pushed = result == CUDA_SUCCESS;
+    }
+    if (result == CUDA_SUCCESS && relaxed) {
+        *call = "cuThreadExchangeStreamCaptureMode";
+        result = library->cuThreadExchangeStreamCaptureMode(&scope->mode);
+        scope->relaxed = result == CUDA_SUCCESS;
+    }
+    const char *ignored = NULL;
+    if (result != CUDA_SUCCESS)
+        restore(scope, &ignored);
+    return result;
+}
+
+static ptx_status enter(struct ptx_driver_scope *scope, const ptx_device *device, bool relaxed)
+{
+    ptx_status status = ptx_driver_usable(device);
+    if (status)
+        return status;
+    const char *call = NULL;
+    CUresult result = acquire(scope, device, relaxed, &call);
+    return ptx_driver_check(&device->library, result, call, "enter the device's context");
+}
+
+ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *device)
+{
+    return enter(scope, device, false);
+}
+
+ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device)
+{
+    return enter(scope, device, true);
+}
+
+ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status)
+{
+    const char *call = NULL;
+    CUresult result = restore(scope, &call);
+    return status ? status
+                  : ptx_driver_check(scope->library, result, call, "leave the device's context");
+}
+
+bool ptx_driver_enter_release(struct ptx_driver_scope *scope, const ptx_device *device)
+{
+    const char *call = NULL;
+    return ptx_driver_same_process(device) && acquire(scope, device, true, &call) == CUDA_SUCCESS;
+}
+
+void ptx_driver_leave_release(struct ptx_driver_scope *scope)
+{
+    const char *call = NULL;
+    restore(scope, &call);
+}
+
+ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstream stream,
+                                bool *capturing)
+{
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = library->cuStreamIsCapturing(stream, &state);
+    // The answer for the legacy default stream while a blocking stream is being captured.
+    bool implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    *capturing = implicit || state != CU_STREAM_CAPTURE_STATUS_NONE;
+    return implicit ? PTX_OK
+                    : ptx_driver_check(library, result, "cuStreamIsCapturing",
+                                       "ask whether the stream is being captured");
+}
+
+ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, CUstream stream,
+                                     const char *purpose)
+{
+    bool capturing = false;
+    ptx_status status = ptx_driver_capturing(library, stream, &capturing);
+    if (status || !capturing)
+        return status;
+    return ptx_driver_fail(PTX_ERROR_CAPTURE,
+                           "could not %s: %s is being captured into a graph, and this has no place "
+                           "in one; do it before the capture begins. The capture is not disturbed",
+                           purpose, stream ? "the stream" : "a blocking stream of the context");
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/// The only state outside of objects: what the thread's last failing call left.
+static _Thread_local struct {
+    ptx_status status;
+    int code;
+    size_t length;
+    char message[8192];
+} last;
+
+static const struct {
+    CUresult result;
+    ptx_status status;
+    const char *remedy;
+} results[] = {
+    {CUDA_ERROR_OUT_OF_MEMORY,                   PTX_ERROR_OUT_OF_MEMORY,
+     "free device memory or use smaller pieces; ptx_device_memory() says what is left"                         },
+    { CUDA_ERROR_NOT_INITIALIZED,                PTX_ERROR_DRIVER,
+     "CUDA was initialised before this process was forked, and does not survive that: fork "
+      "first, or start the child with exec (Python: start method \"spawn\")"                                   },
+    { CUDA_ERROR_DEINITIALIZED,                  PTX_ERROR_DRIVER,
+     "the driver has shut down, the process is ending"                                                         },
+    { CUDA_ERROR_STUB_LIBRARY,                   PTX_ERROR_NO_DRIVER,
+     "this is the CUDA toolkit's stub library: install the NVIDIA display driver"                              },
+    { CUDA_ERROR_DEVICE_UNAVAILABLE,             PTX_ERROR_DRIVER,
+     "another process holds the GPU exclusively: see nvidia-smi, compute mode"                                 },
+    { CUDA_ERROR_NO_DEVICE,                      PTX_ERROR_NO_DEVICE,
+     "the driver sees no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES and the container's settings"               },
+    { CUDA_ERROR_INVALID_DEVICE,                 PTX_ERROR_NO_DEVICE,     NULL                                 },
+    { CUDA_ERROR_INVALID_CONTEXT,                PTX_ERROR_DRIVER,
+     "the context that the device was opened with is gone: keep it until the device is closed"                 },
+    { CUDA_ERROR_CONTEXT_IS_DESTROYED,           PTX_ERROR_DRIVER,
+     "the context that the device was opened with is gone: keep it until the device is closed"                 },
+    { CUDA_ERROR_INVALID_HANDLE,                 PTX_ERROR_DRIVER,
+     "a stream, event or module was destroyed already, or belongs to another context"                          },
+    { CUDA_ERROR_INVALID_IMAGE,                  PTX_ERROR_JIT,           NULL                                 },
+    { CUDA_ERROR_NO_BINARY_FOR_GPU,              PTX_ERROR_JIT,           NULL                                 },
+    { CUDA_ERROR_INVALID_PTX,                    PTX_ERROR_JIT,           NULL                                 },
+    { CUDA_ERROR_JIT_COMPILER_NOT_FOUND,         PTX_ERROR_JIT,           NULL                                 },
+    { CUDA_ERROR_UNSUPPORTED_PTX_VERSION,        PTX_ERROR_JIT,           NULL                                 },
+    { CUDA_ERROR_JIT_COMPILATION_DISABLED,       PTX_ERROR_JIT,           NULL                                 },
+    { CUDA_ERROR_INVALID_SOURCE,                 PTX_ERROR_JIT,           NULL                                 },
+    { CUDA_ERROR_NOT_FOUND,                      PTX_ERROR_NOT_FOUND,     NULL                                 },
+    { CUDA_ERROR_NOT_READY,                      PTX_ERROR_DRIVER,        "wait first: ptx_event_synchronize()"},
+    { CUDA_ERROR_ILLEGAL_ADDRESS,                PTX_ERROR_DRIVER,
+     "a kernel launched earlier used memory that is not its own, and the context is lost with it: "
+      "run the program under compute-sanitizer"                                                                },
+    { CUDA_ERROR_MISALIGNED_ADDRESS,             PTX_ERROR_DRIVER,
+     "a kernel launched earlier used a misaligned address, and the context is lost with it: run "
+      "the program under compute-sanitizer"                                                                    },
+    { CUDA_ERROR_LAUNCH_FAILED,                  PTX_ERROR_DRIVER,
+     "a kernel launched earlier failed, and the context is lost with it: run the program under "
+      "compute-sanitizer"                                                                                      },
+    { CUDA_ERROR_LAUNCH_TIMEOUT,                 PTX_ERROR_DRIVER,
+     "a kernel ran longer than the display's watchdog allows: use smaller pieces, or a GPU "
+      "without a display"                                                                                      },
+    { CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,        PTX_ERROR_DRIVER,
+     "the block needs more registers or shared memory than there are: use fewer threads or "
+      "ptx_module_params.max_registers"                                                                        },
+    { CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,   PTX_ERROR_INVALID,
+     "the blocks are not resident all at once: use at most ptx_function_occupancy() times "
+      "multiprocessors"                                                                                        },
+    { CUDA_ERROR_NOT_SUPPORTED,                  PTX_ERROR_UNSUPPORTED,   NULL                                 },
+    { CUDA_ERROR_SYSTEM_NOT_READY,               PTX_ERROR_DRIVER,
+     "the system is not ready yet: is nvidia-fabricmanager running?"                                           },
+    { CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,         PTX_ERROR_DRIVER,
+     "the library and the kernel module are of different driver versions: reboot after an "
+     "update"                                                                                                  },
+    { CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, PTX_ERROR_DRIVER,
+     "CUDA's compatibility package does not work with this GPU: remove it from the library path"               },
+    { CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,     PTX_ERROR_CAPTURE,
+     "do this before the capture begins"                                                                       },
+    { CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,     PTX_ERROR_CAPTURE,
+     "an earlier error spoilt the capture: end it and begin anew"                                              },
+    { CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,        PTX_ERROR_CAPTURE,
+     "the legacy default stream cannot be used while a blocking stream of the context is being "
+      "captured: use another stream"                                                                           },
+    { CUDA_ERROR_CAPTURED_EVENT,                 PTX_ERROR_CAPTURE,
+     "the event was recorded in a capture, so it has not happened yet: launch the graph, and time "
+      "with events recorded around it"                                                                         },
+};
+
+/// For libraries that do not even know this: the toolkit's stub.
+static const char *known_name(CUresult result)
+{
+    switch (result) {
+#define NAME(name, value)                                                                          \
+    case name:                                                                                     \
+        return #name;
+        CUDA_ABI_RESULTS(NAME)
+#undef NAME
+    }
+    return "an unknown error";
+}
+
+static void append(const char *format, va_list arguments)
+{
+    size_t room = sizeof(last.message) - last.length;
+    int length = vsnprintf(last.message + last.length, room, format, arguments);
+    if (length < 0)
+        return;
+    if ((size_t)length < room) {
+        last.length += (size_t)length;
+        return;
+    }
+    last.length = sizeof(last.message) - 1;
+    memcpy(last.message + last.length - 3, "...", 3);
+}
+
+ptx_status ptx_driver_fail(ptx_status status, const char *format, ...)
+{
+    last.status = status;
+    last.code = 0;
+    last.length = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    append(format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void ptx_driver_explain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    append(format, arguments);
+    va_end(arguments);
+}
+
+ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult result,
+                            const char *call, const char *purpose)
+{
+    if (result == CUDA_SUCCESS)
+        return PTX_OK;
+    ptx_status status = PTX_ERROR_DRIVER;
+    const char *remedy = NULL;
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
+        if (results[i].result == result) {
+            status = results[i].status;
+            remedy = results[i].remedy;
+        }
+    const char *name = NULL;
+    const char *text = NULL;
+    if (library->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name)
+        name = known_name(result);
+    if (library->cuGetErrorString(result, &text) != CUDA_SUCCESS)
+        text = NULL;
+    ptx_driver_fail(status, "could not %s: %s failed with %s (%d)", purpose, call, name,
+                    (int)result);
+    last.code = (int)result;
+    if (text)
+        ptx_driver_explain(", %s", text);
+    if (remedy)
+        ptx_driver_explain("\n%s", remedy);
+    return status;
+}
+
+const char *ptx_error_message(void)
+{
+    return last.message;
+}
+
+ptx_status ptx_error_status(void)
+{
+    return last.status;
+}
+
+int ptx_error_code(void)
+{
+    return last.code;
+}
+
+const char *ptx_status_name(ptx_status status)
+{
+    switch (status) {
+#define NAME(name)                                                                                 \
+    case name:                                                                                     \
+        return #name
+        NAME(PTX_OK);
+        NAME(PTX_ERROR_INVALID);
+        NAME(PTX_ERROR_OUT_OF_MEMORY);
+        NAME(PTX_ERROR_NO_DRIVER);
+        NAME(PTX_ERROR_NO_DEVICE);
+        NAME(PTX_ERROR_DRIVER);
+        NAME(PTX_ERROR_JIT);
+        NAME(PTX_ERROR_NOT_FOUND);
+        NAME(PTX_ERROR_UNSUPPORTED);
+        NAME(PTX_ERROR_CAPTURE);
+        NAME(PTX_ERROR_FORKED);
+#undef NAME
+    }
+    return "unknown status";
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/// What the driver layer's sources share. Names start with ptx_driver_, since a static library has
+/// no other way to keep them out of a program's own names.
+#ifndef PTXGEN_DRIVER_INTERNAL_H
+#define PTXGEN_DRIVER_INTERNAL_H
+
+#include <ptxgen/driver.h>
+
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include "cuda_abi.h"
+
+// --------------------------------------------------------------------------------------- library
+
+/// An open libcuda: one member for each row of CUDA_ABI_FUNCTIONS; NULL for an optional function
+/// that this library lacks.
+struct ptx_driver_library {
+    void *handle;
+    char *path;
+    int version;
+    CUDA_ABI_FUNCTIONS(CUDA_ABI_MEMBER)
+};
+
+/// Finds a libcuda, fills the table and calls cuInit. On error *library is all zero.
+ptx_status ptx_driver_library_open(struct ptx_driver_library *library);
+void ptx_driver_library_close(struct ptx_driver_library *library);
+
+// ---------------------------------------------------------------------------------------- errors
+
+/// Starts this thread's error message anew; returns `status`.
+ptx_status ptx_driver_fail(ptx_status status, const char *format, ...) PTXGEN_PRINTF(2, 3);
+
+/// Adds to the message that ptx_driver_fail() or ptx_driver_check() started.
+void ptx_driver_explain(const char *format, ...) PTXGEN_PRINTF(1, 2);
+
+/// PTX_OK if the driver call went well; else the error: what was being done, which call failed,
+/// with what, and the remedy if there is one for the result alone.
+ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult result,
+                            const char *call, const char *purpose);
+
+/// The same for a call made in place: PTX_DRIVER_CALL(library, "wait", cuEventSynchronize, event).
+#define PTX_DRIVER_CALL(library, purpose, function, ...)                                           \
+    ptx_driver_check(library, (library)->function(__VA_ARGS__), #function, purpose)
+
+// ------------------------------------------------------------------------------- device and scope
+
+struct ptx_device {
+    struct ptx_driver_library library;
+    struct ptx_device_info info;
+    CUcontext context;
+    CUdevice device;
+    bool retained; ///< the primary context, to be released
+    long process;  ///< that CUDA works in
+    atomic_int references;
+};
+
+void ptx_driver_device_retain(ptx_device *device);
+void ptx_driver_device_release(ptx_device *device);
+
+bool ptx_driver_same_process(const ptx_device *device);
+
+/// PTX_OK unless the device is NULL or belongs to the process that forked this one.
+ptx_status ptx_driver_usable(const ptx_device *device);
+
+/// The state of the calling thread that a scope has changed.
+struct ptx_driver_scope {
+    const struct ptx_driver_library *library;
+    bool pushed;
+    bool relaxed;
+    CUstreamCaptureMode mode;
+};
+
+/// Makes the device's context current. Every PTX_OK of it is followed by ptx_driver_leave().
+ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *device);
+
+/// The same for calls that CUDA forbids while a stream is being captured (allocating, loading,
+/// waiting): keeps them from spoiling captures of other streams.
+ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device);
+
+/// Puts the thread's state back. Returns `status`, or the error in putting back if it was PTX_OK.
+ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status);
+
+/// The same for destructors, which cannot be refused and leave the thread's error alone. Where it
+/// returns false, the driver is not to be called; else ptx_driver_leave_release() follows.
+bool ptx_driver_enter_release(struct ptx_driver_scope *scope, const ptx_device *device);
+void ptx_driver_leave_release(struct ptx_driver_scope *scope);
+
+/// Sets *capturing; the context must be current.
+ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstream stream,
+                                bool *capturing);
+
+/// Fails with PTX_ERROR_CAPTURE if the stream is being captured; the context must be current.
+ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, CUstream stream,
+                                     const char *purpose);
+
+// -------------------------------------------------------------------------- modules and functions
+
+enum { PTX_DRIVER_MAX_PARAMS = 512 };
+
+/// What a kernel's text says about it; strings and array are its own.
+struct ptx_driver_signature {
+    char *name;
+    struct ptx_function_param *params;
+    size_t param_count;
+    int required_block[3];
+};
+
+/// What PTX text says about itself.
+struct ptx_driver_text {
+    int isa;         ///< .version, 84 for 8.4; 0 if there is none
+    int sm;          ///< .target, 90 for sm_90a; 0 if there is none
+    char target[32]; ///< as it is written
+    struct ptx_driver_signature *entries;
+    size_t entry_count;
+};
+
+/// Reads version and target, and with `entries` the signature of each kernel too. On error *text
+/// is as after ptx_driver_text_free().
+ptx_status ptx_driver_text_read(struct ptx_driver_text *text, const char *source, bool entries);
+void ptx_driver_text_free(struct ptx_driver_text *text);
+
+/// Compiles and loads; the context must be current. *log is set to the compiler's remarks, for the
+/// caller to free, if all went well.
+ptx_status ptx_driver_jit(const ptx_device *device, const char *source,
+                          const struct ptx_module_params *params, CUmodule *module, char **log);
+
+struct ptx_function {
+    ptx_module *module;
+    CUfunction handle; ///< NULL if the driver does not know the kernel
+    struct ptx_function_info info;
+};
+
+struct ptx_module {
+    ptx_device *device;
+    CUmodule handle;
+    char *log;
+    struct ptx_driver_text text;
+    ptx_function *functions; ///< one for each of text.entries
+};
+
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOG_BYTES = 16384, MOST_QUOTES = 8, MOST_OPTIONS = 7 };
+
+/// What the compiler writes into: one byte more than it is told of, so that there is always a NUL.
+struct logs {
+    char error[LOG_BYTES + 1];
+    char info[LOG_BYTES + 1];
+};
+
+struct options {
+    unsigned count;
+    CUjit_option keys[MOST_OPTIONS];
+    void *values[MOST_OPTIONS];
+};
+
+static void add_number(struct options *options, CUjit_option key, size_t value)
+{
+    // Numbers travel in the pointer's own bits, or its first bytes: the same on little-endian.
+    options->keys[options->count] = key;
+    options->values[options->count++] = (void *)(uintptr_t)value;
+}
+
+static void add_pointer(struct options *options, CUjit_option key, void *value)
+{
+    options->keys[options->count] = key;
+    options->values[options->count++] = value;
+}
+
+static struct options options_of(const struct ptx_module_params *params, struct logs *logs)
+{
+    struct options options = { 0 };
+    add_pointer(&options, CU_JIT_ERROR_LOG_BUFFER, logs->error);
+    add_number(&options, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, LOG_BYTES);
+    add_pointer(&options, CU_JIT_INFO_LOG_BUFFER, logs->info);
+    add_number(&options, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, LOG_BYTES);
+    if (params->verbose)
+        add_number(&options, CU_JIT_LOG_VERBOSE, 1);
+    if (params->line_info)
+        add_number(&options, CU_JIT_GENERATE_LINE_INFO, 1);
+    if (params->max_registers)
+        add_number(&options, CU_JIT_MAX_REGISTERS, (size_t)params->max_registers);
+    return options;
+}
+
+static void trim(char *log)
+{
+    size_t length = strlen(log);
+    while (length && strchr("\n\r\t ", log[length - 1]))
+        log[--length] = '\0';
+}
+
+static void quote(const char *source, long line)
+{
+    for (long i = 1; i < line && source; i++)
+        if ((source = strchr(source, '\n')))
+            source++;
+    if (source)
+        ptx_driver_explain("\nline %ld is: %.*s", line, (int)strcspn(source, "\r\n"), source);
+}
+
+/// Adds each line of the text that the log mentions as "line N".
+static void quote_lines(const char *source, const char *log)
+{
+    long quoted[MOST_QUOTES];
+    size_t count = 0;
+    for (const char *p = log; count < MOST_QUOTES && (p = strstr(p, "line ")); p += 5) {
+        long line = strtol(p + 5, NULL, 10);
+        bool known = line <= 0;
+        for (size_t i = 0; i < count; i++)
+            known = known || quoted[i] == line;
+        if (known)
+            continue;
+        quoted[count++] = line;
+        quote(source, line);
+    }
+}
+
+static void explain_remedy(CUresult result, const struct ptx_driver_text *text,
+                           const struct ptx_device_info *gpu)
+{
+    char suffix = text->target[0] ? text->target[strlen(text->target) - 1] : '\0';
+    if (result == CUDA_ERROR_JIT_COMPILER_NOT_FOUND)
+        ptx_driver_explain("\nlibnvidia-ptxjitcompiler.so.1 is missing: install all of the driver; "
+                           "in a container, NVIDIA_DRIVER_CAPABILITIES must have compute");
+    else if (result == CUDA_ERROR_JIT_COMPILATION_DISABLED)
+        ptx_driver_explain("\nunset CUDA_DISABLE_PTX_JIT");
+    else if (text->isa == 0)
+        ptx_driver_explain("\nthe text has no .version: is it PTX?");
+    else if (text->isa > gpu->isa || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+        ptx_driver_explain("\nthe text's .version is newer than the driver: write it for PTX ISA "
+                           "%d.%d or older, or update the driver",
+                           gpu->isa / 10, gpu->isa % 10);
+    else if (text->sm > gpu->sm)
+        ptx_driver_explain("\nthe text's .target is above the GPU: write it for sm_%d or lower",
+                           gpu->sm);
+    else if (text->sm != gpu->sm && (suffix == 'a' || suffix == 'f'))
+        ptx_driver_explain("\n.target %s is not for this GPU: write the text for sm_%d or lower, "
+                           "without a letter",
+                           text->target, gpu->sm);
+    else
+        ptx_driver_explain("\ncorrect the text");
+}
+
+static ptx_status explain_failure(const ptx_device *device, const char *source, CUresult result,
+                                  struct logs *logs)
+{
+    ptx_status status = ptx_driver_check(&device->library, result, "cuModuleLoadDataEx",
+                                         "compile and load the PTX text");
+    trim(logs->error);
+    trim(logs->info);
+    if (logs->error[0])
+        ptx_driver_explain("\n%s", logs->error);
+    if (logs->info[0])
+        ptx_driver_explain("\n%s", logs->info);
+    quote_lines(source, logs->error);
+
+    const struct ptx_device_info *gpu = &device->info;
+    struct ptx_driver_text text;
+    ptx_driver_text_read(&text, source, false);
+    ptx_driver_explain("\ntext: .version %d.%d, .target %s; GPU: %s, sm_%d; driver: CUDA %d.%d, "
+                       "PTX ISA up to %d.%d; library: %s",
+                       text.isa / 10, text.isa % 10, text.target, gpu->name, gpu->sm,
+                       gpu->driver_version / 1000, gpu->driver_version % 1000 / 10, gpu->isa / 10,
+                       gpu->isa % 10, gpu->library_path);
+    if (status == PTX_ERROR_JIT)
+        explain_remedy(result, &text, gpu);
+    return status;
+}
+
+ptx_status ptx_driver_jit(const ptx_device *device, const char *source,
+                          const struct ptx_module_params *params, CUmodule *module, char **log)
+{
+    struct logs *logs = calloc(1, sizeof(*logs));
+    if (!logs)
+        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
+    struct options options = options_of(params, logs);
+    CUresult result = device->library.cuModuleLoadDataEx(module, source, options.count,
+                                                         options.keys, options.values);
+    ptx_status status = PTX_OK;
+    if (result != CUDA_SUCCESS) {
+        *module = NULL;
+        status = explain_failure(device, source, result, logs);
+    } else {
+        trim(logs->info);
+        *log = malloc(strlen(logs->info) + 1);
+        if (*log)
+            strcpy(*log, logs->info);
+        else
+            status = ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory");
+    }
+    free(logs);
+    return status;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE // dladdr, secure_getenv
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/// Where libcuda may be, in this order. The folders of distributions are for the case that a stub
+/// is what the usual search finds.
+static const char *const places[] = {
+    "libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
+    "/usr/lib64/libcuda.so.1",
+    "/usr/lib/libcuda.so.1",
+};
+
+/// How a look at one library ended. PASSED_OVER: a stub, or not a libcuda; the message says why.
+enum outcome { OPENED, PASSED_OVER, BROKEN };
+
+static char *path_of(void *symbol, const char *name)
+{
+    Dl_info info;
+    const char *path = dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : name;
+    char *resolved = realpath(path, NULL);
+    return resolved ? resolved : strdup(path);
+}
+
+static ptx_status bind_functions(struct ptx_driver_library *library, const char *name)
+{
+    void *symbol = dlsym(library->handle, "cuInit");
+    library->path = path_of(symbol, name);
+    if (!library->path)
+        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of memory while opening %s", name);
+        // memcpy: ISO C has no conversion between pointers to objects and to functions.
+#define BIND(since, function, parameters)                                                          \
+    symbol = dlsym(library->handle, #function);                                                    \
+    if (!symbol && (since) == 0)                                                                   \
+        return ptx_driver_fail(                                                                    \
+            PTX_ERROR_NO_DRIVER,                                                                   \
+            "%s has no %s: it is no libcuda, or older than 450 (CUDA 11.0); update the driver",    \
+            library->path, #function);                                                             \
+    memcpy(&library->function, &symbol, sizeof(symbol));
+    CUDA_ABI_FUNCTIONS(BIND)
+#undef BIND
+    return PTX_OK;
+}
+
+static enum outcome open_one(struct ptx_driver_library *library, const char *name, int flags)
+{
+    *library = (struct ptx_driver_library) { 0 };
+    library->handle = dlopen(name, RTLD_NOW | flags);
+    if (!library->handle) {
+        const char *reason = dlerror();
+        ptx_driver_fail(PTX_ERROR_NO_DRIVER, "%s", reason ? reason : name);
+        return PASSED_OVER;
+    }
+    enum outcome outcome = PASSED_OVER;
+    if (bind_functions(library, name) == PTX_OK) {
+        CUresult result = library->cuInit(0);
+        ptx_status status = ptx_driver_check(library, result, "cuInit", "initialise CUDA");
+        if (!status)
+            status = PTX_DRIVER_CALL(library, "ask for the driver's version", cuDriverGetVersion,
+                                     &library->version);
+        if (!status)
+            return OPENED;
+        ptx_driver_explain("\nlibrary: %s", library->path);
+        outcome = result == CUDA_ERROR_STUB_LIBRARY ? PASSED_OVER : BROKEN;
+    }
+    ptx_driver_library_close(library);
+    return outcome;
+}
+
+static ptx_status search(struct ptx_driver_library *library)
+{
+    char complaints[2048] = "";
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (places[i][0] == '/' && access(places[i], F_OK) != 0)
+            continue;
+        enum outcome outcome = open_one(library, places[i], RTLD_LOCAL | RTLD_NODELETE);
+        if (outcome != PASSED_OVER)
+            return outcome == OPENED ? PTX_OK : ptx_error_status();
+        size_t length = strlen(complaints);
+        snprintf(complaints + length, sizeof(complaints) - length, "\n%s", ptx_error_message());
+    }
+    ptx_driver_fail(PTX_ERROR_NO_DRIVER,
+                    "no usable libcuda.so.1: install the NVIDIA display driver, or name the "
+                    "library in PTXGEN_LIBCUDA; what was tried:%s",
+                    complaints);
+    return PTX_ERROR_NO_DRIVER;
+}
+
+/// The library stays mapped for good once it is loaded: it has threads of its own by then. One
+/// that was in the process before is its loader's to unload.
+ptx_status ptx_driver_library_open(struct ptx_driver_library *library)
+{
+    void *present = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (present) {
+        enum outcome outcome = open_one(library, "libcuda.so.1", RTLD_NOLOAD);
+        dlclose(present);
+        if (outcome == OPENED)
+            return PTX_OK;
+        // A second libcuda beside a real one would know nothing of the caller's handles.
+        if (ptx_error_code() != CUDA_ERROR_STUB_LIBRARY)
+            return ptx_error_status();
+    }
+    const char *named = secure_getenv("PTXGEN_LIBCUDA");
+    if (!named || !named[0])
+        return search(library);
+    if (open_one(library, named, RTLD_LOCAL | RTLD_NODELETE) == OPENED)
+        return PTX_OK;
+    ptx_driver_explain("\nPTXGEN_LIBCUDA names this library: correct it or unset it");
+    return ptx_error_status();
+}
+
+void ptx_driver_library_close(struct ptx_driver_library *library)
+{
+    free(library->path);
+    if (library->handle)
+        dlclose(library->handle);
+    *library = (struct ptx_driver_library) { 0 };
+}

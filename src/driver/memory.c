@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+#include <stdlib.h>
+
+struct ptx_buffer {
+    ptx_device *device;
+    CUdeviceptr address;
+    size_t size;
+};
+
+static ptx_status allocate(ptx_buffer *buffer)
+{
+    if (buffer->size == 0)
+        return ptx_driver_usable(buffer->device);
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter_cold(&scope, buffer->device);
+    if (status)
+        return status;
+    status = ptx_driver_refuse_capture(scope.library, NULL, "allocate device memory");
+    if (!status)
+        status = PTX_DRIVER_CALL(scope.library, "allocate device memory", cuMemAlloc_v2,
+                                 &buffer->address, buffer->size);
+    if (status)
+        ptx_driver_explain("\n%zu bytes were asked for", buffer->size);
+    return ptx_driver_leave(&scope, status);
+}
+
+ptx_buffer *ptx_buffer_create(ptx_device *device, size_t bytes)
+{
+    if (ptx_driver_usable(device))
+        return NULL;
+    ptx_buffer *buffer = calloc(1, sizeof(*buffer));
+    if (!buffer) {
+        ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while creating a buffer");
+        return NULL;
+    }
+    ptx_driver_device_retain(device);
+    buffer->device = device;
+    buffer->size = bytes;
+    if (allocate(buffer))
+        ptx_buffer_destroy(&buffer);
+    return buffer;
+}
+
+void ptx_buffer_destroy(ptx_buffer **buffer)
+{
+    if (!buffer || !*buffer)
+        return;
+    struct ptx_driver_scope scope;
+    if ((*buffer)->address && ptx_driver_enter_release(&scope, (*buffer)->device)) {
+        scope.library->cuMemFree_v2((*buffer)->address);
+        ptx_driver_leave_release(&scope);
+    }
+    ptx_driver_device_release((*buffer)->device);
+    free(*buffer);
+    *buffer = NULL;
+}
+
+CUdeviceptr ptx_buffer_address(const ptx_buffer *buffer)
+{
+    return buffer ? buffer->address : 0;
+}
+
+size_t ptx_buffer_size(const ptx_buffer *buffer)
+{
+    return buffer ? buffer->size : 0;
+}
+
+/// Enters the scope of an operation on [offset, offset + bytes). *nothing: it is all done, and no
+/// scope was entered.
+static ptx_status enter_range(struct ptx_driver_scope *scope, const ptx_buffer *buffer,
+                              const char *operation, size_t offset, size_t bytes, bool *nothing)
+{
+    *nothing = true;
+    if (!buffer)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: the buffer is NULL", operation);
+    if (offset > buffer->size || bytes > buffer->size - offset)
+        return ptx_driver_fail(PTX_ERROR_INVALID,
+                               "%s: %zu bytes at offset %zu reach beyond the buffer, which has %zu "
+                               "bytes (at %#llx)",
+                               operation, bytes, offset, buffer->size,
+                               (unsigned long long)buffer->address);
+    *nothing = bytes == 0;
+    return bytes == 0 ? ptx_driver_usable(buffer->device) : ptx_driver_enter(scope, buffer->device);
+}
+
+ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const void *source, size_t bytes,
+                             CUstream stream)
+{
+    if (!source && bytes)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_upload: source is NULL");
+    struct ptx_driver_scope scope;
+    bool nothing = false;
+    ptx_status status = enter_range(&scope, buffer, "ptx_buffer_upload", offset, bytes, &nothing);
+    if (status || nothing)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "copy to the device", cuMemcpyHtoDAsync_v2,
+                             buffer->address + offset, source, bytes, stream);
+    return ptx_driver_leave(&scope, status);
+}
+
+ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *target, size_t bytes,
+                               CUstream stream)
+{
+    if (!target && bytes)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_download: target is NULL");
+    struct ptx_driver_scope scope;
+    bool nothing = false;
+    ptx_status status = enter_range(&scope, buffer, "ptx_buffer_download", offset, bytes, &nothing);
+    if (status || nothing)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "copy from the device", cuMemcpyDtoHAsync_v2, target,
+                             buffer->address + offset, bytes, stream);
+    return ptx_driver_leave(&scope, status);
+}
+
+ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char value, size_t bytes,
+                           CUstream stream)
+{
+    struct ptx_driver_scope scope;
+    bool nothing = false;
+    ptx_status status = enter_range(&scope, buffer, "ptx_buffer_fill", offset, bytes, &nothing);
+    if (status || nothing)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "fill device memory", cuMemsetD8Async,
+                             buffer->address + offset, value, bytes, stream);
+    return ptx_driver_leave(&scope, status);
+}
+
+void *ptx_host_alloc(ptx_device *device, size_t bytes)
+{
+    if (bytes == 0) {
+        ptx_driver_fail(PTX_ERROR_INVALID, "ptx_host_alloc: bytes is 0");
+        return NULL;
+    }
+    struct ptx_driver_scope scope;
+    if (ptx_driver_enter_cold(&scope, device))
+        return NULL;
+    void *memory = NULL;
+    ptx_status status =
+        ptx_driver_refuse_capture(scope.library, NULL, "allocate pinned host memory");
+    if (!status)
+        status = PTX_DRIVER_CALL(scope.library, "allocate pinned host memory", cuMemHostAlloc,
+                                 &memory, bytes, CUDA_ABI_MEMHOSTALLOC_PORTABLE);
+    if (ptx_driver_leave(&scope, status) && memory)
+        ptx_host_free(device, &memory);
+    return memory;
+}
+
+void ptx_host_free(ptx_device *device, void *memory)
+{
+    void **pointer = memory;
+    if (!pointer || !*pointer)
+        return;
+    struct ptx_driver_scope scope;
+    if (device && ptx_driver_enter_release(&scope, device)) {
+        scope.library->cuMemFreeHost(*pointer);
+        ptx_driver_leave_release(&scope);
+    }
+    *pointer = NULL;
+}
+
+ptx_status ptx_device_memory(ptx_device *device, size_t *available, size_t *total)
+{
+    size_t sizes[2] = { 0, 0 };
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter_cold(&scope, device);
+    if (status)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "ask for the free device memory", cuMemGetInfo_v2,
+                             &sizes[0], &sizes[1]);
+    status = ptx_driver_leave(&scope, status);
+    if (!status && available)
+        *available = sizes[0];
+    if (!status && total)
+        *total = sizes[1];
+    return status;
+}

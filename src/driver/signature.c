@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+/// Reads from PTX text what a launch is checked against. The driver tells parameter sizes only
+/// since 12.4, and never their names or the .reqntid; the text has them always.
+#include "internal.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct scanner {
+    const char *source;
+    const char *next;
+    const char *word; ///< the current token: a word, a directive with its dot, or one character
+    size_t length;    ///< 0 at the end of the text
+};
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%';
+}
+
+/// `p` past blanks, comments and strings.
+static const char *skip(const char *p)
+{
+    for (;;) {
+        const char *end = NULL;
+        if (isspace((unsigned char)*p))
+            end = p + 1;
+        else if (p[0] == '/' && p[1] == '/')
+            end = p + strcspn(p, "\n");
+        else if (p[0] == '/' && p[1] == '*')
+            end = (end = strstr(p + 2, "*/")) ? end + 2 : p + strlen(p);
+        else if (p[0] == '"')
+            end = (end = strchr(p + 1, '"')) ? end + 1 : p + strlen(p);
+        else
+            return p;
+        p = end;
+    }
+}
+
+static void advance(struct scanner *s)
+{
+    s->word = skip(s->next);
+    const char *end = s->word;
+    bool word = *end == '.' || is_word(*end);
+    end += *end != '\0';
+    while (word && is_word(*end))
+        end++;
+    s->length = (size_t)(end - s->word);
+    s->next = end;
+}
+
+static bool is(const struct scanner *s, const char *word)
+{
+    return s->length == strlen(word) && memcmp(s->word, word, s->length) == 0;
+}
+
+static bool accept(struct scanner *s, const char *word)
+{
+    if (!is(s, word))
+        return false;
+    advance(s);
+    return true;
+}
+
+static unsigned long number(struct scanner *s)
+{
+    unsigned long value = strtoul(s->word, NULL, 0);
+    advance(s);
+    return value;
+}
+
+static char *copy(const struct scanner *s)
+{
+    char *text = malloc(s->length + 1);
+    if (text) {
+        memcpy(text, s->word, s->length);
+        text[s->length] = '\0';
+    }
+    return text;
+}
+
+/// Bytes of a fundamental type, written with its dot; 0 if it is none.
+static size_t type_size(const struct scanner *s)
+{
+    static const struct {
+        const char *name;
+        size_t size;
+    } types[] = {
+        {".b8",          1 },
+        { ".u8",         1 },
+        { ".s8",         1 },
+        { ".b16",        2 },
+        { ".u16",        2 },
+        { ".s16",        2 },
+        { ".f16",        2 },
+        { ".bf16",       2 },
+        { ".b32",        4 },
+        { ".u32",        4 },
+        { ".s32",        4 },
+        { ".f32",        4 },
+        { ".f16x2",      4 },
+        { ".bf16x2",     4 },
+        { ".b64",        8 },
+        { ".u64",        8 },
+        { ".s64",        8 },
+        { ".f64",        8 },
+        { ".b128",       16},
+        { ".texref",     8 },
+        { ".surfref",    8 },
+        { ".samplerref", 8 },
+    };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (is(s, types[i].name))
+            return types[i].size;
+    return 0;
+}
+
+static ptx_status not_understood(const struct scanner *s, const char *kernel)
+{
+    int line = 1;
+    for (const char *p = s->source; p < s->word; p++)
+        line += *p == '\n';
+    return ptx_driver_fail(PTX_ERROR_UNSUPPORTED,
+                           "cannot read the parameters of kernel %s in line %d, near '%.*s': a "
+                           "kernel parameter is .param, a type of 1 to 16 bytes, and a name",
+                           kernel, line, (int)(s->length < 40 ? s->length : 40), s->word);
+}
+
+static ptx_status out_of_memory(void)
+{
+    return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while reading PTX");
+}
+
+/// Reads `.param .u64 .ptr .global .align 16 name` or `.param .align 8 .b8 name[24]`.
+static ptx_status read_param(struct scanner *s, const char *kernel,
+                             struct ptx_function_param *param)
+{
+    bool declared = accept(s, ".param");
+    size_t alignment = accept(s, ".align") ? number(s) : 0;
+    size_t size = type_size(s);
+    if (!declared || size == 0)
+        return not_understood(s, kernel);
+    memcpy(param->type, s->word + 1, s->length - 1);
+    advance(s);
+    while (s->length && *s->word == '.') // of what it points to: no matter here
+        if (accept(s, ".align"))
+            number(s);
+        else
+            advance(s);
+    if (s->length == 0 || !is_word(*s->word))
+        return not_understood(s, kernel);
+    param->name = copy(s);
+    if (!param->name)
+        return out_of_memory();
+    advance(s);
+    if (alignment == 0)
+        alignment = size;
+    while (accept(s, "[")) {
+        size *= number(s);
+        if (!accept(s, "]"))
+            return not_understood(s, kernel);
+    }
+    param->size = size;
+    param->offset = (param->offset + alignment - 1) / alignment * alignment;
+    return PTX_OK;
+}
+
+static ptx_status read_params(struct scanner *s, struct ptx_driver_signature *entry)
+{
+    size_t offset = 0;
+    while (!accept(s, ")")) {
+        if (entry->param_count && !accept(s, ","))
+            return not_understood(s, entry->name);
+        if (entry->param_count == PTX_DRIVER_MAX_PARAMS)
+            return ptx_driver_fail(PTX_ERROR_UNSUPPORTED, "kernel %s has more than %d parameters",
+                                   entry->name, PTX_DRIVER_MAX_PARAMS);
+        struct ptx_function_param *params =
+            realloc(entry->params, (entry->param_count + 1) * sizeof(*params));
+        if (!params)
+            return out_of_memory();
+        entry->params = params;
+        struct ptx_function_param *param = &params[entry->param_count++];
+        *param = (struct ptx_function_param) { .offset = offset };
+        ptx_status status = read_param(s, entry->name, param);
+        if (status)
+            return status;
+        offset = param->offset + param->size;
+    }
+    return PTX_OK;
+}
+
+static ptx_status read_entry(struct scanner *s, struct ptx_driver_signature *entry)
+{
+    entry->name = copy(s);
+    if (!entry->name)
+        return out_of_memory();
+    advance(s);
+    ptx_status status = accept(s, "(") ? read_params(s, entry) : PTX_OK;
+    while (!status && s->length && !is(s, "{") && !is(s, ";")) {
+        if (!accept(s, ".reqntid")) {
+            advance(s);
+            continue;
+        }
+        for (int i = 0; i < 3; i++)
+            entry->required_block[i] = i == 0 || accept(s, ",") ? (int)number(s) : 1;
+    }
+    return status;
+}
+
+static ptx_status add_entry(struct scanner *s, struct ptx_driver_text *text)
+{
+    struct ptx_driver_signature *entries =
+        realloc(text->entries, (text->entry_count + 1) * sizeof(*entries));
+    if (!entries)
+        return out_of_memory();
+    text->entries = entries;
+    struct ptx_driver_signature *entry = &entries[text->entry_count++];
+    *entry = (struct ptx_driver_signature) { 0 };
+    return read_entry(s, entry);
+}
+
+static void read_version(struct scanner *s, struct ptx_driver_text *text)
+{
+    int major = (int)number(s);
+    int minor = s->length > 1 && *s->word == '.' ? atoi(s->word + 1) : 0;
+    text->isa = 10 * major + minor;
+}
+
+static void read_target(const struct scanner *s, struct ptx_driver_text *text)
+{
+    size_t length = s->length < sizeof(text->target) ? s->length : sizeof(text->target) - 1;
+    memcpy(text->target, s->word, length);
+    text->target[length] = '\0';
+    if (strncmp(text->target, "sm_", 3) == 0)
+        text->sm = atoi(text->target + 3);
+}
+
+ptx_status ptx_driver_text_read(struct ptx_driver_text *text, const char *source, bool entries)
+{
+    *text = (struct ptx_driver_text) { 0 };
+    struct scanner s = { .source = source, .next = source };
+    ptx_status status = PTX_OK;
+    for (advance(&s); s.length && !status;) {
+        if (accept(&s, ".version"))
+            read_version(&s, text);
+        else if (accept(&s, ".target"))
+            read_target(&s, text);
+        else if (!accept(&s, ".entry"))
+            advance(&s);
+        else if (entries)
+            status = add_entry(&s, text);
+    }
+    if (status)
+        ptx_driver_text_free(text);
+    return status;
+}
+
+void ptx_driver_text_free(struct ptx_driver_text *text)
+{
+    for (size_t i = 0; i < text->entry_count; i++) {
+        struct ptx_driver_signature *entry = &text->entries[i];
+        for (size_t k = 0; k < entry->param_count; k++)
+            free((char *)entry->params[k].name);
+        free(entry->params);
+        free(entry->name);
+    }
+    free(text->entries);
+    *text = (struct ptx_driver_text) { 0 };
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+CUstream ptx_stream_create(ptx_device *device)
+{
+    struct ptx_driver_scope scope;
+    if (ptx_driver_enter_cold(&scope, device))
+        return NULL;
+    CUstream stream = NULL;
+    ptx_status status = PTX_DRIVER_CALL(scope.library, "create a stream", cuStreamCreate, &stream,
+                                        CU_STREAM_NON_BLOCKING);
+    if (ptx_driver_leave(&scope, status))
+        ptx_stream_destroy(device, &stream);
+    return stream;
+}
+
+void ptx_stream_destroy(ptx_device *device, CUstream *stream)
+{
+    if (!stream || !*stream)
+        return;
+    struct ptx_driver_scope scope;
+    if (device && ptx_driver_enter_release(&scope, device)) {
+        scope.library->cuStreamDestroy_v2(*stream);
+        ptx_driver_leave_release(&scope);
+    }
+    *stream = NULL;
+}
+
+ptx_status ptx_stream_synchronize(ptx_device *device, CUstream stream)
+{
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter_cold(&scope, device);
+    if (status)
+        return status;
+    status = ptx_driver_refuse_capture(scope.library, stream, "wait for the stream");
+    if (!status)
+        status = PTX_DRIVER_CALL(scope.library, "wait for the stream", cuStreamSynchronize, stream);
+    return ptx_driver_leave(&scope, status);
+}
+
+ptx_status ptx_stream_is_capturing(ptx_device *device, CUstream stream, bool *capturing)
+{
+    if (!capturing)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_stream_is_capturing: capturing is NULL");
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter(&scope, device);
+    if (status)
+        return status;
+    return ptx_driver_leave(&scope, ptx_driver_capturing(scope.library, stream, capturing));
+}
+
+static ptx_status no_event(const char *function)
+{
+    return ptx_driver_fail(PTX_ERROR_INVALID, "%s: an event is NULL", function);
+}
+
+ptx_status ptx_stream_wait_event(ptx_device *device, CUstream stream, CUevent event)
+{
+    if (!event)
+        return no_event("ptx_stream_wait_event");
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter(&scope, device);
+    if (status)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "make the stream wait for the event", cuStreamWaitEvent,
+                             stream, event, 0);
+    return ptx_driver_leave(&scope, status);
+}
+
+CUevent ptx_event_create(ptx_device *device)
+{
+    struct ptx_driver_scope scope;
+    if (ptx_driver_enter_cold(&scope, device))
+        return NULL;
+    CUevent event = NULL;
+    ptx_status status =
+        PTX_DRIVER_CALL(scope.library, "create an event", cuEventCreate, &event, CU_EVENT_DEFAULT);
+    if (ptx_driver_leave(&scope, status))
+        ptx_event_destroy(device, &event);
+    return event;
+}
+
+void ptx_event_destroy(ptx_device *device, CUevent *event)
+{
+    if (!event || !*event)
+        return;
+    struct ptx_driver_scope scope;
+    if (device && ptx_driver_enter_release(&scope, device)) {
+        scope.library->cuEventDestroy_v2(*event);
+        ptx_driver_leave_release(&scope);
+    }
+    *event = NULL;
+}
+
+ptx_status ptx_event_record(ptx_device *device, CUevent event, CUstream stream)
+{
+    if (!event)
+        return no_event("ptx_event_record");
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter(&scope, device);
+    if (status)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "record the event", cuEventRecord, event, stream);
+    return ptx_driver_leave(&scope, status);
+}
+
+ptx_status ptx_event_synchronize(ptx_device *device, CUevent event)
+{
+    if (!event)
+        return no_event("ptx_event_synchronize");
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter_cold(&scope, device);
+    if (status)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "wait for the event", cuEventSynchronize, event);
+    return ptx_driver_leave(&scope, status);
+}
+
+ptx_status ptx_event_elapsed(ptx_device *device, CUevent start, CUevent end, float *milliseconds)
+{
+    if (!start || !end)
+        return no_event("ptx_event_elapsed");
+    if (!milliseconds)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_event_elapsed: milliseconds is NULL");
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter_cold(&scope, device);
+    if (status)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "read the time between events", cuEventElapsedTime,
+                             milliseconds, start, end);
+    return ptx_driver_leave(&scope, status);
+}
