@@ -13,29 +13,39 @@
 #define PTXGEN_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)
-#define PTXGEN_API __attribute__((visibility("default")))
-#define PTXGEN_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define PTXGEN_API               __attribute__((visibility("default")))
+#define PTXGEN_PRINTF(at, first) __attribute__((__format__(__printf__, at, first)))
 #else
 #define PTXGEN_API
-#define PTXGEN_PRINTF(format, first)
+#define PTXGEN_PRINTF(at, first)
 #endif
 
 #ifdef __cplusplus
 #define PTXGEN_BEGIN extern "C" {
-#define PTXGEN_END }
+#define PTXGEN_END   }
 #else
 #define PTXGEN_BEGIN
 #define PTXGEN_END
 #endif
 
-/// A struct given in place, fields by name, the rest zero:
-/// `PTXGEN_STRUCT(struct ptx_spec, .dtype = PTX_F32)`. A compound literal in C, a braced
-/// temporary in C++20 (where the fields must come in the order of their declaration).
+/// A struct given in place, fields by name, the rest zero: `PTXGEN_STRUCT(ptx_cvt_params, .x = x)`.
+/// A compound literal in C, a braced temporary in C++20 (where the fields must come in the order of
+/// their declaration).
 #ifdef __cplusplus
-#define PTXGEN_STRUCT(type, ...)                                                                   \
-    type { __VA_ARGS__ }
+#define PTXGEN_STRUCT(tag, ...)                                                                    \
+    tag                                                                                            \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #else
-#define PTXGEN_STRUCT(type, ...) ((type){ __VA_ARGS__ })
+#define PTXGEN_STRUCT(tag, ...) ((struct tag) { __VA_ARGS__ })
 #endif
+
+PTXGEN_BEGIN
+
+/// The version of the linked library, "major.minor.patch". A constant string.
+PTXGEN_API const char *ptxgen_version(void);
+
+PTXGEN_END
 
 #endif

@@ -7,11 +7,4 @@
 #include <ptxgen/driver.h>
 #include <ptxgen/kernels.h>
 
-PTXGEN_BEGIN
-
-/// The version of the linked library, "major.minor.patch". A constant string.
-PTXGEN_API const char *ptxgen_version(void);
-
-PTXGEN_END
-
 #endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+/// Layer 2: the kernels, as data and as text.
+///
+/// A kernel is a table row with a function that writes it through the builder. Everything a host
+/// must know to launch it - parameters, geometry, options, guarantees - can be asked here, so that
+/// no caller repeats it. Nothing here calls CUDA; every function may be called from any thread.
+///
+///     struct ptx_spec spec = { .dtype = PTX_F32 };
+///     ptx_builder *b = ptx_builder_create(NULL);
+///     ptx_kernel_emit(b, ptx_kernel_find("squared_sum"), &spec);
+///     const char *text = ptx_builder_finish(b);
+///
+/// docs/kernels.md gives the formulas.
+#ifndef PTXGEN_KERNELS_H
+#define PTXGEN_KERNELS_H
+
+#include <ptxgen/builder.h>
+
+PTXGEN_BEGIN
+
+enum { PTX_MAX_OPTIONS = 4, PTX_MAX_CHOICES = 4 };
+
+/// A choice made when the text is written. The first value is the default.
+struct ptx_option {
+    const char *name; ///< NULL ends the list
+    const char *values[PTX_MAX_CHOICES];
+    const char *summary;
+};
+
+/// Which text of a kernel: the tensors' type and the options. Zeros beside the dtype are the
+/// defaults.
+struct ptx_spec {
+    ptx_type dtype;
+    uint8_t option[PTX_MAX_OPTIONS]; ///< an index into that option's values
+    const char *entry;               ///< name of the entry; NULL: "<kernel>_<dtype>"
+};
+
+/// How blocks cover n elements.
+typedef enum ptx_grid {
+    PTX_GRID_VECTORS, ///< a thread has the elements of 16 bytes, wherever the data begins
+    PTX_GRID_CHUNKS,  ///< a block has `chunk` elements
+    PTX_GRID_ONE,     ///< one block has them all, and runs for n = 0 too
+} ptx_grid;
+
+typedef struct ptx_kernel ptx_kernel;
+struct ptx_kernel {
+    const char *name;
+    const char *summary;
+    const char *formula;
+    uint32_t dtypes; ///< PTX_SET() bits
+    struct ptx_option options[PTX_MAX_OPTIONS + 1];
+    ptx_grid grid;
+    uint32_t block;          ///< threads; exactly so many
+    uint32_t chunk;          ///< PTX_GRID_CHUNKS: elements a block
+    const char *accumulator; ///< type of the sums; NULL where there are none
+    const char *guarantees;
+    void (*build)(ptx_builder *b, const struct ptx_spec *spec); ///< the entry's body
+};
+
+/// Elements of squared_sum's input a partial stands for.
+enum { PTX_SQUARED_SUM_CHUNK = 16384 };
+
+PTXGEN_API extern const ptx_kernel ptx_kernel_squared_sum;
+PTXGEN_API extern const ptx_kernel ptx_kernel_clip_scale_reduce;
+PTXGEN_API extern const ptx_kernel ptx_kernel_gradient_clip_from_device_scale;
+PTXGEN_API extern const ptx_kernel ptx_kernel_quantize_ste_backward;
+PTXGEN_API extern const ptx_kernel ptx_kernel_lerp_backward;
+
+/// The k-th kernel, or NULL past the last.
+PTXGEN_API const ptx_kernel *ptx_kernel_at(size_t k);
+/// The kernel of that name, or NULL.
+PTXGEN_API const ptx_kernel *ptx_kernel_find(const char *name);
+/// The index of the kernel's option of that name, or -1.
+PTXGEN_API int ptx_kernel_option(const ptx_kernel *kernel, const char *name);
+/// Chooses a value of an option by name. False, and *spec unchanged, if the kernel has no such
+/// option or the option no such value.
+PTXGEN_API bool ptx_spec_set(struct ptx_spec *spec, const ptx_kernel *kernel, const char *option,
+                             const char *value);
+
+/// Adds the kernel to the builder's module as one entry. Errors (a dtype or option the kernel does
+/// not have, say) are the builder's.
+PTXGEN_API void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel,
+                                const struct ptx_spec *spec);
+/// The entry's name: spec->entry, or "<kernel>_<dtype>" written into `name`. Returns it.
+enum { PTX_ENTRY_NAME_SIZE = 64 };
+PTXGEN_API const char *ptx_kernel_entry_name(const ptx_kernel *kernel, const struct ptx_spec *spec,
+                                             char name[PTX_ENTRY_NAME_SIZE]);
+
+/// A one-dimensional launch.
+struct ptx_geometry {
+    uint32_t grid; ///< blocks; 0: there is nothing to launch
+    uint32_t block;
+};
+
+/// The launch that covers n elements. False if they need more blocks than a grid can have.
+PTXGEN_API bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
+                                    struct ptx_geometry *geometry);
+
+PTXGEN_END
+
+#endif

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+/// The vocabulary of the builder: types, values, pointers, targets.
+///
+/// Everything here is a small struct passed by value or a constant; nothing here emits an
+/// instruction, allocates or can fail later than at its use in a builder call.
+#ifndef PTXGEN_TYPES_H
+#define PTXGEN_TYPES_H
+
+#include <ptxgen/common.h>
+
+PTXGEN_BEGIN
+
+/// Every type of a value: name, PTX spelling, bits, and the class of register that holds it.
+/// 8-bit values live in 16-bit registers and can only be loaded, stored and converted, as in PTX.
+#define PTX_TYPES(X)                                                                               \
+    X(PRED, "pred", 1, P)                                                                          \
+    X(U8, "u8", 8, RS)                                                                             \
+    X(U16, "u16", 16, RS)                                                                          \
+    X(U32, "u32", 32, R)                                                                           \
+    X(U64, "u64", 64, RD)                                                                          \
+    X(S8, "s8", 8, RS)                                                                             \
+    X(S16, "s16", 16, RS)                                                                          \
+    X(S32, "s32", 32, R)                                                                           \
+    X(S64, "s64", 64, RD)                                                                          \
+    X(B8, "b8", 8, RS)                                                                             \
+    X(B16, "b16", 16, RS)                                                                          \
+    X(B32, "b32", 32, R)                                                                           \
+    X(B64, "b64", 64, RD)                                                                          \
+    X(F16, "f16", 16, RS)                                                                          \
+    X(BF16, "bf16", 16, RS)                                                                        \
+    X(F32, "f32", 32, F)                                                                           \
+    X(F64, "f64", 64, FD)                                                                          \
+    X(F16X2, "f16x2", 32, R)                                                                       \
+    X(BF16X2, "bf16x2", 32, R)
+
+/// The type of a value. PTX_NONE (zero) is the type of a poisoned value.
+typedef enum ptx_type {
+    PTX_NONE,
+#define PTX_TYPE_ENUM(name, text, bits, reg) PTX_##name,
+    PTX_TYPES(PTX_TYPE_ENUM)
+#undef PTX_TYPE_ENUM
+        PTX_TYPE_COUNT
+} ptx_type;
+
+/// Sets of types, one bit a type: `PTX_SET(F32) | PTX_SET(F64)`.
+#define PTX_SET(name) (UINT32_C(1) << PTX_##name)
+
+/// The PTX spelling, without a dot ("f32"); "none" for PTX_NONE and for anything out of range.
+PTXGEN_API const char *ptx_type_name(ptx_type type);
+/// The type spelled so, or PTX_NONE.
+PTXGEN_API ptx_type ptx_type_parse(const char *name);
+/// Bytes of one element in memory; 0 for PTX_NONE and PTX_PRED, which memory does not hold.
+PTXGEN_API unsigned ptx_type_bytes(ptx_type type);
+
+/// State spaces of memory.
+typedef enum ptx_space {
+    PTX_GENERIC,
+    PTX_GLOBAL,
+    PTX_SHARED,
+    PTX_LOCAL,
+    PTX_PARAM,
+} ptx_space;
+
+typedef enum ptx_axis {
+    PTX_X,
+    PTX_Y,
+    PTX_Z,
+} ptx_axis;
+
+/// What a ptx_val is. PTX_POISON is zero, so `ptx_val v = {0};` is a poisoned value, which every
+/// builder call refuses.
+typedef enum ptx_kind {
+    PTX_POISON,
+    PTX_REGISTER,
+    PTX_VARIABLE,
+    PTX_IMMEDIATE,
+} ptx_kind;
+
+/// A value: the result of a builder call, or an immediate. Copy it freely; the fields are the
+/// builder's own. A value belongs to the entry (and builder) that made it.
+typedef struct ptx_val {
+    uint64_t bits; ///< an immediate's bits, zero-extended
+    uint32_t reg;
+    uint16_t owner;
+    uint8_t kind;
+    uint8_t type;
+} ptx_val;
+
+/// Up to eight values of one type, as wide loads give them and wide stores take them.
+typedef struct ptx_vec {
+    ptx_val lane[8];
+    unsigned lanes;
+} ptx_vec;
+
+/// A typed pointer: an address and the type of the elements it counts in.
+typedef struct ptx_ptr {
+    ptx_val base;    ///< u64 address, u32 in shared memory; poisoned when `symbol` carries it
+    uint32_t symbol; ///< declared array this points into, 0 if none
+    uint32_t count;  ///< elements, where they are known at build time, else 0
+    int64_t offset;  ///< bytes beyond base or symbol
+    uint8_t type;
+    uint8_t space;
+    bool readonly;
+    bool writeonly;
+} ptx_ptr;
+
+/// A place in an entry's code; see ptx_label_create().
+typedef struct ptx_label {
+    uint32_t id; ///< 0 is no label
+} ptx_label;
+
+/// An immediate; emits nothing. Integers keep their low bits, floats are rounded to nearest even.
+static inline ptx_val ptx_immediate_bits(ptx_type type, uint64_t bits)
+{
+    ptx_val v = { 0, 0, 0, PTX_IMMEDIATE, 0 };
+    v.type = (uint8_t)type;
+    v.bits = bits;
+    return v;
+}
+
+static inline ptx_val ptx_u16(uint16_t x)
+{
+    return ptx_immediate_bits(PTX_U16, x);
+}
+
+static inline ptx_val ptx_s16(int16_t x)
+{
+    return ptx_immediate_bits(PTX_S16, (uint16_t)x);
+}
+
+static inline ptx_val ptx_u32(uint32_t x)
+{
+    return ptx_immediate_bits(PTX_U32, x);
+}
+
+static inline ptx_val ptx_s32(int32_t x)
+{
+    return ptx_immediate_bits(PTX_S32, (uint32_t)x);
+}
+
+static inline ptx_val ptx_u64(uint64_t x)
+{
+    return ptx_immediate_bits(PTX_U64, x);
+}
+
+static inline ptx_val ptx_s64(int64_t x)
+{
+    return ptx_immediate_bits(PTX_S64, (uint64_t)x);
+}
+
+static inline ptx_val ptx_b32(uint32_t x)
+{
+    return ptx_immediate_bits(PTX_B32, x);
+}
+
+static inline ptx_val ptx_b64(uint64_t x)
+{
+    return ptx_immediate_bits(PTX_B64, x);
+}
+
+static inline ptx_val ptx_bool(bool x)
+{
+    return ptx_immediate_bits(PTX_PRED, x);
+}
+
+PTXGEN_API ptx_val ptx_f32(float x);
+PTXGEN_API ptx_val ptx_f64(double x);
+
+/// `x` as an immediate of any type. Integers: `x` must be an integer in the type's range. Floats:
+/// rounded to nearest even; a packed type gets `x` in both halves. Poisoned if `x` does not fit,
+/// so that the first use reports it.
+PTXGEN_API ptx_val ptx_imm(ptx_type type, double x);
+
+/// The type's zero; false for a predicate.
+static inline ptx_val ptx_zero(ptx_type type)
+{
+    return ptx_immediate_bits(type, 0);
+}
+
+/// A GPU generation: `{ .sm = 90 }` is sm_90, `{ .sm = 90, .suffix = 'a' }` sm_90a, `{ 0 }` the
+/// default, sm_80.
+struct ptx_target {
+    int sm;
+    char suffix; ///< 'a' for architecture-specific, 'f' for family-specific, 0 for portable text
+};
+
+/// Reads "sm_90a". False, and *target unchanged, if ptxgen does not know the target.
+PTXGEN_API bool ptx_target_parse(const char *name, struct ptx_target *target);
+/// The k-th known target, in ascending order, and the least PTX ISA that knows it (80 for 8.0).
+/// False past the last. Either pointer may be NULL.
+PTXGEN_API bool ptx_target_at(size_t k, struct ptx_target *target, int *least_isa);
+/// Room that ptx_target_name() needs, the terminating NUL included.
+enum { PTX_TARGET_NAME_SIZE = 16 };
+/// Writes "sm_90a" into `name` and returns it.
+PTXGEN_API const char *ptx_target_name(struct ptx_target target, char name[PTX_TARGET_NAME_SIZE]);
+
+PTXGEN_END
+
+#endif
