@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Atomics and fences.
+#include "internal.h"
+
+#include <string.h>
+
+static const char *const scopes[] = { ".gpu", ".cta", ".cluster", ".gpu", ".sys" };
+static const char *const orders[] = {
+    [PTX_RELAXED] = ".relaxed",
+    [PTX_ACQUIRE] = ".acquire",
+    [PTX_RELEASE] = ".release",
+    [PTX_ACQ_REL] = ".acq_rel",
+};
+
+static bool operands_ok(ptx_builder *b, const struct ptx_op_info *info, ptx_ptr p,
+                        const struct ptx_atomic_params *a, bool cas)
+{
+    if (!ptxb_usable(b, "atomic", "x", a->x) ||
+        (cas && !ptxb_usable(b, "atomic", "compare", a->compare)))
+        return false;
+    if (a->x.type != p.type || (cas && a->compare.type != p.type)) {
+        ptxb_fail(b, "atomic", "the value is %s; the pointer is to %s",
+                  ptx_type_name((ptx_type)(a->x.type != p.type ? a->x.type : a->compare.type)),
+                  ptx_type_name((ptx_type)p.type));
+        return false;
+    }
+    if (!cas && a->compare.kind != PTX_POISON) {
+        ptxb_fail(b, "atomic", "%s takes no .compare; cas does", info->name);
+        return false;
+    }
+    if (p.readonly || p.writeonly ||
+        (p.space != PTX_GLOBAL && p.space != PTX_SHARED && p.space != PTX_GENERIC)) {
+        ptxb_fail(b, "atomic",
+                  "the pointer must be to global or shared memory, and neither "
+                  "readonly nor writeonly");
+        return false;
+    }
+    if (a->order == PTX_VOLATILE || a->order == PTX_SEQ_CST || (unsigned)a->order > PTX_SEQ_CST ||
+        (unsigned)a->scope > PTX_SCOPE_SYSTEM) {
+        ptxb_fail(b, "atomic", "the order is relaxed, acquire, release or acq_rel");
+        return false;
+    }
+    return true;
+}
+
+static const char *atomic_opcode(ptx_builder *b, const struct ptx_form *form, ptx_ptr p,
+                                 const struct ptx_atomic_params *a)
+{
+    static const char *const spaces[] = { "", ".global", ".shared" };
+    const bool explicit_order = a->order != PTX_WEAK || a->scope != PTX_SCOPE_DEFAULT;
+    const size_t length = strlen(form->text);
+    const bool bits = length > 2 && !strcmp(form->text + length - 2, ".b");
+
+    return ptxb_join(
+        b, "atom", explicit_order ? orders[a->order ? a->order : PTX_RELAXED] : "",
+        explicit_order ? scopes[a->scope] : "", spaces[p.space], ".", form->text, bits ? "" : ".",
+        bits ? ptxb_bits_name((ptx_type)p.type) + 1 : ptx_type_name((ptx_type)p.type), NULL);
+}
+
+ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
+                        struct ptx_atomic_params a)
+{
+    const struct ptx_op_info *info = ptx_atomic_info(op);
+    const bool cas = op == PTX_ATOMIC_cas;
+    const ptx_val poison = { 0 };
+
+    if (!info) {
+        if (b)
+            ptxb_fail(b, "atomic", "there is no such operation");
+        return poison;
+    }
+    p = ptx_at(b, p, i);
+    if (!b || b->failed || !operands_ok(b, info, p, &a, cas))
+        return poison;
+    const struct ptx_form *form = ptxb_form(info, (ptx_type)p.type);
+    if (!form) {
+        ptxb_fail(b, "atomic", "there is no atomic %s of %s", info->name,
+                  ptx_type_name((ptx_type)p.type));
+        return poison;
+    }
+    const char *opcode = atomic_opcode(b, form, p, &a);
+    const bool cluster = a.scope == PTX_SCOPE_CLUSTER;
+    if (!ptxb_require(b, "atomic", form->isa, form->sm, opcode) ||
+        (cluster && !ptxb_require(b, "atomic", 78, 90, opcode)))
+        return poison;
+    a.x = ptxb_in_register(b, a.x);
+    a.compare = cas ? ptxb_in_register(b, a.compare) : poison;
+    ptx_val old = ptxb_register(b, (ptx_type)p.type);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, cas ? 3 : 2);
+    if (!insn)
+        return poison;
+    ptxb_operand(b, insn, 0, old);
+    ptxb_address(b, insn, 1, p);
+    if (cas)
+        ptxb_operand(b, insn, 2, a.compare);
+    ptxb_operand(b, insn, cas ? 3 : 2, a.x);
+    insn->varying = true;
+    insn->reducible =
+        !cas && op != PTX_ATOMIC_exch && a.order != PTX_ACQUIRE && a.order != PTX_ACQ_REL;
+    return old;
+}
+
+#define DEFINE(name, ...)                                                                          \
+    ptx_val ptx_atomic_##name(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val x)                     \
+    {                                                                                              \
+        return ptx_atomic(b, PTX_ATOMIC_##name, p, i, x);                                          \
+    }
+PTX_ATOMICS(DEFINE)
+#undef DEFINE
+
+ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare, ptx_val x)
+{
+    return ptx_atomic(b, PTX_ATOMIC_cas, p, i, x, .compare = compare);
+}
+
+void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
+{
+    if (!ptxb_ready(b, "fence"))
+        return;
+    if ((order != PTX_ACQ_REL && order != PTX_SEQ_CST) || (unsigned)scope > PTX_SCOPE_SYSTEM) {
+        ptxb_fail(b, "fence", "the order is PTX_ACQ_REL or PTX_SEQ_CST");
+        return;
+    }
+    const bool cluster = scope == PTX_SCOPE_CLUSTER;
+    const char *opcode =
+        ptxb_join(b, "fence", order == PTX_SEQ_CST ? ".sc" : ".acq_rel", scopes[scope], NULL);
+    if (ptxb_require(b, "fence", cluster ? 78 : 60, cluster ? 90 : 70, opcode))
+        ptxb_emit_void(b, opcode, 0, NULL);
+}

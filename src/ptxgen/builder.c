@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
+const char *ptxgen_version(void)
+{
+    return TEXT(PTXGEN_VERSION_MAJOR) "." TEXT(PTXGEN_VERSION_MINOR) "." TEXT(PTXGEN_VERSION_PATCH);
+}
+
+static void fail_with(ptx_builder *b, const char *call, const char *format, va_list args)
+{
+    size_t length = 0;
+
+    if (!b || b->failed)
+        return;
+    b->failed = true;
+    if (b->blocks.count && b->entries.count)
+        length += (size_t)snprintf(b->error, sizeof b->error,
+                                   "%.64s: ", b->entries.at[b->entries.count - 1].decl.name);
+    if (call)
+        length += (size_t)snprintf(b->error + length, sizeof b->error - length, "ptx_%s: ", call);
+    vsnprintf(b->error + length, sizeof b->error - length, format, args);
+}
+
+void ptxb_fail(ptx_builder *b, const char *call, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail_with(b, call, format, args);
+    va_end(args);
+}
+
+void ptx_builder_fail(ptx_builder *b, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail_with(b, NULL, format, args);
+    va_end(args);
+}
+
+void ptxb_out_of_memory(ptx_builder *b)
+{
+    ptxb_fail(b, NULL, "out of memory");
+}
+
+static void choose_target(ptx_builder *b)
+{
+    char name[PTX_TARGET_NAME_SIZE];
+
+    if (!b->params.target.sm)
+        b->params.target.sm = 80;
+    ptx_target_name(b->params.target, name);
+    int least = ptxb_target_isa(b->params.target);
+    if (!least) {
+        ptxb_fail(b, "builder_create",
+                  "unknown target %s; ptxgen knows sm_70 to sm_121 (ptx_target_at "
+                  "lists them)",
+                  name);
+        return;
+    }
+    b->isa = least;
+    b->isa_reason = ptxb_join(b, name, NULL);
+    if (b->params.isa && b->params.isa < least)
+        ptxb_fail(b, "builder_create", "target %s needs PTX ISA %d.%d; the text is pinned to %d.%d",
+                  name, least / 10, least % 10, b->params.isa / 10, b->params.isa % 10);
+}
+
+ptx_builder *ptx_builder_create(const struct ptx_builder_params *params)
+{
+    ptx_builder *b = params && params->resize ? params->resize(params->user, NULL, sizeof *b)
+                                              : malloc(sizeof *b);
+    if (!b)
+        return NULL;
+    memset(b, 0, sizeof *b);
+    if (params)
+        b->params = *params;
+    b->bytes = b->peak = sizeof *b;
+    b->next_block = 1;
+    // Tells values of different builders apart; the text does not depend on it.
+    b->owner = (uint16_t)((uintptr_t)b >> 4 | 1);
+    choose_target(b);
+    if (ptxb_grow(b, (void **)&b->regs.at, 0, &b->regs.capacity, sizeof *b->regs.at)) {
+        memset(b->regs.at, 0, sizeof *b->regs.at);
+        b->regs.count = 1;
+    }
+    return b;
+}
+
+void ptx_builder_destroy(ptx_builder **builder)
+{
+    if (!builder || !*builder)
+        return;
+    ptx_builder *b = *builder;
+    *builder = NULL;
+    ptxb_release(b);
+    if (b->params.resize)
+        b->params.resize(b->params.user, b, 0);
+    else
+        free(b);
+}
+
+const char *ptx_builder_error(const ptx_builder *b)
+{
+    if (!b)
+        return "out of memory";
+    return b->failed ? b->error : NULL;
+}
+
+int ptx_builder_isa(const ptx_builder *b)
+{
+    if (!b)
+        return 0;
+    return b->params.isa ? b->params.isa : b->isa;
+}
+
+const char *ptx_builder_isa_reason(const ptx_builder *b)
+{
+    if (!b || !b->isa_reason)
+        return "";
+    return b->params.isa ? "pinned" : b->isa_reason;
+}
+
+struct ptx_target ptx_builder_target(const ptx_builder *b)
+{
+    return b ? b->params.target : (struct ptx_target) { 0 };
+}
+
+size_t ptx_builder_peak_bytes(const ptx_builder *b)
+{
+    return b ? b->peak : 0;
+}
+
+bool ptxb_ready(ptx_builder *b, const char *call)
+{
+    if (!b || b->failed)
+        return false;
+    if (b->finished)
+        ptxb_fail(b, call, "the module is finished; nothing can be added");
+    else if (!b->blocks.count)
+        ptxb_fail(b, call,
+                  "there is no open entry; call it inside ptx_entry (b, \"name\") { ... }");
+    return !b->failed;
+}
+
+bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what)
+{
+    char name[PTX_TARGET_NAME_SIZE];
+
+    if (b->failed || !what)
+        return false;
+    if (b->params.target.sm < sm) {
+        ptxb_fail(b, call, "%s needs sm_%d or newer; the target is %s", what, sm,
+                  ptx_target_name(b->params.target, name));
+        return false;
+    }
+    if (b->params.isa && b->params.isa < isa) {
+        ptxb_fail(b, call, "%s needs PTX ISA %d.%d; the text is pinned to %d.%d", what, isa / 10,
+                  isa % 10, b->params.isa / 10, b->params.isa % 10);
+        return false;
+    }
+    if (b->isa < isa) {
+        b->isa = isa;
+        b->isa_reason = what;
+    }
+    return true;
+}
+
+struct entry *ptxb_entry(ptx_builder *b)
+{
+    return &b->entries.at[b->entries.count - 1];
+}
+
+static const char *block_names[] = { "ptx_entry", "ptx_if", "ptx_else", "ptx_for",
+                                     "ptx_while or ptx_loop" };
+
+const char *ptx_builder_finish(ptx_builder *b)
+{
+    if (!b || b->failed)
+        return NULL;
+    if (b->finished)
+        return b->text.at;
+    if (b->blocks.count) {
+        const struct block *open = &b->blocks.at[b->blocks.count - 1];
+        ptxb_fail(b, "builder_finish",
+                  "a %s block was never closed: a C break, return or goto left it (use "
+                  "ptx_break_if or ptx_return_if)",
+                  block_names[open->kind]);
+        return NULL;
+    }
+    if (!b->entries.count) {
+        ptxb_fail(b, "builder_finish", "the module has no entry");
+        return NULL;
+    }
+    if (!ptxb_print(b))
+        return NULL;
+    b->finished = true;
+    return b->text.at;
+}

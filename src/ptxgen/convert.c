@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+// Conversions between types, and the same bits seen as another type.
+#include "internal.h"
+
+static ptx_val retype(ptx_val x, ptx_type type)
+{
+    x.type = (uint8_t)type;
+    if (x.kind == PTX_VARIABLE)
+        x.kind = PTX_REGISTER;
+    return x;
+}
+
+ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
+{
+    if (!ptxb_ready(b, "bitcast") || !ptxb_usable(b, "bitcast", "x", x))
+        return (ptx_val) { 0 };
+    if (ptxb_bits(type) != ptxb_bits((ptx_type)x.type) || type == PTX_PRED) {
+        ptxb_fail(b, "bitcast", "x is %s; the same bits as %s would have another width",
+                  ptx_type_name((ptx_type)x.type), ptx_type_name(type));
+        return (ptx_val) { 0 };
+    }
+    // A variable may change later: what is returned is its value now.
+    if (x.kind == PTX_VARIABLE)
+        x = ptxb_mov(b, x);
+    if (x.kind == PTX_IMMEDIATE || ptxb_file(type) == ptxb_file((ptx_type)x.type))
+        return retype(x, type);
+    return ptxb_emit(b, type, ptxb_join(b, "mov.", ptxb_bits_name(type), NULL), 1, &x);
+}
+
+// ---- packing ------------------------------------------------------------------------------------
+
+static const char *pack_opcode(ptx_builder *b, const char *call, ptx_type whole, ptx_type part,
+                               unsigned lanes)
+{
+    const unsigned bits = ptxb_bits(part);
+    if ((bits != 16 && bits != 32) || bits * lanes != ptxb_bits(whole) || lanes < 2) {
+        ptxb_fail(b, call, "%u lanes of %s do not make one %s; lanes have 16 or 32 bits", lanes,
+                  ptx_type_name(part), ptx_type_name(whole));
+        return NULL;
+    }
+    return ptxb_join(b, "mov.", ptxb_bits_name(whole), NULL);
+}
+
+ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
+{
+    const ptx_val poison = { 0 };
+
+    if (!ptxb_ready(b, "pack"))
+        return poison;
+    if (v.lanes < 2 || v.lanes > 4) {
+        ptxb_fail(b, "pack", "there are %u lanes; 2 or 4 can be packed", v.lanes);
+        return poison;
+    }
+    for (unsigned k = 0; k < v.lanes; k++) {
+        if (!ptxb_usable(b, "pack", "a lane", v.lane[k]))
+            return poison;
+        if (v.lane[k].type != v.lane[0].type) {
+            ptxb_fail(b, "pack", "lane 0 is %s and lane %u is %s; all must have one type",
+                      ptx_type_name((ptx_type)v.lane[0].type), k,
+                      ptx_type_name((ptx_type)v.lane[k].type));
+            return poison;
+        }
+        v.lane[k] = ptxb_in_register(b, v.lane[k]);
+    }
+    const char *opcode = pack_opcode(b, "pack", type, (ptx_type)v.lane[0].type, v.lanes);
+    ptx_val result = opcode ? ptxb_register(b, type) : poison;
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, v.lanes);
+    if (!insn)
+        return poison;
+    ptxb_operand(b, insn, 0, result);
+    for (unsigned k = 0; k < v.lanes; k++)
+        ptxb_operand(b, insn, 1 + k, v.lane[k]);
+    insn->operands[1].open = insn->operands[v.lanes].close = true;
+    return result;
+}
+
+ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
+{
+    ptx_vec v = { { { 0 } }, 0 };
+
+    if (!ptxb_ready(b, "unpack") || !ptxb_usable(b, "unpack", "x", x))
+        return v;
+    const unsigned bits = ptxb_bits(type);
+    const unsigned lanes = bits ? ptxb_bits((ptx_type)x.type) / bits : 0;
+    const char *opcode = pack_opcode(b, "unpack", (ptx_type)x.type, type, lanes);
+    if (!opcode)
+        return v;
+    x = ptxb_in_register(b, x);
+    for (unsigned k = 0; k < lanes; k++)
+        v.lane[k] = ptxb_register(b, type);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, lanes, 1);
+    if (!insn)
+        return (ptx_vec) { { { 0 } }, 0 };
+    for (unsigned k = 0; k < lanes; k++)
+        ptxb_operand(b, insn, k, v.lane[k]);
+    ptxb_operand(b, insn, lanes, x);
+    insn->operands[0].open = insn->operands[lanes - 1].close = true;
+    v.lanes = lanes;
+    return v;
+}
+
+// ---- bf16 ---------------------------------------------------------------------------------------
+
+// bf16 is the upper half of an f32: exact, and no target lacks it.
+static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
+{
+    x = ptxb_in_register(b, x);
+    ptx_val result = ptxb_register(b, PTX_F32);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, "mov.b32", 1, 2);
+    if (!insn)
+        return (ptx_val) { 0 };
+    ptxb_operand(b, insn, 0, result);
+    ptxb_operand(b, insn, 1, ptx_immediate_bits(PTX_U16, 0));
+    ptxb_operand(b, insn, 2, x);
+    insn->operands[1].open = insn->operands[2].close = true;
+    return result;
+}
+
+// f32 to bf16 below sm_80: add half a unit in the last place, less one if the result is even, and
+// take the upper half; NaN becomes 0x7fff, as the instruction has it.
+static ptx_val narrow_bf16(ptx_builder *b, ptx_val x, ptx_round round)
+{
+    ptx_val bits = ptx_bitcast(b, PTX_U32, x);
+    ptx_val rounded = bits;
+    if (round != PTX_RZ) {
+        ptx_val odd = ptx_bfe(b, bits, ptx_u32(16), ptx_u32(1));
+        ptx_val half = ptx_add(b, odd, ptx_u32(0x7fff));
+        rounded = ptx_add(b, bits, half);
+    }
+    ptx_val upper = ptx_shr(b, rounded, ptx_u32(16));
+    ptx_val is_nan = ptx_unordered(b, x, x);
+    ptx_val result = ptx_select(b, is_nan, ptx_u32(0x7fff), upper);
+    return retype(ptx_cvt(b, PTX_U16, result), PTX_BF16);
+}
+
+// Every value of `type` is an f32.
+static bool exact_in_f32(ptx_type type)
+{
+    return type == PTX_F16 || type == PTX_F32 || (ptxb_is_integer(type) && ptxb_bits(type) <= 16);
+}
+
+static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
+{
+    const ptx_type from = (ptx_type)p.x.type;
+    const char *mode = p.round == PTX_RZ ? ".rz" : ".rn";
+
+    if (p.sat || p.ftz || p.round > PTX_RZ) {
+        ptxb_fail(b, "cvt", "to bf16 there is rounding .rn and .rz, and no .ftz or .sat");
+        return (ptx_val) { 0 };
+    }
+    if (from == PTX_F32 || exact_in_f32(from)) {
+        const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_bf16)->forms;
+        ptx_val x = ptx_cvt(b, PTX_F32, p.x);
+        if (b->params.target.sm < form->sm || (b->params.isa && b->params.isa < form->isa))
+            return narrow_bf16(b, x, p.round);
+        const char *opcode = ptxb_join(b, "cvt", mode, ".bf16.f32", NULL);
+        return ptxb_require(b, "cvt", form->isa, form->sm, opcode)
+                   ? ptxb_emit(b, PTX_BF16, opcode, 1, &x)
+                   : (ptx_val) { 0 };
+    }
+    const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_bf16_any)->forms;
+    const char *opcode = ptxb_join(b, "cvt", mode, ".bf16.", ptx_type_name(from), NULL);
+    p.x = ptxb_in_register(b, p.x);
+    return ptxb_require(b, "cvt", form->isa, form->sm, opcode)
+               ? ptxb_emit(b, PTX_BF16, opcode, 1, &p.x)
+               : (ptx_val) { 0 };
+}
+
+// ---- cvt ----------------------------------------------------------------------------------------
+
+// The rounding as cvt spells it, or NULL where the pair of types allows no such thing.
+static const char *rounding(ptx_type to, ptx_type from, ptx_round round)
+{
+    static const char *const to_integer[] = { ".rzi", ".rni", ".rzi", ".rmi", ".rpi" };
+    static const char *const to_float[] = { ".rn", ".rn", ".rz", ".rm", ".rp" };
+
+    if (round > PTX_RP)
+        return NULL;
+    if (ptxb_is_float(from) && ptxb_is_integer(to))
+        return to_integer[round];
+    if (ptxb_is_integer(from) && ptxb_is_float(to))
+        return to_float[round];
+    if (ptxb_is_float(from) && ptxb_bits(to) < ptxb_bits(from))
+        return to_float[round];
+    return round == PTX_ROUND_DEFAULT ? "" : NULL; // exact
+}
+
+static bool convertible(ptx_type type)
+{
+    return ptxb_is_integer(type) || ptxb_is_float(type);
+}
+
+static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
+{
+    const ptx_type from = (ptx_type)p.x.type;
+    const char *mode = rounding(to, from, p.round);
+
+    if (!mode || (p.ftz && from != PTX_F32 && to != PTX_F32)) {
+        ptxb_fail(b, "cvt", "from %s to %s there is no %s", ptx_type_name(from), ptx_type_name(to),
+                  mode ? ".ftz" : "rounding to choose");
+        return (ptx_val) { 0 };
+    }
+    const char *opcode = ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "", ".",
+                                   ptx_type_name(to), ".", ptx_type_name(from), NULL);
+    p.x = ptxb_in_register(b, p.x);
+    return ptxb_emit(b, to, opcode, 1, &p.x);
+}
+
+ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
+{
+    if (!ptxb_ready(b, "cvt") || !ptxb_usable(b, "cvt", "x", p.x))
+        return (ptx_val) { 0 };
+    const ptx_type from = (ptx_type)p.x.type;
+    if (!convertible(to) || !convertible(from)) {
+        ptxb_fail(b, "cvt", "there is no conversion from %s to %s%s", ptx_type_name(from),
+                  ptx_type_name(to),
+                  from == PTX_PRED ? "; use ptx_select"
+                  : to == PTX_PRED ? "; use ptx_ne"
+                                   : "");
+        return (ptx_val) { 0 };
+    }
+    const bool same_width =
+        ptxb_is_integer(from) && ptxb_is_integer(to) && ptxb_bits(from) == ptxb_bits(to);
+    if ((from == to || same_width) && p.round == PTX_ROUND_DEFAULT && !p.ftz && !p.sat)
+        return ptx_bitcast(b, to, p.x);
+    if (to == PTX_BF16 && from != PTX_BF16)
+        return convert_to_bf16(b, p);
+    if (from == PTX_BF16) {
+        p.x = widen_bf16(b, p.x);
+        return to == PTX_F32 && !p.ftz && !p.sat && p.round == PTX_ROUND_DEFAULT
+                   ? p.x
+                   : ptx_cvt_emit(b, to, p);
+    }
+    return convert(b, to, p);
+}
+
+ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi)
+{
+    const ptx_val poison = { 0 };
+
+    if (!ptxb_ready(b, "cvt_pack") || !ptxb_usable(b, "cvt_pack", "lo", lo) ||
+        !ptxb_usable(b, "cvt_pack", "hi", hi))
+        return poison;
+    if ((type != PTX_F16X2 && type != PTX_BF16X2) || lo.type != PTX_F32 || hi.type != PTX_F32) {
+        ptxb_fail(b, "cvt_pack", "two f32 go into one f16x2 or bf16x2; got %s and %s for %s",
+                  ptx_type_name((ptx_type)lo.type), ptx_type_name((ptx_type)hi.type),
+                  ptx_type_name(type));
+        return poison;
+    }
+    const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_pack)->forms;
+    if (b->params.target.sm >= form->sm && (!b->params.isa || b->params.isa >= form->isa)) {
+        const char *opcode = ptxb_join(b, "cvt.rn.", ptx_type_name(type), ".f32", NULL);
+        const ptx_val halves[] = { hi, lo }; // the first source goes to the upper half
+        return ptxb_require(b, "cvt_pack", form->isa, form->sm, opcode)
+                   ? ptxb_emit(b, type, opcode, 2, halves)
+                   : poison;
+    }
+    const ptx_type half = type == PTX_F16X2 ? PTX_F16 : PTX_BF16;
+    ptx_val l = ptx_cvt(b, half, lo);
+    ptx_val h = ptx_cvt(b, half, hi);
+    return ptx_pack(b, type, ptx_vec2(l, h));
+}

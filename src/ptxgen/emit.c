@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+// The one door: every instruction is appended here.
+#include "internal.h"
+
+static bool is_open(const ptx_builder *b, uint32_t block)
+{
+    for (uint32_t k = b->blocks.count; k-- > 0;)
+        if (b->blocks.at[k].id == block)
+            return true;
+    return false;
+}
+
+bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
+{
+    if (b->failed)
+        return false;
+    if (x.kind == PTX_POISON || x.kind > PTX_IMMEDIATE || !ptxb_bits((ptx_type)x.type)) {
+        ptxb_fail(
+            b, call,
+            "%s is not a value: it was never set, or is an immediate outside its type's range",
+            name);
+        return false;
+    }
+    if (x.kind == PTX_IMMEDIATE)
+        return true;
+    if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count) {
+        ptxb_fail(b, call, "%s belongs to another builder", name);
+        return false;
+    }
+    const struct reg *reg = &b->regs.at[x.reg];
+    if (reg->entry != b->entries.count - 1u) {
+        ptxb_fail(b, call, "%s was made in another entry, '%.64s'", name,
+                  b->entries.at[reg->entry].decl.name);
+        return false;
+    }
+    if (!is_open(b, reg->block)) {
+        ptxb_fail(b, call,
+                  "%s was made inside a block that is closed, so that it is not defined on every "
+                  "path; make a ptx_var before the block and ptx_set it inside",
+                  name);
+        return false;
+    }
+    return true;
+}
+
+ptx_val ptxb_register(ptx_builder *b, ptx_type type)
+{
+    if (b->failed ||
+        !ptxb_grow(b, (void **)&b->regs.at, b->regs.count, &b->regs.capacity, sizeof *b->regs.at))
+        return (ptx_val) { 0 };
+    struct entry *entry = ptxb_entry(b);
+    const enum register_file file = ptxb_file(type);
+    // What the prologue defines is defined everywhere in the entry.
+    const struct block *block = &b->blocks.at[b->in_prologue ? 0 : b->blocks.count - 1];
+    b->regs.at[b->regs.count] = (struct reg) {
+        .number = ++entry->registers[file],
+        .block = block->id,
+        .entry = (uint16_t)(b->entries.count - 1),
+        .file = (uint8_t)file,
+    };
+    return (ptx_val) {
+        .reg = b->regs.count++, .owner = b->owner, .kind = PTX_REGISTER, .type = (uint8_t)type
+    };
+}
+
+struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, const char *opcode, unsigned dst,
+                         unsigned src)
+{
+    struct insn *insn = b->failed || !opcode ? NULL : ptxb_alloc(b, sizeof *insn);
+    if (!insn)
+        return NULL;
+    if (dst + src) {
+        insn->operands = ptxb_alloc(b, (dst + src) * sizeof *insn->operands);
+        if (!insn->operands)
+            return NULL;
+    }
+    insn->kind = (uint8_t)kind;
+    insn->opcode = opcode;
+    insn->dst_count = (uint8_t)dst;
+    insn->operand_count = (uint8_t)(dst + src);
+    insn->depth = (uint8_t)(b->blocks.count < 32 ? b->blocks.count : 32);
+
+    struct entry *entry = ptxb_entry(b);
+    struct insn_list *list = b->in_prologue ? &entry->prologue : &entry->body;
+    if (list->last)
+        list->last->next = insn;
+    else
+        list->first = insn;
+    list->last = insn;
+    insn->index = b->in_prologue ? 0 : entry->insns++;
+    if (!b->in_prologue)
+        b->closed_if = NULL;
+    return insn;
+}
+
+void ptxb_operand(ptx_builder *b, struct insn *insn, unsigned k, ptx_val x)
+{
+    insn->operands[k].kind = OPERAND_VALUE;
+    insn->operands[k].val = x;
+    if (k >= insn->dst_count && x.kind != PTX_IMMEDIATE)
+        b->regs.at[x.reg].uses++;
+}
+
+void ptxb_address(ptx_builder *b, struct insn *insn, unsigned k, ptx_ptr p)
+{
+    struct operand *operand = &insn->operands[k];
+
+    operand->kind = OPERAND_ADDRESS;
+    operand->offset = p.offset;
+    if (p.base.kind == PTX_POISON) {
+        operand->text = b->symbols.at[p.symbol - 1].name;
+        return;
+    }
+    operand->val = p.base;
+    b->regs.at[p.base.reg].uses++;
+}
+
+ptx_val ptxb_mov(ptx_builder *b, ptx_val x)
+{
+    const ptx_type type = (ptx_type)x.type;
+    const bool plain = type == PTX_PRED || (ptxb_bits(type) > 8 && !(PTX_SET_BF16S >> type & 1) &&
+                                            !(PTX_SET_F16S >> type & 1));
+    const char *name = plain ? ptx_type_name(type) : ptxb_bits_name(type);
+    ptx_val result = ptxb_register(b, type);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, ptxb_join(b, "mov.", name, NULL), 1, 1);
+    if (!insn)
+        return (ptx_val) { 0 };
+    ptxb_operand(b, insn, 0, result);
+    ptxb_operand(b, insn, 1, x);
+    return result;
+}
+
+ptx_val ptxb_in_register(ptx_builder *b, ptx_val x)
+{
+    return x.kind == PTX_IMMEDIATE ? ptxb_mov(b, x) : x;
+}
+
+// PTX has no literals of these types.
+static bool has_literal(ptx_val x)
+{
+    return x.kind != PTX_IMMEDIATE ||
+           (ptxb_is_integer((ptx_type)x.type) && ptxb_bits((ptx_type)x.type) > 8) ||
+           x.type == PTX_F32 || x.type == PTX_F64 || (PTX_SET_B >> x.type & 1);
+}
+
+static struct insn *emit(ptx_builder *b, ptx_val result, const char *opcode, unsigned n,
+                         const ptx_val *src)
+{
+    const unsigned dst = result.kind != PTX_POISON;
+    ptx_val in[8];
+
+    for (unsigned k = 0; k < n; k++)
+        in[k] = has_literal(src[k]) ? src[k] : ptxb_mov(b, src[k]);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, dst, n);
+    if (!insn)
+        return NULL;
+    if (dst)
+        ptxb_operand(b, insn, 0, result);
+    for (unsigned k = 0; k < n; k++)
+        ptxb_operand(b, insn, dst + k, in[k]);
+    return insn;
+}
+
+ptx_val ptxb_emit(ptx_builder *b, ptx_type type, const char *opcode, unsigned n, const ptx_val *src)
+{
+    ptx_val in[8];
+
+    if (b->failed)
+        return (ptx_val) { 0 };
+    for (unsigned k = 0; k < n; k++)
+        in[k] = has_literal(src[k]) ? src[k] : ptxb_mov(b, src[k]);
+    ptx_val result = ptxb_register(b, type);
+    return emit(b, result, opcode, n, in) ? result : (ptx_val) { 0 };
+}
+
+void ptxb_emit_void(ptx_builder *b, const char *opcode, unsigned n, const ptx_val *src)
+{
+    emit(b, (ptx_val) { 0 }, opcode, n, src);
+}
+
+void ptxb_mark_varying(ptx_builder *b)
+{
+    if (!b->failed)
+        ptxb_entry(b)->body.last->varying = true;
+}
+
+uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond)
+{
+    if (!ptxb_ready(b, call) || !ptxb_usable(b, call, "the condition", cond))
+        return 0;
+    if (cond.type != PTX_PRED) {
+        ptxb_fail(b, call, "the condition is %s; it must be pred, as comparisons give it",
+                  ptx_type_name((ptx_type)cond.type));
+        return 0;
+    }
+    cond = ptxb_in_register(b, cond);
+    if (b->failed)
+        return 0;
+    b->regs.at[cond.reg].uses++;
+    return cond.reg;
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+#include <string.h>
+
+// A name that PTX takes as an identifier, kept to the part of its grammar that C has too: names
+// with '$' and '%' are the builder's own.
+static bool valid_name(ptx_builder *b, const char *call, const char *name)
+{
+    size_t length = 0;
+
+    if (!name || !*name) {
+        ptxb_fail(b, call, "the name is missing");
+        return false;
+    }
+    for (; name[length]; length++) {
+        char c = name[length];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        bool digit = c >= '0' && c <= '9';
+        if (!letter && !(digit && length)) {
+            ptxb_fail(
+                b, call,
+                "'%.64s' is not a name: PTX wants letters, digits and '_', and no digit first",
+                name);
+            return false;
+        }
+    }
+    if (length > 1024 || (length == 1 && *name == '_') || !strcmp(name, "WARP_SZ")) {
+        ptxb_fail(b, call, "'%.64s' is a name that PTX refuses", name);
+        return false;
+    }
+    return true;
+}
+
+static bool valid_shape(ptx_builder *b, const char *what, const uint32_t shape[3])
+{
+    uint64_t threads = 1;
+
+    for (int axis = 0; axis < 3; axis++)
+        threads *= shape[axis] ? shape[axis] : 1;
+    if (shape[0] && threads <= 1024 && shape[2] <= 64)
+        return true;
+    ptxb_fail(b, "entry", ".%s = {%u, %u, %u}: a block has 1 to 1024 threads, at most 64 in z",
+              what, shape[0], shape[1], shape[2]);
+    return false;
+}
+
+static bool any(const uint32_t shape[3])
+{
+    return shape[0] || shape[1] || shape[2];
+}
+
+static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
+{
+    if (b->finished) {
+        ptxb_fail(b, "entry", "the module is finished; nothing can be added");
+        return false;
+    }
+    if (b->blocks.count) {
+        ptxb_fail(b, "entry",
+                  "entry '%.64s' is still open: entries do not nest, and a C break, "
+                  "return or goto leaves one open",
+                  ptxb_entry(b)->decl.name);
+        return false;
+    }
+    if (!valid_name(b, "entry", decl->name))
+        return false;
+    for (uint32_t e = 0; e < b->entries.count; e++) {
+        if (strcmp(b->entries.at[e].decl.name, decl->name) == 0) {
+            ptxb_fail(b, "entry", "the module has an entry '%.64s' already", decl->name);
+            return false;
+        }
+    }
+    if (any(decl->block) && !valid_shape(b, "block", decl->block))
+        return false;
+    if (any(decl->max_block) && !valid_shape(b, "max_block", decl->max_block))
+        return false;
+    if (any(decl->block) && any(decl->max_block)) {
+        ptxb_fail(b, "entry", ".block and .max_block exclude each other");
+        return false;
+    }
+    if (decl->min_blocks && !any(decl->block) && !any(decl->max_block)) {
+        ptxb_fail(b, "entry", ".min_blocks needs .block or .max_block beside it");
+        return false;
+    }
+    if (b->entries.count == UINT16_MAX) {
+        ptxb_fail(b, "entry", "a module has at most 65535 entries");
+        return false;
+    }
+    return true;
+}
+
+int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
+{
+    if (!b || b->failed || !valid_entry(b, &params))
+        return 1;
+    struct entry entry = { .decl = params };
+    entry.decl.name = ptxb_join(b, params.name, NULL);
+    struct block block = { .id = b->next_block++, .kind = BLOCK_ENTRY };
+    if (!entry.decl.name ||
+        !ptxb_grow(b, (void **)&b->entries.at, b->entries.count, &b->entries.capacity,
+                   sizeof entry) ||
+        !ptxb_grow(b, (void **)&b->blocks.at, b->blocks.count, &b->blocks.capacity, sizeof block))
+        return 1;
+    b->entries.at[b->entries.count++] = entry;
+    b->blocks.at[b->blocks.count++] = block;
+    return (int)block.id;
+}
+
+static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
+{
+    for (uint32_t k = 0; k < entry->param_count; k++) {
+        const struct param *p = &entry->params[k];
+        bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].uses > 0;
+        if (used)
+            continue;
+        ptxb_fail(b, "param", "parameter '%.64s' is never used; use it or do not declare it",
+                  p->info.name);
+        return false;
+    }
+    return true;
+}
+
+int ptx_entry_end(ptx_builder *b, int block)
+{
+    if (!b || b->failed)
+        return 0;
+    if (b->blocks.count != 1 || b->blocks.at[0].id != (uint32_t)block) {
+        ptxb_fail(b, "entry",
+                  "a block inside it was never closed: a C break, return or goto left "
+                  "it (use ptx_break_if or ptx_return_if)");
+        return 0;
+    }
+    struct entry *entry = ptxb_entry(b);
+    struct insn *last = entry->body.last;
+    if (!last || last->kind != INSN_RETURN || last->guard)
+        ptxb_append(b, INSN_RETURN, "ret", 0, 0);
+    if (b->failed || !parameters_are_used(b, entry) || !ptxb_check_entry(b, entry))
+        return 0;
+    ptxb_coalesce(b, entry);
+    b->blocks.count = 0;
+    b->closed_if = NULL;
+    return 0;
+}
+
+// ---- parameters ---------------------------------------------------------------------------------
+
+static struct param *declare(ptx_builder *b, ptx_type type, const struct ptx_param_info *info)
+{
+    if (!ptxb_ready(b, "param") || !valid_name(b, "param", info->name))
+        return NULL;
+    struct entry *entry = ptxb_entry(b);
+    for (uint32_t k = 0; k < entry->param_count; k++) {
+        if (strcmp(entry->params[k].info.name, info->name) == 0) {
+            ptxb_fail(b, "param", "the entry has a parameter '%.64s' already", info->name);
+            return NULL;
+        }
+    }
+    if (!ptx_type_bytes(type)) {
+        ptxb_fail(b, "param", "parameter '%.64s' cannot be a %s", info->name, ptx_type_name(type));
+        return NULL;
+    }
+    if (!ptxb_grow(b, (void **)&entry->params, entry->param_count, &entry->param_capacity,
+                   sizeof *entry->params))
+        return NULL;
+    struct param *p = &entry->params[entry->param_count++];
+    memset(p, 0, sizeof *p);
+    p->info = *info;
+    p->info.type = (uint8_t)type;
+    return p;
+}
+
+// Loads the parameter where the entry begins, so that it is defined on every path.
+static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
+{
+    b->in_prologue = true;
+    ptx_val x = ptxb_register(b, type);
+    const char *opcode = ptxb_join(b, "ld.param.", ptxb_memory_name(type), NULL);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
+    if (insn) {
+        ptxb_operand(b, insn, 0, x);
+        insn->operands[1] = (struct operand) { .kind = OPERAND_ADDRESS, .text = name };
+    }
+    b->in_prologue = false;
+    return x;
+}
+
+ptx_val ptx_param_value(ptx_builder *b, ptx_type type, struct ptx_param_info info)
+{
+    struct param *p = declare(b, type, &info);
+    if (!p)
+        return (ptx_val) { 0 };
+    ptx_val x = load_param(b, type, p->info.name);
+    p->reg = x.reg;
+    return x;
+}
+
+ptx_ptr ptx_param_pointer(ptx_builder *b, ptx_type type, struct ptx_param_info info)
+{
+    struct param *p = declare(b, type, &info);
+    if (!p)
+        return (ptx_ptr) { 0 };
+    p->info.is_pointer = true;
+    ptx_val generic = load_param(b, PTX_U64, p->info.name);
+    b->in_prologue = true;
+    ptx_val address = ptxb_emit(b, PTX_U64, "cvta.to.global.u64", 1, &generic);
+    b->in_prologue = false;
+    p->reg = address.reg;
+    return (ptx_ptr) { .base = address,
+                       .type = (uint8_t)type,
+                       .space = PTX_GLOBAL,
+                       .readonly = info.readonly,
+                       .writeonly = info.writeonly };
+}
+
+bool ptx_builder_param(const ptx_builder *b, unsigned e, unsigned k, struct ptx_param_info *info)
+{
+    if (!b || e >= b->entries.count || k >= b->entries.at[e].param_count)
+        return false;
+    *info = b->entries.at[e].params[k].info;
+    return true;
+}
+
+// ---- arrays -------------------------------------------------------------------------------------
+
+static uint32_t add_symbol(ptx_builder *b, struct symbol symbol)
+{
+    symbol.entry = (uint16_t)(b->entries.count - 1);
+    if (!symbol.name || !ptxb_grow(b, (void **)&b->symbols.at, b->symbols.count,
+                                   &b->symbols.capacity, sizeof symbol))
+        return 0;
+    b->symbols.at[b->symbols.count++] = symbol;
+    return b->symbols.count;
+}
+
+static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, ptx_type type,
+                     uint32_t count)
+{
+    static const uint8_t spaces[] = { PTX_SHARED, PTX_SHARED, PTX_LOCAL };
+    static const char *const names[] = { "$shared_%u", "$dynamic_shared", "$local_%u" };
+    const uint64_t bytes = (uint64_t)count * ptx_type_bytes(type);
+    const uint64_t limit = kind == SYMBOL_LOCAL ? 512 << 10 : 48 << 10;
+
+    if (!ptxb_ready(b, call))
+        return (ptx_ptr) { 0 };
+    if (!ptx_type_bytes(type) || (kind != SYMBOL_DYNAMIC && !count)) {
+        ptxb_fail(b, call, "an array of %u %s is none", count, ptx_type_name(type));
+        return (ptx_ptr) { 0 };
+    }
+    if (bytes > limit) {
+        ptxb_fail(b, call, "%u %s are %llu bytes; at most %llu can be declared%s", count,
+                  ptx_type_name(type), (unsigned long long)bytes, (unsigned long long)limit,
+                  kind == SYMBOL_SHARED ? ", more is ptx_shared_dynamic()" : "");
+        return (ptx_ptr) { 0 };
+    }
+    struct symbol symbol = { .kind = (uint8_t)kind, .type = (uint8_t)type, .count = count };
+    symbol.name = kind == SYMBOL_DYNAMIC
+                      ? names[kind]
+                      : ptxb_format(b, kind == SYMBOL_LOCAL ? "$local_%u" : "$shared_%u",
+                                    ++ptxb_entry(b)->arrays);
+    return (ptx_ptr) { .symbol = add_symbol(b, symbol),
+                       .count = count,
+                       .type = (uint8_t)type,
+                       .space = spaces[kind] };
+}
+
+ptx_ptr ptx_shared(ptx_builder *b, ptx_type type, uint32_t count)
+{
+    return array(b, "shared", SYMBOL_SHARED, type, count);
+}
+
+ptx_ptr ptx_shared_dynamic(ptx_builder *b, ptx_type type)
+{
+    return array(b, "shared_dynamic", SYMBOL_DYNAMIC, type, 0);
+}
+
+ptx_ptr ptx_local(ptx_builder *b, ptx_type type, uint32_t count)
+{
+    return array(b, "local", SYMBOL_LOCAL, type, count);
+}
+
+ptx_ptr ptx_param_array(ptx_builder *b, ptx_type type, const char *name, uint32_t count)
+{
+    struct ptx_param_info info = { .name = name };
+    struct param *p = declare(b, type, &info);
+    if (!p)
+        return (ptx_ptr) { 0 };
+    const uint64_t bytes = (uint64_t)count * ptx_type_bytes(type);
+    if (!count || bytes > 32764) {
+        ptxb_fail(b, "param_array", "parameter '%.64s' has %llu bytes; 1 to 32764 can be passed",
+                  name, (unsigned long long)bytes);
+        return (ptx_ptr) { 0 };
+    }
+    if (bytes > 4352 && !ptxb_require(b, "param_array", 81, 70, "a parameter beyond 4352 bytes"))
+        return (ptx_ptr) { 0 };
+    p->info.count = count;
+    struct symbol symbol = {
+        .name = name, .kind = SYMBOL_PARAM, .type = (uint8_t)type, .count = count
+    };
+    p->symbol = add_symbol(b, symbol);
+    return (ptx_ptr) { .symbol = p->symbol,
+                       .count = count,
+                       .type = (uint8_t)type,
+                       .space = PTX_PARAM,
+                       .readonly = true };
+}
+
+ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
+{
+    if (b->failed || !number)
+        return (ptx_val) { 0 };
+    struct symbol *symbol = &b->symbols.at[number - 1];
+    const bool shared = symbol->kind <= SYMBOL_DYNAMIC;
+    if (!symbol->base.kind) {
+        // Taken where the entry begins: between a branch and its label it could be skipped.
+        b->in_prologue = true;
+        ptx_val base = ptxb_register(b, shared ? PTX_U32 : PTX_U64);
+        struct insn *insn = ptxb_append(b, INSN_PLAIN, shared ? "mov.u32" : "mov.u64", 1, 1);
+        if (insn) {
+            ptxb_operand(b, insn, 0, base);
+            insn->operands[1] = (struct operand) { .kind = OPERAND_TEXT, .text = symbol->name };
+            insn->varying = symbol->kind == SYMBOL_LOCAL;
+            symbol->base = base;
+        }
+        b->in_prologue = false;
+    }
+    return symbol->base;
+}

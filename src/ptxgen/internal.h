@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// What the builder's files share. A module is a list of entries; an entry two lists of
+// instructions (what its declarations need first, then its body) that are printed at the end.
+#ifndef PTXGEN_BUILDER_INTERNAL_H
+#define PTXGEN_BUILDER_INTERNAL_H
+
+#include <ptxgen/builder.h>
+
+#include <stdarg.h>
+
+enum operand_kind {
+    OPERAND_VALUE,
+    OPERAND_ADDRESS, // [value + offset], or [text + offset] if there is a text
+    OPERAND_TEXT,
+    OPERAND_LABEL,
+};
+
+struct operand {
+    ptx_val val;
+    const char *text;
+    int64_t offset;
+    uint8_t kind;
+    bool open;  // '{' before it
+    bool close; // '}' after it
+};
+
+enum insn_kind {
+    INSN_PLAIN,
+    INSN_LABEL,
+    INSN_BRANCH,
+    INSN_RETURN,
+    INSN_BARRIER, // every thread of the block must come by
+    INSN_COMMENT,
+};
+
+struct insn {
+    struct insn *next;
+    const char *opcode; // INSN_COMMENT: the text
+    struct operand *operands;
+    uint32_t guard; // register of the predicate, 0: none
+    uint32_t label; // INSN_LABEL, INSN_BRANCH
+    uint32_t index;
+    uint8_t kind;
+    uint8_t dst_count;
+    uint8_t operand_count; // destinations first
+    uint8_t depth;
+    bool guard_negated;
+    bool varying;   // its results differ between threads whatever its operands
+    bool reducible; // an atomic that becomes `red` when its result is not used
+};
+
+struct insn_list {
+    struct insn *first, *last;
+};
+
+struct reg {
+    uint32_t number;
+    uint32_t block; // where it is defined
+    uint32_t uses;
+    uint16_t entry;
+    uint8_t file;
+    bool variable;
+    bool placed; // has its final number
+    bool varying;
+};
+
+struct label {
+    const char *name;
+    const char *part; // "", "_end", "_else"
+    struct insn *insn;
+    uint32_t number;
+    uint32_t uses;
+    uint16_t entry;
+    bool raw;
+};
+
+enum symbol_kind { SYMBOL_SHARED, SYMBOL_DYNAMIC, SYMBOL_LOCAL, SYMBOL_PARAM };
+
+struct symbol {
+    const char *name;
+    ptx_val base; // its address, once something needs it in a register
+    uint32_t count;
+    uint16_t entry;
+    uint8_t kind;
+    uint8_t type;
+    bool used;
+};
+
+struct param {
+    struct ptx_param_info info;
+    uint32_t reg;    // what the body uses
+    uint32_t symbol; // parameters that are arrays
+};
+
+struct entry {
+    struct ptx_entry_params decl;
+    struct insn_list prologue, body;
+    struct param *params;
+    uint32_t param_count;
+    uint32_t param_capacity;
+    uint32_t registers[6]; // by file
+    uint32_t arrays;       // shared and local, for their names
+    uint32_t labels;
+    uint32_t insns;
+    bool barriers;
+    bool raw_labels;
+};
+
+enum block_kind { BLOCK_ENTRY, BLOCK_IF, BLOCK_ELSE, BLOCK_FOR, BLOCK_LOOP };
+
+struct block {
+    uint32_t id;
+    uint8_t kind;
+    uint32_t head, end; // labels
+    ptx_val i, hi, step;
+};
+
+// A growing array; see ptxb_grow().
+#define LIST(type)                                                                                 \
+    struct {                                                                                       \
+        type *at;                                                                                  \
+        uint32_t count, capacity;                                                                  \
+    }
+
+struct ptx_builder {
+    struct ptx_builder_params params;
+    struct arena_chunk *arena;
+    LIST(struct reg) regs; // [0] is no register
+    LIST(struct label) labels;
+    LIST(struct symbol) symbols;
+    LIST(struct entry) entries;
+    LIST(struct block) blocks; // open ones, innermost last
+    struct {
+        char *at;
+        size_t count, capacity;
+    } text;
+    struct insn *closed_if; // the end label of the if that closed just now
+    struct block closed_block;
+    uint32_t next_block;
+    bool in_prologue;
+    bool failed;
+    bool finished;
+    int isa;
+    const char *isa_reason;
+    uint16_t owner;
+    size_t bytes, peak;
+    char error[512];
+};
+
+enum register_file { FILE_P, FILE_RS, FILE_R, FILE_RD, FILE_F, FILE_FD, FILE_COUNT };
+
+// arena.c. All return NULL after ptxb_out_of_memory().
+void *ptxb_alloc(ptx_builder *b, size_t bytes);
+void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes);
+bool ptxb_grow(ptx_builder *b, void **at, uint32_t count, uint32_t *capacity, size_t size);
+void ptxb_release(ptx_builder *b);
+// The strings one after the other, up to a NULL.
+const char *ptxb_join(ptx_builder *b, ...);
+const char *ptxb_format(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
+
+// builder.c
+// Errors: the first one stays. `call` is the public function's name without "ptx_".
+void ptxb_fail(ptx_builder *b, const char *call, const char *format, ...) PTXGEN_PRINTF(3, 4);
+void ptxb_out_of_memory(ptx_builder *b);
+// False if nothing can be emitted: failed, finished or no open entry.
+bool ptxb_ready(ptx_builder *b, const char *call);
+// The floors of an instruction; fails if target or pinned ISA is below.
+bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what);
+struct entry *ptxb_entry(ptx_builder *b);
+
+// types.c
+enum register_file ptxb_file(ptx_type type);
+unsigned ptxb_bits(ptx_type type);
+// The type that an instruction on plain bits has: "b16" for f16, "pred" for predicates.
+const char *ptxb_bits_name(ptx_type type);
+// The type in loads, stores and moves: "b16" for f16, else its own name.
+const char *ptxb_memory_name(ptx_type type);
+bool ptxb_is_integer(ptx_type type);
+bool ptxb_is_float(ptx_type type);
+const char *ptxb_type_list(uint32_t types, char out[160]);
+int ptxb_target_isa(struct ptx_target target);
+
+// emit.c: the one door.
+bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x);
+ptx_val ptxb_register(ptx_builder *b, ptx_type type);
+struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, const char *opcode, unsigned dst,
+                         unsigned src);
+void ptxb_operand(ptx_builder *b, struct insn *insn, unsigned k, ptx_val x);
+void ptxb_address(ptx_builder *b, struct insn *insn, unsigned k, ptx_ptr p);
+// `dst = opcode src...`; the result's register has type `result`.
+ptx_val ptxb_emit(ptx_builder *b, ptx_type result, const char *opcode, unsigned n,
+                  const ptx_val *src);
+void ptxb_emit_void(ptx_builder *b, const char *opcode, unsigned n, const ptx_val *src);
+ptx_val ptxb_mov(ptx_builder *b, ptx_val x);
+// `x` in a register, immediates too.
+ptx_val ptxb_in_register(ptx_builder *b, ptx_val x);
+// A predicate register for a condition, or 0 after an error.
+uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond);
+// Reads that differ between threads.
+void ptxb_mark_varying(ptx_builder *b);
+
+// symbols (entry.c)
+ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
+
+// table.c
+const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
+
+// check.c, print.c
+bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
+void ptxb_coalesce(ptx_builder *b, struct entry *entry);
+bool ptxb_print(ptx_builder *b);
+void ptxb_label_text(const struct label *label, char out[96]);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// The functions of ops.h: values in, one value out.
+#include "internal.h"
+
+#include <string.h>
+
+static const char *const operand_names[] = { "x", "y", "z", "w" };
+
+static ptx_type wider(ptx_type type)
+{
+    return (ptx_type)(type + 1); // u16 u32 u64, s16 s32 s64
+}
+
+static ptx_type shape_type(char letter, ptx_type type)
+{
+    switch (letter) {
+    case 'W':
+        return wider(type);
+    case 'u':
+        return PTX_U32;
+    case 's':
+        return PTX_S32;
+    case 'p':
+        return PTX_PRED;
+    default:
+        return type;
+    }
+}
+
+static void fail_operands(ptx_builder *b, const struct ptx_op_info *info, const ptx_val *src,
+                          unsigned k, ptx_type wanted)
+{
+    if (info->shape[2 + k] == 'T')
+        ptxb_fail(b, info->name, "x is %s and %s is %s; both must have one type",
+                  ptx_type_name((ptx_type)src[0].type), operand_names[k],
+                  ptx_type_name((ptx_type)src[k].type));
+    else
+        ptxb_fail(b, info->name, "%s is %s; with x of %s it must be %s", operand_names[k],
+                  ptx_type_name((ptx_type)src[k].type), ptx_type_name((ptx_type)src[0].type),
+                  ptx_type_name(wanted));
+}
+
+// A comma-free list of what the instruction takes, for the message.
+static void fail_type(ptx_builder *b, const struct ptx_op_info *info, ptx_type type)
+{
+    char list[160];
+    uint32_t set = 0;
+
+    for (size_t k = 0; k < info->form_count; k++)
+        set |= info->forms[k].types;
+    ptxb_fail(b, info->name, "x is %s; it takes %s", ptx_type_name(type),
+              ptxb_type_list(set, list));
+}
+
+static const char *modifiers(ptx_builder *b, const char *call, const struct ptx_form *form,
+                             const struct ptx_op_params *p, ptx_type type)
+{
+    static const char *const rounds[] = { ".rn", ".rn", ".rz", ".rm", ".rp" };
+    const unsigned asked = (p->round != PTX_ROUND_DEFAULT ? PTX_MOD_ROUND : 0u) |
+                           (p->ftz ? PTX_MOD_FTZ : 0u) | (p->sat ? PTX_MOD_SAT : 0u);
+    const unsigned refused = asked & ~form->modifiers;
+
+    if (refused || p->round > PTX_RP) {
+        ptxb_fail(b, call, "%s has no %s for %s", form->text,
+                  refused & PTX_MOD_ROUND ? "choice of rounding"
+                  : refused & PTX_MOD_FTZ ? ".ftz"
+                                          : ".sat",
+                  ptx_type_name(type));
+        return NULL;
+    }
+    return ptxb_join(b, form->modifiers & PTX_MOD_ROUND ? rounds[p->round] : "",
+                     p->ftz ? ".ftz" : "", p->sat ? ".sat" : "", NULL);
+}
+
+// spelling + modifiers + type; '%' in the spelling stands for the modifiers.
+static const char *spell(ptx_builder *b, const struct ptx_form *form, const char *mods,
+                         ptx_type type)
+{
+    const size_t length = strlen(form->text);
+    const char *place = strchr(form->text, '%');
+    const char *name = ptx_type_name(type);
+    char head[32] = "";
+
+    if (!mods)
+        return NULL;
+    if (place) {
+        memcpy(head, form->text, (size_t)(place - form->text));
+        return ptxb_join(b, head, mods, place + 1, ".", name, NULL);
+    }
+    if (length > 2 && !strcmp(form->text + length - 2, ".b")) // bits: ".b32"
+        return ptxb_join(b, form->text, ptxb_bits_name(type) + 1, NULL);
+    if (form->modifiers & PTX_MOD_TWICE)
+        return ptxb_join(b, form->text, mods, ".", name, ".", name, NULL);
+    return ptxb_join(b, form->text, mods, ".", name, NULL);
+}
+
+static bool operands_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx_val *src,
+                         unsigned count)
+{
+    for (unsigned k = 0; k < count; k++)
+        if (!ptxb_usable(b, info->name, operand_names[k], src[k]))
+            return false;
+    const ptx_type type = (ptx_type)src[0].type;
+    if (!ptxb_form(info, type)) {
+        fail_type(b, info, type);
+        return false;
+    }
+    for (unsigned k = 0; k < count; k++) {
+        ptx_type wanted = shape_type(info->shape[2 + k], type);
+        if (src[k].type != wanted) {
+            fail_operands(b, info, src, k, wanted);
+            return false;
+        }
+    }
+    return true;
+}
+
+ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
+{
+    const struct ptx_op_info *info = ptx_op_info(p.op);
+    const ptx_val src[] = { p.x, p.y, p.z, p.w };
+    const ptx_val poison = { 0 };
+
+    if (!b || b->failed)
+        return poison;
+    if (!info || !info->shape) {
+        ptxb_fail(b, "op",
+                  "%s is not an instruction of values to one value; it has its own function",
+                  info ? info->name : "the opcode");
+        return poison;
+    }
+    const unsigned count = (unsigned)strlen(info->shape) - 2;
+    if (!ptxb_ready(b, info->name) || !operands_fit(b, info, src, count))
+        return poison;
+    if (p.op == PTX_OP_lop3 && (p.w.kind != PTX_IMMEDIATE || p.w.bits > 255)) {
+        ptxb_fail(b, info->name, "w, the truth table, must be an immediate from 0 to 255");
+        return poison;
+    }
+    const ptx_type type = (ptx_type)p.x.type;
+    const struct ptx_form *form = ptxb_form(info, type);
+    const char *opcode = spell(b, form, modifiers(b, info->name, form, &p, type), type);
+    if (!ptxb_require(b, info->name, form->isa, form->sm, opcode))
+        return poison;
+    return ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
+}
+
+#define DEFINE(name, ...)                                                                          \
+    ptx_val ptx_##name(ptx_builder *b, ptx_val x)                                                  \
+    {                                                                                              \
+        return ptx_op(b, PTX_OP_##name, .x = x);                                                   \
+    }
+PTX_OPS_UNARY(DEFINE)
+#undef DEFINE
+#define DEFINE(name, ...)                                                                          \
+    ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y)                                       \
+    {                                                                                              \
+        return ptx_op(b, PTX_OP_##name, .x = x, .y = y);                                           \
+    }
+PTX_OPS_BINARY(DEFINE)
+#undef DEFINE
+#define DEFINE(name, ...)                                                                          \
+    ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z)                            \
+    {                                                                                              \
+        return ptx_op(b, PTX_OP_##name, .x = x, .y = y, .z = z);                                   \
+    }
+PTX_OPS_TERNARY(DEFINE)
+#undef DEFINE
+#define DEFINE(name, ...)                                                                          \
+    ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_val w)                 \
+    {                                                                                              \
+        return ptx_op(b, PTX_OP_##name, .x = x, .y = y, .z = z, .w = w);                           \
+    }
+PTX_OPS_QUATERNARY(DEFINE)
+#undef DEFINE
+
+// ---- special registers --------------------------------------------------------------------------
+
+static ptx_val read_special(ptx_builder *b, const char *call, const char *text, ptx_type type,
+                            int isa, int sm, bool varying)
+{
+    if (!ptxb_ready(b, call) || !ptxb_require(b, call, isa, sm, text))
+        return (ptx_val) { 0 };
+    ptx_val result = ptxb_register(b, type);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, type == PTX_U64 ? "mov.u64" : "mov.u32", 1, 1);
+    if (!insn)
+        return (ptx_val) { 0 };
+    ptxb_operand(b, insn, 0, result);
+    insn->operands[1] = (struct operand) { .kind = OPERAND_TEXT, .text = text };
+    insn->varying = varying;
+    return result;
+}
+
+static ptx_val read_axis(ptx_builder *b, const char *call, const char *const text[3], ptx_axis axis,
+                         int isa, int sm, bool varying)
+{
+    if (!ptxb_ready(b, call))
+        return (ptx_val) { 0 };
+    if ((unsigned)axis > PTX_Z) {
+        ptxb_fail(b, call, "%d is no axis; there are PTX_X, PTX_Y and PTX_Z", (int)axis);
+        return (ptx_val) { 0 };
+    }
+    return read_special(b, call, text[axis], PTX_U32, isa, sm, varying);
+}
+
+#define DEFINE(name, text, meaning, isa, sm, varying)                                              \
+    ptx_val ptx_##name(ptx_builder *b, ptx_axis axis)                                              \
+    {                                                                                              \
+        static const char *const texts[] = { text ".x", text ".y", text ".z" };                    \
+        return read_axis(b, #name, texts, axis, isa, sm, varying);                                 \
+    }
+PTX_SPECIAL_VECTORS(DEFINE)
+#undef DEFINE
+#define DEFINE(name, text, type, meaning, isa, sm, varying)                                        \
+    ptx_val ptx_##name(ptx_builder *b)                                                             \
+    {                                                                                              \
+        return read_special(b, #name, text, PTX_##type, isa, sm, varying);                         \
+    }
+PTX_SPECIAL_SCALARS(DEFINE)
+#undef DEFINE

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+#include "internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    uint8_t bits;
+    uint8_t file;
+} types[PTX_TYPE_COUNT] = { { "none", 0, 0 },
+#define ROW(name, text, bits, file) { text, bits, FILE_##file },
+                            PTX_TYPES(ROW)
+#undef ROW
+};
+
+static const struct {
+    struct ptx_target target;
+    int isa;
+} targets[] = {
+#define ROW(sm, suffix, isa) { { sm, suffix }, isa },
+    PTX_TARGETS(ROW)
+#undef ROW
+};
+
+const char *ptx_type_name(ptx_type type)
+{
+    return (unsigned)type < PTX_TYPE_COUNT ? types[type].name : types[0].name;
+}
+
+ptx_type ptx_type_parse(const char *name)
+{
+    for (unsigned t = 1; name && t < PTX_TYPE_COUNT; t++)
+        if (!strcmp(types[t].name, name))
+            return (ptx_type)t;
+    return PTX_NONE;
+}
+
+unsigned ptxb_bits(ptx_type type)
+{
+    return (unsigned)type < PTX_TYPE_COUNT ? types[type].bits : 0;
+}
+
+unsigned ptx_type_bytes(ptx_type type)
+{
+    return ptxb_bits(type) / 8;
+}
+
+enum register_file ptxb_file(ptx_type type)
+{
+    return (enum register_file)types[type].file;
+}
+
+const char *ptxb_bits_name(ptx_type type)
+{
+    switch (ptxb_bits(type)) {
+    case 1:
+        return "pred";
+    case 8:
+    case 16:
+        return "b16";
+    case 32:
+        return "b32";
+    default:
+        return "b64";
+    }
+}
+
+const char *ptxb_memory_name(ptx_type type)
+{
+    switch (type) {
+    case PTX_F16:
+    case PTX_BF16:
+        return "b16";
+    case PTX_F16X2:
+    case PTX_BF16X2:
+        return "b32";
+    default:
+        return ptx_type_name(type);
+    }
+}
+
+bool ptxb_is_integer(ptx_type type)
+{
+    return type >= PTX_U8 && type <= PTX_S64;
+}
+
+bool ptxb_is_float(ptx_type type)
+{
+    return type >= PTX_F16 && type <= PTX_F64;
+}
+
+const char *ptxb_type_list(uint32_t set, char out[160])
+{
+    size_t length = 0;
+    unsigned left = 0;
+
+    for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+        left += set >> t & 1;
+    for (unsigned t = 1; t < PTX_TYPE_COUNT; t++) {
+        if (!(set >> t & 1))
+            continue;
+        left--;
+        const char *sep = left == 0 ? "" : left == 1 ? " or " : ", ";
+        length += (size_t)snprintf(out + length, 160 - length, "%s%s", types[t].name, sep);
+    }
+    return out;
+}
+
+int ptxb_target_isa(struct ptx_target target)
+{
+    for (size_t k = 0; k < sizeof targets / sizeof *targets; k++)
+        if (targets[k].target.sm == target.sm && targets[k].target.suffix == target.suffix)
+            return targets[k].isa;
+    return 0;
+}
+
+bool ptx_target_at(size_t k, struct ptx_target *target, int *least_isa)
+{
+    if (k >= sizeof targets / sizeof *targets)
+        return false;
+    if (target)
+        *target = targets[k].target;
+    if (least_isa)
+        *least_isa = targets[k].isa;
+    return true;
+}
+
+const char *ptx_target_name(struct ptx_target target, char name[PTX_TARGET_NAME_SIZE])
+{
+    snprintf(name, PTX_TARGET_NAME_SIZE, "sm_%d%.1s", target.sm, &target.suffix);
+    return name;
+}
+
+bool ptx_target_parse(const char *name, struct ptx_target *target)
+{
+    char known[PTX_TARGET_NAME_SIZE];
+
+    for (size_t k = 0; name && k < sizeof targets / sizeof *targets; k++) {
+        if (strcmp(ptx_target_name(targets[k].target, known), name) != 0)
+            continue;
+        *target = targets[k].target;
+        return true;
+    }
+    return false;
+}
+
+ptx_val ptx_f32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return ptx_immediate_bits(PTX_F32, bits);
+}
+
+ptx_val ptx_f64(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return ptx_immediate_bits(PTX_F64, bits);
+}
+
+// `x` rounded to nearest even into a 16-bit float with that many bits of fraction and exponent.
+static uint64_t round_to_half(double x, int fraction, int exponent_bits)
+{
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    const uint64_t sign = signbit(x) ? UINT64_C(0x8000) : 0;
+    const uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << fraction;
+
+    if (isnan(x))
+        return 0x7fff;
+    int exponent;
+    double magnitude = fabs(x);
+    frexp(magnitude, &exponent);
+    if (isinf(x) || exponent - 1 > bias)
+        return sign | infinity;
+    if (magnitude == 0)
+        return sign;
+    if (exponent - 1 < 1 - bias)
+        exponent = 2 - bias; // subnormal: the least normal exponent's unit
+    // In units of the last place; the addition carries into the exponent where it must.
+    uint64_t units = (uint64_t)nearbyint(ldexp(magnitude, fraction + 1 - exponent));
+    uint64_t field = (uint64_t)(exponent - 1 + bias - 1);
+    return sign | ((field << fraction) + units);
+}
+
+static bool fits(ptx_type type, double x)
+{
+    const double limit = ldexp(1, (int)ptxb_bits(type));
+    const bool is_signed = type >= PTX_S8 && type <= PTX_S64;
+
+    if (type == PTX_PRED)
+        return x == 0 || x == 1;
+    if (!(x == floor(x)))
+        return false;
+    return is_signed ? x >= -limit / 2 && x < limit / 2 : x >= 0 && x < limit;
+}
+
+ptx_val ptx_imm(ptx_type type, double x)
+{
+    ptx_val poison = { 0 };
+    uint64_t half;
+
+    switch (type) {
+    case PTX_NONE:
+    case PTX_TYPE_COUNT:
+        return poison;
+    case PTX_F64:
+        return ptx_f64(x);
+    case PTX_F32:
+        return ptx_f32((float)x);
+    case PTX_F16:
+        return ptx_immediate_bits(type, round_to_half(x, 10, 5));
+    case PTX_BF16:
+        return ptx_immediate_bits(type, round_to_half(x, 7, 8));
+    case PTX_F16X2:
+        half = round_to_half(x, 10, 5);
+        return ptx_immediate_bits(type, half << 16 | half);
+    case PTX_BF16X2:
+        half = round_to_half(x, 7, 8);
+        return ptx_immediate_bits(type, half << 16 | half);
+    default:
+        if (!fits(type, x))
+            return poison;
+        return ptx_immediate_bits(type, x < 0 ? (uint64_t)(int64_t)x &
+                                                    (UINT64_MAX >> (64 - ptxb_bits(type)))
+                                              : (uint64_t)x);
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+// Threads together: barriers, shuffles, votes.
+#include "internal.h"
+
+// ---- barriers -----------------------------------------------------------------------------------
+
+static void barrier_insn(ptx_builder *b)
+{
+    if (b->failed)
+        return;
+    struct entry *entry = ptxb_entry(b);
+    entry->body.last->kind = INSN_BARRIER;
+    entry->barriers = true;
+}
+
+void ptx_barrier(ptx_builder *b)
+{
+    const ptx_val zero = ptx_u32(0);
+
+    if (!ptxb_ready(b, "barrier"))
+        return;
+    ptxb_emit_void(b, "bar.sync", 1, &zero);
+    barrier_insn(b);
+}
+
+void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
+{
+    const ptx_val src[] = { ptx_u32(id), ptx_u32(threads) };
+
+    if (!ptxb_ready(b, "barrier_named"))
+        return;
+    if (id > 15 || threads % 32 || threads > 1024) {
+        ptxb_fail(
+            b, "barrier_named",
+            "barrier %u for %u threads: there are 16 barriers, for 32 to 1024 threads in whole "
+            "warps",
+            id, threads);
+        return;
+    }
+    ptxb_emit_void(b, "bar.sync", threads ? 2 : 1, src);
+    if (!threads)
+        barrier_insn(b);
+}
+
+static ptx_val reduce_barrier(ptx_builder *b, const char *call, const char *opcode, ptx_type type,
+                              ptx_val pred)
+{
+    if (!ptxb_condition(b, call, pred))
+        return (ptx_val) { 0 };
+    const ptx_val src[] = { ptx_u32(0), ptxb_in_register(b, pred) };
+    ptx_val result = ptxb_emit(b, type, opcode, 2, src);
+    barrier_insn(b);
+    return result;
+}
+
+ptx_val ptx_barrier_all(ptx_builder *b, ptx_val pred)
+{
+    return reduce_barrier(b, "barrier_all", "bar.red.and.pred", PTX_PRED, pred);
+}
+
+ptx_val ptx_barrier_any(ptx_builder *b, ptx_val pred)
+{
+    return reduce_barrier(b, "barrier_any", "bar.red.or.pred", PTX_PRED, pred);
+}
+
+ptx_val ptx_barrier_count(ptx_builder *b, ptx_val pred)
+{
+    return reduce_barrier(b, "barrier_count", "bar.red.popc.u32", PTX_U32, pred);
+}
+
+static bool is_u32(ptx_builder *b, const char *call, const char *name, ptx_val x)
+{
+    if (!ptxb_usable(b, call, name, x))
+        return false;
+    if (x.type == PTX_U32)
+        return true;
+    ptxb_fail(b, call, "%s is %s; it must be u32", name, ptx_type_name((ptx_type)x.type));
+    return false;
+}
+
+void ptx_barrier_warp(ptx_builder *b, ptx_val mask)
+{
+    if (ptxb_ready(b, "barrier_warp") && is_u32(b, "barrier_warp", "the mask", mask))
+        ptxb_emit_void(b, "bar.warp.sync", 1, &mask);
+}
+
+// ---- shuffles -----------------------------------------------------------------------------------
+
+static ptx_val shuffle_word(ptx_builder *b, const char *opcode, ptx_val x, ptx_val lane,
+                            uint32_t clamp, ptx_val mask)
+{
+    const ptx_val src[] = { ptxb_in_register(b, x), lane, ptx_u32(clamp), mask };
+    ptx_val result = ptxb_emit(b, PTX_B32, opcode, 4, src);
+    ptxb_mark_varying(b);
+    return result;
+}
+
+static bool shuffle_ok(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
+                       const struct ptx_shfl_params *p)
+{
+    if (!ptxb_ready(b, "shfl") || !ptxb_usable(b, "shfl", "x", x) ||
+        !is_u32(b, "shfl", "the lane", p->lane) ||
+        (p->mask.kind != PTX_POISON && !is_u32(b, "shfl", "the mask", p->mask)))
+        return false;
+    if (x.type == PTX_PRED || (unsigned)mode > PTX_SHFL_IDX) {
+        ptxb_fail(b, "shfl", "x is %s; a predicate goes through ptx_ballot",
+                  ptx_type_name((ptx_type)x.type));
+        return false;
+    }
+    if (p->width > 32 || (p->width & (p->width - 1))) {
+        ptxb_fail(b, "shfl", ".width is %u; it must be 1, 2, 4, 8, 16 or 32", p->width);
+        return false;
+    }
+    return true;
+}
+
+ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x, struct ptx_shfl_params p)
+{
+    static const char *const opcodes[] = { "shfl.sync.down.b32", "shfl.sync.up.b32",
+                                           "shfl.sync.bfly.b32", "shfl.sync.idx.b32" };
+    const ptx_type type = (ptx_type)x.type;
+
+    if (!shuffle_ok(b, mode, x, &p))
+        return (ptx_val) { 0 };
+    const uint32_t width = p.width ? p.width : 32;
+    const uint32_t clamp = (32 - width) << 8 | (mode == PTX_SHFL_UP ? 0u : 31u);
+    const ptx_val mask = p.mask.kind == PTX_POISON ? ptx_full_warp() : p.mask;
+    const char *opcode = opcodes[mode];
+
+    switch (ptxb_bits(type)) {
+    case 64: {
+        ptx_vec half = ptx_unpack(b, PTX_B32, x);
+        ptx_val lo = shuffle_word(b, opcode, half.lane[0], p.lane, clamp, mask);
+        ptx_val hi = shuffle_word(b, opcode, half.lane[1], p.lane, clamp, mask);
+        return ptx_pack(b, type, ptx_vec2(lo, hi));
+    }
+    case 32:
+        return ptx_bitcast(b, type, shuffle_word(b, opcode, x, p.lane, clamp, mask));
+    default: {
+        const bool byte = ptxb_bits(type) == 8;
+        ptx_val narrow = ptx_bitcast(b, byte ? PTX_U8 : PTX_U16, x);
+        ptx_val word = ptx_cvt(b, PTX_U32, narrow);
+        ptx_val moved = shuffle_word(b, opcode, word, p.lane, clamp, mask);
+        ptx_val back = ptx_cvt(b, byte ? PTX_U8 : PTX_U16, ptx_bitcast(b, PTX_U32, moved));
+        return ptx_bitcast(b, type, back);
+    }
+    }
+}
+
+ptx_val ptx_shfl_down(ptx_builder *b, ptx_val x, ptx_val delta)
+{
+    return ptx_shfl(b, PTX_SHFL_DOWN, x, delta);
+}
+
+ptx_val ptx_shfl_up(ptx_builder *b, ptx_val x, ptx_val delta)
+{
+    return ptx_shfl(b, PTX_SHFL_UP, x, delta);
+}
+
+ptx_val ptx_shfl_bfly(ptx_builder *b, ptx_val x, ptx_val mask)
+{
+    return ptx_shfl(b, PTX_SHFL_BFLY, x, mask);
+}
+
+ptx_val ptx_shfl_idx(ptx_builder *b, ptx_val x, ptx_val lane)
+{
+    return ptx_shfl(b, PTX_SHFL_IDX, x, lane);
+}
+
+// ---- votes, matches, reductions -----------------------------------------------------------------
+
+static ptx_val combine(ptx_builder *b, const char *call, const char *opcode, ptx_type type,
+                       ptx_val x, ptx_val mask)
+{
+    if (!is_u32(b, call, "the mask", mask))
+        return (ptx_val) { 0 };
+    const ptx_val src[] = { ptxb_in_register(b, x), mask };
+    ptx_val result = ptxb_emit(b, type, opcode, 2, src);
+    ptxb_mark_varying(b);
+    return result;
+}
+
+static ptx_val vote(ptx_builder *b, const char *call, const char *opcode, ptx_type type,
+                    ptx_val pred, ptx_val mask)
+{
+    if (!ptxb_condition(b, call, pred))
+        return (ptx_val) { 0 };
+    return combine(b, call, opcode, type, pred, mask);
+}
+
+ptx_val ptx_vote_all(ptx_builder *b, ptx_val pred, ptx_val mask)
+{
+    return vote(b, "vote_all", "vote.sync.all.pred", PTX_PRED, pred, mask);
+}
+
+ptx_val ptx_vote_any(ptx_builder *b, ptx_val pred, ptx_val mask)
+{
+    return vote(b, "vote_any", "vote.sync.any.pred", PTX_PRED, pred, mask);
+}
+
+ptx_val ptx_vote_uniform(ptx_builder *b, ptx_val pred, ptx_val mask)
+{
+    return vote(b, "vote_uniform", "vote.sync.uni.pred", PTX_PRED, pred, mask);
+}
+
+ptx_val ptx_ballot(ptx_builder *b, ptx_val pred, ptx_val mask)
+{
+    return vote(b, "ballot", "vote.sync.ballot.b32", PTX_U32, pred, mask);
+}
+
+static ptx_val match(ptx_builder *b, const char *call, const char *mode, ptx_val x, ptx_val mask)
+{
+    if (!ptxb_ready(b, call) || !ptxb_usable(b, call, "x", x))
+        return (ptx_val) { 0 };
+    const unsigned bits = ptxb_bits((ptx_type)x.type);
+    if (bits < 32) {
+        ptxb_fail(b, call, "x is %s; it must have 32 or 64 bits", ptx_type_name((ptx_type)x.type));
+        return (ptx_val) { 0 };
+    }
+    const char *opcode = ptxb_join(b, mode, bits == 32 ? ".b32" : ".b64", NULL);
+    x = ptx_bitcast(b, bits == 32 ? PTX_B32 : PTX_B64, x);
+    return combine(b, call, opcode, PTX_U32, x, mask);
+}
+
+ptx_val ptx_match_any(ptx_builder *b, ptx_val x, ptx_val mask)
+{
+    return match(b, "match_any", "match.any.sync", x, mask);
+}
+
+ptx_val ptx_match_all(ptx_builder *b, ptx_val x, ptx_val mask)
+{
+    return match(b, "match_all", "match.all.sync", x, mask);
+}
+
+ptx_val ptx_activemask(ptx_builder *b)
+{
+    const struct ptx_form *form = ptx_op_info(PTX_OP_activemask)->forms;
+
+    if (!ptxb_ready(b, "activemask") ||
+        !ptxb_require(b, "activemask", form->isa, form->sm, form->text))
+        return (ptx_val) { 0 };
+    ptx_val result = ptxb_emit(b, PTX_U32, "activemask.b32", 0, NULL);
+    ptxb_mark_varying(b);
+    return result;
+}
+
+static ptx_val redux(ptx_builder *b, const char *call, const char *name, uint32_t types, ptx_val x,
+                     ptx_val mask)
+{
+    const struct ptx_form *form = ptx_op_info(PTX_OP_redux)->forms;
+    char list[160];
+
+    if (!ptxb_ready(b, call) || !ptxb_usable(b, call, "x", x))
+        return (ptx_val) { 0 };
+    const ptx_type type = (ptx_type)x.type;
+    if (!(types >> type & 1)) {
+        ptxb_fail(b, call, "x is %s; it takes %s", ptx_type_name(type),
+                  ptxb_type_list(types, list));
+        return (ptx_val) { 0 };
+    }
+    const bool bits = types >> PTX_B32 & 1;
+    const char *opcode =
+        ptxb_join(b, form->text, ".", name, ".", bits ? "b32" : ptx_type_name(type), NULL);
+    if (!ptxb_require(b, call, form->isa, form->sm, opcode))
+        return (ptx_val) { 0 };
+    return combine(b, call, opcode, type, x, mask);
+}
+
+#define DEFINE(name, meaning, types)                                                               \
+    ptx_val ptx_redux_##name(ptx_builder *b, ptx_val x, ptx_val mask)                              \
+    {                                                                                              \
+        return redux(b, "redux_" #name, #name, types, x, mask);                                    \
+    }
+PTX_WARP_REDUCTIONS(DEFINE)
+#undef DEFINE
