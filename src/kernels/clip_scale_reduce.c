@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "common.h"
+
+enum { BLOCK = 1024 };
+enum { OPTION_NONFINITE, OPTION_MAX_NORM };
+enum { NONFINITE_PROPAGATE, NONFINITE_SKIP, NONFINITE_ZERO };
+
+// min(1, max_norm / (norm + eps)), NaN if the norm is NaN: PTX's min would drop it.
+static ptx_val clip_scale(ptx_builder *b, ptx_val total, ptx_val norm, ptx_val max_norm,
+                          ptx_val eps)
+{
+    ptx_val exact = ptx_sqrt(b, total);
+    ptx_val ratio = ptx_div(b, max_norm, ptx_add(b, norm, eps));
+
+    ptx_comment(b, "a finite sum whose norm is beyond f32 is divided in f64");
+    ptx_val finite = ptx_is_finite(b, total);
+    ptx_val beyond = ptx_and(b, finite, ptx_is_infinite(b, norm));
+    ptx_val wide = ptx_div(b, ptx_cvt(b, PTX_F64, max_norm), exact);
+    ratio = ptx_select(b, beyond, ptx_cvt(b, PTX_F32, wide), ratio);
+
+    ptx_val clips = ptx_ltu(b, ratio, ptx_f32(1.0f));
+    ptx_val scale = ptx_select(b, clips, ratio, ptx_f32(1.0f));
+    ptx_val empty = ptx_eq(b, total, ptx_f64(0));
+    return ptx_select(b, empty, ptx_f32(1.0f), scale);
+}
+
+static void build(ptx_builder *b, const struct ptx_spec *spec)
+{
+    ptx_ptr partials = ptx_param_ptr(b, spec->dtype, "partials", .meaning = "sums of squares",
+                                     .length = "count", .readonly = true);
+    ptx_val count = ptx_param(b, PTX_U64, "count", .meaning = "partials");
+    ptx_val max_norm =
+        scalar_param(b, PTX_F32, spec->option[OPTION_MAX_NORM],
+                     (struct ptx_param_info) { .name = "max_norm",
+                                               .meaning = "largest norm let through",
+                                               .range = PTX_NOT_NAN | PTX_NOT_NEGATIVE });
+    ptx_val eps = ptx_param(b, PTX_F32, "eps", .meaning = "added to the norm before dividing",
+                            .preset = "0", .range = PTX_FINITE | PTX_NOT_NEGATIVE);
+    ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out", .meaning = "scale, norm, found_inf",
+                                .length = "3", .writeonly = true);
+
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val sum = ptx_var(b, ptx_f64(0));
+    ptx_for (b, i, ptx_cvt(b, PTX_U64, tid), count, ptx_u64(BLOCK)) {
+        ptx_val partial = ptx_load(b, partials, i);
+        ptx_set(b, sum, ptx_add(b, sum, ptx_cvt(b, PTX_F64, partial)));
+    }
+
+    ptx_val total = block_sum(b, sum, BLOCK);
+    ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
+        ptx_val norm = ptx_cvt(b, PTX_F32, ptx_sqrt(b, total));
+        ptx_val scale = clip_scale(b, total, norm, max_norm, eps);
+        ptx_val finite = ptx_is_finite(b, total);
+        if (spec->option[OPTION_NONFINITE] == NONFINITE_SKIP)
+            scale = ptx_select(b, finite, scale, ptx_f32(1.0f));
+        if (spec->option[OPTION_NONFINITE] == NONFINITE_ZERO)
+            scale = ptx_select(b, finite, scale, ptx_f32(0.0f));
+        ptx_store(b, out, ptx_u32(0), scale);
+        ptx_store(b, out, ptx_u32(1), norm);
+        ptx_store(b, out, ptx_u32(2), ptx_select(b, finite, ptx_f32(0.0f), ptx_f32(1.0f)));
+    }
+}
+
+const ptx_kernel ptx_kernel_clip_scale_reduce = {
+    .name = "clip_scale_reduce",
+    .summary = "sums of squares folded into the clip scale and the norm",
+    .formula = "norm = sqrt(sum of partials); scale = min(1, max_norm / (norm + eps)), 1 if the "
+               "sum is 0",
+    .dtypes = PTX_SET(F64) | PTX_SET(F32),
+    .options = {
+        [OPTION_NONFINITE] = { "nonfinite",
+                               { "propagate", "skip", "zero" },
+                               "scale for a NaN or infinite sum: NaN or 0 as it comes, 1, or 0" },
+        [OPTION_MAX_NORM] = { "max_norm",
+                              { "value", "device" },
+                              "max_norm passed by value, or by the address of one f32" },
+    },
+    .grid = PTX_GRID_ONE,
+    .block = BLOCK,
+    .accumulator = "f64",
+    .guarantees = "deterministic; the tree depends on the count alone; found_inf is set under every "
+                  "policy",
+    .build = build,
+};

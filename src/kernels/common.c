@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "common.h"
+
+enum { VECTOR_BYTES = 16, WARP = 32 };
+
+ptx_type compute_type(ptx_type dtype)
+{
+    return dtype == PTX_F64 ? PTX_F64 : PTX_F32;
+}
+
+unsigned vector_lanes(ptx_type dtype)
+{
+    return VECTOR_BYTES / ptx_type_bytes(dtype);
+}
+
+static ptx_val warp_sum(ptx_builder *b, ptx_val x, unsigned lanes)
+{
+    for (unsigned delta = lanes / 2; delta > 0; delta /= 2) {
+        ptx_val other = ptx_shfl_down(b, x, ptx_u32(delta));
+        x = ptx_add(b, x, other);
+    }
+    return x;
+}
+
+ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads)
+{
+    const unsigned warps = threads / WARP;
+    const ptx_type type = (ptx_type)x.type;
+    ptx_ptr sums = ptx_shared(b, type, warps);
+
+    ptx_comment(b, "sum over the lanes of the warp, then over the %u warps", warps);
+    ptx_val total = ptx_var(b, warp_sum(b, x, WARP));
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
+    ptx_val warp = ptx_shr(b, tid, ptx_u32(5));
+    ptx_if (b, ptx_eq(b, lane, ptx_u32(0)))
+        ptx_store(b, sums, warp, total);
+    ptx_barrier(b);
+    ptx_if (b, ptx_lt(b, tid, ptx_u32(WARP))) {
+        ptx_set(b, total, ptx_zero(type));
+        ptx_if (b, ptx_lt(b, tid, ptx_u32(warps)))
+            ptx_set(b, total, ptx_load(b, sums, tid));
+        ptx_set(b, total, warp_sum(b, total, warps));
+    }
+    return total;
+}
+
+struct span thread_span(ptx_builder *b, ptx_val n, const ptx_ptr *tensors, unsigned count)
+{
+    const ptx_type dtype = (ptx_type)tensors[0].type;
+    const unsigned lanes = vector_lanes(dtype);
+    const unsigned shift = ptx_type_bytes(dtype) == 8 ? 3 : ptx_type_bytes(dtype) == 4 ? 2 : 1;
+
+    ptx_comment(b, "this thread's elements: 16 bytes, aligned where the data begins unaligned too");
+    ptx_val address = ptx_address(b, tensors[0]);
+    ptx_val offset = ptx_and(b, address, ptx_u64(VECTOR_BYTES - 1));
+    ptx_val skew = ptx_shr(b, offset, ptx_u32(shift));
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val threads = ptx_ntid(b, PTX_X);
+    ptx_val tid = ptx_cvt(b, PTX_U64, ptx_tid(b, PTX_X));
+    ptx_val thread = ptx_mad_wide(b, block, threads, tid);
+    ptx_val first = ptx_mul(b, thread, ptx_u64(lanes));
+    ptx_val lo = ptx_sub(b, ptx_max(b, first, skew), skew);
+    ptx_val hi = ptx_sub(b, ptx_add(b, first, ptx_u64(lanes)), skew);
+    hi = ptx_min(b, hi, n);
+
+    ptx_val misaligned = ptx_u64(0);
+    for (unsigned t = 1; t < count; t++) {
+        ptx_val other = ptx_address(b, tensors[t]);
+        ptx_val differ = ptx_xor(b, address, other);
+        misaligned = t == 1 ? differ : ptx_or(b, misaligned, differ);
+    }
+    ptx_val whole = ptx_eq(b, ptx_sub(b, hi, lo), ptx_u64(lanes));
+    if (count > 1) {
+        ptx_val apart = ptx_and(b, misaligned, ptx_u64(VECTOR_BYTES - 1));
+        ptx_val together = ptx_eq(b, apart, ptx_u64(0));
+        whole = ptx_and(b, whole, together);
+    }
+    return (struct span) { lo, hi, whole, lanes };
+}
+
+ptx_val scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info)
+{
+    if (!device)
+        return ptx_param_value(b, type, info);
+    info.readonly = true;
+    info.length = "1";
+    ptx_ptr p = ptx_param_pointer(b, type, info);
+    return ptx_load(b, p, ptx_u32(0));
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include <ptxgen/kernels.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static const ptx_kernel *const kernels[] = {
+    &ptx_kernel_squared_sum,
+    &ptx_kernel_clip_scale_reduce,
+    &ptx_kernel_gradient_clip_from_device_scale,
+    &ptx_kernel_quantize_ste_backward,
+    &ptx_kernel_lerp_backward,
+};
+
+enum { VECTOR_BYTES = 16, MAX_GRID = INT32_MAX };
+
+const ptx_kernel *ptx_kernel_at(size_t k)
+{
+    return k < sizeof kernels / sizeof *kernels ? kernels[k] : NULL;
+}
+
+const ptx_kernel *ptx_kernel_find(const char *name)
+{
+    const ptx_kernel *kernel;
+
+    for (size_t k = 0; name && (kernel = ptx_kernel_at(k)); k++)
+        if (strcmp(kernel->name, name) == 0)
+            return kernel;
+    return NULL;
+}
+
+int ptx_kernel_option(const ptx_kernel *kernel, const char *name)
+{
+    for (int k = 0; kernel && name && kernel->options[k].name; k++)
+        if (strcmp(kernel->options[k].name, name) == 0)
+            return k;
+    return -1;
+}
+
+bool ptx_spec_set(struct ptx_spec *spec, const ptx_kernel *kernel, const char *option,
+                  const char *value)
+{
+    const int k = ptx_kernel_option(kernel, option);
+
+    if (k < 0 || !value)
+        return false;
+    for (int v = 0; v < PTX_MAX_CHOICES && kernel->options[k].values[v]; v++) {
+        if (strcmp(kernel->options[k].values[v], value) != 0)
+            continue;
+        spec->option[k] = (uint8_t)v;
+        return true;
+    }
+    return false;
+}
+
+static bool options_exist(ptx_builder *b, const ptx_kernel *kernel, const struct ptx_spec *spec)
+{
+    int known = 0;
+
+    while (kernel->options[known].name)
+        known++;
+    for (int k = 0; k < PTX_MAX_OPTIONS; k++) {
+        const uint8_t value = spec->option[k];
+        if (k < known ? value < PTX_MAX_CHOICES && kernel->options[k].values[value] : !value)
+            continue;
+        ptx_builder_fail(b, "%s: option %d (%s) has no value %u", kernel->name, k,
+                         k < known ? kernel->options[k].name : "none", value);
+        return false;
+    }
+    return true;
+}
+
+void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel, const struct ptx_spec *spec)
+{
+    char name[PTX_ENTRY_NAME_SIZE];
+
+    if (!kernel || !spec) {
+        ptx_builder_fail(b, "ptx_kernel_emit: the %s is NULL", kernel ? "spec" : "kernel");
+        return;
+    }
+    if ((unsigned)spec->dtype >= PTX_TYPE_COUNT || !(kernel->dtypes >> spec->dtype & 1)) {
+        ptx_builder_fail(b, "%s: there is no %s of it", kernel->name, ptx_type_name(spec->dtype));
+        return;
+    }
+    if (!options_exist(b, kernel, spec))
+        return;
+    ptx_entry (b, ptx_kernel_entry_name(kernel, spec, name), .block = { kernel->block }) {
+        ptx_comment(b, "%s", kernel->formula);
+        kernel->build(b, spec);
+    }
+}
+
+const char *ptx_kernel_entry_name(const ptx_kernel *kernel, const struct ptx_spec *spec,
+                                  char name[PTX_ENTRY_NAME_SIZE])
+{
+    if (spec->entry)
+        return spec->entry;
+    snprintf(name, PTX_ENTRY_NAME_SIZE, "%s_%s", kernel->name, ptx_type_name(spec->dtype));
+    return name;
+}
+
+bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
+                         struct ptx_geometry *geometry)
+{
+    const unsigned bytes = ptx_type_bytes(dtype);
+    uint64_t span, blocks;
+
+    if (!kernel || !geometry || (unsigned)dtype >= PTX_TYPE_COUNT || !(kernel->dtypes >> dtype & 1))
+        return false;
+    switch (kernel->grid) {
+    case PTX_GRID_CHUNKS:
+        blocks = n / kernel->chunk + (n % kernel->chunk != 0);
+        break;
+    case PTX_GRID_VECTORS:
+        // One vector more than n needs: data that begins between two boundaries touches both.
+        span = (uint64_t)kernel->block * (VECTOR_BYTES / bytes);
+        blocks = n ? (n - 1 + VECTOR_BYTES / bytes - 1) / span + 1 : 0;
+        break;
+    default:
+        blocks = 1;
+    }
+    if (blocks > MAX_GRID || n > UINT64_MAX / 2)
+        return false;
+    *geometry = (struct ptx_geometry) { (uint32_t)blocks, kernel->block };
+    return true;
+}
