@@ -64,7 +64,7 @@ static void add_edge(ptx_builder *b, const struct sums *sums, ptx_ptr chunk, ptx
                      ptx_val length)
 {
     for (unsigned k = 0; k < sums->lanes; k++) {
-        ptx_val i = ptx_add(b, start, ptx_s32((int32_t)k));
+        ptx_val i = k ? ptx_add(b, start, ptx_s32((int32_t)k)) : start;
         ptx_val begun = ptx_ge(b, i, ptx_s32(0));
         ptx_val inside = ptx_lt(b, i, length);
         ptx_if (b, ptx_and(b, begun, inside))
@@ -105,8 +105,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
 
     ptx_comment(b, "%d rows at a time while they lie within the chunk", UNROLL);
     ptx_val i = ptx_var(b, start);
-    ptx_val inside = ptx_ge(b, start, ptx_s32(0));
-    ptx_if (b, ptx_not(b, inside)) {
+    ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
         add_edge(b, &sums, chunk, i, length);
         ptx_set(b, i, ptx_add(b, i, ptx_s32(row)));
     }

@@ -78,7 +78,8 @@ struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, const char *opcode
     insn->opcode = opcode;
     insn->dst_count = (uint8_t)dst;
     insn->operand_count = (uint8_t)(dst + src);
-    insn->depth = (uint8_t)(b->blocks.count < 32 ? b->blocks.count : 32);
+    const uint32_t depth = b->in_prologue ? 1 : b->blocks.count;
+    insn->depth = (uint8_t)(depth < 32 ? depth : 32);
 
     struct entry *entry = ptxb_entry(b);
     struct insn_list *list = b->in_prologue ? &entry->prologue : &entry->body;
