@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/// The reins of the libcuda that has no GPU (fake_libcuda.c): what it is to be, which call is to
+/// fail, and what was called.
+#ifndef PTXGEN_TESTS_FAKE_LIBCUDA_H
+#define PTXGEN_TESTS_FAKE_LIBCUDA_H
+
+#include <stdatomic.h>
+
+#include "cuda_abi.h"
+
+/// Set before use; fake->reset() puts the defaults back.
+struct fake_cuda {
+    int device_count;
+    int driver_version;
+    int sm;
+    int shared_optin;
+    int cooperative;
+    int max_threads; ///< of every kernel
+    int static_shared;
+    const char *jit_error_log; ///< what cuModuleLoadDataEx logs
+    const char *jit_info_log;
+    size_t argument_sizes[4]; ///< how much a launch keeps of each argument; 0 ends
+
+    /// The call by this name fails with fail_result, or the fail_at'th call from now, from 1.
+    const char *fail_call;
+    CUresult fail_result;
+    atomic_int fail_at;
+
+    atomic_int calls;      ///< of functions that can be made to fail
+    atomic_int alive;      ///< allocations, streams, events, modules, retained contexts
+    atomic_int loads;      ///< modules loaded
+    atomic_int launches;   ///< kernels launched
+    atomic_int violations; ///< calls in a context that is not right, handles that are not
+    const char *failed;    ///< the call that was made to fail last
+
+    CUlaunchConfig launch; ///< the one that made launches 1
+    CUlaunchAttribute attributes[4];
+    unsigned char arguments[4][16];
+    CUjit_option options[16]; ///< of the last load with logs or extra options
+    void *values[16];
+    unsigned option_count;
+
+    void (*reset)(void);
+    int (*context_depth)(void); ///< of the calling thread's stack
+    void (*context_pop)(void);
+    CUstreamCaptureMode (*capture_mode)(void);
+    CUcontext (*context_create)(CUdevice device); ///< made current; the caller frees it
+    CUstream (*stream_create)(CUcontext context, bool blocking); ///< the caller frees it
+    void (*capture_begin)(CUstream stream, CUstreamCaptureMode mode);
+    CUstreamCaptureStatus (*capture_end)(CUstream stream);
+};
+
+/// What the library exports beside the functions of CUDA.
+struct fake_cuda *fake_cuda(void);
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+/// What the two sources of the libcuda without a GPU share.
+#ifndef PTXGEN_TESTS_FAKE_LIBCUDA_STATE_H
+#define PTXGEN_TESTS_FAKE_LIBCUDA_STATE_H
+
+#include "fake_libcuda.h"
+
+CUDA_ABI_FUNCTIONS(CUDA_ABI_PROTOTYPE)
+
+enum { FAKE_DEVICES = 4, FAKE_DEPTH = 16, FAKE_CAPTURES = 4 };
+
+struct CUctx_st {
+    CUdevice device;
+    atomic_int retained;
+};
+
+struct CUstream_st {
+    CUcontext context;
+    bool blocking;
+    CUstreamCaptureStatus status;
+    CUstreamCaptureMode mode;
+};
+
+extern struct fake_cuda fake;
+extern CUstream fake_captures[FAKE_CAPTURES];
+extern _Thread_local CUstreamCaptureMode fake_thread_mode;
+
+/// The context that the calling thread works in; NULL for none.
+CUcontext fake_current(void);
+
+/// Counts a call, and says whether it is to fail.
+CUresult fake_step(const char *name);
+
+/// Objects that are counted in fake.alive.
+void *fake_create(size_t size);
+void fake_destroy(void *object);
+
+/// For calls that undo something: they do it even when they report an (earlier) error.
+#define FAKE_RELEASE(name) CUresult result = fake_step(#name)
+
+/// For all other calls.
+#define FAKE_BEGIN(name)                                                                           \
+    CUresult result = fake_step(#name);                                                            \
+    if (result != CUDA_SUCCESS)                                                                    \
+    return result
+
+#define FAKE_BEGIN_IN_CONTEXT(name)                                                                \
+    FAKE_BEGIN(name);                                                                              \
+    if (!fake_current())                                                                           \
+    return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_CONTEXT
+
+#endif

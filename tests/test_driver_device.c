@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+/// Devices: whose context is used, what is known of the GPU, fork.
+#include "driver_fixture.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void primary_context_by_default(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    assert_int_equal(atomic_load(&fake->alive), 1);
+    assert_int_equal(fake->context_depth(), 0);
+    assert_non_null(ptx_device_context(device));
+    assert_int_equal(ptx_device_get_info(device)->ordinal, 0);
+    ptx_device *second = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
+    assert_string_equal(ptx_device_get_info(second)->name, "Fake GPU 1");
+    assert_ptr_not_equal(ptx_device_context(device), ptx_device_context(second));
+    ptx_device_close(&second);
+    ptx_device_close(&device);
+    ptx_device_close(&device);
+    ptx_device_close(NULL);
+}
+
+static void current_context_is_adopted(void **state)
+{
+    (void)state;
+    CUcontext current = fake->context_create(1);
+    ptx_device *device = open_device();
+    assert_ptr_equal(ptx_device_context(device), current);
+    assert_int_equal(ptx_device_get_info(device)->ordinal, 1);
+    assert_int_equal(atomic_load(&fake->alive), 0);
+    assert_int_equal(fake->context_depth(), 1);
+    ptx_device_close(&device);
+
+    device = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
+    assert_ptr_equal(ptx_device_context(device), current);
+    ptx_device_close(&device);
+    fake->context_pop();
+    free(current);
+}
+
+static void current_context_is_left_alone(void **state)
+{
+    (void)state;
+    CUcontext current = fake->context_create(0);
+    ptx_device *device = ptx_device_open(&(struct ptx_device_params) { .primary = true });
+    assert_ptr_not_equal(ptx_device_context(device), current);
+    assert_int_equal(ptx_device_get_info(device)->ordinal, 0);
+    ptx_device_close(&device);
+
+    device = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
+    assert_ptr_not_equal(ptx_device_context(device), current);
+    assert_int_equal(ptx_device_get_info(device)->ordinal, 1);
+
+    ptx_buffer *buffer = ptx_buffer_create(device, 16);
+    assert_non_null(buffer);
+    assert_int_equal(fake->context_depth(), 1);
+    ptx_buffer_destroy(&buffer);
+    ptx_device_close(&device);
+    fake->context_pop();
+    free(current);
+}
+
+static void given_context(void **state)
+{
+    (void)state;
+    CUcontext given = fake->context_create(1);
+    fake->context_pop();
+    ptx_device *device = ptx_device_open(&(struct ptx_device_params) { .context = given });
+    assert_non_null(device);
+    assert_ptr_equal(ptx_device_context(device), given);
+    assert_int_equal(ptx_device_get_info(device)->ordinal, 1);
+    assert_int_equal(fake->context_depth(), 0);
+    ptx_device_close(&device);
+    free(given);
+}
+
+static void no_such_device(void **state)
+{
+    (void)state;
+    assert_null(ptx_device_open(&(struct ptx_device_params) { .ordinal = 2 }));
+    assert_error(PTX_ERROR_NO_DEVICE, "there is no GPU 2: the driver sees 2");
+    assert_null(ptx_device_open(&(struct ptx_device_params) { .ordinal = -1 }));
+    assert_error(PTX_ERROR_NO_DEVICE, "there is no GPU -1");
+    fake->device_count = 0;
+    assert_null(ptx_device_open(NULL));
+    assert_error(PTX_ERROR_NO_DEVICE, "the driver sees no GPU");
+    int count = 5;
+    assert_int_equal(ptx_device_count(&count), PTX_ERROR_NO_DEVICE);
+    assert_int_equal(count, 0);
+}
+
+static void counting(void **state)
+{
+    (void)state;
+    int count = 0;
+    assert_int_equal(ptx_device_count(&count), PTX_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(ptx_device_count(NULL), PTX_ERROR_INVALID);
+}
+
+static void facts(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    const struct ptx_device_info *info = ptx_device_get_info(device);
+    assert_int_equal(info->driver_version, 12040);
+    assert_int_equal(info->isa, 84);
+    assert_int_equal(info->sm, 90);
+    assert_string_equal(info->name, "Fake GPU 0");
+    assert_int_equal(info->memory, 1 << 30);
+    assert_int_equal(info->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    assert_int_equal(info->warp_size, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+    assert_int_equal(info->l2_cache, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+    assert_int_equal(info->max_grid[0], 2147483647);
+    assert_int_equal(info->max_grid[2], 65535);
+    assert_int_equal(info->max_block[1], 1024);
+    assert_int_equal(info->max_block[2], 64);
+    assert_int_equal(info->shared_per_block, 49152);
+    assert_int_equal(info->shared_per_block_optin, 232448);
+    assert_int_equal(info->memory_bus_width, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+    size_t available = 0;
+    size_t total = 0;
+    assert_int_equal(ptx_device_memory(device, &available, &total), PTX_OK);
+    assert_int_equal(available, 1000);
+    assert_int_equal(total, 2000);
+    assert_int_equal(ptx_device_memory(device, NULL, NULL), PTX_OK);
+    assert_int_equal(ptx_device_memory(NULL, NULL, NULL), PTX_ERROR_INVALID);
+    assert_null(ptx_device_get_info(NULL));
+    assert_null(ptx_device_context(NULL));
+    ptx_device_close(&device);
+}
+
+static void objects_keep_the_device(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    ptx_buffer *buffer = ptx_buffer_create(device, 4);
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    ptx_device_close(&device);
+    assert_int_equal(ptx_buffer_fill(buffer, 0, 1, 4, NULL), PTX_OK);
+    ptx_buffer_destroy(&buffer);
+    assert_int_equal(atomic_load(&fake->alive), 2);
+    ptx_module_unload(&module);
+    assert_int_equal(atomic_load(&fake->alive), 0);
+}
+
+#define REFUSED(call)                                                                              \
+    do {                                                                                           \
+        (void)!(call);                                                                             \
+        if (ptx_error_status() != PTX_ERROR_FORKED)                                                \
+            _exit(__LINE__ % 255 + 1);                                                             \
+        ptx_launch(NULL, NULL);                                                                    \
+    } while (0)
+
+static void child(ptx_device *device, ptx_buffer *buffer, ptx_module *module,
+                  ptx_function *function)
+{
+    int calls = atomic_load(&fake->calls);
+    char byte = 0;
+    CUdeviceptr address = 0;
+    int blocks = 0;
+    bool capturing = false;
+    REFUSED(ptx_buffer_create(device, 4));
+    REFUSED(ptx_buffer_create(device, 0));
+    REFUSED(ptx_buffer_upload(buffer, 0, &byte, 1, NULL));
+    REFUSED(ptx_buffer_download(buffer, 0, &byte, 1, NULL));
+    REFUSED(ptx_buffer_fill(buffer, 0, 0, 0, NULL));
+    REFUSED(ptx_host_alloc(device, 4));
+    REFUSED(ptx_stream_create(device));
+    REFUSED(ptx_stream_synchronize(device, NULL));
+    REFUSED(ptx_stream_is_capturing(device, NULL, &capturing));
+    REFUSED(ptx_event_create(device));
+    REFUSED(ptx_module_load(device, KERNEL_TEXT, NULL));
+    REFUSED(ptx_module_function(module, "scale"));
+    REFUSED(ptx_module_global(module, "counter", &address, NULL));
+    REFUSED(ptx_function_occupancy(function, 32, 0, &blocks));
+    REFUSED(ptx_launch(function, &(struct ptx_launch_params) { .grid = { 1 } }));
+    REFUSED(ptx_device_memory(device, NULL, NULL));
+    ptx_buffer_destroy(&buffer);
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
+    _exit(atomic_load(&fake->calls) == calls ? 0 : 255);
+}
+
+static void use_after_fork_is_refused(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    ptx_buffer *buffer = ptx_buffer_create(device, 4);
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    ptx_function *function = ptx_module_function(module, "fixed");
+    pid_t process = fork();
+    if (process == 0)
+        child(device, buffer, module, function);
+    int ended = 0;
+    assert_int_equal(waitpid(process, &ended, 0), process);
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), 0);
+    assert_int_equal(ptx_buffer_fill(buffer, 0, 1, 4, NULL), PTX_OK);
+    ptx_module_unload(&module);
+    ptx_buffer_destroy(&buffer);
+    ptx_device_close(&device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAKE_TEST(primary_context_by_default),
+        FAKE_TEST(current_context_is_adopted),
+        FAKE_TEST(current_context_is_left_alone),
+        FAKE_TEST(given_context),
+        FAKE_TEST(no_such_device),
+        FAKE_TEST(counting),
+        FAKE_TEST(facts),
+        FAKE_TEST(objects_keep_the_device),
+        FAKE_TEST(use_after_fork_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

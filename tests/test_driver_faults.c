@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+/// Every operation, with each driver call in it and each allocation in it failing once: the error
+/// is reported and named, nothing stays behind, and the thread's context is as before.
+///
+/// Linked with --wrap for malloc, calloc and realloc, so that the library's own can be made to
+/// fail.
+#include "driver_fixture.h"
+
+#include <limits.h>
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+static int allocations;
+static int failing_allocation;
+
+static bool allocation_fails(void)
+{
+    return ++allocations == failing_allocation;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return allocation_fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return allocation_fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return allocation_fails() ? NULL : __real_realloc(memory, size);
+}
+
+/// What operations work with; made while nothing fails.
+struct scene {
+    ptx_device *device;
+    ptx_buffer *buffer;
+    ptx_module *module;
+    CUstream stream;
+    CUevent event;
+};
+
+/// How many calls there had been when the operation's constructor was through. What fails after
+/// that fails in a destructor, which has no way to say so.
+static int calls_when_made;
+
+static ptx_status made(bool made_it)
+{
+    calls_when_made = atomic_load(&fake->calls);
+    return made_it ? PTX_OK : ptx_error_status();
+}
+
+static ptx_status open_and_close(struct scene *scene)
+{
+    (void)scene;
+    ptx_device *device = ptx_device_open(NULL);
+    ptx_status status = made(device);
+    ptx_device_close(&device);
+    return status;
+}
+
+static ptx_status open_given(struct scene *scene)
+{
+    struct ptx_device_params params = { .context = ptx_device_context(scene->device) };
+    ptx_device *device = ptx_device_open(&params);
+    ptx_status status = made(device);
+    ptx_device_close(&device);
+    return status;
+}
+
+static ptx_status count(struct scene *scene)
+{
+    (void)scene;
+    int devices = 0;
+    ptx_status status = ptx_device_count(&devices);
+    assert_int_equal(devices, status ? 0 : 2);
+    return status;
+}
+
+static ptx_status memory_info(struct scene *scene)
+{
+    size_t available = 0;
+    return ptx_device_memory(scene->device, &available, NULL);
+}
+
+static ptx_status buffer(struct scene *scene)
+{
+    ptx_buffer *made_buffer = ptx_buffer_create(scene->device, 32);
+    ptx_status status = made(made_buffer);
+    ptx_buffer_destroy(&made_buffer);
+    return status;
+}
+
+static ptx_status pinned(struct scene *scene)
+{
+    void *memory = ptx_host_alloc(scene->device, 32);
+    ptx_status status = made(memory);
+    ptx_host_free(scene->device, &memory);
+    return status;
+}
+
+static ptx_status upload(struct scene *scene)
+{
+    return ptx_buffer_upload(scene->buffer, 0, "abc", 4, scene->stream);
+}
+
+static ptx_status download(struct scene *scene)
+{
+    char bytes[4];
+    return ptx_buffer_download(scene->buffer, 0, bytes, 4, scene->stream);
+}
+
+static ptx_status fill(struct scene *scene)
+{
+    return ptx_buffer_fill(scene->buffer, 0, 1, 4, scene->stream);
+}
+
+static ptx_status stream(struct scene *scene)
+{
+    CUstream made_stream = ptx_stream_create(scene->device);
+    ptx_status status = made(made_stream);
+    ptx_stream_destroy(scene->device, &made_stream);
+    return status;
+}
+
+static ptx_status synchronize(struct scene *scene)
+{
+    return ptx_stream_synchronize(scene->device, scene->stream);
+}
+
+static ptx_status ask_capturing(struct scene *scene)
+{
+    bool capturing = false;
+    return ptx_stream_is_capturing(scene->device, scene->stream, &capturing);
+}
+
+static ptx_status event(struct scene *scene)
+{
+    CUevent made_event = ptx_event_create(scene->device);
+    ptx_status status = made(made_event);
+    ptx_event_destroy(scene->device, &made_event);
+    return status;
+}
+
+static ptx_status record(struct scene *scene)
+{
+    return ptx_event_record(scene->device, scene->event, scene->stream);
+}
+
+static ptx_status wait_event(struct scene *scene)
+{
+    return ptx_stream_wait_event(scene->device, scene->stream, scene->event);
+}
+
+static ptx_status wait_for_event(struct scene *scene)
+{
+    return ptx_event_synchronize(scene->device, scene->event);
+}
+
+static ptx_status elapsed(struct scene *scene)
+{
+    float milliseconds = 0;
+    return ptx_event_elapsed(scene->device, scene->event, scene->event, &milliseconds);
+}
+
+static ptx_status module(struct scene *scene)
+{
+    ptx_module *made_module = ptx_module_load(scene->device, KERNEL_TEXT, NULL);
+    ptx_status status = made(made_module);
+    ptx_module_unload(&made_module);
+    return status;
+}
+
+static ptx_status global(struct scene *scene)
+{
+    CUdeviceptr address = 0;
+    ptx_status status = ptx_module_global(scene->module, "counter", &address, NULL);
+    assert_int_equal(address == 0, status != PTX_OK);
+    return status;
+}
+
+static ptx_status occupancy(struct scene *scene)
+{
+    int blocks = 0;
+    return ptx_function_occupancy(ptx_module_function(scene->module, "fixed"), 64, 0, &blocks);
+}
+
+static ptx_status launch(struct scene *scene)
+{
+    return ptx_launch(ptx_module_function(scene->module, "fixed"),
+                      &(struct ptx_launch_params) { .grid = { 1 }, .stream = scene->stream });
+}
+
+static ptx_status cooperative_launch(struct scene *scene)
+{
+    return ptx_launch(ptx_module_function(scene->module, "fixed"),
+                      &(struct ptx_launch_params) { .grid = { 1 }, .cooperative = true });
+}
+
+static const struct {
+    const char *name;
+    ptx_status (*run)(struct scene *scene);
+} operations[] = {
+    { "open_and_close", open_and_close },
+    { "open_given", open_given },
+    { "count", count },
+    { "memory_info", memory_info },
+    { "buffer", buffer },
+    { "pinned", pinned },
+    { "upload", upload },
+    { "download", download },
+    { "fill", fill },
+    { "stream", stream },
+    { "synchronize", synchronize },
+    { "ask_capturing", ask_capturing },
+    { "event", event },
+    { "record", record },
+    { "wait_event", wait_event },
+    { "wait_for_event", wait_for_event },
+    { "elapsed", elapsed },
+    { "module", module },
+    { "global", global },
+    { "occupancy", occupancy },
+    { "launch", launch },
+    { "cooperative_launch", cooperative_launch },
+};
+
+enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
+
+static struct scene set_up(void)
+{
+    struct scene scene = { .device = open_device() };
+    scene.buffer = ptx_buffer_create(scene.device, 32);
+    scene.module = load_module(scene.device, KERNEL_TEXT);
+    scene.stream = ptx_stream_create(scene.device);
+    scene.event = ptx_event_create(scene.device);
+    assert_int_equal(ptx_event_record(scene.device, scene.event, scene.stream), PTX_OK);
+    return scene;
+}
+
+static void tear_down(struct scene *scene)
+{
+    ptx_event_destroy(scene->device, &scene->event);
+    ptx_stream_destroy(scene->device, &scene->stream);
+    ptx_module_unload(&scene->module);
+    ptx_buffer_destroy(&scene->buffer);
+    ptx_device_close(&scene->device);
+}
+
+/// Fails the call'th driver call of the operation.
+static void fail_one_call(struct scene *scene, size_t i, int call, bool reported, int depth)
+{
+    int alive = atomic_load(&fake->alive);
+    fake->fail_result = CUDA_ERROR_UNKNOWN;
+    fake->failed = NULL;
+    atomic_store(&fake->fail_at, call);
+    ptx_status status = operations[i].run(scene);
+    atomic_store(&fake->fail_at, 0);
+    assert_non_null(fake->failed);
+    if (status != PTX_OK) {
+        assert_int_equal(status, PTX_ERROR_DRIVER);
+        assert_int_equal(ptx_error_code(), CUDA_ERROR_UNKNOWN);
+        assert_message("CUDA_ERROR_UNKNOWN (999)");
+        assert_message(fake->failed);
+    } else if (reported) {
+        fail_msg("%s: failing %s, call %d, was not reported", operations[i].name, fake->failed,
+                 call);
+    }
+    if (atomic_load(&fake->alive) != alive)
+        fail_msg("%s: failing %s, call %d, left something behind", operations[i].name, fake->failed,
+                 call);
+    assert_int_equal(fake->context_depth(), depth);
+    assert_int_equal(fake->capture_mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+static void each_call_fails(int depth)
+{
+    for (size_t i = 0; i < OPERATIONS; i++) {
+        struct scene scene = set_up();
+        int before = atomic_load(&fake->calls);
+        calls_when_made = INT_MAX;
+        if (operations[i].run(&scene) != PTX_OK)
+            fail_msg("%s: %s", operations[i].name, ptx_error_message());
+        int calls = atomic_load(&fake->calls) - before;
+        int reported = calls_when_made - before;
+        assert_true(calls > 0);
+        for (int call = 1; call <= calls; call++)
+            fail_one_call(&scene, i, call, call <= reported, depth);
+        tear_down(&scene);
+    }
+}
+
+static void each_driver_call_fails_once(void **state)
+{
+    (void)state;
+    each_call_fails(0);
+}
+
+static void each_driver_call_fails_once_in_a_callers_context(void **state)
+{
+    (void)state;
+    CUcontext context = fake->context_create(1);
+    each_call_fails(1);
+    fake->context_pop();
+    free(context);
+}
+
+static void each_allocation_fails_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < OPERATIONS; i++) {
+        struct scene scene = set_up();
+        int alive = atomic_load(&fake->alive);
+        for (int failing = 1;; failing++) {
+            allocations = 0;
+            failing_allocation = failing;
+            ptx_status status = operations[i].run(&scene);
+            failing_allocation = 0;
+            assert_int_equal(atomic_load(&fake->alive), alive);
+            assert_int_equal(fake->context_depth(), 0);
+            if (allocations < failing) {
+                assert_int_equal(status, PTX_OK);
+                break;
+            }
+            if (status != PTX_ERROR_OUT_OF_MEMORY)
+                fail_msg("%s: allocation %d failing gave %s", operations[i].name, failing,
+                         ptx_status_name(status));
+            assert_message("out of");
+        }
+        tear_down(&scene);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAKE_TEST(each_driver_call_fails_once),
+        FAKE_TEST(each_driver_call_fails_once_in_a_callers_context),
+        FAKE_TEST(each_allocation_fails_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

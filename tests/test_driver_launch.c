@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+/// Launches: what reaches the driver, and what is refused before it does.
+#include "driver_fixture.h"
+
+#include <pthread.h>
+
+struct scene {
+    ptx_device *device;
+    ptx_module *module;
+    ptx_function *scale;
+    ptx_function *fixed;
+};
+
+static struct scene set_up(void)
+{
+    struct scene scene = { .device = open_device() };
+    scene.module = load_module(scene.device, KERNEL_TEXT);
+    scene.scale = ptx_module_function(scene.module, "scale");
+    scene.fixed = ptx_module_function(scene.module, "fixed");
+    return scene;
+}
+
+static void tear_down(struct scene *scene)
+{
+    ptx_module_unload(&scene->module);
+    ptx_device_close(&scene->device);
+}
+
+static CUdeviceptr data = 0x1234567890;
+static uint32_t n = 77;
+static float factor = 0.5f;
+
+/// A launch of `scale` that is right.
+static struct ptx_launch_params right_launch(void)
+{
+    static struct ptx_arg args[3] = { PTX_ARG(data), PTX_ARG(n), PTX_ARG(factor) };
+    return (
+        struct ptx_launch_params) { .grid = { 3 }, .block = { 64 }, .args = args, .arg_count = 3 };
+}
+
+static void everything_arrives(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    fake->argument_sizes[0] = 8;
+    fake->argument_sizes[1] = 4;
+    fake->argument_sizes[2] = 4;
+    struct ptx_launch_params params = right_launch();
+    params.grid[1] = 2;
+    params.block[2] = 4;
+    params.shared_bytes = 100000;
+    params.stream = (CUstream)2;
+    int calls = atomic_load(&fake->calls);
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
+    // Context: ask, push, pop; and the launch. Nothing else is on the hot path.
+    assert_int_equal(atomic_load(&fake->calls) - calls, 4);
+    assert_int_equal(fake->launch.gridDimX, 3);
+    assert_int_equal(fake->launch.gridDimY, 2);
+    assert_int_equal(fake->launch.gridDimZ, 1);
+    assert_int_equal(fake->launch.blockDimX, 64);
+    assert_int_equal(fake->launch.blockDimY, 1);
+    assert_int_equal(fake->launch.blockDimZ, 4);
+    assert_int_equal(fake->launch.sharedMemBytes, 100000);
+    assert_ptr_equal(fake->launch.hStream, (CUstream)2);
+    assert_memory_equal(fake->arguments[0], &data, 8);
+    assert_memory_equal(fake->arguments[1], &n, 4);
+    assert_memory_equal(fake->arguments[2], &factor, 4);
+    tear_down(&scene);
+}
+
+static void empty_grid_does_nothing(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    struct ptx_launch_params params = right_launch();
+    params.grid[0] = 0;
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
+    params.arg_count = 2;
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_INVALID);
+    assert_int_equal(atomic_load(&fake->launches), 0);
+    tear_down(&scene);
+}
+
+static void refused(const ptx_function *function, struct ptx_launch_params params,
+                    const char *message)
+{
+    int calls = atomic_load(&fake->calls);
+    assert_int_equal(ptx_launch(function, &params), PTX_ERROR_INVALID);
+    assert_message(message);
+    assert_int_equal(atomic_load(&fake->calls), calls);
+}
+
+static void arguments_are_checked(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    uint64_t wide = 1;
+    struct ptx_arg args[3] = { PTX_ARG(data), PTX_ARG(wide), PTX_ARG(factor) };
+    struct ptx_launch_params params = right_launch();
+    params.arg_count = 2;
+    refused(scene.scale, params, "kernel scale takes 3 arguments, not 2");
+    params.arg_count = 3;
+    params.args = NULL;
+    refused(scene.scale, params, "kernel scale: args is NULL");
+    params.args = args;
+    refused(scene.scale, params, "args[1] (n) is .u32 and takes 4 bytes, not 8");
+    args[0].value = NULL;
+    refused(scene.scale, params, "args[0] (data) has no value");
+    assert_int_equal(ptx_launch(NULL, &params), PTX_ERROR_INVALID);
+    assert_message("the function is NULL");
+    assert_int_equal(ptx_launch(scene.scale, NULL), PTX_ERROR_INVALID);
+    assert_message("kernel scale: params is NULL");
+    tear_down(&scene);
+}
+
+static void geometry_is_checked(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    struct ptx_launch_params params = right_launch();
+    params.block[0] = 0;
+    refused(scene.scale, params, "block is 0, and the kernel has no .reqntid");
+    params.block[0] = 1025;
+    refused(scene.scale, params, "block.x is 1025, the GPU allows 1024");
+    params.block[0] = 1;
+    params.block[2] = 65;
+    refused(scene.scale, params, "block.z is 65, the GPU allows 64");
+    params.block[2] = 0;
+    params.block[1] = 513;
+    refused(scene.scale, params, "1 x 513 x 1 = 513 threads, the kernel runs with at most 512");
+    params = right_launch();
+    params.grid[0] = 2147483648u;
+    refused(scene.scale, params, "grid.x is 2147483648, the GPU allows 2147483647");
+    params.grid[0] = 1;
+    params.grid[1] = 65536;
+    refused(scene.scale, params, "grid.y is 65536, the GPU allows 65535");
+    params = right_launch();
+    params.shared_bytes = 232449;
+    refused(scene.scale, params, "shared_bytes is 232449, but only 232448 are left");
+    params.shared_bytes = SIZE_MAX;
+    refused(scene.scale, params, "shared_bytes is ");
+    params = right_launch();
+    params.cluster[0] = 2;
+    refused(scene.scale, params, "grid.x is 3, no multiple of cluster.x, 2");
+    tear_down(&scene);
+}
+
+static void required_block(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    struct ptx_launch_params params = { .grid = { 5 } };
+    assert_int_equal(ptx_launch(scene.fixed, &params), PTX_OK);
+    assert_int_equal(fake->launch.blockDimX, 128);
+    assert_int_equal(fake->launch.blockDimY, 2);
+    assert_int_equal(fake->launch.blockDimZ, 1);
+    params.block[0] = 128;
+    refused(scene.fixed, params, "block.y is 1, but the kernel's .reqntid is 2");
+    params.block[1] = 2;
+    assert_int_equal(ptx_launch(scene.fixed, &params), PTX_OK);
+    tear_down(&scene);
+}
+
+static void attributes(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    struct ptx_launch_params params = right_launch();
+    params.grid[0] = 4;
+    params.cooperative = true;
+    params.cluster[0] = 2;
+    params.programmatic = true;
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
+    assert_int_equal(fake->launch.numAttrs, 3);
+    assert_int_equal(fake->attributes[0].id, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+    assert_int_equal(fake->attributes[0].value.cooperative, 1);
+    assert_int_equal(fake->attributes[1].id, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    assert_int_equal(fake->attributes[1].value.clusterDim.x, 2);
+    assert_int_equal(fake->attributes[1].value.clusterDim.y, 1);
+    assert_int_equal(fake->attributes[2].id, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+    tear_down(&scene);
+
+    fake->sm = 80;
+    fake->cooperative = 0;
+    atomic_store(&fake->launches, 0);
+    scene = set_up();
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_UNSUPPORTED);
+    assert_message("has no cooperative launches");
+    params.cooperative = false;
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_UNSUPPORTED);
+    assert_message("clusters need sm_90, and Fake GPU 0 is sm_80");
+    params.cluster[0] = 0;
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
+    assert_int_equal(fake->launch.numAttrs, 0);
+    tear_down(&scene);
+}
+
+static void failure_names_the_launch(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    struct ptx_launch_params params = right_launch();
+    fake->fail_call = "cuLaunchKernel";
+    fake->fail_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_DRIVER);
+    assert_int_equal(ptx_error_code(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_message("cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    assert_message("compute-sanitizer");
+    assert_message("kernel scale, grid 3 x 1 x 1, block 64 x 1 x 1, 0 bytes");
+    tear_down(&scene);
+}
+
+/// A current context of the caller's own is neither used nor lost, and an equal one not pushed.
+static void callers_context_stays(void **state)
+{
+    (void)state;
+    CUcontext context = fake->context_create(0);
+    struct scene scene = set_up();
+    struct ptx_launch_params params = right_launch();
+    int calls = atomic_load(&fake->calls);
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
+    assert_int_equal(atomic_load(&fake->calls) - calls, 2);
+    assert_int_equal(fake->context_depth(), 1);
+    tear_down(&scene);
+    fake->context_pop();
+    free(context);
+}
+
+static void launching_under_capture(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    CUstream captured = fake->stream_create(ptx_device_context(scene.device), false);
+    fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    struct ptx_launch_params params = right_launch();
+    params.stream = captured;
+    assert_int_equal(ptx_launch(ptx_module_function(scene.module, "scale"), &params), PTX_OK);
+    assert_int_equal(fake->capture_end(captured), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    free(captured);
+    tear_down(&scene);
+}
+
+/// Each thread works on the shared device with things of its own, and has errors of its own.
+static void *work(void *argument)
+{
+    struct scene *scene = argument;
+    struct ptx_launch_params params = right_launch();
+    intptr_t failures = ptx_error_status() != PTX_OK;
+    for (int i = 0; i < 50; i++) {
+        char in[16] = "something";
+        char out[16] = "";
+        ptx_buffer *buffer = ptx_buffer_create(scene->device, 16);
+        ptx_module *module = ptx_module_load(scene->device, KERNEL_TEXT, NULL);
+        failures += ptx_buffer_upload(buffer, 0, in, 16, NULL) != PTX_OK;
+        failures += ptx_launch(scene->scale, &params) != PTX_OK;
+        failures += ptx_launch(ptx_module_function(module, "scale"), &params) != PTX_OK;
+        failures += ptx_buffer_download(buffer, 0, out, 16, NULL) != PTX_OK;
+        failures += strcmp(in, out) != 0;
+        ptx_module_unload(&module);
+        ptx_buffer_destroy(&buffer);
+    }
+    failures += ptx_error_status() != PTX_OK;
+    failures += ptx_launch(NULL, &params) != PTX_ERROR_INVALID;
+    failures += fake->context_depth() != 0;
+    return (void *)failures;
+}
+
+static void many_threads(void **state)
+{
+    (void)state;
+    struct scene scene = set_up();
+    assert_null(ptx_buffer_create(NULL, 1));
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &scene), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failures = NULL;
+        pthread_join(threads[i], &failures);
+        assert_int_equal((intptr_t)failures, 0);
+    }
+    assert_error(PTX_ERROR_INVALID, "the device is NULL");
+    assert_int_equal(atomic_load(&fake->launches), 400);
+    tear_down(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAKE_TEST(everything_arrives),       FAKE_TEST(empty_grid_does_nothing),
+        FAKE_TEST(arguments_are_checked),    FAKE_TEST(geometry_is_checked),
+        FAKE_TEST(required_block),           FAKE_TEST(attributes),
+        FAKE_TEST(failure_names_the_launch), FAKE_TEST(callers_context_stays),
+        FAKE_TEST(launching_under_capture),  FAKE_TEST(many_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

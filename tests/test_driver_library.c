@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+/// Which libcuda serves, and what is said of those that cannot.
+#include "driver_fixture.h"
+
+static void named_library_serves(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_libcuda"));
+    ptx_device_close(&device);
+    assert_null(device);
+}
+
+static void missing_library(void **state)
+{
+    (void)state;
+    setenv("PTXGEN_LIBCUDA", "/nowhere/libcuda.so.1", 1);
+    assert_null(ptx_device_open(NULL));
+    assert_error(PTX_ERROR_NO_DRIVER, "/nowhere/libcuda.so.1");
+    assert_message("PTXGEN_LIBCUDA names this library");
+    int count = 7;
+    assert_int_equal(ptx_device_count(&count), PTX_ERROR_NO_DRIVER);
+    assert_int_equal(count, 0);
+    setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
+}
+
+static void stub_by_name(void **state)
+{
+    (void)state;
+    setenv("PTXGEN_LIBCUDA", FAKE_STUB_LIBCUDA, 1);
+    assert_null(ptx_device_open(NULL));
+    assert_error(PTX_ERROR_NO_DRIVER, "CUDA_ERROR_STUB_LIBRARY (34)");
+    assert_message("install the NVIDIA display driver");
+    assert_message("library: ");
+    assert_int_equal(ptx_error_code(), CUDA_ERROR_STUB_LIBRARY);
+    setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
+}
+
+static void required_function_missing(void **state)
+{
+    (void)state;
+    setenv("PTXGEN_LIBCUDA", FAKE_BROKEN_LIBCUDA, 1);
+    assert_null(ptx_device_open(NULL));
+    assert_error(PTX_ERROR_NO_DRIVER, "has no cuMemAlloc_v2");
+    assert_message("update the driver");
+    setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
+}
+
+static void optional_function_missing(void **state)
+{
+    (void)state;
+    struct fake_cuda *usual = fake;
+    fake = fake_open(FAKE_OLD_LIBCUDA);
+    assert_non_null(fake);
+    fake->driver_version = 11040;
+    ptx_device *device = open_device();
+    assert_int_equal(ptx_device_get_info(device)->isa, 74);
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    ptx_function *fixed = ptx_module_function(module, "fixed");
+    struct ptx_launch_params params = { .grid = { 1 }, .programmatic = true };
+    assert_int_equal(ptx_launch(fixed, &params), PTX_OK);
+    params.cooperative = true;
+    assert_int_equal(ptx_launch(fixed, &params), PTX_ERROR_UNSUPPORTED);
+    assert_message("a cooperative launch needs cuLaunchKernelEx");
+    assert_message("update the driver to 520");
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
+    assert_int_equal(atomic_load(&fake->alive), 0);
+    fake = usual;
+    setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
+}
+
+static void library_in_the_process_comes_first(void **state)
+{
+    (void)state;
+    void *present = dlopen(FAKE_PRESENT_LIBCUDA, RTLD_NOW);
+    assert_non_null(present);
+    ptx_device *device = open_device();
+    assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_present"));
+    ptx_device_close(&device);
+    dlclose(present);
+    device = open_device();
+    assert_null(strstr(ptx_device_get_info(device)->library_path, "fake_present"));
+    ptx_device_close(&device);
+}
+
+static void stub_in_the_process_is_passed_over(void **state)
+{
+    (void)state;
+    void *present = dlopen(FAKE_STUB_LIBCUDA, RTLD_NOW);
+    assert_non_null(present);
+    void *same = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    assert_ptr_equal(present, same);
+    ptx_device *device = open_device();
+    assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_libcuda"));
+    ptx_device_close(&device);
+    dlclose(same);
+    dlclose(present);
+}
+
+static void initialisation_fails(void **state)
+{
+    (void)state;
+    static const struct {
+        CUresult result;
+        ptx_status status;
+        const char *message;
+    } cases[] = {
+        { CUDA_ERROR_NO_DEVICE, PTX_ERROR_NO_DEVICE, "CUDA_VISIBLE_DEVICES" },
+        { CUDA_ERROR_NOT_INITIALIZED, PTX_ERROR_DRIVER, "forked" },
+        { CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, PTX_ERROR_DRIVER, "reboot" },
+        { (CUresult)12345, PTX_ERROR_DRIVER, "an unknown error (12345)" },
+    };
+    fake->fail_call = "cuInit";
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fake->fail_result = cases[i].result;
+        assert_null(ptx_device_open(NULL));
+        assert_error(cases[i].status, cases[i].message);
+        assert_message("cuInit failed with");
+        assert_message("library: ");
+        assert_int_equal(ptx_error_code(), cases[i].result);
+    }
+}
+
+static void versions_of_the_language(void **state)
+{
+    (void)state;
+    static const int cases[][2] = { { 10020, 0 },  { 11000, 70 }, { 12040, 84 }, { 12060, 85 },
+                                    { 12080, 87 }, { 13000, 90 }, { 14030, 90 } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fake->driver_version = cases[i][0];
+        ptx_device *device = open_device();
+        assert_int_equal(ptx_device_get_info(device)->driver_version, cases[i][0]);
+        assert_int_equal(ptx_device_get_info(device)->isa, cases[i][1]);
+        ptx_device_close(&device);
+    }
+}
+
+static void names_of_statuses(void **state)
+{
+    (void)state;
+    assert_string_equal(ptx_status_name(PTX_OK), "PTX_OK");
+    assert_string_equal(ptx_status_name(PTX_ERROR_FORKED), "PTX_ERROR_FORKED");
+    assert_string_equal(ptx_status_name((ptx_status)99), "unknown status");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAKE_TEST(named_library_serves),
+        FAKE_TEST(missing_library),
+        FAKE_TEST(stub_in_the_process_is_passed_over),
+        FAKE_TEST(library_in_the_process_comes_first),
+        FAKE_TEST(stub_by_name),
+        FAKE_TEST(required_function_missing),
+        FAKE_TEST(optional_function_missing),
+        FAKE_TEST(initialisation_fails),
+        FAKE_TEST(versions_of_the_language),
+        FAKE_TEST(names_of_statuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+/// Modules: what is compiled, how a failure is told, and what is read from the text.
+#include "driver_fixture.h"
+
+static CUresult jit_fails(ptx_device *device, CUresult result, const char *log, const char *text)
+{
+    fake->fail_call = "cuModuleLoadDataEx";
+    fake->fail_result = result;
+    fake->jit_error_log = log;
+    assert_null(ptx_module_load(device, text, NULL));
+    fake->fail_call = NULL;
+    fake->jit_error_log = NULL;
+    return (CUresult)ptx_error_code();
+}
+
+static void failure_quotes_the_log_and_the_text(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    CUresult result = jit_fails(device, CUDA_ERROR_INVALID_PTX,
+                                "ptxas application ptx input, line 6; error   : odd name\n"
+                                "ptxas application ptx input, line 2; fatal   : worse\n"
+                                "ptxas application ptx input, line 6; error   : again\n"
+                                "ptxas application ptx input, line 4000; error\n\n",
+                                KERNEL_TEXT);
+    assert_int_equal(result, CUDA_ERROR_INVALID_PTX);
+    assert_error(PTX_ERROR_JIT,
+                 "could not compile and load the PTX text: cuModuleLoadDataEx failed "
+                 "with CUDA_ERROR_INVALID_PTX (218)");
+    assert_message("line 6; error   : odd name\n");
+    assert_message("\nline 6 is: .visible .entry scale(\n");
+    assert_message("\nline 2 is: .version 8.0\n");
+    assert_null(strstr(ptx_error_message(), "line 4000 is"));
+    assert_null(strstr(strstr(ptx_error_message(), "line 6 is") + 1, "line 6 is"));
+    assert_message("text: .version 8.0, .target sm_80; GPU: Fake GPU 0, sm_90; driver: CUDA 12.4, "
+                   "PTX ISA up to 8.4; library: ");
+    assert_message("correct the text");
+    ptx_device_close(&device);
+}
+
+static void remedies(void **state)
+{
+    (void)state;
+    static const struct {
+        CUresult result;
+        const char *text;
+        const char *remedy;
+    } cases[] = {
+        { CUDA_ERROR_UNSUPPORTED_PTX_VERSION, ".version 8.8\n.target sm_90",
+          "write it for PTX ISA 8.4 or older, or update the driver" },
+        { CUDA_ERROR_INVALID_PTX, ".version 9.0\n.target sm_90", "newer than the driver" },
+        { CUDA_ERROR_NO_BINARY_FOR_GPU, ".version 8.0\n.target sm_100",
+          "write it for sm_90 or lower" },
+        { CUDA_ERROR_INVALID_PTX, ".version 8.0\n.target sm_80a",
+          ".target sm_80a is not for this GPU" },
+        { CUDA_ERROR_JIT_COMPILER_NOT_FOUND, KERNEL_TEXT, "libnvidia-ptxjitcompiler.so.1" },
+        { CUDA_ERROR_JIT_COMPILATION_DISABLED, KERNEL_TEXT, "CUDA_DISABLE_PTX_JIT" },
+        { CUDA_ERROR_INVALID_IMAGE, "\177ELF", "is it PTX?" },
+        { CUDA_ERROR_INVALID_IMAGE, "", "is it PTX?" },
+    };
+    ptx_device *device = open_device();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        jit_fails(device, cases[i].result, NULL, cases[i].text);
+        assert_error(PTX_ERROR_JIT, cases[i].remedy);
+    }
+    jit_fails(device, CUDA_ERROR_OUT_OF_MEMORY, NULL, KERNEL_TEXT);
+    assert_error(PTX_ERROR_OUT_OF_MEMORY, "free device memory");
+    jit_fails(device, CUDA_ERROR_ILLEGAL_ADDRESS, NULL, KERNEL_TEXT);
+    assert_error(PTX_ERROR_DRIVER, "launched earlier");
+    ptx_device_close(&device);
+}
+
+/// The driver fills its logs to the brim and writes no NUL; the message has its end all the same.
+static void endless_logs(void **state)
+{
+    (void)state;
+    static char log[40000];
+    for (size_t i = 0; i + 1 < sizeof(log); i++)
+        log[i] = "line 6, "[i % 8];
+    ptx_device *device = open_device();
+    fake->jit_info_log = log;
+    jit_fails(device, CUDA_ERROR_INVALID_PTX, log, KERNEL_TEXT);
+    assert_message("[and so on]");
+    assert_message("\nline 6 is: .visible");
+    assert_message("library: ");
+    assert_message("correct the text");
+    ptx_device_close(&device);
+}
+
+/// A message that has no room for all still ends well.
+static void endless_message(void **state)
+{
+    (void)state;
+    char name[10000];
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    ptx_device *device = open_device();
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    assert_null(ptx_module_function(module, name));
+    assert_error(PTX_ERROR_NOT_FOUND, "the module has no kernel xxx");
+    size_t length = strlen(ptx_error_message());
+    assert_in_range(length, 4000, sizeof(name));
+    assert_string_equal(ptx_error_message() + length - 3, "...");
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
+}
+
+static bool has_option(CUjit_option option, uintptr_t value)
+{
+    for (unsigned i = 0; i < fake->option_count; i++)
+        if (fake->options[i] == option)
+            return (uintptr_t)fake->values[i] == value;
+    return false;
+}
+
+static void options_and_log(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    fake->jit_info_log = "ptxas warning : something\n";
+    ptx_module *module = ptx_module_load(device, KERNEL_TEXT, NULL);
+    assert_string_equal(ptx_module_log(module), "ptxas warning : something");
+    assert_int_equal(fake->option_count, 4);
+    ptx_module_unload(&module);
+    fake->jit_info_log = NULL;
+    module = ptx_module_load(
+        device, KERNEL_TEXT,
+        &(struct ptx_module_params) { .max_registers = 40, .line_info = true, .verbose = true });
+    assert_int_equal(fake->option_count, 7);
+    assert_true(has_option(CU_JIT_MAX_REGISTERS, 40));
+    assert_true(has_option(CU_JIT_GENERATE_LINE_INFO, 1));
+    assert_true(has_option(CU_JIT_LOG_VERBOSE, 1));
+    assert_string_equal(ptx_module_log(module), "");
+    assert_string_equal(ptx_module_log(NULL), "");
+    ptx_module_unload(&module);
+    ptx_module_unload(&module);
+    ptx_module_unload(NULL);
+    assert_null(ptx_module_load(device, NULL, NULL));
+    assert_error(PTX_ERROR_INVALID, "the text is NULL");
+    assert_null(ptx_module_load(device, "", &(struct ptx_module_params) { .max_registers = -1 }));
+    assert_error(PTX_ERROR_INVALID, "max_registers is negative");
+    assert_null(ptx_module_load(NULL, KERNEL_TEXT, NULL));
+    assert_error(PTX_ERROR_INVALID, "the device is NULL");
+    ptx_device_close(&device);
+}
+
+static void functions_and_their_facts(void **state)
+{
+    (void)state;
+    fake->static_shared = 1024;
+    ptx_device *device = open_device();
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    int calls = atomic_load(&fake->calls);
+    ptx_function *scale = ptx_module_function(module, "scale");
+    assert_ptr_equal(scale, ptx_module_function(module, "scale"));
+    assert_int_equal(atomic_load(&fake->calls), calls);
+    const struct ptx_function_info *info = ptx_function_get_info(scale);
+    assert_string_equal(info->name, "scale");
+    assert_int_equal(info->param_count, 3);
+    assert_string_equal(info->params[0].name, "data");
+    assert_string_equal(info->params[0].type, "u64");
+    assert_int_equal(info->params[0].size, 8);
+    assert_string_equal(info->params[2].name, "factor");
+    assert_int_equal(info->params[2].size, 4);
+    assert_int_equal(info->params[2].offset, 12);
+    assert_int_equal(info->max_threads_per_block, 512);
+    assert_int_equal(info->registers, 100 + CU_FUNC_ATTRIBUTE_NUM_REGS);
+    assert_int_equal(info->local, 100 + CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+    assert_int_equal(info->static_shared, 1024);
+    assert_int_equal(info->max_dynamic_shared, 232448 - 1024);
+    assert_int_equal(info->required_block[0], 0);
+
+    info = ptx_function_get_info(ptx_module_function(module, "fixed"));
+    assert_int_equal(info->param_count, 0);
+    assert_int_equal(info->required_block[0], 128);
+    assert_int_equal(info->required_block[1], 2);
+    assert_int_equal(info->required_block[2], 1);
+
+    assert_null(ptx_module_function(module, "scald"));
+    assert_error(PTX_ERROR_NOT_FOUND, "no kernel scald; it has: scale, fixed");
+    assert_null(ptx_module_function(module, NULL));
+    assert_error(PTX_ERROR_INVALID, "the name is NULL");
+    assert_null(ptx_module_function(NULL, "scale"));
+    assert_error(PTX_ERROR_INVALID, "the module is NULL");
+    assert_null(ptx_function_get_info(NULL));
+
+    int blocks = 0;
+    assert_int_equal(ptx_function_occupancy(scale, 128, 0, &blocks), PTX_OK);
+    assert_int_equal(blocks, 16);
+    assert_int_equal(ptx_function_occupancy(scale, 128, 64, &blocks), PTX_OK);
+    assert_int_equal(blocks, 15);
+    assert_int_equal(ptx_function_occupancy(scale, 0, 0, &blocks), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_function_occupancy(scale, 1, 0, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_function_occupancy(NULL, 1, 0, &blocks), PTX_ERROR_INVALID);
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
+}
+
+static void variables(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+    assert_int_equal(ptx_module_global(module, "counter", &address, &bytes), PTX_OK);
+    assert_true(address != 0);
+    assert_int_equal(bytes, 8);
+    assert_int_equal(ptx_module_global(module, "counter", NULL, NULL), PTX_OK);
+    assert_int_equal(ptx_module_global(module, "absent", &address, NULL), PTX_ERROR_NOT_FOUND);
+    assert_message("variable: absent");
+    assert_int_equal(ptx_module_global(NULL, "counter", NULL, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_module_global(module, NULL, NULL, NULL), PTX_ERROR_INVALID);
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
+}
+
+/// Text as nvcc and as people write it.
+static void text_of_others(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "/* .version 1.0 */ .version 7.8 .target sm_90a, debug\n.address_size 64\r\n"
+        ".entry hidden(.param.u32 x){ret;}\n"
+        ".func (.param .b32 r) f(.param .b32 a) { .loc 1 2 3; ret; }\n"
+        ".file 1 \"odd .entry name\"\n"
+        ".visible .entry _Z3addPfi$1(\n"
+        "\t.param .align 8 .b8 pair[24],\n"
+        "\t.param .b8 flag,\n"
+        "\t.param .align 4 .b8 table[2][3],\n"
+        "\t.param .bf16x2 packed, .param .f64 %wide\n"
+        ")\n.maxntid 0x100, 1, 1\n.minnctapersm 2\n.reqntid 32\n{ bra.uni $L; }\n"
+        ".visible .entry bare { ret; }\n";
+    ptx_device *device = open_device();
+    ptx_module *module = load_module(device, text);
+    const struct ptx_function_info *info =
+        ptx_function_get_info(ptx_module_function(module, "_Z3addPfi$1"));
+    assert_int_equal(info->param_count, 5);
+    static const size_t sizes[] = { 24, 1, 6, 4, 8 };
+    static const size_t offsets[] = { 0, 24, 28, 36, 40 };
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(info->params[i].size, sizes[i]);
+        assert_int_equal(info->params[i].offset, offsets[i]);
+    }
+    assert_string_equal(info->params[3].type, "bf16x2");
+    assert_string_equal(info->params[4].name, "%wide");
+    assert_int_equal(info->required_block[0], 32);
+    assert_int_equal(info->required_block[2], 1);
+    assert_int_equal(ptx_function_get_info(ptx_module_function(module, "bare"))->param_count, 0);
+    assert_null(ptx_module_function(module, "hidden"));
+    assert_error(PTX_ERROR_NOT_FOUND, "put .visible before its .entry");
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
+}
+
+static void unreadable_parameters(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        ".version 8.0\n.visible .entry k(\n.param .q32 x) {}",
+        ".version 8.0\n.visible .entry k(\n.reg .u32 x) {}",
+        ".version 8.0\n.visible .entry k(\n.param .u32 ) {}",
+        ".version 8.0\n.visible .entry k(\n.param .u32 x[4 .param .u32 y) {}",
+        ".version 8.0\n.visible .entry k(\n.param .u32 x .param .u32 y) {}",
+        ".version 8.0\n.visible .entry k(\n.param .u32 x,",
+        ".version 8.0\n.visible .entry k(\n /* never closed",
+        ".version 8.0\n.visible .entry k(\n \"never closed",
+    };
+    ptx_device *device = open_device();
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        assert_null(ptx_module_load(device, texts[i], NULL));
+        assert_error(PTX_ERROR_UNSUPPORTED, "cannot read the parameters of kernel k in line 3");
+    }
+    char many[40000] = ".visible .entry k(";
+    char *end = many + strlen(many);
+    for (int i = 0; i < 600; i++)
+        end += sprintf(end, "%s.param .u32 p%d", i ? "," : "", i);
+    strcpy(end, ") {}");
+    assert_null(ptx_module_load(device, many, NULL));
+    assert_error(PTX_ERROR_UNSUPPORTED, "kernel k has more than 512 parameters");
+    ptx_device_close(&device);
+}
+
+/// A cold load on the stream that is being captured: refused before the driver is asked.
+static void loading_under_capture_is_refused(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    CUstream captured = fake->stream_create(ptx_device_context(device), false);
+    fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    struct ptx_module_params params = { .stream = captured };
+    assert_null(ptx_module_load(device, KERNEL_TEXT, &params));
+    assert_error(PTX_ERROR_CAPTURE, "the stream is being captured");
+    assert_message("before the capture begins");
+    assert_int_equal(atomic_load(&fake->loads), 0);
+    assert_int_equal(fake->capture_end(captured), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    ptx_module *module = ptx_module_load(device, KERNEL_TEXT, &params);
+    assert_non_null(module);
+    ptx_module_unload(&module);
+    free(captured);
+    ptx_device_close(&device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAKE_TEST(failure_quotes_the_log_and_the_text),
+        FAKE_TEST(remedies),
+        FAKE_TEST(endless_logs),
+        FAKE_TEST(endless_message),
+        FAKE_TEST(options_and_log),
+        FAKE_TEST(functions_and_their_facts),
+        FAKE_TEST(variables),
+        FAKE_TEST(text_of_others),
+        FAKE_TEST(unreadable_parameters),
+        FAKE_TEST(loading_under_capture_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
