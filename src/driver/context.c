@@ -74,10 +74,20 @@ ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status)
                   : ptx_driver_check(scope->library, result, call, "leave the device's context");
 }
 
+/// Goes as far as it can: what is to be released is worth a try even where a step fails.
 bool ptx_driver_enter_release(struct ptx_driver_scope *scope, const ptx_device *device)
 {
-    const char *call = NULL;
-    return ptx_driver_same_process(device) && acquire(scope, device, true, &call) == CUDA_SUCCESS;
+    const struct ptx_driver_library *library = &device->library;
+    *scope =
+        (struct ptx_driver_scope) { .library = library, .mode = CU_STREAM_CAPTURE_MODE_RELAXED };
+    if (!ptx_driver_same_process(device))
+        return false;
+    CUcontext current = NULL;
+    library->cuCtxGetCurrent(&current);
+    scope->pushed =
+        current != device->context && library->cuCtxPushCurrent_v2(device->context) == CUDA_SUCCESS;
+    scope->relaxed = library->cuThreadExchangeStreamCaptureMode(&scope->mode) == CUDA_SUCCESS;
+    return true;
 }
 
 void ptx_driver_leave_release(struct ptx_driver_scope *scope)

@@ -17,71 +17,71 @@ static const struct {
     ptx_status status;
     const char *remedy;
 } results[] = {
-    {CUDA_ERROR_OUT_OF_MEMORY,                   PTX_ERROR_OUT_OF_MEMORY,
-     "free device memory or use smaller pieces; ptx_device_memory() says what is left"                         },
-    { CUDA_ERROR_NOT_INITIALIZED,                PTX_ERROR_DRIVER,
-     "CUDA was initialised before this process was forked, and does not survive that: fork "
-      "first, or start the child with exec (Python: start method \"spawn\")"                                   },
-    { CUDA_ERROR_DEINITIALIZED,                  PTX_ERROR_DRIVER,
-     "the driver has shut down, the process is ending"                                                         },
-    { CUDA_ERROR_STUB_LIBRARY,                   PTX_ERROR_NO_DRIVER,
-     "this is the CUDA toolkit's stub library: install the NVIDIA display driver"                              },
-    { CUDA_ERROR_DEVICE_UNAVAILABLE,             PTX_ERROR_DRIVER,
-     "another process holds the GPU exclusively: see nvidia-smi, compute mode"                                 },
-    { CUDA_ERROR_NO_DEVICE,                      PTX_ERROR_NO_DEVICE,
-     "the driver sees no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES and the container's settings"               },
-    { CUDA_ERROR_INVALID_DEVICE,                 PTX_ERROR_NO_DEVICE,     NULL                                 },
-    { CUDA_ERROR_INVALID_CONTEXT,                PTX_ERROR_DRIVER,
-     "the context that the device was opened with is gone: keep it until the device is closed"                 },
-    { CUDA_ERROR_CONTEXT_IS_DESTROYED,           PTX_ERROR_DRIVER,
-     "the context that the device was opened with is gone: keep it until the device is closed"                 },
-    { CUDA_ERROR_INVALID_HANDLE,                 PTX_ERROR_DRIVER,
-     "a stream, event or module was destroyed already, or belongs to another context"                          },
-    { CUDA_ERROR_INVALID_IMAGE,                  PTX_ERROR_JIT,           NULL                                 },
-    { CUDA_ERROR_NO_BINARY_FOR_GPU,              PTX_ERROR_JIT,           NULL                                 },
-    { CUDA_ERROR_INVALID_PTX,                    PTX_ERROR_JIT,           NULL                                 },
-    { CUDA_ERROR_JIT_COMPILER_NOT_FOUND,         PTX_ERROR_JIT,           NULL                                 },
-    { CUDA_ERROR_UNSUPPORTED_PTX_VERSION,        PTX_ERROR_JIT,           NULL                                 },
-    { CUDA_ERROR_JIT_COMPILATION_DISABLED,       PTX_ERROR_JIT,           NULL                                 },
-    { CUDA_ERROR_INVALID_SOURCE,                 PTX_ERROR_JIT,           NULL                                 },
-    { CUDA_ERROR_NOT_FOUND,                      PTX_ERROR_NOT_FOUND,     NULL                                 },
-    { CUDA_ERROR_NOT_READY,                      PTX_ERROR_DRIVER,        "wait first: ptx_event_synchronize()"},
-    { CUDA_ERROR_ILLEGAL_ADDRESS,                PTX_ERROR_DRIVER,
-     "a kernel launched earlier used memory that is not its own, and the context is lost with it: "
-      "run the program under compute-sanitizer"                                                                },
-    { CUDA_ERROR_MISALIGNED_ADDRESS,             PTX_ERROR_DRIVER,
-     "a kernel launched earlier used a misaligned address, and the context is lost with it: run "
-      "the program under compute-sanitizer"                                                                    },
-    { CUDA_ERROR_LAUNCH_FAILED,                  PTX_ERROR_DRIVER,
-     "a kernel launched earlier failed, and the context is lost with it: run the program under "
-      "compute-sanitizer"                                                                                      },
-    { CUDA_ERROR_LAUNCH_TIMEOUT,                 PTX_ERROR_DRIVER,
-     "a kernel ran longer than the display's watchdog allows: use smaller pieces, or a GPU "
-      "without a display"                                                                                      },
-    { CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,        PTX_ERROR_DRIVER,
-     "the block needs more registers or shared memory than there are: use fewer threads or "
-      "ptx_module_params.max_registers"                                                                        },
-    { CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,   PTX_ERROR_INVALID,
-     "the blocks are not resident all at once: use at most ptx_function_occupancy() times "
-      "multiprocessors"                                                                                        },
-    { CUDA_ERROR_NOT_SUPPORTED,                  PTX_ERROR_UNSUPPORTED,   NULL                                 },
-    { CUDA_ERROR_SYSTEM_NOT_READY,               PTX_ERROR_DRIVER,
-     "the system is not ready yet: is nvidia-fabricmanager running?"                                           },
-    { CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,         PTX_ERROR_DRIVER,
-     "the library and the kernel module are of different driver versions: reboot after an "
-     "update"                                                                                                  },
+    { CUDA_ERROR_OUT_OF_MEMORY, PTX_ERROR_OUT_OF_MEMORY,
+      "free device memory or use smaller pieces; ptx_device_memory() says what is left" },
+    { CUDA_ERROR_NOT_INITIALIZED, PTX_ERROR_DRIVER,
+      "CUDA was initialised before this process was forked, and does not survive that: fork "
+      "first, or start the child with exec (Python: start method \"spawn\")" },
+    { CUDA_ERROR_DEINITIALIZED, PTX_ERROR_DRIVER,
+      "the driver has shut down, the process is ending" },
+    { CUDA_ERROR_STUB_LIBRARY, PTX_ERROR_NO_DRIVER,
+      "this is the CUDA toolkit's stub library: install the NVIDIA display driver" },
+    { CUDA_ERROR_DEVICE_UNAVAILABLE, PTX_ERROR_DRIVER,
+      "another process holds the GPU exclusively: see nvidia-smi, compute mode" },
+    { CUDA_ERROR_NO_DEVICE, PTX_ERROR_NO_DEVICE,
+      "the driver sees no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES and the container's settings" },
+    { CUDA_ERROR_INVALID_DEVICE, PTX_ERROR_NO_DEVICE, NULL },
+    { CUDA_ERROR_INVALID_CONTEXT, PTX_ERROR_DRIVER,
+      "the context that the device was opened with is gone: keep it until the device is closed" },
+    { CUDA_ERROR_CONTEXT_IS_DESTROYED, PTX_ERROR_DRIVER,
+      "the context that the device was opened with is gone: keep it until the device is closed" },
+    { CUDA_ERROR_INVALID_HANDLE, PTX_ERROR_DRIVER,
+      "a stream, event or module was destroyed already, or belongs to another context" },
+    { CUDA_ERROR_INVALID_IMAGE, PTX_ERROR_JIT, NULL },
+    { CUDA_ERROR_NO_BINARY_FOR_GPU, PTX_ERROR_JIT, NULL },
+    { CUDA_ERROR_INVALID_PTX, PTX_ERROR_JIT, NULL },
+    { CUDA_ERROR_JIT_COMPILER_NOT_FOUND, PTX_ERROR_JIT, NULL },
+    { CUDA_ERROR_UNSUPPORTED_PTX_VERSION, PTX_ERROR_JIT, NULL },
+    { CUDA_ERROR_JIT_COMPILATION_DISABLED, PTX_ERROR_JIT, NULL },
+    { CUDA_ERROR_INVALID_SOURCE, PTX_ERROR_JIT, NULL },
+    { CUDA_ERROR_NOT_FOUND, PTX_ERROR_NOT_FOUND, NULL },
+    { CUDA_ERROR_NOT_READY, PTX_ERROR_DRIVER, "wait first: ptx_event_synchronize()" },
+    { CUDA_ERROR_ILLEGAL_ADDRESS, PTX_ERROR_DRIVER,
+      "a kernel launched earlier used memory that is not its own, and the context is lost with it: "
+      "run the program under compute-sanitizer" },
+    { CUDA_ERROR_MISALIGNED_ADDRESS, PTX_ERROR_DRIVER,
+      "a kernel launched earlier used a misaligned address, and the context is lost with it: run "
+      "the program under compute-sanitizer" },
+    { CUDA_ERROR_LAUNCH_FAILED, PTX_ERROR_DRIVER,
+      "a kernel launched earlier failed, and the context is lost with it: run the program under "
+      "compute-sanitizer" },
+    { CUDA_ERROR_LAUNCH_TIMEOUT, PTX_ERROR_DRIVER,
+      "a kernel ran longer than the display's watchdog allows: use smaller pieces, or a GPU "
+      "without a display" },
+    { CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, PTX_ERROR_DRIVER,
+      "the block needs more registers or shared memory than there are: use fewer threads or "
+      "ptx_module_params.max_registers" },
+    { CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, PTX_ERROR_INVALID,
+      "the blocks are not resident all at once: use at most ptx_function_occupancy() times "
+      "multiprocessors" },
+    { CUDA_ERROR_NOT_SUPPORTED, PTX_ERROR_UNSUPPORTED, NULL },
+    { CUDA_ERROR_SYSTEM_NOT_READY, PTX_ERROR_DRIVER,
+      "the system is not ready yet: is nvidia-fabricmanager running?" },
+    { CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, PTX_ERROR_DRIVER,
+      "the library and the kernel module are of different driver versions: reboot after an "
+      "update" },
     { CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, PTX_ERROR_DRIVER,
-     "CUDA's compatibility package does not work with this GPU: remove it from the library path"               },
-    { CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,     PTX_ERROR_CAPTURE,
-     "do this before the capture begins"                                                                       },
-    { CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,     PTX_ERROR_CAPTURE,
-     "an earlier error spoilt the capture: end it and begin anew"                                              },
-    { CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,        PTX_ERROR_CAPTURE,
-     "the legacy default stream cannot be used while a blocking stream of the context is being "
-      "captured: use another stream"                                                                           },
-    { CUDA_ERROR_CAPTURED_EVENT,                 PTX_ERROR_CAPTURE,
-     "the event was recorded in a capture, so it has not happened yet: launch the graph, and time "
-      "with events recorded around it"                                                                         },
+      "CUDA's compatibility package does not work with this GPU: remove it from the library path" },
+    { CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, PTX_ERROR_CAPTURE,
+      "do this before the capture begins" },
+    { CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, PTX_ERROR_CAPTURE,
+      "an earlier error spoilt the capture: end it and begin anew" },
+    { CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, PTX_ERROR_CAPTURE,
+      "the legacy default stream cannot be used while a blocking stream of the context is being "
+      "captured: use another stream" },
+    { CUDA_ERROR_CAPTURED_EVENT, PTX_ERROR_CAPTURE,
+      "the event was recorded in a capture, so it has not happened yet: launch the graph, and time "
+      "with events recorded around it" },
 };
 
 /// For libraries that do not even know this: the toolkit's stub.

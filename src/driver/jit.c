@@ -4,7 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOG_BYTES = 16384, MOST_QUOTES = 8, MOST_OPTIONS = 7 };
+/// The last three keep a message short enough for its end, where the remedy is.
+enum {
+    MOST_OPTIONS = 7,
+    LOG_BYTES = 16384,
+    SHOWN_BYTES = 2500,
+    MOST_QUOTES = 8,
+    QUOTE_BYTES = 160
+};
 
 /// What the compiler writes into: one byte more than it is told of, so that there is always a NUL.
 struct logs {
@@ -54,13 +61,23 @@ static void trim(char *log)
         log[--length] = '\0';
 }
 
+static void show(const char *log)
+{
+    if (log[0])
+        ptx_driver_explain("\n%.*s%s", SHOWN_BYTES, log,
+                           strlen(log) > SHOWN_BYTES ? " [and so on]" : "");
+}
+
 static void quote(const char *source, long line)
 {
     for (long i = 1; i < line && source; i++)
         if ((source = strchr(source, '\n')))
             source++;
-    if (source)
-        ptx_driver_explain("\nline %ld is: %.*s", line, (int)strcspn(source, "\r\n"), source);
+    if (!source)
+        return;
+    size_t length = strcspn(source, "\r\n");
+    ptx_driver_explain("\nline %ld is: %.*s", line,
+                       length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, source);
 }
 
 /// Adds each line of the text that the log mentions as "line N".
@@ -113,10 +130,8 @@ static ptx_status explain_failure(const ptx_device *device, const char *source, 
                                          "compile and load the PTX text");
     trim(logs->error);
     trim(logs->info);
-    if (logs->error[0])
-        ptx_driver_explain("\n%s", logs->error);
-    if (logs->info[0])
-        ptx_driver_explain("\n%s", logs->info);
+    show(logs->error);
+    show(logs->info);
     quote_lines(source, logs->error);
 
     const struct ptx_device_info *gpu = &device->info;
