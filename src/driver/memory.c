@@ -2,6 +2,7 @@
 #include "internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct ptx_buffer {
     ptx_device *device;
@@ -150,15 +151,18 @@ void *ptx_host_alloc(ptx_device *device, size_t bytes)
 
 void ptx_host_free(ptx_device *device, void *memory)
 {
-    void **pointer = memory;
-    if (!pointer || !*pointer)
+    // memcpy: the caller's pointer is of any type, and not to be read as a void *.
+    void *block = NULL;
+    if (memory)
+        memcpy(&block, memory, sizeof(block));
+    if (!block)
         return;
     struct ptx_driver_scope scope;
     if (device && ptx_driver_enter_release(&scope, device)) {
-        scope.library->cuMemFreeHost(*pointer);
+        scope.library->cuMemFreeHost(block);
         ptx_driver_leave_release(&scope);
     }
-    *pointer = NULL;
+    memset(memory, 0, sizeof(block));
 }
 
 ptx_status ptx_device_memory(ptx_device *device, size_t *available, size_t *total)
