@@ -37,8 +37,9 @@ bool message_unknown(struct message *message, const char *what, const char *give
 {
     char quoted[QUOTED_SIZE];
     message_set(message, "unknown %s %s", what, quote(quoted, given));
+    enum { FEW = 4 };
     const char *near = nearest_name(given, names, count);
-    if (near) {
+    if (near && count > FEW) {
         message_add(message, ": did you mean '%s'?", near);
         return false;
     }

@@ -16,7 +16,8 @@ struct message {
 bool message_set(struct message *message, const char *format, ...) PTXGEN_PRINTF(2, 3);
 /// Adds to the text, as far as it fits.
 void message_add(struct message *message, const char *format, ...) PTXGEN_PRINTF(2, 3);
-/// "unknown WHAT 'GIVEN'", followed by the nearest of the names, or by all of them. Returns false.
+/// "unknown WHAT 'GIVEN'", followed by the nearest of the names, or by all of them where they are
+/// few or none is near. Returns false.
 bool message_unknown(struct message *message, const char *what, const char *given,
                      const char *const *names, size_t count);
 

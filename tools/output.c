@@ -71,20 +71,19 @@ bool output_open(struct output *output, const char *path, struct message *error)
     return true;
 }
 
+void output_write(struct output *output, const void *bytes, size_t count)
+{
+    if (count > 0 && !output->reason && fwrite(bytes, 1, count, output->stream) != count)
+        output->reason = errno ? errno : EIO;
+}
+
 bool output_commit(struct output *output, struct message *error)
 {
     FILE *stream = output->stream;
     const char *path = output->path ? output->path : "standard output";
-    errno = 0;
-    bool written = fflush(stream) == 0 && !ferror(stream);
-    if (written && output->temporary)
-        written = fsync(fileno(stream)) == 0;
-    if (!written) {
-        // An error of an earlier write has left no errno.
-        if (errno == 0)
-            errno = EIO;
+    errno = output->reason;
+    if (output->reason || fflush(stream) != 0 || (output->temporary && fsync(fileno(stream)) != 0))
         return fail(output, path, error);
-    }
     output->stream = NULL;
     if (stream != stdout && fclose(stream) != 0)
         return fail(output, path, error);

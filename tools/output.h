@@ -11,13 +11,16 @@
 /// its name when it is complete. What is no regular file (a terminal, a pipe, /dev/null) is
 /// written directly.
 struct output {
-    FILE *stream; ///< write here; errors may be left to output_commit()
+    FILE *stream;
     char *path;
     char *temporary; ///< NULL where the path is written directly
+    int reason;      ///< errno of the first write that failed
 };
 
 /// `path` NULL or "-": standard output.
 bool output_open(struct output *output, const char *path, struct message *error);
+/// Adds bytes to it. A failure is kept for output_commit().
+void output_write(struct output *output, const void *bytes, size_t count);
 /// Completes the file and closes it. On failure the file that was there before is still there.
 bool output_commit(struct output *output, struct message *error);
 /// Gives the file up. Does nothing after output_commit() or a failed output_open().

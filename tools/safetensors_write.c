@@ -102,13 +102,12 @@ bool tensor_file_write(const char *path, const struct tensor *tensors, size_t co
     uint8_t prefix[8];
     for (unsigned k = 0; k < 8; k++)
         prefix[k] = (uint8_t)((uint64_t)length >> 8 * k);
-    fwrite(prefix, 1, sizeof(prefix), output.stream);
-    fwrite(header, 1, length, output.stream);
+    output_write(&output, prefix, sizeof(prefix));
+    output_write(&output, header, length);
     free(header);
     unsigned width = WIDEST;
     size_t k = 0;
     for (const struct tensor *t; (t = next(tensors, count, &width, &k));)
-        if (t->bytes > 0)
-            fwrite(t->data, 1, t->bytes, output.stream);
+        output_write(&output, t->data, (size_t)t->bytes);
     return output_commit(&output, error);
 }

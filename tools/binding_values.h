@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+/// The steps of binding_fill(), in this order. For binding.c alone.
+#ifndef PTXGEN_TOOLS_BINDING_VALUES_H
+#define PTXGEN_TOOLS_BINDING_VALUES_H
+
+#include "binding.h"
+
+/// The argument of that name, or NULL.
+struct argument *binding_argument(const struct binding *binding, const char *name);
+
+/// Reads the values that --set gives.
+bool binding_read_values(struct binding *binding, struct message *error);
+/// Settles the count parameters, the length of every pointer and the launch. All tensors that are
+/// counted by one parameter must agree.
+bool binding_count(struct binding *binding, const char *path, struct message *error);
+/// Settles the other values, and holds all of them against their ranges.
+bool binding_check_values(struct binding *binding, struct message *error);
+/// Gives every output its dtype, shape and bytes: the shape of an input of the same length, else
+/// one dimension.
+bool binding_shape(struct binding *binding, struct message *error);
+
+#endif

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+#include "cli.h"
+#include "output.h"
+#include "ptxas.h"
+#include "select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_LIMIT = 1 << 28 };
+
+struct arguments {
+    bool all;
+    bool verbose;
+    const char *dtype;
+    const char *target;
+    struct cli_list names;
+    struct cli_list sets;
+};
+
+/// A check on its way, and what it has found.
+struct check {
+    struct ptxas ptxas;
+    bool verbose;
+    size_t accepted;
+    size_t refused;
+    size_t skipped;
+    struct message unknown; ///< the targets that were skipped
+    struct message error;   ///< why ptxas could not be asked; ends the check
+};
+
+static void print_log(const char *name, const char *log)
+{
+    printf("refused %s\n", name);
+    while (*log) {
+        size_t length = strcspn(log, "\n");
+        printf("    %.*s\n", (int)length, log);
+        log += length + (log[length] == '\n');
+    }
+}
+
+static void skip(struct check *check, const char *name, const char *target)
+{
+    // Between blanks, so that sm_90 is not found in sm_90a.
+    char word[PTX_TARGET_NAME_SIZE + 2];
+    snprintf(word, sizeof(word), " %s ", target);
+    if (!strstr(check->unknown.text, word))
+        message_add(&check->unknown, "%s%s ", check->unknown.text[0] ? "" : " ", target);
+    if (check->verbose)
+        printf("skipped %s: ptxas does not know %s\n", name, target);
+    check->skipped++;
+}
+
+/// One text for one target. False if ptxas could not be asked.
+static bool check_text(struct check *check, const char *name, const char *text, const char *target)
+{
+    check->error.text[0] = '\0';
+    if (!ptxas_knows(&check->ptxas, text, target, &check->error)) {
+        skip(check, name, target);
+        return true;
+    }
+    char *log;
+    if (ptxas_accepts(&check->ptxas, text, target, &log, &check->error)) {
+        check->accepted++;
+        if (check->verbose)
+            printf("accepted %s\n", name);
+        return true;
+    }
+    if (!log)
+        return false;
+    check->refused++;
+    print_log(name, log);
+    free(log);
+    return true;
+}
+
+/// The kernel in one dtype, with every combination of the options that are not fixed.
+static bool check_dtype(struct check *check, struct selection *selection, unsigned fixed)
+{
+    char name[SELECTION_NAME_SIZE], target[PTX_TARGET_NAME_SIZE];
+    ptx_target_name(selection->target, target);
+    do {
+        selection_name(selection, name);
+        struct message error;
+        ptx_builder *b = selection_emit(selection, &error);
+        if (!b) {
+            check->refused++;
+            print_log(name, error.text);
+            continue;
+        }
+        bool asked = check_text(check, name, ptx_builder_finish(b), target);
+        ptx_builder_destroy(&b);
+        if (!asked)
+            return false;
+    } while (selection_next_options(selection, fixed));
+    return true;
+}
+
+static bool check_targets(struct check *check, struct selection *selection, unsigned fixed,
+                          bool every_target)
+{
+    if (!every_target)
+        return check_dtype(check, selection, fixed);
+    for (size_t k = 0; ptx_target_at(k, &selection->target, NULL); k++)
+        if (!check_dtype(check, selection, fixed))
+            return false;
+    return true;
+}
+
+static bool check_kernel(struct check *check, struct selection *selection, const char *dtype,
+                         unsigned fixed, bool every_target)
+{
+    if (dtype)
+        return check_targets(check, selection, fixed, every_target);
+    for (size_t k = 0; kernel_dtype_at(selection->kernel, k) != PTX_NONE; k++) {
+        selection->spec.dtype = kernel_dtype_at(selection->kernel, k);
+        if (!check_targets(check, selection, fixed, every_target))
+            return false;
+    }
+    return true;
+}
+
+static bool is_file(const char *name)
+{
+    return strcmp(name, "-") == 0 || strpbrk(name, "./");
+}
+
+/// What the command line asks to be checked, looked up before any ptxas is looked for.
+struct request {
+    bool every_kernel;
+    bool every_target;
+    struct selection selection;
+    unsigned fixed; ///< options that --set chose, one bit each
+    const char *dtype;
+    const char *path; ///< of a given file; the rest but `every_target` is then unused
+    char *text;
+    char target[PTX_TARGET_NAME_SIZE];
+};
+
+static bool check_kernels(struct check *check, struct request *request)
+{
+    struct selection *selection = &request->selection;
+    if (!request->every_kernel)
+        return check_kernel(check, selection, request->dtype, request->fixed,
+                            request->every_target);
+    for (size_t k = 0; (selection->kernel = ptx_kernel_at(k)); k++) {
+        selection->spec = (struct ptx_spec) { 0 };
+        if (!check_kernel(check, selection, NULL, 0, request->every_target))
+            return false;
+    }
+    return true;
+}
+
+/// A file's text is for its own target and newer ones; one with a suffix for its own alone.
+static bool check_file(struct check *check, const struct request *request)
+{
+    struct ptx_target own, target;
+    bool only_own = !ptx_target_parse(request->target, &own) || own.suffix;
+    if (!request->every_target || only_own)
+        return check_text(check, request->path, request->text, request->target);
+    for (size_t k = 0; ptx_target_at(k, &target, NULL); k++) {
+        char label[512], name[PTX_TARGET_NAME_SIZE];
+        if (target.sm < own.sm)
+            continue;
+        snprintf(label, sizeof(label), "%s %s", request->path, ptx_target_name(target, name));
+        if (!check_text(check, label, request->text, name))
+            return false;
+    }
+    return true;
+}
+
+static int look_up_file(const struct command *command, const struct arguments *given,
+                        struct request *request)
+{
+    struct message error;
+    request->path = given->names.items[0];
+    request->text = read_text(request->path, TEXT_LIMIT, &error);
+    if (!request->text)
+        return cli_fail(command, EXIT_FAILED, "%s", error.text);
+    if (!ptx_directive(request->text, ".target", request->target, sizeof(request->target)))
+        return cli_fail(command, EXIT_FAILED, "%s: no .target: is this PTX text?", request->path);
+    if (given->target && !request->every_target)
+        snprintf(request->target, sizeof(request->target), "%s", given->target);
+    return CLI_GO_ON;
+}
+
+/// The options that --set names, chosen in the selection and as bits in `fixed`.
+static bool fix_options(struct request *request, const struct cli_list *sets, struct message *error)
+{
+    for (size_t k = 0; k < sets->count; k++) {
+        char name[ASSIGNMENT_NAME_SIZE];
+        const char *value;
+        if (!select_option(&request->selection, sets->items[k], error) ||
+            !split_assignment(sets->items[k], name, &value, error))
+            return false;
+        request->fixed |= 1u << ptx_kernel_option(request->selection.kernel, name);
+    }
+    return true;
+}
+
+static int look_up(const struct command *command, const struct arguments *given,
+                   struct request *request)
+{
+    struct message error;
+    struct selection *selection = &request->selection;
+    selection->target.sm = 80;
+    request->every_kernel = given->all;
+    request->every_target = given->target && strcmp(given->target, "all") == 0;
+    request->dtype = given->dtype;
+    if (given->target && !request->every_target &&
+        !select_target(given->target, &selection->target, &error))
+        return cli_fail(command, EXIT_USAGE, "%s", error.text);
+    if (given->all)
+        return CLI_GO_ON;
+    if (is_file(given->names.items[0]))
+        return look_up_file(command, given, request);
+    if (!select_kernel(given->names.items[0], &selection->kernel, &error) ||
+        !select_dtype(selection->kernel, given->dtype, &selection->spec.dtype, &error) ||
+        !fix_options(request, &given->sets, &error))
+        return cli_fail(command, EXIT_USAGE, "%s", error.text);
+    return CLI_GO_ON;
+}
+
+static int report(const struct command *command, const struct check *check)
+{
+    const char *unknown = check->unknown.text;
+    int length = (int)strlen(unknown) - (check->skipped > 0); // without the last blank
+    printf("%zu accepted, %zu refused, %zu skipped by %s\n", check->accepted, check->refused,
+           check->skipped, check->ptxas.path);
+    if (check->skipped > 0)
+        printf("skipped, unknown to this ptxas:%.*s\n", length, unknown);
+    if (check->refused > 0)
+        return cli_fail(command, EXIT_FAILED, "%zu of %zu texts refused", check->refused,
+                        check->refused + check->accepted);
+    if (check->accepted == 0)
+        return cli_fail(command, EXIT_NOTHING, "%s does not know%.*s", check->ptxas.path, length,
+                        unknown);
+    return EXIT_DONE;
+}
+
+static int check_all(const struct command *command, struct request *request, bool verbose)
+{
+    struct check *check = calloc(1, sizeof(*check));
+    if (!check)
+        return cli_fail(command, EXIT_FAILED, "out of memory");
+    check->verbose = verbose;
+    int status;
+    if (!ptxas_find(&check->ptxas, &check->error))
+        status = cli_fail(command, EXIT_NOTHING, "%s", check->error.text);
+    else if (!ptxas_open(&check->ptxas, &check->error) ||
+             !(request->path ? check_file(check, request) : check_kernels(check, request)))
+        status = cli_fail(command, EXIT_FAILED, "%s", check->error.text);
+    else
+        status = report(command, check);
+    ptxas_close(&check->ptxas);
+    free(check);
+    return status;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct arguments given = { 0 };
+    const struct cli_option options[] = {
+        CLI_FLAG("all", 0, &given.all, "every kernel"),
+        CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "default: each"),
+        CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "this choice alone; default: each"),
+        CLI_TEXT("target", 0, "SM", &given.target, "or all; default sm_80, for a file its own"),
+        CLI_FLAG("verbose", 'v', &given.verbose, "name what is accepted, too"),
+        CLI_END,
+    };
+    int status = cli_parse(command, options, &given.names, 1, argc, argv);
+    if (status != CLI_GO_ON)
+        return status;
+    bool selective = given.dtype || given.sets.count > 0;
+    if (!given.all && given.names.count == 0)
+        return cli_fail(command, EXIT_USAGE, "check what? a kernel, a file or --all");
+    if (given.all && (given.names.count > 0 || selective))
+        return cli_fail(command, EXIT_USAGE, "--all takes no kernel, no --dtype and no --set");
+    if (!given.all && is_file(given.names.items[0]) && selective)
+        return cli_fail(command, EXIT_USAGE, "a file takes no --dtype and no --set");
+    struct request request = { 0 };
+    status = look_up(command, &given, &request);
+    if (status == CLI_GO_ON)
+        status = check_all(command, &request, given.verbose);
+    free(request.text);
+    return status;
+}
+
+const struct command command_check = {
+    .name = "check",
+    .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--target SM] [-v]\n"
+                "       ptxgen check FILE [--target SM]\n"
+                "       ptxgen check --all [--target SM] [-v]",
+    .summary = "put PTX text through NVIDIA's assembler, ptxas",
+    .run = run,
+    .details = "FILE holds a '.' or a '/', or is - for standard input. ptxas is looked for in "
+               "PATH, $CUDA_HOME/bin\nand /usr/local/cuda/bin. Targets that it does not know are "
+               "skipped.",
+};

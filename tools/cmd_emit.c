@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "cli.h"
+#include "output.h"
+#include "select.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct arguments {
+    bool all;
+    const char *dtype;
+    const char *target;
+    const char *isa;
+    const char *output;
+    struct cli_list names;
+    struct cli_list sets;
+};
+
+static bool emit_to(const struct selection *selection, const char *path, struct message *error)
+{
+    ptx_builder *b = selection_emit(selection, error);
+    if (!b)
+        return false;
+    struct output output;
+    bool written = output_open(&output, path, error);
+    if (written) {
+        const char *text = ptx_builder_finish(b);
+        output_write(&output, text, strlen(text));
+        written = output_commit(&output, error);
+    }
+    ptx_builder_destroy(&b);
+    return written;
+}
+
+static bool emit_into(const struct selection *selection, const char *folder, struct message *error)
+{
+    const char *dtype = ptx_type_name(selection->spec.dtype);
+    size_t size = strlen(folder) + strlen(selection->kernel->name) + strlen(dtype) + 8;
+    char *path = malloc(size);
+    if (!path)
+        return message_set(error, "out of memory");
+    snprintf(path, size, "%s/%s.%s.ptx", folder, selection->kernel->name, dtype);
+    bool written = emit_to(selection, path, error);
+    free(path);
+    return written;
+}
+
+/// Every kernel in every dtype, each with its defaults.
+static int emit_all(const struct command *command, struct selection *selection, const char *folder)
+{
+    struct message error;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return cli_fail(command, EXIT_FAILED, "cannot make the folder %s: %s", folder,
+                        strerror(errno));
+    for (size_t k = 0; (selection->kernel = ptx_kernel_at(k)); k++) {
+        ptx_type dtype;
+        for (size_t t = 0; (dtype = kernel_dtype_at(selection->kernel, t)) != PTX_NONE; t++) {
+            selection->spec = (struct ptx_spec) { .dtype = dtype };
+            if (!emit_into(selection, folder, &error))
+                return cli_fail(command, EXIT_FAILED, "%s", error.text);
+        }
+    }
+    return EXIT_DONE;
+}
+
+static int emit_one(const struct command *command, struct selection *selection,
+                    const struct arguments *given)
+{
+    struct message error;
+    if (!select_kernel(given->names.items[0], &selection->kernel, &error) ||
+        !select_dtype(selection->kernel, given->dtype, &selection->spec.dtype, &error))
+        return cli_fail(command, EXIT_USAGE, "%s", error.text);
+    for (size_t k = 0; k < given->sets.count; k++)
+        if (!select_option(selection, given->sets.items[k], &error))
+            return cli_fail(command, EXIT_USAGE, "%s", error.text);
+    if (!emit_to(selection, given->output, &error))
+        return cli_fail(command, EXIT_FAILED, "%s", error.text);
+    return EXIT_DONE;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct arguments given = { 0 };
+    const struct cli_option options[] = {
+        CLI_FLAG("all", 0, &given.all, "every kernel in every dtype; needs -o"),
+        CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "type of the tensors; default f32"),
+        CLI_TEXT("target", 0, "SM", &given.target, "default sm_80"),
+        CLI_TEXT("isa", 0, "VERSION", &given.isa,
+                 "PTX ISA, 8.0 say; default: the least that will do"),
+        CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "choose an option"),
+        CLI_TEXT("output", 'o', "FILE", &given.output, "where to; default: standard output"),
+        CLI_END,
+    };
+    int status = cli_parse(command, options, &given.names, 1, argc, argv);
+    if (status != CLI_GO_ON)
+        return status;
+    struct message error;
+    struct selection selection = { .target = { .sm = 80 } };
+    if ((given.target && !select_target(given.target, &selection.target, &error)) ||
+        (given.isa && !select_isa(given.isa, &selection.isa, &error)))
+        return cli_fail(command, EXIT_USAGE, "%s", error.text);
+    if (!given.all && given.names.count == 0)
+        return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");
+    if (!given.all)
+        return emit_one(command, &selection, &given);
+    if (given.names.count > 0 || given.dtype || given.sets.count > 0)
+        return cli_fail(command, EXIT_USAGE, "--all takes no kernel, no --dtype and no --set");
+    if (!given.output)
+        return cli_fail(command, EXIT_USAGE, "--all needs a folder to write to: -o FOLDER");
+    return emit_all(command, &selection, given.output);
+}
+
+const struct command command_emit = {
+    .name = "emit",
+    .synopsis = "KERNEL [--dtype TYPE] [--target SM] [--isa VERSION] [--set OPTION=VALUE]... "
+                "[-o FILE]\n       ptxgen emit --all -o FOLDER [--target SM] [--isa VERSION]",
+    .summary = "write a kernel's PTX text",
+    .run = run,
+    .details = "With --all the files are FOLDER/KERNEL.TYPE.ptx. ptxgen info KERNEL shows its "
+               "dtypes and options.",
+};

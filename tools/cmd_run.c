@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "binding.h"
+#include "gpu_run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct arguments {
+    const char *input;
+    const char *output;
+    const char *device;
+    struct cli_list names;
+    struct cli_list sets;
+};
+
+static void print_tensor(const char *what, const struct tensor *tensor)
+{
+    printf("%s %s %s [", what, tensor->name, tensor->dtype->name);
+    for (size_t k = 0; k < tensor->rank; k++)
+        printf("%s%" PRIu64, k ? ", " : "", tensor->shape[k]);
+    puts("]");
+}
+
+static void print_report(const struct binding *binding, const struct gpu_report *report,
+                         const char *path)
+{
+    char name[SELECTION_NAME_SIZE];
+    printf("%s on %s\n", selection_name(&binding->selection, name), report->device);
+    printf("n = %" PRIu64 ", %u blocks of %u threads\n", binding->n, binding->geometry.grid,
+           binding->geometry.block);
+    double seconds = (double)report->milliseconds / 1e3;
+    uint64_t bytes = binding_traffic(binding);
+    if (binding->geometry.grid == 0)
+        puts("nothing to launch");
+    else if (seconds > 0)
+        printf("%.4f ms, %.1f GB/s (%" PRIu64 " bytes)\n", seconds * 1e3,
+               (double)bytes / seconds / 1e9, bytes);
+    else
+        printf("too fast to be timed (%" PRIu64 " bytes)\n", bytes);
+    printf("%s:\n", path);
+    for (size_t k = 0; k < binding->count; k++)
+        if (binding->arguments[k].output.name)
+            print_tensor(" ", &binding->arguments[k].output);
+}
+
+static bool write_outputs(const struct binding *binding, const struct tensor_file *input,
+                          const char *path, struct message *error)
+{
+    struct tensor outputs[BINDING_LIMIT];
+    size_t count = 0;
+    for (size_t k = 0; k < binding->count; k++)
+        if (binding->arguments[k].output.name)
+            outputs[count++] = binding->arguments[k].output;
+    return tensor_file_write(path, outputs, count, input->notes, input->note_count, error);
+}
+
+static int run_bound(struct binding *binding, const struct tensor_file *file, int ordinal,
+                     const char *path, struct message *error)
+{
+    struct gpu_report report = { 0 };
+    int status = binding_fill(binding, file, error);
+    if (status == EXIT_DONE)
+        status = gpu_run(binding, ordinal, &report, error);
+    if (status == EXIT_DONE) {
+        if (write_outputs(binding, file, path, error))
+            print_report(binding, &report, path);
+        else
+            status = EXIT_FAILED;
+    }
+    gpu_report_release(&report);
+    return status;
+}
+
+static int run_file(struct binding *binding, const struct arguments *given, int ordinal,
+                    struct message *error)
+{
+    struct tensor_file file;
+    int status = binding_select(binding, given->names.items[0], &given->sets, error);
+    if (status != EXIT_DONE)
+        return status;
+    if (!tensor_file_open(&file, given->input, error))
+        return EXIT_FAILED;
+    status = run_bound(binding, &file, ordinal, given->output, error);
+    tensor_file_close(&file);
+    return status;
+}
+
+static bool read_ordinal(const char *text, int *ordinal)
+{
+    char *end;
+    unsigned long number = text ? strtoul(text, &end, 10) : 0;
+    if (text && (text[0] < '0' || text[0] > '9' || *end != '\0' || number > 9999))
+        return false;
+    *ordinal = (int)number;
+    return true;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct arguments given = { 0 };
+    const struct cli_option options[] = {
+        CLI_TEXT("input", 'i', "FILE", &given.input, "safetensors file to read"),
+        CLI_TEXT("output", 'o', "FILE", &given.output, "safetensors file to write"),
+        CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "an option or a value"),
+        CLI_TEXT("device", 0, "N", &given.device, "GPU number, from 0; default 0"),
+        CLI_END,
+    };
+    int ordinal = 0;
+    int status = cli_parse(command, options, &given.names, 1, argc, argv);
+    if (status != CLI_GO_ON)
+        return status;
+    if (given.names.count == 0)
+        return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");
+    if (!given.input || !given.output)
+        return cli_fail(command, EXIT_USAGE, "--%s FILE is missing",
+                        given.input ? "output" : "input");
+    if (!read_ordinal(given.device, &ordinal))
+        return cli_fail(command, EXIT_USAGE, "--device takes a number from 0");
+    struct binding *binding = calloc(1, sizeof(*binding));
+    if (!binding)
+        return cli_fail(command, EXIT_FAILED, "out of memory");
+    struct message error;
+    status = run_file(binding, &given, ordinal, &error);
+    if (status != EXIT_DONE)
+        cli_fail(command, status, "%s", error.text);
+    binding_release(binding);
+    free(binding);
+    return status;
+}
+
+const struct command command_run = {
+    .name = "run",
+    .synopsis = "KERNEL --input FILE --output FILE [--set NAME=VALUE]... [--device N]",
+    .summary = "run a kernel on the GPU, on tensors of a safetensors file",
+    .run = run,
+    .details =
+        "The tensors are those that the kernel's parameters name (ptxgen info KERNEL); their "
+        "type chooses\nthe dtype, their size the counts. The time is that of the fastest of "
+        "a few launches; the bandwidth\ncounts every input read once and every output "
+        "written once.",
+};

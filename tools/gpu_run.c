@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+#include "gpu_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAUNCHES = 6 }; // the first of which is not timed
+
+/// What lives on the GPU for one run.
+struct session {
+    struct binding *binding;
+    ptx_device *device;
+    CUstream stream;
+    CUevent begin, end;
+    ptx_module *module;
+    ptx_function *function;
+    ptx_buffer *buffers[BINDING_LIMIT];
+    CUdeviceptr addresses[BINDING_LIMIT];
+};
+
+int gpu_error(struct message *error)
+{
+    ptx_status status = ptx_error_status();
+    message_set(error, "%s", ptx_error_message());
+    if (status != PTX_ERROR_NO_DRIVER && status != PTX_ERROR_NO_DEVICE)
+        return EXIT_FAILED;
+    for (char *line = error->text; (line = strchr(line, '\n'));)
+        *line = ' ';
+    return EXIT_NOTHING;
+}
+
+/// The newest target that the GPU can run and its driver can read.
+static bool choose_target(const struct ptx_device_info *info, struct ptx_target *chosen)
+{
+    struct ptx_target target;
+    int isa;
+    bool found = false;
+    for (size_t k = 0; ptx_target_at(k, &target, &isa); k++) {
+        if (target.suffix || target.sm > info->sm || isa > info->isa)
+            continue;
+        *chosen = target;
+        found = true;
+    }
+    return found;
+}
+
+static int open_session(struct session *session, int ordinal, struct gpu_report *report,
+                        struct message *error)
+{
+    int devices;
+    if (ptx_device_count(&devices) != PTX_OK)
+        return gpu_error(error);
+    if (ordinal >= devices) {
+        message_set(error, "--device %d: the driver sees %d GPU%s, numbered from 0", ordinal,
+                    devices, devices == 1 ? "" : "s");
+        return EXIT_USAGE;
+    }
+    struct ptx_device_params params = { .ordinal = ordinal, .primary = true };
+    session->device = ptx_device_open(&params);
+    if (!session->device)
+        return gpu_error(error);
+    const struct ptx_device_info *info = ptx_device_get_info(session->device);
+    struct ptx_target *target = &session->binding->selection.target;
+    if (!choose_target(info, target)) {
+        message_set(error, "%s (compute capability %d.%d): no target of this version is for it",
+                    info->name, info->sm / 10, info->sm % 10);
+        return EXIT_FAILED;
+    }
+    snprintf(report->device, sizeof(report->device), "%s", info->name);
+    ptx_target_name(*target, report->target);
+    session->stream = ptx_stream_create(session->device);
+    session->begin = session->stream ? ptx_event_create(session->device) : NULL;
+    session->end = session->begin ? ptx_event_create(session->device) : NULL;
+    return session->end ? EXIT_DONE : gpu_error(error);
+}
+
+static int load(struct session *session, struct message *error)
+{
+    const struct selection *selection = &session->binding->selection;
+    char entry[PTX_ENTRY_NAME_SIZE];
+    ptx_builder *b = selection_emit(selection, error);
+    if (!b)
+        return EXIT_FAILED;
+    session->module = ptx_module_load(session->device, ptx_builder_finish(b), NULL);
+    ptx_builder_destroy(&b);
+    if (session->module)
+        session->function = ptx_module_function(
+            session->module, ptx_kernel_entry_name(selection->kernel, &selection->spec, entry));
+    return session->function ? EXIT_DONE : gpu_error(error);
+}
+
+static uint64_t argument_bytes(const struct argument *argument)
+{
+    return argument->input ? argument->input->bytes : argument->output.bytes;
+}
+
+static ptx_status upload(struct session *session, bool only_changed)
+{
+    for (size_t k = 0; k < session->binding->count; k++) {
+        const struct argument *argument = &session->binding->arguments[k];
+        if (!argument->input || (only_changed && !argument->output.name))
+            continue;
+        ptx_status status = ptx_buffer_upload(session->buffers[k], 0, argument->input->data,
+                                              (size_t)argument->input->bytes, session->stream);
+        if (status != PTX_OK)
+            return status;
+    }
+    return PTX_OK;
+}
+
+static ptx_status allocate(struct session *session)
+{
+    for (size_t k = 0; k < session->binding->count; k++) {
+        const struct argument *argument = &session->binding->arguments[k];
+        if (!argument->info.is_pointer)
+            continue;
+        size_t bytes = (size_t)argument_bytes(argument);
+        session->buffers[k] = ptx_buffer_create(session->device, bytes);
+        if (!session->buffers[k])
+            return ptx_error_status();
+        session->addresses[k] = ptx_buffer_address(session->buffers[k]);
+        // What a kernel leaves unwritten must not be what other programs left in the memory.
+        ptx_status status =
+            argument->input ? PTX_OK
+                            : ptx_buffer_fill(session->buffers[k], 0, 0, bytes, session->stream);
+        if (status != PTX_OK)
+            return status;
+    }
+    return upload(session, false);
+}
+
+static ptx_status launch(struct session *session)
+{
+    struct binding *binding = session->binding;
+    struct ptx_arg args[BINDING_LIMIT];
+    for (size_t k = 0; k < binding->count; k++) {
+        const struct argument *argument = &binding->arguments[k];
+        if (argument->info.is_pointer)
+            args[k] = (struct ptx_arg)PTX_ARG(session->addresses[k]);
+        else
+            args[k] = (struct ptx_arg) { &argument->value.as, argument->value.bytes };
+    }
+    struct ptx_launch_params params = {
+        .grid = { binding->geometry.grid },
+        .block = { binding->geometry.block },
+        .stream = session->stream,
+        .args = args,
+        .arg_count = binding->count,
+    };
+    return ptx_launch(session->function, &params);
+}
+
+static ptx_status launch_timed(struct session *session, float *milliseconds)
+{
+    ptx_status status = upload(session, true);
+    if (status == PTX_OK)
+        status = ptx_event_record(session->device, session->begin, session->stream);
+    if (status == PTX_OK)
+        status = launch(session);
+    if (status == PTX_OK)
+        status = ptx_event_record(session->device, session->end, session->stream);
+    if (status == PTX_OK)
+        status = ptx_stream_synchronize(session->device, session->stream);
+    if (status == PTX_OK)
+        status = ptx_event_elapsed(session->device, session->begin, session->end, milliseconds);
+    return status;
+}
+
+static ptx_status launch_all(struct session *session, float *best)
+{
+    *best = 0;
+    for (int k = 0; k < LAUNCHES; k++) {
+        float milliseconds = 0;
+        ptx_status status = launch_timed(session, &milliseconds);
+        if (status != PTX_OK)
+            return status;
+        if (k == 1 || (k > 1 && milliseconds < *best))
+            *best = milliseconds;
+    }
+    return PTX_OK;
+}
+
+static int download(struct session *session, struct gpu_report *report, struct message *error)
+{
+    for (size_t k = 0; k < session->binding->count; k++) {
+        struct argument *argument = &session->binding->arguments[k];
+        size_t bytes = (size_t)argument->output.bytes;
+        if (!argument->output.name || bytes == 0)
+            continue;
+        report->results[k] = malloc(bytes);
+        if (!report->results[k]) {
+            message_set(error, "out of memory for the %zu bytes of '%s'", bytes,
+                        argument->output.name);
+            return EXIT_FAILED;
+        }
+        argument->output.data = report->results[k];
+        if (ptx_buffer_download(session->buffers[k], 0, report->results[k], bytes,
+                                session->stream) != PTX_OK)
+            return gpu_error(error);
+    }
+    if (ptx_stream_synchronize(session->device, session->stream) != PTX_OK)
+        return gpu_error(error);
+    return EXIT_DONE;
+}
+
+static void close_session(struct session *session)
+{
+    // A failed run may have left copies under way, to memory that is about to be freed.
+    if (session->stream)
+        ptx_stream_synchronize(session->device, session->stream);
+    for (size_t k = 0; k < BINDING_LIMIT; k++)
+        ptx_buffer_destroy(&session->buffers[k]);
+    ptx_module_unload(&session->module);
+    ptx_event_destroy(session->device, &session->begin);
+    ptx_event_destroy(session->device, &session->end);
+    ptx_stream_destroy(session->device, &session->stream);
+    ptx_device_close(&session->device);
+}
+
+int gpu_run(struct binding *binding, int ordinal, struct gpu_report *report, struct message *error)
+{
+    struct session session = { .binding = binding };
+    *report = (struct gpu_report) { 0 };
+    int status = open_session(&session, ordinal, report, error);
+    if (status == EXIT_DONE)
+        status = load(&session, error);
+    if (status == EXIT_DONE &&
+        (allocate(&session) != PTX_OK || launch_all(&session, &report->milliseconds) != PTX_OK))
+        status = gpu_error(error);
+    if (status == EXIT_DONE)
+        status = download(&session, report, error);
+    close_session(&session);
+    return status;
+}
+
+void gpu_report_release(struct gpu_report *report)
+{
+    for (size_t k = 0; k < BINDING_LIMIT; k++)
+        free(report->results[k]);
+    *report = (struct gpu_report) { 0 };
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/// A second opinion on PTX text: NVIDIA's assembler, where there is one.
+#ifndef PTXGEN_TOOLS_PTXAS_H
+#define PTXGEN_TOOLS_PTXAS_H
+
+#include "message.h"
+
+#include <ptxgen/types.h>
+
+enum { PTXAS_PATH_SIZE = 4096, PTXAS_KNOWN_LIMIT = 64 };
+
+struct ptxas {
+    char path[PTXAS_PATH_SIZE];
+    char folder[64]; ///< for its input, output and messages; gone after ptxas_close()
+    struct {
+        char version[16];
+        char target[PTX_TARGET_NAME_SIZE];
+        bool accepted;
+    } known[PTXAS_KNOWN_LIMIT]; ///< what ptxas_knows() found out
+    size_t known_count;
+};
+
+/// The first word after `directive` (".target", ".version") in the text, without a comma. False if
+/// there is none, or it does not fit.
+bool ptx_directive(const char *text, const char *directive, char *word, size_t size);
+
+/// Looks in $PATH, $CUDA_HOME/bin and /usr/local/cuda/bin. False if there is none.
+bool ptxas_find(struct ptxas *ptxas, struct message *error);
+/// Makes it ready to be used. False if there is no room for its files.
+bool ptxas_open(struct ptxas *ptxas, struct message *error);
+void ptxas_close(struct ptxas *ptxas);
+
+/// Whether it accepts the text for the target. If not, *log is what it said, to be freed; NULL
+/// where it could not be asked, and `error` says why.
+bool ptxas_accepts(struct ptxas *ptxas, const char *text, const char *target, char **log,
+                   struct message *error);
+/// Whether it knows the text's version and the target at all: asked with a module that is empty.
+bool ptxas_knows(struct ptxas *ptxas, const char *text, const char *target, struct message *error);
+
+#endif
