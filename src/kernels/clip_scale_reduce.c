@@ -6,16 +6,15 @@ enum { OPTION_NONFINITE, OPTION_MAX_NORM };
 enum { NONFINITE_PROPAGATE, NONFINITE_SKIP, NONFINITE_ZERO };
 
 // min(1, max_norm / (norm + eps)), NaN if the norm is NaN: PTX's min would drop it.
-static ptx_val clip_scale(ptx_builder *b, ptx_val total, ptx_val norm, ptx_val max_norm,
-                          ptx_val eps)
+static ptx_val clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val norm,
+                          ptx_val max_norm, ptx_val eps)
 {
-    ptx_val exact = ptx_sqrt(b, total);
     ptx_val ratio = ptx_div(b, max_norm, ptx_add(b, norm, eps));
 
     ptx_comment(b, "a finite sum whose norm is beyond f32 is divided in f64");
     ptx_val finite = ptx_is_finite(b, total);
     ptx_val beyond = ptx_and(b, finite, ptx_is_infinite(b, norm));
-    ptx_val wide = ptx_div(b, ptx_cvt(b, PTX_F64, max_norm), exact);
+    ptx_val wide = ptx_div(b, ptx_cvt(b, PTX_F64, max_norm), root);
     ratio = ptx_select(b, beyond, ptx_cvt(b, PTX_F32, wide), ratio);
 
     ptx_val clips = ptx_ltu(b, ratio, ptx_f32(1.0f));
@@ -48,8 +47,9 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
 
     ptx_val total = block_sum(b, sum, BLOCK);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
-        ptx_val norm = ptx_cvt(b, PTX_F32, ptx_sqrt(b, total));
-        ptx_val scale = clip_scale(b, total, norm, max_norm, eps);
+        ptx_val root = ptx_sqrt(b, total);
+        ptx_val norm = one_nan(b, ptx_cvt(b, PTX_F32, root));
+        ptx_val scale = clip_scale(b, total, root, norm, max_norm, eps);
         ptx_val finite = ptx_is_finite(b, total);
         if (spec->option[OPTION_NONFINITE] == NONFINITE_SKIP)
             scale = ptx_select(b, finite, scale, ptx_f32(1.0f));

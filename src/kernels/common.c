@@ -13,6 +13,15 @@ unsigned vector_lanes(ptx_type dtype)
     return VECTOR_BYTES / ptx_type_bytes(dtype);
 }
 
+ptx_val one_nan(ptx_builder *b, ptx_val x)
+{
+    const ptx_type type = (ptx_type)x.type;
+    const uint64_t all_ones = type == PTX_F64 ? UINT64_MAX >> 1 : UINT32_MAX >> 1;
+    ptx_val is_nan = ptx_is_nan(b, x);
+
+    return ptx_select(b, is_nan, ptx_immediate_bits(type, all_ones), x);
+}
+
 static ptx_val warp_sum(ptx_builder *b, ptx_val x, unsigned lanes)
 {
     for (unsigned delta = lanes / 2; delta > 0; delta /= 2) {

@@ -12,6 +12,10 @@ ptx_type compute_type(ptx_type dtype);
 // tree over lanes, then over warps, the same for every launch. All threads must come by.
 ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads);
 
+// `x`, or the one NaN (all bits but the sign set) for every NaN: arithmetic in f64 and conversions
+// from it carry an input's NaN along, so that the result would depend on which one came first.
+ptx_val one_nan(ptx_builder *b, ptx_val x);
+
 // Lanes of `dtype` in 16 bytes.
 unsigned vector_lanes(ptx_type dtype);
 

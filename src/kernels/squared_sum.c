@@ -126,7 +126,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     rotate(b, &sums, tid, skew);
     ptx_val total = block_sum(b, fold(b, sums.of, lanes), BLOCK);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0)))
-        ptx_store(b, partials, block, ptx_cvt(b, partial_type, total));
+        ptx_store(b, partials, block, one_nan(b, ptx_cvt(b, partial_type, total)));
 }
 
 const ptx_kernel ptx_kernel_squared_sum = {
