@@ -1,0 +1,361 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# The ptxgen command from end to end: every subcommand, every exit status, every kind of refusal.
+# Prints TAP. Needs neither a GPU nor ptxas: a libcuda without a GPU and a shell script stand in.
+#
+# usage: test_cli.sh PTXGEN FAKE_LIBCUDA
+
+set -u
+LC_ALL=C
+export LC_ALL
+ptxgen=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+fake_libcuda=$2
+work=$(mktemp -d "${TMPDIR:-/tmp}/ptxgen-cli-XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$work" || exit 1
+number=0
+failures=0
+
+# ---- TAP ----------------------------------------------------------------------------------------
+
+# result NAME: reports how the command before it ended
+result() {
+    ended=$?
+    number=$((number + 1))
+    if [ $ended -eq 0 ]; then
+        echo "ok $number - $1"
+        return
+    fi
+    failures=$((failures + 1))
+    echo "not ok $number - $1"
+    for file in out err; do
+        sed "s/^/# $file: /" $file | head -n 20
+    done
+}
+
+skip() {
+    number=$((number + 1))
+    echo "ok $number - $1 # SKIP $2"
+}
+
+# run STATUS [ARGUMENT]...: true if ptxgen ends so; its output goes to the files out and err
+run() {
+    wanted=$1
+    shift
+    "$ptxgen" "$@" >out 2>err </dev/null
+    got=$?
+    [ $got -eq "$wanted" ] && return 0
+    echo "status $got, not $wanted: ptxgen $*" >>err
+    return 1
+}
+
+# works NAME WORDS [ARGUMENT]...: ends with 0, nothing on standard error, WORDS in its output
+works() {
+    name=$1
+    words=$2
+    shift 2
+    run 0 "$@" && [ ! -s err ] && grep -qF -e "$words" out
+    result "$name"
+}
+
+# refuses STATUS WORDS [ARGUMENT]...: ends so, with one line on standard error that holds WORDS
+refuses() {
+    status=$1
+    words=$2
+    shift 2
+    run "$status" "$@" && [ "$(wc -l <err)" -eq 1 ] && grep -q '^ptxgen' err &&
+        grep -qF -e "$words" err
+    result "$status for: $*"
+}
+
+# ---- tensor files -------------------------------------------------------------------------------
+
+# byte NUMBER: that byte
+byte() {
+    printf "\\$(printf %03o "$1")"
+}
+
+# tensors FILE DATA_BYTES HEADER: a safetensors file whose data is zeros
+tensors() {
+    {
+        byte $((${#3} % 256))
+        byte $((${#3} / 256))
+        head -c 6 /dev/zero
+        printf %s "$3"
+        head -c "$2" /dev/zero
+    } >"$1"
+}
+
+# entry NAME DTYPE SHAPE BEGIN END: a tensor of a header
+entry() {
+    printf '"%s":{"dtype":"%s","shape":[%s],"data_offsets":[%s,%s]}' "$1" "$2" "$3" "$4" "$5"
+}
+
+PTXGEN_LIBCUDA=/nonexistent/libcuda.so
+export PTXGEN_LIBCUDA
+
+# ---- help, version, names -----------------------------------------------------------------------
+
+works 'help' 'usage: ptxgen COMMAND' --help
+works 'version' 'ptxgen 0.' --version
+for command in list info emit check run devices; do
+    works "help of $command" "usage: ptxgen $command" $command --help
+    works "version of $command" 'ptxgen 0.' $command --version
+    refuses 2 "did you mean --version?" $command --vrsion
+    refuses 2 "unknown option '-z'" $command -z
+done
+run 2
+grep -q 'no command given' err
+result 'status 2 without a command'
+refuses 2 "unknown command 'emti': did you mean 'emit'?" emti
+
+# ---- list, info ---------------------------------------------------------------------------------
+
+kernels='squared_sum clip_scale_reduce gradient_clip_from_device_scale quantize_ste_backward
+         lerp_backward'
+for kernel in $kernels; do
+    works "list names $kernel" "$kernel" list
+    works "list --json names $kernel" "\"name\": \"$kernel\"" list --json
+    works "info $kernel" "parameters of ${kernel}_f32" info "$kernel"
+    works "info $kernel --json" "\"entry\": \"${kernel}_f64\"" info "$kernel" --json --dtype f64
+done
+works 'info shows options' 'exact | reciprocal' info quantize_ste_backward
+works 'info shows presets' 'usually 127' info quantize_ste_backward --set target=any
+works 'info shows bounds by name' 'q_max or less' info quantize_ste_backward --set target=any
+works 'info shows the launch' '16384 elements' info squared_sum
+works 'info shows the accumulator' 'accumulator: f64' info squared_sum
+if command -v jq >/dev/null; then
+    run 0 list --json && jq -e 'length >= 5' <out >/dev/null
+    result 'list --json is JSON'
+    run 0 info squared_sum --json &&
+        jq -e '.parameters[2].length == "blocks" and .launch.chunk == 16384' <out >/dev/null
+    result 'info --json is JSON'
+else
+    skip 'JSON is JSON' 'no jq'
+fi
+refuses 2 'which kernel?' info
+refuses 2 "unexpected argument 'x'" list x
+refuses 2 '--json takes no argument' list --json=1
+
+# ---- emit ---------------------------------------------------------------------------------------
+
+works 'emit has defaults' '.target sm_80' emit squared_sum
+works 'emit writes the least version' '.version 7.0' emit squared_sum
+works 'emit --dtype' '.entry lerp_backward_bf16(' emit lerp_backward --dtype bf16
+works 'emit --target' '.target sm_90a' emit squared_sum --target sm_90a
+works 'emit --isa' '.version 8.0' emit squared_sum --isa 8.0
+works 'emit --name=value' '.entry squared_sum_f64(' emit squared_sum --dtype=f64
+works 'emit -- KERNEL' '.entry squared_sum_f32(' emit -- squared_sum
+run 0 emit quantize_ste_backward && mv out default &&
+    run 0 emit quantize_ste_backward --set division=reciprocal && ! cmp -s out default
+result 'emit --set chooses'
+run 0 emit squared_sum -o file.ptx && [ ! -s out ] && run 0 emit squared_sum && cmp -s out file.ptx
+result 'emit -o writes what standard output gets'
+run 0 emit squared_sum -ofile2.ptx && cmp -s file.ptx file2.ptx
+result 'emit -oFILE'
+ln -s file.ptx link.ptx
+run 0 emit squared_sum --dtype f16 -o link.ptx && [ -L link.ptx ] && grep -q f16 file.ptx
+result 'emit -o keeps a symbolic link'
+run 0 emit --all -o all && [ "$(ls all | wc -l)" -ge 18 ] && [ -s all/lerp_backward.bf16.ptx ] &&
+    run 0 emit clip_scale_reduce --dtype f64 && cmp -s out all/clip_scale_reduce.f64.ptx
+result 'emit --all'
+run 0 emit --all -o all && ! ls all | grep -q tmp
+result 'emit --all writes over what is there, and leaves nothing else'
+refuses 2 'which kernel?' emit
+refuses 2 "unknown kernel 'squard_sum': did you mean 'squared_sum'?" emit squard_sum
+refuses 2 'there is squared_sum, clip_scale_reduce' emit nothing_of_the_kind
+refuses 2 'choose f32, f64' emit clip_scale_reduce --dtype f16
+refuses 2 "has no dtype 'float'" emit squared_sum --dtype float
+refuses 2 "unknown target 'sm_81'" emit squared_sum --target sm_81
+refuses 2 "unknown target ''" emit squared_sum --target ''
+for isa in 8 8. .0 8.00 a.b -8.0 ''; do
+    refuses 2 'is no PTX ISA version' emit squared_sum --isa "$isa"
+done
+refuses 1 'needs PTX ISA 7.8' emit squared_sum --target sm_90 --isa 7.0
+refuses 2 "unknown option 'division': there is partials" emit squared_sum --set division=exact
+refuses 2 "unknown value of option partials 'f16': there is f64, f32" emit squared_sum \
+    --set partials=f16
+refuses 2 'give it as name=value' emit squared_sum --set partials
+refuses 2 'give it as name=value' emit squared_sum --set =f32
+refuses 2 '--dtype is given twice' emit squared_sum --dtype f16 --dtype f32
+refuses 2 '--output needs an argument' emit squared_sum -o
+refuses 2 '--all takes no kernel' emit --all squared_sum -o all
+refuses 2 '--all needs a folder' emit --all
+refuses 1 'No such file or directory' emit squared_sum -o none/file.ptx
+refuses 1 'cannot make the folder' emit --all -o none/all
+refuses 1 'cannot write' emit --all -o file.ptx
+refuses 2 "'\\x1b[2J'" emit "$(byte 27)[2J"
+if [ -w /dev/full ]; then
+    refuses 1 '/dev/full: No space left' emit squared_sum -o /dev/full
+    for command in list 'emit squared_sum' 'info squared_sum'; do
+        # Words are meant to be split.
+        "$ptxgen" $command >/dev/full 2>err
+        [ $? -eq 1 ] && grep -q 'standard output: No space left' err
+        result "status 1 when standard output is full: $command"
+    done
+else
+    skip 'full disk' 'no /dev/full'
+fi
+
+# ---- check --------------------------------------------------------------------------------------
+
+# Says of one target that it does not know it, and refuses one kind of text.
+mkdir bin
+cat >bin/ptxas <<'SCRIPT'
+#!/bin/sh
+case $1 in -arch=sm_70) echo "ptxas fatal : Value 'sm_70' is not defined" && exit 1 ;; esac
+if grep -q 'lerp_backward_f64' "$4"; then
+    echo 'ptxas input.ptx, line 1; error : not this one'
+    exit 255
+fi
+echo "$3" >/dev/null
+SCRIPT
+chmod +x bin/ptxas
+real_path=$PATH
+mkdir tmp
+TMPDIR=$work/tmp
+export TMPDIR
+PATH=$work/bin:$real_path
+works 'check a kernel: each dtype and option' '8 accepted, 0 refused, 0 skipped' check squared_sum
+works 'check --dtype' '2 accepted' check squared_sum --dtype f32
+works 'check --set' '4 accepted' check squared_sum --set partials=f32
+works 'check -v' 'accepted squared_sum.f32 partials=f32 sm_90a' check squared_sum -v --target sm_90a
+works 'check --target all' 'unknown to this ptxas: sm_70' check squared_sum --target all
+refuses 1 'texts refused' check --all
+run 1 check lerp_backward && grep -q 'not this one' out && grep -q 'refused lerp_backward.f64' out
+result 'check shows what ptxas said'
+refuses 77 'does not know sm_70' check squared_sum --target sm_70
+works 'check a file' '1 accepted' check ./file.ptx
+works 'check a file for newer targets' 'accepted file.ptx sm_90a' check file.ptx --target all -v
+run 0 emit squared_sum --target sm_90a -o a.ptx && run 0 check a.ptx --target all &&
+    grep -q '^1 accepted' out
+result 'check a file for one architecture for that one alone'
+"$ptxgen" emit squared_sum | "$ptxgen" check - >out 2>err && grep -q '^1 accepted' out
+result 'check standard input'
+refuses 1 './none.ptx: No such file' check ./none.ptx
+refuses 1 'no .target' check bin/ptxas
+refuses 2 'check what?' check
+refuses 2 "unknown kernel 'none'" check none
+refuses 2 "unknown target 'sm_1'" check squared_sum --target sm_1
+refuses 2 'unknown option' check squared_sum --set x=y
+refuses 2 'a file takes no --dtype' check file.ptx --dtype f32
+refuses 2 '--all takes no kernel' check --all squared_sum
+[ -z "$(ls tmp)" ]
+result 'check leaves no files behind'
+PATH=$real_path
+if [ -x /usr/local/cuda/bin/ptxas ]; then
+    skip 'status 77 without ptxas' 'there is one in /usr/local/cuda/bin'
+else
+    # Words of the shell alone from here to the next line: no program is found.
+    CUDA_HOME='' PATH=/nonexistent "$ptxgen" check squared_sum >out 2>err
+    [ $? -eq 77 ] && grep -q 'no ptxas in PATH' err
+    result 'status 77 without ptxas'
+fi
+run 0 check squared_sum
+case $? in
+0) [ ! -s err ] && result 'check by the real ptxas' ;;
+*) if grep -q 'no ptxas' err; then
+    skip 'check by the real ptxas' 'there is none'
+else
+    false
+    result 'check by the real ptxas'
+fi ;;
+esac
+
+# ---- run: what is refused before there is a GPU -------------------------------------------------
+
+tensors x.st 24 "{\"__metadata__\":{\"from\":\"a test\"},$(entry x F32 2,3 0 24)}"
+tensors x64.st 24 "{$(entry x F64 3 0 24)}"
+tensors empty.st 0 "{$(entry x F16 0,5 0 0)}"
+tensors i32.st 16 "{$(entry x I32 4 0 16)}"
+tensors p.st 16 "{$(entry partials F64 2 0 16)}"
+tensors q.st 16 "{$(entry x F16 4 0 8),$(entry d_output F16 2,2 8 16)}"
+tensors mixed.st 24 "{$(entry x F16 4 0 8),$(entry d_output F32 4 8 24)}"
+tensors uneven.st 18 "{$(entry x F16 4 0 8),$(entry d_output F16 5 8 18)}"
+tensors g.st 0 "{$(entry gradient BF16 2,4 0 16),$(entry record F32 1 16 20)}"
+printf 'abcdefghijklmnop1234' >>g.st
+tensors broken.st 8 "{$(entry x F32 3 0 8)}"
+tensors l.st 32 "{$(entry d_output F64 4 0 32)}"
+
+refuses 2 'which kernel?' run
+refuses 2 '--input FILE is missing' run squared_sum --output o.st
+refuses 2 '--output FILE is missing' run squared_sum --input x.st
+refuses 2 'did you mean' run squared_sun -i x.st -o o.st
+refuses 2 '--device takes a number' run squared_sum -i x.st -o o.st --device -1
+refuses 2 '--device takes a number' run squared_sum -i x.st -o o.st --device 1x
+refuses 2 "unknown option or value 'max_nrm'" run clip_scale_reduce -i p.st -o o.st --set max_nrm=1
+refuses 2 "there is value, device" run clip_scale_reduce -i p.st -o o.st --set max_norm=dvice
+refuses 2 "'1.5.0' is not a number" run clip_scale_reduce -i p.st -o o.st --set max_norm=1.5.0
+refuses 2 'x is a tensor' run squared_sum -i x.st -o o.st --set x=1
+refuses 2 '--set max_norm is given twice' run clip_scale_reduce -i p.st -o o.st \
+    --set max_norm=1 --set max_norm=2
+refuses 2 'is given twice' run clip_scale_reduce -i p.st -o o.st --set nonfinite=skip \
+    --set nonfinite=zero
+refuses 2 'max_norm is not given: --set max_norm=VALUE' run clip_scale_reduce -i p.st -o o.st
+refuses 2 'max_norm must not be NaN' run clip_scale_reduce -i p.st -o o.st --set max_norm=nan
+refuses 2 'max_norm must not be below 0' run clip_scale_reduce -i p.st -o o.st --set max_norm=-1
+refuses 2 'eps must be finite' run clip_scale_reduce -i p.st -o o.st --set max_norm=1 --set eps=inf
+refuses 2 "'1e39' is beyond the range of f32" run clip_scale_reduce -i p.st -o o.st \
+    --set max_norm=1e39
+refuses 2 'scale must be above 0' run quantize_ste_backward -i q.st -o o.st --set scale=0
+refuses 2 'zero_point must be 127 or less' run quantize_ste_backward -i q.st -o o.st \
+    --set scale=1 --set zero_point=128
+refuses 2 '1.5' run quantize_ste_backward -i q.st -o o.st --set scale=1 --set zero_point=1.5
+refuses 2 'does not fit s32' run quantize_ste_backward -i q.st -o o.st --set scale=1 \
+    --set zero_point=2147483648
+refuses 2 'q_m' run quantize_ste_backward -i q.st -o o.st --set scale=1 --set target=any \
+    --set q_min=5 --set q_max=4
+refuses 1 'none.st: No such file' run squared_sum -i none.st -o o.st
+refuses 1 'not a regular file' run squared_sum -i tmp -o o.st
+refuses 1 "tensor 'x': data_offsets [0, 8]" run squared_sum -i broken.st -o o.st
+refuses 1 "has no tensor 'x'; it has 'partials'" run squared_sum -i p.st -o o.st
+refuses 1 "'x' is I32, but squared_sum takes F16 or BF16 or F32 or F64" run squared_sum -i i32.st \
+    -o o.st
+refuses 1 "'d_output' is F32" run quantize_ste_backward -i mixed.st -o o.st --set scale=1
+refuses 1 "'d_output' has 5 elements, but n is 4, as tensor 'x' has it" run quantize_ste_backward \
+    -i uneven.st -o o.st --set scale=1
+refuses 1 "'x' has 6 elements, but n is 7" run squared_sum -i x.st -o o.st --set n=7
+refuses 1 "'record' has 1 elements, but the kernel takes 3" run gradient_clip_from_device_scale \
+    -i g.st -o o.st --set nonfinite=zero
+
+# ---- no GPU -------------------------------------------------------------------------------------
+
+refuses 77 'PTXGEN_LIBCUDA' devices
+refuses 77 'PTXGEN_LIBCUDA' devices --json
+refuses 77 'PTXGEN_LIBCUDA' run squared_sum -i x.st -o o.st
+[ ! -e o.st ]
+result 'no output file of a run that failed'
+
+# ---- a GPU that does not compute: outputs stay zero, in/out tensors as they were -----------------
+
+PTXGEN_LIBCUDA=$fake_libcuda
+works 'devices' '0: Fake GPU 0, sm_90' devices
+works 'devices --json' '"sm": 90' devices --json
+works 'run' 'partials F64 [1]' run squared_sum -i x.st -o o.st
+grep -q '"__metadata__":{"from":"a test"}' o.st && grep -q '"shape":\[1\]' o.st
+result 'run keeps the metadata'
+works 'run prints time and bandwidth' 'GB/s (32 bytes)' run squared_sum -i x.st -o o.st
+works 'run takes the dtype of the tensor' 'squared_sum.f64' run squared_sum -i x64.st -o o.st
+works 'run nothing' 'nothing to launch' run squared_sum -i empty.st -o o.st
+works 'run sets values and options' 'outputs=da weight=value' run lerp_backward -i l.st -o o.st \
+    --set weight=0x1p-3 --set outputs=da --set weight=value
+works 'run shapes outputs like inputs' 'd_input F16 [4]' run quantize_ste_backward -i q.st -o o.st \
+    --set scale=1
+works 'run chooses outputs' 'd_b F64 [4]' run lerp_backward -i l.st -o o.st --set weight=0.5 \
+    --set outputs=db
+works 'run on another GPU' 'Fake GPU 1' run squared_sum -i x.st -o o.st --device 1
+run 0 run gradient_clip_from_device_scale -i g.st -o g2.st && grep -q '"shape":\[2,4\]' g2.st &&
+    [ "$(tail -c 16 g2.st)" = abcdefghijklmnop ]
+result 'run writes in/out tensors'
+cp x.st same.st
+run 0 run squared_sum -i same.st -o same.st && grep -q partials same.st
+result 'run writes over its input'
+refuses 2 '--device 2: the driver sees 2 GPUs' run squared_sum -i x.st -o o.st --device 2
+refuses 1 'none/o.st: No such file' run squared_sum -i x.st -o none/o.st
+! ls | grep -q '\.tmp$'
+result 'run leaves nothing else behind'
+
+echo "1..$number"
+[ $failures -eq 0 ]
