@@ -98,6 +98,14 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
     return result;
 }
 
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    (void)stream;
+    FAKE_BEGIN_IN_CONTEXT(cuMemcpyDtoDAsync_v2);
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    return result;
+}
+
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream)
 {
     (void)stream;

@@ -117,6 +117,11 @@ static ptx_status download(struct scene *scene)
     return ptx_buffer_download(scene->buffer, 0, bytes, 4, scene->stream);
 }
 
+static ptx_status copy(struct scene *scene)
+{
+    return ptx_buffer_copy(scene->buffer, 0, scene->buffer, 4, 4, scene->stream);
+}
+
 static ptx_status fill(struct scene *scene)
 {
     return ptx_buffer_fill(scene->buffer, 0, 1, 4, scene->stream);
@@ -216,6 +221,7 @@ static const struct {
     { "pinned", pinned },
     { "upload", upload },
     { "download", download },
+    { "copy", copy },
     { "fill", fill },
     { "stream", stream },
     { "synchronize", synchronize },

@@ -16,6 +16,9 @@ static void round_trip(void **state)
     assert_int_equal(ptx_buffer_fill(buffer, 2, 'x', 3, NULL), PTX_OK);
     assert_int_equal(ptx_buffer_download(buffer, 1, out, 7, NULL), PTX_OK);
     assert_string_equal(out, "bxxxfg");
+    assert_int_equal(ptx_buffer_copy(buffer, 0, buffer, 5, 2, NULL), PTX_OK);
+    assert_int_equal(ptx_buffer_download(buffer, 0, out, 4, NULL), PTX_OK);
+    assert_memory_equal(out, "fgxx", 4);
     assert_int_equal(fake->context_depth(), 0);
     ptx_buffer_destroy(&buffer);
     assert_null(buffer);
@@ -41,6 +44,14 @@ static void ranges_are_checked(void **state)
     assert_int_equal(ptx_buffer_upload(buffer, 0, NULL, 1, NULL), PTX_ERROR_INVALID);
     assert_int_equal(ptx_buffer_download(buffer, 0, NULL, 1, NULL), PTX_ERROR_INVALID);
     assert_int_equal(ptx_buffer_fill(NULL, 0, 0, 0, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_buffer_copy(buffer, 0, buffer, 6, 3, NULL), PTX_ERROR_INVALID);
+    assert_message("ptx_buffer_copy, from: 3 bytes at offset 6");
+    assert_int_equal(ptx_buffer_copy(buffer, 6, buffer, 0, 3, NULL), PTX_ERROR_INVALID);
+    assert_message("ptx_buffer_copy, to: 3 bytes at offset 6");
+    assert_int_equal(ptx_buffer_copy(buffer, 2, buffer, 0, 3, NULL), PTX_ERROR_INVALID);
+    assert_message("the ranges overlap");
+    assert_int_equal(ptx_buffer_copy(NULL, 0, buffer, 0, 0, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_buffer_copy(buffer, 0, NULL, 0, 0, NULL), PTX_ERROR_INVALID);
     assert_int_equal(ptx_buffer_upload(buffer, 8, NULL, 0, NULL), PTX_OK);
     assert_int_equal(atomic_load(&fake->calls), calls);
     assert_int_equal(ptx_buffer_size(NULL), 0);

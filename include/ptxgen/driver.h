@@ -239,6 +239,12 @@ PTXGEN_API ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const
 PTXGEN_API ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *target,
                                           size_t bytes, CUstream stream);
 
+/// Copies within device memory, in the stream's order: `bytes` from `from_offset` bytes into `from`
+/// to `to_offset` bytes into `to`. Both belong to one device; the ranges must not overlap.
+/// Errors: INVALID (reaches beyond a buffer, two devices, overlap), DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *from,
+                                      size_t from_offset, size_t bytes, CUstream stream);
+
 /// Sets bytes of the buffer to one value, in the stream's order.
 /// Errors: INVALID (does not fit into the buffer), DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char value,

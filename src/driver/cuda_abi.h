@@ -200,6 +200,7 @@ typedef struct cuda_abi_launch_config CUlaunchConfig;
     X(0, cuMemFreeHost,        (void *memory))                                                     \
     X(0, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))  \
     X(0, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))        \
+    X(0, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))  \
     X(0, cuMemsetD8Async,      (CUdeviceptr to, unsigned char value, size_t bytes,                 \
                                 CUstream stream))                                                  \
     X(0, cuStreamCreate,       (CUstream *stream, unsigned flags))                                 \

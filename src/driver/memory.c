@@ -68,12 +68,9 @@ size_t ptx_buffer_size(const ptx_buffer *buffer)
     return buffer ? buffer->size : 0;
 }
 
-/// Enters the scope of an operation on [offset, offset + bytes). *nothing: it is all done, and no
-/// scope was entered.
-static ptx_status enter_range(struct ptx_driver_scope *scope, const ptx_buffer *buffer,
-                              const char *operation, size_t offset, size_t bytes, bool *nothing)
+static ptx_status check_range(const ptx_buffer *buffer, const char *operation, size_t offset,
+                              size_t bytes)
 {
-    *nothing = true;
     if (!buffer)
         return ptx_driver_fail(PTX_ERROR_INVALID, "%s: the buffer is NULL", operation);
     if (offset > buffer->size || bytes > buffer->size - offset)
@@ -82,6 +79,18 @@ static ptx_status enter_range(struct ptx_driver_scope *scope, const ptx_buffer *
                                "bytes (at %#llx)",
                                operation, bytes, offset, buffer->size,
                                (unsigned long long)buffer->address);
+    return PTX_OK;
+}
+
+/// Enters the scope of an operation on [offset, offset + bytes). *nothing: it is all done, and no
+/// scope was entered.
+static ptx_status enter_range(struct ptx_driver_scope *scope, const ptx_buffer *buffer,
+                              const char *operation, size_t offset, size_t bytes, bool *nothing)
+{
+    *nothing = true;
+    ptx_status status = check_range(buffer, operation, offset, bytes);
+    if (status)
+        return status;
     *nothing = bytes == 0;
     return bytes == 0 ? ptx_driver_usable(buffer->device) : ptx_driver_enter(scope, buffer->device);
 }
@@ -113,6 +122,28 @@ ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *ta
         return status;
     status = PTX_DRIVER_CALL(scope.library, "copy from the device", cuMemcpyDtoHAsync_v2, target,
                              buffer->address + offset, bytes, stream);
+    return ptx_driver_leave(&scope, status);
+}
+
+ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *from,
+                           size_t from_offset, size_t bytes, CUstream stream)
+{
+    ptx_status status = check_range(from, "ptx_buffer_copy, from", from_offset, bytes);
+    if (status)
+        return status;
+    struct ptx_driver_scope scope;
+    bool nothing = false;
+    if (to && to->device != from->device)
+        return ptx_driver_fail(PTX_ERROR_INVALID,
+                               "ptx_buffer_copy: the buffers belong to different devices");
+    if (to == from && bytes > 0 && to_offset < from_offset + bytes &&
+        from_offset < to_offset + bytes)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_copy: the ranges overlap");
+    status = enter_range(&scope, to, "ptx_buffer_copy, to", to_offset, bytes, &nothing);
+    if (status || nothing)
+        return status;
+    status = PTX_DRIVER_CALL(scope.library, "copy within the device", cuMemcpyDtoDAsync_v2,
+                             to->address + to_offset, from->address + from_offset, bytes, stream);
     return ptx_driver_leave(&scope, status);
 }
 
