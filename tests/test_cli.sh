@@ -352,6 +352,9 @@ result 'run writes in/out tensors'
 cp x.st same.st
 run 0 run squared_sum -i same.st -o same.st && grep -q partials same.st
 result 'run writes over its input'
+run 0 run squared_sum -i x.st -o o.st && run 0 run squared_sum -i x.st -o - && cmp -s out o.st &&
+    grep -q 'GB/s' err
+result 'run to standard output: tensors alone'
 refuses 2 '--device 2: the driver sees 2 GPUs' run squared_sum -i x.st -o o.st --device 2
 refuses 1 'none/o.st: No such file' run squared_sum -i x.st -o none/o.st
 ! ls | grep -q '\.tmp$'

@@ -40,7 +40,8 @@ struct binding {
 int binding_select(struct binding *binding, const char *kernel, const struct cli_list *sets,
                    struct message *error);
 /// Takes the dtype and the counts from the tensors, the values from `sets` or the presets, and
-/// checks them. The file must outlive the binding.
+/// checks them. The file must outlive the binding, which must then stay where it is: outputs point
+/// into it.
 int binding_fill(struct binding *binding, const struct tensor_file *file, struct message *error);
 void binding_release(struct binding *binding);
 

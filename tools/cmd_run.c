@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct arguments {
     const char *input;
@@ -14,34 +15,34 @@ struct arguments {
     struct cli_list sets;
 };
 
-static void print_tensor(const char *what, const struct tensor *tensor)
+static void print_tensor(FILE *stream, const struct tensor *tensor)
 {
-    printf("%s %s %s [", what, tensor->name, tensor->dtype->name);
+    fprintf(stream, "  %s %s [", tensor->name, tensor->dtype->name);
     for (size_t k = 0; k < tensor->rank; k++)
-        printf("%s%" PRIu64, k ? ", " : "", tensor->shape[k]);
-    puts("]");
+        fprintf(stream, "%s%" PRIu64, k ? ", " : "", tensor->shape[k]);
+    fputs("]\n", stream);
 }
 
-static void print_report(const struct binding *binding, const struct gpu_report *report,
-                         const char *path)
+static void print_report(FILE *stream, const struct binding *binding,
+                         const struct gpu_report *report, const char *path)
 {
     char name[SELECTION_NAME_SIZE];
-    printf("%s on %s\n", selection_name(&binding->selection, name), report->device);
-    printf("n = %" PRIu64 ", %u blocks of %u threads\n", binding->n, binding->geometry.grid,
-           binding->geometry.block);
+    fprintf(stream, "%s on %s\n", selection_name(&binding->selection, name), report->device);
+    fprintf(stream, "n = %" PRIu64 ", %u blocks of %u threads\n", binding->n,
+            binding->geometry.grid, binding->geometry.block);
     double seconds = (double)report->milliseconds / 1e3;
     uint64_t bytes = binding_traffic(binding);
     if (binding->geometry.grid == 0)
-        puts("nothing to launch");
+        fputs("nothing to launch\n", stream);
     else if (seconds > 0)
-        printf("%.4f ms, %.1f GB/s (%" PRIu64 " bytes)\n", seconds * 1e3,
-               (double)bytes / seconds / 1e9, bytes);
+        fprintf(stream, "%.4f ms, %.1f GB/s (%" PRIu64 " bytes)\n", seconds * 1e3,
+                (double)bytes / seconds / 1e9, bytes);
     else
-        printf("too fast to be timed (%" PRIu64 " bytes)\n", bytes);
-    printf("%s:\n", path);
+        fprintf(stream, "too fast to be timed (%" PRIu64 " bytes)\n", bytes);
+    fprintf(stream, "%s:\n", path);
     for (size_t k = 0; k < binding->count; k++)
         if (binding->arguments[k].output.name)
-            print_tensor(" ", &binding->arguments[k].output);
+            print_tensor(stream, &binding->arguments[k].output);
 }
 
 static bool write_outputs(const struct binding *binding, const struct tensor_file *input,
@@ -62,12 +63,11 @@ static int run_bound(struct binding *binding, const struct tensor_file *file, in
     int status = binding_fill(binding, file, error);
     if (status == EXIT_DONE)
         status = gpu_run(binding, ordinal, &report, error);
-    if (status == EXIT_DONE) {
-        if (write_outputs(binding, file, path, error))
-            print_report(binding, &report, path);
-        else
-            status = EXIT_FAILED;
-    }
+    if (status == EXIT_DONE && !write_outputs(binding, file, path, error))
+        status = EXIT_FAILED;
+    // Standard output may have been given to the tensors.
+    if (status == EXIT_DONE)
+        print_report(strcmp(path, "-") == 0 ? stderr : stdout, binding, &report, path);
     gpu_report_release(&report);
     return status;
 }
