@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+void suite_begin(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype)
+{
+    memset(s, 0, sizeof *s);
+    s->gpu = gpu;
+    s->random = gpu_random(gpu, kernel->name);
+    s->random.state += (uint64_t)dtype;
+    s->type = gpu_ref_type(dtype);
+    s->count = gpu_load_variants(gpu, kernel, dtype, s->loaded);
+    s->size_count = gpu_sizes(gpu, &s->random, s->sizes);
+    for (int i = 0; i < s->size_count; ++i)
+        if (s->sizes[i] > s->most)
+            s->most = s->sizes[i];
+}
+
+void suite_end(struct suite *s)
+{
+    for (int i = 0; i < s->count; ++i)
+        gpu_kernel_unload(&s->loaded[i]);
+}
+
+void *suite_room(const struct suite *s)
+{
+    void *room = malloc((size_t)(s->most + 1) * 8);
+    assert_non_null(room);
+    return room;
+}
+
+const void *suite_window(struct suite *s, const void *room, uint64_t n)
+{
+    uint64_t start = random_u64(&s->random) % (s->most - n + 1);
+    return (const char *)room + start * ref_bytes(s->type);
+}

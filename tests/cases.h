@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/// Each kernel on the GPU against the reference, bit for bit: every option, size and alignment.
+#ifndef PTXGEN_TESTS_CASES_H
+#define PTXGEN_TESTS_CASES_H
+
+#include "gpu.h"
+
+void check_squared_sum(struct gpu *gpu, ptx_type dtype);
+void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype);
+void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype);
+void check_quantize_ste_backward(struct gpu *gpu, ptx_type dtype);
+void check_lerp_backward(struct gpu *gpu, ptx_type dtype);
+
+/// More than 2^32 elements of f16, every one checked on the device. Skips the test aloud if memory
+/// does not suffice or the environment leaves such sizes out.
+void check_beyond_32_bits(struct gpu *gpu);
+
+/// What the cases share: all variants of a dtype, and room for tensors of the largest size.
+struct suite {
+    struct gpu *gpu;
+    struct random random;
+    enum ref_type type;
+    struct gpu_kernel loaded[GPU_MOST_VARIANTS];
+    int count;
+    uint64_t sizes[GPU_MOST_SIZES];
+    int size_count;
+    uint64_t most; ///< the largest size
+};
+
+void suite_begin(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype);
+void suite_end(struct suite *s);
+/// Memory for `most` elements of the dtype, and never less than one.
+void *suite_room(const struct suite *s);
+/// A place among them from which n elements can be read; aligned to the element only.
+const void *suite_window(struct suite *s, const void *room, uint64_t n);
+
+#endif

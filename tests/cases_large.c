@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+// More than 2^32 elements. The data is made on the device: each chunk of 16384 elements is one of
+// eight, chosen by a hash of the chunk's number, so that a truncated index lands in the wrong one.
+// Eight chunks on the host then stand for all, through every step; and the partials of squared_sum,
+// all of which are compared, stand for every element.
+#include "cases.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ELEMENTS ((UINT64_C(1) << 32) + 5 * REF_CHUNK + 3)
+#define CHUNKS   ((ELEMENTS + REF_CHUNK - 1) / REF_CHUNK)
+
+enum { CLASSES = 8, SAMPLE = 65536, OFFSET = 1 };
+
+static const uint32_t hash_factor = UINT32_C(2654435761);
+
+struct large {
+    ptx_buffer *buffer;
+    CUdeviceptr address; ///< OFFSET elements in, so that there is a head to peel
+    uint16_t chunk[CLASSES][REF_CHUNK];
+};
+
+static unsigned class_of(uint64_t chunk)
+{
+    return (uint32_t)chunk * hash_factor >> 29;
+}
+
+static uint16_t model(uint32_t salt, unsigned class, uint32_t j)
+{
+    return (uint16_t)((j * 25173 + class * 8191 + salt) & 0xbfff);
+}
+
+/// x[i] = model(), by a kernel of its own.
+static ptx_module *load_fill(struct gpu *gpu)
+{
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(gpu) });
+    ptx_entry (b, "fill", .block = { 256 }) {
+        ptx_ptr x = ptx_param_ptr(b, PTX_U16, "x");
+        ptx_val n = ptx_param(b, PTX_U64, "n");
+        ptx_val salt = ptx_param(b, PTX_U32, "salt");
+        ptx_val thread = ptx_cvt(b, PTX_U64, ptx_tid(b, PTX_X));
+        ptx_val i = ptx_mad_wide(b, ptx_ctaid(b, PTX_X), ptx_u32(256), thread);
+        ptx_if (b, ptx_lt(b, i, n)) {
+            ptx_val chunk = ptx_cvt(b, PTX_U32, ptx_shr(b, i, ptx_u32(14)));
+            ptx_val hash = ptx_mul(b, chunk, ptx_u32(hash_factor));
+            ptx_val class = ptx_shr(b, hash, ptx_u32(29));
+            ptx_val j = ptx_and(b, ptx_cvt(b, PTX_U32, i), ptx_u32(REF_CHUNK - 1));
+            ptx_val shift = ptx_mad(b, class, ptx_u32(8191), salt);
+            ptx_val sum = ptx_mad(b, j, ptx_u32(25173), shift);
+            ptx_val bits = ptx_and(b, sum, ptx_u32(0xbfff));
+            ptx_store(b, x, i, ptx_cvt(b, PTX_U16, bits));
+        }
+    }
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("fill: %s", ptx_builder_error(b));
+    ptx_module *module = ptx_module_load(gpu->device, text, NULL);
+    if (!module)
+        fail_msg("fill: %s", ptx_error_message());
+    ptx_builder_destroy(&b);
+    return module;
+}
+
+static void require(ptx_status status, const char *what)
+{
+    if (status != PTX_OK)
+        fail_msg("%s: %s", what, ptx_error_message());
+}
+
+static struct large *large_create(struct gpu *gpu, uint32_t salt)
+{
+    struct large *x = malloc(sizeof *x);
+    assert_non_null(x);
+    x->buffer = ptx_buffer_create(gpu->device, (size_t)(ELEMENTS + OFFSET) * 2);
+    if (!x->buffer)
+        fail_msg("%s", ptx_error_message());
+    x->address = ptx_buffer_address(x->buffer) + 2 * OFFSET;
+    ptx_module *module = load_fill(gpu);
+    uint64_t n = ELEMENTS;
+    require(ptx_launch(
+                ptx_module_function(module, "fill"),
+                &(struct ptx_launch_params) {
+                    .grid = { (unsigned)((n + 255) / 256) },
+                    .stream = gpu->stream,
+                    .args = (struct ptx_arg[]) { PTX_ARG(x->address), PTX_ARG(n), PTX_ARG(salt) },
+                    .arg_count = 3 }),
+            "fill");
+    require(ptx_stream_synchronize(gpu->device, gpu->stream), "fill");
+    ptx_module_unload(&module);
+    for (unsigned class = 0; class < CLASSES; ++class)
+        for (uint32_t j = 0; j < REF_CHUNK; ++j)
+            x->chunk[class][j] = model(salt, class, j);
+    return x;
+}
+
+static void large_destroy(struct large *x)
+{
+    ptx_buffer_destroy(&x->buffer);
+    free(x);
+}
+
+static void load_f16(struct gpu *gpu, const ptx_kernel *kernel, const char *option,
+                     const char *value, struct gpu_kernel *loaded)
+{
+    struct ptx_spec spec = { .dtype = PTX_F16 };
+    assert_true(!option || ptx_spec_set(&spec, kernel, option, value));
+    gpu_kernel_load(gpu, kernel, &spec, gpu_target(gpu), loaded);
+}
+
+static void compare_partials(struct gpu *gpu, const struct gpu_kernel *square,
+                             const struct large *x, const char *step)
+{
+    uint64_t n = ELEMENTS;
+    size_t bytes = (size_t)CHUNKS * sizeof(double);
+    ptx_buffer *buffer = ptx_buffer_create(gpu->device, bytes);
+    double *partials = malloc(bytes), full[CLASSES], tail;
+    assert_true(buffer && partials);
+    CUdeviceptr address = ptx_buffer_address(buffer);
+    require(ptx_buffer_fill(buffer, 0, 0xff, bytes, gpu->stream), "poison");
+    const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(n), PTX_ARG(address) };
+    require(gpu_launch(gpu, square, n, args, 3), "squared_sum");
+    require(ptx_buffer_download(buffer, 0, partials, bytes, gpu->stream), "partials");
+    require(ptx_stream_synchronize(gpu->device, gpu->stream), step);
+    for (unsigned class = 0; class < CLASSES; ++class)
+        ref_squared_sum(REF_F16, x->chunk[class], REF_CHUNK, false, &full[class]);
+    ref_squared_sum(REF_F16, x->chunk[class_of(CHUNKS - 1)], ELEMENTS % REF_CHUNK, false, &tail);
+    for (uint64_t k = 0; k < CHUNKS; ++k) {
+        const double *want = k == CHUNKS - 1 ? &tail : &full[class_of(k)];
+        if (ref_same(REF_F64, &partials[k], want, 0))
+            continue;
+        gpu_report_text(square);
+        fail_msg("%s: chunk %" PRIu64 ": sum of squares %a, want %a", step, k, partials[k], *want);
+    }
+    free(partials);
+    ptx_buffer_destroy(&buffer);
+}
+
+static void compare_sample(struct gpu *gpu, const struct large *x, uint64_t begin, const char *step)
+{
+    static uint16_t got[SAMPLE];
+    uint64_t count = ELEMENTS - begin < SAMPLE ? ELEMENTS - begin : SAMPLE;
+    require(ptx_buffer_download(x->buffer, (size_t)(begin + OFFSET) * 2, got, (size_t)count * 2,
+                                gpu->stream),
+            "sample");
+    require(ptx_stream_synchronize(gpu->device, gpu->stream), step);
+    for (uint64_t i = 0; i < count; ++i) {
+        uint64_t at = begin + i;
+        uint16_t want = x->chunk[class_of(at / REF_CHUNK)][at % REF_CHUNK];
+        if (got[i] != want)
+            fail_msg("%s: element %" PRIu64 ": got 0x%04x, want 0x%04x", step, at, got[i], want);
+    }
+}
+
+static void compare_large(struct gpu *gpu, const struct gpu_kernel *square, const struct large *x,
+                          const char *step)
+{
+    struct random r = gpu_random(gpu, step);
+    compare_partials(gpu, square, x, step);
+    compare_sample(gpu, x, 0, step);
+    compare_sample(gpu, x, (UINT64_C(1) << 31) - SAMPLE / 2, step);
+    compare_sample(gpu, x, (UINT64_C(1) << 32) - SAMPLE / 2, step);
+    compare_sample(gpu, x, ELEMENTS - SAMPLE, step);
+    for (int k = 0; k < 32; ++k)
+        compare_sample(gpu, x, random_u64(&r) % ELEMENTS, step);
+}
+
+static void clip_large(struct gpu *gpu, struct large *x)
+{
+    const float record = 0.37f;
+    struct gpu_kernel loaded;
+    load_f16(gpu, &ptx_kernel_gradient_clip_from_device_scale, NULL, NULL, &loaded);
+    ptx_buffer *scale = ptx_buffer_create(gpu->device, sizeof record);
+    CUdeviceptr address = ptx_buffer_address(scale);
+    uint64_t n = ELEMENTS;
+    require(ptx_buffer_upload(scale, 0, &record, sizeof record, gpu->stream), "scale");
+    const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(n), PTX_ARG(address) };
+    require(gpu_launch(gpu, &loaded, n, args, 3), "gradient_clip_from_device_scale");
+    require(ptx_stream_synchronize(gpu->device, gpu->stream), "gradient_clip_from_device_scale");
+    for (unsigned class = 0; class < CLASSES; ++class)
+        ref_gradient_clip_from_device_scale(REF_F16, x->chunk[class], REF_CHUNK, REF_PROPAGATE,
+                                            &record);
+    ptx_buffer_destroy(&scale);
+    gpu_kernel_unload(&loaded);
+}
+
+static void lerp_large(struct gpu *gpu, struct large *x)
+{
+    const double weight = 0.3;
+    struct gpu_kernel loaded;
+    load_f16(gpu, &ptx_kernel_lerp_backward, "outputs", "da", &loaded);
+    uint64_t n = ELEMENTS;
+    const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(x->address), PTX_ARG(n),
+                                    PTX_ARG(weight) };
+    require(gpu_launch(gpu, &loaded, n, args, 4), "lerp_backward");
+    require(ptx_stream_synchronize(gpu->device, gpu->stream), "lerp_backward");
+    for (unsigned class = 0; class < CLASSES; ++class)
+        ref_lerp_backward(REF_F16, x->chunk[class], x->chunk[class], NULL, REF_CHUNK, weight);
+    gpu_kernel_unload(&loaded);
+}
+
+static void quantize_large(struct gpu *gpu, const struct large *x, struct large *dy)
+{
+    // Bounds among the values of x, so that the mask depends on them.
+    const float scale = 0.002f;
+    const struct ref_quantize p = {
+        .scale = (double)scale, .zero_point = 5, .q_min = -128, .q_max = 127
+    };
+    struct gpu_kernel loaded;
+    load_f16(gpu, &ptx_kernel_quantize_ste_backward, "target", "s8", &loaded);
+    uint64_t n = ELEMENTS;
+    const struct ptx_arg args[] = {
+        PTX_ARG(x->address), PTX_ARG(dy->address), PTX_ARG(dy->address),
+        PTX_ARG(n),          PTX_ARG(scale),       PTX_ARG(p.zero_point)
+    };
+    require(gpu_launch(gpu, &loaded, n, args, 6), "quantize_ste_backward");
+    require(ptx_stream_synchronize(gpu->device, gpu->stream), "quantize_ste_backward");
+    for (unsigned class = 0; class < CLASSES; ++class)
+        ref_quantize_ste_backward(REF_F16, x->chunk[class], dy->chunk[class], dy->chunk[class],
+                                  REF_CHUNK, p);
+    gpu_kernel_unload(&loaded);
+}
+
+void check_beyond_32_bits(struct gpu *gpu)
+{
+    const size_t one = (size_t)(ELEMENTS + OFFSET) * 2, spare = (size_t)64 << 20;
+    size_t available = 0;
+    require(ptx_device_memory(gpu->device, &available, NULL), "memory");
+    if (gpu->max_size < ELEMENTS || available < one + spare) {
+        fprintf(stderr, "SKIPPED, more than 2^32 elements: %s (%.1f GB free, %.1f GB wanted)\n",
+                gpu->max_size < ELEMENTS ? "left out by the environment" : "not enough memory",
+                (double)available * 1e-9, (double)(one + spare) * 1e-9);
+        skip();
+    }
+    struct gpu_kernel square;
+    load_f16(gpu, &ptx_kernel_squared_sum, NULL, NULL, &square);
+    struct large *x = large_create(gpu, 77);
+    compare_large(gpu, &square, x, "squared_sum");
+    clip_large(gpu, x);
+    compare_large(gpu, &square, x, "gradient_clip_from_device_scale");
+    lerp_large(gpu, x);
+    compare_large(gpu, &square, x, "lerp_backward");
+    if (available < 2 * (one + spare)) {
+        fprintf(stderr, "SKIPPED, quantize_ste_backward on more than 2^32 elements: %.1f GB free\n",
+                (double)available * 1e-9);
+    } else {
+        struct large *dy = large_create(gpu, 4242);
+        quantize_large(gpu, x, dy);
+        compare_large(gpu, &square, dy, "quantize_ste_backward");
+        compare_large(gpu, &square, x, "quantize_ste_backward, x");
+        large_destroy(dy);
+    }
+    large_destroy(x);
+    gpu_kernel_unload(&square);
+}

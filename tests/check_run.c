@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+// `ptxgen run` from file to file: writes each kernel a safetensors file the size of a layer of
+// GPT-2 small, has the command run it, and holds every bit of its output file against the
+// reference.
+//
+//     check_run PTXGEN FOLDER
+//
+// Leaves the files in FOLDER. Ends with 77 if the command has no GPU to run on.
+#define _POSIX_C_SOURCE 200809L
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "data.h"
+#include "reference.h"
+#include "safetensors.h"
+
+enum { EXIT_SKIPPED = 77, ROWS = 768, COLUMNS = 3072, PATH_SIZE = 512, MOST_TENSORS = 4 };
+enum { ELEMENTS = ROWS * COLUMNS, PARTIALS = (ELEMENTS + REF_CHUNK - 1) / REF_CHUNK };
+
+/// A named tensor in memory of its own.
+struct array {
+    const char *name;
+    enum ref_type type;
+    uint64_t shape[2];
+    size_t rank;
+    void *data;
+};
+
+/// One run: what goes in and what must come out.
+struct job {
+    const char *kernel;
+    const char *sets; ///< arguments of the command
+    enum ref_type type;
+    struct array input[MOST_TENSORS], output[MOST_TENSORS];
+    size_t inputs, outputs;
+};
+
+static const ptx_type tensor_types[] = {
+    [REF_F32] = PTX_F32, [REF_F64] = PTX_F64, [REF_F16] = PTX_F16, [REF_BF16] = PTX_BF16
+};
+
+static uint64_t count_of(const struct array *array)
+{
+    return array->rank == 2 ? array->shape[0] * array->shape[1] : array->shape[0];
+}
+
+static struct array *add(struct array *list, size_t *count, const char *name, enum ref_type type,
+                         uint64_t rows, uint64_t columns)
+{
+    struct array *array = &list[(*count)++];
+    *array = (struct array) { name, type, { rows, columns }, columns ? 2 : 1, NULL };
+    array->data = malloc((size_t)count_of(array) * ref_bytes(type));
+    if (!array->data) {
+        fprintf(stderr, "out of memory\n");
+        exit(1);
+    }
+    return array;
+}
+
+static void *input(struct job *job, const char *name, enum ref_type type, uint64_t rows,
+                   uint64_t columns)
+{
+    return add(job->input, &job->inputs, name, type, rows, columns)->data;
+}
+
+static void *output(struct job *job, const char *name, enum ref_type type, uint64_t rows,
+                    uint64_t columns)
+{
+    return add(job->output, &job->outputs, name, type, rows, columns)->data;
+}
+
+// ---- the jobs: the arguments, and the same for the reference ------------------------------------
+
+static void squared_sum(struct job *job, struct random *r)
+{
+    void *x = input(job, "x", job->type, ROWS, COLUMNS);
+    data_fill(r, job->type, DATA_PLAIN, x, ELEMENTS);
+    ref_squared_sum(job->type, x, ELEMENTS, false, output(job, "partials", REF_F64, PARTIALS, 0));
+    job->sets = "";
+}
+
+static void clip_scale_reduce(struct job *job, struct random *r)
+{
+    void *partials = input(job, "partials", job->type, PARTIALS, 0);
+    data_fill(r, job->type, DATA_PLAIN, partials, PARTIALS);
+    data_make_positive(job->type, partials, PARTIALS);
+    struct ref_clip clip = { REF_PROPAGATE, 1.0f, 1e-6f };
+    ref_clip_scale_reduce(job->type, partials, PARTIALS, clip, output(job, "out", REF_F32, 3, 0));
+    job->sets = "--set max_norm=1 --set eps=1e-6";
+}
+
+static void gradient_clip(struct job *job, struct random *r)
+{
+    const float record[3] = { 0.37f, 2.7f, 0.0f };
+    void *gradient = input(job, "gradient", job->type, ROWS, COLUMNS);
+    void *clipped = output(job, "gradient", job->type, ROWS, COLUMNS);
+    data_fill(r, job->type, DATA_SPECIAL, gradient, ELEMENTS);
+    memcpy(input(job, "record", REF_F32, 3, 0), record, sizeof record);
+    memcpy(clipped, gradient, ELEMENTS * ref_bytes(job->type));
+    ref_gradient_clip_from_device_scale(job->type, clipped, ELEMENTS, REF_ZERO, record);
+    job->sets = "--set nonfinite=zero";
+}
+
+static void quantize_ste_backward(struct job *job, struct random *r)
+{
+    struct ref_quantize quantize = { .scale = 0.03, .zero_point = 3, .q_min = -128, .q_max = 127 };
+    if (job->type != REF_F64)
+        quantize.scale = (double)0.03f;
+    void *x = input(job, "x", job->type, ROWS, COLUMNS);
+    void *d_output = input(job, "d_output", job->type, ROWS, COLUMNS);
+    data_fill_ties(r, job->type, quantize.scale, x, ELEMENTS);
+    data_fill(r, job->type, DATA_SPECIAL, d_output, ELEMENTS);
+    ref_quantize_ste_backward(job->type, x, d_output,
+                              output(job, "d_input", job->type, ROWS, COLUMNS), ELEMENTS, quantize);
+    job->sets = "--set scale=0.03 --set zero_point=3";
+}
+
+static void lerp_backward(struct job *job, struct random *r)
+{
+    void *d_output = input(job, "d_output", job->type, ROWS, COLUMNS);
+    void *d_a = output(job, "d_a", job->type, ROWS, COLUMNS);
+    void *d_b = output(job, "d_b", job->type, ROWS, COLUMNS);
+    data_fill(r, job->type, DATA_SPECIAL, d_output, ELEMENTS);
+    ref_lerp_backward(job->type, d_output, d_a, d_b, ELEMENTS, 0.9);
+    job->sets = "--set weight=0.9";
+}
+
+static const struct {
+    const char *kernel;
+    void (*prepare)(struct job *job, struct random *r);
+    int types; ///< the first so many of enum ref_type
+} kernels[] = {
+    { "squared_sum", squared_sum, 4 },
+    { "clip_scale_reduce", clip_scale_reduce, 2 },
+    { "gradient_clip_from_device_scale", gradient_clip, 4 },
+    { "quantize_ste_backward", quantize_ste_backward, 4 },
+    { "lerp_backward", lerp_backward, 4 },
+};
+
+// ---- files --------------------------------------------------------------------------------------
+
+static bool write_inputs(const struct job *job, const char *path)
+{
+    struct tensor tensors[MOST_TENSORS];
+    struct message error;
+    for (size_t k = 0; k < job->inputs; ++k) {
+        const struct array *array = &job->input[k];
+        uint64_t count = count_of(array);
+        tensors[k] = (struct tensor) { .name = array->name,
+                                       .dtype = tensor_dtype_of(tensor_types[array->type]),
+                                       .shape = array->shape,
+                                       .rank = array->rank,
+                                       .count = count,
+                                       .bytes = count * ref_bytes(array->type),
+                                       .data = array->data };
+    }
+    if (tensor_file_write(path, tensors, job->inputs, NULL, 0, &error))
+        return true;
+    fprintf(stderr, "%s\n", error.text);
+    return false;
+}
+
+static bool same_tensor(const struct array *want, const struct tensor_file *file)
+{
+    const struct tensor *got = tensor_file_find(file, want->name);
+    uint64_t count = count_of(want), wrong = 0;
+    if (!got || got->dtype->type != tensor_types[want->type] || got->count != count) {
+        fprintf(stderr, "%s: '%s' is missing, or not of its type and size\n", file->path,
+                want->name);
+        return false;
+    }
+    for (uint64_t i = 0; i < count; ++i)
+        if (!ref_same(want->type, got->data, want->data, i) && wrong++ == 0)
+            fprintf(stderr, "%s: %s[%" PRIu64 "] is %a, want %a\n", file->path, want->name, i,
+                    ref_load(want->type, got->data, i), ref_load(want->type, want->data, i));
+    if (wrong)
+        fprintf(stderr, "%s: %s: %" PRIu64 " of %" PRIu64 " elements differ\n", file->path,
+                want->name, wrong, count);
+    return wrong == 0;
+}
+
+static bool outputs_are_right(const struct job *job, const char *path)
+{
+    struct tensor_file file;
+    struct message error;
+    if (!tensor_file_open(&file, path, &error)) {
+        fprintf(stderr, "%s\n", error.text);
+        return false;
+    }
+    bool right = true;
+    for (size_t k = 0; k < job->outputs; ++k)
+        right = same_tensor(&job->output[k], &file) && right;
+    tensor_file_close(&file);
+    return right;
+}
+
+/// Returns the status to exit with: 0, 1 or 77.
+static int run_job(const struct job *job, const char *ptxgen, const char *folder)
+{
+    char in[PATH_SIZE], out[PATH_SIZE], command[4 * PATH_SIZE];
+    const char *dtype = ptx_type_name(tensor_types[job->type]);
+    snprintf(in, sizeof in, "%s/%s.%s.safetensors", folder, job->kernel, dtype);
+    snprintf(out, sizeof out, "%s/%s.%s.out.safetensors", folder, job->kernel, dtype);
+    if (!write_inputs(job, in))
+        return 1;
+    remove(out);
+    snprintf(command, sizeof command, "'%s' run %s --input '%s' --output '%s' %s", ptxgen,
+             job->kernel, in, out, job->sets);
+    printf("$ %s\n", command);
+    fflush(stdout);
+    int status = system(command);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED)
+        return EXIT_SKIPPED;
+    bool right = status == 0 && outputs_are_right(job, out);
+    printf("%s: %s.%s\n\n", right ? "same bits as the reference" : "FAILED", job->kernel, dtype);
+    return right ? 0 : 1;
+}
+
+static void release(struct job *job)
+{
+    for (size_t k = 0; k < job->inputs; ++k)
+        free(job->input[k].data);
+    for (size_t k = 0; k < job->outputs; ++k)
+        free(job->output[k].data);
+}
+
+int main(int argc, char **argv)
+{
+    int failed = 0, done = 0;
+    if (argc != 3) {
+        fprintf(stderr, "usage: check_run PTXGEN FOLDER\n");
+        return 2;
+    }
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; ++k)
+        for (int type = 0; type < kernels[k].types; ++type) {
+            struct random r = { k * 10 + (uint64_t)type };
+            struct job job = { .kernel = kernels[k].kernel, .type = (enum ref_type)type };
+            kernels[k].prepare(&job, &r);
+            int status = run_job(&job, argv[1], argv[2]);
+            release(&job);
+            if (status == EXIT_SKIPPED) {
+                fprintf(stderr, "SKIPPED: ptxgen run has no GPU\n");
+                return EXIT_SKIPPED;
+            }
+            failed += status;
+            ++done;
+        }
+    printf("ptxgen run: %d of %d give the reference's bits\n", done - failed, done);
+    return failed != 0;
+}

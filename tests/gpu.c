@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "gpu.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { EXIT_SKIPPED = 77 };
+
+static uint64_t environment_number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+void gpu_open(struct gpu *gpu)
+{
+    memset(gpu, 0, sizeof *gpu);
+    gpu->device = ptx_device_open(NULL);
+    if (!gpu->device) {
+        ptx_status status = ptx_error_status();
+        bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
+        const char *message = ptx_error_message();
+        int shown = (int)(absent ? strcspn(message, "\n") : strlen(message));
+        fprintf(stderr, "%s: %.*s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable", shown,
+                message);
+        exit(absent ? EXIT_SKIPPED : 1);
+    }
+    gpu->stream = ptx_stream_create(gpu->device);
+    if (!gpu->stream) {
+        fprintf(stderr, "FAILED, no stream: %s\n", ptx_error_message());
+        exit(1);
+    }
+    gpu->seed = environment_number("PTXGEN_TEST_SEED", (uint64_t)time(NULL));
+    gpu->max_size = environment_number("PTXGEN_TEST_MAX_SIZE", UINT64_MAX);
+    if (environment_number("PTXGEN_TEST_LARGE", 1) == 0 && gpu->max_size > 1000000)
+        gpu->max_size = 1000000;
+    const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
+    char name[PTX_TARGET_NAME_SIZE];
+    printf("%s, sm_%d, driver %d, %s; kernels for %s; PTXGEN_TEST_SEED=%" PRIu64 "\n", info->name,
+           info->sm, info->driver_version, info->library_path,
+           ptx_target_name(gpu_target(gpu), name), gpu->seed);
+    fflush(stdout);
+}
+
+void gpu_close(struct gpu *gpu)
+{
+    ptx_stream_destroy(gpu->device, &gpu->stream);
+    ptx_device_close(&gpu->device);
+}
+
+struct random gpu_random(const struct gpu *gpu, const char *name)
+{
+    struct random r = { gpu->seed };
+    for (; *name; ++name)
+        r.state = random_u64(&r) ^ (unsigned char)*name;
+    return r;
+}
+
+enum ref_type gpu_ref_type(ptx_type dtype)
+{
+    return dtype == PTX_F64    ? REF_F64
+           : dtype == PTX_F16  ? REF_F16
+           : dtype == PTX_BF16 ? REF_BF16
+                               : REF_F32;
+}
+
+struct ptx_target gpu_target(const struct gpu *gpu)
+{
+    const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
+    struct ptx_target target, best = { .sm = 70 };
+    int isa;
+    for (size_t k = 0; ptx_target_at(k, &target, &isa); ++k)
+        if (!target.suffix && target.sm <= info->sm && isa <= info->isa)
+            best = target;
+    return best;
+}
+
+void gpu_report_text(const struct gpu_kernel *kernel)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[512];
+    snprintf(path, sizeof path, "%s/failed_%s.ptx", folder && *folder ? folder : "/tmp",
+             kernel->name);
+    FILE *file = fopen(path, "w");
+    if (file && fputs(kernel->text, file) >= 0 && fclose(file) == 0)
+        fprintf(stderr, "  PTX: %s\n", path);
+    else
+        fprintf(stderr, "  PTX:\n%s\n", kernel->text);
+}
+
+static char *build(const ptx_kernel *kernel, const struct ptx_spec *spec, struct ptx_target target)
+{
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
+    ptx_kernel_emit(b, kernel, spec);
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s: %s", spec->entry, ptx_builder_error(b));
+    char *copy = malloc(strlen(text) + 1);
+    assert_non_null(copy);
+    strcpy(copy, text);
+    ptx_builder_destroy(&b);
+    return copy;
+}
+
+void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_spec *spec,
+                     struct ptx_target target, struct gpu_kernel *loaded)
+{
+    memset(loaded, 0, sizeof *loaded);
+    loaded->kernel = kernel;
+    loaded->target = target;
+    loaded->spec = *spec;
+    loaded->spec.entry = variant_name(kernel, spec, loaded->name);
+    loaded->type = gpu_ref_type(spec->dtype);
+    loaded->text = build(kernel, &loaded->spec, target);
+    loaded->module = ptx_module_load(gpu->device, loaded->text, NULL);
+    if (!loaded->module) {
+        fprintf(stderr, "%s\n", ptx_error_message());
+        gpu_report_text(loaded);
+        fail_msg("%s: not loaded", loaded->name);
+    }
+    loaded->function = ptx_module_function(loaded->module, loaded->name);
+    if (!loaded->function)
+        fail_msg("%s: %s", loaded->name, ptx_error_message());
+}
+
+void gpu_kernel_unload(struct gpu_kernel *loaded)
+{
+    ptx_module_unload(&loaded->module);
+    free(loaded->text);
+    loaded->text = NULL;
+}
+
+bool gpu_kernel_has(const struct gpu_kernel *loaded, const char *option, const char *value)
+{
+    return variant_is(loaded->kernel, &loaded->spec, option, value);
+}
+
+ptx_status gpu_launch(const struct gpu *gpu, const struct gpu_kernel *loaded, uint64_t n,
+                      const struct ptx_arg *args, size_t count)
+{
+    struct ptx_geometry geometry;
+    assert_true(ptx_kernel_geometry(loaded->kernel, loaded->spec.dtype, n, &geometry));
+    return ptx_launch(loaded->function, &(struct ptx_launch_params) {
+                                            .grid = { geometry.grid },
+                                            .block = { geometry.block },
+                                            .stream = gpu->stream,
+                                            .args = args,
+                                            .arg_count = count,
+                                        });
+}
+
+int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
+                      struct gpu_kernel loaded[GPU_MOST_VARIANTS])
+{
+    const struct ptx_target newest = gpu_target(gpu), oldest = { .sm = 70 };
+    struct ptx_spec spec;
+    int count = 0;
+    for (bool more = variant_first(kernel, dtype, &spec); more;
+         more = variant_next_option(kernel, &spec)) {
+        assert_true(count + 2 <= GPU_MOST_VARIANTS);
+        gpu_kernel_load(gpu, kernel, &spec, newest, &loaded[count++]);
+        if (dtype == PTX_BF16 && newest.sm != oldest.sm)
+            gpu_kernel_load(gpu, kernel, &spec, oldest, &loaded[count++]);
+    }
+    return count;
+}
+
+int gpu_sizes(const struct gpu *gpu, struct random *r, uint64_t sizes[GPU_MOST_SIZES])
+{
+    const uint64_t wanted[GPU_MOST_SIZES] = {
+        0,
+        1,
+        31,
+        33,
+        255,
+        257,
+        4095,
+        random_below(r, 4096) | 1,
+        random_below(r, 40000) | 1,
+        65537,
+        random_below(r, 300000) | 1,
+        1000003,
+    };
+    int count = 0;
+    for (int i = 0; i < GPU_MOST_SIZES; ++i)
+        if (wanted[i] <= gpu->max_size)
+            sizes[count++] = wanted[i];
+    return count;
+}

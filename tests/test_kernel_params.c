@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// The host's side of each kernel: its parameters in their order, and what may be passed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ptxgen/kernels.h>
+
+#include "variants.h"
+
+/// What one parameter must be. S stands for the dtype, C for the compute type: f64 for f64 tensors,
+/// else f32.
+struct wanted {
+    const char *name;
+    const char *type;
+    const char *length; ///< NULL: passed by value
+    char access;        ///< 'r' read only, 'w' written only, 'b' both; 'v' by value
+    const char *preset;
+    unsigned range;
+    const char *only_option, *only_value; ///< present with this option alone
+};
+
+/// Options that change nothing have no row. A scalar that may lie on the device has a row each way.
+static const struct wanted squared_sum[] = {
+    { "x", "S", "n", 'r' },
+    { "n", "u64", NULL, 'v' },
+    { "partials", "f64", "blocks", 'w', NULL, 0, "partials", "f64" },
+    { "partials", "f32", "blocks", 'w', NULL, 0, "partials", "f32" },
+    { NULL }
+};
+
+static const struct wanted clip_scale_reduce[] = {
+    { "partials", "S", "count", 'r' },
+    { "count", "u64", NULL, 'v' },
+    { "max_norm", "f32", NULL, 'v', NULL, PTX_NOT_NAN | PTX_NOT_NEGATIVE, "max_norm", "value" },
+    { "max_norm", "f32", "1", 'r', NULL, PTX_NOT_NAN | PTX_NOT_NEGATIVE, "max_norm", "device" },
+    { "eps", "f32", NULL, 'v', "0", PTX_FINITE | PTX_NOT_NEGATIVE },
+    { "out", "f32", "3", 'w' },
+    { NULL }
+};
+
+static const struct wanted gradient_clip[] = {
+    { "gradient", "S", "n", 'b' },
+    { "n", "u64", NULL, 'v' },
+    { "record", "f32", "1", 'r', NULL, 0, "nonfinite", "propagate" },
+    { "record", "f32", "1", 'r', NULL, 0, "nonfinite", "skip" },
+    { "record", "f32", "3", 'r', NULL, 0, "nonfinite", "zero" },
+    { NULL }
+};
+
+static const struct wanted quantize[] = {
+    { "x", "S", "n", 'r' },
+    { "d_output", "S", "n", 'r' },
+    { "d_input", "S", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "C", NULL, 'v', NULL, PTX_FINITE | PTX_POSITIVE, "scalars", "value" },
+    { "scale", "C", "1", 'r', NULL, PTX_FINITE | PTX_POSITIVE, "scalars", "device" },
+    { "zero_point", "s32", NULL, 'v', "0", 0, "scalars", "value" },
+    { "zero_point", "s32", "1", 'r', "0", 0, "scalars", "device" },
+    { "q_min", "s32", NULL, 'v', "*", 0, "target", "any" },
+    { "q_max", "s32", NULL, 'v', "*", 0, "target", "any" },
+    { NULL }
+};
+
+static const struct wanted lerp[] = {
+    { "d_output", "S", "n", 'r' },
+    { "d_a", "S", "n", 'w', NULL, 0, "outputs", "both" },
+    { "d_a", "S", "n", 'w', NULL, 0, "outputs", "da" },
+    { "d_b", "S", "n", 'w', NULL, 0, "outputs", "both" },
+    { "d_b", "S", "n", 'w', NULL, 0, "outputs", "db" },
+    { "n", "u64", NULL, 'v' },
+    { "weight", "f64", NULL, 'v', NULL, PTX_NOT_NAN, "weight", "value" },
+    { "weight", "f64", "1", 'r', NULL, PTX_NOT_NAN, "weight", "device" },
+    { NULL }
+};
+
+static ptx_type wanted_type(const char *type, ptx_type dtype)
+{
+    if (strcmp(type, "S") == 0)
+        return dtype;
+    if (strcmp(type, "C") == 0)
+        return dtype == PTX_F64 ? PTX_F64 : PTX_F32;
+    return ptx_type_parse(type);
+}
+
+static void assert_text(const char *got, const char *want)
+{
+    if (!want)
+        assert_null(got);
+    else if (strcmp(want, "*") != 0)
+        assert_string_equal(got ? got : "(none)", want);
+}
+
+static void assert_param(const struct ptx_param_info *got, const struct wanted *want,
+                         ptx_type dtype)
+{
+    assert_string_equal(got->name, want->name);
+    assert_string_equal(ptx_type_name((ptx_type)got->type),
+                        ptx_type_name(wanted_type(want->type, dtype)));
+    assert_int_equal(got->is_pointer, want->access != 'v');
+    assert_int_equal(got->readonly, want->access == 'r');
+    assert_int_equal(got->writeonly, want->access == 'w');
+    assert_text(got->length, want->length);
+    assert_text(got->preset, want->preset);
+    assert_int_equal(got->range, want->range);
+    assert_true(got->meaning && *got->meaning);
+    assert_int_equal(got->count, 0);
+}
+
+static void check_params(const ptx_kernel *kernel, const struct wanted *rows)
+{
+    struct ptx_spec spec;
+    for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
+         more = variant_next(kernel, &spec)) {
+        struct ptx_param_info info;
+        unsigned k = 0;
+        ptx_builder *b = ptx_builder_create(NULL);
+        ptx_kernel_emit(b, kernel, &spec);
+        assert_non_null(ptx_builder_finish(b));
+        for (const struct wanted *want = rows; want->name; ++want) {
+            if (want->only_option &&
+                !variant_is(kernel, &spec, want->only_option, want->only_value))
+                continue;
+            assert_true(ptx_builder_param(b, 0, k++, &info));
+            assert_param(&info, want, spec.dtype);
+        }
+        assert_false(ptx_builder_param(b, 0, k, &info));
+        assert_false(ptx_builder_param(b, 1, 0, &info));
+        ptx_builder_destroy(&b);
+    }
+}
+
+static void test_squared_sum(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_squared_sum, squared_sum);
+}
+
+static void test_clip_scale_reduce(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_clip_scale_reduce, clip_scale_reduce);
+}
+
+static void test_gradient_clip_from_device_scale(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_gradient_clip_from_device_scale, gradient_clip);
+}
+
+static void test_quantize_ste_backward(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_quantize_ste_backward, quantize);
+}
+
+static void test_lerp_backward(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_lerp_backward, lerp);
+}
+
+/// The order of the option values is the order of their numbers in a spec, which hosts may store.
+static void test_option_values(void **state)
+{
+    (void)state;
+    static const struct {
+        const ptx_kernel *kernel;
+        const char *option, *values;
+    } rows[] = {
+        { &ptx_kernel_squared_sum, "partials", "f64 f32 " },
+        { &ptx_kernel_clip_scale_reduce, "nonfinite", "propagate skip zero " },
+        { &ptx_kernel_clip_scale_reduce, "max_norm", "value device " },
+        { &ptx_kernel_gradient_clip_from_device_scale, "nonfinite", "propagate skip zero " },
+        { &ptx_kernel_quantize_ste_backward, "division", "exact reciprocal " },
+        { &ptx_kernel_quantize_ste_backward, "gradient", "quantize fake_quantize " },
+        { &ptx_kernel_quantize_ste_backward, "target", "s8 u8 any " },
+        { &ptx_kernel_quantize_ste_backward, "scalars", "value device " },
+        { &ptx_kernel_lerp_backward, "outputs", "both da db " },
+        { &ptx_kernel_lerp_backward, "weight", "value device " },
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
+        char values[128] = "";
+        int i = ptx_kernel_option(rows[k].kernel, rows[k].option);
+        assert_true(i >= 0);
+        const struct ptx_option *option = &rows[k].kernel->options[i];
+        for (int v = 0; v < PTX_MAX_CHOICES && option->values[v]; ++v) {
+            strcat(values, option->values[v]);
+            strcat(values, " ");
+        }
+        assert_string_equal(values, rows[k].values);
+        assert_true(option->summary && *option->summary);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_squared_sum),
+        cmocka_unit_test(test_clip_scale_reduce),
+        cmocka_unit_test(test_gradient_clip_from_device_scale),
+        cmocka_unit_test(test_quantize_ste_backward),
+        cmocka_unit_test(test_lerp_backward),
+        cmocka_unit_test(test_option_values),
+    };
+    return cmocka_run_group_tests_name("parameters of kernels", tests, NULL, NULL);
+}

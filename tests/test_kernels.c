@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+// The registry: what it says of each kernel, the launches that it computes, and that every text it
+// offers can be written for every target.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ptxgen/kernels.h>
+
+#include "variants.h"
+
+enum { WITH_F64_PARTIALS = PTX_SET(F64) | PTX_SET(F32) };
+#define ALL_DTYPES (PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16))
+
+static const struct {
+    const char *name;
+    const ptx_kernel *kernel;
+    uint32_t dtypes;
+    ptx_grid grid;
+    uint32_t block;
+} expected[] = {
+    { "squared_sum", &ptx_kernel_squared_sum, ALL_DTYPES, PTX_GRID_CHUNKS, 256 },
+    { "clip_scale_reduce", &ptx_kernel_clip_scale_reduce, WITH_F64_PARTIALS, PTX_GRID_ONE, 1024 },
+    { "gradient_clip_from_device_scale", &ptx_kernel_gradient_clip_from_device_scale, ALL_DTYPES,
+      PTX_GRID_VECTORS, 256 },
+    { "quantize_ste_backward", &ptx_kernel_quantize_ste_backward, ALL_DTYPES, PTX_GRID_VECTORS,
+      256 },
+    { "lerp_backward", &ptx_kernel_lerp_backward, ALL_DTYPES, PTX_GRID_VECTORS, 256 },
+};
+
+enum { KERNELS = sizeof expected / sizeof *expected };
+
+static void test_every_kernel_is_found_by_name(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KERNELS; ++k) {
+        const ptx_kernel *kernel = ptx_kernel_find(expected[k].name);
+        assert_ptr_equal(kernel, expected[k].kernel);
+        assert_ptr_equal(ptx_kernel_at(k), kernel);
+        assert_string_equal(kernel->name, expected[k].name);
+        assert_int_equal(kernel->dtypes, expected[k].dtypes);
+        assert_int_equal(kernel->grid, expected[k].grid);
+        assert_int_equal(kernel->block, expected[k].block);
+        assert_true(*kernel->summary && *kernel->formula && *kernel->guarantees);
+    }
+    assert_null(ptx_kernel_at(KERNELS));
+    assert_null(ptx_kernel_at(SIZE_MAX));
+    assert_null(ptx_kernel_find("squared"));
+    assert_null(ptx_kernel_find("squared_sum2"));
+    assert_null(ptx_kernel_find(""));
+    assert_null(ptx_kernel_find(NULL));
+}
+
+static void test_options_are_set_by_name(void **state)
+{
+    (void)state;
+    const ptx_kernel *kernel = &ptx_kernel_quantize_ste_backward;
+    struct ptx_spec spec = { .dtype = PTX_F32 };
+    assert_true(ptx_spec_set(&spec, kernel, "division", "reciprocal"));
+    assert_true(ptx_spec_set(&spec, kernel, "target", "any"));
+    assert_true(variant_is(kernel, &spec, "division", "reciprocal"));
+    assert_true(variant_is(kernel, &spec, "gradient", "quantize"));
+    assert_true(variant_is(kernel, &spec, "target", "any"));
+    const struct ptx_spec before = spec;
+    assert_false(ptx_spec_set(&spec, kernel, "target", "s4"));
+    assert_false(ptx_spec_set(&spec, kernel, "target", ""));
+    assert_false(ptx_spec_set(&spec, kernel, "target", NULL));
+    assert_false(ptx_spec_set(&spec, kernel, "nonfinite", "skip"));
+    assert_false(ptx_spec_set(&spec, kernel, "", "exact"));
+    assert_false(ptx_spec_set(&spec, kernel, NULL, "exact"));
+    assert_memory_equal(&spec, &before, sizeof spec);
+    assert_true(ptx_spec_set(&spec, kernel, "division", "exact"));
+    assert_true(variant_is(kernel, &spec, "division", "exact"));
+    assert_int_equal(ptx_kernel_option(kernel, "scalars"), 3);
+    assert_int_equal(ptx_kernel_option(kernel, "scalar"), -1);
+}
+
+static void test_entry_names(void **state)
+{
+    (void)state;
+    char name[PTX_ENTRY_NAME_SIZE];
+    struct ptx_spec spec = { .dtype = PTX_BF16 };
+    assert_string_equal(
+        ptx_kernel_entry_name(&ptx_kernel_gradient_clip_from_device_scale, &spec, name),
+        "gradient_clip_from_device_scale_bf16");
+    spec.entry = "mine";
+    assert_string_equal(ptx_kernel_entry_name(&ptx_kernel_squared_sum, &spec, name), "mine");
+}
+
+// ---- geometry -----------------------------------------------------------------------------------
+
+static uint32_t blocks(const ptx_kernel *kernel, ptx_type dtype, uint64_t n)
+{
+    struct ptx_geometry geometry;
+    if (!ptx_kernel_geometry(kernel, dtype, n, &geometry))
+        return UINT32_MAX;
+    assert_int_equal(geometry.block, kernel->block);
+    return geometry.grid;
+}
+
+static void test_geometry_of_chunks(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t n;
+        uint32_t blocks;
+    } rows[] = {
+        { 0, 0 },
+        { 1, 1 },
+        { 16383, 1 },
+        { 16384, 1 },
+        { 16385, 2 },
+        { 32768, 2 },
+        { (UINT64_C(1) << 32) + 1, (1u << 18) + 1 },
+        { UINT64_C(1) << 40, 1u << 26 },
+        { (UINT64_C(0x7fffffff) << 14) - 1, 0x7fffffff },
+        { UINT64_C(0x7fffffff) << 14, 0x7fffffff },
+        { (UINT64_C(0x7fffffff) << 14) + 1, UINT32_MAX },
+        { UINT64_MAX, UINT32_MAX },
+        { UINT64_MAX - 16383, UINT32_MAX },
+    };
+    const ptx_type dtypes[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
+    for (size_t t = 0; t < 4; ++t)
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k)
+            assert_int_equal(blocks(&ptx_kernel_squared_sum, dtypes[t], rows[k].n), rows[k].blocks);
+}
+
+/// A thread has a vector of L elements; data that begins between two boundaries may need one more
+/// than n / L, but never a whole block more.
+static void test_geometry_of_vectors(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = { 1,
+                                      2,
+                                      7,
+                                      8,
+                                      9,
+                                      255,
+                                      256,
+                                      257,
+                                      511,
+                                      512,
+                                      513,
+                                      1023,
+                                      1024,
+                                      1025,
+                                      2047,
+                                      2048,
+                                      2049,
+                                      65537,
+                                      (UINT64_C(1) << 32) + 1,
+                                      UINT64_C(1) << 38 };
+    for (size_t k = 2; k < KERNELS; ++k)
+        for (int t = PTX_F16; t <= PTX_F64; ++t) {
+            const ptx_kernel *kernel = expected[k].kernel;
+            ptx_type dtype = (ptx_type)t;
+            uint64_t lanes = 16 / ptx_type_bytes(dtype);
+            assert_int_equal(blocks(kernel, dtype, 0), 0);
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s) {
+                uint64_t elements = (uint64_t)blocks(kernel, dtype, sizes[s]) * 256 * lanes;
+                assert_true(elements >= sizes[s] + lanes - 1);
+                assert_true(elements - 256 * lanes < sizes[s] + lanes - 1);
+            }
+            assert_int_equal(blocks(kernel, dtype, UINT64_C(1) << 44), UINT32_MAX);
+            assert_int_equal(blocks(kernel, dtype, UINT64_MAX), UINT32_MAX);
+            assert_int_equal(blocks(kernel, dtype, UINT64_MAX - 1), UINT32_MAX);
+        }
+}
+
+static void test_geometry_of_one_block(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = { 0, 1, 1024, 1025, UINT64_C(1) << 40 };
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; ++k)
+        assert_int_equal(blocks(&ptx_kernel_clip_scale_reduce, PTX_F64, counts[k]), 1);
+}
+
+static void test_geometry_refuses_what_the_kernel_has_not(void **state)
+{
+    (void)state;
+    struct ptx_geometry geometry = { 5, 6 };
+    assert_false(ptx_kernel_geometry(&ptx_kernel_clip_scale_reduce, PTX_F16, 1, &geometry));
+    assert_false(ptx_kernel_geometry(&ptx_kernel_squared_sum, PTX_U32, 1, &geometry));
+    assert_false(ptx_kernel_geometry(&ptx_kernel_squared_sum, PTX_NONE, 1, &geometry));
+    assert_false(ptx_kernel_geometry(NULL, PTX_F32, 1, &geometry));
+    assert_true(geometry.grid == 5 && geometry.block == 6);
+}
+
+// ---- texts --------------------------------------------------------------------------------------
+
+static void test_every_variant_builds_for_every_target(void **state)
+{
+    (void)state;
+    struct ptx_target target;
+    for (size_t t = 0; ptx_target_at(t, &target, NULL); ++t)
+        for (size_t k = 0; k < KERNELS; ++k) {
+            const ptx_kernel *kernel = expected[k].kernel;
+            struct ptx_spec spec;
+            bool more = variant_first(kernel, PTX_NONE, &spec);
+            for (assert_true(more); more; more = variant_next(kernel, &spec)) {
+                char entry[VARIANT_NAME_SIZE], header[VARIANT_NAME_SIZE + 32], required[32];
+                struct ptx_spec named = spec;
+                named.entry = variant_name(kernel, &spec, entry);
+                ptx_builder *b =
+                    ptx_builder_create(&(struct ptx_builder_params) { .target = target });
+                ptx_kernel_emit(b, kernel, &named);
+                const char *text = ptx_builder_finish(b);
+                if (!text)
+                    fail_msg("%s for sm_%d: %s", entry, target.sm, ptx_builder_error(b));
+                snprintf(header, sizeof header, ".visible .entry %s(", entry);
+                snprintf(required, sizeof required, ".reqntid %u", kernel->block);
+                if (!strstr(text, header) || !strstr(text, required))
+                    fail_msg("%s lacks \"%s\" or \"%s\":\n%s", entry, header, required, text);
+                ptx_builder_destroy(&b);
+            }
+        }
+}
+
+static void test_a_second_build_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KERNELS; ++k) {
+        const ptx_kernel *kernel = expected[k].kernel;
+        struct ptx_spec spec;
+        for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
+             more = variant_next(kernel, &spec)) {
+            ptx_builder *first = ptx_builder_create(NULL), *second = ptx_builder_create(NULL);
+            ptx_kernel_emit(first, kernel, &spec);
+            ptx_kernel_emit(second, kernel, &spec);
+            const char *text = ptx_builder_finish(first);
+            assert_non_null(text);
+            assert_string_equal(text, ptx_builder_finish(second));
+            ptx_builder_destroy(&second);
+            ptx_builder_destroy(&first);
+        }
+    }
+}
+
+static void test_what_a_kernel_has_not_is_an_error(void **state)
+{
+    (void)state;
+    static const struct {
+        const ptx_kernel *kernel;
+        struct ptx_spec spec;
+    } rows[] = {
+        { &ptx_kernel_clip_scale_reduce, { .dtype = PTX_F16 } },
+        { &ptx_kernel_squared_sum, { .dtype = PTX_U32 } },
+        { &ptx_kernel_squared_sum, { .dtype = PTX_NONE } },
+        { &ptx_kernel_squared_sum, { .dtype = PTX_F32, .option = { 2 } } },
+        { &ptx_kernel_squared_sum, { .dtype = PTX_F32, .option = { 0, 1 } } },
+        { &ptx_kernel_lerp_backward, { .dtype = PTX_F32, .option = { 255 } } },
+        { &ptx_kernel_lerp_backward, { .dtype = PTX_F32, .entry = "1st" } },
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
+        ptx_builder *b = ptx_builder_create(NULL);
+        ptx_kernel_emit(b, rows[k].kernel, &rows[k].spec);
+        assert_null(ptx_builder_finish(b));
+        assert_non_null(ptx_builder_error(b));
+        ptx_builder_destroy(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kernel_is_found_by_name),
+        cmocka_unit_test(test_options_are_set_by_name),
+        cmocka_unit_test(test_entry_names),
+        cmocka_unit_test(test_geometry_of_chunks),
+        cmocka_unit_test(test_geometry_of_vectors),
+        cmocka_unit_test(test_geometry_of_one_block),
+        cmocka_unit_test(test_geometry_refuses_what_the_kernel_has_not),
+        cmocka_unit_test(test_every_variant_builds_for_every_target),
+        cmocka_unit_test(test_a_second_build_gives_the_same_bytes),
+        cmocka_unit_test(test_what_a_kernel_has_not_is_an_error),
+    };
+    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// The kernels on a GPU against the plain-C reference. Contracts C-SQSUM-001 (squared_sum),
+// C-FUSEDCLIP-001 (clip_scale_reduce) and C-CLIP-001 (all three in a row).
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cases.h"
+#include "data.h"
+
+static struct gpu gpu;
+
+struct suite_row {
+    const char *name;
+    void (*check)(struct gpu *gpu, ptx_type dtype);
+    ptx_type dtype;
+};
+
+static struct suite_row rows[] = {
+    { "C-SQSUM-001 squared_sum f32", check_squared_sum, PTX_F32 },
+    { "C-SQSUM-001 squared_sum f64", check_squared_sum, PTX_F64 },
+    { "C-SQSUM-001 squared_sum f16", check_squared_sum, PTX_F16 },
+    { "C-SQSUM-001 squared_sum bf16", check_squared_sum, PTX_BF16 },
+    { "C-FUSEDCLIP-001 clip_scale_reduce f32", check_clip_scale_reduce, PTX_F32 },
+    { "C-FUSEDCLIP-001 clip_scale_reduce f64", check_clip_scale_reduce, PTX_F64 },
+    { "gradient_clip_from_device_scale f32", check_gradient_clip_from_device_scale, PTX_F32 },
+    { "gradient_clip_from_device_scale f64", check_gradient_clip_from_device_scale, PTX_F64 },
+    { "gradient_clip_from_device_scale f16", check_gradient_clip_from_device_scale, PTX_F16 },
+    { "gradient_clip_from_device_scale bf16", check_gradient_clip_from_device_scale, PTX_BF16 },
+    { "quantize_ste_backward f32", check_quantize_ste_backward, PTX_F32 },
+    { "quantize_ste_backward f64", check_quantize_ste_backward, PTX_F64 },
+    { "quantize_ste_backward f16", check_quantize_ste_backward, PTX_F16 },
+    { "quantize_ste_backward bf16", check_quantize_ste_backward, PTX_BF16 },
+    { "lerp_backward f32", check_lerp_backward, PTX_F32 },
+    { "lerp_backward f64", check_lerp_backward, PTX_F64 },
+    { "lerp_backward f16", check_lerp_backward, PTX_F16 },
+    { "lerp_backward bf16", check_lerp_backward, PTX_BF16 },
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static void test_row(void **state)
+{
+    const struct suite_row *row = *state;
+    row->check(&gpu, row->dtype);
+}
+
+static void test_beyond_32_bits(void **state)
+{
+    (void)state;
+    check_beyond_32_bits(&gpu);
+}
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+static void load_default(const ptx_kernel *kernel, ptx_type dtype, struct gpu_kernel *loaded)
+{
+    gpu_kernel_load(&gpu, kernel, &(struct ptx_spec) { .dtype = dtype }, gpu_target(&gpu), loaded);
+}
+
+/// Norm, scale and clipping on the device; the clipped gradient comes back in x.
+static void clip_on_device(ptx_type dtype, void *x, uint64_t n, float max_norm)
+{
+    struct gpu_kernel square, reduce, clip;
+    size_t bytes = (size_t)n * ptx_type_bytes(dtype);
+    uint64_t count = (n + PTX_SQUARED_SUM_CHUNK - 1) / PTX_SQUARED_SUM_CHUNK;
+    float eps = 0.0f;
+    load_default(&ptx_kernel_squared_sum, dtype, &square);
+    load_default(&ptx_kernel_clip_scale_reduce, PTX_F64, &reduce);
+    load_default(&ptx_kernel_gradient_clip_from_device_scale, dtype, &clip);
+    ptx_buffer *gradient = ptx_buffer_create(gpu.device, bytes);
+    ptx_buffer *sums = ptx_buffer_create(gpu.device, (size_t)count * sizeof(double));
+    ptx_buffer *record = ptx_buffer_create(gpu.device, 3 * sizeof(float));
+    assert_true(gradient && sums && record);
+    CUdeviceptr g = ptx_buffer_address(gradient), partials = ptx_buffer_address(sums);
+    CUdeviceptr out = ptx_buffer_address(record);
+    const struct ptx_arg square_args[] = { PTX_ARG(g), PTX_ARG(n), PTX_ARG(partials) };
+    const struct ptx_arg reduce_args[] = { PTX_ARG(partials), PTX_ARG(count), PTX_ARG(max_norm),
+                                           PTX_ARG(eps), PTX_ARG(out) };
+    const struct ptx_arg clip_args[] = { PTX_ARG(g), PTX_ARG(n), PTX_ARG(out) };
+    require(ptx_buffer_upload(gradient, 0, x, bytes, gpu.stream));
+    require(gpu_launch(&gpu, &square, n, square_args, 3));
+    require(gpu_launch(&gpu, &reduce, count, reduce_args, 5));
+    require(gpu_launch(&gpu, &clip, n, clip_args, 3));
+    require(ptx_buffer_download(gradient, 0, x, bytes, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_buffer_destroy(&record);
+    ptx_buffer_destroy(&sums);
+    ptx_buffer_destroy(&gradient);
+    gpu_kernel_unload(&clip);
+    gpu_kernel_unload(&reduce);
+    gpu_kernel_unload(&square);
+}
+
+static double exact_norm(enum ref_type type, const void *x, uint64_t n)
+{
+    long double sum = 0;
+    for (uint64_t i = 0; i < n; ++i) {
+        long double value = (long double)ref_load(type, x, i);
+        sum += value * value;
+    }
+    return (double)sqrtl(sum);
+}
+
+static void test_clip_001_norm_after_clipping(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "C-CLIP-001");
+    uint64_t n = gpu.max_size < 100003 ? gpu.max_size : 100003;
+    double *x = malloc(((size_t)n + 1) * sizeof *x);
+    assert_non_null(x);
+    for (int trial = 0; n > 0 && trial < 8; ++trial) {
+        ptx_type dtype = trial & 1 ? PTX_F32 : PTX_F64;
+        enum ref_type type = gpu_ref_type(dtype);
+        data_fill(&r, type, DATA_PLAIN, x, n);
+        double before = exact_norm(type, x, n);
+        float max_norm = (float)(before * (0.1 + 0.3 * trial / 2));
+        clip_on_device(dtype, x, n, max_norm);
+        double after = exact_norm(type, x, n);
+        assert_true(after <= (double)max_norm * (1.0 + 1e-6));
+        assert_true(after >= fmin(before, (double)max_norm) * (1.0 - 1e-6));
+    }
+    free(x);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[ROWS + 2];
+    for (int i = 0; i < ROWS; ++i)
+        tests[i] = (struct CMUnitTest) { rows[i].name, test_row, NULL, NULL, &rows[i] };
+    tests[ROWS] = (struct CMUnitTest)cmocka_unit_test(test_clip_001_norm_after_clipping);
+    tests[ROWS + 1] = (struct CMUnitTest)cmocka_unit_test(test_beyond_32_bits);
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    gpu_open(&gpu);
+    int failed = cmocka_run_group_tests_name("kernels on the GPU", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "variants.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static ptx_type dtype_after(const ptx_kernel *kernel, ptx_type dtype)
+{
+    for (int t = (int)dtype + 1; t < PTX_TYPE_COUNT; ++t)
+        if (kernel->dtypes >> t & 1)
+            return (ptx_type)t;
+    return PTX_NONE;
+}
+
+bool variant_first(const ptx_kernel *kernel, ptx_type dtype, struct ptx_spec *spec)
+{
+    memset(spec, 0, sizeof *spec);
+    spec->dtype = dtype == PTX_NONE ? dtype_after(kernel, PTX_NONE) : dtype;
+    return spec->dtype != PTX_NONE && (kernel->dtypes >> spec->dtype & 1);
+}
+
+bool variant_next_option(const ptx_kernel *kernel, struct ptx_spec *spec)
+{
+    for (int i = 0; i < PTX_MAX_OPTIONS && kernel->options[i].name; ++i) {
+        int next = spec->option[i] + 1;
+        if (next < PTX_MAX_CHOICES && kernel->options[i].values[next]) {
+            spec->option[i] = (uint8_t)next;
+            return true;
+        }
+        spec->option[i] = 0;
+    }
+    return false;
+}
+
+bool variant_next(const ptx_kernel *kernel, struct ptx_spec *spec)
+{
+    if (variant_next_option(kernel, spec))
+        return true;
+    spec->dtype = dtype_after(kernel, spec->dtype);
+    return spec->dtype != PTX_NONE;
+}
+
+const char *variant_value(const ptx_kernel *kernel, const struct ptx_spec *spec, const char *option)
+{
+    int i = ptx_kernel_option(kernel, option);
+    return i < 0 ? "" : kernel->options[i].values[spec->option[i]];
+}
+
+bool variant_is(const ptx_kernel *kernel, const struct ptx_spec *spec, const char *option,
+                const char *value)
+{
+    return strcmp(variant_value(kernel, spec, option), value) == 0;
+}
+
+const char *variant_name(const ptx_kernel *kernel, const struct ptx_spec *spec,
+                         char name[VARIANT_NAME_SIZE])
+{
+    int used = snprintf(name, VARIANT_NAME_SIZE, "%s_%s", kernel->name, ptx_type_name(spec->dtype));
+    for (int i = 0; i < PTX_MAX_OPTIONS && kernel->options[i].name; ++i)
+        used += snprintf(name + used, (size_t)(VARIANT_NAME_SIZE - used), "_%s",
+                         kernel->options[i].values[spec->option[i]]);
+    return name;
+}
