@@ -12,12 +12,10 @@ struct layout {
 
 static struct layout layout_of(enum ref_type type)
 {
-    static const struct layout layouts[] = {
-        [REF_F32] = {32,  23},
-        [REF_F64] = { 64, 52},
-        [REF_F16] = { 16, 10},
-        [REF_BF16] = { 16, 7 }
-    };
+    static const struct layout layouts[] = { [REF_F32] = { 32, 23 },
+                                             [REF_F64] = { 64, 52 },
+                                             [REF_F16] = { 16, 10 },
+                                             [REF_BF16] = { 16, 7 } };
     return layouts[type];
 }
 

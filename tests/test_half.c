@@ -20,8 +20,8 @@ struct format {
 };
 
 static const struct format formats[] = {
-    {F16_EXPONENT_BITS,   10, -14,  65504.0   },
-    { BF16_EXPONENT_BITS, 7,  -126, 0x1.fep127},
+    { F16_EXPONENT_BITS, 10, -14, 65504.0 },
+    { BF16_EXPONENT_BITS, 7, -126, 0x1.fep127 },
 };
 
 /// The format's value of a pattern, by its definition.

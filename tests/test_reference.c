@@ -146,12 +146,10 @@ static void test_huge_and_tiny_gradients_have_a_norm(void **state)
 static void test_policies_for_a_sum_that_is_not_finite(void **state)
 {
     (void)state;
-    const double sums[][2] = {
-        {(double)NAN,       4.0              },
-        { (double)INFINITY, 4.0              },
-        { 4.0,              (double)NAN      },
-        { (double)INFINITY, -(double)INFINITY}
-    };
+    const double sums[][2] = { { (double)NAN, 4.0 },
+                               { (double)INFINITY, 4.0 },
+                               { 4.0, (double)NAN },
+                               { (double)INFINITY, -(double)INFINITY } };
     for (int s = 0; s < 4; ++s)
         for (int max = 0; max < 3; ++max) {
             float max_norm = max == 0 ? 1.0f : max == 1 ? 0.0f : INFINITY;
