@@ -160,6 +160,15 @@ ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char valu
     return ptx_driver_leave(&scope, status);
 }
 
+static void free_host(ptx_device *device, void *block)
+{
+    struct ptx_driver_scope scope;
+    if (!block || !device || !ptx_driver_enter_release(&scope, device))
+        return;
+    scope.library->cuMemFreeHost(block);
+    ptx_driver_leave_release(&scope);
+}
+
 void *ptx_host_alloc(ptx_device *device, size_t bytes)
 {
     if (bytes == 0) {
@@ -175,8 +184,10 @@ void *ptx_host_alloc(ptx_device *device, size_t bytes)
     if (!status)
         status = PTX_DRIVER_CALL(scope.library, "allocate pinned host memory", cuMemHostAlloc,
                                  &memory, bytes, CUDA_ABI_MEMHOSTALLOC_PORTABLE);
-    if (ptx_driver_leave(&scope, status) && memory)
-        ptx_host_free(device, &memory);
+    if (ptx_driver_leave(&scope, status)) {
+        free_host(device, memory);
+        return NULL;
+    }
     return memory;
 }
 
@@ -184,15 +195,10 @@ void ptx_host_free(ptx_device *device, void *memory)
 {
     // memcpy: the caller's pointer is of any type, and not to be read as a void *.
     void *block = NULL;
-    if (memory)
-        memcpy(&block, memory, sizeof(block));
-    if (!block)
+    if (!memory)
         return;
-    struct ptx_driver_scope scope;
-    if (device && ptx_driver_enter_release(&scope, device)) {
-        scope.library->cuMemFreeHost(block);
-        ptx_driver_leave_release(&scope);
-    }
+    memcpy(&block, memory, sizeof(block));
+    free_host(device, block);
     memset(memory, 0, sizeof(block));
 }
 
