@@ -44,18 +44,24 @@ ptx_buffer *ptx_buffer_create(ptx_device *device, size_t bytes)
     return buffer;
 }
 
+static void free_device(ptx_device *device, CUdeviceptr address)
+{
+    struct ptx_driver_scope scope;
+    if (!address || !ptx_driver_enter_release(&scope, device))
+        return;
+    scope.library->cuMemFree_v2(address);
+    ptx_driver_leave_release(&scope);
+}
+
 void ptx_buffer_destroy(ptx_buffer **buffer)
 {
     if (!buffer || !*buffer)
         return;
-    struct ptx_driver_scope scope;
-    if ((*buffer)->address && ptx_driver_enter_release(&scope, (*buffer)->device)) {
-        scope.library->cuMemFree_v2((*buffer)->address);
-        ptx_driver_leave_release(&scope);
-    }
-    ptx_driver_device_release((*buffer)->device);
-    free(*buffer);
+    ptx_buffer *destroyed = *buffer;
     *buffer = NULL;
+    free_device(destroyed->device, destroyed->address);
+    ptx_driver_device_release(destroyed->device);
+    free(destroyed);
 }
 
 CUdeviceptr ptx_buffer_address(const ptx_buffer *buffer)
