@@ -4,8 +4,9 @@
 /// Written from the formulas alone; shares nothing with the library. Must be compiled without
 /// contraction of multiplications and additions.
 ///
-/// NaN results are 0x7fffffff in f32 and 0x7fff in f16 and bf16, as PTX has it. In f64 PTX leaves
-/// the payload open, so compare f64 NaNs as equal; ref_same() does.
+/// NaN results are 0x7fffffff in f32 and 0x7fff in f16 and bf16, as PTX has it, and partials have
+/// the same in f64, all bits but the sign. In f64 tensors PTX leaves the payload open, so compare
+/// f64 NaNs as equal; ref_same() does.
 #ifndef PTXGEN_TESTS_REFERENCE_H
 #define PTXGEN_TESTS_REFERENCE_H
 

@@ -110,7 +110,7 @@ static double exact_norm(enum ref_type type, const void *x, uint64_t n)
     return (double)sqrtl(sum);
 }
 
-static void test_clip_001_norm_after_clipping(void **state)
+static void test_norm_after_clipping(void **state)
 {
     (void)state;
     struct random r = gpu_random(&gpu, "C-CLIP-001");
@@ -136,8 +136,10 @@ int main(void)
     struct CMUnitTest tests[ROWS + 2];
     for (int i = 0; i < ROWS; ++i)
         tests[i] = (struct CMUnitTest) { rows[i].name, test_row, NULL, NULL, &rows[i] };
-    tests[ROWS] = (struct CMUnitTest)cmocka_unit_test(test_clip_001_norm_after_clipping);
-    tests[ROWS + 1] = (struct CMUnitTest)cmocka_unit_test(test_beyond_32_bits);
+    tests[ROWS] = (struct CMUnitTest) { "C-CLIP-001 norm after clipping", test_norm_after_clipping,
+                                        NULL, NULL, NULL };
+    tests[ROWS + 1] =
+        (struct CMUnitTest) { "more than 2^32 elements", test_beyond_32_bits, NULL, NULL, NULL };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);

@@ -115,6 +115,13 @@ static void test_partials_of_integers_are_exact(void **state)
                 assert_true(got[k] == want[k]);
             assert_true(got[chunks] == -1.0);
         }
+    const double nans[2] = { -(double)NAN, f64_of_bits(UINT64_C(0x7ff0000000000001)) };
+    double partial;
+    ref_squared_sum(REF_F64, nans, 2, false, &partial);
+    assert_true(bits_of_f64(partial) == UINT64_MAX >> 1);
+    float rough;
+    ref_squared_sum(REF_F64, nans, 2, true, &rough);
+    assert_f32_bits(rough, 0x7fffffff);
     free(x);
 }
 
