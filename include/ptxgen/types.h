@@ -107,9 +107,10 @@ typedef struct ptx_ptr {
 /// A place in an entry's code; see ptx_label_create().
 typedef struct ptx_label {
     uint32_t id; ///< 0 is no label
+    uint16_t owner;
 } ptx_label;
 
-/// An immediate; emits nothing. Integers keep their low bits, floats are rounded to nearest even.
+/// An immediate with these bits, which must be no more than the type has; emits nothing.
 static inline ptx_val ptx_immediate_bits(ptx_type type, uint64_t bits)
 {
     ptx_val v = { 0, 0, 0, PTX_IMMEDIATE, 0 };

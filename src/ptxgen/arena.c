@@ -70,56 +70,74 @@ bool ptxb_grow(ptx_builder *b, void **at, uint32_t count, uint32_t *capacity, si
     return true;
 }
 
+static void release(ptx_builder *b, void *memory, size_t bytes)
+{
+    if (memory)
+        ptxb_resize(b, memory, bytes, 0);
+}
+
 void ptxb_release(ptx_builder *b)
 {
     while (b->arena) {
         struct arena_chunk *next = b->arena->next;
-        ptxb_resize(b, b->arena, sizeof *b->arena + b->arena->size, 0);
+        release(b, b->arena, sizeof *b->arena + b->arena->size);
         b->arena = next;
     }
     for (uint32_t e = 0; e < b->entries.count; e++)
-        ptxb_resize(b, b->entries.at[e].params,
-                    b->entries.at[e].param_capacity * sizeof(struct param), 0);
-    ptxb_resize(b, b->regs.at, b->regs.capacity * sizeof *b->regs.at, 0);
-    ptxb_resize(b, b->labels.at, b->labels.capacity * sizeof *b->labels.at, 0);
-    ptxb_resize(b, b->symbols.at, b->symbols.capacity * sizeof *b->symbols.at, 0);
-    ptxb_resize(b, b->entries.at, b->entries.capacity * sizeof *b->entries.at, 0);
-    ptxb_resize(b, b->blocks.at, b->blocks.capacity * sizeof *b->blocks.at, 0);
-    ptxb_resize(b, b->text.at, b->text.capacity, 0);
+        release(b, b->entries.at[e].params, b->entries.at[e].param_capacity * sizeof(struct param));
+    release(b, b->regs.at, b->regs.capacity * sizeof *b->regs.at);
+    release(b, b->labels.at, b->labels.capacity * sizeof *b->labels.at);
+    release(b, b->symbols.at, b->symbols.capacity * sizeof *b->symbols.at);
+    release(b, b->entries.at, b->entries.capacity * sizeof *b->entries.at);
+    release(b, b->blocks.at, b->blocks.capacity * sizeof *b->blocks.at);
+    release(b, b->text.at, b->text.capacity);
 }
 
 const char *ptxb_join(ptx_builder *b, ...)
 {
-    char joined[160];
     size_t length = 0;
-    va_list parts;
+    va_list parts, again;
     const char *part;
 
     va_start(parts, b);
-    while ((part = va_arg(parts, const char *))) {
-        size_t n = strlen(part);
-        if (n > sizeof joined - 1 - length)
-            n = sizeof joined - 1 - length;
-        memcpy(joined + length, part, n);
-        length += n;
-    }
+    va_copy(again, parts);
+    while ((part = va_arg(parts, const char *)))
+        length += strlen(part);
     va_end(parts);
     char *text = ptxb_alloc(b, length + 1);
-    if (text)
-        memcpy(text, joined, length);
+    char *end = text;
+    while (text && (part = va_arg(again, const char *))) {
+        const size_t n = strlen(part);
+        memcpy(end, part, n);
+        end += n;
+    }
+    va_end(again);
     return text;
 }
 
-const char *ptxb_format(ptx_builder *b, const char *format, ...)
+char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list args)
 {
-    va_list args, again;
-    va_start(args, format);
+    va_list again;
+
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
-    char *text = length < 0 ? NULL : ptxb_alloc(b, (size_t)length + 1);
-    if (text)
-        vsnprintf(text, (size_t)length + 1, format, again);
+    const int length = vsnprintf(NULL, 0, format, again);
     va_end(again);
+    if (length < 0) {
+        ptxb_fail(b, call, "the C library cannot write '%.64s' with these arguments", format);
+        return NULL;
+    }
+    char *text = ptxb_alloc(b, (size_t)length + 1);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, format, args);
+    return text;
+}
+
+char *ptxb_format(ptx_builder *b, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    char *text = ptxb_vformat(b, NULL, format, args);
     va_end(args);
     return text;
 }

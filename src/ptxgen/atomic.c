@@ -12,32 +12,37 @@ static const char *const orders[] = {
     [PTX_ACQ_REL] = ".acq_rel",
 };
 
-static bool operands_ok(ptx_builder *b, const struct ptx_op_info *info, ptx_ptr p,
+static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_info *info, ptx_ptr p,
                         const struct ptx_atomic_params *a, bool cas)
 {
-    if (!ptxb_usable(b, "atomic", "x", a->x) ||
-        (cas && !ptxb_usable(b, "atomic", "compare", a->compare)))
+
+    if (!ptxb_usable(b, call, "x", a->x) || (cas && !ptxb_usable(b, call, "compare", a->compare)))
         return false;
     if (a->x.type != p.type || (cas && a->compare.type != p.type)) {
-        ptxb_fail(b, "atomic", "the value is %s; the pointer is to %s",
+        ptxb_fail(b, call, "the value is %s; the pointer is to %s",
                   ptx_type_name((ptx_type)(a->x.type != p.type ? a->x.type : a->compare.type)),
                   ptx_type_name((ptx_type)p.type));
         return false;
     }
     if (!cas && a->compare.kind != PTX_POISON) {
-        ptxb_fail(b, "atomic", "%s takes no .compare; cas does", info->name);
+        ptxb_fail(b, call, "%s takes no .compare; cas does", info->name);
         return false;
     }
-    if (p.readonly || p.writeonly ||
-        (p.space != PTX_GLOBAL && p.space != PTX_SHARED && p.space != PTX_GENERIC)) {
-        ptxb_fail(b, "atomic",
-                  "the pointer must be to global or shared memory, and neither "
-                  "readonly nor writeonly");
+    if (p.readonly || p.writeonly || p.space > PTX_SHARED) {
+        ptxb_fail(b, call, "it reads and writes global or shared memory; the pointer is %s%s",
+                  p.readonly    ? "readonly, "
+                  : p.writeonly ? "writeonly, "
+                                : "",
+                  ptxb_space_name(p.space));
         return false;
     }
-    if (a->order == PTX_VOLATILE || a->order == PTX_SEQ_CST || (unsigned)a->order > PTX_SEQ_CST ||
-        (unsigned)a->scope > PTX_SCOPE_SYSTEM) {
-        ptxb_fail(b, "atomic", "the order is relaxed, acquire, release or acq_rel");
+    if (a->order == PTX_VOLATILE || (unsigned)a->order > PTX_ACQ_REL) {
+        ptxb_fail(b, call, "order %d; it is PTX_RELAXED, PTX_ACQUIRE, PTX_RELEASE or PTX_ACQ_REL",
+                  (int)a->order);
+        return false;
+    }
+    if ((unsigned)a->scope > PTX_SCOPE_SYSTEM) {
+        ptxb_fail(b, call, "%d is no scope; see ptx_scope", (int)a->scope);
         return false;
     }
     return true;
@@ -46,15 +51,15 @@ static bool operands_ok(ptx_builder *b, const struct ptx_op_info *info, ptx_ptr 
 static const char *atomic_opcode(ptx_builder *b, const struct ptx_form *form, ptx_ptr p,
                                  const struct ptx_atomic_params *a)
 {
-    static const char *const spaces[] = { "", ".global", ".shared" };
     const bool explicit_order = a->order != PTX_WEAK || a->scope != PTX_SCOPE_DEFAULT;
     const size_t length = strlen(form->text);
     const bool bits = length > 2 && !strcmp(form->text + length - 2, ".b");
 
-    return ptxb_join(
-        b, "atom", explicit_order ? orders[a->order ? a->order : PTX_RELAXED] : "",
-        explicit_order ? scopes[a->scope] : "", spaces[p.space], ".", form->text, bits ? "" : ".",
-        bits ? ptxb_bits_name((ptx_type)p.type) + 1 : ptx_type_name((ptx_type)p.type), NULL);
+    return ptxb_join(b, "atom", explicit_order ? orders[a->order ? a->order : PTX_RELAXED] : "",
+                     explicit_order ? scopes[a->scope] : "", ptxb_space_text(p.space), ".",
+                     form->text, bits ? "" : ".",
+                     bits ? ptxb_bits_name((ptx_type)p.type) + 1 : ptx_type_name((ptx_type)p.type),
+                     NULL);
 }
 
 ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
@@ -66,22 +71,26 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
 
     if (!info) {
         if (b)
-            ptxb_fail(b, "atomic", "there is no such operation");
+            ptxb_fail(b, "atomic", "%d is no operation; see ptx_atomic_op", (int)op);
         return poison;
     }
-    p = ptx_at(b, p, i);
-    if (!b || b->failed || !operands_ok(b, info, p, &a, cas))
+    if (!ptxb_ready(b, "atomic"))
+        return poison;
+    const char *call = ptxb_join(b, "atomic_", info->name, NULL);
+    p = call ? ptxb_at(b, call, p, i) : p;
+    if (b->failed || !operands_ok(b, call, info, p, &a, cas) ||
+        !ptxb_in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)))
         return poison;
     const struct ptx_form *form = ptxb_form(info, (ptx_type)p.type);
     if (!form) {
-        ptxb_fail(b, "atomic", "there is no atomic %s of %s", info->name,
+        ptxb_fail(b, call, "there is no atomic %s of %s", info->name,
                   ptx_type_name((ptx_type)p.type));
         return poison;
     }
     const char *opcode = atomic_opcode(b, form, p, &a);
     const bool cluster = a.scope == PTX_SCOPE_CLUSTER;
-    if (!ptxb_require(b, "atomic", form->isa, form->sm, opcode) ||
-        (cluster && !ptxb_require(b, "atomic", 78, 90, opcode)))
+    if (!ptxb_require(b, call, form->isa, form->sm, opcode) ||
+        (cluster && !ptxb_require(b, call, 78, 90, opcode)))
         return poison;
     a.x = ptxb_in_register(b, a.x);
     a.compare = cas ? ptxb_in_register(b, a.compare) : poison;
@@ -118,7 +127,8 @@ void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
     if (!ptxb_ready(b, "fence"))
         return;
     if ((order != PTX_ACQ_REL && order != PTX_SEQ_CST) || (unsigned)scope > PTX_SCOPE_SYSTEM) {
-        ptxb_fail(b, "fence", "the order is PTX_ACQ_REL or PTX_SEQ_CST");
+        ptxb_fail(b, "fence", "order %d, scope %d; the order is PTX_ACQ_REL or PTX_SEQ_CST",
+                  (int)order, (int)scope);
         return;
     }
     const bool cluster = scope == PTX_SCOPE_CLUSTER;

@@ -49,6 +49,13 @@ void ptxb_out_of_memory(ptx_builder *b)
     ptxb_fail(b, NULL, "out of memory");
 }
 
+// 6.5, 7.8 and 8.8 were the last of their kind; what follows 9.0 is not known yet.
+static bool isa_exists(int isa)
+{
+    return (isa >= 10 && isa < 60) || (isa >= 60 && isa <= 65) || (isa >= 70 && isa <= 78) ||
+           (isa >= 80 && isa <= 88) || (isa >= 90 && isa <= 999);
+}
+
 static void choose_target(ptx_builder *b)
 {
     char name[PTX_TARGET_NAME_SIZE];
@@ -62,6 +69,12 @@ static void choose_target(ptx_builder *b)
                   "unknown target %s; ptxgen knows sm_70 to sm_121 (ptx_target_at "
                   "lists them)",
                   name);
+        return;
+    }
+    if (b->params.isa && !isa_exists(b->params.isa)) {
+        ptxb_fail(b, "builder_create",
+                  "there is no PTX ISA %d.%d; .isa is ten times major plus minor, 80 for 8.0",
+                  b->params.isa / 10, b->params.isa % 10);
         return;
     }
     b->isa = least;
@@ -83,7 +96,7 @@ ptx_builder *ptx_builder_create(const struct ptx_builder_params *params)
     b->bytes = b->peak = sizeof *b;
     b->next_block = 1;
     // Tells values of different builders apart; the text does not depend on it.
-    b->owner = (uint16_t)((uintptr_t)b >> 4 | 1);
+    b->owner = (uint16_t)((uint64_t)(uintptr_t)b * UINT64_C(0x9e3779b97f4a7c15) >> 48);
     choose_target(b);
     if (ptxb_grow(b, (void **)&b->regs.at, 0, &b->regs.capacity, sizeof *b->regs.at)) {
         memset(b->regs.at, 0, sizeof *b->regs.at);

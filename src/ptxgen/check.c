@@ -49,14 +49,17 @@ static bool differs(const ptx_builder *b, const struct insn *insn)
     return false;
 }
 
-static void mark_results(ptx_builder *b, struct divergence *d, const struct insn *insn)
+static void mark_results(ptx_builder *b, struct divergence *d, const struct entry *entry,
+                         const struct insn *insn)
 {
-    const bool here = insn->index < UINT32_MAX && d->divergent[insn->index];
-    const bool differing = differs(b, insn);
+    // Without blocks, a value can outlive the divergent loop that it is made in.
+    const bool here = d->divergent[insn->index];
+    const bool outlives = here && entry->raw_labels;
+    const bool differing = insn->kind != INSN_BARRIER && differs(b, insn); // one answer for all
 
     for (unsigned k = 0; k < insn->dst_count; k++) {
         struct reg *reg = &b->regs.at[insn->operands[k].val.reg];
-        if (!reg->varying && (differing || (here && reg->variable))) {
+        if (!reg->varying && (differing || outlives || (here && reg->variable))) {
             reg->varying = true;
             d->changed = true;
         }
@@ -95,7 +98,7 @@ static bool barriers_are_uniform(ptx_builder *b, struct entry *entry)
     do {
         d.changed = false;
         for (const struct insn *insn = entry->body.first; insn; insn = insn->next) {
-            mark_results(b, &d, insn);
+            mark_results(b, &d, entry, insn);
             if (insn->kind == INSN_BRANCH || insn->kind == INSN_RETURN)
                 mark_region(b, &d, entry, insn);
         }

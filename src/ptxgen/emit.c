@@ -2,7 +2,7 @@
 // The one door: every instruction is appended here.
 #include "internal.h"
 
-static bool is_open(const ptx_builder *b, uint32_t block)
+bool ptxb_is_open(const ptx_builder *b, uint32_t block)
 {
     for (uint32_t k = b->blocks.count; k-- > 0;)
         if (b->blocks.at[k].id == block)
@@ -14,7 +14,9 @@ bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
 {
     if (b->failed)
         return false;
-    if (x.kind == PTX_POISON || x.kind > PTX_IMMEDIATE || !ptxb_bits((ptx_type)x.type)) {
+    const unsigned bits = ptxb_bits((ptx_type)x.type);
+    const bool fits = x.kind != PTX_IMMEDIATE || bits > 63 || x.bits >> bits == 0;
+    if (x.kind == PTX_POISON || x.kind > PTX_IMMEDIATE || !bits || !fits) {
         ptxb_fail(
             b, call,
             "%s is not a value: it was never set, or is an immediate outside its type's range",
@@ -33,7 +35,7 @@ bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
                   b->entries.at[reg->entry].decl.name);
         return false;
     }
-    if (!is_open(b, reg->block)) {
+    if (!ptxb_is_open(b, reg->block)) {
         ptxb_fail(b, call,
                   "%s was made inside a block that is closed, so that it is not defined on every "
                   "path; make a ptx_var before the block and ptx_set it inside",
@@ -185,15 +187,21 @@ void ptxb_mark_varying(ptx_builder *b)
         ptxb_entry(b)->body.last->varying = true;
 }
 
-uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond)
+bool ptxb_is_condition(ptx_builder *b, const char *call, ptx_val cond)
 {
     if (!ptxb_ready(b, call) || !ptxb_usable(b, call, "the condition", cond))
+        return false;
+    if (cond.type == PTX_PRED)
+        return true;
+    ptxb_fail(b, call, "the condition is %s; it must be pred, as comparisons give it",
+              ptx_type_name((ptx_type)cond.type));
+    return false;
+}
+
+uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond)
+{
+    if (!ptxb_is_condition(b, call, cond))
         return 0;
-    if (cond.type != PTX_PRED) {
-        ptxb_fail(b, call, "the condition is %s; it must be pred, as comparisons give it",
-                  ptx_type_name((ptx_type)cond.type));
-        return 0;
-    }
     cond = ptxb_in_register(b, cond);
     if (b->failed)
         return 0;

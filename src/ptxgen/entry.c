@@ -36,8 +36,8 @@ static bool valid_shape(ptx_builder *b, const char *what, const uint32_t shape[3
 {
     uint64_t threads = 1;
 
-    for (int axis = 0; axis < 3; axis++)
-        threads *= shape[axis] ? shape[axis] : 1;
+    for (int axis = 0; axis < 3; axis++) // bounded first, so that the product cannot wrap
+        threads *= shape[axis] > 2048 ? 2048 : shape[axis] ? shape[axis] : 1;
     if (shape[0] && threads <= 1024 && shape[2] <= 64)
         return true;
     ptxb_fail(b, "entry", ".%s = {%u, %u, %u}: a block has 1 to 1024 threads, at most 64 in z",
@@ -114,8 +114,11 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
         bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].uses > 0;
         if (used)
             continue;
-        ptxb_fail(b, "param", "parameter '%.64s' is never used; use it or do not declare it",
-                  p->info.name);
+        ptxb_fail(b,
+                  p->info.is_pointer ? "param_ptr"
+                  : p->symbol        ? "param_array"
+                                     : "param",
+                  "parameter '%.64s' is never used; use it or do not declare it", p->info.name);
         return false;
     }
     return true;
@@ -145,28 +148,52 @@ int ptx_entry_end(ptx_builder *b, int block)
 
 // ---- parameters ---------------------------------------------------------------------------------
 
-static struct param *declare(ptx_builder *b, ptx_type type, const struct ptx_param_info *info)
+enum { PARAM_BYTES = 4352, LARGE_PARAM_BYTES = 32764 };
+
+// Room for one more parameter: since ISA 8.1 there is more of it.
+static bool reserve(ptx_builder *b, const char *call, const char *name, uint64_t bytes,
+                    uint32_t align)
 {
-    if (!ptxb_ready(b, "param") || !valid_name(b, "param", info->name))
+    struct entry *entry = ptxb_entry(b);
+    const uint64_t end = (entry->param_bytes + align - 1) / align * align + bytes;
+
+    if (!bytes || end > LARGE_PARAM_BYTES) {
+        ptxb_fail(b, call, "with '%.64s' of %llu bytes there are %llu; 1 to %d can be passed", name,
+                  (unsigned long long)bytes, (unsigned long long)end, LARGE_PARAM_BYTES);
+        return false;
+    }
+    entry->param_bytes = (uint32_t)end;
+    return end <= PARAM_BYTES ||
+           ptxb_require(b, call, 81, 70, "more than 4352 bytes of parameters");
+}
+
+static struct param *declare(ptx_builder *b, const char *call, ptx_type type, uint64_t bytes,
+                             uint32_t align, const struct ptx_param_info *info)
+{
+    if (!ptxb_ready(b, call) || !valid_name(b, call, info->name))
         return NULL;
     struct entry *entry = ptxb_entry(b);
     for (uint32_t k = 0; k < entry->param_count; k++) {
         if (strcmp(entry->params[k].info.name, info->name) == 0) {
-            ptxb_fail(b, "param", "the entry has a parameter '%.64s' already", info->name);
+            ptxb_fail(b, call, "the entry has a parameter '%.64s' already", info->name);
             return NULL;
         }
     }
     if (!ptx_type_bytes(type)) {
-        ptxb_fail(b, "param", "parameter '%.64s' cannot be a %s", info->name, ptx_type_name(type));
+        ptxb_fail(b, call, "parameter '%.64s' is %s, which memory does not hold", info->name,
+                  ptx_type_name(type));
         return NULL;
     }
-    if (!ptxb_grow(b, (void **)&entry->params, entry->param_count, &entry->param_capacity,
+    if (!reserve(b, call, info->name, bytes, align) ||
+        !ptxb_grow(b, (void **)&entry->params, entry->param_count, &entry->param_capacity,
                    sizeof *entry->params))
         return NULL;
     struct param *p = &entry->params[entry->param_count++];
     memset(p, 0, sizeof *p);
     p->info = *info;
     p->info.type = (uint8_t)type;
+    p->info.is_pointer = false;
+    p->info.count = 0;
     return p;
 }
 
@@ -187,7 +214,8 @@ static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
 
 ptx_val ptx_param_value(ptx_builder *b, ptx_type type, struct ptx_param_info info)
 {
-    struct param *p = declare(b, type, &info);
+    const uint32_t bytes = ptx_type_bytes(type);
+    struct param *p = declare(b, "param", type, bytes, bytes, &info);
     if (!p)
         return (ptx_val) { 0 };
     ptx_val x = load_param(b, type, p->info.name);
@@ -197,9 +225,14 @@ ptx_val ptx_param_value(ptx_builder *b, ptx_type type, struct ptx_param_info inf
 
 ptx_ptr ptx_param_pointer(ptx_builder *b, ptx_type type, struct ptx_param_info info)
 {
-    struct param *p = declare(b, type, &info);
+    struct param *p = declare(b, "param_ptr", type, 8, 8, &info);
     if (!p)
         return (ptx_ptr) { 0 };
+    if (info.readonly && info.writeonly) {
+        ptxb_fail(b, "param_ptr", "'%.64s' is readonly and writeonly; nothing could use it",
+                  info.name);
+        return (ptx_ptr) { 0 };
+    }
     p->info.is_pointer = true;
     ptx_val generic = load_param(b, PTX_U64, p->info.name);
     b->in_prologue = true;
@@ -217,6 +250,8 @@ bool ptx_builder_param(const ptx_builder *b, unsigned e, unsigned k, struct ptx_
 {
     if (!b || e >= b->entries.count || k >= b->entries.at[e].param_count)
         return false;
+    if (!info)
+        return true;
     *info = b->entries.at[e].params[k].info;
     return true;
 }
@@ -237,28 +272,33 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
                      uint32_t count)
 {
     static const uint8_t spaces[] = { PTX_SHARED, PTX_SHARED, PTX_LOCAL };
-    static const char *const names[] = { "$shared_%u", "$dynamic_shared", "$local_%u" };
     const uint64_t bytes = (uint64_t)count * ptx_type_bytes(type);
     const uint64_t limit = kind == SYMBOL_LOCAL ? 512 << 10 : 48 << 10;
 
     if (!ptxb_ready(b, call))
         return (ptx_ptr) { 0 };
+    struct entry *entry = ptxb_entry(b);
+    uint32_t *held = kind == SYMBOL_LOCAL ? &entry->local_bytes : &entry->shared_bytes;
     if (!ptx_type_bytes(type) || (kind != SYMBOL_DYNAMIC && !count)) {
         ptxb_fail(b, call, "an array of %u %s is none", count, ptx_type_name(type));
         return (ptx_ptr) { 0 };
     }
-    if (bytes > limit) {
-        ptxb_fail(b, call, "%u %s are %llu bytes; at most %llu can be declared%s", count,
-                  ptx_type_name(type), (unsigned long long)bytes, (unsigned long long)limit,
+    if (*held + bytes > limit) {
+        ptxb_fail(b, call,
+                  "%u %s are %llu bytes, and %u are declared already; an entry has at most %llu%s",
+                  count, ptx_type_name(type), (unsigned long long)bytes, *held,
+                  (unsigned long long)limit,
                   kind == SYMBOL_SHARED ? ", more is ptx_shared_dynamic()" : "");
         return (ptx_ptr) { 0 };
     }
+    *held += (uint32_t)(bytes + 15) / 16 * 16;
     struct symbol symbol = { .kind = (uint8_t)kind, .type = (uint8_t)type, .count = count };
-    symbol.name = kind == SYMBOL_DYNAMIC
-                      ? names[kind]
-                      : ptxb_format(b, kind == SYMBOL_LOCAL ? "$local_%u" : "$shared_%u",
-                                    ++ptxb_entry(b)->arrays);
-    return (ptx_ptr) { .symbol = add_symbol(b, symbol),
+    symbol.name =
+        kind == SYMBOL_DYNAMIC
+            ? "$dynamic_shared"
+            : ptxb_format(b, kind == SYMBOL_LOCAL ? "$local_%u" : "$shared_%u", ++entry->arrays);
+    return (ptx_ptr) { .base.owner = b->owner,
+                       .symbol = add_symbol(b, symbol),
                        .count = count,
                        .type = (uint8_t)type,
                        .space = spaces[kind] };
@@ -282,23 +322,17 @@ ptx_ptr ptx_local(ptx_builder *b, ptx_type type, uint32_t count)
 ptx_ptr ptx_param_array(ptx_builder *b, ptx_type type, const char *name, uint32_t count)
 {
     struct ptx_param_info info = { .name = name };
-    struct param *p = declare(b, type, &info);
-    if (!p)
-        return (ptx_ptr) { 0 };
     const uint64_t bytes = (uint64_t)count * ptx_type_bytes(type);
-    if (!count || bytes > 32764) {
-        ptxb_fail(b, "param_array", "parameter '%.64s' has %llu bytes; 1 to 32764 can be passed",
-                  name, (unsigned long long)bytes);
-        return (ptx_ptr) { 0 };
-    }
-    if (bytes > 4352 && !ptxb_require(b, "param_array", 81, 70, "a parameter beyond 4352 bytes"))
+    struct param *p = declare(b, "param_array", type, bytes, 16, &info);
+    if (!p)
         return (ptx_ptr) { 0 };
     p->info.count = count;
     struct symbol symbol = {
         .name = name, .kind = SYMBOL_PARAM, .type = (uint8_t)type, .count = count
     };
     p->symbol = add_symbol(b, symbol);
-    return (ptx_ptr) { .symbol = p->symbol,
+    return (ptx_ptr) { .base.owner = b->owner,
+                       .symbol = p->symbol,
                        .count = count,
                        .type = (uint8_t)type,
                        .space = PTX_PARAM,

@@ -66,10 +66,12 @@ struct reg {
 
 struct label {
     const char *name;
-    const char *part; // "", "_end", "_else"
+    const char *part; // "", "_end", "_else", "_label"
     struct insn *insn;
     uint32_t number;
     uint32_t uses;
+    uint32_t first_use; // index of the first branch to it
+    uint32_t block;     // where it is placed
     uint16_t entry;
     bool raw;
 };
@@ -102,6 +104,7 @@ struct entry {
     uint32_t arrays;       // shared and local, for their names
     uint32_t labels;
     uint32_t insns;
+    uint32_t shared_bytes, local_bytes, param_bytes;
     bool barriers;
     bool raw_labels;
 };
@@ -111,6 +114,7 @@ enum block_kind { BLOCK_ENTRY, BLOCK_IF, BLOCK_ELSE, BLOCK_FOR, BLOCK_LOOP };
 struct block {
     uint32_t id;
     uint8_t kind;
+    uint32_t first;     // index of its first instruction
     uint32_t head, end; // labels
     ptx_val i, hi, step;
 };
@@ -156,7 +160,9 @@ bool ptxb_grow(ptx_builder *b, void **at, uint32_t count, uint32_t *capacity, si
 void ptxb_release(ptx_builder *b);
 // The strings one after the other, up to a NULL.
 const char *ptxb_join(ptx_builder *b, ...);
-const char *ptxb_format(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
+char *ptxb_format(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
+char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list args)
+    PTXGEN_PRINTF(3, 0);
 
 // builder.c
 // Errors: the first one stays. `call` is the public function's name without "ptx_".
@@ -178,6 +184,9 @@ const char *ptxb_memory_name(ptx_type type);
 bool ptxb_is_integer(ptx_type type);
 bool ptxb_is_float(ptx_type type);
 const char *ptxb_type_list(uint32_t types, char out[160]);
+// "generic", "global", ...; and ".global", or "" for generic, as instructions have it.
+const char *ptxb_space_name(unsigned space);
+const char *ptxb_space_text(unsigned space);
 int ptxb_target_isa(struct ptx_target target);
 
 // emit.c: the one door.
@@ -194,8 +203,11 @@ void ptxb_emit_void(ptx_builder *b, const char *opcode, unsigned n, const ptx_va
 ptx_val ptxb_mov(ptx_builder *b, ptx_val x);
 // `x` in a register, immediates too.
 ptx_val ptxb_in_register(ptx_builder *b, ptx_val x);
-// A predicate register for a condition, or 0 after an error.
+// Whether `cond` is a predicate that can be used.
+bool ptxb_is_condition(ptx_builder *b, const char *call, ptx_val cond);
+// Its register, counted as used by a branch; 0 after an error.
 uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond);
+bool ptxb_is_open(const ptx_builder *b, uint32_t block);
 // Reads that differ between threads.
 void ptxb_mark_varying(ptx_builder *b);
 
@@ -205,10 +217,34 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 // table.c
 const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
 
+// label.c
+uint32_t ptxb_label(ptx_builder *b, const char *name, uint32_t number, const char *part);
+void ptxb_place(ptx_builder *b, uint32_t label);
+void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label);
+// For messages, which cut long names.
+void ptxb_label_text(const struct label *label, char out[96]);
+
+// var.c: var = x.
+void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x);
+
+// memory.c
+ptx_ptr ptxb_at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i);
+// Whether `bytes` from `p` on, in one access, are inside its array, if it is known.
+bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes);
+
+// text.c: what the text is made of.
+void ptxb_put(ptx_builder *b, const char *string);
+void ptxb_putf(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
+// Text of the user's for a comment: whatever could end the comment, or is not ASCII, is replaced.
+void ptxb_put_comment(ptx_builder *b, const char *string);
+void ptxb_pad(ptx_builder *b, size_t line_start, size_t column);
+void ptxb_put_immediate(ptx_builder *b, ptx_val x);
+// The decimal of a float immediate.
+void ptxb_put_decimal(ptx_builder *b, ptx_val x);
+
 // check.c, print.c
 bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
 void ptxb_coalesce(ptx_builder *b, struct entry *entry);
 bool ptxb_print(ptx_builder *b);
-void ptxb_label_text(const struct label *label, char out[96]);
 
 #endif

@@ -60,7 +60,12 @@ static const char *modifiers(ptx_builder *b, const char *call, const struct ptx_
                            (p->ftz ? PTX_MOD_FTZ : 0u) | (p->sat ? PTX_MOD_SAT : 0u);
     const unsigned refused = asked & ~form->modifiers;
 
-    if (refused || p->round > PTX_RP) {
+    if ((unsigned)p->round > PTX_RP) {
+        ptxb_fail(b, call, "%d is no rounding; there are PTX_RN, PTX_RZ, PTX_RM and PTX_RP",
+                  (int)p->round);
+        return NULL;
+    }
+    if (refused) {
         ptxb_fail(b, call, "%s has no %s for %s", form->text,
                   refused & PTX_MOD_ROUND ? "choice of rounding"
                   : refused & PTX_MOD_FTZ ? ".ftz"
@@ -132,6 +137,13 @@ ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
     const unsigned count = (unsigned)strlen(info->shape) - 2;
     if (!ptxb_ready(b, info->name) || !operands_fit(b, info, src, count))
         return poison;
+    for (unsigned k = count; k < 4; k++) {
+        if (src[k].kind == PTX_POISON)
+            continue;
+        ptxb_fail(b, info->name, "%s is given; it takes %u operand%s", operand_names[k], count,
+                  count == 1 ? "" : "s");
+        return poison;
+    }
     if (p.op == PTX_OP_lop3 && (p.w.kind != PTX_IMMEDIATE || p.w.bits > 255)) {
         ptxb_fail(b, info->name, "w, the truth table, must be an immediate from 0 to 255");
         return poison;

@@ -108,6 +108,18 @@ const char *ptxb_type_list(uint32_t set, char out[160])
     return out;
 }
 
+static const char *const spaces[] = { ".generic", ".global", ".shared", ".local", ".param" };
+
+const char *ptxb_space_name(unsigned space)
+{
+    return space <= PTX_PARAM ? spaces[space] + 1 : "none";
+}
+
+const char *ptxb_space_text(unsigned space)
+{
+    return space != PTX_GENERIC && space <= PTX_PARAM ? spaces[space] : "";
+}
+
 int ptxb_target_isa(struct ptx_target target)
 {
     for (size_t k = 0; k < sizeof targets / sizeof *targets; k++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Threads together: barriers, shuffles, votes.
+// Threads together: barriers, shuffles, votes; and how a thread waits or ends.
 #include "internal.h"
 
 // ---- barriers -----------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
 static ptx_val reduce_barrier(ptx_builder *b, const char *call, const char *opcode, ptx_type type,
                               ptx_val pred)
 {
-    if (!ptxb_condition(b, call, pred))
+    if (!ptxb_is_condition(b, call, pred))
         return (ptx_val) { 0 };
     const ptx_val src[] = { ptx_u32(0), ptxb_in_register(b, pred) };
     ptx_val result = ptxb_emit(b, type, opcode, 2, src);
@@ -102,7 +102,14 @@ static bool shuffle_ok(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
         !is_u32(b, "shfl", "the lane", p->lane) ||
         (p->mask.kind != PTX_POISON && !is_u32(b, "shfl", "the mask", p->mask)))
         return false;
-    if (x.type == PTX_PRED || (unsigned)mode > PTX_SHFL_IDX) {
+    if ((unsigned)mode > PTX_SHFL_IDX) {
+        ptxb_fail(b, "shfl",
+                  "%d is no mode; there are PTX_SHFL_DOWN, PTX_SHFL_UP, PTX_SHFL_BFLY and "
+                  "PTX_SHFL_IDX",
+                  (int)mode);
+        return false;
+    }
+    if (x.type == PTX_PRED) {
         ptxb_fail(b, "shfl", "x is %s; a predicate goes through ptx_ballot",
                   ptx_type_name((ptx_type)x.type));
         return false;
@@ -183,7 +190,7 @@ static ptx_val combine(ptx_builder *b, const char *call, const char *opcode, ptx
 static ptx_val vote(ptx_builder *b, const char *call, const char *opcode, ptx_type type,
                     ptx_val pred, ptx_val mask)
 {
-    if (!ptxb_condition(b, call, pred))
+    if (!ptxb_is_condition(b, call, pred))
         return (ptx_val) { 0 };
     return combine(b, call, opcode, type, pred, mask);
 }
@@ -273,3 +280,42 @@ static ptx_val redux(ptx_builder *b, const char *call, const char *name, uint32_
     }
 PTX_WARP_REDUCTIONS(DEFINE)
 #undef DEFINE
+
+// ---- waiting and ending -------------------------------------------------------------------------
+void ptx_trap(ptx_builder *b)
+{
+    if (ptxb_ready(b, "trap"))
+        ptxb_emit_void(b, "trap", 0, NULL);
+}
+
+static bool special_ready(ptx_builder *b, ptx_opcode op)
+{
+    const struct ptx_op_info *info = ptx_op_info(op);
+    return ptxb_ready(b, info->name) &&
+           ptxb_require(b, info->name, info->forms->isa, info->forms->sm, info->forms->text);
+}
+
+void ptx_nanosleep(ptx_builder *b, ptx_val nanoseconds)
+{
+    if (!special_ready(b, PTX_OP_nanosleep) ||
+        !ptxb_usable(b, "nanosleep", "the time", nanoseconds))
+        return;
+    if (nanoseconds.type != PTX_U32) {
+        ptxb_fail(b, "nanosleep", "the time is %s; it must be u32",
+                  ptx_type_name((ptx_type)nanoseconds.type));
+        return;
+    }
+    ptxb_emit_void(b, "nanosleep.u32", 1, &nanoseconds);
+}
+
+void ptx_griddepcontrol_wait(ptx_builder *b)
+{
+    if (special_ready(b, PTX_OP_griddepcontrol))
+        ptxb_emit_void(b, "griddepcontrol.wait", 0, NULL);
+}
+
+void ptx_griddepcontrol_launch_dependents(ptx_builder *b)
+{
+    if (special_ready(b, PTX_OP_griddepcontrol))
+        ptxb_emit_void(b, "griddepcontrol.launch_dependents", 0, NULL);
+}
