@@ -1,0 +1,157 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Everything that needs a GPU, in one go and within nine minutes: builds, runs the whole test suite,
+# runs the kernels under compute-sanitizer, and `ptxgen run` from file to file. Needs no network.
+#
+#     bench/gpu_check.sh OUTPUT [BUILD]
+#
+# Logs go to the folder OUTPUT; the table at the end of summary.txt says how each step ended. BUILD
+# is the Meson build folder, made if there is none (default: build-gpu).
+#
+# PTXGEN_DEPENDENCIES names a folder with what the machine lacks, as unpacked Debian packages leave
+# it (usr/include, usr/lib/...): libcmocka-dev, libcmocka0, libjansson-dev, libjansson4, and pkgconf
+# with pkgconf-bin and libpkgconf3 where there is no pkg-config.
+set -u
+
+if [ $# -lt 1 ]; then
+    echo 'usage: bench/gpu_check.sh OUTPUT [BUILD]' >&2
+    exit 2
+fi
+source=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$1" || exit 1
+output=$(cd "$1" && pwd)
+mkdir -p "${2:-build-gpu}" || exit 1
+build=$(cd "${2:-build-gpu}" && pwd)
+deadline=$(($(date +%s) + 525))
+
+# Texts of kernels that fail; gathered into one file at the end.
+mkdir -p "$build/failed"
+rm -f "$build"/failed/*
+TMPDIR=$build/failed
+export TMPDIR
+
+dependencies=${PTXGEN_DEPENDENCIES:-}
+if [ -n "$dependencies" ]; then
+    dependencies=$(cd "$dependencies" && pwd) || exit 1
+    libraries=$dependencies/usr/lib/$(uname -m)-linux-gnu
+    PATH=$PATH:$dependencies/usr/bin
+    LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    PKG_CONFIG_PATH=$libraries/pkgconfig
+    PKG_CONFIG_SYSROOT_DIR=$dependencies
+    export PATH LD_LIBRARY_PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+    if ! command -v pkg-config >/dev/null && command -v pkgconf >/dev/null; then
+        PKG_CONFIG=pkgconf
+        export PKG_CONFIG
+    fi
+fi
+PATH=$PATH:/usr/local/cuda/bin
+export PATH
+
+summary=$output/summary.txt
+: >"$summary"
+failures=0
+
+# limited SECONDS COMMAND...: within SECONDS, and within what is left of all of it
+limited() {
+    limit=$1
+    shift
+    left=$((deadline - $(date +%s)))
+    [ "$left" -gt 1 ] || left=1
+    [ "$limit" -lt "$left" ] || limit=$left
+    timeout -k 5 "$limit" "$@"
+}
+
+# ended NAME STATUS SECONDS NOTE: a line of the table
+ended() {
+    case $2 in
+    0) word=ok ;;
+    77) word=skipped ;;
+    124 | 137) word='out of time' ;;
+    *) word="FAILED ($2)" ;;
+    esac
+    case $2 in 0 | 77) ;; *) failures=$((failures + 1)) ;; esac
+    printf '%-12s %-14s %4s s  %s\n' "$1" "$word" "$3" "$4" | tee -a "$summary"
+}
+
+# step NAME LOG SECONDS COMMAND...: runs it, its output appended to the log
+step() {
+    name=$1
+    log=$output/$2
+    allowed=$3
+    shift 3
+    begun=$(date +%s)
+    printf '\n$ %s\n' "$*" >>"$log"
+    limited "$allowed" "$@" >>"$log" 2>&1
+    status=$?
+    ended "$name" $status $(($(date +%s) - begun)) "$(grep -E "$counts" "$log" | tail -4 | tr -s ' \n' ' ')"
+    return $status
+}
+
+counts='^(Ok|Fail|Skipped|Timeout):'
+
+# ---- the machine, the build, the tests ----------------------------------------------------------
+
+{
+    uname -srm
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+    for tool in meson ninja cc ptxas compute-sanitizer; do
+        command -v $tool || echo "no $tool"
+    done
+    git -C "$source" log -1 --format=%h 2>/dev/null
+} >"$output/build.log" 2>&1
+
+[ -f "$build/build.ninja" ] ||
+    step setup build.log 60 meson setup "$build" "$source" -Dtests=enabled -Dtools=enabled
+if ! step build build.log 150 ninja -C "$build"; then
+    tail -30 "$output/build.log"
+    exit 1
+fi
+rm -f "$output/tests.log"
+step tests tests.log 200 meson test -C "$build" --no-rebuild --no-suite gpu --print-errorlogs
+step 'gpu tests' tests.log 240 meson test -C "$build" --no-rebuild --suite gpu --verbose
+
+# ---- compute-sanitizer: small sizes, all four tools at the same time -----------------------------
+
+# sanitize TOOL FILTER: in the background; leaves its status and duration in the build folder
+sanitize() {
+    {
+        begun=$(date +%s)
+        PTXGEN_TEST_FILTER=$2 PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 200 \
+            compute-sanitizer --tool "$1" --error-exitcode 9 \
+            "$build/tests/test_kernels_gpu" >"$output/$1.log" 2>&1
+        echo $? $(($(date +%s) - begun)) >"$build/$1.status"
+    } &
+}
+
+tools='memcheck racecheck initcheck synccheck'
+if command -v compute-sanitizer >/dev/null; then
+    sanitize memcheck '*'
+    sanitize initcheck '*'
+    # Shared memory and barriers are in these alone.
+    sanitize racecheck 'C-*'
+    sanitize synccheck 'C-*'
+    wait
+    for tool in $tools; do
+        read -r status seconds <"$build/$tool.status"
+        ended "$tool" "$status" "$seconds" \
+            "$(grep -E 'SUMMARY|not supported' "$output/$tool.log" | tail -1)"
+    done
+else
+    for tool in $tools; do
+        ended "$tool" 77 0 'no compute-sanitizer'
+    done
+fi
+
+# ---- the command, from file to file -------------------------------------------------------------
+
+rm -f "$output/run.log"
+counts='^(ptxgen run:|SKIPPED)'
+step run run.log 60 "$build/tests/check_run" "$build/tools/ptxgen" "$build/failed"
+
+for text in "$build"/failed/*.ptx; do
+    [ -f "$text" ] && printf '// %s\n' "$text" && cat "$text"
+done >"$output/failed.ptx"
+[ -s "$output/failed.ptx" ] || rm "$output/failed.ptx"
+echo
+cat "$summary"
+[ $failures -eq 0 ]
