@@ -13,6 +13,15 @@ unsigned vector_lanes(ptx_type dtype)
     return VECTOR_BYTES / ptx_type_bytes(dtype);
 }
 
+ptx_val tree_sum(ptx_builder *b, const ptx_val *x, unsigned count)
+{
+    if (count == 1)
+        return *x;
+    ptx_val left = tree_sum(b, x, count / 2);
+    ptx_val right = tree_sum(b, x + count / 2, count / 2);
+    return ptx_add(b, left, right);
+}
+
 ptx_val one_nan(ptx_builder *b, ptx_val x)
 {
     const ptx_type type = (ptx_type)x.type;
@@ -54,14 +63,39 @@ ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads)
     return total;
 }
 
-struct span thread_span(ptx_builder *b, ptx_val n, const ptx_ptr *tensors, unsigned count)
+// The elements of this thread, lo <= i < hi, and whether they are a whole vector.
+struct span {
+    ptx_val lo, hi; // u64
+    ptx_val whole;
+};
+
+// `whole`, and all tensors equally far from a 16-byte boundary.
+static ptx_val and_aligned_alike(ptx_builder *b, ptx_val whole, const struct elementwise *e)
 {
-    const ptx_type dtype = (ptx_type)tensors[0].type;
+    ptx_val first = ptx_address(b, e->in[0]);
+    ptx_val differ = { 0 };
+
+    for (unsigned t = 1; t < e->inputs + e->outputs; t++) {
+        ptx_val other = ptx_address(b, t < e->inputs ? e->in[t] : e->out[t - e->inputs]);
+        if (other.reg == first.reg)
+            continue;
+        ptx_val bits = ptx_xor(b, first, other);
+        differ = differ.kind == PTX_POISON ? bits : ptx_or(b, differ, bits);
+    }
+    if (differ.kind == PTX_POISON)
+        return whole;
+    differ = ptx_and(b, differ, ptx_u64(VECTOR_BYTES - 1));
+    return ptx_and(b, whole, ptx_eq(b, differ, ptx_u64(0)));
+}
+
+static struct span thread_span(ptx_builder *b, ptx_val n, const struct elementwise *e)
+{
+    const ptx_type dtype = (ptx_type)e->in[0].type;
     const unsigned lanes = vector_lanes(dtype);
     const unsigned shift = ptx_type_bytes(dtype) == 8 ? 3 : ptx_type_bytes(dtype) == 4 ? 2 : 1;
 
     ptx_comment(b, "this thread's elements: 16 bytes, aligned where the data begins unaligned too");
-    ptx_val address = ptx_address(b, tensors[0]);
+    ptx_val address = ptx_address(b, e->in[0]);
     ptx_val offset = ptx_and(b, address, ptx_u64(VECTOR_BYTES - 1));
     ptx_val skew = ptx_shr(b, offset, ptx_u32(shift));
     ptx_val block = ptx_ctaid(b, PTX_X);
@@ -73,19 +107,47 @@ struct span thread_span(ptx_builder *b, ptx_val n, const ptx_ptr *tensors, unsig
     ptx_val hi = ptx_sub(b, ptx_add(b, first, ptx_u64(lanes)), skew);
     hi = ptx_min(b, hi, n);
 
-    ptx_val misaligned = ptx_u64(0);
-    for (unsigned t = 1; t < count; t++) {
-        ptx_val other = ptx_address(b, tensors[t]);
-        ptx_val differ = ptx_xor(b, address, other);
-        misaligned = t == 1 ? differ : ptx_or(b, misaligned, differ);
-    }
     ptx_val whole = ptx_eq(b, ptx_sub(b, hi, lo), ptx_u64(lanes));
-    if (count > 1) {
-        ptx_val apart = ptx_and(b, misaligned, ptx_u64(VECTOR_BYTES - 1));
-        ptx_val together = ptx_eq(b, apart, ptx_u64(0));
-        whole = ptx_and(b, whole, together);
+    return (struct span) { lo, hi, and_aligned_alike(b, whole, e) };
+}
+
+static void vector_of_elements(ptx_builder *b, const struct elementwise *e, ptx_val lo)
+{
+    const unsigned lanes = vector_lanes((ptx_type)e->in[0].type);
+    ptx_vec in[MAX_INPUTS], out[MAX_OUTPUTS];
+
+    for (unsigned t = 0; t < e->inputs; t++)
+        in[t] = ptx_load_vec(b, e->in[t], lo, lanes, .cache = PTX_STREAM);
+    for (unsigned k = 0; k < lanes; k++) {
+        ptx_val x[MAX_INPUTS], y[MAX_OUTPUTS];
+        for (unsigned t = 0; t < e->inputs; t++)
+            x[t] = in[t].lane[k];
+        e->compute(b, e->user, x, y);
+        for (unsigned t = 0; t < e->outputs; t++)
+            out[t].lane[k] = y[t];
     }
-    return (struct span) { lo, hi, whole, lanes };
+    for (unsigned t = 0; t < e->outputs; t++) {
+        out[t].lanes = lanes;
+        ptx_store_vec(b, e->out[t], lo, out[t], .cache = PTX_STREAM);
+    }
+}
+
+void for_each_element(ptx_builder *b, ptx_val n, const struct elementwise *e)
+{
+    struct span span = thread_span(b, n, e);
+
+    ptx_if (b, span.whole)
+        vector_of_elements(b, e, span.lo);
+    ptx_else (b) {
+        ptx_for (b, i, span.lo, span.hi, ptx_u64(1)) {
+            ptx_val x[MAX_INPUTS], y[MAX_OUTPUTS];
+            for (unsigned t = 0; t < e->inputs; t++)
+                x[t] = ptx_load(b, e->in[t], i);
+            e->compute(b, e->user, x, y);
+            for (unsigned t = 0; t < e->outputs; t++)
+                ptx_store(b, e->out[t], i, y[t]);
+        }
+    }
 }
 
 ptx_val scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info)

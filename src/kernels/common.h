@@ -12,6 +12,9 @@ ptx_type compute_type(ptx_type dtype);
 // tree over lanes, then over warps, the same for every launch. All threads must come by.
 ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads);
 
+// The sum of `count` values, a power of two, as a tree of halves.
+ptx_val tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
+
 // `x`, or the one NaN (all bits but the sign set) for every NaN: arithmetic in f64 and conversions
 // from it carry an input's NaN along, so that the result would depend on which one came first.
 ptx_val one_nan(ptx_builder *b, ptx_val x);
@@ -19,15 +22,18 @@ ptx_val one_nan(ptx_builder *b, ptx_val x);
 // Lanes of `dtype` in 16 bytes.
 unsigned vector_lanes(ptx_type dtype);
 
-// The elements that a thread of an elementwise kernel has: lo <= i < hi, and whether they are a
-// whole vector that every tensor has 16-byte aligned. Threads are laid out from the 16-byte
-// boundary at or before tensor[0], so that only its head and tail are not whole.
-struct span {
-    ptx_val lo, hi; // u64
-    ptx_val whole;
-    unsigned lanes;
+// A function of every element: out[o][i] = compute(in[0][i], in[1][i] ...). Threads have 16 bytes
+// of elements each, laid out from the 16-byte boundary at or before in[0], so that at any alignment
+// that the tensors share all but the head and the tail are whole vectors; elsewhere, and where
+// tensors are aligned differently, a thread goes element by element. An output may be an input.
+enum { MAX_INPUTS = 2, MAX_OUTPUTS = 2 };
+struct elementwise {
+    ptx_ptr in[MAX_INPUTS], out[MAX_OUTPUTS];
+    unsigned inputs, outputs;
+    void (*compute)(ptx_builder *b, const void *user, const ptx_val *in, ptx_val *out);
+    const void *user;
 };
-struct span thread_span(ptx_builder *b, ptx_val n, const ptx_ptr *tensors, unsigned count);
+void for_each_element(ptx_builder *b, ptx_val n, const struct elementwise *e);
 
 // A scalar passed by value, or read from device memory where the option says so.
 ptx_val scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info);

@@ -11,19 +11,22 @@ struct clip {
     ptx_val found; // store zeros; poisoned where the policy is another
 };
 
-static ptx_val clip_one(ptx_builder *b, const struct clip *clip, ptx_val g)
+static void clip(ptx_builder *b, const void *user, const ptx_val *gradient, ptx_val *clipped)
 {
-    ptx_val wide = ptx_cvt(b, (ptx_type)clip->scale.type, g);
-    ptx_val scaled = ptx_mul(b, wide, clip->scale);
-    if (clip->found.kind != PTX_POISON)
-        scaled = ptx_select(b, clip->found, ptx_zero((ptx_type)scaled.type), scaled);
-    return ptx_cvt(b, clip->dtype, scaled);
+    const struct clip *c = user;
+    const ptx_type compute = (ptx_type)c->scale.type;
+    ptx_val wide = ptx_cvt(b, compute, *gradient);
+    ptx_val scaled = ptx_mul(b, wide, c->scale);
+
+    if (c->found.kind != PTX_POISON)
+        scaled = ptx_select(b, c->found, ptx_zero(compute), scaled);
+    *clipped = ptx_cvt(b, c->dtype, scaled);
 }
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)
 {
     const bool zero = spec->option[OPTION_NONFINITE] == NONFINITE_ZERO;
-    struct clip clip = { .dtype = spec->dtype };
+    struct clip c = { .dtype = spec->dtype };
 
     ptx_ptr gradient =
         ptx_param_ptr(b, spec->dtype, "gradient", .meaning = "scaled in place", .length = "n");
@@ -34,28 +37,20 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_val scale = ptx_load(b, record, ptx_u32(0));
     ptx_val unchanged = ptx_eq(b, scale, ptx_f32(1.0f));
     if (zero) {
-        clip.found = ptx_neu(b, ptx_load(b, record, ptx_u32(2)), ptx_f32(0.0f));
-        unchanged = ptx_and(b, unchanged, ptx_not(b, clip.found));
+        c.found = ptx_neu(b, ptx_load(b, record, ptx_u32(2)), ptx_f32(0.0f));
+        unchanged = ptx_and(b, unchanged, ptx_not(b, c.found));
     }
     ptx_comment(b, "nothing to clip: nothing is written");
     ptx_return_if(b, unchanged);
-    clip.scale = ptx_cvt(b, compute_type(spec->dtype), scale);
+    c.scale = ptx_cvt(b, compute_type(spec->dtype), scale);
 
-    struct span span = thread_span(b, n, &gradient, 1);
-    ptx_if (b, span.whole) {
-        ptx_ptr p = ptx_at(b, gradient, span.lo);
-        ptx_vec g = ptx_load_vec(b, p, ptx_u32(0), span.lanes, .cache = PTX_STREAM);
-        for (unsigned k = 0; k < span.lanes; k++)
-            g.lane[k] = clip_one(b, &clip, g.lane[k]);
-        ptx_store_vec(b, p, ptx_u32(0), g, .cache = PTX_STREAM);
-    }
-    ptx_else (b) {
-        ptx_for (b, i, span.lo, span.hi, ptx_u64(1)) {
-            ptx_ptr p = ptx_at(b, gradient, i);
-            ptx_val g = ptx_load(b, p, ptx_u32(0));
-            ptx_store(b, p, ptx_u32(0), clip_one(b, &clip, g));
-        }
-    }
+    for_each_element(b, n,
+                     &(struct elementwise) { .in = { gradient },
+                                             .out = { gradient },
+                                             .inputs = 1,
+                                             .outputs = 1,
+                                             .compute = clip,
+                                             .user = &c });
 }
 
 const ptx_kernel ptx_kernel_gradient_clip_from_device_scale = {

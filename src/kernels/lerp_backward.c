@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include "common.h"
 
-enum { BLOCK = 256, MAX_OUTPUTS = 2 };
+enum { BLOCK = 256 };
 enum { OPTION_OUTPUTS, OPTION_WEIGHT };
 enum { OUTPUTS_BOTH, OUTPUTS_DA, OUTPUTS_DB };
 
-// One output: where it goes and what d_output is multiplied by.
-struct output {
-    ptx_ptr to;
-    ptx_val factor;
+struct factors {
+    ptx_val of[MAX_OUTPUTS]; // what d_output is multiplied by for each output
+    unsigned count;
 };
 
-static ptx_val scaled(ptx_builder *b, ptx_type dtype, ptx_val factor, ptx_val dy)
+static void multiply(ptx_builder *b, const void *user, const ptx_val *dy, ptx_val *gradients)
 {
-    ptx_val wide = ptx_cvt(b, (ptx_type)factor.type, dy);
-    return ptx_cvt(b, dtype, ptx_mul(b, factor, wide));
+    const struct factors *factors = user;
+
+    for (unsigned o = 0; o < factors->count; o++) {
+        ptx_val wide = ptx_cvt(b, (ptx_type)factors->of[o].type, *dy);
+        ptx_val product = ptx_mul(b, factors->of[o], wide);
+        gradients[o] = ptx_cvt(b, (ptx_type)dy->type, product);
+    }
+}
+
+static ptx_ptr output(ptx_builder *b, const struct ptx_spec *spec, const char *name)
+{
+    return ptx_param_ptr(b, spec->dtype, name, .meaning = "a gradient; may be d_output",
+                         .length = "n", .writeonly = true);
 }
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)
@@ -22,49 +32,27 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     const bool want_da = spec->option[OPTION_OUTPUTS] != OUTPUTS_DB;
     const bool want_db = spec->option[OPTION_OUTPUTS] != OUTPUTS_DA;
     const ptx_type compute = compute_type(spec->dtype);
-    struct output outputs[MAX_OUTPUTS];
-    unsigned count = 0;
+    struct factors factors = { .count = 0 };
+    struct elementwise e = { .inputs = 1, .compute = multiply, .user = &factors };
 
-    ptx_ptr dy = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
-                               .length = "n", .readonly = true);
+    e.in[0] = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
+                            .length = "n", .readonly = true);
     if (want_da)
-        outputs[count++].to =
-            ptx_param_ptr(b, spec->dtype, "d_a", .meaning = "gradient of a; may be d_output",
-                          .length = "n", .writeonly = true);
+        e.out[e.outputs++] = output(b, spec, "d_a");
     if (want_db)
-        outputs[count++].to =
-            ptx_param_ptr(b, spec->dtype, "d_b", .meaning = "gradient of b; may be d_output",
-                          .length = "n", .writeonly = true);
+        e.out[e.outputs++] = output(b, spec, "d_b");
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
     ptx_val weight =
         scalar_param(b, PTX_F64, spec->option[OPTION_WEIGHT],
                      (struct ptx_param_info) {
                          .name = "weight", .meaning = "share of b", .range = PTX_NOT_NAN });
 
-    ptx_comment(b, "1 - weight is formed in f64 and rounded once");
+    ptx_comment(b, "the factors; 1 - weight is formed in f64 and rounded once");
     if (want_da)
-        outputs[0].factor = ptx_cvt(b, compute, ptx_sub(b, ptx_f64(1), weight));
+        factors.of[factors.count++] = ptx_cvt(b, compute, ptx_sub(b, ptx_f64(1), weight));
     if (want_db)
-        outputs[count - 1].factor = ptx_cvt(b, compute, weight);
-
-    const ptx_ptr tensors[] = { dy, outputs[0].to, outputs[count - 1].to };
-    struct span span = thread_span(b, n, tensors, 1 + count);
-    ptx_if (b, span.whole) {
-        ptx_vec g = ptx_load_vec(b, dy, span.lo, span.lanes, .cache = PTX_STREAM);
-        for (unsigned o = 0; o < count; o++) {
-            ptx_vec result = g;
-            for (unsigned k = 0; k < span.lanes; k++)
-                result.lane[k] = scaled(b, spec->dtype, outputs[o].factor, g.lane[k]);
-            ptx_store_vec(b, outputs[o].to, span.lo, result, .cache = PTX_STREAM);
-        }
-    }
-    ptx_else (b) {
-        ptx_for (b, i, span.lo, span.hi, ptx_u64(1)) {
-            ptx_val g = ptx_load(b, dy, i);
-            for (unsigned o = 0; o < count; o++)
-                ptx_store(b, outputs[o].to, i, scaled(b, spec->dtype, outputs[o].factor, g));
-        }
-    }
+        factors.of[factors.count++] = ptx_cvt(b, compute, weight);
+    for_each_element(b, n, &e);
 }
 
 const ptx_kernel ptx_kernel_lerp_backward = {

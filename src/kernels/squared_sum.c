@@ -2,73 +2,45 @@
 #include "common.h"
 
 enum { BLOCK = 256, CHUNK = PTX_SQUARED_SUM_CHUNK, UNROLL = 4 };
-enum { OPTION_PARTIALS };
-enum { PARTIALS_F64, PARTIALS_F32 };
+enum { OPTION_PARTIALS }; // f64, f32
 
-// One accumulator for each place of a row (a row is what the block reads at once). f64 holds the
-// square of every f32, f16 and bf16, so nothing overflows or vanishes.
-struct sums {
-    ptx_val of[8];
-    unsigned lanes;
-};
-
+// f64 holds the square of every f32, f16 and bf16, so nothing overflows or vanishes.
 static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
 {
     x = ptx_cvt(b, PTX_F64, x);
     ptx_set(b, sum, ptx_fma(b, x, x, sum));
 }
 
-static void add_vectors(ptx_builder *b, const struct sums *sums, const ptx_vec *vectors,
-                        unsigned count)
-{
-    for (unsigned v = 0; v < count; v++)
-        for (unsigned k = 0; k < sums->lanes; k++)
-            add_square(b, sums->of[k], vectors[v].lane[k]);
-}
-
-// The tree over a thread's own places.
-static ptx_val fold(ptx_builder *b, const ptx_val *sums, unsigned lanes)
-{
-    if (lanes == 1)
-        return sums[0];
-    ptx_val left = fold(b, sums, lanes / 2);
-    ptx_val right = fold(b, sums + lanes / 2, lanes / 2);
-    return ptx_add(b, left, right);
-}
-
 // Rows of a chunk begin at its 16-byte boundary, `skew` elements before the chunk if the data is
 // not aligned. Then a place holds the sum that belongs `skew` places earlier: move them through
 // shared memory, so that the tree, and every bit, is the same at any alignment.
-static void rotate(ptx_builder *b, const struct sums *sums, ptx_val tid, ptx_val skew)
+static void rotate(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_val mine, ptx_val skew)
 {
-    const uint32_t places = BLOCK * sums->lanes;
+    const uint32_t places = BLOCK * lanes;
     ptx_ptr shared = ptx_shared(b, PTX_F64, places);
-    ptx_val mine = ptx_mul(b, tid, ptx_u32(sums->lanes));
 
     ptx_comment(b, "unaligned data: put every sum where aligned data would have it");
     ptx_if (b, ptx_ne(b, skew, ptx_u32(0))) {
-        for (unsigned k = 0; k < sums->lanes; k++) {
-            ptx_val place = ptx_add(b, mine, ptx_u32(places + k));
-            place = ptx_sub(b, place, skew);
-            place = ptx_and(b, place, ptx_u32(places - 1));
-            ptx_store(b, shared, place, sums->of[k]);
+        for (unsigned k = 0; k < lanes; k++) {
+            ptx_val place = ptx_sub(b, ptx_add(b, mine, ptx_u32(places + k)), skew);
+            ptx_store(b, shared, ptx_and(b, place, ptx_u32(places - 1)), sums[k]);
         }
         ptx_barrier(b);
-        for (unsigned k = 0; k < sums->lanes; k++)
-            ptx_set(b, sums->of[k], ptx_load(b, ptx_at(b, shared, mine), ptx_u32(k)));
+        for (unsigned k = 0; k < lanes; k++)
+            ptx_set(b, sums[k], ptx_load(b, ptx_at(b, shared, mine), ptx_u32(k)));
     }
 }
 
 // The part of one vector that lies within the chunk.
-static void add_edge(ptx_builder *b, const struct sums *sums, ptx_ptr chunk, ptx_val start,
-                     ptx_val length)
+static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr chunk,
+                     ptx_val start, ptx_val length)
 {
-    for (unsigned k = 0; k < sums->lanes; k++) {
+    length = ptx_bitcast(b, PTX_U32, length);
+    for (unsigned k = 0; k < lanes; k++) {
         ptx_val i = k ? ptx_add(b, start, ptx_s32((int32_t)k)) : start;
-        ptx_val begun = ptx_ge(b, i, ptx_s32(0));
-        ptx_val inside = ptx_lt(b, i, length);
-        ptx_if (b, ptx_and(b, begun, inside))
-            add_square(b, sums->of[k], ptx_load(b, chunk, i));
+        ptx_val place = ptx_bitcast(b, PTX_U32, i); // before the chunk: beyond its length
+        ptx_if (b, ptx_lt(b, place, length))
+            add_square(b, sums[k], ptx_load(b, chunk, i));
     }
 }
 
@@ -76,7 +48,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
 {
     const unsigned lanes = vector_lanes(spec->dtype);
     const int32_t row = (int32_t)(BLOCK * lanes);
-    const ptx_type partial_type = spec->option[OPTION_PARTIALS] == PARTIALS_F32 ? PTX_F32 : PTX_F64;
+    const ptx_type partial_type = spec->option[OPTION_PARTIALS] ? PTX_F32 : PTX_F64;
 
     ptx_ptr x = ptx_param_ptr(b, spec->dtype, "x", .meaning = "the tensor", .length = "n",
                               .readonly = true);
@@ -88,25 +60,25 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val first = ptx_mul_wide(b, block, ptx_u32(CHUNK));
-    ptx_val left = ptx_sub(b, n, first);
-    ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(CHUNK)));
+    ptx_val left = ptx_min(b, ptx_sub(b, n, first), ptx_u64(CHUNK));
+    ptx_val length = ptx_cvt(b, PTX_S32, left);
     ptx_ptr chunk = ptx_at(b, x, first);
 
     ptx_comment(b, "where this thread starts in a row; rows begin at a 16-byte boundary");
     ptx_val address = ptx_cvt(b, PTX_U32, ptx_address(b, x));
-    ptx_val offset = ptx_and(b, address, ptx_u32(15));
-    ptx_val skew = ptx_div(b, offset, ptx_u32(ptx_type_bytes(spec->dtype)));
+    ptx_val skew = ptx_and(b, address, ptx_u32(15));
+    skew = ptx_div(b, skew, ptx_u32(ptx_type_bytes(spec->dtype)));
     ptx_val mine = ptx_mul(b, tid, ptx_u32(lanes));
     ptx_val start = ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew));
 
-    struct sums sums = { .lanes = lanes };
+    ptx_val sums[8]; // one for each place of a row, which is what the block reads at once
     for (unsigned k = 0; k < lanes; k++)
-        sums.of[k] = ptx_var(b, ptx_f64(0));
+        sums[k] = ptx_var(b, ptx_f64(0));
 
     ptx_comment(b, "%d rows at a time while they lie within the chunk", UNROLL);
     ptx_val i = ptx_var(b, start);
     ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
-        add_edge(b, &sums, chunk, i, length);
+        add_edge(b, sums, lanes, chunk, i, length);
         ptx_set(b, i, ptx_add(b, i, ptx_s32(row)));
     }
     ptx_val last = ptx_sub(b, length, ptx_s32((UNROLL - 1) * row + (int32_t)lanes));
@@ -116,15 +88,16 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
         for (int v = 0; v < UNROLL; v++)
             vectors[v] =
                 ptx_load_vec(b, p, ptx_s32(v * row), lanes, .nc = true, .cache = PTX_STREAM);
-        add_vectors(b, &sums, vectors, UNROLL);
+        for (unsigned k = 0; k < UNROLL * lanes; k++)
+            add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
         ptx_set(b, i, ptx_add(b, i, ptx_s32(UNROLL * row)));
     }
     ptx_comment(b, "the rows left, the last of them perhaps in part");
     ptx_for (b, j, i, length, ptx_s32(row))
-        add_edge(b, &sums, chunk, j, length);
+        add_edge(b, sums, lanes, chunk, j, length);
 
-    rotate(b, &sums, tid, skew);
-    ptx_val total = block_sum(b, fold(b, sums.of, lanes), BLOCK);
+    rotate(b, sums, lanes, mine, skew);
+    ptx_val total = block_sum(b, tree_sum(b, sums, lanes), BLOCK);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0)))
         ptx_store(b, partials, block, one_nan(b, ptx_cvt(b, partial_type, total)));
 }
@@ -139,7 +112,6 @@ const ptx_kernel ptx_kernel_squared_sum = {
     .block = BLOCK,
     .chunk = CHUNK,
     .accumulator = "f64",
-    .guarantees = "deterministic; the same bits at any alignment and on every GPU; no finite f32, "
-                  "f16 or bf16 input overflows or vanishes",
+    .guarantees = "deterministic; bit-stable at any alignment; no f32, f16 or bf16 square is lost",
     .build = build,
 };
