@@ -19,6 +19,19 @@ bool emu_memory_free(struct emu_memory *memory, uint64_t address);
 bool emu_memory_find(struct emu_memory *memory, uint64_t address, uint64_t *start, uint64_t *bytes);
 void emu_memory_info(struct emu_memory *memory, uint64_t *available, uint64_t *total);
 
+// Device addresses begin here: above every address of the host, which faults if it is made to
+// follow one. Lower ones are host memory that the device may reach too (emu_memory_map_host).
+#define EMU_DEVICE_BASE 0x1000000000000u
+
+// Makes host memory accessible at its own address, until unmapped; it counts as initialised. False
+// if the range overlaps one that is mapped, or if host memory is out.
+bool emu_memory_map_host(struct emu_memory *memory, void *host, uint64_t bytes);
+bool emu_memory_unmap_host(struct emu_memory *memory, const void *host);
+// For reports: the allocation next to the address, or that held it before it was freed. False if
+// there is none near.
+bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *start,
+                        uint64_t *bytes, bool *freed);
+
 enum emu_access_fault { EMU_ACCESS_OK, EMU_ACCESS_OUTSIDE, EMU_ACCESS_FREED };
 // Host bytes of [address, address + bytes), all within one allocation, else NULL and why. `shadow`
 // (if not NULL) gets one byte for each byte: 0 not initialised, 1 initialised; NULL when the

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+#define _DEFAULT_SOURCE // MAP_ANONYMOUS
+#include "memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/// Addresses cost nothing, since they are only numbers: each allocation has granules of its own,
+/// a table tells the allocation from the granule, and what is left of the last granule and the
+/// unused one after it are the red zone.
+enum {
+    GRANULE_BITS = 20,
+    LEAF_BITS = 14,
+    ROOT_BITS = 13,
+    ORDERS = 27, // an allocation has 2^order granules
+    QUARANTINE = 16384,
+    MAPPED_AT = 1 << 17, // from this size on, pages of its own, which need not exist until touched
+};
+
+#define GRANULE      (UINT64_C(1) << GRANULE_BITS)
+#define LEAF_SIZE    (UINT64_C(1) << LEAF_BITS)
+#define GRANULES     (UINT64_C(1) << (LEAF_BITS + ROOT_BITS))
+#define POISON_BYTES (UINT64_C(1) << 26)
+
+/// Belongs to its addresses for good, so that a reader without a lock never sees it describe
+/// others.
+struct allocation {
+    atomic_bool live;
+    unsigned order;
+    uint64_t start, bytes;
+    unsigned char *data, *shadow; // shadow: bytes, after the data
+    struct allocation *next;      // in the quarantine, or among the free ones of its order
+    struct allocation *all;
+};
+
+struct leaf {
+    _Atomic(struct allocation *) granule[LEAF_SIZE];
+};
+
+struct emu_memory {
+    _Atomic(struct leaf *) root[1 << ROOT_BITS];
+    struct emu_host_ranges hosts;
+    pthread_mutex_t lock; // of all below
+    uint64_t limit, used, next_granule;
+    bool sanitize;
+    struct allocation *all, *free[ORDERS];
+    struct allocation *oldest, *newest; // freed ones
+    unsigned quarantined;
+};
+
+struct emu_memory *emu_memory_create(uint64_t bytes, bool sanitize)
+{
+    struct emu_memory *memory = calloc(1, sizeof(*memory));
+    if (!memory)
+        return NULL;
+    pthread_mutex_init(&memory->lock, NULL);
+    emu_host_ranges_init(&memory->hosts);
+    memory->limit = bytes;
+    memory->sanitize = sanitize;
+    memory->next_granule = 1;
+    return memory;
+}
+
+static uint64_t backing_size(const struct emu_memory *memory, uint64_t bytes)
+{
+    uint64_t rounded = (bytes + 255) / 256 * 256;
+    return memory->sanitize ? 2 * rounded : rounded;
+}
+
+/// Zeros, aligned to 256 bytes.
+static unsigned char *backing_create(uint64_t size)
+{
+    if (size < MAPPED_AT) {
+        void *data = aligned_alloc(256, (size_t)size);
+        return data ? memset(data, 0, (size_t)size) : NULL;
+    }
+    void *data = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return data == MAP_FAILED ? NULL : data;
+}
+
+static void backing_destroy(const struct emu_memory *memory, struct allocation *allocation)
+{
+    uint64_t size = backing_size(memory, allocation->bytes);
+    if (size < MAPPED_AT)
+        free(allocation->data);
+    else
+        munmap(allocation->data, (size_t)size);
+    allocation->data = allocation->shadow = NULL;
+}
+
+void emu_memory_destroy(struct emu_memory **memory)
+{
+    struct emu_memory *old = *memory;
+    *memory = NULL;
+    if (!old)
+        return;
+    while (old->all) {
+        struct allocation *allocation = old->all;
+        old->all = allocation->all;
+        if (atomic_load(&allocation->live))
+            backing_destroy(old, allocation);
+        free(allocation);
+    }
+    for (size_t i = 0; i < sizeof(old->root) / sizeof(old->root[0]); i++)
+        free(atomic_load(&old->root[i]));
+    emu_host_ranges_destroy(&old->hosts);
+    pthread_mutex_destroy(&old->lock);
+    free(old);
+}
+
+static bool table_set(struct emu_memory *memory, uint64_t granule, uint64_t count,
+                      struct allocation *allocation)
+{
+    for (uint64_t i = granule; i < granule + count; i++) {
+        _Atomic(struct leaf *) *slot = &memory->root[i >> LEAF_BITS];
+        struct leaf *leaf = atomic_load_explicit(slot, memory_order_relaxed);
+        if (!leaf) {
+            leaf = calloc(1, sizeof(*leaf));
+            if (!leaf)
+                return false;
+            atomic_store_explicit(slot, leaf, memory_order_release);
+        }
+        atomic_store_explicit(&leaf->granule[i & (LEAF_SIZE - 1)], allocation,
+                              memory_order_release);
+    }
+    return true;
+}
+
+static struct allocation *table_get(const struct emu_memory *memory, uint64_t granule)
+{
+    if (granule >= GRANULES)
+        return NULL;
+    const struct leaf *leaf =
+        atomic_load_explicit(&memory->root[granule >> LEAF_BITS], memory_order_acquire);
+    return leaf ? atomic_load_explicit(&leaf->granule[granule & (LEAF_SIZE - 1)],
+                                       memory_order_acquire)
+                : NULL;
+}
+
+/// Addresses never used, or those longest free. The lock is held.
+static struct allocation *take_addresses(struct emu_memory *memory, unsigned order)
+{
+    struct allocation *allocation = memory->free[order];
+    if (allocation) {
+        memory->free[order] = allocation->next;
+        return allocation;
+    }
+    uint64_t count = UINT64_C(1) << order;
+    if (count + 1 > GRANULES - memory->next_granule)
+        return NULL;
+    allocation = calloc(1, sizeof(*allocation));
+    if (!allocation)
+        return NULL;
+    allocation->order = order;
+    allocation->start = EMU_DEVICE_BASE + memory->next_granule * GRANULE;
+    if (!table_set(memory, memory->next_granule, count, allocation)) {
+        table_set(memory, memory->next_granule, count, NULL);
+        free(allocation);
+        return NULL;
+    }
+    memory->next_granule += count + 1;
+    allocation->all = memory->all;
+    memory->all = allocation;
+    return allocation;
+}
+
+static unsigned order_of(uint64_t bytes)
+{
+    unsigned order = 0;
+    while (order < ORDERS && (GRANULE << order) < bytes)
+        order++;
+    return order;
+}
+
+static struct allocation *allocate(struct emu_memory *memory, uint64_t bytes)
+{
+    uint64_t rounded = (bytes + 255) / 256 * 256;
+    unsigned order = order_of(bytes);
+    if (rounded > memory->limit - memory->used || order >= ORDERS)
+        return NULL;
+    unsigned char *data = backing_create(backing_size(memory, bytes));
+    if (!data)
+        return NULL;
+    struct allocation *allocation = take_addresses(memory, order);
+    if (!allocation) {
+        struct allocation unused = { .bytes = bytes, .data = data };
+        backing_destroy(memory, &unused);
+        return NULL;
+    }
+    allocation->bytes = bytes;
+    allocation->data = data;
+    allocation->shadow = memory->sanitize ? data + rounded : NULL;
+    if (memory->sanitize)
+        memset(data, 0xcd, (size_t)(bytes < POISON_BYTES ? bytes : POISON_BYTES));
+    memory->used += rounded;
+    atomic_store_explicit(&allocation->live, true, memory_order_release);
+    return allocation;
+}
+
+uint64_t emu_memory_alloc(struct emu_memory *memory, uint64_t bytes)
+{
+    if (bytes == 0 || bytes > memory->limit)
+        return 0;
+    pthread_mutex_lock(&memory->lock);
+    struct allocation *allocation = allocate(memory, bytes);
+    uint64_t start = allocation ? allocation->start : 0;
+    pthread_mutex_unlock(&memory->lock);
+    return start;
+}
+
+static void quarantine(struct emu_memory *memory, struct allocation *allocation)
+{
+    allocation->next = NULL;
+    if (memory->newest)
+        memory->newest->next = allocation;
+    else
+        memory->oldest = allocation;
+    memory->newest = allocation;
+    if (++memory->quarantined <= QUARANTINE)
+        return;
+    struct allocation *oldest = memory->oldest;
+    memory->oldest = oldest->next;
+    memory->quarantined--;
+    oldest->next = memory->free[oldest->order];
+    memory->free[oldest->order] = oldest;
+}
+
+static struct allocation *at(const struct emu_memory *memory, uint64_t address)
+{
+    return address < EMU_DEVICE_BASE
+               ? NULL
+               : table_get(memory, (address - EMU_DEVICE_BASE) >> GRANULE_BITS);
+}
+
+bool emu_memory_free(struct emu_memory *memory, uint64_t address)
+{
+    pthread_mutex_lock(&memory->lock);
+    struct allocation *allocation = at(memory, address);
+    bool found = allocation && allocation->start == address && atomic_load(&allocation->live);
+    if (found) {
+        atomic_store(&allocation->live, false);
+        backing_destroy(memory, allocation);
+        memory->used -= (allocation->bytes + 255) / 256 * 256;
+        quarantine(memory, allocation);
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return found;
+}
+
+bool emu_memory_find(struct emu_memory *memory, uint64_t address, uint64_t *start, uint64_t *bytes)
+{
+    if (address < EMU_DEVICE_BASE)
+        return emu_host_ranges_find(&memory->hosts, address, 1, start, bytes, NULL);
+    struct allocation *allocation = at(memory, address);
+    if (!allocation || !atomic_load_explicit(&allocation->live, memory_order_acquire) ||
+        address - allocation->start >= allocation->bytes)
+        return false;
+    if (start)
+        *start = allocation->start;
+    if (bytes)
+        *bytes = allocation->bytes;
+    return true;
+}
+
+void emu_memory_info(struct emu_memory *memory, uint64_t *available, uint64_t *total)
+{
+    pthread_mutex_lock(&memory->lock);
+    *available = memory->limit - memory->used;
+    *total = memory->limit;
+    pthread_mutex_unlock(&memory->lock);
+}
+
+bool emu_memory_map_host(struct emu_memory *memory, void *host, uint64_t bytes)
+{
+    return emu_host_ranges_add(&memory->hosts, (uint64_t)(uintptr_t)host, bytes, memory->sanitize);
+}
+
+bool emu_memory_unmap_host(struct emu_memory *memory, const void *host)
+{
+    return emu_host_ranges_remove(&memory->hosts, (uint64_t)(uintptr_t)host);
+}
+
+bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *start,
+                        uint64_t *bytes, bool *freed)
+{
+    enum { NEAR = 64 };
+    if (address < EMU_DEVICE_BASE - NEAR * GRANULE)
+        return false;
+    uint64_t granule = address < EMU_DEVICE_BASE ? 0 : (address - EMU_DEVICE_BASE) >> GRANULE_BITS;
+    for (uint64_t distance = 0; distance < NEAR; distance++) {
+        struct allocation *near =
+            distance <= granule ? table_get(memory, granule - distance) : NULL;
+        if (!near)
+            near = table_get(memory, granule + distance);
+        if (!near)
+            continue;
+        *start = near->start;
+        *bytes = near->bytes;
+        *freed = !atomic_load_explicit(&near->live, memory_order_acquire);
+        return true;
+    }
+    return false;
+}
+
+unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, uint64_t bytes,
+                                 unsigned char **shadow, enum emu_access_fault *fault)
+{
+    *fault = EMU_ACCESS_OK;
+    if (address < EMU_DEVICE_BASE) {
+        struct emu_host_bytes host;
+        if (!emu_host_ranges_find(&memory->hosts, address, bytes, NULL, NULL, &host)) {
+            *fault = EMU_ACCESS_OUTSIDE;
+            return NULL;
+        }
+        if (shadow)
+            *shadow = host.shadow;
+        return host.data;
+    }
+    struct allocation *allocation = at(memory, address);
+    uint64_t offset = allocation ? address - allocation->start : 0;
+    if (!allocation || offset >= allocation->bytes || bytes > allocation->bytes - offset) {
+        *fault = EMU_ACCESS_OUTSIDE;
+        return NULL;
+    }
+    if (!atomic_load_explicit(&allocation->live, memory_order_acquire)) {
+        *fault = EMU_ACCESS_FREED;
+        return NULL;
+    }
+    if (shadow)
+        *shadow = allocation->shadow ? allocation->shadow + offset : NULL;
+    return allocation->data + offset;
+}
