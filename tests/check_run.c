@@ -213,8 +213,10 @@ static int run_job(const struct job *job, const char *ptxgen, const char *folder
     printf("$ %s\n", command);
     fflush(stdout);
     int status = system(command);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED)
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED) {
+        remove(in);
         return EXIT_SKIPPED;
+    }
     bool right = status == 0 && outputs_are_right(job, out);
     if (right) {
         remove(in);
