@@ -10,7 +10,9 @@ ptx_type compute_type(ptx_type dtype)
 
 unsigned vector_lanes(ptx_type dtype)
 {
-    return VECTOR_BYTES / ptx_type_bytes(dtype);
+    // After an error in the builder pointers are poisoned and have no type.
+    const unsigned bytes = ptx_type_bytes(dtype);
+    return bytes ? VECTOR_BYTES / bytes : 1;
 }
 
 ptx_val tree_sum(ptx_builder *b, const ptx_val *x, unsigned count)
