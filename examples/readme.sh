@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# readme.sh README.md embed.c saxpy.c saxpy: the README shows what the examples are and print.
+set -eu
+
+readme=$(cat "$1")
+embed=$(sed -n '/^\/\/ README.md shows/,/^\/\/ End of what README.md shows/p' "$2" | sed '1d;$d')
+build=$(sed -n '/^static void build/,/^}/p' "$3")
+text=$("$4" --emit)
+
+shown() {
+    if [ -z "$2" ]; then
+        echo "cannot find $1"
+        exit 1
+    fi
+    case $readme in
+    *"$2"*) ;;
+    *)
+        echo "README.md does not show $1, which is now:"
+        printf '%s\n' "$2"
+        exit 1
+        ;;
+    esac
+}
+
+shown 'the marked lines of examples/embed.c' "$embed"
+shown 'build() of examples/saxpy.c' "$build"
+shown 'what examples/saxpy --emit prints' "$text"

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// y = a x + y, one element a thread.
+#include "host.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 256, N = 100003 };
+
+static void build(ptx_builder *b)
+{
+    ptx_entry (b, "saxpy", .block = { BLOCK }) {
+        ptx_val n = ptx_param(b, PTX_U32, "n");
+        ptx_val a = ptx_param(b, PTX_F32, "a");
+        ptx_ptr x = ptx_param_ptr(b, PTX_F32, "x", .length = "n", .readonly = true);
+        ptx_ptr y = ptx_param_ptr(b, PTX_F32, "y", .length = "n");
+
+        ptx_val block = ptx_ctaid(b, PTX_X);
+        ptx_val tid = ptx_tid(b, PTX_X);
+        ptx_val i = ptx_mad(b, block, ptx_u32(BLOCK), tid);
+        ptx_if (b, ptx_lt(b, i, n)) {
+            ptx_val xi = ptx_load(b, x, i);
+            ptx_val yi = ptx_load(b, y, i);
+            ptx_store(b, y, i, ptx_fma(b, a, xi, yi));
+        }
+    }
+}
+
+static bool run(struct host *host)
+{
+    static float x[N], y[N], result[N];
+    uint32_t n = N;
+    float a = 0.75f;
+
+    host_random_floats(x, N, -1, 1);
+    host_random_floats(y, N, -10, 10);
+    CUdeviceptr gpu_x = host_upload(host, x, sizeof x);
+    CUdeviceptr gpu_y = host_upload(host, y, sizeof y);
+    host_launch(host, (n + BLOCK - 1) / BLOCK,
+                (struct ptx_arg[]) { PTX_ARG(n), PTX_ARG(a), PTX_ARG(gpu_x), PTX_ARG(gpu_y) }, 4);
+    if (!host_download(host, gpu_y, result, sizeof result))
+        return false;
+
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = fmaf(a, x[i], y[i]);
+    return memcmp(result, y, sizeof y) == 0;
+}
+
+const struct example example = { "saxpy", build, run };
