@@ -1,0 +1,228 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# sh tools/quickstart.sh         installs what is missing, builds, runs the kernels on the GPU
+# sh tools/quickstart.sh test    installs what is missing, builds, runs the tests
+#
+# Installs Debian or Ubuntu packages, never anything else; elsewhere it says what is missing and
+# stops. Writes into build/ alone.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+build=$root/build
+ptxgen=$build/tools/ptxgen
+
+say() {
+    printf '%s\n' "quickstart: $*"
+}
+
+die() {
+    printf '%s\n' "quickstart: $*" >&2
+    exit 1
+}
+
+has() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+# ---- what must be there --------------------------------------------------------------------------
+
+c_compiler_works() {
+    printf '#include <stdio.h>\nint main(void) { return 0; }\n' >"$scratch/try.c"
+    for compiler in "${CC:-cc}" gcc clang; do
+        # shellcheck disable=SC2086 # CC may hold arguments
+        $compiler "$scratch/try.c" -o "$scratch/try" >/dev/null 2>&1 && return 0
+    done
+    return 1
+}
+
+c_library_there() {
+    has pkg-config && pkg-config --exists "$1"
+}
+
+# The Debian packages that are missing.
+missing() {
+    c_compiler_works || echo gcc libc6-dev
+    has meson || echo meson
+    has ninja || has ninja-build || echo ninja-build
+    has pkg-config || echo pkg-config
+    c_library_there cmocka || echo libcmocka-dev
+    c_library_there jansson || echo libjansson-dev
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+install_missing() {
+    packages=$(missing | tr '\n' ' ')
+    [ -n "$packages" ] || return 0
+    has apt-get || die "missing, by the names of their Debian packages: $packages
+Needed: a C11 compiler, Meson 1.0 or newer, Ninja, pkg-config, cmocka and jansson with their headers.
+On Fedora: dnf install gcc meson ninja-build pkgconf-pkg-config libcmocka-devel jansson-devel
+On Arch:   pacman -S gcc meson ninja pkgconf cmocka jansson
+On macOS there is no CUDA: nothing here would run."
+    [ "$(id -u)" -eq 0 ] || has sudo || die "not root and no sudo; as root: apt-get install $packages"
+    say "installing $packages"
+    as_root apt-get -q update
+    # shellcheck disable=SC2086 # one argument a package
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $packages
+    packages=$(missing | tr '\n' ' ')
+    [ -z "$packages" ] || die "installed, but still not found: $packages"
+}
+
+meson_new_enough() {
+    version=$(meson --version)
+    case $version in
+    0.*) die "Meson $version is too old; 1.0 or newer is needed (Debian 12, Ubuntu 24.04)" ;;
+    esac
+}
+
+# ---- the build -----------------------------------------------------------------------------------
+
+make_build() {
+    set -- -Dtests=enabled -Dtools=enabled
+    if [ -f "$build/build.ninja" ]; then
+        set -- --reconfigure "$@"
+    fi
+    if ! meson setup "$@" "$build" "$root" >"$scratch/setup" 2>&1; then
+        cat "$scratch/setup"
+        die "cannot configure $build; if it is of an old checkout, delete it"
+    fi
+    say "building in $build"
+    if ! meson compile -C "$build" >"$scratch/build" 2>&1; then
+        cat "$scratch/build"
+        die "the build failed"
+    fi
+}
+
+# ---- test ----------------------------------------------------------------------------------------
+
+# "Ok: 12" of Meson's summary as 12.
+counted() {
+    sed -n "s/^$1: *\([0-9][0-9]*\).*/\1/p" "$scratch/tests" | tail -n 1 | grep . || echo 0
+}
+
+# One line a skipped test: its name and the first thing it said.
+name_skipped() {
+    awk '
+        function tell() {
+            if (skipped)
+                print "skipped: " name (reason == "" ? "" : " (" reason ")")
+            skipped = output = 0
+            reason = ""
+        }
+        /^=+ +[0-9]+\/[0-9]+ +=+$/ { tell() }
+        /^test: / { name = $0; sub(/^test: *(.* \/ )?/, "", name) }
+        /^result: / { skipped = /exit status 77|SKIP/ }
+        /^-+ (stdout|stderr) -+$/ { output = 1; next }
+        output && reason == "" && /^[^[=]/ { reason = $0 }
+        END { tell() }' "$build/meson-logs/testlog.txt"
+}
+
+run_tests() {
+    status=0
+    # The pipe takes the status of tee, so it goes through a file.
+    { meson test -C "$build" --no-rebuild --print-errorlogs || echo $? >"$scratch/status"; } |
+        tee "$scratch/tests"
+    [ ! -f "$scratch/status" ] || status=$(cat "$scratch/status")
+    passed=$(($(counted Ok) + $(counted 'Expected Fail')))
+    failed=$(($(counted Fail) + $(counted 'Unexpected Pass') + $(counted Timeout)))
+    skipped=$(counted Skipped)
+    echo
+    name_skipped
+    [ "$((passed + failed))" -gt 0 ] || die "no test was run"
+    if [ "$skipped" -gt 0 ]; then
+        echo "$passed passed, $failed failed, $skipped skipped"
+    else
+        echo "$passed passed, $failed failed"
+    fi
+    [ "$failed" -eq 0 ] && [ "$status" -eq 0 ]
+}
+
+# ---- the main job --------------------------------------------------------------------------------
+
+# Writes every kernel's PTX and has ptxas read it, if there is one.
+write_kernels() {
+    say "the kernels: ptxgen list"
+    "$ptxgen" list
+    say "their PTX: ptxgen emit --all -o build/ptx"
+    "$ptxgen" emit --all -o "$build/ptx"
+    (cd "$build/ptx" && wc -l ./*.ptx)
+    say "NVIDIA's assembler on every variant: ptxgen check --all"
+    status=0
+    "$ptxgen" check --all || status=$?
+    case $status in
+    0) ;;
+    77) say "no ptxas: the PTX was written, not assembled" ;;
+    *) exit "$status" ;;
+    esac
+}
+
+# run_kernel KERNEL INPUT OUTPUT [--set ...]: one kernel from file to file.
+run_kernel() {
+    kernel=$1 input=$2 output=$3
+    shift 3
+    "$ptxgen" run "$kernel" --input "$input" --output "$output" "$@"
+}
+
+# run_kernels FOLDER ROWS COLUMNS TITLE: all five on tensors of one shape. Sums of squares, their norm and scale, a gradient clipped, and
+# two gradients of simple layers.
+run_kernels() {
+    say "$4: gradients of shape [$2, $3]"
+    folder=$build/run/$1
+    mkdir -p "$folder"
+    "$build/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
+    run_kernel squared_sum "$folder/in.safetensors" "$folder/partials.safetensors"
+    run_kernel clip_scale_reduce "$folder/partials.safetensors" "$folder/out.safetensors" \
+        --set max_norm=1
+    run_kernel gradient_clip_from_device_scale "$folder/in.safetensors" \
+        "$folder/clipped.safetensors"
+    run_kernel quantize_ste_backward "$folder/in.safetensors" "$folder/quantized.safetensors" \
+        --set scale=0.03
+    run_kernel lerp_backward "$folder/in.safetensors" "$folder/lerp.safetensors" --set weight=0.25
+}
+
+run_main() {
+    write_kernels
+    status=0
+    "$ptxgen" devices >"$scratch/devices" 2>"$scratch/reason" || status=$?
+    case $status in
+    0)
+        cat "$scratch/devices"
+        run_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
+        run_kernels wte 50257 768 "GPT-2 small, the token embedding"
+        say "done: the PTX is in build/ptx, the tensors are in build/run"
+        ;;
+    77)
+        say "done: the PTX is in build/ptx; no kernel was run, because there is no GPU here"
+        ;;
+    *)
+        cat "$scratch/reason" >&2
+        exit "$status"
+        ;;
+    esac
+}
+
+# ---- the two commands ----------------------------------------------------------------------------
+
+case ${1-run} in
+run | test) [ $# -le 1 ] || die "usage: sh tools/quickstart.sh [test]" ;;
+*) die "usage: sh tools/quickstart.sh [test]" ;;
+esac
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+
+install_missing
+meson_new_enough
+make_build
+if [ "${1-run}" = test ]; then
+    run_tests
+else
+    run_main
+fi
