@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# check.sh SOURCE: the library as others take it - as a Meson subproject; installed, through
+# ptxgen.pc - and what the shared library shows and needs.
+set -eu
+
+source=$(CDPATH='' cd -- "$1" && pwd)
+here=$source/tests/subproject
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+quietly() {
+    "$@" >"$scratch/log" 2>&1 || {
+        cat "$scratch/log"
+        fail "$*"
+    }
+}
+
+# ---- as a subproject
+mkdir -p "$scratch/host/subprojects"
+cp "$here/meson.build" "$here/host.c" "$scratch/host"
+ln -s "$source" "$scratch/host/subprojects/ptxgen"
+quietly meson setup "$scratch/host/build" "$scratch/host"
+quietly meson test -C "$scratch/host/build" host
+echo "a Meson subproject: works"
+
+# ---- installed, in a place of its own
+prefix=/opt/ptxgen
+tree=$scratch/tree$prefix
+quietly meson setup --prefix "$prefix" --libdir lib -Dtests=disabled -Dexamples=false \
+    "$scratch/build" "$source"
+quietly meson compile -C "$scratch/build"
+quietly env DESTDIR="$scratch/tree" meson install -C "$scratch/build" --no-rebuild
+export PKG_CONFIG_PATH="$tree/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$scratch/tree"
+[ "$(pkg-config --modversion ptxgen)" ] || fail "pkg-config does not know ptxgen"
+link() {
+    program=$1
+    shift
+    # shellcheck disable=SC2046,SC2086 # one word a flag; CC may hold arguments
+    quietly ${CC:-cc} -std=c11 "$here/host.c" -o "$program" $(pkg-config "$@" --cflags --libs ptxgen)
+}
+link "$scratch/shared"
+quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/shared"
+cp "$tree/lib/libptxgen.so.0" "$scratch/libptxgen.so"
+rm "$tree"/lib/libptxgen.so* # the archive alone is left to link with
+link "$scratch/static" --static
+quietly "$scratch/static"
+echo "installed, through ptxgen.pc, shared and static: works"
+
+# ---- what the shared library shows and needs
+if ! command -v readelf >/dev/null 2>&1; then
+    echo "skipped: no readelf to look into the shared library with"
+    exit 0
+fi
+readelf --wide --dyn-syms "$scratch/libptxgen.so" |
+    awk '$5 ~ /GLOBAL|WEAK/ && $7 != "UND" { print $8 }' >"$scratch/symbols"
+[ -s "$scratch/symbols" ] || fail "libptxgen.so exports nothing"
+! grep -vE '^(ptx_|ptxgen_)' "$scratch/symbols" || fail "these exported names are not ptx_ or ptxgen_"
+readelf --dynamic "$scratch/libptxgen.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >"$scratch/needed"
+# ld-linux is the C library's own loader: it has the thread-local variables.
+! grep -vE '^(libc|libm|libdl|ld-linux[^.]*)\.so\.' "$scratch/needed" || fail "libptxgen.so needs these as well"
+echo "libptxgen.so exports $(wc -l <"$scratch/symbols") names, needs $(tr '\n' ' ' <"$scratch/needed")"
