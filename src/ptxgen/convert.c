@@ -190,6 +190,17 @@ static bool convertible(ptx_type type)
     return ptxb_is_integer(type) || ptxb_is_float(type);
 }
 
+// Every value of the integer `from` is one of `to`: there is nothing to saturate, and PTX has no
+// .sat for it.
+static bool holds(ptx_type to, ptx_type from)
+{
+    const bool to_signed = to >= PTX_S8, from_signed = from >= PTX_S8;
+
+    return ptxb_is_integer(to) && ptxb_is_integer(from) &&
+           (to_signed == from_signed ? ptxb_bits(to) >= ptxb_bits(from)
+                                     : to_signed && ptxb_bits(to) > ptxb_bits(from));
+}
+
 static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
 {
     const ptx_type from = (ptx_type)p.x.type;
@@ -219,6 +230,7 @@ ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
                                    : "");
         return (ptx_val) { 0 };
     }
+    p.sat &= !holds(to, from);
     const bool same_width =
         ptxb_is_integer(from) && ptxb_is_integer(to) && ptxb_bits(from) == ptxb_bits(to);
     if ((from == to || same_width) && p.round == PTX_ROUND_DEFAULT && !p.ftz && !p.sat)

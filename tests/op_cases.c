@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+#include "op_cases.h"
+
+#include <string.h>
+
+// ---- enumeration --------------------------------------------------------------------------------
+
+static void ops(op_case_visit *visit, void *user)
+{
+    struct op_case c = { .kind = CASE_OP };
+
+    for (c.what = 1; c.what < PTX_OP_COUNT; c.what++) {
+        const struct ptx_op_info *info = ptx_op_info((ptx_opcode)c.what);
+        for (size_t f = 0; info->shape && f < info->form_count; f++)
+            for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+                for (unsigned m = 0; m < 20; m++) {
+                    const unsigned allowed = info->forms[f].modifiers;
+                    c.type = (ptx_type)t;
+                    c.round = (ptx_round)(m % 5);
+                    c.ftz = m / 5 & 1;
+                    c.sat = m / 10 & 1;
+                    if (info->forms[f].types >> t & 1 && (!c.round || allowed & PTX_MOD_ROUND) &&
+                        (!c.ftz || allowed & PTX_MOD_FTZ) && (!c.sat || allowed & PTX_MOD_SAT))
+                        visit(user, &c);
+                }
+    }
+}
+
+static void conversions(op_case_visit *visit, void *user)
+{
+    struct op_case c = { .kind = CASE_CVT };
+
+    for (unsigned pair = 0; pair < PTX_TYPE_COUNT * PTX_TYPE_COUNT; pair++)
+        for (unsigned m = 0; m < 20; m++) {
+            c.type = (ptx_type)(pair / PTX_TYPE_COUNT);
+            c.from = (ptx_type)(pair % PTX_TYPE_COUNT);
+            c.round = (ptx_round)(m % 5);
+            c.ftz = m / 5 & 1;
+            c.sat = m / 10 & 1;
+            if (c.type && c.from)
+                visit(user, &c);
+        }
+    c = (struct op_case) { .kind = CASE_CVT_PACK, .type = PTX_F16X2 };
+    visit(user, &c);
+    c.type = PTX_BF16X2;
+    visit(user, &c);
+    c = (struct op_case) { .kind = CASE_BITCAST };
+    for (unsigned pair = 0; pair < PTX_TYPE_COUNT * PTX_TYPE_COUNT; pair++) {
+        c.type = (ptx_type)(pair / PTX_TYPE_COUNT);
+        c.from = (ptx_type)(pair % PTX_TYPE_COUNT);
+        if (c.type && c.from)
+            visit(user, &c);
+    }
+}
+
+static void accesses(op_case_visit *visit, void *user, enum op_case_kind kind)
+{
+    struct op_case c = { .kind = kind };
+
+    for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+        for (unsigned s = 0; s <= PTX_PARAM; s++)
+            for (unsigned lanes = 1; lanes <= 8; lanes *= 2) {
+                c = (struct op_case) { .kind = kind, .type = (ptx_type)t, .lanes = lanes };
+                c.space = (ptx_space)s;
+                for (unsigned k = 0; k < 2 * (PTX_EVICT_LAST + 1); k++) {
+                    c.cache = (ptx_cache)(k / 2);
+                    c.nc = k & 1;
+                    visit(user, &c);
+                }
+                c.cache = PTX_CACHE_DEFAULT;
+                c.nc = false;
+                // Orders and scopes do not depend on the type beyond its width.
+                const bool typical = t == PTX_F32 || t == PTX_F16 || t == PTX_U64 || t == PTX_U8;
+                for (unsigned k = 5; typical && k < 5 * (PTX_SEQ_CST + 1); k++) {
+                    c.order = (ptx_order)(k / 5);
+                    c.scope = (ptx_scope)(k % 5);
+                    visit(user, &c);
+                }
+            }
+}
+
+static void atomics(op_case_visit *visit, void *user)
+{
+    struct op_case c = { .kind = CASE_ATOMIC };
+
+    for (c.what = 0; c.what < PTX_ATOMIC_COUNT; c.what++)
+        for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+            for (unsigned s = 0; s <= PTX_SHARED; s++)
+                for (unsigned k = 0; k < 2 * 5 * (PTX_SEQ_CST + 1); k++) {
+                    c.type = (ptx_type)t;
+                    c.space = (ptx_space)s;
+                    c.used = k & 1;
+                    c.scope = (ptx_scope)(k / 2 % 5);
+                    c.order = (ptx_order)(k / 10);
+                    visit(user, &c);
+                }
+    c = (struct op_case) { .kind = CASE_FENCE };
+    for (unsigned k = 0; k < 5 * (PTX_SEQ_CST + 1); k++) {
+        c.order = (ptx_order)(k / 5);
+        c.scope = (ptx_scope)(k % 5);
+        visit(user, &c);
+    }
+}
+
+typedef ptx_val read_vector(ptx_builder *b, ptx_axis axis);
+typedef ptx_val read_scalar(ptx_builder *b);
+
+static read_vector *const vectors[] = {
+#define ROW(name, ...) ptx_##name,
+    PTX_SPECIAL_VECTORS(ROW)
+#undef ROW
+};
+static read_scalar *const scalars[] = {
+#define ROW(name, ...) ptx_##name,
+    PTX_SPECIAL_SCALARS(ROW)
+#undef ROW
+};
+typedef ptx_val reduce(ptx_builder *b, ptx_val x, ptx_val mask);
+static reduce *const reductions[] = {
+#define ROW(name, ...) ptx_redux_##name,
+    PTX_WARP_REDUCTIONS(ROW)
+#undef ROW
+        ptx_match_any,
+    ptx_match_all,
+    ptx_ballot,
+    ptx_vote_all,
+    ptx_vote_any,
+    ptx_vote_uniform,
+};
+
+enum {
+    VECTORS = sizeof vectors / sizeof *vectors,
+    SCALARS = sizeof scalars / sizeof *scalars,
+    REDUCTIONS = sizeof reductions / sizeof *reductions,
+    LONELY = 11,
+    SHUFFLES = 4,
+};
+
+static void threads(op_case_visit *visit, void *user)
+{
+    struct op_case c = { .kind = CASE_SPECIAL };
+
+    for (c.what = 0; c.what < 3 * VECTORS + SCALARS; c.what++)
+        visit(user, &c);
+    c = (struct op_case) { .kind = CASE_WARP };
+    for (c.what = 0; c.what < LONELY; c.what++)
+        visit(user, &c);
+    for (; c.what < LONELY + REDUCTIONS + SHUFFLES; c.what++)
+        for (unsigned t = 1; t < PTX_TYPE_COUNT; t++) {
+            c.type = (ptx_type)t;
+            visit(user, &c);
+        }
+}
+
+void op_cases(op_case_visit *visit, void *user)
+{
+    ops(visit, user);
+    conversions(visit, user);
+    accesses(visit, user, CASE_LOAD);
+    accesses(visit, user, CASE_STORE);
+    atomics(visit, user);
+    threads(visit, user);
+}
+
+// ---- emission -----------------------------------------------------------------------------------
+
+struct op_frame op_frame_open(ptx_builder *b)
+{
+    struct op_frame frame;
+
+    memset(&frame, 0, sizeof frame);
+    ptx_ptr global = ptx_param_ptr(b, PTX_U32, "global");
+    ptx_val address = ptx_param(b, PTX_U64, "address");
+    frame.space[PTX_GENERIC] = ptx_pointer(b, PTX_U32, PTX_GENERIC, address);
+    frame.space[PTX_GLOBAL] = global;
+    frame.space[PTX_SHARED] = ptx_shared(b, PTX_U32, 16);
+    frame.space[PTX_LOCAL] = ptx_local(b, PTX_U32, 16);
+    frame.space[PTX_PARAM] = ptx_param_array(b, PTX_U32, "array", 16);
+    for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+        frame.of[t] = ptx_var(b, ptx_zero((ptx_type)t));
+    ptx_val first = ptx_load(b, frame.space[PTX_PARAM], ptx_u32(0));
+    ptx_store(b, global, ptx_u32(0), first);
+    ptx_store(b, frame.space[PTX_GENERIC], ptx_u32(0), first);
+    return frame;
+}
+
+static void emit_op(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    const char *shape = ptx_op_info((ptx_opcode)c->what)->shape + 2;
+    const unsigned count = (unsigned)strlen(shape);
+    ptx_val v[4] = { { 0 } };
+
+    for (unsigned k = 0; k < count; k++)
+        switch (shape[k]) {
+        case 'W':
+            v[k] = frame->of[c->type + 1];
+            break;
+        case 'u':
+            v[k] = frame->of[PTX_U32];
+            break;
+        case 'p':
+            v[k] = frame->of[PTX_PRED];
+            break;
+        default:
+            v[k] = frame->of[c->type];
+        }
+    if (c->what == PTX_OP_lop3)
+        v[3] = ptx_u32(0xe8);
+    ptx_op(b, (ptx_opcode)c->what, .x = v[0], .y = v[1], .z = v[2], .w = v[3], .round = c->round,
+           .ftz = c->ftz, .sat = c->sat);
+}
+
+static void emit_access(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    ptx_ptr p = ptx_ptr_cast(b, c->type, frame->space[c->space]);
+
+    if (c->kind == CASE_LOAD) {
+        ptx_load_vec(b, p, ptx_u32(0), c->lanes, .nc = c->nc, .cache = c->cache, .order = c->order,
+                     .scope = c->scope);
+        return;
+    }
+    ptx_vec x = { .lanes = c->lanes };
+    for (unsigned k = 0; k < c->lanes; k++)
+        x.lane[k] = frame->of[c->type];
+    ptx_store_vec(b, p, ptx_u32(0), x, .nc = c->nc, .cache = c->cache, .order = c->order,
+                  .scope = c->scope);
+}
+
+static void emit_atomic(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    const ptx_val x = frame->of[c->type], none = { 0 };
+    ptx_ptr p = ptx_ptr_cast(b, c->type, frame->space[c->space]);
+    ptx_val old = ptx_atomic(b, (ptx_atomic_op)c->what, p, ptx_u32(0), x,
+                             .compare = c->what == PTX_ATOMIC_cas ? x : none, .order = c->order,
+                             .scope = c->scope);
+
+    if (c->used)
+        ptx_set(b, x, old);
+}
+
+static void emit_warp(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    const ptx_val full = ptx_full_warp(), p = frame->of[PTX_PRED], n = frame->of[PTX_U32];
+
+    if (c->what >= LONELY + REDUCTIONS) {
+        ptx_shfl_emit(b, (ptx_shfl_mode)(c->what - LONELY - REDUCTIONS), frame->of[c->type],
+                      (struct ptx_shfl_params) { .lane = n, .width = 16 });
+        return;
+    }
+    if (c->what >= LONELY) {
+        reductions[c->what - LONELY](b, frame->of[c->type], full);
+        return;
+    }
+    switch (c->what) {
+    case 0:
+        ptx_barrier(b);
+        break;
+    case 1:
+        ptx_barrier_named(b, 15, 0);
+        break;
+    case 2:
+        ptx_barrier_named(b, 1, 64);
+        break;
+    case 3:
+        ptx_barrier_all(b, p);
+        break;
+    case 4:
+        ptx_barrier_any(b, p);
+        break;
+    case 5:
+        ptx_barrier_count(b, p);
+        break;
+    case 6:
+        ptx_barrier_warp(b, full);
+        break;
+    case 7:
+        ptx_activemask(b);
+        break;
+    case 8:
+        ptx_nanosleep(b, n);
+        break;
+    case 9:
+        ptx_griddepcontrol_wait(b);
+        break;
+    case 10:
+        ptx_griddepcontrol_launch_dependents(b);
+        break;
+    }
+}
+
+void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    switch (c->kind) {
+    case CASE_OP:
+        emit_op(b, frame, c);
+        break;
+    case CASE_CVT:
+        ptx_cvt(b, c->type, frame->of[c->from], .round = c->round, .ftz = c->ftz, .sat = c->sat);
+        break;
+    case CASE_CVT_PACK:
+        ptx_cvt_pack(b, c->type, frame->of[PTX_F32], frame->of[PTX_F32]);
+        break;
+    case CASE_BITCAST:
+        ptx_bitcast(b, c->type, frame->of[c->from]);
+        break;
+    case CASE_LOAD:
+    case CASE_STORE:
+        emit_access(b, frame, c);
+        break;
+    case CASE_ATOMIC:
+        emit_atomic(b, frame, c);
+        break;
+    case CASE_FENCE:
+        ptx_fence(b, c->order, c->scope);
+        break;
+    case CASE_SPECIAL:
+        if (c->what < 3 * VECTORS)
+            vectors[c->what / 3](b, (ptx_axis)(c->what % 3));
+        else
+            scalars[c->what - 3 * VECTORS](b);
+        break;
+    case CASE_WARP:
+        emit_warp(b, frame, c);
+        break;
+    }
+}

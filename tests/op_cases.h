@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Everything that the builder can write, one instruction at a time.
+#ifndef PTXGEN_TESTS_OP_CASES_H
+#define PTXGEN_TESTS_OP_CASES_H
+
+#include <ptxgen/builder.h>
+
+enum op_case_kind {
+    CASE_OP,
+    CASE_CVT,
+    CASE_CVT_PACK,
+    CASE_BITCAST,
+    CASE_LOAD,
+    CASE_STORE,
+    CASE_ATOMIC,
+    CASE_FENCE,
+    CASE_SPECIAL,
+    CASE_WARP,
+};
+
+struct op_case {
+    enum op_case_kind kind;
+    unsigned what; // the opcode, the operation, the special register
+    ptx_type type;
+    ptx_type from;
+    ptx_round round;
+    bool ftz, sat;
+    ptx_space space;
+    unsigned lanes;
+    bool nc;
+    ptx_cache cache;
+    ptx_order order;
+    ptx_scope scope;
+    bool used; // atomics: as `atom`, else `red`
+};
+
+typedef void op_case_visit(void *user, const struct op_case *c);
+
+// Every combination that the table and the enums allow, those that the builder refuses included.
+void op_cases(op_case_visit *visit, void *user);
+
+// What the cases of one entry work on.
+struct op_frame {
+    ptx_ptr space[PTX_PARAM + 1];
+    ptx_val of[PTX_TYPE_COUNT]; // a variable of every type
+};
+struct op_frame op_frame_open(ptx_builder *b);
+void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_case *c);
+
+#endif

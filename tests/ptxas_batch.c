@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#define _POSIX_C_SOURCE 200809L
+#include "ptxas_batch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *ptxas_find(void)
+{
+    static char path[1024];
+    const char *named = getenv("PTXAS");
+    const char *folder = getenv("PATH");
+
+    if (named && access(named, X_OK) == 0)
+        return named;
+    while (folder && *folder) {
+        const size_t length = strcspn(folder, ":");
+        snprintf(path, sizeof path, "%.*s/ptxas", (int)length, folder);
+        if (access(path, X_OK) == 0)
+            return path;
+        folder += length + (folder[length] == ':');
+    }
+    snprintf(path, sizeof path, "/usr/local/cuda/bin/ptxas");
+    return access(path, X_OK) == 0 ? path : NULL;
+}
+
+// "ptxas FILE, line 12; error   : Feature ..." and what has no line.
+static void read_error(struct ptxas_report *report, const char *line)
+{
+    const char *at = strstr(line, ", line ");
+    const char *kind = strstr(line, "error ");
+
+    if (!kind)
+        kind = strstr(line, "fatal ");
+    if (!kind)
+        return;
+    report->errors = realloc(report->errors, (report->count + 1) * sizeof *report->errors);
+    if (!report->errors)
+        abort();
+    struct ptxas_error *error = &report->errors[report->count++];
+    error->line = at && at < kind ? atoi(at + strlen(", line ")) : 0;
+    const char *text = strchr(kind, ':');
+    snprintf(error->text, sizeof error->text, "%.150s", text ? text + 2 : kind);
+    error->text[strcspn(error->text, "\n")] = 0;
+}
+
+struct ptxas_report ptxas_run(const char *text, const char *target)
+{
+    struct ptxas_report report = { false, NULL, 0 };
+    char name[] = "/tmp/ptxgen-XXXXXX", command[1400], line[1024];
+    const int file = mkstemp(name);
+
+    if (file < 0)
+        abort();
+    FILE *out = fdopen(file, "w");
+    fputs(text, out);
+    fclose(out);
+    snprintf(command, sizeof command, "'%s' -arch=%s -O0 -o /dev/null %s 2>&1", ptxas_find(),
+             target, name);
+    FILE *in = popen(command, "r");
+    if (!in)
+        abort();
+    while (fgets(line, sizeof line, in))
+        read_error(&report, line);
+    const int status = pclose(in);
+    report.accepted = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    unlink(name);
+    return report;
+}
+
+void ptxas_report_free(struct ptxas_report *report)
+{
+    free(report->errors);
+    report->errors = NULL;
+    report->count = 0;
+}
+
+bool ptxas_knows(const char *target)
+{
+    // The newest ISA that this ptxas reads is not known here; every target has an older one.
+    char text[256];
+    snprintf(text, sizeof text,
+             ".version 9.0\n.target %s\n.address_size 64\n.visible .entry k()\n{\n    ret;\n}\n",
+             target);
+    struct ptxas_report report = ptxas_run(text, target);
+    ptxas_report_free(&report);
+    return report.accepted;
+}

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT
+// Every instruction in every type that it allows, held against ptxas: accepted at its floor and at
+// the newest target, refused below.
+#include "op_batch.h"
+#include "ptxas_batch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_TARGETS = 40 };
+
+struct known {
+    struct op_case c;
+    unsigned floor; // index into the known targets
+    int isa;        // least ISA there
+    char *body;     // what it emits there
+};
+
+struct target {
+    struct ptx_target target;
+    char name[PTX_TARGET_NAME_SIZE];
+    int isa;
+    bool plain;
+    bool assembles; // this ptxas knows it
+};
+
+static struct target targets[MAX_TARGETS];
+static unsigned target_count;
+static struct known *cases;
+static size_t case_count, case_capacity;
+
+static char *copy(const char *text, size_t length)
+{
+    char *own = calloc(1, length + 1);
+
+    return own ? memcpy(own, text, length) : NULL;
+}
+
+// One case alone, as text or as the builder's error; the caller frees it.
+static char *build(const struct op_case *c, struct ptx_target target, int isa, int *needs,
+                   bool *failed)
+{
+    struct ptx_builder_params params = { .target = target, .isa = isa };
+    ptx_builder *b = ptx_builder_create(&params);
+
+    ptx_entry (b, "k") {
+        struct op_frame frame = op_frame_open(b);
+        ptx_comment(b, "case");
+        op_case_emit(b, &frame, c);
+        ptx_comment(b, "end");
+    }
+    const char *text = ptx_builder_finish(b);
+    *failed = !text;
+    if (needs)
+        *needs = ptx_builder_isa(b);
+    if (!text)
+        text = ptx_builder_error(b);
+    char *own = copy(text, strlen(text));
+    ptx_builder_destroy(&b);
+    return own;
+}
+
+// What stands between the comments that build() writes.
+static char *body_of(const char *text)
+{
+    const char *first = strstr(text, "// case\n") + strlen("// case\n");
+
+    return copy(first, (size_t)(strstr(text, "// end\n") - first));
+}
+
+static bool names_a_target(const char *error)
+{
+    return strstr(error, "needs sm_") != NULL;
+}
+
+static void keep(const struct op_case *c, unsigned floor, int isa, char *body)
+{
+    if (case_count == case_capacity) {
+        case_capacity = case_capacity ? 2 * case_capacity : 1024;
+        cases = realloc(cases, case_capacity * sizeof *cases);
+    }
+    cases[case_count++] = (struct known) { *c, floor, isa, body };
+}
+
+// Finds the floor by asking the builder from the lowest target on: each refusal below it must name
+// the target that is needed and the one that is there.
+static void find_floor(void *user, const struct op_case *c)
+{
+    bool failed = true;
+    int isa = 0;
+
+    (void)user;
+    for (unsigned t = 0; t < target_count; t++) {
+        if (!targets[t].plain)
+            continue;
+        char *text = build(c, targets[t].target, 0, &isa, &failed);
+        if (!failed) {
+            keep(c, t, isa, body_of(text));
+            free(text);
+            return;
+        }
+        const bool too_old = names_a_target(text);
+        if (!strstr(text, "k: ptx_") || (too_old && !strstr(text, targets[t].name)))
+            fail_msg("the error does not name the call and the target %s: %s", targets[t].name,
+                     text);
+        free(text);
+        if (!too_old)
+            return; // not on any target
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    for (; ptx_target_at(target_count, &targets[target_count].target, &targets[target_count].isa);
+         target_count++) {
+        struct target *t = &targets[target_count];
+        ptx_target_name(t->target, t->name);
+        t->plain = !t->target.suffix;
+    }
+    op_cases(find_floor, NULL);
+    if (!ptxas_find())
+        return 0;
+    for (unsigned t = 0; t < target_count; t++) {
+        targets[t].assembles = ptxas_knows(targets[t].name);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < case_count; k++)
+        free(cases[k].body);
+    free(cases);
+    return 0;
+}
+
+static int higher(int x, int y)
+{
+    return x > y ? x : y;
+}
+
+static void expect_floor(const struct known *k, const struct ptx_form *form)
+{
+    while (!(form->types >> k->c.type & 1))
+        form++;
+    assert_int_equal(targets[k->floor].target.sm, form->sm);
+    assert_int_equal(k->isa, higher(form->isa, targets[k->floor].isa));
+}
+
+static void every_row_is_reached_at_its_floor(void **state)
+{
+    bool seen[PTX_OP_COUNT] = { false };
+    uint32_t atomic_types[PTX_ATOMIC_COUNT] = { 0 };
+    unsigned registers = 0;
+
+    (void)state;
+    for (size_t k = 0; k < case_count; k++) {
+        const struct op_case *c = &cases[k].c;
+        if (c->kind == CASE_OP) {
+            expect_floor(&cases[k], ptx_op_info((ptx_opcode)c->what)->forms);
+            seen[c->what] = true;
+        } else if (c->kind == CASE_ATOMIC && c->scope != PTX_SCOPE_CLUSTER) {
+            expect_floor(&cases[k], ptx_atomic_info((ptx_atomic_op)c->what)->forms);
+            atomic_types[c->what] |= UINT32_C(1) << c->type;
+        }
+        registers += c->kind == CASE_SPECIAL;
+    }
+    for (unsigned op = 1; op < PTX_OP_COUNT; op++)
+        if (ptx_op_info((ptx_opcode)op)->shape && !seen[op])
+            fail_msg("no case of ptx_%s was accepted", ptx_op_info((ptx_opcode)op)->name);
+    for (unsigned op = 0; op < PTX_ATOMIC_COUNT; op++) {
+        const struct ptx_op_info *info = ptx_atomic_info((ptx_atomic_op)op);
+        uint32_t types = 0;
+        for (size_t f = 0; f < info->form_count; f++)
+            types |= info->forms[f].types;
+        assert_int_equal(atomic_types[op], types);
+    }
+#define ONE(...) +1
+    assert_int_equal(registers, 3 * (PTX_SPECIAL_VECTORS(ONE)) + PTX_SPECIAL_SCALARS(ONE));
+#undef ONE
+    print_message("%zu instructions\n", case_count);
+}
+
+static int older_isa(int isa)
+{
+    return isa == 90 ? 88 : isa == 80 ? 78 : isa == 70 ? 65 : isa - 1;
+}
+
+// The target to write `k` for at one ISA below its own; -1 where every one needs that ISA itself.
+static int target_below_isa(const struct known *k)
+{
+    const int isa = older_isa(k->isa);
+
+    for (unsigned t = k->floor; t < target_count; t++)
+        if (targets[t].plain && targets[t].isa <= isa)
+            return (int)t;
+    return -1;
+}
+
+static void the_builder_refuses_an_older_isa(void **state)
+{
+    size_t refused = 0;
+
+    (void)state;
+    for (size_t k = 0; k < case_count; k++) {
+        const int t = target_below_isa(&cases[k]);
+        const int isa = older_isa(cases[k].isa);
+        char wanted[64], got[64];
+        bool failed;
+
+        if (cases[k].isa == targets[cases[k].floor].isa || t < 0)
+            continue;
+        char *text = build(&cases[k].c, targets[t].target, isa, NULL, &failed);
+        snprintf(wanted, sizeof wanted, "needs PTX ISA %d.%d", cases[k].isa / 10,
+                 cases[k].isa % 10);
+        snprintf(got, sizeof got, "pinned to %d.%d", isa / 10, isa % 10);
+        if (!failed || !strstr(text, wanted) || !strstr(text, got))
+            fail_msg("%s at ISA %d, wanted \"%s\": %s", cases[k].body, isa, wanted, text);
+        free(text);
+        refused++;
+    }
+    assert_true(refused > 0);
+}
+
+// ---- with ptxas ---------------------------------------------------------------------------------
+
+static unsigned assembling_from(unsigned t)
+{
+    while (t < target_count && !(targets[t].assembles && targets[t].plain))
+        t++;
+    return t;
+}
+
+// How many of the chosen cases ptxas refuses.
+static unsigned accept_batch(unsigned target, int isa, const bool *chosen)
+{
+    struct op_batch batch;
+    unsigned wrong = 0, shown = 0;
+
+    op_batch_begin(&batch, targets[target].target);
+    for (size_t k = 0; k < case_count; k++)
+        if (chosen[k])
+            op_batch_add(&batch, &cases[k].c, k);
+    bool *refused = op_batch_refused(&batch, isa, targets[target].name, case_count, &wrong);
+    for (size_t k = 0; k < case_count; k++)
+        if (refused[k]) {
+            wrong++;
+            if (shown++ < 40)
+                print_message("ptxas refuses at %s, ISA %d.%d:%s\n", targets[target].name, isa / 10,
+                              isa % 10, cases[k].body);
+        }
+    free(refused);
+    return wrong;
+}
+
+static bool need_ptxas(void)
+{
+    if (ptxas_find())
+        return true;
+    print_message("no ptxas was found: instructions are not held against it\n");
+    return false;
+}
+
+// At each target where the builder writes a case differently than at the one before, with the ISA
+// that the builder says it needs there.
+static void ptxas_accepts_the_floor(void **state)
+{
+    static const int steps[] = { 70, 75, 80, 90, 100 };
+    bool *chosen = calloc(case_count, sizeof *chosen);
+    int *isas = calloc(case_count, sizeof *isas);
+    unsigned wrong = 0;
+
+    (void)state;
+    if (!need_ptxas())
+        skip();
+    for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+        unsigned t = 0;
+        while (targets[t].target.sm != steps[s])
+            t++;
+        const unsigned with = assembling_from(t);
+        memset(isas, 0, case_count * sizeof *isas);
+        for (size_t k = 0; k < case_count; k++) {
+            bool failed;
+            if (cases[k].floor > t)
+                continue;
+            char *text = build(&cases[k].c, targets[t].target, 0, &isas[k], &failed);
+            assert_false(failed);
+            char *body = body_of(text);
+            if (isas[k] < targets[with].isa)
+                isas[k] = targets[with].isa;
+            if (cases[k].floor != t && strcmp(body, cases[k].body) == 0)
+                isas[k] = 0;
+            free(cases[k].body);
+            cases[k].body = body;
+            free(text);
+        }
+        for (int isa = 60; isa <= 90; isa++) {
+            size_t count = 0;
+            for (size_t k = 0; k < case_count; k++)
+                count += chosen[k] = isas[k] == isa;
+            if (count)
+                wrong += accept_batch(with, isa, chosen);
+        }
+    }
+    free(chosen);
+    free(isas);
+    assert_int_equal(wrong, 0);
+}
+
+// Everything at every target that this ptxas knows, and at the newest with its suffixes too.
+static void ptxas_accepts_every_target(void **state)
+{
+    bool *chosen = calloc(case_count, sizeof *chosen);
+    unsigned wrong = 0, count = 0;
+
+    (void)state;
+    if (!need_ptxas())
+        skip();
+    for (unsigned t = 0; t < target_count; t++) {
+        int isa = targets[t].isa;
+        if (!targets[t].assembles ||
+            (!targets[t].plain && targets[t].target.sm != targets[target_count - 1].target.sm))
+            continue;
+        for (size_t k = 0; k < case_count; k++) {
+            chosen[k] = targets[cases[k].floor].target.sm <= targets[t].target.sm;
+            isa = chosen[k] && cases[k].isa > isa ? cases[k].isa : isa;
+        }
+        wrong += accept_batch(t, isa, chosen);
+        count++;
+    }
+    free(chosen);
+    print_message("%u targets\n", count);
+    assert_true(count > 0);
+    assert_int_equal(wrong, 0);
+}
+
+// How many of the chosen cases, written for target `from`, ptxas takes below their floor.
+static unsigned refuse_batch(unsigned from, unsigned target, int isa, const bool *chosen,
+                             const char *what)
+{
+    struct op_batch batch;
+    unsigned unplaced = 0, wrong = 0;
+
+    op_batch_begin(&batch, targets[from].target);
+    for (size_t k = 0; k < case_count; k++)
+        if (chosen[k])
+            op_batch_add(&batch, &cases[k].c, k);
+    bool *refused = op_batch_refused(&batch, isa, targets[target].name, case_count, &unplaced);
+    for (size_t k = 0; k < case_count; k++)
+        if (chosen[k] && !refused[k] && wrong++ < 40)
+            print_message("ptxas takes at %s, ISA %d.%d, below the %s floor:%s\n",
+                          targets[target].name, isa / 10, isa % 10, what, cases[k].body);
+    free(refused);
+    return wrong;
+}
+
+static void ptxas_refuses_an_older_target(void **state)
+{
+    bool *chosen = calloc(case_count, sizeof *chosen);
+    unsigned wrong = 0;
+
+    (void)state;
+    if (!need_ptxas())
+        skip();
+    for (unsigned t = 1; t < target_count; t++) {
+        unsigned below = t - 1;
+        while (below > 0 && !targets[below].plain)
+            below--;
+        if (!targets[t].plain || !targets[below].plain || !targets[below].assembles)
+            continue;
+        for (int isa = 60; isa <= 90; isa++) {
+            size_t count = 0;
+            for (size_t k = 0; k < case_count; k++)
+                count += chosen[k] = cases[k].floor == t && cases[k].isa == isa;
+            const int with = isa > targets[below].isa ? isa : targets[below].isa;
+            if (count)
+                wrong += refuse_batch(t, below, with, chosen, "target");
+        }
+    }
+    free(chosen);
+    assert_int_equal(wrong, 0);
+}
+
+static void ptxas_refuses_an_older_isa(void **state)
+{
+    bool *chosen = calloc(case_count, sizeof *chosen);
+    unsigned wrong = 0;
+
+    (void)state;
+    if (!need_ptxas())
+        skip();
+    for (unsigned t = 0; t < target_count; t++)
+        for (int isa = 60; isa <= 90; isa++) {
+            size_t count = 0;
+            for (size_t k = 0; k < case_count; k++) {
+                chosen[k] = older_isa(cases[k].isa) == isa &&
+                            cases[k].isa != targets[cases[k].floor].isa &&
+                            assembling_from(cases[k].floor) == t && targets[t].isa <= isa;
+                count += chosen[k];
+            }
+            if (count)
+                wrong += refuse_batch(t, t, isa, chosen, "ISA");
+        }
+    free(chosen);
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_reached_at_its_floor),
+        cmocka_unit_test(the_builder_refuses_an_older_isa),
+        cmocka_unit_test(ptxas_accepts_the_floor),
+        cmocka_unit_test(ptxas_accepts_every_target),
+        cmocka_unit_test(ptxas_refuses_an_older_target),
+        cmocka_unit_test(ptxas_refuses_an_older_isa),
+    };
+    const int failed = cmocka_run_group_tests(tests, setup, teardown);
+
+    return failed ? 1 : ptxas_find() ? 0 : 77;
+}
