@@ -207,7 +207,8 @@ const char *ptx_builder_finish(ptx_builder *b)
         return NULL;
     }
     if (!b->entries.count) {
-        ptxb_fail(b, "builder_finish", "the module has no entry");
+        ptxb_fail(b, "builder_finish",
+                  "the module has no entry; ptx_entry (b, \"name\") opens one");
         return NULL;
     }
     if (!ptxb_print(b))

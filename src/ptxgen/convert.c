@@ -19,11 +19,11 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
                   ptx_type_name((ptx_type)x.type), ptx_type_name(type));
         return (ptx_val) { 0 };
     }
-    // A variable may change later: what is returned is its value now.
-    if (x.kind == PTX_VARIABLE)
-        x = ptxb_mov(b, x);
-    if (x.kind == PTX_IMMEDIATE || ptxb_file(type) == ptxb_file((ptx_type)x.type))
+    if (x.kind == PTX_IMMEDIATE)
         return retype(x, type);
+    // A variable may change later: what is returned is its value now.
+    if (ptxb_file(type) == ptxb_file((ptx_type)x.type))
+        return retype(x.kind == PTX_VARIABLE ? ptxb_mov(b, x) : x, type);
     return ptxb_emit(b, type, ptxb_join(b, "mov.", ptxb_bits_name(type), NULL), 1, &x);
 }
 
@@ -145,12 +145,13 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
     const char *mode = p.round == PTX_RZ ? ".rz" : ".rn";
 
     if (p.sat || p.ftz || p.round > PTX_RZ) {
-        ptxb_fail(b, "cvt", "to bf16 there is rounding .rn and .rz, and no .ftz or .sat");
+        ptxb_fail(b, "cvt", "from %s to bf16 there is rounding .rn and .rz, and no .ftz or .sat",
+                  ptx_type_name(from));
         return (ptx_val) { 0 };
     }
     if (from == PTX_F32 || exact_in_f32(from)) {
         const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_bf16)->forms;
-        ptx_val x = ptx_cvt(b, PTX_F32, p.x);
+        ptx_val x = from == PTX_F32 ? p.x : ptx_cvt(b, PTX_F32, p.x);
         if (b->params.target.sm < form->sm || (b->params.isa && b->params.isa < form->isa))
             return narrow_bf16(b, x, p.round);
         const char *opcode = ptxb_join(b, "cvt", mode, ".bf16.f32", NULL);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { MAX_ENTRIES = 10000 };
+
 // A name that PTX takes as an identifier, kept to the part of its grammar that C has too: names
 // with '$' and '%' are the builder's own.
 static bool valid_name(ptx_builder *b, const char *call, const char *name)
@@ -83,8 +85,8 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
         ptxb_fail(b, "entry", ".min_blocks needs .block or .max_block beside it");
         return false;
     }
-    if (b->entries.count == UINT16_MAX) {
-        ptxb_fail(b, "entry", "a module has at most 65535 entries");
+    if (b->entries.count == MAX_ENTRIES) {
+        ptxb_fail(b, "entry", "a module has at most %d entries", MAX_ENTRIES);
         return false;
     }
     return true;

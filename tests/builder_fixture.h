@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// For the builder's tests: a builder at a target, what its text must hold, what its error must say.
+// A failing check prints the module.
+#ifndef PTXGEN_TESTS_BUILDER_FIXTURE_H
+#define PTXGEN_TESTS_BUILDER_FIXTURE_H
+
+#include <ptxgen/builder.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static inline ptx_builder *builder_at(int sm)
+{
+    return ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = sm } });
+}
+
+// The finished text, or a failed test.
+static inline const char *finished(ptx_builder *b)
+{
+    const char *text = ptx_builder_finish(b);
+
+    if (!text)
+        fail_msg("the builder refuses: %s", ptx_builder_error(b));
+    return text;
+}
+
+// Whether `text` has `line`, where a run of spaces stands for any other.
+static inline const char *find_line(const char *text, const char *line)
+{
+    for (; *text; text++) {
+        const char *t = text, *l = line;
+        while (*l && *t == *l) {
+            if (*l == ' ')
+                while (t[1] == ' ')
+                    t++;
+            t++, l++;
+        }
+        if (!*l)
+            return text;
+    }
+    return NULL;
+}
+
+// Finishes and destroys; the text must have every one of the lines (up to a NULL), in this order.
+static inline void expect_lines_(ptx_builder *b, const char *file, int line, ...)
+{
+    const char *text = ptx_builder_finish(b);
+    const char *wanted, *from = text;
+    va_list lines;
+
+    if (!text)
+        print_error("the builder refuses: %s\n", ptx_builder_error(b));
+    va_start(lines, line);
+    while (from && (wanted = va_arg(lines, const char *))) {
+        const char *at = find_line(from, wanted);
+        if (!at)
+            print_error("\"%s\" is not in\n%s\n", wanted, text);
+        from = at ? at + 1 : NULL;
+    }
+    va_end(lines);
+    ptx_builder_destroy(&b);
+    if (!from)
+        _fail(file, line);
+}
+#define EXPECT_LINES(b, ...) expect_lines_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
+
+// Finishes and destroys; there must be an error that has every one of the words.
+static inline void expect_error_(ptx_builder *b, const char *file, int line, ...)
+{
+    const char *text = ptx_builder_finish(b);
+    const char *error = ptx_builder_error(b);
+    const char *word;
+    bool ok = !text && error;
+    va_list words;
+
+    if (!ok)
+        print_error("no error, but\n%s\n", text ? text : "neither text nor error");
+    va_start(words, line);
+    while (ok && (word = va_arg(words, const char *)))
+        if (!strstr(error, word)) {
+            print_error("\"%s\" is not in: %s\n", word, error);
+            ok = false;
+        }
+    va_end(words);
+    ptx_builder_destroy(&b);
+    if (!ok)
+        _fail(file, line);
+}
+#define EXPECT_ERROR(b, ...) expect_error_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
+
+// One entry "k" around the statements, in a fresh builder `b` at sm_<sm>.
+#define WITH_ENTRY(b, sm)                                                                          \
+    ptx_builder *b = builder_at(sm);                                                               \
+    ptx_entry (b, "k")
+
+#endif

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+#include "builder_fixture.h"
+
+// What one conversion of a variable is written as.
+static void expect_cvt(int sm, ptx_type to, ptx_type from, struct ptx_cvt_params p,
+                       const char *line, const char *next)
+{
+    ptx_builder *b = builder_at(sm);
+    ptx_val result = { 0 };
+
+    ptx_entry (b, "k") {
+        p.x = ptx_var(b, ptx_zero(from));
+        ptx_comment(b, "here");
+        result = ptx_cvt_emit(b, to, p);
+    }
+    if (ptx_builder_error(b))
+        print_error("%s to %s: %s\n", ptx_type_name(from), ptx_type_name(to), ptx_builder_error(b));
+    assert_int_equal(result.type, to);
+    EXPECT_LINES(b, "// here", line, next);
+}
+
+static void conversions_are_spelled(void **state)
+{
+    const struct ptx_cvt_params plain = { 0 };
+
+    (void)state;
+    expect_cvt(70, PTX_S32, PTX_F32, plain, "cvt.rzi.s32.f32 %r1, %f1;", "ret;");
+    expect_cvt(70, PTX_U8, PTX_F64, plain, "cvt.rzi.u8.f64 %rs1, %fd1;", "ret;");
+    expect_cvt(70, PTX_F32, PTX_U64, plain, "cvt.rn.f32.u64 %f1, %rd1;", "ret;");
+    expect_cvt(70, PTX_F16, PTX_F32, plain, "cvt.rn.f16.f32 %rs1, %f1;", "ret;");
+    expect_cvt(70, PTX_F64, PTX_F32, plain, "cvt.f64.f32 %fd1, %f1;", "ret;");
+    expect_cvt(70, PTX_F32, PTX_F16, plain, "cvt.f32.f16 %f1, %rs1;", "ret;");
+    expect_cvt(70, PTX_U64, PTX_U32, plain, "cvt.u64.u32 %rd1, %r1;", "ret;");
+    expect_cvt(70, PTX_S64, PTX_S32, plain, "cvt.s64.s32 %rd1, %r1;", "ret;");
+    expect_cvt(70, PTX_U16, PTX_S32, plain, "cvt.u16.s32 %rs1, %r1;", "ret;");
+    expect_cvt(70, PTX_S32, PTX_F32, (struct ptx_cvt_params) { .round = PTX_RN },
+               "cvt.rni.s32.f32 %r1, %f1;", "ret;");
+    expect_cvt(70, PTX_S32, PTX_F32, (struct ptx_cvt_params) { .round = PTX_RM, .ftz = true },
+               "cvt.rmi.ftz.s32.f32 %r1, %f1;", "ret;");
+    expect_cvt(70, PTX_F32, PTX_F64,
+               (struct ptx_cvt_params) { .round = PTX_RP, .ftz = true, .sat = true },
+               "cvt.rp.ftz.sat.f32.f64 %f1, %fd1;", "ret;");
+    expect_cvt(70, PTX_F32, PTX_F32, (struct ptx_cvt_params) { .sat = true },
+               "cvt.sat.f32.f32 %f2, %f1;", "ret;");
+    expect_cvt(70, PTX_S8, PTX_S32, (struct ptx_cvt_params) { .sat = true },
+               "cvt.sat.s8.s32 %rs1, %r1;", "ret;");
+    expect_cvt(70, PTX_U32, PTX_S32, (struct ptx_cvt_params) { .sat = true },
+               "cvt.sat.u32.s32 %r2, %r1;", "ret;");
+}
+
+// PTX has no .sat where the result has room for everything.
+static void idle_saturation_is_dropped(void **state)
+{
+    const struct ptx_cvt_params sat = { .sat = true };
+
+    (void)state;
+    expect_cvt(70, PTX_S64, PTX_U32, sat, "cvt.s64.u32 %rd1, %r1;", "ret;");
+    expect_cvt(70, PTX_U32, PTX_U8, sat, "cvt.u32.u8 %r1, %rs1;", "ret;");
+    expect_cvt(70, PTX_S32, PTX_S32, sat, "mov.s32 %r2, %r1;", "ret;");
+}
+
+static void bf16_is_converted_on_every_target(void **state)
+{
+    const struct ptx_cvt_params plain = { 0 }, rz = { .round = PTX_RZ };
+
+    (void)state;
+    expect_cvt(80, PTX_BF16, PTX_F32, plain, "cvt.rn.bf16.f32 %rs1, %f1;", "ret;");
+    expect_cvt(80, PTX_BF16, PTX_F32, rz, "cvt.rz.bf16.f32 %rs1, %f1;", "ret;");
+    expect_cvt(80, PTX_BF16, PTX_F16, plain, "cvt.f32.f16 %f1, %rs1;",
+               "cvt.rn.bf16.f32 %rs2, %f1;");
+    expect_cvt(80, PTX_BF16, PTX_S8, plain, "cvt.rn.f32.s8 %f1, %rs1;",
+               "cvt.rn.bf16.f32 %rs2, %f1;");
+    expect_cvt(90, PTX_BF16, PTX_F64, plain, "cvt.rn.bf16.f64 %rs1, %fd1;", "ret;");
+    expect_cvt(90, PTX_BF16, PTX_U32, rz, "cvt.rz.bf16.u32 %rs1, %r1;", "ret;");
+    expect_cvt(70, PTX_F32, PTX_BF16, plain, "mov.b32 %f1, {0, %rs1};", "ret;");
+    expect_cvt(70, PTX_F64, PTX_BF16, plain, "mov.b32 %f1, {0, %rs1};", "cvt.f64.f32 %fd1, %f1;");
+    expect_cvt(70, PTX_S32, PTX_BF16, (struct ptx_cvt_params) { .round = PTX_RP },
+               "mov.b32 %f1, {0, %rs1};", "cvt.rpi.s32.f32 %r1, %f1;");
+    expect_cvt(70, PTX_F32, PTX_BF16, (struct ptx_cvt_params) { .sat = true },
+               "mov.b32 %f1, {0, %rs1};", "cvt.sat.f32.f32 %f2, %f1;");
+    // Below sm_80 half a unit is added and NaN is put back; towards zero nothing is added.
+    expect_cvt(75, PTX_BF16, PTX_F32, plain, "bfe.u32 %r2, %r1, 16, 1;",
+               "add.u32 %r3, %r2, 32767;");
+    expect_cvt(75, PTX_BF16, PTX_F32, rz, "shr.u32 %r2, %r1, 16;",
+               "selp.u32 %r3, 32767, %r2, %p1;");
+}
+
+// A variable converted to what it is must not follow the variable.
+static void a_converted_variable_is_its_value_now(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
+        ptx_val var = ptx_var(b, ptx_f32(1));
+        ptx_val same = ptx_cvt(b, PTX_F32, var);
+        ptx_val bits = ptx_bitcast(b, PTX_B32, var);
+        ptx_set(b, var, ptx_f32(2));
+        ptx_store(b, out, ptx_u32(0), same);
+        ptx_store(b, out, ptx_u32(1), var);
+        ptx_store(b, out, ptx_u32(2), ptx_bitcast(b, PTX_F32, bits));
+    }
+    EXPECT_LINES(b, "mov.f32 %f2, %f1;", "mov.b32 %r1, %f1;", "mov.f32 %f1, 0f40000000;",
+                 "st.global.f32 [%rd2], %f2;", "st.global.f32 [%rd2+4], %f1;", "mov.b32 %f3, %r1;",
+                 "st.global.f32 [%rd2+8], %f3;");
+}
+
+static void bits_are_seen_as_another_type(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val f = ptx_copy(b, ptx_f32(1)), d = ptx_copy(b, ptx_f64(1));
+        ptx_val u = ptx_bitcast(b, PTX_U32, f);
+        ptx_val s = ptx_bitcast(b, PTX_S32, u);
+        assert_int_equal(s.reg, u.reg);
+        assert_int_equal(s.type, PTX_S32);
+        ptx_bitcast(b, PTX_U64, d);
+        ptx_val one = ptx_bitcast(b, PTX_U32, ptx_f32(1));
+        assert_true(one.kind == PTX_IMMEDIATE && one.type == PTX_U32 && one.bits == 0x3f800000);
+    }
+    EXPECT_LINES(b, "mov.b32 %r1, %f1;", "mov.b64 %rd1, %fd1;", "ret;");
+}
+
+static void lanes_are_packed_and_unpacked(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val h = ptx_copy(b, ptx_imm(PTX_F16, 1)), w = ptx_copy(b, ptx_u32(7));
+        ptx_val two = ptx_pack(b, PTX_F16X2, ptx_vec2(h, ptx_imm(PTX_F16, 2)));
+        ptx_vec four = { { h, h, h, h }, 4 };
+        ptx_val wide = ptx_pack(b, PTX_B64, four);
+        ptx_pack(b, PTX_F64, ptx_vec2(w, w));
+        ptx_unpack(b, PTX_BF16, two);
+        assert_int_equal(ptx_unpack(b, PTX_F32, wide).lanes, 2);
+        assert_int_equal(ptx_unpack(b, PTX_U16, ptx_u64(1)).lanes, 4);
+    }
+    EXPECT_LINES(b, "mov.b16 %rs2, 0x4000; // 2.0", "mov.b32 %r2, {%rs1, %rs2};",
+                 "mov.b64 %rd1, {%rs1, %rs1, %rs1, %rs1};", "mov.b64 %fd1, {%r1, %r1};",
+                 "mov.b32 {%rs3, %rs4}, %r2;", "mov.b64 {%f1, %f2}, %rd1;", "mov.u64 %rd2, 1;",
+                 "mov.b64 {%rs5, %rs6, %rs7, %rs8}, %rd2;");
+}
+
+static void pairs_are_narrowed_with_the_first_in_the_lower_half(void **state)
+{
+    (void)state;
+    for (int sm = 75; sm <= 80; sm += 5) {
+        ptx_builder *b = builder_at(sm);
+        ptx_entry (b, "k") {
+            ptx_val lo = ptx_copy(b, ptx_f32(1)), hi = ptx_copy(b, ptx_f32(2));
+            ptx_cvt_pack(b, PTX_F16X2, lo, hi);
+            ptx_cvt_pack(b, PTX_BF16X2, lo, hi);
+        }
+        if (sm == 80)
+            EXPECT_LINES(b, "cvt.rn.f16x2.f32 %r1, %f2, %f1;", "cvt.rn.bf16x2.f32 %r2, %f2, %f1;");
+        else
+            EXPECT_LINES(b, "cvt.rn.f16.f32 %rs1, %f1;", "cvt.rn.f16.f32 %rs2, %f2;",
+                         "mov.b32 %r1, {%rs1, %rs2};", "bfe.u32", "bfe.u32",
+                         "mov.b32 %r14, {%rs3, %rs4};");
+    }
+}
+
+static void wrong_conversions_are_named(void **state)
+{
+    const ptx_val none = { 0 };
+    ptx_vec five = { .lanes = 5 };
+
+    (void)state;
+#define REFUSED(call, ...)                                                                         \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(80);                                                           \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
+            ptx_val h = ptx_var(b, ptx_imm(PTX_F16, 1)), p = ptx_var(b, ptx_bool(true));           \
+            (void)u, (void)f, (void)h, (void)p;                                                    \
+            call;                                                                                  \
+        }                                                                                          \
+        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
+    } while (0)
+
+    REFUSED(ptx_cvt(b, PTX_U32, p), "cvt: there is no conversion from pred to u32", "ptx_select");
+    REFUSED(ptx_cvt(b, PTX_PRED, u), "cvt: there is no conversion from u32 to pred", "ptx_ne");
+    REFUSED(ptx_cvt(b, PTX_B32, f), "cvt: there is no conversion from f32 to b32");
+    REFUSED(ptx_cvt(b, PTX_F16X2, f), "cvt: there is no conversion from f32 to f16x2");
+    REFUSED(ptx_cvt(b, PTX_NONE, f), "cvt: there is no conversion from f32 to none");
+    REFUSED(ptx_cvt(b, PTX_F32, none), "cvt: x is not a value");
+    REFUSED(ptx_cvt(b, PTX_F64, f, .round = PTX_RZ), "cvt: from f32 to f64", "rounding");
+    REFUSED(ptx_cvt(b, PTX_U32, u, .round = PTX_RZ), "cvt: from u32 to u32", "rounding");
+    REFUSED(ptx_cvt(b, PTX_S32, f, .round = (ptx_round)9), "cvt: from f32 to s32", "rounding");
+    REFUSED(ptx_cvt(b, PTX_U64, u, .ftz = true), "cvt: from u32 to u64 there is no .ftz");
+    REFUSED(ptx_cvt(b, PTX_BF16, f, .round = PTX_RM), "cvt: from f32 to bf16", ".rn and .rz");
+    REFUSED(ptx_cvt(b, PTX_BF16, f, .sat = true), "cvt: from f32 to bf16", "no .ftz or .sat");
+    REFUSED(ptx_cvt(b, PTX_BF16, u), "cvt: cvt.rn.bf16.u32 needs sm_90", "sm_80");
+    REFUSED(ptx_cvt_pack(b, PTX_F16X2, f, h), "cvt_pack: two f32", "got f32 and f16 for f16x2");
+    REFUSED(ptx_cvt_pack(b, PTX_U32, f, f), "cvt_pack: two f32", "for u32");
+    REFUSED(ptx_cvt_pack(b, PTX_F16X2, none, f), "cvt_pack: lo is not a value");
+    REFUSED(ptx_cvt_pack(b, PTX_F16X2, f, none), "cvt_pack: hi is not a value");
+    REFUSED(ptx_bitcast(b, PTX_U64, f), "bitcast: x is f32", "u64", "width");
+    REFUSED(ptx_bitcast(b, PTX_PRED, p), "bitcast: x is pred");
+    REFUSED(ptx_bitcast(b, PTX_U32, none), "bitcast: x is not a value");
+    REFUSED(ptx_pack(b, PTX_B64, five), "pack: there are 5 lanes", "2 or 4");
+    REFUSED(ptx_pack(b, PTX_B64, ptx_vec2(u, f)), "pack: lane 0 is u32 and lane 1 is f32");
+    REFUSED(ptx_pack(b, PTX_B64, ptx_vec2(u, none)), "pack: a lane is not a value");
+    REFUSED(ptx_pack(b, PTX_B64, ptx_vec2(h, h)), "pack: 2 lanes of f16 do not make one b64");
+    REFUSED(ptx_unpack(b, PTX_U8, u), "unpack: 4 lanes of u8 do not make one u32", "16 or 32");
+    REFUSED(ptx_unpack(b, PTX_U64, u), "unpack: 0 lanes of u64");
+    REFUSED(ptx_unpack(b, PTX_U16, none), "unpack: x is not a value");
+#undef REFUSED
+}
+
+// 7.0 has f32 to bf16; what goes there directly from other types does not exist before 7.8.
+static void a_pinned_isa_is_a_floor(void **state)
+{
+    (void)state;
+    ptx_builder *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 80 }, .isa = 70 });
+    ptx_entry (b, "k")
+        ptx_cvt(b, PTX_BF16, ptx_f32(1));
+    EXPECT_LINES(b, ".version 7.0", "cvt.rn.bf16.f32");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(conversions_are_spelled),
+        cmocka_unit_test(idle_saturation_is_dropped),
+        cmocka_unit_test(bf16_is_converted_on_every_target),
+        cmocka_unit_test(a_converted_variable_is_its_value_now),
+        cmocka_unit_test(bits_are_seen_as_another_type),
+        cmocka_unit_test(lanes_are_packed_and_unpacked),
+        cmocka_unit_test(pairs_are_narrowed_with_the_first_in_the_lower_half),
+        cmocka_unit_test(wrong_conversions_are_named),
+        cmocka_unit_test(a_pinned_isa_is_a_floor),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+#include "builder_fixture.h"
+#include "ops_lines.h"
+
+#include <math.h>
+
+static const size_t line_count = sizeof ops_lines / sizeof *ops_lines;
+
+static void operands(ptx_builder *b, const struct ptx_op_info *info, ptx_type type, ptx_val v[4])
+{
+    const char *shape = info->shape + 2;
+
+    memset(v, 0, 4 * sizeof *v);
+    for (unsigned k = 0; shape[k]; k++) {
+        const ptx_type of = shape[k] == 'W'   ? (ptx_type)(type + 1)
+                            : shape[k] == 'u' ? PTX_U32
+                            : shape[k] == 'p' ? PTX_PRED
+                                              : type;
+        v[k] = ptx_var(b, ptx_zero(of));
+    }
+    if (!strcmp(info->name, "lop3"))
+        v[3] = ptx_u32(0xe8);
+}
+
+static void each_form_has_its_line(void **state)
+{
+    size_t forms = 0;
+
+    (void)state;
+    for (size_t k = 0; k < line_count; k++) {
+        const struct ptx_op_info *info = ptx_op_info(ops_lines[k].op);
+        ptx_builder *b = builder_at(100);
+        const struct ptx_form *form = info->forms;
+        while (!(form->types >> ops_lines[k].type & 1))
+            form++;
+        const unsigned mods = ops_lines[k].all ? form->modifiers : 0;
+        ptx_entry (b, "k") {
+            ptx_val v[4];
+            operands(b, info, ops_lines[k].type, v);
+            ptx_op(b, ops_lines[k].op, .x = v[0], .y = v[1], .z = v[2], .w = v[3],
+                   .round = mods & PTX_MOD_ROUND ? PTX_RP : PTX_ROUND_DEFAULT,
+                   .ftz = mods & PTX_MOD_FTZ, .sat = mods & PTX_MOD_SAT);
+        }
+        EXPECT_LINES(b, ops_lines[k].line);
+    }
+    for (unsigned op = 1; op < PTX_OP_COUNT; op++)
+        forms += ptx_op_info((ptx_opcode)op)->shape ? ptx_op_info((ptx_opcode)op)->form_count : 0;
+    // A form more is a line more.
+    assert_int_equal(line_count, forms);
+}
+
+// The function ptx_<name>() writes what ptx_op() of the row writes without modifiers.
+static void each_function_is_its_row(void **state)
+{
+#define CALL(name, ...)                                                                            \
+    for (int plain = 0; plain < 2; plain++) {                                                      \
+        const struct ptx_op_info *info = ptx_op_info(PTX_OP_##name);                               \
+        ptx_type type = PTX_U8;                                                                    \
+        while (!(info->forms->types >> type & 1))                                                  \
+            type = (ptx_type)(type + 1);                                                           \
+        ptx_builder *b = builder_at(100);                                                          \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_val v[4];                                                                          \
+            operands(b, info, type, v);                                                            \
+            if (plain)                                                                             \
+                ptx_op(b, PTX_OP_##name, .x = v[0], .y = v[1], .z = v[2], .w = v[3]);              \
+            else                                                                                   \
+                ptx_##name(ARGUMENTS);                                                             \
+        }                                                                                          \
+        snprintf(text[plain], sizeof text[plain], "%s", finished(b));                              \
+        ptx_builder_destroy(&b);                                                                   \
+        if (plain)                                                                                 \
+            assert_string_equal(text[0], text[1]);                                                 \
+    }
+    static char text[2][4096];
+
+    (void)state;
+#define ARGUMENTS b, v[0]
+    PTX_OPS_UNARY(CALL)
+#undef ARGUMENTS
+#define ARGUMENTS b, v[0], v[1]
+    PTX_OPS_BINARY(CALL)
+#undef ARGUMENTS
+#define ARGUMENTS b, v[0], v[1], v[2]
+    PTX_OPS_TERNARY(CALL)
+#undef ARGUMENTS
+#define ARGUMENTS b, v[0], v[1], v[2], v[3]
+    PTX_OPS_QUATERNARY(CALL)
+#undef ARGUMENTS
+#undef CALL
+}
+
+static void roundings_are_spelled(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_var(b, ptx_f32(1.5f));
+        ptx_add(b, x, x);
+        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_RN);
+        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_RZ);
+        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_RM);
+        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_RP, .sat = true);
+    }
+    EXPECT_LINES(b, "add.rn.f32 %f2, %f1, %f1;", "add.rn.f32 %f3,", "add.rz.f32 %f4,",
+                 "add.rm.f32 %f5,", "add.rp.sat.f32 %f6,");
+}
+
+// Literals stand in the instruction where PTX has them, with floats' decimals beside; what it has
+// none for goes through a register.
+static void immediates_are_written_in_place(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(90);
+    ptx_entry (b, "k") {
+        ptx_val p = ptx_var(b, ptx_bool(true));
+        ptx_val f = ptx_var(b, ptx_f32(0.1f));
+        ptx_val d = ptx_var(b, ptx_f64(-1e300));
+        ptx_val h = ptx_var(b, ptx_imm(PTX_F16, 65504));
+        ptx_add(b, f, ptx_f32(-2));
+        ptx_fma(b, d, ptx_f64(1.0 / 3), ptx_f64(0));
+        ptx_select(b, p, ptx_imm(PTX_F16, 0.5), h);
+        ptx_select(b, p, ptx_imm(PTX_F16X2, 1), ptx_imm(PTX_F16X2, -1));
+        ptx_and(b, p, ptx_bool(false));
+        ptx_add(b, ptx_s16(-7), ptx_s16(INT16_MIN));
+        ptx_add(b, ptx_s64(INT64_MIN), ptx_s64(-1));
+        ptx_xor(b, ptx_b32(0x12345), ptx_b32(7));
+        ptx_add(b, ptx_f32(INFINITY), ptx_f32(-NAN));
+        ptx_var(b, ptx_imm(PTX_S8, -3));
+        ptx_var(b, ptx_imm(PTX_BF16, -0.0));
+    }
+    EXPECT_LINES(b, "mov.pred %p1, 1;", "mov.f32 %f1, 0f3DCCCCCD; // 0.1",
+                 "mov.f64 %fd1, 0dFE37E43C8800759C; // -1e+300", "mov.b16 %rs1, 0x7BFF; // 65504.0",
+                 "add.rn.f32 %f2, %f1, 0fC0000000; // -2.0",
+                 "fma.rn.f64 %fd2, %fd1, 0d3FD5555555555555, 0d0000000000000000; // "
+                 "0.3333333333333333, 0.0",
+                 "mov.b16 %rs2, 0x3800; // 0.5", "selp.b16 %rs3, %rs2, %rs1, %p1;",
+                 "mov.b32 %r1, 0x3c003c00;", "mov.b32 %r2, 0xbc00bc00;",
+                 "selp.b32 %r3, %r1, %r2, %p1;", "mov.pred %p2, 0;", "and.pred %p3, %p1, %p2;",
+                 "add.s16 %rs4, -7, -32768;", "add.s64 %rd1, -9223372036854775808, -1;",
+                 "xor.b32 %r4, 0x12345, 7;", "0f7F800000, 0fFFC00000; // inf, nan",
+                 "mov.b16 %rs5, -3;", "mov.b16 %rs6, 0x8000; // -0.0");
+}
+
+// What a row does not have is refused with the call, what it got and what it takes.
+static void wrong_operands_are_named(void **state)
+{
+    const ptx_val none = { 0 };
+
+    (void)state;
+#define REFUSED(call, ...)                                                                         \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(80);                                                           \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
+            (void)u, (void)f;                                                                      \
+            call;                                                                                  \
+        }                                                                                          \
+        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
+    } while (0)
+
+    REFUSED(ptx_add(b, u, f), "add: x is u32 and y is f32", "one type");
+    REFUSED(ptx_fma(b, f, f, u), "fma: x is f32 and z is u32", "one type");
+    REFUSED(ptx_shl(b, u, f), "shl: y is f32", "x of u32", "must be u32");
+    REFUSED(ptx_selp(b, u, u, u), "selp: z is u32", "must be pred");
+    REFUSED(ptx_mad_wide(b, u, u, u), "mad_wide: z is u32", "must be u64");
+    REFUSED(ptx_sqrt(b, u), "sqrt: x is u32", "it takes f32 or f64");
+    REFUSED(ptx_mul_wide(b, f, f), "mul_wide: x is f32", "u16, u32, s16 or s32");
+    REFUSED(ptx_add(b, ptx_bool(true), ptx_bool(true)), "add: x is pred", "it takes u16");
+    REFUSED(ptx_not(b, f), "not: x is f32", "or b64");
+    REFUSED(ptx_select(b, ptx_bool(true), ptx_bool(true), ptx_bool(false)), "selp: x is pred");
+    REFUSED(ptx_add(b, none, f), "add: x is not a value");
+    REFUSED(ptx_add(b, f, none), "add: y is not a value");
+    REFUSED(ptx_add(b, ptx_imm(PTX_U16, -1), ptx_u16(1)), "x is not a value", "range");
+    REFUSED(ptx_add(b, u, ptx_immediate_bits(PTX_U32, UINT64_C(1) << 32)), "y is not", "range");
+    REFUSED(ptx_lop3(b, u, u, u, u), "lop3: w", "immediate from 0 to 255");
+    REFUSED(ptx_lop3(b, u, u, u, ptx_u32(256)), "lop3: w", "immediate from 0 to 255");
+    REFUSED(ptx_op(b, PTX_OP_neg, .x = f, .y = f), "neg: y is given", "takes 1 operand");
+    REFUSED(ptx_op(b, PTX_OP_add, .x = f, .y = f, .w = f), "add: w is given", "2 operands");
+    REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .round = PTX_RZ), "add: add has no choice of",
+            "rounding for u32");
+    REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .ftz = true), "add: add has no .ftz for u32");
+    REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .sat = true), "add: add has no .sat for u32");
+    REFUSED(ptx_op(b, PTX_OP_add, .x = f, .y = f, .round = (ptx_round)5), "add: 5 is no rounding",
+            "PTX_RN");
+    REFUSED(ptx_op(b, PTX_OP_ld, .x = u), "op: ld is not", "own function");
+    REFUSED(ptx_op(b, PTX_OP_NONE, .x = u), "op: the opcode is not");
+    REFUSED(ptx_op(b, PTX_OP_COUNT, .x = u), "op: the opcode is not");
+    REFUSED(ptx_tid(b, (ptx_axis)3), "tid: 3 is no axis", "PTX_X");
+    REFUSED(ptx_clusterid(b, PTX_X), "clusterid: %clusterid.x needs sm_90", "sm_80");
+    REFUSED(ptx_cluster_ctarank(b), "cluster_ctarank: %cluster_ctarank needs sm_90", "sm_80");
+#undef REFUSED
+}
+
+static void special_registers_are_read(void **state)
+{
+    (void)state;
+    for (unsigned axis = 0; axis < 3; axis++) {
+        char line[64];
+#define READ(name, text, ...)                                                                      \
+    {                                                                                              \
+        ptx_builder *b = builder_at(90);                                                           \
+        ptx_entry (b, "k")                                                                         \
+            ptx_##name(b, (ptx_axis)axis);                                                         \
+        snprintf(line, sizeof line, "mov.u32 %%r1, %s.%c;", text, "xyz"[axis]);                    \
+        EXPECT_LINES(b, line);                                                                     \
+    }
+        PTX_SPECIAL_VECTORS(READ)
+#undef READ
+    }
+#define READ(name, text, type, ...)                                                                \
+    {                                                                                              \
+        ptx_builder *b = builder_at(90);                                                           \
+        ptx_entry (b, "k")                                                                         \
+            ptx_##name(b);                                                                         \
+        EXPECT_LINES(b, PTX_##type == PTX_U64 ? "mov.u64 %rd1, " text ";"                          \
+                                              : "mov.u32 %r1, " text ";");                         \
+    }
+    PTX_SPECIAL_SCALARS(READ)
+#undef READ
+}
+
+static void the_table_is_data(void **state)
+{
+    (void)state;
+    assert_null(ptx_op_info(PTX_OP_NONE));
+    assert_null(ptx_op_info(PTX_OP_COUNT));
+    assert_null(ptx_atomic_info(PTX_ATOMIC_COUNT));
+    assert_string_equal(ptx_op_info(PTX_OP_fma)->name, "fma");
+    assert_string_equal(ptx_op_info(PTX_OP_fma)->shape, "T=TTT");
+    assert_null(ptx_op_info(PTX_OP_ld)->shape);
+    assert_string_equal(ptx_atomic_info(PTX_ATOMIC_cas)->name, "cas");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_form_has_its_line),
+        cmocka_unit_test(each_function_is_its_row),
+        cmocka_unit_test(roundings_are_spelled),
+        cmocka_unit_test(immediates_are_written_in_place),
+        cmocka_unit_test(wrong_operands_are_named),
+        cmocka_unit_test(special_registers_are_read),
+        cmocka_unit_test(the_table_is_data),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "builder_fixture.h"
+
+#include <math.h>
+
+static void types_have_names_and_sizes(void **state)
+{
+    (void)state;
+    for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+        assert_int_equal(ptx_type_parse(ptx_type_name((ptx_type)t)), t);
+    assert_string_equal(ptx_type_name(PTX_BF16X2), "bf16x2");
+    assert_string_equal(ptx_type_name(PTX_NONE), "none");
+    assert_string_equal(ptx_type_name(PTX_TYPE_COUNT), "none");
+    assert_string_equal(ptx_type_name((ptx_type)-1), "none");
+    assert_int_equal(ptx_type_parse("f8"), PTX_NONE);
+    assert_int_equal(ptx_type_parse(""), PTX_NONE);
+    assert_int_equal(ptx_type_parse(NULL), PTX_NONE);
+    assert_int_equal(ptx_type_bytes(PTX_PRED), 0);
+    assert_int_equal(ptx_type_bytes(PTX_NONE), 0);
+    assert_int_equal(ptx_type_bytes((ptx_type)99), 0);
+    assert_int_equal(ptx_type_bytes(PTX_S8), 1);
+    assert_int_equal(ptx_type_bytes(PTX_BF16), 2);
+    assert_int_equal(ptx_type_bytes(PTX_F16X2), 4);
+    assert_int_equal(ptx_type_bytes(PTX_F64), 8);
+}
+
+static void targets_are_listed_in_order(void **state)
+{
+    char name[PTX_TARGET_NAME_SIZE];
+    struct ptx_target target, before = { 0 }, parsed = { 0 };
+    size_t count = 0;
+    int isa;
+
+    (void)state;
+    for (; ptx_target_at(count, &target, &isa); count++) {
+        assert_true(target.sm > before.sm || (target.sm == before.sm && target.suffix));
+        assert_true(isa >= 60 && isa <= 90);
+        assert_true(ptx_target_parse(ptx_target_name(target, name), &parsed));
+        assert_int_equal(parsed.sm, target.sm);
+        assert_int_equal(parsed.suffix, target.suffix);
+        before = target;
+    }
+    assert_true(count >= 25);
+    assert_true(ptx_target_at(0, NULL, NULL));
+    assert_false(ptx_target_at(count, &target, &isa));
+    assert_false(ptx_target_at(SIZE_MAX, NULL, NULL));
+    assert_string_equal(ptx_target_name((struct ptx_target) { 90, 'a' }, name), "sm_90a");
+    assert_string_equal(ptx_target_name((struct ptx_target) { 80, 0 }, name), "sm_80");
+}
+
+static void unknown_targets_are_not_parsed(void **state)
+{
+    static const char *const unknown[] = { "sm_69", "sm_90b", "sm_80a",     "sm_",    "",
+                                           "80",    "sm_080", "compute_80", "sm_80 ", NULL };
+    struct ptx_target target = { 75, 0 };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++)
+        assert_false(ptx_target_parse(unknown[k], &target));
+    assert_int_equal(target.sm, 75);
+}
+
+static void immediates_keep_their_bits(void **state)
+{
+    (void)state;
+    assert_true(ptx_u16(65535).bits == 65535 && ptx_u16(1).type == PTX_U16);
+    assert_true(ptx_s16(-1).bits == 65535 && ptx_s16(1).type == PTX_S16);
+    assert_true(ptx_u32(UINT32_MAX).bits == UINT32_MAX && ptx_u32(1).type == PTX_U32);
+    assert_true(ptx_s32(-1).bits == UINT32_MAX && ptx_s32(1).type == PTX_S32);
+    assert_true(ptx_u64(UINT64_MAX).bits == UINT64_MAX && ptx_u64(1).type == PTX_U64);
+    assert_true(ptx_s64(-1).bits == UINT64_MAX && ptx_s64(1).type == PTX_S64);
+    assert_true(ptx_b32(5).type == PTX_B32 && ptx_b64(5).type == PTX_B64);
+    assert_true(ptx_bool(true).bits == 1 && ptx_bool(false).type == PTX_PRED);
+    assert_true(ptx_f32(1).bits == 0x3f800000 && ptx_f32(1).type == PTX_F32);
+    assert_true(ptx_f64(-2).bits == UINT64_C(0xc000000000000000) && ptx_f64(1).type == PTX_F64);
+    assert_true(ptx_zero(PTX_BF16X2).bits == 0 && ptx_zero(PTX_BF16X2).type == PTX_BF16X2);
+    assert_true(ptx_u32(1).kind == PTX_IMMEDIATE);
+}
+
+static void integers_must_fit(void **state)
+{
+    static const struct {
+        ptx_type type;
+        double x;
+        bool fits;
+        uint64_t bits;
+    } rows[] = {
+        { PTX_U8, 255, true, 255 },
+        { PTX_U8, 256, false, 0 },
+        { PTX_U8, -1, false, 0 },
+        { PTX_S8, -128, true, 0x80 },
+        { PTX_S8, 128, false, 0 },
+        { PTX_S8, -129, false, 0 },
+        { PTX_B16, 65535, true, 65535 },
+        { PTX_S16, -1, true, 0xffff },
+        { PTX_U32, 4294967295.0, true, UINT32_MAX },
+        { PTX_U32, 4294967296.0, false, 0 },
+        { PTX_S32, -2147483648.0, true, 0x80000000 },
+        { PTX_S32, 2147483648.0, false, 0 },
+        { PTX_U64, 18446744073709549568.0, true, UINT64_C(0xfffffffffffff800) },
+        { PTX_U64, 18446744073709551616.0, false, 0 },
+        { PTX_S64, -9223372036854775808.0, true, UINT64_C(1) << 63 },
+        { PTX_S64, 9223372036854775808.0, false, 0 },
+        { PTX_U32, 0.5, false, 0 },
+        { PTX_U32, -0.0, true, 0 },
+        { PTX_S32, NAN, false, 0 },
+        { PTX_S64, INFINITY, false, 0 },
+        { PTX_PRED, 1, true, 1 },
+        { PTX_PRED, 2, false, 0 },
+        { PTX_NONE, 0, false, 0 },
+        { PTX_TYPE_COUNT, 0, false, 0 },
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        ptx_val v = ptx_imm(rows[k].type, rows[k].x);
+        if ((v.kind == PTX_IMMEDIATE) != rows[k].fits || (rows[k].fits && v.bits != rows[k].bits))
+            fail_msg("ptx_imm(%s, %g)", ptx_type_name(rows[k].type), rows[k].x);
+    }
+}
+
+static double value_of(unsigned bits, int fraction, int exponent_bits)
+{
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    const int exponent = (int)(bits >> fraction) & ((1 << exponent_bits) - 1);
+    const unsigned part = bits & ((1u << fraction) - 1);
+    const double x = exponent ? ldexp(part + (double)(1u << fraction), exponent - bias - fraction)
+                              : ldexp(part, 1 - bias - fraction);
+
+    return bits >> 15 ? -x : x;
+}
+
+static void expect_bits(ptx_type type, double x, unsigned bits)
+{
+    if (ptx_imm(type, x).bits != bits)
+        fail_msg("ptx_imm(%s, %a) is 0x%04x, not 0x%04x", ptx_type_name(type), x,
+                 (unsigned)ptx_imm(type, x).bits, bits);
+}
+
+// Every value of the type, and around the middle between each and the next: below, above, and the
+// tie, which goes to the even one. The one after the largest is infinity.
+static void halves_are_rounded(ptx_type type, int fraction, int exponent_bits)
+{
+    const unsigned infinity = ((1u << exponent_bits) - 1) << fraction;
+
+    for (unsigned sign = 0; sign <= 0x8000; sign += 0x8000)
+        for (unsigned h = 0; h < infinity; h++) {
+            const double x = value_of(h | sign, fraction, exponent_bits);
+            // The largest value's upper neighbour, as if the exponent went on.
+            const double next = value_of(h + 1, fraction, exponent_bits);
+            const double tie = copysign((fabs(x) + next) / 2, x);
+            expect_bits(type, x, h | sign);
+            expect_bits(type, tie, (h + (h & 1)) | sign);
+            expect_bits(type, nextafter(tie, 0), h | sign);
+            expect_bits(type, nextafter(tie, copysign(INFINITY, x)), (h + 1) | sign);
+        }
+    expect_bits(type, INFINITY, infinity);
+    expect_bits(type, -INFINITY, infinity | 0x8000);
+    expect_bits(type, 1e308, infinity);
+    expect_bits(type, -5e-324, 0x8000);
+    expect_bits(type, NAN, 0x7fff);
+    const uint64_t one = ptx_imm(type, 1).bits;
+    const ptx_type pair = type == PTX_F16 ? PTX_F16X2 : PTX_BF16X2;
+    assert_true(ptx_imm(pair, 1).bits == (one << 16 | one));
+}
+
+static void floats_are_rounded_to_nearest_even(void **state)
+{
+    (void)state;
+    halves_are_rounded(PTX_F16, 10, 5);
+    halves_are_rounded(PTX_BF16, 7, 8);
+    assert_true(ptx_imm(PTX_F32, 0.1).bits == 0x3dcccccd);
+    assert_true(ptx_imm(PTX_F32, 1e300).bits == 0x7f800000);
+    assert_true(ptx_imm(PTX_F64, 0.1).bits == UINT64_C(0x3fb999999999999a));
+}
+
+static void vectors_hold_what_they_are_given(void **state)
+{
+    ptx_vec v = ptx_vec2(ptx_u32(1), ptx_u32(2));
+
+    (void)state;
+    assert_int_equal(v.lanes, 2);
+    assert_true(v.lane[0].bits == 1 && v.lane[1].bits == 2 && v.lane[2].kind == PTX_POISON);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(types_have_names_and_sizes),
+        cmocka_unit_test(targets_are_listed_in_order),
+        cmocka_unit_test(unknown_targets_are_not_parsed),
+        cmocka_unit_test(immediates_keep_their_bits),
+        cmocka_unit_test(integers_must_fit),
+        cmocka_unit_test(floats_are_rounded_to_nearest_even),
+        cmocka_unit_test(vectors_hold_what_they_are_given),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
