@@ -106,7 +106,7 @@ counted() {
     sed -n "s/^$1: *\([0-9][0-9]*\).*/\1/p" "$scratch/tests" | tail -n 1 | grep . || echo 0
 }
 
-# One line a skipped test: its name and the first thing it said.
+# One line a skipped test: its name and what it said about it.
 name_skipped() {
     awk '
         function tell() {
@@ -119,7 +119,10 @@ name_skipped() {
         /^test: / { name = $0; sub(/^test: *(.* \/ )?/, "", name) }
         /^result: / { skipped = /exit status 77|SKIP/ }
         /^-+ (stdout|stderr) -+$/ { output = 1; next }
-        output && reason == "" && /^[^[=]/ { reason = $0 }
+        output && /^[^[=$]/ && (reason == "" || /[Ss]kip|SKIP|^no / && reason !~ /[Ss]kip|SKIP|^no /) {
+            reason = $0
+            sub(/;? what was tried:.*/, "", reason)
+        }
         END { tell() }' "$build/meson-logs/testlog.txt"
 }
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// instructions: prints docs/instructions.md, from the table in ops.h.
+// instructions FILE: says whether that is what FILE holds; instructions FILE --write: writes it.
+#include <ptxgen/builder.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static const char head[] =
+    "# Instructions\n\n"
+    "Every row of the table in `include/ptxgen/ops.h`, printed from it\n"
+    "(`meson compile -C build instructions_page` writes this page anew).\n\n"
+    "A row is a function of the builder: `ptx_add(b, x, y)`; `ptx_op()` takes it with the "
+    "modifiers\n"
+    "in parentheses. Shape: T is the type of the row, W twice its width, u a u32, s an s32, p a\n"
+    "predicate. What needs more than PTX ISA 6.0 and sm_70 says so; the builder refuses it "
+    "below.\n";
+
+static const struct {
+    unsigned bit;
+    const char *name;
+} modifiers[] = {
+    { PTX_MOD_ROUND, "round" },
+    { PTX_MOD_FTZ, "ftz" },
+    { PTX_MOD_SAT, "sat" },
+};
+
+static void print_form(FILE *to, const struct ptx_form *form, uint32_t taken)
+{
+    const char *before = "";
+    for (int type = 1; type < PTX_TYPE_COUNT; type++) {
+        if (!((form->types & ~taken) >> type & 1))
+            continue;
+        fprintf(to, "%s%s", before, ptx_type_name((ptx_type)type));
+        before = " ";
+    }
+    const char *open = " (";
+    for (size_t k = 0; k < sizeof modifiers / sizeof *modifiers; k++)
+        if (form->modifiers & modifiers[k].bit) {
+            fprintf(to, "%s%s", open, modifiers[k].name);
+            open = " ";
+        }
+    if (*open == ' ' && open[1] == '\0')
+        fprintf(to, ")");
+    if (form->isa > 60 || form->sm > 70)
+        fprintf(to, "%sPTX %d.%d, sm_%d", form->types ? ": " : "", form->isa / 10, form->isa % 10,
+                form->sm);
+}
+
+// '|' ends a cell.
+static void print_cell(FILE *to, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            fputc('\\', to);
+        fputc(*text, to);
+    }
+}
+
+static void print_row(FILE *to, const char *prefix, const struct ptx_op_info *info)
+{
+    uint32_t taken = 0;
+    fprintf(to, "| `%s%s` | %s | ", prefix, info->name, info->shape ? info->shape : "");
+    print_cell(to, info->meaning);
+    fprintf(to, " | ");
+    for (size_t k = 0; k < info->form_count; k++) {
+        fprintf(to, "%s", k ? "; " : "");
+        print_form(to, &info->forms[k], taken);
+        taken |= info->forms[k].types;
+    }
+    fprintf(to, " |\n");
+}
+
+static void print_page(FILE *to)
+{
+    static const char columns[] = "|---|---|---|---|\n";
+    fprintf(to, "%s\n## Values in, one value out\n\n", head);
+    fprintf(to, "| function | shape | meaning | types |\n%s", columns);
+    for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
+        if (ptx_op_info((ptx_opcode)op)->shape)
+            print_row(to, "ptx_", ptx_op_info((ptx_opcode)op));
+    fprintf(to, "\n## Atomics\n\n| function | | what memory becomes | types |\n%s", columns);
+    for (int op = 0; op < PTX_ATOMIC_COUNT; op++)
+        print_row(to, "ptx_atomic_", ptx_atomic_info((ptx_atomic_op)op));
+    fprintf(to,
+            "\n## What other functions write\n\n`builder.h` has them one by one: loads and stores, "
+            "conversions, barriers, shuffles.\n\n| instruction | | meaning | needs |\n%s",
+            columns);
+    for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
+        if (!ptx_op_info((ptx_opcode)op)->shape)
+            print_row(to, "", ptx_op_info((ptx_opcode)op));
+}
+
+static int compare(FILE *page, FILE *file)
+{
+    int x, y, line = 1;
+    do {
+        x = getc(page);
+        y = getc(file);
+        if (x != y) {
+            fprintf(stderr,
+                    "line %d differs: meson compile instructions_page writes the page anew\n",
+                    line);
+            return 1;
+        }
+        line += x == '\n';
+    } while (x != EOF);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_page(stdout);
+        return fflush(stdout) != 0;
+    }
+    const bool write = argc == 3 && strcmp(argv[2], "--write") == 0;
+    FILE *file = fopen(argv[1], write ? "w" : "r"), *page = write ? file : tmpfile();
+    int status = 1;
+    if (file && page) {
+        print_page(page);
+        rewind(page);
+        status = write ? ferror(page) != 0 : compare(page, file);
+    } else {
+        perror(argv[1]);
+    }
+    if (page && page != file)
+        fclose(page);
+    if (file && fclose(file) != 0)
+        status = 1;
+    return status;
+}
