@@ -60,7 +60,7 @@ static inline void expect_lines_(ptx_builder *b, const char *file, int line, ...
     while (from && (wanted = va_arg(lines, const char *))) {
         const char *at = find_line(from, wanted);
         if (!at)
-            print_error("\"%s\" is not in\n%s\n", wanted, text);
+            fprintf(stderr, "\"%s\" is not in\n%s\n", wanted, text);
         from = at ? at + 1 : NULL;
     }
     va_end(lines);
@@ -80,7 +80,7 @@ static inline void expect_error_(ptx_builder *b, const char *file, int line, ...
     va_list words;
 
     if (!ok)
-        print_error("no error, but\n%s\n", text ? text : "neither text nor error");
+        fprintf(stderr, "no error, but\n%s\n", text ? text : "neither text nor error");
     va_start(words, line);
     while (ok && (word = va_arg(words, const char *)))
         if (!strstr(error, word)) {
@@ -93,10 +93,5 @@ static inline void expect_error_(ptx_builder *b, const char *file, int line, ...
         _fail(file, line);
 }
 #define EXPECT_ERROR(b, ...) expect_error_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
-
-// One entry "k" around the statements, in a fresh builder `b` at sm_<sm>.
-#define WITH_ENTRY(b, sm)                                                                          \
-    ptx_builder *b = builder_at(sm);                                                               \
-    ptx_entry (b, "k")
 
 #endif

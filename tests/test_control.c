@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+// Variables, blocks, labels.
+#include "builder_fixture.h"
+
+static void variables_change_and_copies_do_not(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_S32, "out");
+        ptx_val x = ptx_param(b, PTX_S32, "x");
+        ptx_val var = ptx_var(b, x);
+        ptx_val before = ptx_copy(b, var);
+        ptx_set(b, var, ptx_s32(-5));
+        ptx_set(b, var, ptx_add(b, var, x));
+        ptx_val other = ptx_var(b, var);
+        ptx_set(b, var, other);
+        ptx_store(b, out, ptx_u32(0), before);
+        ptx_store(b, out, ptx_u32(1), var);
+    }
+    EXPECT_LINES(b, "mov.s32 %r2, %r1;", "mov.s32 %r3, %r2;", "mov.s32 %r2, -5;",
+                 "add.s32 %r2, %r2, %r1;", "mov.s32 %r4, %r2;", "mov.s32 %r2, %r4;",
+                 "st.global.s32 [%rd2], %r3;", "st.global.s32 [%rd2+4], %r2;");
+}
+
+// `x = op; mov var, x` becomes `var = op` only where nothing else reads x.
+static void a_value_used_twice_is_not_merged(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
+        ptx_val var = ptx_var(b, ptx_u32(1)), p = ptx_var(b, ptx_bool(true));
+        ptx_val sum = ptx_add(b, var, ptx_u32(2));
+        ptx_set(b, var, sum);
+        ptx_set(b, var, ptx_u32(9));
+        ptx_store(b, out, ptx_u32(0), sum);
+        ptx_val guard = ptx_eq(b, var, ptx_u32(9));
+        ptx_set(b, p, guard);
+        ptx_if (b, guard)
+            ptx_store(b, out, ptx_u32(1), var);
+        ptx_val twice = ptx_mul(b, var, ptx_u32(3));
+        ptx_set(b, var, twice);
+        ptx_set(b, var, twice);
+        ptx_val not_next = ptx_sub(b, var, ptx_u32(4));
+        ptx_set(b, p, ptx_bool(false));
+        ptx_set(b, var, not_next);
+    }
+    EXPECT_LINES(b, "add.u32 %r2, %r1, 2;", "mov.u32 %r1, %r2;", "mov.u32 %r1, 9;",
+                 "st.global.u32 [%rd2], %r2;", "setp.eq.u32 %p2, %r1, 9;", "mov.pred %p1, %p2;",
+                 "@!%p2 bra $if_1_end;", "mul.lo.u32 %r3, %r1, 3;", "mov.u32 %r1, %r3;",
+                 "mov.u32 %r1, %r3;", "sub.u32 %r4, %r1, 4;", "mov.pred %p1, 0;",
+                 "mov.u32 %r1, %r4;");
+}
+
+static void conditions_branch_around(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
+        ptx_val p = ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0));
+        ptx_if (b, p) {
+            ptx_store(b, out, ptx_u32(0), ptx_u32(1));
+        }
+        ptx_if (b, p) {
+            ptx_store(b, out, ptx_u32(0), ptx_u32(2));
+            ptx_if (b, p)
+                ptx_store(b, out, ptx_u32(0), ptx_u32(3));
+        }
+        ptx_else (b) {
+            ptx_shared(b, PTX_U32, 1); // a declaration emits nothing here
+            ptx_if (b, ptx_bool(true))
+                ptx_store(b, out, ptx_u32(0), ptx_u32(4));
+            ptx_else (b)
+                ptx_store(b, out, ptx_u32(0), ptx_u32(5));
+        }
+    }
+    EXPECT_LINES(b, "@!%p1 bra $if_1_end;", " mov.u32 %r2, 1;",
+                 "$if_1_end:", "@!%p1 bra $if_2_else;", "mov.u32 %r3, 2;", "@!%p1 bra $if_3_end;",
+                 "mov.u32 %r4, 3;", "$if_3_end:", "bra $if_2_end;",
+                 "$if_2_else:", "mov.pred %p2, 1;", "@!%p2 bra $if_4_else;", "mov.u32 %r5, 4;",
+                 "bra $if_4_end;", "$if_4_else:", "mov.u32 %r6, 5;",
+                 "$if_4_end:", "$if_2_end:", "ret;");
+}
+
+// i + step is never compared: what is left of the range is, as an unsigned number, so that no
+// bound near the type's end wraps.
+static void counting_loops_never_wrap(void **state)
+{
+    static const ptx_type types[] = { PTX_U32, PTX_S32, PTX_U64, PTX_S64 };
+    static const double ends[] = { 4294967295.0, 2147483647.0, 18446744073709549568.0,
+                                   9223372036854774784.0 };
+
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        const char *name = ptx_type_name(types[t]), *file = t < 2 ? "r" : "rd";
+        const unsigned first = t < 2 ? 1 : 3;
+        char test[64], left[64], last[64], next[64];
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k") {
+            ptx_ptr out = ptx_param_ptr(b, types[t], "out");
+            ptx_for (b, i, ptx_imm(types[t], 5), ptx_imm(types[t], ends[t]), ptx_imm(types[t], 7))
+                ptx_store(b, out, ptx_u32(0), i);
+        }
+        snprintf(test, sizeof test, "setp.ge.%s %%p1, %%%s%u, ", name, file, first);
+        snprintf(left, sizeof left, ", %%%s%u;", file, first);
+        snprintf(last, sizeof last, "setp.le.u%d %%p2, %%%s%u, 7;", t < 2 ? 32 : 64, file,
+                 first + 1);
+        snprintf(next, sizeof next, "add.%s %%%s%u, %%%s%u, 7;", name, file, first, file, first);
+        EXPECT_LINES(b, test, "@%p1 bra $for_1_end;", "$for_1:", "st.global", "sub.", left, last,
+                     "@%p2 bra $for_1_end;", next, "bra $for_1;", "$for_1_end:");
+    }
+}
+
+static void bounds_are_taken_once(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
+        ptx_val hi = ptx_var(b, ptx_u32(10)), step = ptx_var(b, ptx_u32(1));
+        ptx_for (b, i, ptx_u32(0), hi, step) {
+            ptx_store(b, out, ptx_u32(0), i);
+            ptx_set(b, hi, ptx_u32(3));
+            ptx_set(b, step, ptx_u32(0));
+        }
+    }
+    EXPECT_LINES(b, "mov.u32 %r1, 10;", "mov.u32 %r2, 1;", "mov.u32 %r3, 0;", "mov.u32 %r4, %r1;",
+                 "mov.u32 %r5, %r2;", "setp.ge.u32 %p1, %r3, %r4;", "mov.u32 %r1, 3;",
+                 "sub.u32 %r6, %r4, %r3;", "setp.le.u32 %p2, %r6, %r5;", "add.u32 %r3, %r3, %r5;");
+}
+
+static void loops_are_left_by_their_labels(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val n = ptx_var(b, ptx_param(b, PTX_U32, "n"));
+        ptx_while (b, ptx_gt(b, n, ptx_u32(0))) {
+            ptx_set(b, n, ptx_sub(b, n, ptx_u32(1)));
+            ptx_loop (b) {
+                ptx_break_if(b, ptx_eq(b, n, ptx_u32(3)));
+                ptx_if (b, ptx_eq(b, n, ptx_u32(4)))
+                    ptx_break(b);
+                ptx_return_if(b, ptx_eq(b, n, ptx_u32(5)));
+            }
+        }
+        ptx_return(b);
+    }
+    EXPECT_LINES(b, "$loop_1:", "setp.gt.u32 %p1, %r2, 0;", "@!%p1 bra $loop_1_end;",
+                 "sub.u32 %r2, %r2, 1;", "$loop_2:", "@%p2 bra $loop_2_end;",
+                 "@!%p3 bra $if_3_end;", "bra $loop_2_end;", "$if_3_end:", "@%p4 ret;",
+                 "bra $loop_2;", "$loop_2_end:", "bra $loop_1;", "$loop_1_end:", "ret;\n}");
+}
+
+static void raw_labels_are_named(void **state)
+{
+    char longer[101];
+
+    (void)state;
+    memset(longer, 'x', 100);
+    longer[100] = 0;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_label again = ptx_label_create(b, "again"), out = ptx_label_create(b, NULL);
+        ptx_label wide = ptx_label_create(b, longer), unused = ptx_label_create(b, "unused");
+        ptx_label shared = ptx_label_create(b, "shared");
+        ptx_store(b, ptx_shared(b, PTX_U32, 1), ptx_u32(0), ptx_u32(0));
+        ptx_val p = ptx_var(b, ptx_bool(true));
+        ptx_label_place(b, again);
+        ptx_branch_if(b, p, out);
+        ptx_branch_if(b, p, again);
+        ptx_branch(b, wide);
+        ptx_label_place(b, wide);
+        ptx_label_place(b, unused);
+        ptx_branch(b, shared);
+        ptx_label_place(b, shared);
+        ptx_label_place(b, out);
+    }
+    char text[128];
+    snprintf(text, sizeof text, "$%s_3:\n", longer);
+    EXPECT_LINES(b, "$shared_1[1];", "$again_1:", "@%p1 bra $label_2;", "@%p1 bra $again_1;",
+                 "bra $", text, " bra $shared_5_label;", "$shared_5_label:\n$label_2:\n");
+}
+
+// Blocks on one line, as within a macro, have one name for their C variables.
+#pragma GCC diagnostic ignored "-Wshadow"
+
+#define REFUSED(call, ...)                                                                         \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(80);                                                           \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
+            ptx_val p = ptx_var(b, ptx_bool(true));                                                \
+            (void)u, (void)f, (void)p;                                                             \
+            call;                                                                                  \
+        }                                                                                          \
+        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
+    } while (0)
+
+static void wrong_values_are_named(void **state)
+{
+    const ptx_val none = { 0 };
+
+    (void)state;
+    REFUSED(ptx_var(b, none), "var: init is not a value");
+    REFUSED(ptx_copy(b, none), "copy: x is not a value");
+    REFUSED(ptx_set(b, none, u), "set: the variable is not a value");
+    REFUSED(ptx_set(b, u, none), "set: the value is not a value");
+    REFUSED(ptx_set(b, ptx_copy(b, u), u), "set: the first value is not a variable", "ptx_var()");
+    REFUSED(ptx_set(b, ptx_u32(1), u), "set: the first value is not a variable");
+    REFUSED(ptx_set(b, u, f), "set: the variable is u32 and the value f32");
+    REFUSED(ptx_if (b, u) {}, "if: the condition is u32", "must be pred");
+    REFUSED(ptx_if (b, none) {}, "if: the condition is not a value");
+    REFUSED(ptx_while (b, f) {}, "while: the condition is f32");
+    REFUSED(ptx_break_if(b, u), "break_if: the condition is u32");
+    REFUSED(ptx_return_if(b, u), "return_if: the condition is u32");
+    REFUSED(ptx_for (b, i, u, f, u) {}, "for: lo, hi and step are u32, f32 and u32");
+    REFUSED(ptx_for (b, i, f, f, f) {}, "for: lo, hi and step are f32", "u32, s32, u64 and s64");
+    REFUSED(ptx_for (b, i, none, u, u) {}, "for: lo is not a value");
+    REFUSED(ptx_for (b, i, u, none, u) {}, "for: hi is not a value");
+    REFUSED(ptx_for (b, i, u, u, none) {}, "for: step is not a value");
+    REFUSED(ptx_for (b, i, u, u, ptx_u32(0)) {}, "for: the step must be above zero");
+    REFUSED(ptx_for (b, i, ptx_s32(9), ptx_s32(0), ptx_s32(-1)) {}, "for: the step must be above");
+    REFUSED(ptx_for (b, i, u, u, u) ptx_set(b, i, u), "set: the first value is not a variable");
+}
+
+static void misplaced_calls_are_named(void **state)
+{
+    const ptx_label none = { 0 };
+
+    (void)state;
+    REFUSED(ptx_break(b), "break: there is no loop");
+    REFUSED(ptx_if (b, p) ptx_break_if(b, p), "break_if: there is no loop");
+    REFUSED(ptx_else (b) {}, "else: it must directly follow");
+    REFUSED(
+        ptx_if (b, p) {} ptx_else (b) {} ptx_else (b) {}, "else: it must directly follow");
+    REFUSED(
+        ptx_if (b, p) {} ptx_comment(b, "between"); ptx_else (b) {}, "else: it must directly");
+    REFUSED(
+        ptx_loop (b) {
+            ptx_if (b, p) {}
+        } ptx_else (b) {},
+        "else: it must directly follow");
+    REFUSED(ptx_while_test(b, p), "while: the innermost block is no loop");
+    REFUSED(ptx_label_place(b, none), "label_place: the label is not one of this entry");
+    REFUSED(ptx_branch(b, none), "branch: the label is not one of this entry", "ptx_label_create");
+    REFUSED(ptx_branch_if(b, p, none), "branch_if: the label is not one of this entry");
+    REFUSED(ptx_branch_if(b, u, ptx_label_create(b, "l")), "branch_if: the condition is u32");
+    REFUSED(ptx_label_create(b, "no way"), "label_create: 'no way' is not a name");
+    REFUSED(ptx_label_create(b, "no:\n"), "label_create: 'no:");
+    REFUSED(ptx_branch(b, ptx_label_create(b, "lost")), "branch: label $lost_1 is never placed");
+    REFUSED(ptx_label l = ptx_label_create(b, "l"); ptx_label_place(b, l);
+            ptx_label_place(b, l), "label_place: label $l_1 is placed already");
+    REFUSED(ptx_label l = ptx_label_create(b, "l"); ptx_if (b, p) ptx_label_place(b, l);
+            ptx_branch(b, l), "branch: label $l_1 stands in a block that is closed");
+    REFUSED(ptx_label l = ptx_label_create(b, "l"); ptx_branch_if(b, p, l);
+            ptx_if (b, p) ptx_label_place(b, l);
+            , "label_place: a branch before this block", "$l_1");
+}
+
+// Leaving a block by C's own means leaves it open.
+static void blocks_left_by_c_are_reported(void **state)
+{
+    (void)state;
+    REFUSED(
+        ptx_if (b, p) { break; }, "entry: a block inside it was never closed", "ptx_break_if");
+    REFUSED(ptx_loop (b) { ptx_if (b, p) { break;
+}
+}, "loop: a block inside this one was never");
+    REFUSED(ptx_for (b, i, u, u, u) { ptx_if (b, p) { break;
+    }
+    }, "for: a block inside this one");
+    REFUSED(ptx_if (b, p) { ptx_loop (b) { break;
+    }
+    }, "if: a block inside this one was never");
+    REFUSED(break, "builder_finish: a ptx_entry block was never closed");
+    ptx_builder *left = builder_at(80);
+    ptx_entry (left, "k") {
+        ptx_for (left, i, ptx_u32(0), ptx_u32(4), ptx_u32(1))
+            goto out;
+    }
+    out : EXPECT_ERROR(left, "builder_finish: a ptx_for block was never closed");
+    left = builder_at(80);
+    ptx_entry (left, "k")
+        break;
+    ptx_entry (left, "second") {}
+    EXPECT_ERROR(left, "k: ptx_entry: entry 'k' is still open");
+    }
+
+    // By the functions behind the macros, blocks can cross.
+    static void crossed_blocks_are_reported(void **state)
+    {
+        (void)state;
+        REFUSED(int x = ptx_if_begin(b, p); int y = ptx_loop_begin(b); ptx_if_end(b, x);
+                ptx_loop_end(b, y), "if: a block inside this one was never closed");
+        REFUSED(int x = ptx_if_begin(b, p); ptx_if_end(b, x);
+                ptx_if_end(b, x), "if: this block is not open");
+        REFUSED(int x = ptx_if_begin(b, p); ptx_loop_end(b, x), "loop: this block is not open");
+        REFUSED(int x = ptx_loop_begin(b); ptx_if_end(b, x), "if: this block is not open");
+        REFUSED(ptx_if_end(b, 1), "if: this block is not open");
+        REFUSED(ptx_for_end(b, u), "for: this block is not open");
+        REFUSED(ptx_entry_end(b, 7), "entry: a block inside it");
+    }
+
+    int main(void)
+    {
+        const struct CMUnitTest tests[] = {
+            cmocka_unit_test(variables_change_and_copies_do_not),
+            cmocka_unit_test(a_value_used_twice_is_not_merged),
+            cmocka_unit_test(conditions_branch_around),
+            cmocka_unit_test(counting_loops_never_wrap),
+            cmocka_unit_test(bounds_are_taken_once),
+            cmocka_unit_test(loops_are_left_by_their_labels),
+            cmocka_unit_test(raw_labels_are_named),
+            cmocka_unit_test(wrong_values_are_named),
+            cmocka_unit_test(misplaced_calls_are_named),
+            cmocka_unit_test(blocks_left_by_c_are_reported),
+            cmocka_unit_test(crossed_blocks_are_reported),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+    }

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT
+// Pointers, loads, stores, atomics, fences, arrays.
+#include "builder_fixture.h"
+
+#define REFUSED(call, ...)                                                                         \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(80);                                                           \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p");                                            \
+            ptx_ptr s = ptx_shared(b, PTX_F32, 8);                                                 \
+            ptx_val i = ptx_tid(b, PTX_X), f = ptx_load(b, p, i);                                  \
+            (void)p, (void)s, (void)i, (void)f;                                                    \
+            call;                                                                                  \
+        }                                                                                          \
+        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
+    } while (0)
+
+static void addresses_are_computed(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), s = ptx_shared(b, PTX_F64, 8);
+        ptx_ptr bytes = ptx_ptr_cast(b, PTX_U8, p);
+        ptx_val i = ptx_tid(b, PTX_X), wide = ptx_cvt(b, PTX_U64, i);
+        ptx_load(b, p, i);
+        ptx_load(b, p, ptx_bitcast(b, PTX_S32, i));
+        ptx_load(b, p, wide);
+        ptx_load(b, bytes, wide);
+        ptx_load(b, p, ptx_s32(-3));
+        ptx_load(b, p, ptx_u64(UINT64_C(1) << 32));
+        ptx_load(b, s, i);
+        ptx_load(b, s, wide);
+        ptx_load(b, ptx_at(b, ptx_at(b, s, ptx_u32(5)), ptx_s32(-2)), ptx_u32(0));
+    }
+    EXPECT_LINES(b, "ld.param.u64 %rd1, [p];", "cvta.to.global.u64 %rd2, %rd1;",
+                 "mov.u32 %r1, $shared_1;", "mov.u32 %r2, %tid.x;", "cvt.u64.u32 %rd3, %r2;",
+                 "mad.wide.u32 %rd4, %r2, 4, %rd2;", "ld.global.f32 %f1, [%rd4];",
+                 "mad.wide.s32 %rd5, %r2, 4, %rd2;", "mad.lo.u64 %rd6, %rd3, 4, %rd2;",
+                 "add.u64 %rd7, %rd2, %rd3;", "ld.global.u8 %rs1, [%rd7];",
+                 "ld.global.f32 %f4, [%rd2+-12];", "mov.u64 %rd8, 0x100000000;",
+                 "mad.lo.u64 %rd9, %rd8, 4, %rd2;", "mad.lo.u32 %r3, %r2, 8, %r1;",
+                 "cvt.u32.u64 %r4, %rd3;", "mad.lo.u32 %r5, %r4, 8, %r1;",
+                 "ld.shared.f64 %fd3, [$shared_1+24];");
+}
+
+// An instruction carries 32 bits beside its register, whatever was added before.
+static void far_offsets_go_into_the_register(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_F64, "p");
+        ptx_ptr back = ptx_at(b, p, ptx_s32(INT32_MIN / 8));
+        ptx_load(b, back, ptx_u32(INT32_MAX / 8));
+        ptx_load(b, ptx_at(b, back, ptx_u32(INT32_MAX / 8)), ptx_u32(INT32_MAX / 8));
+        ptx_load(b, back, ptx_u32(INT32_MAX));
+        ptx_load(b, back, ptx_s32(-1));
+    }
+    EXPECT_LINES(b, "ld.global.f64 %fd1, [%rd2+-8];", "ld.global.f64 %fd2, [%rd2+2147483632];",
+                 "mad.wide.u32 %rd3, %r1, 8, %rd2;", "ld.global.f64 %fd3, [%rd3+-2147483648];",
+                 "mad.wide.s32 %rd4, %r2, 8, %rd2;", "[%rd4+-2147483648];");
+}
+
+static void pointers_come_from_addresses(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val a = ptx_param(b, PTX_U64, "a");
+        ptx_ptr s = ptx_shared(b, PTX_F32, 4);
+        ptx_ptr global = ptx_pointer(b, PTX_F32, PTX_GLOBAL, a);
+        ptx_ptr generic = ptx_pointer(b, PTX_F32, PTX_GENERIC, a);
+        ptx_ptr shared = ptx_pointer(b, PTX_F32, PTX_SHARED, ptx_address(b, s));
+        ptx_val var = ptx_var(b, a);
+        ptx_ptr held = ptx_pointer(b, PTX_F32, PTX_LOCAL, var);
+        ptx_set(b, var, ptx_u64(0));
+        ptx_load(b, global, ptx_u32(0));
+        ptx_load(b, generic, ptx_u32(1));
+        ptx_load(b, shared, ptx_u32(2));
+        ptx_load(b, held, ptx_u32(3));
+        ptx_address(b, ptx_at(b, s, ptx_u32(1)));
+        ptx_address(b, ptx_at(b, generic, ptx_u32(1)));
+        ptx_load(b, ptx_pointer(b, PTX_U8, PTX_GLOBAL, ptx_u64(4096)), ptx_u32(0));
+    }
+    EXPECT_LINES(b, "cvta.to.global.u64 %rd2, %rd1;", "mov.u64 %rd3, %rd1;", "mov.u64 %rd4, %rd3;",
+                 "mov.u64 %rd3, 0;", "ld.global.f32 %f1, [%rd2];", "ld.f32 %f2, [%rd1+4];",
+                 "ld.shared.f32 %f3, [%r1+8];", "ld.local.f32 %f4, [%rd4+12];",
+                 "add.u32 %r2, %r1, 4;", "add.u64 %rd5, %rd1, 4;", "mov.u64 %rd6, 4096;",
+                 "cvta.to.global.u64 %rd7, %rd6;", "ld.global.u8 %rs1, [%rd7];");
+}
+
+static void accesses_are_spelled(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(100);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), h = ptx_ptr_cast(b, PTX_BF16, p);
+        const ptx_val z = ptx_u32(0), one = ptx_f32(1);
+        ptx_load(b, p, z, .nc = true, .cache = PTX_NO_ALLOCATE);
+        ptx_load(b, p, z, .cache = PTX_STREAM);
+        ptx_load(b, p, z, .order = PTX_VOLATILE);
+        ptx_load(b, p, z, .order = PTX_ACQUIRE);
+        ptx_load(b, p, z, .order = PTX_RELAXED, .scope = PTX_SCOPE_SYSTEM);
+        ptx_vec four = ptx_load_vec(b, p, z, 4, .cache = PTX_EVICT_FIRST);
+        ptx_vec eight = ptx_load_vec(b, h, z, 8);
+        ptx_vec wide = ptx_load_vec(b, p, z, 8);
+        assert_int_equal(eight.lanes, 8);
+        assert_int_equal(eight.lane[7].type, PTX_BF16);
+        ptx_store(b, p, z, one, .cache = PTX_CACHE_BACK);
+        ptx_store(b, p, z, one, .order = PTX_RELEASE, .scope = PTX_SCOPE_CLUSTER);
+        ptx_store_vec(b, p, z, four);
+        ptx_store_vec(b, h, z, eight);
+        ptx_store_vec(b, p, z, wide, .cache = PTX_STREAM);
+    }
+    EXPECT_LINES(b, "ld.global.nc.L1::no_allocate.f32 %f1, [%rd2];", "ld.global.cs.f32 %f2,",
+                 "ld.volatile.global.f32 %f3,", "ld.acquire.gpu.global.f32 %f4,",
+                 "ld.relaxed.sys.global.f32 %f5,",
+                 "ld.global.L1::evict_first.v4.f32 {%f6, %f7, %f8, %f9}, [%rd2];",
+                 "ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd2];", "mov.b32 {%rs1, %rs2}, %r1;",
+                 "mov.b32 {%rs7, %rs8}, %r4;",
+                 "ld.global.v8.f32 {%f10, %f11, %f12, %f13, %f14, %f15, %f16, %f17}, [%rd2];",
+                 "st.global.wb.f32 [%rd2], %f18;", "st.release.cluster.global.f32 [%rd2], %f19;",
+                 "st.global.v4.f32 [%rd2], {%f6, %f7, %f8, %f9};", "mov.b32 %r5, {%rs1, %rs2};",
+                 "st.global.v4.b32 [%rd2], {%r5, %r6, %r7, %r8};", "st.global.cs.v8.f32 [%rd2], {");
+}
+
+static void arrays_are_declared(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr a = ptx_param_array(b, PTX_BF16, "a", 5);
+        ptx_val i = ptx_tid(b, PTX_X);
+        ptx_ptr s = ptx_shared(b, PTX_BF16, 32), l = ptx_local(b, PTX_F64, 3);
+        ptx_ptr d = ptx_shared_dynamic(b, PTX_F32);
+        ptx_store(b, s, i, ptx_load(b, a, i));
+        ptx_load(b, a, ptx_u32(4));
+        ptx_store(b, l, ptx_u32(2), ptx_f64(1));
+        ptx_load(b, l, i);
+        ptx_store(b, d, ptx_u32(100000), ptx_f32(1));
+        ptx_load(b, ptx_shared_dynamic(b, PTX_U8), i);
+    }
+    EXPECT_LINES(b, ".extern .shared .align 16 .b8 $dynamic_shared[];",
+                 ".param .align 16 .b16 a[5]", ".shared .align 16 .b16 $shared_1[32];",
+                 ".local .align 16 .f64 $local_2[3];", "mov.u64 %rd1, a;",
+                 "mov.u32 %r1, $shared_1;", "mov.u64 %rd2, $local_2;", "ld.param.b16 %rs1, [%rd3];",
+                 "ld.param.b16 %rs2, [a+8];", "st.local.f64 [$local_2+16], %fd1;",
+                 "st.shared.f32 [$dynamic_shared+400000], %f1;");
+}
+
+// The number of bytes counts, not of elements, and what is declared before.
+static void arrays_have_limits(void **state)
+{
+    (void)state;
+    REFUSED(ptx_shared(b, PTX_F32, 12 * 1024 - 7), "shared: 12281 f32 are 49124 bytes",
+            "32 are declared already", "at most 49152", "ptx_shared_dynamic()");
+    REFUSED(ptx_shared(b, PTX_F64, UINT32_MAX), "shared: 4294967295 f64 are 34359738360 bytes");
+    REFUSED(ptx_shared(b, PTX_F64, 0), "shared: an array of 0 f64");
+    REFUSED(ptx_shared(b, PTX_PRED, 4), "shared: an array of 4 pred");
+    REFUSED(ptx_local(b, PTX_U8, 524289), "local: 524289 u8", "at most 524288");
+    REFUSED(ptx_shared_dynamic(b, PTX_NONE), "shared_dynamic: an array of 0 none");
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr s = ptx_shared(b, PTX_F32, 12 * 1024 - 4), t = ptx_shared(b, PTX_U8, 3);
+        ptx_store(b, s, ptx_u32(0), ptx_f32(1));
+        ptx_load(b, t, ptx_u32(0));
+    }
+    EXPECT_LINES(b, "$shared_1[12284];", "$shared_2[3];");
+}
+
+static void constant_indices_stay_inside(void **state)
+{
+    const ptx_val none = { 0 };
+
+    (void)state;
+    REFUSED(ptx_load(b, s, ptx_u32(8)), "load: 4 bytes at byte 32", "end, which is at 32");
+    REFUSED(ptx_load(b, s, ptx_u32(9)), "load: index 9 of f32, from byte 0", "array of 32 bytes");
+    REFUSED(ptx_load(b, s, ptx_s32(-1)), "load: index -1 of f32");
+    REFUSED(ptx_load(b, s, ptx_u64(UINT64_C(1) << 62)), "load: index 4611686018427387904 of f32");
+    REFUSED(ptx_store(b, s, ptx_u32(8), f), "store: 4 bytes at byte 32");
+    REFUSED(ptx_load_vec(b, s, ptx_u32(6), 4), "load_vec: 16 bytes at byte 24");
+    REFUSED(ptx_load_vec(b, s, ptx_u32(1), 2), "load_vec: byte 4", "multiple of the 8 bytes");
+    REFUSED(ptx_atomic_add(b, s, ptx_u32(8), f), "atomic_add: 4 bytes at byte 32");
+    REFUSED(ptx_at(b, ptx_at(b, s, ptx_u32(8)), ptx_u32(1)), "at: index 1 of f32, from byte 32");
+    REFUSED(ptx_load(b, ptx_ptr_cast(b, PTX_F64, s), ptx_u32(4)), "load: 8 bytes at byte 32");
+    REFUSED(ptx_load(b, ptx_shared_dynamic(b, PTX_F32), ptx_s32(-1)), "load: index -1 of f32",
+            "dynamic");
+    REFUSED(ptx_load(b, p, none), "load: the index is not a value");
+    REFUSED(ptx_load(b, p, f), "load: the index is f32", "u32, s32, u64 or s64");
+    // From the end one can go back.
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr s = ptx_shared(b, PTX_F32, 8);
+        ptx_load(b, ptx_at(b, s, ptx_u32(8)), ptx_s32(-1));
+    }
+    EXPECT_LINES(b, "ld.shared.f32 %f1, [$shared_1+28];");
+}
+
+static void wrong_accesses_are_named(void **state)
+{
+    const ptx_val z = ptx_u32(0), none = { 0 };
+    const ptx_ptr nowhere = { 0 };
+    const ptx_vec three = { .lanes = 3 };
+
+    (void)state;
+    REFUSED(ptx_load(b, nowhere, z), "load: the pointer was never set");
+    REFUSED(ptx_store(b, nowhere, z, f), "store: the pointer was never set");
+    REFUSED(ptx_at(b, nowhere, z), "at: the pointer was never set");
+    REFUSED(ptx_address(b, nowhere), "address: the pointer was never set");
+    REFUSED(ptx_ptr_cast(b, PTX_F32, nowhere), "ptr_cast: the pointer was never set");
+    REFUSED(ptx_ptr_cast(b, PTX_PRED, p), "ptr_cast: memory does not hold pred");
+    REFUSED(ptx_store(b, p, z, i), "store: the value is u32", "pointer is to f32");
+    REFUSED(ptx_store(b, p, z, none), "store: the value is not a value");
+    REFUSED(ptx_load_vec(b, p, z, 3), "load_vec: 3 lanes", "1, 2, 4 and 8");
+    REFUSED(ptx_store_vec(b, p, z, three), "store_vec: 3 lanes");
+    REFUSED(ptx_load_vec(b, ptx_ptr_cast(b, PTX_F64, p), z, 8), "load_vec: 8 lanes of f64",
+            "at most 16 bytes");
+    REFUSED(ptx_load_vec(b, ptx_ptr_cast(b, PTX_U8, p), z, 8), "load_vec: 8 lanes of u8");
+    REFUSED(ptx_load_vec(b, s, z, 8), "load_vec: 8 lanes of f32", "in global memory");
+    REFUSED(ptx_load_vec(b, p, z, 8), "load_vec: an access of 32 bytes needs sm_100", "sm_80");
+    REFUSED(ptx_load(b, p, z, .cache = (ptx_cache)99), "load: the cache operator", "operator 99");
+    REFUSED(ptx_load(b, p, z, .cache = PTX_CACHE_BACK), "load: .wb is for stores");
+    REFUSED(ptx_store(b, p, z, f, .cache = PTX_CACHE_ALL), "store: .ca is for loads");
+    REFUSED(ptx_load(b, s, z, .nc = true), "load: .nc is for loads from global",
+            "'.nc' on a shared");
+    REFUSED(ptx_store(b, p, z, f, .nc = true), "store: .nc is for loads");
+    REFUSED(ptx_load(b, p, z, .order = PTX_RELEASE), "load: a load can be relaxed or acquire",
+            "got '.release'");
+    REFUSED(ptx_store(b, p, z, f, .order = PTX_ACQUIRE), "store: a load can be", "'.acquire'");
+    REFUSED(ptx_load(b, p, z, .order = PTX_ACQUIRE, .nc = true), "load: a cache operator or .nc");
+    REFUSED(ptx_load(b, p, z, .scope = PTX_SCOPE_SYSTEM), "load: a scope goes with", "'.sys'");
+    REFUSED(ptx_load(b, p, z, .order = PTX_RELAXED, .scope = PTX_SCOPE_CLUSTER),
+            "load: ld.relaxed.cluster.global.f32 needs sm_90", "sm_80");
+    REFUSED(ptx_load(b, ptx_local(b, PTX_F32, 1), z, .order = PTX_RELAXED), "load: local memory");
+    REFUSED(ptx_load(b, s, z, .cache = PTX_EVICT_LAST), "load: L1 hints are for global");
+    REFUSED(ptx_load(b, ptx_param_array(b, PTX_F32, "a", 1), z, .cache = PTX_STREAM),
+            "load: parameters have no cache operator", "param pointer");
+    REFUSED(ptx_store(b, ptx_param_array(b, PTX_F32, "a", 1), z, f), "store: the pointer is",
+            "readonly");
+    REFUSED(ptx_store(b, ptx_param_ptr(b, PTX_F32, "a", .readonly = true), z, f),
+            "store: the pointer is declared readonly");
+    REFUSED(ptx_load(b, ptx_param_ptr(b, PTX_F32, "a", .writeonly = true), z),
+            "load: the pointer is declared writeonly");
+    REFUSED(ptx_pointer(b, PTX_F32, PTX_GLOBAL, i), "pointer: a global pointer to f32",
+            "needs a u64 address; got u32");
+    REFUSED(ptx_pointer(b, PTX_F32, PTX_SHARED, ptx_u64(0)), "a shared pointer", "a u32 address");
+    REFUSED(ptx_pointer(b, PTX_PRED, PTX_GENERIC, ptx_u64(0)), "a generic pointer to pred");
+    REFUSED(ptx_pointer(b, PTX_F32, PTX_PARAM, ptx_u64(0)), "pointer: the space is param");
+    REFUSED(ptx_pointer(b, PTX_F32, PTX_GLOBAL, none), "pointer: the address is not a value");
+}
+
+// The hint came with ISA 7.4: a text pinned below cannot have it.
+static void hints_have_an_isa(void **state)
+{
+    (void)state;
+    ptx_builder *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 80 }, .isa = 73 });
+    ptx_entry (b, "k")
+        ptx_load(b, ptx_param_ptr(b, PTX_F32, "p"), ptx_u32(0), .cache = PTX_NO_ALLOCATE);
+    EXPECT_ERROR(b, "load: ld.global.L1::no_allocate.f32 needs PTX ISA 7.4", "pinned to 7.3");
+}
+
+static void atomics_return_the_old_value_or_reduce(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(90);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p"), s = ptx_shared(b, PTX_U32, 1);
+        ptx_val z = ptx_u32(0), x = ptx_tid(b, PTX_X);
+        ptx_ptr f = ptx_ptr_cast(b, PTX_BF16X2, p), t = ptx_ptr_cast(b, PTX_B16, p);
+#define EACH(name, ...) ptx_atomic_##name(b, p, z, x);
+        PTX_ATOMICS(EACH)
+#undef EACH
+        ptx_val old = ptx_atomic_add(b, s, z, x);
+        ptx_store(b, p, z, old);
+        ptx_atomic_cas(b, p, z, x, ptx_u32(1));
+        ptx_atomic_add(b, f, z, ptx_imm(PTX_BF16X2, 1));
+        ptx_atomic_cas(b, t, z, ptx_imm(PTX_B16, 1), ptx_imm(PTX_B16, 2));
+        ptx_atomic(b, PTX_ATOMIC_add, p, z, x, .order = PTX_RELEASE, .scope = PTX_SCOPE_SYSTEM);
+        ptx_atomic(b, PTX_ATOMIC_add, p, z, x, .order = PTX_ACQ_REL);
+        ptx_atomic(b, PTX_ATOMIC_max, p, z, x, .scope = PTX_SCOPE_CLUSTER);
+        ptx_val var = ptx_var(b, x);
+        ptx_set(b, var, ptx_atomic_add(b, p, z, x));
+    }
+    EXPECT_LINES(b, "red.global.add.u32 [%rd2], %r1;", "red.global.min.u32 [%rd2], %r1;",
+                 "red.global.max.u32 [%rd2], %r1;", "red.global.inc.u32 [%rd2], %r1;",
+                 "red.global.dec.u32 [%rd2], %r1;", "red.global.and.b32 [%rd2], %r1;",
+                 "red.global.or.b32 [%rd2], %r1;", "red.global.xor.b32 [%rd2], %r1;",
+                 "atom.global.exch.b32 %r", ", [%rd2], %r1;", "atom.shared.add.u32 %r",
+                 "[$shared_1], %r1;", "atom.global.cas.b32 %r", ", [%rd2], %r1, %r",
+                 "red.global.add.noftz.bf16x2 [%rd2], %r", "atom.global.cas.b16 %rs",
+                 "red.release.sys.global.add.u32 [%rd2], %r1;",
+                 "atom.acq_rel.gpu.global.add.u32 %r",
+                 "red.relaxed.cluster.global.max.u32 [%rd2], %r1;", "atom.global.add.u32 %r");
+}
+
+static void wrong_atomics_are_named(void **state)
+{
+    const ptx_val z = ptx_u32(0), none = { 0 };
+
+    (void)state;
+    REFUSED(ptx_atomic_add(b, p, z, none), "atomic_add: x is not a value");
+    REFUSED(ptx_atomic_add(b, p, z, i), "atomic_add: the value is u32; the pointer is to f32");
+    REFUSED(ptx_atomic_min(b, p, z, f), "atomic_min: there is no atomic min of f32");
+    REFUSED(ptx_atomic_cas(b, p, z, none, f), "atomic_cas: compare is not a value");
+    REFUSED(ptx_atomic_cas(b, p, z, i, f), "atomic_cas: the value is u32");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .compare = f), "add takes no .compare");
+    REFUSED(ptx_atomic_add(b, ptx_local(b, PTX_F32, 1), z, f), "atomic_add: it reads and writes",
+            "is local");
+    REFUSED(ptx_atomic_add(b, ptx_param_ptr(b, PTX_F32, "a", .readonly = true), z, f), "atomic_add",
+            "is readonly, global");
+    REFUSED(ptx_atomic_add(b, ptx_param_ptr(b, PTX_F32, "a", .writeonly = true), z, f),
+            "atomic_add", "is writeonly, global");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .order = PTX_VOLATILE), "atomic_add: order 1");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .order = PTX_SEQ_CST), "atomic_add: order 6",
+            "PTX_ACQ_REL");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .scope = (ptx_scope)9), "9 is no scope");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_COUNT, p, z, f), "atomic: 10 is no operation");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .scope = PTX_SCOPE_CLUSTER),
+            "atomic_add: atom.relaxed.cluster.global.add.f32 needs sm_90", "sm_80");
+    REFUSED(ptx_atomic_add(b, ptx_ptr_cast(b, PTX_BF16, p), z, ptx_imm(PTX_BF16, 1)),
+            "atomic_add: atom.global.add.noftz.bf16 needs sm_90");
+    REFUSED(ptx_fence(b, PTX_RELAXED, PTX_SCOPE_GPU), "fence: order 2, scope 3", "PTX_SEQ_CST");
+    REFUSED(ptx_fence(b, PTX_ACQ_REL, (ptx_scope)9), "fence: order 5, scope 9");
+    REFUSED(ptx_fence(b, PTX_ACQ_REL, PTX_SCOPE_CLUSTER),
+            "fence: fence.acq_rel.cluster needs sm_90");
+}
+
+static void fences_are_spelled(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(90);
+    ptx_entry (b, "k") {
+        ptx_fence(b, PTX_ACQ_REL, PTX_SCOPE_DEFAULT);
+        ptx_fence(b, PTX_SEQ_CST, PTX_SCOPE_SYSTEM);
+        ptx_fence(b, PTX_ACQ_REL, PTX_SCOPE_BLOCK);
+        ptx_fence(b, PTX_ACQ_REL, PTX_SCOPE_CLUSTER);
+    }
+    EXPECT_LINES(b, "fence.acq_rel.gpu;", "fence.sc.sys;", "fence.acq_rel.cta;",
+                 "fence.acq_rel.cluster;");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_are_computed),
+        cmocka_unit_test(far_offsets_go_into_the_register),
+        cmocka_unit_test(pointers_come_from_addresses),
+        cmocka_unit_test(accesses_are_spelled),
+        cmocka_unit_test(arrays_are_declared),
+        cmocka_unit_test(arrays_have_limits),
+        cmocka_unit_test(constant_indices_stay_inside),
+        cmocka_unit_test(wrong_accesses_are_named),
+        cmocka_unit_test(hints_have_an_isa),
+        cmocka_unit_test(atomics_return_the_old_value_or_reduce),
+        cmocka_unit_test(wrong_atomics_are_named),
+        cmocka_unit_test(fences_are_spelled),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Threads together: barriers, shuffles, votes; waiting and ending.
+#include "builder_fixture.h"
+
+static void barriers_are_spelled(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val p = ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0));
+        ptx_barrier(b);
+        ptx_barrier_named(b, 0, 0);
+        ptx_barrier_named(b, 15, 1024);
+        ptx_val all = ptx_barrier_all(b, p), any = ptx_barrier_any(b, p);
+        ptx_val count = ptx_barrier_count(b, ptx_bool(true));
+        assert_true(all.type == PTX_PRED && any.type == PTX_PRED && count.type == PTX_U32);
+        ptx_barrier_warp(b, ptx_full_warp());
+    }
+    EXPECT_LINES(b, "bar.sync 0;", "bar.sync 0;", "bar.sync 15, 1024;",
+                 "bar.red.and.pred %p2, 0, %p1;", "bar.red.or.pred %p3, 0, %p1;",
+                 "mov.pred %p4, 1;\n bar.red.popc.u32 %r2, 0, %p4;", "bar.warp.sync 0xffffffff;");
+}
+
+static void shuffles_move_every_type(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        const ptx_val one = ptx_u32(1);
+        ptx_val f = ptx_copy(b, ptx_f32(1)), d = ptx_copy(b, ptx_f64(1));
+        ptx_val h = ptx_var(b, ptx_imm(PTX_BF16, 1)), s = ptx_copy(b, ptx_imm(PTX_S8, -1));
+        ptx_val mask = ptx_activemask(b);
+        assert_int_equal(ptx_shfl_down(b, f, one).type, PTX_F32);
+        assert_int_equal(ptx_shfl_up(b, f, one).type, PTX_F32);
+        assert_int_equal(ptx_shfl_bfly(b, f, one).type, PTX_F32);
+        assert_int_equal(ptx_shfl_idx(b, f, one).type, PTX_F32);
+        assert_int_equal(ptx_shfl_down(b, d, one).type, PTX_F64);
+        assert_int_equal(ptx_shfl_down(b, h, one).type, PTX_BF16);
+        assert_int_equal(ptx_shfl_down(b, s, one).type, PTX_S8);
+        ptx_shfl(b, PTX_SHFL_UP, ptx_u32(5), one, .mask = mask, .width = 8);
+        ptx_shfl(b, PTX_SHFL_IDX, ptx_f32(5), one, .width = 1);
+    }
+    EXPECT_LINES(b, "activemask.b32 %r1;", "shfl.sync.down.b32 %r2, %f1, 1, 31, 0xffffffff;",
+                 "mov.b32 %f2, %r2;", "shfl.sync.up.b32 %r3, %f1, 1, 0, 0xffffffff;",
+                 "shfl.sync.bfly.b32 %r4, %f1, 1, 31, 0xffffffff;",
+                 "shfl.sync.idx.b32 %r5, %f1, 1, 31, 0xffffffff;", "mov.b64 {%r6, %r7}, %fd1;",
+                 "shfl.sync.down.b32 %r8, %r6, 1, 31,", "shfl.sync.down.b32 %r9, %r7, 1, 31,",
+                 "mov.b64 %fd2, {%r8, %r9};", "mov.b16 %rs3, %rs1;", "cvt.u32.u16 %r10, %rs3;",
+                 "shfl.sync.down.b32 %r11, %r10, 1, 31,", "cvt.u16.u32 %rs4, %r11;",
+                 "cvt.u32.u8 %r12, %rs2;", "shfl.sync.down.b32 %r13, %r12,",
+                 "cvt.u8.u32 %rs5, %r13;", "shfl.sync.up.b32 %r15, %r14, 1, 6144, %r1;",
+                 "shfl.sync.idx.b32 %r16, %f6, 1, 7967, 0xffffffff;");
+}
+
+static void lanes_vote_match_and_reduce(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_tid(b, PTX_X), p = ptx_eq(b, x, ptx_u32(0)), m = ptx_full_warp();
+        ptx_val s = ptx_bitcast(b, PTX_S32, x), d = ptx_copy(b, ptx_f64(1));
+        ptx_vote_all(b, p, m);
+        ptx_vote_any(b, p, m);
+        ptx_vote_uniform(b, p, m);
+        assert_int_equal(ptx_ballot(b, ptx_bool(true), m).type, PTX_U32);
+        ptx_match_any(b, x, m);
+        ptx_match_all(b, d, m);
+        ptx_match_any(b, ptx_f32(1), m);
+#define EACH(name, ...) assert_int_equal(ptx_redux_##name(b, s, m).type, PTX_S32);
+        PTX_WARP_REDUCTIONS(EACH)
+#undef EACH
+        ptx_redux_add(b, x, x);
+    }
+    EXPECT_LINES(b, "vote.sync.all.pred %p2, %p1, 0xffffffff;", "vote.sync.any.pred %p3, %p1,",
+                 "vote.sync.uni.pred %p4, %p1,",
+                 "mov.pred %p5, 1;\n vote.sync.ballot.b32 %r2, %p5, 0xffffffff;",
+                 "match.any.sync.b32 %r3, %r1, 0xffffffff;", "mov.b64 %rd1, %fd1;",
+                 "match.all.sync.b64 %r4, %rd1, 0xffffffff;", "mov.b32 %r5, 0x3f800000;",
+                 "match.any.sync.b32 %r6, %r5,", "redux.sync.add.s32 %r7, %r1, 0xffffffff;",
+                 "redux.sync.min.s32 %r8,", "redux.sync.max.s32 %r9,", "redux.sync.and.b32 %r10,",
+                 "redux.sync.or.b32 %r11,", "redux.sync.xor.b32 %r12,",
+                 "redux.sync.add.u32 %r13, %r1, %r1;");
+}
+
+static void threads_wait_and_end(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(90);
+    ptx_entry (b, "k") {
+        ptx_griddepcontrol_wait(b);
+        ptx_nanosleep(b, ptx_u32(100));
+        ptx_griddepcontrol_launch_dependents(b);
+        ptx_trap(b);
+    }
+    EXPECT_LINES(b, ".version 7.8", "griddepcontrol.wait;", "nanosleep.u32 100;",
+                 "griddepcontrol.launch_dependents;", "trap;");
+}
+
+static void wrong_calls_are_named(void **state)
+{
+    const ptx_val none = { 0 }, m = ptx_full_warp();
+
+    (void)state;
+#define REFUSED_AT(sm, call, ...)                                                                  \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(sm);                                                           \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
+            ptx_val p = ptx_var(b, ptx_bool(true)), h = ptx_var(b, ptx_imm(PTX_F16, 1));           \
+            (void)u, (void)f, (void)p, (void)h;                                                    \
+            call;                                                                                  \
+        }                                                                                          \
+        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
+    } while (0)
+#define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
+
+    REFUSED(ptx_barrier_named(b, 16, 0), "barrier_named: barrier 16 for 0 threads", "16 barriers");
+    REFUSED(ptx_barrier_named(b, 1, 33), "barrier_named: barrier 1 for 33", "whole warps");
+    REFUSED(ptx_barrier_named(b, 1, 1056), "barrier_named: barrier 1 for 1056", "32 to 1024");
+    REFUSED(ptx_barrier_all(b, u), "barrier_all: the condition is u32");
+    REFUSED(ptx_barrier_any(b, none), "barrier_any: the condition is not a value");
+    REFUSED(ptx_barrier_count(b, f), "barrier_count: the condition is f32");
+    REFUSED(ptx_barrier_warp(b, f), "barrier_warp: the mask is f32; it must be u32");
+    REFUSED(ptx_barrier_warp(b, none), "barrier_warp: the mask is not a value");
+    REFUSED(ptx_shfl_down(b, none, u), "shfl: x is not a value");
+    REFUSED(ptx_shfl_down(b, f, f), "shfl: the lane is f32; it must be u32");
+    REFUSED(ptx_shfl_down(b, p, u), "shfl: x is pred", "ptx_ballot");
+    REFUSED(ptx_shfl(b, PTX_SHFL_UP, f, u, .mask = f), "shfl: the mask is f32");
+    REFUSED(ptx_shfl(b, PTX_SHFL_UP, f, u, .width = 3), "shfl: .width is 3", "8, 16 or 32");
+    REFUSED(ptx_shfl(b, PTX_SHFL_UP, f, u, .width = 64), "shfl: .width is 64");
+    REFUSED(ptx_shfl(b, (ptx_shfl_mode)4, f, u), "shfl: 4 is no mode", "PTX_SHFL_BFLY");
+    REFUSED(ptx_vote_all(b, u, m), "vote_all: the condition is u32");
+    REFUSED(ptx_vote_any(b, p, f), "vote_any: the mask is f32");
+    REFUSED(ptx_vote_uniform(b, p, none), "vote_uniform: the mask is not a value");
+    REFUSED(ptx_ballot(b, f, m), "ballot: the condition is f32");
+    REFUSED(ptx_match_any(b, h, m), "match_any: x is f16", "32 or 64 bits");
+    REFUSED(ptx_match_all(b, none, m), "match_all: x is not a value");
+    REFUSED(ptx_match_all(b, f, h), "match_all: the mask is f16");
+    REFUSED(ptx_redux_add(b, f, m), "redux_add: x is f32; it takes u32 or s32");
+    REFUSED(ptx_redux_xor(b, f, m), "redux_xor: x is f32; it takes u32, s32 or b32");
+    REFUSED(ptx_redux_add(b, none, m), "redux_add: x is not a value");
+    REFUSED(ptx_nanosleep(b, f), "nanosleep: the time is f32; it must be u32");
+    REFUSED(ptx_nanosleep(b, none), "nanosleep: the time is not a value");
+    REFUSED_AT(75, ptx_redux_add(b, u, m), "redux_add: redux.sync.add.u32 needs sm_80", "sm_75");
+    REFUSED(ptx_griddepcontrol_wait(b), "griddepcontrol: griddepcontrol needs sm_90", "sm_80");
+    REFUSED(ptx_griddepcontrol_launch_dependents(b), "griddepcontrol needs sm_90");
+#undef REFUSED
+#undef REFUSED_AT
+}
+
+static void a_pinned_isa_is_a_floor(void **state)
+{
+    (void)state;
+    for (int call = 0; call < 2; call++) {
+        ptx_builder *b =
+            ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 70 }, .isa = 60 });
+        ptx_entry (b, "k") {
+            if (call)
+                ptx_nanosleep(b, ptx_u32(1));
+            else
+                ptx_activemask(b);
+        }
+        if (call)
+            EXPECT_ERROR(b, "nanosleep needs PTX ISA 6.3", "pinned to 6.0");
+        else
+            EXPECT_ERROR(b, "activemask needs PTX ISA 6.2", "pinned to 6.0");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(barriers_are_spelled),        cmocka_unit_test(shuffles_move_every_type),
+        cmocka_unit_test(lanes_vote_match_and_reduce), cmocka_unit_test(threads_wait_and_end),
+        cmocka_unit_test(wrong_calls_are_named),       cmocka_unit_test(a_pinned_isa_is_a_floor),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
