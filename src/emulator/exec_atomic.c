@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// atom and red, lane after lane in ascending order. Memory is the host's, and other workers may be
+// at it: each is one atomic step of the host, or a compare-and-swap loop.
+#include "exec.h"
+#include "half.h"
+
+#include <stdalign.h>
+
+static uint32_t flush_f32(uint32_t x)
+{
+    return x & UINT32_C(0x7f800000) ? x : x & UINT32_C(0x80000000);
+}
+
+// f32 in global memory flushes subnormals, as PTX has it; in shared memory, and for the other
+// types, they are kept.
+static uint64_t float_add(const struct emu_insn *insn, bool flush, uint64_t x, uint64_t y)
+{
+    switch (insn->type) {
+    case EMU_F16:
+    case EMU_BF16:
+        return emu_half_add(insn->type == EMU_BF16, (uint16_t)x, (uint16_t)y);
+    case EMU_F16X2:
+    case EMU_BF16X2: {
+        bool bf16 = insn->type == EMU_BF16X2;
+        uint32_t low = emu_half_add(bf16, (uint16_t)x, (uint16_t)y);
+        uint32_t high = emu_half_add(bf16, (uint16_t)(x >> 16), (uint16_t)(y >> 16));
+        return high << 16 | low;
+    }
+    case EMU_F32: {
+        uint32_t a = (uint32_t)x, b = (uint32_t)y;
+        float sum = flush ? emu_f32(flush_f32(a)) + emu_f32(flush_f32(b)) : emu_f32(a) + emu_f32(b);
+        uint32_t bits = sum == sum ? emu_f32_bits(sum) : EMU_F32_NAN;
+        return flush ? flush_f32(bits) : bits;
+    }
+    default: {
+        double sum = emu_f64(x) + emu_f64(y);
+        return sum == sum ? emu_f64_bits(sum) : EMU_F64_NAN;
+    }
+    }
+}
+
+static bool is_float(unsigned type)
+{
+    return type >= EMU_F16;
+}
+
+static bool less(const struct emu_insn *insn, uint64_t x, uint64_t y)
+{
+    switch (insn->type) {
+    case EMU_S32:
+        return (int32_t)x < (int32_t)y;
+    case EMU_S64:
+        return (int64_t)x < (int64_t)y;
+    default:
+        return x < y;
+    }
+}
+
+// What memory holds after the operation on `old`.
+static uint64_t result(const struct emu_insn *insn, bool flush, uint64_t old, uint64_t x,
+                       uint64_t fresh)
+{
+    switch (insn->atomic) {
+    case EMU_ATOMIC_ADD:
+        return is_float(insn->type) ? float_add(insn, flush, old, x) : old + x;
+    case EMU_ATOMIC_MIN:
+        return less(insn, x, old) ? x : old;
+    case EMU_ATOMIC_MAX:
+        return less(insn, old, x) ? x : old;
+    case EMU_ATOMIC_INC:
+        return old >= x ? 0 : old + 1;
+    case EMU_ATOMIC_DEC:
+        return old == 0 || old > x ? x : old - 1;
+    case EMU_ATOMIC_AND:
+        return old & x;
+    case EMU_ATOMIC_OR:
+        return old | x;
+    case EMU_ATOMIC_XOR:
+        return old ^ x;
+    case EMU_ATOMIC_EXCH:
+        return x;
+    default:
+        return old == x ? fresh : old;
+    }
+}
+
+#define EXCHANGE(T)                                                                                \
+    {                                                                                              \
+        _Atomic(T) *at = (_Atomic(T) *)(void *)host;                                               \
+        T old = atomic_load(at);                                                                   \
+        while (!atomic_compare_exchange_weak(                                                      \
+            at, &old, (T)result(insn, flush, old, (uint64_t)(T)x, (uint64_t)(T)fresh)))            \
+            ;                                                                                      \
+        return old;                                                                                \
+    }
+
+static uint64_t exchange(const struct emu_insn *insn, bool flush, unsigned char *host,
+                         unsigned bytes, uint64_t x, uint64_t fresh)
+{
+    switch (bytes) {
+    case 1:
+        EXCHANGE(uint8_t)
+    case 2:
+        EXCHANGE(uint16_t)
+    case 4:
+        EXCHANGE(uint32_t)
+    default:
+        EXCHANGE(uint64_t)
+    }
+}
+
+static bool supported(const struct emu_insn *insn)
+{
+    return !is_float(insn->type) || insn->atomic == EMU_ATOMIC_ADD ||
+           insn->atomic == EMU_ATOMIC_EXCH || insn->atomic == EMU_ATOMIC_CAS;
+}
+
+static uint64_t lane_of(const struct emu_value *value, const void *lanes, unsigned i)
+{
+    return value->want == EMU_LONG ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
+}
+
+bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
+    uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
+    alignas(64) uint64_t scratch[3][EMU_LANES], longs[EMU_LANES];
+    alignas(64) uint32_t words[EMU_LANES];
+    const uint64_t *address = emu_addresses(warp, frame, op, scratch[0]);
+    const void *x = emu_fetch(warp, frame, &op->src[1], scratch[1]);
+    const void *fresh = op->src_count > 2 ? emu_fetch(warp, frame, &op->src[2], scratch[2]) : x;
+    if (!supported(op->insn))
+        return emu_fault(warp, op->insn, emu_first(mask), EMU_ILLEGAL_INSTRUCTION,
+                         "the emulator has no such atomic operation for this type");
+    emu_race_atomic(warp, op);
+    for (uint32_t m = mask; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        struct emu_access access;
+        if (!emu_lane_access(warp, op, i, address[i], op->bytes, EMU_USE_ATOMIC, &access))
+            return false;
+        if (access.shadow && !emu_shadow_set(access.shadow, op->bytes) &&
+            op->insn->atomic != EMU_ATOMIC_EXCH)
+            return emu_fault_uninitialised(warp, op, i, address[i], op->bytes, access.shadow);
+        if (access.shared && warp->block->race &&
+            !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), op->bytes,
+                             EMU_USE_ATOMIC))
+            return false;
+        longs[i] =
+            exchange(op->insn, !access.shared, access.host, op->bytes, lane_of(&op->src[1], x, i),
+                     lane_of(&op->src[op->src_count - 1], fresh, i));
+        words[i] = (uint32_t)longs[i];
+        if (access.shadow)
+            memset(access.shadow, 1, op->bytes);
+    }
+    if (op->dst_count)
+        emu_put(frame, init, &op->dst[0], mask,
+                op->dst[0].want == EMU_LONG ? (const void *)longs : (const void *)words);
+    return true;
+}

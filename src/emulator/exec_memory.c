@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: MIT
+// Loads and stores. A warp's access usually lies within one allocation: then bounds and alignment
+// are checked once for all lanes. Else, and to say which lane is at fault, lane by lane.
+#include "exec.h"
+
+#include <stdalign.h>
+
+// What is all right for every lane of a warp at once.
+struct span {
+    uint64_t least, most, bits; // of the addresses; bits: all of them or-ed
+    bool in_row;                // one element after the other, all lanes active
+};
+
+static struct span span_of(const uint64_t *address, uint32_t mask, uint64_t step)
+{
+    struct span s = { UINT64_MAX, 0, 0, false };
+    if (mask == UINT32_MAX) {
+        uint64_t bits = 0, off = 0;
+        for (unsigned i = 0; i < EMU_LANES; i++) {
+            bits |= address[i];
+            off |= address[i] ^ (address[0] + i * step);
+        }
+        s.bits = bits;
+        if (off == 0 && address[31] >= address[0]) {
+            s.least = address[0];
+            s.most = address[31];
+            s.in_row = true;
+            return s;
+        }
+    }
+    for (uint32_t m = mask; m; m &= m - 1) {
+        uint64_t a = address[emu_first(m)];
+        s.least = a < s.least ? a : s.least;
+        s.most = a > s.most ? a : s.most;
+        s.bits |= a;
+    }
+    return s;
+}
+
+static const struct emu_region *find_allocation(struct emu_worker *worker, uint64_t address)
+{
+    for (unsigned i = 0; i < EMU_REGIONS; i++)
+        if (address - worker->regions[i].start < worker->regions[i].bytes)
+            return &worker->regions[i];
+    struct emu_region found = { 0 };
+    enum emu_access_fault fault;
+    if (!emu_memory_find(worker->exec->memory, address, &found.start, &found.bytes))
+        return NULL;
+    found.host =
+        emu_memory_access(worker->exec->memory, found.start, found.bytes, &found.shadow, &fault);
+    if (!found.host)
+        return NULL;
+    if (!worker->exec->sanitize)
+        found.shadow = NULL;
+    unsigned at = worker->next_region++ % EMU_REGIONS;
+    worker->regions[at] = found;
+    return &worker->regions[at];
+}
+
+static struct emu_region shared_region(const struct emu_block *block, uint64_t start)
+{
+    struct emu_region region = { start, block->exec->program.shared_bytes, block->shared,
+                                 block->shared_shadow };
+    return region;
+}
+
+static struct emu_region param_region(const struct emu_exec *exec, uint64_t start)
+{
+    // Parameters are only read.
+    struct emu_region region = { start, exec->launch->entry->param_bytes,
+                                 (unsigned char *)(uintptr_t)exec->launch->params, NULL };
+    return region;
+}
+
+// The memory that holds all lanes' bytes, if one does.
+static bool common_region(struct emu_warp *warp, unsigned space, const struct span *s,
+                          uint32_t bytes, struct emu_region *region, bool *shared)
+{
+    const struct emu_region *found;
+    *shared = space == EMU_SHARED;
+    if (space == EMU_GENERIC && s->least >= EMU_SHARED_WINDOW && s->least < EMU_WINDOWS_END) {
+        if (s->most - EMU_SHARED_WINDOW >= EMU_WINDOW_SIZE)
+            return false;
+        *shared = true;
+        *region = shared_region(warp->block, EMU_SHARED_WINDOW);
+    } else if (space == EMU_SHARED) {
+        *region = shared_region(warp->block, 0);
+    } else if (space == EMU_PARAM) {
+        *region = param_region(warp->block->exec, 0);
+    } else if (space == EMU_LOCAL) {
+        return false;
+    } else {
+        found = find_allocation(warp->block->worker, s->least);
+        if (!found)
+            return false;
+        *region = *found;
+    }
+    return s->least >= region->start && s->most - region->start < region->bytes &&
+           bytes <= region->bytes - (s->most - region->start);
+}
+
+static bool local_access(struct emu_warp *warp, unsigned lane, uint64_t address, uint32_t bytes,
+                         struct emu_access *access)
+{
+    uint64_t size = warp->block->exec->local_bytes;
+    if (address >= size || bytes > size - address)
+        return false;
+    access->host = warp->local + lane * size + address;
+    access->shadow = warp->local_shadow ? warp->local_shadow + lane * size + address : NULL;
+    return true;
+}
+
+static bool global_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                          uint64_t address, uint32_t bytes, struct emu_access *access)
+{
+    struct emu_exec *exec = warp->block->exec;
+    enum emu_access_fault fault;
+    unsigned char *shadow = NULL;
+    access->host = emu_memory_access(exec->memory, address, bytes, &shadow, &fault);
+    access->shadow = exec->sanitize ? shadow : NULL;
+    return access->host ? true : emu_fault_address(warp, op, lane, address, bytes, fault);
+}
+
+static bool in_region(const struct emu_region *region, uint64_t address, uint32_t bytes,
+                      struct emu_access *access)
+{
+    uint64_t offset = address - region->start;
+    if (offset >= region->bytes || bytes > region->bytes - offset)
+        return false;
+    access->host = region->host + offset;
+    access->shadow = region->shadow ? region->shadow + offset : NULL;
+    return true;
+}
+
+static const char *verb(enum emu_use use)
+{
+    return use == EMU_USE_LOAD ? "load" : use == EMU_USE_STORE ? "store" : "atomic";
+}
+
+bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                     uint64_t address, uint32_t bytes, enum emu_use use, struct emu_access *access)
+{
+    unsigned space = op->space;
+    uint64_t given = address;
+    if (address & (bytes - 1))
+        return emu_fault(warp, op->insn, lane, EMU_MISALIGNED_ADDRESS,
+                         "misaligned %s of %u bytes at 0x%llx", verb(use), (unsigned)bytes,
+                         (unsigned long long)address);
+    if (space == EMU_GENERIC && address >= EMU_SHARED_WINDOW && address < EMU_WINDOWS_END) {
+        space = address < EMU_LOCAL_WINDOW   ? EMU_SHARED
+                : address < EMU_PARAM_WINDOW ? EMU_LOCAL
+                                             : EMU_PARAM;
+        address &= EMU_WINDOW_SIZE - 1;
+    }
+    struct emu_region region;
+    bool ok;
+    switch (space) {
+    case EMU_SHARED:
+        region = shared_region(warp->block, 0);
+        ok = in_region(&region, address, bytes, access);
+        access->shared = true;
+        break;
+    case EMU_PARAM:
+        region = param_region(warp->block->exec, 0);
+        ok = use == EMU_USE_LOAD && in_region(&region, address, bytes, access);
+        access->shared = false;
+        break;
+    case EMU_LOCAL:
+        ok = local_access(warp, lane, address, bytes, access);
+        access->shared = false;
+        break;
+    default:
+        access->shared = false;
+        return global_access(warp, op, lane, address, bytes, access);
+    }
+    return ok ? true : emu_fault_window(warp, op, lane, space, given, address, bytes, verb(use));
+}
+
+// Addresses of all lanes.
+const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
+                              uint64_t *scratch)
+{
+    const struct emu_value *value = &op->src[0];
+    const uint64_t *base = emu_fetch(warp, frame, value, scratch);
+    bool offset = value->operand->kind == EMU_OPERAND_ADDRESS && value->place == EMU_AT_SLOT;
+    uint64_t add = offset ? (uint64_t)value->operand->offset : 0;
+    uint64_t keep = op->space == EMU_SHARED || op->space == EMU_LOCAL ? UINT32_MAX : UINT64_MAX;
+    if (add == 0 && keep == UINT64_MAX)
+        return base;
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        scratch[i] = (base[i] + add) & keep;
+    return scratch;
+}
+
+static inline uint64_t read_element(const unsigned char *at, unsigned bytes)
+{
+    uint64_t x8;
+    uint32_t x4;
+    uint16_t x2;
+    switch (bytes) {
+    case 1:
+        return *at;
+    case 2:
+        memcpy(&x2, at, 2);
+        return x2;
+    case 4:
+        memcpy(&x4, at, 4);
+        return x4;
+    default:
+        memcpy(&x8, at, 8);
+        return x8;
+    }
+}
+
+static inline void write_element(unsigned char *at, unsigned bytes, uint64_t x)
+{
+    uint32_t x4 = (uint32_t)x;
+    uint16_t x2 = (uint16_t)x;
+    switch (bytes) {
+    case 1:
+        *at = (unsigned char)x;
+        break;
+    case 2:
+        memcpy(at, &x2, 2);
+        break;
+    case 4:
+        memcpy(at, &x4, 4);
+        break;
+    default:
+        memcpy(at, &x, 8);
+    }
+}
+
+bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t seen = ones, part;
+    while (bytes >= 8) {
+        memcpy(&part, shadow, 8);
+        seen &= part;
+        shadow += 8;
+        bytes -= 8;
+    }
+    if (bytes)
+        seen &= read_element(shadow, bytes) | ~((UINT64_C(1) << 8 * bytes) - 1);
+    return seen == ones;
+}
+
+// Lane by lane, after a look at all of them has found something unusual.
+static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
+                        const uint64_t *address, uint32_t total, uint64_t out[][EMU_LANES])
+{
+    if (op->insn->is_volatile || op->insn->order != EMU_WEAK)
+        emu_race_atomic(warp, op);
+    for (uint32_t m = mask; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        struct emu_access access;
+        if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_LOAD, &access))
+            return false;
+        if (access.shadow && !emu_shadow_set(access.shadow, total))
+            return emu_fault_uninitialised(warp, op, i, address[i], total, access.shadow);
+        if (access.shared && warp->block->race &&
+            !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
+                             EMU_USE_LOAD))
+            return false;
+        for (unsigned k = 0; k < op->dst_count; k++)
+            out[k][i] = read_element(access.host + k * op->bytes, op->bytes);
+    }
+    return true;
+}
+
+// Moves lanes of 64 bits to what the register takes.
+static void put_longs(unsigned char *frame, uint32_t *init, const struct emu_value *value,
+                      uint32_t mask, const uint64_t *longs)
+{
+    alignas(64) uint32_t words[EMU_LANES];
+    if (value->want == EMU_LONG) {
+        emu_put(frame, init, value, mask, longs);
+        return;
+    }
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        words[i] = (uint32_t)longs[i];
+    emu_put(frame, init, value, mask, words);
+}
+
+static void gather(void *to, uint8_t want, const unsigned char *host, const uint64_t *address,
+                   uint64_t start, uint32_t mask, unsigned bytes)
+{
+    uint32_t *words = to;
+    uint64_t *longs = to;
+#define EACH(n, T, out)                                                                            \
+    case n:                                                                                        \
+        for (uint32_t m = mask; m; m &= m - 1) {                                                   \
+            unsigned i = emu_first(m);                                                             \
+            T x;                                                                                   \
+            memcpy(&x, host + (address[i] - start), n);                                            \
+            out[i] = x;                                                                            \
+        }                                                                                          \
+        break;
+    switch (bytes) {
+        EACH(1, uint8_t, words)
+        EACH(2, uint16_t, words)
+        EACH(4, uint32_t, words)
+    default:
+        (void)want;
+        for (uint32_t m = mask; m; m &= m - 1) {
+            unsigned i = emu_first(m);
+            memcpy(&longs[i], host + (address[i] - start), 8);
+        }
+    }
+#undef EACH
+}
+
+// Element k of each lane's vector, all of them in a row.
+static void gather_row(void *to, const unsigned char *host, unsigned bytes, unsigned step)
+{
+    uint32_t *words = to;
+#define EACH(n, T)                                                                                 \
+    for (unsigned i = 0; i < EMU_LANES; i++) {                                                     \
+        T x;                                                                                       \
+        memcpy(&x, host + (size_t)i * step, n);                                                    \
+        words[i] = x;                                                                              \
+    }
+    if (bytes == step && bytes >= 4)
+        memcpy(to, host, (size_t)bytes * EMU_LANES);
+    else if (bytes == 4)
+        EACH(4, uint32_t)
+    else if (bytes == 2)
+        EACH(2, uint16_t)
+    else if (bytes == 1)
+        EACH(1, uint8_t)
+    else
+        for (unsigned i = 0; i < EMU_LANES; i++)
+            memcpy((unsigned char *)to + 8 * i, host + (size_t)i * step, 8);
+#undef EACH
+}
+
+static bool shadow_ok(const struct emu_region *region, const struct span *s,
+                      const uint64_t *address, uint32_t mask, uint32_t total)
+{
+    if (!region->shadow)
+        return true;
+    if (s->in_row)
+        return emu_shadow_set(region->shadow + (s->least - region->start), total * EMU_LANES);
+    for (uint32_t m = mask; m; m &= m - 1)
+        if (!emu_shadow_set(region->shadow + (address[emu_first(m)] - region->start), total))
+            return false;
+    return true;
+}
+
+bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
+    uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
+    alignas(64) uint64_t scratch[EMU_LANES], out[8][EMU_LANES];
+    const uint64_t *address = emu_addresses(warp, frame, op, scratch);
+    uint32_t total = (uint32_t)op->bytes * op->dst_count;
+    struct span s = span_of(address, mask, total);
+    struct emu_region region;
+    bool shared;
+    if (s.bits & (total - 1) || !common_region(warp, op->space, &s, total, &region, &shared) ||
+        (shared && warp->block->race) || !shadow_ok(&region, &s, address, mask, total)) {
+        if (!load_slowly(warp, op, mask, address, total, out))
+            return false;
+        for (unsigned k = 0; k < op->dst_count; k++)
+            put_longs(frame, init, &op->dst[k], mask, out[k]);
+        return true;
+    }
+    for (unsigned k = 0; k < op->dst_count; k++) {
+        const unsigned char *host = region.host + (size_t)k * op->bytes;
+        if (op->dst[k].place == EMU_AT_SINK)
+            continue;
+        if (s.in_row)
+            gather_row(out[0], host + (s.least - region.start), op->bytes, total);
+        else
+            gather(out[0], op->dst[k].want, host, address, region.start, mask, op->bytes);
+        emu_put(frame, init, &op->dst[k], mask, out[0]);
+    }
+    return true;
+}
+
+static void scatter(unsigned char *host, const uint64_t *address, uint64_t start, uint32_t mask,
+                    unsigned bytes, const void *from, uint8_t want)
+{
+    const uint32_t *words = from;
+    const uint64_t *longs = from;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        write_element(host + (address[i] - start), bytes, want == EMU_LONG ? longs[i] : words[i]);
+    }
+}
+
+static void scatter_row(unsigned char *host, unsigned bytes, unsigned step, const void *from)
+{
+    const uint32_t *words = from;
+    const uint64_t *longs = from;
+    if (bytes == step && bytes >= 4) {
+        memcpy(host, from, (size_t)bytes * EMU_LANES);
+        return;
+    }
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        write_element(host + (size_t)i * step, bytes, bytes == 8 ? longs[i] : words[i]);
+}
+
+static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
+                         const uint64_t *address, uint32_t total, const void *const *values)
+{
+    unsigned count = op->src_count - 1u;
+    if (op->insn->is_volatile || op->insn->order != EMU_WEAK)
+        emu_race_atomic(warp, op);
+    for (uint32_t m = mask; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        struct emu_access access;
+        if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_STORE, &access))
+            return false;
+        if (access.shared && warp->block->race &&
+            !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
+                             EMU_USE_STORE))
+            return false;
+        for (unsigned k = 0; k < count; k++) {
+            const uint32_t *words = values[k];
+            const uint64_t *longs = values[k];
+            write_element(access.host + k * op->bytes, op->bytes,
+                          op->src[k + 1].want == EMU_LONG ? longs[i] : words[i]);
+        }
+        if (access.shadow)
+            memset(access.shadow, 1, total);
+    }
+    return true;
+}
+
+bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
+    alignas(64) uint64_t scratch[9][EMU_LANES];
+    const uint64_t *address = emu_addresses(warp, frame, op, scratch[0]);
+    const void *values[8];
+    unsigned count = op->src_count - 1u;
+    uint32_t total = op->bytes * count;
+    for (unsigned k = 0; k < count; k++)
+        values[k] = emu_fetch(warp, frame, &op->src[k + 1], scratch[k + 1]);
+    struct span s = span_of(address, mask, total);
+    struct emu_region region;
+    bool shared;
+    if (s.bits & (total - 1) || op->space == EMU_PARAM ||
+        !common_region(warp, op->space, &s, total, &region, &shared) ||
+        (shared && warp->block->race))
+        return store_slowly(warp, op, mask, address, total, values);
+    for (unsigned k = 0; k < count; k++) {
+        unsigned char *host = region.host + (size_t)k * op->bytes;
+        if (s.in_row)
+            scatter_row(host + (s.least - region.start), op->bytes, total, values[k]);
+        else
+            scatter(host, address, region.start, mask, op->bytes, values[k], op->src[k + 1].want);
+    }
+    if (!region.shadow)
+        return true;
+    if (s.in_row) {
+        memset(region.shadow + (s.least - region.start), 1, (size_t)total * EMU_LANES);
+        return true;
+    }
+    for (uint32_t m = mask; m; m &= m - 1)
+        memset(region.shadow + (address[emu_first(m)] - region.start), 1, total);
+    return true;
+}

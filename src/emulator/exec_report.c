@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// Faults: one paragraph that says what happened, where in the text, and to whom.
+#include "exec.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static void append(struct emu_exec *exec, const char *format, ...) EMU_PRINTF(2, 3);
+static void append(struct emu_exec *exec, const char *format, ...)
+{
+    if (exec->report_size == 0)
+        return;
+    size_t used = strlen(exec->report);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(exec->report + used, exec->report_size - used, format, args);
+    va_end(args);
+}
+
+// The text of a line of the module, without the blanks round it.
+static void append_line(struct emu_exec *exec, uint32_t line)
+{
+    const char *text = exec->launch->module->text;
+    if (!text || line == 0)
+        return;
+    for (uint32_t k = 1; k < line && text; k++) {
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    if (!text)
+        return;
+    while (*text == ' ' || *text == '\t')
+        text++;
+    size_t length = strcspn(text, "\r\n");
+    append(exec, ": `%.*s`", (int)(length < 160 ? length : 160), text);
+}
+
+void emu_describe_thread(const struct emu_block *block, uint32_t thread, char *text, size_t size)
+{
+    const uint32_t *b = block->exec->launch->block;
+    snprintf(text, size, "(%u,%u,%u)", (unsigned)(thread % b[0]), (unsigned)(thread / b[0] % b[1]),
+             (unsigned)(thread / b[0] / b[1]));
+}
+
+static const char *code_name(int result)
+{
+    switch (result) {
+    case EMU_OUT_OF_MEMORY:
+        return "CUDA_ERROR_OUT_OF_MEMORY";
+    case EMU_ILLEGAL_ADDRESS:
+        return "CUDA_ERROR_ILLEGAL_ADDRESS";
+    case EMU_OUT_OF_RESOURCES:
+        return "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES";
+    case EMU_TIMEOUT:
+        return "CUDA_ERROR_LAUNCH_TIMEOUT";
+    case EMU_HARDWARE_STACK:
+        return "CUDA_ERROR_HARDWARE_STACK_ERROR";
+    case EMU_ILLEGAL_INSTRUCTION:
+        return "CUDA_ERROR_ILLEGAL_INSTRUCTION";
+    case EMU_MISALIGNED_ADDRESS:
+        return "CUDA_ERROR_MISALIGNED_ADDRESS";
+    case EMU_LAUNCH_FAILED:
+        return "CUDA_ERROR_LAUNCH_FAILED";
+    case EMU_COOPERATIVE_TOO_LARGE:
+        return "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE";
+    default:
+        return "error";
+    }
+}
+
+// True for the first fault of the launch, whose teller then holds the lock.
+static bool claim(struct emu_exec *exec, int result)
+{
+    pthread_mutex_lock(&exec->lock);
+    if (exec->result) {
+        pthread_mutex_unlock(&exec->lock);
+        return false;
+    }
+    exec->result = result;
+    if (exec->report_size)
+        exec->report[0] = 0;
+    atomic_store(&exec->stop, true);
+    return true;
+}
+
+static void release(struct emu_exec *exec)
+{
+    pthread_mutex_unlock(&exec->lock);
+}
+
+static void append_place(struct emu_exec *exec, const struct emu_block *block, uint32_t thread)
+{
+    char who[64];
+    emu_describe_thread(block, thread, who, sizeof(who));
+    append(exec, ", block (%u,%u,%u) thread %s", (unsigned)block->id[0], (unsigned)block->id[1],
+           (unsigned)block->id[2], who);
+}
+
+bool emu_fault(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane, int result,
+               const char *format, ...)
+{
+    struct emu_exec *exec = warp->block->exec;
+    va_list args;
+    if (!claim(exec, result))
+        return false;
+    if (exec->report_size) {
+        va_start(args, format);
+        vsnprintf(exec->report, exec->report_size, format, args);
+        va_end(args);
+    }
+    append(exec, "; kernel %s", exec->launch->entry->name);
+    append_place(exec, warp->block, warp->index * EMU_LANES + lane);
+    if (insn) {
+        append(exec, ", PTX line %u", (unsigned)insn->line);
+        append_line(exec, insn->line);
+    }
+    append(exec, " (%d %s)", result, code_name(result));
+    release(exec);
+    return false;
+}
+
+bool emu_fault_launch(struct emu_exec *exec, int result, const char *format, ...)
+{
+    va_list args;
+    if (!claim(exec, result))
+        return false;
+    if (exec->report_size) {
+        va_start(args, format);
+        vsnprintf(exec->report, exec->report_size, format, args);
+        va_end(args);
+    }
+    append(exec, "; kernel %s (%d %s)", exec->launch->entry->name, result, code_name(result));
+    release(exec);
+    return false;
+}
+
+bool emu_fault_register(struct emu_warp *warp, const struct emu_op *op, uint32_t reg,
+                        uint32_t lanes)
+{
+    const struct emu_function *f = warp->block->exec->program.codes[warp->code].function;
+    return emu_fault(warp, op->insn, emu_first(lanes), EMU_LAUNCH_FAILED,
+                     "uninitialised register %s is read", f->registers[reg].name);
+}
+
+bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                       uint64_t address, uint32_t bytes, enum emu_access_fault fault)
+{
+    struct emu_exec *exec = warp->block->exec;
+    const char *verb = op->handler == EMU_DO_LOAD    ? "load"
+                       : op->handler == EMU_DO_STORE ? "store"
+                                                     : "atomic";
+    uint64_t start = 0, size = 0;
+    bool freed = false;
+    char near[160] = "no allocation is near";
+    if (emu_memory_nearest(exec->memory, address, &start, &size, &freed)) {
+        const char *what = freed ? "freed allocation" : "allocation";
+        unsigned long long from = (unsigned long long)start, n = (unsigned long long)size;
+        if (address < start)
+            snprintf(near, sizeof(near), "%llu bytes before the %s of %llu bytes at 0x%llx",
+                     (unsigned long long)(start - address), what, n, from);
+        else if (address - start >= size)
+            snprintf(near, sizeof(near),
+                     "%llu bytes past the end of the %s of %llu bytes at 0x%llx",
+                     (unsigned long long)(address - start - size), what, n, from);
+        else
+            snprintf(near, sizeof(near), "at byte %llu of the %s of %llu bytes at 0x%llx",
+                     (unsigned long long)(address - start), what, n, from);
+    }
+    return emu_fault(warp, op->insn, lane, EMU_ILLEGAL_ADDRESS, "%s: %s of %u bytes at 0x%llx, %s",
+                     fault == EMU_ACCESS_FREED ? "use after free" : "out of bounds", verb,
+                     (unsigned)bytes, (unsigned long long)address, near);
+}
+
+bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned lane, unsigned space,
+                      uint64_t given, uint64_t offset, uint32_t bytes, const char *verb)
+{
+    const struct emu_exec *exec = warp->block->exec;
+    unsigned long long at = (unsigned long long)given, o = (unsigned long long)offset;
+    switch (space) {
+    case EMU_SHARED:
+        return emu_fault(warp, op->insn, lane, EMU_ILLEGAL_ADDRESS,
+                         "out of bounds: %s of %u bytes at 0x%llx: the block's shared memory has "
+                         "%u bytes, of which %u are dynamic",
+                         verb, (unsigned)bytes, at, (unsigned)exec->program.shared_bytes,
+                         (unsigned)exec->launch->dynamic_shared);
+    case EMU_LOCAL:
+        return emu_fault(warp, op->insn, lane, EMU_ILLEGAL_ADDRESS,
+                         "out of bounds: %s of %u bytes at 0x%llx: byte %llu of %llu bytes of "
+                         "local memory",
+                         verb, (unsigned)bytes, at, o, (unsigned long long)exec->local_bytes);
+    default:
+        return emu_fault(warp, op->insn, lane, EMU_ILLEGAL_ADDRESS,
+                         "out of bounds: %s of %u bytes at 0x%llx: byte %llu of %u bytes of "
+                         "parameters",
+                         verb, (unsigned)bytes, at, o, (unsigned)exec->launch->entry->param_bytes);
+    }
+}
+
+bool emu_fault_uninitialised(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                             uint64_t address, uint32_t bytes, const unsigned char *shadow)
+{
+    uint32_t first = 0;
+    uint64_t start, size;
+    bool freed;
+    char near[120] = "";
+    while (first < bytes && shadow[first])
+        first++;
+    if (emu_memory_nearest(warp->block->exec->memory, address, &start, &size, &freed) &&
+        address >= start && address - start < size)
+        snprintf(near, sizeof(near), ", byte %llu of the allocation of %llu bytes at 0x%llx",
+                 (unsigned long long)(address + first - start), (unsigned long long)size,
+                 (unsigned long long)start);
+    return emu_fault(warp, op->insn, lane, EMU_LAUNCH_FAILED,
+                     "uninitialised memory is read: %u bytes at 0x%llx, the first unwritten one at "
+                     "+%u%s",
+                     (unsigned)bytes, (unsigned long long)address, (unsigned)first, near);
+}
+
+// Who waits where: lanes of one warp that wait for the same are told together.
+static void append_waiting(struct emu_exec *exec, const struct emu_warp *warp)
+{
+    uint32_t lanes = warp->live & warp->waiting;
+    while (lanes) {
+        unsigned first = emu_first(lanes);
+        uint32_t same = 0;
+        for (uint32_t m = lanes; m; m &= m - 1) {
+            unsigned i = emu_first(m);
+            if (warp->lane_pc[i] == warp->lane_pc[first] &&
+                warp->lane_code[i] == warp->lane_code[first] &&
+                warp->wait_mask[i] == warp->wait_mask[first])
+                same |= 1u << i;
+        }
+        lanes &= ~same;
+        uint32_t line =
+            exec->program.codes[warp->lane_code[first]].ops[warp->lane_pc[first]].insn->line;
+        if (warp->wait[first] == EMU_WAIT_BARRIER)
+            append(exec, "; warp %u lanes 0x%08x wait at barrier %u, line %u",
+                   (unsigned)warp->index, (unsigned)same, (unsigned)warp->wait_mask[first],
+                   (unsigned)line);
+        else
+            append(exec, "; warp %u lanes 0x%08x wait for the lanes of membermask 0x%08x, line %u",
+                   (unsigned)warp->index, (unsigned)same, (unsigned)warp->wait_mask[first],
+                   (unsigned)line);
+    }
+}
+
+bool emu_fault_deadlock(struct emu_block *block)
+{
+    struct emu_exec *exec = block->exec;
+    bool barrier = false;
+    for (uint32_t w = 0; w < block->warp_count; w++)
+        for (uint32_t m = block->warps[w].waiting & block->warps[w].live; m; m &= m - 1)
+            barrier = barrier || block->warps[w].wait[emu_first(m)] == EMU_WAIT_BARRIER;
+    if (!claim(exec, EMU_TIMEOUT))
+        return false;
+    append(exec, "deadlock: %s; kernel %s, block (%u,%u,%u), %u of %u threads have ended",
+           barrier ? "divergent barrier, not reached by all" : "lanes wait for each other",
+           exec->launch->entry->name, (unsigned)block->id[0], (unsigned)block->id[1],
+           (unsigned)block->id[2], (unsigned)block->exited, (unsigned)block->threads);
+    for (uint32_t w = 0; w < block->warp_count; w++)
+        append_waiting(exec, &block->warps[w]);
+    append(exec, " (%d %s)", EMU_TIMEOUT, code_name(EMU_TIMEOUT));
+    release(exec);
+    return false;
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+// A launch: blocks over workers.
+//
+// A worker runs a block to its end if it can. One that goes on for long may be waiting for another
+// block: then the worker starts more of them, up to what the device would hold at once, and gives
+// each its turn.
+#include "exec.h"
+
+#include <fenv.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SLICE = 16384,       // instructions of a block before another resident one gets its turn
+    GROW_AFTER = 262144, // instructions of a worker's blocks since one was added, to add another
+};
+
+static atomic_uint_fast64_t lane_instructions;
+
+uint64_t emu_lane_instructions(void)
+{
+    return atomic_load(&lane_instructions);
+}
+
+int64_t emu_now_ms(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct emu_block *next_block(struct emu_worker *worker)
+{
+    struct emu_exec *exec = worker->exec;
+    if (atomic_load(&exec->next_block) >= exec->block_count)
+        return NULL;
+    if (atomic_fetch_add(&exec->resident, 1) >= exec->resident_limit) {
+        atomic_fetch_sub(&exec->resident, 1);
+        return NULL;
+    }
+    uint64_t k = atomic_fetch_add(&exec->next_block, 1);
+    if (k >= exec->block_count) {
+        atomic_fetch_sub(&exec->resident, 1);
+        return NULL;
+    }
+    struct emu_block *block = worker->spare;
+    worker->spare = NULL;
+    if (!block)
+        block = emu_block_create(worker);
+    if (!block) {
+        emu_fault_launch(exec, EMU_OUT_OF_MEMORY, "no host memory for a block of %u x %u x %u",
+                         (unsigned)exec->launch->block[0], (unsigned)exec->launch->block[1],
+                         (unsigned)exec->launch->block[2]);
+        return NULL;
+    }
+    emu_block_start(block, (k * exec->order_step + exec->order_start) % exec->block_count);
+    block->next = NULL;
+    return block;
+}
+
+static void block_done(struct emu_worker *worker, struct emu_block *block)
+{
+    struct emu_exec *exec = worker->exec;
+    atomic_fetch_add(&exec->finished_blocks, 1);
+    atomic_fetch_sub(&exec->resident, 1);
+    if (exec->config->timeout_ms)
+        atomic_store(&exec->progress_ms, emu_now_ms());
+    if (worker->spare)
+        emu_block_destroy(block);
+    else
+        worker->spare = block;
+}
+
+static void check_time(struct emu_exec *exec)
+{
+    int64_t limit = exec->config->timeout_ms;
+    if (limit && emu_now_ms() - atomic_load(&exec->progress_ms) > limit)
+        emu_fault_launch(exec, EMU_TIMEOUT,
+                         "timeout: no block has ended for %lld ms; %llu of %llu have",
+                         (long long)limit, (unsigned long long)atomic_load(&exec->finished_blocks),
+                         (unsigned long long)exec->block_count);
+}
+
+// One turn of the first resident block, which then goes to the end of the queue.
+static void turn(struct emu_worker *worker, int64_t *since_growth)
+{
+    struct emu_block *block = worker->resident;
+    int64_t spent;
+    worker->resident = block->next;
+    bool ended = emu_block_run(block, SLICE, &spent);
+    *since_growth += spent;
+    atomic_fetch_add_explicit(&lane_instructions, worker->lanes, memory_order_relaxed);
+    worker->lanes = 0;
+    if (ended) {
+        block_done(worker, block);
+        return;
+    }
+    struct emu_block **end = &worker->resident;
+    while (*end)
+        end = &(*end)->next;
+    block->next = NULL;
+    *end = block;
+    check_time(worker->exec);
+}
+
+static void *work(void *argument)
+{
+    struct emu_worker *worker = argument;
+    struct emu_exec *exec = worker->exec;
+    fenv_t environment;
+    int64_t since_growth = 0;
+    fegetenv(&environment);
+    fesetenv(FE_DFL_ENV);
+    while (!atomic_load(&exec->stop)) {
+        if (!worker->resident || since_growth >= GROW_AFTER || exec->launch->cooperative) {
+            struct emu_block *block = next_block(worker);
+            if (block) {
+                // The new one first: the others may be waiting for it.
+                block->next = worker->resident;
+                worker->resident = block;
+            }
+            since_growth = 0;
+        }
+        if (worker->resident) {
+            turn(worker, &since_growth);
+            continue;
+        }
+        if (atomic_load(&exec->next_block) >= exec->block_count)
+            break;
+        // The others' blocks are all that the device holds.
+        struct timespec pause = { 0, 100000 };
+        nanosleep(&pause, NULL);
+    }
+    fesetenv(&environment);
+    while (worker->resident) {
+        struct emu_block *block = worker->resident;
+        worker->resident = block->next;
+        emu_block_destroy(block);
+    }
+    emu_block_destroy(worker->spare);
+    worker->spare = NULL;
+    return NULL;
+}
+
+static uint64_t greatest_common(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// Blocks in order, or each once in an order that the seed gives.
+static void choose_order(struct emu_exec *exec)
+{
+    uint64_t count = exec->block_count, seed = exec->config->seed;
+    exec->order_step = 1;
+    exec->order_start = 0;
+    if (seed == 0 || count < 2 || count > UINT32_MAX)
+        return;
+    exec->order_start = seed * UINT64_C(0x9e3779b97f4a7c15) % count;
+    exec->order_step = (seed * UINT64_C(0xbf58476d1ce4e5b9) >> 20) % count;
+    while (exec->order_step == 0 || greatest_common(exec->order_step, count) != 1)
+        exec->order_step = (exec->order_step + 1) % count;
+}
+
+// Blocks that the device would hold at once.
+static uint64_t capacity(const struct emu_exec *exec)
+{
+    enum { SHARED_RESERVED = 1024 }; // of each block, by the system
+    const struct emu_machine_config *config = exec->config;
+    const uint32_t *b = exec->launch->block;
+    uint64_t warps = ((uint64_t)b[0] * b[1] * b[2] + EMU_LANES - 1) / EMU_LANES;
+    uint64_t most = config->sm == 75                        ? 16
+                    : config->sm == 86 || config->sm == 87  ? 16
+                    : config->sm == 89 || config->sm >= 120 ? 24
+                                                            : 32;
+    uint64_t by_threads = (uint64_t)config->max_threads_per_sm / EMU_LANES / warps;
+    uint64_t shared = exec->program.shared_bytes + (uint64_t)SHARED_RESERVED;
+    uint64_t by_shared = ((uint64_t)config->shared_per_block_optin + SHARED_RESERVED) / shared;
+    uint64_t per_sm = by_threads < by_shared ? by_threads : by_shared;
+    per_sm = per_sm < most ? per_sm : most;
+    return per_sm * (uint64_t)config->multiprocessors;
+}
+
+static bool check_shape(struct emu_exec *exec)
+{
+    const struct emu_launch *launch = exec->launch;
+    uint64_t threads = 1, blocks = 1;
+    for (int i = 0; i < 3; i++) {
+        if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->block[i] > EMU_MAX_THREADS)
+            return emu_fault_launch(exec, 1, "an empty grid or too large a block");
+        threads *= launch->block[i];
+        blocks *= launch->grid[i];
+        if (blocks > UINT64_C(1) << 48)
+            return emu_fault_launch(exec, 1, "too large a grid");
+    }
+    if (threads > EMU_MAX_THREADS)
+        return emu_fault_launch(exec, 1, "%u threads in a block", (unsigned)threads);
+    if (exec->program.shared_bytes > exec->config->shared_per_block_optin)
+        return emu_fault_launch(exec, 1, "%u bytes of shared memory in a block",
+                                (unsigned)exec->program.shared_bytes);
+    exec->block_count = blocks;
+    exec->resident_limit = capacity(exec);
+    if (launch->cooperative && blocks > exec->resident_limit)
+        return emu_fault_launch(exec, EMU_COOPERATIVE_TOO_LARGE,
+                                "cooperative launch of %llu blocks: the device holds %llu",
+                                (unsigned long long)blocks,
+                                (unsigned long long)exec->resident_limit);
+    if (exec->resident_limit == 0)
+        exec->resident_limit = 1;
+    return true;
+}
+
+// The deepest chain of calls is not known: a fixed room beside the entry's own.
+static bool choose_local(struct emu_exec *exec)
+{
+    enum { CALLS = 16384 };
+    uint64_t bytes = (exec->launch->entry->local_bytes + UINT64_C(15)) / 16 * 16;
+    uint64_t callee = 0;
+    for (uint32_t i = 0; i < exec->program.count; i++) {
+        const struct emu_code *code = &exec->program.codes[i];
+        if (code->function && i != exec->program.entry)
+            callee += code->function->local_bytes;
+    }
+    if (callee)
+        bytes += CALLS + (callee + 15) / 16 * 16;
+    if (bytes > EMU_MAX_LOCAL)
+        return emu_fault_launch(exec, EMU_OUT_OF_RESOURCES, "%llu bytes of local memory a thread",
+                                (unsigned long long)bytes);
+    exec->local_bytes = bytes;
+    return true;
+}
+
+static unsigned worker_count(const struct emu_exec *exec)
+{
+    enum { MOST = 256 };
+    uint64_t count = exec->config->host_threads;
+    if (count == 0) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        count = cores > 0 ? (uint64_t)cores : 1;
+    }
+    if (count > exec->block_count)
+        count = exec->block_count;
+    if (count > exec->resident_limit)
+        count = exec->resident_limit;
+    return count > MOST ? MOST : (unsigned)count;
+}
+
+// This thread works too; the others help where they can be had.
+static void run_blocks(struct emu_exec *exec)
+{
+    unsigned count = worker_count(exec);
+    struct emu_worker *workers = calloc(count, sizeof(*workers));
+    if (!workers) {
+        emu_fault_launch(exec, EMU_OUT_OF_MEMORY, "no host memory for workers");
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        workers[i].exec = exec;
+    for (unsigned i = 1; i < count; i++)
+        workers[i].started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
+    work(&workers[0]);
+    for (unsigned i = 1; i < count; i++)
+        if (workers[i].started)
+            pthread_join(workers[i].thread, NULL);
+    free(workers);
+}
+
+int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
+            const struct emu_launch *launch, char *report, size_t report_size)
+{
+    struct emu_exec exec = { .config = config,
+                             .memory = memory,
+                             .launch = launch,
+                             .sanitize = config->sanitize,
+                             .report = report,
+                             .report_size = report_size };
+    char reason[512] = "";
+    if (report_size)
+        report[0] = 0;
+    pthread_mutex_init(&exec.lock, NULL);
+    int result = emu_program_build(&exec.program, launch, reason, sizeof(reason));
+    if (result)
+        emu_fault_launch(&exec, result, "%s", reason);
+    else if (check_shape(&exec) && choose_local(&exec)) {
+        choose_order(&exec);
+        atomic_store(&exec.progress_ms, emu_now_ms());
+        run_blocks(&exec);
+    }
+    emu_program_free(&exec.program);
+    pthread_mutex_destroy(&exec.lock);
+    return exec.result;
+}

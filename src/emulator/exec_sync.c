@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+// Barriers of the block, and the waiting of lanes for the lanes of their mask.
+#include "exec.h"
+
+void emu_warp_park(struct emu_warp *warp, uint32_t lanes, enum emu_wait wait, uint32_t what)
+{
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        warp->wait[i] = (uint8_t)wait;
+        warp->wait_mask[i] = what;
+        warp->lane_pc[i] = warp->pc - 1; // at the instruction itself, until it is done
+    }
+    warp->waiting |= lanes;
+    warp->active &= ~lanes;
+}
+
+void emu_warp_release(struct emu_warp *warp, uint32_t lanes)
+{
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        warp->wait[i] = EMU_WAIT_NONE;
+        warp->lane_pc[i]++;
+    }
+    warp->waiting &= ~lanes;
+    warp->leave = true;
+}
+
+static const struct emu_op *op_at(const struct emu_warp *warp, unsigned lane)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    return &program->codes[warp->lane_code[lane]].ops[warp->lane_pc[lane]];
+}
+
+// Lanes among `lanes` that stand where the first of them does.
+static uint32_t together(const struct emu_warp *warp, uint32_t lanes)
+{
+    unsigned first = emu_first(lanes);
+    uint32_t group = 0;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        if (warp->lane_pc[i] == warp->lane_pc[first] &&
+            warp->lane_code[i] == warp->lane_code[first] &&
+            warp->lane_depth[i] == warp->lane_depth[first])
+            group |= 1u << i;
+    }
+    return group;
+}
+
+// ---- barriers -----------------------------------------------------------------------------------
+
+// Threads that have come. A warp all of whose live lanes are there counts as whole.
+static uint32_t arrived(const struct emu_block *block, const struct emu_barrier *barrier)
+{
+    uint32_t threads = barrier->arrived;
+    for (unsigned w = 0; w < block->warp_count; w++) {
+        uint32_t lanes = barrier->waiting[w];
+        threads += lanes && lanes == block->warps[w].live ? EMU_LANES : emu_count(lanes);
+    }
+    return threads;
+}
+
+static bool all_there(const struct emu_block *block, const struct emu_barrier *barrier)
+{
+    for (unsigned w = 0; w < block->warp_count; w++)
+        if (block->warps[w].live & ~barrier->waiting[w])
+            return false;
+    return true;
+}
+
+static uint32_t predicates_of(struct emu_warp *warp, uint32_t lanes)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    uint32_t result = 0;
+    while (lanes) {
+        uint32_t group = together(warp, lanes);
+        unsigned first = emu_first(group);
+        const struct emu_op *op = op_at(warp, first);
+        unsigned char *frame =
+            emu_frame(warp, warp->lane_depth[first], program, warp->lane_code[first]);
+        lanes &= ~group;
+        if (op->dst_count == 0)
+            continue;
+        uint32_t scratch, value;
+        memcpy(&value, emu_fetch(warp, frame, &op->src[op->src_count - 1], &scratch), 4);
+        result |= value & group;
+    }
+    return result;
+}
+
+static void write_results(struct emu_warp *warp, uint32_t lanes, uint32_t count, bool every)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    while (lanes) {
+        uint32_t group = together(warp, lanes), words[EMU_LANES], mask;
+        unsigned first = emu_first(group);
+        const struct emu_op *op = op_at(warp, first);
+        lanes &= ~group;
+        if (op->dst_count == 0)
+            continue;
+        for (unsigned i = 0; i < EMU_LANES; i++)
+            words[i] = count;
+        mask = op->insn->opcode == EMU_OP_BAR_RED_AND ? (every ? UINT32_MAX : 0)
+               : count                                ? UINT32_MAX
+                                                      : 0;
+        emu_put(emu_frame(warp, warp->lane_depth[first], program, warp->lane_code[first]),
+                emu_init(warp, warp->lane_depth[first], program, warp->lane_code[first]),
+                &op->dst[0], group,
+                op->insn->opcode == EMU_OP_BAR_RED_POPC ? (const void *)words
+                                                        : (const void *)&mask);
+    }
+}
+
+// Lanes of one warp must come to an aligned barrier together, and where no count is given every
+// thread of the block must come.
+static bool check_divergence(struct emu_block *block, unsigned id)
+{
+    const struct emu_barrier *barrier = &block->barriers[id];
+    for (unsigned w = 0; w < block->warp_count; w++) {
+        struct emu_warp *warp = &block->warps[w];
+        uint32_t lanes = barrier->waiting[w];
+        if (!lanes)
+            continue;
+        unsigned first = emu_first(lanes);
+        const struct emu_insn *insn = op_at(warp, first)->insn;
+        uint32_t apart = lanes & ~together(warp, lanes);
+        if (insn->aligned && apart)
+            return emu_fault(warp, insn, first, EMU_LAUNCH_FAILED,
+                             "divergent barrier: lane %u of the same warp waits at another barrier "
+                             "instruction, line %u",
+                             emu_first(apart), (unsigned)op_at(warp, emu_first(apart))->insn->line);
+        if (barrier->all && block->exited) {
+            char thread[64];
+            emu_describe_thread(block, block->first_exit_thread, thread, sizeof(thread));
+            return emu_fault(warp, insn, first, EMU_LAUNCH_FAILED,
+                             "divergent barrier: barrier %u not reached by all: %u of %u threads "
+                             "have ended without it, the first of them thread %s at line %u",
+                             id, (unsigned)block->exited, (unsigned)block->threads, thread,
+                             (unsigned)block->first_exit_line);
+        }
+    }
+    return true;
+}
+
+static void complete(struct emu_block *block, unsigned id)
+{
+    struct emu_barrier *barrier = &block->barriers[id];
+    uint32_t count = 0, threads = 0;
+    for (unsigned w = 0; w < block->warp_count; w++) {
+        count += emu_count(predicates_of(&block->warps[w], barrier->waiting[w]));
+        threads += emu_count(barrier->waiting[w]);
+    }
+    for (unsigned w = 0; w < block->warp_count; w++) {
+        write_results(&block->warps[w], barrier->waiting[w], count, count == threads);
+        emu_warp_release(&block->warps[w], barrier->waiting[w]);
+    }
+    emu_race_barrier_done(block, id, barrier->all);
+    memset(barrier, 0, sizeof(*barrier));
+}
+
+bool emu_barrier_check(struct emu_block *block, unsigned id)
+{
+    struct emu_barrier *barrier = &block->barriers[id];
+    bool done =
+        barrier->all ? all_there(block, barrier) : arrived(block, barrier) >= barrier->expected;
+    if (!done)
+        return true;
+    if (block->exec->sanitize && !check_divergence(block, id))
+        return false;
+    complete(block, id);
+    return true;
+}
+
+static bool arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t lanes, uint32_t id,
+                   uint32_t expected)
+{
+    struct emu_block *block = warp->block;
+    unsigned first = emu_first(lanes);
+    bool all = expected == 0;
+    if (id >= EMU_BARRIERS)
+        return emu_fault(warp, op->insn, first, EMU_ILLEGAL_INSTRUCTION, "barrier %u: there are 16",
+                         (unsigned)id);
+    if (expected % EMU_LANES || expected > EMU_MAX_THREADS)
+        return emu_fault(warp, op->insn, first, EMU_ILLEGAL_INSTRUCTION,
+                         "barrier for %u threads: not a multiple of 32 up to 1024",
+                         (unsigned)expected);
+    struct emu_barrier *barrier = &block->barriers[id];
+    if (barrier->busy && (barrier->all != all || barrier->expected != expected) &&
+        block->exec->sanitize)
+        return emu_fault(warp, op->insn, first, EMU_LAUNCH_FAILED,
+                         "divergent barrier: barrier %u is waited for with another count at "
+                         "line %u",
+                         (unsigned)id, (unsigned)barrier->line);
+    if (!barrier->busy)
+        barrier->line = op->insn->line;
+    barrier->busy = true;
+    barrier->all = all;
+    barrier->expected = expected;
+    emu_race_arrive(warp, id);
+    if (op->insn->opcode == EMU_OP_BAR_ARRIVE) {
+        barrier->arrived += lanes == warp->live ? EMU_LANES : emu_count(lanes);
+    } else {
+        barrier->waiting[warp->index] |= lanes;
+        emu_warp_park(warp, lanes, EMU_WAIT_BARRIER, id);
+    }
+    return emu_barrier_check(block, id);
+}
+
+bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
+    uint32_t scratch[2][EMU_LANES], counts[EMU_LANES];
+    bool has_count = op->src_count - op->dst_count > 1;
+    const uint32_t *ids = emu_fetch(warp, frame, &op->src[0], scratch[0]);
+    if (has_count)
+        memcpy(counts, emu_fetch(warp, frame, &op->src[1], scratch[1]), sizeof(counts));
+    // Usually one barrier for all lanes; registers may hold others.
+    while (mask) {
+        unsigned first = emu_first(mask);
+        uint32_t same = 0;
+        for (uint32_t m = mask; m; m &= m - 1) {
+            unsigned i = emu_first(m);
+            if (ids[i] == ids[first] && (!has_count || counts[i] == counts[first]))
+                same |= 1u << i;
+        }
+        if (has_count && counts[first] == 0)
+            return emu_fault(warp, op->insn, first, EMU_ILLEGAL_INSTRUCTION,
+                             "barrier for no threads");
+        if (!arrive(warp, op, same, ids[first], has_count ? counts[first] : 0))
+            return false;
+        mask &= ~same;
+    }
+    return true;
+}
+
+// ---- lanes that wait for lanes ------------------------------------------------------------------
+
+static bool run_parked(struct emu_warp *warp, uint32_t lanes, uint32_t members)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    for (uint32_t rest = lanes; rest;) {
+        uint32_t group = together(warp, rest);
+        unsigned first = emu_first(group);
+        unsigned char *frame =
+            emu_frame(warp, warp->lane_depth[first], program, warp->lane_code[first]);
+        uint32_t *init = emu_init(warp, warp->lane_depth[first], program, warp->lane_code[first]);
+        if (!emu_warp_operation(warp, op_at(warp, first), frame, init, group, members))
+            return false;
+        rest &= ~group;
+    }
+    emu_race_warp(warp, lanes);
+    emu_warp_release(warp, lanes);
+    return true;
+}
+
+// Releases every set of lanes that have the same mask and miss no live lane of it.
+bool emu_warp_sync_check(struct emu_warp *warp)
+{
+    uint32_t rest = 0;
+    for (uint32_t m = warp->waiting; m; m &= m - 1)
+        if (warp->wait[emu_first(m)] == EMU_WAIT_WARP)
+            rest |= 1u << emu_first(m);
+    while (rest) {
+        uint32_t mask = warp->wait_mask[emu_first(rest)], same = 0;
+        for (uint32_t m = rest; m; m &= m - 1)
+            if (warp->wait_mask[emu_first(m)] == mask)
+                same |= 1u << emu_first(m);
+        rest &= ~same;
+        if ((mask & warp->live & ~same) == 0 && !run_parked(warp, same, mask))
+            return false;
+    }
+    return true;
+}
+
+bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
+{
+    const struct emu_program *program = &warp->block->exec->program;
+    unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
+    uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
+    uint32_t scratch[EMU_LANES];
+    const uint32_t *members = emu_fetch(warp, frame, &op->src[op->src_count - 1], scratch);
+    bool parked = false;
+    uint32_t rest = mask;
+    while (rest) {
+        unsigned first = emu_first(rest);
+        uint32_t wanted = members[first], same = 0;
+        for (uint32_t m = rest; m; m &= m - 1)
+            if (members[emu_first(m)] == wanted)
+                same |= 1u << emu_first(m);
+        rest &= ~same;
+        uint32_t outside = same & ~wanted;
+        if (outside && warp->block->exec->sanitize)
+            return emu_fault(warp, op->insn, emu_first(outside), EMU_LAUNCH_FAILED,
+                             "executed by lane %u, which is not in its own membermask 0x%08x",
+                             emu_first(outside), (unsigned)wanted);
+        if ((wanted & warp->live & ~same) == 0) {
+            if (!emu_warp_operation(warp, op, frame, init, same, wanted))
+                return false;
+            emu_race_warp(warp, same);
+        } else {
+            emu_warp_park(warp, same, EMU_WAIT_WARP, wanted);
+            parked = true;
+        }
+    }
+    if (!parked)
+        return true;
+    warp->leave = true;
+    return emu_warp_sync_check(warp);
+}

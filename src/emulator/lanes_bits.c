@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT
+// Logic, shifts, bit fields, choices.
+#include "lanes_family.h"
+
+// Columns: name, storage of a lane, bits.
+#define WIDTHS(X)                                                                                  \
+    X(b16, uint32_t, 16)                                                                           \
+    X(b32, uint32_t, 32)                                                                           \
+    X(b64, uint64_t, 64)
+
+#define LOGIC(n, S, BITS)                                                                          \
+    EMU_LANE_FUNCTION(and_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = a[i] & b[i];                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(or_##n)                                                                      \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = a[i] | b[i];                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(xor_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = a[i] ^ b[i];                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(not_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = a[i] ^ ((S)-1 >> (sizeof(S) * 8 - BITS));                             \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(cnot_##n)                                                                    \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = a[i] == 0;                                                            \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(selp_##n)                                                                    \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        const uint32_t *p = src[2];                                                                \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = *p >> i & 1 ? a[i] : b[i];                                            \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(slct_s32_##n)                                                                \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        const uint32_t *c = src[2];                                                                \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = (int32_t)c[i] >= 0 ? a[i] : b[i];                                     \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(slct_f32_##n)                                                                \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        const uint32_t *c = src[2];                                                                \
+        S *r = out;                                                                                \
+        (void)insn; /* -0 and, under ftz, negative subnormals count as zero; NaN takes b */        \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            uint32_t x = c[i], least = insn->ftz ? UINT32_C(0x7fffff) : 0;                         \
+            r[i] = x <= UINT32_C(0x7f800000) ||                                                    \
+                           (x >= UINT32_C(0x80000000) && x <= UINT32_C(0x80000000) + least)        \
+                       ? a[i]                                                                      \
+                       : b[i];                                                                     \
+        }                                                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(shl_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        const uint32_t *b = src[1];                                                                \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = b[i] < BITS ? a[i] << b[i] & ((S)-1 >> (sizeof(S) * 8 - BITS)) : 0;   \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(shr_u_##n)                                                                   \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        const uint32_t *b = src[1];                                                                \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = b[i] < BITS ? a[i] >> b[i] : 0;                                       \
+    }
+WIDTHS(LOGIC)
+
+// Shifted up to the sign of int64_t and back, so that the result's upper bits can be dropped.
+#define SHIFT_SIGNED(n, S, BITS)                                                                   \
+    EMU_LANE_FUNCTION(shr_s_##n)                                                                   \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        const uint32_t *b = src[1];                                                                \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            uint64_t top = (uint64_t)a[i] << (64 - BITS);                                          \
+            uint32_t n_ = b[i] < BITS ? b[i] : BITS - 1;                                           \
+            uint64_t x = top >> 63 ? ~(~top >> n_) : top >> n_;                                    \
+            r[i] = (S)(x >> (64 - BITS));                                                          \
+        }                                                                                          \
+    }
+WIDTHS(SHIFT_SIGNED)
+
+#define MASKS(name, expression)                                                                    \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const uint32_t *a = src[0], *b = src[1];                                                   \
+        uint32_t *r = out;                                                                         \
+        (void)insn;                                                                                \
+        (void)b;                                                                                   \
+        *r = expression;                                                                           \
+    }
+MASKS(and_pred, *a &*b)
+MASKS(or_pred, *a | *b)
+MASKS(xor_pred, *a ^ *b)
+MASKS(not_pred, ~*a)
+
+EMU_LANE_FUNCTION(lop3)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2], *table = src[3];
+    uint32_t *r = out;
+    (void)insn;
+    EMU_FOR_LANES
+    {
+        uint32_t bits = 0;
+        for (unsigned k = 0; k < 8; k++)
+            if (table[i] >> k & 1)
+                bits |= (k & 4 ? a[i] : ~a[i]) & (k & 2 ? b[i] : ~b[i]) & (k & 1 ? c[i] : ~c[i]);
+        r[i] = bits;
+    }
+}
+
+static inline uint32_t funnel_count(const struct emu_insn *insn, uint32_t n)
+{
+    return insn->mode == EMU_SHF_WRAP ? n & 31 : n < 32 ? n : 32;
+}
+
+EMU_LANE_FUNCTION(shf_l)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        uint64_t both = (uint64_t)b[i] << 32 | a[i];
+        r[i] = (uint32_t)(both << funnel_count(insn, c[i]) >> 32);
+    }
+}
+
+EMU_LANE_FUNCTION(shf_r)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        uint64_t both = (uint64_t)b[i] << 32 | a[i];
+        r[i] = (uint32_t)(both >> funnel_count(insn, c[i]));
+    }
+}
+
+// The four selectors, a nibble each, that a mode stands for.
+static inline uint32_t permutation(unsigned mode, uint32_t selector)
+{
+    static const uint16_t tables[][4] = {
+        [EMU_PRMT_F4E] = { 0x3210, 0x4321, 0x5432, 0x6543 },
+        [EMU_PRMT_B4E] = { 0x5670, 0x6701, 0x7012, 0x0123 },
+        [EMU_PRMT_RC8] = { 0x0000, 0x1111, 0x2222, 0x3333 },
+        [EMU_PRMT_ECL] = { 0x3210, 0x3211, 0x3222, 0x3333 },
+        [EMU_PRMT_ECR] = { 0x0000, 0x1110, 0x2210, 0x3210 },
+        [EMU_PRMT_RC16] = { 0x1010, 0x3232, 0x1010, 0x3232 },
+    };
+    return mode >= EMU_PRMT_F4E && mode <= EMU_PRMT_RC16 ? tables[mode][selector & 3] : selector;
+}
+
+EMU_LANE_FUNCTION(prmt)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        uint64_t bytes = (uint64_t)b[i] << 32 | a[i];
+        uint32_t selectors = permutation(insn->mode, c[i]), bits = 0;
+        for (unsigned k = 0; k < 4; k++) {
+            uint32_t nibble = selectors >> (4 * k) & 15;
+            uint32_t byte = (uint32_t)(bytes >> (8 * (nibble & 7))) & 0xff;
+            if (nibble & 8)
+                byte = byte & 0x80 ? 0xff : 0;
+            bits |= byte << (8 * k);
+        }
+        r[i] = bits;
+    }
+}
+
+EMU_LANE_FUNCTION(fns)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    (void)insn;
+    EMU_FOR_LANES
+    {
+        int64_t offset = (int32_t)c[i], left = offset < 0 ? -offset : offset;
+        int64_t step = offset < 0 ? -1 : 1;
+        r[i] = UINT32_MAX;
+        if (left == 0) {
+            if (b[i] < 32 && a[i] >> b[i] & 1)
+                r[i] = b[i];
+            continue;
+        }
+        for (int64_t at = b[i]; at >= 0 && at < 32 && r[i] == UINT32_MAX; at += step)
+            if (a[i] >> at & 1 && --left == 0)
+                r[i] = (uint32_t)at;
+    }
+}
+
+static inline uint32_t ones(uint64_t x)
+{
+    return (uint32_t)__builtin_popcountll(x);
+}
+
+static inline uint32_t leading(uint64_t x, unsigned bits)
+{
+    return x ? (uint32_t)__builtin_clzll(x) - (64 - bits) : bits;
+}
+
+// Result in u32, whatever the source.
+#define COUNTS(n, S, BITS)                                                                         \
+    EMU_LANE_FUNCTION(popc_##n)                                                                    \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        uint32_t *r = out;                                                                         \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = ones(a[i]);                                                           \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(clz_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        uint32_t *r = out;                                                                         \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = leading(a[i], BITS);                                                  \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(bfind_##n)                                                                   \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        uint32_t *r = out;                                                                         \
+        bool is_signed = insn->type == EMU_S32 || insn->type == EMU_S64;                           \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            S x = is_signed && a[i] >> (BITS - 1) ? ~a[i] : a[i];                                  \
+            uint32_t place = BITS - 1 - leading(x, BITS);                                          \
+            r[i] = insn->opcode == EMU_OP_BFIND_SHIFTAMT && x ? BITS - 1 - place : place;          \
+        }                                                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(brev_##n)                                                                    \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            S x = 0;                                                                               \
+            for (unsigned k = 0; k < BITS; k++)                                                    \
+                x |= (a[i] >> k & 1) << (BITS - 1 - k);                                            \
+            r[i] = x;                                                                              \
+        }                                                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(bfe_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        const uint32_t *b = src[1], *c = src[2];                                                   \
+        S *r = out;                                                                                \
+        bool is_signed = insn->type == EMU_S32 || insn->type == EMU_S64;                           \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            uint32_t first = b[i] & 0xff, length = c[i] & 0xff;                                    \
+            uint32_t top = first + length - 1 < BITS - 1 ? first + length - 1 : BITS - 1;          \
+            S sign = is_signed && length ? (S)0 - (a[i] >> top & 1) : 0;                           \
+            S field = first < BITS ? a[i] >> first : 0;                                            \
+            uint32_t kept = first >= BITS ? 0 : length < BITS - first ? length : BITS - first;     \
+            S mask = kept >= BITS ? (S)-1 : ((S)1 << kept) - 1;                                    \
+            r[i] = (field & mask) | (sign & ~mask);                                                \
+        }                                                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(bfi_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        const uint32_t *c = src[2], *d = src[3];                                                   \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            uint32_t first = c[i] & 0xff, length = d[i] & 0xff;                                    \
+            S mask = length >= BITS ? (S)-1 : ((S)1 << length) - 1;                                \
+            mask = first < BITS ? mask << first : 0;                                               \
+            S field = first < BITS ? a[i] << first : 0;                                            \
+            r[i] = (field & mask) | (b[i] & ~mask);                                                \
+        }                                                                                          \
+    }
+COUNTS(b32, uint32_t, 32)
+COUNTS(b64, uint64_t, 64)
+
+static emu_lane_function *by_width(const struct emu_insn *insn)
+{
+    enum emu_type type = emu_plain(insn->type);
+    bool is_signed = insn->type == EMU_S16 || insn->type == EMU_S32 || insn->type == EMU_S64;
+    bool by_float = insn->source_type == EMU_F32;
+#define THREE(name)                                                                                \
+    (type == EMU_U16   ? name##_b16                                                                \
+     : type == EMU_U32 ? name##_b32                                                                \
+     : type == EMU_U64 ? name##_b64                                                                \
+                       : NULL)
+#define TWO(name) (type == EMU_U32 ? name##_b32 : type == EMU_U64 ? name##_b64 : NULL)
+    switch (insn->opcode) {
+    case EMU_OP_AND:
+        return THREE(and);
+    case EMU_OP_OR:
+        return THREE(or);
+    case EMU_OP_XOR:
+        return THREE(xor);
+    case EMU_OP_NOT:
+        return THREE(not );
+    case EMU_OP_CNOT:
+        return THREE(cnot);
+    case EMU_OP_SELP:
+        return THREE(selp);
+    case EMU_OP_SLCT:
+        return by_float ? THREE(slct_f32) : THREE(slct_s32);
+    case EMU_OP_SHL:
+        return THREE(shl);
+    case EMU_OP_SHR:
+        return is_signed ? THREE(shr_s) : THREE(shr_u);
+    case EMU_OP_POPC:
+        return TWO(popc);
+    case EMU_OP_CLZ:
+        return TWO(clz);
+    case EMU_OP_BFIND:
+    case EMU_OP_BFIND_SHIFTAMT:
+        return TWO(bfind);
+    case EMU_OP_BREV:
+        return TWO(brev);
+    case EMU_OP_BFE:
+        return TWO(bfe);
+    case EMU_OP_BFI:
+        return TWO(bfi);
+    default:
+        return NULL;
+    }
+#undef THREE
+#undef TWO
+}
+
+static emu_lane_function *words(const struct emu_insn *insn)
+{
+    switch (insn->opcode) {
+    case EMU_OP_LOP3:
+        return lop3;
+    case EMU_OP_SHF_L:
+        return shf_l;
+    case EMU_OP_SHF_R:
+        return shf_r;
+    case EMU_OP_PRMT:
+        return prmt;
+    case EMU_OP_FNS:
+        return fns;
+    default:
+        return NULL;
+    }
+}
+
+static emu_lane_function *predicates(unsigned opcode)
+{
+    switch (opcode) {
+    case EMU_OP_AND:
+        return and_pred;
+    case EMU_OP_OR:
+        return or_pred;
+    case EMU_OP_XOR:
+        return xor_pred;
+    case EMU_OP_NOT:
+        return not_pred;
+    default:
+        return NULL;
+    }
+}
+
+bool EMU_NAMED(emu_find_bits)(const struct emu_insn *insn, struct emu_lane_info *info)
+{
+    uint8_t width = emu_lane_width(insn->type);
+    *info = (struct emu_lane_info) { .out = width, .src = { width, width, 4, 4 } };
+    if (insn->type == EMU_PRED) {
+        info->fn = predicates(insn->opcode);
+        return info->fn != NULL;
+    }
+    info->fn = words(insn);
+    if (info->fn)
+        return width == 4;
+    info->fn = by_width(insn);
+    switch (insn->opcode) {
+    case EMU_OP_SELP:
+        info->src[2] = 0;
+        break;
+    case EMU_OP_SHL:
+    case EMU_OP_SHR:
+    case EMU_OP_BFE:
+        info->src[1] = 4;
+        break;
+    case EMU_OP_POPC:
+    case EMU_OP_CLZ:
+    case EMU_OP_BFIND:
+    case EMU_OP_BFIND_SHIFTAMT:
+        info->out = 4;
+        break;
+    default:
+        break;
+    }
+    return info->fn != NULL;
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// f32 and f64, each operation rounded once as the calling thread rounds. Results that are NaN are
+// the canonical one.
+#include "lanes_family.h"
+
+#include <math.h>
+
+static inline uint32_t pack_f32(float x)
+{
+    return x == x ? emu_f32_bits(x) : EMU_F32_NAN;
+}
+
+static inline uint64_t pack_f64(double x)
+{
+    return x == x ? emu_f64_bits(x) : EMU_F64_NAN;
+}
+
+#define UNARY(name, S, F, expression)                                                              \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            F x = emu_##F(a[i]);                                                                   \
+            r[i] = expression;                                                                     \
+        }                                                                                          \
+    }
+#define BINARY(name, S, F, expression)                                                             \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            F x = emu_##F(a[i]), y = emu_##F(b[i]);                                                \
+            r[i] = expression;                                                                     \
+        }                                                                                          \
+    }
+#define TERNARY(name, S, F, expression)                                                            \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1], *c = src[2];                                             \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            F x = emu_##F(a[i]), y = emu_##F(b[i]), z = emu_##F(c[i]);                             \
+            r[i] = expression;                                                                     \
+        }                                                                                          \
+    }
+
+// The smaller of two numbers; -0 is below +0.
+#define MINIMUM(S, x, y, a, b) ((x) < (y) || ((x) == (y) && (a) > (b)) ? (a) : (b))
+#define MAXIMUM(S, x, y, a, b) ((x) > (y) || ((x) == (y) && (a) < (b)) ? (a) : (b))
+// A NaN gives way to a number, or with .NaN the other way round.
+#define EXTREME(op, a, b, x, y, S, none)                                                           \
+    ((x) != (x)   ? ((y) != (y) || insn->nan ? (none) : (b))                                       \
+     : (y) != (y) ? (insn->nan ? (none) : (a))                                                     \
+                  : op(S, x, y, a, b))
+
+static inline bool test(unsigned kind, uint64_t magnitude, uint64_t normal, uint64_t infinity)
+{
+    switch (kind) {
+    case EMU_FINITE:
+        return magnitude < infinity;
+    case EMU_INFINITE:
+        return magnitude == infinity;
+    case EMU_NUMBER:
+        return magnitude <= infinity;
+    case EMU_NOTANUMBER:
+        return magnitude > infinity;
+    case EMU_NORMAL:
+        return magnitude >= normal && magnitude < infinity;
+    default: // zero is normal neither, and not subnormal
+        return magnitude > 0 && magnitude < normal;
+    }
+}
+
+#define emu_float  emu_f32
+#define emu_double emu_f64
+
+#define FAMILY(n, S, F, NAN_BITS, SIGN, NORMAL, INFINITY_BITS, root, fused)                        \
+    BINARY(add_##n, S, F, pack_##n(x + y))                                                         \
+    BINARY(sub_##n, S, F, pack_##n(x - y))                                                         \
+    BINARY(mul_##n, S, F, pack_##n(x *y))                                                          \
+    BINARY(div_##n, S, F, pack_##n(x / y))                                                         \
+    TERNARY(fma_##n, S, F, pack_##n(fused(x, y, z)))                                               \
+    UNARY(sqrt_##n, S, F, pack_##n(root(x)))                                                       \
+    UNARY(rcp_##n, S, F, pack_##n(1 / x))                                                          \
+    UNARY(neg_##n, S, F, x == x ? a[i] ^ SIGN : NAN_BITS)                                          \
+    UNARY(abs_##n, S, F, x == x ? a[i] & ~SIGN : NAN_BITS)                                         \
+    BINARY(min_##n, S, F, EXTREME(MINIMUM, a[i], b[i], x, y, S, NAN_BITS))                         \
+    BINARY(max_##n, S, F, EXTREME(MAXIMUM, a[i], b[i], x, y, S, NAN_BITS))                         \
+    EMU_LANE_FUNCTION(copysign_##n) /* of the first, with the second's magnitude */                \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = (a[i] & SIGN) | (b[i] & ~SIGN);                                       \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(testp_##n)                                                                   \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        uint32_t mask = 0;                                                                         \
+        EMU_FOR_LANES if (test(insn->test, a[i] & ~SIGN, NORMAL, INFINITY_BITS)) mask |= 1u << i;  \
+        *(uint32_t *)out = mask;                                                                   \
+    }
+
+FAMILY(f32, uint32_t, float, EMU_F32_NAN, UINT32_C(0x80000000), UINT32_C(0x00800000),
+       UINT32_C(0x7f800000), sqrtf, fmaf)
+FAMILY(f64, uint64_t, double, EMU_F64_NAN, UINT64_C(0x8000000000000000),
+       UINT64_C(0x0010000000000000), UINT64_C(0x7ff0000000000000), sqrt, fma)
+
+static emu_lane_function *find(const struct emu_insn *insn)
+{
+    bool wide = insn->type == EMU_F64;
+#define CHOOSE(op, name)                                                                           \
+    case EMU_OP_##op:                                                                              \
+        return wide ? name##_f64 : name##_f32;
+    switch (insn->opcode) {
+        CHOOSE(ADD, add)
+        CHOOSE(SUB, sub)
+        CHOOSE(MUL_LO, mul)
+        CHOOSE(FMA, fma)
+        CHOOSE(MAD_LO, fma)
+        CHOOSE(DIV, div)
+        CHOOSE(SQRT, sqrt)
+        CHOOSE(RCP, rcp)
+        CHOOSE(NEG, neg)
+        CHOOSE(ABS, abs)
+        CHOOSE(MIN, min)
+        CHOOSE(MAX, max)
+        CHOOSE(COPYSIGN, copysign)
+        CHOOSE(TESTP, testp)
+    default:
+        return NULL;
+    }
+#undef CHOOSE
+}
+
+bool EMU_NAMED(emu_find_float)(const struct emu_insn *insn, struct emu_lane_info *info)
+{
+    if ((insn->type != EMU_F32 && insn->type != EMU_F64) || insn->approx || insn->full)
+        return false;
+    uint8_t width = emu_lane_width(insn->type);
+    *info = (struct emu_lane_info) { find(insn), width, { width, width, width, 0 }, true };
+    if (insn->opcode == EMU_OP_TESTP)
+        info->out = 0;
+    return info->fn != NULL;
+}

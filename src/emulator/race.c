@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+// Races in shared memory: two threads of a block touch the same bytes, one of them writes, and
+// nothing orders the two accesses.
+//
+// Order comes from barriers of the block, from warp-wide synchronisation between lanes of one warp
+// (shfl, vote, bar.warp.sync and so on order the lanes of their mask), and from fences round
+// atomic, volatile, relaxed or stronger accesses. Each warp has a clock that ticks whenever it
+// synchronises, and knows up to which tick of each other warp all accesses are behind it. An
+// access is remembered as (thread, tick): the last write of every grain of memory and its last two
+// reads by different threads. A grain is as wide as the narrowest access of the program.
+//
+// Synchronising accesses are taken to order with all others of the block, not only with those of
+// the same address: that may hide a race, and never invents one.
+#include "exec.h"
+
+#include <stdlib.h>
+
+struct record {
+    uint64_t stamp; // 0: none. thread + 1, strong, epoch, tick: see make()
+    uint32_t line;
+};
+
+struct cell {
+    struct record write, read[2];
+};
+
+struct clocks {
+    uint32_t tick;
+    uint32_t full;                        // tick of the last synchronisation of all live lanes
+    uint32_t known[EMU_MAX_WARPS];        // accesses of that warp before this tick are behind
+    uint32_t fenced[EMU_MAX_WARPS];       // what was known at the last fence
+    uint32_t pending[EMU_MAX_WARPS];      // what the next fence will add
+    uint32_t lanes[EMU_LANES][EMU_LANES]; // what each lane knows of each other
+};
+
+struct emu_race {
+    uint32_t grain_shift, cells_used, warps;
+    uint32_t epoch; // of barriers of the whole block
+    struct cell *cells;
+    struct clocks *clocks;
+    uint32_t published[EMU_MAX_WARPS]; // by synchronising accesses
+    uint32_t barriers[EMU_BARRIERS][EMU_MAX_WARPS];
+};
+
+enum { EPOCH_BITS = 20, TICK_BITS = 32 };
+
+static uint64_t make(uint32_t thread, bool strong, uint32_t epoch, uint32_t tick)
+{
+    return (uint64_t)(thread + 1) << 53 | (uint64_t)strong << 52 |
+           (uint64_t)(epoch & ((1u << EPOCH_BITS) - 1)) << TICK_BITS | tick;
+}
+
+static uint32_t thread_of(uint64_t stamp)
+{
+    return (uint32_t)(stamp >> 53) - 1;
+}
+
+static bool is_strong(uint64_t stamp)
+{
+    return stamp >> 52 & 1;
+}
+
+static uint32_t epoch_of(uint64_t stamp)
+{
+    return (uint32_t)(stamp >> TICK_BITS) & ((1u << EPOCH_BITS) - 1);
+}
+
+struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps)
+{
+    struct emu_race *race = calloc(1, sizeof(*race));
+    if (!race)
+        return NULL;
+    while (1u << race->grain_shift < exec->program.race_grain)
+        race->grain_shift++;
+    race->warps = warps;
+    race->cells_used = (exec->program.shared_bytes >> race->grain_shift) + 1;
+    race->cells = calloc(race->cells_used, sizeof(*race->cells));
+    race->clocks = calloc(warps, sizeof(*race->clocks));
+    if (!race->cells || !race->clocks) {
+        emu_race_destroy(race);
+        return NULL;
+    }
+    return race;
+}
+
+void emu_race_destroy(struct emu_race *race)
+{
+    if (!race)
+        return;
+    free(race->cells);
+    free(race->clocks);
+    free(race);
+}
+
+void emu_race_start(struct emu_race *race)
+{
+    memset(race->cells, 0, race->cells_used * sizeof(*race->cells));
+    memset(race->clocks, 0, race->warps * sizeof(*race->clocks));
+    memset(race->published, 0, sizeof(race->published));
+    memset(race->barriers, 0, sizeof(race->barriers));
+    race->epoch = 1;
+    for (uint32_t w = 0; w < race->warps; w++)
+        race->clocks[w].tick = 1;
+}
+
+static bool ordered(const struct emu_race *race, const struct emu_warp *warp, unsigned lane,
+                    uint64_t stamp)
+{
+    const struct clocks *mine = &race->clocks[warp->index];
+    uint32_t thread = thread_of(stamp), tick = (uint32_t)stamp;
+    if (epoch_of(stamp) != (race->epoch & ((1u << EPOCH_BITS) - 1)))
+        return true;
+    if (thread / EMU_LANES != warp->index)
+        return mine->known[thread / EMU_LANES] > tick;
+    unsigned other = thread % EMU_LANES;
+    return other == lane || mine->full > tick || mine->lanes[lane][other] > tick;
+}
+
+static bool conflicts(const struct emu_race *race, const struct emu_warp *warp, unsigned lane,
+                      const struct record *record, bool strong)
+{
+    return record->stamp && !(strong && is_strong(record->stamp)) &&
+           !ordered(race, warp, lane, record->stamp);
+}
+
+static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
+                   const struct record *other, const char *now, const char *then)
+{
+    char thread[64];
+    emu_describe_thread(warp->block, thread_of(other->stamp), thread, sizeof(thread));
+    return emu_fault(warp, op->insn, lane, EMU_LAUNCH_FAILED,
+                     "shared-memory race: this %s at shared offset 0x%x and the %s by thread %s at "
+                     "line %u have no barrier between them",
+                     now, (unsigned)offset, then, thread, (unsigned)other->line);
+}
+
+bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
+                     uint32_t bytes, enum emu_use use)
+{
+    struct emu_race *race = warp->block->race;
+    uint32_t thread = warp->index * EMU_LANES + lane;
+    bool strong = use == EMU_USE_ATOMIC || op->insn->is_volatile || op->insn->order != EMU_WEAK;
+    struct record now = { make(thread, strong, race->epoch, race->clocks[warp->index].tick),
+                          op->insn->line };
+    uint32_t first = offset >> race->grain_shift, last = (offset + bytes - 1) >> race->grain_shift;
+    for (uint32_t k = first; k <= last; k++) {
+        struct cell *cell = &race->cells[k];
+        const char *verb = use == EMU_USE_LOAD ? "read" : "write";
+        if (conflicts(race, warp, lane, &cell->write, strong))
+            return report(warp, op, lane, k << race->grain_shift, &cell->write, verb, "write");
+        if (use == EMU_USE_LOAD) {
+            if (cell->read[0].stamp && thread_of(cell->read[0].stamp) != thread)
+                cell->read[1] = cell->read[0];
+            cell->read[0] = now;
+            continue;
+        }
+        for (unsigned r = 0; r < 2; r++)
+            if (conflicts(race, warp, lane, &cell->read[r], strong))
+                return report(warp, op, lane, k << race->grain_shift, &cell->read[r], verb, "read");
+        cell->write = now;
+    }
+    return true;
+}
+
+static void join(uint32_t *into, const uint32_t *from, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        into[i] = into[i] > from[i] ? into[i] : from[i];
+}
+
+// All that the warp has done is behind whoever learns of this tick.
+static void tick(struct clocks *mine)
+{
+    mine->tick++;
+}
+
+void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op)
+{
+    struct emu_race *race = warp->block->race;
+    if (!race)
+        return;
+    struct clocks *mine = &race->clocks[warp->index];
+    unsigned order = op->insn->order;
+    bool load = op->handler != EMU_DO_STORE, store = op->handler != EMU_DO_LOAD;
+    if (load && (order == EMU_ACQUIRE || order == EMU_ACQ_REL || order == EMU_SEQ_CST))
+        join(mine->known, race->published, race->warps);
+    else if (load)
+        join(mine->pending, race->published, race->warps);
+    if (store && (order == EMU_RELEASE || order == EMU_ACQ_REL || order == EMU_SEQ_CST)) {
+        tick(mine);
+        mine->known[warp->index] = mine->tick;
+        join(race->published, mine->known, race->warps);
+    } else if (store) {
+        join(race->published, mine->fenced, race->warps);
+    }
+}
+
+void emu_race_fence(struct emu_warp *warp)
+{
+    struct emu_race *race = warp->block->race;
+    if (!race)
+        return;
+    struct clocks *mine = &race->clocks[warp->index];
+    tick(mine);
+    join(mine->known, mine->pending, race->warps);
+    mine->known[warp->index] = mine->tick;
+    memcpy(mine->fenced, mine->known, sizeof(mine->fenced));
+}
+
+void emu_race_warp(struct emu_warp *warp, uint32_t lanes)
+{
+    struct emu_race *race = warp->block->race;
+    if (!race)
+        return;
+    struct clocks *mine = &race->clocks[warp->index];
+    tick(mine);
+    if (lanes == warp->live) {
+        mine->full = mine->tick;
+        return;
+    }
+    uint32_t known[EMU_LANES] = { 0 };
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        join(known, mine->lanes[emu_first(m)], EMU_LANES);
+        known[emu_first(m)] = mine->tick;
+    }
+    for (uint32_t m = lanes; m; m &= m - 1)
+        memcpy(mine->lanes[emu_first(m)], known, sizeof(known));
+}
+
+void emu_race_arrive(struct emu_warp *warp, unsigned barrier)
+{
+    struct emu_race *race = warp->block->race;
+    if (!race)
+        return;
+    struct clocks *mine = &race->clocks[warp->index];
+    tick(mine);
+    mine->known[warp->index] = mine->tick;
+    join(race->barriers[barrier], mine->known, race->warps);
+}
+
+void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole_block)
+{
+    struct emu_race *race = block->race;
+    if (!race)
+        return;
+    if (whole_block) {
+        race->epoch++;
+        if ((race->epoch & ((1u << EPOCH_BITS) - 1)) == 0) // old stamps would look new
+            memset(race->cells, 0, race->cells_used * sizeof(*race->cells));
+    }
+    for (uint32_t w = 0; w < race->warps; w++) {
+        if (!block->barriers[barrier].waiting[w])
+            continue;
+        struct clocks *mine = &race->clocks[w];
+        join(mine->known, race->barriers[barrier], race->warps);
+        mine->full = mine->tick;
+    }
+    memset(race->barriers[barrier], 0, sizeof(race->barriers[barrier]));
+}
