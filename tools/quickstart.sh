@@ -67,9 +67,11 @@ On Arch:   pacman -S gcc meson ninja pkgconf cmocka jansson
 On macOS there is no CUDA: nothing here would run."
     [ "$(id -u)" -eq 0 ] || has sudo || die "not root and no sudo; as root: apt-get install $packages"
     say "installing $packages"
-    as_root apt-get -q update
+    as_root apt-get -q update || die "apt-get update failed"
     # shellcheck disable=SC2086 # one argument a package
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $packages
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -y --no-install-recommends install $packages ||
+        die "apt-get could not install $packages"
     packages=$(missing | tr '\n' ' ')
     [ -z "$packages" ] || die "installed, but still not found: $packages"
 }
@@ -116,7 +118,7 @@ name_skipped() {
             reason = ""
         }
         /^=+ +[0-9]+\/[0-9]+ +=+$/ { tell() }
-        /^test: / { name = $0; sub(/^test: *(.* \/ )?/, "", name) }
+        /^test: / { name = $0; sub(/^test: *(.* [/-] )?(ptxgen:)?/, "", name) }
         /^result: / { skipped = /exit status 77|SKIP/ }
         /^-+ (stdout|stderr) -+$/ { output = 1; next }
         output && /^[^[=$]/ && (reason == "" || /[Ss]kip|SKIP|^no / && reason !~ /[Ss]kip|SKIP|^no /) {
