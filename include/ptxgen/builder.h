@@ -24,7 +24,8 @@ typedef struct ptx_builder ptx_builder;
 
 struct ptx_builder_params {
     struct ptx_target target; ///< zero: sm_80
-    /// PTX ISA of the text, 80 for 8.0; an instruction that needs more is an error. Zero: the least
+    /// PTX ISA of the text, 80 for 8.0; an instruction that needs more is an error, and so is a
+    /// version that never was (7.9, say). Zero: the least
     /// version that covers the target and every instruction used.
     int isa;
     /// Where memory comes from: resize `memory` (NULL to allocate) to `bytes` (0 to free), as
@@ -56,7 +57,7 @@ PTXGEN_API size_t ptx_builder_peak_bytes(const ptx_builder *b);
 // ---- entries and what they declare --------------------------------------------------------------
 
 struct ptx_entry_params {
-    const char *name;      ///< a PTX identifier, not a reserved word, once in the module
+    const char *name;      ///< a PTX identifier, once in the module, and not a parameter's
     uint32_t block[3];     ///< .reqntid: the block must have exactly this shape; zero: any
     uint32_t max_block[3]; ///< .maxntid: at most so many threads; not with `block`
     uint32_t min_blocks;   ///< .minnctapersm: blocks wanted on a multiprocessor; needs one of both
@@ -412,7 +413,8 @@ PTX_WARP_REDUCTIONS(PTX_DECLARE)
 /// Directly after the block of a ptx_if.
 #define ptx_else(b)     PTXGEN_BLOCK(ptx_else_begin(b), ptx_if_end, b)
 /// For i = lo, lo + step, ... while i < hi; an integer of 32 or 64 bits, step > 0. Never wraps,
-/// even where hi is within step of the type's end. `i` must not be set in the body.
+/// even where hi is within step of the type's end. hi and step are taken once, as they are before
+/// the loop; `i` must not be set in the body.
 #define ptx_for(b, i, lo, hi, step)                                                                \
     for (ptx_val i = ptx_for_begin(b, lo, hi, step); i.kind; i = ptx_for_end(b, i))
 /// While cond holds; the expression is emitted at the loop's head and tested before each turn.
@@ -456,7 +458,8 @@ PTXGEN_API void ptx_nanosleep(ptx_builder *b, ptx_val nanoseconds);
 PTXGEN_API void ptx_griddepcontrol_wait(ptx_builder *b);
 PTXGEN_API void ptx_griddepcontrol_launch_dependents(ptx_builder *b);
 
-/// A comment on a line of its own, at this place of the code.
+/// A comment on a line of its own, at this place of the code. PTX is ASCII: other characters become
+/// '?', and line breaks spaces.
 PTXGEN_API void ptx_comment(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
 
 // ---- the table, as data -------------------------------------------------------------------------

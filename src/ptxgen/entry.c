@@ -52,6 +52,16 @@ static bool any(const uint32_t shape[3])
     return shape[0] || shape[1] || shape[2];
 }
 
+// One name for an entry and a parameter of any entry makes ptxas crash (13.0 does) or refuse.
+static bool names_differ(ptx_builder *b, const char *call, const char *entry, const char *param)
+{
+    if (strcmp(entry, param) != 0)
+        return true;
+    ptxb_fail(b, call, "the module has an entry and a parameter '%.64s'; ptxas wants two names",
+              param);
+    return false;
+}
+
 static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
 {
     if (b->finished) {
@@ -72,6 +82,9 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
             ptxb_fail(b, "entry", "the module has an entry '%.64s' already", decl->name);
             return false;
         }
+        for (uint32_t k = 0; k < b->entries.at[e].param_count; k++)
+            if (!names_differ(b, "entry", decl->name, b->entries.at[e].params[k].info.name))
+                return false;
     }
     if (any(decl->block) && !valid_shape(b, "block", decl->block))
         return false;
@@ -174,6 +187,9 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
 {
     if (!ptxb_ready(b, call) || !valid_name(b, call, info->name))
         return NULL;
+    for (uint32_t e = 0; e < b->entries.count; e++)
+        if (!names_differ(b, call, b->entries.at[e].decl.name, info->name))
+            return NULL;
     struct entry *entry = ptxb_entry(b);
     for (uint32_t k = 0; k < entry->param_count; k++) {
         if (strcmp(entry->params[k].info.name, info->name) == 0) {

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: MIT
+// The builder as a whole: its life, its entries, its errors, its text.
+#define _XOPEN_SOURCE 700
+#include "builder_fixture.h"
+#include "kitchen_sink.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <wchar.h>
+
+static ptx_builder *pinned(int sm, char suffix, int isa)
+{
+    return ptx_builder_create(
+        &(struct ptx_builder_params) { .target = { sm, suffix }, .isa = isa });
+}
+
+static void an_empty_kernel(ptx_builder *b, const char *name)
+{
+    ptx_entry (b, name) {}
+}
+
+static void the_whole_text_is_known(void **state)
+{
+    (void)state;
+    ptx_builder *b = ptx_builder_create(NULL);
+    ptx_entry (b, "scale", .block = { 256 }, .min_blocks = 2) {
+        ptx_ptr x =
+            ptx_param_ptr(b, PTX_F32, "x", .length = "n", .readonly = true, .meaning = "the input");
+        ptx_ptr y = ptx_param_ptr(b, PTX_F32, "y", .writeonly = true);
+        ptx_val n = ptx_param(b, PTX_U32, "n");
+        ptx_val i = ptx_tid(b, PTX_X);
+        ptx_if (b, ptx_lt(b, i, n)) {
+            ptx_comment(b, "y = x / %d", 2);
+            ptx_store(b, y, i, ptx_mul(b, ptx_load(b, x, i), ptx_f32(0.5f)));
+        }
+    }
+    const char *text = finished(b);
+    assert_string_equal(text,
+                        "// Written by ptxgen. The PTX ISA version is the least that has sm_80.\n"
+                        ".version 7.0\n"
+                        ".target sm_80\n"
+                        ".address_size 64\n"
+                        "\n"
+                        ".visible .entry scale(\n"
+                        "    .param .u64 x,              // f32[n], read only: the input\n"
+                        "    .param .u64 y,              // f32[], written\n"
+                        "    .param .u32 n\n"
+                        ")\n"
+                        ".reqntid 256, 1, 1\n"
+                        ".minnctapersm 2\n"
+                        "{\n"
+                        "    .reg .pred   %p<2>;\n"
+                        "    .reg .b32    %r<3>;\n"
+                        "    .reg .b64    %rd<7>;\n"
+                        "    .reg .f32    %f<3>;\n"
+                        "\n"
+                        "    ld.param.u64        %rd1, [x];\n"
+                        "    cvta.to.global.u64  %rd2, %rd1;\n"
+                        "    ld.param.u64        %rd3, [y];\n"
+                        "    cvta.to.global.u64  %rd4, %rd3;\n"
+                        "    ld.param.u32        %r1, [n];\n"
+                        "\n"
+                        "    mov.u32             %r2, %tid.x;\n"
+                        "    setp.lt.u32         %p1, %r2, %r1;\n"
+                        "    @!%p1 bra           $if_1_end;\n"
+                        "\n"
+                        "        // y = x / 2\n"
+                        "        mad.wide.u32        %rd5, %r2, 4, %rd2;\n"
+                        "        ld.global.f32       %f1, [%rd5];\n"
+                        "        mul.rn.f32          %f2, %f1, 0f3F000000; // 0.5\n"
+                        "        mad.wide.u32        %rd6, %r2, 4, %rd4;\n"
+                        "        st.global.f32       [%rd6], %f2;\n"
+                        "$if_1_end:\n"
+                        "    ret;\n"
+                        "}\n");
+    assert_ptr_equal(ptx_builder_finish(b), text);
+    assert_true(ptx_builder_peak_bytes(b) > strlen(text));
+    ptx_builder_destroy(&b);
+    assert_null(b);
+    ptx_builder_destroy(&b);
+    ptx_builder_destroy(NULL);
+}
+
+// A long name, meaning or opcode is printed whole; nothing of the user's can leave its comment.
+static void nothing_is_cut_or_injected(void **state)
+{
+    static char entry[1025], param[301], meaning[601], wanted[1100];
+
+    (void)state;
+    memset(entry, 'e', 1024);
+    memset(param, 'p', 300);
+    memset(meaning, 'm', 600);
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, entry) {
+        ptx_val x = ptx_param(b, PTX_U32, param, .meaning = meaning);
+        ptx_ptr p =
+            ptx_param_ptr(b, PTX_U32, "p", .length = "a\n.garbage", .meaning = "b\n.garbage\r\x01");
+        ptx_store(b, p, ptx_u32(0), x);
+        ptx_comment(b, "%s", meaning);
+        ptx_comment(b, "two\nlines\\");
+        ptx_comment(b, "caf\xc3\xa9 \xe2\x88\x9a");
+    }
+    snprintf(wanted, sizeof wanted, ".visible .entry %s(\n", entry);
+    assert_non_null(strstr(finished(b), wanted));
+    snprintf(wanted, sizeof wanted, ".param .u32 %s,", param);
+    assert_non_null(strstr(finished(b), wanted));
+    snprintf(wanted, sizeof wanted, "[%s];", param);
+    assert_non_null(strstr(finished(b), wanted));
+    snprintf(wanted, sizeof wanted, "// %s\n", meaning);
+    EXPECT_LINES(b, "// u32[a .garbage]: b .garbage \n", wanted, "// two lines\\\n", "// caf? ?\n");
+}
+
+static void expect_creation_error(int sm, char suffix, int isa, const char *words)
+{
+    ptx_builder *b = pinned(sm, suffix, isa);
+
+    an_empty_kernel(b, "k");
+    EXPECT_ERROR(b, "ptx_builder_create: ", words);
+}
+
+static void targets_and_isa_are_checked(void **state)
+{
+    (void)state;
+    expect_creation_error(69, 0, 0, "unknown target sm_69; ptxgen knows sm_70 to sm_121");
+    expect_creation_error(0, 'a', 0, "unknown target sm_80a");
+    expect_creation_error(90, 'b', 0, "unknown target sm_90b");
+    expect_creation_error(-1, 0, 0, "unknown target sm_-1");
+    expect_creation_error(90, 'a', 78,
+                          "target sm_90a needs PTX ISA 8.0; the text is pinned to 7.8");
+    expect_creation_error(80, 0, 65, "target sm_80 needs PTX ISA 7.0; the text is pinned to 6.5");
+    expect_creation_error(80, 0, 79, "there is no PTX ISA 7.9");
+    expect_creation_error(80, 0, 7, "there is no PTX ISA 0.7");
+    expect_creation_error(80, 0, -80, "there is no PTX ISA");
+    expect_creation_error(80, 0, 1000, "there is no PTX ISA");
+    for (size_t k = 0; ptx_target_at(k, NULL, NULL); k++) {
+        struct ptx_target target;
+        char line[64], name[PTX_TARGET_NAME_SIZE];
+        int isa;
+        ptx_target_at(k, &target, &isa);
+        ptx_builder *b = pinned(target.sm, target.suffix, 0);
+        an_empty_kernel(b, "k");
+        assert_int_equal(ptx_builder_target(b).sm, target.sm);
+        assert_int_equal(ptx_builder_isa(b), isa);
+        assert_string_equal(ptx_builder_isa_reason(b), ptx_target_name(target, name));
+        snprintf(line, sizeof line, ".version %d.%d\n.target %s\n", isa / 10, isa % 10, name);
+        EXPECT_LINES(b, line);
+    }
+}
+
+static void the_isa_is_the_least_that_is_needed(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(75);
+    ptx_entry (b, "k") {
+        ptx_tanh(b, ptx_f32(1));
+        ptx_nanosleep(b, ptx_u32(1));
+    }
+    assert_int_equal(ptx_builder_isa(b), 70);
+    assert_string_equal(ptx_builder_isa_reason(b), "tanh.approx.f32");
+    EXPECT_LINES(b, "the least that has tanh.approx.f32.", ".version 7.0", ".target sm_75");
+    b = pinned(75, 0, 83);
+    an_empty_kernel(b, "k");
+    assert_int_equal(ptx_builder_isa(b), 83);
+    assert_string_equal(ptx_builder_isa_reason(b), "pinned");
+    EXPECT_LINES(b, "The PTX ISA version is pinned.", ".version 8.3");
+}
+
+static void the_first_error_stays(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    assert_null(ptx_builder_error(b));
+    ptx_entry (b, "k") {
+        ptx_val wrong = ptx_add(b, ptx_u32(1), ptx_f32(1));
+        assert_int_equal(wrong.kind, PTX_POISON);
+        assert_int_equal(ptx_tid(b, PTX_X).kind, PTX_POISON);
+        ptx_builder_fail(b, "a later one");
+        // Loops end all the same, and bodies are C that runs once.
+        int turns = 0;
+        ptx_for (b, i, wrong, wrong, wrong)
+            turns++;
+        ptx_while (b, wrong)
+            turns++;
+        ptx_loop (b)
+            turns++;
+        ptx_if (b, wrong)
+            turns++;
+        ptx_else (b)
+            turns++;
+        assert_int_equal(turns, 5);
+    }
+    an_empty_kernel(b, "k");
+    EXPECT_ERROR(b, "k: ptx_add: x is u32 and y is f32");
+}
+
+static void a_user_has_errors_too(void **state)
+{
+    static char longer[2000];
+
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k")
+        ptx_builder_fail(b, "no kernel for %d bits", 7);
+    assert_string_equal(ptx_builder_error(b), "k: no kernel for 7 bits");
+    EXPECT_ERROR(b, "k: no kernel for 7 bits");
+    b = builder_at(80);
+    ptx_builder_fail(b, "%s", "outside");
+    assert_string_equal(ptx_builder_error(b), "outside");
+    EXPECT_ERROR(b, "outside");
+    memset(longer, 'x', sizeof longer - 1);
+    b = builder_at(80);
+    ptx_builder_fail(b, "%s", longer);
+    EXPECT_ERROR(b, "xxx");
+    ptx_builder_fail(NULL, "nobody hears this");
+}
+
+static void a_finished_module_takes_nothing(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    an_empty_kernel(b, "k");
+    finished(b);
+    an_empty_kernel(b, "l");
+    EXPECT_ERROR(b, "ptx_entry: the module is finished; nothing can be added");
+    b = builder_at(80);
+    an_empty_kernel(b, "k");
+    finished(b);
+    ptx_barrier(b);
+    EXPECT_ERROR(b, "ptx_barrier: the module is finished; nothing can be added");
+}
+
+static void values_belong_to_their_entry_and_builder(void **state)
+{
+    ptx_val value = { 0 }, var = { 0 };
+    ptx_ptr array = { { 0 }, 0, 0, 0, 0, 0, 0, 0 };
+    ptx_label label = { 0 };
+
+    (void)state;
+    ptx_builder *other = builder_at(80);
+    ptx_entry (other, "other") {
+        value = ptx_tid(other, PTX_X);
+        var = ptx_var(other, value);
+        array = ptx_shared(other, PTX_U32, 4);
+        label = ptx_label_create(other, "label");
+    }
+#define FOREIGN(call, mine, theirs)                                                                \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(80);                                                           \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_var(b, ptx_tid(b, PTX_X));                                                         \
+            ptx_shared(b, PTX_U32, 4);                                                             \
+            ptx_label_place(b, ptx_label_create(b, "label"));                                      \
+            call;                                                                                  \
+        }                                                                                          \
+        EXPECT_ERROR(b, mine);                                                                     \
+        b = other;                                                                                 \
+        ptx_entry (b, "k")                                                                         \
+            call;                                                                                  \
+        assert_non_null(strstr(ptx_builder_error(b), theirs));                                     \
+        ptx_builder_destroy(&other);                                                               \
+        other = builder_at(80);                                                                    \
+        ptx_entry (other, "other") {                                                               \
+            value = ptx_tid(other, PTX_X);                                                         \
+            var = ptx_var(other, value);                                                           \
+            array = ptx_shared(other, PTX_U32, 4);                                                 \
+            label = ptx_label_create(other, "label");                                              \
+        }                                                                                          \
+    } while (0)
+    FOREIGN(ptx_add(b, value, value), "add: x belongs to another builder",
+            "add: x was made in another entry, 'other'");
+    FOREIGN(ptx_set(b, var, ptx_u32(1)), "set: the variable belongs to another builder",
+            "set: the variable was made in another entry, 'other'");
+    FOREIGN(ptx_load(b, array, ptx_u32(0)), "load: the array belongs to another builder",
+            "load: the array was declared in another entry, 'other'");
+    FOREIGN(ptx_branch(b, label), "branch: the label is not one of this entry",
+            "branch: the label is not one of this entry");
+#undef FOREIGN
+    ptx_builder_destroy(&other);
+}
+
+static void no_builder_is_taken_everywhere(void **state)
+{
+    ptx_builder *b = NULL;
+    const ptx_val v = ptx_u32(1);
+    const ptx_ptr p = { { 0 }, 0, 0, 0, 0, 0, 0, 0 };
+    const ptx_vec two = ptx_vec2(v, v);
+
+    (void)state;
+    kitchen_sink(b, "k");
+#define ONE(name, ...) ptx_##name(b, v);
+    PTX_OPS_UNARY(ONE)
+#undef ONE
+#define ONE(name, ...) ptx_##name(b, v, v);
+    PTX_OPS_BINARY(ONE)
+#undef ONE
+#define ONE(name, ...) ptx_##name(b, v, v, v);
+    PTX_OPS_TERNARY(ONE)
+#undef ONE
+#define ONE(name, ...) ptx_##name(b, v, v, v, v);
+    PTX_OPS_QUATERNARY(ONE)
+#undef ONE
+#define ONE(name, ...) ptx_##name(b, PTX_X);
+    PTX_SPECIAL_VECTORS(ONE)
+#undef ONE
+#define ONE(name, ...) ptx_##name(b);
+    PTX_SPECIAL_SCALARS(ONE)
+#undef ONE
+#define ONE(name, ...) ptx_atomic_##name(b, p, v, v);
+    PTX_ATOMICS(ONE)
+#undef ONE
+#define ONE(name, ...) ptx_redux_##name(b, v, v);
+    PTX_WARP_REDUCTIONS(ONE)
+#undef ONE
+    ptx_atomic_cas(b, p, v, v, v);
+    ptx_atomic(b, PTX_ATOMIC_COUNT, p, v, v);
+    ptx_pack(b, PTX_B64, two);
+    ptx_unpack(b, PTX_B16, v);
+    ptx_pointer(b, PTX_F32, PTX_GLOBAL, v);
+    ptx_address(b, p);
+    ptx_at(b, p, v);
+    ptx_ptr_cast(b, PTX_F32, p);
+    ptx_barrier_named(b, 1, 32);
+    ptx_barrier_all(b, v);
+    ptx_barrier_any(b, v);
+    ptx_barrier_warp(b, v);
+    ptx_vote_all(b, v, v);
+    ptx_vote_any(b, v, v);
+    ptx_vote_uniform(b, v, v);
+    ptx_match_all(b, v, v);
+    ptx_activemask(b);
+    ptx_shfl_up(b, v, v);
+    ptx_shfl_bfly(b, v, v);
+    ptx_shfl_idx(b, v, v);
+    ptx_break(b);
+    ptx_return(b);
+    ptx_branch(b, ptx_label_create(b, "l"));
+    ptx_trap(b);
+    ptx_griddepcontrol_wait(b);
+    ptx_griddepcontrol_launch_dependents(b);
+    ptx_comment(b, "nothing");
+    assert_null(ptx_builder_finish(b));
+    assert_string_equal(ptx_builder_error(b), "out of memory");
+    assert_int_equal(ptx_builder_isa(b), 0);
+    assert_string_equal(ptx_builder_isa_reason(b), "");
+    assert_int_equal(ptx_builder_target(b).sm, 0);
+    assert_int_equal(ptx_builder_peak_bytes(b), 0);
+}
+
+static char *sink_text(void)
+{
+    ptx_builder *b = builder_at(86);
+
+    kitchen_sink(b, "sink");
+    ptx_entry (b, "numbers") {
+        ptx_var(b, ptx_f32(0.1f));
+        ptx_var(b, ptx_f64(-1234567.875));
+        ptx_var(b, ptx_imm(PTX_F16, 0.333));
+    }
+    char *text = malloc(strlen(finished(b)) + 1);
+    strcpy(text, finished(b));
+    ptx_builder_destroy(&b);
+    return text;
+}
+
+static void the_same_calls_give_the_same_bytes(void **state)
+{
+    char *first = sink_text(), *second = sink_text();
+
+    (void)state;
+    assert_string_equal(first, second);
+    assert_non_null(strstr(first, "// 0.1\n"));
+    assert_non_null(strstr(first, "// -1234567.875\n"));
+    assert_non_null(strstr(first, "// 0.333007"));
+    free(first);
+    free(second);
+}
+
+// Selects an installed locale, or one made in `folder`.
+static bool select_locale(const char *name, const char *folder)
+{
+    char command[256], full[64];
+
+    snprintf(full, sizeof full, "%s.UTF-8", name);
+    if (setlocale(LC_ALL, full))
+        return true;
+    snprintf(command, sizeof command, "localedef -i %s -f UTF-8 %s/%s >/dev/null 2>&1", name,
+             folder, full);
+    setenv("LOCPATH", folder, 1);
+    return system(command) == 0 && setlocale(LC_ALL, full);
+}
+
+// German has a decimal comma, Pashto a separator of two bytes.
+static void locales_do_not_matter(void **state)
+{
+    static const char *const names[] = { "de_DE", "ps_AF" };
+    char folder[] = "/tmp/ptxgen-XXXXXX", command[64], number[16];
+    char *first = sink_text();
+    unsigned tried = 0;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        if (!select_locale(names[k], folder))
+            continue;
+        tried++;
+        snprintf(number, sizeof number, "%.1f", 0.5);
+        char *text = sink_text();
+        setlocale(LC_ALL, "C");
+        assert_string_not_equal(number, "0.5");
+        assert_string_equal(text, first);
+        free(text);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    free(first);
+    if (!tried) {
+        print_message("there is no locale with another decimal point, nor localedef: not tried\n");
+        skip();
+    }
+}
+
+static void a_comment_must_be_writable(void **state)
+{
+    static const wchar_t outside[] = { 0x7fffffff, 0 };
+
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k")
+        ptx_comment(b, "%ls", outside);
+    EXPECT_ERROR(b, "k: ptx_comment: the C library cannot write '%ls'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_whole_text_is_known),
+        cmocka_unit_test(nothing_is_cut_or_injected),
+        cmocka_unit_test(targets_and_isa_are_checked),
+        cmocka_unit_test(the_isa_is_the_least_that_is_needed),
+        cmocka_unit_test(the_first_error_stays),
+        cmocka_unit_test(a_user_has_errors_too),
+        cmocka_unit_test(a_finished_module_takes_nothing),
+        cmocka_unit_test(values_belong_to_their_entry_and_builder),
+        cmocka_unit_test(no_builder_is_taken_everywhere),
+        cmocka_unit_test(the_same_calls_give_the_same_bytes),
+        cmocka_unit_test(locales_do_not_matter),
+        cmocka_unit_test(a_comment_must_be_writable),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Entries and what they declare.
+#include "builder_fixture.h"
+
+static ptx_builder *pinned(int sm, char suffix, int isa)
+{
+    return ptx_builder_create(
+        &(struct ptx_builder_params) { .target = { sm, suffix }, .isa = isa });
+}
+
+static void an_empty_kernel(ptx_builder *b, const char *name)
+{
+    ptx_entry (b, name) {}
+}
+
+static void a_module_holds_several_entries(void **state)
+{
+    struct ptx_param_info info;
+
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    for (int k = 0; k < 2; k++)
+        ptx_entry (b, k ? "second" : "first", .max_block = { 8, 4, 2 }) {
+            ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p", .meaning = "here", .length = "n");
+            ptx_val n = ptx_param(b, PTX_U64, "n", .preset = "5", .low = "0", .high = "9",
+                                  .range = PTX_NOT_NEGATIVE);
+            ptx_ptr s = ptx_shared(b, PTX_F32, 4), d = ptx_shared_dynamic(b, PTX_F32);
+            ptx_store(b, s, ptx_u32(0), ptx_load(b, p, n));
+            ptx_store(b, d, ptx_u32(0), ptx_load(b, p, n));
+            ptx_if (b, ptx_eq(b, n, ptx_u64(0)))
+                ptx_return(b);
+        }
+    assert_true(ptx_builder_param(b, 1, 0, &info));
+    assert_true(info.is_pointer && info.type == PTX_F32 && !info.count);
+    assert_string_equal(info.length, "n");
+    assert_true(ptx_builder_param(b, 0, 1, &info));
+    assert_true(!info.is_pointer && info.type == PTX_U64 && info.range == PTX_NOT_NEGATIVE);
+    assert_string_equal(info.high, "9");
+    assert_true(ptx_builder_param(b, 0, 1, NULL));
+    assert_false(ptx_builder_param(b, 0, 2, &info));
+    assert_false(ptx_builder_param(b, 2, 0, &info));
+    assert_false(ptx_builder_param(NULL, 0, 0, &info));
+    // Registers, labels and arrays begin anew in each; the dynamic array is the module's.
+    EXPECT_LINES(b, ".extern .shared .align 16 .b8 $dynamic_shared[];", ".entry first(",
+                 ".maxntid 8, 4, 2", "%rd<", "$shared_1[4];", "ld.param.u64 %rd1, [p];",
+                 "$if_1_end:", ".entry second(", "$shared_1[4];", "ld.param.u64 %rd1, [p];",
+                 "$if_1_end:");
+}
+
+static void names_that_ptx_refuses_are_refused(void **state)
+{
+    static const char *const names[] = { "9a",  "a-b", "a b",     "$a",  "%a",
+                                         "a.b", "_",   "WARP_SZ", "a\n", "\xc3\xa9" };
+    static char longer[1026];
+
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        ptx_builder *b = builder_at(80);
+        an_empty_kernel(b, names[k]);
+        EXPECT_ERROR(b, "ptx_entry: '", names[k], "name");
+        b = builder_at(80);
+        ptx_entry (b, "k")
+            ptx_param(b, PTX_U32, names[k]);
+        EXPECT_ERROR(b, "k: ptx_param: '", names[k], "name");
+    }
+    ptx_builder *b = builder_at(80);
+    an_empty_kernel(b, NULL);
+    EXPECT_ERROR(b, "ptx_entry: the name is missing");
+    b = builder_at(80);
+    ptx_entry (b, "k")
+        ptx_param_ptr(b, PTX_U32, "");
+    EXPECT_ERROR(b, "ptx_param_ptr: the name is missing");
+    memset(longer, 'x', 1025);
+    b = builder_at(80);
+    an_empty_kernel(b, longer);
+    EXPECT_ERROR(b, "ptx_entry: 'xxx", "a name that PTX refuses");
+    b = builder_at(80);
+    an_empty_kernel(b, "_k1");
+    EXPECT_LINES(b, ".entry _k1(");
+}
+
+#define REFUSED(call, ...)                                                                         \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(80);                                                           \
+        call;                                                                                      \
+        EXPECT_ERROR(b, __VA_ARGS__);                                                              \
+    } while (0)
+#define ENTRY_WITH(...)                                                                            \
+    ptx_entry (b, "k", __VA_ARGS__) {}
+#define PARAMS(call)                                                                               \
+    ptx_entry (b, "k") {                                                                           \
+        call;                                                                                      \
+    }
+
+static void wrong_entries_are_named(void **state)
+{
+    (void)state;
+    REFUSED(an_empty_kernel(b, "k");
+            an_empty_kernel(b, "k"), "ptx_entry: the module has an entry 'k'");
+    REFUSED(ptx_entry (b, "k") an_empty_kernel(b, "l"), "k: ptx_entry: entry 'k' is still open");
+    REFUSED(ENTRY_WITH(.block = { 1025 }), "ptx_entry: .block = {1025, 0, 0}", "1 to 1024 threads");
+    REFUSED(ENTRY_WITH(.block = { 0, 8 }), "ptx_entry: .block = {0, 8, 0}");
+    REFUSED(ENTRY_WITH(.max_block = { 32, 32, 2 }), ".max_block = {32, 32, 2}");
+    REFUSED(ENTRY_WITH(.block = { 1, 1, 65 }), "ptx_entry: .block = {1, 1, 65}", "at most 64 in z");
+    REFUSED(ENTRY_WITH(.block = { UINT32_C(1) << 31, UINT32_C(1) << 31, 4 }),
+            ".block = {2147483648");
+    REFUSED(ENTRY_WITH(.block = { 32 }, .max_block = { 32 }), ".block and .max_block exclude");
+    REFUSED(ENTRY_WITH(.min_blocks = 2), ".min_blocks needs .block or .max_block");
+    REFUSED(, "ptx_builder_finish: the module has no entry");
+    REFUSED(ptx_tid(b, PTX_X), "ptx_tid: there is no open entry", "ptx_entry (b");
+    REFUSED(an_empty_kernel(b, "k"); ptx_tid(b, PTX_X), "ptx_tid: there is no open entry");
+    ptx_builder *b = builder_at(80);
+    for (int k = 0; k <= 10000; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "k%d", k);
+        an_empty_kernel(b, name);
+    }
+    EXPECT_ERROR(b, "ptx_entry: a module has at most 10000 entries");
+}
+
+static void wrong_parameters_are_named(void **state)
+{
+    (void)state;
+    REFUSED(PARAMS(ptx_param(b, PTX_U32, "n"); ptx_param_ptr(b, PTX_U32, "n")),
+            "k: ptx_param_ptr: the entry has a parameter 'n' already");
+    REFUSED(PARAMS(ptx_param(b, PTX_U32, "k")),
+            "k: ptx_param: the module has an entry and a parameter 'k'");
+    REFUSED(ptx_entry (b, "j") ptx_return_if(b, ptx_eq(b, ptx_param(b, PTX_U32, "k"), ptx_u32(0)));
+            an_empty_kernel(b, "k"), "ptx_entry: the module has an entry and a parameter 'k'");
+    REFUSED(PARAMS(ptx_param(b, PTX_PRED, "n")), "ptx_param: parameter 'n' is pred");
+    REFUSED(PARAMS(ptx_param_ptr(b, PTX_NONE, "n")), "ptx_param_ptr: parameter 'n' is none");
+    REFUSED(PARAMS(ptx_param_ptr(b, PTX_U8, "n", .readonly = true, .writeonly = true)),
+            "ptx_param_ptr: 'n' is readonly and writeonly");
+    REFUSED(PARAMS(ptx_param_array(b, PTX_U32, "n", 0)), "ptx_param_array: with 'n' of 0 bytes");
+    REFUSED(PARAMS(ptx_param_array(b, PTX_U8, "n", 32765)), "'n' of 32765 bytes", "32764");
+    REFUSED(PARAMS(ptx_param_array(b, PTX_F64, "n", UINT32_MAX)), "'n' of 34359738360 bytes");
+    REFUSED(PARAMS(ptx_param_array(b, PTX_U8, "m", 30000); ptx_param_array(b, PTX_U8, "n", 3000)),
+            "'n' of 3000 bytes there are 33000");
+    REFUSED(ptx_param(b, PTX_U32, "n"), "ptx_param: there is no open entry");
+}
+
+// Beyond 4352 bytes, all parameters together, parameters need ISA 8.1.
+static void large_parameters_have_an_isa(void **state)
+{
+    (void)state;
+    for (int isa = 0; isa <= 80; isa += 80)
+        for (uint32_t count = 2176; count <= 2177; count++) {
+            ptx_builder *b = pinned(80, 0, isa);
+            ptx_entry (b, "k") {
+                ptx_ptr x = ptx_param_array(b, PTX_U8, "x", 2176);
+                ptx_ptr y = ptx_param_array(b, PTX_U8, "y", count);
+                ptx_store(b, ptx_shared(b, PTX_U8, 1), ptx_u32(0), ptx_load(b, x, ptx_u32(0)));
+                ptx_load(b, y, ptx_u32(0));
+            }
+            if (isa && count > 2176)
+                EXPECT_ERROR(b, "ptx_param_array: more than 4352 bytes of parameters",
+                             "needs PTX ISA 8.1", "pinned to 8.0");
+            else
+                EXPECT_LINES(b, isa            ? "pinned.\n.version 8.0"
+                                : count > 2176 ? "more than 4352 bytes of parameters.\n.version 8.1"
+                                               : "the least that has sm_80.\n.version 7.0");
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_module_holds_several_entries),
+        cmocka_unit_test(names_that_ptx_refuses_are_refused),
+        cmocka_unit_test(wrong_entries_are_named),
+        cmocka_unit_test(wrong_parameters_are_named),
+        cmocka_unit_test(large_parameters_have_an_isa),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

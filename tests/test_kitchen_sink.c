@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// Whole modules through ptxas: what instructions one at a time do not show.
+#include "builder_fixture.h"
+#include "kitchen_sink.h"
+#include "ptxas_batch.h"
+
+static void accepted(ptx_builder *b, const char *target)
+{
+    const char *text = finished(b);
+    struct ptxas_report report = ptxas_run(text, target);
+
+    if (!report.accepted)
+        fail_msg("%s, line %d: %s\n%s", target, report.count ? report.errors[0].line : 0,
+                 report.count ? report.errors[0].text : "no message", text);
+    ptxas_report_free(&report);
+    ptx_builder_destroy(&b);
+}
+
+static void need_ptxas(void)
+{
+    if (ptxas_find())
+        return;
+    print_message("no ptxas was found\n");
+    skip();
+}
+
+static void a_kitchen_sink_assembles(void **state)
+{
+    struct ptx_target target;
+    char name[PTX_TARGET_NAME_SIZE];
+    unsigned count = 0;
+
+    (void)state;
+    need_ptxas();
+    for (size_t k = 0; ptx_target_at(k, &target, NULL); k++) {
+        if (target.sm < 80 || target.suffix || !ptxas_knows(ptx_target_name(target, name)))
+            continue;
+        ptx_builder *b = builder_at(target.sm);
+        kitchen_sink(b, "sink");
+        kitchen_sink(b, "sink_too");
+        accepted(b, name);
+        count++;
+    }
+    assert_true(count > 0);
+}
+
+// Every name and comment that the builder takes, ptxas reads.
+static void names_and_comments_assemble(void **state)
+{
+    static const char *const names[] = { "add",   "ret", "entry", "reg", "u32", "tid",
+                                         "param", "_k",  "x1_",   "k",   "E" };
+    static const char *const params[] = { "mov",   "bra", "func", "align", "f32", "ntid",
+                                          "const", "_p",  "y1_",  "p",     "e" };
+    static char longest[1025];
+
+    (void)state;
+    need_ptxas();
+    memset(longest, 'z', 1024);
+    ptx_builder *b = builder_at(80);
+    for (size_t k = 0; k <= sizeof names / sizeof *names; k++) {
+        const char *name = k < sizeof names / sizeof *names ? names[k] : longest;
+        const char *param = k < sizeof names / sizeof *names ? params[k] : longest + 1;
+        ptx_entry (b, name) {
+            ptx_ptr p = ptx_param_ptr(b, PTX_F32, param, .length = "\xc3\xa9\n.x", .meaning = "\\");
+            ptx_ptr a = ptx_param_array(b, PTX_S8, "array", 3);
+            ptx_label label = ptx_label_create(b, k & 1 ? "shared" : longest);
+            ptx_ptr s = ptx_shared(b, PTX_F32, 1);
+            ptx_val lane = ptx_laneid(b);
+            ptx_branch_if(b, ptx_eq(b, lane, ptx_u32(0)), label);
+            ptx_comment(b, "caf\xc3\xa9 \\");
+            ptx_comment(b, "\x01\t\r\n.y");
+            ptx_store(b, s, ptx_u32(0), ptx_load(b, p, lane));
+            ptx_store(b, ptx_ptr_cast(b, PTX_S8, s), ptx_u32(0), ptx_load(b, a, lane));
+            ptx_label_place(b, label);
+        }
+    }
+    accepted(b, "sm_80");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kitchen_sink_assembles),
+        cmocka_unit_test(names_and_comments_assemble),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    return failed ? 1 : ptxas_find() ? 0 : 77;
+}

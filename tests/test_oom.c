@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// Memory that runs out at the k-th allocation, for every k: an error, no leak, no crash.
+#include "builder_fixture.h"
+#include "kitchen_sink.h"
+
+#include <ptxgen/kernels.h>
+
+#include <stdlib.h>
+
+struct allocator {
+    size_t calls, fail_at; // 1: the first; 0: none
+    size_t blocks;         // held now
+    size_t bytes, peak;
+    bool misused;
+};
+
+// Every block carries its size in front, so that what is freed can be counted.
+static void *resize(void *user, void *memory, size_t bytes)
+{
+    struct allocator *a = user;
+    max_align_t *block = memory ? (max_align_t *)memory - 1 : NULL;
+    const size_t before = block ? *(size_t *)block : 0;
+
+    if (!bytes) {
+        a->misused |= !memory; // nothing is freed that was never allocated
+        a->bytes -= before;
+        a->blocks--;
+        free(block);
+        return NULL;
+    }
+    if (++a->calls == a->fail_at)
+        return NULL;
+    block = realloc(block, sizeof *block + bytes);
+    if (!block)
+        abort();
+    *(size_t *)block = bytes;
+    a->blocks += !memory;
+    a->bytes += bytes - before;
+    if (a->bytes > a->peak)
+        a->peak = a->bytes;
+    return block + 1;
+}
+
+typedef void write_module(ptx_builder *b, const void *with);
+
+static void write_sink(ptx_builder *b, const void *with)
+{
+    (void)with;
+    kitchen_sink(b, "sink");
+    kitchen_sink(b, "sink_too");
+}
+
+static void write_kernel(ptx_builder *b, const void *with)
+{
+    const ptx_kernel *kernel = with;
+
+    for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+        if (kernel->dtypes >> t & 1)
+            ptx_kernel_emit(b, kernel, &(struct ptx_spec) { .dtype = (ptx_type)t });
+}
+
+static void write_everything(ptx_builder *b, const void *with)
+{
+    write_sink(b, with);
+    for (size_t k = 0; ptx_kernel_at(k); k++)
+        write_kernel(b, ptx_kernel_at(k));
+}
+
+// False if no allocation failed: the module was written.
+static bool write_with(struct allocator *a, write_module *write, const void *with)
+{
+    struct ptx_builder_params params = { .target = { .sm = 80 }, .resize = resize, .user = a };
+    ptx_builder *b = ptx_builder_create(&params);
+
+    write(b, with);
+    const char *text = ptx_builder_finish(b);
+    const bool failed = a->fail_at && a->calls >= a->fail_at;
+    const char *error = ptx_builder_error(b);
+    if (failed) {
+        assert_null(text);
+        if (!error || !strstr(error, "out of memory"))
+            fail_msg("allocation %zu failed: %s", a->fail_at, error ? error : "no error");
+        assert_null(ptx_builder_finish(b));
+    } else {
+        if (!text)
+            fail_msg("%s", error);
+        assert_int_equal(ptx_builder_peak_bytes(b), a->peak);
+    }
+    ptx_builder_destroy(&b);
+    assert_null(b);
+    assert_int_equal(a->blocks, 0);
+    assert_int_equal(a->bytes, 0);
+    assert_false(a->misused);
+    return failed;
+}
+
+static void every_allocation_can_fail(write_module *write, const void *with)
+{
+    struct allocator counted = { 0 };
+    size_t k = 1;
+
+    assert_false(write_with(&counted, write, with));
+    for (;; k++) {
+        struct allocator a = { .fail_at = k };
+        if (!write_with(&a, write, with))
+            break;
+    }
+    assert_int_equal(k, counted.calls + 1);
+    assert_true(k > 10);
+}
+
+static void a_kitchen_sink_survives(void **state)
+{
+    (void)state;
+    every_allocation_can_fail(write_sink, NULL);
+}
+
+static void the_kernels_survive(void **state)
+{
+    size_t k = 0;
+
+    (void)state;
+    for (; ptx_kernel_at(k); k++)
+        every_allocation_can_fail(write_kernel, ptx_kernel_at(k));
+    assert_int_equal(k, 5);
+    every_allocation_can_fail(write_everything, NULL);
+}
+
+static void no_builder_is_an_error_too(void **state)
+{
+    ptx_builder *none = NULL;
+
+    (void)state;
+    write_everything(none, NULL);
+    assert_null(ptx_builder_finish(none));
+    assert_string_equal(ptx_builder_error(none), "out of memory");
+    ptx_builder_destroy(&none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kitchen_sink_survives),
+        cmocka_unit_test(the_kernels_survive),
+        cmocka_unit_test(no_builder_is_an_error_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
