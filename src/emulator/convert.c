@@ -150,14 +150,29 @@ static uint64_t saturate(const struct emu_format *format, uint64_t bits)
     return bits > one ? one : bits;
 }
 
+// Conversions from and to f64 keep a NaN's sign and the upper bits of its payload, and make it
+// quiet. With ftz, those to f64 pass through f32, whose NaN is canonical; so is that of any other.
+static uint64_t convert_nan(const struct emu_insn *insn, uint64_t bits)
+{
+    const struct emu_format *from = format_of(insn->source_type), *to = format_of(insn->type);
+    if (insn->ftz && insn->type == EMU_F64)
+        return UINT64_C(0x7fffffffe0000000);
+    if (insn->type != EMU_F64 && insn->source_type != EMU_F64)
+        return to->nan;
+    uint64_t sign = bits >> (from->exponent_bits + from->fraction_bits) & 1;
+    uint64_t payload = bits << (64 - from->fraction_bits) >> (64 - to->fraction_bits);
+    uint64_t exponent = (UINT64_C(1) << to->exponent_bits) - 1;
+    return sign << (to->exponent_bits + to->fraction_bits) | exponent << to->fraction_bits |
+           UINT64_C(1) << (to->fraction_bits - 1) | payload;
+}
+
 static uint64_t float_to_float(const struct emu_insn *insn, uint64_t bits)
 {
     const struct emu_format *format = format_of(insn->type);
     double x = float_value(insn->source_type, bits);
     uint64_t result;
     if (isnan(x))
-        result =
-            insn->type == EMU_F64 && insn->source_type == EMU_F32 ? emu_f64_bits(x) : format->nan;
+        result = convert_nan(insn, bits);
     else if (insn->round >= EMU_RNI && insn->round <= EMU_RPI)
         result = emu_round_f64(format, EMU_RN, to_integral(insn->round, x));
     else
@@ -175,8 +190,10 @@ static uint64_t float_to_float(const struct emu_insn *insn, uint64_t bits)
 static uint64_t convert(const struct emu_insn *insn, uint64_t bits)
 {
     bits = low_bits(bits, type_bits(insn->source_type));
-    if (insn->ftz && insn->source_type == EMU_F32)
-        bits = flush(&emu_format_f32, bits);
+    // To f16 the GPU takes subnormals as they are, ftz or not.
+    bool small = insn->source_type == EMU_F32 || insn->source_type == EMU_BF16;
+    if (insn->ftz && small && insn->type != EMU_F16)
+        bits = flush(format_of(insn->source_type), bits);
     if (is_float(insn->type))
         return is_float(insn->source_type) ? float_to_float(insn, bits)
                : insn->sat ? saturate(format_of(insn->type), integer_to_float(insn, bits))

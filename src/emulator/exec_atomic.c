@@ -34,7 +34,7 @@ static uint64_t float_add(const struct emu_insn *insn, bool flush, uint64_t x, u
     }
     default: {
         double sum = emu_f64(x) + emu_f64(y);
-        return sum == sum ? emu_f64_bits(sum) : EMU_F64_NAN;
+        return sum == sum ? emu_f64_bits(sum) : emu_nan64(y, x);
     }
     }
 }

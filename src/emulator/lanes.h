@@ -33,8 +33,9 @@ struct emu_lane_info {
 // The function for an instruction; false if it is none of the lanes' or has no such type.
 bool emu_lane_find(const struct emu_insn *insn, struct emu_lane_info *info);
 
-// Canonical NaNs. f32 and the 16-bit formats: PTX ISA, "single-precision floating point results
-// that are NaN are the canonical NaN 0x7fffffff". f64: what CUDA's math headers define as NaN.
+// NaN results, as an H200 gives them. f32 and the 16-bit formats: always the canonical NaN. f64: an
+// operand that is NaN, made quiet, with its sign and payload; EMU_F64_NAN where no operand was. Of
+// several NaNs, add, sub, mul, min and max take the second's, div the first's, fma that of y, z, x.
 #define EMU_F16_NAN UINT32_C(0x7fff)
 #define EMU_F32_NAN UINT32_C(0x7fffffff)
 #define EMU_F64_NAN UINT64_C(0xfff8000000000000)
@@ -65,6 +66,24 @@ static inline uint64_t emu_f64_bits(double x)
     uint64_t bits;
     memcpy(&bits, &x, sizeof(bits));
     return bits;
+}
+
+static inline bool emu_is_nan64(uint64_t x)
+{
+    return (x & UINT64_C(0x7fffffffffffffff)) > UINT64_C(0x7ff0000000000000);
+}
+
+static inline uint64_t emu_quiet64(uint64_t x)
+{
+    return x | UINT64_C(0x0008000000000000);
+}
+
+// The bits of a NaN result: of the first operand that is one.
+static inline uint64_t emu_nan64(uint64_t first, uint64_t second)
+{
+    return emu_is_nan64(first)    ? emu_quiet64(first)
+           : emu_is_nan64(second) ? emu_quiet64(second)
+                                  : EMU_F64_NAN;
 }
 
 #endif

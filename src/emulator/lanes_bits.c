@@ -231,8 +231,9 @@ static inline uint32_t leading(uint64_t x, unsigned bits)
     return x ? (uint32_t)__builtin_clzll(x) - (64 - bits) : bits;
 }
 
-// Result in u32, whatever the source.
-#define COUNTS(n, S, BITS)                                                                         \
+// popc, clz and bfind give u32, whatever the source. FIELD: what bfe and bfi read of first bit and
+// length. The PTX manual says the low 8 bits; for 64-bit types, a GPU takes all of them.
+#define COUNTS(n, S, BITS, FIELD)                                                                  \
     EMU_LANE_FUNCTION(popc_##n)                                                                    \
     {                                                                                              \
         const S *a = src[0];                                                                       \
@@ -280,8 +281,9 @@ static inline uint32_t leading(uint64_t x, unsigned bits)
         bool is_signed = insn->type == EMU_S32 || insn->type == EMU_S64;                           \
         EMU_FOR_LANES                                                                              \
         {                                                                                          \
-            uint32_t first = b[i] & 0xff, length = c[i] & 0xff;                                    \
-            uint32_t top = first + length - 1 < BITS - 1 ? first + length - 1 : BITS - 1;          \
+            uint32_t first = b[i] & FIELD, length = c[i] & FIELD;                                  \
+            uint64_t end = (uint64_t)first + length - 1;                                           \
+            uint32_t top = end < BITS - 1 ? (uint32_t)end : BITS - 1;                              \
             S sign = is_signed && length ? (S)0 - (a[i] >> top & 1) : 0;                           \
             S field = first < BITS ? a[i] >> first : 0;                                            \
             uint32_t kept = first >= BITS ? 0 : length < BITS - first ? length : BITS - first;     \
@@ -297,15 +299,15 @@ static inline uint32_t leading(uint64_t x, unsigned bits)
         (void)insn;                                                                                \
         EMU_FOR_LANES                                                                              \
         {                                                                                          \
-            uint32_t first = c[i] & 0xff, length = d[i] & 0xff;                                    \
+            uint32_t first = c[i] & FIELD, length = d[i] & FIELD;                                  \
             S mask = length >= BITS ? (S)-1 : ((S)1 << length) - 1;                                \
             mask = first < BITS ? mask << first : 0;                                               \
             S field = first < BITS ? a[i] << first : 0;                                            \
             r[i] = (field & mask) | (b[i] & ~mask);                                                \
         }                                                                                          \
     }
-COUNTS(b32, uint32_t, 32)
-COUNTS(b64, uint64_t, 64)
+COUNTS(b32, uint32_t, 32, 0xff)
+COUNTS(b64, uint64_t, 64, UINT32_MAX)
 
 static emu_lane_function *by_width(const struct emu_insn *insn)
 {

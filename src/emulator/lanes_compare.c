@@ -36,14 +36,15 @@ static const uint32_t bit_of_lane[EMU_LANES] = {
 #define NUM(x, y)  ((x) == (x) && (y) == (y))
 #define NAN_(x, y) ((x) != (x) || (y) != (y))
 
-#define TO_U16(x)  ((uint16_t)(x))
-#define TO_S16(x)  ((int16_t)(x))
-#define TO_U32(x)  ((uint32_t)(x))
-#define TO_S32(x)  ((int32_t)(x))
-#define TO_U64(x)  ((uint64_t)(x))
-#define TO_S64(x)  ((int64_t)(x))
-#define TO_F16(x)  emu_f16_to_f32((uint16_t)(x))
-#define TO_BF16(x) emu_bf16_to_f32((uint16_t)(x))
+#define TO_U16(x)     ((uint16_t)(x))
+#define TO_S16(x)     ((int16_t)(x))
+#define TO_U32(x)     ((uint32_t)(x))
+#define TO_S32(x)     ((int32_t)(x))
+#define TO_U64(x)     ((uint64_t)(x))
+#define TO_S64(x)     ((int64_t)(x))
+#define TO_F16(x)     emu_f16_to_f32((uint16_t)(x))
+#define TO_F16_FTZ(x) emu_f16_to_f32((uint16_t)((x)&0x7c00 ? (x) : (x)&0x8000))
+#define TO_BF16(x)    emu_bf16_to_f32((uint16_t)(x))
 
 #define SIX(n, S, read, ne)                                                                        \
     COMPARE(eq_##n, S, read, EQ)                                                                   \
@@ -70,6 +71,7 @@ SIX(s32, uint32_t, TO_S32, NE)
 SIX(u64, uint64_t, TO_U64, NE)
 SIX(s64, uint64_t, TO_S64, NE)
 FLOATS(f16, uint32_t, TO_F16)
+FLOATS(f16_ftz, uint32_t, TO_F16_FTZ)
 FLOATS(bf16, uint32_t, TO_BF16)
 FLOATS(f32, uint32_t, emu_f32)
 FLOATS(f64, uint64_t, emu_f64)
@@ -133,11 +135,12 @@ INTEGER(s32)
 INTEGER(u64)
 INTEGER(s64)
 FLOAT(f16)
+FLOAT(f16_ftz)
 FLOAT(bf16)
 FLOAT(f32)
 FLOAT(f64)
 
-static emu_lane_function *find(enum emu_type type, unsigned compare)
+static emu_lane_function *find(enum emu_type type, unsigned compare, bool ftz)
 {
     bool is_unsigned = compare >= EMU_LO && compare <= EMU_HS;
     switch (type) {
@@ -157,7 +160,7 @@ static emu_lane_function *find(enum emu_type type, unsigned compare)
     case EMU_B64:
         return find_u64(compare);
     case EMU_F16:
-        return find_f16(compare);
+        return ftz ? find_f16_ftz(compare) : find_f16(compare);
     case EMU_BF16:
         return find_bf16(compare);
     case EMU_F32:
@@ -176,7 +179,8 @@ bool EMU_NAMED(emu_find_compare)(const struct emu_insn *insn, struct emu_lane_in
         return false;
     enum emu_type type = insn->opcode == EMU_OP_SET ? insn->source_type : insn->type;
     uint8_t width = emu_lane_width(type);
-    *info = (struct emu_lane_info) { .fn = find(type, insn->compare), .src = { width, width, 0 } };
+    *info = (struct emu_lane_info) { .fn = find(type, insn->compare, insn->ftz),
+                                     .src = { width, width, 0 } };
     info->is_float = type == EMU_F32;
     return info->fn != NULL;
 }

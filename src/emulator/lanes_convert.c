@@ -16,23 +16,26 @@
         }                                                                                          \
     }
 
+// A NaN keeps its sign and payload, made quiet; from bf16 it is not even that.
 static inline uint64_t widen_f32(uint32_t x)
 {
-    // A NaN keeps its sign and payload, made quiet.
+    uint64_t nan = (uint64_t)(x & UINT32_C(0x80000000)) << 32 | UINT64_C(0x7ff8000000000000) |
+                   (uint64_t)(x & UINT32_C(0x7fffff)) << 29;
     double y = (double)emu_f32(x);
-    return emu_f64_bits(y);
+    return y == y ? emu_f64_bits(y) : nan;
 }
 
 static inline uint32_t narrow_f64(uint64_t x)
 {
+    uint32_t nan = (uint32_t)(x >> 32) & UINT32_C(0x80000000);
     float y = (float)emu_f64(x);
-    return y == y ? emu_f32_bits(y) : EMU_F32_NAN;
+    nan |= UINT32_C(0x7fc00000) | ((uint32_t)(x >> 29) & UINT32_C(0x7fffff));
+    return y == y ? emu_f32_bits(y) : nan;
 }
 
 CONVERT(f64_f32, uint32_t, uint64_t, widen_f32(x))
 CONVERT(f32_f64, uint64_t, uint32_t, narrow_f64(x))
-CONVERT(f32_bf16, uint32_t, uint32_t,
-        (x & 0x7fff) > 0x7f80 ? EMU_F32_NAN : emu_f32_bits(emu_bf16_to_f32((uint16_t)x)))
+CONVERT(f32_bf16, uint32_t, uint32_t, x << 16)
 CONVERT(f32_f16, uint32_t, uint32_t,
         (x & 0x7fff) > 0x7c00 ? EMU_F32_NAN : emu_f32_bits(emu_f16_to_f32((uint16_t)x)))
 CONVERT(bf16_f32, uint32_t, uint32_t, emu_f32_to_bf16(x))

@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: MIT
-// f32 and f64, each operation rounded once as the calling thread rounds. Results that are NaN are
-// the canonical one.
+// f32 and f64, each operation rounded once as the calling thread rounds.
 #include "lanes_family.h"
 
 #include <math.h>
 
-static inline uint32_t pack_f32(float x)
+static inline uint32_t canonical(float x)
 {
     return x == x ? emu_f32_bits(x) : EMU_F32_NAN;
 }
 
-static inline uint64_t pack_f64(double x)
+// `x` unless it is NaN, then one made of the operands, in the order of their claim.
+static inline uint64_t pack_f64(double x, uint64_t first, uint64_t second)
 {
-    return x == x ? emu_f64_bits(x) : EMU_F64_NAN;
+    return x == x ? emu_f64_bits(x) : emu_nan64(first, second);
 }
+
+static inline uint64_t pack_fma_f64(double x, uint64_t first, uint64_t second, uint64_t third)
+{
+    return x == x                ? emu_f64_bits(x)
+           : emu_is_nan64(first) ? emu_quiet64(first)
+                                 : emu_nan64(second, third);
+}
+
+#define pack_f32(x, first, second)            canonical(x)
+#define pack_fma_f32(x, first, second, third) canonical(x)
+#define nan_f32(x)                            EMU_F32_NAN
+#define nan_f64(x)                            emu_quiet64(x)
 
 #define UNARY(name, S, F, expression)                                                              \
     EMU_LANE_FUNCTION(name)                                                                        \
@@ -73,8 +85,8 @@ static inline bool test(unsigned kind, uint64_t magnitude, uint64_t normal, uint
     case EMU_NOTANUMBER:
         return magnitude > infinity;
     case EMU_NORMAL:
-        return magnitude >= normal && magnitude < infinity;
-    default: // zero is normal neither, and not subnormal
+        return magnitude == 0 || (magnitude >= normal && magnitude < infinity);
+    default: // zero counts as normal
         return magnitude > 0 && magnitude < normal;
     }
 }
@@ -82,18 +94,18 @@ static inline bool test(unsigned kind, uint64_t magnitude, uint64_t normal, uint
 #define emu_float  emu_f32
 #define emu_double emu_f64
 
-#define FAMILY(n, S, F, NAN_BITS, SIGN, NORMAL, INFINITY_BITS, root, fused)                        \
-    BINARY(add_##n, S, F, pack_##n(x + y))                                                         \
-    BINARY(sub_##n, S, F, pack_##n(x - y))                                                         \
-    BINARY(mul_##n, S, F, pack_##n(x *y))                                                          \
-    BINARY(div_##n, S, F, pack_##n(x / y))                                                         \
-    TERNARY(fma_##n, S, F, pack_##n(fused(x, y, z)))                                               \
-    UNARY(sqrt_##n, S, F, pack_##n(root(x)))                                                       \
-    UNARY(rcp_##n, S, F, pack_##n(1 / x))                                                          \
-    UNARY(neg_##n, S, F, x == x ? a[i] ^ SIGN : NAN_BITS)                                          \
-    UNARY(abs_##n, S, F, x == x ? a[i] & ~SIGN : NAN_BITS)                                         \
-    BINARY(min_##n, S, F, EXTREME(MINIMUM, a[i], b[i], x, y, S, NAN_BITS))                         \
-    BINARY(max_##n, S, F, EXTREME(MAXIMUM, a[i], b[i], x, y, S, NAN_BITS))                         \
+#define FAMILY(n, S, F, SIGN, NORMAL, INFINITY_BITS, root, fused)                                  \
+    BINARY(add_##n, S, F, pack_##n(x + y, b[i], a[i]))                                             \
+    BINARY(sub_##n, S, F, pack_##n(x - y, b[i], a[i]))                                             \
+    BINARY(mul_##n, S, F, pack_##n(x *y, b[i], a[i]))                                              \
+    BINARY(div_##n, S, F, pack_##n(x / y, a[i], b[i]))                                             \
+    TERNARY(fma_##n, S, F, pack_fma_##n(fused(x, y, z), b[i], c[i], a[i]))                         \
+    UNARY(sqrt_##n, S, F, pack_##n(root(x), a[i], a[i]))                                           \
+    UNARY(rcp_##n, S, F, pack_##n(1 / x, a[i], a[i]))                                              \
+    UNARY(neg_##n, S, F, x == x ? a[i] ^ SIGN : nan_##n(a[i]))                                     \
+    UNARY(abs_##n, S, F, x == x ? a[i] & ~SIGN : nan_##n(a[i]))                                    \
+    BINARY(min_##n, S, F, EXTREME(MINIMUM, a[i], b[i], x, y, S, nan_##n(b[i])))                    \
+    BINARY(max_##n, S, F, EXTREME(MAXIMUM, a[i], b[i], x, y, S, nan_##n(b[i])))                    \
     EMU_LANE_FUNCTION(copysign_##n) /* of the first, with the second's magnitude */                \
     {                                                                                              \
         const S *a = src[0], *b = src[1];                                                          \
@@ -109,10 +121,10 @@ static inline bool test(unsigned kind, uint64_t magnitude, uint64_t normal, uint
         *(uint32_t *)out = mask;                                                                   \
     }
 
-FAMILY(f32, uint32_t, float, EMU_F32_NAN, UINT32_C(0x80000000), UINT32_C(0x00800000),
-       UINT32_C(0x7f800000), sqrtf, fmaf)
-FAMILY(f64, uint64_t, double, EMU_F64_NAN, UINT64_C(0x8000000000000000),
-       UINT64_C(0x0010000000000000), UINT64_C(0x7ff0000000000000), sqrt, fma)
+FAMILY(f32, uint32_t, float, UINT32_C(0x80000000), UINT32_C(0x00800000), UINT32_C(0x7f800000),
+       sqrtf, fmaf)
+FAMILY(f64, uint64_t, double, UINT64_C(0x8000000000000000), UINT64_C(0x0010000000000000),
+       UINT64_C(0x7ff0000000000000), sqrt, fma)
 
 static emu_lane_function *find(const struct emu_insn *insn)
 {
