@@ -41,19 +41,20 @@ enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_PARAM, EMU_
 // shfl, vote, match, testp and the like.
 #define EMU_OPCODES(X)                                                                             \
     X(ABS)                                                                                         \
-    X(ACTIVEMASK) X(ADD) X(ADDC) X(AND) X(ATOM) X(BAR_ARRIVE) X(BAR_RED_AND) X(BAR_RED_OR)         \
-        X(BAR_RED_POPC) X(BAR_SYNC) X(BAR_WARP) X(BFE) X(BFI) X(BFIND) X(BFIND_SHIFTAMT) X(BRA)    \
-            X(BREV) X(CALL) X(CLZ) X(CNOT) X(COPYSIGN) X(COS) X(CVT) X(CVTA) X(CVTA_TO) X(DIV)     \
-                X(DP2A) X(DP4A) X(EX2) X(EXIT) X(FENCE) X(FMA) X(FNS) X(GRIDDEPCONTROL)            \
-                    X(ISSPACEP) X(LD) X(LG2) X(LOP3) X(MAD_HI) X(MAD_LO) X(MAD_WIDE) X(MATCH_ALL)  \
-                        X(MATCH_ANY) X(MAX) X(MIN) X(MOV) X(MUL_HI) X(MUL_LO) X(MUL_WIDE)          \
-                            X(NANOSLEEP) X(NEG) X(NOT) X(OR) X(POPC) X(PREFETCH) X(PRMT) X(RCP)    \
-                                X(RED) X(REDUX) X(REM) X(RET) X(RSQRT) X(SAD) X(SELP) X(SET)       \
-                                    X(SETP) X(SHF_L) X(SHF_R) X(SHFL_BFLY) X(SHFL_DOWN)            \
-                                        X(SHFL_IDX) X(SHFL_UP) X(SHL) X(SHR) X(SIN) X(SLCT)        \
-                                            X(SQRT) X(ST) X(SUB) X(SUBC) X(TANH) X(TESTP) X(TRAP)  \
-                                                X(VOTE_ALL) X(VOTE_ANY) X(VOTE_BALLOT) X(VOTE_UNI) \
-                                                    X(XOR)
+    X(ACTIVEMASK)                                                                                  \
+    X(ADD)                                                                                         \
+    X(ADDC) X(AND) X(ATOM) X(BAR_ARRIVE) X(BAR_RED_AND) X(BAR_RED_OR) X(BAR_RED_POPC) X(BAR_SYNC)  \
+        X(BAR_WARP) X(BFE) X(BFI) X(BFIND) X(BFIND_SHIFTAMT) X(BRA) X(BREV) X(CALL) X(CLZ) X(CNOT) \
+            X(COPYSIGN) X(COS) X(CVT) X(CVTA) X(CVTA_TO) X(DIV) X(DP2A) X(DP4A) X(EX2) X(EXIT)     \
+                X(FENCE) X(FMA) X(FNS) X(GRIDDEPCONTROL) X(ISSPACEP) X(LD) X(LG2) X(LOP3)          \
+                    X(MAD_HI) X(MAD_LO) X(MAD_WIDE) X(MATCH_ALL) X(MATCH_ANY) X(MAX) X(MIN) X(MOV) \
+                        X(MUL_HI) X(MUL_LO) X(MUL_WIDE) X(NANOSLEEP) X(NEG) X(NOT) X(OR) X(POPC)   \
+                            X(PREFETCH) X(PRMT) X(RCP) X(RED) X(REDUX) X(REM) X(RET) X(RSQRT)      \
+                                X(SAD) X(SELP) X(SET) X(SETP) X(SHF_L) X(SHF_R) X(SHFL_BFLY)       \
+                                    X(SHFL_DOWN) X(SHFL_IDX) X(SHFL_UP) X(SHL) X(SHR) X(SIN)       \
+                                        X(SLCT) X(SQRT) X(ST) X(SUB) X(SUBC) X(TANH) X(TESTP)      \
+                                            X(TRAP) X(VOTE_ALL) X(VOTE_ANY) X(VOTE_BALLOT)         \
+                                                X(VOTE_UNI) X(XOR)
 
 enum emu_opcode {
 #define EMU_ENUM(name) EMU_OP_##name,
@@ -93,6 +94,30 @@ enum emu_compare {
     EMU_GEU,
     EMU_NUM,
     EMU_NAN,
+};
+
+// What is left of an instruction's spelling; 0 is the usual one: shf.clamp, prmt without a mode,
+// dp2a.lo.
+enum emu_mode {
+    EMU_MODE_NONE,
+    EMU_SHF_WRAP,
+    EMU_PRMT_F4E,
+    EMU_PRMT_B4E,
+    EMU_PRMT_RC8,
+    EMU_PRMT_ECL,
+    EMU_PRMT_ECR,
+    EMU_PRMT_RC16,
+    EMU_DP2A_HI,
+};
+
+// Memory order; atom and red without one are relaxed. is_volatile is set for .volatile alone.
+enum emu_order {
+    EMU_WEAK,
+    EMU_RELAXED,
+    EMU_ACQUIRE,
+    EMU_RELEASE,
+    EMU_ACQ_REL,
+    EMU_SEQ_CST,
 };
 
 enum emu_bool { EMU_BOOL_NONE, EMU_BOOL_AND, EMU_BOOL_OR, EMU_BOOL_XOR };
@@ -143,6 +168,9 @@ enum emu_special {
     EMU_CLUSTER_NCTARANK,
 };
 
+// How far the order of an access or fence reaches; that of the GPU where none is written.
+enum emu_scope { EMU_SCOPE_CTA, EMU_SCOPE_CLUSTER, EMU_SCOPE_GPU, EMU_SCOPE_SYS };
+
 enum emu_operand_kind {
     EMU_OPERAND_REGISTER,  // index: register of the function
     EMU_OPERAND_IMMEDIATE, // bits, already in the instruction's operand type
@@ -150,7 +178,7 @@ enum emu_operand_kind {
     EMU_OPERAND_SPECIAL,   // special, and index: its axis
     EMU_OPERAND_ADDRESS,   // [register index + offset], or [offset] if index is EMU_NO_REGISTER
     EMU_OPERAND_SYMBOL_ADDRESS, // [symbol index + offset]
-    EMU_OPERAND_SINK,           // '_'
+    EMU_OPERAND_SINK,           // '_', as a destination or as an element of one
 };
 
 #define EMU_NO_REGISTER UINT32_MAX
@@ -178,9 +206,23 @@ struct emu_insn {
     bool ftz, sat, approx, full, nan, is_volatile;
     bool aligned; // barrier.sync.aligned, bar.sync
     bool abs, relu;
+    bool carry_out; // add.cc, addc.cc, sub.cc, subc.cc, mad.cc
+    uint8_t mode;   // enum emu_mode, of shf, prmt and dp2a
+    uint8_t order;  // enum emu_order, of ld, st, atom, red and fence
+    uint8_t scope;  // enum emu_scope, of the same
+    bool nc;        // ld: from memory that no thread writes while the kernel runs
+    bool uni;       // bra, call, ret: the text promises that the warp does not diverge
     // Operands lie in emu_function.operands from here on: destinations first, then sources. A
     // vector {a, b} is as many operands as it has lanes; setp p|q and shfl d|p have two
-    // destinations.
+    // destinations. Where the order is not that of the text:
+    //   st, red, atom  the address is the first source; then values (cas: compare, then new)
+    //   mov            packs 2, 4 or 8 sources into one destination, or unpacks one source into as
+    //                  many destinations; each lane has an equal part of the type's bits
+    //   bar.red        barrier, then the count if it is written, and the predicate last
+    //   call           results are destinations and arguments are sources, as many as the called
+    //                  function has, in its order
+    // An integer source register may be wider than the type (ld, st, cvt): its low bits count. A
+    // wider destination register is filled with the sign or with zeros.
     uint32_t operands;
     uint8_t dst_count, src_count;
     uint32_t guard; // register of the guard predicate, EMU_NO_REGISTER: none
@@ -194,7 +236,8 @@ struct emu_register {
     uint8_t type;     // as declared
 };
 
-// A variable: shared, local, const, global or a parameter of an entry.
+// A variable: shared, local, const, global or a parameter of an entry. Shared offsets overlap
+// where no entry reaches both variables.
 struct emu_symbol {
     const char *name;
     uint8_t space;
@@ -220,7 +263,8 @@ struct emu_function {
     uint32_t *params;
     uint32_t param_count;
     uint32_t param_bytes;
-    // .func: registers that hold the return values and parameters.
+    // .func: registers that hold the return values and parameters. A .param array is a register
+    // of type b8 for each of its bytes; ld.param and st.param on these come as mov and cvt.
     uint32_t *results;
     uint32_t result_count;
     uint32_t *arguments;
@@ -230,6 +274,16 @@ struct emu_function {
     uint32_t required_block[3]; // .reqntid, 0 if none
     uint32_t max_block[3];      // .maxntid
     uint32_t min_blocks;        // .minnctapersm
+    uint32_t max_registers;     // .maxnreg
+};
+
+// An address in an initialiser: `bytes` at `offset` within the variable `symbol` are to become the
+// device address of the variable `target` plus `addend`.
+struct emu_relocation {
+    uint32_t symbol, target;
+    uint64_t offset;
+    int64_t addend;
+    uint8_t bytes; // 4 or 8
 };
 
 struct emu_module {
@@ -240,6 +294,8 @@ struct emu_module {
     uint32_t function_count;
     struct emu_symbol *symbols;
     uint32_t symbol_count;
+    struct emu_relocation *relocations;
+    uint32_t relocation_count;
     uint64_t global_bytes, const_bytes;
     const char *text; // a copy, for reports that quote a line
     struct emu_arena *arena;

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+#include "opcode_table.h"
+
+#include <string.h>
+
+#define ROW(name, group, value, isa, sm)                                                           \
+    {                                                                                              \
+        name, EMU_GROUP_INDEX_##group, value, isa, sm                                              \
+    }
+#define PLAIN(name, group, value) ROW(name, group, value, 0, 0)
+#define UNSUPPORTED(name)         ROW(name, UNSUPPORTED, 0, 0, 0)
+
+// clang-format off
+
+// In the order of the bytes of their names. The value is that of the field of emu_insn that the
+// group sets; of a cache operator, 1 is for stores and 2 for loads alone.
+static const struct emu_modifier modifiers[] = {
+    UNSUPPORTED("1d"),
+    UNSUPPORTED("2d"),
+    UNSUPPORTED("3d"),
+    ROW("L1", PREFETCH, 0, 0, 0),
+    ROW("L1::evict_first", LEVEL1, 0, 74, 70),
+    ROW("L1::evict_last", LEVEL1, 0, 74, 70),
+    ROW("L1::evict_normal", LEVEL1, 0, 74, 70),
+    ROW("L1::evict_unchanged", LEVEL1, 0, 74, 70),
+    ROW("L1::no_allocate", LEVEL1, 0, 74, 70),
+    ROW("L2", PREFETCH, 0, 0, 0),
+    ROW("L2::128B", LEVEL2, 0, 74, 75),
+    ROW("L2::256B", LEVEL2, 0, 74, 80),
+    ROW("L2::64B", LEVEL2, 0, 74, 75),
+    UNSUPPORTED("L2::cache_hint"),
+    UNSUPPORTED("L2::evict_first"),
+    ROW("L2::evict_last", PREFETCH, 0, 74, 80),
+    ROW("L2::evict_normal", PREFETCH, 0, 74, 80),
+    PLAIN("NaN", NAN, 0),
+    UNSUPPORTED("abs"),
+    ROW("acq_rel", ORDER, EMU_ACQ_REL, 60, 70),
+    ROW("acquire", ORDER, EMU_ACQUIRE, 60, 70),
+    PLAIN("add", PLUS, EMU_ATOMIC_ADD),
+    PLAIN("aligned", ALIGNED, 0),
+    PLAIN("all", ALL, 0),
+    PLAIN("and", LOGIC, EMU_BOOL_AND),
+    PLAIN("any", ANY, 0),
+    PLAIN("approx", APPROX, 0),
+    PLAIN("arrive", ARRIVE, 0),
+    UNSUPPORTED("async"),
+    UNSUPPORTED("b128"),
+    PLAIN("b16", TYPE, EMU_B16),
+    PLAIN("b32", TYPE, EMU_B32),
+    PLAIN("b4e", PERMUTE, EMU_PRMT_B4E),
+    UNSUPPORTED("b4x16"),
+    PLAIN("b64", TYPE, EMU_B64),
+    PLAIN("b8", TYPE, EMU_B8),
+    PLAIN("ballot", BALLOT, 0),
+    PLAIN("bf16", TYPE, EMU_BF16),
+    PLAIN("bf16x2", TYPE, EMU_BF16X2),
+    PLAIN("bfly", BFLY, 0),
+    UNSUPPORTED("bulk"),
+    ROW("ca", CACHE, 2, 20, 20),
+    PLAIN("cas", CAS, EMU_ATOMIC_CAS),
+    PLAIN("cc", CC, 0),
+    ROW("cg", CACHE, 0, 20, 20),
+    PLAIN("clamp", CLAMP, EMU_MODE_NONE),
+    ROW("cluster", SCOPE, EMU_SCOPE_CLUSTER, 78, 90),
+    PLAIN("const", SPACE, EMU_CONST),
+    ROW("cs", CACHE, 0, 20, 20),
+    PLAIN("cta", SCOPE, EMU_SCOPE_CTA),
+    ROW("cv", CACHE, 2, 20, 20),
+    PLAIN("dec", COUNTER, EMU_ATOMIC_DEC),
+    PLAIN("down", DOWN, 0),
+    UNSUPPORTED("e2m1x2"),
+    UNSUPPORTED("e2m3x2"),
+    UNSUPPORTED("e3m2x2"),
+    UNSUPPORTED("e4m3"),
+    UNSUPPORTED("e4m3x2"),
+    UNSUPPORTED("e4m3x4"),
+    UNSUPPORTED("e5m2"),
+    UNSUPPORTED("e5m2x2"),
+    UNSUPPORTED("e5m2x4"),
+    PLAIN("ecl", PERMUTE, EMU_PRMT_ECL),
+    PLAIN("ecr", PERMUTE, EMU_PRMT_ECR),
+    PLAIN("eq", COMPARE, EMU_EQ),
+    PLAIN("equ", COMPARE, EMU_EQU),
+    PLAIN("exch", EXCHANGE, EMU_ATOMIC_EXCH),
+    PLAIN("f16", TYPE, EMU_F16),
+    PLAIN("f16x2", TYPE, EMU_F16X2),
+    PLAIN("f32", TYPE, EMU_F32),
+    UNSUPPORTED("f32x2"),
+    PLAIN("f4e", PERMUTE, EMU_PRMT_F4E),
+    PLAIN("f64", TYPE, EMU_F64),
+    PLAIN("finite", TEST, EMU_FINITE),
+    PLAIN("ftz", FTZ, 0),
+    PLAIN("full", FULL, 0),
+    PLAIN("ge", COMPARE, EMU_GE),
+    PLAIN("geu", COMPARE, EMU_GEU),
+    PLAIN("gl", MEMBAR, EMU_SCOPE_GPU),
+    PLAIN("global", SPACE, EMU_GLOBAL),
+    PLAIN("gpu", SCOPE, EMU_SCOPE_GPU),
+    PLAIN("gt", COMPARE, EMU_GT),
+    PLAIN("gtu", COMPARE, EMU_GTU),
+    PLAIN("hi", HI, EMU_DP2A_HI),
+    PLAIN("hs", COMPARE, EMU_HS),
+    PLAIN("idx", IDX, 0),
+    PLAIN("inc", COUNTER, EMU_ATOMIC_INC),
+    PLAIN("infinite", TEST, EMU_INFINITE),
+    PLAIN("l", LEFT, 0),
+    PLAIN("launch_dependents", DEPEND, 0),
+    PLAIN("le", COMPARE, EMU_LE),
+    PLAIN("leu", COMPARE, EMU_LEU),
+    PLAIN("lo", LO, EMU_LO),
+    PLAIN("local", SPACE, EMU_LOCAL),
+    PLAIN("ls", COMPARE, EMU_LS),
+    PLAIN("lt", COMPARE, EMU_LT),
+    PLAIN("ltu", COMPARE, EMU_LTU),
+    ROW("lu", CACHE, 2, 20, 20),
+    PLAIN("max", EXTREME, EMU_ATOMIC_MAX),
+    PLAIN("min", EXTREME, EMU_ATOMIC_MIN),
+    UNSUPPORTED("mmio"),
+    PLAIN("nan", COMPARE, EMU_NAN),
+    ROW("nc", NC, 0, 31, 32),
+    PLAIN("ne", COMPARE, EMU_NE),
+    PLAIN("neu", COMPARE, EMU_NEU),
+    PLAIN("noftz", NOFTZ, 0),
+    PLAIN("normal", TEST, EMU_NORMAL),
+    PLAIN("notanumber", TEST, EMU_NOTANUMBER),
+    PLAIN("num", COMPARE, EMU_NUM),
+    PLAIN("number", TEST, EMU_NUMBER),
+    UNSUPPORTED("oob"),
+    PLAIN("or", LOGIC, EMU_BOOL_OR),
+    PLAIN("param", SPACE, EMU_PARAM),
+    PLAIN("param::entry", SPACE, EMU_PARAM),
+    PLAIN("param::func", SPACE, EMU_PARAM),
+    PLAIN("popc", POPC, 0),
+    PLAIN("pred", TYPE, EMU_PRED),
+    UNSUPPORTED("proxy"),
+    PLAIN("r", RIGHT, 0),
+    PLAIN("rc16", PERMUTE, EMU_PRMT_RC16),
+    PLAIN("rc8", PERMUTE, EMU_PRMT_RC8),
+    PLAIN("red", RED, 0),
+    ROW("relaxed", ORDER, EMU_RELAXED, 60, 70),
+    ROW("release", ORDER, EMU_RELEASE, 60, 70),
+    ROW("relu", RELU, 0, 70, 80),
+    PLAIN("rm", DIRECTED, EMU_RM),
+    PLAIN("rmi", INTEGRAL, EMU_RMI),
+    PLAIN("rn", RN, EMU_RN),
+    UNSUPPORTED("rna"),
+    PLAIN("rni", INTEGRAL, EMU_RNI),
+    PLAIN("rp", DIRECTED, EMU_RP),
+    PLAIN("rpi", INTEGRAL, EMU_RPI),
+    UNSUPPORTED("rs"),
+    PLAIN("rz", DIRECTED, EMU_RZ),
+    PLAIN("rzi", INTEGRAL, EMU_RZI),
+    PLAIN("s16", TYPE, EMU_S16),
+    UNSUPPORTED("s16x2"),
+    UNSUPPORTED("s2f6x2"),
+    PLAIN("s32", TYPE, EMU_S32),
+    PLAIN("s64", TYPE, EMU_S64),
+    PLAIN("s8", TYPE, EMU_S8),
+    PLAIN("sat", SAT, 0),
+    UNSUPPORTED("satfinite"),
+    ROW("sc", ORDER, EMU_SEQ_CST, 60, 70),
+    PLAIN("shared", SPACE, EMU_SHARED),
+    UNSUPPORTED("shared::cluster"),
+    ROW("shared::cta", SPACE, EMU_SHARED, 78, 30),
+    PLAIN("shiftamt", SHIFTAMT, 0),
+    PLAIN("subnormal", TEST, EMU_SUBNORMAL),
+    PLAIN("sync", SYNC, 0),
+    PLAIN("sys", SCOPE, EMU_SCOPE_SYS),
+    UNSUPPORTED("tf32"),
+    PLAIN("to", TO, 0),
+    PLAIN("u16", TYPE, EMU_U16),
+    UNSUPPORTED("u16x2"),
+    PLAIN("u32", TYPE, EMU_U32),
+    PLAIN("u64", TYPE, EMU_U64),
+    PLAIN("u8", TYPE, EMU_U8),
+    UNSUPPORTED("ue8m0x2"),
+    PLAIN("uni", UNI, 0),
+    UNSUPPORTED("unified"),
+    PLAIN("up", UP, 0),
+    PLAIN("v2", VECTOR, 2),
+    PLAIN("v4", VECTOR, 4),
+    ROW("v8", VECTOR, 8, 88, 100),
+    PLAIN("volatile", ORDER, EMU_WEAK),
+    PLAIN("wait", DEPEND, 1),
+    PLAIN("warp", WARP, 0),
+    ROW("wb", CACHE, 1, 20, 20),
+    ROW("weak", ORDER, EMU_WEAK, 60, 70),
+    PLAIN("wide", WIDE, 0),
+    PLAIN("wrap", CLAMP, EMU_SHF_WRAP),
+    ROW("wt", CACHE, 1, 20, 20),
+    PLAIN("xor", LOGIC, EMU_BOOL_XOR),
+    UNSUPPORTED("xorsign"),
+};
+
+// clang-format on
+
+const struct emu_modifier *emu_modifier_find(const char *at, size_t length)
+{
+    size_t low = 0, high = sizeof modifiers / sizeof *modifiers;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        const char *name = modifiers[middle].name;
+        int difference = strncmp(name, at, length);
+        if (!difference)
+            difference = name[length] != '\0';
+        if (!difference)
+            return &modifiers[middle];
+        if (difference < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+const char *emu_group_name(unsigned index)
+{
+    static const char *const names[] = {
+#define NAME(name, text) text,
+        EMU_GROUPS(NAME)
+#undef NAME
+    };
+    return index < EMU_GROUP_COUNT ? names[index] : "";
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT
+// Calls, and the .param variables of functions and calls, which registers hold.
+#include "parse.h"
+
+#include <string.h>
+
+enum { MOST_PARAM_BYTES = 4096, MOST_CALL_OPERANDS = 255 };
+
+bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d, bool readonly,
+                       struct emu_param_registers *param)
+{
+    struct emu_body *body = p->body;
+    struct emu_function *f;
+
+    if (d->bytes > MOST_PARAM_BYTES)
+        return emu_error(p, &d->name,
+                         "Parameter '%.*s' of a function with more than %d bytes is not supported "
+                         "by the emulator",
+                         EMU_TEXT(&d->name), MOST_PARAM_BYTES);
+    param->array = d->dimensions || d->lanes;
+    param->bytes = (uint32_t)d->bytes;
+    param->type = param->array ? EMU_B8 : d->type;
+    param->readonly = readonly;
+    const uint32_t count = param->array ? param->bytes : 1;
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t index = emu_new_register(p, d->name.at, k ? 0 : d->name.length, param->type);
+        if (index == EMU_NO_REGISTER)
+            return false;
+        if (!k)
+            param->first = index;
+        f = &p->module->functions[body->function];
+        f->registers[index].name = f->registers[param->first].name;
+    }
+    if (!emu_declare(p, &d->name, EMU_NAME_PARAM, body->param_count))
+        return false;
+    struct emu_param_registers *added =
+        emu_push(p, &body->params, &body->param_count, &body->param_capacity, sizeof *added);
+    if (added)
+        *added = *param;
+    return added != NULL;
+}
+
+// ---- ld.param and st.param ----------------------------------------------------------------------
+
+static struct emu_operand in_register(uint32_t index)
+{
+    return (struct emu_operand) { .kind = EMU_OPERAND_REGISTER, .index = index };
+}
+
+// What one access turns into instructions with.
+struct access {
+    struct emu_parser *p;
+    struct emu_spelled *spelled;
+    const struct emu_param_registers *param;
+    enum emu_type type;
+    unsigned bytes; // of a lane
+};
+
+static enum emu_type bits_type(unsigned bytes)
+{
+    return bytes == 1 ? EMU_B8 : bytes == 2 ? EMU_B16 : bytes == 4 ? EMU_B32 : EMU_B64;
+}
+
+static enum emu_type integer_type(unsigned bytes, bool is_signed)
+{
+    const enum emu_type type = bytes == 1   ? EMU_U8
+                               : bytes == 2 ? EMU_U16
+                               : bytes == 4 ? EMU_U32
+                                            : EMU_U64;
+    return is_signed ? (enum emu_type)(type + (EMU_S8 - EMU_U8)) : type;
+}
+
+static bool emit(const struct access *a, uint16_t opcode, enum emu_type type,
+                 enum emu_type source_type, unsigned dst_count, unsigned src_count,
+                 const struct emu_operand *operands)
+{
+    struct emu_insn insn = { .opcode = opcode,
+                             .type = (uint8_t)type,
+                             .source_type = (uint8_t)source_type,
+                             .dst_count = (uint8_t)dst_count,
+                             .src_count = (uint8_t)src_count,
+                             .lanes = 1,
+                             .guard = a->spelled->insn.guard,
+                             .guard_negated = a->spelled->insn.guard_negated,
+                             .line = a->spelled->insn.line };
+
+    return emu_append(a->p, &insn, operands);
+}
+
+static bool is_signed(enum emu_type type)
+{
+    return type >= EMU_S8 && type <= EMU_S64;
+}
+
+static unsigned register_bytes(const struct access *a, uint32_t index)
+{
+    const struct emu_function *f = &a->p->module->functions[a->p->body->function];
+    return emu_bits((enum emu_type)f->registers[index].type) / 8;
+}
+
+// One register into another of the same or another width.
+static bool move(const struct access *a, uint32_t to, struct emu_operand from, unsigned from_bytes,
+                 bool sign)
+{
+    const unsigned bytes = register_bytes(a, to);
+    const struct emu_operand operands[] = { in_register(to), from };
+
+    if (bytes == from_bytes && bytes > 1)
+        return emit(a, EMU_OP_MOV, bits_type(bytes), bits_type(bytes), 1, 1, operands);
+    return emit(a, EMU_OP_CVT, integer_type(bytes, sign), integer_type(from_bytes, sign), 1, 1,
+                operands);
+}
+
+static uint32_t temporary(const struct access *a, unsigned bytes)
+{
+    return emu_new_register(a->p, "%temporary", 10, (uint8_t)bits_type(bytes));
+}
+
+// The bytes of an array as one value.
+static bool gather(const struct access *a, uint64_t offset, uint32_t to)
+{
+    struct emu_operand operands[9];
+
+    if (a->bytes == 1)
+        return move(a, to, in_register(a->param->first + (uint32_t)offset), 1, is_signed(a->type));
+    const bool narrow = register_bytes(a, to) != a->bytes;
+    const uint32_t whole = narrow ? temporary(a, a->bytes) : to;
+    if (whole == EMU_NO_REGISTER)
+        return false;
+    operands[0] = in_register(whole);
+    for (unsigned k = 0; k < a->bytes; k++)
+        operands[1 + k] = in_register(a->param->first + (uint32_t)offset + k);
+    return emit(a, EMU_OP_MOV, bits_type(a->bytes), bits_type(a->bytes), 1, a->bytes, operands) &&
+           (!narrow || move(a, to, in_register(whole), a->bytes, is_signed(a->type)));
+}
+
+// Part of a scalar.
+static bool extract(const struct access *a, uint64_t offset, uint32_t to)
+{
+    struct emu_operand operands[9];
+    const unsigned parts = a->param->bytes / a->bytes;
+    const uint32_t part = temporary(a, a->bytes);
+
+    if (part == EMU_NO_REGISTER)
+        return false;
+    for (unsigned k = 0; k < parts; k++)
+        operands[k] = k == offset / a->bytes ? in_register(part)
+                                             : (struct emu_operand) { .kind = EMU_OPERAND_SINK };
+    operands[parts] = in_register(a->param->first);
+    const enum emu_type whole = bits_type(a->param->bytes);
+    return emit(a, EMU_OP_MOV, whole, whole, parts, 1, operands) &&
+           move(a, to, in_register(part), a->bytes, is_signed(a->type));
+}
+
+static bool load(const struct access *a, uint64_t offset, uint32_t to)
+{
+    if (a->param->array)
+        return gather(a, offset, to);
+    if (a->bytes == a->param->bytes)
+        return move(a, to, in_register(a->param->first), a->bytes, is_signed(a->type));
+    return extract(a, offset, to);
+}
+
+// A value into the bytes of an array.
+static bool scatter(const struct access *a, uint64_t offset, struct emu_operand value,
+                    unsigned value_bytes)
+{
+    struct emu_operand operands[9];
+
+    if (a->bytes == 1 || value.kind == EMU_OPERAND_IMMEDIATE) {
+        for (unsigned k = 0; k < a->bytes; k++) {
+            struct emu_operand byte = value;
+            byte.bits = value.bits >> 8 * k & 0xff;
+            const unsigned bytes = value.kind == EMU_OPERAND_IMMEDIATE ? 1 : value_bytes;
+            if (!move(a, a->param->first + (uint32_t)offset + k, byte, bytes, false))
+                return false;
+        }
+        return true;
+    }
+    if (value_bytes != a->bytes) {
+        const uint32_t narrow = temporary(a, a->bytes);
+        if (narrow == EMU_NO_REGISTER || !move(a, narrow, value, value_bytes, false))
+            return false;
+        value = in_register(narrow);
+    }
+    for (unsigned k = 0; k < a->bytes; k++)
+        operands[k] = in_register(a->param->first + (uint32_t)offset + k);
+    operands[a->bytes] = value;
+    return emit(a, EMU_OP_MOV, bits_type(a->bytes), bits_type(a->bytes), a->bytes, 1, operands);
+}
+
+static bool mismatch(const struct access *a, const struct emu_written *w)
+{
+    return emu_error(a->p, &w->at, "Arguments mismatch for instruction '%.*s'",
+                     EMU_TEXT(&a->spelled->name));
+}
+
+static bool access_lane(const struct access *a, const struct emu_written *w, uint64_t offset,
+                        bool store, bool element)
+{
+    struct emu_operand value = { .kind = EMU_OPERAND_IMMEDIATE };
+    const struct emu_function *f = &a->p->module->functions[a->p->body->function];
+
+    if (w->syntax == EMU_SYNTAX_SINK && !store && element)
+        return true;
+    if (w->syntax == EMU_SYNTAX_CONSTANT && store) {
+        if (!emu_constant_in(&w->constant, a->type, &value.bits))
+            return mismatch(a, w);
+        return a->param->array ? scatter(a, offset, value, a->bytes)
+                               : move(a, a->param->first, value, a->bytes, false);
+    }
+    if (w->syntax != EMU_SYNTAX_NAME || !w->name || w->name->kind != EMU_NAME_REGISTER ||
+        w->negated || !emu_fits((enum emu_type)f->registers[w->name->index].type, a->type, true))
+        return mismatch(a, w);
+    if (!store)
+        return load(a, offset, w->name->index);
+    value = in_register(w->name->index);
+    const unsigned bytes = register_bytes(a, w->name->index);
+    return a->param->array ? scatter(a, offset, value, bytes)
+                           : move(a, a->param->first, value, bytes, false);
+}
+
+static bool check_access(const struct access *a, const struct emu_written *address,
+                         const struct emu_written *w, bool store)
+{
+    const unsigned lanes = a->spelled->insn.lanes;
+    const uint64_t plain = EMU_G(SPACE) | EMU_G(VECTOR);
+    const bool whole = a->bytes == a->param->bytes && lanes == 1;
+
+    if (a->spelled->insn.space != EMU_PARAM)
+        return emu_error(a->p, &address->at,
+                         "State space mismatch between instruction and address in instruction "
+                         "'%.*s'",
+                         EMU_TEXT(&a->spelled->name));
+    if (a->spelled->groups & ~plain)
+        return emu_error(a->p, &a->spelled->name,
+                         "Accesses to parameters take neither cache operators nor orders");
+    if (store && a->param->readonly)
+        return emu_error(a->p, &address->at, "Illegal to write to function input parameter '%.*s'",
+                         EMU_TEXT(&address->at));
+    if (address->offset < 0 || (uint64_t)address->offset > a->param->bytes ||
+        (uint64_t)lanes * a->bytes > a->param->bytes - (uint64_t)address->offset)
+        return emu_error(a->p, &address->at, "The access is outside parameter '%.*s'",
+                         EMU_TEXT(&address->at));
+    if (address->offset % (int64_t)a->bytes)
+        return emu_error(a->p, &address->at, "The access to parameter '%.*s' is not aligned",
+                         EMU_TEXT(&address->at));
+    if (store && !a->param->array && !whole)
+        return emu_error(a->p, &address->at,
+                         "A store to a part of parameter '%.*s' is not supported by the emulator",
+                         EMU_TEXT(&address->at));
+    if (w->syntax == EMU_SYNTAX_VECTOR ? w->lanes != lanes : lanes > 1)
+        return emu_error(a->p, &w->at, "Argument vector size mismatch for instruction '%.*s'",
+                         EMU_TEXT(&a->spelled->name));
+    return true;
+}
+
+bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
+                      const struct emu_written_list *list, bool *handled)
+{
+    const bool store = spelled->insn.opcode == EMU_OP_ST;
+
+    if (!store && spelled->insn.opcode != EMU_OP_LD)
+        return true;
+    const struct emu_written *address = &list->at[store ? 0 : 1], *w = &list->at[store ? 1 : 0];
+    if (address->syntax != EMU_SYNTAX_ADDRESS || !address->name ||
+        address->name->kind != EMU_NAME_PARAM || w->pair)
+        return true;
+    *handled = true;
+    // A copy: temporaries may make the array of parameters move.
+    const struct emu_param_registers param = p->body->params[address->name->index];
+    const enum emu_type type = (enum emu_type)spelled->types[0];
+    const struct access a = { p, spelled, &param, type, emu_bits(type) / 8 };
+    if (!check_access(&a, address, w, store))
+        return false;
+    for (unsigned k = 0; k < spelled->insn.lanes; k++) {
+        const bool vector = w->syntax == EMU_SYNTAX_VECTOR;
+        const struct emu_written *lane = vector ? &list->elements[w->first + k] : w;
+        if (!access_lane(&a, lane, (uint64_t)address->offset + (uint64_t)k * a.bytes, store,
+                         vector))
+            return false;
+    }
+    return true;
+}
+
+// ---- call ---------------------------------------------------------------------------------------
+
+struct call {
+    struct emu_operand operands[2 * MOST_CALL_OPERANDS];
+    unsigned counts[2]; // results, arguments
+};
+
+static bool put(struct emu_parser *p, const struct emu_token *at, struct call *call, unsigned side,
+                struct emu_operand operand)
+{
+    if (call->counts[side] == MOST_CALL_OPERANDS)
+        return emu_error(p, at, "Calls with so many parameters are not supported by the emulator");
+    call->operands[call->counts[0] + call->counts[1]] = operand;
+    call->counts[side]++;
+    return true;
+}
+
+static bool put_name(struct emu_parser *p, const struct emu_token *at, struct call *call,
+                     unsigned side)
+{
+    const struct emu_name *name = emu_find(p, at);
+
+    if (name && name->kind == EMU_NAME_REGISTER)
+        return put(p, at, call, side, in_register(name->index));
+    if (!name || name->kind != EMU_NAME_PARAM)
+        return emu_error(
+            p, at, name ? "Arguments mismatch for instruction 'call'" : "Unknown symbol '%.*s'",
+            EMU_TEXT(at));
+    const struct emu_param_registers *param = &p->body->params[name->index];
+    const uint32_t count = param->array ? param->bytes : 1;
+    for (uint32_t k = 0; k < count; k++)
+        if (!put(p, at, call, side, in_register(param->first + k)))
+            return false;
+    return true;
+}
+
+static bool parse_list(struct emu_parser *p, struct call *call, unsigned side)
+{
+    struct emu_constant constant;
+
+    if (!emu_expect(p, '('))
+        return false;
+    if (emu_take(p, ')'))
+        return true;
+    do {
+        const struct emu_token at = p->token;
+        if (at.kind == EMU_TOKEN_NAME) {
+            emu_next(p);
+            if (!put_name(p, &at, call, side))
+                return false;
+            continue;
+        }
+        // The type comes with the called function's parameter.
+        if (side == 0 || !emu_parse_constant(p, &constant))
+            return side == 0 ? emu_syntax_error(p) : false;
+        if (constant.kind != EMU_TOKEN_INTEGER)
+            return emu_error(p, &at, "Float constants in calls are not supported by the emulator");
+        if (!put(p, &at, call, side,
+                 (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE, .bits = constant.bits }))
+            return false;
+    } while (emu_take(p, ','));
+    return emu_expect(p, ')');
+}
+
+static bool parse_target(struct emu_parser *p, struct emu_insn *insn, struct emu_token *at)
+{
+    if (!emu_parse_name(p, at))
+        return false;
+    const struct emu_name *name = emu_find(p, at);
+    if (name && name->kind == EMU_NAME_REGISTER)
+        return emu_error(p, at, "Indirect calls are not supported by the emulator");
+    if (!name || name->kind != EMU_NAME_FUNCTION)
+        return emu_error(p, at, "Unknown symbol '%.*s'", EMU_TEXT(at));
+    if (p->module->functions[name->index].is_entry)
+        return emu_error(p, at, "An .entry cannot be called");
+    insn->target = name->index;
+    return emu_refer(p, name->index, true, at);
+}
+
+bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled)
+{
+    struct call call;
+    struct emu_insn *insn = &spelled->insn;
+    struct emu_token at;
+
+    call.counts[0] = call.counts[1] = 0;
+    if (spelled->type_count || spelled->groups & ~EMU_G(UNI))
+        return emu_error(p, &spelled->name, "Illegal modifier for instruction 'call'");
+    if (emu_token_is(&p->token, '(') && (!parse_list(p, &call, 0) || !emu_expect(p, ',')))
+        return false;
+    if (!parse_target(p, insn, &at))
+        return false;
+    if (emu_take(p, ',')) {
+        if (!parse_list(p, &call, 1))
+            return false;
+        if (emu_token_is(&p->token, ','))
+            return emu_error(p, &p->token, "Indirect calls are not supported by the emulator");
+    }
+    if (!emu_token_is(&p->token, ';'))
+        return emu_syntax_error(p);
+    insn->opcode = EMU_OP_CALL;
+    insn->dst_count = (uint8_t)call.counts[0];
+    insn->src_count = (uint8_t)call.counts[1];
+    return emu_append(p, insn, call.operands);
+}

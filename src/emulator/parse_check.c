@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+// Rules of single instructions that the table does not hold.
+#include "parse.h"
+
+#include <string.h>
+
+// What is checked, and where to say so.
+struct check {
+    struct emu_parser *p;
+    struct emu_spelled *spelled;
+    struct emu_insn *insn;
+    struct emu_operand *operands;
+};
+
+static bool illegal(const struct check *c, uint64_t group)
+{
+    const struct emu_modifier *known = emu_spelled_in(c->spelled, group);
+
+    return emu_error(c->p, &c->spelled->name, "Illegal modifier '.%s' for instruction '%.*s'",
+                     known ? known->name : "", EMU_TEXT(&c->spelled->name));
+}
+
+static bool cannot_combine(const struct check *c, uint64_t one, uint64_t other)
+{
+    const struct emu_modifier *a = emu_spelled_in(c->spelled, one);
+    const struct emu_modifier *b = emu_spelled_in(c->spelled, other);
+
+    return emu_error(c->p, &c->spelled->name,
+                     "Modifier '.%s' cannot be combined with modifier '.%s'", a ? a->name : "",
+                     b ? b->name : "");
+}
+
+static bool requires(const struct check *c, const char *what, int isa, int sm)
+{
+    if (c->p->module->isa < isa)
+        return emu_error(c->p, &c->spelled->name,
+                         "Feature '%s' requires PTX ISA .version %d.%d or later", what, isa / 10,
+                         isa % 10);
+    if (c->p->module->sm < sm)
+        return emu_error(c->p, &c->spelled->name, "Feature '%s' requires .target sm_%d or higher",
+                         what, sm);
+    return true;
+}
+
+static bool spelled(const struct check *c, uint64_t group)
+{
+    return (c->spelled->groups & group) != 0;
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+static const struct emu_symbol *symbol_of(const struct check *c)
+{
+    const struct emu_operand *address = &c->operands[c->insn->dst_count];
+
+    return address->kind == EMU_OPERAND_SYMBOL_ADDRESS ? &c->p->module->symbols[address->index]
+                                                       : NULL;
+}
+
+static bool check_order(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+    const bool ordered = insn->order >= EMU_RELAXED;
+    const bool strong = ordered || insn->is_volatile;
+    const bool load = insn->opcode == EMU_OP_LD;
+    const struct emu_modifier *order = emu_spelled_in(c->spelled, EMU_G(ORDER));
+
+    if (insn->order >= EMU_ACQ_REL || insn->order == (load ? EMU_RELEASE : EMU_ACQUIRE))
+        return illegal(c, EMU_G(ORDER));
+    if (ordered && !spelled(c, EMU_G(SCOPE)))
+        return emu_error(c->p, &c->spelled->name,
+                         "Modifier '.%s' requires scope with '%.*s' instruction", order->name,
+                         EMU_TEXT(&c->spelled->name));
+    if (!ordered && spelled(c, EMU_G(SCOPE)))
+        return emu_error(
+            c->p, &c->spelled->name, "Modifier '.%s' requires memory order with '%.*s' instruction",
+            emu_spelled_in(c->spelled, EMU_G(SCOPE))->name, EMU_TEXT(&c->spelled->name));
+    if (strong && spelled(c, EMU_G(CACHE) | EMU_G(NC)))
+        return cannot_combine(c, EMU_G(ORDER), EMU_G(CACHE) | EMU_G(NC));
+    const bool weak_space =
+        insn->space == EMU_LOCAL || insn->space == EMU_PARAM || insn->space == EMU_CONST;
+    if (strong && weak_space)
+        return emu_error(c->p, &c->spelled->name,
+                         "Modifier '.%s' cannot be applied to this state space", order->name);
+    return true;
+}
+
+static bool check_cache(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+    const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
+    const uint64_t hints = EMU_G(LEVEL1) | EMU_G(LEVEL2);
+    const bool load = insn->opcode == EMU_OP_LD;
+
+    if (cache && cache->value == (load ? 1 : 2))
+        return illegal(c, EMU_G(CACHE));
+    if (cache && spelled(c, EMU_G(LEVEL1)))
+        return cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
+    if (spelled(c, hints) && insn->space != EMU_GLOBAL && insn->space != EMU_GENERIC)
+        return emu_error(c->p, &c->spelled->name,
+                         "Modifier '.%s' cannot be applied to this state space",
+                         emu_spelled_in(c->spelled, hints)->name);
+    if (insn->nc && insn->space != EMU_GLOBAL)
+        return emu_error(c->p, &c->spelled->name, "Modifier '.nc' requires .global space");
+    return true;
+}
+
+static bool check_width(const struct check *c)
+{
+    const unsigned bits = emu_bits((enum emu_type)c->insn->type);
+    const unsigned width = bits * c->insn->lanes;
+
+    if (width > 256 || (c->insn->lanes == 8 && bits != 32))
+        return emu_error(c->p, &c->spelled->name, "Vector size exceeds 128 bits");
+    if (width <= 128)
+        return true;
+    if (c->insn->space != EMU_GLOBAL)
+        return emu_error(c->p, &c->spelled->name, "256 bit wide accesses are to .global alone");
+    return requires(c, "256 bit wide load/store", 88, 100);
+}
+
+static bool check_access(const struct check *c)
+{
+    const struct emu_symbol *symbol = symbol_of(c);
+    const bool store = c->insn->opcode == EMU_OP_ST;
+
+    if (store && c->insn->space == EMU_CONST)
+        return emu_error(c->p, &c->spelled->name, "State space incorrect for instruction 'st'");
+    if (store && c->insn->space == EMU_PARAM)
+        return emu_error(c->p, &c->spelled->name,
+                         "Illegal to write to function input parameter '%.64s'",
+                         symbol ? symbol->name : "");
+    return check_order(c) && check_cache(c) && check_width(c);
+}
+
+static bool check_atomic(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+    const bool red = insn->opcode == EMU_OP_RED;
+    const struct emu_modifier *order = emu_spelled_in(c->spelled, EMU_G(ORDER));
+
+    insn->boolean = EMU_BOOL_NONE;
+    if (insn->space != EMU_GENERIC && insn->space != EMU_GLOBAL && insn->space != EMU_SHARED)
+        return emu_error(c->p, &c->spelled->name, "State space incorrect for instruction '%.*s'",
+                         EMU_TEXT(&c->spelled->name));
+    if (order && (insn->order == EMU_WEAK || insn->order == EMU_SEQ_CST ||
+                  (red && (insn->order == EMU_ACQUIRE || insn->order == EMU_ACQ_REL))))
+        return illegal(c, EMU_G(ORDER));
+    if (!order)
+        insn->order = EMU_RELAXED;
+    return !spelled(c, EMU_G(SCOPE)) || requires(c, "scopes of atomics", 50, 60);
+}
+
+static bool check_fence(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+
+    if (emu_token_is_name(&c->spelled->name, "membar")) {
+        if (spelled(c, EMU_G(SCOPE)) &&
+            (insn->scope == EMU_SCOPE_GPU || insn->scope == EMU_SCOPE_CLUSTER))
+            return illegal(c, EMU_G(SCOPE));
+        insn->order = EMU_SEQ_CST;
+        return true;
+    }
+    if (!spelled(c, EMU_G(ORDER)))
+        insn->order = EMU_ACQ_REL;
+    else if (insn->order < EMU_ACQUIRE)
+        return illegal(c, EMU_G(ORDER));
+    if (insn->order == EMU_ACQUIRE || insn->order == EMU_RELEASE)
+    return requires(c, "fence.acquire and fence.release", 86, 90);
+    return true;
+}
+
+// ---- barriers -----------------------------------------------------------------------------------
+
+static bool check_barrier(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+    const struct emu_operand *source = &c->operands[insn->dst_count];
+    const unsigned predicate = insn->dst_count != 0;
+
+    if (emu_token_is_name(&c->spelled->name, "bar"))
+        insn->aligned = true;
+    if (spelled(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
+        return emu_error(c->p, &c->spelled->name,
+                         "Barriers beyond the block are not supported by the emulator");
+    if (insn->opcode == EMU_OP_BAR_RED_AND && insn->boolean == EMU_BOOL_XOR)
+        return emu_error(c->p, &c->spelled->name,
+                         "Illegal reduction operation for instruction 'bar.red.pred'");
+    if (insn->opcode == EMU_OP_BAR_RED_AND && insn->boolean == EMU_BOOL_OR)
+        insn->opcode = EMU_OP_BAR_RED_OR;
+    insn->boolean = EMU_BOOL_NONE;
+    if (source->kind == EMU_OPERAND_IMMEDIATE && source->bits > 15)
+        return emu_error(c->p, &c->spelled->name,
+                         "Barrier number '%llu' out of range, expected to be in range [0..15]",
+                         (unsigned long long)source->bits);
+    const bool counted = insn->src_count > 1 + predicate;
+    if (counted && source[1].kind == EMU_OPERAND_IMMEDIATE &&
+        (source[1].bits % 32 || !source[1].bits))
+        return emu_error(c->p, &c->spelled->name,
+                         "Number of threads participating in barrier must be in multiple of warp "
+                         "size");
+    return true;
+}
+
+// ---- comparisons --------------------------------------------------------------------------------
+
+static bool check_compare(const struct check *c)
+{
+    const enum emu_type type = (enum emu_type)c->insn->source_type;
+    const uint8_t compare = c->insn->compare;
+    const bool is_unsigned = emu_is_integer(type) && type <= EMU_U64;
+    const bool fine = emu_is_bits(type)    ? compare <= EMU_NE
+                      : emu_is_float(type) ? compare <= EMU_GE || compare >= EMU_EQU
+                      : compare >= EMU_EQU ? false
+                      : compare >= EMU_LO  ? is_unsigned
+                                           : true;
+
+    return fine || emu_error(c->p, &c->spelled->name,
+                             "Mismatch between instruction type and comparison qualifier");
+}
+
+// ---- conversions --------------------------------------------------------------------------------
+
+enum rounds { ROUNDS_NONE, ROUNDS_FLOAT, ROUNDS_INTEGRAL, ROUNDS_MAY_INTEGRAL };
+
+// The rounding that a pair of types takes.
+static enum rounds rounding_of(enum emu_type to, enum emu_type from)
+{
+    if (emu_is_integer(to))
+        return emu_is_float(from) ? ROUNDS_INTEGRAL : ROUNDS_NONE;
+    if (emu_is_integer(from))
+        return ROUNDS_FLOAT;
+    if (to == from)
+        return ROUNDS_MAY_INTEGRAL;
+    return emu_bits(to) <= emu_bits(from) ? ROUNDS_FLOAT : ROUNDS_NONE;
+}
+
+static bool check_rounding(const struct check *c, enum rounds rounds)
+{
+    const bool to_float = spelled(c, EMU_G(RN) | EMU_G(DIRECTED));
+    const bool integral = spelled(c, EMU_G(INTEGRAL));
+
+    if ((to_float && rounds != ROUNDS_FLOAT) ||
+        (integral && rounds != ROUNDS_INTEGRAL && rounds != ROUNDS_MAY_INTEGRAL))
+        return emu_error(c->p, &c->spelled->name,
+                         "Illegal rounding modifier for instruction 'cvt'");
+    if ((rounds == ROUNDS_FLOAT && !to_float) || (rounds == ROUNDS_INTEGRAL && !integral))
+        return emu_error(c->p, &c->spelled->name,
+                         "Rounding modifier required for instruction 'cvt'");
+    return true;
+}
+
+static bool check_cvt(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+    const enum emu_type to = (enum emu_type)insn->type, from = (enum emu_type)insn->source_type;
+
+    if (to == EMU_F16X2 || to == EMU_BF16X2) {
+        if (insn->round > EMU_RZ)
+            return emu_error(c->p, &c->spelled->name,
+                             "Illegal rounding modifier for instruction 'cvt'");
+        return true;
+    }
+    if (!check_rounding(c, rounding_of(to, from)))
+        return false;
+    if (insn->ftz && to != EMU_F32 && from != EMU_F32)
+        return emu_error(c->p, &c->spelled->name,
+                         "Modifier '.ftz' does not apply to this type of convert operation");
+    if (insn->sat && to == EMU_BF16)
+        return illegal(c, EMU_G(SAT));
+    if (insn->relu && ((to != EMU_F16 && to != EMU_BF16) || from != EMU_F32))
+        return illegal(c, EMU_G(RELU));
+    if (insn->relu && insn->sat)
+        return cannot_combine(c, EMU_G(RELU), EMU_G(SAT));
+    if (to == EMU_BF16 && from == EMU_F32)
+    return insn->round > EMU_RZ ? requires(c, "cvt.bf16.f32 with .rm or .rp", 78, 90)
+                                : requires(c, "cvt.bf16.f32", 70, 80);
+    if (from == EMU_BF16 && to == EMU_F32)
+    return requires(c, "cvt.f32.bf16", 71, 80);
+    if (to == EMU_BF16 || from == EMU_BF16)
+    return requires(c, "cvt with .bf16", 78, 90);
+    return true;
+}
+
+// ---- the rest -----------------------------------------------------------------------------------
+
+static bool check_cvta(const struct check *c)
+{
+    const uint8_t space = c->insn->space;
+
+    if (space == EMU_PARAM)
+    return requires(c, "cvta.param", 77, 70);
+    return space != EMU_CONST || requires(c, "cvta.const", 31, 20);
+}
+
+static bool check_dot(const struct check *c)
+{
+    c->insn->mode = spelled(c, EMU_G(HI)) ? EMU_DP2A_HI : EMU_MODE_NONE;
+    return true;
+}
+
+bool emu_check(struct emu_parser *p, struct emu_spelled *spelled_as, const struct emu_form *form,
+               struct emu_operand *operands)
+{
+    const struct check c = { p, spelled_as, &spelled_as->insn, operands };
+
+    switch (form->opcode) {
+    case EMU_OP_LD:
+    case EMU_OP_ST:
+        return check_access(&c);
+    case EMU_OP_ATOM:
+    case EMU_OP_RED:
+        return check_atomic(&c);
+    case EMU_OP_FENCE:
+        return check_fence(&c);
+    case EMU_OP_BAR_SYNC:
+    case EMU_OP_BAR_ARRIVE:
+    case EMU_OP_BAR_RED_AND:
+    case EMU_OP_BAR_RED_POPC:
+        return check_barrier(&c);
+    case EMU_OP_SETP:
+    case EMU_OP_SET:
+        return check_compare(&c);
+    case EMU_OP_CVT:
+        return check_cvt(&c);
+    case EMU_OP_CVTA:
+    case EMU_OP_CVTA_TO:
+        return check_cvta(&c);
+    case EMU_OP_DP2A:
+        return check_dot(&c);
+    case EMU_OP_REDUX:
+        c.insn->boolean = EMU_BOOL_NONE;
+        return true;
+    case EMU_OP_LOP3:
+        operands[spelled_as->insn.dst_count + 3].bits &= 0xff;
+        return true;
+    default:
+        return true;
+    }
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT
+// Functions: heads, statements, scopes, labels.
+#include "parse.h"
+
+#include <string.h>
+
+enum { MOST_FUNCTIONS = 4096 };
+
+// ---- labels -------------------------------------------------------------------------------------
+
+// Branches of the innermost scope, and of those closed in it, to labels of this scope.
+static void resolve_labels(struct emu_parser *p)
+{
+    struct emu_body *body = p->body;
+    struct emu_function *f = &p->module->functions[body->function];
+    uint32_t kept = body->scope_uses[p->names.depth];
+
+    for (uint32_t k = kept; k < body->use_count; k++) {
+        const struct emu_label_use use = body->uses[k];
+        const struct emu_name *label = emu_find_label(p, use.at, use.length);
+        if (!label || label->depth != p->names.depth)
+            body->uses[kept++] = use;
+        else if (use.insn < f->insn_count)
+            f->insns[use.insn].target = label->index;
+    }
+    body->use_count = kept;
+}
+
+static void report_unresolved(struct emu_parser *p)
+{
+    for (uint32_t k = 0; k < p->body->use_count; k++) {
+        const struct emu_label_use *use = &p->body->uses[k];
+        const struct emu_token at = {
+            .at = use->at, .length = use->length, .line = use->line, .column = use->column
+        };
+        emu_error(p, &at, "Unknown symbol '%.*s'", EMU_TEXT(&at));
+    }
+}
+
+static bool parse_label(struct emu_parser *p)
+{
+    struct emu_token name;
+    const uint32_t here = p->module->functions[p->body->function].insn_count;
+
+    if (!emu_parse_name(p, &name) || !emu_expect(p, ':'))
+        return false;
+    p->body->last_label = here;
+    if (p->token.kind == EMU_TOKEN_DOT && !emu_token_is_dot(&p->token, "loc") &&
+        !emu_token_is_dot(&p->token, "pragma") && !emu_token_is_dot(&p->token, "reg"))
+        return emu_error(p, &p->token, "'.%.*s' is not supported by the emulator",
+                         EMU_TEXT(&p->token));
+    return emu_declare(p, &name, EMU_NAME_LABEL, here) != NULL;
+}
+
+// ---- statements ---------------------------------------------------------------------------------
+
+static bool parse_directive(struct emu_parser *p)
+{
+    static const char *const spaces[] = { "reg", "shared", "local", "const", "global", "param" };
+    bool found;
+
+    if (!emu_parse_ignored(p, &found))
+        return false;
+    if (found)
+        return true;
+    for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
+        if (emu_token_is_dot(&p->token, spaces[k]))
+            return emu_parse_variables(p, false) && emu_expect(p, ';');
+    return emu_error(p, &p->token, "'.%.*s' is not supported by the emulator here",
+                     EMU_TEXT(&p->token));
+}
+
+static bool parse_statement(struct emu_parser *p)
+{
+    if (p->token.kind == EMU_TOKEN_DOT)
+        return parse_directive(p);
+    if (p->token.kind == EMU_TOKEN_NAME) {
+        const struct emu_token next = emu_peek(p);
+        if (emu_token_is(&next, ':'))
+            return parse_label(p);
+    } else if (!emu_token_is(&p->token, '@')) {
+        return emu_syntax_error(p);
+    }
+    return emu_parse_instruction(p) && emu_expect(p, ';');
+}
+
+// Control never runs past the end: there is a return.
+static bool close_function(struct emu_parser *p, uint32_t line)
+{
+    const struct emu_function *f = &p->module->functions[p->body->function];
+    const struct emu_insn *last = f->insn_count ? &f->insns[f->insn_count - 1] : NULL;
+    const struct emu_insn ret = { .opcode = EMU_OP_RET, .guard = EMU_NO_REGISTER, .line = line };
+    const bool leaves =
+        last && last->guard == EMU_NO_REGISTER &&
+        (last->opcode == EMU_OP_RET || last->opcode == EMU_OP_EXIT || last->opcode == EMU_OP_BRA) &&
+        p->body->last_label != f->insn_count;
+
+    return leaves || emu_append(p, &ret, NULL);
+}
+
+static bool parse_body(struct emu_parser *p)
+{
+    const unsigned outermost = p->names.depth;
+
+    emu_next(p);
+    for (;;) {
+        const struct emu_token at = p->token;
+        if (emu_ended(p))
+            return emu_syntax_error(p);
+        if (emu_take(p, '{')) {
+            if (!emu_scope_open(p))
+                return false;
+        } else if (emu_token_is(&at, '}')) {
+            resolve_labels(p);
+            if (p->names.depth == outermost) {
+                report_unresolved(p);
+                const bool closed = close_function(p, at.line);
+                emu_next(p);
+                return closed;
+            }
+            emu_scope_close(p);
+            emu_next(p);
+        } else if (!parse_statement(p)) {
+            emu_skip_statement(p);
+        }
+    }
+}
+
+// ---- heads --------------------------------------------------------------------------------------
+
+static bool add_index(struct emu_parser *p, uint32_t **list, uint32_t *count, uint32_t *capacity,
+                      uint32_t index)
+{
+    uint32_t *added = emu_push(p, list, count, capacity, sizeof *added);
+
+    if (added)
+        *added = index;
+    return added != NULL;
+}
+
+static bool parse_param(struct emu_parser *p, struct emu_declaration *d)
+{
+    memset(d, 0, sizeof *d);
+    d->space = EMU_PARAM;
+    if (emu_take_dot(p, "reg"))
+        d->is_reg = true;
+    else if (!emu_take_dot(p, "param"))
+        return emu_syntax_error(p);
+    if (!emu_parse_declaration(p, d) || !emu_parse_declarator(p, d))
+        return false;
+    if (!d->is_reg && d->dimensions && !d->extents[0])
+        return emu_error(p, &d->name, "The extent of parameter '%.*s' is missing",
+                         EMU_TEXT(&d->name));
+    return true;
+}
+
+// The registers of one parameter of a .func.
+static bool add_func_param(struct emu_parser *p, const struct emu_declaration *d, bool result,
+                           uint32_t *capacity)
+{
+    struct emu_param_registers param = { 0 };
+
+    if (d->is_reg) {
+        struct emu_name *name = emu_declare(p, &d->name, EMU_NAME_REGISTER, 0);
+        if (!name)
+            return false;
+        param.first = name->index = emu_new_register(p, d->name.at, d->name.length, d->type);
+        param.bytes = 1;
+        if (name->index == EMU_NO_REGISTER)
+            return false;
+    } else if (!emu_declare_param(p, d, !result, &param)) {
+        return false;
+    }
+    struct emu_function *f = &p->module->functions[p->body->function];
+    const uint32_t count = param.array ? param.bytes : 1;
+    for (uint32_t k = 0; k < count; k++)
+        if (!(result ? add_index(p, &f->results, &f->result_count, capacity, param.first + k)
+                     : add_index(p, &f->arguments, &f->argument_count, capacity, param.first + k)))
+            return false;
+    return true;
+}
+
+static bool parse_params(struct emu_parser *p, bool result)
+{
+    struct emu_declaration d;
+    uint32_t capacity = 0;
+
+    if (!emu_take(p, '('))
+        return true;
+    if (emu_take(p, ')'))
+        return true;
+    do {
+        if (!parse_param(p, &d))
+            return false;
+        struct emu_function *f = &p->module->functions[p->body->function];
+        if (!f->is_entry) {
+            if (!add_func_param(p, &d, result, &capacity))
+                return false;
+            continue;
+        }
+        if (d.is_reg)
+            return emu_error(p, &d.name, "Parameters of an .entry are .param variables");
+        const uint32_t symbol = emu_new_symbol(p, &d);
+        if (symbol == EMU_NO_REGISTER ||
+            !add_index(p, &f->params, &f->param_count, &capacity, symbol))
+            return false;
+    } while (emu_take(p, ','));
+    return emu_expect(p, ')');
+}
+
+static bool parse_shape(struct emu_parser *p, uint32_t shape[3])
+{
+    uint64_t extent, threads = 1;
+    const struct emu_token at = p->token;
+
+    for (unsigned axis = 0; axis < 3; axis++) {
+        extent = 1;
+        if ((axis == 0 || emu_take(p, ',')) && !emu_parse_count(p, 1, 1024, &extent))
+            return false;
+        shape[axis] = (uint32_t)extent;
+        threads *= extent;
+    }
+    return threads <= 1024 || emu_error(p, &at, "A block has at most 1024 threads");
+}
+
+static bool parse_number(struct emu_parser *p, uint32_t *number)
+{
+    uint64_t count = 0;
+
+    if (!emu_parse_count(p, 1, UINT32_MAX, &count))
+        return false;
+    *number = (uint32_t)count;
+    return true;
+}
+
+// .maxntid and the like, between the parameters and the body.
+static bool parse_tuning(struct emu_parser *p, bool *found)
+{
+    struct emu_function *f = &p->module->functions[p->body->function];
+    uint32_t ignored;
+
+    *found = true;
+    if (emu_take_dot(p, "maxntid"))
+        return parse_shape(p, f->max_block);
+    if (emu_take_dot(p, "reqntid"))
+        return parse_shape(p, f->required_block);
+    if (emu_take_dot(p, "minnctapersm"))
+        return parse_number(p, &f->min_blocks);
+    if (emu_take_dot(p, "maxnreg"))
+        return parse_number(p, &f->max_registers);
+    if (emu_take_dot(p, "maxnctapersm") || emu_take_dot(p, "maxclusterrank"))
+        return parse_number(p, &ignored);
+    if (emu_take_dot(p, "noreturn") || emu_take_dot(p, "abi_preserve"))
+        return true;
+    return emu_parse_ignored(p, found);
+}
+
+// ---- a definition -------------------------------------------------------------------------------
+
+// The function of that name: declared before and not yet defined, or new.
+static bool find_function(struct emu_parser *p, const struct emu_token *name, bool is_entry)
+{
+    struct emu_module *module = p->module;
+    const struct emu_name *before = emu_find(p, name);
+    struct emu_function *f = NULL;
+
+    if (before && before->kind == EMU_NAME_FUNCTION) {
+        f = &module->functions[before->index];
+        if (f->insn_count || f->is_entry != is_entry)
+            return emu_error(p, name, "Duplicate definition of function '%.*s'", EMU_TEXT(name));
+        p->body->function = before->index;
+    } else {
+        if (module->function_count == MOST_FUNCTIONS)
+            return emu_error(p, name, "There are too many functions");
+        p->body->function = module->function_count;
+        if (!emu_declare(p, name, EMU_NAME_FUNCTION, module->function_count))
+            return false;
+        f = emu_push(p, &module->functions, &module->function_count, &p->function_capacity,
+                     sizeof *f);
+        if (!f)
+            return false;
+    }
+    memset(f, 0, sizeof *f);
+    f->is_entry = is_entry;
+    f->name = emu_arena_copy(p->arena, name->at, name->length);
+    return f->name || emu_out_of_memory(p);
+}
+
+// The results of a .func stand before its name, whose function has to be there first.
+static bool parse_head(struct emu_parser *p, bool is_entry)
+{
+    struct emu_token name;
+    const struct emu_lexer lexer = p->lexer;
+    const struct emu_token first = p->token;
+    const bool results = emu_token_is(&first, '(');
+
+    while (results && !emu_ended(p) && !emu_token_is(&p->token, ')'))
+        emu_next(p);
+    if (results && !emu_expect(p, ')'))
+        return false;
+    if (!emu_parse_name(p, &name) || !find_function(p, &name, is_entry) || !emu_scope_open(p))
+        return false;
+    const struct emu_lexer after = p->lexer;
+    const struct emu_token next = p->token;
+    if (results) {
+        if (is_entry)
+            return emu_error(p, &first, "An .entry has no results");
+        p->lexer = lexer;
+        p->token = first;
+        if (!parse_params(p, true))
+            return false;
+        p->lexer = after;
+        p->token = next;
+    }
+    return parse_params(p, false);
+}
+
+static bool parse_rest(struct emu_parser *p)
+{
+    for (bool found = true; found;)
+        if (!parse_tuning(p, &found))
+            return false;
+    if (emu_take(p, ';'))
+        return true;
+    if (emu_token_is(&p->token, '{'))
+        return parse_body(p);
+    if (p->token.kind == EMU_TOKEN_DOT)
+        return emu_error(p, &p->token, "'.%.*s' is not supported by the emulator",
+                         EMU_TEXT(&p->token));
+    return emu_syntax_error(p);
+}
+
+bool emu_parse_function(struct emu_parser *p, bool is_entry)
+{
+    struct emu_body body;
+
+    memset(&body, 0, sizeof body);
+    body.last_label = UINT32_MAX;
+    p->body = &body;
+    const bool parsed = parse_head(p, is_entry) && parse_rest(p);
+    while (p->names.depth > 0)
+        emu_scope_close(p);
+    p->body = NULL;
+    return parsed;
+}

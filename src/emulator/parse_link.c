@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+// What can be checked and laid out once all of the module is read: calls, and shared memory.
+#include "parse.h"
+
+#include <string.h>
+
+enum { MOST_SHARED = 48 * 1024, MOST_CONST = 64 * 1024 };
+
+bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct emu_token *at)
+{
+    if (!p->body || (!is_call && p->module->symbols[index].space != EMU_SHARED &&
+                     !p->module->symbols[index].is_extern))
+        return true;
+    struct emu_reference *added =
+        emu_push(p, &p->references, &p->reference_count, &p->reference_capacity, sizeof *added);
+    if (!added)
+        return false;
+    *added = (struct emu_reference) {
+        .function = p->body->function, .index = index, .is_call = is_call, .at = *at
+    };
+    return true;
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+static bool same_width(const struct emu_function *caller, const struct emu_operand *operand,
+                       const struct emu_function *called, uint32_t formal)
+{
+    const enum emu_type wanted = (enum emu_type)called->registers[formal].type;
+
+    if (operand->kind != EMU_OPERAND_REGISTER)
+        return wanted != EMU_PRED && !emu_is_float(wanted);
+    return emu_bits((enum emu_type)caller->registers[operand->index].type) == emu_bits(wanted);
+}
+
+static bool call_agrees(const struct emu_function *caller, const struct emu_insn *insn,
+                        const struct emu_function *called)
+{
+    struct emu_operand *operands = &caller->operands[insn->operands];
+
+    if (insn->dst_count != called->result_count || insn->src_count != called->argument_count)
+        return false;
+    for (uint32_t k = 0; k < insn->dst_count; k++)
+        if (!same_width(caller, &operands[k], called, called->results[k]))
+            return false;
+    for (uint32_t k = 0; k < insn->src_count; k++) {
+        struct emu_operand *operand = &operands[insn->dst_count + k];
+        if (!same_width(caller, operand, called, called->arguments[k]))
+            return false;
+        const enum emu_type type = (enum emu_type)called->registers[called->arguments[k]].type;
+        if (operand->kind == EMU_OPERAND_IMMEDIATE)
+            operand->bits &= UINT64_MAX >> (64 - emu_bits(type));
+    }
+    return true;
+}
+
+static bool check_calls(struct emu_parser *p)
+{
+    const struct emu_module *module = p->module;
+
+    for (uint32_t f = 0; f < module->function_count; f++) {
+        const struct emu_function *caller = &module->functions[f];
+        for (uint32_t k = 0; k < caller->insn_count; k++) {
+            const struct emu_insn *insn = &caller->insns[k];
+            const struct emu_token at = { .line = insn->line, .column = 1 };
+            if (insn->opcode != EMU_OP_CALL)
+                continue;
+            const struct emu_function *called = &module->functions[insn->target];
+            if (!call_agrees(caller, insn, called))
+                return emu_error(p, &at,
+                                 "Arguments of the call do not match the parameters of '%.64s'",
+                                 called->name);
+        }
+    }
+    return true;
+}
+
+static bool check_references(struct emu_parser *p)
+{
+    for (uint32_t k = 0; k < p->reference_count; k++) {
+        const struct emu_reference *r = &p->references[k];
+        if (r->is_call && !p->module->functions[r->index].insn_count)
+            emu_error(p, &r->at, "Unresolved extern function '%.*s'", EMU_TEXT(&r->at));
+        if (!r->is_call && p->module->symbols[r->index].is_extern &&
+            p->module->symbols[r->index].space != EMU_SHARED)
+            emu_error(p, &r->at, "Unresolved extern variable '%.*s'", EMU_TEXT(&r->at));
+    }
+    for (uint32_t k = 0; k < p->module->relocation_count; k++) {
+        const struct emu_symbol *target = &p->module->symbols[p->module->relocations[k].target];
+        if (target->is_extern)
+            emu_error(p, &p->token, "Unresolved extern variable '%.64s'", target->name);
+    }
+    return p->errors == 0;
+}
+
+// ---- shared memory ------------------------------------------------------------------------------
+
+// References by function, and what an entry reaches.
+struct reach {
+    struct emu_parser *p;
+    uint32_t *first;  // of each function, in `sorted`; one more at the end
+    uint32_t *sorted; // numbers of references
+    uint32_t *seen;   // 1 + latest entry that reached the function
+    uint32_t *stack;
+    uint32_t *marked; // 1 + latest entry that reached the symbol
+    uint32_t *owner;  // of each symbol: 0, 1 + the entry that alone reaches it, or these:
+    uint64_t *end;    // of each entry: shared bytes so far
+    uint64_t common_end;
+};
+
+static const uint32_t OWNED_BY_SEVERAL = UINT32_MAX, PLACED = UINT32_MAX - 1;
+
+static bool sort_references(struct reach *r)
+{
+    struct emu_parser *p = r->p;
+    const uint32_t functions = p->module->function_count;
+    const size_t word = sizeof(uint32_t);
+
+    r->first = emu_arena_alloc(p->arena, (functions + (size_t)2) * word);
+    r->sorted = emu_arena_alloc(p->arena, (p->reference_count + (size_t)1) * word);
+    r->seen = emu_arena_alloc(p->arena, (functions + (size_t)1) * word);
+    r->stack = emu_arena_alloc(p->arena, (functions + (size_t)1) * word);
+    r->marked = emu_arena_alloc(p->arena, (p->module->symbol_count + (size_t)1) * word);
+    r->owner = emu_arena_alloc(p->arena, (p->module->symbol_count + (size_t)1) * word);
+    r->end = emu_arena_alloc(p->arena, (functions + (size_t)1) * sizeof(uint64_t));
+    if (!r->first || !r->sorted || !r->seen || !r->stack || !r->marked || !r->owner || !r->end)
+        return emu_out_of_memory(p);
+    for (uint32_t k = 0; k < p->reference_count; k++)
+        r->first[p->references[k].function + 2]++;
+    for (uint32_t f = 0; f < functions; f++)
+        r->first[f + 2] += r->first[f + 1];
+    for (uint32_t k = 0; k < p->reference_count; k++)
+        r->sorted[r->first[p->references[k].function + 1]++] = k;
+    return true;
+}
+
+typedef bool visit(struct reach *r, uint32_t entry, struct emu_symbol *symbol);
+
+// Visits each shared variable that the entry, or what it calls, names.
+static bool visit_entry(struct reach *r, uint32_t entry, visit *visitor)
+{
+    struct emu_module *module = r->p->module;
+    uint32_t depth = 0;
+
+    r->stack[depth++] = entry;
+    r->seen[entry] = entry + 1;
+    while (depth) {
+        const uint32_t f = r->stack[--depth];
+        for (uint32_t k = r->first[f]; k < r->first[f + 1]; k++) {
+            const struct emu_reference *reference = &r->p->references[r->sorted[k]];
+            const uint32_t index = reference->index;
+            if (reference->is_call && r->seen[index] != entry + 1) {
+                r->seen[index] = entry + 1;
+                r->stack[depth++] = index;
+            }
+            if (reference->is_call || module->symbols[index].space != EMU_SHARED ||
+                module->symbols[index].is_extern || r->marked[index] == entry + 1)
+                continue;
+            r->marked[index] = entry + 1;
+            if (!visitor(r, entry, &module->symbols[index]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool note_owner(struct reach *r, uint32_t entry, struct emu_symbol *symbol)
+{
+    uint32_t *owner = &r->owner[symbol - r->p->module->symbols];
+
+    *owner = *owner ? OWNED_BY_SEVERAL : entry + 1;
+    return true;
+}
+
+static bool place(struct reach *r, uint32_t entry, struct emu_symbol *symbol, uint64_t *end)
+{
+    const struct emu_token at = { .line = 1, .column = 1 };
+    const uint64_t offset = (*end + symbol->align - 1) / symbol->align * symbol->align;
+
+    if (symbol->bytes > MOST_SHARED || offset + symbol->bytes > MOST_SHARED)
+        return emu_error(r->p, &at,
+                         "Entry function '%.64s' uses too much shared data (more than 0x%x bytes)",
+                         r->p->module->functions[entry].name, MOST_SHARED);
+    symbol->offset = offset;
+    *end = offset + symbol->bytes;
+    return true;
+}
+
+// What several entries reach lies at the same place for all of them, beside the like.
+static bool place_common(struct reach *r, uint32_t entry, struct emu_symbol *symbol)
+{
+    uint32_t *owner = &r->owner[symbol - r->p->module->symbols];
+
+    if (*owner == OWNED_BY_SEVERAL) {
+        if (!place(r, entry, symbol, &r->common_end))
+            return false;
+        *owner = PLACED;
+    }
+    if (*owner == PLACED && symbol->offset + symbol->bytes > r->end[entry])
+        r->end[entry] = symbol->offset + symbol->bytes;
+    return true;
+}
+
+static bool place_own(struct reach *r, uint32_t entry, struct emu_symbol *symbol)
+{
+    return r->owner[symbol - r->p->module->symbols] == PLACED ||
+           place(r, entry, symbol, &r->end[entry]);
+}
+
+static bool each_entry(struct reach *r, visit *visitor)
+{
+    const struct emu_module *module = r->p->module;
+
+    memset(r->seen, 0, module->function_count * sizeof *r->seen);
+    memset(r->marked, 0, module->symbol_count * sizeof *r->marked);
+    for (uint32_t f = 0; f < module->function_count; f++)
+        if (module->functions[f].is_entry && !visit_entry(r, f, visitor))
+            return false;
+    return true;
+}
+
+static bool lay_out_shared(struct emu_parser *p)
+{
+    struct reach r = { .p = p };
+
+    if (!sort_references(&r) || !each_entry(&r, note_owner) || !each_entry(&r, place_common) ||
+        !each_entry(&r, place_own))
+        return false;
+    for (uint32_t f = 0; f < p->module->function_count; f++)
+        p->module->functions[f].shared_bytes = (uint32_t)r.end[f];
+    return true;
+}
+
+bool emu_link(struct emu_parser *p)
+{
+    if (p->module->const_bytes > MOST_CONST)
+        return emu_error(p, &p->token,
+                         "The module has too much constant data (0x%llx bytes, 0x%x max)",
+                         (unsigned long long)p->module->const_bytes, MOST_CONST);
+    return check_references(p) && check_calls(p) && lay_out_shared(p);
+}

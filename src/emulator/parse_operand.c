@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// Operands as they are written.
+#include "parse.h"
+#include "special_table.h"
+
+#include <string.h>
+
+static bool starts_constant(const struct emu_parser *p)
+{
+    const struct emu_token *token = &p->token;
+
+    return token->kind == EMU_TOKEN_INTEGER || token->kind == EMU_TOKEN_DECIMAL ||
+           token->kind == EMU_TOKEN_FLOAT32 || token->kind == EMU_TOKEN_FLOAT64 ||
+           emu_token_is(token, '-') || emu_token_is(token, '+') || emu_token_is(token, '~') ||
+           emu_token_is(token, '(') || emu_token_is_name(token, "WARP_SZ");
+}
+
+// '+' and a constant integer.
+static bool parse_offset(struct emu_parser *p, int64_t *offset)
+{
+    struct emu_constant constant;
+    const struct emu_token at = p->token;
+
+    emu_next(p);
+    if (!emu_parse_constant(p, &constant))
+        return false;
+    if (constant.kind != EMU_TOKEN_INTEGER)
+        return emu_error(p, &at, "The offset of an address is an integer");
+    *offset = (int64_t)constant.bits;
+    return true;
+}
+
+static bool parse_special(struct emu_parser *p, struct emu_written *w,
+                          const struct emu_special_row *row)
+{
+    const struct emu_token at = w->at;
+    const char *found = NULL;
+
+    if (p->module->isa < row->isa)
+        return emu_error(p, &at, "Feature '%s' requires PTX ISA .version %d.%d or later", row->name,
+                         row->isa / 10, row->isa % 10);
+    if (p->module->sm < row->sm)
+        return emu_error(p, &at, "Feature '%s' requires .target sm_%d or higher", row->name,
+                         row->sm);
+    w->syntax = EMU_SYNTAX_SPECIAL;
+    w->special = row->special;
+    w->special_bits = row->bits;
+    if (p->token.kind == EMU_TOKEN_DOT && p->token.length == 1)
+        found = strchr("xyzw", *p->token.at);
+    if (!row->has_axis && p->token.kind == EMU_TOKEN_DOT)
+        return emu_error(p, &p->token, "Unknown field '.%.*s'", EMU_TEXT(&p->token));
+    if (!row->has_axis)
+        return true;
+    if (!found)
+        return emu_error(p, &at, "Special register '%s' is a vector: .x, .y or .z is missing",
+                         row->name);
+    w->axis = (uint8_t)(strchr("xyzw", *p->token.at) - "xyzw");
+    emu_next(p);
+    return true;
+}
+
+// A name with what may follow it: an axis, an offset, an index.
+static bool parse_named(struct emu_parser *p, struct emu_written *w)
+{
+    w->at = p->token;
+    emu_next(p);
+    if (w->at.length == 1 && *w->at.at == '_') {
+        w->syntax = EMU_SYNTAX_SINK;
+        return true;
+    }
+    w->syntax = EMU_SYNTAX_NAME;
+    w->name = emu_find(p, &w->at);
+    const struct emu_special_row *row = w->name ? NULL : emu_special_find(w->at.at, w->at.length);
+    if (row)
+        return parse_special(p, w, row);
+    if (p->token.kind == EMU_TOKEN_DOT)
+        return emu_error(p, &p->token,
+                         "Elements of vector registers are not supported by the emulator");
+    const bool symbol = w->name && w->name->kind == EMU_NAME_SYMBOL;
+    if (symbol && emu_token_is(&p->token, '+')) {
+        w->offset_given = true;
+        return parse_offset(p, &w->offset);
+    }
+    if (symbol && emu_take(p, '[')) {
+        uint64_t index;
+        if (!emu_parse_count(p, 0, UINT32_MAX, &index))
+            return false;
+        w->offset = (int64_t)(index * emu_bits(p->module->symbols[w->name->index].type) / 8);
+        w->offset_given = true;
+        return emu_expect(p, ']');
+    }
+    return true;
+}
+
+static bool parse_address(struct emu_parser *p, struct emu_written *w)
+{
+    w->syntax = EMU_SYNTAX_ADDRESS;
+    w->at = p->token;
+    emu_next(p);
+    if (starts_constant(p)) {
+        if (!emu_parse_constant(p, &w->constant))
+            return false;
+        if (w->constant.kind != EMU_TOKEN_INTEGER)
+            return emu_error(p, &w->at, "An address is an integer");
+        w->offset = (int64_t)w->constant.bits;
+        return emu_expect(p, ']');
+    }
+    if (!emu_parse_name(p, &w->at))
+        return false;
+    w->name = emu_find(p, &w->at);
+    if (!w->name || w->name->kind == EMU_NAME_FUNCTION)
+        return emu_error(p, &w->at, "Unknown symbol '%.*s'", EMU_TEXT(&w->at));
+    if (emu_token_is(&p->token, '+') && !parse_offset(p, &w->offset))
+        return false;
+    return emu_expect(p, ']');
+}
+
+static bool parse_element(struct emu_parser *p, struct emu_written *w)
+{
+    if (starts_constant(p)) {
+        w->syntax = EMU_SYNTAX_CONSTANT;
+        w->at = p->token;
+        return emu_parse_constant(p, &w->constant);
+    }
+    return p->token.kind == EMU_TOKEN_NAME ? parse_named(p, w) : emu_syntax_error(p);
+}
+
+static bool parse_vector(struct emu_parser *p, struct emu_written_list *list, struct emu_written *w)
+{
+    w->syntax = EMU_SYNTAX_VECTOR;
+    w->at = p->token;
+    w->first = (uint8_t)list->element_count;
+    emu_next(p);
+    do {
+        if (w->lanes == EMU_MOST_LANES ||
+            list->element_count == sizeof list->elements / sizeof *list->elements)
+            return emu_error(p, &w->at, "A vector has at most %d elements", EMU_MOST_LANES);
+        struct emu_written *element = &list->elements[list->element_count++];
+        memset(element, 0, sizeof *element);
+        if (!parse_element(p, element))
+            return false;
+        w->lanes++;
+    } while (emu_take(p, ','));
+    return emu_expect(p, '}');
+}
+
+static bool parse_operand(struct emu_parser *p, struct emu_written_list *list,
+                          struct emu_written *w)
+{
+    if (emu_token_is(&p->token, '['))
+        return parse_address(p, w);
+    if (emu_token_is(&p->token, '{'))
+        return parse_vector(p, list, w);
+    if (emu_token_is(&p->token, '!')) {
+        const struct emu_token next = emu_peek(p);
+        if (next.kind == EMU_TOKEN_NAME && !emu_token_is_name(&next, "WARP_SZ")) {
+            emu_next(p);
+            w->negated = true;
+            return parse_named(p, w);
+        }
+        w->syntax = EMU_SYNTAX_CONSTANT;
+        w->at = p->token;
+        return emu_parse_constant(p, &w->constant);
+    }
+    return parse_element(p, w);
+}
+
+bool emu_parse_operands(struct emu_parser *p, struct emu_written_list *list)
+{
+    list->count = list->element_count = 0;
+    if (emu_token_is(&p->token, ';'))
+        return true;
+    for (;;) {
+        if (list->count == EMU_MOST_OPERANDS)
+            return emu_error(p, &p->token, "There are too many operands");
+        struct emu_written *w = &list->at[list->count++];
+        memset(w, 0, sizeof *w);
+        if (!parse_operand(p, list, w))
+            return false;
+        if (emu_take(p, '|'))
+            w->pair = true;
+        else if (!emu_take(p, ','))
+            return true;
+    }
+}

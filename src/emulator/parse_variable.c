@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+// Declarations of registers, variables and parameters.
+#include "parse.h"
+
+#include <string.h>
+
+enum {
+    MOST_REGISTERS = 1 << 20, // of a range
+    MOST_LOCAL = 512 * 1024,
+    MOST_ALIGN = 1 << 16,
+};
+
+static const uint64_t MOST_BYTES = UINT64_C(1) << 40;
+
+static const char *space_name(uint8_t space)
+{
+    static const char *const names[] = { "generic", "global", "shared", "local", "param", "const" };
+    return names[space];
+}
+
+static bool parse_align(struct emu_parser *p, uint64_t *align)
+{
+    const struct emu_token at = p->token;
+
+    if (!emu_parse_count(p, 1, MOST_ALIGN, align))
+        return false;
+    return (*align & (*align - 1)) == 0 || emu_error(p, &at, "Alignment must be a power of two");
+}
+
+static bool parse_type(struct emu_parser *p, struct emu_declaration *d)
+{
+    const struct emu_token at = p->token;
+    const struct emu_modifier *known =
+        at.kind == EMU_TOKEN_DOT ? emu_modifier_find(at.at, at.length) : NULL;
+
+    if (!known)
+        return emu_syntax_error(p);
+    emu_next(p);
+    if (known->group != EMU_GROUP_INDEX_TYPE)
+        return emu_error(p, &at, "Type '.%.*s' is not supported by the emulator", EMU_TEXT(&at));
+    d->type = known->value;
+    if (d->type == EMU_PRED && !d->is_reg)
+        return emu_error(p, &at, "Predicate variable must be in register state space");
+    if (d->type == EMU_BF16 || d->type == EMU_BF16X2)
+        return emu_error(p, &at, "Parsing error near '.%.*s': syntax error", EMU_TEXT(&at));
+    return true;
+}
+
+// .ptr .global .align 4: a promise about a pointer parameter.
+static bool parse_pointer(struct emu_parser *p)
+{
+    static const char *const spaces[] = { "global", "const", "local", "shared", "param" };
+    uint64_t align;
+
+    for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
+        if (emu_take_dot(p, spaces[k]))
+            break;
+    return !emu_take_dot(p, "align") || parse_align(p, &align);
+}
+
+bool emu_parse_declaration(struct emu_parser *p, struct emu_declaration *d)
+{
+    d->align = d->lanes = 0;
+    for (;;) {
+        if (emu_take_dot(p, "align")) {
+            if (!parse_align(p, &d->align))
+                return false;
+        } else if (emu_token_is_dot(&p->token, "v2") || emu_token_is_dot(&p->token, "v4")) {
+            if (d->is_reg)
+                return emu_error(p, &p->token,
+                                 "Vector registers are not supported by the emulator");
+            d->lanes = (uint64_t)(p->token.at[1] - '0');
+            emu_next(p);
+        } else {
+            break;
+        }
+    }
+    if (!parse_type(p, d))
+        return false;
+    return d->space != EMU_PARAM || !emu_take_dot(p, "ptr") || parse_pointer(p);
+}
+
+static bool parse_extents(struct emu_parser *p, struct emu_declaration *d)
+{
+    d->dimensions = 0;
+    while (emu_take(p, '[')) {
+        if (d->dimensions == EMU_MOST_DIMENSIONS)
+            return emu_error(p, &d->name, "There are too many dimensions");
+        uint64_t *extent = &d->extents[d->dimensions++];
+        *extent = 0;
+        if (emu_take(p, ']')) {
+            if (d->dimensions > 1)
+                return emu_error(p, &d->name, "Only the first extent can be left out");
+            continue;
+        }
+        if (!emu_parse_count(p, 0, MOST_BYTES, extent) || !emu_expect(p, ']'))
+            return false;
+    }
+    return true;
+}
+
+bool emu_parse_declarator(struct emu_parser *p, struct emu_declaration *d)
+{
+    const uint64_t element = emu_bits((enum emu_type)d->type) / 8;
+
+    if (!emu_parse_name(p, &d->name) || !parse_extents(p, d))
+        return false;
+    if (d->is_reg)
+        return d->dimensions == 0 || emu_error(p, &d->name, "Registers have no extents");
+    d->bytes = element * (d->lanes ? d->lanes : 1);
+    if (!d->align)
+        d->align = d->bytes;
+    for (unsigned k = 0; k < d->dimensions; k++) {
+        const uint64_t extent = d->extents[k];
+        if (extent && d->bytes > MOST_BYTES / extent)
+            return emu_error(p, &d->name, "Variable '%.*s' is too large", EMU_TEXT(&d->name));
+        d->bytes *= extent;
+    }
+    return true;
+}
+
+// ---- registers ----------------------------------------------------------------------------------
+
+// The number before the '>', which would go on as a comparison in an expression.
+static bool parse_range(struct emu_parser *p, uint64_t *count)
+{
+    const struct emu_token at = p->token;
+
+    if (at.kind != EMU_TOKEN_INTEGER)
+        return emu_syntax_error(p);
+    if (at.bits < 1 || at.bits > MOST_REGISTERS)
+        return emu_error(p, &at, "A range has 1 to %d registers", MOST_REGISTERS);
+    *count = at.bits;
+    emu_next(p);
+    return emu_expect(p, '>');
+}
+
+static bool parse_register(struct emu_parser *p, const struct emu_declaration *d)
+{
+    uint64_t count = 0;
+
+    if (emu_take(p, '<')) {
+        if (!parse_range(p, &count))
+            return false;
+        struct emu_name *range = emu_declare(p, &d->name, EMU_NAME_RANGE, 0);
+        if (!range)
+            return false;
+        range->count = (uint32_t)count;
+        range->type = d->type;
+        return true;
+    }
+    struct emu_name *name = emu_declare(p, &d->name, EMU_NAME_REGISTER, 0);
+    if (!name)
+        return false;
+    name->index = emu_new_register(p, d->name.at, d->name.length, d->type);
+    return name->index != EMU_NO_REGISTER;
+}
+
+// ---- variables ----------------------------------------------------------------------------------
+
+static bool place(struct emu_parser *p, const struct emu_declaration *d, uint64_t *end,
+                  uint64_t *offset)
+{
+    *offset = (*end + d->align - 1) / d->align * d->align;
+    if (*offset > MOST_BYTES)
+        return emu_error(p, &d->name, "Variables take too much memory");
+    *end = *offset + d->bytes;
+    return true;
+}
+
+static bool place_in_space(struct emu_parser *p, const struct emu_declaration *d, uint64_t *offset)
+{
+    struct emu_module *module = p->module;
+    uint64_t end = 0;
+
+    *offset = 0;
+    if (d->space == EMU_GLOBAL)
+        return place(p, d, &module->global_bytes, offset);
+    if (d->space == EMU_CONST)
+        return place(p, d, &module->const_bytes, offset);
+    if (d->space == EMU_SHARED)
+        return true; // emu_link does it
+    struct emu_function *f = &module->functions[p->body->function];
+    uint32_t *bytes = d->space == EMU_LOCAL ? &f->local_bytes : &f->param_bytes;
+    const uint64_t most = d->space == EMU_LOCAL ? MOST_LOCAL : module->isa >= 81 ? 32764 : 4352;
+    end = *bytes;
+    if (!place(p, d, &end, offset))
+        return false;
+    if (end > most)
+        return emu_error(p, &d->name, "The function has more than %llu bytes of .%s variables",
+                         (unsigned long long)most, space_name(d->space));
+    *bytes = (uint32_t)end;
+    return true;
+}
+
+// An .extern variable of the module that is now defined keeps its symbol.
+static struct emu_name *declared_before(struct emu_parser *p, const struct emu_declaration *d)
+{
+    struct emu_name *name = p->body ? NULL : emu_find(p, &d->name);
+    if (!name || name->kind != EMU_NAME_SYMBOL)
+        return NULL;
+    const struct emu_symbol *symbol = &p->module->symbols[name->index];
+    return symbol->space == d->space && symbol->type == d->type &&
+                   (symbol->is_extern || d->is_extern)
+               ? name
+               : NULL;
+}
+
+uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d)
+{
+    struct emu_module *module = p->module;
+    const struct emu_name *before = declared_before(p, d);
+    uint64_t offset = 0;
+
+    if (before && d->is_extern)
+        return before->index;
+    if (!d->is_extern && !place_in_space(p, d, &offset))
+        return EMU_NO_REGISTER;
+    const struct emu_name *name =
+        before ? before : emu_declare(p, &d->name, EMU_NAME_SYMBOL, module->symbol_count);
+    if (!name)
+        return EMU_NO_REGISTER;
+    struct emu_symbol *symbol = before ? &module->symbols[before->index]
+                                       : emu_push(p, &module->symbols, &module->symbol_count,
+                                                  &p->symbol_capacity, sizeof *symbol);
+    if (!symbol)
+        return EMU_NO_REGISTER;
+    *symbol = (struct emu_symbol) {
+        .name = emu_arena_copy(p->arena, d->name.at, d->name.length),
+        .space = d->space,
+        .type = d->type,
+        .align = (uint32_t)d->align,
+        .offset = offset,
+        .bytes = d->bytes,
+        .is_extern = d->is_extern,
+    };
+    if (!symbol->name) {
+        emu_out_of_memory(p);
+        return EMU_NO_REGISTER;
+    }
+    return name->index;
+}
+
+static bool check_variable(struct emu_parser *p, const struct emu_declaration *d)
+{
+    const bool open = d->dimensions && d->extents[0] == 0;
+    const struct emu_token *at = &d->name;
+
+    if (!p->body && (d->space == EMU_LOCAL || d->space == EMU_PARAM || d->is_reg))
+        return emu_error(p, at, "Variable '%.*s' must be within a function", EMU_TEXT(at));
+    if (open && !d->is_extern && !emu_token_is(&p->token, '='))
+        return emu_error(p, at, "Non-external variable '%.*s' has incomplete type", EMU_TEXT(at));
+    if (d->is_extern && d->space == EMU_SHARED && !open)
+        return emu_error(p, at, "External shared variable '%.*s' must be an array without extent",
+                         EMU_TEXT(at));
+    if (!emu_token_is(&p->token, '='))
+        return true;
+    if ((d->space != EMU_GLOBAL && d->space != EMU_CONST) || d->is_extern)
+        return emu_error(p, at, "No initial value is allowed for '%.*s' in this state space",
+                         EMU_TEXT(at));
+    return !open || emu_error(p, at, "The extent of '%.*s' is missing", EMU_TEXT(at));
+}
+
+static bool parse_variable(struct emu_parser *p, const struct emu_declaration *d)
+{
+    struct emu_param_registers param;
+
+    if (d->space == EMU_PARAM)
+        return emu_declare_param(p, d, false, &param);
+    const uint32_t symbol = emu_new_symbol(p, d);
+    if (symbol == EMU_NO_REGISTER)
+        return false;
+    return !emu_take(p, '=') || emu_parse_init(p, d, symbol);
+}
+
+bool emu_parse_variables(struct emu_parser *p, bool is_extern)
+{
+    static const struct {
+        const char *name;
+        uint8_t space;
+    } spaces[] = { { "global", EMU_GLOBAL }, { "const", EMU_CONST }, { "shared", EMU_SHARED },
+                   { "local", EMU_LOCAL },   { "param", EMU_PARAM }, { "reg", EMU_GENERIC } };
+    struct emu_declaration d;
+    size_t k = 0;
+
+    memset(&d, 0, sizeof d);
+    while (k < sizeof spaces / sizeof *spaces && !emu_token_is_dot(&p->token, spaces[k].name))
+        k++;
+    if (k == sizeof spaces / sizeof *spaces)
+        return emu_syntax_error(p);
+    d.space = spaces[k].space;
+    d.is_reg = d.space == EMU_GENERIC;
+    d.is_extern = is_extern;
+    emu_next(p);
+    if (emu_token_is_dot(&p->token, "attribute"))
+        return emu_error(p, &p->token, "'.attribute' is not supported by the emulator");
+    if (!emu_parse_declaration(p, &d))
+        return false;
+    const uint64_t align = d.align;
+    do {
+        d.align = align;
+        if (!emu_parse_declarator(p, &d) || !check_variable(p, &d) ||
+            !(d.is_reg ? parse_register(p, &d) : parse_variable(p, &d)))
+            return false;
+    } while (emu_take(p, ','));
+    return emu_token_is(&p->token, ';') || emu_syntax_error(p);
+}
