@@ -30,7 +30,7 @@
 
 /// A struct given in place, fields by name, the rest zero: `PTXGEN_STRUCT(ptx_cvt_params, .x = x)`.
 /// A compound literal in C, a braced temporary in C++20 (where the fields must come in the order of
-/// their declaration).
+/// their declaration, and g++ -Wextra wants -Wno-missing-field-initializers).
 #ifdef __cplusplus
 #define PTXGEN_STRUCT(tag, ...)                                                                    \
     tag                                                                                            \

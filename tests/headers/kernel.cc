@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// A kernel written in C++20, with every macro that the headers have.
+#include <ptxgen/ptxgen.h>
+
+#include <cstdio>
+#include <cstring>
+
+static void write_kernel(ptx_builder *b)
+{
+    ptx_entry (b, "kernel", .block = { 128, 2 }, .min_blocks = 1) {
+        ptx_ptr in = ptx_param_ptr(b, PTX_F32, "in", .length = "n", .readonly = true);
+        ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
+        ptx_val n = ptx_param(b, PTX_U32, "n", .meaning = "elements");
+        ptx_val bare = ptx_param(b, PTX_F32, "bare");
+        ptx_val tid = ptx_tid(b, PTX_X);
+        ptx_val sum = ptx_var(b, ptx_f32(0));
+
+        ptx_for (b, i, tid, n, ptx_u32(128)) {
+            ptx_val x = ptx_load(b, in, i, .nc = true, .cache = PTX_STREAM);
+            ptx_vec two = ptx_load_vec(b, out, ptx_u32(0), 2);
+            ptx_store_vec(b, out, ptx_u32(2), two, .cache = PTX_STREAM);
+            ptx_set(b, sum, ptx_op(b, PTX_OP_add, .x = sum, .y = x, .round = PTX_RZ));
+        }
+        ptx_while (b, ptx_lt(b, sum, bare)) {
+            ptx_set(b, sum, ptx_add(b, sum, sum));
+        }
+        ptx_loop (b) {
+            ptx_break_if(b, ptx_gt(b, sum, ptx_f32(4)));
+            ptx_set(b, sum, ptx_mul(b, sum, ptx_f32(2)));
+        }
+        ptx_val rounded = ptx_cvt(b, PTX_S32, sum, .round = PTX_RN);
+        ptx_val moved = ptx_shfl(b, PTX_SHFL_DOWN, rounded, ptx_u32(1), .width = 16);
+        ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
+            ptx_store(b, out, ptx_u32(1), ptx_cvt(b, PTX_F32, moved));
+        }
+        ptx_else (b) {
+            ptx_atomic(b, PTX_ATOMIC_add, out, ptx_u32(0), sum, .order = PTX_RELAXED,
+                       .scope = PTX_SCOPE_SYSTEM);
+            ptx_comment(b, "in C++ %d", 20);
+        }
+    }
+}
+
+int main()
+{
+    ptx_builder_params params = {};
+    params.target.sm = 90;
+    ptx_builder *b = ptx_builder_create(&params);
+
+    write_kernel(b);
+    const char *text = ptx_builder_finish(b);
+    const bool ok = text && std::strstr(text, "red.relaxed.sys.global.add.f32") &&
+                    std::strstr(text, "cvt.rni.s32.f32") && std::strstr(text, ".reqntid 128, 2, 1");
+    if (!ok)
+        std::fprintf(stderr, "%s\n", text ? text : ptx_builder_error(b));
+    ptx_builder_destroy(&b);
+    return ok && std::strcmp(ptxgen_version(), "") != 0 ? 0 : 1;
+}
