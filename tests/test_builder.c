@@ -74,6 +74,10 @@ static void the_whole_text_is_known(void **state)
                         "    ret;\n"
                         "}\n");
     assert_ptr_equal(ptx_builder_finish(b), text);
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", PTXGEN_VERSION_MAJOR, PTXGEN_VERSION_MINOR,
+             PTXGEN_VERSION_PATCH);
+    assert_string_equal(ptxgen_version(), version);
     assert_true(ptx_builder_peak_bytes(b) > strlen(text));
     ptx_builder_destroy(&b);
     assert_null(b);
@@ -84,12 +88,12 @@ static void the_whole_text_is_known(void **state)
 // A long name, meaning or opcode is printed whole; nothing of the user's can leave its comment.
 static void nothing_is_cut_or_injected(void **state)
 {
-    static char entry[1025], param[301], meaning[601], wanted[1100];
+    static char entry[1025], param[301], meaning[6001], wanted[7000];
 
     (void)state;
     memset(entry, 'e', 1024);
     memset(param, 'p', 300);
-    memset(meaning, 'm', 600);
+    memset(meaning, 'm', 6000);
     ptx_builder *b = builder_at(80);
     ptx_entry (b, entry) {
         ptx_val x = ptx_param(b, PTX_U32, param, .meaning = meaning);

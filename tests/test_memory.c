@@ -112,6 +112,7 @@ static void accesses_are_spelled(void **state)
         ptx_store_vec(b, p, z, four);
         ptx_store_vec(b, h, z, eight);
         ptx_store_vec(b, p, z, wide, .cache = PTX_STREAM);
+        ptx_load(b, ptx_ptr_cast(b, PTX_F16X2, p), z);
     }
     EXPECT_LINES(b, "ld.global.nc.L1::no_allocate.f32 %f1, [%rd2];", "ld.global.cs.f32 %f2,",
                  "ld.volatile.global.f32 %f3,", "ld.acquire.gpu.global.f32 %f4,",
@@ -122,7 +123,8 @@ static void accesses_are_spelled(void **state)
                  "ld.global.v8.f32 {%f10, %f11, %f12, %f13, %f14, %f15, %f16, %f17}, [%rd2];",
                  "st.global.wb.f32 [%rd2], %f18;", "st.release.cluster.global.f32 [%rd2], %f19;",
                  "st.global.v4.f32 [%rd2], {%f6, %f7, %f8, %f9};", "mov.b32 %r5, {%rs1, %rs2};",
-                 "st.global.v4.b32 [%rd2], {%r5, %r6, %r7, %r8};", "st.global.cs.v8.f32 [%rd2], {");
+                 "st.global.v4.b32 [%rd2], {%r5, %r6, %r7, %r8};", "st.global.cs.v8.f32 [%rd2], {",
+                 "ld.global.b32 %r9, [%rd2];");
 }
 
 static void arrays_are_declared(void **state)

@@ -128,6 +128,7 @@ static void immediates_are_written_in_place(void **state)
         ptx_add(b, ptx_f32(INFINITY), ptx_f32(-NAN));
         ptx_var(b, ptx_imm(PTX_S8, -3));
         ptx_var(b, ptx_imm(PTX_BF16, -0.0));
+        ptx_var(b, ptx_imm(PTX_F16, -INFINITY));
     }
     EXPECT_LINES(b, "mov.pred %p1, 1;", "mov.f32 %f1, 0f3DCCCCCD; // 0.1",
                  "mov.f64 %fd1, 0dFE37E43C8800759C; // -1e+300", "mov.b16 %rs1, 0x7BFF; // 65504.0",
@@ -139,7 +140,8 @@ static void immediates_are_written_in_place(void **state)
                  "selp.b32 %r3, %r1, %r2, %p1;", "mov.pred %p2, 0;", "and.pred %p3, %p1, %p2;",
                  "add.s16 %rs4, -7, -32768;", "add.s64 %rd1, -9223372036854775808, -1;",
                  "xor.b32 %r4, 0x12345, 7;", "0f7F800000, 0fFFC00000; // inf, nan",
-                 "mov.b16 %rs5, -3;", "mov.b16 %rs6, 0x8000; // -0.0");
+                 "mov.b16 %rs5, -3;", "mov.b16 %rs6, 0x8000; // -0.0",
+                 "mov.b16 %rs7, 0xFC00; // -inf");
 }
 
 // What a row does not have is refused with the call, what it got and what it takes.

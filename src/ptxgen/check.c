@@ -257,8 +257,6 @@ void ptxb_coalesce(ptx_builder *b, struct entry *entry)
             continue;
         insn->operands[0].val = mov->operands[0].val;
         insn->reducible = false;
-        insn->next = mov->next;
-        if (entry->body.last == mov)
-            entry->body.last = insn;
+        insn->next = mov->next; // never the last: that is a return
     }
 }

@@ -5,8 +5,6 @@
 static ptx_val retype(ptx_val x, ptx_type type)
 {
     x.type = (uint8_t)type;
-    if (x.kind == PTX_VARIABLE)
-        x.kind = PTX_REGISTER;
     return x;
 }
 
