@@ -113,25 +113,19 @@ static struct span thread_span(ptx_builder *b, ptx_val n, const struct elementwi
     return (struct span) { lo, hi, and_aligned_alike(b, whole, e) };
 }
 
-static void vector_of_elements(ptx_builder *b, const struct elementwise *e, ptx_val lo)
+// out[o][i ...] = compute(in[0][i ...] ...) for so many lanes.
+static void compute_lanes(ptx_builder *b, const struct elementwise *e, ptx_val i, unsigned lanes)
 {
-    const unsigned lanes = vector_lanes((ptx_type)e->in[0].type);
+    const ptx_cache cache = lanes > 1 ? PTX_STREAM : PTX_CACHE_DEFAULT;
     ptx_vec in[MAX_INPUTS], out[MAX_OUTPUTS];
 
     for (unsigned t = 0; t < e->inputs; t++)
-        in[t] = ptx_load_vec(b, e->in[t], lo, lanes, .cache = PTX_STREAM);
-    for (unsigned k = 0; k < lanes; k++) {
-        ptx_val x[MAX_INPUTS], y[MAX_OUTPUTS];
-        for (unsigned t = 0; t < e->inputs; t++)
-            x[t] = in[t].lane[k];
-        e->compute(b, e->user, x, y);
-        for (unsigned t = 0; t < e->outputs; t++)
-            out[t].lane[k] = y[t];
-    }
-    for (unsigned t = 0; t < e->outputs; t++) {
-        out[t].lanes = lanes;
-        ptx_store_vec(b, e->out[t], lo, out[t], .cache = PTX_STREAM);
-    }
+        in[t] = ptx_load_vec(b, e->in[t], i, lanes, .cache = cache);
+    for (unsigned t = 0; t < e->outputs; t++)
+        out[t] = in[0];
+    e->compute(b, e->user, in, out);
+    for (unsigned t = 0; t < e->outputs; t++)
+        ptx_store_vec(b, e->out[t], i, out[t], .cache = cache);
 }
 
 void for_each_element(ptx_builder *b, ptx_val n, const struct elementwise *e)
@@ -139,16 +133,10 @@ void for_each_element(ptx_builder *b, ptx_val n, const struct elementwise *e)
     struct span span = thread_span(b, n, e);
 
     ptx_if (b, span.whole)
-        vector_of_elements(b, e, span.lo);
+        compute_lanes(b, e, span.lo, vector_lanes((ptx_type)e->in[0].type));
     ptx_else (b) {
-        ptx_for (b, i, span.lo, span.hi, ptx_u64(1)) {
-            ptx_val x[MAX_INPUTS], y[MAX_OUTPUTS];
-            for (unsigned t = 0; t < e->inputs; t++)
-                x[t] = ptx_load(b, e->in[t], i);
-            e->compute(b, e->user, x, y);
-            for (unsigned t = 0; t < e->outputs; t++)
-                ptx_store(b, e->out[t], i, y[t]);
-        }
+        ptx_for (b, i, span.lo, span.hi, ptx_u64(1))
+            compute_lanes(b, e, i, 1);
     }
 }
 

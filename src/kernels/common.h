@@ -22,15 +22,16 @@ ptx_val one_nan(ptx_builder *b, ptx_val x);
 // Lanes of `dtype` in 16 bytes.
 unsigned vector_lanes(ptx_type dtype);
 
-// A function of every element: out[o][i] = compute(in[0][i], in[1][i] ...). Threads have 16 bytes
-// of elements each, laid out from the 16-byte boundary at or before in[0], so that at any alignment
-// that the tensors share all but the head and the tail are whole vectors; elsewhere, and where
-// tensors are aligned differently, a thread goes element by element. An output may be an input.
+// A function of every element: out[o][i] = compute(in[0][i], in[1][i] ...), for the lanes of one
+// access at a time. Threads have 16 bytes of elements each, laid out from the 16-byte boundary at
+// or before in[0], so that at any alignment that the tensors share all but the head and the tail
+// are whole vectors; elsewhere, and where tensors are aligned differently, a thread goes element by
+// element. An output may be an input.
 enum { MAX_INPUTS = 2, MAX_OUTPUTS = 2 };
 struct elementwise {
     ptx_ptr in[MAX_INPUTS], out[MAX_OUTPUTS];
     unsigned inputs, outputs;
-    void (*compute)(ptx_builder *b, const void *user, const ptx_val *in, ptx_val *out);
+    void (*compute)(ptx_builder *b, const void *user, const ptx_vec *in, ptx_vec *out);
     const void *user;
 };
 void for_each_element(ptx_builder *b, ptx_val n, const struct elementwise *e);

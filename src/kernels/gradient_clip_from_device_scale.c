@@ -11,16 +11,18 @@ struct clip {
     ptx_val found; // store zeros; poisoned where the policy is another
 };
 
-static void clip(ptx_builder *b, const void *user, const ptx_val *gradient, ptx_val *clipped)
+static void clip(ptx_builder *b, const void *user, const ptx_vec *gradient, ptx_vec *clipped)
 {
     const struct clip *c = user;
     const ptx_type compute = (ptx_type)c->scale.type;
-    ptx_val wide = ptx_cvt(b, compute, *gradient);
-    ptx_val scaled = ptx_mul(b, wide, c->scale);
 
-    if (c->found.kind != PTX_POISON)
-        scaled = ptx_select(b, c->found, ptx_zero(compute), scaled);
-    *clipped = ptx_cvt(b, c->dtype, scaled);
+    for (unsigned k = 0; k < gradient->lanes; k++) {
+        ptx_val wide = ptx_cvt(b, compute, gradient->lane[k]);
+        ptx_val scaled = ptx_mul(b, wide, c->scale);
+        if (c->found.kind != PTX_POISON)
+            scaled = ptx_select(b, c->found, ptx_zero(compute), scaled);
+        clipped->lane[k] = ptx_cvt(b, c->dtype, scaled);
+    }
 }
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)

@@ -10,14 +10,17 @@ struct factors {
     unsigned count;
 };
 
-static void multiply(ptx_builder *b, const void *user, const ptx_val *dy, ptx_val *gradients)
+static void multiply(ptx_builder *b, const void *user, const ptx_vec *dy, ptx_vec *gradients)
 {
     const struct factors *factors = user;
+    const ptx_type dtype = (ptx_type)dy->lane[0].type;
 
     for (unsigned o = 0; o < factors->count; o++) {
-        ptx_val wide = ptx_cvt(b, (ptx_type)factors->of[o].type, *dy);
-        ptx_val product = ptx_mul(b, factors->of[o], wide);
-        gradients[o] = ptx_cvt(b, (ptx_type)dy->type, product);
+        for (unsigned k = 0; k < dy->lanes; k++) {
+            ptx_val wide = ptx_cvt(b, (ptx_type)factors->of[o].type, dy->lane[k]);
+            ptx_val product = ptx_mul(b, factors->of[o], wide);
+            gradients[o].lane[k] = ptx_cvt(b, dtype, product);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "common.h"
+#include "division.h"
 
 enum { BLOCK = 256 };
 enum { OPTION_DIVISION, OPTION_GRADIENT, OPTION_TARGET, OPTION_SCALARS };
@@ -10,33 +11,24 @@ enum { TARGET_S8, TARGET_U8, TARGET_ANY };
 struct quantizer {
     const struct ptx_spec *spec;
     ptx_type compute;
-    ptx_val scale; // 1 / scale where the division is by reciprocal
+    struct divisor scale;
     ptx_val lo, hi;
 };
 
-// x / scale, or x times the rounded reciprocal.
-static ptx_val divide(ptx_builder *b, const struct quantizer *q, ptx_val x)
-{
-    if (q->spec->option[OPTION_DIVISION] == DIVISION_RECIPROCAL)
-        return ptx_mul(b, x, q->scale);
-    return ptx_div(b, x, q->scale);
-}
-
-static void gradient_of(ptx_builder *b, const void *user, const ptx_val *in, ptx_val *dx)
+static void pass_through(ptx_builder *b, const void *user, const ptx_vec *in, ptx_vec *dx)
 {
     const struct quantizer *q = user;
-    const ptx_val x = in[0], dy = in[1];
-    ptx_val level = ptx_rint(b, divide(b, q, ptx_cvt(b, q->compute, x)));
-    ptx_val above = ptx_ge(b, level, q->lo);
-    ptx_val below = ptx_le(b, level, q->hi);
-    ptx_val inside = ptx_and(b, above, below);
+    const ptx_vec x = in[0], dy = in[1];
+    const bool fake = q->spec->option[OPTION_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
+    ptx_vec level = nearest_multiples(b, &q->scale, x);
+    ptx_vec gradient = fake ? dy : quotients(b, &q->scale, dy);
 
-    *dx = dy;
-    if (q->spec->option[OPTION_GRADIENT] == GRADIENT_QUANTIZE) {
-        ptx_val quotient = divide(b, q, ptx_cvt(b, q->compute, dy));
-        *dx = ptx_cvt(b, q->spec->dtype, quotient);
+    for (unsigned k = 0; k < x.lanes; k++) {
+        ptx_val above = ptx_ge(b, level.lane[k], q->lo);
+        ptx_val below = ptx_le(b, level.lane[k], q->hi);
+        ptx_val inside = ptx_and(b, above, below);
+        dx->lane[k] = ptx_select(b, inside, gradient.lane[k], ptx_zero(q->spec->dtype));
     }
-    *dx = ptx_select(b, inside, *dx, ptx_zero(q->spec->dtype));
 }
 
 // The bounds of x / scale: q_min - zero_point rounded up, q_max - zero_point rounded down. The
@@ -75,7 +67,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     const bool device = spec->option[OPTION_SCALARS];
     struct quantizer q = { .spec = spec, .compute = compute_type(spec->dtype) };
 
-    struct elementwise e = { .inputs = 2, .outputs = 1, .compute = gradient_of, .user = &q };
+    struct elementwise e = { .inputs = 2, .outputs = 1, .compute = pass_through, .user = &q };
 
     e.in[0] = ptx_param_ptr(b, spec->dtype, "x", .meaning = "what was quantized", .length = "n",
                             .readonly = true);
@@ -84,13 +76,12 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     e.out[0] = ptx_param_ptr(b, spec->dtype, "d_input", .meaning = "gradient of x; may be d_output",
                              .length = "n", .writeonly = true);
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
-    q.scale = scalar_param(b, q.compute, device,
-                           (struct ptx_param_info) { .name = "scale",
-                                                     .meaning = "step of the quantizer",
-                                                     .range = PTX_FINITE | PTX_POSITIVE });
+    ptx_val scale = scalar_param(b, q.compute, device,
+                                 (struct ptx_param_info) { .name = "scale",
+                                                           .meaning = "step of the quantizer",
+                                                           .range = PTX_FINITE | PTX_POSITIVE });
     bounds(b, &q, device);
-    if (spec->option[OPTION_DIVISION] == DIVISION_RECIPROCAL)
-        q.scale = ptx_rcp(b, q.scale);
+    q.scale = divisor_of(b, scale, spec->option[OPTION_DIVISION] == DIVISION_RECIPROCAL);
     for_each_element(b, n, &e);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "common.h"
 
-enum { BLOCK = 256, CHUNK = PTX_SQUARED_SUM_CHUNK, UNROLL = 4 };
-enum { OPTION_PARTIALS }; // f64, f32
+enum { BLOCK = 256, CHUNK = PTX_SQUARED_SUM_CHUNK, IN_FLIGHT = 16 }; // elements a thread
+enum { OPTION_PARTIALS };                                            // f64, f32
 
 // f64 holds the square of every f32, f16 and bf16, so nothing overflows or vanishes.
 static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
@@ -47,6 +47,7 @@ static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
 static void build(ptx_builder *b, const struct ptx_spec *spec)
 {
     const unsigned lanes = vector_lanes(spec->dtype);
+    const int32_t unroll = (int32_t)(IN_FLIGHT / lanes);
     const int32_t row = (int32_t)(BLOCK * lanes);
     const ptx_type partial_type = spec->option[OPTION_PARTIALS] ? PTX_F32 : PTX_F64;
 
@@ -75,22 +76,22 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     for (unsigned k = 0; k < lanes; k++)
         sums[k] = ptx_var(b, ptx_f64(0));
 
-    ptx_comment(b, "%d rows at a time while they lie within the chunk", UNROLL);
+    ptx_comment(b, "%d rows at a time while they lie within the chunk", unroll);
     ptx_val i = ptx_var(b, start);
     ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
         add_edge(b, sums, lanes, chunk, i, length);
         ptx_set(b, i, ptx_add(b, i, ptx_s32(row)));
     }
-    ptx_val last = ptx_sub(b, length, ptx_s32((UNROLL - 1) * row + (int32_t)lanes));
+    ptx_val last = ptx_sub(b, length, ptx_s32((unroll - 1) * row + (int32_t)lanes));
     ptx_while (b, ptx_le(b, i, last)) {
-        ptx_vec vectors[UNROLL];
+        ptx_vec vectors[IN_FLIGHT];
         ptx_ptr p = ptx_at(b, chunk, i);
-        for (int v = 0; v < UNROLL; v++)
+        for (int v = 0; v < unroll; v++)
             vectors[v] =
                 ptx_load_vec(b, p, ptx_s32(v * row), lanes, .nc = true, .cache = PTX_STREAM);
-        for (unsigned k = 0; k < UNROLL * lanes; k++)
+        for (unsigned k = 0; k < IN_FLIGHT; k++)
             add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
-        ptx_set(b, i, ptx_add(b, i, ptx_s32(UNROLL * row)));
+        ptx_set(b, i, ptx_add(b, i, ptx_s32(unroll * row)));
     }
     ptx_comment(b, "the rows left, the last of them perhaps in part");
     ptx_for (b, j, i, length, ptx_s32(row))
