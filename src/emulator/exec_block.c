@@ -148,17 +148,17 @@ void emu_block_start(struct emu_block *block, uint64_t linear)
         emu_race_start(block->race);
 }
 
-// Warps by turns: in order, or as the seed has it, with turns of random length.
+// Warps by turns: in order, or as the seed has it. Most turns are then long, so that a warp runs
+// far ahead of the others, and some are short, so that it stops anywhere.
 static uint32_t next_warp(struct emu_block *block, int32_t *turn)
 {
     *turn = TURN;
     if (block->exec->config->seed == 0)
         return block->next_warp++ % block->warp_count;
     uint64_t random = random_next(&block->random);
-    *turn = 1 + (int32_t)(random >> 32) % 256;
-    if (*turn < 1)
-        *turn = 1;
-    return (uint32_t)(random % block->warp_count);
+    if ((random >> 32 & 3) == 0)
+        *turn = 1 + (int32_t)(random >> 34 & 63);
+    return (uint32_t)(random & UINT32_MAX) % block->warp_count;
 }
 
 static bool can_run(const struct emu_warp *warp)

@@ -47,6 +47,7 @@ struct emu_machine_config {
     bool sanitize;
     uint64_t seed;         // 0: warps and blocks run in order; else permutes them
     unsigned host_threads; // workers that blocks are spread over, 0: the cores
+    int64_t timeout_ms;    // 702 if no block ends for so long; 0: never
 };
 
 struct emu_launch {

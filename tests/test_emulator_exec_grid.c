@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+// Grids: blocks that wait for blocks, cooperative launches, atomics, special registers, memory.
+#include "emulator_fixture.h"
+
+#define GLOBAL_THREAD                                                                              \
+    "mad.lo.u32 %r3, %r1, %r2, %r0;\nmul.wide.u32 %rd10, %r3, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
+
+static void every_thread_once(void **state)
+{
+    struct emulator *e = *state;
+    e->grid = 37;
+    e->block = 100;
+    for (unsigned round = 0; round < 6; round++) {
+        e->config.seed = round;
+        e->config.host_threads = 1 + round % 3;
+        uint64_t out = emulator_zeros(e, 3700 * 4);
+        int result =
+            emulator_body(e, GLOBAL_THREAD "red.global.add.u32 [%rd11], %r3;\nret;", out, 0, 0);
+        emulator_expect(e, result, 0, "");
+        const uint32_t *got = emulator_at(e, out, 3700 * 4);
+        for (uint32_t i = 0; i < 3700; i++)
+            assert_int_equal(got[i], i);
+    }
+}
+
+static void blocks_wait_for_blocks(void **state)
+{
+    struct emulator *e = *state;
+    e->grid = 8; // all fit on the device; the first waits for the last
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        e->config.seed = seed;
+        uint64_t word = emulator_zeros(e, 4);
+        const char *chain =
+            "mov.u32 %r5, %nctaid.x;\nsub.u32 %r6, %r5, %r1;\nsub.u32 %r6, %r6, 1;\n"
+            "S: ld.acquire.gpu.global.u32 %r7, [%rd0];\n"
+            "setp.ne.u32 %p1, %r7, %r6;\n@%p1 bra S;\nbar.warp.sync -1;\n"
+            "setp.eq.u32 %p2, %r0, 0;\nadd.u32 %r6, %r6, 1;\n"
+            "@%p2 st.release.gpu.global.u32 [%rd0], %r6;\nret;";
+        emulator_expect(e, emulator_body(e, chain, word, 0, 0), 0, "");
+        assert_int_equal(*(uint32_t *)emulator_at(e, word, 4), 8);
+    }
+}
+
+static void grid_barrier(void **state)
+{
+    struct emulator *e = *state;
+    e->grid = 16;
+    e->block = 64;
+    e->cooperative = true;
+    // Each block adds its number to a sum, all meet, each reads the whole sum; ten rounds.
+    const char *body =
+        "mov.u32 %r20, 0;\nsetp.eq.u32 %p1, %r0, 0;\nmov.u32 %r21, %nctaid.x;\n"
+        "ROUND: @!%p1 bra MEET;\nadd.u64 %rd5, %rd0, 8;\nmul.wide.u32 %rd6, %r20, 4;\n"
+        "add.u64 %rd5, %rd5, %rd6;\nred.global.add.u32 [%rd5], %r1;\nfence.acq_rel.gpu;\n"
+        "atom.global.add.u32 %r5, [%rd0], 1;\nadd.u32 %r22, %r20, 1;\nmul.lo.u32 %r22, %r22, "
+        "%r21;\n"
+        "S: ld.acquire.gpu.global.u32 %r6, [%rd0];\nsetp.lt.u32 %p2, %r6, %r22;\n"
+        "@%p2 nanosleep.u32 20;\n@%p2 bra S;\n"
+        "ld.global.u32 %r7, [%rd5];\nsetp.ne.u32 %p3, %r7, 120;\n"
+        "@%p3 red.global.add.u32 [%rd0+4], 1;\n"
+        "MEET: bar.sync 0;\nadd.u32 %r20, %r20, 1;\nsetp.lt.u32 %p4, %r20, 10;\n@%p4 bra "
+        "ROUND;\nret;";
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        e->config.host_threads = workers;
+        uint64_t words = emulator_zeros(e, 48);
+        emulator_expect(e, emulator_body(e, body, words, 0, 0), 0, "");
+        const uint32_t *got = emulator_at(e, words, 48);
+        assert_int_equal(got[0], 160);
+        assert_int_equal(got[1], 0);
+        for (unsigned i = 0; i < 10; i++)
+            assert_int_equal(got[2 + i], 120);
+    }
+    e->grid = 4 * 32 + 1;
+    emulator_expect(e, emulator_body(e, body, emulator_zeros(e, 48), 0, 0), 720,
+                    "cooperative launch of 129 blocks: the device holds 128");
+}
+
+static void special_registers(void **state)
+{
+    struct emulator *e = *state;
+    struct emu_launch launch = { .grid = { 3, 2, 2 }, .block = { 5, 4, 3 }, .grid_id = 77 };
+    emulator_load(e,
+                  ".version 8.0\n.target sm_90\n.address_size 64\n"
+                  ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<20>;\n.reg .b64 %rd<8>;\n"
+                  "ld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\n"
+                  "mov.u32 %r3, %tid.z;\nmov.u32 %r4, %ctaid.x;\nmov.u32 %r5, %ctaid.y;\n"
+                  "mov.u32 %r6, %ctaid.z;\nmov.u32 %r7, %laneid;\nmov.u32 %r8, %warpid;\n"
+                  "mad.lo.u32 %r9, %r6, 2, %r5;\nmad.lo.u32 %r9, %r9, 3, %r4;\n"
+                  "mad.lo.u32 %r10, %r3, 4, %r2;\nmad.lo.u32 %r10, %r10, 5, %r1;\n"
+                  "mad.lo.u32 %r11, %r9, 60, %r10;\nmul.wide.u32 %rd2, %r11, 16;\n"
+                  "add.u64 %rd3, %rd1, %rd2;\nmov.u32 %r12, %lanemask_lt;\nmov.u64 %rd4, %gridid;\n"
+                  "cvt.u32.u64 %r13, %rd4;\nst.global.v4.u32 [%rd3], {%r7, %r8, %r12, %r13};\n"
+                  "ret;\n}\n");
+    uint64_t out = emulator_alloc(e, 12 * 60 * 16);
+    launch.module = e->module;
+    launch.entry = emu_module_entry(e->module, "k");
+    launch.params = (const unsigned char *)&out;
+    assert_int_equal(emu_run(&e->config, e->memory, &launch, e->report, sizeof(e->report)), 0);
+    const uint32_t *got = emulator_at(e, out, 12 * 60 * 16);
+    for (uint32_t i = 0; i < 12 * 60; i++) {
+        assert_int_equal(got[4 * i], i % 60 % 32);
+        assert_int_equal(got[4 * i + 1], i % 60 / 32);
+        assert_int_equal(got[4 * i + 2], (UINT32_C(1) << i % 60 % 32) - 1);
+        assert_int_equal(got[4 * i + 3], 77);
+    }
+}
+
+// One lane does `op` on a word that holds `before`: what it returns, and what memory holds then.
+static void atomic_case(struct emulator *e, const char *op, const char *kind, unsigned bytes,
+                        uint64_t before, uint64_t x, uint64_t after)
+{
+    for (unsigned shared = 0; shared < 2; shared++) {
+        char body[1024];
+        const char *reg = bytes == 8 ? "%rd" : bytes == 4 ? "%r" : "%h";
+        snprintf(body, sizeof(body),
+                 ".shared .align 8 .b64 s;\nsetp.ne.u32 %%p1, %%r0, 0;\n@%%p1 ret;\n"
+                 "ld.global.b%u %s20, [%%rd0];\nst.shared.b%u [s], %s20;\nld.global.b%u %s21, "
+                 "[%%rd0+8];\natom.%s.%s.%s %s22, [%s], %s21;\n"
+                 "ld.%s.b%u %s23, [%s];\nst.global.b%u [%%rd0+16], %s22;\n"
+                 "st.global.b%u [%%rd0+24], %s23;\nret;",
+                 bytes * 8, reg, bytes * 8, reg, bytes * 8, reg, shared ? "shared" : "global", op,
+                 kind, reg, shared ? "s" : "%rd0", reg, shared ? "shared" : "global", bytes * 8,
+                 reg, shared ? "s" : "%rd0", bytes * 8, reg, bytes * 8, reg);
+        uint64_t words[4] = { before, x, 0, 0 };
+        uint64_t at = emulator_upload(e, words, sizeof(words));
+        emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+        memcpy(words, emulator_at(e, at, sizeof(words)), sizeof(words));
+        if (words[2] != before || words[3] != after)
+            fail_msg("atom.%s.%s of 0x%llx, 0x%llx: gave 0x%llx, left 0x%llx", op, kind,
+                     (unsigned long long)before, (unsigned long long)x,
+                     (unsigned long long)words[2], (unsigned long long)words[3]);
+    }
+}
+
+static void atomics(void **state)
+{
+    struct emulator *e = *state;
+    e->config.sanitize = false;
+    atomic_case(e, "add", "u32", 4, 0xffffffff, 2, 1);
+    atomic_case(e, "add", "u64", 8, UINT64_MAX, 2, 1);
+    atomic_case(e, "add", "f32", 4, 0x3f800000, 0x40000000, 0x40400000);
+    atomic_case(e, "add", "f64", 8, 0x3ff0000000000000, 0x4000000000000000, 0x4008000000000000);
+    atomic_case(e, "add.noftz", "f16", 2, 0x3c00, 0x0001, 0x3c00);
+    atomic_case(e, "add.noftz", "f16", 2, 0x0001, 0x0001, 0x0002);
+    atomic_case(e, "add.noftz", "f16x2", 4, 0x3c004000, 0x3c003c00, 0x40004200);
+    atomic_case(e, "add.noftz", "bf16", 2, 0x3f80, 0x3f80, 0x4000);
+    atomic_case(e, "add.noftz", "bf16x2", 4, 0x7fc03f80, 0x3f803f80, 0x7fff4000);
+    atomic_case(e, "min", "s32", 4, 5, 0xfffffffe, 0xfffffffe);
+    atomic_case(e, "min", "u32", 4, 5, 0xfffffffe, 5);
+    atomic_case(e, "max", "s64", 8, 5, UINT64_MAX, 5);
+    atomic_case(e, "max", "u64", 8, 5, UINT64_MAX, UINT64_MAX);
+    atomic_case(e, "inc", "u32", 4, 6, 7, 7);
+    atomic_case(e, "inc", "u32", 4, 7, 7, 0);
+    atomic_case(e, "dec", "u32", 4, 0, 7, 7);
+    atomic_case(e, "dec", "u32", 4, 8, 7, 7);
+    atomic_case(e, "dec", "u32", 4, 3, 7, 2);
+    atomic_case(e, "and", "b32", 4, 12, 10, 8);
+    atomic_case(e, "or", "b64", 8, 12, 10, 14);
+    atomic_case(e, "xor", "b32", 4, 12, 10, 6);
+    atomic_case(e, "exch", "b64", 8, 12, 10, 10);
+}
+
+static void subnormal_sums(void **state)
+{
+    // f32 in global memory flushes subnormals, in shared memory not.
+    struct emulator *e = *state;
+    uint32_t words[4] = { 0x00400000, 0x00400000, 0, 0 };
+    uint64_t at = emulator_upload(e, words, sizeof(words));
+    const char *body = ".shared .align 4 .f32 s;\nsetp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\n"
+                       "ld.global.f32 %f1, [%rd0];\nst.shared.f32 [s], %f1;\n"
+                       "red.global.add.f32 [%rd0+4], %f1;\nred.shared.add.f32 [s], %f1;\n"
+                       "ld.shared.f32 %f2, [s];\nst.global.f32 [%rd0+8], %f2;\nret;";
+    emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+    memcpy(words, emulator_at(e, at, sizeof(words)), sizeof(words));
+    assert_int_equal(words[1], 0);
+    assert_int_equal(words[2], 0x00800000);
+}
+
+static void swaps(void **state)
+{
+    struct emulator *e = *state;
+    uint32_t words[4] = { 5, 0x00070006, 0, 0 };
+    uint64_t at = emulator_upload(e, words, sizeof(words));
+    const char *body =
+        "setp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\n"
+        "atom.global.cas.b32 %r5, [%rd0], 4, 9;\natom.global.cas.b32 %r6, [%rd0], 5, 9;\n"
+        "mov.u16 %h1, 7;\nmov.u16 %h2, 8;\natom.global.cas.b16 %h3, [%rd0+6], %h1, %h2;\n"
+        "cvt.u32.u16 %r7, %h3;\nadd.u32 %r5, %r5, %r6;\nadd.u32 %r5, %r5, %r7;\n"
+        "st.global.u32 [%rd0+8], %r5;\nret;";
+    emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+    memcpy(words, emulator_at(e, at, sizeof(words)), sizeof(words));
+    assert_int_equal(words[0], 9);
+    assert_int_equal(words[1], 0x00080006);
+    assert_int_equal(words[2], 17);
+}
+
+static void accesses(void **state)
+{
+    struct emulator *e = *state;
+    unsigned char bytes[64];
+    for (unsigned i = 0; i < 64; i++)
+        bytes[i] = (unsigned char)(0x80 + i);
+    uint64_t in = emulator_upload(e, bytes, sizeof(bytes)), out = emulator_zeros(e, 128);
+    const char *body =
+        "setp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\n"
+        "ld.global.s8 %r5, [%rd0];\nst.global.u32 [%rd1], %r5;\n"
+        "ld.global.u8 %r5, [%rd0+1];\nst.global.u32 [%rd1+4], %r5;\n"
+        "ld.global.s16 %rd5, [%rd0+2];\nst.global.u64 [%rd1+8], %rd5;\n"
+        "ld.global.v2.u64 {%rd6, %rd7}, [%rd0+16];\n"
+        "st.global.v2.u64 [%rd1+16], {%rd7, %rd6};\n"
+        "ld.global.v4.u8 {%h1, %h2, %h3, %h4}, [%rd0+4];\n"
+        "st.global.v4.u8 [%rd1+32], {%h4, %h3, %h2, %h1};\n"
+        "mov.b64 %rd8, {%r5, %r0};\nmov.b64 {%r6, %r7}, %rd6;\n"
+        "st.global.v2.u32 [%rd1+40], {%r7, %r6};\n"
+        ".local .align 8 .b64 l[2];\nst.local.u64 [l+8], %rd6;\nmov.u64 %rd12, l;\n"
+        "cvta.local.u64 %rd12, %rd12;\nld.u64 %rd13, [%rd12+8];\n"
+        "st.global.u64 [%rd1+48], %rd13;\n"
+        ".shared .align 8 .b64 s;\nst.shared.u64 [s], %rd7;\nmov.u64 %rd14, s;\n"
+        "cvta.shared.u64 %rd14, %rd14;\nisspacep.shared %p2, %rd14;\n"
+        "isspacep.global %p3, %rd14;\nld.u64 %rd15, [%rd14];\n"
+        "@%p2 st.global.u64 [%rd1+56], %rd15;\n@%p3 st.global.u64 [%rd1+56], 0;\nret;";
+    emulator_expect(e, emulator_body(e, body, in, out, 0), 0, "");
+    const unsigned char *got = emulator_at(e, out, 128);
+    uint32_t words[16];
+    uint64_t longs[8], source[8];
+    memcpy(words, got, 64);
+    memcpy(longs, got, 64);
+    memcpy(source, bytes, 64);
+    assert_int_equal(words[0], 0xffffff80);
+    assert_int_equal(words[1], 0x81);
+    assert_true(longs[1] == UINT64_C(0xffffffffffff8382));
+    assert_true(longs[2] == source[3] && longs[3] == source[2]);
+    assert_memory_equal(got + 32, "\x87\x86\x85\x84", 4);
+    assert_int_equal(words[10], source[2] >> 32);
+    assert_int_equal(words[11], (uint32_t)source[2]);
+    assert_true(longs[6] == source[2] && longs[7] == source[3]);
+}
+
+static void module_variables(void **state)
+{
+    struct emulator *e = *state;
+    emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n.global .u32 counter;\n"
+                     ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<4>;\n.reg .b64 %rd<4>;\n"
+                     "mov.u64 %rd1, counter;\natom.global.add.u32 %r1, [%rd1], 1;\n"
+                     "red.global.add.u32 [counter], 2;\nret;\n}\n");
+    uint64_t none = 0;
+    e->grid = 3;
+    emulator_expect(e, emulator_run(e, &none), 0, "");
+    assert_int_equal(*(uint32_t *)emulator_at(e, e->global_base, 4), 3 * 32 * 3);
+}
+
+static void dynamic_shared(void **state)
+{
+    struct emulator *e = *state;
+    emulator_load(
+        e, ".version 8.0\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 d[];\n"
+           ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n"
+           ".shared .align 4 .u32 fixed[3];\nld.param.u64 %rd1, [p];\nmov.u32 %r1, d;\n"
+           "mov.u32 %r2, %tid.x;\nmad.lo.u32 %r3, %r2, 4, %r1;\n"
+           "st.shared.u32 [%r3], %r2;\nst.shared.u32 [fixed+8], 1;\n"
+           "mov.u32 %r4, %dynamic_smem_size;\nst.global.v2.u32 [%rd1], {%r4, %r1};\nret;\n}\n");
+    uint64_t out = emulator_zeros(e, 8);
+    e->dynamic_shared = 128;
+    e->config.sanitize = false;
+    emulator_expect(e, emulator_run(e, &out), 0, "");
+    const uint32_t *got = emulator_at(e, out, 8);
+    assert_int_equal(got[0], 128);
+    assert_int_equal(got[1], 16);
+    e->dynamic_shared = 124;
+    emulator_expect(e, emulator_run(e, &out), 700, "out of bounds|of which 124 are dynamic");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EMULATOR_TEST(every_thread_once),
+        EMULATOR_TEST(blocks_wait_for_blocks),
+        EMULATOR_TEST(grid_barrier),
+        EMULATOR_TEST(special_registers),
+        EMULATOR_TEST(atomics),
+        EMULATOR_TEST(subnormal_sums),
+        EMULATOR_TEST(swaps),
+        EMULATOR_TEST(accesses),
+        EMULATOR_TEST(module_variables),
+        EMULATOR_TEST(dynamic_shared),
+    };
+    return cmocka_run_group_tests_name("emulator exec grid", tests, NULL, NULL);
+}

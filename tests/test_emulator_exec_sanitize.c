@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+// Small faulty kernels: each is reported by name, with the CUresult of the hardware.
+#include "emulator_fixture.h"
+
+#define SHARED_ARRAY                                                                               \
+    ".shared .align 4 .b32 s[64];\n"                                                               \
+    "mov.u32 %r10, s;\nshl.b32 %r11, %r0, 2;\nadd.u32 %r12, %r10, %r11;\n"
+#define OUT_SLOT "mul.wide.u32 %rd10, %r0, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
+
+static void out_of_bounds_store(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_alloc(e, 31 * 4); // one short
+    int result = emulator_body(e, OUT_SLOT "st.global.u32 [%rd11], %r0;\nret;", out, 0, 0);
+    emulator_expect(e, result, 700,
+                    "out of bounds|store of 4 bytes|0 bytes past the end of the allocation of 124 "
+                    "bytes|kernel k|block (0,0,0) thread (31,0,0)|PTX line|st.global.u32");
+}
+
+static void before_the_allocation(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_zeros(e, 64);
+    int result = emulator_body(e, "ld.global.u32 %r5, [%rd0+-4];\nret;", out, 0, 0);
+    emulator_expect(e, result, 700, "out of bounds|load of 4 bytes|thread (0,0,0)");
+}
+
+static void null_pointer(void **state)
+{
+    struct emulator *e = *state;
+    int result = emulator_body(e, "ld.global.u32 %r5, [%rd0];\nret;", 0, 0, 0);
+    emulator_expect(e, result, 700, "out of bounds|0x0");
+}
+
+static void use_after_free(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_zeros(e, 64);
+    emu_memory_free(e->memory, out);
+    int result = emulator_body(e, "ld.global.u32 %r5, [%rd0];\nret;", out, 0, 0);
+    emulator_expect(e, result, 700, "use after free|freed allocation of 64 bytes");
+}
+
+static void misaligned(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_zeros(e, 256);
+    int result = emulator_body(e, "ld.global.u32 %r5, [%rd0+2];\nret;", out, 0, 0);
+    emulator_expect(e, result, 716, "misaligned load of 4 bytes|ld.global.u32");
+    result = emulator_body(e, "ld.global.v4.u32 {%r5,%r6,%r7,%r8}, [%rd0+8];\nret;", out, 0, 0);
+    emulator_expect(e, result, 716, "misaligned load of 16 bytes");
+    // In shared memory and through generic addresses too.
+    result = emulator_body(e,
+                           SHARED_ARRAY "cvta.shared.u64 %rd9, 0;\n"
+                                        "st.u32 [%rd9+1], %r0;\nret;",
+                           out, 0, 0);
+    emulator_expect(e, result, 716, "misaligned store of 4 bytes");
+}
+
+static void shared_out_of_bounds(void **state)
+{
+    struct emulator *e = *state;
+    int result = emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r12+132], %r0;\nret;", 0, 0, 0);
+    emulator_expect(e, result, 700, "out of bounds|shared memory has 256 bytes|thread (31,0,0)");
+}
+
+static void local_out_of_bounds(void **state)
+{
+    struct emulator *e = *state;
+    int result = emulator_body(e,
+                               ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\n"
+                               "st.local.u32 [%rd9+16], %r0;\nret;",
+                               0, 0, 0);
+    emulator_expect(e, result, 700, "out of bounds|local memory");
+}
+
+static void uninitialised_register(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_alloc(e, 128);
+    int result = emulator_body(
+        e, OUT_SLOT "add.u32 %r6, %r5, 1;\nst.global.u32 [%rd11], %r6;\nret;", out, 0, 0);
+    emulator_expect(e, result, 719, "uninitialised register %r5 is read|add.u32");
+    // Of some lanes only; a copy is not yet a use.
+    result = emulator_body(e,
+                           OUT_SLOT "setp.lt.u32 %p1, %r0, 7;\n@%p1 mov.u32 %r5, 1;\n"
+                                    "mov.u32 %r7, %r5;\nst.global.u32 [%rd11], %r7;\nret;",
+                           out, 0, 0);
+    emulator_expect(e, result, 719, "uninitialised register %r7 is read|thread (7,0,0)|st.global");
+    result = emulator_body(e, "@%p3 bra L;\nL: ret;", out, 0, 0);
+    emulator_expect(e, result, 719, "uninitialised register %p3 is read");
+}
+
+static void uninitialised_memory(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_alloc(e, 128);
+    int result = emulator_body(e, OUT_SLOT "ld.global.u32 %r5, [%rd11];\nret;", out, 0, 0);
+    emulator_expect(e, result, 719, "uninitialised memory is read|byte 0 of the allocation of 128");
+    result = emulator_body(e, SHARED_ARRAY "ld.shared.u32 %r5, [%r12];\nret;", out, 0, 0);
+    emulator_expect(e, result, 719, "uninitialised memory is read|ld.shared.u32");
+    result = emulator_body(e,
+                           ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\n"
+                           "st.local.u16 [%rd9], %h1;\nret;",
+                           out, 0, 0);
+    emulator_expect(e, result, 719, "uninitialised register %h1");
+    result = emulator_body(e,
+                           ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\nmov.u16 %h1, 7;\n"
+                           "st.local.u16 [%rd9], %h1;\nld.local.u32 %r5, [%rd9];\nret;",
+                           out, 0, 0);
+    emulator_expect(e, result, 719, "uninitialised memory is read|the first unwritten one at +2");
+}
+
+#define NEIGHBOUR "xor.b32 %r13, %r11, 128;\nadd.u32 %r14, %r10, %r13;\n" /* of the other warp */
+#define MISSING_BARRIER(barrier)                                                                   \
+    SHARED_ARRAY NEIGHBOUR OUT_SLOT                                                                \
+        "st.shared.u32 [%r12], %r0;\n" barrier                                                     \
+        "ld.shared.u32 %r5, [%r14];\nst.global.u32 [%rd11], %r5;\nret;"
+
+static void missing_barrier(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_alloc(e, 256);
+    e->block = 64;
+    assert_int_equal(emulator_body(e, MISSING_BARRIER("bar.sync 0;\n"), out, 0, 0), 0);
+    int result = emulator_body(e, MISSING_BARRIER(""), out, 0, 0);
+    emulator_expect(e, result, 719, "uninitialised memory|ld.shared.u32");
+    // With the bytes written before, so that it is a race and nothing else.
+    result = emulator_body(e,
+                           SHARED_ARRAY NEIGHBOUR OUT_SLOT
+                           "st.shared.u32 [%r12], 0;\nbar.sync 0;\nst.shared.u32 [%r12], %r0;\n"
+                           "ld.shared.u32 %r5, [%r14];\nst.global.u32 [%rd11], %r5;\nret;",
+                           out, 0, 0);
+    emulator_expect(e, result, 719, "shared-memory race|read|write|have no barrier between|line");
+}
+
+static void missing_barrier_shows_in_results(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_alloc(e, 256);
+    e->block = 64;
+    e->config.sanitize = false;
+    unsigned shown = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        e->config.seed = seed;
+        assert_int_equal(emulator_body(e, MISSING_BARRIER("bar.sync 0;\n"), out, 0, 0), 0);
+        const uint32_t *got = emulator_at(e, out, 256);
+        for (uint32_t i = 0; i < 64; i++)
+            assert_int_equal(got[i], i ^ 32);
+        assert_int_equal(emulator_body(e, MISSING_BARRIER(""), out, 0, 0), 0);
+        unsigned wrong = 0;
+        for (uint32_t i = 0; i < 64; i++)
+            wrong += got[i] != (i ^ 32);
+        shown += wrong != 0;
+    }
+    assert_in_range(shown, 5, 10);
+}
+
+static void lost_atomic(void **state)
+{
+    struct emulator *e = *state;
+    e->block = 64;
+    const char *racy = SHARED_ARRAY "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.shared.u32 [%r10], 0;\n"
+                                    "bar.sync 0;\nld.shared.u32 %r5, [%r10];\n"
+                                    "add.u32 %r5, %r5, 1;\nst.shared.u32 [%r10], %r5;\nret;";
+    emulator_expect(e, emulator_body(e, racy, 0, 0, 0), 719, "shared-memory race|write|read");
+    const char *right = SHARED_ARRAY "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.shared.u32 [%r10], 0;\n"
+                                     "bar.sync 0;\nred.shared.add.u32 [%r10], 1;\nret;";
+    assert_int_equal(emulator_body(e, right, 0, 0, 0), 0);
+    // An atomic and a plain store with nothing between them race as well.
+    const char *mixed = SHARED_ARRAY "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.shared.u32 [%r10], 0;\n"
+                                     "bar.sync 0;\nred.shared.add.u32 [%r10], 1;\n"
+                                     "ld.shared.u32 %r5, [%r10];\nret;";
+    emulator_expect(e, emulator_body(e, mixed, 0, 0, 0), 719, "shared-memory race");
+}
+
+static void race_within_a_warp(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_alloc(e, 256);
+#define LANES(sync)                                                                                \
+    SHARED_ARRAY OUT_SLOT "st.shared.u32 [%r12], %r0;\n" sync                                      \
+                          "xor.b32 %r13, %r11, 4;\nadd.u32 %r14, %r10, %r13;\n"                    \
+                          "ld.shared.u32 %r5, [%r14];\nst.global.u32 [%rd11], %r5;\nret;"
+    emulator_expect(e, emulator_body(e, LANES(""), out, 0, 0), 719, "shared-memory race");
+    assert_int_equal(emulator_body(e, LANES("bar.warp.sync -1;\n"), out, 0, 0), 0);
+    assert_int_equal(emulator_body(e, LANES("bar.warp.sync 0xffffffff;\n"), out, 0, 0), 0);
+    assert_int_equal(
+        emulator_body(e, LANES("shfl.sync.idx.b32 %r20, %r0, 0, 31, -1;\n"), out, 0, 0), 0);
+}
+
+static void divergent_barrier(void **state)
+{
+    struct emulator *e = *state;
+    e->block = 64;
+    int result = emulator_body(e, "setp.lt.u32 %p1, %r0, 40;\n@%p1 bar.sync 0;\nret;", 0, 0, 0);
+    emulator_expect(e, result, 719, "divergent barrier|not reached by all|ended without it");
+    // Half the threads wait at one barrier, half at another.
+    result = emulator_body(e,
+                           "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra L;\nbar.sync 1;\nret;\n"
+                           "L: bar.sync 0;\nret;",
+                           0, 0, 0);
+    emulator_expect(e, result, 702,
+                    "deadlock|divergent barrier, not reached by all|wait at barrier 0|wait at "
+                    "barrier 1");
+    // Lanes of one warp at two places.
+    result = emulator_body(e,
+                           "and.b32 %r5, %r0, 1;\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra L;\n"
+                           "bar.sync 0;\nret;\nL: bar.sync 0;\nret;",
+                           0, 0, 0);
+    emulator_expect(e, result, 719, "divergent barrier|same warp waits at another barrier");
+    e->config.sanitize = false; // as the hardware: those that have ended count
+    result = emulator_body(e, "setp.lt.u32 %p1, %r0, 40;\n@%p1 bar.sync 0;\nret;", 0, 0, 0);
+    assert_int_equal(result, 0);
+}
+
+static void inactive_shuffle(void **state)
+{
+    struct emulator *e = *state;
+    int result = emulator_body(e,
+                               "setp.lt.u32 %p1, %r0, 16;\n@!%p1 bra L;\n"
+                               "shfl.sync.bfly.b32 %r5, %r0, 16, 31, 0xffff;\nL: ret;",
+                               0, 0, 0);
+    emulator_expect(e, result, 719,
+                    "shuffle from inactive lane|lane 0 reads lane 16|not in the membermask");
+    result = emulator_body(e,
+                           "setp.gt.u32 %p1, %r0, 15;\n@%p1 ret;\n"
+                           "shfl.sync.bfly.b32 %r5, %r0, 16, 31, -1;\nret;",
+                           0, 0, 0);
+    emulator_expect(e, result, 719, "shuffle from inactive lane|has ended");
+    result = emulator_body(e, "shfl.sync.bfly.b32 %r5, %r0, 1, 31, 0xf;\nret;", 0, 0, 0);
+    emulator_expect(e, result, 719, "lane 4, which is not in its own membermask 0x0000000f");
+}
+
+static void lanes_in_deadlock(void **state)
+{
+    struct emulator *e = *state;
+    // Each half waits for all 32, at a place that the other never comes to.
+    int result = emulator_body(e,
+                               "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\nbar.sync 1, 64;\nret;\n"
+                               "L: bar.warp.sync -1;\nret;",
+                               0, 0, 0);
+    emulator_expect(e, result, 702, "deadlock|lanes 0x0000ffff wait for the lanes of membermask");
+}
+
+static void trap_and_calls(void **state)
+{
+    struct emulator *e = *state;
+    emulator_expect(e, emulator_body(e, "trap;\nret;", 0, 0, 0), 719, "trap|kernel k");
+    e->config.timeout_ms = 50;
+    emulator_expect(e, emulator_body(e, "L: bra L;", 0, 0, 0), 702, "timeout");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EMULATOR_TEST(out_of_bounds_store),
+        EMULATOR_TEST(before_the_allocation),
+        EMULATOR_TEST(null_pointer),
+        EMULATOR_TEST(use_after_free),
+        EMULATOR_TEST(misaligned),
+        EMULATOR_TEST(shared_out_of_bounds),
+        EMULATOR_TEST(local_out_of_bounds),
+        EMULATOR_TEST(uninitialised_register),
+        EMULATOR_TEST(uninitialised_memory),
+        EMULATOR_TEST(missing_barrier),
+        EMULATOR_TEST(missing_barrier_shows_in_results),
+        EMULATOR_TEST(lost_atomic),
+        EMULATOR_TEST(race_within_a_warp),
+        EMULATOR_TEST(divergent_barrier),
+        EMULATOR_TEST(inactive_shuffle),
+        EMULATOR_TEST(lanes_in_deadlock),
+        EMULATOR_TEST(trap_and_calls),
+    };
+    return cmocka_run_group_tests_name("emulator exec sanitize", tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+// Lanes together and apart: divergence, spin-waits, shuffles, votes, matches, barriers, calls.
+#include "emulator_fixture.h"
+
+#define OUT_SLOT "mul.wide.u32 %rd10, %r0, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
+
+// Runs the body, which leaves its result in %r5, and returns what each thread stored.
+static const uint32_t *results(struct emulator *e, const char *body)
+{
+    char text[8192];
+    uint64_t out = emulator_zeros(e, 1024 * 4);
+    snprintf(text, sizeof(text), "%s\nDONE:\n%sst.global.u32 [%%rd11], %%r5;\nret;", body,
+             OUT_SLOT);
+    emulator_expect(e, emulator_body(e, text, out, out, 0), 0, "");
+    return emulator_at(e, out, 1024 * 4);
+}
+
+static void loops_of_different_length(void **state)
+{
+    // 3 steps of Collatz's sequence for every lane, until 1.
+    const uint32_t *got = results(*state, "add.u32 %r6, %r0, 1;\nmov.u32 %r5, 0;\n"
+                                          "L: setp.eq.u32 %p1, %r6, 1;\n@%p1 bra DONE;\n"
+                                          "and.b32 %r7, %r6, 1;\nsetp.eq.u32 %p2, %r7, 0;\n"
+                                          "@%p2 shr.u32 %r6, %r6, 1;\n"
+                                          "@!%p2 mad.lo.u32 %r6, %r6, 3, 1;\n"
+                                          "add.u32 %r5, %r5, 1;\nbra L;");
+    for (uint32_t i = 0; i < 32; i++) {
+        uint32_t steps = 0;
+        for (uint32_t x = i + 1; x != 1; x = x & 1 ? 3 * x + 1 : x / 2)
+            steps++;
+        assert_int_equal(got[i], steps);
+    }
+}
+
+static void nested_branches_meet_again(void **state)
+{
+    // After two nested branches all 32 lanes are together.
+    const uint32_t *got = results(*state, "and.b32 %r6, %r0, 1;\nsetp.eq.u32 %p1, %r6, 0;\n"
+                                          "@%p1 bra A;\nand.b32 %r6, %r0, 2;\n"
+                                          "setp.eq.u32 %p2, %r6, 0;\n@%p2 bra B;\nmov.u32 %r7, 1;\n"
+                                          "bra C;\nB: mov.u32 %r7, 2;\nC: bra E;\n"
+                                          "A: mov.u32 %r7, 3;\nE: activemask.b32 %r5;");
+    for (uint32_t i = 0; i < 32; i++)
+        assert_int_equal(got[i], UINT32_MAX);
+}
+
+static void irreducible_jumps(void **state)
+{
+    // Into a loop at two places.
+    const uint32_t *got = results(*state, "mov.u32 %r5, 0;\nand.b32 %r6, %r0, 3;\n"
+                                          "setp.eq.u32 %p1, %r6, 2;\n@%p1 bra MIDDLE;\n"
+                                          "TOP: add.u32 %r5, %r5, 10;\n"
+                                          "MIDDLE: add.u32 %r5, %r5, 1;\n"
+                                          "setp.lt.u32 %p2, %r5, %r0;\n@%p2 bra TOP;");
+    for (uint32_t i = 0; i < 32; i++) {
+        uint32_t x = (i & 3) == 2 ? 1 : 11;
+        while (x < i)
+            x += 11;
+        assert_int_equal(got[i], x);
+    }
+}
+
+static void lanes_wait_for_lanes(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t word = emulator_zeros(e, 8);
+    // A lock that every lane of the warp takes in turn: the loser spins below the winner.
+    const char *lock = "L: atom.global.cas.b32 %r5, [%rd0], 0, 1;\nsetp.ne.u32 %p1, %r5, 0;\n"
+                       "@%p1 bra L;\nld.volatile.global.u32 %r6, [%rd0+4];\nadd.u32 %r6, %r6, 1;\n"
+                       "st.volatile.global.u32 [%rd0+4], %r6;\nfence.acq_rel.gpu;\n"
+                       "atom.global.exch.b32 %r7, [%rd0], 0;\nret;";
+    emulator_expect(e, emulator_body(e, lock, word, 0, 0), 0, "");
+    assert_int_equal(((uint32_t *)emulator_at(e, word, 8))[1], 32);
+    // Lane 0 spins, at the lower pc, until lane 31 has stored; plain instructions alone.
+    word = emulator_zeros(e, 8);
+    const char *flag = "setp.ne.u32 %p1, %r0, 0;\n@%p1 bra OTHERS;\n"
+                       "S: ld.volatile.global.u32 %r5, [%rd0];\nsetp.eq.u32 %p2, %r5, 0;\n"
+                       "@%p2 bra S;\nret;\n"
+                       "OTHERS: setp.eq.u32 %p3, %r0, 31;\n@%p3 st.volatile.global.u32 [%rd0], 1;\n"
+                       "ret;";
+    emulator_expect(e, emulator_body(e, flag, word, 0, 0), 0, "");
+    // And the other way round, a loop with no memory order in it.
+    word = emulator_zeros(e, 8);
+    const char *weak =
+        "setp.ne.u32 %p1, %r0, 31;\n@%p1 bra OTHERS;\n"
+        "S: ld.global.u32 %r5, [%rd0];\nsetp.eq.u32 %p2, %r5, 0;\n@%p2 bra S;\nret;\n"
+        "OTHERS: st.global.u32 [%rd0], 1;\nret;";
+    emulator_expect(e, emulator_body(e, weak, word, 0, 0), 0, "");
+}
+
+static void warps_wait_for_warps(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t word = emulator_zeros(e, 8);
+    e->block = 128;
+    const char *chain = "shr.u32 %r5, %r0, 5;\nsub.u32 %r6, 3, %r5;\n" // the last warp goes first
+                        "S: ld.acquire.gpu.global.u32 %r7, [%rd0];\nsetp.ne.u32 %p1, %r7, %r6;\n"
+                        "@%p1 bra S;\nbar.warp.sync -1;\nand.b32 %r8, %r0, 31;\n"
+                        "setp.eq.u32 %p2, %r8, 0;\nadd.u32 %r6, %r6, 1;\n"
+                        "@%p2 st.release.gpu.global.u32 [%rd0], %r6;\nret;";
+    emulator_expect(e, emulator_body(e, chain, word, 0, 0), 0, "");
+    assert_int_equal(*(uint32_t *)emulator_at(e, word, 8), 4);
+}
+
+static uint32_t shuffled(unsigned mode, uint32_t lane, uint32_t b, uint32_t width)
+{
+    uint32_t first = lane / width * width, last = first + width - 1;
+    switch (mode) {
+    case 0:
+        return lane + b <= last ? lane + b : lane;
+    case 1:
+        return lane >= first + b ? lane - b : lane;
+    case 2:
+        return (lane ^ b) <= last ? lane ^ b : lane;
+    default:
+        return first + b % width;
+    }
+}
+
+static void shuffles(void **state)
+{
+    static const char *const modes[] = { "down", "up", "bfly", "idx" };
+    for (unsigned mode = 0; mode < 4; mode++)
+        for (uint32_t width = 1; width <= 32; width *= 2)
+            for (uint32_t b = 0; b < 32; b += 5) {
+                char body[512];
+                uint32_t c = (32 - width) << 8 | (mode == 1 ? 0 : 31);
+                snprintf(body, sizeof(body),
+                         "mul.lo.u32 %%r6, %%r0, 100;\nshfl.sync.%s.b32 %%r5|%%p1, %%r6, %u, %u, "
+                         "-1;\n@%%p1 add.u32 %%r5, %%r5, 1;",
+                         modes[mode], (unsigned)b, (unsigned)c);
+                const uint32_t *got = results(*state, body);
+                for (uint32_t i = 0; i < 32; i++) {
+                    uint32_t from = shuffled(mode, i, b, width), first = i / width * width;
+                    bool inside = mode == 0   ? i + b < first + width
+                                  : mode == 1 ? i >= first + b
+                                  : mode == 2 ? (i ^ b) < first + width
+                                              : true;
+                    assert_int_equal(got[i], from * 100 + inside);
+                }
+            }
+}
+
+static void diverged_halves_shuffle(void **state)
+{
+    // Both halves come to one shuffle with a mask of all lanes: the first waits for the second.
+    const uint32_t *got = results(*state, "setp.lt.u32 %p1, %r0, 16;\nmov.u32 %r6, %r0;\n"
+                                          "@%p1 bra L;\nmul.lo.u32 %r6, %r0, 3;\n"
+                                          "L: shfl.sync.bfly.b32 %r5, %r6, 16, 31, 0xffffffff;");
+    for (uint32_t i = 0; i < 32; i++)
+        assert_int_equal(got[i], i < 16 ? (i ^ 16) * 3 : i ^ 16);
+    // Each half with a mask of its own.
+    got = results(*state, "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\n"
+                          "shfl.sync.idx.b32 %r5, %r0, 20, 31, 0xffff0000;\nbra DONE;\n"
+                          "L: shfl.sync.idx.b32 %r5, %r0, 3, 31, 0x0000ffff;");
+    for (uint32_t i = 0; i < 32; i++)
+        assert_int_equal(got[i], i < 16 ? 3 : 20);
+}
+
+static void votes_and_matches(void **state)
+{
+    const uint32_t *got = results(*state, "setp.gt.u32 %p1, %r0, 6;\n"
+                                          "vote.sync.ballot.b32 %r5, %p1, -1;\n"
+                                          "vote.sync.any.pred %p2, %p1, -1;\n"
+                                          "vote.sync.all.pred %p3, %p1, -1;\n"
+                                          "vote.sync.uni.pred %p4, %p1, -1;\n"
+                                          "vote.sync.all.pred %p5, !%p1, -1;\n"
+                                          "@!%p2 mov.u32 %r5, 1;\n@%p3 mov.u32 %r5, 2;\n"
+                                          "@%p4 mov.u32 %r5, 3;\n@%p5 mov.u32 %r5, 4;");
+    for (uint32_t i = 0; i < 32; i++)
+        assert_int_equal(got[i], 0xffffff80);
+    got = results(*state, "rem.u32 %r6, %r0, 5;\nmatch.any.sync.b32 %r5, %r6, -1;");
+    for (uint32_t i = 0; i < 32; i++) {
+        uint32_t mask = 0;
+        for (uint32_t k = i % 5; k < 32; k += 5)
+            mask |= 1u << k;
+        assert_int_equal(got[i], mask);
+    }
+    got = results(*state, "shr.u32 %r6, %r0, 5;\nmatch.all.sync.b32 %r5|%p1, %r6, -1;\n"
+                          "match.all.sync.b32 %r7|%p2, %r0, -1;\n@!%p1 mov.u32 %r5, 1;\n"
+                          "@%p2 mov.u32 %r5, 2;\nadd.u32 %r5, %r5, %r7;");
+    for (uint32_t i = 0; i < 32; i++)
+        assert_int_equal(got[i], UINT32_MAX);
+}
+
+static void reductions(void **state)
+{
+    static const struct {
+        const char *op;
+        uint32_t wanted;
+    } cases[] = {
+        { "add.s32", 32 * -5 + 496 },
+        { "min.s32", (uint32_t)-5 },
+        { "max.s32", 26 },
+        { "min.u32", 0 },
+        { "max.u32", UINT32_MAX },
+        { "and.b32", 0 },
+        { "or.b32", UINT32_MAX },
+    };
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+        char body[256];
+        snprintf(body, sizeof(body), "sub.s32 %%r6, %%r0, 5;\nredux.sync.%s %%r5, %%r6, -1;",
+                 cases[k].op);
+        const uint32_t *got = results(*state, body);
+        for (uint32_t i = 0; i < 32; i++)
+            assert_int_equal(got[i], cases[k].wanted);
+    }
+}
+
+static void barriers(void **state)
+{
+    struct emulator *e = *state;
+    e->block = 96;
+    const uint32_t *got = results(e, "setp.lt.u32 %p1, %r0, 70;\n"
+                                     "bar.red.popc.u32 %r5, 0, %p1;\n"
+                                     "bar.red.and.pred %p2, 0, %p1;\n"
+                                     "bar.red.or.pred %p3, 0, %p1;\n"
+                                     "@%p2 mov.u32 %r5, 1;\n@!%p3 mov.u32 %r5, 2;");
+    for (uint32_t i = 0; i < 96; i++)
+        assert_int_equal(got[i], 70);
+    // Two warps hand over to the third, which alone waits; each side by its own instruction.
+    got = results(e, ".shared .align 4 .b32 s[64];\nmov.u32 %r10, s;\nshl.b32 %r11, %r0, 2;\n"
+                     "add.u32 %r12, %r10, %r11;\nmov.u32 %r5, 0;\nsetp.ge.u32 %p1, %r0, 64;\n"
+                     "@%p1 bra TAKE;\nmul.lo.u32 %r6, %r0, 7;\nst.shared.u32 [%r12], %r6;\n"
+                     "bar.arrive 3, 96;\nbra DONE;\n"
+                     "TAKE: bar.sync 3, 96;\nld.shared.u32 %r6, [%r12+-256];\n"
+                     "ld.shared.u32 %r7, [%r12+-128];\nadd.u32 %r5, %r6, %r7;");
+    for (uint32_t i = 0; i < 96; i++)
+        assert_int_equal(got[i], i < 64 ? 0 : 7 * (2 * (i - 64) + 32));
+}
+
+static void partial_warps(void **state)
+{
+    struct emulator *e = *state;
+    e->block = 50;
+    const uint32_t *got = results(e, ".shared .align 4 .b32 s[64];\nmov.u32 %r10, s;\n"
+                                     "shl.b32 %r11, %r0, 2;\nadd.u32 %r12, %r10, %r11;\n"
+                                     "st.shared.u32 [%r12], %r0;\nbar.sync 0, 64;\n"
+                                     "sub.u32 %r6, 49, %r0;\nshl.b32 %r6, %r6, 2;\n"
+                                     "add.u32 %r6, %r6, %r10;\nld.shared.u32 %r5, [%r6];");
+    for (uint32_t i = 0; i < 50; i++)
+        assert_int_equal(got[i], 49 - i);
+}
+
+static void calls(void **state)
+{
+    struct emulator *e = *state;
+    // Recursion to a depth that differs by lane, and two functions called from divergent paths.
+    emulator_load(e,
+                  ".version 8.0\n.target sm_90\n.address_size 64\n"
+                  ".func (.reg .b32 %out) sum(.reg .b32 %n)\n{\n.reg .pred %p<2>;\n"
+                  ".reg .b32 %r<4>;\nmov.u32 %out, 0;\nsetp.eq.u32 %p1, %n, 0;\n@%p1 ret;\n"
+                  "sub.u32 %r1, %n, 1;\ncall (%r2), sum, (%r1);\nadd.u32 %out, %r2, %n;\nret;\n}\n"
+                  ".func (.reg .b32 %out) twice(.reg .b32 %n)\n{\nadd.u32 %out, %n, %n;\nret;\n}\n"
+                  ".visible .entry k(.param .u64 p)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<8>;\n"
+                  ".reg .b64 %rd<4>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n"
+                  "setp.lt.u32 %p1, %r1, 20;\n@%p1 bra L;\ncall (%r2), twice, (%r1);\nbra M;\n"
+                  "L: call (%r2), sum, (%r1);\nM: activemask.b32 %r3;\n"
+                  "mul.wide.u32 %rd2, %r1, 8;\nadd.u64 %rd3, %rd1, %rd2;\n"
+                  "st.global.v2.u32 [%rd3], {%r2, %r3};\nret;\n}\n");
+    uint64_t out = emulator_alloc(e, 256);
+    emulator_expect(e, emulator_run(e, &out), 0, "");
+    const uint32_t *got = emulator_at(e, out, 256);
+    for (uint32_t i = 0; i < 32; i++) {
+        assert_int_equal(got[2 * i], i < 20 ? i * (i + 1) / 2 : 2 * i);
+        assert_int_equal(got[2 * i + 1], UINT32_MAX);
+    }
+}
+
+static void endless_recursion(void **state)
+{
+    struct emulator *e = *state;
+    emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n"
+                     ".func f()\n{\ncall f;\nret;\n}\n"
+                     ".visible .entry k(.param .u64 p)\n{\ncall f;\nret;\n}\n");
+    uint64_t none = 0;
+    emulator_expect(e, emulator_run(e, &none), 714, "calls nested deeper");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EMULATOR_TEST(loops_of_different_length),
+        EMULATOR_TEST(nested_branches_meet_again),
+        EMULATOR_TEST(irreducible_jumps),
+        EMULATOR_TEST(lanes_wait_for_lanes),
+        EMULATOR_TEST(warps_wait_for_warps),
+        EMULATOR_TEST(shuffles),
+        EMULATOR_TEST(diverged_halves_shuffle),
+        EMULATOR_TEST(votes_and_matches),
+        EMULATOR_TEST(reductions),
+        EMULATOR_TEST(barriers),
+        EMULATOR_TEST(partial_warps),
+        EMULATOR_TEST(calls),
+        EMULATOR_TEST(endless_recursion),
+    };
+    return cmocka_run_group_tests_name("emulator exec warp", tests, NULL, NULL);
+}
