@@ -162,6 +162,27 @@ void op_cases(op_case_visit *visit, void *user)
     threads(visit, user);
 }
 
+struct relay {
+    op_case_visit *visit;
+    void *user;
+};
+
+static void visit_literal(void *user, const struct op_case *c)
+{
+    const struct relay *relay = user;
+    struct op_case literal = *c;
+
+    literal.literal = true;
+    if (!c->round && !c->ftz && !c->sat && !c->nc && !c->cache && !c->order && !c->scope &&
+        !c->used)
+        relay->visit(relay->user, &literal);
+}
+
+void op_literal_cases(op_case_visit *visit, void *user)
+{
+    op_cases(visit_literal, &(struct relay) { visit, user });
+}
+
 // ---- emission -----------------------------------------------------------------------------------
 
 struct op_frame op_frame_open(ptx_builder *b)
@@ -290,6 +311,12 @@ static void emit_warp(ptx_builder *b, const struct op_frame *frame, const struct
 
 void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
 {
+    struct op_frame literals = *frame;
+
+    for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
+        literals.of[t] = ptx_imm((ptx_type)t, 1);
+    if (c->literal)
+        frame = &literals;
     switch (c->kind) {
     case CASE_OP:
         emit_op(b, frame, c);

@@ -31,13 +31,16 @@ struct op_case {
     ptx_cache cache;
     ptx_order order;
     ptx_scope scope;
-    bool used; // atomics: as `atom`, else `red`
+    bool used;    // atomics: as `atom`, else `red`
+    bool literal; // with immediates for operands
 };
 
 typedef void op_case_visit(void *user, const struct op_case *c);
 
 // Every combination that the table and the enums allow, those that the builder refuses included.
 void op_cases(op_case_visit *visit, void *user);
+// Those without modifiers again, with immediates.
+void op_literal_cases(op_case_visit *visit, void *user);
 
 // What the cases of one entry work on.
 struct op_frame {

@@ -77,11 +77,34 @@ static void names_and_comments_assemble(void **state)
     accepted(b, "sm_80");
 }
 
+// The ends of every type, as literals.
+static void extreme_immediates_assemble(void **state)
+{
+    static const ptx_type types[] = { PTX_U16, PTX_U32, PTX_U64, PTX_S16,
+                                      PTX_S32, PTX_S64, PTX_F32, PTX_F64 };
+
+    (void)state;
+    need_ptxas();
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+            const unsigned bits = 8 * ptx_type_bytes(types[k]);
+            const uint64_t ones = UINT64_MAX >> (64 - bits), top = UINT64_C(1) << (bits - 1);
+            ptx_val x = ptx_var(b, ptx_immediate_bits(types[k], ones));
+            ptx_add(b, x, ptx_immediate_bits(types[k], ones));
+            ptx_add(b, x, ptx_immediate_bits(types[k], top));
+            ptx_add(b, ptx_immediate_bits(types[k], ones >> 1), x);
+        }
+    }
+    accepted(b, "sm_80");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kitchen_sink_assembles),
         cmocka_unit_test(names_and_comments_assemble),
+        cmocka_unit_test(extreme_immediates_assemble),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -126,6 +126,7 @@ static int setup(void **state)
         t->plain = !t->target.suffix;
     }
     op_cases(find_floor, NULL);
+    op_literal_cases(find_floor, NULL);
     if (!ptxas_find())
         return 0;
     for (unsigned t = 0; t < target_count; t++) {
@@ -172,7 +173,7 @@ static void every_row_is_reached_at_its_floor(void **state)
             expect_floor(&cases[k], ptx_atomic_info((ptx_atomic_op)c->what)->forms);
             atomic_types[c->what] |= UINT32_C(1) << c->type;
         }
-        registers += c->kind == CASE_SPECIAL;
+        registers += c->kind == CASE_SPECIAL && !c->literal;
     }
     for (unsigned op = 1; op < PTX_OP_COUNT; op++)
         if (ptx_op_info((ptx_opcode)op)->shape && !seen[op])
