@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// Stream capture: who may do what while it goes on, and what its end gives. The results are those
+// of driver 580 on an H200, asked call by call.
+#include "api.h"
+
+#include <stdlib.h>
+
+enum { NON_BLOCKING = 1 };
+
+CUresult api_capture_fail(struct api_capture *capture, CUresult result)
+{
+    capture->invalid = true;
+    return result;
+}
+
+struct api_capture *api_capture_by_id(unsigned long long id)
+{
+    struct api_capture *capture = api_state.captures;
+    while (capture && capture->id != id)
+        capture = capture->next;
+    return capture;
+}
+
+/// For calls that might disturb a capture: as the thread's mode has it.
+CUresult api_capture_unsafe(void)
+{
+    CUresult result = CUDA_SUCCESS;
+    CUstreamCaptureMode mode = api_thread.mode;
+    for (struct api_capture *capture = api_state.captures; capture; capture = capture->next) {
+        bool own = pthread_equal(capture->thread, pthread_self());
+        bool minds = capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+                     (own || (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                              mode == CU_STREAM_CAPTURE_MODE_GLOBAL));
+        if (minds && mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+            result = api_capture_fail(capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    return result;
+}
+
+/// For calls on the legacy default stream, which would wait for every blocking stream.
+CUresult api_capture_legacy(bool invalidate)
+{
+    for (struct api_capture *capture = api_state.captures; capture; capture = capture->next)
+        for (CUstream stream = capture->members; stream; stream = stream->next_member)
+            if (!(stream->flags & NON_BLOCKING) && stream->context == api_current()) {
+                if (invalidate)
+                    capture->invalid = true;
+                return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+            }
+    return CUDA_SUCCESS;
+}
+
+static void join(struct api_capture *capture, CUstream stream)
+{
+    stream->capture = capture;
+    stream->next_member = capture->members;
+    capture->members = stream;
+}
+
+void api_capture_end(struct api_capture *capture, CUgraph *graph)
+{
+    struct api_capture **at = &api_state.captures;
+    while (*at != capture)
+        at = &(*at)->next;
+    *at = capture->next;
+    for (CUstream stream = capture->members, next; stream; stream = next) {
+        next = stream->next_member;
+        stream->capture = NULL;
+        stream->next_member = NULL;
+        free(stream->tail);
+        stream->tail = NULL;
+        stream->tail_count = 0;
+    }
+    capture->graph->capturing = false;
+    if (graph)
+        *graph = capture->graph;
+    else
+        api_graph_free(capture->graph);
+    free(capture);
+}
+
+/// Before a stream is destroyed.
+void api_capture_leave(CUstream stream)
+{
+    struct api_capture *capture = stream->capture;
+    if (!capture)
+        return;
+    if (capture->origin == stream) {
+        api_capture_end(capture, NULL);
+        return;
+    }
+    CUstream origin = capture->origin, *at = &capture->members;
+    if (!api_nodes_joined(capture->graph, stream->tail, stream->tail_count, origin->tail,
+                          origin->tail_count))
+        capture->invalid = true;
+    while (*at != stream)
+        at = &(*at)->next_member;
+    *at = stream->next_member;
+    stream->capture = NULL;
+}
+
+CUresult api_capture_record(CUstream stream, CUevent event)
+{
+    if (stream->capture->invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!api_nodes_copy(&event->nodes, &event->node_count, stream->tail, stream->tail_count))
+        return api_capture_fail(stream->capture, CUDA_ERROR_OUT_OF_MEMORY);
+    event->recorded = false;
+    event->capture = stream->capture->id;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_capture_wait(CUstream stream, CUevent event)
+{
+    struct api_capture *capture = stream->capture;
+    if (capture && capture->invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (event->capture == 0) {
+        if (!capture || !event->recorded)
+            return CUDA_SUCCESS;
+        return api_capture_fail(capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    }
+    struct api_capture *other = api_capture_by_id(event->capture);
+    if (!other || other->invalid)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stream == stream->context->legacy)
+        return api_capture_fail(other, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    if (capture && capture != other) {
+        capture->invalid = true;
+        return api_capture_fail(other, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    }
+    if (!capture)
+        join(other, stream);
+    if (!api_nodes_unite(&stream->tail, &stream->tail_count, event->nodes, event->node_count))
+        return api_capture_fail(other, CUDA_ERROR_OUT_OF_MEMORY);
+    return CUDA_SUCCESS;
+}
+
+CUresult api_streamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
+{
+    CUstream stream = NULL;
+    if (api_stream_is_legacy(handle))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = api_stream_any(handle, &stream);
+    if (result || stream->capture)
+        return result ? result : CUDA_ERROR_ILLEGAL_STATE;
+    struct api_capture *capture = calloc(1, sizeof(*capture));
+    CUgraph graph = capture ? api_graph_new() : NULL;
+    if (!graph) {
+        free(capture);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *capture = (struct api_capture) { .id = api_new_id(),
+                                      .mode = mode,
+                                      .thread = pthread_self(),
+                                      .context = stream->context,
+                                      .origin = stream,
+                                      .graph = graph,
+                                      .next = api_state.captures };
+    graph->capturing = true;
+    api_state.captures = capture;
+    join(capture, stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult api_streamBeginCapture1(CUstream stream)
+{
+    return api_streamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+static CUresult verdict(const struct api_capture *capture)
+{
+    bool own = pthread_equal(capture->thread, pthread_self());
+    if (capture->invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!own && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    const struct CUstream_st *origin = capture->origin;
+    for (CUstream stream = capture->members; stream; stream = stream->next_member)
+        if (!api_nodes_joined(capture->graph, stream->tail, stream->tail_count, origin->tail,
+                              origin->tail_count))
+            return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_streamEndCapture(CUstream handle, CUgraph *graph)
+{
+    CUstream stream = NULL;
+    CUresult result = api_stream_any(handle, &stream);
+    if (graph)
+        *graph = NULL;
+    if (result || !stream->capture)
+        return result ? result : CUDA_ERROR_ILLEGAL_STATE;
+    struct api_capture *capture = stream->capture;
+    if (capture->origin != stream)
+        return api_capture_fail(capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    result = verdict(capture);
+    api_capture_end(capture, result ? NULL : graph);
+    return result;
+}
+
+static CUresult status_of(CUstream handle, CUstream *stream, CUstreamCaptureStatus *status)
+{
+    if (!status)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = api_stream_is_legacy(handle) ? api_capture_legacy(false) : CUDA_SUCCESS;
+    if (!result)
+        result = api_stream_any(handle, stream);
+    if (result)
+        return result;
+    *status = !(*stream)->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
+              : (*stream)->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                            : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_streamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
+{
+    CUstream stream = NULL;
+    return status_of(handle, &stream, status);
+}
+
+CUresult api_streamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                  CUgraph *graph, const CUgraphNode **nodes,
+                                  const CUgraphEdgeData **edges, size_t *count)
+{
+    CUstream stream = NULL;
+    CUresult result = status_of(handle, &stream, status);
+    if (result || *status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        return result;
+    if (id)
+        *id = stream->capture->id;
+    if (graph)
+        *graph = stream->capture->graph;
+    if (nodes)
+        *nodes = stream->tail;
+    if (edges)
+        *edges = NULL;
+    if (count)
+        *count = stream->tail_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_streamGetCaptureInfo2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **nodes, size_t *count)
+{
+    return api_streamGetCaptureInfo(stream, status, id, graph, nodes, NULL, count);
+}
+
+CUresult api_streamGetCaptureInfo1(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id)
+{
+    return api_streamGetCaptureInfo(stream, status, id, NULL, NULL, NULL, NULL);
+}
+
+CUresult api_threadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUstreamCaptureMode before = api_thread.mode;
+    api_thread.mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}

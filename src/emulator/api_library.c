@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+// Libraries: text that becomes a module in each context that asks.
+#include "api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct CUkern_st {
+    struct api_object object;
+    CUlibrary library;
+    CUkernel next;
+    char name[];
+};
+
+struct CUlib_st {
+    struct api_object object;
+    char *text;
+    CUkernel kernels;
+};
+
+/// The library's module in a context. It is the context's, which may go first.
+struct use {
+    struct use *next;
+    CUlibrary library;
+    CUcontext context;
+    unsigned long long context_id;
+    CUmodule module;
+};
+
+static struct use *uses;
+
+CUresult api_libraryLoadData(CUlibrary *library, const void *code, CUjit_option *options,
+                             void **values, unsigned count, CUlibraryOption *library_options,
+                             void **library_values, unsigned library_count)
+{
+    if (!library || !code || (count && (!options || !values)) ||
+        (library_count && (!library_options || !library_values)))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUlibrary made = calloc(1, sizeof(*made));
+    size_t size = strlen(code) + 1;
+    if (made)
+        made->text = malloc(size < 8 ? 8 : size);
+    if (!made || !made->text) {
+        free(made);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memcpy(made->text, code, size);
+    api_object_add(&made->object, API_LIBRARY, (uint64_t)(uintptr_t)made, NULL);
+    *library = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_libraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options,
+                                 void **values, unsigned count, CUlibraryOption *library_options,
+                                 void **library_values, unsigned library_count)
+{
+    if (!library || !path)
+        return CUDA_ERROR_INVALID_VALUE;
+    char *text = api_file_read(path);
+    if (!text)
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    CUresult result = api_libraryLoadData(library, text, options, values, count, library_options,
+                                          library_values, library_count);
+    free(text);
+    return result;
+}
+
+CUresult api_libraryUnload(CUlibrary handle)
+{
+    CUlibrary library = API_FIND(handle, API_LIBRARY);
+    if (!library)
+        return CUDA_ERROR_INVALID_HANDLE;
+    api_object_remove(&library->object);
+    for (struct use **at = &uses; *at;) {
+        struct use *use = *at;
+        if (use->library != library) {
+            at = &use->next;
+            continue;
+        }
+        if (use->context->alive && use->context->id == use->context_id)
+            api_moduleUnload(use->module);
+        *at = use->next;
+        free(use);
+    }
+    while (library->kernels) {
+        CUkernel kernel = library->kernels;
+        library->kernels = kernel->next;
+        api_object_remove(&kernel->object);
+        free(kernel);
+    }
+    free(library->text);
+    free(library);
+    return CUDA_SUCCESS;
+}
+
+static CUmodule module_of(CUlibrary library, CUresult *result)
+{
+    CUcontext context = api_current();
+    *result = CUDA_SUCCESS;
+    for (struct use *use = uses; use; use = use->next)
+        if (use->library == library && use->context == context && use->context_id == context->id)
+            return use->module;
+    struct use *made = calloc(1, sizeof(*made));
+    *result = made ? api_moduleLoadData(&made->module, library->text) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (*result) {
+        free(made);
+        return NULL;
+    }
+    made->library = library;
+    made->context = context;
+    made->context_id = context->id;
+    made->next = uses;
+    uses = made;
+    return made->module;
+}
+
+CUresult api_libraryGetModule(CUmodule *module, CUlibrary handle)
+{
+    CUresult result = CUDA_SUCCESS;
+    CUlibrary library = API_FIND(handle, API_LIBRARY);
+    if (!library)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!module)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUmodule found = module_of(library, &result);
+    if (found)
+        *module = found;
+    return result;
+}
+
+CUresult api_libraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library,
+                              const char *name)
+{
+    CUmodule module = NULL;
+    CUresult result = api_libraryGetModule(&module, library);
+    return result ? result : api_moduleGetGlobal(address, bytes, module, name);
+}
+
+CUresult api_libraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *name)
+{
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    CUlibrary library = API_FIND(handle, API_LIBRARY);
+    if (!library)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!kernel || !name)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (CUkernel known = library->kernels; known; known = known->next)
+        if (strcmp(known->name, name) == 0) {
+            *kernel = known;
+            return CUDA_SUCCESS;
+        }
+    CUresult result = api_libraryGetModule(&module, library);
+    if (!result)
+        result = api_moduleGetFunction(&function, module, name);
+    if (result)
+        return result;
+    size_t size = strlen(name) + 1;
+    CUkernel made = calloc(1, sizeof(*made) + size);
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(made->name, name, size);
+    made->library = library;
+    made->next = library->kernels;
+    library->kernels = made;
+    api_object_add(&made->object, API_KERNEL, (uint64_t)(uintptr_t)made, NULL);
+    *kernel = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_kernelGetFunction(CUfunction *function, CUkernel handle)
+{
+    CUmodule module = NULL;
+    CUkernel kernel = API_FIND(handle, API_KERNEL);
+    if (!kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = api_libraryGetModule(&module, kernel->library);
+    return result ? result : api_moduleGetFunction(function, module, kernel->name);
+}
+
+CUresult api_kernelGetLibrary(CUlibrary *library, CUkernel handle)
+{
+    CUkernel kernel = API_FIND(handle, API_KERNEL);
+    if (!kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!library)
+        return CUDA_ERROR_INVALID_VALUE;
+    *library = kernel->library;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_kernelGetName(const char **name, CUkernel handle)
+{
+    CUkernel kernel = API_FIND(handle, API_KERNEL);
+    if (!kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
+    *name = kernel->name;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_kernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
+                                CUdevice device)
+{
+    CUfunction function = NULL;
+    CUresult result = api_kernelGetFunction(&function, kernel);
+    if (!result && device != 0)
+        result = CUDA_ERROR_INVALID_DEVICE;
+    return result ? result : api_funcGetAttribute(value, attribute, function);
+}
+
+CUresult api_kernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                                CUdevice device)
+{
+    CUfunction function = NULL;
+    CUresult result = api_kernelGetFunction(&function, kernel);
+    if (!result && device != 0)
+        result = CUDA_ERROR_INVALID_DEVICE;
+    return result ? result : api_funcSetAttribute(function, attribute, value);
+}
+
+CUresult api_kernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes)
+{
+    CUfunction function = NULL;
+    CUresult result = api_kernelGetFunction(&function, kernel);
+    return result ? result : api_funcGetParamInfo(function, index, offset, bytes);
+}

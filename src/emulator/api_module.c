@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+// Modules: PTX text in, functions and variables out.
+#define _POSIX_C_SOURCE 200809L // clock_gettime
+#include "api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { JIT_OPTIONS = 35 };
+
+/// What of the options of a load matters here.
+struct jit {
+    char *info, *error;
+    size_t info_size, error_size;
+    void **info_written, **error_written, **wall_time;
+    bool verbose;
+};
+
+static CUresult read_options(struct jit *jit, unsigned count, const CUjit_option *options,
+                             void **values)
+{
+    *jit = (struct jit) { 0 };
+    if (count && (!options || !values))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) {
+        switch ((unsigned)options[i]) {
+        case CU_JIT_WALL_TIME:
+            jit->wall_time = &values[i];
+            break;
+        case CU_JIT_INFO_LOG_BUFFER:
+            jit->info = values[i];
+            break;
+        case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+            jit->info_size = (unsigned)(uintptr_t)values[i];
+            jit->info_written = &values[i];
+            break;
+        case CU_JIT_ERROR_LOG_BUFFER:
+            jit->error = values[i];
+            break;
+        case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+            jit->error_size = (unsigned)(uintptr_t)values[i];
+            jit->error_written = &values[i];
+            break;
+        case CU_JIT_LOG_VERBOSE:
+            jit->verbose = values[i] != NULL;
+            break;
+        default:
+            if ((unsigned)options[i] >= JIT_OPTIONS)
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+/// Gives the log out, cut to the caller's buffer, and how many bytes of that are used.
+static void give_log(const char *log, char *buffer, size_t size, void **written)
+{
+    size_t length = buffer ? strlen(log) : 0;
+    while (length && log[length - 1] == '\n')
+        length--;
+    if (length > size)
+        length = size;
+    if (buffer && size) {
+        size_t shown = length < size ? length : size - 1;
+        memcpy(buffer, log, shown);
+        buffer[shown] = '\0';
+    }
+    if (written)
+        *written = (void *)(uintptr_t)length;
+}
+
+static CUresult place_variables(CUmodule module)
+{
+    const struct emu_module *program = module->program;
+    struct emu_memory *memory = api_state.memory;
+    uint64_t sizes[2] = { program->global_bytes, program->const_bytes };
+    uint64_t *bases[2] = { &module->global_base, &module->const_base };
+    unsigned char *shadow = NULL;
+    enum emu_access_fault fault;
+    for (int i = 0; i < 2; i++) {
+        *bases[i] = sizes[i] ? emu_memory_alloc(memory, sizes[i]) : 0;
+        if (sizes[i] && !*bases[i])
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        unsigned char *bytes =
+            sizes[i] ? emu_memory_access(memory, *bases[i], sizes[i], &shadow, &fault) : NULL;
+        if (bytes)
+            memset(bytes, 0, (size_t)sizes[i]);
+        if (bytes && shadow)
+            memset(shadow, 1, (size_t)sizes[i]);
+    }
+    for (uint32_t i = 0; i < program->symbol_count; i++) {
+        const struct emu_symbol *symbol = &program->symbols[i];
+        bool constant = symbol->space == EMU_CONST;
+        if ((!constant && symbol->space != EMU_GLOBAL) || !symbol->init || symbol->bytes == 0)
+            continue;
+        unsigned char *bytes = emu_memory_access(memory, *bases[constant] + symbol->offset,
+                                                 symbol->bytes, &shadow, &fault);
+        if (bytes)
+            memcpy(bytes, symbol->init, (size_t)symbol->bytes);
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult make_functions(CUmodule module)
+{
+    const struct emu_module *program = module->program;
+    int most = api_shared_default();
+    module->functions = calloc(program->function_count + 1, sizeof(*module->functions));
+    if (!module->functions)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < program->function_count; i++) {
+        CUfunction function = &module->functions[i];
+        function->module = module;
+        function->entry = &program->functions[i];
+        int left = most - (int)function->entry->shared_bytes;
+        function->max_dynamic = left > 0 ? left : 0;
+        function->carveout = -1;
+        if (function->entry->is_entry)
+            api_object_add(&function->object, API_FUNCTION, (uint64_t)(uintptr_t)function,
+                           api_current());
+    }
+    return CUDA_SUCCESS;
+}
+
+void api_module_release(CUmodule module)
+{
+    if (--module->references > 0)
+        return;
+    for (uint32_t i = 0; module->functions && i < module->program->function_count; i++)
+        if (module->functions[i].entry->is_entry)
+            api_object_remove(&module->functions[i].object);
+    free(module->functions);
+    if (module->global_base)
+        emu_memory_free(api_state.memory, module->global_base);
+    if (module->const_base)
+        emu_memory_free(api_state.memory, module->const_base);
+    emu_module_destroy(&module->program);
+    free(module);
+}
+
+static bool is_binary(const char *image)
+{
+    return strncmp(image, "\177ELF", 4) == 0 || strncmp(image, "\x50\xed\x55\xba", 4) == 0;
+}
+
+/// Text begins with comments and then .version: anything else is not looked at as PTX.
+static bool is_text(const char *image)
+{
+    for (const char *at = image; *at;) {
+        if (strchr(" \t\r\n", *at))
+            at++;
+        else if (at[0] == '/' && at[1] == '/')
+            at += strcspn(at, "\n");
+        else if (at[0] == '/' && at[1] == '*' && strstr(at + 2, "*/"))
+            at = strstr(at + 2, "*/") + 2;
+        else
+            return *at == '.';
+    }
+    return false;
+}
+
+static CUresult load(CUmodule module, const char *image, char *log, size_t log_size)
+{
+    const struct api_config *config = &api_state.config;
+    struct emu_parse_limits limits = { .isa = config->isa,
+                                       .sm = config->sm,
+                                       .sm_suffix = config->sm >= 90 ? 'a' : '\0' };
+    int result = 0;
+    if (is_binary(image)) {
+        snprintf(log, log_size, "error   : the image is machine code; the emulator runs PTX text");
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    if (!is_text(image)) {
+        snprintf(log, log_size, "error   : Binary format for key='0', ident='' is not recognized");
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    module->program = emu_module_parse(image, strlen(image), &limits, log, log_size, &result);
+    if (!module->program)
+        return result ? (CUresult)result : CUDA_ERROR_INVALID_PTX;
+    CUresult made = make_functions(module);
+    return made ? made : place_variables(module);
+}
+
+static void describe(CUmodule module, char *log, size_t size)
+{
+    size_t length = strlen(log);
+    for (uint32_t i = 0; i < module->program->function_count && length < size; i++) {
+        const struct emu_function *entry = module->functions[i].entry;
+        if (entry->is_entry)
+            length += (size_t)snprintf(
+                log + length, size - length,
+                "%sptxas info    : Compiling entry function '%s' for 'sm_%d'\n"
+                "ptxas info    : Used %u virtual registers, %u bytes smem, %u bytes lmem",
+                length ? "\n" : "", entry->name, api_state.config.sm, entry->register_count,
+                entry->shared_bytes, entry->local_bytes);
+    }
+}
+
+CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
+                           const CUjit_option *options, void **values)
+{
+    struct jit jit;
+    struct timespec start, end;
+    CUresult result = module && image ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        result = read_options(&jit, count, options, values);
+    if (result)
+        return result;
+    enum { LOG = 16384 };
+    char *log = calloc(1, LOG);
+    CUmodule made = calloc(1, sizeof(*made));
+    if (!log || !made) {
+        free(log);
+        free(made);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    made->references = 1;
+    result = load(made, image, log, LOG);
+    if (!result && jit.verbose)
+        describe(made, log, LOG);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    give_log(result ? log : "", jit.error, jit.error_size, jit.error_written);
+    give_log(result ? "" : log, jit.info, jit.info_size, jit.info_written);
+    if (jit.wall_time) {
+        float wall = (float)(end.tv_sec - start.tv_sec) * 1e3f +
+                     (float)(end.tv_nsec - start.tv_nsec) * 1e-6f;
+        memcpy(jit.wall_time, &wall, sizeof(wall));
+    }
+    free(log);
+    if (result) {
+        api_module_release(made);
+        return result;
+    }
+    *module = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_moduleLoadDataEx(CUmodule *module, const void *image, unsigned count,
+                              CUjit_option *options, void **values)
+{
+    CUmodule made = NULL;
+    CUresult result = module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        result = api_module_create(&made, image, count, options, values);
+    if (result)
+        return result;
+    api_object_add(&made->object, API_MODULE, (uint64_t)(uintptr_t)made, api_current());
+    *module = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_moduleLoadData(CUmodule *module, const void *image)
+{
+    return api_moduleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+CUresult api_moduleLoadFatBinary(CUmodule *module, const void *image)
+{
+    return api_moduleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+char *api_file_read(const char *path)
+{
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    char *text = NULL;
+    size_t size = 0;
+    for (size_t room = 1 << 16; file; room *= 2) {
+        char *larger = realloc(text, room);
+        if (!larger)
+            break;
+        text = larger;
+        size += fread(text + size, 1, room - size - 1, file);
+        text[size] = '\0';
+        if (size < room - 1) {
+            fclose(file);
+            return text;
+        }
+    }
+    if (file)
+        fclose(file);
+    free(text);
+    return NULL;
+}
+
+CUresult api_moduleLoad(CUmodule *module, const char *path)
+{
+    if (!module || !path)
+        return CUDA_ERROR_INVALID_VALUE;
+    char *text = api_file_read(path);
+    if (!text)
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    CUresult result = api_moduleLoadData(module, text);
+    free(text);
+    return result;
+}
+
+CUresult api_moduleUnload(CUmodule handle)
+{
+    CUmodule module = API_FIND(handle, API_MODULE);
+    if (!module)
+        return CUDA_ERROR_INVALID_HANDLE;
+    api_object_remove(&module->object);
+    for (uint32_t i = 0; i < module->program->function_count; i++)
+        if (module->functions[i].entry->is_entry)
+            api_object_remove(&module->functions[i].object);
+    api_drain();
+    api_module_release(module);
+    return CUDA_SUCCESS;
+}
+
+CUresult api_moduleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    if (!mode)
+        return CUDA_ERROR_INVALID_VALUE;
+    *mode = CU_MODULE_EAGER_LOADING;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_moduleGetGlobal(CUdeviceptr *address, size_t *bytes, CUmodule handle, const char *name)
+{
+    CUmodule module = API_FIND(handle, API_MODULE);
+    if (!module)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if ((!address && !bytes) || !name)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (uint32_t i = 0; i < module->program->symbol_count; i++) {
+        const struct emu_symbol *symbol = &module->program->symbols[i];
+        bool constant = symbol->space == EMU_CONST;
+        if ((!constant && symbol->space != EMU_GLOBAL) || strcmp(symbol->name, name) != 0)
+            continue;
+        if (address)
+            *address = (constant ? module->const_base : module->global_base) + symbol->offset;
+        if (bytes)
+            *bytes = (size_t)symbol->bytes;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+#include "api.h"
+
+#include <stdlib.h>
+
+enum { NON_BLOCKING = 1, GREATEST = -5 };
+
+static CUstream create(CUcontext context, unsigned flags, int priority)
+{
+    CUstream made = calloc(1, sizeof(*made));
+    if (!made)
+        return NULL;
+    api_object_add(&made->object, API_STREAM, (uint64_t)(uintptr_t)made, context);
+    made->context = context;
+    made->flags = flags;
+    made->priority = priority;
+    made->id = api_new_id();
+    made->thread = pthread_self();
+    return made;
+}
+
+void api_stream_free(CUstream stream)
+{
+    api_capture_leave(stream);
+    api_object_remove(&stream->object);
+    free(stream->tail);
+    free(stream);
+}
+
+static CUstream per_thread(CUcontext context)
+{
+    CUstream stream = context->threads;
+    while (stream && !pthread_equal(stream->thread, pthread_self()))
+        stream = stream->next;
+    if (!stream && (stream = create(context, 0, 0))) {
+        stream->next = context->threads;
+        context->threads = stream;
+    }
+    return stream;
+}
+
+bool api_stream_is_legacy(CUstream handle)
+{
+    return (uintptr_t)handle == 1 || (!handle && !api_thread.per_thread);
+}
+
+CUresult api_stream_any(CUstream handle, CUstream *stream)
+{
+    CUcontext context = api_current();
+    if ((uintptr_t)handle > 2) {
+        *stream = API_FIND(handle, API_STREAM);
+        return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (api_stream_is_legacy(handle) && !context->legacy)
+        context->legacy = create(context, 0, 0);
+    *stream = api_stream_is_legacy(handle) ? context->legacy : per_thread(context);
+    return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult api_stream_idle(void)
+{
+    CUstream stream = NULL;
+    CUresult result = api_stream_any(NULL, &stream);
+    if (!result && stream->capture)
+        result = api_capture_fail(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return result;
+}
+
+CUresult api_stream_find(CUstream handle, CUstream *stream)
+{
+    CUresult result = api_stream_is_legacy(handle) ? api_capture_legacy(true) : CUDA_SUCCESS;
+    return result ? result : api_stream_any(handle, stream);
+}
+
+CUresult api_streamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+    if (!stream || flags > NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    priority = priority > 0 ? 0 : priority < GREATEST ? GREATEST : priority;
+    CUstream made = create(api_current(), flags, priority);
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *stream = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_streamCreate(CUstream *stream, unsigned flags)
+{
+    return api_streamCreateWithPriority(stream, flags, 0);
+}
+
+CUresult api_streamDestroy(CUstream handle)
+{
+    CUstream stream = (uintptr_t)handle > 2 ? API_FIND(handle, API_STREAM) : NULL;
+    if (!stream)
+        return CUDA_ERROR_INVALID_HANDLE;
+    api_stream_free(stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult api_streamGetPriority(CUstream handle, int *priority)
+{
+    CUstream stream = NULL;
+    CUresult result = priority ? api_stream_any(handle, &stream) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        *priority = stream->priority;
+    return result;
+}
+
+CUresult api_streamGetFlags(CUstream handle, unsigned *flags)
+{
+    CUstream stream = NULL;
+    CUresult result = flags ? api_stream_any(handle, &stream) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        *flags = stream->flags;
+    return result;
+}
+
+CUresult api_streamGetId(CUstream handle, unsigned long long *id)
+{
+    CUstream stream = NULL;
+    CUresult result = id ? api_stream_any(handle, &stream) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        *id = stream->id;
+    return result;
+}
+
+CUresult api_streamGetCtx(CUstream handle, CUcontext *context)
+{
+    CUstream stream = NULL;
+    CUresult result = context ? api_stream_any(handle, &stream) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        *context = stream->context;
+    return result;
+}
+
+CUresult api_streamSynchronize(CUstream handle)
+{
+    CUstream stream = NULL;
+    CUresult result = api_stream_find(handle, &stream);
+    if (!result && stream->capture)
+        result = api_capture_fail(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (!result)
+        result = api_capture_unsafe();
+    if (result)
+        return result;
+    api_drain();
+    return atomic_load(&api_state.error);
+}
+
+CUresult api_streamQuery(CUstream handle)
+{
+    return api_streamSynchronize(handle);
+}
+
+CUresult api_streamWaitEvent(CUstream handle, CUevent handle_of_event, unsigned flags)
+{
+    CUstream stream = NULL;
+    CUevent event = API_FIND(handle_of_event, API_EVENT);
+    if (!event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = api_stream_find(handle, &stream);
+    return result ? result : api_capture_wait(stream, event);
+}
+
+static CUresult call_host(CUstream handle, CUhostFn function, CUstreamCallback callback, void *data)
+{
+    CUstream stream = NULL;
+    CUresult result = api_stream_find(handle, &stream);
+    if (result || (!function && !callback))
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    if (callback && stream->capture)
+        return api_capture_fail(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    struct api_work work = { .type = CU_GRAPH_NODE_TYPE_HOST };
+    work.as.host.function = function;
+    work.as.host.callback = callback;
+    work.as.host.stream = handle;
+    work.as.host.data = data;
+    return api_submit(stream, &work);
+}
+
+CUresult api_launchHostFunc(CUstream stream, CUhostFn function, void *data)
+{
+    return call_host(stream, function, NULL, data);
+}
+
+CUresult api_streamAddCallback(CUstream stream, CUstreamCallback function, void *data,
+                               unsigned flags)
+{
+    return flags ? CUDA_ERROR_INVALID_VALUE : call_host(stream, NULL, function, data);
+}

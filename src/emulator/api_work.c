@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// One piece of work for the device: checked, run at once or kept in a graph.
+#include "api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+CUresult api_work_check(const struct api_work *work)
+{
+    if (work->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        return api_copy_check(work);
+    return work->type == CU_GRAPH_NODE_TYPE_MEMSET ? api_set_check(&work->as.set) : CUDA_SUCCESS;
+}
+
+static CUresult run_kernel(const struct api_work *work, char *report, size_t report_size)
+{
+    const struct api_config *config = &api_state.config;
+    const struct CUfunc_st *function = work->as.kernel.function;
+    const struct CUmod_st *module = function->module;
+    struct emu_machine_config machine = {
+        .sm = config->sm,
+        .multiprocessors = config->multiprocessors,
+        .max_threads_per_sm = api_gpu()->threads_per_sm,
+        .shared_per_block_optin = (uint32_t)api_gpu()->shared_optin,
+        .sanitize = config->sanitize,
+        .seed = config->seed,
+        .host_threads = config->threads,
+        .timeout_ms = config->timeout,
+    };
+    struct emu_launch launch = {
+        .module = module->program,
+        .entry = function->entry,
+        .dynamic_shared = work->as.kernel.shared,
+        .params = work->as.kernel.params,
+        .global_base = module->global_base,
+        .const_base = module->const_base,
+        .grid_id = ++api_state.grids, // the engine's alone
+        .cooperative = work->as.kernel.cooperative,
+    };
+    memcpy(launch.grid, work->as.kernel.grid, sizeof(launch.grid));
+    memcpy(launch.block, work->as.kernel.block, sizeof(launch.block));
+    return (CUresult)emu_run(&machine, api_state.memory, &launch, report, report_size);
+}
+
+static void run_host(const struct api_work *work)
+{
+    bool before = api_thread.in_callback;
+    api_thread.in_callback = true;
+    if (work->as.host.callback)
+        work->as.host.callback(work->as.host.stream, atomic_load(&api_state.error),
+                               work->as.host.data);
+    else
+        work->as.host.function(work->as.host.data);
+    api_thread.in_callback = before;
+}
+
+CUresult api_work_run(const struct api_work *work, char *report, size_t report_size)
+{
+    report[0] = '\0';
+    switch (work->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        return run_kernel(work, report, report_size);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        api_copy_run(work);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        api_set_run(&work->as.set);
+        break;
+    case CU_GRAPH_NODE_TYPE_HOST:
+        run_host(work);
+        break;
+    default:
+        break;
+    }
+    return CUDA_SUCCESS;
+}
+
+/// Whether a launch that ended so leaves the context usable, and the call itself is what failed.
+static bool refused(CUresult result)
+{
+    return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_OUT_OF_MEMORY ||
+           result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES ||
+           result == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE || result == CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult api_work_run_all(const struct api_work *works, size_t count)
+{
+    char report[sizeof(api_state.report)] = "";
+    CUresult result = CUDA_SUCCESS;
+    api_engine_enter();
+    for (size_t i = 0; i < count && !result && !atomic_load(&api_state.error); i++)
+        result = api_work_run(&works[i], report, sizeof(report));
+    if (result && !refused(result))
+        atomic_store(&api_state.error, result);
+    api_engine_leave();
+    if (result && report[0])
+        api_report(report);
+    return result && refused(result) ? result : CUDA_SUCCESS;
+}
+
+CUresult api_submit(CUstream stream, struct api_work *work)
+{
+    CUresult result = CUDA_SUCCESS;
+    struct api_capture *capture = stream->capture;
+    if (capture && capture->invalid)
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!result)
+        result = api_work_check(work);
+    if (result || !capture) {
+        if (!result)
+            result = api_work_run_all(work, 1);
+        api_work_clear(work);
+        return capture ? api_capture_fail(capture, result) : result;
+    }
+    CUgraphNode node = NULL;
+    result = api_graph_add(capture->graph, work, stream->tail, stream->tail_count, &node);
+    if (!result && !api_nodes_copy(&stream->tail, &stream->tail_count, &node, 1))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    return result ? api_capture_fail(capture, result) : CUDA_SUCCESS;
+}
+
+CUresult api_work_copy(struct api_work *to, const struct api_work *from)
+{
+    *to = *from;
+    if (from->type != CU_GRAPH_NODE_TYPE_KERNEL)
+        return CUDA_SUCCESS;
+    const struct emu_function *entry = from->as.kernel.function->entry;
+    size_t count = entry->param_count, bytes = entry->param_bytes;
+    to->as.kernel.params = calloc(1, bytes + 16);
+    to->as.kernel.pointers = calloc(count + 1, sizeof(void *));
+    if (!to->as.kernel.params || !to->as.kernel.pointers) {
+        free(to->as.kernel.params);
+        free(to->as.kernel.pointers);
+        to->type = CU_GRAPH_NODE_TYPE_EMPTY;
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memcpy(to->as.kernel.params, from->as.kernel.params, bytes);
+    for (size_t i = 0; i < count; i++)
+        to->as.kernel.pointers[i] =
+            to->as.kernel.params +
+            ((unsigned char *)from->as.kernel.pointers[i] - from->as.kernel.params);
+    from->as.kernel.function->module->references++;
+    return CUDA_SUCCESS;
+}
+
+void api_work_clear(struct api_work *work)
+{
+    if (work->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        free(work->as.kernel.params);
+        free(work->as.kernel.pointers);
+        api_module_release(work->as.kernel.function->module);
+    }
+    memset(work, 0, sizeof(*work));
+    work->type = CU_GRAPH_NODE_TYPE_EMPTY;
+}
