@@ -14,6 +14,43 @@
 
 enum { CASES_AN_ENTRY = 250 };
 
+static char *copy(const char *text, size_t length)
+{
+    char *own = calloc(1, length + 1);
+
+    return own ? memcpy(own, text, length) : NULL;
+}
+
+char *op_case_text(const struct op_case *c, struct ptx_target target, int isa, int *needs,
+                   bool *failed)
+{
+    struct ptx_builder_params params = { .target = target, .isa = isa };
+    ptx_builder *b = ptx_builder_create(&params);
+
+    ptx_entry (b, "k") {
+        struct op_frame frame = op_frame_open(b);
+        ptx_comment(b, "case");
+        op_case_emit(b, &frame, c);
+        ptx_comment(b, "end");
+    }
+    const char *text = ptx_builder_finish(b);
+    *failed = !text;
+    if (needs)
+        *needs = ptx_builder_isa(b);
+    if (!text)
+        text = ptx_builder_error(b);
+    char *own = copy(text, strlen(text));
+    ptx_builder_destroy(&b);
+    return own;
+}
+
+char *op_case_body(const char *text)
+{
+    const char *first = strstr(text, "// case\n") + strlen("// case\n");
+
+    return copy(first, (size_t)(strstr(text, "// end\n") - first));
+}
+
 void op_batch_begin(struct op_batch *batch, struct ptx_target target)
 {
     *batch = (struct op_batch) { 0 };

@@ -5,6 +5,12 @@
 
 #include "op_cases.h"
 
+// One case alone, as text or as the builder's error; freed by the caller. `needs` is the least ISA.
+char *op_case_text(const struct op_case *c, struct ptx_target target, int isa, int *needs,
+                   bool *failed);
+// Of such a text, what the case itself wrote; freed by the caller.
+char *op_case_body(const char *text);
+
 struct op_batch {
     ptx_builder *b;
     struct op_frame frame;

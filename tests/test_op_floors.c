@@ -36,45 +36,6 @@ static unsigned target_count;
 static struct known *cases;
 static size_t case_count, case_capacity;
 
-static char *copy(const char *text, size_t length)
-{
-    char *own = calloc(1, length + 1);
-
-    return own ? memcpy(own, text, length) : NULL;
-}
-
-// One case alone, as text or as the builder's error; the caller frees it.
-static char *build(const struct op_case *c, struct ptx_target target, int isa, int *needs,
-                   bool *failed)
-{
-    struct ptx_builder_params params = { .target = target, .isa = isa };
-    ptx_builder *b = ptx_builder_create(&params);
-
-    ptx_entry (b, "k") {
-        struct op_frame frame = op_frame_open(b);
-        ptx_comment(b, "case");
-        op_case_emit(b, &frame, c);
-        ptx_comment(b, "end");
-    }
-    const char *text = ptx_builder_finish(b);
-    *failed = !text;
-    if (needs)
-        *needs = ptx_builder_isa(b);
-    if (!text)
-        text = ptx_builder_error(b);
-    char *own = copy(text, strlen(text));
-    ptx_builder_destroy(&b);
-    return own;
-}
-
-// What stands between the comments that build() writes.
-static char *body_of(const char *text)
-{
-    const char *first = strstr(text, "// case\n") + strlen("// case\n");
-
-    return copy(first, (size_t)(strstr(text, "// end\n") - first));
-}
-
 static bool names_a_target(const char *error)
 {
     return strstr(error, "needs sm_") != NULL;
@@ -100,9 +61,9 @@ static void find_floor(void *user, const struct op_case *c)
     for (unsigned t = 0; t < target_count; t++) {
         if (!targets[t].plain)
             continue;
-        char *text = build(c, targets[t].target, 0, &isa, &failed);
+        char *text = op_case_text(c, targets[t].target, 0, &isa, &failed);
         if (!failed) {
-            keep(c, t, isa, body_of(text));
+            keep(c, t, isa, op_case_body(text));
             free(text);
             return;
         }
@@ -220,7 +181,7 @@ static void the_builder_refuses_an_older_isa(void **state)
 
         if (cases[k].isa == targets[cases[k].floor].isa || t < 0)
             continue;
-        char *text = build(&cases[k].c, targets[t].target, isa, NULL, &failed);
+        char *text = op_case_text(&cases[k].c, targets[t].target, isa, NULL, &failed);
         snprintf(wanted, sizeof wanted, "needs PTX ISA %d.%d", cases[k].isa / 10,
                  cases[k].isa % 10);
         snprintf(got, sizeof got, "pinned to %d.%d", isa / 10, isa % 10);
@@ -293,9 +254,9 @@ static void ptxas_accepts_the_floor(void **state)
             bool failed;
             if (cases[k].floor > t)
                 continue;
-            char *text = build(&cases[k].c, targets[t].target, 0, &isas[k], &failed);
+            char *text = op_case_text(&cases[k].c, targets[t].target, 0, &isas[k], &failed);
             assert_false(failed);
-            char *body = body_of(text);
+            char *body = op_case_body(text);
             if (isas[k] < targets[with].isa)
                 isas[k] = targets[with].isa;
             if (cases[k].floor != t && strcmp(body, cases[k].body) == 0)
