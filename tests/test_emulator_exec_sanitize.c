@@ -189,6 +189,16 @@ static void race_within_a_warp(void **state)
         emulator_body(e, LANES("shfl.sync.idx.b32 %r20, %r0, 0, 31, -1;\n"), out, 0, 0), 0);
 }
 
+static void one_flag_for_all(void **state)
+{
+    struct emulator *e = *state;
+    e->block = 64;
+    // The same value from every thread is no race; a value of each thread's own is.
+    assert_int_equal(emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r10], 7;\nret;", 0, 0, 0), 0);
+    emulator_expect(e, emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r10], %r0;\nret;", 0, 0, 0),
+                    719, "shared-memory race|write|thread (0,0,0)");
+}
+
 static void divergent_barrier(void **state)
 {
     struct emulator *e = *state;
@@ -267,6 +277,7 @@ int main(void)
         EMULATOR_TEST(missing_barrier_shows_in_results),
         EMULATOR_TEST(lost_atomic),
         EMULATOR_TEST(race_within_a_warp),
+        EMULATOR_TEST(one_flag_for_all),
         EMULATOR_TEST(divergent_barrier),
         EMULATOR_TEST(inactive_shuffle),
         EMULATOR_TEST(lanes_in_deadlock),

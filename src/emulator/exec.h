@@ -98,7 +98,7 @@ struct emu_op {
     uint8_t space;  // memory
     bool is_float;  // ftz applies
     bool float_out; // and to the result, and so does sat
-    bool direct;    // all operands are
+    bool in_place;  // the result's register is none of the sources'
     bool copies;    // register to register: what is not initialised stays so
     bool guard_negated;
     uint32_t guard; // bytes from the frame's start, EMU_NO_REGISTER: none
@@ -157,6 +157,7 @@ struct emu_warp {
     uint32_t limit;   // where the next other group stands
     bool alone;       // no other group could run
     bool leave;       // choose the group anew
+    bool whole;       // `active` is all that can run, and lane_pc is older than pc
     int32_t left;     // instructions until the group is chosen anew
     int32_t budget;   // of this turn
     int32_t patience; // until another group of a divergent warp gets its turn
@@ -181,6 +182,8 @@ struct emu_barrier {
     uint32_t expected;               // threads, where not all
     uint32_t arrived;                // by bar.arrive
     uint32_t waiting[EMU_MAX_WARPS]; // lanes in bar.sync and bar.red
+    bool apart[EMU_MAX_WARPS];       // that came to it at different times
+    bool red;                        // some are in bar.red
     uint32_t line;                   // of the one that came first
 };
 
@@ -276,8 +279,8 @@ bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned
                         uint32_t *init, uint32_t lanes, uint32_t members);
 
 // Operands.
-const void *emu_fetch(struct emu_warp *warp, unsigned char *frame, const struct emu_value *value,
-                      void *scratch);
+const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
+                            const struct emu_value *value, void *scratch);
 uint64_t emu_special(struct emu_warp *warp, uint8_t special, uint32_t axis, unsigned lane);
 void emu_put(unsigned char *frame, uint32_t *init, const struct emu_value *value, uint32_t mask,
              const void *lanes);
@@ -302,8 +305,13 @@ const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const
 struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps);
 void emu_race_destroy(struct emu_race *race);
 void emu_race_start(struct emu_race *race);
+// Of one lane. `same`: a store of what memory holds already.
 bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
-                     uint32_t bytes, enum emu_use use);
+                     uint32_t bytes, enum emu_use use, bool same);
+// Of all lanes of the mask, at address - start. False, and nothing reported, if one has to be
+// looked at more closely.
+bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
+                    const uint64_t *address, uint64_t start, uint32_t bytes, enum emu_use use);
 void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
 void emu_race_fence(struct emu_warp *warp);
 void emu_race_warp(struct emu_warp *warp, uint32_t lanes);
@@ -358,6 +366,15 @@ static inline uint32_t emu_guarded(const struct emu_op *op, const unsigned char 
         return mask;
     memcpy(&guard, frame + op->guard, sizeof(guard));
     return mask & (op->guard_negated ? ~guard : guard);
+}
+
+// The operand's lanes or mask; `scratch` has room for them, should they have to be made.
+static inline const void *emu_fetch(struct emu_warp *warp, unsigned char *frame,
+                                    const struct emu_value *value, void *scratch)
+{
+    if (value->direct)
+        return value->constant ? value->constant : frame + value->at;
+    return emu_fetch_other(warp, frame, value, scratch);
 }
 
 #endif

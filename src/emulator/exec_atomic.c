@@ -144,7 +144,7 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
             return emu_fault_uninitialised(warp, op, i, address[i], op->bytes, access.shadow);
         if (access.shared && warp->block->race &&
             !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), op->bytes,
-                             EMU_USE_ATOMIC))
+                             EMU_USE_ATOMIC, false))
             return false;
         longs[i] =
             exchange(op->insn, !access.shared, access.host, op->bytes, lane_of(&op->src[1], x, i),

@@ -206,16 +206,18 @@ static bool operands(struct decoder *d, struct emu_op *op, const struct wants *w
     op->src = values + insn->dst_count;
     op->dst_count = insn->dst_count;
     op->src_count = insn->src_count;
-    op->direct = true;
+    op->in_place = true;
     for (unsigned i = 0; i < insn->dst_count; i++) {
         if (!destination(d, &values[i], &list[i], wants->dst[i], wants->type))
             return false;
-        op->direct = op->direct && values[i].direct;
     }
     for (unsigned i = 0; i < insn->src_count; i++) {
         if (!source(d, &values[insn->dst_count + i], &list[insn->dst_count + i], wants->src[i]))
             return false;
-        op->direct = op->direct && values[insn->dst_count + i].direct;
+        const struct emu_value *value = &values[insn->dst_count + i];
+        for (unsigned k = 0; k < insn->dst_count; k++)
+            if (value->place == EMU_AT_SLOT && value->reg == values[k].reg)
+                op->in_place = false;
     }
     return true;
 }

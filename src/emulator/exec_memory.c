@@ -261,7 +261,7 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
             return emu_fault_uninitialised(warp, op, i, address[i], total, access.shadow);
         if (access.shared && warp->block->race &&
             !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
-                             EMU_USE_LOAD))
+                             EMU_USE_LOAD, false))
             return false;
         for (unsigned k = 0; k < op->dst_count; k++)
             out[k][i] = read_element(access.host + k * op->bytes, op->bytes);
@@ -348,6 +348,15 @@ static bool shadow_ok(const struct emu_region *region, const struct span *s,
     return true;
 }
 
+static bool no_race(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
+                    const uint64_t *address, const struct emu_region *region, uint32_t total,
+                    enum emu_use use)
+{
+    bool weak = !op->insn->is_volatile && op->insn->order == EMU_WEAK;
+    return !warp->block->race ||
+           (weak && emu_race_lanes(warp, op, mask, address, region->start, total, use));
+}
+
 bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = &warp->block->exec->program;
@@ -360,7 +369,8 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     struct emu_region region;
     bool shared;
     if (s.bits & (total - 1) || !common_region(warp, op->space, &s, total, &region, &shared) ||
-        (shared && warp->block->race) || !shadow_ok(&region, &s, address, mask, total)) {
+        !shadow_ok(&region, &s, address, mask, total) ||
+        (shared && !no_race(warp, op, mask, address, &region, total, EMU_USE_LOAD))) {
         if (!load_slowly(warp, op, mask, address, total, out))
             return false;
         for (unsigned k = 0; k < op->dst_count; k++)
@@ -403,6 +413,22 @@ static void scatter_row(unsigned char *host, unsigned bytes, unsigned step, cons
         write_element(host + (size_t)i * step, bytes, bytes == 8 ? longs[i] : words[i]);
 }
 
+// Whether memory has the lane's values already.
+static bool holds(const unsigned char *host, const struct emu_op *op, const void *const *values,
+                  unsigned lane)
+{
+    unsigned char bytes[8];
+    for (unsigned k = 0; k + 1u < op->src_count; k++) {
+        const uint32_t *words = values[k];
+        const uint64_t *longs = values[k];
+        write_element(bytes, op->bytes,
+                      op->src[k + 1].want == EMU_LONG ? longs[lane] : words[lane]);
+        if (memcmp(bytes, host + k * op->bytes, op->bytes))
+            return false;
+    }
+    return true;
+}
+
 static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
                          const uint64_t *address, uint32_t total, const void *const *values)
 {
@@ -416,7 +442,7 @@ static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_
             return false;
         if (access.shared && warp->block->race &&
             !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
-                             EMU_USE_STORE))
+                             EMU_USE_STORE, holds(access.host, op, values, i)))
             return false;
         for (unsigned k = 0; k < count; k++) {
             const uint32_t *words = values[k];
@@ -446,7 +472,7 @@ bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     bool shared;
     if (s.bits & (total - 1) || op->space == EMU_PARAM ||
         !common_region(warp, op->space, &s, total, &region, &shared) ||
-        (shared && warp->block->race))
+        (shared && !no_race(warp, op, mask, address, &region, total, EMU_USE_STORE)))
         return store_slowly(warp, op, mask, address, total, values);
     for (unsigned k = 0; k < count; k++) {
         unsigned char *host = region.host + (size_t)k * op->bytes;

@@ -122,7 +122,7 @@ static bool check_divergence(struct emu_block *block, unsigned id)
             continue;
         unsigned first = emu_first(lanes);
         const struct emu_insn *insn = op_at(warp, first)->insn;
-        uint32_t apart = lanes & ~together(warp, lanes);
+        uint32_t apart = barrier->apart[w] ? lanes & ~together(warp, lanes) : 0;
         if (insn->aligned && apart)
             return emu_fault(warp, insn, first, EMU_LAUNCH_FAILED,
                              "divergent barrier: lane %u of the same warp waits at another barrier "
@@ -145,12 +145,13 @@ static void complete(struct emu_block *block, unsigned id)
 {
     struct emu_barrier *barrier = &block->barriers[id];
     uint32_t count = 0, threads = 0;
-    for (unsigned w = 0; w < block->warp_count; w++) {
+    for (unsigned w = 0; barrier->red && w < block->warp_count; w++) {
         count += emu_count(predicates_of(&block->warps[w], barrier->waiting[w]));
         threads += emu_count(barrier->waiting[w]);
     }
     for (unsigned w = 0; w < block->warp_count; w++) {
-        write_results(&block->warps[w], barrier->waiting[w], count, count == threads);
+        if (barrier->red)
+            write_results(&block->warps[w], barrier->waiting[w], count, count == threads);
         emu_warp_release(&block->warps[w], barrier->waiting[w]);
     }
     emu_race_barrier_done(block, id, barrier->all);
@@ -199,7 +200,9 @@ static bool arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t lane
     if (op->insn->opcode == EMU_OP_BAR_ARRIVE) {
         barrier->arrived += lanes == warp->live ? EMU_LANES : emu_count(lanes);
     } else {
+        barrier->apart[warp->index] |= barrier->waiting[warp->index] != 0;
         barrier->waiting[warp->index] |= lanes;
+        barrier->red = barrier->red || op->dst_count;
         emu_warp_park(warp, lanes, EMU_WAIT_BARRIER, id);
     }
     return emu_barrier_check(block, id);
@@ -214,7 +217,9 @@ bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
     const uint32_t *ids = emu_fetch(warp, frame, &op->src[0], scratch[0]);
     if (has_count)
         memcpy(counts, emu_fetch(warp, frame, &op->src[1], scratch[1]), sizeof(counts));
-    // Usually one barrier for all lanes; registers may hold others.
+    if (op->src[0].place == EMU_AT_CONST && !has_count)
+        return arrive(warp, op, mask, ids[0], 0);
+    // Registers may hold a barrier for each lane.
     while (mask) {
         unsigned first = emu_first(mask);
         uint32_t same = 0;

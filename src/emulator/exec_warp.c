@@ -20,6 +20,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
     const struct emu_program *program = &warp->block->exec->program;
     warp->exists = warp->live = exists;
     warp->waiting = warp->active = warp->carry = 0;
+    warp->whole = false;
     warp->patience = PATIENCE;
     warp->stamp = 0;
     for (unsigned i = 0; i < EMU_LANES; i++) {
@@ -49,10 +50,25 @@ static unsigned longest_waiting(const struct emu_warp *warp, uint32_t lanes)
     return oldest;
 }
 
+static void put_back(struct emu_warp *warp)
+{
+    for (uint32_t m = warp->active; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        warp->lane_pc[i] = warp->pc;
+    }
+}
+
 // Chooses the group among the lanes that can run.
 static void pick(struct emu_warp *warp)
 {
     uint32_t lanes = warp->live & ~warp->waiting, group = 0;
+    if (warp->whole && lanes == warp->active) {
+        warp->leave = false;
+        warp->left = warp->budget;
+        return;
+    }
+    if (warp->whole)
+        put_back(warp);
     uint64_t keys[EMU_LANES], chosen = UINT64_MAX, next = UINT64_MAX;
     for (uint32_t m = lanes; m; m &= m - 1) {
         unsigned i = emu_first(m);
@@ -85,14 +101,6 @@ static void pick(struct emu_warp *warp)
     warp->stamp++;
     for (uint32_t m = group; m; m &= m - 1)
         warp->lane_served[emu_first(m)] = warp->stamp;
-}
-
-static void put_back(struct emu_warp *warp)
-{
-    for (uint32_t m = warp->active; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        warp->lane_pc[i] = warp->pc;
-    }
 }
 
 void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
@@ -199,11 +207,9 @@ static uint64_t slow_lane(struct emu_warp *warp, unsigned char *frame,
     }
 }
 
-const void *emu_fetch(struct emu_warp *warp, unsigned char *frame, const struct emu_value *value,
-                      void *scratch)
+const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
+                            const struct emu_value *value, void *scratch)
 {
-    if (value->direct)
-        return value->place == EMU_AT_CONST ? value->constant : frame + value->at;
     if (value->want == EMU_MASK) {
         uint32_t mask = 0;
         const void *at = value->place == EMU_AT_CONST ? value->constant : frame + value->at;
@@ -458,6 +464,12 @@ static inline void do_lanes(struct emu_warp *warp, unsigned char *frame, uint32_
     if (op->copies && init)
         known = init[op->src[0].reg];
     fetch_all(warp, frame, op, &s);
+    if (mask == UINT32_MAX && op->in_place && op->dst[0].direct) {
+        op->fn(frame + op->dst[0].at, s.at, op->insn);
+        if (init)
+            init[op->dst[0].reg] = known;
+        return;
+    }
     op->fn(out, s.at, op->insn);
     if (op->dst[0].direct) {
         put_direct(frame, &op->dst[0], mask, out);
@@ -602,7 +614,9 @@ void emu_warp_run(struct emu_warp *warp, int32_t budget)
         pick(warp);
         int32_t before = warp->left;
         bool ok = run_group(warp);
-        put_back(warp);
+        warp->whole = warp->active && warp->active == (warp->live & ~warp->waiting);
+        if (!warp->whole)
+            put_back(warp);
         int32_t used = before - warp->left;
         warp->budget -= used > 0 ? used : 1;
         if (!warp->alone)

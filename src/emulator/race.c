@@ -9,6 +9,9 @@
 // access is remembered as (thread, tick): the last write of every grain of memory and its last two
 // reads by different threads. A grain is as wide as the narrowest access of the program.
 //
+// To store what is there already is no race with the store that put it there: threads that all set
+// one flag are right, whoever comes last.
+//
 // Synchronising accesses are taken to order with all others of the block, not only with those of
 // the same address: that may hide a race, and never invents one.
 #include "exec.h"
@@ -135,7 +138,7 @@ static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane
 }
 
 bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
-                     uint32_t bytes, enum emu_use use)
+                     uint32_t bytes, enum emu_use use, bool same)
 {
     struct emu_race *race = warp->block->race;
     uint32_t thread = warp->index * EMU_LANES + lane;
@@ -146,7 +149,7 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
     for (uint32_t k = first; k <= last; k++) {
         struct cell *cell = &race->cells[k];
         const char *verb = use == EMU_USE_LOAD ? "read" : "write";
-        if (conflicts(race, warp, lane, &cell->write, strong))
+        if (!same && conflicts(race, warp, lane, &cell->write, strong))
             return report(warp, op, lane, k << race->grain_shift, &cell->write, verb, "write");
         if (use == EMU_USE_LOAD) {
             if (cell->read[0].stamp && thread_of(cell->read[0].stamp) != thread)
@@ -158,6 +161,45 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
             if (conflicts(race, warp, lane, &cell->read[r], strong))
                 return report(warp, op, lane, k << race->grain_shift, &cell->read[r], verb, "read");
         cell->write = now;
+    }
+    return true;
+}
+
+// No need to look closer: nothing there, from before the last barrier, or one's own.
+static inline bool quiet(uint64_t stamp, uint64_t mine)
+{
+    const uint64_t epoch = (UINT64_C(1) << 52) - (UINT64_C(1) << TICK_BITS);
+    return stamp >> 53 == mine >> 53 || ((stamp ^ mine) & epoch) != 0 || stamp == 0;
+}
+
+bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
+                    const uint64_t *address, uint64_t start, uint32_t bytes, enum emu_use use)
+{
+    struct emu_race *race = warp->block->race;
+    bool strong = use == EMU_USE_ATOMIC || op->insn->is_volatile || op->insn->order != EMU_WEAK;
+    struct record now = { 0, op->insn->line };
+    for (uint32_t m = mask; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        uint32_t offset = (uint32_t)(address[i] - start);
+        uint32_t k = offset >> race->grain_shift, last = (offset + bytes - 1) >> race->grain_shift;
+        now.stamp =
+            make(warp->index * EMU_LANES + i, strong, race->epoch, race->clocks[warp->index].tick);
+        for (; k <= last; k++) {
+            struct cell *cell = &race->cells[k];
+            if (!quiet(cell->write.stamp, now.stamp) ||
+                (use != EMU_USE_LOAD && (!quiet(cell->read[0].stamp, now.stamp) ||
+                                         !quiet(cell->read[1].stamp, now.stamp))))
+                break;
+            if (use != EMU_USE_LOAD) {
+                cell->write = now;
+                continue;
+            }
+            if (cell->read[0].stamp >> 53 != now.stamp >> 53)
+                cell->read[1] = cell->read[0];
+            cell->read[0] = now;
+        }
+        if (k <= last)
+            return false;
     }
     return true;
 }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// How many lane-instructions a second the emulator executes on one core: arithmetic in registers,
+// memory, shared memory with barriers, divergence; without sanitizers and with.
+//
+//     emulator_speed [SECONDS]      least time of each measurement, default 0.5
+#include "machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define HEAD                                                                                       \
+    ".version 8.0\n.target sm_90\n.address_size 64\n"                                              \
+    ".visible .entry k(.param .u64 p)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<32>;\n"                  \
+    ".reg .b64 %rd<8>;\n.reg .f32 %f<16>;\n.reg .f64 %fd<16>;\n.shared .align 4 .b32 s[256];\n"    \
+    "ld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\n"                      \
+    "mad.lo.u32 %r3, %r2, 256, %r1;\nmul.wide.u32 %rd2, %r3, 4;\nadd.u64 %rd3, %rd1, %rd2;\n"      \
+    "shl.b32 %r5, %r1, 2;\nmov.u32 %r6, s;\nadd.u32 %r7, %r5, %r6;\nmov.u32 %r4, 0;\n"             \
+    "cvt.rn.f32.u32 %f1, %r3;\ncvt.rn.f64.u32 %fd1, %r3;\n"
+#define LOOP(times, body)                                                                          \
+    HEAD "L:\n" body "add.u32 %r4, %r4, 1;\nsetp.lt.u32 %p1, %r4, " times ";\n@%p1 bra L;\n"
+
+static const struct {
+    const char *name, *text;
+} kernels[] = {
+    { "integers", LOOP("1000", "mad.lo.u32 %r3, %r3, 5, %r4;\nxor.b32 %r3, %r3, %r1;\n"
+                               "shr.u32 %r8, %r3, 3;\nadd.u32 %r3, %r3, %r8;\n"
+                               "mul.wide.u32 %rd4, %r3, %r8;\nadd.u64 %rd5, %rd4, %rd2;\n")
+                      "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
+    { "f32", LOOP("1000", "fma.rn.f32 %f2, %f1, 0f3F000000, 0f3F800000;\nadd.rn.f32 %f3, %f2, %f1;\n"
+                          "mul.rn.f32 %f1, %f3, 0f3F000000;\nsub.rn.f32 %f4, %f1, %f2;\n"
+                          "fma.rn.f32 %f1, %f4, 0f3A000000, %f1;\n")
+                 "st.global.f32 [%rd3], %f1;\nret;\n}\n" },
+    { "f64", LOOP("1000", "fma.rn.f64 %fd2, %fd1, 0d3FE0000000000000, %fd1;\n"
+                          "mul.rn.f64 %fd1, %fd2, 0d3FE0000000000000;\ncvt.rn.f32.f64 %f1, %fd1;\n"
+                          "cvt.f64.f32 %fd3, %f1;\nadd.rn.f64 %fd1, %fd1, %fd3;\n")
+                 "cvt.rn.f32.f64 %f1, %fd1;\nst.global.f32 [%rd3], %f1;\nret;\n}\n" },
+    { "global memory", LOOP("300", "ld.global.f32 %f1, [%rd3];\nadd.rn.f32 %f1, %f1, 0f3F800000;\n"
+                                   "st.global.f32 [%rd3], %f1;\n") "ret;\n}\n" },
+    { "shared memory", LOOP("300", "st.shared.u32 [%r7], %r3;\nbar.sync 0;\nxor.b32 %r8, %r7, 64;\n"
+                                   "ld.shared.u32 %r9, [%r8];\nbar.sync 0;\n"
+                                   "add.u32 %r3, %r3, %r9;\nadd.u32 %r3, %r3, 1;\n")
+                           "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
+    { "shuffles", LOOP("300", "shfl.sync.bfly.b32 %r8, %r3, 7, 31, -1;\nadd.u32 %r3, %r3, %r8;\n"
+                              "shfl.sync.down.b32 %r8, %r3, 1, 31, -1;\nadd.u32 %r3, %r3, %r8;\n")
+                      "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
+    { "divergence", LOOP("300", "and.b32 %r8, %r1, 3;\nsetp.eq.u32 %p2, %r8, 0;\n@%p2 bra A;\n"
+                                "add.u32 %r3, %r3, %r4;\nxor.b32 %r3, %r3, %r1;\nbra B;\n"
+                                "A: sub.u32 %r3, %r3, %r4;\nB: add.u32 %r3, %r3, 7;\n")
+                        "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
+};
+
+static double seconds(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static double measure(const struct emu_module *module, bool sanitize, double least)
+{
+    enum { BLOCKS = 32, THREADS = 256 };
+    const struct emu_machine_config config = { .sm = 90,
+                                               .multiprocessors = 132,
+                                               .max_threads_per_sm = 2048,
+                                               .shared_per_block_optin = 232448,
+                                               .sanitize = sanitize,
+                                               .host_threads = 1 };
+    struct emu_memory *memory = emu_memory_create(UINT64_C(1) << 26, sanitize);
+    uint64_t bytes = BLOCKS * THREADS * 4, at = memory ? emu_memory_alloc(memory, bytes) : 0;
+    unsigned char *shadow = NULL;
+    enum emu_access_fault fault;
+    char report[1024];
+    unsigned char *host = at ? emu_memory_access(memory, at, bytes, &shadow, &fault) : NULL;
+    if (!host)
+        return 0;
+    memset(host, 0, bytes);
+    if (shadow)
+        memset(shadow, 1, bytes);
+    const struct emu_launch launch = { .module = module,
+                                       .entry = emu_module_entry(module, "k"),
+                                       .grid = { BLOCKS, 1, 1 },
+                                       .block = { THREADS, 1, 1 },
+                                       .params = (const unsigned char *)&at };
+    double best = 0, begin = seconds();
+    do {
+        uint64_t before = emu_lane_instructions();
+        double start = seconds();
+        if (emu_run(&config, memory, &launch, report, sizeof(report))) {
+            fprintf(stderr, "%s\n", report);
+            exit(1);
+        }
+        double rate = (double)(emu_lane_instructions() - before) / (seconds() - start);
+        best = rate > best ? rate : best;
+    } while (seconds() - begin < least);
+    emu_memory_destroy(&memory);
+    return best;
+}
+
+int main(int argc, char **argv)
+{
+    const double least = argc > 1 ? strtod(argv[1], NULL) : 0.5;
+    const struct emu_parse_limits limits = { .isa = 90, .sm = 90, .sm_suffix = 'a' };
+
+    printf("%-16s %12s %12s   million lane-instructions a second, one core, best run\n", "",
+           "plain", "sanitizers");
+    for (size_t k = 0; k < sizeof(kernels) / sizeof(kernels[0]); k++) {
+        char log[1024];
+        int result;
+        struct emu_module *module = emu_module_parse(kernels[k].text, strlen(kernels[k].text),
+                                                     &limits, log, sizeof(log), &result);
+        if (!module) {
+            fprintf(stderr, "%s: %s\n", kernels[k].name, log);
+            return 1;
+        }
+        printf("%-16s %12.0f %12.0f\n", kernels[k].name, measure(module, false, least) * 1e-6,
+               measure(module, true, least) * 1e-6);
+        emu_module_destroy(&module);
+    }
+    return 0;
+}
