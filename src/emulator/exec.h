@@ -10,6 +10,7 @@
 #include "machine.h"
 
 #include <pthread.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 
 enum {
@@ -267,6 +268,12 @@ bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_return(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                  const struct emu_op *op, uint32_t mask);
+void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                    const struct emu_op *op, uint32_t mask);
+void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                  const struct emu_op *op, uint32_t mask);
 bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 // Parks lanes, or moves them on to `pc`; either way they are in no group until one is chosen anew.
@@ -282,9 +289,10 @@ bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned
 const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
                             const struct emu_value *value, void *scratch);
 uint64_t emu_special(struct emu_warp *warp, uint8_t special, uint32_t axis, unsigned lane);
+void emu_put_direct(unsigned char *frame, const struct emu_value *value, uint32_t mask,
+                    const void *lanes);
 void emu_put(unsigned char *frame, uint32_t *init, const struct emu_value *value, uint32_t mask,
              const void *lanes);
-uint64_t emu_symbol_address(const struct emu_exec *exec, uint32_t symbol);
 
 // Memory of one lane: host bytes of [address, address + bytes) of a space, after all checks. NULL
 // after a fault.
@@ -296,6 +304,15 @@ struct emu_access {
 bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
                      uint64_t address, uint32_t bytes, enum emu_use use, struct emu_access *access);
 
+// What is all right for every lane of a warp at once.
+struct emu_span {
+    uint64_t least, most, bits; // of the addresses; bits: all of them or-ed
+    bool in_row;                // one element after the other, all lanes active
+};
+struct emu_span emu_span_of(const uint64_t *address, uint32_t mask, uint64_t step);
+// The memory that holds all lanes' bytes, if one does.
+bool emu_common_region(struct emu_warp *warp, unsigned space, const struct emu_span *s,
+                       uint32_t bytes, struct emu_region *region, bool *shared);
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes);
 // Addresses of all lanes; `scratch` has room for them.
 const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
@@ -375,6 +392,18 @@ static inline const void *emu_fetch(struct emu_warp *warp, unsigned char *frame,
     if (value->direct)
         return value->constant ? value->constant : frame + value->at;
     return emu_fetch_other(warp, frame, value, scratch);
+}
+
+struct emu_sources {
+    alignas(64) unsigned char scratch[4][EMU_LANES * 8];
+    const void *at[4];
+};
+
+static inline void emu_fetch_all(struct emu_warp *warp, unsigned char *frame,
+                                 const struct emu_op *op, struct emu_sources *s)
+{
+    for (unsigned k = 0; k < op->src_count; k++)
+        s->at[k] = emu_fetch(warp, frame, &op->src[k], s->scratch[k]);
 }
 
 #endif

@@ -6,7 +6,6 @@
 // longest: a lane may spin until another lane of its warp has done something.
 #include "exec.h"
 
-#include <fenv.h>
 #include <stdalign.h>
 #include <stdlib.h>
 
@@ -124,320 +123,6 @@ void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
             return;
 }
 
-// Lanes of `fresh` where the mask says so, else as they were.
-static inline void blend_words(uint32_t *to, const uint32_t *fresh, uint32_t mask)
-{
-    for (unsigned i = 0; i < EMU_LANES; i++)
-        to[i] = mask >> i & 1 ? fresh[i] : to[i];
-}
-
-static inline void blend_longs(uint64_t *to, const uint64_t *fresh, uint32_t mask)
-{
-    for (unsigned i = 0; i < EMU_LANES; i++)
-        to[i] = mask >> i & 1 ? fresh[i] : to[i];
-}
-
-static inline void put_direct(unsigned char *frame, const struct emu_value *value, uint32_t mask,
-                              const void *lanes)
-{
-    void *to = frame + value->at;
-    if (value->want == EMU_MASK) {
-        uint32_t old, fresh;
-        memcpy(&old, to, 4);
-        memcpy(&fresh, lanes, 4);
-        old = (old & ~mask) | (fresh & mask);
-        memcpy(to, &old, 4);
-    } else if (mask == UINT32_MAX) {
-        memcpy(to, lanes, value->want == EMU_LONG ? 256 : 128);
-    } else if (value->want == EMU_LONG) {
-        blend_longs(to, lanes, mask);
-    } else {
-        blend_words(to, lanes, mask);
-    }
-}
-
-void emu_put(unsigned char *frame, uint32_t *init, const struct emu_value *value, uint32_t mask,
-             const void *lanes)
-{
-    if (value->place == EMU_AT_SINK)
-        return;
-    if (init)
-        init[value->reg] |= mask;
-    if (value->direct) {
-        put_direct(frame, value, mask, lanes);
-        return;
-    }
-    const uint32_t *words = lanes;
-    const uint64_t *longs = lanes;
-    for (uint32_t m = mask; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        uint64_t x = value->want == EMU_LONG ? longs[i] : words[i];
-        if (value->extend && x >> (value->extend - 1) & 1)
-            x |= UINT64_MAX << value->extend;
-        if (value->bits < 64)
-            x &= (UINT64_C(1) << value->bits) - 1;
-        uint32_t low = (uint32_t)x;
-        if (value->width == EMU_LONG)
-            memcpy(frame + value->at + 8 * i, &x, 8);
-        else
-            memcpy(frame + value->at + 4 * i, &low, 4);
-    }
-}
-
-static uint64_t slow_lane(struct emu_warp *warp, unsigned char *frame,
-                          const struct emu_value *value, unsigned lane)
-{
-    uint64_t x = 0;
-    uint32_t low = 0;
-    switch (value->place) {
-    case EMU_AT_SPECIAL:
-        return emu_special(warp, value->operand->special, value->operand->index, lane);
-    case EMU_AT_LOCAL_SYMBOL:
-        return warp->local_base[lane] +
-               warp->block->exec->launch->module->symbols[value->reg].offset +
-               (uint64_t)value->operand->offset;
-    case EMU_AT_SLOT:
-        if (value->width == EMU_LONG)
-            memcpy(&x, frame + value->at + 8 * lane, 8);
-        else
-            memcpy(&low, frame + value->at + 4 * lane, 4);
-        return value->width == EMU_LONG ? x : low;
-    default:
-        return 0;
-    }
-}
-
-const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
-                            const struct emu_value *value, void *scratch)
-{
-    if (value->want == EMU_MASK) {
-        uint32_t mask = 0;
-        const void *at = value->place == EMU_AT_CONST ? value->constant : frame + value->at;
-        if (value->place == EMU_AT_CONST || value->place == EMU_AT_SLOT)
-            memcpy(&mask, at, 4);
-        mask = value->negated ? ~mask : mask;
-        memcpy(scratch, &mask, 4);
-        return scratch;
-    }
-    for (unsigned i = 0; i < EMU_LANES; i++) {
-        uint64_t x = slow_lane(warp, frame, value, i);
-        uint32_t low = (uint32_t)x;
-        if (value->want == EMU_LONG)
-            memcpy((unsigned char *)scratch + 8 * i, &x, 8);
-        else
-            memcpy((unsigned char *)scratch + 4 * i, &low, 4);
-    }
-    return scratch;
-}
-
-struct sources {
-    alignas(64) unsigned char scratch[4][EMU_LANES * 8];
-    const void *at[4];
-};
-
-static inline void fetch_all(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
-                             struct sources *s)
-{
-    for (unsigned k = 0; k < op->src_count; k++)
-        s->at[k] = emu_fetch(warp, frame, &op->src[k], s->scratch[k]);
-}
-
-static void flush_words(void *to, const void *from)
-{
-    const uint32_t *x = from;
-    uint32_t *r = to;
-    for (unsigned i = 0; i < EMU_LANES; i++)
-        r[i] = x[i] & UINT32_C(0x7f800000) ? x[i] : x[i] & UINT32_C(0x80000000);
-}
-
-static void flush_sources(const struct emu_op *op, struct sources *s)
-{
-    for (unsigned k = 0; k < op->src_count; k++) {
-        if (op->src[k].want != EMU_WORD)
-            continue;
-        flush_words(s->scratch[k], s->at[k]);
-        s->at[k] = s->scratch[k];
-    }
-}
-
-static int host_rounding(unsigned round)
-{
-    switch (round) {
-    case EMU_RZ:
-        return FE_TOWARDZERO;
-    case EMU_RM:
-        return FE_DOWNWARD;
-    case EMU_RP:
-        return FE_UPWARD;
-    default:
-        return FE_TONEAREST;
-    }
-}
-
-// To [0, 1]; NaN and -0 to +0.
-static void saturate_words(uint32_t *r)
-{
-    for (unsigned i = 0; i < EMU_LANES; i++) {
-        uint32_t x = r[i] > UINT32_C(0x7f800000) ? 0 : r[i];
-        r[i] = x > UINT32_C(0x3f800000) ? UINT32_C(0x3f800000) : x;
-    }
-}
-
-static void do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                     const struct emu_op *op, uint32_t mask)
-{
-    struct sources s;
-    alignas(64) uint32_t out[EMU_LANES * 2];
-    int rounding = host_rounding(op->insn->round);
-    fetch_all(warp, frame, op, &s);
-    if (op->is_float && op->insn->ftz)
-        flush_sources(op, &s);
-    if (rounding != FE_TONEAREST)
-        fesetround(rounding);
-    op->fn(out, s.at, op->insn);
-    if (rounding != FE_TONEAREST)
-        fesetround(FE_TONEAREST);
-    if (op->float_out && op->insn->ftz)
-        flush_words(out, out);
-    if (op->float_out && op->insn->sat)
-        saturate_words(out);
-    emu_put(frame, init, &op->dst[0], mask, out);
-}
-
-static uint64_t truth(unsigned type)
-{
-    switch (type) {
-    case EMU_F32:
-        return UINT64_C(0x3f800000);
-    case EMU_F64:
-        return UINT64_C(0x3ff0000000000000);
-    case EMU_F16:
-        return 0x3c00;
-    case EMU_BF16:
-        return 0x3f80;
-    default:
-        return emu_bits(type) >= 64 ? UINT64_MAX : (UINT64_C(1) << emu_bits(type)) - 1;
-    }
-}
-
-static void do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                       const struct emu_op *op, uint32_t mask)
-{
-    struct sources s;
-    uint32_t holds = 0, with = 0;
-    fetch_all(warp, frame, op, &s);
-    if (op->is_float)
-        flush_sources(op, &s);
-    op->fn(&holds, s.at, op->insn);
-    uint32_t fails = ~holds;
-    if (op->insn->boolean != EMU_BOOL_NONE) {
-        memcpy(&with, s.at[2], 4);
-        switch (op->insn->boolean) {
-        case EMU_BOOL_AND:
-            holds &= with;
-            fails &= with;
-            break;
-        case EMU_BOOL_OR:
-            holds |= with;
-            fails |= with;
-            break;
-        default:
-            holds ^= with;
-            fails ^= with;
-        }
-    }
-    if (op->insn->opcode == EMU_OP_SETP) {
-        emu_put(frame, init, &op->dst[0], mask, &holds);
-        if (op->dst_count > 1)
-            emu_put(frame, init, &op->dst[1], mask, &fails);
-        return;
-    }
-    uint64_t longs[EMU_LANES], yes = truth(op->insn->type);
-    uint32_t words[EMU_LANES];
-    for (unsigned i = 0; i < EMU_LANES; i++) {
-        longs[i] = holds >> i & 1 ? yes : 0;
-        words[i] = (uint32_t)longs[i];
-    }
-    emu_put(frame, init, &op->dst[0], mask,
-            op->dst[0].want == EMU_LONG ? (const void *)longs : (const void *)words);
-}
-
-// The carry is a bit a lane; of a subtraction it is the borrow.
-static uint64_t with_carry(const struct emu_insn *insn, const uint64_t x[3], bool *carry)
-{
-    bool wide = emu_bits(insn->type) == 64;
-    bool is_signed = insn->type == EMU_S32 || insn->type == EMU_S64;
-    uint64_t a = x[0], b = x[1], in = 0;
-    switch (insn->opcode) {
-    case EMU_OP_ADDC:
-        in = *carry;
-        break;
-    case EMU_OP_SUB:
-        b = ~b;
-        in = 1;
-        break;
-    case EMU_OP_SUBC:
-        b = ~b;
-        in = !*carry;
-        break;
-    case EMU_OP_MAD_LO:
-    case EMU_OP_MAD_HI: {
-        struct emu_insn product = *insn;
-        product.opcode = insn->opcode == EMU_OP_MAD_LO ? EMU_OP_MUL_LO : EMU_OP_MUL_HI;
-        product.carry_out = product.sat = false;
-        product.type = wide ? (is_signed ? EMU_S64 : EMU_U64) : is_signed ? EMU_S32 : EMU_U32;
-        struct emu_lane_info info;
-        alignas(64) uint64_t lanes[2][EMU_LANES] = { { a }, { b } }, out[EMU_LANES];
-        alignas(64) uint32_t words[2][EMU_LANES] = { { (uint32_t)a }, { (uint32_t)b } };
-        const void *longs_at[] = { lanes[0], lanes[1] }, *words_at[] = { words[0], words[1] };
-        if (emu_lane_find(&product, &info))
-            info.fn(out, wide ? longs_at : words_at, &product);
-        uint32_t low;
-        memcpy(&low, out, 4);
-        a = wide ? out[0] : low;
-        b = x[2];
-        break;
-    }
-    default:
-        break;
-    }
-    bool subtracts = insn->opcode == EMU_OP_SUB || insn->opcode == EMU_OP_SUBC;
-    uint64_t sum;
-    bool out_of;
-    if (wide) {
-        sum = a + b + in;
-        out_of = sum < a || (in && sum == a);
-    } else {
-        sum = (uint64_t)(uint32_t)a + (uint32_t)b + in;
-        out_of = sum >> 32 & 1;
-        sum = (uint32_t)sum;
-    }
-    if (insn->carry_out)
-        *carry = subtracts ? !out_of : out_of;
-    return sum;
-}
-
-static void do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                     const struct emu_op *op, uint32_t mask)
-{
-    struct sources s;
-    alignas(64) uint64_t longs[EMU_LANES];
-    alignas(64) uint32_t words[EMU_LANES];
-    fetch_all(warp, frame, op, &s);
-    bool wide = emu_bits(op->insn->type) == 64;
-    for (uint32_t m = mask; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        uint64_t x[3] = { 0 };
-        for (unsigned k = 0; k < op->src_count && k < 3; k++)
-            x[k] = wide ? ((const uint64_t *)s.at[k])[i] : ((const uint32_t *)s.at[k])[i];
-        bool carry = warp->carry >> i & 1;
-        longs[i] = with_carry(op->insn, x, &carry);
-        words[i] = (uint32_t)longs[i];
-        warp->carry = (warp->carry & ~(1u << i)) | (uint32_t)carry << i;
-    }
-    emu_put(frame, init, &op->dst[0], mask, wide ? (const void *)longs : (const void *)words);
-}
-
 // A register that holds nothing yet may be copied, and passed on, but not used.
 static bool check_sources(struct emu_warp *warp, const struct emu_op *op, const uint32_t *init,
                           uint32_t mask)
@@ -458,12 +143,12 @@ static bool check_sources(struct emu_warp *warp, const struct emu_op *op, const 
 static inline void do_lanes(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                             const struct emu_op *op, uint32_t mask)
 {
-    struct sources s;
+    struct emu_sources s;
     alignas(64) unsigned char out[EMU_LANES * 8];
     uint32_t known = UINT32_MAX;
     if (op->copies && init)
         known = init[op->src[0].reg];
-    fetch_all(warp, frame, op, &s);
+    emu_fetch_all(warp, frame, op, &s);
     if (mask == UINT32_MAX && op->in_place && op->dst[0].direct) {
         op->fn(frame + op->dst[0].at, s.at, op->insn);
         if (init)
@@ -472,7 +157,7 @@ static inline void do_lanes(struct emu_warp *warp, unsigned char *frame, uint32_
     }
     op->fn(out, s.at, op->insn);
     if (op->dst[0].direct) {
-        put_direct(frame, &op->dst[0], mask, out);
+        emu_put_direct(frame, &op->dst[0], mask, out);
         if (init)
             init[op->dst[0].reg] |= mask;
     } else {
@@ -512,7 +197,7 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
 {
     switch (op->handler) {
     case EMU_DO_CARRY:
-        do_carry(warp, frame, init, op, mask);
+        emu_do_carry(warp, frame, init, op, mask);
         return true;
     case EMU_DO_MOVE:
         return emu_do_move(warp, op, mask);
@@ -543,6 +228,7 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
         warp->left -= 16 * SYNC_COST;
         return true;
     case EMU_DO_TRAP:
+        // No public document names its CUresult; hosts see "unspecified launch failure".
         return emu_fault(warp, op->insn, emu_first(mask), EMU_LAUNCH_FAILED, "trap");
     default:
         return true;
@@ -577,10 +263,10 @@ static bool run_group(struct emu_warp *warp)
             do_lanes(warp, frame, init, op, mask);
             continue;
         case EMU_DO_FLOAT:
-            do_float(warp, frame, init, op, mask);
+            emu_do_float(warp, frame, init, op, mask);
             continue;
         case EMU_DO_COMPARE:
-            do_compare(warp, frame, init, op, mask);
+            emu_do_compare(warp, frame, init, op, mask);
             continue;
         case EMU_DO_LOAD:
             if (op->insn->is_volatile || op->insn->order != EMU_WEAK)
