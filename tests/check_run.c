@@ -3,9 +3,10 @@
 // GPT-2 small, has the command run it, and holds every bit of its output file against the
 // reference.
 //
-//     check_run PTXGEN FOLDER
+//     check_run PTXGEN FOLDER DEVICE
 //
-// Leaves the files of what fails in FOLDER. Ends with 77 if the command has no GPU to run on.
+// DEVICE is what the command's --device takes. Leaves the files of what fails in FOLDER. Ends with
+// 77 if the command has no such device to run on.
 #define _POSIX_C_SOURCE 200809L
 
 #include <inttypes.h>
@@ -199,17 +200,18 @@ static bool outputs_are_right(const struct job *job, const char *path)
 }
 
 /// Returns the status to exit with: 0, 1 or 77.
-static int run_job(const struct job *job, const char *ptxgen, const char *folder)
+static int run_job(const struct job *job, const char *ptxgen, const char *folder,
+                   const char *device)
 {
     char in[PATH_SIZE], out[PATH_SIZE], command[4 * PATH_SIZE];
     const char *dtype = ptx_type_name(tensor_types[job->type]);
-    snprintf(in, sizeof in, "%s/%s.%s.safetensors", folder, job->kernel, dtype);
-    snprintf(out, sizeof out, "%s/%s.%s.out.safetensors", folder, job->kernel, dtype);
+    snprintf(in, sizeof in, "%s/%s.%s.%s.safetensors", folder, job->kernel, dtype, device);
+    snprintf(out, sizeof out, "%s/%s.%s.%s.out.safetensors", folder, job->kernel, dtype, device);
     if (!write_inputs(job, in))
         return 1;
     remove(out);
-    snprintf(command, sizeof command, "'%s' run %s --input '%s' --output '%s' %s", ptxgen,
-             job->kernel, in, out, job->sets);
+    snprintf(command, sizeof command, "'%s' run %s --device '%s' --input '%s' --output '%s' %s",
+             ptxgen, job->kernel, device, in, out, job->sets);
     printf("$ %s\n", command);
     fflush(stdout);
     int status = system(command);
@@ -237,8 +239,8 @@ static void release(struct job *job)
 int main(int argc, char **argv)
 {
     int failed = 0, done = 0;
-    if (argc != 3) {
-        fprintf(stderr, "usage: check_run PTXGEN FOLDER\n");
+    if (argc != 4) {
+        fprintf(stderr, "usage: check_run PTXGEN FOLDER DEVICE\n");
         return 2;
     }
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; ++k)
@@ -246,10 +248,10 @@ int main(int argc, char **argv)
             struct random r = { k * 10 + (uint64_t)type };
             struct job job = { .kernel = kernels[k].kernel, .type = (enum ref_type)type };
             kernels[k].prepare(&job, &r);
-            int status = run_job(&job, argv[1], argv[2]);
+            int status = run_job(&job, argv[1], argv[2], argv[3]);
             release(&job);
             if (status == EXIT_SKIPPED) {
-                fprintf(stderr, "SKIPPED: ptxgen run has no GPU\n");
+                fprintf(stderr, "SKIPPED: ptxgen run has no such device\n");
                 return EXIT_SKIPPED;
             }
             failed += status;

@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: MIT
 #
 # The ptxgen command from end to end: every subcommand, every exit status, every kind of refusal.
-# Prints TAP. Needs neither a GPU nor ptxas: a libcuda without a GPU and a shell script stand in.
+# Prints TAP. Needs neither a GPU nor ptxas: a libcuda without a GPU, the emulator and a shell script
+# stand in.
 #
-# usage: test_cli.sh PTXGEN FAKE_LIBCUDA
+# usage: test_cli.sh PTXGEN FAKE_LIBCUDA EMULATOR
 
 set -u
 LC_ALL=C
 export LC_ALL
 ptxgen=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 fake_libcuda=$2
+emulator=$3
 work=$(mktemp -d "${TMPDIR:-/tmp}/ptxgen-cli-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -94,7 +96,8 @@ entry() {
 }
 
 PTXGEN_LIBCUDA=/nonexistent/libcuda.so
-export PTXGEN_LIBCUDA
+PTXGEN_EMULATOR=/nonexistent/emulator.so
+export PTXGEN_LIBCUDA PTXGEN_EMULATOR
 
 # ---- help, version, names -----------------------------------------------------------------------
 
@@ -359,6 +362,60 @@ refuses 2 '--device 2: the driver sees 2 GPUs' run squared_sum -i x.st -o o.st -
 refuses 1 'none/o.st: No such file' run squared_sum -i x.st -o none/o.st
 ! ls | grep -q '\.tmp$'
 result 'run leaves nothing else behind'
+
+# ---- the emulator -------------------------------------------------------------------------------
+
+# numbers FORMAT: the output file's data, without its header
+numbers() {
+    size=$(od -An -tu8 -N8 o.st | tr -d ' ')
+    od -An -v -w512 -t "$1" -j $((size + 8)) o.st | tr -s ' '
+}
+
+# computes KERNEL FORMAT NUMBERS [ARGUMENT]...: runs so on the emulator, and says that it does
+computes() {
+    name="run $1 on the emulator: $3"
+    kernel=$1 format=$2 numbers=$3
+    shift 3
+    run 0 run "$kernel" -i n.st -o o.st --device emulator "$@" && [ ! -s err ] &&
+        grep -q 'on the emulator (sm_90)' out && grep -q "the emulator's time" out &&
+        [ "$(numbers "$format")" = " $numbers" ]
+    result "$name"
+}
+
+refuses 77 'PTXGEN_EMULATOR names it' run squared_sum -i x.st -o o.st --device emulator
+PTXGEN_EMULATOR=$emulator
+refuses 2 'is not the emulator' run squared_sum -i x.st -o o.st --device emulator
+works 'PTXGEN_LIBCUDA goes before the emulator' 'Fake GPU 0' run squared_sum -i x.st -o o.st
+PTXGEN_LIBCUDA=$emulator
+works 'PTXGEN_LIBCUDA may name the emulator' 'on the emulator (sm_90)' run squared_sum -i x.st \
+    -o o.st
+unset PTXGEN_LIBCUDA
+works 'devices: the emulator' 'emulator: ptxgen emulator (sm_90)' devices
+works 'devices --json: the emulator' '"emulator": true' devices --json
+
+# x = 3 4, partials = 9 16, gradient = 8 -2, record = 0.5 4 0, d_output = 1 -4: little-endian halves
+header="$(entry x F16 2 0 4),$(entry gradient F16 2 4 8),$(entry d_output F16 2 8 12)"
+tensors n.st 0 "{$header,$(entry partials F64 2 12 28),$(entry record F32 3 28 40)}"
+{
+    printf '\000\102\000\104\000\110\000\300\000\074\000\304'
+    printf '\000\000\000\000\000\000\042\100\000\000\000\000\000\000\060\100'
+    printf '\000\000\000\077\000\000\200\100\000\000\000\000'
+} >>n.st
+computes squared_sum f8 25
+computes clip_scale_reduce f4 '0.4 5 0' --set max_norm=2 --set eps=0
+computes gradient_clip_from_device_scale x2 '4400 bc00'
+computes quantize_ste_backward x2 '4000 0000' --set scale=0.5 --set q_max=7 --set target=any \
+    --set q_min=-8
+computes lerp_backward x2 '3a00 c200 3400 bc00' --set weight=0.25
+
+# Without --device: whatever the machine has, and here that is the emulator unless it has a GPU.
+works 'run without --device' ' on ' run squared_sum -i n.st -o o.st
+grep -qF 'on the emulator' out || echo '# on a GPU'
+PTXGEN_EMU_DEVICE=sm_80
+export PTXGEN_EMU_DEVICE
+works 'run as the device that the emulator is to be' 'sm_80 on the emulator (sm_80)' run \
+    squared_sum -i n.st -o o.st --device emulator
+unset PTXGEN_EMU_DEVICE
 
 echo "1..$number"
 [ $failures -eq 0 ]

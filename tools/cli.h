@@ -10,7 +10,7 @@ enum exit_status {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_NOTHING = 77, ///< nothing to run it on: no GPU, no ptxas
+    EXIT_NOTHING = 77, ///< nothing to run it on: no GPU and no emulator, no ptxas
 };
 
 struct command {

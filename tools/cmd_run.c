@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "binding.h"
+#include "emulator.h"
 #include "gpu_run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/// What to run on.
+struct place {
+    int ordinal;
+    bool chosen; ///< by --device
+    bool emulator;
+};
 
 struct arguments {
     const char *input;
@@ -35,8 +43,9 @@ static void print_report(FILE *stream, const struct binding *binding,
     if (binding->geometry.grid == 0)
         fputs("nothing to launch\n", stream);
     else if (seconds > 0)
-        fprintf(stream, "%.4f ms, %.1f GB/s (%" PRIu64 " bytes)\n", seconds * 1e3,
-                (double)bytes / seconds / 1e9, bytes);
+        fprintf(stream, "%.4f ms, %.1f GB/s (%" PRIu64 " bytes)%s\n", seconds * 1e3,
+                (double)bytes / seconds / 1e9, bytes,
+                report->emulated ? ", the emulator's time" : "");
     else
         fprintf(stream, "too fast to be timed (%" PRIu64 " bytes)\n", bytes);
     fprintf(stream, "%s:\n", path);
@@ -56,13 +65,15 @@ static bool write_outputs(const struct binding *binding, const struct tensor_fil
     return tensor_file_write(path, outputs, count, input->notes, input->note_count, error);
 }
 
-static int run_bound(struct binding *binding, const struct tensor_file *file, int ordinal,
-                     const char *path, struct message *error)
+static int run_bound(struct binding *binding, const struct tensor_file *file,
+                     const struct place *place, const char *path, struct message *error)
 {
     struct gpu_report report = { 0 };
     int status = binding_fill(binding, file, error);
+    if (status == EXIT_DONE && place->emulator)
+        status = emulator_choose(error);
     if (status == EXIT_DONE)
-        status = gpu_run(binding, ordinal, &report, error);
+        status = gpu_run(binding, place->ordinal, &report, error);
     if (status == EXIT_DONE && !write_outputs(binding, file, path, error))
         status = EXIT_FAILED;
     // Standard output may have been given to the tensors.
@@ -72,8 +83,8 @@ static int run_bound(struct binding *binding, const struct tensor_file *file, in
     return status;
 }
 
-static int run_file(struct binding *binding, const struct arguments *given, int ordinal,
-                    struct message *error)
+static int run_file(struct binding *binding, const struct arguments *given,
+                    const struct place *place, struct message *error)
 {
     struct tensor_file file;
     int status = binding_select(binding, given->names.items[0], &given->sets, error);
@@ -81,19 +92,24 @@ static int run_file(struct binding *binding, const struct arguments *given, int 
         return status;
     if (!tensor_file_open(&file, given->input, error))
         return EXIT_FAILED;
-    status = run_bound(binding, &file, ordinal, given->output, error);
+    status = run_bound(binding, &file, place, given->output, error);
     tensor_file_close(&file);
     return status;
 }
 
-static bool read_ordinal(const char *text, int *ordinal)
+static bool read_place(const char *text, struct place *place)
 {
     char *end;
-    unsigned long number = text ? strtoul(text, &end, 10) : 0;
-    if (text && (text[0] < '0' || text[0] > '9' || *end != '\0' || number > 9999))
-        return false;
-    *ordinal = (int)number;
-    return true;
+    *place = (struct place) { .chosen = text != NULL };
+    if (!text)
+        return true;
+    if (strcmp(text, "emulator") == 0) {
+        place->emulator = true;
+        return true;
+    }
+    unsigned long number = strtoul(text, &end, 10);
+    place->ordinal = (int)number;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && number <= 9999;
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -103,10 +119,11 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("input", 'i', "FILE", &given.input, "safetensors file to read"),
         CLI_TEXT("output", 'o', "FILE", &given.output, "safetensors file to write"),
         CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "an option or a value"),
-        CLI_TEXT("device", 0, "N", &given.device, "GPU number, from 0; default 0"),
+        CLI_TEXT("device", 0, "N", &given.device,
+                 "GPU number, from 0, or: emulator; default 0, without a GPU the emulator"),
         CLI_END,
     };
-    int ordinal = 0;
+    struct place place;
     int status = cli_parse(command, options, &given.names, 1, argc, argv);
     if (status != CLI_GO_ON)
         return status;
@@ -115,13 +132,15 @@ static int run(const struct command *command, int argc, char **argv)
     if (!given.input || !given.output)
         return cli_fail(command, EXIT_USAGE, "--%s FILE is missing",
                         given.input ? "output" : "input");
-    if (!read_ordinal(given.device, &ordinal))
-        return cli_fail(command, EXIT_USAGE, "--device takes a number from 0");
+    if (!read_place(given.device, &place))
+        return cli_fail(command, EXIT_USAGE, "--device takes a number from 0, or emulator");
     struct binding *binding = calloc(1, sizeof(*binding));
     if (!binding)
         return cli_fail(command, EXIT_FAILED, "out of memory");
     struct message error;
-    status = run_file(binding, &given, ordinal, &error);
+    status = run_file(binding, &given, &place, &error);
+    if (status == EXIT_NOTHING && !place.chosen)
+        emulator_take_over(argc, argv);
     if (status != EXIT_DONE)
         cli_fail(command, status, "%s", error.text);
     binding_release(binding);
@@ -131,12 +150,13 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_run = {
     .name = "run",
-    .synopsis = "KERNEL --input FILE --output FILE [--set NAME=VALUE]... [--device N]",
-    .summary = "run a kernel on the GPU, on tensors of a safetensors file",
+    .synopsis = "KERNEL --input FILE --output FILE [--set NAME=VALUE]... [--device N|emulator]",
+    .summary = "run a kernel on the GPU or the emulator, on tensors of a safetensors file",
     .run = run,
     .details =
         "The tensors are those that the kernel's parameters name (ptxgen info KERNEL); their "
         "type chooses\nthe dtype, their size the counts. The time is that of the fastest of "
         "a few launches; the bandwidth\ncounts every input read once and every output "
-        "written once.",
+        "written once. On the emulator,\nwhich runs the same text on the CPU to the same bits, "
+        "both say nothing of a GPU.",
 };

@@ -22,8 +22,8 @@ static void print_help(FILE *stream)
     for (size_t k = 0; k < COMMAND_COUNT; k++)
         fprintf(stream, "  %-10s %s\n", commands[k]->name, commands[k]->summary);
     fputs("\nptxgen COMMAND --help says more; ptxgen --version prints the version.\n"
-          "Exit status: 0 done, 1 failed, 2 wrong usage, 77 nothing to run it on (no GPU, no "
-          "ptxas).\n",
+          "Exit status: 0 done, 1 failed, 2 wrong usage, 77 nothing to run it on (no GPU and no "
+          "emulator,\nno ptxas).\n",
           stream);
 }
 

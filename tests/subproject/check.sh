@@ -51,6 +51,12 @@ rm "$tree"/lib/libptxgen.so* # the archive alone is left to link with
 link "$scratch/static" --static
 quietly "$scratch/static"
 echo "installed, through ptxgen.pc, shared and static: works"
+if [ -x "$tree/bin/ptxgen" ]; then
+    env -u PTXGEN_LIBCUDA -u PTXGEN_EMULATOR "$tree/bin/ptxgen" devices --json >"$scratch/log" 2>&1
+    grep -q "\"$tree/lib/ptxgen/libcuda.so.1\"" "$scratch/log" ||
+        fail "the installed command does not find the installed emulator: $(cat "$scratch/log")"
+    echo "the installed command finds the installed emulator"
+fi
 
 # ---- what the shared library shows and needs
 if ! command -v readelf >/dev/null 2>&1; then

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/// The libcuda that runs PTX on the CPU: where it is, and how the driver layer comes to load it.
+#ifndef PTXGEN_TOOLS_EMULATOR_H
+#define PTXGEN_TOOLS_EMULATOR_H
+
+#include "cli.h"
+
+/// Whether the user has said which library is to be loaded; then no other is chosen here.
+bool emulator_is_ruled_out(void);
+/// Has the driver layer load the emulator. To be called before anything of CUDA is in the process:
+/// a driver, once loaded, stays. Returns an exit status, with the reason in `error` unless it is
+/// EXIT_DONE.
+int emulator_choose(struct message *error);
+/// Whether that library, by the path it was loaded from, is the emulator.
+bool emulator_is(const char *library_path);
+/// Starts the command anew, on the emulator: argv[0] is the subcommand. Returns if there is no
+/// emulator, if it was ruled out, or if it runs already.
+void emulator_take_over(int argc, char **argv);
+
+#endif
