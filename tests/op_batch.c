@@ -103,8 +103,8 @@ static size_t *cases_of_lines(const char *text, size_t *lines)
     of[0] = SIZE_MAX;
     for (size_t line = 1; line <= count; line++) {
         const char *end = strchr(text, '\n');
-        const char *mark = strstr(text, "// case ");
-        if (mark && (!end || mark < end))
+        const char *mark = text + strspn(text, " ");
+        if (strncmp(mark, "// case ", strlen("// case ")) == 0)
             now = (size_t)strtoul(mark + strlen("// case "), NULL, 10);
         else if (*text == '}')
             now = SIZE_MAX;
