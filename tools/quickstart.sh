@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# sh tools/quickstart.sh         installs what is missing, builds, runs the kernels on the GPU
+# sh tools/quickstart.sh         installs what is missing, builds, runs the kernels on the GPU, or on
+#                                the emulator if there is none
 # sh tools/quickstart.sh test    installs what is missing, builds, runs the tests
 #
 # Installs Debian or Ubuntu packages, never anything else; elsewhere it says what is missing and
@@ -174,8 +175,8 @@ run_kernel() {
     "$ptxgen" run "$kernel" --input "$input" --output "$output" "$@"
 }
 
-# run_kernels FOLDER ROWS COLUMNS TITLE: all five on tensors of one shape. Sums of squares, their norm and scale, a gradient clipped, and
-# two gradients of simple layers.
+# run_kernels FOLDER ROWS COLUMNS TITLE: all five on tensors of one shape. Sums of squares, their norm
+# and scale, a gradient clipped, and two gradients of simple layers.
 run_kernels() {
     say "$4: gradients of shape [$2, $3]"
     folder=$build/run/$1
@@ -191,6 +192,52 @@ run_kernels() {
     run_kernel lerp_backward "$folder/in.safetensors" "$folder/lerp.safetensors" --set weight=0.25
 }
 
+# show_kernel KERNEL INPUT OUTPUT [--set ...]: one kernel on the emulator, as a line of a table.
+show_kernel() {
+    kernel=$1 input=$folder/$2 output=$folder/$3
+    shift 3
+    "$ptxgen" run "$kernel" --device emulator --input "$input" --output "$output" "$@" \
+        >"$scratch/report" || die "$kernel did not run"
+    time=$(sed -n 's/^\([0-9.]* ms\),.*/\1/p' "$scratch/report")
+    status=0
+    compared=$("$build/tests/compare_run" "$kernel" "$input" "$output") || status=$?
+    printf '%-32s %s  %15s\n' "$kernel" "$compared" "$time"
+    [ "$status" -eq 0 ] || die "$kernel: that is not what the plain-C reference computes"
+}
+
+# show_kernels FOLDER ROWS COLUMNS TITLE: the same on the emulator, each held against the reference.
+show_kernels() {
+    say "$4: gradients of shape [$2, $3]"
+    folder=$build/run/$1
+    mkdir -p "$folder"
+    "$build/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
+    printf '%-32s %-22s %-9s  %15s\n' kernel reads reference "emulator's time"
+    show_kernel squared_sum in.safetensors partials.safetensors
+    show_kernel clip_scale_reduce partials.safetensors out.safetensors --set max_norm=1
+    show_kernel gradient_clip_from_device_scale in.safetensors clipped.safetensors
+    show_kernel quantize_ste_backward in.safetensors quantized.safetensors --set scale=0.03
+    show_kernel lerp_backward in.safetensors lerp.safetensors --set weight=0.25
+}
+
+run_on_gpu() {
+    run_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
+    run_kernels wte 50257 768 "GPT-2 small, the token embedding"
+    say "done: the PTX is in build/ptx, the tensors are in build/run"
+}
+
+run_on_emulator() {
+    say "no GPU here: the kernels run on the emulator, which executes their PTX on the CPU, and"
+    say "every result is held against plain C, bit for bit"
+    show_kernels attn 768 768 "GPT-2 small, the projection of an attention layer"
+    show_kernels qkv 768 2304 "GPT-2 small, queries, keys and values"
+    show_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
+    say "done: the PTX is in build/ptx, the tensors are in build/run"
+    say "next: build/tools/ptxgen info squared_sum    what a kernel computes"
+    say "      build/tools/ptxgen run --help          your own tensors"
+    say "      docs/emulator.md                       the emulator in your own tests"
+    say "      examples/                              kernels of your own"
+}
+
 run_main() {
     write_kernels
     status=0
@@ -198,12 +245,14 @@ run_main() {
     case $status in
     0)
         cat "$scratch/devices"
-        run_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
-        run_kernels wte 50257 768 "GPT-2 small, the token embedding"
-        say "done: the PTX is in build/ptx, the tensors are in build/run"
+        if grep -q '^[0-9]' "$scratch/devices"; then
+            run_on_gpu
+        else
+            run_on_emulator
+        fi
         ;;
     77)
-        say "done: the PTX is in build/ptx; no kernel was run, because there is no GPU here"
+        say "done: the PTX is in build/ptx; no kernel was run: $(cat "$scratch/reason")"
         ;;
     *)
         cat "$scratch/reason" >&2
