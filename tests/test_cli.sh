@@ -411,6 +411,12 @@ computes lerp_backward x2 '3a00 c200 3400 bc00' --set weight=0.25
 # Without --device: whatever the machine has, and here that is the emulator unless it has a GPU.
 works 'run without --device' ' on ' run squared_sum -i n.st -o o.st
 grep -qF 'on the emulator' out || echo '# on a GPU'
+# A driver that finds no GPU is loaded by then, where there is a driver.
+CUDA_VISIBLE_DEVICES=''
+export CUDA_VISIBLE_DEVICES
+works 'run where no GPU is to be seen: on the emulator' 'on the emulator' run squared_sum -i n.st \
+    -o o.st
+unset CUDA_VISIBLE_DEVICES
 PTXGEN_EMU_DEVICE=sm_80
 export PTXGEN_EMU_DEVICE
 works 'run as the device that the emulator is to be' 'sm_80 on the emulator (sm_80)' run \
