@@ -166,8 +166,6 @@ static bool check_fence(const struct check *c)
         insn->order = EMU_ACQ_REL;
     else if (insn->order < EMU_ACQUIRE)
         return illegal(c, EMU_G(ORDER));
-    if (insn->order == EMU_ACQUIRE || insn->order == EMU_RELEASE)
-    return requires(c, "fence.acquire and fence.release", 86, 90);
     return true;
 }
 
@@ -184,6 +182,8 @@ static bool check_barrier(const struct check *c)
     if (spelled(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
         return emu_error(c->p, &c->spelled->name,
                          "Barriers beyond the block are not supported by the emulator");
+    if (spelled(c, EMU_G(SCOPE)) && !requires(c, "bar.cta", 78, 30))
+        return false;
     if (insn->opcode == EMU_OP_BAR_RED_AND && insn->boolean == EMU_BOOL_XOR)
         return emu_error(c->p, &c->spelled->name,
                          "Illegal reduction operation for instruction 'bar.red.pred'");
@@ -294,6 +294,14 @@ static bool check_cvta(const struct check *c)
     return space != EMU_CONST || requires(c, "cvta.const", 31, 20);
 }
 
+static bool check_prefetch(const struct check *c)
+{
+    const uint8_t space = c->insn->space;
+
+    return space == EMU_GENERIC || space == EMU_GLOBAL || space == EMU_LOCAL ||
+           emu_error(c->p, &c->spelled->name, "State space incorrect for instruction 'prefetch'");
+}
+
 static bool check_dot(const struct check *c)
 {
     c->insn->mode = spelled(c, EMU_G(HI)) ? EMU_DP2A_HI : EMU_MODE_NONE;
@@ -326,12 +334,15 @@ bool emu_check(struct emu_parser *p, struct emu_spelled *spelled_as, const struc
         return check_cvt(&c);
     case EMU_OP_CVTA:
     case EMU_OP_CVTA_TO:
+    case EMU_OP_ISSPACEP:
         return check_cvta(&c);
     case EMU_OP_DP2A:
         return check_dot(&c);
     case EMU_OP_REDUX:
         c.insn->boolean = EMU_BOOL_NONE;
         return true;
+    case EMU_OP_PREFETCH:
+        return check_prefetch(&c);
     case EMU_OP_LOP3:
         operands[spelled_as->insn.dst_count + 3].bits &= 0xff;
         return true;

@@ -215,13 +215,34 @@ static bool refuse_required(struct emu_parser *p, const struct emu_spelled *spel
 
     while (group < EMU_GROUP_COUNT && !(missing >> group & 1))
         group++;
-    if (missing == EMU_G(SYNC) && p->module->isa >= 64)
-        return emu_error(p, &spelled->name,
-                         "Instruction '%.*s' without '.sync' is not supported on .target sm_70 and "
-                         "higher from PTX ISA version 6.4",
-                         EMU_TEXT(&spelled->name));
+    if (missing == EMU_G(SYNC))
+        return emu_error(
+            p, &spelled->name,
+            p->module->isa >= 64
+                ? "Instruction '%.*s' without '.sync' is not supported on .target "
+                  "sm_70 and higher from PTX ISA version 6.4"
+                : "Instruction '%.*s' without '.sync' is not supported by the emulator",
+            EMU_TEXT(&spelled->name));
     return emu_error(p, &spelled->name, "%s modifier required for instruction '%.*s'",
                      emu_group_name(group), EMU_TEXT(&spelled->name));
+}
+
+// Modifiers that PTX has for an instruction and the emulator does not.
+static bool known_elsewhere(const struct emu_token *name, unsigned group)
+{
+    static const struct {
+        const char *name;
+        uint8_t group;
+    } rows[] = {
+        { "atom", EMU_GROUP_INDEX_VECTOR }, { "lop3", EMU_GROUP_INDEX_LOGIC },
+        { "max", EMU_GROUP_INDEX_RELU },    { "min", EMU_GROUP_INDEX_RELU },
+        { "red", EMU_GROUP_INDEX_VECTOR },
+    };
+
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (rows[k].group == group && emu_token_is_name(name, rows[k].name))
+            return true;
+    return false;
 }
 
 static bool refuse_modifier(struct emu_parser *p, const struct emu_spelled *spelled,
@@ -238,7 +259,11 @@ static bool refuse_modifier(struct emu_parser *p, const struct emu_spelled *spel
             return emu_error(p, &spelled->modifiers[k],
                              "Illegal rounding modifier for instruction '%.*s'",
                              EMU_TEXT(&spelled->name));
-        return emu_error(p, &spelled->modifiers[k], "Illegal modifier '.%s' for instruction '%.*s'",
+        return emu_error(p, &spelled->modifiers[k],
+                         known_elsewhere(&spelled->name, group)
+                             ? "Modifier '.%s' of instruction '%.*s' is not supported by the "
+                               "emulator"
+                             : "Illegal modifier '.%s' for instruction '%.*s'",
                          spelled->known[k]->name, EMU_TEXT(&spelled->name));
     }
     return emu_error(p, &spelled->name, "Modifiers mismatch for instruction '%.*s'",

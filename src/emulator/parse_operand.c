@@ -73,6 +73,9 @@ static bool parse_named(struct emu_parser *p, struct emu_written *w)
     const struct emu_special_row *row = w->name ? NULL : emu_special_find(w->at.at, w->at.length);
     if (row)
         return parse_special(p, w, row);
+    if (!w->name && emu_special_is_unsupported(w->at.at, w->at.length))
+        return emu_error(p, &w->at, "Special register '%.*s' is not supported by the emulator",
+                         EMU_TEXT(&w->at));
     if (p->token.kind == EMU_TOKEN_DOT)
         return emu_error(p, &p->token,
                          "Elements of vector registers are not supported by the emulator");

@@ -123,11 +123,12 @@ static bool put_constant(struct typing *t, const struct emu_written *w, enum emu
 static bool put_sink(struct typing *t, const struct emu_written *w, bool element)
 {
     const uint16_t opcode = t->spelled->insn.opcode;
-    const bool refused = opcode == EMU_OP_MOV || opcode == EMU_OP_CVT || opcode == EMU_OP_LD;
+    const bool allowed =
+        opcode == EMU_OP_ATOM || opcode == EMU_OP_MATCH_ALL || opcode == EMU_OP_SETP;
 
     if (!t->destination || w->negated)
         return mismatch(t, w);
-    if (refused && !element)
+    if (!allowed && !element)
         return emu_error(t->p, &w->at, "Result discard mode is not allowed for instruction '%.*s'",
                          EMU_TEXT(&t->spelled->name));
     return put(t, (struct emu_operand) { .kind = EMU_OPERAND_SINK });
@@ -140,8 +141,6 @@ static bool put_plain(struct typing *t, const struct emu_written *w, enum emu_ty
     case EMU_SYNTAX_NAME:
         return put_register(t, w, wanted, relaxed);
     case EMU_SYNTAX_CONSTANT:
-        if (wanted == EMU_PRED && t->spelled->insn.opcode != EMU_OP_MOV)
-            return mismatch(t, w);
         return put_constant(t, w, wanted);
     case EMU_SYNTAX_SPECIAL:
         return put_special(t, w, wanted);
@@ -200,6 +199,10 @@ static bool put_address(struct typing *t, const struct emu_written *w)
         return emu_error(t->p, &w->at,
                          "Illegal to use symbol '%.*s' as address operand. Use integer or bit only",
                          EMU_TEXT(&w->at));
+    const uint8_t space = t->spelled->insn.space;
+    if (emu_bits(type) < 64 && (space == EMU_GENERIC || space == EMU_GLOBAL))
+        return emu_error(t->p, &w->at,
+                         "32-bit addresses are for .shared, .local, .const and .param");
     return put(t, (struct emu_operand) {
                       .kind = EMU_OPERAND_ADDRESS, .index = w->name->index, .offset = w->offset });
 }
@@ -224,6 +227,9 @@ static bool put_movable(struct typing *t, const struct emu_written *w, enum emu_
         return mismatch(t, w);
     if (insn->opcode == EMU_OP_CVTA && insn->space != symbol->space)
         return wrong_space(t, w);
+    if (emu_bits(wanted) < 64 && symbol->space == EMU_GLOBAL)
+        return emu_error(t->p, &w->at,
+                         "32-bit addresses are for .shared, .local, .const and .param");
     return emu_refer(t->p, w->name->index, false, &w->at) &&
            put(t, (struct emu_operand) {
                       .kind = EMU_OPERAND_SYMBOL, .index = w->name->index, .offset = w->offset });

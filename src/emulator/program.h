@@ -39,22 +39,20 @@ enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_PARAM, EMU_
 
 // One for each mnemonic; `mul.lo`, `mul.hi` and `mul.wide` are one each, and so are the modes of
 // shfl, vote, match, testp and the like.
-#define EMU_OPCODES(X)                                                                             \
-    X(ABS)                                                                                         \
-    X(ACTIVEMASK)                                                                                  \
-    X(ADD)                                                                                         \
-    X(ADDC) X(AND) X(ATOM) X(BAR_ARRIVE) X(BAR_RED_AND) X(BAR_RED_OR) X(BAR_RED_POPC) X(BAR_SYNC)  \
-        X(BAR_WARP) X(BFE) X(BFI) X(BFIND) X(BFIND_SHIFTAMT) X(BRA) X(BREV) X(CALL) X(CLZ) X(CNOT) \
-            X(COPYSIGN) X(COS) X(CVT) X(CVTA) X(CVTA_TO) X(DIV) X(DP2A) X(DP4A) X(EX2) X(EXIT)     \
-                X(FENCE) X(FMA) X(FNS) X(GRIDDEPCONTROL) X(ISSPACEP) X(LD) X(LG2) X(LOP3)          \
-                    X(MAD_HI) X(MAD_LO) X(MAD_WIDE) X(MATCH_ALL) X(MATCH_ANY) X(MAX) X(MIN) X(MOV) \
-                        X(MUL_HI) X(MUL_LO) X(MUL_WIDE) X(NANOSLEEP) X(NEG) X(NOT) X(OR) X(POPC)   \
-                            X(PREFETCH) X(PRMT) X(RCP) X(RED) X(REDUX) X(REM) X(RET) X(RSQRT)      \
-                                X(SAD) X(SELP) X(SET) X(SETP) X(SHF_L) X(SHF_R) X(SHFL_BFLY)       \
-                                    X(SHFL_DOWN) X(SHFL_IDX) X(SHFL_UP) X(SHL) X(SHR) X(SIN)       \
-                                        X(SLCT) X(SQRT) X(ST) X(SUB) X(SUBC) X(TANH) X(TESTP)      \
-                                            X(TRAP) X(VOTE_ALL) X(VOTE_ANY) X(VOTE_BALLOT)         \
-                                                X(VOTE_UNI) X(XOR)
+// clang-format off
+#define EMU_OPCODES(X) \
+    X(ABS) X(ACTIVEMASK) X(ADD) X(ADDC) X(AND) X(ATOM) X(BAR_ARRIVE) X(BAR_RED_AND) \
+    X(BAR_RED_OR) X(BAR_RED_POPC) X(BAR_SYNC) X(BAR_WARP) X(BFE) X(BFI) X(BFIND) \
+    X(BFIND_SHIFTAMT) X(BRA) X(BREV) X(CALL) X(CLZ) X(CNOT) X(COPYSIGN) X(COS) X(CVT) \
+    X(CVTA) X(CVTA_TO) X(DIV) X(DP2A) X(DP4A) X(EX2) X(EXIT) X(FENCE) X(FMA) X(FNS) \
+    X(GRIDDEPCONTROL) X(ISSPACEP) X(LD) X(LG2) X(LOP3) X(MAD_HI) X(MAD_LO) X(MAD_WIDE) \
+    X(MATCH_ALL) X(MATCH_ANY) X(MAX) X(MIN) X(MOV) X(MUL_HI) X(MUL_LO) X(MUL_WIDE) \
+    X(NANOSLEEP) X(NEG) X(NOT) X(OR) X(POPC) X(PREFETCH) X(PRMT) X(RCP) X(RED) X(REDUX) \
+    X(REM) X(RET) X(RSQRT) X(SAD) X(SELP) X(SET) X(SETP) X(SHF_L) X(SHF_R) X(SHFL_BFLY) \
+    X(SHFL_DOWN) X(SHFL_IDX) X(SHFL_UP) X(SHL) X(SHR) X(SIN) X(SLCT) X(SQRT) X(ST) X(SUB) \
+    X(SUBC) X(TANH) X(TESTP) X(TRAP) X(VOTE_ALL) X(VOTE_ANY) X(VOTE_BALLOT) X(VOTE_UNI) \
+    X(XOR)
+// clang-format on
 
 enum emu_opcode {
 #define EMU_ENUM(name) EMU_OP_##name,

@@ -46,3 +46,16 @@ const struct emu_special_row *emu_special_find(const char *at, size_t length)
             return &rows[k];
     return NULL;
 }
+
+bool emu_special_is_unsupported(const char *at, size_t length)
+{
+    static const char *const prefixes[] = {
+        "%aggr_smem_size", "%current_graph_exec", "%envreg", "%is_explicit_cluster", "%pm",
+        "%reserved_smem_",
+    };
+
+    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
+        if (length >= strlen(prefixes[k]) && memcmp(at, prefixes[k], strlen(prefixes[k])) == 0)
+            return true;
+    return false;
+}

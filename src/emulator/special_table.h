@@ -15,5 +15,7 @@ struct emu_special_row {
 
 // The special register of that name, "%tid" say, or NULL.
 const struct emu_special_row *emu_special_find(const char *at, size_t length);
+// One that PTX has and the emulator has not.
+bool emu_special_is_unsupported(const char *at, size_t length);
 
 #endif
