@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+/// What the environment tells the emulator, and kernels that fail. Each in a process of its own,
+/// since both last as long as one.
+#define _POSIX_C_SOURCE 200809L
+#include "emulator_api.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char log_path[64];
+
+/// Runs `check` in a child with the variables set ("NAME=value", up to a NULL); its log is kept.
+static void in_child(void (*check)(void), const char *const *variables)
+{
+    remove(log_path);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("PTXGEN_EMU_LOG", log_path, 1);
+        for (; variables && *variables; variables++) {
+            char name[64];
+            const char *value = strchr(*variables, '=') + 1;
+            snprintf(name, sizeof(name), "%.*s", (int)(value - *variables - 1), *variables);
+            setenv(name, value, 1);
+        }
+        check(); // a failing assertion ends the child by cmocka's abort
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+#define IN_CHILD(check, ...) in_child(check, (const char *const[]) { __VA_ARGS__, NULL })
+#define WANT(call, result)                                                                         \
+    do {                                                                                           \
+        int got = (int)(call);                                                                     \
+        if (got != (int)(result)) {                                                                \
+            fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got);                \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+#define TRUE(condition) WANT(!(condition), 0)
+
+static void open_context(void)
+{
+    CUcontext context = NULL;
+    WANT(cuInit(0), 0);
+    WANT(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    WANT(cuCtxSetCurrent(context), 0);
+}
+
+static void is_sm_80(void)
+{
+    int value = 0;
+    char name[64];
+    CUmodule module = NULL;
+    open_context();
+    WANT(cuDeviceGetAttribute(&value, 16, 0), 0);
+    WANT(value, 7);
+    WANT(cuDeviceGetAttribute(&value, 75, 0), 0);
+    WANT(value, 8);
+    WANT(cuDeviceGetAttribute(&value, 97, 0), 0);
+    WANT(value, 166912);
+    WANT(cuDeviceGetName(name, sizeof(name), 0), 0);
+    TRUE(strcmp(name, "my GPU") == 0);
+    WANT(cuDriverGetVersion(&value), 0);
+    WANT(value, 12040);
+    WANT(cuModuleLoadData(&module, ".version 8.4\n.target sm_80\n.address_size 64\n"), 0);
+    WANT(cuModuleLoadData(&module, ".version 8.5\n.target sm_80\n.address_size 64\n"), 222);
+    TRUE(cuModuleLoadData(&module, ".version 8.0\n.target sm_90\n.address_size 64\n") != 0);
+}
+
+static void device_and_driver(void **state)
+{
+    (void)state;
+    IN_CHILD(is_sm_80, "PTXGEN_EMU_DEVICE=sm_80,sms=7,name=my GPU", "PTXGEN_EMU_DRIVER=12040");
+}
+
+static void has_a_megabyte(void)
+{
+    CUdeviceptr address = 0, more = 0;
+    size_t available = 0, total = 0;
+    open_context();
+    WANT(cuMemGetInfo_v2(&available, &total), 0);
+    WANT(total, 1 << 20);
+    WANT(cuMemAlloc_v2(&address, 1 << 20), 0);
+    WANT(cuMemAlloc_v2(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    CUmodule module = NULL;
+    WANT(cuModuleLoadData(&module, emu_text), CUDA_ERROR_OUT_OF_MEMORY); // for its variables
+    WANT(cuMemFree_v2(address), 0);
+    WANT(cuModuleLoadData(&module, emu_text), 0);
+}
+
+static void memory_limit(void **state)
+{
+    (void)state;
+    IN_CHILD(has_a_megabyte, "PTXGEN_EMU_MEMORY=1M");
+    IN_CHILD(has_a_megabyte, "PTXGEN_EMU_MEMORY=1024K");
+    IN_CHILD(has_a_megabyte, "PTXGEN_EMU_MEMORY=1048576");
+}
+
+static void is_malformed(void)
+{
+    int count = 0;
+    if (!freopen("/dev/null", "w", stderr))
+        _exit(2);
+    WANT(cuInit(0), CUDA_ERROR_INVALID_VALUE);
+    WANT(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+}
+
+static void malformed(void **state)
+{
+    (void)state;
+    static const char *const variables[] = {
+        "PTXGEN_EMU_DEVICE=sm_42",
+        "PTXGEN_EMU_DEVICE=sm_90,sms=0",
+        "PTXGEN_EMU_DEVICE=GPU",
+        "PTXGEN_EMU_DEVICE=sm_90,colour=red",
+        "PTXGEN_EMU_SEED=x",
+        "PTXGEN_EMU_SEED=-1",
+        "PTXGEN_EMU_MEMORY=",
+        "PTXGEN_EMU_MEMORY=1T",
+        "PTXGEN_EMU_MEMORY=0",
+        "PTXGEN_EMU_MEMORY=99999999999999999999",
+        "PTXGEN_EMU_SANITIZE=2",
+        "PTXGEN_EMU_THREADS=many",
+        "PTXGEN_EMU_TIMEOUT=1s",
+        "PTXGEN_EMU_DRIVER=12.4",
+        "PTXGEN_EMU_DRIVER=9000",
+        "PTXGEN_EMU_FAIL=cuMemAlloc",
+        "PTXGEN_EMU_FAIL=cuNothing:2",
+        "PTXGEN_EMU_FAIL=cuMemAlloc:zero",
+        "PTXGEN_EMU_FAIL=cuMemAlloc:0",
+        "PTXGEN_EMU_FAIL=cuMemAlloc:2@0",
+        "PTXGEN_EMU_FAIL=cuMemAlloc:2@",
+        "PTXGEN_EMU_FAIL=cuInit:0,",
+    };
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        IN_CHILD(is_malformed, variables[i]);
+}
+
+static void second_fails(void)
+{
+    CUdeviceptr address = 0;
+    CUmodule module = NULL;
+    int count = 7;
+    WANT(cuInit(0), CUDA_ERROR_NO_DEVICE);
+    open_context();
+    WANT(cuMemAlloc_v2(&address, 4), 0);
+    WANT(cuMemAlloc_v2(&address, 4), CUDA_ERROR_OUT_OF_MEMORY);
+    WANT(cuMemAlloc_v2(&address, 4), 0);
+    for (int i = 0; i < 3; i++)
+        WANT(cuDeviceGetCount(&count), CUDA_ERROR_UNKNOWN);
+    WANT(count, 7);
+    WANT(cuModuleLoadData(&module, emu_text), CUDA_ERROR_INVALID_PTX);
+    WANT(cuModuleLoadData(&module, emu_text), 0);
+}
+
+static void injected_faults(void **state)
+{
+    (void)state;
+    IN_CHILD(second_fails, "PTXGEN_EMU_FAIL=cuInit:100@1,cuMemAlloc:CUDA_ERROR_OUT_OF_MEMORY@2,"
+                           "cuDeviceGetCount:999,cuModuleLoadData:218@1");
+}
+
+static CUresult launch(const char *name, CUdeviceptr address)
+{
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    uint32_t value = 1;
+    void *params[] = { &address, &value };
+    WANT(cuModuleLoadData(&module, emu_text), 0);
+    WANT(cuModuleGetFunction(&function, module, name), 0);
+    return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
+}
+
+/// After a kernel failed: which calls say so, as an H200 has it.
+static void is_poisoned(int error)
+{
+    CUdeviceptr address = 0;
+    CUcontext context = NULL, other = NULL;
+    CUstream stream = NULL;
+    CUdevice device = 0;
+    CUgraph graph = NULL;
+    int value = 0, active = 0;
+    unsigned flags = 0;
+    WANT(cuStreamSynchronize(NULL), error);
+    WANT(cuStreamQuery(NULL), error);
+    WANT(cuMemAlloc_v2(&address, 4), error);
+    WANT(cuMemAlloc_v2(NULL, 0), error);
+    WANT(cuMemFree_v2(address), 0); // NULL
+    WANT(cuStreamCreate(&stream, 0), error);
+    WANT(cuCtxSynchronize(), error);
+    WANT(cuCtxCreate_v2(&other, 0, 0), error);
+    WANT(cuGraphCreate(&graph, 0), 0);
+    WANT(cuCtxGetDevice(&device), 0);
+    WANT(cuCtxGetCurrent(&context), 0);
+    WANT(cuDeviceGetAttribute(&value, 1, 0), 0);
+    WANT(cuDevicePrimaryCtxGetState(0, &flags, &active), 0);
+    WANT(active, 1);
+    WANT(cuDevicePrimaryCtxReset_v2(0), 0);
+    WANT(cuMemAlloc_v2(&address, 4), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    WANT(cuDevicePrimaryCtxRetain(&context, 0), error);
+}
+
+static void is_illegal(void)
+{
+    open_context();
+    WANT(launch("store", 16), 0);
+    is_poisoned(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void is_misaligned(void)
+{
+    CUdeviceptr address = 0;
+    open_context();
+    WANT(cuMemAlloc_v2(&address, 64), 0);
+    WANT(launch("store", address + 2), 0);
+    is_poisoned(CUDA_ERROR_MISALIGNED_ADDRESS);
+}
+
+static void is_trapped(void)
+{
+    open_context();
+    WANT(launch("stop", 0), 0);
+    is_poisoned(CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static void is_freed(void)
+{
+    CUdeviceptr address = 0, other = 0;
+    const char *report = NULL;
+    open_context();
+    WANT(cuMemAlloc_v2(&address, 64), 0);
+    WANT(cuMemFree_v2(address), 0);
+    WANT(launch("store", address), 0);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    WANT(cuEmulatorReport(&report), 0);
+    TRUE(strstr(report, "store") != NULL);
+    WANT(cuEmulatorClearError(), 0); // what hardware cannot do
+    WANT(cuMemAlloc_v2(&other, 64), 0);
+    WANT(launch("store", other), 0);
+    WANT(cuCtxSynchronize(), 0);
+}
+
+static void in_log(const char *words)
+{
+    char text[8192] = "";
+    FILE *file = fopen(log_path, "r");
+    assert_non_null(file);
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    if (!strstr(text, words))
+        fail_msg("'%s' is not in the report: %s", words, text);
+}
+
+static void failing_kernels(void **state)
+{
+    (void)state;
+    in_child(is_illegal, NULL);
+    in_log("store");
+    in_log("st.global.u32 [%d1], %r1;");
+    in_child(is_misaligned, NULL);
+    in_log("store");
+    in_child(is_trapped, NULL);
+    in_log("stop");
+    in_child(is_freed, NULL);
+    in_log("store");
+}
+
+static void forks(void)
+{
+    CUdeviceptr address = 0;
+    open_context();
+    pid_t child = fork();
+    if (child == 0) {
+        WANT(cuMemAlloc_v2(&address, 4), CUDA_ERROR_NOT_INITIALIZED);
+        WANT(cuInit(0), CUDA_ERROR_NOT_INITIALIZED);
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    WANT(status, 0);
+    WANT(cuMemAlloc_v2(&address, 4), 0);
+}
+
+static void not_after_fork(void **state)
+{
+    (void)state;
+    in_child(forks, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(device_and_driver), cmocka_unit_test(memory_limit),
+        cmocka_unit_test(malformed),         cmocka_unit_test(injected_faults),
+        cmocka_unit_test(failing_kernels),   cmocka_unit_test(not_after_fork),
+    };
+    snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-emulator-%ld.log", (long)getpid());
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    remove(log_path);
+    return failed;
+}

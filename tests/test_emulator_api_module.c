@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+/// The emulator as a driver: loading text, its logs, functions, parameters, variables, occupancy,
+/// libraries.
+#include "emulator_api.h"
+
+static CUmodule module;
+
+static void variables(void **state)
+{
+    (void)state;
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+    uint64_t counter = 0;
+    uint32_t limits[2] = { 0 };
+    OK(cuModuleGetGlobal_v2(&address, &bytes, module, "counter"));
+    assert_int_equal(bytes, 8);
+    OK(cuMemcpyDtoH_v2(&counter, address, 8));
+    assert_int_equal(counter, 11);
+    OK(cuModuleGetGlobal_v2(&address, &bytes, module, "limits"));
+    assert_int_equal(bytes, 8);
+    OK(cuMemcpyDtoH_v2(limits, address, 8));
+    assert_true(limits[0] == 7 && limits[1] == 8);
+    OK(cuModuleGetGlobal_v2(NULL, &bytes, module, "counter"));
+    RETURNS(cuModuleGetGlobal_v2(NULL, NULL, module, "counter"), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleGetGlobal_v2(&address, &bytes, module, "none"), CUDA_ERROR_NOT_FOUND);
+    RETURNS(cuModuleGetGlobal_v2(&address, &bytes, module, NULL), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleGetGlobal_v2(&address, &bytes, NULL, "counter"), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void functions(void **state)
+{
+    (void)state;
+    CUfunction found = NULL, again = NULL, all[16] = { NULL };
+    CUmodule of = NULL;
+    const char *name = NULL;
+    unsigned count = 0;
+    OK(cuModuleGetFunction(&found, module, "store"));
+    OK(cuModuleGetFunction(&again, module, "store"));
+    assert_ptr_equal(found, again);
+    RETURNS(cuModuleGetFunction(&found, module, "none"), CUDA_ERROR_NOT_FOUND);
+    RETURNS(cuModuleGetFunction(&found, module, ""), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleGetFunction(&found, module, NULL), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleGetFunction(NULL, module, "store"), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleGetFunction(&found, NULL, "store"), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuModuleGetFunctionCount(&count, module));
+    assert_int_equal(count, 7);
+    OK(cuModuleEnumerateFunctions(all, 16, module));
+    assert_ptr_equal(all[0], again);
+    OK(cuFuncGetName(&name, again));
+    assert_string_equal(name, "store");
+    OK(cuFuncGetModule(&of, again));
+    assert_ptr_equal(of, module);
+    OK(cuFuncLoad(again));
+    RETURNS(cuFuncLoad(NULL), CUDA_ERROR_INVALID_HANDLE);
+    RETURNS(cuFuncGetName(NULL, again), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void parameters(void **state)
+{
+    (void)state;
+    static const size_t offsets[] = { 0, 8, 16, 24 }, sizes[] = { 8, 1, 8, 12 };
+    CUfunction shape = emu_function(module, "shape");
+    size_t offset = 0, bytes = 0;
+    for (size_t i = 0; i < 4; i++) {
+        OK(cuFuncGetParamInfo(shape, i, &offset, &bytes));
+        assert_int_equal(offset, offsets[i]);
+        assert_int_equal(bytes, sizes[i]);
+    }
+    RETURNS(cuFuncGetParamInfo(shape, 4, &offset, &bytes), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuFuncGetParamInfo(shape, 0, NULL, &bytes), CUDA_ERROR_INVALID_VALUE);
+    OK(cuFuncGetParamInfo(shape, 0, &offset, NULL));
+}
+
+static int attribute(const char *name, CUfunction_attribute which)
+{
+    int value = -7;
+    OK(cuFuncGetAttribute(&value, which, emu_function(module, name)));
+    return value;
+}
+
+static void attributes(void **state)
+{
+    (void)state;
+    CUfunction shared = emu_function(module, "shared");
+    int value = 0;
+    assert_int_equal(attribute("store", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 1024);
+    assert_int_equal(attribute("shape", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 1024);
+    assert_int_equal(attribute("small", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 64);
+    assert_int_equal(attribute("shared", CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES), 1024);
+    assert_int_equal(attribute("store", CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES), 8);
+    assert_int_equal(attribute("store", CU_FUNC_ATTRIBUTE_PTX_VERSION), 70);
+    assert_int_equal(attribute("store", CU_FUNC_ATTRIBUTE_BINARY_VERSION), 90);
+    CUfunction_attribute dynamic = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    assert_int_equal(attribute("store", dynamic), 49152);
+    assert_int_equal(attribute("shared", dynamic), 48128);
+    RETURNS(cuFuncSetAttribute(shared, dynamic, 232448), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuFuncSetAttribute(shared, dynamic, -1), CUDA_ERROR_INVALID_VALUE);
+    OK(cuFuncSetAttribute(shared, dynamic, 232448 - 1024));
+    assert_int_equal(attribute("shared", dynamic), 232448 - 1024);
+    OK(cuFuncSetAttribute(shared, dynamic, 48128));
+    RETURNS(cuFuncSetAttribute(shared, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1),
+            CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuFuncSetAttribute(shared, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 101),
+            CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuFuncGetAttribute(&value, (CUfunction_attribute)99, shared), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuFuncGetAttribute(NULL, dynamic, shared), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuFuncGetAttribute(&value, dynamic, NULL), CUDA_ERROR_INVALID_HANDLE);
+}
+
+/// What an H200 says of the same kernels: blocks for 0, 16384, 32768 and 49152 bytes.
+static void occupancy(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kernel;
+        int threads, blocks[4];
+    } known[] = {
+        { "store", 1, { 32, 13, 6, 4 } },  { "store", 96, { 21, 13, 6, 4 } },
+        { "store", 256, { 8, 8, 6, 4 } },  { "store", 1000, { 2, 2, 2, 2 } },
+        { "small", 1024, { 2, 2, 2, 2 } }, { "shared", 64, { 32, 12, 6, 0 } },
+    };
+    int value = 0, block = 0;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        for (size_t k = 0; k < 4; k++) {
+            OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &value, emu_function(module, known[i].kernel), known[i].threads, k * 16384));
+            assert_int_equal(value, known[i].blocks[k]);
+        }
+    CUfunction store = emu_function(module, "store");
+    RETURNS(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, store, 0, 0),
+            CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, NULL, 32, 0),
+            CUDA_ERROR_INVALID_HANDLE);
+    OK(cuOccupancyMaxPotentialBlockSize(&value, &block, store, NULL, 0, 0));
+    assert_int_equal(value, 264);
+    assert_int_equal(block, 1024);
+    OK(cuOccupancyMaxPotentialBlockSizeWithFlags(&value, &block, store, NULL, 0, 100, 0));
+    assert_int_equal(value, 4224);
+    assert_int_equal(block, 64);
+    size_t bytes = 0;
+    OK(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, store, 1, 128));
+    assert_int_equal(bytes, 49152);
+}
+
+/// Loads with both logs; the sizes written back are those of the logs.
+static CUresult load(const char *text, char info[1024], char error[1024])
+{
+    CUmodule loaded = NULL;
+    CUjit_option options[] = { CU_JIT_INFO_LOG_BUFFER,  CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                               CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                               CU_JIT_MAX_REGISTERS,    CU_JIT_WALL_TIME };
+    void *values[] = { info, (void *)1024, error, (void *)1024, (void *)32, NULL };
+    memset(info, 'x', 1024);
+    memset(error, 'x', 1024);
+    CUresult result = cuModuleLoadDataEx(&loaded, text, 6, options, values);
+    assert_int_equal((uintptr_t)values[1], strlen(info));
+    assert_int_equal((uintptr_t)values[3], strlen(error));
+    if (result == CUDA_SUCCESS)
+        OK(cuModuleUnload(loaded));
+    return result;
+}
+
+static void logs(void **state)
+{
+    (void)state;
+    char info[1024], error[1024];
+    OK(load(emu_text, info, error));
+    assert_string_equal(error, "");
+    OK(load(EMU_TEXT_HEAD, info, error));
+    OK(load("// a comment\n/* and another */ " EMU_TEXT_HEAD, info, error));
+    RETURNS(load("", info, error), CUDA_ERROR_INVALID_IMAGE);
+    RETURNS(load("no PTX at all", info, error), CUDA_ERROR_INVALID_IMAGE);
+    assert_non_null(strstr(error, "is not recognized"));
+    RETURNS(load("\177ELF and then machine code", info, error), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    RETURNS(load(".version 99.0\n.target sm_70\n", info, error),
+            CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    assert_non_null(strstr(error, "Unsupported .version 99.0; current version is '9.0'"));
+    RETURNS(load(EMU_TEXT_HEAD ".visible .entry k()\n{\n    frobnicate.u32 1;\n}\n", info, error),
+            CUDA_ERROR_INVALID_PTX);
+    assert_non_null(strstr(error, "ptxas application ptx input, line 6; error   : "));
+    OK(load(".version 8.0\n.target sm_90a\n.address_size 64\n", info, error));
+}
+
+static void small_buffers_and_bad_options(void **state)
+{
+    (void)state;
+    CUmodule loaded = NULL;
+    char small[10];
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { small, (void *)10 };
+    RETURNS(cuModuleLoadDataEx(&loaded, "nonsense", 2, options, values), CUDA_ERROR_INVALID_IMAGE);
+    assert_int_equal((uintptr_t)values[1], 10);
+    assert_string_equal(small, "error   :");
+    options[0] = (CUjit_option)99;
+    RETURNS(cuModuleLoadDataEx(&loaded, emu_text, 1, options, values), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleLoadDataEx(&loaded, emu_text, 1, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleLoadData(NULL, emu_text), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleLoadData(&loaded, NULL), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuModuleLoad(&loaded, "/nonexistent"), CUDA_ERROR_FILE_NOT_FOUND);
+    CUjit_option verbose[] = { CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                               CU_JIT_LOG_VERBOSE };
+    char info[4096] = "";
+    void *wanted[] = { info, (void *)4096, (void *)1 };
+    OK(cuModuleLoadDataEx(&loaded, emu_text, 3, verbose, wanted));
+    assert_non_null(strstr(info, "Compiling entry function 'store' for 'sm_90'"));
+    OK(cuModuleUnload(loaded));
+}
+
+static void unloading(void **state)
+{
+    (void)state;
+    CUmodule loaded = emu_module();
+    CUfunction function = emu_function(loaded, "small");
+    size_t before = 0, after = 0;
+    OK(cuModuleUnload(loaded));
+    RETURNS(cuModuleUnload(loaded), CUDA_ERROR_INVALID_HANDLE);
+    RETURNS(cuModuleUnload(NULL), CUDA_ERROR_INVALID_HANDLE);
+    RETURNS(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+            CUDA_ERROR_INVALID_HANDLE);
+    OK(cuMemGetInfo_v2(&before, NULL));
+    OK(cuModuleUnload(emu_module()));
+    OK(cuMemGetInfo_v2(&after, NULL));
+    assert_int_equal(before, after);
+}
+
+static void libraries(void **state)
+{
+    (void)state;
+    CUlibrary library = NULL;
+    CUkernel kernel = NULL, again = NULL;
+    CUfunction function = NULL;
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+    const char *name = NULL;
+    OK(cuLibraryLoadData(&library, emu_text, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "small"));
+    OK(cuLibraryGetKernel(&again, library, "small"));
+    assert_ptr_equal(kernel, again);
+    RETURNS(cuLibraryGetKernel(&again, library, "none"), CUDA_ERROR_NOT_FOUND);
+    RETURNS(cuLibraryGetKernel(&again, NULL, "small"), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuKernelGetName(&name, kernel));
+    assert_string_equal(name, "small");
+    OK(cuKernelGetFunction(&function, kernel));
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    OK(cuLaunchKernel((CUfunction)(void *)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    OK(cuLibraryGetGlobal(&address, &bytes, library, "counter"));
+    assert_int_equal(bytes, 8);
+    OK(cuLibraryUnload(library));
+    RETURNS(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
+    RETURNS(cuKernelGetFunction(&function, kernel), CUDA_ERROR_INVALID_HANDLE);
+    RETURNS(cuLibraryLoadFromFile(&library, "/none", NULL, NULL, 0, NULL, NULL, 0),
+            CUDA_ERROR_FILE_NOT_FOUND);
+    OK(cuLibraryLoadData(&library, "garbage", NULL, NULL, 0, NULL, NULL, 0)); // read when used
+    RETURNS(cuLibraryGetKernel(&kernel, library, "small"), CUDA_ERROR_INVALID_IMAGE);
+    OK(cuLibraryUnload(library));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variables),
+        cmocka_unit_test(functions),
+        cmocka_unit_test(parameters),
+        cmocka_unit_test(attributes),
+        cmocka_unit_test(occupancy),
+        cmocka_unit_test(logs),
+        cmocka_unit_test(small_buffers_and_bad_options),
+        cmocka_unit_test(unloading),
+        cmocka_unit_test(libraries),
+    };
+    emu_context();
+    module = emu_module();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

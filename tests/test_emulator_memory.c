@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+/// The emulator's device memory: addresses, red zones, quarantine, shadow, limits, threads.
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+// After those, as it asks.
+#include <cmocka.h>
+
+#include "machine.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static unsigned char *at(struct emu_memory *memory, uint64_t address, uint64_t bytes,
+                         enum emu_access_fault wanted)
+{
+    enum emu_access_fault fault = EMU_ACCESS_FREED;
+    unsigned char *found = emu_memory_access(memory, address, bytes, NULL, &fault);
+    assert_int_equal(fault, wanted);
+    assert_int_equal(found != NULL, wanted == EMU_ACCESS_OK);
+    return found;
+}
+
+static void addresses_and_red_zones(void **state)
+{
+    (void)state;
+    struct emu_memory *memory = emu_memory_create(64 * MIB, true);
+    const uint64_t sizes[] = { 1, 255, 256, 257, 4096, MIB, MIB + 1, 3 * MIB };
+    uint64_t starts[8];
+    for (int i = 0; i < 8; i++) {
+        starts[i] = emu_memory_alloc(memory, sizes[i]);
+        assert_true(starts[i] >= EMU_DEVICE_BASE);
+        assert_int_equal(starts[i] % 256, 0);
+    }
+    for (int i = 0; i < 8; i++) {
+        at(memory, starts[i], sizes[i], EMU_ACCESS_OK);
+        at(memory, starts[i] + sizes[i] - 1, 1, EMU_ACCESS_OK);
+        at(memory, starts[i] + sizes[i] - 1, 2, EMU_ACCESS_OUTSIDE);
+        at(memory, starts[i] + sizes[i], 1, EMU_ACCESS_OUTSIDE);
+        at(memory, starts[i] - 1, 1, EMU_ACCESS_OUTSIDE);
+        at(memory, starts[i], UINT64_MAX, EMU_ACCESS_OUTSIDE);
+        uint64_t start = 0, bytes = 0;
+        bool freed = true;
+        assert_true(emu_memory_nearest(memory, starts[i] + sizes[i], &start, &bytes, &freed));
+        assert_true(start == starts[i] && bytes == sizes[i] && !freed);
+        assert_true(emu_memory_find(memory, starts[i] + sizes[i] / 2, &start, &bytes));
+        assert_true(start == starts[i] && bytes == sizes[i]);
+    }
+    at(memory, 0, 1, EMU_ACCESS_OUTSIDE);
+    at(memory, 4096, 1, EMU_ACCESS_OUTSIDE);
+    at(memory, UINT64_MAX, 1, EMU_ACCESS_OUTSIDE);
+    at(memory, EMU_DEVICE_BASE, 1, EMU_ACCESS_OUTSIDE);
+    emu_memory_destroy(&memory);
+    assert_null(memory);
+}
+
+static void freed_is_told_from_outside(void **state)
+{
+    (void)state;
+    struct emu_memory *memory = emu_memory_create(64 * MIB, true);
+    uint64_t first = emu_memory_alloc(memory, 1000), start = 0, bytes = 0;
+    bool freed = false;
+    assert_false(emu_memory_free(memory, first + 256));
+    assert_true(emu_memory_free(memory, first));
+    assert_false(emu_memory_free(memory, first));
+    at(memory, first + 8, 4, EMU_ACCESS_FREED);
+    at(memory, first + 1000, 4, EMU_ACCESS_OUTSIDE);
+    assert_false(emu_memory_find(memory, first, NULL, NULL));
+    assert_true(emu_memory_nearest(memory, first + 8, &start, &bytes, &freed));
+    assert_true(start == first && bytes == 1000 && freed);
+    for (int i = 0; i < 1000; i++) // in quarantine, the address is not given out again
+        assert_true(emu_memory_alloc(memory, 1000) != first);
+    emu_memory_destroy(&memory);
+}
+
+static void addresses_come_back_in_the_end(void **state)
+{
+    (void)state;
+    struct emu_memory *memory = emu_memory_create(64 * MIB, false);
+    uint64_t highest = 0;
+    for (int i = 0; i < 100000; i++) {
+        uint64_t address = emu_memory_alloc(memory, 1 + (uint64_t)i % 5000);
+        assert_true(address != 0);
+        memset(at(memory, address, 1, EMU_ACCESS_OK), 1, 1);
+        assert_true(emu_memory_free(memory, address));
+        highest = address > highest ? address : highest;
+    }
+    assert_true(highest < EMU_DEVICE_BASE + 40000 * MIB);
+    emu_memory_destroy(&memory);
+}
+
+static void shadow_starts_uninitialised(void **state)
+{
+    (void)state;
+    struct emu_memory *memory = emu_memory_create(64 * MIB, true);
+    const uint64_t sizes[] = { 77, 4 * MIB + 13 };
+    for (int i = 0; i < 2; i++) {
+        uint64_t address = emu_memory_alloc(memory, sizes[i]);
+        unsigned char *shadow = NULL;
+        enum emu_access_fault fault;
+        unsigned char *data = emu_memory_access(memory, address, sizes[i], &shadow, &fault);
+        assert_non_null(data);
+        assert_int_equal((uintptr_t)data % 256, 0);
+        assert_int_equal(shadow[0] | shadow[sizes[i] - 1], 0);
+        shadow[5] = 1;
+        unsigned char *later = NULL;
+        emu_memory_access(memory, address + 5, 1, &later, &fault);
+        assert_ptr_equal(later, shadow + 5);
+    }
+    emu_memory_destroy(&memory);
+
+    memory = emu_memory_create(64 * MIB, false);
+    unsigned char *shadow = (unsigned char *)&memory;
+    enum emu_access_fault fault;
+    emu_memory_access(memory, emu_memory_alloc(memory, 8), 8, &shadow, &fault);
+    assert_null(shadow);
+    emu_memory_destroy(&memory);
+}
+
+static void the_limit_holds(void **state)
+{
+    (void)state;
+    struct emu_memory *memory = emu_memory_create(MIB, true);
+    uint64_t available = 0, total = 0;
+    assert_int_equal(emu_memory_alloc(memory, 0), 0);
+    assert_int_equal(emu_memory_alloc(memory, MIB + 1), 0);
+    assert_int_equal(emu_memory_alloc(memory, UINT64_MAX), 0);
+    uint64_t half = emu_memory_alloc(memory, MIB / 2), rest = emu_memory_alloc(memory, MIB / 2);
+    assert_true(half && rest);
+    emu_memory_info(memory, &available, &total);
+    assert_true(available == 0 && total == MIB);
+    assert_int_equal(emu_memory_alloc(memory, 1), 0);
+    assert_true(emu_memory_free(memory, half));
+    emu_memory_info(memory, &available, &total);
+    assert_int_equal(available, MIB / 2);
+    assert_true(emu_memory_alloc(memory, MIB / 2) != 0);
+    emu_memory_destroy(&memory);
+}
+
+static void host_memory_at_its_own_address(void **state)
+{
+    (void)state;
+    struct emu_memory *memory = emu_memory_create(MIB, true);
+    static unsigned char host[1000], other[1000];
+    uint64_t address = (uint64_t)(uintptr_t)host;
+    at(memory, address, 1, EMU_ACCESS_OUTSIDE);
+    assert_true(emu_memory_map_host(memory, host, sizeof(host)));
+    assert_false(emu_memory_map_host(memory, host + 10, 4));
+    assert_true(emu_memory_map_host(memory, other, sizeof(other)));
+    unsigned char *shadow = NULL;
+    enum emu_access_fault fault;
+    assert_ptr_equal(emu_memory_access(memory, address + 7, 993, &shadow, &fault), host + 7);
+    assert_int_equal(shadow[0], 1);
+    at(memory, address + 7, 994, EMU_ACCESS_OUTSIDE);
+    uint64_t start = 0, bytes = 0;
+    assert_true(emu_memory_find(memory, address + 999, &start, &bytes));
+    assert_true(start == address && bytes == 1000);
+    assert_false(emu_memory_unmap_host(memory, host + 1));
+    assert_true(emu_memory_unmap_host(memory, host));
+    assert_false(emu_memory_unmap_host(memory, host));
+    at(memory, address, 1, EMU_ACCESS_OUTSIDE);
+    assert_true(emu_memory_map_host(memory, host, 4));
+    at(memory, address, 4, EMU_ACCESS_OK);
+    emu_memory_destroy(&memory);
+}
+
+struct worker {
+    struct emu_memory *memory;
+    unsigned seed;
+    intptr_t failures;
+};
+
+static void *allocate_and_look(void *argument)
+{
+    struct worker *worker = argument;
+    uint64_t addresses[16] = { 0 };
+    unsigned random = worker->seed;
+    enum emu_access_fault fault;
+    for (int i = 0; i < 20000; i++) {
+        random = random * 1664525u + 1013904223u;
+        uint64_t *slot = &addresses[random >> 28];
+        if (*slot) {
+            unsigned char *data = emu_memory_access(worker->memory, *slot, 64, NULL, &fault);
+            worker->failures += !data || data[63] != (unsigned char)worker->seed;
+            worker->failures += !emu_memory_free(worker->memory, *slot);
+            emu_memory_access(worker->memory, *slot, 64, NULL, &fault);
+            worker->failures += fault != EMU_ACCESS_FREED;
+            *slot = 0;
+            continue;
+        }
+        *slot = emu_memory_alloc(worker->memory, 64);
+        unsigned char *data = emu_memory_access(worker->memory, *slot, 64, NULL, &fault);
+        if (data)
+            data[63] = (unsigned char)worker->seed;
+        worker->failures += !data;
+    }
+    return NULL;
+}
+
+static void many_threads(void **state)
+{
+    (void)state;
+    struct emu_memory *memory = emu_memory_create(MIB, true);
+    pthread_t threads[4];
+    struct worker workers[4];
+    for (unsigned i = 0; i < 4; i++) {
+        workers[i] = (struct worker) { memory, i + 1, 0 };
+        assert_int_equal(pthread_create(&threads[i], NULL, allocate_and_look, &workers[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(workers[i].failures, 0);
+    }
+    emu_memory_destroy(&memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_and_red_zones),
+        cmocka_unit_test(freed_is_told_from_outside),
+        cmocka_unit_test(addresses_come_back_in_the_end),
+        cmocka_unit_test(shadow_starts_uninitialised),
+        cmocka_unit_test(the_limit_holds),
+        cmocka_unit_test(host_memory_at_its_own_address),
+        cmocka_unit_test(many_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
