@@ -129,6 +129,12 @@ static int report(const struct tensor *read, uint64_t wrong)
     return wrong != 0;
 }
 
+static int refuse(const struct message *error)
+{
+    fprintf(stderr, "compare_run: %s\n", error->text);
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     struct run run = { 0 };
@@ -140,10 +146,11 @@ int main(int argc, char **argv)
         fputs("usage: compare_run KERNEL INPUT OUTPUT\n", stderr);
         return 2;
     }
-    if (!tensor_file_open(&run.in, argv[2], &error) ||
-        !tensor_file_open(&run.out, argv[3], &error)) {
-        fprintf(stderr, "compare_run: %s\n", error.text);
-        return 2;
+    if (!tensor_file_open(&run.in, argv[2], &error))
+        return refuse(&error);
+    if (!tensor_file_open(&run.out, argv[3], &error)) {
+        tensor_file_close(&run.in);
+        return refuse(&error);
     }
     const struct tensor *read;
     uint64_t wrong = kernels[k].compare(&run, &read);
