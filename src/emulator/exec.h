@@ -25,6 +25,7 @@ enum {
 // CUresult values that a launch may end with.
 enum {
     EMU_SUCCESS = 0,
+    EMU_INVALID_VALUE = 1,
     EMU_OUT_OF_MEMORY = 2,
     EMU_ILLEGAL_ADDRESS = 700,
     EMU_OUT_OF_RESOURCES = 701,

@@ -60,6 +60,44 @@ static inline void write_element(unsigned char *at, unsigned bytes, uint64_t x)
     }
 }
 
+// Volatile, relaxed and stronger accesses are atomic ones of the host, since other workers may be
+// at the same place and mean it.
+static bool is_strong(const struct emu_op *op)
+{
+    return op->insn->is_volatile || op->insn->order != EMU_WEAK;
+}
+
+static uint64_t read_strong(unsigned char *at, unsigned bytes)
+{
+    switch (bytes) {
+    case 1:
+        return atomic_load((_Atomic(uint8_t) *)(void *)at);
+    case 2:
+        return atomic_load((_Atomic(uint16_t) *)(void *)at);
+    case 4:
+        return atomic_load((_Atomic(uint32_t) *)(void *)at);
+    default:
+        return atomic_load((_Atomic(uint64_t) *)(void *)at);
+    }
+}
+
+static void write_strong(unsigned char *at, unsigned bytes, uint64_t x)
+{
+    switch (bytes) {
+    case 1:
+        atomic_store((_Atomic(uint8_t) *)(void *)at, (uint8_t)x);
+        break;
+    case 2:
+        atomic_store((_Atomic(uint16_t) *)(void *)at, (uint16_t)x);
+        break;
+    case 4:
+        atomic_store((_Atomic(uint32_t) *)(void *)at, (uint32_t)x);
+        break;
+    default:
+        atomic_store((_Atomic(uint64_t) *)(void *)at, x);
+    }
+}
+
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -79,7 +117,8 @@ bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes)
 static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
                         const uint64_t *address, uint32_t total, uint64_t out[][EMU_LANES])
 {
-    if (op->insn->is_volatile || op->insn->order != EMU_WEAK)
+    bool strong = is_strong(op);
+    if (strong)
         emu_race_atomic(warp, op);
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
@@ -93,7 +132,8 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
                              EMU_USE_LOAD, false))
             return false;
         for (unsigned k = 0; k < op->dst_count; k++)
-            out[k][i] = read_element(access.host + k * op->bytes, op->bytes);
+            out[k][i] = strong ? read_strong(access.host + k * op->bytes, op->bytes)
+                               : read_element(access.host + k * op->bytes, op->bytes);
     }
     return true;
 }
@@ -181,9 +221,7 @@ static bool no_race(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
                     const uint64_t *address, const struct emu_region *region, uint32_t total,
                     enum emu_use use)
 {
-    bool weak = !op->insn->is_volatile && op->insn->order == EMU_WEAK;
-    return !warp->block->race ||
-           (weak && emu_race_lanes(warp, op, mask, address, region->start, total, use));
+    return !warp->block->race || emu_race_lanes(warp, op, mask, address, region->start, total, use);
 }
 
 bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
@@ -197,7 +235,8 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     struct emu_span s = emu_span_of(address, mask, total);
     struct emu_region region;
     bool shared;
-    if (s.bits & (total - 1) || !emu_common_region(warp, op->space, &s, total, &region, &shared) ||
+    if (s.bits & (total - 1) || is_strong(op) ||
+        !emu_common_region(warp, op->space, &s, total, &region, &shared) ||
         !shadow_ok(&region, &s, address, mask, total) ||
         (shared && !no_race(warp, op, mask, address, &region, total, EMU_USE_LOAD))) {
         if (!load_slowly(warp, op, mask, address, total, out))
@@ -262,7 +301,8 @@ static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_
                          const uint64_t *address, uint32_t total, const void *const *values)
 {
     unsigned count = op->src_count - 1u;
-    if (op->insn->is_volatile || op->insn->order != EMU_WEAK)
+    bool strong = is_strong(op);
+    if (strong)
         emu_race_atomic(warp, op);
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
@@ -276,8 +316,11 @@ static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_
         for (unsigned k = 0; k < count; k++) {
             const uint32_t *words = values[k];
             const uint64_t *longs = values[k];
-            write_element(access.host + k * op->bytes, op->bytes,
-                          op->src[k + 1].want == EMU_LONG ? longs[i] : words[i]);
+            uint64_t x = op->src[k + 1].want == EMU_LONG ? longs[i] : words[i];
+            if (strong)
+                write_strong(access.host + k * op->bytes, op->bytes, x);
+            else
+                write_element(access.host + k * op->bytes, op->bytes, x);
         }
         if (access.shadow)
             memset(access.shadow, 1, total);
@@ -299,7 +342,7 @@ bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     struct emu_span s = emu_span_of(address, mask, total);
     struct emu_region region;
     bool shared;
-    if (s.bits & (total - 1) || op->space == EMU_PARAM ||
+    if (s.bits & (total - 1) || op->space == EMU_PARAM || is_strong(op) ||
         !emu_common_region(warp, op->space, &s, total, &region, &shared) ||
         (shared && !no_race(warp, op, mask, address, &region, total, EMU_USE_STORE)))
         return store_slowly(warp, op, mask, address, total, values);

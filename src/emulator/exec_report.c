@@ -45,6 +45,8 @@ void emu_describe_thread(const struct emu_block *block, uint32_t thread, char *t
 static const char *code_name(int result)
 {
     switch (result) {
+    case EMU_INVALID_VALUE:
+        return "CUDA_ERROR_INVALID_VALUE";
     case EMU_OUT_OF_MEMORY:
         return "CUDA_ERROR_OUT_OF_MEMORY";
     case EMU_ILLEGAL_ADDRESS:

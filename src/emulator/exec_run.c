@@ -193,16 +193,17 @@ static bool check_shape(struct emu_exec *exec)
     uint64_t threads = 1, blocks = 1;
     for (int i = 0; i < 3; i++) {
         if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->block[i] > EMU_MAX_THREADS)
-            return emu_fault_launch(exec, 1, "an empty grid or too large a block");
+            return emu_fault_launch(exec, EMU_INVALID_VALUE, "an empty grid or too large a block");
         threads *= launch->block[i];
         blocks *= launch->grid[i];
         if (blocks > UINT64_C(1) << 48)
-            return emu_fault_launch(exec, 1, "too large a grid");
+            return emu_fault_launch(exec, EMU_INVALID_VALUE, "too large a grid");
     }
     if (threads > EMU_MAX_THREADS)
-        return emu_fault_launch(exec, 1, "%u threads in a block", (unsigned)threads);
+        return emu_fault_launch(exec, EMU_INVALID_VALUE, "%u threads in a block",
+                                (unsigned)threads);
     if (exec->program.shared_bytes > exec->config->shared_per_block_optin)
-        return emu_fault_launch(exec, 1, "%u bytes of shared memory in a block",
+        return emu_fault_launch(exec, EMU_INVALID_VALUE, "%u bytes of shared memory in a block",
                                 (unsigned)exec->program.shared_bytes);
     exec->block_count = blocks;
     exec->resident_limit = capacity(exec);
