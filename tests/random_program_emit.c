@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+#include "random_program_emit.h"
+
+#include <string.h>
+
+// A processor gives one of its operands' NaNs, f64 payload and all, and the compiler may swap the
+// operands: of f64, no NaN but this one is ever used or stored.
+static ptx_val canonical(ptx_builder *b, ptx_val v)
+{
+    if (v.type != PTX_F64 || v.kind == PTX_IMMEDIATE)
+        return v;
+    ptx_val nan = ptx_is_nan(b, v);
+    return ptx_select(b, nan, ptx_immediate_bits(PTX_F64, UINT64_C(0x7ff8000000000000)), v);
+}
+
+ptx_ptr program_words(struct emitter *e, uint32_t first, ptx_val index, uint32_t scale,
+                      ptx_type type)
+{
+    ptx_val i = ptx_mad(e->b, index, ptx_u32(scale), ptx_u32(first));
+    return ptx_ptr_cast(e->b, type, ptx_at(e->b, e->out, i));
+}
+
+ptx_ptr program_input_array(struct emitter *e, ptx_type type)
+{
+    ptx_ptr p = ptx_at(e->b, e->in, ptx_u32((uint32_t)type * PROGRAM_INPUTS));
+    return ptx_ptr_cast(e->b, type, p);
+}
+
+ptx_val program_is_odd(ptx_builder *b, ptx_val x)
+{
+    ptx_val bit = ptx_and(b, x, ptx_u32(1));
+    return ptx_ne(b, bit, ptx_u32(0));
+}
+
+static ptx_val input(struct emitter *e, ptx_type type, uint64_t bits)
+{
+    ptx_builder *b = e->b;
+    ptx_val i = ptx_mad(b, e->thread, ptx_u32((uint32_t)bits | 1), ptx_u32((uint32_t)(bits >> 32)));
+    i = ptx_and(b, i, ptx_u32(PROGRAM_INPUTS - 1));
+    ptx_val v = ptx_load(b, program_input_array(e, type == PTX_PRED ? PTX_U32 : type), i);
+    return type == PTX_PRED ? program_is_odd(b, v) : canonical(b, v);
+}
+
+static ptx_val special(struct emitter *e, uint64_t bits)
+{
+    switch (bits % 5) {
+    case 0:
+        return e->tid;
+    case 1:
+        return ptx_laneid(e->b);
+    case 2:
+        return ptx_lanemask_lt(e->b);
+    case 3:
+        return ptx_ctaid(e->b, PTX_X);
+    default:
+        return ptx_ntid(e->b, PTX_X);
+    }
+}
+
+static ptx_val operand(struct emitter *e, const struct operand *o)
+{
+    switch (o->source) {
+    case OPERAND_NODE:
+        return e->value[o->node];
+    case OPERAND_INDEX:
+        return e->index[o->node];
+    case OPERAND_INPUT:
+        return input(e, o->type, o->bits);
+    case OPERAND_CONSTANT:
+        return ptx_immediate_bits(o->type, o->bits);
+    case OPERAND_SPECIAL:
+        return special(e, o->bits);
+    default:
+        return (ptx_val) { 0 };
+    }
+}
+
+// The same value, of which ptxas knows nothing. It makes one instruction of two where the result is
+// not the same in the end: a NaN to a 64-bit integer to a saturated one of 32 bits; the negative or
+// absolute value of the least integer, or of a NaN, or of a constant; min(x, x), for which it takes
+// x, of a NaN; a zero extension and a shift, for which it takes a signed product; fma of constant
+// lanes; bit fields that reach beyond the register, at constant places.
+static ptx_val opaque(struct emitter *e, ptx_val v)
+{
+    if (v.type == PTX_PRED)
+        return v;
+    ptx_ptr p = program_words(e, PROGRAM_SCRATCH, e->thread, 2, (ptx_type)v.type);
+    ptx_store(e->b, p, ptx_u32(0), v, .order = PTX_VOLATILE);
+    return ptx_load(e->b, p, ptx_u32(0), .order = PTX_VOLATILE);
+}
+
+static bool is_integer(ptx_type type)
+{
+    return type >= PTX_U8 && type <= PTX_B64;
+}
+
+static ptx_val emit_plain(struct emitter *e, const struct node *n, const ptx_val *x)
+{
+    const struct op_case *c = &n->c;
+
+    if (c->kind == CASE_CVT)
+        return ptx_cvt(e->b, c->type, x[0], .round = c->round, .ftz = c->ftz, .sat = c->sat);
+    if (c->kind == CASE_CVT_PACK)
+        return ptx_cvt_pack(e->b, c->type, x[0], x[1]);
+    if (c->kind == CASE_BITCAST)
+        return ptx_bitcast(e->b, c->type, x[0]);
+    return ptx_op(e->b, (ptx_opcode)c->what, .x = x[0], .y = x[1], .z = x[2], .w = x[3],
+                  .round = c->round, .ftz = c->ftz, .sat = c->sat);
+}
+
+static ptx_val emit_case(struct emitter *e, const struct node *n, const ptx_val *x)
+{
+    const bool cvt = n->c.kind == CASE_CVT, op = n->c.kind == CASE_OP;
+    const bool sign = op && (n->c.what == PTX_OP_neg || n->c.what == PTX_OP_abs);
+    const bool least = op && (n->c.what == PTX_OP_min || n->c.what == PTX_OP_max ||
+                              n->c.what == PTX_OP_min_nan || n->c.what == PTX_OP_max_nan);
+    ptx_val v[NODE_OPERANDS];
+
+    for (unsigned k = 0; k < NODE_OPERANDS; k++)
+        v[k] = x[k];
+    if (sign || least || (op && n->c.what == PTX_OP_fma))
+        v[0] = opaque(e, x[0]);
+    if (op && (n->c.what == PTX_OP_bfe || n->c.what == PTX_OP_bfi))
+        for (unsigned k = 1; k < 4; k++)
+            if (v[k].kind > PTX_POISON && v[k].kind != PTX_IMMEDIATE)
+                v[k] = opaque(e, v[k]);
+    ptx_val result = emit_plain(e, n, v);
+    return sign || (cvt && is_integer(n->type)) ? opaque(e, result) : result;
+}
+
+static ptx_val emit_packing(struct emitter *e, const struct node *n, const ptx_val *x)
+{
+    ptx_vec v = { .lanes = ptx_type_bytes(n->type) / ptx_type_bytes(n->other) };
+
+    if (n->kind == NODE_UNPACK) {
+        v = ptx_unpack(e->b, n->type, x[0]);
+        return v.lanes ? v.lane[n->a % v.lanes] : x[0];
+    }
+    for (unsigned k = 0; k < v.lanes; k++)
+        v.lane[k] = x[k];
+    return ptx_pack(e->b, n->type, v);
+}
+
+static void emit_range(struct emitter *e, unsigned begin, unsigned end);
+
+static void emit_body(struct emitter *e, const struct node *n, unsigned k, ptx_val var)
+{
+    emit_range(e, n->begin[k], n->end[k]);
+    ptx_set(e->b, var, operand(e, &n->result[k]));
+}
+
+static void emit_loops(struct emitter *e, const struct node *n, ptx_val var)
+{
+    ptx_builder *b = e->b;
+    ptx_val count = operand(e, &n->x[1]);
+
+    if (!n->uniform)
+        count = ptx_and(b, count, ptx_u32(3));
+    if (n->kind == NODE_FOR) {
+        ptx_for (b, i, ptx_u32(n->b & 1), count, ptx_u32(1 + (n->b >> 1 & 1))) {
+            e->index[n - e->p->node] = i;
+            emit_body(e, n, 0, var);
+        }
+        return;
+    }
+    ptx_val turn = ptx_var(b, ptx_u32(0));
+    if (n->kind == NODE_WHILE) {
+        ptx_while (b, ptx_lt(b, turn, count)) {
+            emit_body(e, n, 0, var);
+            ptx_set(b, turn, ptx_add(b, turn, ptx_u32(1)));
+        }
+        return;
+    }
+    ptx_loop (b) {
+        ptx_break_if(b, ptx_ge(b, turn, count));
+        emit_body(e, n, 0, var);
+        if (!n->uniform)
+            ptx_break_if(b, operand(e, &n->x[2]));
+        ptx_set(b, turn, ptx_add(b, turn, ptx_u32(1)));
+    }
+}
+
+static void emit_control(struct emitter *e, const struct node *n)
+{
+    ptx_builder *b = e->b;
+    ptx_val var = ptx_var(b, operand(e, &n->x[0]));
+
+    e->value[n - e->p->node] = var;
+    if (n->kind != NODE_IF) {
+        emit_loops(e, n, var);
+        return;
+    }
+    ptx_if (b,
+            n->uniform ? ptx_eq(b, ptx_ctaid(b, PTX_X), ptx_u32(n->b & 1)) : operand(e, &n->x[1])) {
+        emit_body(e, n, 0, var);
+    }
+    if (n->begin[1] != n->end[1])
+        ptx_else (b) {
+            emit_body(e, n, 1, var);
+        }
+}
+
+static void emit_node(struct emitter *e, const struct node *n)
+{
+    ptx_val x[NODE_OPERANDS];
+
+    if (n->kind >= NODE_IF) {
+        emit_control(e, n);
+        return;
+    }
+    for (unsigned k = 0; k < NODE_OPERANDS; k++)
+        x[k] = operand(e, &n->x[k]);
+    ptx_val v = n->kind == NODE_CASE     ? emit_case(e, n, x)
+                : n->kind <= NODE_UNPACK ? emit_packing(e, n, x)
+                                         : program_emit_memory(e, n, x);
+    e->value[n - e->p->node] = canonical(e->b, v);
+}
+
+// The nodes of a body follow their node.
+static void emit_range(struct emitter *e, unsigned begin, unsigned end)
+{
+    for (unsigned k = begin; k < end;) {
+        const struct node *n = &e->p->node[k];
+        if (e->p->needed[k])
+            emit_node(e, n);
+        k = n->kind >= NODE_IF ? n->end[1] : k + 1;
+    }
+}
+
+static void store_row(struct emitter *e, uint32_t row, ptx_val v)
+{
+    if (v.type == PTX_PRED)
+        v = ptx_select(e->b, v, ptx_u32(1), ptx_u32(0));
+    ptx_ptr p = program_words(e, row * PROGRAM_THREADS, e->thread, 1, (ptx_type)v.type);
+    ptx_store(e->b, p, ptx_u32(0), v);
+}
+
+void program_emit(ptx_builder *b, const struct program *p, const char *name)
+{
+    struct emitter e;
+
+    memset(&e, 0, sizeof e);
+    e.b = b;
+    e.p = p;
+    ptx_entry (b, name, .block = { PROGRAM_BLOCK }) {
+        e.in = ptx_param_ptr(b, PTX_U64, "in", .readonly = true);
+        e.out = ptx_param_ptr(b, PTX_U64, "out");
+        e.shared = ptx_shared(b, PTX_U64, PROGRAM_BLOCK);
+        e.tid = ptx_tid(b, PTX_X);
+        e.thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(PROGRAM_BLOCK), e.tid);
+        // Uses the parameters, whatever the steps do.
+        store_row(&e, PROGRAM_STEPS, input(&e, PTX_U64, 0));
+        for (unsigned k = 0; k < p->steps; k++) {
+            const unsigned first = p->step[k];
+            ptx_comment(b, "step %u", k);
+            emit_range(&e, first, k + 1 < p->steps ? p->step[k + 1] : p->count);
+            if (p->needed[first])
+                store_row(&e, k, e.value[first]);
+        }
+    }
+}
