@@ -23,46 +23,41 @@
 
 static const struct {
     const char *name, *text;
-} kernels
-    [] = {
-        { "integers",
-          LOOP("1000",
-               "mad.lo.u32 %r3, %r3, 5, %r4;\nxor.b32 %r3, %r3, %r1;\n"
-               "shr.u32 %r8, %r3, 3;\nadd.u32 %r3, %r3, %r8;\n"
-               "mul.wide.u32 %rd4, %r3, %r8;\nadd.u64 %rd5, %rd4, %rd2;\n") "st.global.u32 [%rd3], "
-                                                                            "%r3;\nret;\n}\n" },
-        { "f32",
-          LOOP("1000",
-               "fma.rn.f32 %f2, %f1, 0f3F000000, 0f3F800000;\nadd.rn.f32 %f3, %f2, %f1;\n"
-               "mul.rn.f32 %f1, %f3, 0f3F000000;\nsub.rn.f32 %f4, %f1, %f2;\n"
-               "fma.rn.f32 %f1, %f4, 0f3A000000, %f1;\n") "st.global.f32 [%rd3], %f1;\nret;\n}\n" },
-        { "f64",
-          LOOP(
-              "1000",
-              "fma.rn.f64 %fd2, %fd1, 0d3FE0000000000000, %fd1;\n"
-              "mul.rn.f64 %fd1, %fd2, 0d3FE0000000000000;\ncvt.rn.f32.f64 %f1, %fd1;\n"
-              "cvt.f64.f32 %fd3, %f1;\nadd.rn.f64 %fd1, %fd1, %fd3;\n") "cvt.rn.f32.f64 %f1, "
-                                                                        "%fd1;\nst.global.f32 "
-                                                                        "[%rd3], %f1;\nret;\n}\n" },
-        { "global memory",
-          LOOP("300", "ld.global.f32 %f1, [%rd3];\nadd.rn.f32 %f1, %f1, 0f3F800000;\n"
-                      "st.global.f32 [%rd3], %f1;\n") "ret;\n}\n" },
-        { "shared memory",
-          LOOP("300", "st.shared.u32 [%r7], %r3;\nbar.sync 0;\nxor.b32 %r8, %r7, 64;\n"
-                      "ld.shared.u32 %r9, [%r8];\nbar.sync 0;\n"
-                      "add.u32 %r3, %r3, %r9;\nadd.u32 %r3, %r3, 1;\n") "st.global.u32 [%rd3], "
+} kernels[] = {
+    { "integers",
+      LOOP("1000",
+           "mad.lo.u32 %r3, %r3, 5, %r4;\nxor.b32 %r3, %r3, %r1;\n"
+           "shr.u32 %r8, %r3, 3;\nadd.u32 %r3, %r3, %r8;\n"
+           "mul.wide.u32 %rd4, %r3, %r8;\nadd.u64 %rd5, %rd4, %rd2;\n") "st.global.u32 [%rd3], "
                                                                         "%r3;\nret;\n}\n" },
-        { "shuffles", LOOP(
-                          "300", "shfl.sync.bfly.b32 %r8, %r3, 7, 31, -1;\nadd.u32 %r3, %r3, %r8;\n"
-                                 "shfl.sync.down.b32 %r8, %r3, 1, 31, -1;\nadd.u32 %r3, %r3, "
-                                 "%r8;\n") "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
-        { "divergence",
-          LOOP("300",
-               "and.b32 %r8, %r1, 3;\nsetp.eq.u32 %p2, %r8, 0;\n@%p2 bra A;\n"
-               "add.u32 %r3, %r3, %r4;\nxor.b32 %r3, %r3, %r1;\nbra B;\n"
-               "A: sub.u32 %r3, %r3, %r4;\nB: add.u32 %r3, %r3, 7;\n") "st.global.u32 [%rd3], "
-                                                                       "%r3;\nret;\n}\n" },
-    };
+    { "f32",
+      LOOP("1000",
+           "fma.rn.f32 %f2, %f1, 0f3F000000, 0f3F800000;\nadd.rn.f32 %f3, %f2, %f1;\n"
+           "mul.rn.f32 %f1, %f3, 0f3F000000;\nsub.rn.f32 %f4, %f1, %f2;\n"
+           "fma.rn.f32 %f1, %f4, 0f3A000000, %f1;\n") "st.global.f32 [%rd3], %f1;\nret;\n}\n" },
+    { "f64",
+      LOOP("1000",
+           "fma.rn.f64 %fd2, %fd1, 0d3FE0000000000000, %fd1;\n"
+           "mul.rn.f64 %fd1, %fd2, 0d3FE0000000000000;\ncvt.rn.f32.f64 %f1, %fd1;\n"
+           "cvt.f64.f32 %fd3, %f1;\nadd.rn.f64 %fd1, %fd1, %fd3;\n") "cvt.rn.f32.f64 %f1, "
+                                                                     "%fd1;\nst.global.f32 "
+                                                                     "[%rd3], %f1;\nret;\n}\n" },
+    { "global memory", LOOP("300", "ld.global.f32 %f1, [%rd3];\nadd.rn.f32 %f1, %f1, 0f3F800000;\n"
+                                   "st.global.f32 [%rd3], %f1;\n") "ret;\n}\n" },
+    { "shared memory",
+      LOOP("300", "st.shared.u32 [%r7], %r3;\nbar.sync 0;\nxor.b32 %r8, %r7, 64;\n"
+                  "ld.shared.u32 %r9, [%r8];\nbar.sync 0;\n"
+                  "add.u32 %r3, %r3, %r9;\nadd.u32 %r3, %r3, 1;\n") "st.global.u32 [%rd3], "
+                                                                    "%r3;\nret;\n}\n" },
+    { "shuffles", LOOP("300", "shfl.sync.bfly.b32 %r8, %r3, 7, 31, -1;\nadd.u32 %r3, %r3, %r8;\n"
+                              "shfl.sync.down.b32 %r8, %r3, 1, 31, -1;\nadd.u32 %r3, %r3, "
+                              "%r8;\n") "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
+    { "divergence",
+      LOOP("300", "and.b32 %r8, %r1, 3;\nsetp.eq.u32 %p2, %r8, 0;\n@%p2 bra A;\n"
+                  "add.u32 %r3, %r3, %r4;\nxor.b32 %r3, %r3, %r1;\nbra B;\n"
+                  "A: sub.u32 %r3, %r3, %r4;\nB: add.u32 %r3, %r3, 7;\n") "st.global.u32 [%rd3], "
+                                                                          "%r3;\nret;\n}\n" },
+};
 
 static double seconds(void)
 {
