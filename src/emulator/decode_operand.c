@@ -180,11 +180,14 @@ static bool destination(struct emu_decoder *d, struct emu_value *value,
 bool emu_decode_operands(struct emu_decoder *d, struct emu_op *op, const struct emu_wants *wants)
 {
     const struct emu_insn *insn = d->insn;
-    const struct emu_operand *list = d->code->function->operands + insn->operands;
-    struct emu_value *values = d->code->values + d->code->value_count;
+    const struct emu_function *function = d->code->function;
+    // A function without operands has no array of them.
+    const struct emu_operand *list =
+        function->operand_count ? function->operands + insn->operands : NULL;
+    struct emu_value *values = d->code->values ? d->code->values + d->code->value_count : NULL;
     d->code->value_count += (uint32_t)insn->dst_count + insn->src_count;
     op->dst = values;
-    op->src = values + insn->dst_count;
+    op->src = values ? values + insn->dst_count : NULL;
     op->dst_count = insn->dst_count;
     op->src_count = insn->src_count;
     op->in_place = true;

@@ -4,6 +4,7 @@
 #include "exec.h"
 
 #include <fenv.h>
+#include <math.h>
 
 static void flush_words(void *to, const void *from)
 {
@@ -20,6 +21,50 @@ static void flush_sources(const struct emu_op *op, struct emu_sources *s)
             continue;
         flush_words(s->scratch[k], s->at[k]);
         s->at[k] = s->scratch[k];
+    }
+}
+
+// Hardware looks at the result rounded as if exponents had no end: what is below 2^-126 then is
+// flushed, also where rounding to a subnormal's fewer bits would have carried it up to 2^-126. So
+// those results are formed again 2^64 times as large. Sources are flushed already, sums of them are
+// exact, and the calling thread still rounds as the instruction does.
+static bool below_normal(unsigned opcode, float x, float y, float z)
+{
+    const float up = 0x1p64f, down = 0x1p-64f;
+    volatile float scaled;
+
+    switch (opcode) {
+    case EMU_OP_MUL_LO:
+        scaled = fabsf(x) < 1 ? x * up * y : y * up * x;
+        break;
+    case EMU_OP_FMA:
+    case EMU_OP_MAD_LO:
+        if (fabsf(z) > 1)
+            return false;
+        scaled = fabsf(x) < 1 ? fmaf(x * up, y, z * up) : fmaf(y * up, x, z * up);
+        break;
+    case EMU_OP_DIV:
+        scaled = fabsf(x) < 1 ? x * up / y : x / (y * down);
+        break;
+    case EMU_OP_RCP:
+        scaled = 1 / (x * down);
+        break;
+    default:
+        return false;
+    }
+    return fabsf(scaled) < 0x1p-62f;
+}
+
+static void flush_carried(const struct emu_op *op, const struct emu_sources *s, uint32_t *r)
+{
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        float x[3] = { 0, 0, 0 };
+        if ((r[i] & UINT32_C(0x7fffffff)) != UINT32_C(0x00800000))
+            continue;
+        for (unsigned k = 0; k < op->src_count && k < 3; k++)
+            memcpy(&x[k], (const uint32_t *)s->at[k] + i, sizeof x[k]);
+        if (below_normal(op->insn->opcode, x[0], x[1], x[2]))
+            r[i] &= UINT32_C(0x80000000);
     }
 }
 
@@ -58,6 +103,8 @@ void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     if (rounding != FE_TONEAREST)
         fesetround(rounding);
     op->fn(out, s.at, op->insn);
+    if (op->float_out && op->insn->ftz && op->insn->type == EMU_F32)
+        flush_carried(op, &s, out);
     if (rounding != FE_TONEAREST)
         fesetround(FE_TONEAREST);
     if (op->float_out && op->insn->ftz)
