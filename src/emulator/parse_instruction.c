@@ -215,7 +215,7 @@ static bool refuse_required(struct emu_parser *p, const struct emu_spelled *spel
 
     while (group < EMU_GROUP_COUNT && !(missing >> group & 1))
         group++;
-    if (missing == EMU_G(SYNC))
+    if (missing & EMU_G(SYNC))
         return emu_error(
             p, &spelled->name,
             p->module->isa >= 64
@@ -278,11 +278,10 @@ static bool refuse(struct emu_parser *p, const struct emu_spelled *spelled,
         return refuse_required(p, spelled, nearest);
     case AGREES_REQUIRED:
         for (unsigned k = 0; k < spelled->type_count; k++)
-            if (spelled->types[k] == EMU_F16X2 || spelled->types[k] == EMU_BF16X2)
+            if ((spelled->types[k] == EMU_F16X2 || spelled->types[k] == EMU_BF16X2) &&
+                spelled->groups & EMU_G(COMPARE))
                 return emu_error(p, &spelled->name,
-                                 "Instruction '%.*s' of packed halves is not supported by the "
-                                 "emulator",
-                                 EMU_TEXT(&spelled->name));
+                                 "Comparisons of packed halves are not supported by the emulator");
         return emu_error(p, &spelled->name, "Unexpected instruction types specified for '%.*s'",
                          EMU_TEXT(&spelled->name));
     case AGREES_TYPES:

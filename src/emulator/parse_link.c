@@ -36,10 +36,11 @@ static bool same_width(const struct emu_function *caller, const struct emu_opera
 static bool call_agrees(const struct emu_function *caller, const struct emu_insn *insn,
                         const struct emu_function *called)
 {
-    struct emu_operand *operands = &caller->operands[insn->operands];
-
     if (insn->dst_count != called->result_count || insn->src_count != called->argument_count)
         return false;
+    if (insn->dst_count + insn->src_count == 0)
+        return true;
+    struct emu_operand *operands = &caller->operands[insn->operands];
     for (uint32_t k = 0; k < insn->dst_count; k++)
         if (!same_width(caller, &operands[k], called, called->results[k]))
             return false;

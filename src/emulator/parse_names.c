@@ -115,8 +115,8 @@ static struct emu_name *insert(struct emu_parser *p, struct emu_name add)
     return name;
 }
 
-// The range that "%r15" belongs to: "%r" if it has more than 15 registers, or "%r1" with more than
-// 5.
+// The range that "%r15" belongs to: "%r1" if it has more than 5 registers, or "%r" with more than
+// 15.
 static struct emu_name *range_of(const struct emu_parser *p, const struct emu_token *name,
                                  uint32_t *number)
 {
