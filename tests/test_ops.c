@@ -177,6 +177,8 @@ static void wrong_operands_are_named(void **state)
     REFUSED(ptx_add(b, u, ptx_immediate_bits(PTX_U32, UINT64_C(1) << 32)), "y is not", "range");
     REFUSED(ptx_lop3(b, u, u, u, u), "lop3: w", "immediate from 0 to 255");
     REFUSED(ptx_lop3(b, u, u, u, ptx_u32(256)), "lop3: w", "immediate from 0 to 255");
+    REFUSED(ptx_bfe(b, u, u, ptx_u32(256)), "bfe: z is 256", "0 to 255");
+    REFUSED(ptx_bfi(b, u, u, ptx_u32(300), u), "bfi: z is 300", "0 to 255");
     REFUSED(ptx_op(b, PTX_OP_neg, .x = f, .y = f), "neg: y is given", "takes 1 operand");
     REFUSED(ptx_op(b, PTX_OP_add, .x = f, .y = f, .w = f), "add: w is given", "2 operands");
     REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .round = PTX_RZ), "add: add has no choice of",

@@ -120,6 +120,20 @@ static bool operands_fit(ptx_builder *b, const struct ptx_op_info *info, const p
     return true;
 }
 
+// The last two operands are a bit field's place and length.
+static bool fields_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx_val *src,
+                       unsigned count)
+{
+    for (unsigned k = count - 2; k < count; k++) {
+        if (src[k].kind != PTX_IMMEDIATE || src[k].bits <= 255)
+            continue;
+        ptxb_fail(b, info->name, "%s is %llu; a place or length as an immediate is 0 to 255",
+                  operand_names[k], (unsigned long long)src[k].bits);
+        return false;
+    }
+    return true;
+}
+
 ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
 {
     const struct ptx_op_info *info = ptx_op_info(p.op);
@@ -148,6 +162,8 @@ ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
         ptxb_fail(b, info->name, "w, the truth table, must be an immediate from 0 to 255");
         return poison;
     }
+    if ((p.op == PTX_OP_bfe || p.op == PTX_OP_bfi) && !fields_fit(b, info, src, count))
+        return poison;
     const ptx_type type = (ptx_type)p.x.type;
     const struct ptx_form *form = ptxb_form(info, type);
     const char *opcode = spell(b, form, modifiers(b, info->name, form, &p, type), type);
