@@ -27,6 +27,25 @@ static void variables(void **state)
     RETURNS(cuModuleGetGlobal_v2(&address, &bytes, NULL, "counter"), CUDA_ERROR_INVALID_HANDLE);
 }
 
+// A variable that begins as the address of another.
+static void addresses_in_variables(void **state)
+{
+    (void)state;
+    CUmodule loaded = NULL;
+    CUdeviceptr at = 0, target = 0;
+    uint64_t values[2] = { 0 };
+    OK(cuModuleLoadData(&loaded, ".version 7.0\n.target sm_80\n.address_size 64\n"
+                                 ".const .b32 fixed[4];\n.global .u32 first = 3, data[4];\n"
+                                 ".global .u64 at[2] = {generic(data)+4, generic(fixed)};\n"));
+    OK(cuModuleGetGlobal_v2(&at, NULL, loaded, "at"));
+    OK(cuMemcpyDtoH_v2(values, at, sizeof(values)));
+    OK(cuModuleGetGlobal_v2(&target, NULL, loaded, "data"));
+    assert_int_equal(values[0], target + 4);
+    OK(cuModuleGetGlobal_v2(&target, NULL, loaded, "fixed"));
+    assert_int_equal(values[1], target);
+    OK(cuModuleUnload(loaded));
+}
+
 static void functions(void **state)
 {
     (void)state;
@@ -258,15 +277,11 @@ static void libraries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variables),
-        cmocka_unit_test(functions),
-        cmocka_unit_test(parameters),
-        cmocka_unit_test(attributes),
-        cmocka_unit_test(occupancy),
-        cmocka_unit_test(logs),
-        cmocka_unit_test(small_buffers_and_bad_options),
-        cmocka_unit_test(unloading),
-        cmocka_unit_test(libraries),
+        cmocka_unit_test(variables),  cmocka_unit_test(addresses_in_variables),
+        cmocka_unit_test(functions),  cmocka_unit_test(parameters),
+        cmocka_unit_test(attributes), cmocka_unit_test(occupancy),
+        cmocka_unit_test(logs),       cmocka_unit_test(small_buffers_and_bad_options),
+        cmocka_unit_test(unloading),  cmocka_unit_test(libraries),
     };
     emu_context();
     module = emu_module();

@@ -71,6 +71,28 @@ static void give_log(const char *log, char *buffer, size_t size, void **written)
         *written = (void *)(uintptr_t)length;
 }
 
+static uint64_t address_of(CUmodule module, uint32_t index)
+{
+    const struct emu_symbol *symbol = &module->program->symbols[index];
+    return (symbol->space == EMU_CONST ? module->const_base : module->global_base) + symbol->offset;
+}
+
+/// Addresses of variables in the initial values of others.
+static void relocate(CUmodule module)
+{
+    const struct emu_module *program = module->program;
+    unsigned char *shadow = NULL;
+    enum emu_access_fault fault;
+    for (uint32_t i = 0; i < program->relocation_count; i++) {
+        const struct emu_relocation *r = &program->relocations[i];
+        uint64_t value = address_of(module, r->target) + (uint64_t)r->addend;
+        unsigned char *at = emu_memory_access(
+            api_state.memory, address_of(module, r->symbol) + r->offset, r->bytes, &shadow, &fault);
+        for (unsigned k = 0; at && k < r->bytes; k++)
+            at[k] = (unsigned char)(value >> 8 * k);
+    }
+}
+
 static CUresult place_variables(CUmodule module)
 {
     const struct emu_module *program = module->program;
@@ -100,6 +122,7 @@ static CUresult place_variables(CUmodule module)
         if (bytes)
             memcpy(bytes, symbol->init, (size_t)symbol->bytes);
     }
+    relocate(module);
     return CUDA_SUCCESS;
 }
 
