@@ -154,7 +154,8 @@ struct emu_name *emu_declare(struct emu_parser *p, const struct emu_token *name,
 // A register of the body, without a name to find it by. EMU_NO_REGISTER: reported.
 uint32_t emu_new_register(struct emu_parser *p, const char *name, uint32_t length, uint8_t type);
 
-// ---- parse_expression.c -------------------------------------------------------------------------
+// ---- parse_expression.c, parse_constant.c
+// -------------------------------------------------------------------------
 
 struct emu_constant {
     enum emu_token_kind kind; // EMU_TOKEN_INTEGER, FLOAT32, FLOAT64 or DECIMAL (a double)
@@ -244,7 +245,7 @@ struct emu_written_list {
 
 bool emu_parse_operands(struct emu_parser *p, struct emu_written_list *list);
 
-// ---- parse_instruction.c, parse_typed.c, parse_check.c, parse_call.c
+// ---- parse_instruction.c, parse_form.c, parse_typed.c, parse_check.c, parse_call.c
 // -------------------------------------------
 
 struct emu_spelled {
@@ -262,6 +263,13 @@ struct emu_spelled {
 enum { EMU_MOST_INSN_OPERANDS = 20 };
 
 bool emu_parse_instruction(struct emu_parser *p);
+// The form that agrees in spelling and in the number of operands, or NULL.
+const struct emu_form *emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
+                                       const struct emu_form *forms, unsigned count,
+                                       const struct emu_written_list *list);
+// Whether .version and .target have the form and its modifiers.
+bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
+                      const struct emu_form *form);
 // Gives the written operands the types that the form has for them, and counts them.
 bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
                        const struct emu_form *form, const struct emu_written_list *list,

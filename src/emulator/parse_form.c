@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// The form that an instruction's spelling agrees with, and why none does.
+#include "parse.h"
+
+// How far a form agrees with what is written.
+enum agreement { AGREES_NOT, AGREES_REQUIRED, AGREES_TYPES, AGREES_ONE_OF, AGREES };
+
+static bool types_agree(const struct emu_spelled *spelled, const struct emu_form *form)
+{
+    const unsigned wanted = (form->types ? 1u : 0u) + (form->types2 ? 1u : 0u);
+
+    if (spelled->type_count != wanted)
+        return false;
+    return (!form->types || form->types >> spelled->types[0] & 1) &&
+           (!form->types2 || form->types2 >> spelled->types[1] & 1);
+}
+
+static enum agreement agree(const struct emu_spelled *spelled, const struct emu_form *form)
+{
+    const uint64_t chosen = spelled->groups & form->one_of;
+
+    if ((spelled->groups & form->required) != form->required)
+        return AGREES_NOT;
+    if (!types_agree(spelled, form))
+        return AGREES_REQUIRED;
+    if (form->one_of && (chosen == 0 || (chosen & (chosen - 1))))
+        return AGREES_TYPES;
+    if (spelled->groups & ~(form->required | form->one_of | form->allowed))
+        return AGREES_ONE_OF;
+    return AGREES;
+}
+
+static bool refuse_required(struct emu_parser *p, const struct emu_spelled *spelled,
+                            const struct emu_form *form)
+{
+    const uint64_t missing = (form->required ? form->required : form->one_of) & ~spelled->groups;
+    unsigned group = 0;
+
+    while (group < EMU_GROUP_COUNT && !(missing >> group & 1))
+        group++;
+    if (missing & EMU_G(SYNC))
+        return emu_error(
+            p, &spelled->name,
+            p->module->isa >= 64
+                ? "Instruction '%.*s' without '.sync' is not supported on .target "
+                  "sm_70 and higher from PTX ISA version 6.4"
+                : "Instruction '%.*s' without '.sync' is not supported by the emulator",
+            EMU_TEXT(&spelled->name));
+    return emu_error(p, &spelled->name, "%s modifier required for instruction '%.*s'",
+                     emu_group_name(group), EMU_TEXT(&spelled->name));
+}
+
+// Modifiers that PTX has for an instruction and the emulator does not.
+static bool known_elsewhere(const struct emu_token *name, unsigned group)
+{
+    static const struct {
+        const char *name;
+        uint8_t group;
+    } rows[] = {
+        { "atom", EMU_GROUP_INDEX_VECTOR }, { "lop3", EMU_GROUP_INDEX_LOGIC },
+        { "max", EMU_GROUP_INDEX_RELU },    { "min", EMU_GROUP_INDEX_RELU },
+        { "red", EMU_GROUP_INDEX_VECTOR },
+    };
+
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (rows[k].group == group && emu_token_is_name(name, rows[k].name))
+            return true;
+    return false;
+}
+
+static bool refuse_modifier(struct emu_parser *p, const struct emu_spelled *spelled,
+                            const struct emu_form *form)
+{
+    const uint64_t fine = form->required | form->one_of | form->allowed | EMU_G(TYPE);
+
+    for (unsigned k = 0; k < spelled->count; k++) {
+        const unsigned group = spelled->known[k]->group;
+        const bool rounds = group == EMU_GROUP_INDEX_DIRECTED || group == EMU_GROUP_INDEX_INTEGRAL;
+        if (fine >> group & 1)
+            continue;
+        if (rounds)
+            return emu_error(p, &spelled->modifiers[k],
+                             "Illegal rounding modifier for instruction '%.*s'",
+                             EMU_TEXT(&spelled->name));
+        return emu_error(p, &spelled->modifiers[k],
+                         known_elsewhere(&spelled->name, group)
+                             ? "Modifier '.%s' of instruction '%.*s' is not supported by the "
+                               "emulator"
+                             : "Illegal modifier '.%s' for instruction '%.*s'",
+                         spelled->known[k]->name, EMU_TEXT(&spelled->name));
+    }
+    return emu_error(p, &spelled->name, "Modifiers mismatch for instruction '%.*s'",
+                     EMU_TEXT(&spelled->name));
+}
+
+static bool refuse(struct emu_parser *p, const struct emu_spelled *spelled,
+                   const struct emu_form *nearest, enum agreement best)
+{
+    switch (best) {
+    case AGREES_NOT:
+        return refuse_required(p, spelled, nearest);
+    case AGREES_REQUIRED:
+        for (unsigned k = 0; k < spelled->type_count; k++)
+            if ((spelled->types[k] == EMU_F16X2 || spelled->types[k] == EMU_BF16X2) &&
+                spelled->groups & EMU_G(COMPARE))
+                return emu_error(p, &spelled->name,
+                                 "Comparisons of packed halves are not supported by the emulator");
+        return emu_error(p, &spelled->name, "Unexpected instruction types specified for '%.*s'",
+                         EMU_TEXT(&spelled->name));
+    case AGREES_TYPES:
+        if (nearest->one_of & EMU_G(RN))
+            return emu_error(p, &spelled->name,
+                             "Rounding modifier%s required for instruction '%.*s'",
+                             nearest->one_of & EMU_G(APPROX) ? " or '.approx' modifier" : "",
+                             EMU_TEXT(&spelled->name));
+        return emu_error(p, &spelled->name, "A modifier is missing for instruction '%.*s'",
+                         EMU_TEXT(&spelled->name));
+    default:
+        return refuse_modifier(p, spelled, nearest);
+    }
+}
+
+static bool floors(struct emu_parser *p, const struct emu_spelled *spelled,
+                   const struct emu_token *at, const char *modifier, uint8_t isa, uint8_t sm)
+{
+    const struct emu_modifier *type = emu_spelled_in(spelled, EMU_G(TYPE));
+    const char *suffix = modifier ? modifier : type ? type->name : NULL;
+
+    if (p->module->isa < isa)
+        return emu_error(p, at, "Feature '%.*s%s%s' requires PTX ISA .version %d.%d or later",
+                         EMU_TEXT(&spelled->name), suffix ? "." : "", suffix ? suffix : "",
+                         isa / 10, isa % 10);
+    if (p->module->sm < sm)
+        return emu_error(p, at, "Feature '%.*s%s%s' requires .target sm_%d or higher",
+                         EMU_TEXT(&spelled->name), suffix ? "." : "", suffix ? suffix : "", sm);
+    return true;
+}
+
+bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
+                      const struct emu_form *form)
+{
+    if (!floors(p, spelled, &spelled->name, NULL, form->isa, form->sm))
+        return false;
+    for (unsigned k = 0; k < spelled->count; k++)
+        if (!floors(p, spelled, &spelled->modifiers[k], spelled->known[k]->name,
+                    spelled->known[k]->isa, spelled->known[k]->sm))
+            return false;
+    return true;
+}
+
+static unsigned written_count(const struct emu_form *form, const struct emu_written_list *list)
+{
+    unsigned count = 0;
+
+    for (const char *c = form->operands; *c; c++)
+        count += *c != '=' && (*c != 'q' || (list->count && list->at[0].pair));
+    return count;
+}
+
+// The form that agrees in spelling and in the number of operands.
+const struct emu_form *emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
+                                       const struct emu_form *forms, unsigned count,
+                                       const struct emu_written_list *list)
+{
+    const struct emu_form *nearest = forms;
+    enum agreement best = AGREES_NOT;
+
+    for (unsigned k = 0; k < count; k++) {
+        const enum agreement found = agree(spelled, &forms[k]);
+        if (found == AGREES && written_count(&forms[k], list) == list->count)
+            return &forms[k];
+        if (found > best) {
+            best = found;
+            nearest = &forms[k];
+        }
+    }
+    if (best == AGREES)
+        emu_error(p, &spelled->name, "Arguments mismatch for instruction '%.*s'",
+                  EMU_TEXT(&spelled->name));
+    else
+        refuse(p, spelled, nearest, best);
+    return NULL;
+}
