@@ -146,7 +146,7 @@ fi
 
 rm -f "$output/run.log"
 counts='^(ptxgen run:|SKIPPED)'
-step run run.log 60 "$build/tests/check_run" "$build/tools/ptxgen" "$build/failed"
+step run run.log 60 "$build/tests/check_run" "$build/tools/ptxgen" "$build/failed" 0
 
 for text in "$build"/failed/*.ptx; do
     [ -f "$text" ] && printf '// %s\n' "$text" && cat "$text"
