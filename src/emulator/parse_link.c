@@ -6,6 +6,9 @@
 
 enum { MOST_SHARED = 48 * 1024, MOST_CONST = 64 * 1024 };
 
+// Steps through the graph of calls, from every entry: real modules take a small part of it.
+enum { MOST_STEPS = 1 << 25 };
+
 bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct emu_token *at)
 {
     if (!p->body || (!is_call && p->module->symbols[index].space != EMU_SHARED &&
@@ -107,6 +110,7 @@ struct reach {
     uint32_t *owner;  // of each symbol: 0, 1 + the entry that alone reaches it, or these:
     uint64_t *end;    // of each entry: shared bytes so far
     uint64_t common_end;
+    uint32_t steps;
 };
 
 static const uint32_t OWNED_BY_SEVERAL = UINT32_MAX, PLACED = UINT32_MAX - 1;
@@ -148,6 +152,10 @@ static bool visit_entry(struct reach *r, uint32_t entry, visit *visitor)
     while (depth) {
         const uint32_t f = r->stack[--depth];
         for (uint32_t k = r->first[f]; k < r->first[f + 1]; k++) {
+            if (r->steps++ == MOST_STEPS)
+                return emu_error(r->p, &r->p->token,
+                                 "So many calls from so many entries are not supported by the "
+                                 "emulator");
             const struct emu_reference *reference = &r->p->references[r->sorted[k]];
             const uint32_t index = reference->index;
             if (reference->is_call && r->seen[index] != entry + 1) {
