@@ -278,7 +278,7 @@ static void counts(void **state)
             uint64_t x = in[0][i], reversed = 0, y = x >> (bits - 1) & 1 ? cut(~x, bits) : x;
             uint32_t ones = 0, zeros = 0, top = UINT32_MAX, shift = UINT32_MAX;
             for (unsigned k = 0; k < bits; k++) {
-                ones += x >> k & 1;
+                ones += (uint32_t)(x >> k & 1);
                 reversed |= (x >> k & 1) << (bits - 1 - k);
                 top = x >> k & 1 ? k : top;
                 shift = y >> k & 1 ? bits - 1 - k : shift;
