@@ -145,6 +145,7 @@ struct CUfunc_st {
 struct CUmod_st {
     struct api_object object;
     struct emu_module *program;
+    struct emu_programs *programs;
     CUfunction functions;
     unsigned references; // of graphs too, which may outlive the handle
     uint64_t global_base, const_base;

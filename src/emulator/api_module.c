@@ -159,6 +159,7 @@ void api_module_release(CUmodule module)
         emu_memory_free(api_state.memory, module->global_base);
     if (module->const_base)
         emu_memory_free(api_state.memory, module->const_base);
+    emu_programs_destroy(&module->programs);
     emu_module_destroy(&module->program);
     free(module);
 }
@@ -202,6 +203,9 @@ static CUresult load(CUmodule module, const char *image, char *log, size_t log_s
     module->program = emu_module_parse(image, strlen(image), &limits, log, log_size, &result);
     if (!module->program)
         return result ? (CUresult)result : CUDA_ERROR_INVALID_PTX;
+    module->programs = emu_programs_create(module->program);
+    if (!module->programs)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult made = make_functions(module);
     return made ? made : place_variables(module);
 }

@@ -31,6 +31,7 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
     struct emu_launch launch = {
         .module = module->program,
         .entry = function->entry,
+        .programs = module->programs,
         .dynamic_shared = work->as.kernel.shared,
         .params = work->as.kernel.params,
         .global_base = module->global_base,

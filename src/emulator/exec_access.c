@@ -50,7 +50,7 @@ static const struct emu_region *find_allocation(struct emu_worker *worker, uint6
 
 static struct emu_region shared_region(const struct emu_block *block, uint64_t start)
 {
-    struct emu_region region = { start, block->exec->program.shared_bytes, block->shared,
+    struct emu_region region = { start, block->exec->shared_bytes, block->shared,
                                  block->shared_shadow };
     return region;
 }

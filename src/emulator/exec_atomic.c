@@ -122,7 +122,7 @@ static uint64_t lane_of(const struct emu_value *value, const void *lanes, unsign
 
 bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     alignas(64) uint64_t scratch[3][EMU_LANES], longs[EMU_LANES];

@@ -16,7 +16,7 @@ static void *zeros(size_t bytes)
 
 bool emu_warp_grow(struct emu_warp *warp, uint32_t depth)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     if (depth < warp->frame_depths)
         return true;
     uint32_t depths = depth + 1;
@@ -97,7 +97,7 @@ struct emu_block *emu_block_create(struct emu_worker *worker)
     bool ok = block->warps != NULL;
     for (uint32_t w = 0; ok && w < block->warp_count; w++)
         ok = make_warp(block, w);
-    uint32_t shared = exec->program.shared_bytes;
+    uint32_t shared = exec->shared_bytes;
     if (ok && shared) {
         block->shared = zeros(shared);
         block->shared_shadow = exec->sanitize ? zeros(shared) : NULL;
@@ -122,7 +122,7 @@ void emu_block_start(struct emu_block *block, uint64_t linear)
 {
     const struct emu_exec *exec = block->exec;
     const uint32_t *grid = exec->launch->grid;
-    uint32_t shared = exec->program.shared_bytes;
+    uint32_t shared = exec->shared_bytes;
     block->linear = linear;
     block->id[0] = (uint32_t)(linear % grid[0]);
     block->id[1] = (uint32_t)(linear / grid[0] % grid[1]);

@@ -85,37 +85,41 @@ static bool decode_reached(struct emu_decoder *d)
     return true;
 }
 
-int emu_program_build(struct emu_program *program, const struct emu_launch *launch, char *reason,
-                      size_t reason_size)
+static void program_free(struct emu_program *program)
 {
-    struct emu_decoder d = { program, launch, launch->module, NULL, NULL, reason, reason_size, 0 };
-    *program = (struct emu_program) { .race_grain = 16 };
-    program->count = launch->module->function_count;
-    program->codes = calloc((size_t)program->count + 1, sizeof(*program->codes));
-    if (!program->codes)
-        return EMU_OUT_OF_MEMORY;
-    program->entry = (uint32_t)(launch->entry - launch->module->functions);
+    for (uint32_t i = 0; program && program->codes && i < program->count; i++) {
+        struct emu_code *code = &program->codes[i];
+        free(code->ops);
+        free(code->values);
+        free(code->slots);
+        free(code->constants);
+    }
+    if (program)
+        free(program->codes);
+    free(program);
+}
+
+// Where dynamic shared memory begins: after the static part, aligned for the arrays that name it.
+static uint32_t dynamic_start(const struct emu_launch *launch)
+{
     uint32_t align = 16;
     for (uint32_t i = 0; i < launch->module->symbol_count; i++) {
         const struct emu_symbol *s = &launch->module->symbols[i];
         if (s->space == EMU_SHARED && s->is_extern && s->align > align && s->align <= 4096)
             align = s->align;
     }
-    program->dynamic_at = (launch->entry->shared_bytes + align - 1) / align * align;
-    program->shared_bytes = launch->dynamic_shared ? program->dynamic_at + launch->dynamic_shared
-                                                   : launch->entry->shared_bytes;
-    if (!decode_reached(&d))
-        return d.result;
-    if (program->race_grain > 4)
-        program->race_grain = 4;
+    return (launch->entry->shared_bytes + align - 1) / align * align;
+}
+
+static bool lay_out_frames(struct emu_decoder *d)
+{
+    struct emu_program *program = d->program;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < program->count; i++)
         bytes += program->codes[i].frame_bytes;
-    if (bytes > MOST_FRAMES) {
-        d.insn = NULL;
-        emu_decode_fail(&d, EMU_OUT_OF_RESOURCES, "too many registers");
-        return d.result;
-    }
+    d->insn = NULL;
+    if (bytes > MOST_FRAMES)
+        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES, "too many registers");
     for (uint32_t i = 0; i < program->count; i++) {
         struct emu_code *code = &program->codes[i];
         if (!code->function)
@@ -125,18 +129,80 @@ int emu_program_build(struct emu_program *program, const struct emu_launch *laun
         program->depth_bytes += code->frame_bytes;
         program->depth_registers += code->function->register_count;
     }
-    return EMU_SUCCESS;
+    return true;
 }
 
-void emu_program_free(struct emu_program *program)
+static struct emu_program *program_build(const struct emu_launch *launch, int *result, char *reason,
+                                         size_t reason_size)
 {
-    for (uint32_t i = 0; program->codes && i < program->count; i++) {
-        struct emu_code *code = &program->codes[i];
-        free(code->ops);
-        free(code->values);
-        free(code->slots);
-        free(code->constants);
+    struct emu_program *program = calloc(1, sizeof(*program));
+    struct emu_decoder d = { program, launch, launch->module, NULL, NULL, reason, reason_size, 0 };
+    *result = EMU_OUT_OF_MEMORY;
+    if (!program)
+        return NULL;
+    program->race_grain = 4;
+    program->count = launch->module->function_count;
+    program->codes = calloc((size_t)program->count + 1, sizeof(*program->codes));
+    program->entry = (uint32_t)(launch->entry - launch->module->functions);
+    program->dynamic_at = dynamic_start(launch);
+    if (program->codes && decode_reached(&d) && lay_out_frames(&d)) {
+        *result = EMU_SUCCESS;
+        return program;
     }
-    free(program->codes);
-    *program = (struct emu_program) { 0 };
+    if (d.result)
+        *result = d.result;
+    program_free(program);
+    return NULL;
+}
+
+// ---- once a module ------------------------------------------------------------------------------
+
+struct emu_programs {
+    pthread_mutex_t lock; // of what is decoded
+    uint32_t count;
+    struct emu_program *by_entry[];
+};
+
+struct emu_programs *emu_programs_create(const struct emu_module *module)
+{
+    uint32_t count = module->function_count;
+    struct emu_programs *programs =
+        calloc(1, sizeof(*programs) + count * sizeof(programs->by_entry[0]));
+    if (!programs)
+        return NULL;
+    pthread_mutex_init(&programs->lock, NULL);
+    programs->count = count;
+    return programs;
+}
+
+void emu_programs_destroy(struct emu_programs **programs)
+{
+    if (!programs || !*programs)
+        return;
+    for (uint32_t i = 0; i < (*programs)->count; i++)
+        program_free((*programs)->by_entry[i]);
+    pthread_mutex_destroy(&(*programs)->lock);
+    free(*programs);
+    *programs = NULL;
+}
+
+const struct emu_program *emu_program_of(const struct emu_launch *launch, int *result, char *reason,
+                                         size_t reason_size)
+{
+    struct emu_programs *programs = launch->programs;
+    if (!programs)
+        return program_build(launch, result, reason, reason_size);
+    struct emu_program **at = &programs->by_entry[launch->entry - launch->module->functions];
+    pthread_mutex_lock(&programs->lock);
+    if (!*at)
+        *at = program_build(launch, result, reason, reason_size);
+    const struct emu_program *program = *at;
+    pthread_mutex_unlock(&programs->lock);
+    return program;
+}
+
+void emu_program_drop(const struct emu_launch *launch, const struct emu_program *program)
+{
+    if (!launch->programs)
+        program_free((struct emu_program *)(uintptr_t)program);
 }

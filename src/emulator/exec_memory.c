@@ -226,7 +226,7 @@ static bool no_race(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
 
 bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     alignas(64) uint64_t scratch[EMU_LANES], out[8][EMU_LANES];
@@ -330,7 +330,7 @@ static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_
 
 bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     alignas(64) uint64_t scratch[9][EMU_LANES];
     const uint64_t *address = emu_addresses(warp, frame, op, scratch[0]);

@@ -23,7 +23,7 @@ static void put_longs(unsigned char *frame, uint32_t *init, const struct emu_val
 
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     alignas(64) uint64_t scratch[EMU_LANES], whole[EMU_LANES] = { 0 }, part[EMU_LANES];
@@ -75,8 +75,8 @@ static bool is_in(const struct emu_exec *exec, unsigned space, uint64_t address)
 bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     struct emu_exec *exec = warp->block->exec;
-    unsigned char *frame = emu_frame(warp, warp->depth, &exec->program, warp->code);
-    uint32_t *init = emu_init(warp, warp->depth, &exec->program, warp->code);
+    unsigned char *frame = emu_frame(warp, warp->depth, exec->program, warp->code);
+    uint32_t *init = emu_init(warp, warp->depth, exec->program, warp->code);
     alignas(64) uint64_t scratch[EMU_LANES], out[EMU_LANES];
     const uint64_t *a = emu_fetch(warp, frame, &op->src[0], scratch);
     uint64_t window = window_of(op->space);
@@ -157,7 +157,7 @@ static uint64_t of_grid(const struct emu_warp *warp, unsigned special, uint32_t 
     case EMU_DYNAMIC_SMEM_SIZE:
         return exec->launch->dynamic_shared;
     case EMU_TOTAL_SMEM_SIZE:
-        return exec->program.shared_bytes;
+        return exec->shared_bytes;
     default:
         return 0;
     }
@@ -219,7 +219,7 @@ static void pass(struct emu_warp *warp, unsigned char *from, uint32_t *from_init
 
 bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     uint32_t callee = op->insn->target;
     const struct emu_code *code = &program->codes[callee];
     if (warp->depth + 1 >= EMU_MAX_DEPTH || !emu_warp_grow(warp, warp->depth + 1))
@@ -256,7 +256,7 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 // Back to the caller, whose results are the destinations of its call.
 static void give_back(struct emu_warp *warp, uint32_t lanes, uint32_t caller, uint32_t pc)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     const struct emu_code *code = &program->codes[warp->code];
     const struct emu_op *call = &program->codes[caller].ops[pc - 1];
     unsigned char *from = emu_frame(warp, warp->depth, program, warp->code);

@@ -139,7 +139,7 @@ bool emu_fault_launch(struct emu_exec *exec, int result, const char *format, ...
 bool emu_fault_register(struct emu_warp *warp, const struct emu_op *op, uint32_t reg,
                         uint32_t lanes)
 {
-    const struct emu_function *f = warp->block->exec->program.codes[warp->code].function;
+    const struct emu_function *f = warp->block->exec->program->codes[warp->code].function;
     return emu_fault(warp, op->insn, emu_first(lanes), EMU_LAUNCH_FAILED,
                      "uninitialised register %s is read", f->registers[reg].name);
 }
@@ -183,7 +183,7 @@ bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned l
         return emu_fault(warp, op->insn, lane, EMU_ILLEGAL_ADDRESS,
                          "out of bounds: %s of %u bytes at 0x%llx: the block's shared memory has "
                          "%u bytes, of which %u are dynamic",
-                         verb, (unsigned)bytes, at, (unsigned)exec->program.shared_bytes,
+                         verb, (unsigned)bytes, at, (unsigned)exec->shared_bytes,
                          (unsigned)exec->launch->dynamic_shared);
     case EMU_LOCAL:
         return emu_fault(warp, op->insn, lane, EMU_ILLEGAL_ADDRESS,
@@ -234,7 +234,7 @@ static void append_waiting(struct emu_exec *exec, const struct emu_warp *warp)
         }
         lanes &= ~same;
         uint32_t line =
-            exec->program.codes[warp->lane_code[first]].ops[warp->lane_pc[first]].insn->line;
+            exec->program->codes[warp->lane_code[first]].ops[warp->lane_pc[first]].insn->line;
         if (warp->wait[first] == EMU_WAIT_BARRIER)
             append(exec, "; warp %u lanes 0x%08x wait at barrier %u, line %u",
                    (unsigned)warp->index, (unsigned)same, (unsigned)warp->wait_mask[first],

@@ -180,7 +180,7 @@ static uint64_t capacity(const struct emu_exec *exec)
                     : config->sm == 89 || config->sm >= 120 ? 24
                                                             : 32;
     uint64_t by_threads = (uint64_t)config->max_threads_per_sm / EMU_LANES / warps;
-    uint64_t shared = exec->program.shared_bytes + (uint64_t)SHARED_RESERVED;
+    uint64_t shared = exec->shared_bytes + (uint64_t)SHARED_RESERVED;
     uint64_t by_shared = ((uint64_t)config->shared_per_block_optin + SHARED_RESERVED) / shared;
     uint64_t per_sm = by_threads < by_shared ? by_threads : by_shared;
     per_sm = per_sm < most ? per_sm : most;
@@ -202,9 +202,13 @@ static bool check_shape(struct emu_exec *exec)
     if (threads > EMU_MAX_THREADS)
         return emu_fault_launch(exec, EMU_INVALID_VALUE, "%u threads in a block",
                                 (unsigned)threads);
-    if (exec->program.shared_bytes > exec->config->shared_per_block_optin)
-        return emu_fault_launch(exec, EMU_INVALID_VALUE, "%u bytes of shared memory in a block",
-                                (unsigned)exec->program.shared_bytes);
+    uint64_t shared = launch->dynamic_shared
+                          ? (uint64_t)exec->program->dynamic_at + launch->dynamic_shared
+                          : launch->entry->shared_bytes;
+    if (shared > exec->config->shared_per_block_optin)
+        return emu_fault_launch(exec, EMU_INVALID_VALUE, "%llu bytes of shared memory in a block",
+                                (unsigned long long)shared);
+    exec->shared_bytes = (uint32_t)shared;
     exec->block_count = blocks;
     exec->resident_limit = capacity(exec);
     if (launch->cooperative && blocks > exec->resident_limit)
@@ -223,9 +227,9 @@ static bool choose_local(struct emu_exec *exec)
     enum { CALLS = 16384 };
     uint64_t bytes = (exec->launch->entry->local_bytes + UINT64_C(15)) / 16 * 16;
     uint64_t callee = 0;
-    for (uint32_t i = 0; i < exec->program.count; i++) {
-        const struct emu_code *code = &exec->program.codes[i];
-        if (code->function && i != exec->program.entry)
+    for (uint32_t i = 0; i < exec->program->count; i++) {
+        const struct emu_code *code = &exec->program->codes[i];
+        if (code->function && i != exec->program->entry)
             callee += code->function->local_bytes;
     }
     if (callee)
@@ -285,15 +289,16 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
     if (report_size)
         report[0] = 0;
     pthread_mutex_init(&exec.lock, NULL);
-    int result = emu_program_build(&exec.program, launch, reason, sizeof(reason));
-    if (result)
+    int result = EMU_SUCCESS;
+    exec.program = emu_program_of(launch, &result, reason, sizeof(reason));
+    if (!exec.program)
         emu_fault_launch(&exec, result, "%s", reason);
     else if (check_shape(&exec) && choose_local(&exec)) {
         choose_order(&exec);
         atomic_store(&exec.progress_ms, emu_now_ms());
         run_blocks(&exec);
     }
-    emu_program_free(&exec.program);
+    emu_program_drop(launch, exec.program);
     pthread_mutex_destroy(&exec.lock);
     return exec.result;
 }

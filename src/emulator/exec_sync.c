@@ -27,7 +27,7 @@ void emu_warp_release(struct emu_warp *warp, uint32_t lanes)
 
 static const struct emu_op *op_at(const struct emu_warp *warp, unsigned lane)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     return &program->codes[warp->lane_code[lane]].ops[warp->lane_pc[lane]];
 }
 
@@ -69,7 +69,7 @@ static bool all_there(const struct emu_block *block, const struct emu_barrier *b
 
 static uint32_t predicates_of(struct emu_warp *warp, uint32_t lanes)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     uint32_t result = 0;
     while (lanes) {
         uint32_t group = together(warp, lanes);
@@ -89,7 +89,7 @@ static uint32_t predicates_of(struct emu_warp *warp, uint32_t lanes)
 
 static void write_results(struct emu_warp *warp, uint32_t lanes, uint32_t count, bool every)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     while (lanes) {
         uint32_t group = together(warp, lanes), words[EMU_LANES], mask;
         unsigned first = emu_first(group);
@@ -210,7 +210,7 @@ static bool arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t lane
 
 bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t scratch[2][EMU_LANES], counts[EMU_LANES];
     bool has_count = op->src_count - op->dst_count > 1;
@@ -242,7 +242,7 @@ bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
 
 static bool run_parked(struct emu_warp *warp, uint32_t lanes, uint32_t members)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     for (uint32_t rest = lanes; rest;) {
         uint32_t group = together(warp, rest);
         unsigned first = emu_first(group);
@@ -279,7 +279,7 @@ bool emu_warp_sync_check(struct emu_warp *warp)
 
 bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     uint32_t scratch[EMU_LANES];

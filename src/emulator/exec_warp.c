@@ -16,7 +16,7 @@ enum {
 
 void emu_warp_start(struct emu_warp *warp, uint32_t exists)
 {
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     warp->exists = warp->live = exists;
     warp->waiting = warp->active = warp->carry = 0;
     warp->whole = false;
@@ -239,7 +239,7 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
 static bool run_group(struct emu_warp *warp)
 {
     struct emu_worker *worker = warp->block->worker;
-    const struct emu_program *program = &warp->block->exec->program;
+    const struct emu_program *program = warp->block->exec->program;
     const struct emu_op *ops = program->codes[warp->code].ops;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);

@@ -50,9 +50,17 @@ struct emu_machine_config {
     int64_t timeout_ms;    // 702 if no block ends for so long; 0: never
 };
 
+// The entries of a module, each decoded when it is launched for the first time. Thread-safe. Keeps
+// pointers into the module, and what it decoded holds for one place of the module's data.
+struct emu_programs;
+// NULL if host memory is out.
+struct emu_programs *emu_programs_create(const struct emu_module *module);
+void emu_programs_destroy(struct emu_programs **programs);
+
 struct emu_launch {
     const struct emu_module *module;
     const struct emu_function *entry;
+    struct emu_programs *programs; // of the module; NULL: decoded for this launch alone
     uint32_t grid[3];
     uint32_t block[3];
     uint32_t dynamic_shared;

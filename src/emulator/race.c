@@ -73,10 +73,10 @@ struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps)
     struct emu_race *race = calloc(1, sizeof(*race));
     if (!race)
         return NULL;
-    while (1u << race->grain_shift < exec->program.race_grain)
+    while (1u << race->grain_shift < exec->program->race_grain)
         race->grain_shift++;
     race->warps = warps;
-    race->cells_used = (exec->program.shared_bytes >> race->grain_shift) + 1;
+    race->cells_used = (exec->shared_bytes >> race->grain_shift) + 1;
     race->cells = calloc(race->cells_used, sizeof(*race->cells));
     race->clocks = calloc(warps, sizeof(*race->clocks));
     if (!race->cells || !race->clocks) {
