@@ -1,54 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "common.h"
+#include "chunk.h"
 
-enum { BLOCK = 256, CHUNK = PTX_SQUARED_SUM_CHUNK, IN_FLIGHT = 16 }; // elements a thread
-enum { OPTION_PARTIALS };                                            // f64, f32
-
-// f64 holds the square of every f32, f16 and bf16, so nothing overflows or vanishes.
-static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
-{
-    x = ptx_cvt(b, PTX_F64, x);
-    ptx_set(b, sum, ptx_fma(b, x, x, sum));
-}
-
-// Rows of a chunk begin at its 16-byte boundary, `skew` elements before the chunk if the data is
-// not aligned. Then a place holds the sum that belongs `skew` places earlier: move them through
-// shared memory, so that the tree, and every bit, is the same at any alignment.
-static void rotate(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_val mine, ptx_val skew)
-{
-    const uint32_t places = BLOCK * lanes;
-    ptx_ptr shared = ptx_shared(b, PTX_F64, places);
-
-    ptx_comment(b, "unaligned data: put every sum where aligned data would have it");
-    ptx_if (b, ptx_ne(b, skew, ptx_u32(0))) {
-        for (unsigned k = 0; k < lanes; k++) {
-            ptx_val place = ptx_sub(b, ptx_add(b, mine, ptx_u32(places + k)), skew);
-            ptx_store(b, shared, ptx_and(b, place, ptx_u32(places - 1)), sums[k]);
-        }
-        ptx_barrier(b);
-        for (unsigned k = 0; k < lanes; k++)
-            ptx_set(b, sums[k], ptx_load(b, ptx_at(b, shared, mine), ptx_u32(k)));
-    }
-}
-
-// The part of one vector that lies within the chunk.
-static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr chunk,
-                     ptx_val start, ptx_val length)
-{
-    length = ptx_bitcast(b, PTX_U32, length);
-    for (unsigned k = 0; k < lanes; k++) {
-        ptx_val i = k ? ptx_add(b, start, ptx_s32((int32_t)k)) : start;
-        ptx_val place = ptx_bitcast(b, PTX_U32, i); // before the chunk: beyond its length
-        ptx_if (b, ptx_lt(b, place, length))
-            add_square(b, sums[k], ptx_load(b, chunk, i));
-    }
-}
+enum { BLOCK = CHUNK_BLOCK, CHUNK = PTX_SQUARED_SUM_CHUNK };
+enum { OPTION_PARTIALS }; // f64, f32
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)
 {
-    const unsigned lanes = vector_lanes(spec->dtype);
-    const int32_t unroll = (int32_t)(IN_FLIGHT / lanes);
-    const int32_t row = (int32_t)(BLOCK * lanes);
     const ptx_type partial_type = spec->option[OPTION_PARTIALS] ? PTX_F32 : PTX_F64;
 
     ptx_ptr x = ptx_param_ptr(b, spec->dtype, "x", .meaning = "the tensor", .length = "n",
@@ -63,42 +20,9 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_val first = ptx_mul_wide(b, block, ptx_u32(CHUNK));
     ptx_val left = ptx_min(b, ptx_sub(b, n, first), ptx_u64(CHUNK));
     ptx_val length = ptx_cvt(b, PTX_S32, left);
-    ptx_ptr chunk = ptx_at(b, x, first);
 
-    ptx_comment(b, "where this thread starts in a row; rows begin at a 16-byte boundary");
-    ptx_val address = ptx_cvt(b, PTX_U32, ptx_address(b, x));
-    ptx_val skew = ptx_and(b, address, ptx_u32(15));
-    skew = ptx_div(b, skew, ptx_u32(ptx_type_bytes(spec->dtype)));
-    ptx_val mine = ptx_mul(b, tid, ptx_u32(lanes));
-    ptx_val start = ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew));
-
-    ptx_val sums[8]; // one for each place of a row, which is what the block reads at once
-    for (unsigned k = 0; k < lanes; k++)
-        sums[k] = ptx_var(b, ptx_f64(0));
-
-    ptx_comment(b, "%d rows at a time while they lie within the chunk", unroll);
-    ptx_val i = ptx_var(b, start);
-    ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
-        add_edge(b, sums, lanes, chunk, i, length);
-        ptx_set(b, i, ptx_add(b, i, ptx_s32(row)));
-    }
-    ptx_val last = ptx_sub(b, length, ptx_s32((unroll - 1) * row + (int32_t)lanes));
-    ptx_while (b, ptx_le(b, i, last)) {
-        ptx_vec vectors[IN_FLIGHT];
-        ptx_ptr p = ptx_at(b, chunk, i);
-        for (int v = 0; v < unroll; v++)
-            vectors[v] =
-                ptx_load_vec(b, p, ptx_s32(v * row), lanes, .nc = true, .cache = PTX_STREAM);
-        for (unsigned k = 0; k < IN_FLIGHT; k++)
-            add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
-        ptx_set(b, i, ptx_add(b, i, ptx_s32(unroll * row)));
-    }
-    ptx_comment(b, "the rows left, the last of them perhaps in part");
-    ptx_for (b, j, i, length, ptx_s32(row))
-        add_edge(b, sums, lanes, chunk, j, length);
-
-    rotate(b, sums, lanes, mine, skew);
-    ptx_val total = block_sum(b, tree_sum(b, sums, lanes), BLOCK);
+    ptx_val sum = chunk_square_sum(b, &(struct chunk) { x, first, length, CHUNK, tid });
+    ptx_val total = block_sum(b, sum, BLOCK);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0)))
         ptx_store(b, partials, block, one_nan(b, ptx_cvt(b, partial_type, total)));
 }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// The sum of squares of a run of elements that one block reads, in f64.
+#ifndef PTXGEN_KERNELS_CHUNK_H
+#define PTXGEN_KERNELS_CHUNK_H
+
+#include "common.h"
+
+enum { CHUNK_BLOCK = 256 }; // threads that chunk_square_sum() is written for
+
+// A chunk: `length` (s32, at most `most`) elements of `x` from the element `first` (u64) on, which
+// is a multiple of `most`, itself a power of two of at least 2048.
+struct chunk {
+    ptx_ptr x;
+    ptx_val first;
+    ptx_val length;
+    uint32_t most;
+    ptx_val tid; // %tid.x
+};
+
+// This thread's share of the sum, for block_sum(). Which thread and which place of the tree an
+// element goes to depends on its place in the chunk alone, so the block's sum has the same bits at
+// any alignment. f64 holds the square of every f32, f16 and bf16: nothing overflows or vanishes.
+// All threads must come by.
+ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk);
+
+#endif
