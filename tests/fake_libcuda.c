@@ -59,6 +59,9 @@ static void reset(void)
     fake.stream_create = reins.stream_create;
     fake.capture_begin = reins.capture_begin;
     fake.capture_end = reins.capture_end;
+    fake.capture_status = reins.capture_status;
+    fake.capture_spoil = reins.capture_spoil;
+    fake.capture_mode_of = reins.capture_mode_of;
     fake.device_count = 2;
     fake.driver_version = 12040;
     fake.sm = 90;
@@ -105,6 +108,7 @@ static void capture_begin(CUstream stream, CUstreamCaptureMode mode)
 {
     stream->status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
     stream->mode = mode;
+    stream->node_count = 0;
     for (int i = 0; i < FAKE_CAPTURES; i++)
         if (!fake_captures[i]) {
             fake_captures[i] = stream;
@@ -122,6 +126,21 @@ static CUstreamCaptureStatus capture_end(CUstream stream)
     return status;
 }
 
+static CUstreamCaptureStatus capture_status(CUstream stream)
+{
+    return stream->status;
+}
+
+static CUstreamCaptureMode capture_mode_of(CUstream stream)
+{
+    return stream->mode;
+}
+
+static void capture_spoil(CUstream stream)
+{
+    stream->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+}
+
 struct fake_cuda *fake_cuda(void)
 {
     if (!fake.reset) {
@@ -133,6 +152,9 @@ struct fake_cuda *fake_cuda(void)
         fake.stream_create = stream_create;
         fake.capture_begin = capture_begin;
         fake.capture_end = capture_end;
+        fake.capture_status = capture_status;
+        fake.capture_spoil = capture_spoil;
+        fake.capture_mode_of = capture_mode_of;
         reset();
     }
     return &fake;

@@ -15,7 +15,9 @@ struct fake_cuda {
     int sm;
     int shared_optin;
     int cooperative;
-    int max_threads; ///< of every kernel
+    int max_threads;        ///< of every kernel
+    CUdeviceptr foreign;    ///< 4096 bytes that are memory of GPU 1
+    CUdeviceptr registered; ///< 4096 bytes that are host memory
     int static_shared;
     const char *jit_error_log; ///< what cuModuleLoadDataEx logs
     const char *jit_info_log;
@@ -30,6 +32,7 @@ struct fake_cuda {
     atomic_int alive;      ///< allocations, streams, events, modules, retained contexts
     atomic_int loads;      ///< modules loaded
     atomic_int launches;   ///< kernels launched
+    atomic_int graphs;     ///< graphs launched
     atomic_int violations; ///< calls in a context that is not right, handles that are not
     const char *failed;    ///< the call that was made to fail last
 
@@ -48,6 +51,9 @@ struct fake_cuda {
     CUstream (*stream_create)(CUcontext context, bool blocking); ///< the caller frees it
     void (*capture_begin)(CUstream stream, CUstreamCaptureMode mode);
     CUstreamCaptureStatus (*capture_end)(CUstream stream);
+    CUstreamCaptureStatus (*capture_status)(CUstream stream);
+    CUstreamCaptureMode (*capture_mode_of)(CUstream stream);
+    void (*capture_spoil)(CUstream stream);
 };
 
 /// What the library exports beside the functions of CUDA.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the two sources of the libcuda without a GPU share.
+/// What the sources of the libcuda without a GPU share.
 #ifndef PTXGEN_TESTS_FAKE_LIBCUDA_STATE_H
 #define PTXGEN_TESTS_FAKE_LIBCUDA_STATE_H
 
@@ -7,7 +7,7 @@
 
 CUDA_ABI_FUNCTIONS(CUDA_ABI_PROTOTYPE)
 
-enum { FAKE_DEVICES = 4, FAKE_DEPTH = 16, FAKE_CAPTURES = 4 };
+enum { FAKE_DEVICES = 4, FAKE_DEPTH = 16, FAKE_CAPTURES = 4, FAKE_NODES = 16 };
 
 struct CUctx_st {
     CUdevice device;
@@ -19,6 +19,8 @@ struct CUstream_st {
     bool blocking;
     CUstreamCaptureStatus status;
     CUstreamCaptureMode mode;
+    CUgraphNodeType nodes[FAKE_NODES]; ///< captured so far
+    size_t node_count;
 };
 
 extern struct fake_cuda fake;
@@ -30,6 +32,12 @@ CUcontext fake_current(void);
 
 /// Counts a call, and says whether it is to fail.
 CUresult fake_step(const char *name);
+
+/// True if the stream is being captured: then the work is noted and not to be done.
+bool fake_captured(CUstream stream, CUgraphNodeType type);
+
+/// A call that CUDA forbids during a capture: it fails and spoils the capture.
+CUresult fake_unsafe_call(void);
 
 /// Objects that are counted in fake.alive.
 void *fake_create(size_t size);

@@ -24,8 +24,7 @@ struct CUfunc_st {
 
 static atomic_int clock_ticks;
 
-/// A call that CUDA forbids during a capture: it fails and spoils the capture.
-static CUresult unsafe_call(void)
+CUresult fake_unsafe_call(void)
 {
     if (fake_thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_SUCCESS;
@@ -51,7 +50,7 @@ CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 {
     FAKE_BEGIN_IN_CONTEXT(cuMemAlloc_v2);
-    if ((result = unsafe_call()) == CUDA_SUCCESS)
+    if ((result = fake_unsafe_call()) == CUDA_SUCCESS)
         *address = (CUdeviceptr)(uintptr_t)fake_create(bytes);
     return result;
 }
@@ -60,7 +59,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
     FAKE_RELEASE(cuMemFree_v2);
-    unsafe_call();
+    fake_unsafe_call();
     fake_destroy((void *)(uintptr_t)address);
     return result;
 }
@@ -69,7 +68,7 @@ CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     (void)flags;
     FAKE_BEGIN_IN_CONTEXT(cuMemHostAlloc);
-    if ((result = unsafe_call()) == CUDA_SUCCESS)
+    if ((result = fake_unsafe_call()) == CUDA_SUCCESS)
         *memory = fake_create(bytes);
     return result;
 }
@@ -77,40 +76,40 @@ CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 CUresult cuMemFreeHost(void *memory)
 {
     FAKE_RELEASE(cuMemFreeHost);
-    unsafe_call();
+    fake_unsafe_call();
     fake_destroy(memory);
     return result;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-    (void)stream;
     FAKE_BEGIN_IN_CONTEXT(cuMemcpyHtoDAsync_v2);
-    memcpy((void *)(uintptr_t)to, from, bytes);
+    if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
+        memcpy((void *)(uintptr_t)to, from, bytes);
     return result;
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    (void)stream;
     FAKE_BEGIN_IN_CONTEXT(cuMemcpyDtoHAsync_v2);
-    memcpy(to, (void *)(uintptr_t)from, bytes);
+    if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
+        memcpy(to, (void *)(uintptr_t)from, bytes);
     return result;
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    (void)stream;
     FAKE_BEGIN_IN_CONTEXT(cuMemcpyDtoDAsync_v2);
-    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
+        memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return result;
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream)
 {
-    (void)stream;
     FAKE_BEGIN_IN_CONTEXT(cuMemsetD8Async);
-    memset((void *)(uintptr_t)to, value, bytes);
+    if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMSET))
+        memset((void *)(uintptr_t)to, value, bytes);
     return result;
 }
 
@@ -136,7 +135,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 {
     (void)stream;
     FAKE_BEGIN_IN_CONTEXT(cuStreamSynchronize);
-    return unsafe_call();
+    return fake_unsafe_call();
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
@@ -198,7 +197,7 @@ CUresult cuEventSynchronize(CUevent event)
 {
     (void)event;
     FAKE_BEGIN_IN_CONTEXT(cuEventSynchronize);
-    return unsafe_call();
+    return fake_unsafe_call();
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
@@ -233,7 +232,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned option
     if (result == CUDA_SUCCESS && !fake_current())
         return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_CONTEXT;
     if (result == CUDA_SUCCESS)
-        result = unsafe_call();
+        result = fake_unsafe_call();
     if (fake.jit_error_log || fake.jit_info_log ||
         option_count > 4) { // else threads may load at once
         fake.option_count = option_count;
@@ -254,7 +253,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned option
 CUresult cuModuleUnload(CUmodule module)
 {
     FAKE_RELEASE(cuModuleUnload);
-    unsafe_call();
+    fake_unsafe_call();
     while (module->functions) {
         CUfunction next = module->functions->next;
         free(module->functions);
@@ -328,6 +327,8 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
         return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_HANDLE;
     if (config->sharedMemBytes > (unsigned)function->max_dynamic)
         return CUDA_ERROR_INVALID_VALUE;
+    if (fake_captured(config->hStream, CU_GRAPH_NODE_TYPE_KERNEL))
+        return CUDA_SUCCESS;
     if (atomic_fetch_add(&fake.launches, 1) > 0) // threads may launch at once: note the first
         return CUDA_SUCCESS;
     fake.launch = *config;

@@ -155,7 +155,7 @@ static void objects_keep_the_device(void **state)
     } while (0)
 
 static void child(ptx_device *device, ptx_buffer *buffer, ptx_module *module,
-                  ptx_function *function)
+                  ptx_function *function, ptx_graph *graph)
 {
     int calls = atomic_load(&fake->calls);
     char byte = 0;
@@ -178,6 +178,12 @@ static void child(ptx_device *device, ptx_buffer *buffer, ptx_module *module,
     REFUSED(ptx_function_occupancy(function, 32, 0, &blocks));
     REFUSED(ptx_launch(function, &(struct ptx_launch_params) { .grid = { 1 } }));
     REFUSED(ptx_device_memory(device, NULL, NULL));
+    REFUSED(ptx_address_range(device, 4096, NULL, NULL));
+    REFUSED(ptx_capture_begin(device, (CUstream)2, PTX_CAPTURE_GLOBAL));
+    REFUSED(ptx_capture_end(device, (CUstream)2));
+    REFUSED(ptx_graph_launch(graph, NULL));
+    ptx_capture_abandon(device, (CUstream)2);
+    ptx_graph_destroy(&graph);
     ptx_buffer_destroy(&buffer);
     ptx_module_unload(&module);
     ptx_device_close(&device);
@@ -191,14 +197,20 @@ static void use_after_fork_is_refused(void **state)
     ptx_buffer *buffer = ptx_buffer_create(device, 4);
     ptx_module *module = load_module(device, KERNEL_TEXT);
     ptx_function *function = ptx_module_function(module, "fixed");
+    CUstream stream = ptx_stream_create(device);
+    assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_OK);
+    ptx_graph *graph = ptx_capture_end(device, stream);
+    assert_non_null(graph);
     pid_t process = fork();
     if (process == 0)
-        child(device, buffer, module, function);
+        child(device, buffer, module, function, graph);
     int ended = 0;
     assert_int_equal(waitpid(process, &ended, 0), process);
     assert_true(WIFEXITED(ended));
     assert_int_equal(WEXITSTATUS(ended), 0);
     assert_int_equal(ptx_buffer_fill(buffer, 0, 1, 4, NULL), PTX_OK);
+    ptx_graph_destroy(&graph);
+    ptx_stream_destroy(device, &stream);
     ptx_module_unload(&module);
     ptx_buffer_destroy(&buffer);
     ptx_device_close(&device);

@@ -44,7 +44,9 @@ struct scene {
     ptx_buffer *buffer;
     ptx_module *module;
     CUstream stream;
+    CUstream captured;
     CUevent event;
+    ptx_graph *graph;
 };
 
 /// How many calls there had been when the operation's constructor was through. What fails after
@@ -209,6 +211,47 @@ static ptx_status cooperative_launch(struct scene *scene)
                       &(struct ptx_launch_params) { .grid = { 1 }, .cooperative = true });
 }
 
+static ptx_status capture(struct scene *scene)
+{
+    ptx_status status = ptx_capture_begin(scene->device, scene->captured, PTX_CAPTURE_GLOBAL);
+    if (!status)
+        status =
+            ptx_launch(ptx_module_function(scene->module, "fixed"),
+                       &(struct ptx_launch_params) { .grid = { 1 }, .stream = scene->captured });
+    if (status) {
+        ptx_capture_abandon(scene->device, scene->captured);
+        return status;
+    }
+    ptx_graph *graph = ptx_capture_end(scene->device, scene->captured);
+    status = made(graph);
+    assert_int_equal(fake->capture_status(scene->captured), CU_STREAM_CAPTURE_STATUS_NONE);
+    ptx_graph_destroy(&graph);
+    return status;
+}
+
+static ptx_status abandon(struct scene *scene)
+{
+    ptx_status status = ptx_capture_begin(scene->device, scene->captured, PTX_CAPTURE_GLOBAL);
+    made(!status);
+    if (!status)
+        ptx_capture_abandon(scene->device, scene->captured);
+    assert_int_equal(fake->capture_status(scene->captured), CU_STREAM_CAPTURE_STATUS_NONE);
+    return status;
+}
+
+static ptx_status graph_launch(struct scene *scene)
+{
+    return ptx_graph_launch(scene->graph, scene->stream);
+}
+
+static ptx_status address_range(struct scene *scene)
+{
+    CUdeviceptr base = 0;
+    ptx_status status = ptx_address_range(scene->device, fake->registered, &base, NULL);
+    assert_int_equal(base == 0, status != PTX_OK);
+    return status;
+}
+
 static const struct {
     const char *name;
     ptx_status (*run)(struct scene *scene);
@@ -236,6 +279,10 @@ static const struct {
     { "occupancy", occupancy },
     { "launch", launch },
     { "cooperative_launch", cooperative_launch },
+    { "capture", capture },
+    { "abandon", abandon },
+    { "graph_launch", graph_launch },
+    { "address_range", address_range },
 };
 
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
@@ -248,11 +295,18 @@ static struct scene set_up(void)
     scene.stream = ptx_stream_create(scene.device);
     scene.event = ptx_event_create(scene.device);
     assert_int_equal(ptx_event_record(scene.device, scene.event, scene.stream), PTX_OK);
+    scene.captured = ptx_stream_create(scene.device);
+    assert_int_equal(ptx_capture_begin(scene.device, scene.captured, PTX_CAPTURE_GLOBAL), PTX_OK);
+    scene.graph = ptx_capture_end(scene.device, scene.captured);
+    assert_non_null(scene.graph);
+    fake->registered = ptx_buffer_address(scene.buffer);
     return scene;
 }
 
 static void tear_down(struct scene *scene)
 {
+    ptx_graph_destroy(&scene->graph);
+    ptx_stream_destroy(scene->device, &scene->captured);
     ptx_event_destroy(scene->device, &scene->event);
     ptx_stream_destroy(scene->device, &scene->stream);
     ptx_module_unload(&scene->module);

@@ -30,6 +30,7 @@
     X(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223)                                                    \
     X(CUDA_ERROR_INVALID_SOURCE, 300)                                                              \
     X(CUDA_ERROR_INVALID_HANDLE, 400)                                                              \
+    X(CUDA_ERROR_ILLEGAL_STATE, 401)                                                               \
     X(CUDA_ERROR_NOT_FOUND, 500)                                                                   \
     X(CUDA_ERROR_NOT_READY, 600)                                                                   \
     X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                             \
@@ -46,8 +47,13 @@
     X(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, 804)                                              \
     X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)                                                  \
     X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)                                                  \
+    X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902)                                                        \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903)                                                    \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904)                                                     \
+    X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905)                                                    \
     X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)                                                     \
     X(CUDA_ERROR_CAPTURED_EVENT, 907)                                                              \
+    X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908)                                                 \
     X(CUDA_ERROR_UNKNOWN, 999)
 
 #define CUDA_ABI_DEVICE_ATTRIBUTES(X)                                                              \
@@ -99,6 +105,24 @@
     X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                                      \
     X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)
 
+#define CUDA_ABI_POINTER_ATTRIBUTES(X)                                                             \
+    X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                         \
+    X(CU_POINTER_ATTRIBUTE_IS_MANAGED, 8)                                                          \
+    X(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)                                                      \
+    X(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)                                                   \
+    X(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12)
+
+#define CUDA_ABI_MEMORY_TYPES(X)                                                                   \
+    X(CU_MEMORYTYPE_HOST, 1)                                                                       \
+    X(CU_MEMORYTYPE_DEVICE, 2)
+
+#define CUDA_ABI_NODE_TYPES(X)                                                                     \
+    X(CU_GRAPH_NODE_TYPE_KERNEL, 0)                                                                \
+    X(CU_GRAPH_NODE_TYPE_MEMCPY, 1)                                                                \
+    X(CU_GRAPH_NODE_TYPE_MEMSET, 2)                                                                \
+    X(CU_GRAPH_NODE_TYPE_HOST, 3)                                                                  \
+    X(CU_GRAPH_NODE_TYPE_EMPTY, 5)
+
 #define CUDA_ABI_STREAM_FLAGS(X) X(CU_STREAM_NON_BLOCKING, 1)
 #define CUDA_ABI_EVENT_FLAGS(X)  X(CU_EVENT_DEFAULT, 0)
 
@@ -115,13 +139,20 @@
     X(CUjit_option, CUDA_ABI_JIT_OPTIONS)                                                          \
     X(CUstreamCaptureStatus, CUDA_ABI_CAPTURE_STATUSES)                                            \
     X(CUstreamCaptureMode, CUDA_ABI_CAPTURE_MODES)                                                 \
+    X(CUpointer_attribute, CUDA_ABI_POINTER_ATTRIBUTES)                                            \
+    X(CUmemorytype, CUDA_ABI_MEMORY_TYPES)                                                         \
+    X(CUgraphNodeType, CUDA_ABI_NODE_TYPES)                                                        \
     X(CUstream_flags, CUDA_ABI_STREAM_FLAGS)                                                       \
     X(CUevent_flags, CUDA_ABI_EVENT_FLAGS)                                                         \
     X(CUlaunchAttributeID, CUDA_ABI_LAUNCH_ATTRIBUTES)
 
 #define CUDA_ABI_MEMHOSTALLOC_PORTABLE 1u
+#define CUDA_ABI_STREAM_LEGACY         1u ///< a CUstream; NULL is the same one
 
 typedef int CUdevice;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
 
 struct cuda_abi_launch_attribute {
     unsigned id;
@@ -207,6 +238,8 @@ typedef struct cuda_abi_launch_config CUlaunchConfig;
     X(0, cuStreamDestroy_v2,   (CUstream stream))                                                  \
     X(0, cuStreamSynchronize,  (CUstream stream))                                                  \
     X(0, cuStreamIsCapturing,  (CUstream stream, CUstreamCaptureStatus *status))                   \
+    X(0, cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))                     \
+    X(0, cuStreamEndCapture,   (CUstream stream, CUgraph *graph))                                  \
     X(0, cuStreamWaitEvent,    (CUstream stream, CUevent event, unsigned flags))                   \
     X(0, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode))                           \
     X(0, cuEventCreate,        (CUevent *event, unsigned flags))                                   \
@@ -214,6 +247,16 @@ typedef struct cuda_abi_launch_config CUlaunchConfig;
     X(0, cuEventRecord,        (CUevent event, CUstream stream))                                   \
     X(0, cuEventSynchronize,   (CUevent event))                                                    \
     X(0, cuEventElapsedTime,   (float *milliseconds, CUevent start, CUevent end))                  \
+    X(0, cuPointerGetAttributes, (unsigned count, CUpointer_attribute *attributes, void **values,  \
+                                CUdeviceptr address))                                              \
+    X(0, cuGraphGetNodes,      (CUgraph graph, CUgraphNode *nodes, size_t *count))                 \
+    X(0, cuGraphNodeGetType,   (CUgraphNode node, CUgraphNodeType *type))                          \
+    X(11040, cuGraphInstantiateWithFlags,                                                          \
+                               (CUgraphExec *executable, CUgraph graph, unsigned long long flags)) \
+    X(11010, cuGraphUpload,    (CUgraphExec executable, CUstream stream))                          \
+    X(0, cuGraphLaunch,        (CUgraphExec executable, CUstream stream))                          \
+    X(0, cuGraphExecDestroy,   (CUgraphExec executable))                                           \
+    X(0, cuGraphDestroy,       (CUgraph graph))                                                    \
     X(0, cuModuleLoadDataEx,   (CUmodule *module, const void *image, unsigned option_count,        \
                                 CUjit_option *options, void **values))                             \
     X(0, cuModuleUnload,       (CUmodule module))                                                  \

@@ -44,6 +44,7 @@ static const struct {
     { CUDA_ERROR_UNSUPPORTED_PTX_VERSION, PTX_ERROR_JIT, NULL },
     { CUDA_ERROR_JIT_COMPILATION_DISABLED, PTX_ERROR_JIT, NULL },
     { CUDA_ERROR_INVALID_SOURCE, PTX_ERROR_JIT, NULL },
+    { CUDA_ERROR_ILLEGAL_STATE, PTX_ERROR_CAPTURE, NULL },
     { CUDA_ERROR_NOT_FOUND, PTX_ERROR_NOT_FOUND, NULL },
     { CUDA_ERROR_NOT_READY, PTX_ERROR_DRIVER, "wait first: ptx_event_synchronize()" },
     { CUDA_ERROR_ILLEGAL_ADDRESS, PTX_ERROR_DRIVER,
@@ -76,6 +77,18 @@ static const struct {
       "do this before the capture begins" },
     { CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, PTX_ERROR_CAPTURE,
       "an earlier error spoilt the capture: end it and begin anew" },
+    { CUDA_ERROR_STREAM_CAPTURE_MERGE, PTX_ERROR_CAPTURE,
+      "two captures cannot be joined by an event: capture in one, or wait outside of both" },
+    { CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, PTX_ERROR_CAPTURE,
+      "the capture began on another stream: end it on that one" },
+    { CUDA_ERROR_STREAM_CAPTURE_UNJOINED, PTX_ERROR_CAPTURE,
+      "a stream that joined the capture by an event has not come back: record an event at its end "
+      "and make the first stream wait for it" },
+    { CUDA_ERROR_STREAM_CAPTURE_ISOLATION, PTX_ERROR_CAPTURE,
+      "the event was recorded before the capture, which cannot wait for it: let the stream wait "
+      "before the capture begins" },
+    { CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, PTX_ERROR_CAPTURE,
+      "another thread began the capture: end it there, or begin it with PTX_CAPTURE_RELAXED" },
     { CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, PTX_ERROR_CAPTURE,
       "the legacy default stream cannot be used while a blocking stream of the context is being "
       "captured: use another stream" },

@@ -224,3 +224,46 @@ ptx_status ptx_device_memory(ptx_device *device, size_t *available, size_t *tota
         *total = sizes[1];
     return status;
 }
+
+/// The driver answers with zeros for an address that is none of its own.
+static ptx_status ask_range(const ptx_device *device, CUdeviceptr address, CUdeviceptr *base,
+                            size_t *bytes)
+{
+    unsigned type = 0;
+    unsigned managed = 0;
+    int ordinal = -1;
+    CUpointer_attribute attributes[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+    };
+    void *values[] = { &type, &managed, &ordinal, base, bytes };
+    ptx_status status = PTX_DRIVER_CALL(&device->library, "ask what an address belongs to",
+                                        cuPointerGetAttributes, 5, attributes, values, address);
+    if (status)
+        return status;
+    if (type == 0 || *bytes == 0)
+        return ptx_driver_fail(PTX_ERROR_NOT_FOUND,
+                               "%#llx is in no memory that the driver allocated or registered",
+                               (unsigned long long)address);
+    if (type == CU_MEMORYTYPE_DEVICE && !managed && ordinal != device->info.ordinal)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "%#llx is memory of GPU %d, not of GPU %d",
+                               (unsigned long long)address, ordinal, device->info.ordinal);
+    return PTX_OK;
+}
+
+ptx_status ptx_address_range(ptx_device *device, CUdeviceptr address, CUdeviceptr *base,
+                             size_t *bytes)
+{
+    CUdeviceptr start = 0;
+    size_t size = 0;
+    struct ptx_driver_scope scope;
+    ptx_status status = ptx_driver_enter(&scope, device);
+    if (!status)
+        status = ptx_driver_leave(&scope, ask_range(device, address, &start, &size));
+    if (base)
+        *base = status ? 0 : start;
+    if (bytes)
+        *bytes = status ? 0 : size;
+    return status;
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+/// Graphs: what a capture gives, what it refuses, and that none stays open.
+#include "driver_fixture.h"
+
+static void fill_and_launch(ptx_buffer *buffer, ptx_module *module, CUstream stream)
+{
+    assert_int_equal(ptx_buffer_fill(buffer, 0, 1, 8, stream), PTX_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(
+            ptx_launch(ptx_module_function(module, "fixed"),
+                       &(struct ptx_launch_params) { .grid = { 1 }, .stream = stream }),
+            PTX_OK);
+    char bytes[8] = "";
+    assert_int_equal(ptx_buffer_upload(buffer, 0, bytes, 8, stream), PTX_OK);
+    assert_int_equal(ptx_buffer_copy(buffer, 0, buffer, 4, 4, stream), PTX_OK);
+}
+
+static void capture_and_launch(void **state)
+{
+    (void)state;
+    static const CUstreamCaptureMode modes[] = {
+        [PTX_CAPTURE_THREAD_LOCAL] = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        [PTX_CAPTURE_GLOBAL] = CU_STREAM_CAPTURE_MODE_GLOBAL,
+        [PTX_CAPTURE_RELAXED] = CU_STREAM_CAPTURE_MODE_RELAXED,
+    };
+    ptx_device *device = open_device();
+    ptx_buffer *buffer = ptx_buffer_create(device, 8);
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    CUstream stream = ptx_stream_create(device);
+    for (int mode = 0; mode < 3; mode++) {
+        int launches = atomic_load(&fake->launches);
+        assert_int_equal(ptx_capture_begin(device, stream, (enum ptx_capture_mode)mode), PTX_OK);
+        assert_int_equal(fake->capture_mode_of(stream), modes[mode]);
+        bool capturing = false;
+        assert_int_equal(ptx_stream_is_capturing(device, stream, &capturing), PTX_OK);
+        assert_true(capturing);
+        fill_and_launch(buffer, module, stream);
+        ptx_graph *graph = ptx_capture_end(device, stream);
+        if (!graph)
+            fail_msg("%s", ptx_error_message());
+        assert_int_equal(fake->capture_status(stream), CU_STREAM_CAPTURE_STATUS_NONE);
+        assert_int_equal(atomic_load(&fake->launches), launches);
+        const struct ptx_graph_info *info = ptx_graph_get_info(graph);
+        assert_int_equal(info->nodes, 6);
+        assert_int_equal(info->kernel_nodes, 3);
+        assert_int_equal(info->memcpy_nodes, 2);
+        assert_int_equal(info->memset_nodes, 1);
+        assert_int_equal(info->host_nodes, 0);
+        assert_int_equal(info->other_nodes, 0);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(ptx_graph_launch(graph, stream), PTX_OK);
+        assert_int_equal(atomic_load(&fake->launches), launches + 6);
+        ptx_graph_destroy(&graph);
+        assert_null(graph);
+    }
+    ptx_stream_destroy(device, &stream);
+    ptx_module_unload(&module);
+    ptx_buffer_destroy(&buffer);
+    ptx_device_close(&device);
+}
+
+static void what_cannot_be_captured(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    CUstream stream = ptx_stream_create(device);
+    int calls = atomic_load(&fake->calls);
+    assert_int_equal(ptx_capture_begin(device, NULL, PTX_CAPTURE_GLOBAL), PTX_ERROR_INVALID);
+    assert_message("ptx_capture_begin: the legacy default stream cannot be captured");
+    assert_int_equal(ptx_capture_begin(device, (CUstream)1, PTX_CAPTURE_GLOBAL), PTX_ERROR_INVALID);
+    assert_message("the legacy default stream");
+    assert_int_equal(ptx_capture_begin(device, stream, (enum ptx_capture_mode)3),
+                     PTX_ERROR_INVALID);
+    assert_message("there is no mode 3");
+    assert_null(ptx_capture_end(device, NULL));
+    assert_error(PTX_ERROR_INVALID, "ptx_capture_end: the legacy default stream");
+    assert_int_equal(ptx_capture_begin(NULL, stream, PTX_CAPTURE_GLOBAL), PTX_ERROR_INVALID);
+    assert_null(ptx_capture_end(NULL, stream));
+    assert_error(PTX_ERROR_INVALID, "the device is NULL");
+    assert_int_equal(ptx_graph_launch(NULL, stream), PTX_ERROR_INVALID);
+    assert_message("the graph is NULL");
+    assert_int_equal(atomic_load(&fake->calls), calls);
+
+    assert_null(ptx_capture_end(device, stream));
+    assert_error(PTX_ERROR_CAPTURE, "the stream is not being captured");
+    assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_OK);
+    assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_ERROR_CAPTURE);
+    assert_message("the stream is being captured already");
+    assert_int_equal(fake->capture_status(stream), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    ptx_capture_abandon(device, stream);
+    assert_int_equal(fake->capture_status(stream), CU_STREAM_CAPTURE_STATUS_NONE);
+    assert_message("the stream is being captured already");
+    ptx_capture_abandon(device, stream);
+    ptx_capture_abandon(device, NULL);
+    ptx_capture_abandon(NULL, stream);
+    assert_null(ptx_graph_get_info(NULL));
+    ptx_graph_destroy(NULL);
+    ptx_stream_destroy(device, &stream);
+    ptx_device_close(&device);
+}
+
+static void spoilt_capture_ends(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    CUstream stream = ptx_stream_create(device);
+    assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_OK);
+    fake->capture_spoil(stream);
+    assert_null(ptx_capture_end(device, stream));
+    assert_error(PTX_ERROR_CAPTURE, "an earlier error spoilt the capture");
+    assert_int_equal(fake->capture_status(stream), CU_STREAM_CAPTURE_STATUS_NONE);
+
+    // The next one is none the worse for it, and an empty graph is one too.
+    assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
+    ptx_graph *graph = ptx_capture_end(device, stream);
+    assert_non_null(graph);
+    assert_int_equal(ptx_graph_get_info(graph)->nodes, 0);
+    ptx_graph_destroy(&graph);
+    ptx_stream_destroy(device, &stream);
+    ptx_device_close(&device);
+}
+
+static void other_captures_go_on(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    CUstream stream = ptx_stream_create(device);
+    CUstream other = ptx_stream_create(device);
+    assert_int_equal(ptx_capture_begin(device, other, PTX_CAPTURE_GLOBAL), PTX_OK);
+    assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
+    ptx_graph *graph = ptx_capture_end(device, stream);
+    if (!graph)
+        fail_msg("%s", ptx_error_message());
+    ptx_graph_destroy(&graph);
+    assert_int_equal(fake->capture_status(other), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    ptx_capture_abandon(device, other);
+    ptx_stream_destroy(device, &other);
+    ptx_stream_destroy(device, &stream);
+    ptx_device_close(&device);
+}
+
+static void causes_are_explained(void **state)
+{
+    (void)state;
+    static const struct {
+        CUresult result;
+        const char *message;
+    } causes[] = {
+        { CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "has not come back" },
+        { CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "began on another stream" },
+        { CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "PTX_CAPTURE_RELAXED" },
+        { CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures cannot be joined" },
+        { CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "recorded before the capture" },
+    };
+    ptx_device *device = open_device();
+    CUstream stream = ptx_stream_create(device);
+    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+        assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_RELAXED), PTX_OK);
+        fake->fail_call = "cuStreamEndCapture";
+        fake->fail_result = causes[i].result;
+        assert_null(ptx_capture_end(device, stream));
+        fake->fail_call = NULL;
+        assert_error(PTX_ERROR_CAPTURE, causes[i].message);
+        assert_int_equal(fake->capture_status(stream), CU_STREAM_CAPTURE_STATUS_NONE);
+    }
+    ptx_stream_destroy(device, &stream);
+    ptx_device_close(&device);
+}
+
+static void graph_keeps_the_device(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    CUstream stream = ptx_stream_create(device);
+    assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
+    ptx_graph *graph = ptx_capture_end(device, stream);
+    ptx_stream_destroy(device, &stream);
+    ptx_device_close(&device);
+    assert_int_equal(ptx_graph_launch(graph, NULL), PTX_OK);
+    assert_int_equal(atomic_load(&fake->graphs), 1);
+    ptx_graph_destroy(&graph);
+    ptx_graph_destroy(&graph);
+    assert_int_equal(atomic_load(&fake->alive), 0);
+}
+
+static void address_ranges(void **state)
+{
+    (void)state;
+    static char memory[2][4096];
+    ptx_device *device = open_device();
+    ptx_device *second = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
+    CUdeviceptr base = 1;
+    size_t bytes = 1;
+    fake->foreign = (CUdeviceptr)(uintptr_t)memory[0];
+    fake->registered = (CUdeviceptr)(uintptr_t)memory[1];
+    assert_int_equal(ptx_address_range(second, fake->foreign + 7, &base, &bytes), PTX_OK);
+    assert_true(base == fake->foreign);
+    assert_int_equal(bytes, 4096);
+    assert_int_equal(ptx_address_range(second, fake->foreign, NULL, NULL), PTX_OK);
+    assert_int_equal(ptx_address_range(device, fake->foreign + 7, &base, &bytes),
+                     PTX_ERROR_INVALID);
+    assert_message("is memory of GPU 1, not of GPU 0");
+    assert_true(base == 0);
+    assert_int_equal(bytes, 0);
+    assert_int_equal(ptx_address_range(device, fake->registered + 4095, &base, &bytes), PTX_OK);
+    assert_true(base == fake->registered);
+    base = 1;
+    assert_int_equal(ptx_address_range(device, 4096, &base, &bytes), PTX_ERROR_NOT_FOUND);
+    assert_message("0x1000 is in no memory that the driver allocated or registered");
+    assert_true(base == 0);
+    assert_int_equal(ptx_address_range(device, 0, NULL, NULL), PTX_ERROR_NOT_FOUND);
+    assert_int_equal(ptx_address_range(NULL, fake->foreign, &base, &bytes), PTX_ERROR_INVALID);
+    ptx_device_close(&second);
+    ptx_device_close(&device);
+}
+
+static void old_driver(void **state)
+{
+    (void)state;
+    struct fake_cuda *old = fake_open(FAKE_OLD_LIBCUDA);
+    assert_non_null(old);
+    ptx_device *device = open_device();
+    CUstream stream = ptx_stream_create(device);
+    assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
+    assert_null(ptx_capture_end(device, stream));
+    assert_error(PTX_ERROR_UNSUPPORTED, "update the driver to 470 (CUDA 11.4)");
+    assert_int_equal(old->capture_status(stream), CU_STREAM_CAPTURE_STATUS_NONE);
+    ptx_stream_destroy(device, &stream);
+    ptx_device_close(&device);
+    assert_int_equal(atomic_load(&old->alive), 0);
+    setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAKE_TEST(capture_and_launch),   FAKE_TEST(what_cannot_be_captured),
+        FAKE_TEST(spoilt_capture_ends),  FAKE_TEST(other_captures_go_on),
+        FAKE_TEST(causes_are_explained), FAKE_TEST(graph_keeps_the_device),
+        FAKE_TEST(address_ranges),       FAKE_TEST(old_driver),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
