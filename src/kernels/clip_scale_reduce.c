@@ -1,27 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include "clip_scale.h"
 #include "common.h"
 
 enum { BLOCK = 1024 };
 enum { OPTION_NONFINITE, OPTION_MAX_NORM };
 enum { NONFINITE_PROPAGATE, NONFINITE_SKIP, NONFINITE_ZERO };
-
-// min(1, max_norm / (norm + eps)), NaN if the norm is NaN: PTX's min would drop it.
-static ptx_val clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val norm,
-                          ptx_val max_norm, ptx_val eps)
-{
-    ptx_val ratio = ptx_div(b, max_norm, ptx_add(b, norm, eps));
-
-    ptx_comment(b, "a finite sum whose norm is beyond f32 is divided in f64");
-    ptx_val finite = ptx_is_finite(b, total);
-    ptx_val beyond = ptx_and(b, finite, ptx_is_infinite(b, norm));
-    ptx_val wide = ptx_div(b, ptx_cvt(b, PTX_F64, max_norm), root);
-    ratio = ptx_select(b, beyond, ptx_cvt(b, PTX_F32, wide), ratio);
-
-    ptx_val clips = ptx_ltu(b, ratio, ptx_f32(1.0f));
-    ptx_val scale = ptx_select(b, clips, ratio, ptx_f32(1.0f));
-    ptx_val empty = ptx_eq(b, total, ptx_f64(0));
-    return ptx_select(b, empty, ptx_f32(1.0f), scale);
-}
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)
 {
