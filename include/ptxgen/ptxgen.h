@@ -6,5 +6,7 @@
 #include <ptxgen/builder.h>
 #include <ptxgen/driver.h>
 #include <ptxgen/kernels.h>
+#include <ptxgen/operations.h>
+#include <ptxgen/plans.h>
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "cuda_abi.h"
+#include "error.h"
 
 // --------------------------------------------------------------------------------------- library
 
@@ -27,12 +28,6 @@ ptx_status ptx_driver_library_open(struct ptx_driver_library *library);
 void ptx_driver_library_close(struct ptx_driver_library *library);
 
 // ---------------------------------------------------------------------------------------- errors
-
-/// Starts this thread's error message anew; returns `status`.
-ptx_status ptx_driver_fail(ptx_status status, const char *format, ...) PTXGEN_PRINTF(2, 3);
-
-/// Adds to the message that ptx_driver_fail() or ptx_driver_check() started.
-void ptx_driver_explain(const char *format, ...) PTXGEN_PRINTF(1, 2);
 
 /// PTX_OK if the driver call went well; else the error: what was being done, which call failed,
 /// with what, and the remedy if there is one for the result alone.

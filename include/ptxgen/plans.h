@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+/// Layer 4: the gradient tail of a training step, planned once and run every step.
+///
+/// A clip plan takes the gradients of a model - any number of tensors of mixed types and sizes - in
+/// one or two launches: norms by group, unscaling by the loss scale, detection of NaN and infinity,
+/// clipping, and the update of a dynamic loss scale. Nothing is read back to the host.
+///
+///     ptx_clip_plan *plan = ptx_clip_plan_create(gpu, &(struct ptx_clip_params){
+///         .tensors = gradients, .tensor_count = 148, .max_norm = 1.0f });
+///     ...
+///     ptx_clip_plan_run(plan, stream);          // every step; also under capture
+///
+/// For each group, with S the loss scale (1 if there is none) and sums in f64:
+///
+///     sum       = sum of weight * g^2 over the group's tensors
+///     norm      = f32(sqrt(sum) / S)            of the unscaled gradients, before clipping
+///     found_inf = sum is NaN or infinite
+///     clip      = min(1, max_norm / (norm + eps)), 1 if the sum is 0; NaN if the norm is
+///     factor    = f32(clip / S)
+///     g         = g * factor                    one rounding; not written if factor is exactly 1
+///
+/// What is written where something was not finite is the policy's to say: enum ptx_nonfinite.
+///
+/// **The same bits** come out on every GPU and on the emulator, at any alignment, in any launch
+/// form, captured or not: sums are trees that depend on the tensors' sizes, types, groups and order
+/// alone. No finite f32, f16 or bf16 gradient overflows or vanishes in a sum.
+///
+/// **Threads and streams.** Different plans are independent. One plan is used on one stream at a
+/// time: its runs share device memory, so a run on another stream must be made to wait for the one
+/// before (ptx_stream_wait_event()). Calls on one plan from two threads at the same time are
+/// refused.
+///
+/// docs/plans.md shows it in a training loop, in a captured graph, and across ranks.
+#ifndef PTXGEN_PLANS_H
+#define PTXGEN_PLANS_H
+
+#include <ptxgen/builder.h>
+#include <ptxgen/operations.h>
+
+PTXGEN_BEGIN
+
+// ------------------------------------------------------------------------------------- parameters
+
+/// A gradient in device memory.
+struct ptx_tensor {
+    CUdeviceptr data; ///< a multiple of the element's size; may be 0 if count is
+    uint64_t count;   ///< elements; may be 0
+    ptx_type dtype;   ///< PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
+    uint32_t group;   ///< from 0; a group's tensors share a norm and a factor
+    /// Multiplies the tensor's sum of squares: 1 / k for a tensor that k ranks hold a copy of, say.
+    /// Finite, >= 0; 0 is 1. `uncounted` for a weight of zero.
+    double weight;
+    /// The tensor is scaled with its group and searched for NaN and infinity, but adds nothing to
+    /// the norm.
+    bool uncounted;
+};
+
+/// What happens to a group whose sum is NaN or infinite. found_inf is 1 under each.
+typedef enum ptx_nonfinite {
+    PTX_NONFINITE_PROPAGATE, ///< as PyTorch: a NaN norm makes every element NaN, an infinite norm
+                             ///< makes finite elements 0 and infinite ones NaN
+    PTX_NONFINITE_SKIP,      ///< factor 1: the gradients stay as they are, not even unscaled
+    PTX_NONFINITE_ZERO,      ///< factor 0, and every element becomes +0
+} ptx_nonfinite;
+
+struct ptx_clip_params {
+    const struct ptx_tensor *tensors; ///< copied
+    size_t tensor_count;              ///< at most PTX_CLIP_MAX_TENSORS; may be 0
+    /// Groups, at most PTX_CLIP_MAX_TENSORS; 0: as many as the tensors use, at least 1. A group may
+    /// be empty: its norm is 0.
+    uint32_t group_count;
+    float max_norm;               ///< of every group: >= 0; INFINITY for no clipping
+    const float *group_max_norms; ///< NULL, or one for each group in place of max_norm; copied
+    float eps;                    ///< finite, >= 0; 1e-6 is what PyTorch adds
+    ptx_nonfinite nonfinite;
+    /// What the loss, and so each gradient, was multiplied by: finite, > 0; 0 is 1. Only a first
+    /// value: ptx_clip_plan_set_loss_scale().
+    float loss_scale;
+    /// The address of a struct ptx_loss_scale_state, from where each run takes the loss scale; 0:
+    /// the plan has one of its own, which starts with `loss_scale`.
+    CUdeviceptr loss_scale_state;
+    /// Not NULL: a run ends by updating the loss scale from found_inf of all groups. Copied.
+    const struct ptx_loss_scale_params *update;
+    /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
+    /// `factor` itself.
+    bool measure_only;
+    /// The stream that creation uploads on; creation waits for it. Not under capture.
+    CUstream stream;
+    /// How the kernels are loaded: a cache, say; the stream in it is not used. NULL: the defaults.
+    const struct ptx_module_params *module;
+};
+
+enum { PTX_CLIP_MAX_TENSORS = 1 << 20 };
+#define PTX_CLIP_MAX_ELEMENTS (UINT64_C(1) << 40)
+
+// ---------------------------------------------------------------------------------------- records
+
+/// A group's record, in device memory. Valid where the stream has passed a run or a finish, until
+/// the next one. 16 bytes.
+struct ptx_clip_record {
+    float factor;    ///< what the group's gradients are to be multiplied by, unscaling included
+    float norm;      ///< of the unscaled gradients, before clipping; NaN or infinite if found_inf
+    float found_inf; ///< 1 if anything in the group was NaN or infinite, else 0
+    float max_norm;  ///< an input: may be written by the caller's own kernels between runs
+};
+
+/// The plan's own record, in device memory, right after the groups' records. 16 bytes.
+struct ptx_clip_summary {
+    float found_inf;                   ///< 1 if anything in any group was NaN or infinite, else 0
+    float loss_scale;                  ///< that the run divided by, before the update
+    struct ptx_loss_scale_state state; ///< the plan's own; an input, updated if params->update
+};
+
+typedef struct ptx_clip_plan ptx_clip_plan;
+
+// ------------------------------------------------------------------------------------------- plans
+
+/// Allocates, compiles and uploads; all that is not a launch happens here. `params` and what it
+/// points to are not needed afterwards.
+///
+/// Checked: addresses are not null, aligned to their elements and, where the driver can tell, lie
+/// in this device's memory with room for `count` elements; tensors do not overlap; types, groups,
+/// counts and scalars are in their ranges. The message names the tensor by its index.
+///
+/// Errors (NULL, and nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
+/// UNSUPPORTED, FORKED.
+PTXGEN_API ptx_clip_plan *ptx_clip_plan_create(ptx_device *device,
+                                               const struct ptx_clip_params *params);
+/// Frees the plan, whose work must be done, and sets *plan to NULL. Graphs that hold its launches
+/// must not be launched any more.
+PTXGEN_API void ptx_clip_plan_destroy(ptx_clip_plan **plan);
+
+/// Norms, factors, the update of the loss scale, gradients: all of it on the stream. Launches only;
+/// safe under capture. Errors: INVALID, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
+
+/// The same in three steps, for gradients that are spread over ranks:
+///
+///     ptx_clip_plan_norm_sq(plan, stream);     // the sums of this rank's tensors
+///     ncclAllReduce(sums, sums, groups, ncclDouble, ncclSum, comm, stream);
+///     ptx_clip_plan_finish(plan, stream);      // records, and the update of the loss scale
+///     ptx_clip_plan_apply(plan, stream);       // gradients
+///
+/// with `sums` from ptx_clip_plan_sums(). Without a change to the sums in between, the same bits as
+/// ptx_clip_plan_run(). Each: launches only; safe under capture. Errors: INVALID, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream);
+PTXGEN_API ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream);
+PTXGEN_API ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream);
+
+/// Device addresses of what a run leaves, fixed for the plan's life: one f64 a group; one struct
+/// ptx_clip_record a group; the struct ptx_clip_summary. 0 for NULL.
+PTXGEN_API CUdeviceptr ptx_clip_plan_sums(const ptx_clip_plan *plan);
+PTXGEN_API CUdeviceptr ptx_clip_plan_records(const ptx_clip_plan *plan);
+PTXGEN_API CUdeviceptr ptx_clip_plan_summary(const ptx_clip_plan *plan);
+
+/// Puts a copy of records, from group `first` on, and of the summary on the stream; either may be
+/// NULL. For the host to see them it must wait for the stream. Errors: INVALID, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_t count,
+                                         struct ptx_clip_record *records,
+                                         struct ptx_clip_summary *summary, CUstream stream);
+
+/// Every group, as the `group` of ptx_clip_plan_set_max_norm().
+#define PTX_ALL_GROUPS UINT32_MAX
+
+/// Changes max_norm for later runs on the stream, replays of a captured run among them.
+/// Errors: INVALID, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group,
+                                                 float max_norm, CUstream stream);
+/// Sets the loss scale that later runs take, the caller's own state or the plan's, and its growth
+/// tracker. Errors: INVALID, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan,
+                                                   struct ptx_loss_scale_state state,
+                                                   CUstream stream);
+/// Gives tensors `first` to `first + count - 1` new addresses for later runs on the stream; sizes,
+/// types and groups stay. Checked as at creation. Launches only: may be captured, the addresses
+/// with it. Errors: INVALID, DRIVER, FORKED, OUT_OF_MEMORY (host).
+PTXGEN_API ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
+                                             const CUdeviceptr *data, CUstream stream);
+
+// ------------------------------------------------------------------------------------ descriptions
+
+/// What a plan would do.
+struct ptx_clip_description {
+    uint64_t elements;
+    uint32_t groups;
+    uint32_t chunk; ///< elements that one partial sum stands for
+    uint64_t chunks;
+    int launches;            ///< of a run
+    uint64_t bytes_measured; ///< of gradients that a run reads if nothing is clipped
+    uint64_t bytes_clipped;  ///< read and written if everything is
+    uint64_t workspace;      ///< device memory of the plan, in bytes
+    const char *accumulator; ///< "f64"
+    const char *determinism; ///< what holds, in a sentence
+};
+
+/// Fills *description without a GPU: addresses are not looked at. `info` is of the device that the
+/// plan is for; NULL: launches are those of a device that cannot do better. Errors: INVALID,
+/// OUT_OF_MEMORY (host).
+PTXGEN_API ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
+                                        const struct ptx_device_info *info,
+                                        struct ptx_clip_description *description);
+
+/// Writes the plan's kernels into the builder's module: what ptx_clip_plan_create() would load.
+/// Errors: INVALID, OUT_OF_MEMORY (host); those of the text are the builder's.
+PTXGEN_API ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params);
+
+PTXGEN_END
+
+#endif

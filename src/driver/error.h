@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/// How the driver layer, and what stands on it, reports errors: ptx_error_message() and its like
+/// give them to the program.
+#ifndef PTXGEN_DRIVER_ERROR_H
+#define PTXGEN_DRIVER_ERROR_H
+
+#include <ptxgen/driver.h>
+
+/// Starts this thread's error message anew; returns `status`.
+ptx_status ptx_driver_fail(ptx_status status, const char *format, ...) PTXGEN_PRINTF(2, 3);
+
+/// Adds to the message that ptx_driver_fail() or ptx_driver_check() started.
+void ptx_driver_explain(const char *format, ...) PTXGEN_PRINTF(1, 2);
+
+#endif

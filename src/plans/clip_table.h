@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// A clip plan's device memory: the rows that the host writes and the kernels read, and where they
+// lie.
+//
+// A tensor is cut into chunks, of which each has a partial sum. A group's chunks follow each other,
+// tensor after tensor, and make up segments: a segment's partials are added first, then a group's
+// segments. Who adds is whoever arrives last: there is a count of arrivals for each segment, for
+// each group, and for the plan.
+#ifndef PTXGEN_PLANS_CLIP_TABLE_H
+#define PTXGEN_PLANS_CLIP_TABLE_H
+
+#include <ptxgen/plans.h>
+
+// The types a tensor may have, in the order of clip_tensor_row.dtype.
+#define CLIP_DTYPES(X) X(F32) X(F64) X(F16) X(BF16)
+enum { CLIP_DTYPE_COUNT = 4 };
+
+struct clip_tensor_row {
+    uint64_t data;
+    uint64_t count;
+    double weight;
+    uint32_t dtype;
+    uint32_t unused;
+};
+
+struct clip_chunk_row {
+    uint32_t tensor;
+    uint32_t index; // of the chunk in its tensor
+    uint32_t segment;
+    uint32_t group;
+};
+
+struct clip_segment_row {
+    uint32_t first; // chunk
+    uint32_t count; // chunks
+    uint32_t group;
+    uint32_t unused;
+};
+
+struct clip_group_row {
+    uint32_t first; // segment
+    uint32_t count; // segments
+};
+
+// What a run reads beside the records; fixed at creation.
+struct clip_scalars {
+    float eps;
+    float growth, backoff, min_scale, max_scale; // of the loss scale's update
+    int32_t interval, hysteresis;
+    uint32_t groups;
+};
+
+// Words that the last group to arrive finds.
+struct clip_totals {
+    uint32_t arrivals; // of groups
+    uint32_t found;    // not 0 if one of them was not finite
+};
+
+enum { CLIP_SEGMENT = 2048 }; // most chunks of a segment
+
+// X(member, type of an element): the arrays in the plan's memory, each from a 256-byte boundary.
+// The summary follows the records.
+#define CLIP_ARRAYS(X)                                                                             \
+    X(tensors, struct clip_tensor_row)                                                             \
+    X(chunks, struct clip_chunk_row)                                                               \
+    X(segments, struct clip_segment_row)                                                           \
+    X(groups, struct clip_group_row)                                                               \
+    X(scalars, struct clip_scalars)                                                                \
+    X(partials, double)                                                                            \
+    X(segment_sums, double)                                                                        \
+    X(sums, double)                                                                                \
+    X(records, struct ptx_clip_record)                                                             \
+    X(segment_arrivals, uint32_t)                                                                  \
+    X(group_arrivals, uint32_t)                                                                    \
+    X(totals, struct clip_totals)
+
+struct clip_array {
+    uint64_t offset; // bytes
+    uint64_t length; // elements
+};
+
+struct clip_layout {
+    uint32_t chunk;        // elements
+    uint32_t tensor_count; // rows: the tensors, and an empty one for groups that have none
+    uint32_t group_count;
+    uint32_t segment_count;
+    uint64_t chunk_count;
+    uint64_t element_count;
+    uint64_t gradient_bytes;
+    uint32_t dtypes;       // PTX_SET() bits of the tensors that are not empty
+    uint64_t upload_bytes; // from the start: what the host writes
+    uint64_t bytes;
+#define CLIP_DECLARE(member, type) struct clip_array member;
+    CLIP_ARRAYS(CLIP_DECLARE)
+#undef CLIP_DECLARE
+};
+
+// Counts and places, from tensors that clip_check_params() found in order.
+ptx_status clip_layout_create(const struct ptx_clip_params *params, struct clip_layout *layout);
+
+// Fills the first layout->upload_bytes of an image of the plan's memory, zeroed before.
+ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct clip_layout *layout,
+                            const struct clip_scalars *scalars, unsigned char *image);
+
+// Everything about the parameters that is known without a device; the message names what is wrong.
+ptx_status clip_check_params(const struct ptx_clip_params *params);
+
+// The code of a tensor's type in its row.
+unsigned clip_dtype_code(ptx_type dtype);
+
+#endif
