@@ -4,7 +4,8 @@
 // processor, which does not count what others do on the machine, and of the wall clock. And what a
 // launch takes that has next to nothing to do.
 //
-//     emulator_speed [SECONDS]      least time of each measurement, default 0.5
+//     emulator_speed [SECONDS [NAME]]      least time of each measurement, default 0.5; of all
+//                                          kernels, or of one: "shared memory"
 #include "machine.h"
 
 #include <stdio.h>
@@ -44,6 +45,19 @@ static const struct {
            "cvt.f64.f32 %fd3, %f1;\nadd.rn.f64 %fd1, %fd1, %fd3;\n") "cvt.rn.f32.f64 %f1, "
                                                                      "%fd1;\nst.global.f32 "
                                                                      "[%rd3], %f1;\nret;\n}\n" },
+    { "f32 ftz", LOOP("1000", "fma.rn.ftz.f32 %f2, %f1, 0f3F000000, 0f3F800000;\n"
+                              "mul.rn.ftz.f32 %f3, %f2, %f1;\nadd.rz.f32 %f1, %f3, %f2;\n"
+                              "mul.rn.f32 %f1, %f1, 0f3E000000;\n") "st.global.f32 [%rd3], "
+                                                                    "%f1;\nret;\n}\n" },
+    { "halves", LOOP("300", "fma.rn.f16x2 %r8, %r1, %r1, %r3;\nadd.rn.f16x2 %r3, %r8, %r1;\n"
+                            "fma.rn.bf16x2 %r9, %r1, %r2, %r3;\nmul.rn.bf16x2 %r3, %r9, "
+                            "%r3;\n") "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
+    { "gathers", LOOP("300", "mad.lo.u32 %r8, %r4, 5, %r3;\nand.b32 %r8, %r8, 2047;\n"
+                             "mul.wide.u32 %rd4, %r8, 4;\nadd.u64 %rd4, %rd4, %rd1;\n"
+                             "ld.global.u32 %r9, [%rd4];\nadd.u32 %r3, %r3, %r9;\n") "ret;\n}\n" },
+    { "atomics", LOOP("300", "and.b32 %r8, %r3, 63;\nmul.wide.u32 %rd4, %r8, 4;\n"
+                             "add.u64 %rd4, %rd4, %rd1;\nred.global.add.u32 [%rd4], 1;\n"
+                             "add.u32 %r3, %r3, %r4;\n") "ret;\n}\n" },
     { "global memory", LOOP("300", "ld.global.f32 %f1, [%rd3];\nadd.rn.f32 %f1, %f1, 0f3F800000;\n"
                                    "st.global.f32 [%rd3], %f1;\n") "ret;\n}\n" },
     { "shared memory",
@@ -173,6 +187,8 @@ int main(int argc, char **argv)
     printf("%-16s %18s   %18s\n", "", "plain", "sanitizers");
     printf("%-16s %9s %8s   %9s %8s\n", "", "processor", "wall", "processor", "wall");
     for (size_t k = 0; k < sizeof(kernels) / sizeof(kernels[0]); k++) {
+        if (argc > 2 && strcmp(argv[2], kernels[k].name) != 0)
+            continue;
         struct emu_module *module = parse(kernels[k].name, kernels[k].text);
         struct rates plain = measure(module, false, least, false);
         struct rates checked = measure(module, true, least, false);
@@ -180,6 +196,8 @@ int main(int argc, char **argv)
                plain.wall * 1e-6, checked.processor * 1e-6, checked.wall * 1e-6);
         emu_module_destroy(&module);
     }
+    if (argc > 2)
+        return 0;
     struct emu_module *module = parse("launch", HEAD "ret;\n}\n");
     printf("a launch of one block: %.1f us plain, %.1f us with sanitizers\n",
            measure(module, false, least, true).launch * 1e6,

@@ -65,12 +65,12 @@ struct emu_warp {
     int32_t left;     // instructions until the group is chosen anew
     int32_t budget;   // of this turn
     int32_t patience; // until another group of a divergent warp gets its turn
-    uint64_t stamp;
+    uint32_t stamp;
     uint32_t lane_pc[EMU_LANES], lane_code[EMU_LANES], lane_depth[EMU_LANES];
     uint32_t exit_line[EMU_LANES];
-    uint64_t lane_served[EMU_LANES];
-    uint8_t wait[EMU_LANES];
-    uint32_t wait_mask[EMU_LANES]; // EMU_WAIT_WARP: its mask; EMU_WAIT_BARRIER: its barrier
+    uint32_t lane_served[EMU_LANES]; // stamp of the last turn while others could run
+    uint32_t wait[EMU_LANES];        // enum emu_wait
+    uint32_t wait_mask[EMU_LANES];   // EMU_WAIT_WARP: its mask; EMU_WAIT_BARRIER: its barrier
     uint32_t carry;
     uint32_t local_base[EMU_LANES];
     struct emu_return *returns; // [depth][lane], NULL in a program without calls
@@ -193,6 +193,8 @@ bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned
 const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
                             const struct emu_value *value, void *scratch);
 uint64_t emu_special(struct emu_warp *warp, uint8_t special, uint32_t axis, unsigned lane);
+// Whether a special register differs between the lanes of a warp.
+bool emu_special_by_lane(uint8_t special);
 void emu_put_direct(unsigned char *frame, const struct emu_value *value, uint32_t mask,
                     const void *lanes);
 void emu_put(unsigned char *frame, uint32_t *init, const struct emu_value *value, uint32_t mask,
@@ -263,6 +265,17 @@ static inline unsigned emu_first(uint32_t mask)
 static inline unsigned emu_count(uint32_t mask)
 {
     return (unsigned)__builtin_popcount(mask);
+}
+
+extern const uint32_t emu_bit_of_lane[EMU_LANES];
+
+// The value to the lanes of the mask, without branches: compilers make vectors of it.
+static inline void emu_set_lanes(uint32_t *to, uint32_t value, uint32_t mask)
+{
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        uint32_t keep = (mask & emu_bit_of_lane[i]) == 0 ? UINT32_MAX : 0;
+        to[i] = (to[i] & keep) | (value & ~keep);
+    }
 }
 
 static inline unsigned char *emu_frame(const struct emu_warp *warp, uint32_t depth,

@@ -106,6 +106,8 @@ static uint64_t thread_index(const struct emu_warp *warp, uint32_t axis, unsigne
 {
     const uint32_t *size = warp->block->exec->launch->block;
     uint32_t linear = warp->index * EMU_LANES + lane;
+    if (axis == 0 && linear < size[0])
+        return linear;
     return axis == 0   ? linear % size[0]
            : axis == 1 ? linear / size[0] % size[1]
                        : linear / size[0] / size[1];
@@ -161,6 +163,12 @@ static uint64_t of_grid(const struct emu_warp *warp, unsigned special, uint32_t 
     default:
         return 0;
     }
+}
+
+bool emu_special_by_lane(uint8_t special)
+{
+    return special == EMU_TID || special == EMU_LANEID ||
+           (special >= EMU_LANEMASK_EQ && special <= EMU_LANEMASK_GT);
 }
 
 uint64_t emu_special(struct emu_warp *warp, uint8_t special, uint32_t axis, unsigned lane)

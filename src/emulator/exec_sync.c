@@ -4,23 +4,18 @@
 
 void emu_warp_park(struct emu_warp *warp, uint32_t lanes, enum emu_wait wait, uint32_t what)
 {
-    for (uint32_t m = lanes; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        warp->wait[i] = (uint8_t)wait;
-        warp->wait_mask[i] = what;
-        warp->lane_pc[i] = warp->pc - 1; // at the instruction itself, until it is done
-    }
+    emu_set_lanes(warp->wait, wait, lanes);
+    emu_set_lanes(warp->wait_mask, what, lanes);
+    emu_set_lanes(warp->lane_pc, warp->pc - 1, lanes); // at the instruction, until it is done
     warp->waiting |= lanes;
     warp->active &= ~lanes;
 }
 
 void emu_warp_release(struct emu_warp *warp, uint32_t lanes)
 {
-    for (uint32_t m = lanes; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        warp->wait[i] = EMU_WAIT_NONE;
-        warp->lane_pc[i]++;
-    }
+    emu_set_lanes(warp->wait, EMU_WAIT_NONE, lanes);
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        warp->lane_pc[i] += (lanes & emu_bit_of_lane[i]) != 0;
     warp->waiting &= ~lanes;
     warp->leave = true;
 }

@@ -2,17 +2,28 @@
 // Operands as lanes: what an instruction reads, and where its results go.
 #include "exec.h"
 
-// Lanes of `fresh` where the mask says so, else as they were.
-static inline void blend_words(uint32_t *to, const uint32_t *fresh, uint32_t mask)
+const uint32_t emu_bit_of_lane[EMU_LANES] = {
+#define BITS(k) 1u << (k), 1u << ((k) + 1), 1u << ((k) + 2), 1u << ((k) + 3)
+    BITS(0), BITS(4), BITS(8), BITS(12), BITS(16), BITS(20), BITS(24), BITS(28),
+#undef BITS
+};
+
+// Lanes of `fresh` where the mask says so, else as they were. Without branches, so that compilers
+// make vectors of it.
+static inline void blend_words(uint32_t *restrict to, const uint32_t *restrict fresh, uint32_t mask)
 {
-    for (unsigned i = 0; i < EMU_LANES; i++)
-        to[i] = mask >> i & 1 ? fresh[i] : to[i];
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        uint32_t keep = (mask & emu_bit_of_lane[i]) == 0 ? UINT32_MAX : 0;
+        to[i] = (to[i] & keep) | (fresh[i] & ~keep);
+    }
 }
 
-static inline void blend_longs(uint64_t *to, const uint64_t *fresh, uint32_t mask)
+static inline void blend_longs(uint64_t *restrict to, const uint64_t *restrict fresh, uint32_t mask)
 {
-    for (unsigned i = 0; i < EMU_LANES; i++)
-        to[i] = mask >> i & 1 ? fresh[i] : to[i];
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        uint64_t keep = (uint64_t)(mask >> i & 1) - 1;
+        to[i] = (to[i] & keep) | (fresh[i] & ~keep);
+    }
 }
 
 void emu_put_direct(unsigned char *frame, const struct emu_value *value, uint32_t mask,
@@ -85,6 +96,20 @@ static uint64_t slow_lane(struct emu_warp *warp, unsigned char *frame,
     }
 }
 
+// A register that is wider or narrower than what is wanted.
+static const void *other_width(const unsigned char *at, uint8_t width, void *scratch)
+{
+    const uint32_t *words = (const void *)at;
+    const uint64_t *longs = (const void *)at;
+    uint32_t *to_words = scratch;
+    uint64_t *to_longs = scratch;
+    for (unsigned i = 0; width == EMU_WORD && i < EMU_LANES; i++)
+        to_longs[i] = words[i];
+    for (unsigned i = 0; width == EMU_LONG && i < EMU_LANES; i++)
+        to_words[i] = (uint32_t)longs[i];
+    return scratch;
+}
+
 const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
                             const struct emu_value *value, void *scratch)
 {
@@ -97,8 +122,12 @@ const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
         memcpy(scratch, &mask, 4);
         return scratch;
     }
+    if (value->place == EMU_AT_SLOT && value->width != value->want)
+        return other_width(frame + value->at, value->width, scratch);
+    bool same = value->place == EMU_AT_SPECIAL && !emu_special_by_lane(value->operand->special);
+    uint64_t first = slow_lane(warp, frame, value, 0);
     for (unsigned i = 0; i < EMU_LANES; i++) {
-        uint64_t x = slow_lane(warp, frame, value, i);
+        uint64_t x = same || i == 0 ? first : slow_lane(warp, frame, value, i);
         uint32_t low = (uint32_t)x;
         if (value->want == EMU_LONG)
             memcpy((unsigned char *)scratch + 8 * i, &x, 8);

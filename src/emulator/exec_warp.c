@@ -51,16 +51,67 @@ static unsigned longest_waiting(const struct emu_warp *warp, uint32_t lanes)
 
 static void put_back(struct emu_warp *warp)
 {
-    for (uint32_t m = warp->active; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        warp->lane_pc[i] = warp->pc;
+    emu_set_lanes(warp->lane_pc, warp->pc, warp->active);
+}
+
+struct choice {
+    uint32_t lanes;
+    uint32_t limit; // where the next group stands in the same function, if it does
+};
+
+// Where nothing is called, a lane's key is its pc.
+static struct choice lowest_pc(const struct emu_warp *warp, uint32_t lanes)
+{
+    uint32_t keys[EMU_LANES], chosen = UINT32_MAX;
+    struct choice choice = { 0, UINT32_MAX };
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        keys[i] = warp->lane_pc[i] | ((lanes & emu_bit_of_lane[i]) == 0 ? UINT32_MAX : 0);
+        chosen = keys[i] < chosen ? keys[i] : chosen;
     }
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        uint32_t after = keys[i] == chosen ? UINT32_MAX : keys[i];
+        choice.lanes |= keys[i] == chosen ? emu_bit_of_lane[i] : 0;
+        choice.limit = after < choice.limit ? after : choice.limit;
+    }
+    return choice;
+}
+
+static struct choice lowest_key(const struct emu_warp *warp, uint32_t lanes, bool oldest)
+{
+    uint64_t keys[EMU_LANES], chosen = UINT64_MAX, next = UINT64_MAX;
+    struct choice choice = { 0, UINT32_MAX };
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        keys[i] = key_of(warp, i);
+        chosen = keys[i] < chosen ? keys[i] : chosen;
+    }
+    if (oldest)
+        chosen = keys[longest_waiting(warp, lanes)];
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        if (keys[i] == chosen)
+            choice.lanes |= 1u << i;
+        else if (keys[i] > chosen && keys[i] < next)
+            next = keys[i];
+    }
+    if (next >> 32 == chosen >> 32)
+        choice.limit = (uint32_t)next;
+    return choice;
+}
+
+static struct choice choose(struct emu_warp *warp, uint32_t lanes)
+{
+    bool oldest = warp->patience <= 0;
+    if (oldest)
+        warp->patience = PATIENCE;
+    return oldest || warp->block->exec->program->calls ? lowest_key(warp, lanes, oldest)
+                                                       : lowest_pc(warp, lanes);
 }
 
 // Chooses the group among the lanes that can run.
 static void pick(struct emu_warp *warp)
 {
-    uint32_t lanes = warp->live & ~warp->waiting, group = 0;
+    uint32_t lanes = warp->live & ~warp->waiting;
     if (warp->whole && lanes == warp->active) {
         warp->leave = false;
         warp->left = warp->budget;
@@ -68,38 +119,21 @@ static void pick(struct emu_warp *warp)
     }
     if (warp->whole)
         put_back(warp);
-    uint64_t keys[EMU_LANES], chosen = UINT64_MAX, next = UINT64_MAX;
-    for (uint32_t m = lanes; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        keys[i] = key_of(warp, i);
-        if (keys[i] < chosen)
-            chosen = keys[i];
-    }
-    if (warp->patience <= 0) {
-        chosen = keys[longest_waiting(warp, lanes)];
-        warp->patience = PATIENCE;
-    }
-    for (uint32_t m = lanes; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        if (keys[i] == chosen)
-            group |= 1u << i;
-        else if (keys[i] > chosen && keys[i] < next)
-            next = keys[i];
-    }
-    unsigned first = emu_first(group);
-    warp->active = group;
+    struct choice choice = choose(warp, lanes);
+    unsigned first = emu_first(choice.lanes);
+    warp->active = choice.lanes;
     warp->pc = warp->lane_pc[first];
     warp->code = warp->lane_code[first];
     warp->depth = warp->lane_depth[first];
-    warp->alone = group == lanes;
+    warp->alone = choice.lanes == lanes;
     warp->leave = false;
-    warp->limit = next >> 32 == chosen >> 32 ? (uint32_t)next : UINT32_MAX;
+    warp->limit = choice.limit;
     warp->left = warp->alone || warp->patience > warp->budget ? warp->budget : warp->patience;
     if (warp->alone)
         return;
-    warp->stamp++;
-    for (uint32_t m = group; m; m &= m - 1)
-        warp->lane_served[emu_first(m)] = warp->stamp;
+    if (++warp->stamp == 0) // all begin anew
+        memset(warp->lane_served, 0, sizeof(warp->lane_served));
+    emu_set_lanes(warp->lane_served, warp->stamp, choice.lanes);
 }
 
 void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
@@ -174,10 +208,8 @@ static void do_branch(struct emu_warp *warp, const struct emu_op *op, uint32_t t
         warp->pc = op->target;
         return;
     }
-    for (uint32_t m = taken; m; m &= m - 1)
-        warp->lane_pc[emu_first(m)] = op->target;
-    for (uint32_t m = passed; m; m &= m - 1)
-        warp->lane_pc[emu_first(m)] = warp->pc;
+    emu_set_lanes(warp->lane_pc, op->target, taken);
+    emu_set_lanes(warp->lane_pc, warp->pc, passed);
     warp->active = 0;
 }
 

@@ -74,3 +74,11 @@ uint64_t emu_round_f64(const struct emu_format *format, enum emu_round round, do
     uint64_t significand = field ? fraction | UINT64_C(1) << 52 : fraction;
     return emu_round_pack(format, round, negative, (field ? field : 1) - 1075, significand, false);
 }
+
+// Float has so many bits more that rounding twice is rounding once.
+uint16_t emu_half_add(bool bf16, uint16_t x, uint16_t y)
+{
+    if (bf16)
+        return (uint16_t)emu_f32_to_bf16(emu_f32_bits(emu_bf16_to_f32(x) + emu_bf16_to_f32(y)));
+    return (uint16_t)emu_f32_to_f16(emu_f32_bits(emu_f16_to_f32(x) + emu_f16_to_f32(y)));
+}

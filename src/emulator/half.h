@@ -20,12 +20,14 @@ uint64_t emu_round_pack(const struct emu_format *format, enum emu_round round, b
 // Any double; a NaN becomes the format's.
 uint64_t emu_round_f64(const struct emu_format *format, enum emu_round round, double x);
 
-// Exact.
+// Exact. Subnormals without a number of float's that is one, which processors are slow with.
 static inline float emu_f16_to_f32(uint16_t h)
 {
-    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13;
-    float x = emu_f32(magnitude) * 0x1p112f;
-    uint32_t bits = (h & 0x7c00) == 0x7c00 ? magnitude | UINT32_C(0x7f800000) : emu_f32_bits(x);
+    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, exponent = h & 0x7c00;
+    uint32_t normal = magnitude + (UINT32_C(112) << 23);
+    uint32_t small = emu_f32_bits(emu_f32(magnitude + (UINT32_C(113) << 23)) - 0x1p-14f);
+    uint32_t bits = exponent == 0 ? small & UINT32_C(0x7fffffff) : normal;
+    bits = exponent == 0x7c00 ? magnitude | UINT32_C(0x7f800000) : bits;
     return emu_f32(bits | (uint32_t)(h & 0x8000) << 16);
 }
 
@@ -54,8 +56,7 @@ static inline uint32_t emu_f32_to_f16(uint32_t x)
     return magnitude > UINT32_C(0x7f800000) ? EMU_F16_NAN : h | sign;
 }
 
-// Arithmetic of f16 and bf16, one or two to a register, and the approximate functions.
-bool emu_find_half(const struct emu_insn *insn, struct emu_lane_info *info);
+// The approximate functions, and conversions that the lanes' families do not have.
 bool emu_find_approximate(const struct emu_insn *insn, struct emu_lane_info *info);
 bool emu_find_any_convert(const struct emu_insn *insn, struct emu_lane_info *info);
 // Old value and operand of an atomic add.

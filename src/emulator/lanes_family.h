@@ -18,6 +18,7 @@ bool EMU_NAMED(emu_find_integer)(const struct emu_insn *insn, struct emu_lane_in
 bool EMU_NAMED(emu_find_bits)(const struct emu_insn *insn, struct emu_lane_info *info);
 bool EMU_NAMED(emu_find_compare)(const struct emu_insn *insn, struct emu_lane_info *info);
 bool EMU_NAMED(emu_find_float)(const struct emu_insn *insn, struct emu_lane_info *info);
+bool EMU_NAMED(emu_find_half)(const struct emu_insn *insn, struct emu_lane_info *info);
 bool EMU_NAMED(emu_find_convert)(const struct emu_insn *insn, struct emu_lane_info *info);
 
 // Bytes a lane of a value of the type.

@@ -1,192 +1,193 @@
 // SPDX-License-Identifier: MIT
-// f16 and bf16, one or two to a register. Products are exact in double; sums are rounded to odd
-// there, which leaves the rounding to 16 bits as if it were the only one.
+// f16 and bf16, one or two to a register.
+//
+// Sums of two are formed in float, which has so many bits more that rounding twice is rounding
+// once. Products are exact in double; what is added to them is rounded to odd there, which leaves
+// the rounding to 16 bits as if it were the only one. Each step is a loop that compilers make
+// vectors of.
 #include "half.h"
 #include "lanes_family.h"
 
 #include <math.h>
 
-struct half_type {
-    const struct emu_format *format;
-    bool bf16;
-    uint16_t infinity, one;
-};
+// Bits of the significand, least exponent of a normal number as double has it.
+#define EXPONENT_f16   0x7c00u
+#define EXPONENT_bf16  0x7f80u
+#define ONE_f16        0x3c00u
+#define ONE_bf16       0x3f80u
+#define PRECISION_f16  11
+#define PRECISION_bf16 8
+#define LEAST_f16      (1023 - 14)
+#define LEAST_bf16     (1023 - 126)
+#define READ_f16(h)    emu_f16_to_f32((uint16_t)(h))
+#define READ_bf16(h)   emu_bf16_to_f32((uint16_t)(h))
+#define PACK_f16(x)    emu_f32_to_f16(emu_f32_bits(x))
+#define PACK_bf16(x)   emu_f32_to_bf16(emu_f32_bits(x))
 
-static const struct half_type f16 = { &emu_format_f16, false, 0x7c00, 0x3c00 };
-static const struct half_type bf16 = { &emu_format_bf16, true, 0x7f80, 0x3f80 };
-
-static double widen(const struct half_type *type, uint16_t h)
+// Of an inexact sum, the neighbour whose last bit is set.
+static inline double odd_sum(double x, double y)
 {
-    return (double)(type->bf16 ? emu_bf16_to_f32(h) : emu_f16_to_f32(h));
-}
-
-static bool is_nan(const struct half_type *type, uint16_t h)
-{
-    return (h & 0x7fff) > type->infinity;
-}
-
-// x + y with its last bit set if anything was lost.
-static double add_to_odd(double x, double y)
-{
-    double sum = x + y;
-    if (!isfinite(sum))
-        return sum;
-    double part = sum - x;
-    double lost = (x - (sum - part)) + (y - part);
+    double sum = x + y, part = sum - x, lost = (x - (sum - part)) + (y - part);
     uint64_t bits = emu_f64_bits(sum);
-    if (lost != 0 && !(bits & 1))
-        bits = (lost > 0) == (sum > 0) ? bits + 1 : bits - 1;
-    return emu_f64(bits);
+    uint64_t away = (lost > 0) == (sum > 0) ? 1 : UINT64_MAX;
+    uint64_t inexact = lost < 0 || lost > 0 ? UINT64_C(1) : 0;
+    return emu_f64(bits + (inexact & ~bits ? away : 0));
 }
 
-static uint16_t round_half(const struct half_type *type, double x)
+// To so many bits of significand, fewer below the least exponent: added to a number whose last bit
+// is the one to keep, the sum is rounded there.
+static inline double round_to(int precision, int64_t least, double x)
 {
-    return (uint16_t)emu_round_f64(type->format, EMU_RN, x);
+    uint64_t bits = emu_f64_bits(x), sign = bits & UINT64_C(0x8000000000000000);
+    int64_t exponent = (int64_t)((bits ^ sign) >> 52);
+    exponent = exponent > least ? exponent : least;
+    exponent = exponent < 1600 ? exponent : 1600; // of infinity and NaN
+    double unit = emu_f64((uint64_t)(exponent + 53 - precision) << 52);
+    double rounded = (emu_f64(bits ^ sign) + unit) - unit;
+    return emu_f64(emu_f64_bits(rounded) | sign);
 }
 
-static uint16_t flush(const struct half_type *type, uint16_t h)
+static inline double product(float x, float y)
 {
-    unsigned exponent = type->infinity;
-    return (uint16_t)(h & exponent ? h : h & 0x8000);
+    return (double)x * (double)y;
 }
 
-uint16_t emu_half_add(bool is_bf16, uint16_t x, uint16_t y)
+#define ADD(n, x, y, z) ((x) + (y))
+#define SUB(n, x, y, z) ((x) - (y))
+#define MUL(n, x, y, z) (float)round_to(PRECISION_##n, LEAST_##n, product(x, y))
+#define FMA(n, x, y, z)                                                                            \
+    (float)round_to(PRECISION_##n, LEAST_##n, odd_sum(product(x, y), (double)(z)))
+#define IS_NAN(n, x)    (((x)&0x7fff) > EXPONENT_##n)
+#define NEG(n, x, y, z) (IS_NAN(n, x) ? EMU_F16_NAN : (x) ^ 0x8000)
+#define ABS(n, x, y, z) (IS_NAN(n, x) ? EMU_F16_NAN : (x)&0x7fff)
+// Greater for greater numbers, and for +0 than for -0.
+#define RANK(x)         ((x)&0x8000 ? 0xffff ^ (x) : 0x8000 | (x))
+#define EXTREME(n, x, y, first)                                                                    \
+    ((IS_NAN(n, x) & IS_NAN(n, y)) | ((IS_NAN(n, x) | IS_NAN(n, y)) & insn->nan) ? EMU_F16_NAN     \
+     : IS_NAN(n, x)                                                              ? (y)             \
+     : IS_NAN(n, y)                                                              ? (x)             \
+     : (first)                                                                   ? (x)             \
+                                                                                 : (y))
+#define MIN(n, x, y, z)  EXTREME(n, x, y, RANK(x) < RANK(y))
+#define MAX(n, x, y, z)  EXTREME(n, x, y, RANK(x) > RANK(y))
+// Approximate: PTX bounds the errors at 2^-9.9 and 2^-10.987 (f16), 2^-7 and 2^-8 (bf16).
+#define ROUND(n, x)      (uint32_t) emu_round_f64(&emu_format_##n, EMU_RN, x)
+#define EX2(n, x, y, z)  ROUND(n, exp2((double)READ_##n(x)))
+#define TANH(n, x, y, z) ROUND(n, tanh((double)READ_##n(x)))
+
+static inline uint32_t flush(uint32_t exponent, uint32_t h)
 {
-    const struct half_type *type = is_bf16 ? &bf16 : &f16;
-    return round_half(type, add_to_odd(widen(type, x), widen(type, y)));
+    return h & exponent ? h : h & 0x8000;
 }
 
-static uint16_t extreme(const struct half_type *type, const struct emu_insn *insn, uint16_t x,
-                        uint16_t y)
+static const uint32_t *flush_source(const struct emu_insn *insn, uint32_t exponent,
+                                    const uint32_t *x, uint32_t *scratch)
 {
-    bool nan_x = is_nan(type, x), nan_y = is_nan(type, y);
-    if ((nan_x && nan_y) || ((nan_x || nan_y) && insn->nan))
-        return EMU_F16_NAN;
-    if (nan_x || nan_y)
-        return nan_x ? y : x;
-    double a = widen(type, x), b = widen(type, y);
-    bool first =
-        insn->opcode == EMU_OP_MIN ? a < b || (a == b && x > y) : a > b || (a == b && x < y);
-    return first ? x : y;
+    if (!insn->ftz)
+        return x;
+    EMU_FOR_LANES scratch[i] = flush(exponent, x[i] & 0xffff) | flush(exponent, x[i] >> 16) << 16;
+    return scratch;
 }
 
-static uint16_t negate(const struct half_type *type, bool absolute, uint16_t x)
+// NaN and -0 become +0 under .sat.
+static inline uint32_t finish_half(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
+                                   uint32_t h)
 {
-    if (is_nan(type, x))
-        return EMU_F16_NAN;
-    return (uint16_t)(absolute ? x & 0x7fff : x ^ 0x8000);
-}
-
-static uint16_t operate(const struct half_type *type, const struct emu_insn *insn, uint16_t x,
-                        uint16_t y, uint16_t z)
-{
-    double a = widen(type, x), b = widen(type, y);
-    switch (insn->opcode) {
-    case EMU_OP_ADD:
-        return round_half(type, add_to_odd(a, b));
-    case EMU_OP_SUB:
-        return round_half(type, add_to_odd(a, -b));
-    case EMU_OP_MUL_LO:
-        return round_half(type, a * b);
-    case EMU_OP_FMA:
-        return round_half(type, add_to_odd(a * b, widen(type, z)));
-    case EMU_OP_MIN:
-    case EMU_OP_MAX:
-        return extreme(type, insn, x, y);
-    case EMU_OP_NEG:
-        return negate(type, false, x);
-    case EMU_OP_ABS:
-        return negate(type, true, x);
-    case EMU_OP_EX2: // approximate: PTX bounds the error at 2^-9.9 (f16), 2^-7 (bf16)
-        return round_half(type, exp2(a));
-    default: // TANH, approximate: 2^-10.987 (f16), 2^-8 (bf16)
-        return round_half(type, tanh(a));
-    }
-}
-
-static uint16_t element(const struct half_type *type, const struct emu_insn *insn, uint32_t x,
-                        uint32_t y, uint32_t z)
-{
-    uint16_t a = (uint16_t)x, b = (uint16_t)y, c = (uint16_t)z;
-    if (insn->ftz) {
-        a = flush(type, a);
-        b = flush(type, b);
-        c = flush(type, c);
-    }
-    uint16_t r = operate(type, insn, a, b, c);
+    bool is_nan = (h & 0x7fff) > exponent, negative = h & 0x8000;
     if (insn->ftz)
-        r = flush(type, r);
-    if (insn->sat) // NaN and -0 become +0
-        r = is_nan(type, r) || r & 0x8000 ? 0 : r > type->one ? type->one : r;
-    if (insn->relu && !is_nan(type, r) && r & 0x8000)
-        r = 0;
-    return r;
+        h = flush(exponent, h);
+    if (insn->sat)
+        h = is_nan || negative ? 0 : h > one ? one : h;
+    return insn->relu && !is_nan && negative ? 0 : h;
 }
 
-static void run(const struct half_type *type, bool packed, void *out, const void *const *src,
-                const struct emu_insn *insn)
+static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one, uint32_t *r)
 {
-    const uint32_t *a = src[0], *b = insn->src_count > 1 ? src[1] : a;
-    const uint32_t *c = insn->src_count > 2 ? src[2] : a;
-    uint32_t *r = out;
-    EMU_FOR_LANES
-    {
-        uint32_t bits = element(type, insn, a[i], b[i], c[i]);
-        if (packed)
-            bits |= (uint32_t)element(type, insn, a[i] >> 16, b[i] >> 16, c[i] >> 16) << 16;
-        r[i] = bits;
+    if (!insn->ftz && !insn->sat && !insn->relu)
+        return;
+    EMU_FOR_LANES r[i] = finish_half(insn, exponent, one, r[i] & 0xffff) |
+                         finish_half(insn, exponent, one, r[i] >> 16) << 16;
+}
+
+#define SOURCES(n, sources)                                                                        \
+    uint32_t scratch[3][EMU_LANES], *r = out;                                                      \
+    const uint32_t *a = flush_source(insn, EXPONENT_##n, src[0], scratch[0]);                      \
+    const uint32_t *b = flush_source(insn, EXPONENT_##n, src[(sources) > 1], scratch[1]);          \
+    const uint32_t *c = flush_source(insn, EXPONENT_##n, src[(sources)-1], scratch[2]);            \
+    (void)b;                                                                                       \
+    (void)c
+
+// Of numbers: widened, computed, packed.
+#define NUMBERS(name, n, op, sources, halves)                                                      \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        float x[3][EMU_LANES], result[EMU_LANES];                                                  \
+        SOURCES(n, sources);                                                                       \
+        uint32_t both[2][EMU_LANES] = { { 0 } };                                                   \
+        for (unsigned half = 0; half < halves; half++) {                                           \
+            EMU_FOR_LANES x[0][i] = READ_##n(a[i] >> 16 * half);                                   \
+            EMU_FOR_LANES x[1][i] = READ_##n(b[i] >> 16 * half);                                   \
+            EMU_FOR_LANES x[2][i] = READ_##n(c[i] >> 16 * half);                                   \
+            EMU_FOR_LANES result[i] = op(n, x[0][i], x[1][i], x[2][i]);                            \
+            EMU_FOR_LANES both[half][i] = PACK_##n(result[i]) << 16 * half;                        \
+        }                                                                                          \
+        EMU_FOR_LANES r[i] = both[0][i] | both[1][i];                                              \
+        finish(insn, EXPONENT_##n, ONE_##n, r);                                                    \
     }
-}
 
-EMU_LANE_FUNCTION(run_f16)
-{
-    run(&f16, false, out, src, insn);
-}
-
-EMU_LANE_FUNCTION(run_f16x2)
-{
-    run(&f16, true, out, src, insn);
-}
-
-EMU_LANE_FUNCTION(run_bf16)
-{
-    run(&bf16, false, out, src, insn);
-}
-
-EMU_LANE_FUNCTION(run_bf16x2)
-{
-    run(&bf16, true, out, src, insn);
-}
-
-bool emu_find_half(const struct emu_insn *insn, struct emu_lane_info *info)
-{
-    static const struct {
-        enum emu_type type;
-        emu_lane_function *fn;
-    } types[] = {
-        { EMU_F16, run_f16 },
-        { EMU_F16X2, run_f16x2 },
-        { EMU_BF16, run_bf16 },
-        { EMU_BF16X2, run_bf16x2 },
-    };
-    switch (insn->opcode) {
-    case EMU_OP_ADD:
-    case EMU_OP_SUB:
-    case EMU_OP_MUL_LO:
-    case EMU_OP_FMA:
-    case EMU_OP_MIN:
-    case EMU_OP_MAX:
-    case EMU_OP_NEG:
-    case EMU_OP_ABS:
-    case EMU_OP_EX2:
-    case EMU_OP_TANH:
-        break;
-    default:
-        return false;
+// Of bits.
+#define PATTERNS(name, n, op, sources, halves)                                                     \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        SOURCES(n, sources);                                                                       \
+        EMU_FOR_LANES r[i] = op(n, (a[i] & 0xffff), (b[i] & 0xffff), (c[i] & 0xffff));             \
+        if (halves > 1)                                                                            \
+            EMU_FOR_LANES r[i] |= op(n, (a[i] >> 16), (b[i] >> 16), (c[i] >> 16)) << 16;           \
+        finish(insn, EXPONENT_##n, ONE_##n, r);                                                    \
     }
+
+#define FORMATS(FUNCTION, name, op, sources)                                                       \
+    FUNCTION(name##_f16, f16, op, sources, 1)                                                      \
+    FUNCTION(name##_f16x2, f16, op, sources, 2)                                                    \
+    FUNCTION(name##_bf16, bf16, op, sources, 1)                                                    \
+    FUNCTION(name##_bf16x2, bf16, op, sources, 2)
+// Columns: kind, opcode, function, expression, sources.
+#define OPERATIONS(X)                                                                              \
+    X(NUMBERS, ADD, add, ADD, 2)                                                                   \
+    X(NUMBERS, SUB, sub, SUB, 2)                                                                   \
+    X(NUMBERS, MUL_LO, mul, MUL, 2)                                                                \
+    X(NUMBERS, FMA, fma, FMA, 3)                                                                   \
+    X(PATTERNS, MIN, min, MIN, 2)                                                                  \
+    X(PATTERNS, MAX, max, MAX, 2)                                                                  \
+    X(PATTERNS, NEG, neg, NEG, 1)                                                                  \
+    X(PATTERNS, ABS, abs, ABS, 1)                                                                  \
+    X(PATTERNS, EX2, ex2, EX2, 1)                                                                  \
+    X(PATTERNS, TANH, tanh, TANH, 1)
+#define DEFINE(kind, opcode, name, op, sources) FORMATS(kind, name, op, sources)
+OPERATIONS(DEFINE)
+
+static emu_lane_function *choose(unsigned type, emu_lane_function *f16, emu_lane_function *f16x2,
+                                 emu_lane_function *bf16, emu_lane_function *bf16x2)
+{
+    return type == EMU_F16      ? f16
+           : type == EMU_F16X2  ? f16x2
+           : type == EMU_BF16   ? bf16
+           : type == EMU_BF16X2 ? bf16x2
+                                : NULL;
+}
+
+bool EMU_NAMED(emu_find_half)(const struct emu_insn *insn, struct emu_lane_info *info)
+{
     *info = (struct emu_lane_info) { .out = 4, .src = { 4, 4, 4, 4 } };
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (types[i].type == (enum emu_type)insn->type)
-            info->fn = types[i].fn;
+#define CASE(kind, opcode, name, op, sources)                                                      \
+    case EMU_OP_##opcode:                                                                          \
+        info->fn = choose(insn->type, name##_f16, name##_f16x2, name##_bf16, name##_bf16x2);       \
+        break;
+    switch (insn->opcode) {
+        OPERATIONS(CASE)
+    default:
+        break;
+    }
+#undef CASE
     return info->fn != NULL;
 }
