@@ -81,6 +81,10 @@ struct ptx_clip_params {
     CUdeviceptr loss_scale_state;
     /// Not NULL: a run ends by updating the loss scale from found_inf of all groups. Copied.
     const struct ptx_loss_scale_params *update;
+    /// Addresses are taken as they are: not held against the driver's allocations and each other.
+    /// For memory that the driver did not allocate, and for gradients that take turns in a window
+    /// of device memory: ptx_clip_plan_chunk().
+    bool any_address;
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
     /// `factor` itself.
     bool measure_only;
@@ -176,6 +180,37 @@ PTXGEN_API ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan,
 /// with it. Errors: INVALID, DRIVER, FORKED, OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
                                              const CUdeviceptr *data, CUstream stream);
+
+// ----------------------------------------------------------------------------------------- windows
+
+/// For gradients that do not fit into device memory at once. A chunk is a run of elements of one
+/// tensor; chunks first to first + count - 1 are brought in, their tensors' addresses set so that
+/// these chunks are where the addresses say, and
+///
+///     ptx_clip_plan_norm_sq_chunks(plan, first, count, stream);
+///
+/// for one window after another. When each chunk has been in once - and not before - the sums are
+/// there, with the same bits as ptx_clip_plan_norm_sq() gives. ptx_clip_plan_finish() follows, and
+/// ptx_clip_plan_apply_chunks() in windows again.
+
+/// Where a chunk lies.
+struct ptx_clip_chunk {
+    size_t tensor;
+    uint64_t first; ///< element
+    uint64_t count; ///< elements
+};
+
+/// How many chunks there are, those of empty groups among them. 0 for NULL.
+PTXGEN_API uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan);
+/// The k-th chunk; its count is 0 if it stands for an empty group. Chunks of a tensor follow each
+/// other, and so do tensors of a group. False past the last.
+PTXGEN_API bool ptx_clip_plan_chunk(const ptx_clip_plan *plan, uint64_t k,
+                                    struct ptx_clip_chunk *chunk);
+/// Launches only. Errors: INVALID, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_clip_plan_norm_sq_chunks(ptx_clip_plan *plan, uint64_t first,
+                                                   uint64_t count, CUstream stream);
+PTXGEN_API ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first,
+                                                 uint64_t count, CUstream stream);
 
 // ------------------------------------------------------------------------------------ descriptions
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clip_table.h"
-#include "error.h"
+#include "driver/error.h"
 
 enum {
     LEAST_CHUNK = 2048,
@@ -28,17 +27,24 @@ static uint64_t pieces(uint64_t count, uint64_t size)
     return count / size + (count % size != 0);
 }
 
+static const ptx_type dtypes[] = {
+#define CLIP_DTYPE(name) PTX_##name,
+    CLIP_DTYPES(CLIP_DTYPE)
+#undef CLIP_DTYPE
+};
+
 unsigned clip_dtype_code(ptx_type dtype)
 {
     unsigned code = 0;
 
-#define CLIP_FIND(name)                                                                            \
-    if (dtype == PTX_##name)                                                                       \
-        return code;                                                                               \
-    code++;
-    CLIP_DTYPES(CLIP_FIND)
-#undef CLIP_FIND
+    while (code < CLIP_DTYPE_COUNT && dtypes[code] != dtype)
+        code++;
     return code;
+}
+
+unsigned clip_row_bytes(const struct clip_tensor_row *row)
+{
+    return ptx_type_bytes(dtypes[row->dtype]);
 }
 
 static void count_elements(const struct ptx_clip_params *params, struct clip_layout *layout)
@@ -53,6 +59,8 @@ static void count_elements(const struct ptx_clip_params *params, struct clip_lay
         if (!params->group_count && tensor->group >= layout->group_count)
             layout->group_count = tensor->group + 1;
     }
+    if (!layout->dtypes)
+        layout->dtypes = PTX_SET(F32);
     layout->chunk = chunk_for(layout->element_count);
     layout->tensor_count = (uint32_t)params->tensor_count + 1;
 }
@@ -65,8 +73,6 @@ static uint64_t at_least_one(uint64_t chunks)
 
 static void place(struct clip_layout *layout)
 {
-    const struct clip_array counts = { 0 };
-    (void)counts;
     layout->tensors.length = layout->tensor_count;
     layout->chunks.length = layout->partials.length = layout->chunk_count;
     layout->segments.length = layout->segment_sums.length = layout->segment_count;
@@ -138,6 +144,8 @@ struct writer {
     struct clip_chunk_row *chunks;
     struct clip_segment_row *segments;
     struct clip_group_row *groups;
+    struct clip_start *starts;
+    size_t start_count;
     uint64_t chunk;
     uint32_t segment;
 };
@@ -153,6 +161,8 @@ static void write_chunk(struct writer *w, uint32_t group, uint32_t tensor, uint6
         w->segment++;
     }
     w->segments[w->segment - 1].count++;
+    if (index == 0)
+        w->starts[w->start_count++] = (struct clip_start) { w->chunk, tensor };
     w->chunks[w->chunk++] =
         (struct clip_chunk_row) { tensor, (uint32_t)index, w->segment - 1, group };
 }
@@ -172,14 +182,10 @@ static void write_tensors(const struct ptx_clip_params *params, const struct cli
         };
     }
     // The type of the empty tensor must be one that the kernels know.
-    const uint32_t known = layout->dtypes;
     struct clip_tensor_row *empty = &rows[params->tensor_count];
     empty->weight = 1.0;
-#define CLIP_FIND(name)                                                                            \
-    if (known & PTX_SET(name))                                                                     \
-        empty->dtype = clip_dtype_code(PTX_##name);
-    CLIP_DTYPES(CLIP_FIND)
-#undef CLIP_FIND
+    while (!(layout->dtypes >> dtypes[empty->dtype] & 1))
+        empty->dtype++;
 }
 
 static void write_records(const struct ptx_clip_params *params, const struct clip_layout *layout,
@@ -189,12 +195,14 @@ static void write_records(const struct ptx_clip_params *params, const struct cli
     const struct ptx_clip_summary summary = { .loss_scale = scale, .state = { .scale = scale } };
 
     for (uint32_t g = 0; g < layout->group_count; g++)
-        records[g].max_norm = params->group_max_norms ? params->group_max_norms[g] : params->max_norm;
+        records[g].max_norm =
+            params->group_max_norms ? params->group_max_norms[g] : params->max_norm;
     memcpy(&records[layout->group_count], &summary, sizeof summary);
 }
 
 ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct clip_layout *layout,
-                            const struct clip_scalars *scalars, unsigned char *image)
+                            const struct clip_scalars *scalars, unsigned char *image,
+                            struct clip_start *starts, size_t *start_count)
 {
     struct grouping grouping;
     struct writer w = {
@@ -203,6 +211,7 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
         .chunks = (struct clip_chunk_row *)(void *)(image + layout->chunks.offset),
         .segments = (struct clip_segment_row *)(void *)(image + layout->segments.offset),
         .groups = (struct clip_group_row *)(void *)(image + layout->groups.offset),
+        .starts = starts,
     };
     ptx_status status = PTX_OK;
 
@@ -226,5 +235,6 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
     }
     free(grouping.first);
     free(grouping.order);
+    *start_count = w.start_count;
     return status;
 }

@@ -59,20 +59,20 @@ struct clip_totals {
 enum { CLIP_SEGMENT = 2048 }; // most chunks of a segment
 
 // X(member, type of an element): the arrays in the plan's memory, each from a 256-byte boundary.
-// The summary follows the records.
+// The summary follows the records. The host writes all that comes before the partials.
 #define CLIP_ARRAYS(X)                                                                             \
     X(tensors, struct clip_tensor_row)                                                             \
     X(chunks, struct clip_chunk_row)                                                               \
     X(segments, struct clip_segment_row)                                                           \
     X(groups, struct clip_group_row)                                                               \
     X(scalars, struct clip_scalars)                                                                \
-    X(partials, double)                                                                            \
-    X(segment_sums, double)                                                                        \
-    X(sums, double)                                                                                \
     X(records, struct ptx_clip_record)                                                             \
+    X(sums, double)                                                                                \
     X(segment_arrivals, uint32_t)                                                                  \
     X(group_arrivals, uint32_t)                                                                    \
-    X(totals, struct clip_totals)
+    X(totals, struct clip_totals)                                                                  \
+    X(partials, double)                                                                            \
+    X(segment_sums, double)
 
 struct clip_array {
     uint64_t offset; // bytes
@@ -98,14 +98,30 @@ struct clip_layout {
 // Counts and places, from tensors that clip_check_params() found in order.
 ptx_status clip_layout_create(const struct ptx_clip_params *params, struct clip_layout *layout);
 
-// Fills the first layout->upload_bytes of an image of the plan's memory, zeroed before.
+// Where a tensor's chunks start.
+struct clip_start {
+    uint64_t chunk;
+    uint32_t tensor;
+};
+
+// Fills an image of the plan's memory up to the partials, zeroed before, and `starts`, which has
+// room for every tensor and every group, in the order of chunks.
 ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct clip_layout *layout,
-                            const struct clip_scalars *scalars, unsigned char *image);
+                            const struct clip_scalars *scalars, unsigned char *image,
+                            struct clip_start *starts, size_t *start_count);
 
 // Everything about the parameters that is known without a device; the message names what is wrong.
 ptx_status clip_check_params(const struct ptx_clip_params *params);
+ptx_status clip_check_max_norm(float max_norm);
+ptx_status clip_check_loss_scale(float scale);
 
-// The code of a tensor's type in its row.
+// That the addresses in the rows are the device's memory, aligned, with room for the elements, and
+// apart from each other.
+ptx_status clip_check_addresses(ptx_device *device, const struct clip_tensor_row *rows,
+                                size_t count);
+
+// The code of a tensor's type in its row, and the bytes of an element.
 unsigned clip_dtype_code(ptx_type dtype);
+unsigned clip_row_bytes(const struct clip_tensor_row *row);
 
 #endif

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+#include "clip_plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/error.h"
+#include "loss_scale.h"
+#include "target.h"
+
+static ptx_status out_of_host_memory(void)
+{
+    return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
+}
+
+struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
+                              const struct clip_layout *layout)
+{
+    return (struct clip_spec) { .dtypes = layout->dtypes,
+                                .chunk = layout->chunk,
+                                .nonfinite = params->nonfinite,
+                                .updates = params->update != NULL };
+}
+
+ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
+{
+    struct clip_layout layout;
+    ptx_status status = clip_check_params(params);
+
+    if (!status)
+        status = clip_layout_create(params, &layout);
+    if (status)
+        return status;
+    const struct clip_spec spec = clip_spec_of(params, &layout);
+    clip_emit(b, &spec);
+    return PTX_OK;
+}
+
+// ---- creation -----------------------------------------------------------------------------------
+
+static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params)
+{
+    static const struct ptx_module_params defaults;
+    const struct clip_spec spec = clip_spec_of(params, &plan->layout);
+    struct ptx_module_params module = params->module ? *params->module : defaults;
+    struct ptx_builder_params builder = { 0 };
+    ptx_status status = PTX_OK;
+
+    if (!plan_target(plan->device, &builder.target))
+        return ptx_error_status();
+    ptx_builder *b = ptx_builder_create(&builder);
+    clip_emit(b, &spec);
+    const char *text = ptx_builder_finish(b);
+    module.stream = params->stream;
+    if (text)
+        plan->module = ptx_module_load(plan->device, text, &module);
+    else
+        ptx_driver_fail(b ? PTX_ERROR_INVALID : PTX_ERROR_OUT_OF_MEMORY,
+                        "the kernels of the clip plan: %s",
+                        b ? ptx_builder_error(b) : "out of host memory");
+    ptx_builder_destroy(&b);
+    if (!plan->module)
+        return ptx_error_status();
+#define CLIP_FIND(name)                                                                            \
+    plan->name = ptx_module_function(plan->module, #name);                                         \
+    if (!plan->name)                                                                               \
+        status = ptx_error_status();
+    CLIP_KERNELS(CLIP_FIND)
+#undef CLIP_FIND
+    return status;
+}
+
+static struct clip_scalars scalars_of(const struct ptx_clip_params *params,
+                                      const struct ptx_loss_scale_params *rule, uint32_t groups)
+{
+    return (struct clip_scalars) { .eps = params->eps,
+                                   .growth = rule->growth,
+                                   .backoff = rule->backoff,
+                                   .min_scale = rule->min_scale,
+                                   .max_scale = rule->max_scale,
+                                   .interval = rule->interval,
+                                   .hysteresis = rule->hysteresis,
+                                   .groups = groups };
+}
+
+static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *params,
+                         const struct ptx_loss_scale_params *rule)
+{
+    const struct clip_layout *layout = &plan->layout;
+    const struct clip_scalars scalars = scalars_of(params, rule, layout->group_count);
+    const size_t bytes = (size_t)layout->partials.offset;
+    unsigned char *image = calloc(bytes, 1);
+    plan->rows = calloc(layout->tensor_count, sizeof *plan->rows);
+    plan->starts = calloc((size_t)layout->tensor_count + layout->group_count, sizeof *plan->starts);
+    ptx_status status = PTX_OK;
+
+    if (!image || !plan->rows || !plan->starts)
+        status = out_of_host_memory();
+    if (!status)
+        status =
+            clip_layout_fill(params, layout, &scalars, image, plan->starts, &plan->start_count);
+    if (!status) {
+        memcpy(plan->rows, image + layout->tensors.offset,
+               layout->tensor_count * sizeof *plan->rows);
+        if (!plan->any_address)
+            status = clip_check_addresses(plan->device, plan->rows, layout->tensor_count);
+    }
+    if (!status)
+        status = ptx_buffer_upload(plan->memory, 0, image, bytes, params->stream);
+    if (!status)
+        status = ptx_stream_synchronize(plan->device, params->stream);
+    free(image);
+    return status;
+}
+
+static void take_addresses(ptx_clip_plan *plan, const struct ptx_clip_params *params)
+{
+    const CUdeviceptr base = ptx_buffer_address(plan->memory);
+
+#define CLIP_ADDRESS(member, type) plan->member = base + plan->layout.member.offset;
+    CLIP_ARRAYS(CLIP_ADDRESS)
+#undef CLIP_ADDRESS
+    plan->summary =
+        plan->records + plan->layout.group_count * (CUdeviceptr)sizeof(struct ptx_clip_record);
+    plan->state = params->loss_scale_state
+                      ? params->loss_scale_state
+                      : plan->summary + offsetof(struct ptx_clip_summary, state);
+}
+
+static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params)
+{
+    static const char function[] = "ptx_clip_plan_create";
+    struct ptx_loss_scale_params rule;
+    bool capturing;
+    ptx_status status = clip_check_params(params);
+
+    if (!status)
+        status = ptx_plan_loss_scale_check(function, params->update, &rule);
+    if (!status)
+        status = ptx_stream_is_capturing(plan->device, params->stream, &capturing);
+    if (!status && capturing)
+        status = ptx_driver_fail(PTX_ERROR_CAPTURE,
+                                 "the stream is being captured: create the clip plan before the "
+                                 "capture begins, and run it there");
+    if (!status)
+        status = clip_layout_create(params, &plan->layout);
+    if (status)
+        return status;
+    plan->any_address = params->any_address;
+    plan->measure_only = params->measure_only;
+    plan->memory = ptx_buffer_create(plan->device, (size_t)plan->layout.bytes);
+    if (!plan->memory)
+        return ptx_error_status();
+    take_addresses(plan, params);
+    status = upload(plan, params, &rule);
+    return status ? status : load(plan, params);
+}
+
+ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params)
+{
+    ptx_clip_plan *plan;
+
+    if (!device) {
+        ptx_driver_fail(PTX_ERROR_INVALID, "the device is NULL: see what ptx_device_open() said");
+        return NULL;
+    }
+    plan = calloc(1, sizeof *plan);
+    if (!plan) {
+        out_of_host_memory();
+        return NULL;
+    }
+    atomic_flag_clear(&plan->busy);
+    plan->device = device;
+    if (make(plan, params))
+        ptx_clip_plan_destroy(&plan);
+    return plan;
+}
+
+void ptx_clip_plan_destroy(ptx_clip_plan **plan)
+{
+    if (!plan || !*plan)
+        return;
+    ptx_clip_plan *old = *plan;
+    *plan = NULL;
+    ptx_module_unload(&old->module);
+    ptx_buffer_destroy(&old->memory);
+    free(old->rows);
+    free(old->starts);
+    free(old);
+}
+
+// ---- what a run leaves --------------------------------------------------------------------------
+
+CUdeviceptr ptx_clip_plan_sums(const ptx_clip_plan *plan)
+{
+    return plan ? plan->sums : 0;
+}
+
+CUdeviceptr ptx_clip_plan_records(const ptx_clip_plan *plan)
+{
+    return plan ? plan->records : 0;
+}
+
+CUdeviceptr ptx_clip_plan_summary(const ptx_clip_plan *plan)
+{
+    return plan ? plan->summary : 0;
+}
+
+ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_t count,
+                              struct ptx_clip_record *records, struct ptx_clip_summary *summary,
+                              CUstream stream)
+{
+    ptx_status status = PTX_OK;
+
+    if (!plan)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_clip_plan_read: the plan is NULL");
+    const uint32_t groups = plan->layout.group_count;
+    const size_t offset = (size_t)plan->layout.records.offset;
+    if (records && (first > groups || count > groups - first))
+        return ptx_driver_fail(PTX_ERROR_INVALID,
+                               "ptx_clip_plan_read: records %u to %llu; the plan has %u groups",
+                               first, (unsigned long long)first + count, groups);
+    if (records && count)
+        status = ptx_buffer_download(plan->memory, offset + first * sizeof *records, records,
+                                     count * sizeof *records, stream);
+    if (summary && !status)
+        status = ptx_buffer_download(plan->memory, offset + groups * sizeof *records, summary,
+                                     sizeof *summary, stream);
+    return status;
+}
+
+uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan)
+{
+    return plan ? plan->layout.chunk_count : 0;
+}
+
+bool ptx_clip_plan_chunk(const ptx_clip_plan *plan, uint64_t k, struct ptx_clip_chunk *chunk)
+{
+    if (!plan || !chunk || k >= plan->layout.chunk_count)
+        return false;
+    size_t low = 0, high = plan->start_count; // starts[low].chunk <= k < starts[high].chunk
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (plan->starts[middle].chunk <= k)
+            low = middle;
+        else
+            high = middle;
+    }
+    const struct clip_start *start = &plan->starts[low];
+    const uint64_t first = (k - start->chunk) * plan->layout.chunk;
+    const uint64_t left = plan->rows[start->tensor].count - first;
+    *chunk = (struct ptx_clip_chunk) { start->tensor, first,
+                                       left < plan->layout.chunk ? left : plan->layout.chunk };
+    return true;
+}

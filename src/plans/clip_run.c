@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+#include "clip_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/error.h"
+
+// Two threads in one plan at a time would mix up its launches: the second is refused.
+static ptx_status begin(ptx_clip_plan *plan)
+{
+    if (!plan)
+        return ptx_driver_fail(PTX_ERROR_INVALID,
+                               "the plan is NULL: see what ptx_clip_plan_create() said");
+    if (atomic_flag_test_and_set_explicit(&plan->busy, memory_order_acquire))
+        return ptx_driver_fail(PTX_ERROR_INVALID,
+                               "another thread is using this plan: one plan is for one stream at a "
+                               "time; make a plan for each");
+    return PTX_OK;
+}
+
+static ptx_status end(ptx_clip_plan *plan, ptx_status status)
+{
+    atomic_flag_clear_explicit(&plan->busy, memory_order_release);
+    return status;
+}
+
+static ptx_status launch(const ptx_function *function, uint64_t blocks, const struct ptx_arg *args,
+                         size_t count, CUstream stream, bool programmatic)
+{
+    return ptx_launch(function, &(struct ptx_launch_params) { .grid = { (unsigned)blocks },
+                                                              .stream = stream,
+                                                              .args = args,
+                                                              .arg_count = count,
+                                                              .programmatic = programmatic });
+}
+
+static ptx_status norm(ptx_clip_plan *plan, uint32_t first, uint64_t count, uint32_t finishes,
+                       CUstream stream)
+{
+    const struct ptx_arg args[] = {
+        PTX_ARG(plan->tensors),
+        PTX_ARG(plan->chunks),
+        PTX_ARG(plan->segments),
+        PTX_ARG(plan->groups),
+        PTX_ARG(plan->partials),
+        PTX_ARG(plan->segment_sums),
+        PTX_ARG(plan->sums),
+        PTX_ARG(plan->segment_arrivals),
+        PTX_ARG(plan->group_arrivals),
+        PTX_ARG(plan->scalars),
+        PTX_ARG(plan->records),
+        PTX_ARG(plan->state),
+        PTX_ARG(plan->totals),
+        PTX_ARG(first),
+        PTX_ARG(finishes),
+    };
+    return launch(plan->clip_norm, count, args, sizeof args / sizeof *args, stream, false);
+}
+
+static ptx_status finish(ptx_clip_plan *plan, CUstream stream)
+{
+    const uint32_t groups = plan->layout.group_count;
+    const struct ptx_arg args[] = {
+        PTX_ARG(plan->sums),    PTX_ARG(groups),      PTX_ARG(plan->scalars),
+        PTX_ARG(plan->records), PTX_ARG(plan->state), PTX_ARG(plan->totals),
+    };
+    return launch(plan->clip_finish, (groups - 1) / CLIP_BLOCK + 1, args,
+                  sizeof args / sizeof *args, stream, false);
+}
+
+// `ahead`: the launch before it on the stream is this plan's own.
+static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t count, CUstream stream,
+                        bool ahead)
+{
+    const uint32_t last = (uint32_t)(first + count - 1);
+    const struct ptx_arg args[] = {
+        PTX_ARG(plan->tensors),
+        PTX_ARG(plan->chunks),
+        PTX_ARG(plan->records),
+        PTX_ARG(last),
+    };
+    return launch(plan->clip_apply, count, args, sizeof args / sizeof *args, stream, ahead);
+}
+
+ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
+{
+    ptx_status status = begin(plan);
+    if (status)
+        return status;
+    const uint64_t chunks = plan->layout.chunk_count;
+    status = norm(plan, 0, chunks, 1, stream);
+    if (!status && !plan->measure_only)
+        status = apply(plan, 0, chunks, stream, true);
+    return end(plan, status);
+}
+
+ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream)
+{
+    ptx_status status = begin(plan);
+    return status ? status : end(plan, norm(plan, 0, plan->layout.chunk_count, 0, stream));
+}
+
+ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
+{
+    ptx_status status = begin(plan);
+    return status ? status : end(plan, finish(plan, stream));
+}
+
+ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
+{
+    ptx_status status = begin(plan);
+    return status ? status : end(plan, apply(plan, 0, plan->layout.chunk_count, stream, false));
+}
+
+// ---- windows ------------------------------------------------------------------------------------
+
+static ptx_status check_chunks(const ptx_clip_plan *plan, uint64_t first, uint64_t count)
+{
+    const uint64_t chunks = plan->layout.chunk_count;
+
+    if (first <= chunks && count <= chunks - first)
+        return PTX_OK;
+    return ptx_driver_fail(PTX_ERROR_INVALID, "%llu chunks from %llu on: the plan has %llu",
+                           (unsigned long long)count, (unsigned long long)first,
+                           (unsigned long long)chunks);
+}
+
+ptx_status ptx_clip_plan_norm_sq_chunks(ptx_clip_plan *plan, uint64_t first, uint64_t count,
+                                        CUstream stream)
+{
+    ptx_status status = begin(plan);
+    if (status)
+        return status;
+    status = check_chunks(plan, first, count);
+    if (!status && count)
+        status = norm(plan, (uint32_t)first, count, 0, stream);
+    return end(plan, status);
+}
+
+ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint64_t count,
+                                      CUstream stream)
+{
+    ptx_status status = begin(plan);
+    if (status)
+        return status;
+    status = check_chunks(plan, first, count);
+    if (!status && count)
+        status = apply(plan, first, count, stream, false);
+    return end(plan, status);
+}
+
+// ---- changes ------------------------------------------------------------------------------------
+
+static ptx_status set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_norm, CUstream stream)
+{
+    const uint32_t groups = plan->layout.group_count;
+    ptx_status status = clip_check_max_norm(max_norm);
+
+    if (!status && group >= groups && group != PTX_ALL_GROUPS)
+        status = ptx_driver_fail(PTX_ERROR_INVALID, "group is %u; the plan has groups 0 to %u",
+                                 group, groups - 1);
+    if (status)
+        return status;
+    const uint32_t first = group == PTX_ALL_GROUPS ? 0 : group;
+    const uint32_t count = group == PTX_ALL_GROUPS ? groups : 1;
+    const CUdeviceptr records = plan->records + first * (CUdeviceptr)sizeof(struct ptx_clip_record);
+    const struct ptx_arg args[] = { PTX_ARG(records), PTX_ARG(count), PTX_ARG(max_norm) };
+    return launch(plan->clip_set_max_norm, (count - 1) / CLIP_BLOCK + 1, args, 3, stream, false);
+}
+
+ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_norm,
+                                      CUstream stream)
+{
+    ptx_status status = begin(plan);
+    return status ? status : end(plan, set_max_norm(plan, group, max_norm, stream));
+}
+
+ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_scale_state state,
+                                        CUstream stream)
+{
+    ptx_status status = begin(plan);
+    if (status)
+        return status;
+    status = clip_check_loss_scale(state.scale);
+    const struct ptx_arg args[] = { PTX_ARG(plan->state), PTX_ARG(state.scale),
+                                    PTX_ARG(state.growth_tracker) };
+    if (!status)
+        status = launch(plan->clip_set_loss_scale, 1, args, 3, stream, false);
+    return end(plan, status);
+}
+
+static ptx_status launch_data(ptx_clip_plan *plan, size_t first, size_t count,
+                              const CUdeviceptr *data, CUstream stream)
+{
+    uint64_t batch[CLIP_SET_DATA_BATCH] = { 0 };
+    ptx_status status = PTX_OK;
+
+    for (size_t done = 0; done < count && !status; done += CLIP_SET_DATA_BATCH) {
+        const size_t left = count - done;
+        const uint32_t rows = left < CLIP_SET_DATA_BATCH ? (uint32_t)left : CLIP_SET_DATA_BATCH;
+        const CUdeviceptr tensors =
+            plan->tensors + (first + done) * (CUdeviceptr)sizeof(struct clip_tensor_row);
+        for (uint32_t k = 0; k < rows; k++)
+            batch[k] = data[done + k];
+        const struct ptx_arg args[] = { PTX_ARG(tensors), PTX_ARG(rows), PTX_ARG(batch) };
+        status = launch(plan->clip_set_data, 1, args, 3, stream, false);
+    }
+    return status;
+}
+
+static ptx_status set_data(ptx_clip_plan *plan, size_t first, size_t count, const CUdeviceptr *data,
+                           CUstream stream)
+{
+    const size_t tensors = plan->layout.tensor_count - 1; // the last row is the empty tensor's
+    ptx_status status = PTX_OK;
+
+    if (first > tensors || count > tensors - first)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "%zu tensors from %zu on: the plan has %zu",
+                               count, first, tensors);
+    if (count && !data)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "data is NULL");
+    struct clip_tensor_row *rows = malloc((tensors + 1) * sizeof *rows);
+    if (!rows)
+        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
+    memcpy(rows, plan->rows, tensors * sizeof *rows);
+    for (size_t k = 0; k < count; k++)
+        rows[first + k].data = data[k];
+    if (!plan->any_address)
+        status = clip_check_addresses(plan->device, rows, tensors);
+    if (!status)
+        status = launch_data(plan, first, count, data, stream);
+    if (!status)
+        memcpy(plan->rows, rows, tensors * sizeof *rows);
+    free(rows);
+    return status;
+}
+
+ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
+                                  const CUdeviceptr *data, CUstream stream)
+{
+    ptx_status status = begin(plan);
+    return status ? status : end(plan, set_data(plan, first, count, data, stream));
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "clip_text.h"
+
+void clip_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+#define CLIP_EMIT(name)                                                                            \
+    ptx_entry (b, #name, .block = { CLIP_BLOCK })                                                  \
+        name##_emit(b, spec);
+    CLIP_KERNELS(CLIP_EMIT)
+#undef CLIP_EMIT
+}
+
+struct clip_tables clip_tables_param(ptx_builder *b)
+{
+    ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                                    .meaning = "rows of 4: data, count, weight (f64), type (u32)");
+    ptx_ptr chunks = ptx_param_ptr(b, PTX_U32, "chunks", .readonly = true,
+                                   .meaning = "rows of 4: tensor, place in it, segment, group");
+    return (struct clip_tables) { tensors, chunks };
+}
+
+struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k,
+                                  uint32_t chunk)
+{
+    struct clip_chunk c;
+
+    ptx_val row = ptx_mul_wide(b, k, ptx_u32(4));
+    ptx_vec place = ptx_load_vec(b, tables->chunks, row, 4);
+    c.tensor = place.lane[0];
+    c.index = place.lane[1];
+    c.segment = place.lane[2];
+    c.group = place.lane[3];
+
+    ptx_ptr tensor = ptx_at(b, tables->tensors, ptx_mul_wide(b, c.tensor, ptx_u32(4)));
+    ptx_vec extent = ptx_load_vec(b, tensor, ptx_u32(0), 2);
+    ptx_vec kind = ptx_load_vec(b, tensor, ptx_u32(2), 2);
+    c.data = extent.lane[0];
+    c.count = extent.lane[1];
+    c.weight = ptx_bitcast(b, PTX_F64, kind.lane[0]);
+    c.dtype = ptx_cvt(b, PTX_U32, kind.lane[1]);
+
+    c.first = ptx_mul_wide(b, c.index, ptx_u32(chunk));
+    ptx_val left = ptx_min(b, ptx_sub(b, c.count, c.first), ptx_u64(chunk));
+    c.length = ptx_cvt(b, PTX_S32, left);
+    return c;
+}
+
+void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
+                    void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user)
+{
+#define CLIP_BODY(name)                                                                            \
+    if (spec->dtypes == PTX_SET(name)) {                                                           \
+        body(b, PTX_##name, user);                                                                 \
+    } else if (spec->dtypes & PTX_SET(name)) {                                                     \
+        ptx_comment(b, "tensors of " #name);                                                       \
+        ptx_if (b, ptx_eq(b, dtype, ptx_u32(clip_dtype_code(PTX_##name))))                         \
+            body(b, PTX_##name, user);                                                             \
+    }
+    CLIP_DTYPES(CLIP_BODY)
+#undef CLIP_BODY
+}
+
+// ---- setting ------------------------------------------------------------------------------------
+
+static ptx_val thread(ptx_builder *b)
+{
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val tid = ptx_tid(b, PTX_X);
+    return ptx_mad(b, block, ptx_u32(CLIP_BLOCK), tid);
+}
+
+void clip_set_max_norm_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    (void)spec;
+    ptx_ptr records = ptx_param_ptr(b, PTX_F32, "records", .writeonly = true,
+                                    .meaning = "rows of 4: factor, norm, found_inf, max_norm");
+    ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "records to set");
+    ptx_val max_norm = ptx_param(b, PTX_F32, "max_norm", .range = PTX_NOT_NAN | PTX_NOT_NEGATIVE);
+    ptx_val k = thread(b);
+    ptx_if (b, ptx_lt(b, k, count)) {
+        ptx_val row = ptx_mul_wide(b, k, ptx_u32(4));
+        ptx_store(b, ptx_at(b, records, row), ptx_u32(3), max_norm);
+    }
+}
+
+void clip_set_loss_scale_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    (void)spec;
+    ptx_ptr state = ptx_param_ptr(b, PTX_B32, "state", .writeonly = true, .length = "2",
+                                  .meaning = "scale (f32), growth_tracker (s32)");
+    ptx_val scale = ptx_param(b, PTX_F32, "scale", .range = PTX_FINITE | PTX_POSITIVE);
+    ptx_val tracker = ptx_param(b, PTX_S32, "growth_tracker");
+    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
+        ptx_store(b, state, ptx_u32(0), ptx_bitcast(b, PTX_B32, scale));
+        ptx_store(b, state, ptx_u32(1), ptx_bitcast(b, PTX_B32, tracker));
+    }
+}
+
+void clip_set_data_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    (void)spec;
+    ptx_ptr tensors =
+        ptx_param_ptr(b, PTX_U64, "tensors", .writeonly = true,
+                      .meaning = "rows of 4, the first of which is the tensor's address");
+    ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "rows to set");
+    ptx_ptr data = ptx_param_array(b, PTX_U64, "data", CLIP_SET_DATA_BATCH);
+    ptx_val k = ptx_tid(b, PTX_X);
+    ptx_if (b, ptx_lt(b, k, count)) {
+        ptx_val address = ptx_load(b, data, k);
+        ptx_val row = ptx_mul(b, k, ptx_u32(4));
+        ptx_store(b, tensors, row, address);
+    }
+}

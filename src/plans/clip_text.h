@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// The kernels of a clip plan, as text.
+#ifndef PTXGEN_PLANS_CLIP_TEXT_H
+#define PTXGEN_PLANS_CLIP_TEXT_H
+
+#include "clip_table.h"
+
+// What the text depends on. Neither sizes nor numbers of tensors are among it, so that plans share
+// compiled kernels.
+struct clip_spec {
+    uint32_t dtypes; // PTX_SET() bits
+    uint32_t chunk;
+    ptx_nonfinite nonfinite;
+    bool updates; // the loss scale
+};
+
+// X(name of the entry, what writes it): the kernels, in the order of the text.
+#define CLIP_KERNELS(X)                                                                            \
+    X(clip_norm)                                                                                   \
+    X(clip_finish)                                                                                 \
+    X(clip_apply)                                                                                  \
+    X(clip_set_max_norm)                                                                           \
+    X(clip_set_loss_scale)                                                                         \
+    X(clip_set_data)
+
+enum { CLIP_BLOCK = 256, CLIP_SET_DATA_BATCH = 256 }; // threads; addresses of a launch
+
+#define CLIP_DECLARE(name) void name##_emit(ptx_builder *b, const struct clip_spec *spec);
+CLIP_KERNELS(CLIP_DECLARE)
+#undef CLIP_DECLARE
+
+// All of them.
+void clip_emit(ptx_builder *b, const struct clip_spec *spec);
+
+// ---- what they share ----------------------------------------------------------------------------
+
+// This block's chunk.
+struct clip_chunk {
+    ptx_val tensor, index, segment, group; // u32, from its row
+    ptx_val data, count, weight, dtype;    // u64, u64, f64, u32, from its tensor's
+    ptx_val first, length;                 // u64, s32: elements
+};
+
+// Declares the parameters `tensors` and `chunks` and reads the rows of chunk `k` (u32).
+struct clip_tables {
+    ptx_ptr tensors, chunks;
+};
+struct clip_tables clip_tables_param(ptx_builder *b);
+struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k,
+                                  uint32_t chunk);
+
+// A body for each type that a tensor may have, of which the block takes the one of its chunk.
+void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
+                    void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user);
+
+// Where a group's results go; declared as parameters.
+struct clip_results {
+    const struct clip_spec *spec;
+    ptx_ptr scalars, records, sums, state, totals;
+};
+struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *spec);
+
+// The record of a group from its sum (f64), and, if it is the last group, the summary and the
+// update of the loss scale. For one thread.
+void clip_finish_group(ptx_builder *b, const struct clip_results *results, ptx_val group,
+                       ptx_val sum);
+
+#endif
