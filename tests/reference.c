@@ -97,7 +97,7 @@ static double neighbour_sum(double *v, int count)
     return v[0];
 }
 
-static double block_sum(double *v, int threads)
+double ref_block_sum(double *v, int threads)
 {
     double warp[32];
     for (int w = 0; w < threads / 32; ++w)
@@ -105,7 +105,7 @@ static double block_sum(double *v, int threads)
     return halving_sum(warp, threads / 32);
 }
 
-static double chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t end)
+double ref_chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t end)
 {
     enum { THREADS = 256, MOST_LANES = 8 };
     int lanes = 16 / (int)ref_bytes(type);
@@ -118,7 +118,7 @@ static double chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint6
     }
     for (int t = 0; t < THREADS; ++t)
         thread[t] = neighbour_sum(slot + t * lanes, lanes);
-    return block_sum(thread, THREADS);
+    return ref_block_sum(thread, THREADS);
 }
 
 void ref_squared_sum(enum ref_type type, const void *x, uint64_t n, bool f32_partials,
@@ -127,7 +127,7 @@ void ref_squared_sum(enum ref_type type, const void *x, uint64_t n, bool f32_par
     for (uint64_t k = 0; k * REF_CHUNK < n; ++k) {
         uint64_t begin = k * REF_CHUNK;
         uint64_t end = n - begin < REF_CHUNK ? n : begin + REF_CHUNK;
-        double sum = chunk_sum(type, x, begin, end);
+        double sum = ref_chunk_sum(type, x, begin, end);
         // Which of several NaNs comes through would depend on the hardware: there is one.
         if (isnan(sum))
             sum = f64_of_bits(UINT64_MAX >> 1);
@@ -142,7 +142,7 @@ void ref_clip_scale_reduce(enum ref_type type, const void *partials, uint64_t co
     double thread[THREADS] = { 0 };
     for (uint64_t i = 0; i < count; ++i)
         thread[i % THREADS] += ref_load(type, partials, i);
-    double total = block_sum(thread, THREADS);
+    double total = ref_block_sum(thread, THREADS);
 
     double exact_norm = sqrt(total);
     float norm = (float)exact_norm;

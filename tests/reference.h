@@ -24,6 +24,12 @@ void ref_store(enum ref_type type, void *p, uint64_t i, double x);
 /// Element i of both: the same bits, or two NaNs in f64.
 bool ref_same(enum ref_type type, const void *p, const void *q, uint64_t i);
 
+/// The sum of v as a block of so many threads (a multiple of 32) makes it: over the lanes of each
+/// warp, then over the warps. Overwrites v.
+double ref_block_sum(double *v, int threads);
+/// The sum of squares of elements begin to end - 1, as a block of 256 threads makes it.
+double ref_chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t end);
+
 enum { REF_CHUNK = 16384 };
 
 /// partials[k], f64 or f32, for every chunk k of x.

@@ -12,10 +12,13 @@ static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
 // Rows of a chunk begin at its 16-byte boundary, `skew` elements before the chunk if the data is
 // not aligned. Then a place holds the sum that belongs `skew` places earlier: move them through
 // shared memory, so that the tree, and every bit, is the same at any alignment.
-static void rotate(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_val mine, ptx_val skew)
+static void rotate(ptx_builder *b, ptx_ptr shared, const ptx_val *sums, unsigned lanes,
+                   ptx_val mine, ptx_val skew)
 {
     const uint32_t places = BLOCK * lanes;
-    ptx_ptr shared = ptx_shared(b, PTX_F64, places);
+
+    if (!shared.type)
+        shared = ptx_shared(b, PTX_F64, places);
 
     ptx_comment(b, "unaligned data: put every sum where aligned data would have it");
     ptx_if (b, ptx_ne(b, skew, ptx_u32(0))) {
@@ -85,6 +88,6 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     ptx_for (b, j, i, length, ptx_s32(row))
         add_edge(b, sums, lanes, data, j, length);
 
-    rotate(b, sums, lanes, mine, skew);
+    rotate(b, chunk->scratch, sums, lanes, mine, skew);
     return tree_sum(b, sums, lanes);
 }

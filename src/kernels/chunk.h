@@ -5,7 +5,8 @@
 
 #include "common.h"
 
-enum { CHUNK_BLOCK = 256 }; // threads that chunk_square_sum() is written for
+// Threads that chunk_square_sum() is written for, and the sums of a block.
+enum { CHUNK_BLOCK = 256, CHUNK_SCRATCH = 8 * CHUNK_BLOCK };
 
 // A chunk: `length` (s32, at most `most`) elements of `x` from the element `first` (u64) on, which
 // is a multiple of `most`, itself a power of two of at least 2048.
@@ -14,7 +15,8 @@ struct chunk {
     ptx_val first;
     ptx_val length;
     uint32_t most;
-    ptx_val tid; // %tid.x
+    ptx_val tid;     // %tid.x
+    ptx_ptr scratch; // CHUNK_SCRATCH f64 of shared memory; poisoned: the chunk has its own
 };
 
 // This thread's share of the sum, for block_sum(). Which thread and which place of the tree an

@@ -21,7 +21,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_val left = ptx_min(b, ptx_sub(b, n, first), ptx_u64(CHUNK));
     ptx_val length = ptx_cvt(b, PTX_S32, left);
 
-    ptx_val sum = chunk_square_sum(b, &(struct chunk) { x, first, length, CHUNK, tid });
+    ptx_val sum = chunk_square_sum(b, &(struct chunk) { x, first, length, CHUNK, tid, { { 0 } } });
     ptx_val total = block_sum(b, sum, BLOCK);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0)))
         ptx_store(b, partials, block, one_nan(b, ptx_cvt(b, partial_type, total)));

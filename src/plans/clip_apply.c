@@ -107,6 +107,7 @@ void clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
                                     .meaning = "rows of 4: factor, norm, found_inf, max_norm");
     ptx_val last = ptx_param(b, PTX_U32, "last", .meaning = "chunk of block 0");
 
+    clip_wait_for_last(b);
     a.tid = ptx_tid(b, PTX_X);
     ptx_val k = ptx_sub(b, last, ptx_ctaid(b, PTX_X));
     a.chunk = clip_chunk_read(b, &tables, k, spec->chunk);

@@ -7,6 +7,7 @@ struct norm {
     const struct clip_spec *spec;
     struct clip_chunk chunk;
     ptx_val tid;
+    ptx_ptr scratch;
     ptx_val sum; // this thread's
 };
 
@@ -14,7 +15,7 @@ static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
 {
     struct norm *n = user;
     ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, n->chunk.data);
-    struct chunk chunk = { x, n->chunk.first, n->chunk.length, n->spec->chunk, n->tid };
+    struct chunk chunk = { x, n->chunk.first, n->chunk.length, n->spec->chunk, n->tid, n->scratch };
 
     ptx_set(b, n->sum, chunk_square_sum(b, &chunk));
 }
@@ -69,6 +70,7 @@ void clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_val finishes = ptx_param(b, PTX_U32, "finishes",
                                  .meaning = "1: the last block of a group writes its record");
 
+    n.scratch = ptx_shared(b, PTX_F64, CHUNK_SCRATCH);
     n.tid = ptx_tid(b, PTX_X);
     ptx_val k = ptx_add(b, ptx_ctaid(b, PTX_X), first);
     n.chunk = clip_chunk_read(b, &tables, k, spec->chunk);
@@ -79,6 +81,7 @@ void clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
 
     n.sum = ptx_var(b, ptx_f64(0));
     clip_for_dtype(b, spec, n.chunk.dtype, sum_chunk, &n);
+    clip_let_next_start(b);
     ptx_val partial = block_sum(b, n.sum, CLIP_BLOCK);
     ptx_val weighted = one_nan(b, ptx_mul(b, partial, n.chunk.weight));
 

@@ -60,6 +60,23 @@ void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
 #undef CLIP_BODY
 }
 
+static bool has_programmatic_launches(const ptx_builder *b)
+{
+    return ptx_builder_target(b).sm >= 90;
+}
+
+void clip_let_next_start(ptx_builder *b)
+{
+    if (has_programmatic_launches(b))
+        ptx_griddepcontrol_launch_dependents(b);
+}
+
+void clip_wait_for_last(ptx_builder *b)
+{
+    if (has_programmatic_launches(b))
+        ptx_griddepcontrol_wait(b);
+}
+
 // ---- setting ------------------------------------------------------------------------------------
 
 static ptx_val thread(ptx_builder *b)

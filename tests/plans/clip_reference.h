@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+/// A clip plan in plain C: what a GPU must give, bit for bit. Written from the formulas of plans.h
+/// and docs/plans.md; shares nothing with the library.
+#ifndef PTXGEN_TESTS_CLIP_REFERENCE_H
+#define PTXGEN_TESTS_CLIP_REFERENCE_H
+
+#include "reference.h"
+
+struct ref_gradient {
+    enum ref_type type;
+    void *data;
+    uint64_t count;
+    uint32_t group;
+    double weight; ///< 0 for one that does not count
+};
+
+struct ref_clip_plan {
+    const struct ref_gradient *tensors;
+    size_t tensor_count;
+    uint32_t group_count;
+    const float *max_norms; ///< one a group
+    float eps;
+    enum ref_nonfinite nonfinite;
+};
+
+/// Elements that a partial sum of the plan stands for.
+uint64_t ref_clip_chunk(const struct ref_clip_plan *plan);
+/// The sum of weighted squares of each group.
+void ref_clip_sums(const struct ref_clip_plan *plan, double *sums);
+/// record = { factor, norm, found_inf } of one group.
+void ref_clip_record(const struct ref_clip_plan *plan, uint32_t group, double sum, float loss_scale,
+                     float record[3]);
+/// Multiplies the group's tensors.
+void ref_clip_apply(const struct ref_clip_plan *plan, uint32_t group, const float record[3]);
+
+#endif

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// Clip plans on a GPU, or on the emulator, against the plain-C reference.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clip_fixture.h"
+
+enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
+
+static struct gpu gpu;
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+static ptx_clip_plan *create(const struct ptx_clip_params *params)
+{
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    return plan;
+}
+
+/// A random set, run twice, the second time in three phases on new data.
+static void check_set(struct random *r, const struct clip_shape *shape,
+                      struct ptx_clip_params params)
+{
+    struct clip_set set;
+    struct clip_expected expected;
+    clip_set_create(&set, &gpu, r, shape);
+    const struct ptx_clip_params of_set = clip_set_params(&set);
+    params.tensors = of_set.tensors;
+    params.tensor_count = of_set.tensor_count;
+    params.group_count = of_set.group_count;
+    params.group_max_norms = of_set.group_max_norms;
+    params.stream = of_set.stream;
+    ptx_clip_plan *plan = create(&params);
+    const float loss_scale = params.loss_scale == 0.0f ? 1.0f : params.loss_scale;
+    clip_set_expect(&set, &params, loss_scale, &expected);
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    clip_set_check(&set, plan, &expected);
+    clip_set_fill(&set, r, shape->data);
+    clip_set_expect(&set, &params, loss_scale, &expected);
+    require(ptx_clip_plan_norm_sq(plan, gpu.stream));
+    require(ptx_clip_plan_finish(plan, gpu.stream));
+    if (!params.measure_only)
+        require(ptx_clip_plan_apply(plan, gpu.stream));
+    clip_set_check(&set, plan, &expected);
+    ptx_clip_plan_destroy(&plan);
+    assert_null(plan);
+    clip_set_destroy(&set);
+}
+
+static void test_random_sets(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "clip plan");
+    for (unsigned trial = 0; trial < 24; ++trial) {
+        const struct clip_shape shape = {
+            .tensors = 1 + random_below(&r, 20),
+            .groups = 1 + random_below(&r, 4),
+            .most = trial % 4 == 3 ? 9000 : 3000,
+            .types = trial % 3 ? ALL_TYPES : PTX_SET(F32),
+            .data = trial % 5 == 4 ? DATA_WILD : DATA_PLAIN,
+            .aligned = trial % 2,
+            .weighted = trial % 3 == 1,
+        };
+        const struct ptx_clip_params params = {
+            .eps = trial % 2 ? 1e-6f : 0.0f,
+            .loss_scale = trial % 3 == 2   ? 1024.0f
+                          : trial % 7 == 3 ? 3.0f
+                                           : 0.0f,
+            .measure_only = trial % 11 == 5,
+        };
+        check_set(&r, &shape, params);
+    }
+}
+
+static void test_policies(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "policies");
+    for (unsigned trial = 0; trial < 9; ++trial) {
+        const struct clip_shape shape = { .tensors = 12,
+                                          .groups = 3,
+                                          .most = 600,
+                                          .types = ALL_TYPES,
+                                          .data = trial % 3 == 2 ? DATA_SPECIAL : DATA_PLAIN,
+                                          .aligned = trial % 2 };
+        const struct ptx_clip_params params = { .nonfinite = (ptx_nonfinite)(trial / 3),
+                                                .loss_scale = 8.0f };
+        check_set(&r, &shape, params);
+    }
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    struct ptx_clip_record record;
+    struct ptx_clip_summary summary;
+    ptx_clip_plan *plan = create(&(struct ptx_clip_params) { .max_norm = 0.0f });
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    require(ptx_clip_plan_read(plan, 0, 1, &record, &summary, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(record.factor == 1.0f && record.norm == 0.0f && record.found_inf == 0.0f);
+    assert_true(summary.found_inf == 0.0f && summary.loss_scale == 1.0f);
+    ptx_clip_plan_destroy(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_random_sets),
+        cmocka_unit_test(test_policies),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    gpu_open(&gpu);
+    int failed = cmocka_run_group_tests_name("clip plans", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
