@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "emulator.h"
-#include "gpu_run.h"
 #include "json_print.h"
+#include "place.h"
 
 #include <stdio.h>
 #include <sys/wait.h>

@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// What to run on.
-struct place {
-    int ordinal;
-    bool chosen; ///< by --device
-    bool emulator;
-};
-
 struct arguments {
     const char *input;
     const char *output;
@@ -70,10 +63,8 @@ static int run_bound(struct binding *binding, const struct tensor_file *file,
 {
     struct gpu_report report = { 0 };
     int status = binding_fill(binding, file, error);
-    if (status == EXIT_DONE && place->emulator)
-        status = emulator_choose(error);
     if (status == EXIT_DONE)
-        status = gpu_run(binding, place->ordinal, &report, error);
+        status = gpu_run(binding, place, &report, error);
     if (status == EXIT_DONE && !write_outputs(binding, file, path, error))
         status = EXIT_FAILED;
     // Standard output may have been given to the tensors.
@@ -97,21 +88,6 @@ static int run_file(struct binding *binding, const struct arguments *given,
     return status;
 }
 
-static bool read_place(const char *text, struct place *place)
-{
-    char *end;
-    *place = (struct place) { .chosen = text != NULL };
-    if (!text)
-        return true;
-    if (strcmp(text, "emulator") == 0) {
-        place->emulator = true;
-        return true;
-    }
-    unsigned long number = strtoul(text, &end, 10);
-    place->ordinal = (int)number;
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && number <= 9999;
-}
-
 static int run(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
@@ -119,8 +95,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("input", 'i', "FILE", &given.input, "safetensors file to read"),
         CLI_TEXT("output", 'o', "FILE", &given.output, "safetensors file to write"),
         CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "an option or a value"),
-        CLI_TEXT("device", 0, "N", &given.device,
-                 "GPU number, from 0, or: emulator; default 0, without a GPU the emulator"),
+        CLI_TEXT("device", 0, "N", &given.device, PLACE_HELP),
         CLI_END,
     };
     struct place place;
@@ -132,7 +107,7 @@ static int run(const struct command *command, int argc, char **argv)
     if (!given.input || !given.output)
         return cli_fail(command, EXIT_USAGE, "--%s FILE is missing",
                         given.input ? "output" : "input");
-    if (!read_place(given.device, &place))
+    if (!place_read(&place, given.device))
         return cli_fail(command, EXIT_USAGE, "--device takes a number from 0, or emulator");
     struct binding *binding = calloc(1, sizeof(*binding));
     if (!binding)

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "gpu_run.h"
 
-#include "emulator.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,17 +18,6 @@ struct session {
     CUdeviceptr addresses[BINDING_LIMIT];
 };
 
-int gpu_error(struct message *error)
-{
-    ptx_status status = ptx_error_status();
-    message_set(error, "%s", ptx_error_message());
-    if (status != PTX_ERROR_NO_DRIVER && status != PTX_ERROR_NO_DEVICE)
-        return EXIT_FAILED;
-    for (char *line = error->text; (line = strchr(line, '\n'));)
-        *line = ' ';
-    return EXIT_NOTHING;
-}
-
 /// The newest target that the GPU can run and its driver can read.
 static bool choose_target(const struct ptx_device_info *info, struct ptx_target *chosen)
 {
@@ -47,21 +33,16 @@ static bool choose_target(const struct ptx_device_info *info, struct ptx_target 
     return found;
 }
 
-static int open_session(struct session *session, int ordinal, struct gpu_report *report,
-                        struct message *error)
+static int open_session(struct session *session, const struct place *place,
+                        struct gpu_report *report, struct message *error)
 {
-    int devices;
-    if (ptx_device_count(&devices) != PTX_OK)
-        return gpu_error(error);
-    if (ordinal >= devices) {
-        message_set(error, "--device %d: the driver sees %d GPU%s, numbered from 0", ordinal,
-                    devices, devices == 1 ? "" : "s");
-        return EXIT_USAGE;
-    }
-    struct ptx_device_params params = { .ordinal = ordinal, .primary = true };
-    session->device = ptx_device_open(&params);
-    if (!session->device)
-        return gpu_error(error);
+    struct opened opened;
+    int status = place_open(place, &opened, error);
+    if (status != EXIT_DONE)
+        return status;
+    session->device = opened.device;
+    report->emulated = opened.emulated;
+    memcpy(report->device, opened.name, sizeof(report->device));
     const struct ptx_device_info *info = ptx_device_get_info(session->device);
     struct ptx_target *target = &session->binding->selection.target;
     if (!choose_target(info, target)) {
@@ -69,12 +50,6 @@ static int open_session(struct session *session, int ordinal, struct gpu_report 
                     info->name, info->sm / 10, info->sm % 10);
         return EXIT_FAILED;
     }
-    report->emulated = emulator_is(info->library_path);
-    if (report->emulated)
-        snprintf(report->device, sizeof(report->device), "the emulator (sm_%d)", info->sm);
-    else
-        snprintf(report->device, sizeof(report->device), "%s", info->name);
-    ptx_target_name(*target, report->target);
     session->stream = ptx_stream_create(session->device);
     session->begin = session->stream ? ptx_event_create(session->device) : NULL;
     session->end = session->begin ? ptx_event_create(session->device) : NULL;
@@ -224,11 +199,12 @@ static void close_session(struct session *session)
     ptx_device_close(&session->device);
 }
 
-int gpu_run(struct binding *binding, int ordinal, struct gpu_report *report, struct message *error)
+int gpu_run(struct binding *binding, const struct place *place, struct gpu_report *report,
+            struct message *error)
 {
     struct session session = { .binding = binding };
     *report = (struct gpu_report) { 0 };
-    int status = open_session(&session, ordinal, report, error);
+    int status = open_session(&session, place, report, error);
     if (status == EXIT_DONE)
         status = load(&session, error);
     int launches = report->emulated ? 1 : LAUNCHES;

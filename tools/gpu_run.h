@@ -4,11 +4,11 @@
 #define PTXGEN_TOOLS_GPU_RUN_H
 
 #include "binding.h"
+#include "place.h"
 
 struct gpu_report {
-    char device[128]; ///< its name; "the emulator (sm_90)"
-    bool emulated;    ///< the time is that of the emulator, and says nothing of a GPU
-    char target[PTX_TARGET_NAME_SIZE];
+    char device[128];             ///< its name; "the emulator (sm_90)"
+    bool emulated;                ///< the time is that of the emulator, and says nothing of a GPU
     float milliseconds;           ///< of the fastest launch; 0 where there is nothing to launch
     void *results[BINDING_LIMIT]; ///< memory of the outputs
 };
@@ -17,11 +17,8 @@ struct gpu_report {
 /// leaves the data of the last launch in the arguments' outputs, in memory that the report owns.
 /// Returns an exit status, with the reason in `error` unless it is EXIT_DONE; the report is to be
 /// released in any case.
-int gpu_run(struct binding *binding, int ordinal, struct gpu_report *report, struct message *error);
+int gpu_run(struct binding *binding, const struct place *place, struct gpu_report *report,
+            struct message *error);
 void gpu_report_release(struct gpu_report *report);
-
-/// EXIT_NOTHING if the thread's last driver error means that there is no GPU, else EXIT_FAILED;
-/// sets `error` to its message, in one line where there is no GPU.
-int gpu_error(struct message *error);
 
 #endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "place.h"
+
+#include "emulator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool place_read(struct place *place, const char *text)
+{
+    char *end;
+    *place = (struct place) { .chosen = text != NULL };
+    if (!text)
+        return true;
+    if (strcmp(text, "emulator") == 0) {
+        place->emulator = true;
+        return true;
+    }
+    unsigned long number = strtoul(text, &end, 10);
+    place->ordinal = (int)number;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && number <= 9999;
+}
+
+int gpu_error(struct message *error)
+{
+    ptx_status status = ptx_error_status();
+    message_set(error, "%s", ptx_error_message());
+    if (status != PTX_ERROR_NO_DRIVER && status != PTX_ERROR_NO_DEVICE)
+        return EXIT_FAILED;
+    for (char *line = error->text; (line = strchr(line, '\n'));)
+        *line = ' ';
+    return EXIT_NOTHING;
+}
+
+int place_open(const struct place *place, struct opened *opened, struct message *error)
+{
+    int devices;
+    *opened = (struct opened) { 0 };
+    int status = place->emulator ? emulator_choose(error) : EXIT_DONE;
+    if (status != EXIT_DONE)
+        return status;
+    if (ptx_device_count(&devices) != PTX_OK)
+        return gpu_error(error);
+    if (place->ordinal >= devices) {
+        message_set(error, "--device %d: the driver sees %d GPU%s, numbered from 0", place->ordinal,
+                    devices, devices == 1 ? "" : "s");
+        return EXIT_USAGE;
+    }
+    struct ptx_device_params params = { .ordinal = place->ordinal, .primary = true };
+    opened->device = ptx_device_open(&params);
+    if (!opened->device)
+        return gpu_error(error);
+    const struct ptx_device_info *info = ptx_device_get_info(opened->device);
+    opened->emulated = emulator_is(info->library_path);
+    if (opened->emulated)
+        snprintf(opened->name, sizeof(opened->name), "the emulator (sm_%d)", info->sm);
+    else
+        snprintf(opened->name, sizeof(opened->name), "%s", info->name);
+    return EXIT_DONE;
+}
