@@ -7,7 +7,7 @@
 #ifndef PTXGEN_TOOLS_SAFETENSORS_H
 #define PTXGEN_TOOLS_SAFETENSORS_H
 
-#include "message.h"
+#include "output.h"
 
 #include <ptxgen/types.h>
 
@@ -88,5 +88,14 @@ const struct tensor *tensor_file_find(const struct tensor_file *file, const char
 /// names must differ. Tensors of wider elements come first, so that all are aligned.
 bool tensor_file_write(const char *path, const struct tensor *tensors, size_t count,
                        const struct tensor_note *notes, size_t note_count, struct message *error);
+
+/// The same for data that is not there yet: begins the file, up to its data, which the caller adds
+/// with output_write() in the order of tensor_file_order() and completes with output_commit(). Of
+/// the tensors, `data` is not looked at. On failure there is nothing to discard.
+bool tensor_file_begin(struct output *output, const char *path, const struct tensor *tensors,
+                       size_t count, const struct tensor_note *notes, size_t note_count,
+                       struct message *error);
+/// The order that tensors have in a file that is written here; room for `count` of them.
+void tensor_file_order(const struct tensor *tensors, size_t count, const struct tensor **order);
 
 #endif

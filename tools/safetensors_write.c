@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "output.h"
 #include "safetensors.h"
 
 #include <jansson.h>
@@ -87,24 +86,41 @@ static char *header_text(const struct tensor *tensors, size_t count,
     return padded;
 }
 
-bool tensor_file_write(const char *path, const struct tensor *tensors, size_t count,
-                       const struct tensor_note *notes, size_t note_count, struct message *error)
+void tensor_file_order(const struct tensor *tensors, size_t count, const struct tensor **order)
+{
+    unsigned width = WIDEST;
+    size_t k = 0;
+    for (const struct tensor *t; (t = next(tensors, count, &width, &k));)
+        *order++ = t;
+}
+
+bool tensor_file_begin(struct output *output, const char *path, const struct tensor *tensors,
+                       size_t count, const struct tensor_note *notes, size_t note_count,
+                       struct message *error)
 {
     size_t length = 0;
     char *header = header_text(tensors, count, notes, note_count, &length);
     if (!header)
         return message_set(error, "%s: out of memory", path);
-    struct output output;
-    if (!output_open(&output, path, error)) {
+    if (!output_open(output, path, error)) {
         free(header);
         return false;
     }
     uint8_t prefix[8];
     for (unsigned k = 0; k < 8; k++)
         prefix[k] = (uint8_t)((uint64_t)length >> 8 * k);
-    output_write(&output, prefix, sizeof(prefix));
-    output_write(&output, header, length);
+    output_write(output, prefix, sizeof(prefix));
+    output_write(output, header, length);
     free(header);
+    return true;
+}
+
+bool tensor_file_write(const char *path, const struct tensor *tensors, size_t count,
+                       const struct tensor_note *notes, size_t note_count, struct message *error)
+{
+    struct output output;
+    if (!tensor_file_begin(&output, path, tensors, count, notes, note_count, error))
+        return false;
     unsigned width = WIDEST;
     size_t k = 0;
     for (const struct tensor *t; (t = next(tensors, count, &width, &k));)
