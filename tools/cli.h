@@ -26,6 +26,7 @@ extern const struct command command_info;
 extern const struct command command_emit;
 extern const struct command command_check;
 extern const struct command command_run;
+extern const struct command command_clip;
 extern const struct command command_devices;
 
 enum { CLI_LIST_LIMIT = 64 };

@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_list, &command_info, &command_emit, &command_check, &command_run, &command_devices,
+    &command_list, &command_info, &command_emit,    &command_check,
+    &command_run,  &command_clip, &command_devices,
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

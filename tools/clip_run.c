@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "clip_session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int out_of_memory(struct message *error)
+{
+    message_set(error, "out of memory");
+    return EXIT_FAILED;
+}
+
+// ---- how it fits --------------------------------------------------------------------------------
+
+/// The device memory that may be used.
+static int allowance(const struct clip_session *session, uint64_t *memory, struct message *error)
+{
+    enum { MARGIN = 16 }; // a 16th is left to code, and to others on the device
+    size_t available;
+    *memory = session->request->memory;
+    if (*memory > 0)
+        return EXIT_DONE;
+    if (ptx_device_memory(session->device, &available, NULL) != PTX_OK)
+        return gpu_error(error);
+    *memory = available - available / MARGIN;
+    return EXIT_DONE;
+}
+
+static int cut(struct clip_session *session, struct message *error)
+{
+    const struct ptx_clip_description *plan = &session->description;
+    uint64_t memory, least;
+    session->tensors = clip_plan_params(session->job, &session->params);
+    if (!session->tensors)
+        return out_of_memory(error);
+    int status = allowance(session, &memory, error);
+    if (status != EXIT_DONE)
+        return status;
+    if (ptx_clip_describe(&session->params, ptx_device_get_info(session->device),
+                          &session->description) != PTX_OK)
+        return gpu_error(error);
+    uint64_t room = memory > plan->workspace ? memory - plan->workspace : 0;
+    if (clip_windows_cut(&session->windows, session->job, plan->chunk, room, &least)) {
+        session->report->windows = session->windows.count;
+        session->report->memory = session->windows.largest + plan->workspace;
+        return EXIT_DONE;
+    }
+    if (least == 0)
+        return out_of_memory(error);
+    message_set(error,
+                "%" PRIu64 " bytes of device memory are too few: the plan's tables take %" PRIu64
+                ", and the largest part that a tensor is cut into %" PRIu64,
+                memory, plan->workspace, least);
+    return session->request->memory > 0 ? EXIT_USAGE : EXIT_FAILED;
+}
+
+// ---- what is set up -----------------------------------------------------------------------------
+
+static int open_copier(struct clip_session *session, struct message *error)
+{
+    session->stream = ptx_stream_create(session->device);
+    session->begin = session->stream ? ptx_event_create(session->device) : NULL;
+    session->end = session->begin ? ptx_event_create(session->device) : NULL;
+    session->buffer =
+        session->end ? ptx_buffer_create(session->device, (size_t)session->windows.largest) : NULL;
+    if (!session->buffer)
+        return gpu_error(error);
+    session->copier = (struct clip_copier) {
+        .job = session->job,
+        .windows = &session->windows,
+        .device = session->device,
+        .stream = session->stream,
+        .buffer = session->buffer,
+        .output = &session->output,
+        .progress = &session->progress,
+    };
+    return clip_copier_open(&session->copier) == PTX_OK ? EXIT_DONE : gpu_error(error);
+}
+
+static void find_chunks(struct clip_session *session)
+{
+    struct ptx_clip_chunk at;
+    uint32_t chunk = session->description.chunk;
+    for (uint64_t k = 0; ptx_clip_plan_chunk(session->plan, k, &at);) {
+        uint64_t chunks = 1; // of a group without elements
+        if (at.count > 0) {
+            session->first_chunk[at.tensor] = k;
+            chunks = (session->tensors[at.tensor].count - 1) / chunk + 1;
+        }
+        k += chunks;
+    }
+}
+
+static int create_plan(struct clip_session *session, struct message *error)
+{
+    bool takes_turns = session->windows.count > 1;
+    session->first_chunk = calloc(session->job->count + 1, sizeof(*session->first_chunk));
+    session->addresses = calloc(session->job->count + 1, sizeof(*session->addresses));
+    if (!session->first_chunk || !session->addresses)
+        return out_of_memory(error);
+    for (size_t k = 0; k < session->windows.count; k++)
+        clip_place_window(session, &session->windows.windows[k]);
+    for (size_t k = 0; k < session->job->count; k++)
+        session->tensors[k].data = session->addresses[k];
+    session->params.any_address = takes_turns;
+    session->params.stream = session->stream;
+    session->plan = ptx_clip_plan_create(session->device, &session->params);
+    if (!session->plan)
+        return gpu_error(error);
+    find_chunks(session);
+    return EXIT_DONE;
+}
+
+static bool begin_output(struct clip_session *session, struct message *error)
+{
+    const struct clip_job *job = session->job;
+    uint64_t passes = session->windows.count > 1 ? 3 : 2; // over the gradients
+    progress_begin(&session->progress, passes * job->clipped.bytes + job->copied.bytes,
+                   session->request->quiet);
+    return tensor_file_begin(&session->output, session->request->path, job->file->tensors,
+                             job->file->count, job->file->notes, job->file->note_count, error);
+}
+
+// ---- the run ------------------------------------------------------------------------------------
+
+static int read_records(struct clip_session *session, struct message *error)
+{
+    uint32_t count = session->job->group_count;
+    struct ptx_clip_record *records = calloc(count, sizeof(*records));
+    if (!records)
+        return out_of_memory(error);
+    ptx_status status = ptx_clip_plan_read(session->plan, 0, count, records,
+                                           &session->report->summary, session->stream);
+    if (status == PTX_OK)
+        status = ptx_stream_synchronize(session->device, session->stream);
+    for (uint32_t g = 0; g < count && status == PTX_OK; g++)
+        session->job->groups[g].record = records[g];
+    free(records);
+    return status == PTX_OK ? EXIT_DONE : gpu_error(error);
+}
+
+/// Every gradient is read once, and where its group is scaled read and written once more.
+static uint64_t traffic(const struct clip_job *job)
+{
+    uint64_t bytes = job->clipped.bytes;
+    for (uint32_t g = 0; g < job->group_count; g++)
+        if (job->groups[g].record.factor != 1.0f)
+            bytes += 2 * job->groups[g].bytes;
+    return bytes;
+}
+
+static int run_all(struct clip_session *session, struct message *error)
+{
+    int status = cut(session, error);
+    if (status == EXIT_DONE)
+        status = open_copier(session, error);
+    if (status == EXIT_DONE)
+        status = create_plan(session, error);
+    if (status != EXIT_DONE)
+        return status;
+    if (!begin_output(session, error))
+        return EXIT_FAILED;
+    if (clip_pass_all(session) != PTX_OK)
+        return gpu_error(error);
+    status = read_records(session, error);
+    if (status != EXIT_DONE)
+        return status;
+    session->report->bytes = traffic(session->job);
+    return output_commit(&session->output, error) ? EXIT_DONE : EXIT_FAILED;
+}
+
+static void close_session(struct clip_session *session)
+{
+    // A failed run may have left copies under way, to memory that is about to be freed.
+    if (session->stream)
+        ptx_stream_synchronize(session->device, session->stream);
+    progress_end(&session->progress);
+    clip_copier_close(&session->copier);
+    ptx_clip_plan_destroy(&session->plan);
+    ptx_buffer_destroy(&session->buffer);
+    ptx_event_destroy(session->device, &session->begin);
+    ptx_event_destroy(session->device, &session->end);
+    ptx_stream_destroy(session->device, &session->stream);
+    ptx_device_close(&session->device);
+    clip_windows_release(&session->windows);
+    free(session->tensors);
+    free(session->first_chunk);
+    free(session->addresses);
+    output_discard(&session->output);
+}
+
+int clip_run(const struct clip_request *request, struct clip_report *report, struct message *error)
+{
+    struct opened opened;
+    *report = (struct clip_report) { 0 };
+    int status = place_open(&request->place, &opened, error);
+    if (status != EXIT_DONE)
+        return status;
+    memcpy(report->device, opened.name, sizeof(report->device));
+    report->emulated = opened.emulated;
+    struct clip_session session = {
+        .request = request, .job = request->job, .report = report, .device = opened.device
+    };
+    status = run_all(&session, error);
+    close_session(&session);
+    return status;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "clip_window.h"
+
+#include <stdlib.h>
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + CLIP_ALIGNMENT - 1) / CLIP_ALIGNMENT * CLIP_ALIGNMENT;
+}
+
+struct ptx_tensor *clip_plan_params(const struct clip_job *job, struct ptx_clip_params *params)
+{
+    struct ptx_tensor *tensors = calloc(job->count + 1, sizeof(*tensors));
+    if (!tensors)
+        return NULL;
+    for (size_t k = 0; k < job->count; k++) {
+        tensors[k].dtype = PTX_F32;
+        if (job->group_of[k] == CLIP_NO_GROUP)
+            continue;
+        tensors[k].dtype = job->tensors[k]->dtype->type;
+        tensors[k].count = job->tensors[k]->count;
+        tensors[k].group = job->group_of[k];
+    }
+    *params = (struct ptx_clip_params) {
+        .tensors = tensors,
+        .tensor_count = job->count,
+        .group_count = job->group_count,
+        .max_norm = job->max_norm,
+        .eps = job->eps,
+        .nonfinite = job->nonfinite,
+        .loss_scale = job->loss_scale,
+    };
+    return tensors;
+}
+
+/// Room for one more at the end of an array that grows by doubling; false: out of memory.
+static bool grow(void **array, size_t count, size_t size)
+{
+    if (count & (count - 1))
+        return true;
+    void *larger = realloc(*array, (count ? 2 * count : 1) * size);
+    if (larger)
+        *array = larger;
+    return larger != NULL;
+}
+
+static bool add_window(struct clip_windows *w)
+{
+    void *windows = w->windows;
+    bool grown = grow(&windows, w->count, sizeof(*w->windows));
+    w->windows = windows;
+    if (grown)
+        w->windows[w->count++] = (struct clip_window) { .first = w->piece_count };
+    return grown;
+}
+
+static bool add_piece(struct clip_windows *w, struct clip_piece piece)
+{
+    void *pieces = w->pieces;
+    bool grown = grow(&pieces, w->piece_count, sizeof(*w->pieces));
+    w->pieces = pieces;
+    if (!grown)
+        return false;
+    struct clip_window *window = &w->windows[w->count - 1];
+    piece.offset = window->bytes;
+    window->bytes += aligned(piece.bytes);
+    window->count++;
+    w->pieces[w->piece_count++] = piece;
+    if (window->bytes > w->largest)
+        w->largest = window->bytes;
+    return true;
+}
+
+/// How many of `left` elements fit into `room` bytes, in whole chunks but for the tensor's end.
+static uint64_t fitting(uint64_t left, unsigned bytes, uint32_t chunk, uint64_t room)
+{
+    room = room / CLIP_ALIGNMENT * CLIP_ALIGNMENT;
+    return room / bytes >= left ? left : room / bytes / chunk * chunk;
+}
+
+static bool cut_tensor(struct clip_windows *w, const struct clip_job *job, size_t k, uint32_t chunk,
+                       uint64_t memory)
+{
+    const struct tensor *tensor = job->tensors[k];
+    for (uint64_t first = 0; first < tensor->count;) {
+        uint64_t room = memory - w->windows[w->count - 1].bytes;
+        uint64_t count = fitting(tensor->count - first, tensor->dtype->bytes, chunk, room);
+        struct clip_piece piece = {
+            .tensor = k, .first = first, .count = count, .bytes = count * tensor->dtype->bytes
+        };
+        first += count;
+        if (count > 0 ? !add_piece(w, piece) : !add_window(w))
+            return false;
+    }
+    return true;
+}
+
+/// The memory that the largest chunk takes.
+static uint64_t least_memory(const struct clip_job *job, uint32_t chunk)
+{
+    uint64_t least = 0;
+    for (size_t k = 0; k < job->count; k++) {
+        const struct tensor *tensor = job->tensors[k];
+        uint64_t count = tensor->count < chunk ? tensor->count : chunk;
+        uint64_t bytes = aligned(count * tensor->dtype->bytes);
+        if (job->group_of[k] != CLIP_NO_GROUP && bytes > least)
+            least = bytes;
+    }
+    return least;
+}
+
+bool clip_windows_cut(struct clip_windows *windows, const struct clip_job *job, uint32_t chunk,
+                      uint64_t memory, uint64_t *least)
+{
+    *windows = (struct clip_windows) { 0 };
+    *least = least_memory(job, chunk);
+    if (memory < *least)
+        return false;
+    *least = 0;
+    bool whole = add_window(windows);
+    for (size_t k = 0; k < job->count && whole; k++)
+        if (job->group_of[k] != CLIP_NO_GROUP)
+            whole = cut_tensor(windows, job, k, chunk, memory);
+    if (!whole)
+        clip_windows_release(windows);
+    return whole;
+}
+
+void clip_windows_release(struct clip_windows *windows)
+{
+    free(windows->pieces);
+    free(windows->windows);
+    *windows = (struct clip_windows) { 0 };
+}

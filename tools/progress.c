@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WIDTH = 40 };
+
+static const double interval = 0.1; // seconds from one drawing to the next
+
+static bool is_due(struct progress *progress)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double passed = (double)(now.tv_sec - progress->last.tv_sec) +
+                    (double)(now.tv_nsec - progress->last.tv_nsec) / 1e9;
+    if (progress->drawn && passed < interval)
+        return false;
+    progress->last = now;
+    return true;
+}
+
+static void draw(struct progress *progress)
+{
+    char bar[WIDTH + 1];
+    double part = progress->total > 0 ? (double)progress->done / (double)progress->total : 1;
+    size_t filled = part < 1 ? (size_t)(part * WIDTH) : WIDTH;
+    memset(bar, '=', filled);
+    memset(bar + filled, ' ', WIDTH - filled);
+    bar[WIDTH] = '\0';
+    fprintf(stderr, "\r[%s] %3d %%  %.2f of %.2f GB", bar, (int)(part < 1 ? part * 100 : 100),
+            (double)progress->done / 1e9, (double)progress->total / 1e9);
+    fflush(stderr);
+    progress->drawn = true;
+}
+
+void progress_begin(struct progress *progress, uint64_t total, bool quiet)
+{
+    const char *terminal = getenv("TERM");
+    bool able = terminal && strcmp(terminal, "dumb") != 0 && isatty(STDERR_FILENO);
+    *progress = (struct progress) { .on = able && !quiet, .total = total };
+    progress_add(progress, 0);
+}
+
+void progress_add(struct progress *progress, uint64_t bytes)
+{
+    progress->done += bytes;
+    if (progress->on && is_due(progress))
+        draw(progress);
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->drawn)
+        fputs("\r\033[K", stderr);
+    progress->on = progress->drawn = false;
+}
