@@ -56,8 +56,7 @@ static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params
     if (text)
         plan->module = ptx_module_load(plan->device, text, &module);
     else
-        ptx_driver_fail(b ? PTX_ERROR_INVALID : PTX_ERROR_OUT_OF_MEMORY,
-                        "the kernels of the clip plan: %s",
+        ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "the kernels of the clip plan: %s",
                         b ? ptx_builder_error(b) : "out of host memory");
     ptx_builder_destroy(&b);
     if (!plan->module)

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+// Creating and running a clip plan with each driver call and each allocation in it failing once:
+// the error is reported, nothing stays behind, and the next attempt works.
+//
+// Linked with --wrap for malloc, calloc and realloc.
+#include "driver_fixture.h"
+
+#include <ptxgen/plans.h>
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+static int allocations;
+static int failing_allocation;
+
+static bool allocation_fails(void)
+{
+    return ++allocations == failing_allocation;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return allocation_fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return allocation_fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return allocation_fails() ? NULL : __real_realloc(memory, size);
+}
+
+enum { TENSORS = 5, COUNT = 100 }; // within the 4096 bytes that the fake says it knows
+
+struct scene {
+    ptx_device *device;
+    ptx_buffer *memory;
+    struct ptx_tensor tensors[TENSORS];
+};
+
+static void set_up(struct scene *scene)
+{
+    static const ptx_type types[TENSORS] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16, PTX_F32 };
+    scene->device = ptx_device_open(NULL);
+    assert_non_null(scene->device);
+    scene->memory = ptx_buffer_create(scene->device, TENSORS * COUNT * 8);
+    assert_non_null(scene->memory);
+    fake->registered = ptx_buffer_address(scene->memory);
+    for (unsigned t = 0; t < TENSORS; t++)
+        scene->tensors[t] = (struct ptx_tensor) {
+            .data = ptx_buffer_address(scene->memory) + t * COUNT * 8,
+            .count = COUNT,
+            .dtype = types[t],
+            .group = t / 2,
+        };
+}
+
+static void tear_down(struct scene *scene)
+{
+    ptx_buffer_destroy(&scene->memory);
+    ptx_device_close(&scene->device);
+}
+
+static ptx_clip_plan *create(const struct scene *scene)
+{
+    static const struct ptx_loss_scale_params update;
+    return ptx_clip_plan_create(scene->device,
+                                &(struct ptx_clip_params) { .tensors = scene->tensors,
+                                                            .tensor_count = TENSORS,
+                                                            .max_norm = 1.0f,
+                                                            .update = &update });
+}
+
+static void each_driver_call_of_creation_fails(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_up(&scene);
+    int before = atomic_load(&fake->calls);
+    ptx_clip_plan *plan = create(&scene);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    const int calls = atomic_load(&fake->calls) - before;
+    ptx_clip_plan_destroy(&plan);
+    assert_true(calls > 5);
+    for (int call = 1; call <= calls; call++) {
+        const int alive = atomic_load(&fake->alive);
+        fake->fail_result = CUDA_ERROR_UNKNOWN;
+        fake->failed = NULL;
+        atomic_store(&fake->fail_at, call);
+        plan = create(&scene);
+        atomic_store(&fake->fail_at, 0);
+        if (plan)
+            fail_msg("failing %s, call %d of %d, was not reported", fake->failed, call, calls);
+        assert_int_equal(ptx_error_status(), PTX_ERROR_DRIVER);
+        assert_non_null(strstr(ptx_error_message(), fake->failed));
+        if (atomic_load(&fake->alive) != alive)
+            fail_msg("failing %s, call %d of %d, left something behind", fake->failed, call, calls);
+    }
+    tear_down(&scene);
+}
+
+static void each_allocation_of_creation_fails(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_up(&scene);
+    allocations = failing_allocation = 0;
+    ptx_clip_plan *plan = create(&scene);
+    const int count = allocations;
+    assert_non_null(plan);
+    ptx_clip_plan_destroy(&plan);
+    assert_true(count > 5);
+    for (int k = 1; k <= count; k++) {
+        const int alive = atomic_load(&fake->alive);
+        allocations = 0;
+        failing_allocation = k;
+        plan = create(&scene);
+        failing_allocation = 0;
+        if (plan)
+            fail_msg("failing allocation %d of %d was not reported", k, count);
+        assert_int_equal(ptx_error_status(), PTX_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(atomic_load(&fake->alive), alive);
+    }
+    tear_down(&scene);
+}
+
+static ptx_status run(ptx_clip_plan *plan)
+{
+    return ptx_clip_plan_run(plan, NULL);
+}
+
+static ptx_status set_max_norm(ptx_clip_plan *plan)
+{
+    return ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, 2.0f, NULL);
+}
+
+static ptx_status set_loss_scale(ptx_clip_plan *plan)
+{
+    return ptx_clip_plan_set_loss_scale(plan, (struct ptx_loss_scale_state) { .scale = 2.0f },
+                                        NULL);
+}
+
+static ptx_status read_back(ptx_clip_plan *plan)
+{
+    struct ptx_clip_record record;
+    struct ptx_clip_summary summary;
+    return ptx_clip_plan_read(plan, 0, 1, &record, &summary, NULL);
+}
+
+static void each_driver_call_of_a_run_fails(void **state)
+{
+    (void)state;
+    static ptx_status (*const operations[])(ptx_clip_plan *) = { run, set_max_norm, set_loss_scale,
+                                                                 read_back };
+    struct scene scene;
+    set_up(&scene);
+    ptx_clip_plan *plan = create(&scene);
+    assert_non_null(plan);
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        int before = atomic_load(&fake->calls);
+        assert_int_equal(operations[i](plan), PTX_OK);
+        const int calls = atomic_load(&fake->calls) - before;
+        for (int call = 1; call <= calls; call++) {
+            fake->fail_result = CUDA_ERROR_UNKNOWN;
+            atomic_store(&fake->fail_at, call);
+            assert_int_equal(operations[i](plan), PTX_ERROR_DRIVER);
+            atomic_store(&fake->fail_at, 0);
+            assert_int_equal(fake->context_depth(), 0);
+            assert_int_equal(operations[i](plan), PTX_OK); // it is as good as new
+        }
+    }
+    allocations = 0;
+    for (int k = 0; k < 100; k++)
+        assert_int_equal(run(plan), PTX_OK);
+    assert_int_equal(allocations, 0);
+    ptx_clip_plan_destroy(&plan);
+    tear_down(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_driver_call_of_creation_fails, fake_setup,
+                                        fake_teardown),
+        cmocka_unit_test_setup_teardown(each_allocation_of_creation_fails, fake_setup,
+                                        fake_teardown),
+        cmocka_unit_test_setup_teardown(each_driver_call_of_a_run_fails, fake_setup, fake_teardown),
+    };
+    return cmocka_run_group_tests_name("clip plans: faults", tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+// What a clip plan refuses, and that it says why; nothing is launched, and nothing stays allocated.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu.h"
+
+enum { COUNT = 1000 };
+
+static struct gpu gpu;
+static ptx_buffer *memory;
+static CUdeviceptr base;
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+static struct ptx_tensor tensors[3];
+static struct ptx_clip_params params;
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (unsigned t = 0; t < 3; ++t)
+        tensors[t] =
+            (struct ptx_tensor) { .data = base + t * 4 * COUNT, .count = COUNT, .dtype = PTX_F32 };
+    params = (struct ptx_clip_params) {
+        .tensors = tensors, .tensor_count = 3, .max_norm = 1.0f, .stream = gpu.stream
+    };
+    return 0;
+}
+
+static void expect_failure(ptx_status status, const char *words)
+{
+    assert_int_equal(ptx_error_status(), status);
+    if (!strstr(ptx_error_message(), words))
+        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
+}
+
+/// Creation and, where it is no matter of addresses, the description, are refused with `words`.
+static void refuse(const char *words, bool described)
+{
+    struct ptx_clip_description description;
+    size_t before = 0, after = 0;
+    require(ptx_device_memory(gpu.device, &before, NULL));
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (plan)
+        fail_msg("not refused: %s", words);
+    expect_failure(PTX_ERROR_INVALID, words);
+    require(ptx_device_memory(gpu.device, &after, NULL));
+    assert_int_equal(before, after);
+    if (!described)
+        return;
+    assert_int_equal(ptx_clip_describe(&params, NULL, &description), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, words);
+}
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    assert_null(ptx_clip_plan_create(NULL, &params));
+    expect_failure(PTX_ERROR_INVALID, "device is NULL");
+    assert_null(ptx_clip_plan_create(gpu.device, NULL));
+    expect_failure(PTX_ERROR_INVALID, "params is NULL");
+    params.tensors = NULL;
+    refuse("tensors is NULL", true);
+    params.tensors = tensors;
+    params.tensor_count = (size_t)PTX_CLIP_MAX_TENSORS + 1;
+    refuse("a plan takes", true);
+    params.tensor_count = 3;
+    params.group_count = PTX_CLIP_MAX_TENSORS + 1;
+    refuse("a plan takes", true);
+}
+
+static void test_scalars(void **state)
+{
+    (void)state;
+    const float norms[] = { 1.0f, NAN };
+    const struct ptx_loss_scale_params wrong = { .growth = 0.5f };
+    params.max_norm = NAN;
+    refuse("max_norm is nan", true);
+    params.max_norm = -1.0f;
+    refuse("max_norm is -1", true);
+    params.group_count = 2;
+    params.group_max_norms = norms;
+    refuse("group_max_norms[1]", true);
+    set_up(NULL);
+    params.eps = INFINITY;
+    refuse("eps is inf", true);
+    set_up(NULL);
+    params.nonfinite = (ptx_nonfinite)3;
+    refuse("nonfinite is 3", true);
+    set_up(NULL);
+    params.loss_scale = -2.0f;
+    refuse("loss_scale is -2", true);
+    set_up(NULL);
+    params.loss_scale_state = base + 2;
+    refuse("loss_scale_state", true);
+    set_up(NULL);
+    params.update = &wrong;
+    refuse("growth", true);
+}
+
+static void test_tensors(void **state)
+{
+    (void)state;
+    tensors[1].dtype = PTX_S32;
+    refuse("tensor 1: its dtype is s32", true);
+    tensors[1].dtype = (ptx_type)99;
+    refuse("tensor 1: its dtype is none", true);
+    set_up(NULL);
+    tensors[2].group = 2;
+    params.group_count = 2;
+    refuse("tensor 2: its group is 2; there are groups 0 to 1", true);
+    set_up(NULL);
+    tensors[0].count = UINT64_MAX / 4 + 2; // 4 bytes each would wrap
+    refuse("tensor 0", true);
+    tensors[0].count = PTX_CLIP_MAX_ELEMENTS;
+    refuse("tensor 1 brings the elements to", true);
+    set_up(NULL);
+    tensors[1].weight = NAN;
+    refuse("tensor 1: its weight is nan", true);
+    tensors[1].weight = -1.0;
+    refuse("tensor 1: its weight is -1", true);
+    tensors[1].weight = 0.5;
+    tensors[1].uncounted = true;
+    refuse("tensor 1: uncounted", true);
+}
+
+static void test_addresses(void **state)
+{
+    (void)state;
+    static float host[COUNT];
+    tensors[1].data = 0;
+    refuse("tensor 1: its address is 0", false);
+    tensors[1].data = base + 4 * COUNT + 2;
+    refuse("not a multiple of its element's 4 bytes", false);
+    set_up(NULL);
+    tensors[2].data = base + 4 * COUNT + 4 * (COUNT - 1); // the last element of tensor 1
+    refuse("tensors 1 and 2 overlap", false);
+    tensors[2].data = base;
+    refuse("tensors 0 and 2 overlap", false);
+    set_up(NULL);
+    tensors[2].count = COUNT + 1;
+    refuse("its memory ends 4000 bytes after its address", false);
+    set_up(NULL);
+    tensors[0].data = (CUdeviceptr)(uintptr_t)host;
+    refuse("tensor 0: the driver knows no memory at its address", false);
+    set_up(NULL);
+    ptx_buffer *freed = ptx_buffer_create(gpu.device, 4 * COUNT);
+    assert_non_null(freed);
+    tensors[0].data = ptx_buffer_address(freed);
+    ptx_buffer_destroy(&freed);
+    refuse("tensor 0: the driver knows no memory at its address", false);
+    tensors[0].count = 0; // an empty tensor may be anywhere
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    ptx_clip_plan_destroy(&plan);
+}
+
+static void test_calls(void **state)
+{
+    (void)state;
+    struct ptx_clip_record record;
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params), *none = NULL;
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    assert_int_equal(ptx_clip_plan_run(NULL, gpu.stream), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_clip_plan_set_max_norm(plan, 1, 1.0f, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "group is 1; the plan has groups 0 to 0");
+    assert_int_equal(ptx_clip_plan_set_max_norm(plan, 0, NAN, gpu.stream), PTX_ERROR_INVALID);
+    const struct ptx_loss_scale_state zero = { .scale = 0.0f };
+    assert_int_equal(ptx_clip_plan_set_loss_scale(plan, zero, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "loss_scale is 0");
+    assert_int_equal(ptx_clip_plan_read(plan, 0, 2, &record, NULL, gpu.stream), PTX_ERROR_INVALID);
+    const CUdeviceptr moved[] = { base, base };
+    assert_int_equal(ptx_clip_plan_set_data(plan, 2, 2, moved, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "2 tensors from 2 on: the plan has 3");
+    assert_int_equal(ptx_clip_plan_set_data(plan, 0, 2, moved, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tensors 0 and 1 overlap");
+    assert_int_equal(ptx_clip_plan_set_data(plan, 0, 1, NULL, gpu.stream), PTX_ERROR_INVALID);
+    const uint64_t chunks = ptx_clip_plan_chunk_count(plan);
+    assert_int_equal(ptx_clip_plan_apply_chunks(plan, chunks, 1, gpu.stream), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_clip_plan_norm_sq_chunks(plan, 1, UINT64_MAX, gpu.stream),
+                     PTX_ERROR_INVALID);
+    assert_int_equal(ptx_clip_plan_sums(NULL), 0);
+    ptx_clip_plan_destroy(&none);
+    ptx_clip_plan_destroy(&plan);
+}
+
+static void test_cold_capture(void **state)
+{
+    (void)state;
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    assert_null(ptx_clip_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_CAPTURE, "before the capture begins");
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream); // undisturbed, and empty
+    assert_non_null(graph);
+    ptx_graph_destroy(&graph);
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_clip_plan_destroy(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_arguments, set_up),
+        cmocka_unit_test_setup(test_scalars, set_up),
+        cmocka_unit_test_setup(test_tensors, set_up),
+        cmocka_unit_test_setup(test_addresses, set_up),
+        cmocka_unit_test_setup(test_calls, set_up),
+        cmocka_unit_test_setup(test_cold_capture, set_up),
+    };
+    gpu_open(&gpu);
+    memory = ptx_buffer_create(gpu.device, 3 * 4 * COUNT);
+    if (!memory) {
+        fprintf(stderr, "%s\n", ptx_error_message());
+        return 1;
+    }
+    base = ptx_buffer_address(memory);
+    if (ptx_buffer_fill(memory, 0, 0x3f, 3 * 4 * COUNT, gpu.stream)) // 0.747 each
+        return 1;
+    int failed = cmocka_run_group_tests_name("clip plans: bad input", tests, NULL, NULL);
+    ptx_buffer_destroy(&memory);
+    gpu_close(&gpu);
+    return failed;
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// Clip plans over many steps: captured and replayed, with a loss scale that changes, with gradients
+// that move, in windows.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clip_fixture.h"
+
+enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
+
+static struct gpu gpu;
+static bool small; // the emulator: fewer turns
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+static ptx_clip_plan *create(const struct ptx_clip_params *params)
+{
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    return plan;
+}
+
+static const struct clip_shape shape = {
+    .tensors = 9, .groups = 2, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
+};
+
+static ptx_graph *capture(ptx_clip_plan *plan, enum ptx_capture_mode mode)
+{
+    require(ptx_capture_begin(gpu.device, gpu.stream, mode));
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    if (!graph)
+        fail_msg("%s", ptx_error_message());
+    const struct ptx_graph_info *info = ptx_graph_get_info(graph);
+    assert_true(info->kernel_nodes >= 1 && info->kernel_nodes <= 2);
+    assert_int_equal(info->nodes, info->kernel_nodes); // F-GRAPH-BWD-002: no copy, no host node
+    return graph;
+}
+
+/// One captured run, replayed with other data, another max_norm and another loss scale each time.
+static void test_replays(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "replays");
+    struct clip_set set;
+    struct clip_expected expected;
+    clip_set_create(&set, &gpu, &r, &shape);
+    struct ptx_clip_params params = clip_set_params(&set);
+    params.loss_scale = 2.0f;
+    ptx_clip_plan *plan = create(&params);
+    for (int mode = PTX_CAPTURE_THREAD_LOCAL; mode <= PTX_CAPTURE_RELAXED; ++mode) {
+        ptx_graph *graph = capture(plan, (enum ptx_capture_mode)mode);
+        for (int turn = 0; turn < (small ? 6 : 60); ++turn) {
+            const struct ptx_loss_scale_state scale = { .scale = ldexpf(1.0f, turn % 20) };
+            const uint32_t group = random_below(&r, set.groups);
+            clip_set_fill(&set, &r, turn % 7 == 6 ? DATA_SPECIAL : DATA_PLAIN);
+            set.max_norms[group] = (float)(1.0 + random_below(&r, 500) / 7.0);
+            require(ptx_clip_plan_set_max_norm(plan, group, set.max_norms[group], gpu.stream));
+            require(ptx_clip_plan_set_loss_scale(plan, scale, gpu.stream));
+            require(ptx_graph_launch(graph, gpu.stream));
+            clip_set_expect(&set, &params, scale.scale, &expected);
+            clip_set_check(&set, plan, &expected);
+        }
+        ptx_graph_destroy(&graph);
+    }
+    ptx_clip_plan_destroy(&plan);
+    clip_set_destroy(&set);
+}
+
+/// 10,000 replays and 10,000 direct runs of a gradient that shrinks and overflows, alike.
+static void test_many_replays(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "many replays");
+    const int turns = small ? 40 : 10000;
+    struct clip_set set;
+    clip_set_create(&set, &gpu, &r, &shape);
+    const struct ptx_loss_scale_params update = { .interval = 3 };
+    struct ptx_clip_params params = clip_set_params(&set);
+    params.loss_scale = 4.0f;
+    params.update = &update;
+    unsigned char *image[2] = { malloc(set.bytes), malloc(set.bytes) };
+    struct ptx_clip_record records[2][CLIP_MOST_GROUPS];
+    struct ptx_clip_summary summary[2];
+    for (int captured = 0; captured < 2; ++captured) {
+        clip_set_upload(&set);
+        ptx_clip_plan *plan = create(&params);
+        ptx_graph *graph = captured ? capture(plan, PTX_CAPTURE_THREAD_LOCAL) : NULL;
+        for (int turn = 0; turn < turns; ++turn) {
+            const float max_norm = (float)(1 + turn % 13);
+            require(ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, max_norm, gpu.stream));
+            require(graph ? ptx_graph_launch(graph, gpu.stream)
+                          : ptx_clip_plan_run(plan, gpu.stream));
+        }
+        require(ptx_clip_plan_read(plan, 0, set.groups, records[captured], &summary[captured],
+                                   gpu.stream));
+        require(ptx_buffer_download(set.memory, 0, image[captured], set.bytes, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        ptx_graph_destroy(&graph);
+        ptx_clip_plan_destroy(&plan);
+    }
+    assert_memory_equal(image[0], image[1], set.bytes);
+    assert_memory_equal(records[0], records[1], set.groups * sizeof **records);
+    assert_memory_equal(&summary[0], &summary[1], sizeof *summary);
+    assert_true(summary[0].state.scale > 4.0f);
+    free(image[0]);
+    free(image[1]);
+    clip_set_destroy(&set);
+}
+
+/// The loss scale's update at the end of a run, against the rule on the host.
+static void test_whole_step(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "whole step");
+    struct clip_shape one = shape;
+    struct clip_set set;
+    struct clip_expected expected;
+    one.most = 300;
+    clip_set_create(&set, &gpu, &r, &one);
+    const struct ptx_loss_scale_params update = { .interval = 2, .max_scale = 64.0f };
+    struct ptx_clip_params params = clip_set_params(&set);
+    params.loss_scale = 16.0f;
+    params.update = &update;
+    params.nonfinite = PTX_NONFINITE_SKIP;
+    ptx_clip_plan *plan = create(&params);
+    struct ptx_loss_scale_state scale = { .scale = 16.0f };
+    for (int turn = 0; turn < (small ? 30 : 500); ++turn) {
+        struct ptx_clip_summary summary;
+        clip_set_fill(&set, &r, random_below(&r, 3) ? DATA_PLAIN : DATA_SPECIAL);
+        clip_set_expect(&set, &params, scale.scale, &expected);
+        require(ptx_clip_plan_run(plan, gpu.stream));
+        clip_set_check(&set, plan, &expected);
+        require(ptx_clip_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        assert_true(summary.loss_scale == scale.scale);
+        require(ptx_loss_scale_step(&scale, expected.found, &update));
+        assert_memory_equal(&summary.state, &scale, sizeof scale);
+    }
+    ptx_clip_plan_destroy(&plan);
+    clip_set_destroy(&set);
+}
+
+/// Gradients in other memory from one run to the next; of a captured run, too.
+static void test_moving_gradients(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "moving");
+    struct clip_set set;
+    struct clip_expected expected;
+    clip_set_create(&set, &gpu, &r, &shape);
+    const struct ptx_clip_params params = clip_set_params(&set);
+    ptx_clip_plan *plan = create(&params);
+    ptx_graph *graph = capture(plan, PTX_CAPTURE_THREAD_LOCAL);
+    for (int turn = 0; turn < 5; ++turn) {
+        CUdeviceptr data[CLIP_MOST_TENSORS];
+        ptx_buffer *old = set.memory;
+        set.memory = ptx_buffer_create(gpu.device, set.bytes);
+        assert_non_null(set.memory);
+        for (size_t t = 0; t < set.count; ++t)
+            data[t] = ptx_buffer_address(set.memory) + set.offset[t];
+        clip_set_fill(&set, &r, DATA_PLAIN);
+        require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
+        require(turn % 2 ? ptx_clip_plan_run(plan, gpu.stream)
+                         : ptx_graph_launch(graph, gpu.stream));
+        clip_set_expect(&set, &params, 1.0f, &expected);
+        clip_set_check(&set, plan, &expected);
+        ptx_buffer_destroy(&old);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_clip_plan_destroy(&plan);
+    clip_set_destroy(&set);
+}
+
+/// A plan whose gradients take turns in a window of three chunks: the bits of the plan that has
+/// them all.
+static void test_windows(void **state)
+{
+    (void)state;
+    enum { WINDOW = 3, CHUNK_BYTES = 2048 * 8 };
+    struct random r = gpu_random(&gpu, "windows");
+    struct clip_set set;
+    struct clip_expected expected;
+    clip_set_create(&set, &gpu, &r, &shape);
+    struct ptx_clip_params params = clip_set_params(&set);
+    params.any_address = true;
+    ptx_clip_plan *plan = create(&params);
+    ptx_buffer *window = ptx_buffer_create(gpu.device, WINDOW * CHUNK_BYTES);
+    assert_non_null(window);
+    const uint64_t chunks = ptx_clip_plan_chunk_count(plan);
+    for (int pass = 0; pass < 2; ++pass) {
+        for (uint64_t first = 0; first < chunks; first += WINDOW) {
+            const uint64_t count = chunks - first < WINDOW ? chunks - first : WINDOW;
+            for (uint64_t k = 0; k < count; ++k) {
+                struct ptx_clip_chunk c;
+                assert_true(ptx_clip_plan_chunk(plan, first + k, &c));
+                if (c.count == 0)
+                    continue;
+                // One chunk at a time: two of one tensor would lie apart.
+                const size_t bytes = ref_bytes(set.host[c.tensor].type);
+                const size_t place = k * CHUNK_BYTES;
+                const CUdeviceptr data =
+                    ptx_buffer_address(window) + place - (CUdeviceptr)(c.first * bytes);
+                char *host = (char *)set.host[c.tensor].data + c.first * bytes;
+                require(ptx_buffer_upload(window, place, host, c.count * bytes, gpu.stream));
+                require(ptx_clip_plan_set_data(plan, c.tensor, 1, &data, gpu.stream));
+                if (pass == 0) {
+                    require(ptx_clip_plan_norm_sq_chunks(plan, first + k, 1, gpu.stream));
+                    continue;
+                }
+                require(ptx_clip_plan_apply_chunks(plan, first + k, 1, gpu.stream));
+                // Straight into the set's memory, where the check looks for it.
+                require(ptx_buffer_copy(set.memory, set.offset[c.tensor] + c.first * bytes, window,
+                                        place, c.count * bytes, gpu.stream));
+            }
+        }
+        for (uint64_t k = 0; k < chunks && pass == 0; ++k) { // empty groups
+            struct ptx_clip_chunk c;
+            if (ptx_clip_plan_chunk(plan, k, &c) && c.count == 0)
+                require(ptx_clip_plan_norm_sq_chunks(plan, k, 1, gpu.stream));
+        }
+        if (pass == 0)
+            require(ptx_clip_plan_finish(plan, gpu.stream));
+    }
+    clip_set_expect(&set, &params, 1.0f, &expected);
+    clip_set_check(&set, plan, &expected);
+    ptx_buffer_destroy(&window);
+    ptx_clip_plan_destroy(&plan);
+    clip_set_destroy(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replays),    cmocka_unit_test(test_many_replays),
+        cmocka_unit_test(test_whole_step), cmocka_unit_test(test_moving_gradients),
+        cmocka_unit_test(test_windows),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    gpu_open(&gpu);
+    small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;
+    int failed = cmocka_run_group_tests_name("clip plans: steps", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
