@@ -6,7 +6,9 @@
 /// fail.
 #include "driver_fixture.h"
 
+#include <dirent.h>
 #include <limits.h>
+#include <unistd.h>
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -15,6 +17,7 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 
+static char cache_folder[256];
 static int allocations;
 static int failing_allocation;
 
@@ -185,6 +188,47 @@ static ptx_status module(struct scene *scene)
     return status;
 }
 
+/// A load by way of the cache, which may do without: it then works, and says what was in the way.
+static ptx_status load_cached(struct scene *scene, enum ptx_cache_outcome wanted)
+{
+    ptx_module *made_module = ptx_module_load(
+        scene->device, KERNEL_TEXT, &(struct ptx_module_params) { .cache = cache_folder });
+    ptx_status status = made(made_module);
+    if (made_module) {
+        const struct ptx_cache_result *result = ptx_module_cache_result(made_module);
+        assert_non_null(ptx_module_function(made_module, "fixed"));
+        if (result->outcome != wanted && result->reason[0] == '\0')
+            fail_msg("outcome %d without a reason", (int)result->outcome);
+    }
+    ptx_module_unload(&made_module);
+    return status;
+}
+
+static ptx_status cached_miss(struct scene *scene)
+{
+    return load_cached(scene, PTX_CACHE_STORED);
+}
+
+static void empty_cache(struct scene *scene)
+{
+    (void)scene;
+    DIR *open = opendir(cache_folder);
+    for (struct dirent *found; open && (found = readdir(open));)
+        unlinkat(dirfd(open), found->d_name, 0);
+    if (open)
+        closedir(open);
+}
+
+static ptx_status cached_hit(struct scene *scene)
+{
+    return load_cached(scene, PTX_CACHE_HIT);
+}
+
+static void fill_cache(struct scene *scene)
+{
+    assert_int_equal(load_cached(scene, PTX_CACHE_HIT), PTX_OK);
+}
+
 static ptx_status global(struct scene *scene)
 {
     CUdeviceptr address = 0;
@@ -255,6 +299,8 @@ static ptx_status address_range(struct scene *scene)
 static const struct {
     const char *name;
     ptx_status (*run)(struct scene *scene);
+    void (*prepare)(struct scene *scene); ///< before each run, while nothing fails
+    bool does_without;                    ///< what fails need not make it fail
 } operations[] = {
     { "open_and_close", open_and_close },
     { "open_given", open_given },
@@ -283,7 +329,15 @@ static const struct {
     { "abandon", abandon },
     { "graph_launch", graph_launch },
     { "address_range", address_range },
+    { "cached_miss", cached_miss, empty_cache, true },
+    { "cached_hit", cached_hit, fill_cache, true },
 };
+
+static void prepare(struct scene *scene, size_t i)
+{
+    if (operations[i].prepare)
+        operations[i].prepare(scene);
+}
 
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
@@ -317,6 +371,7 @@ static void tear_down(struct scene *scene)
 /// Fails the call'th driver call of the operation.
 static void fail_one_call(struct scene *scene, size_t i, int call, bool reported, int depth)
 {
+    prepare(scene, i);
     int alive = atomic_load(&fake->alive);
     fake->fail_result = CUDA_ERROR_UNKNOWN;
     fake->failed = NULL;
@@ -329,7 +384,7 @@ static void fail_one_call(struct scene *scene, size_t i, int call, bool reported
         assert_int_equal(ptx_error_code(), CUDA_ERROR_UNKNOWN);
         assert_message("CUDA_ERROR_UNKNOWN (999)");
         assert_message(fake->failed);
-    } else if (reported) {
+    } else if (reported && !operations[i].does_without) {
         fail_msg("%s: failing %s, call %d, was not reported", operations[i].name, fake->failed,
                  call);
     }
@@ -344,6 +399,7 @@ static void each_call_fails(int depth)
 {
     for (size_t i = 0; i < OPERATIONS; i++) {
         struct scene scene = set_up();
+        prepare(&scene, i);
         int before = atomic_load(&fake->calls);
         calls_when_made = INT_MAX;
         if (operations[i].run(&scene) != PTX_OK)
@@ -379,6 +435,7 @@ static void each_allocation_fails_once(void **state)
         struct scene scene = set_up();
         int alive = atomic_load(&fake->alive);
         for (int failing = 1;; failing++) {
+            prepare(&scene, i);
             allocations = 0;
             failing_allocation = failing;
             ptx_status status = operations[i].run(&scene);
@@ -389,6 +446,8 @@ static void each_allocation_fails_once(void **state)
                 assert_int_equal(status, PTX_OK);
                 break;
             }
+            if (status == PTX_OK && operations[i].does_without)
+                continue;
             if (status != PTX_ERROR_OUT_OF_MEMORY)
                 fail_msg("%s: allocation %d failing gave %s", operations[i].name, failing,
                          ptx_status_name(status));
@@ -405,5 +464,12 @@ int main(void)
         FAKE_TEST(each_driver_call_fails_once_in_a_callers_context),
         FAKE_TEST(each_allocation_fails_once),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(cache_folder, sizeof(cache_folder), "%s/ptxgen-test-faults-XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(cache_folder))
+        return 1;
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    empty_cache(NULL);
+    rmdir(cache_folder);
+    return failures;
 }

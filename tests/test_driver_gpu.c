@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// The driver layer on a real GPU. Skipped where there is none.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 // After those four, as it asks.
 #include <cmocka.h>
 
@@ -220,6 +222,78 @@ static void bad_text(void **state)
     wanted(PTX_ERROR_JIT, "is it PTX?");
     ptx_module *module = need(ptx_module_load(gpu, text, NULL));
     ptx_module_unload(&module);
+}
+
+static ptx_module *load_cached(const char *folder, enum ptx_cache_outcome outcome)
+{
+    ptx_module *module =
+        need(ptx_module_load(gpu, text, &(struct ptx_module_params) { .cache = folder }));
+    const struct ptx_cache_result *result = ptx_module_cache_result(module);
+    if (result->outcome != outcome)
+        fail_msg("outcome %d: %s", (int)result->outcome, result->reason);
+    assert_true(
+        scales(need(ptx_module_function(module, "scale")), (struct ptx_launch_params) { 0 }, 1000));
+    return module;
+}
+
+/// Turns a bit in the middle of the one file that is there; its path.
+static void spoil(const char *folder, char *path, size_t size)
+{
+    DIR *open = need(opendir(folder));
+    for (struct dirent *found; (found = readdir(open));)
+        if (found->d_name[0] != '.')
+            snprintf(path, size, "%s/%s", folder, found->d_name);
+    closedir(open);
+    FILE *file = need(fopen(path, "r+b"));
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    long middle = ftell(file) / 2;
+    assert_int_equal(fseek(file, middle, SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, middle, SEEK_SET), 0);
+    assert_int_not_equal(fputc(byte ^ 4, file), EOF);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void cached_modules(void **state)
+{
+    (void)state;
+    char folder[256];
+    char path[600] = "";
+    char message[8192];
+    snprintf(folder, sizeof(folder), "%s/ptxgen-test-gpu-XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    need(mkdtemp(folder));
+    ptx_module *plain = need(ptx_module_load(gpu, text, NULL));
+    ptx_module *stored = load_cached(folder, PTX_CACHE_STORED);
+    ptx_module *hit = load_cached(folder, PTX_CACHE_HIT);
+    const struct ptx_function_info *infos[] = {
+        ptx_function_get_info(ptx_module_function(plain, "last")),
+        ptx_function_get_info(ptx_module_function(stored, "last")),
+        ptx_function_get_info(ptx_module_function(hit, "last")),
+    };
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(infos[i]->registers, infos[0]->registers);
+        assert_int_equal(infos[i]->binary_version, infos[0]->binary_version);
+        assert_int_equal(infos[i]->max_dynamic_shared, infos[0]->max_dynamic_shared);
+        assert_int_equal(infos[i]->required_block[0], 32);
+    }
+    ptx_module_unload(&hit);
+    spoil(folder, path, sizeof(path));
+    hit = load_cached(folder, PTX_CACHE_STORED);
+    ptx_module_unload(&hit);
+    hit = load_cached(folder, PTX_CACHE_HIT);
+    ptx_module_unload(&hit);
+
+    static const char bad[] = ".version 6.4\n.target sm_70\n.address_size 64\n"
+                              ".visible .entry k()\n{\n    frobnicate.u32 1;\n    ret;\n}\n";
+    assert_null(ptx_module_load(gpu, bad, NULL));
+    snprintf(message, sizeof(message), "%s", ptx_error_message());
+    assert_null(ptx_module_load(gpu, bad, &(struct ptx_module_params) { .cache = folder }));
+    assert_string_equal(ptx_error_message(), message);
+    ptx_module_unload(&stored);
+    ptx_module_unload(&plain);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 /// Functions of libcuda that the library itself has no use for; NULL where there is none.
@@ -516,11 +590,17 @@ int main(void)
     printf("%s, sm_%d, driver CUDA %d.%d, %s\n", info->name, info->sm, info->driver_version / 1000,
            info->driver_version % 1000 / 10, info->library_path);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(load_and_launch),    cmocka_unit_test(ways_to_launch),
-        cmocka_unit_test(memory_and_events),  cmocka_unit_test(bad_text),
-        cmocka_unit_test(capture_and_replay), cmocka_unit_test(kinds_of_nodes),
-        cmocka_unit_test(captures_that_fail), cmocka_unit_test(captured_blocking_stream),
-        cmocka_unit_test(address_ranges),     cmocka_unit_test(many_threads),
+        cmocka_unit_test(load_and_launch),
+        cmocka_unit_test(ways_to_launch),
+        cmocka_unit_test(memory_and_events),
+        cmocka_unit_test(bad_text),
+        cmocka_unit_test(cached_modules),
+        cmocka_unit_test(capture_and_replay),
+        cmocka_unit_test(kinds_of_nodes),
+        cmocka_unit_test(captures_that_fail),
+        cmocka_unit_test(captured_blocking_stream),
+        cmocka_unit_test(address_ranges),
+        cmocka_unit_test(many_threads),
         cmocka_unit_test(each_device),
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);

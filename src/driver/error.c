@@ -110,6 +110,14 @@ static const char *known_name(CUresult result)
     return "an unknown error";
 }
 
+const char *ptx_driver_result_name(const struct ptx_driver_library *library, CUresult result)
+{
+    const char *name = NULL;
+    if (library->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name)
+        name = known_name(result);
+    return name;
+}
+
 static void append(const char *format, va_list arguments)
 {
     size_t room = sizeof(last.message) - last.length;
@@ -156,14 +164,11 @@ ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult r
             status = results[i].status;
             remedy = results[i].remedy;
         }
-    const char *name = NULL;
     const char *text = NULL;
-    if (library->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name)
-        name = known_name(result);
     if (library->cuGetErrorString(result, &text) != CUDA_SUCCESS)
         text = NULL;
-    ptx_driver_fail(status, "could not %s: %s failed with %s (%d)", purpose, call, name,
-                    (int)result);
+    ptx_driver_fail(status, "could not %s: %s failed with %s (%d)", purpose, call,
+                    ptx_driver_result_name(library, result), (int)result);
     last.code = (int)result;
     if (text)
         ptx_driver_explain(", %s", text);

@@ -29,6 +29,9 @@ void ptx_driver_library_close(struct ptx_driver_library *library);
 
 // ---------------------------------------------------------------------------------------- errors
 
+/// The result's name, "CUDA_ERROR_UNKNOWN" say. A constant string, never NULL.
+const char *ptx_driver_result_name(const struct ptx_driver_library *library, CUresult result);
+
 /// PTX_OK if the driver call went well; else the error: what was being done, which call failed,
 /// with what, and the remedy if there is one for the result alone.
 ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult result,
@@ -120,6 +123,11 @@ void ptx_driver_text_free(struct ptx_driver_text *text);
 ptx_status ptx_driver_jit(const ptx_device *device, const char *source,
                           const struct ptx_module_params *params, CUmodule *module, char **log);
 
+/// ptx_driver_jit() by way of params->cache.
+ptx_status ptx_driver_jit_cached(const ptx_device *device, const char *source,
+                                 const struct ptx_module_params *params, CUmodule *module,
+                                 char **log, struct ptx_cache_result *result);
+
 struct ptx_function {
     ptx_module *module;
     CUfunction handle; ///< NULL if the driver does not know the kernel
@@ -130,6 +138,7 @@ struct ptx_module {
     ptx_device *device;
     CUmodule handle;
     char *log;
+    struct ptx_cache_result cache;
     struct ptx_driver_text text;
     ptx_function *functions; ///< one for each of text.entries
 };

@@ -74,7 +74,10 @@ static ptx_status load(ptx_module *module, const char *text, const struct ptx_mo
 {
     ptx_status status = ptx_driver_refuse_capture(&module->device->library, params->stream,
                                                   "compile and load the PTX text");
-    if (!status)
+    if (!status && params->cache)
+        status = ptx_driver_jit_cached(module->device, text, params, &module->handle, &module->log,
+                                       &module->cache);
+    else if (!status)
         status = ptx_driver_jit(module->device, text, params, &module->handle, &module->log);
     if (!status)
         status = ptx_driver_text_read(&module->text, text, true);
@@ -194,4 +197,9 @@ ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *
 const char *ptx_module_log(const ptx_module *module)
 {
     return module && module->log ? module->log : "";
+}
+
+const struct ptx_cache_result *ptx_module_cache_result(const ptx_module *module)
+{
+    return module ? &module->cache : NULL;
 }

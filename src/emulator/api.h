@@ -60,6 +60,7 @@ enum api_kind {
     API_STREAM,
     API_EVENT,
     API_MODULE,
+    API_LINK,
     API_FUNCTION,
     API_LIBRARY,
     API_KERNEL,
@@ -283,6 +284,8 @@ void api_module_release(CUmodule module);
 CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
                            const CUjit_option *options, void **values);
 char *api_file_read(const char *path);
+// The text in what cuLinkComplete() has given out; any other image is its own text.
+CUresult api_link_open(const char *image, const char **text);
 // The function of a CUfunction or CUkernel; NULL: there is none, and *result says why.
 CUfunction api_function_find(CUfunction handle, CUresult *result);
 int api_function_threads(CUfunction function);

@@ -78,6 +78,29 @@
     X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000, CONTEXT, moduleLoadFatBinary, \
       (CUmodule *module, const void *image), (module, image)) \
     X(cuModuleUnload, cuModuleUnload, 2000, UNSAFE, moduleUnload, (CUmodule module), (module)) \
+    X(cuLinkCreate, cuLinkCreate, 5050, CONTEXT, linkCreate, \
+      (unsigned count, CUjit_option *options, void **values, CUlinkState *link), (count, options, \
+      values, link)) \
+    X(cuLinkCreate_v2, cuLinkCreate, 6050, CONTEXT, linkCreate, \
+      (unsigned count, CUjit_option *options, void **values, CUlinkState *link), (count, options, \
+      values, link)) \
+    X(cuLinkAddData, cuLinkAddData, 5050, CONTEXT, linkAddData, \
+      (CUlinkState link, CUjitInputType type, void *data, size_t bytes, const char *name, unsigned \
+      count, CUjit_option *options, void **values), (link, type, data, bytes, name, count, \
+      options, values)) \
+    X(cuLinkAddData_v2, cuLinkAddData, 6050, CONTEXT, linkAddData, \
+      (CUlinkState link, CUjitInputType type, void *data, size_t bytes, const char *name, unsigned \
+      count, CUjit_option *options, void **values), (link, type, data, bytes, name, count, \
+      options, values)) \
+    X(cuLinkAddFile, cuLinkAddFile, 5050, CONTEXT, linkAddFile, \
+      (CUlinkState link, CUjitInputType type, const char *path, unsigned count, CUjit_option \
+      *options, void **values), (link, type, path, count, options, values)) \
+    X(cuLinkAddFile_v2, cuLinkAddFile, 6050, CONTEXT, linkAddFile, \
+      (CUlinkState link, CUjitInputType type, const char *path, unsigned count, CUjit_option \
+      *options, void **values), (link, type, path, count, options, values)) \
+    X(cuLinkComplete, cuLinkComplete, 5050, CONTEXT, linkComplete, \
+      (CUlinkState link, void **code, size_t *bytes), (link, code, bytes)) \
+    X(cuLinkDestroy, cuLinkDestroy, 5050, INIT, linkDestroy, (CUlinkState link), (link)) \
     X(cuModuleGetLoadingMode, cuModuleGetLoadingMode, 11070, INIT, moduleGetLoadingMode, \
       (CUmoduleLoadingMode *mode), (mode)) \
     X(cuModuleGetFunction, cuModuleGetFunction, 2000, CONTEXT, moduleGetFunction, \

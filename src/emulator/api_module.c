@@ -192,6 +192,11 @@ static CUresult load(CUmodule module, const char *image, char *log, size_t log_s
                                        .sm = config->sm,
                                        .sm_suffix = config->sm >= 90 ? 'a' : '\0' };
     int result = 0;
+    CUresult opened = api_link_open(image, &image);
+    if (opened) {
+        snprintf(log, log_size, "error   : the code is damaged, or for another GPU");
+        return opened;
+    }
     if (is_binary(image)) {
         snprintf(log, log_size, "error   : the image is machine code; the emulator runs PTX text");
         return CUDA_ERROR_NO_BINARY_FOR_GPU;

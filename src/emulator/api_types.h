@@ -35,6 +35,11 @@
     X(CU_JIT_LOG_VERBOSE, 12)                                                                      \
     X(CU_JIT_SPLIT_COMPILE, 34)
 
+#define API_JIT_INPUTS(X)                                                                          \
+    X(CU_JIT_INPUT_CUBIN, 0)                                                                       \
+    X(CU_JIT_INPUT_PTX, 1)                                                                         \
+    X(CU_JIT_INPUT_LIBRARY, 4)
+
 #define API_CAPTURE_STATUSES(X)                                                                    \
     X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                            \
     X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
@@ -114,6 +119,7 @@
 #define API_ENUMS(X)                                                                               \
     X(CUfunction_attribute, API_FUNCTION_ATTRIBUTES)                                               \
     X(CUjit_option, API_JIT_OPTIONS)                                                               \
+    X(CUjitInputType, API_JIT_INPUTS)                                                              \
     X(CUstreamCaptureStatus, API_CAPTURE_STATUSES)                                                 \
     X(CUstreamCaptureMode, API_CAPTURE_MODES)                                                      \
     X(CUlimit, API_LIMITS)                                                                         \
@@ -137,6 +143,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUarray_st *CUarray;
