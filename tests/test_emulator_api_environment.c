@@ -126,6 +126,7 @@ static void malformed(void **state)
         "PTXGEN_EMU_SANITIZE=2",
         "PTXGEN_EMU_THREADS=many",
         "PTXGEN_EMU_TIMEOUT=1s",
+        "PTXGEN_EMU_INSTRUCTIONS=none",
         "PTXGEN_EMU_DRIVER=12.4",
         "PTXGEN_EMU_DRIVER=9000",
         "PTXGEN_EMU_FAIL=cuMemAlloc",
@@ -244,6 +245,39 @@ static void is_freed(void)
     WANT(cuCtxSynchronize(), 0);
 }
 
+// `turns` times round a loop of three instructions.
+static const char loop_text[] = EMU_TEXT_HEAD ".visible .entry loop(.param .u32 turns)\n"
+                                              "{\n"
+                                              "    .reg .pred %p<2>;\n"
+                                              "    .reg .b32 %r<2>;\n"
+                                              "    ld.param.u32 %r1, [turns];\n"
+                                              "AGAIN:\n"
+                                              "    sub.u32 %r1, %r1, 1;\n"
+                                              "    setp.ne.u32 %p1, %r1, 0;\n"
+                                              "    @%p1 bra AGAIN;\n"
+                                              "    ret;\n"
+                                              "}\n";
+
+static void is_limited(void)
+{
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    uint32_t turns = 300;
+    void *params[] = { &turns };
+    open_context();
+    WANT(cuModuleLoadData(&module, loop_text), 0);
+    WANT(cuModuleGetFunction(&function, module, "loop"), 0);
+    for (int i = 0; i < 20; i++) // of each launch, not of all
+        WANT(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
+    WANT(cuCtxSynchronize(), 0);
+    WANT(cuLaunchKernel(function, 20, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_TIMEOUT);
+    WANT(cuEmulatorClearError(), 0);
+    turns = 0; // four thousand million
+    WANT(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_TIMEOUT);
+}
+
 static void in_log(const char *words)
 {
     char text[8192] = "";
@@ -268,6 +302,14 @@ static void failing_kernels(void **state)
     in_log("stop");
     in_child(is_freed, NULL);
     in_log("store");
+}
+
+static void instruction_limit(void **state)
+{
+    (void)state;
+    IN_CHILD(is_limited, "PTXGEN_EMU_INSTRUCTIONS=10000", "PTXGEN_EMU_THREADS=1");
+    in_log("timeout: the launch has run");
+    IN_CHILD(is_limited, "PTXGEN_EMU_INSTRUCTIONS=10000", "PTXGEN_EMU_THREADS=4");
 }
 
 static void forks(void)
@@ -297,7 +339,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_and_driver), cmocka_unit_test(memory_limit),
         cmocka_unit_test(malformed),         cmocka_unit_test(injected_faults),
-        cmocka_unit_test(failing_kernels),   cmocka_unit_test(not_after_fork),
+        cmocka_unit_test(failing_kernels),   cmocka_unit_test(instruction_limit),
+        cmocka_unit_test(not_after_fork),
     };
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-emulator-%ld.log", (long)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,6 +189,8 @@ void api_config_read(struct api_config *config)
     read_number(config, "PTXGEN_EMU_SANITIZE", 1, "wanted: 0 or 1", &sanitize);
     read_number(config, "PTXGEN_EMU_THREADS", 1024, "wanted: 0 to 1024 threads", &threads);
     read_number(config, "PTXGEN_EMU_TIMEOUT", UINT32_MAX, "wanted: milliseconds", &timeout);
+    read_number(config, "PTXGEN_EMU_INSTRUCTIONS", UINT64_MAX, "wanted: a number",
+                &config->instructions);
     read_faults(config);
     config->sanitize = sanitize != 0;
     config->threads = (unsigned)threads;

@@ -21,7 +21,7 @@ struct api_config {
     char name[256];
     int driver; // 13000
     int isa;    // 90: newest PTX that it accepts
-    uint64_t memory, seed;
+    uint64_t memory, seed, instructions;
     bool sanitize;
     unsigned threads, timeout;
     struct api_fault faults[API_MAX_FAULTS];

@@ -27,6 +27,7 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
         .seed = config->seed,
         .host_threads = config->threads,
         .timeout_ms = config->timeout,
+        .instructions = config->instructions,
     };
     struct emu_launch launch = {
         .module = module->program,

@@ -143,6 +143,7 @@ struct emu_exec {
     uint64_t order_step, order_start; // block k runs as (k * step + start) mod count
     atomic_uint_fast64_t next_block, finished_blocks, resident;
     atomic_int_fast64_t progress_ms; // when a block last finished
+    atomic_uint_fast64_t spent;      // instructions of all warps, counted where there is a limit
     atomic_bool stop;
     pthread_mutex_t lock; // of the fault
     int result;

@@ -83,14 +83,34 @@ static void check_time(struct emu_exec *exec)
                          (unsigned long long)exec->block_count);
 }
 
+static int64_t slice(const struct emu_exec *exec)
+{
+    uint64_t limit = exec->config->instructions;
+    return limit && limit < SLICE ? (int64_t)limit : SLICE;
+}
+
+// In steps of a turn, so that a launch may run a little longer than it may.
+static void check_spent(struct emu_exec *exec, uint64_t spent)
+{
+    uint64_t limit = exec->config->instructions;
+    if (limit && atomic_fetch_add(&exec->spent, spent) + spent > limit)
+        emu_fault_launch(exec, EMU_TIMEOUT,
+                         "timeout: the launch has run %llu instructions; %llu of %llu blocks have "
+                         "ended",
+                         (unsigned long long)atomic_load(&exec->spent),
+                         (unsigned long long)atomic_load(&exec->finished_blocks),
+                         (unsigned long long)exec->block_count);
+}
+
 // One turn of the first resident block, which then goes to the end of the queue.
 static void turn(struct emu_worker *worker, int64_t *since_growth)
 {
     struct emu_block *block = worker->resident;
     int64_t spent;
     worker->resident = block->next;
-    bool ended = emu_block_run(block, SLICE, &spent);
+    bool ended = emu_block_run(block, slice(worker->exec), &spent);
     *since_growth += spent;
+    check_spent(worker->exec, (uint64_t)spent);
     atomic_fetch_add_explicit(&lane_instructions, worker->lanes, memory_order_relaxed);
     worker->lanes = 0;
     if (ended) {

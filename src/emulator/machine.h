@@ -48,6 +48,7 @@ struct emu_machine_config {
     uint64_t seed;         // 0: warps and blocks run in order; else permutes them
     unsigned host_threads; // workers that blocks are spread over, 0: the cores
     int64_t timeout_ms;    // 702 if no block ends for so long; 0: never
+    uint64_t instructions; // 702 when the warps of a launch have run so many; 0: never
 };
 
 // The entries of a module, each decoded when it is launched for the first time. Thread-safe. Keeps
