@@ -270,6 +270,38 @@ static void dynamic_shared(void **state)
     emulator_expect(e, emulator_run(e, &out), 700, "out of bounds|of which 124 are dynamic");
 }
 
+// Registers of half a MiB a warp: as many blocks run at once as the host's memory may hold.
+static void host_memory(void **state)
+{
+    struct emulator *e = *state;
+    enum { REGISTERS = 2048, LINE = 24 };
+    static char many[REGISTERS * LINE + 256], text[sizeof(many) + 256];
+    uint64_t out = emulator_zeros(e, 8 * 8);
+    size_t length = (size_t)snprintf(many, sizeof(many), ".reg .b64 %%m<%d>;\n", REGISTERS);
+    for (int i = 0; i < REGISTERS; i++)
+        length += (size_t)snprintf(many + length, LINE, "mov.u64 %%m%d, %d;\n", i, i);
+    snprintf(text, sizeof(text),
+             "%smul.wide.u32 %%rd5, %%r1, 8;\nadd.u64 %%rd5, %%rd5, %%rd0;\n"
+             "st.global.u64 [%%rd5], %%m7;\nret;",
+             many);
+    e->grid = 8;
+    e->config.host_memory = 5 << 18;
+    e->config.host_threads = 8;
+    emulator_expect(e, emulator_body(e, text, out, 0, 0), 0, "");
+    assert_int_equal(*(uint64_t *)emulator_at(e, out + 56, 8), 7);
+    e->cooperative = true;
+    emulator_expect(e, emulator_body(e, text, out, 0, 0), 2, "no host memory for 8 blocks");
+    e->grid = 2;
+    emulator_expect(e, emulator_body(e, text, out, 0, 0), 0, "");
+    snprintf(text, sizeof(text),
+             ".version 8.0\n.target sm_90\n.address_size 64\n.func f()\n{\n%scall f;\nret;\n}\n"
+             ".visible .entry k()\n{\ncall f;\nret;\n}\n",
+             many);
+    e->grid = 1;
+    emulator_load(e, text);
+    emulator_expect(e, emulator_run(e, &out), 714, "no host memory|nested 3 deep");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +315,7 @@ int main(void)
         EMULATOR_TEST(accesses),
         EMULATOR_TEST(module_variables),
         EMULATOR_TEST(dynamic_shared),
+        EMULATOR_TEST(host_memory),
     };
     return cmocka_run_group_tests_name("emulator exec grid", tests, NULL, NULL);
 }

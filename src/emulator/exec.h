@@ -139,11 +139,13 @@ struct emu_exec {
     uint32_t shared_bytes; // of a block, static and dynamic
     bool sanitize;
     uint64_t block_count, resident_limit;
-    uint64_t local_bytes;             // of a thread, calls included
+    uint64_t host_memory; // bytes that resident blocks may take, and again for nested calls
+    uint64_t local_bytes; // of a thread, calls included
     uint64_t order_step, order_start; // block k runs as (k * step + start) mod count
     atomic_uint_fast64_t next_block, finished_blocks, resident;
-    atomic_int_fast64_t progress_ms; // when a block last finished
-    atomic_uint_fast64_t spent;      // instructions of all warps, counted where there is a limit
+    atomic_int_fast64_t progress_ms;  // when a block last finished
+    atomic_uint_fast64_t spent;       // instructions of all warps, counted where there is a limit
+    atomic_uint_fast64_t frame_bytes; // of all warps, beyond the first depth of calls
     atomic_bool stop;
     pthread_mutex_t lock; // of the fault
     int result;
@@ -162,6 +164,8 @@ void emu_block_destroy(struct emu_block *block);
 void emu_warp_run(struct emu_warp *warp, int32_t budget);
 void emu_warp_start(struct emu_warp *warp, uint32_t exists);
 bool emu_warp_grow(struct emu_warp *warp, uint32_t depth);
+// Host memory for the registers of a warp, at one depth of calls.
+uint64_t emu_depth_bytes(const struct emu_exec *exec);
 // Ends lanes; wakes who waited for them.
 void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line);
 

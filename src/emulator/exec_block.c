@@ -14,12 +14,37 @@ static void *zeros(size_t bytes)
     return memory ? memset(memory, 0, size) : NULL;
 }
 
+uint64_t emu_depth_bytes(const struct emu_exec *exec)
+{
+    return exec->program->depth_bytes +
+           sizeof(uint32_t) * (uint64_t)exec->program->depth_registers +
+           sizeof(struct emu_return) * EMU_LANES;
+}
+
+// Of all depths of calls but the first, which every block has.
+static uint64_t bytes_of_calls(const struct emu_warp *warp, uint32_t depths)
+{
+    return depths ? (depths - UINT64_C(1)) * emu_depth_bytes(warp->block->exec) : 0;
+}
+
+static bool allowed(const struct emu_warp *warp, uint32_t depths)
+{
+    atomic_uint_fast64_t *total = &warp->block->exec->frame_bytes;
+    uint64_t more = bytes_of_calls(warp, depths) - bytes_of_calls(warp, warp->frame_depths);
+    if (atomic_fetch_add(total, more) + more <= warp->block->exec->host_memory)
+        return true;
+    atomic_fetch_sub(total, more);
+    return false;
+}
+
 bool emu_warp_grow(struct emu_warp *warp, uint32_t depth)
 {
     const struct emu_program *program = warp->block->exec->program;
     if (depth < warp->frame_depths)
         return true;
     uint32_t depths = depth + 1;
+    if (!allowed(warp, depths))
+        return false;
     size_t registers = (size_t)depths * program->depth_registers * sizeof(uint32_t);
     unsigned char *frames = zeros((size_t)depths * program->depth_bytes);
     uint32_t *init = warp->block->exec->sanitize ? zeros(registers) : NULL;
@@ -69,6 +94,8 @@ void emu_block_destroy(struct emu_block *block)
         return;
     for (uint32_t w = 0; block->warps && w < block->warp_count; w++) {
         struct emu_warp *warp = &block->warps[w];
+        if (warp->frame_depths)
+            atomic_fetch_sub(&block->exec->frame_bytes, bytes_of_calls(warp, warp->frame_depths));
         free(warp->frames);
         free(warp->init);
         free(warp->returns);

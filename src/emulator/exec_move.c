@@ -230,9 +230,13 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     const struct emu_program *program = warp->block->exec->program;
     uint32_t callee = op->insn->target;
     const struct emu_code *code = &program->codes[callee];
-    if (warp->depth + 1 >= EMU_MAX_DEPTH || !emu_warp_grow(warp, warp->depth + 1))
+    if (warp->depth + 1 >= EMU_MAX_DEPTH)
         return emu_fault(warp, op->insn, emu_first(mask), EMU_HARDWARE_STACK,
                          "calls nested deeper than %u", (unsigned)EMU_MAX_DEPTH);
+    if (!emu_warp_grow(warp, warp->depth + 1))
+        return emu_fault(warp, op->insn, emu_first(mask), EMU_HARDWARE_STACK,
+                         "no host memory for the registers of calls nested %u deep",
+                         (unsigned)warp->depth + 1);
     unsigned char *from = emu_frame(warp, warp->depth, program, warp->code);
     unsigned char *to = emu_frame(warp, warp->depth + 1, program, callee);
     uint32_t *from_init = emu_init(warp, warp->depth, program, warp->code);

@@ -261,6 +261,34 @@ static bool choose_local(struct emu_exec *exec)
     return true;
 }
 
+static uint64_t host_memory(const struct emu_exec *exec)
+{
+    if (exec->config->host_memory)
+        return exec->config->host_memory;
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 4 : UINT64_C(1) << 30;
+}
+
+// Fewer resident blocks than the device would hold, where the host would not.
+static bool limit_resident(struct emu_exec *exec)
+{
+    enum { RECORD = 64 }; // of the accesses to a place in shared memory, at most
+    const uint32_t *b = exec->launch->block;
+    uint64_t warps = ((uint64_t)b[0] * b[1] * b[2] + EMU_LANES - 1) / EMU_LANES;
+    uint64_t shared = exec->shared_bytes * (2 + UINT64_C(1) * RECORD / exec->program->race_grain);
+    uint64_t bytes =
+        warps * (emu_depth_bytes(exec) + 2 * EMU_LANES * exec->local_bytes) + shared + 1;
+    exec->host_memory = host_memory(exec);
+    uint64_t most = bytes < exec->host_memory ? exec->host_memory / bytes : 1;
+    if (exec->launch->cooperative && exec->block_count > most)
+        return emu_fault_launch(exec, EMU_OUT_OF_MEMORY,
+                                "no host memory for %llu blocks at once, %llu bytes each",
+                                (unsigned long long)exec->block_count, (unsigned long long)bytes);
+    if (exec->resident_limit > most)
+        exec->resident_limit = most;
+    return true;
+}
+
 static unsigned worker_count(const struct emu_exec *exec)
 {
     enum { MOST = 256 };
@@ -313,7 +341,7 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
     exec.program = emu_program_of(launch, &result, reason, sizeof(reason));
     if (!exec.program)
         emu_fault_launch(&exec, result, "%s", reason);
-    else if (check_shape(&exec) && choose_local(&exec)) {
+    else if (check_shape(&exec) && choose_local(&exec) && limit_resident(&exec)) {
         choose_order(&exec);
         atomic_store(&exec.progress_ms, emu_now_ms());
         run_blocks(&exec);

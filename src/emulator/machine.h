@@ -46,6 +46,7 @@ struct emu_machine_config {
     uint32_t shared_per_block_optin;
     bool sanitize;
     uint64_t seed;         // 0: warps and blocks run in order; else permutes them
+    uint64_t host_memory;  // bytes that a launch's blocks may take, 0: a quarter of the host's
     unsigned host_threads; // workers that blocks are spread over, 0: the cores
     int64_t timeout_ms;    // 702 if no block ends for so long; 0: never
     uint64_t instructions; // 702 when the warps of a launch have run so many; 0: never
