@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 // libFuzzer: whatever the text, the parser refuses it with a message and a CUresult, or gives a
-// module whose numbers all lie within it. Built and run as
-//
-//   clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -std=c11
-//       -Isrc/emulator tests/fuzz/fuzz_emulator_parse.c src/emulator/{arena,lexer,modifier_table,
-//       opcode_table,special_table}.c src/emulator/parse*.c -lm -o fuzz_emulator_parse
-//   ./fuzz_emulator_parse -dict=tests/fuzz/ptx.dict -max_len=4096 corpus tests/fuzz/corpus_ptx
+// module whose numbers all lie within it. README.md has how it is built and run.
 #include "program.h"
 
 #include <stdlib.h>

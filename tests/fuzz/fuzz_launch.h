@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// The device of the launch fuzzer, and one launch on it.
+#ifndef PTXGEN_TESTS_FUZZ_LAUNCH_H
+#define PTXGEN_TESTS_FUZZ_LAUNCH_H
+
+#include "api_functions.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerInitialize(int *count, char ***arguments);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+#define FUZZ_DECLARE(symbol, name, since, needs, implementation, parameters, arguments)            \
+    CUresult symbol parameters;
+API_FUNCTIONS(FUZZ_DECLARE)
+#undef FUZZ_DECLARE
+CUresult cuEmulatorReport(const char **text);
+CUresult cuEmulatorClearError(void);
+
+// What must hold whatever the input is.
+static inline void require(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+enum { BUFFERS = 16, BUFFER_BYTES = 1024 };
+
+struct device {
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr buffers[BUFFERS]; // one allocation each; the last is never written by the host
+    CUdeviceptr freed;
+    unsigned char *pinned; // BUFFER_BYTES
+    size_t available;      // bytes of memory, with no module loaded
+    bool module_lives;     // it has not gone down with the context
+};
+
+struct recipe {
+    const uint8_t *at, *end;
+};
+
+struct launch {
+    const char *text;
+    CUfunction function;
+    uint8_t way;        // how it is launched: see launch_run()
+    uint32_t attribute; // of cuLaunchKernelEx()
+    uint32_t grid[3], block[3], shared;
+    void *params[65];
+    unsigned param_count;
+    size_t param_bytes;
+};
+
+// The one device, with its buffers as they are at the beginning of each input.
+struct device *device_ready(void);
+// After an input: nothing that was allocated for it is left.
+void device_check(const struct device *device);
+// Launches and waits. After a fault the context is good again.
+void launch_run(struct device *device, const struct launch *launch);
+
+#endif
