@@ -2,7 +2,7 @@
 // Times every kernel in every type on large random tensors, with a device-to-device copy of the
 // same run as the yardstick. Prints a table; with a file name, writes the same as JSON lines.
 //
-//     kernels [-n ELEMENTS] [-o FILE]
+//     kernels [-n ELEMENTS] [-k PART_OF_A_NAME] [-o FILE]
 #include <ptxgen/ptxgen.h>
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPETITIONS = 30, WARM_UP = 5, MAX_PARAMS = 9 };
+enum { REPETITIONS = 30, WARM_UP = 5, MAX_PARAMS = 10 };
 
 struct bench {
     ptx_device *gpu;
@@ -67,7 +67,7 @@ static void report(struct bench *b, const char *name, const char *dtype, uint64_
 {
     const double rate = bytes / t.median;
 
-    printf("%-34s %-5s %9.1f us (%.1f to %.1f)  %6.3f TB/s  %.3f of the copy\n", name, dtype,
+    printf("%-40s %-5s %9.1f us (%.1f to %.1f)  %6.3f TB/s  %.3f of the copy\n", name, dtype,
            t.median * 1e6, t.least * 1e6, t.most * 1e6, rate / 1e12, rate / b->copy_rate);
     if (b->json)
         fprintf(b->json,
@@ -150,7 +150,7 @@ struct run {
     unsigned count;
     CUdeviceptr pointers[MAX_PARAMS];
     ptx_buffer *buffers[MAX_PARAMS];
-    uint64_t n;
+    uint64_t n, channels, inner;
     double bytes;
 };
 
@@ -170,6 +170,10 @@ static struct ptx_arg scalar(struct run *run, const struct ptx_param_info *p)
     static const double weight = 0.3, wide_scale = 0.05;
     static const int32_t zero_point = 3;
 
+    if (!strcmp(p->name, "channels"))
+        return (struct ptx_arg)PTX_ARG(run->channels);
+    if (!strcmp(p->name, "inner"))
+        return (struct ptx_arg)PTX_ARG(run->inner);
     if (p->type == PTX_U64)
         return (struct ptx_arg)PTX_ARG(run->n);
     if (!strcmp(p->name, "max_norm"))
@@ -178,17 +182,44 @@ static struct ptx_arg scalar(struct run *run, const struct ptx_param_info *p)
         return (struct ptx_arg)PTX_ARG(eps);
     if (!strcmp(p->name, "weight"))
         return (struct ptx_arg)PTX_ARG(weight);
-    if (!strcmp(p->name, "zero_point"))
+    if (p->type == PTX_S32)
         return (struct ptx_arg)PTX_ARG(zero_point);
     return p->type == PTX_F64 ? (struct ptx_arg)PTX_ARG(wide_scale)
                               : (struct ptx_arg)PTX_ARG(scale);
+}
+
+static void fill_channels(struct bench *b, ptx_buffer *buffer, const struct ptx_param_info *p,
+                          uint64_t count)
+{
+    const size_t bytes = count * ptx_type_bytes((ptx_type)p->type);
+    unsigned char *host = ptx_host_alloc(b->gpu, bytes);
+
+    if (!host)
+        die("memory");
+    for (uint64_t k = 0; k < count; k++) {
+        const double scale = 0.03 + 0.04 * (double)k / (double)count;
+        const float narrow = (float)scale;
+        const int32_t zero_point = (int32_t)(k % 7);
+        if (p->type == PTX_F64)
+            memcpy(host + k * sizeof scale, &scale, sizeof scale);
+        else if (p->type == PTX_F32)
+            memcpy(host + k * sizeof narrow, &narrow, sizeof narrow);
+        else
+            memcpy(host + k * sizeof zero_point, &zero_point, sizeof zero_point);
+    }
+    check(ptx_buffer_upload(buffer, 0, host, bytes, b->stream), "channels");
+    check(ptx_stream_synchronize(b->gpu, b->stream), "channels");
+    ptx_host_free(b->gpu, &host);
 }
 
 static void make_tensor(struct bench *b, struct run *run, const struct ptx_param_info *p)
 {
     static const float record[3] = { 0.5f, 2.0f, 0.0f };
     const bool per_element = !strcmp(p->length, "n") || !strcmp(p->length, "count");
-    const uint64_t length = per_element ? run->n : run->geometry.grid + 3;
+    const bool per_channel = !strcmp(p->length, "channels");
+    const uint64_t length = per_element   ? run->n
+                            : per_channel ? run->channels
+                                          : run->geometry.grid + 3;
     const uint64_t bytes = length * ptx_type_bytes((ptx_type)p->type);
     const unsigned k = run->count;
 
@@ -198,6 +229,9 @@ static void make_tensor(struct bench *b, struct run *run, const struct ptx_param
     if (per_element) {
         randomize(b, run->buffers[k], (ptx_type)p->type, length);
         run->bytes += (double)bytes * (p->readonly || p->writeonly ? 1 : 2);
+    } else if (per_channel) {
+        fill_channels(b, run->buffers[k], p, length);
+        run->bytes += (double)bytes;
     } else {
         check(ptx_buffer_upload(run->buffers[k], 0, record, sizeof record, b->stream), "record");
     }
@@ -205,13 +239,21 @@ static void make_tensor(struct bench *b, struct run *run, const struct ptx_param
     run->args[k] = (struct ptx_arg)PTX_ARG(run->pointers[k]);
 }
 
-static void time_kernel(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, uint64_t n)
+// Where there are channels, the tensor is a matrix of so many columns.
+enum { COLUMNS = 16384 };
+
+static void time_kernel(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
+                        bool last_axis)
 {
     struct ptx_spec spec = { .dtype = dtype, .entry = "timed" };
     struct ptx_param_info p;
-    struct run run = { .n = n };
+    struct run run = { .n = n,
+                       .channels = last_axis ? COLUMNS : n / COLUMNS + 1,
+                       .inner = last_axis ? 1 : COLUMNS };
     ptx_builder *builder = new_builder(b);
 
+    if (last_axis)
+        ptx_spec_set(&spec, kernel, "layout", "columns");
     ptx_kernel_emit(builder, kernel, &spec);
     if (!ptx_kernel_geometry(kernel, dtype, n, &run.geometry))
         die("geometry");
@@ -223,7 +265,9 @@ static void time_kernel(struct bench *b, const ptx_kernel *kernel, ptx_type dtyp
     }
     ptx_module *module = load(b, builder);
     run.function = ptx_module_function(module, "timed");
-    report(b, kernel->name, ptx_type_name(dtype), n, run.bytes, measure(b, enqueue_kernel, &run));
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", kernel->name, last_axis ? ", last axis" : "");
+    report(b, name, ptx_type_name(dtype), n, run.bytes, measure(b, enqueue_kernel, &run));
     for (unsigned k = 0; k < run.count; k++)
         ptx_buffer_destroy(&run.buffers[k]);
     ptx_module_unload(&module);
@@ -259,6 +303,7 @@ int main(int argc, char **argv)
     struct bench b = { .gpu = ptx_device_open(NULL) };
     uint64_t n = UINT64_C(1) << 28;
     const ptx_kernel *kernel;
+    const char *only = NULL;
 
     if (!b.gpu) {
         fprintf(stderr, "kernels: nothing to run on: %s\n", ptx_error_message());
@@ -267,6 +312,8 @@ int main(int argc, char **argv)
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-n"))
             n = strtoull(argv[k + 1], NULL, 0);
+        else if (!strcmp(argv[k], "-k"))
+            only = argv[k + 1];
         else if (!strcmp(argv[k], "-o"))
             b.json = fopen(argv[k + 1], "w");
     }
@@ -283,8 +330,11 @@ int main(int argc, char **argv)
     for (size_t k = 0; (kernel = ptx_kernel_at(k)); k++) {
         for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++) {
             const bool one_block = kernel->grid == PTX_GRID_ONE;
-            if (kernel->dtypes >> dtypes[t] & 1)
-                time_kernel(&b, kernel, dtypes[t], one_block ? 1 << 14 : n);
+            if (!(kernel->dtypes >> dtypes[t] & 1) || (only && !strstr(kernel->name, only)))
+                continue;
+            time_kernel(&b, kernel, dtypes[t], one_block ? 1 << 14 : n, false);
+            if (ptx_kernel_option(kernel, "layout") >= 0)
+                time_kernel(&b, kernel, dtypes[t], n, true);
         }
     }
     if (b.json)

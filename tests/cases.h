@@ -10,6 +10,8 @@ void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype);
 void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype);
 void check_quantize_ste_backward(struct gpu *gpu, ptx_type dtype);
 void check_lerp_backward(struct gpu *gpu, ptx_type dtype);
+void check_quantize_channel_ste_backward(struct gpu *gpu, ptx_type dtype);
+void check_loss_scale_update(struct gpu *gpu, ptx_type dtype);
 
 /// More than 2^32 elements of f16, every one checked on the device. Skips the test aloud if memory
 /// does not suffice or the environment leaves such sizes out.

@@ -147,9 +147,16 @@ ptx_status gpu_launch(const struct gpu *gpu, const struct gpu_kernel *loaded, ui
 {
     struct ptx_geometry geometry;
     assert_true(ptx_kernel_geometry(loaded->kernel, loaded->spec.dtype, n, &geometry));
+    assert_int_equal(geometry.block, loaded->kernel->block);
+    return gpu_launch_grid(gpu, loaded, geometry.grid, args, count);
+}
+
+ptx_status gpu_launch_grid(const struct gpu *gpu, const struct gpu_kernel *loaded, unsigned grid,
+                           const struct ptx_arg *args, size_t count)
+{
     return ptx_launch(loaded->function, &(struct ptx_launch_params) {
-                                            .grid = { geometry.grid },
-                                            .block = { geometry.block },
+                                            .grid = { grid },
+                                            .block = { loaded->kernel->block },
                                             .stream = gpu->stream,
                                             .args = args,
                                             .arg_count = count,

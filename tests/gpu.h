@@ -58,6 +58,9 @@ bool gpu_kernel_has(const struct gpu_kernel *loaded, const char *option, const c
 /// Launches over n elements on the stream; does not wait.
 ptx_status gpu_launch(const struct gpu *gpu, const struct gpu_kernel *loaded, uint64_t n,
                       const struct ptx_arg *args, size_t count);
+/// The same with as many blocks as are given.
+ptx_status gpu_launch_grid(const struct gpu *gpu, const struct gpu_kernel *loaded, unsigned grid,
+                           const struct ptx_arg *args, size_t count);
 
 /// A pointer argument.
 struct gpu_tensor {
@@ -72,12 +75,13 @@ struct gpu_tensor {
     CUdeviceptr address;
 };
 
-enum { GPU_MOST_TENSORS = 5, GPU_MOST_ARGS = 9 };
+enum { GPU_MOST_TENSORS = 5, GPU_MOST_ARGS = 10 };
 
 /// One launch. Arguments point into it, so it must stay where it is.
 struct gpu_case {
     const struct gpu_kernel *kernel;
     uint64_t n;
+    unsigned grid; ///< blocks; 0: as many as the kernel's geometry says
     struct gpu_tensor tensor[GPU_MOST_TENSORS];
     size_t tensors;
     struct ptx_arg arg[GPU_MOST_ARGS];

@@ -182,7 +182,10 @@ static void run(struct gpu *gpu, struct gpu_case *c, size_t guard)
             tensor->name);
         tensor->address = ptx_buffer_address(tensor->buffer) + head_bytes(&p, tensor);
     }
-    require(&p, gpu_launch(gpu, c->kernel, c->n, c->arg, c->args), "launch");
+    require(&p,
+            c->grid ? gpu_launch_grid(gpu, c->kernel, c->grid, c->arg, c->args)
+                    : gpu_launch(gpu, c->kernel, c->n, c->arg, c->args),
+            "launch");
     require(&p, ptx_stream_synchronize(gpu->device, gpu->stream), "run");
     for (size_t k = 0; k < c->tensors; ++k) {
         compare(&p, &c->tensor[k], image[k]);

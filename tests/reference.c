@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "reference.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -199,6 +200,45 @@ void ref_quantize_ste_backward(enum ref_type type, const void *x, const void *d_
                       quantize.reciprocal ? multiply(type, dy, inverse)
                                           : divide(type, dy, quantize.scale));
     }
+}
+
+void ref_quantize_channel_ste_backward(enum ref_type type, const void *x, const void *d_output,
+                                       void *d_input, uint64_t n, struct ref_channels channels,
+                                       struct ref_quantize quantize)
+{
+    size_t bytes = ref_bytes(type);
+    for (uint64_t i = 0; i < n; ++i) {
+        uint64_t channel = i / channels.inner % channels.count;
+        quantize.scale = channels.scale[channel];
+        quantize.zero_point = channels.zero_point[channel];
+        ref_quantize_ste_backward(type, (const char *)x + i * bytes,
+                                  (const char *)d_output + i * bytes, (char *)d_input + i * bytes,
+                                  1, quantize);
+    }
+}
+
+void ref_loss_scale_update(float *scale, int32_t *tracker, bool found, struct ref_loss_scale rule)
+{
+    if (found) {
+        int64_t bad = (*tracker < 0 ? -(int64_t)*tracker : 0) + 1;
+        if (bad >= rule.hysteresis) {
+            *scale *= rule.backoff;
+            bad = 0;
+        }
+        *tracker = (int32_t)-bad;
+    } else {
+        int64_t good = (*tracker > 0 ? (int64_t)*tracker : 0) + 1;
+        if (good >= rule.interval) {
+            if (*scale * rule.growth <= FLT_MAX)
+                *scale *= rule.growth;
+            good = 0;
+        }
+        *tracker = (int32_t)good;
+    }
+    if (*scale < rule.min_scale)
+        *scale = rule.min_scale;
+    if (*scale > rule.max_scale)
+        *scale = rule.max_scale;
 }
 
 void ref_lerp_backward(enum ref_type type, const void *d_output, void *d_a, void *d_b, uint64_t n,

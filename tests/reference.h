@@ -64,6 +64,29 @@ struct ref_quantize {
 void ref_quantize_ste_backward(enum ref_type type, const void *x, const void *d_output,
                                void *d_input, uint64_t n, struct ref_quantize quantize);
 
+/// A tensor [outer, channels, inner]: element i is of channel i / inner % count.
+struct ref_channels {
+    uint64_t count, inner;
+    const double *scale; ///< of each channel; floats' values but for f64 tensors
+    const int32_t *zero_point;
+};
+
+/// The same with a scale and a zero point for each channel; those of `quantize` are not read.
+void ref_quantize_channel_ste_backward(enum ref_type type, const void *x, const void *d_output,
+                                       void *d_input, uint64_t n, struct ref_channels channels,
+                                       struct ref_quantize quantize);
+
+/// A dynamic loss scale. No bound: min_scale 0, max_scale INFINITY; no hysteresis: 1.
+struct ref_loss_scale {
+    float growth, backoff;
+    int32_t interval;
+    float min_scale, max_scale;
+    int32_t hysteresis;
+};
+
+/// Bad steps in a row are counted below zero in *tracker.
+void ref_loss_scale_update(float *scale, int32_t *tracker, bool found, struct ref_loss_scale rule);
+
 /// Either output may be NULL, or d_output.
 void ref_lerp_backward(enum ref_type type, const void *d_output, void *d_a, void *d_b, uint64_t n,
                        double weight);

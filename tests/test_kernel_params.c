@@ -65,6 +65,33 @@ static const struct wanted quantize[] = {
     { NULL }
 };
 
+static const struct wanted quantize_channel[] = {
+    { "x", "S", "n", 'r' },
+    { "d_output", "S", "n", 'r' },
+    { "d_input", "S", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "C", "channels", 'r', NULL, PTX_FINITE | PTX_POSITIVE },
+    { "zero_point", "s32", "channels", 'r', "0" },
+    { "channels", "u64", NULL, 'v' },
+    { "inner", "u64", NULL, 'v', "1" },
+    { "q_min", "s32", NULL, 'v', "*", 0, "target", "any" },
+    { "q_max", "s32", NULL, 'v', "*", 0, "target", "any" },
+    { NULL }
+};
+
+static const struct wanted loss_scale[] = {
+    { "scale", "f32", "1", 'b' },
+    { "growth_tracker", "s32", "1", 'b' },
+    { "found_inf", "f32", "1", 'r' },
+    { "growth", "f32", NULL, 'v', "2", PTX_FINITE | PTX_POSITIVE },
+    { "backoff", "f32", NULL, 'v', "0.5", PTX_FINITE | PTX_POSITIVE },
+    { "interval", "s32", NULL, 'v', "2000" },
+    { "min_scale", "f32", NULL, 'v', "0", PTX_FINITE | PTX_NOT_NEGATIVE },
+    { "max_scale", "f32", NULL, 'v', "inf", PTX_NOT_NAN | PTX_POSITIVE },
+    { "hysteresis", "s32", NULL, 'v', "1" },
+    { NULL }
+};
+
 static const struct wanted lerp[] = {
     { "d_output", "S", "n", 'r' },
     { "d_a", "S", "n", 'w', NULL, 0, "outputs", "both" },
@@ -157,6 +184,18 @@ static void test_quantize_ste_backward(void **state)
     check_params(&ptx_kernel_quantize_ste_backward, quantize);
 }
 
+static void test_quantize_channel_ste_backward(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_quantize_channel_ste_backward, quantize_channel);
+}
+
+static void test_loss_scale_update(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_loss_scale_update, loss_scale);
+}
+
 static void test_lerp_backward(void **state)
 {
     (void)state;
@@ -179,6 +218,10 @@ static void test_option_values(void **state)
         { &ptx_kernel_quantize_ste_backward, "gradient", "quantize fake_quantize " },
         { &ptx_kernel_quantize_ste_backward, "target", "s8 u8 any " },
         { &ptx_kernel_quantize_ste_backward, "scalars", "value device " },
+        { &ptx_kernel_quantize_channel_ste_backward, "division", "exact reciprocal " },
+        { &ptx_kernel_quantize_channel_ste_backward, "gradient", "quantize fake_quantize " },
+        { &ptx_kernel_quantize_channel_ste_backward, "target", "s8 u8 any " },
+        { &ptx_kernel_quantize_channel_ste_backward, "layout", "rows columns " },
         { &ptx_kernel_lerp_backward, "outputs", "both da db " },
         { &ptx_kernel_lerp_backward, "weight", "value device " },
     };
@@ -204,6 +247,8 @@ int main(void)
         cmocka_unit_test(test_gradient_clip_from_device_scale),
         cmocka_unit_test(test_quantize_ste_backward),
         cmocka_unit_test(test_lerp_backward),
+        cmocka_unit_test(test_quantize_channel_ste_backward),
+        cmocka_unit_test(test_loss_scale_update),
         cmocka_unit_test(test_option_values),
     };
     return cmocka_run_group_tests_name("parameters of kernels", tests, NULL, NULL);

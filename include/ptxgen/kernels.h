@@ -65,6 +65,8 @@ PTXGEN_API extern const ptx_kernel ptx_kernel_clip_scale_reduce;
 PTXGEN_API extern const ptx_kernel ptx_kernel_gradient_clip_from_device_scale;
 PTXGEN_API extern const ptx_kernel ptx_kernel_quantize_ste_backward;
 PTXGEN_API extern const ptx_kernel ptx_kernel_lerp_backward;
+PTXGEN_API extern const ptx_kernel ptx_kernel_loss_scale_update;
+PTXGEN_API extern const ptx_kernel ptx_kernel_quantize_channel_ste_backward;
 
 /// The k-th kernel, or NULL past the last.
 PTXGEN_API const ptx_kernel *ptx_kernel_at(size_t k);

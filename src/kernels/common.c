@@ -71,35 +71,51 @@ struct span {
     ptx_val whole;
 };
 
-// `whole`, and all tensors equally far from a 16-byte boundary.
-static ptx_val and_aligned_alike(ptx_builder *b, ptx_val whole, const struct elementwise *e)
+ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p)
 {
-    ptx_val first = ptx_address(b, e->in[0]);
+    const unsigned bytes = ptx_type_bytes((ptx_type)p.type);
+    const unsigned shift = bytes == 8 ? 3 : bytes == 4 ? 2 : 1;
+    ptx_val offset = ptx_and(b, ptx_address(b, p), ptx_u64(VECTOR_BYTES - 1));
+
+    return ptx_shr(b, offset, ptx_u32(shift));
+}
+
+ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)
+{
+    ptx_val first = ptx_address(b, p[0]);
     ptx_val differ = { 0 };
 
-    for (unsigned t = 1; t < e->inputs + e->outputs; t++) {
-        ptx_val other = ptx_address(b, t < e->inputs ? e->in[t] : e->out[t - e->inputs]);
+    for (unsigned t = 1; t < count; t++) {
+        ptx_val other = ptx_address(b, p[t]);
         if (other.reg == first.reg)
             continue;
         ptx_val bits = ptx_xor(b, first, other);
         differ = differ.kind == PTX_POISON ? bits : ptx_or(b, differ, bits);
     }
     if (differ.kind == PTX_POISON)
-        return whole;
+        return differ;
     differ = ptx_and(b, differ, ptx_u64(VECTOR_BYTES - 1));
-    return ptx_and(b, whole, ptx_eq(b, differ, ptx_u64(0)));
+    return ptx_eq(b, differ, ptx_u64(0));
+}
+
+// `whole`, and all tensors aligned alike.
+static ptx_val and_aligned_alike(ptx_builder *b, ptx_val whole, const struct elementwise *e)
+{
+    ptx_ptr tensors[MAX_INPUTS + MAX_OUTPUTS];
+
+    for (unsigned t = 0; t < e->inputs + e->outputs; t++)
+        tensors[t] = t < e->inputs ? e->in[t] : e->out[t - e->inputs];
+    ptx_val alike = aligned_alike(b, tensors, e->inputs + e->outputs);
+    return alike.kind == PTX_POISON ? whole : ptx_and(b, whole, alike);
 }
 
 static struct span thread_span(ptx_builder *b, ptx_val n, const struct elementwise *e)
 {
     const ptx_type dtype = (ptx_type)e->in[0].type;
     const unsigned lanes = vector_lanes(dtype);
-    const unsigned shift = ptx_type_bytes(dtype) == 8 ? 3 : ptx_type_bytes(dtype) == 4 ? 2 : 1;
 
     ptx_comment(b, "this thread's elements: 16 bytes, aligned where the data begins unaligned too");
-    ptx_val address = ptx_address(b, e->in[0]);
-    ptx_val offset = ptx_and(b, address, ptx_u64(VECTOR_BYTES - 1));
-    ptx_val skew = ptx_shr(b, offset, ptx_u32(shift));
+    ptx_val skew = elements_beyond_boundary(b, e->in[0]);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val threads = ptx_ntid(b, PTX_X);
     ptx_val tid = ptx_cvt(b, PTX_U64, ptx_tid(b, PTX_X));

@@ -22,6 +22,12 @@ ptx_val one_nan(ptx_builder *b, ptx_val x);
 // Lanes of `dtype` in 16 bytes.
 unsigned vector_lanes(ptx_type dtype);
 
+// How many elements `p` lies beyond a 16-byte boundary.
+ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p);
+
+// Whether all are equally far from a 16-byte boundary; poisoned if they are all the same.
+ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count);
+
 // A function of every element: out[o][i] = compute(in[0][i], in[1][i] ...), for the lanes of one
 // access at a time. Threads have 16 bytes of elements each, laid out from the 16-byte boundary at
 // or before in[0], so that at any alignment that the tensors share all but the head and the tail

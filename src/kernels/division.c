@@ -23,12 +23,25 @@ static ptx_vec convert(ptx_builder *b, ptx_type type, ptx_vec x)
     return x;
 }
 
-static ptx_vec divide(ptx_builder *b, const struct divisor *y, ptx_vec x)
+static ptx_vec divide(ptx_builder *b, const struct divisors *y, ptx_vec x)
 {
-    for (unsigned k = 0; k < x.lanes; k++)
-        x.lane[k] = y->by_reciprocal ? ptx_mul(b, x.lane[k], y->reciprocal)
-                                     : ptx_div(b, x.lane[k], y->value);
+    for (unsigned k = 0; k < x.lanes; k++) {
+        const struct divisor *of = y->of[k];
+        x.lane[k] = of->by_reciprocal ? ptx_mul(b, x.lane[k], of->reciprocal)
+                                      : ptx_div(b, x.lane[k], of->value);
+    }
     return x;
+}
+
+// Whether the divisor of any lane is an unusual one.
+static ptx_val any_unusual(ptx_builder *b, const struct divisors *y, unsigned lanes)
+{
+    ptx_val any = y->of[0]->unusual;
+
+    for (unsigned k = 1; k < lanes; k++)
+        if (y->of[k] != y->of[k - 1])
+            any = ptx_or(b, any, y->of[k]->unusual);
+    return any;
 }
 
 // With r the correctly rounded reciprocal of y, q = x * r and the remainder e = x - q * y exact,
@@ -50,7 +63,7 @@ static struct quotient correct(ptx_builder *b, const struct divisor *y, ptx_val 
 }
 
 // The lanes of `fast`, or x / y in all of them if `rare` holds.
-static ptx_vec unless(ptx_builder *b, ptx_val rare, const struct divisor *y, ptx_vec x,
+static ptx_vec unless(ptx_builder *b, ptx_val rare, const struct divisors *y, ptx_vec x,
                       ptx_vec fast)
 {
     for (unsigned k = 0; k < x.lanes; k++)
@@ -74,17 +87,17 @@ static ptx_val far_from_one(ptx_builder *b, ptx_val x)
     return ptx_and(b, nonzero, ptx_or(b, small, large));
 }
 
-ptx_vec quotients(ptx_builder *b, const struct divisor *y, ptx_vec x)
+ptx_vec quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
 {
     const ptx_type dtype = (ptx_type)x.lane[0].type;
-    ptx_val rare = y->unusual;
 
-    x = convert(b, (ptx_type)y->value.type, x);
-    if (y->by_reciprocal || (dtype != PTX_F16 && dtype != PTX_BF16))
+    x = convert(b, (ptx_type)y->of[0]->value.type, x);
+    if (y->of[0]->by_reciprocal || (dtype != PTX_F16 && dtype != PTX_BF16))
         return convert(b, dtype, divide(b, y, x));
     ptx_vec result = x;
+    ptx_val rare = any_unusual(b, y, x.lanes);
     for (unsigned k = 0; k < x.lanes; k++) {
-        struct quotient q = correct(b, y, x.lane[k]);
+        struct quotient q = correct(b, y->of[k], x.lane[k]);
         // No remainder, or NaN for one: x is a multiple, 0, infinite or NaN. Keep the sign of 0.
         ptx_val inexact = ptx_ne(b, q.remainder, ptx_f32(0));
         result.lane[k] = ptx_select(b, inexact, q.corrected, q.rough);
@@ -94,17 +107,19 @@ ptx_vec quotients(ptx_builder *b, const struct divisor *y, ptx_vec x)
     return convert(b, dtype, unless(b, rare, y, x, result));
 }
 
-ptx_vec nearest_multiples(ptx_builder *b, const struct divisor *y, ptx_vec x)
+ptx_vec nearest_multiples(ptx_builder *b, const struct divisors *y, ptx_vec x)
 {
-    x = convert(b, (ptx_type)y->value.type, x);
+    const struct divisor *first = y->of[0];
+
+    x = convert(b, (ptx_type)first->value.type, x);
     ptx_vec result = x;
-    if (y->by_reciprocal || y->value.type != PTX_F32) {
+    if (first->by_reciprocal || first->value.type != PTX_F32) {
         result = divide(b, y, x);
     } else {
         // Below 2^-100 the quotient is near 0 and rounds to 0 however it comes out.
         for (unsigned k = 0; k < x.lanes; k++)
-            result.lane[k] = correct(b, y, x.lane[k]).corrected;
-        result = unless(b, y->unusual, y, x, result);
+            result.lane[k] = correct(b, y->of[k], x.lane[k]).corrected;
+        result = unless(b, any_unusual(b, y, x.lanes), y, x, result);
     }
     for (unsigned k = 0; k < x.lanes; k++)
         result.lane[k] = ptx_rint(b, result.lane[k]);

@@ -15,11 +15,16 @@ struct divisor {
 // Quotients are correctly rounded, or products with the rounded reciprocal.
 struct divisor divisor_of(ptx_builder *b, ptx_val value, bool by_reciprocal);
 
+// The divisor of each lane; lanes may share one.
+struct divisors {
+    const struct divisor *of[8];
+};
+
 // x / y in the type of x, through the type divided in.
-ptx_vec quotients(ptx_builder *b, const struct divisor *y, ptx_vec x);
+ptx_vec quotients(ptx_builder *b, const struct divisors *y, ptx_vec x);
 
 // rint(x / y) in the type divided in. In f32 only as far as it is below 2^32; beyond that it is
 // anything beyond, or NaN.
-ptx_vec nearest_multiples(ptx_builder *b, const struct divisor *y, ptx_vec x);
+ptx_vec nearest_multiples(ptx_builder *b, const struct divisors *y, ptx_vec x);
 
 #endif

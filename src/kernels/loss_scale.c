@@ -37,10 +37,17 @@ static void after_a_good_step(ptx_builder *b, ptx_val scale, ptx_val tracker,
 void update_loss_scale(ptx_builder *b, ptx_ptr state, ptx_val found,
                        const struct loss_scale_rule *rule)
 {
-    ptx_ptr floats = ptx_ptr_cast(b, PTX_F32, state);
-    ptx_ptr integers = ptx_ptr_cast(b, PTX_S32, state);
-    ptx_val scale = ptx_var(b, ptx_load(b, floats, ptx_u32(0)));
-    ptx_val tracker = ptx_var(b, ptx_load(b, integers, ptx_u32(1)));
+    ptx_ptr scale = ptx_ptr_cast(b, PTX_F32, state);
+    ptx_ptr tracker = ptx_at(b, ptx_ptr_cast(b, PTX_S32, state), ptx_u32(1));
+
+    update_loss_scale_parts(b, scale, tracker, found, rule);
+}
+
+void update_loss_scale_parts(ptx_builder *b, ptx_ptr scale_at, ptx_ptr tracker_at, ptx_val found,
+                             const struct loss_scale_rule *rule)
+{
+    ptx_val scale = ptx_var(b, ptx_load(b, scale_at, ptx_u32(0)));
+    ptx_val tracker = ptx_var(b, ptx_load(b, tracker_at, ptx_u32(0)));
 
     ptx_if (b, found)
         after_a_bad_step(b, scale, tracker, rule);
@@ -54,6 +61,6 @@ void update_loss_scale(ptx_builder *b, ptx_ptr state, ptx_val found,
         ptx_val above = ptx_gt(b, scale, rule->max_scale);
         ptx_set(b, scale, ptx_select(b, above, rule->max_scale, scale));
     }
-    ptx_store(b, floats, ptx_u32(0), scale);
-    ptx_store(b, integers, ptx_u32(1), tracker);
+    ptx_store(b, scale_at, ptx_u32(0), scale);
+    ptx_store(b, tracker_at, ptx_u32(0), tracker);
 }

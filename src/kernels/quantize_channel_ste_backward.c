@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+#include "channel.h"
+#include "quantizer.h"
+
+enum { BLOCK = 128, CHUNK = 4096, WARP = 32, MANY_BLOCKS = 8192 };
+enum { OPTION_LAYOUT = QUANTIZER_OPTIONS };
+enum { LAYOUT_ROWS, LAYOUT_COLUMNS };
+
+// Places are elements counted from the 16-byte boundary at or before x.
+struct work {
+    const struct ptx_spec *spec;
+    unsigned lanes;
+    ptx_ptr x, d_output, d_input, scale, zero_point;
+    struct levels levels;
+    struct channels channels;
+    ptx_val skew, end; // the places of the tensor
+    ptx_val alike;     // x, d_output and d_input are equally far from a 16-byte boundary
+};
+
+static struct quantizer quantizer_at(ptx_builder *b, const struct work *w, ptx_val channel)
+{
+    ptx_val scale = ptx_load(b, w->scale, channel, .nc = true);
+    ptx_val zero_point = ptx_load(b, w->zero_point, channel, .nc = true);
+
+    zero_point = ptx_cvt(b, PTX_S64, zero_point);
+    return quantizer_of(b, w->spec, scale, zero_point, w->levels);
+}
+
+static void pass_through(ptx_builder *b, const struct work *w, const struct quantizers *q,
+                         ptx_val place, unsigned lanes)
+{
+    const ptx_cache cache = lanes > 1 ? PTX_STREAM : PTX_CACHE_DEFAULT;
+    ptx_val i = ptx_sub(b, place, w->skew);
+    ptx_vec x = ptx_load_vec(b, w->x, i, lanes, .cache = cache);
+    ptx_vec d_output = ptx_load_vec(b, w->d_output, i, lanes, .cache = cache);
+    ptx_vec d_input = straight_through(b, w->spec, q, x, d_output);
+
+    ptx_store_vec(b, w->d_input, i, d_input, .cache = cache);
+}
+
+// What the tensor has of the vector at `place`, element by element.
+static void pass_each(ptx_builder *b, const struct work *w, ptx_val place, struct position start)
+{
+    const struct position one = { ptx_u64(0), ptx_u64(1) };
+    struct position at = position_var(b, start);
+    ptx_val stop = ptx_add(b, place, ptx_u64(w->lanes));
+
+    ptx_for (b, i, place, ptx_min(b, stop, w->end), ptx_u64(1)) {
+        ptx_if (b, ptx_ge(b, i, w->skew)) {
+            struct quantizer q = quantizer_at(b, w, at.channel);
+            pass_through(b, w, &(struct quantizers) { { &q } }, i, 1);
+        }
+        take_step(b, &w->channels, at, one);
+    }
+}
+
+// Whether the vector at `place` lies in the tensor, and can be accessed at once.
+static ptx_val is_whole(ptx_builder *b, const struct work *w, ptx_val place)
+{
+    ptx_val stop = ptx_add(b, place, ptx_u64(w->lanes));
+    ptx_val begins = ptx_ge(b, place, w->skew);
+    ptx_val ends = ptx_le(b, stop, w->end);
+
+    return ptx_and(b, w->alike, ptx_and(b, begins, ends));
+}
+
+// One vector, in the rows of channels: mostly all of the channel whose quantizer is kept.
+static void pass_row_vector(ptx_builder *b, const struct work *w, ptx_val place, struct position at,
+                            ptx_val kept_channel, struct quantizer *kept)
+{
+    struct quantizers same = { { NULL } };
+    ptx_val left = ptx_sub(b, w->channels.inner, at.offset);
+    ptx_val single = ptx_ge(b, left, ptx_u64(w->lanes));
+
+    for (unsigned k = 0; k < w->lanes; k++)
+        same.of[k] = kept;
+    ptx_if (b, ptx_and(b, single, is_whole(b, w, place))) {
+        ptx_if (b, ptx_ne(b, at.channel, kept_channel)) {
+            ptx_set(b, kept_channel, at.channel);
+            quantizer_set(b, kept, quantizer_at(b, w, at.channel));
+        }
+        pass_through(b, w, &same, place, w->lanes);
+    }
+    ptx_else (b)
+        pass_each(b, w, place, at);
+}
+
+// Elements of a channel lie next to each other in rows that are long: a warp has adjacent vectors
+// and a thread every 32nd of them.
+static void pass_rows(ptx_builder *b, const struct work *w)
+{
+    const uint32_t step = WARP * w->lanes, steps = CHUNK / (BLOCK * w->lanes);
+
+    ptx_comment(b, "a warp has %u adjacent vectors, a thread every 32nd", WARP * steps);
+    struct position stride = step_of(b, &w->channels, step);
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val warp = ptx_mul(b, ptx_shr(b, tid, ptx_u32(5)), ptx_u32(step * steps));
+    ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
+    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_mad(b, lane, ptx_u32(w->lanes), warp));
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val blocks = ptx_nctaid(b, PTX_X);
+    ptx_val first = ptx_mul_wide(b, block, ptx_u32(CHUNK));
+
+    ptx_for (b, chunk, first, w->end, ptx_mul_wide(b, blocks, ptx_u32(CHUNK))) {
+        ptx_val place = ptx_var(b, ptx_add(b, chunk, mine));
+        struct position at = position_var(b, position_of(b, &w->channels, place, w->skew));
+        ptx_val kept_channel = ptx_var(b, at.channel);
+        struct quantizer kept = quantizer_var(b, quantizer_at(b, w, at.channel));
+        ptx_for (b, k, ptx_u32(0), ptx_u32(steps), ptx_u32(1)) {
+            pass_row_vector(b, w, place, at, kept_channel, &kept);
+            ptx_set(b, place, ptx_add(b, place, ptx_u64(step)));
+            take_step(b, &w->channels, at, stride);
+        }
+    }
+}
+
+// A stride, in elements, after which vectors have the same channels again: about end / steps.
+static ptx_val same_channels_stride(ptx_builder *b, const struct work *w, unsigned steps)
+{
+    unsigned shift = 0;
+    while (1u << shift < steps)
+        shift++;
+    ptx_val many = ptx_ge(b, ptx_nctaid(b, PTX_X), ptx_u32(MANY_BLOCKS));
+    ptx_val log_steps = ptx_select(b, many, ptx_u32(shift + 2), ptx_u32(shift));
+
+    ptx_val period = ptx_mul(b, w->channels.count, w->channels.inner);
+    ptx_val misfit = ptx_and(b, period, ptx_u64(w->lanes - 1));
+    ptx_val fits = ptx_eq(b, misfit, ptx_u64(0));
+    ptx_val unit = ptx_select(b, fits, period, ptx_mul(b, period, ptx_u64(w->lanes)));
+    ptx_val wanted = ptx_max(b, ptx_shr(b, w->end, log_steps), ptx_u64(1));
+    wanted = ptx_add(b, wanted, ptx_sub(b, unit, ptx_u64(1)));
+    ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, unit));
+    return ptx_mul(b, quotient_by(b, wanted, unit, inverse), unit);
+}
+
+// Channels change from element to element: a thread has the vectors below each other that have the
+// same channels, and a quantizer for each lane.
+static void pass_columns(ptx_builder *b, const struct work *w)
+{
+    const uint32_t span = BLOCK * w->lanes;
+    const struct position one = { ptx_u64(0), ptx_u64(1) };
+
+    ptx_comment(b, "a thread has vectors a stride apart, a multiple of channels * inner");
+    ptx_val stride = same_channels_stride(b, w, CHUNK / span);
+    ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), ptx_u32(w->lanes));
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val blocks = ptx_nctaid(b, PTX_X);
+    ptx_val first = ptx_mad_wide(b, block, ptx_u32(span), ptx_cvt(b, PTX_U64, mine));
+    ptx_val columns = ptx_min(b, stride, w->end);
+
+    ptx_for (b, column, first, columns, ptx_mul_wide(b, blocks, ptx_u32(span))) {
+        struct position start = position_of(b, &w->channels, column, w->skew);
+        struct position at = position_var(b, start);
+        struct quantizer of[8];
+        struct quantizers each = { { NULL } };
+        for (unsigned k = 0; k < w->lanes; k++) {
+            of[k] = quantizer_at(b, w, at.channel);
+            each.of[k] = &of[k];
+            if (k + 1 < w->lanes)
+                take_step(b, &w->channels, at, one);
+        }
+        ptx_for (b, place, column, w->end, stride) {
+            ptx_if (b, is_whole(b, w, place))
+                pass_through(b, w, &each, place, w->lanes);
+            ptx_else (b)
+                pass_each(b, w, place, start);
+        }
+    }
+}
+
+static ptx_ptr tensor_param(ptx_builder *b, const struct ptx_spec *spec, const char *name,
+                            const char *meaning, bool written)
+{
+    return ptx_param_ptr(b, spec->dtype, name, .meaning = meaning, .length = "n",
+                         .readonly = !written, .writeonly = written);
+}
+
+static void build(ptx_builder *b, const struct ptx_spec *spec)
+{
+    struct work w = { .spec = spec, .lanes = vector_lanes(spec->dtype) };
+
+    w.x = tensor_param(b, spec, "x", "what was quantized", false);
+    w.d_output = tensor_param(b, spec, "d_output", "gradient of the output", false);
+    w.d_input = tensor_param(b, spec, "d_input", "gradient of x; may be d_output", true);
+    ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
+    w.scale = ptx_param_ptr(b, compute_type(spec->dtype), "scale",
+                            .meaning = "step of each channel's quantizer", .length = "channels",
+                            .readonly = true, .range = PTX_FINITE | PTX_POSITIVE);
+    struct ptx_param_info zero_point = zero_point_info(spec);
+    zero_point.length = "channels";
+    zero_point.readonly = true;
+    w.zero_point = ptx_param_pointer(b, PTX_S32, zero_point);
+    ptx_val count = ptx_param(b, PTX_U64, "channels", .meaning = "1 or more", .low = "1");
+    ptx_val inner = ptx_param(b, PTX_U64, "inner", .preset = "1", .low = "1",
+                              .meaning = "adjacent elements of one channel");
+    w.levels = target_levels(b, spec);
+    w.channels = channels_of(b, count, inner);
+
+    ptx_comment(b, "places: elements from the 16-byte boundary at or before x");
+    w.skew = elements_beyond_boundary(b, w.x);
+    w.end = ptx_add(b, n, w.skew);
+    w.alike = aligned_alike(b, (ptx_ptr[]) { w.x, w.d_output, w.d_input }, 3);
+    if (spec->option[OPTION_LAYOUT] == LAYOUT_COLUMNS)
+        pass_columns(b, &w);
+    else
+        pass_rows(b, &w);
+}
+
+const ptx_kernel ptx_kernel_quantize_channel_ste_backward = {
+    .name = "quantize_channel_ste_backward",
+    .summary = "straight-through gradient of a quantizer with a scale for each channel",
+    .formula = "as quantize_ste_backward, with scale and zero_point [i / inner % channels]",
+    .dtypes = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    .options = { QUANTIZER_OPTION_ROWS,
+                 [OPTION_LAYOUT] = { "layout",
+                                     { "rows", "columns" },
+                                     "fast where inner is large, or where it is small; the same "
+                                     "bits" } },
+    .grid = PTX_GRID_CHUNKS,
+    .block = BLOCK,
+    .chunk = CHUNK,
+    .guarantees = "deterministic; correctly rounded; NaN and infinite x give +0",
+    .build = build,
+};

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The gradient of a quantizer, straight through the rounding: what the kernels with one scale and
+// with one scale a channel share.
+#ifndef PTXGEN_KERNELS_QUANTIZER_H
+#define PTXGEN_KERNELS_QUANTIZER_H
+
+#include "common.h"
+#include "division.h"
+
+enum { QUANTIZER_DIVISION, QUANTIZER_GRADIENT, QUANTIZER_TARGET, QUANTIZER_OPTIONS };
+
+#define QUANTIZER_OPTION_ROWS                                                                      \
+    [QUANTIZER_DIVISION] = { "division",                                                           \
+                             { "exact", "reciprocal" },                                            \
+                             "correctly rounded, or times the rounded 1 / scale" },                \
+    [QUANTIZER_GRADIENT] = { "gradient",                                                           \
+                             { "quantize", "fake_quantize" },                                      \
+                             "in range: d_output / scale, or d_output itself" },                   \
+    [QUANTIZER_TARGET] = { "target",                                                               \
+                           { "s8", "u8", "any" },                                                  \
+                           "-128..127, 0..255, or q_min and q_max as parameters" }
+
+// The zero point's parameter, but for what it is passed as.
+struct ptx_param_info zero_point_info(const struct ptx_spec *spec);
+
+// The bounds of the target, s64; for `any` they are parameters.
+struct levels {
+    ptx_val q_min, q_max;
+};
+struct levels target_levels(ptx_builder *b, const struct ptx_spec *spec);
+
+// A scale and the bounds of x / scale, in the compute type.
+struct quantizer {
+    struct divisor scale;
+    ptx_val lo, hi;
+};
+
+// `zero_point` is an s64.
+struct quantizer quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
+                              ptx_val zero_point, struct levels levels);
+
+// One that can be set to another.
+struct quantizer quantizer_var(ptx_builder *b, struct quantizer init);
+void quantizer_set(ptx_builder *b, const struct quantizer *var, struct quantizer q);
+
+// The quantizer of each lane; lanes may share one.
+struct quantizers {
+    const struct quantizer *of[8];
+};
+
+// d_input, from x and d_output.
+ptx_vec straight_through(ptx_builder *b, const struct ptx_spec *spec, const struct quantizers *q,
+                         ptx_vec x, ptx_vec d_output);
+
+#endif
