@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+// What users are promised of a clipped gradient, on the largest sets that the device is good for:
+// C-CLIP-001, exact norms, extreme gradients, one bad element among many, weights of replicas.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clip_fixture.h"
+
+static struct gpu gpu;
+static bool small; // the emulator: fewer elements
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+/// `count` f32 on the device: a block of random numbers times `size`, over and over.
+struct gradient {
+    uint64_t count, period;
+    float *block; ///< on the host
+    ptx_buffer *memory;
+    struct ptx_tensor tensors[3]; ///< the whole of it in three parts
+    ptx_clip_plan *plan;
+};
+
+static void gradient_create(struct gradient *g, uint64_t count, float size,
+                            struct ptx_clip_params params)
+{
+    struct random r = gpu_random(&gpu, "contracts");
+    g->count = count;
+    g->period = count < 10000019 ? count : 10000019; // a prime: chunks differ
+    g->block = malloc((size_t)g->period * sizeof(float));
+    g->memory = ptx_buffer_create(gpu.device, (size_t)count * sizeof(float));
+    if (!g->block || !g->memory)
+        fail_msg("%s", ptx_error_message());
+    for (uint64_t i = 0; i < g->period; ++i)
+        g->block[i] = (float)random_unit(&r) * size;
+    for (uint64_t i = 0; i < count; i += g->period) {
+        const uint64_t left = count - i < g->period ? count - i : g->period;
+        require(ptx_buffer_upload(g->memory, (size_t)i * sizeof(float), g->block,
+                                  (size_t)left * sizeof(float), gpu.stream));
+    }
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    const uint64_t cuts[] = { 0, count / 3, count / 3 + count / 2, count };
+    for (int t = 0; t < 3; ++t)
+        g->tensors[t] =
+            (struct ptx_tensor) { .data = ptx_buffer_address(g->memory) + cuts[t] * sizeof(float),
+                                  .count = cuts[t + 1] - cuts[t],
+                                  .dtype = PTX_F32 };
+    params.tensors = g->tensors;
+    params.tensor_count = 3;
+    params.stream = gpu.stream;
+    g->plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!g->plan)
+        fail_msg("%s", ptx_error_message());
+}
+
+static void gradient_destroy(struct gradient *g)
+{
+    ptx_clip_plan_destroy(&g->plan);
+    ptx_buffer_destroy(&g->memory);
+    free(g->block);
+}
+
+static long double exact_norm(const struct gradient *g)
+{
+    long double sum = 0, all = 0;
+    for (uint64_t i = 0; i < g->period; ++i)
+        sum += (long double)g->block[i] * (long double)g->block[i];
+    all = sum * (long double)(g->count / g->period);
+    for (uint64_t i = 0; i < g->count % g->period; ++i)
+        all += (long double)g->block[i] * (long double)g->block[i];
+    return sqrtl(all);
+}
+
+static struct ptx_clip_record run(const struct gradient *g)
+{
+    struct ptx_clip_record record;
+    require(ptx_clip_plan_run(g->plan, gpu.stream));
+    require(ptx_clip_plan_read(g->plan, 0, 1, &record, NULL, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    return record;
+}
+
+static void assert_within_2_ulp(float norm, long double exact)
+{
+    const long double ulp = (long double)(nextafterf((float)exact, INFINITY) - (float)exact);
+    if (fabsl((long double)norm - exact) > 2 * ulp)
+        fail_msg("norm %a, exact %La", (double)norm, exact);
+}
+
+static void test_norm_of_many(void **state)
+{
+    (void)state;
+    struct gradient g;
+    gradient_create(&g, small ? 300001 : 1000000007, 3.0f,
+                    (struct ptx_clip_params) { .max_norm = 1.0f, .measure_only = true });
+    const struct ptx_clip_record record = run(&g);
+    assert_within_2_ulp(record.norm, exact_norm(&g));
+    gradient_destroy(&g);
+}
+
+/// C-CLIP-001, from numbers whose squares f32 cannot hold to such whose squares vanish in it.
+static void test_sizes_of_gradients(void **state)
+{
+    (void)state;
+    static const float sizes[] = {
+        1e-44f, 1e-38f, 1e-30f, 1e-20f, 1e-3f, 1.0f, 1e20f, 1e30f, 3e38f
+    };
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; ++k) {
+        struct gradient g;
+        gradient_create(&g, 40000, sizes[k], (struct ptx_clip_params) { .max_norm = 1.0f });
+        const long double norm = exact_norm(&g);
+        const float max_norm = (float)fminl(norm / 3, 3e38L);
+        require(ptx_clip_plan_set_max_norm(g.plan, 0, max_norm, gpu.stream));
+        const struct ptx_clip_record record = run(&g);
+        assert_true(record.found_inf == 0.0f);
+        if (norm < 3e38L)
+            assert_within_2_ulp(record.norm, norm);
+        require(ptx_buffer_download(g.memory, 0, g.block, 40000 * sizeof(float), gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        const long double after = exact_norm(&g);
+        // Subnormal results are rounded to a multiple of 2^-149 each.
+        const long double slack = 200 * 0x1p-150L;
+        if (after > (long double)max_norm * (1 + 1e-6L) + slack ||
+            after < (long double)max_norm * (1 - 1e-6L) - slack)
+            fail_msg("gradients of %g: norm %Lg, max_norm %g, after clipping %Lg", (double)sizes[k],
+                     norm, (double)max_norm, after);
+        gradient_destroy(&g);
+    }
+}
+
+static void put(const struct gradient *g, uint64_t at, float x)
+{
+    require(ptx_buffer_upload(g->memory, (size_t)at * sizeof x, &x, sizeof x, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+}
+
+static void test_one_bad_element(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "one bad element");
+    struct gradient g;
+    gradient_create(&g, small ? 100003 : 100000007, 1.0f,
+                    (struct ptx_clip_params) { .max_norm = 1.0f, .measure_only = true });
+    assert_true(run(&g).found_inf == 0.0f);
+    for (int turn = 0; turn < (small ? 12 : 60); ++turn) {
+        const uint64_t ends[] = { 0, g.count - 1, g.count / 3 - 1, g.count / 3 };
+        const uint64_t at = turn < 4 ? ends[turn] : random_u64(&r) % g.count;
+        const float bad[] = { NAN, INFINITY, -INFINITY };
+        put(&g, at, bad[turn % 3]);
+        const struct ptx_clip_record record = run(&g);
+        if (record.found_inf != 1.0f)
+            fail_msg("element %llu is not found", (unsigned long long)at);
+        assert_true(turn % 3 ? isinf(record.norm) : isnan(record.norm));
+        put(&g, at, g.block[at % g.period]);
+        assert_true(run(&g).found_inf == 0.0f);
+    }
+    gradient_destroy(&g);
+}
+
+/// Four ranks, each with a part of its own and a copy of what is shared, between them have the norm
+/// of the whole.
+static void test_replicas(void **state)
+{
+    (void)state;
+    enum { RANKS = 4, OWN = 5000, SHARED = 3000 };
+    struct random r = gpu_random(&gpu, "replicas");
+    float data[RANKS * OWN + SHARED];
+    double total = 0.0;
+    long double exact = 0;
+    for (int i = 0; i < RANKS * OWN + SHARED; ++i) {
+        data[i] = (float)random_unit(&r);
+        exact += (long double)data[i] * (long double)data[i];
+    }
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof data);
+    assert_non_null(memory);
+    require(ptx_buffer_upload(memory, 0, data, sizeof data, gpu.stream));
+    const CUdeviceptr base = ptx_buffer_address(memory);
+    for (unsigned rank = 0; rank < RANKS; ++rank) {
+        const struct ptx_tensor tensors[] = {
+            { .data = base + rank * OWN * 4, .count = OWN, .dtype = PTX_F32 },
+            { .data = base + RANKS * OWN * 4,
+              .count = SHARED,
+              .dtype = PTX_F32,
+              .weight = 1.0 / RANKS },
+        };
+        ptx_clip_plan *plan =
+            ptx_clip_plan_create(gpu.device, &(struct ptx_clip_params) { .tensors = tensors,
+                                                                         .tensor_count = 2,
+                                                                         .max_norm = 1.0f,
+                                                                         .measure_only = true,
+                                                                         .stream = gpu.stream });
+        struct ptx_clip_record record;
+        assert_non_null(plan);
+        require(ptx_clip_plan_run(plan, gpu.stream));
+        require(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        total += (double)record.norm * (double)record.norm;
+        ptx_clip_plan_destroy(&plan);
+    }
+    assert_true(fabsl(sqrtl((long double)total) - sqrtl(exact)) < sqrtl(exact) * 1e-6L);
+    ptx_buffer_destroy(&memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_norm_of_many),
+        cmocka_unit_test(test_sizes_of_gradients),
+        cmocka_unit_test(test_one_bad_element),
+        cmocka_unit_test(test_replicas),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    gpu_open(&gpu);
+    // Also under a memory checker, and where large tests are not wanted.
+    small = gpu.max_size < 1000000000 || strstr(ptx_device_get_info(gpu.device)->name, "emulator");
+    int failed = cmocka_run_group_tests_name("clip plans: contracts", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
