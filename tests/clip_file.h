@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/// What `ptxgen clip` wrote, held against the reference.
+#ifndef PTXGEN_TESTS_CLIP_FILE_H
+#define PTXGEN_TESTS_CLIP_FILE_H
+
+#include "plans/clip_reference.h"
+#include "safetensors.h"
+
+enum { CLIP_FILE_MOST_GROUPS = 16 };
+
+/// What the command was told.
+struct clip_told {
+    float max_norm, eps, loss_scale;
+    enum ref_nonfinite nonfinite;
+    /// A group for each name up to its first dot, one more for names without a dot; else one group.
+    bool grouped;
+};
+
+struct clip_found {
+    uint64_t elements; ///< of the tensors that are clipped
+    uint64_t tensors;
+    uint64_t wrong; ///< elements that differ, of all tensors
+    uint32_t group_count;
+    char names[CLIP_FILE_MOST_GROUPS][32];   ///< "" where there is no dot, or one group
+    float records[CLIP_FILE_MOST_GROUPS][3]; ///< factor, norm, found_inf
+};
+
+/// False, with a line on standard error, if the files cannot be compared: unreadable, not the same
+/// tensors and metadata, out of memory. Else *found has what should be and what is not so.
+bool clip_file_compare(const char *input, const char *output, const struct clip_told *told,
+                       struct clip_found *found);
+
+#endif
