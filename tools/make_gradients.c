@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: MIT
-/// make_gradients ROWS COLUMNS FILE: tensors of one shape for all five kernels, f32, in a
-/// safetensors file. Normally distributed, from a fixed seed: the same file on every machine.
+/// Gradients in a safetensors file. Normally distributed, from a fixed seed: the same file on every
+/// machine.
+///
+/// make_gradients ROWS COLUMNS FILE: tensors of one shape for all five kernels, f32.
 ///
 ///     x          a layer's values, deviation 1
 ///     d_output   the gradient of its output, deviation 0.01
 ///     gradient   the gradient of its weights, deviation 0.02
 ///     record     scale, norm and found_inf that clip `gradient` to the norm 1
+///
+/// make_gradients gpt2 LAYERS WIDTH VOCABULARY CONTEXT FILE: the gradient of every parameter of a
+/// model of GPT-2's build, with its name and shape; matrices in bf16, vectors in f32. 12 768 50257
+/// 1024 is GPT-2 small: 148 tensors, 124439808 elements.
 #include "safetensors.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_SIDE = 1000000 };
 
@@ -92,6 +100,142 @@ static int make(const uint64_t shape[2], const char *path)
     return made ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+// ---- a model ------------------------------------------------------------------------------------
+
+enum { MAX_LAYERS = 1000, NAME_SIZE = 48 };
+
+/// A parameter of GPT-2: its shape in units of the width, but for what the embeddings count.
+static const struct parameter {
+    const char *name;
+    unsigned rows, columns; ///< widths; 0 columns: a vector
+} embedding[] = {
+    { "wte.weight", 0, 1 }, // the vocabulary's rows
+    { "wpe.weight", 0, 1 }, // the context's
+}, layer[] = {
+    { "ln_1.weight", 1, 0 },        { "ln_1.bias", 1, 0 },
+    { "attn.c_attn.weight", 1, 3 }, { "attn.c_attn.bias", 3, 0 },
+    { "attn.c_proj.weight", 1, 1 }, { "attn.c_proj.bias", 1, 0 },
+    { "ln_2.weight", 1, 0 },        { "ln_2.bias", 1, 0 },
+    { "mlp.c_fc.weight", 1, 4 },    { "mlp.c_fc.bias", 4, 0 },
+    { "mlp.c_proj.weight", 4, 1 },  { "mlp.c_proj.bias", 1, 0 },
+}, last[] = {
+    { "ln_f.weight", 1, 0 },
+    { "ln_f.bias", 1, 0 },
+};
+
+enum {
+    EMBEDDING_COUNT = sizeof embedding / sizeof *embedding,
+    LAYER_COUNT = sizeof layer / sizeof *layer,
+    LAST_COUNT = sizeof last / sizeof *last,
+};
+
+struct model {
+    struct tensor *tensors;
+    uint64_t (*shapes)[2];
+    char (*names)[NAME_SIZE];
+    size_t count;
+};
+
+static void add(struct model *model, const char *name, uint64_t rows, uint64_t columns)
+{
+    size_t k = model->count++;
+    struct tensor *tensor = &model->tensors[k];
+    snprintf(model->names[k], NAME_SIZE, "%s", name);
+    model->shapes[k][0] = rows;
+    model->shapes[k][1] = columns;
+    *tensor = (struct tensor) {
+        .name = model->names[k],
+        .dtype = tensor_dtype_of(columns ? PTX_BF16 : PTX_F32),
+        .shape = model->shapes[k],
+        .rank = columns ? 2 : 1,
+        .count = columns ? rows * columns : rows,
+    };
+    tensor->bytes = tensor->count * tensor->dtype->bytes;
+}
+
+static void add_all(struct model *model, const uint64_t sides[4])
+{
+    uint64_t width = sides[1];
+    char name[NAME_SIZE];
+    for (size_t k = 0; k < EMBEDDING_COUNT; k++)
+        add(model, embedding[k].name, sides[2 + k], width);
+    for (uint64_t l = 0; l < sides[0]; l++)
+        for (size_t k = 0; k < LAYER_COUNT; k++) {
+            snprintf(name, sizeof(name), "h.%" PRIu64 ".%s", l, layer[k].name);
+            add(model, name, layer[k].rows * width, layer[k].columns * width);
+        }
+    for (size_t k = 0; k < LAST_COUNT; k++)
+        add(model, last[k].name, last[k].rows * width, 0);
+}
+
+// To nearest even; the numbers here are finite.
+static uint16_t bf16_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static bool write_tensor(struct output *output, const struct tensor *tensor, uint64_t seed)
+{
+    float *x = calloc((size_t)tensor->count, sizeof *x);
+    if (!x)
+        return false;
+    fill_normal(x, tensor->count, 0.0005, seed);
+    // In place: a half never lies behind the float that it is made of.
+    for (uint64_t i = 0; tensor->dtype->bytes == 2 && i < tensor->count; i++) {
+        uint16_t half = bf16_of(x[i]);
+        memcpy((char *)x + 2 * i, &half, sizeof(half));
+    }
+    output_write(output, x, (size_t)tensor->bytes);
+    free(x);
+    return true;
+}
+
+static bool write_model(const struct model *model, const char *path, struct message *error)
+{
+    struct output output;
+    const struct tensor **order = calloc(model->count, sizeof(*order));
+    if (!order || !tensor_file_begin(&output, path, model->tensors, model->count, NULL, 0, error)) {
+        free(order);
+        return false;
+    }
+    bool whole = true;
+    tensor_file_order(model->tensors, model->count, order);
+    for (size_t k = 0; k < model->count && whole; k++)
+        whole = write_tensor(&output, order[k], k + 1);
+    free(order);
+    if (whole)
+        return output_commit(&output, error);
+    output_discard(&output);
+    return false;
+}
+
+/// `sides`: layers, width, vocabulary, context.
+static int make_model(const uint64_t sides[4], const char *path)
+{
+    size_t count = EMBEDDING_COUNT + (size_t)sides[0] * LAYER_COUNT + LAST_COUNT;
+    struct model model = {
+        .tensors = calloc(count, sizeof(*model.tensors)),
+        .shapes = calloc(count, sizeof(*model.shapes)),
+        .names = calloc(count, sizeof(*model.names)),
+    };
+    struct message error = { "out of memory" };
+    bool made = false;
+    if (model.tensors && model.shapes && model.names) {
+        add_all(&model, sides);
+        made = write_model(&model, path, &error);
+    }
+    free(model.tensors);
+    free(model.shapes);
+    free(model.names);
+    if (!made)
+        fprintf(stderr, "make_gradients: %s\n", error.text);
+    return made ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+// ---- the command line ---------------------------------------------------------------------------
+
 static bool read_side(const char *text, uint64_t *side)
 {
     char *end;
@@ -101,12 +245,26 @@ static bool read_side(const char *text, uint64_t *side)
            *side <= MAX_SIDE;
 }
 
+static bool read_sides(char **texts, size_t count, uint64_t *sides)
+{
+    bool right = true;
+    for (size_t k = 0; k < count; k++)
+        right = read_side(texts[k], &sides[k]) && right;
+    return right;
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t shape[2];
-    if (argc != 4 || !read_side(argv[1], &shape[0]) || !read_side(argv[2], &shape[1])) {
-        fprintf(stderr, "usage: make_gradients ROWS COLUMNS FILE, each side up to %d\n", MAX_SIDE);
-        return 2;
-    }
-    return make(shape, argv[3]);
+    uint64_t sides[4];
+    if (argc == 4 && read_sides(argv + 1, 2, sides))
+        return make(sides, argv[3]);
+    if (argc == 7 && strcmp(argv[1], "gpt2") == 0 && read_sides(argv + 2, 4, sides) &&
+        sides[0] <= MAX_LAYERS)
+        return make_model(sides, argv[6]);
+    fprintf(stderr,
+            "usage: make_gradients ROWS COLUMNS FILE\n"
+            "       make_gradients gpt2 LAYERS WIDTH VOCABULARY CONTEXT FILE\n"
+            "each side up to %d, layers up to %d\n",
+            MAX_SIDE, MAX_LAYERS);
+    return 2;
 }
