@@ -7,103 +7,13 @@
 #
 # usage: test_cli.sh PTXGEN FAKE_LIBCUDA EMULATOR
 
-set -u
-LC_ALL=C
-export LC_ALL
-ptxgen=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-fake_libcuda=$2
-emulator=$3
-work=$(mktemp -d "${TMPDIR:-/tmp}/ptxgen-cli-XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-cd "$work" || exit 1
-number=0
-failures=0
-
-# ---- TAP ----------------------------------------------------------------------------------------
-
-# result NAME: reports how the command before it ended
-result() {
-    ended=$?
-    number=$((number + 1))
-    if [ $ended -eq 0 ]; then
-        echo "ok $number - $1"
-        return
-    fi
-    failures=$((failures + 1))
-    echo "not ok $number - $1"
-    for file in out err; do
-        sed "s/^/# $file: /" $file | head -n 20
-    done
-}
-
-skip() {
-    number=$((number + 1))
-    echo "ok $number - $1 # SKIP $2"
-}
-
-# run STATUS [ARGUMENT]...: true if ptxgen ends so; its output goes to the files out and err
-run() {
-    wanted=$1
-    shift
-    "$ptxgen" "$@" >out 2>err </dev/null
-    got=$?
-    [ $got -eq "$wanted" ] && return 0
-    echo "status $got, not $wanted: ptxgen $*" >>err
-    return 1
-}
-
-# works NAME WORDS [ARGUMENT]...: ends with 0, nothing on standard error, WORDS in its output
-works() {
-    name=$1
-    words=$2
-    shift 2
-    run 0 "$@" && [ ! -s err ] && grep -qF -e "$words" out
-    result "$name"
-}
-
-# refuses STATUS WORDS [ARGUMENT]...: ends so, with one line on standard error that holds WORDS
-refuses() {
-    status=$1
-    words=$2
-    shift 2
-    run "$status" "$@" && [ "$(wc -l <err)" -eq 1 ] && grep -q '^ptxgen' err &&
-        grep -qF -e "$words" err
-    result "$status for: $*"
-}
-
-# ---- tensor files -------------------------------------------------------------------------------
-
-# byte NUMBER: that byte
-byte() {
-    printf "\\$(printf %03o "$1")"
-}
-
-# tensors FILE DATA_BYTES HEADER: a safetensors file whose data is zeros
-tensors() {
-    {
-        byte $((${#3} % 256))
-        byte $((${#3} / 256))
-        head -c 6 /dev/zero
-        printf %s "$3"
-        head -c "$2" /dev/zero
-    } >"$1"
-}
-
-# entry NAME DTYPE SHAPE BEGIN END: a tensor of a header
-entry() {
-    printf '"%s":{"dtype":"%s","shape":[%s],"data_offsets":[%s,%s]}' "$1" "$2" "$3" "$4" "$5"
-}
-
-PTXGEN_LIBCUDA=/nonexistent/libcuda.so
-PTXGEN_EMULATOR=/nonexistent/emulator.so
-export PTXGEN_LIBCUDA PTXGEN_EMULATOR
+. "$(dirname "$0")/cli_tap.sh"
 
 # ---- help, version, names -----------------------------------------------------------------------
 
 works 'help' 'usage: ptxgen COMMAND' --help
 works 'version' 'ptxgen 0.' --version
-for command in list info emit check run devices; do
+for command in list info emit check run clip devices; do
     works "help of $command" "usage: ptxgen $command" $command --help
     works "version of $command" 'ptxgen 0.' $command --version
     refuses 2 "did you mean --version?" $command --vrsion
@@ -365,12 +275,6 @@ result 'run leaves nothing else behind'
 
 # ---- the emulator -------------------------------------------------------------------------------
 
-# numbers FORMAT: the output file's data, without its header
-numbers() {
-    size=$(od -An -tu8 -N8 o.st | tr -d ' ')
-    od -An -v -w512 -t "$1" -j $((size + 8)) o.st | tr -s ' '
-}
-
 # computes KERNEL FORMAT NUMBERS [ARGUMENT]...: runs so on the emulator, and says that it does
 computes() {
     name="run $1 on the emulator: $3"
@@ -423,5 +327,4 @@ works 'run as the device that the emulator is to be' 'sm_80 on the emulator (sm_
     squared_sum -i n.st -o o.st --device emulator
 unset PTXGEN_EMU_DEVICE
 
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

@@ -1,0 +1,165 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# ptxgen clip from end to end: every option, every kind of refusal, small files whose numbers a reader
+# can check. Prints TAP. Needs no GPU. (check_clip has the large files.)
+#
+# usage: test_cli_clip.sh PTXGEN FAKE_LIBCUDA EMULATOR
+
+. "$(dirname "$0")/cli_tap.sh"
+
+# ---- what is refused before there is a GPU ------------------------------------------------------
+
+tensors broken.st 8 "{$(entry x F32 3 0 8)}"
+tensors empty.st 0 "{$(entry x F16 0,5 0 0)}"
+tensors i32.st 16 "{$(entry x I32 4 0 16)}"
+# 3 and 4 in halves, and an I32
+tensors c.st 0 "{\"__metadata__\":{\"from\":\"a test\"},$(entry h.0.w F16 2 0 4),$(entry step I32 1 4 8)}"
+printf '\000\102\000\104\007\000\000\000' >>c.st
+# 6 and 8, 1 and 2, nothing
+tensors d.st 0 "{$(entry h.0.w F32 2 0 8),$(entry h.1.w F32 2 8 16),$(entry top F16 0 16 16)}"
+printf '\000\000\300\100\000\000\000\101\000\000\200\077\000\000\000\100' >>d.st
+# 1 and NaN; 3 and 4, at an odd place
+tensors nan.st 0 "{$(entry a BF16 2 0 4),$(entry odd U8 1 4 5),$(entry b F32 2 5 13)}"
+printf '\200\077\300\177\005\000\000\100\100\000\000\200\100' >>nan.st
+echo 'this is not a tensor file' >text.st
+
+# misuses WORDS [ARGUMENT]...: clip refuses it with status 2, before it looks for a GPU
+misuses() {
+    words=$1
+    shift
+    refuses 2 "$words" clip "$@" -o o.st
+}
+
+refuses 2 'which file?' clip --max-norm 1 -o o.st
+refuses 2 '--output FILE is missing' clip c.st --max-norm 1
+misuses '--max-norm X is missing' c.st
+misuses "unexpected argument 'd.st'" c.st d.st --max-norm 1
+misuses '--max-norm is given twice' c.st --max-norm 1 --max-norm 2
+misuses '--max-norm must not be NaN' c.st --max-norm nan
+misuses '--max-norm must not be below 0' c.st --max-norm -1
+misuses "--max-norm: '1,5' is not a number" c.st --max-norm 1,5
+misuses "'1e39' is beyond the range of f32" c.st --max-norm 1e39
+misuses '--loss-scale must be above 0' c.st --max-norm 1 --loss-scale 0
+misuses '--loss-scale must be finite' c.st --max-norm 1 --loss-scale inf
+misuses '--loss-scale must not be NaN' c.st --max-norm 1 --loss-scale nan
+misuses '--eps must not be below 0' c.st --max-norm 1 --eps -1e-6
+misuses '--eps must be finite' c.st --max-norm 1 --eps inf
+misuses "unknown policy 'stop': there is propagate, skip, zero" c.st --max-norm 1 --nonfinite stop
+for bytes in 0 -1 1x 1KK K 99999999999999999999 16777216T ''; do
+    misuses '--memory takes a number of bytes' c.st --max-norm 1 --memory "$bytes"
+done
+misuses '--device takes a number' c.st --max-norm 1 --device emu
+misuses "--group-by 'h(': " c.st --max-norm 1 --group-by 'h('
+[ "$(sed 's/.*: //' err | wc -c)" -gt 5 ]
+result 'clip says what is wrong with the expression'
+misuses "matches the name of no tensor; the first is 'h.0.w'" c.st --max-norm 1 --group-by 'x'
+refuses 1 'none.st: No such file' clip none.st --max-norm 1 -o o.st
+refuses 1 'not a regular file' clip . --max-norm 1 -o o.st
+refuses 1 'text.st: byte 0: header length' clip text.st --max-norm 1 -o o.st
+refuses 1 "tensor 'x': data_offsets [0, 8]" clip broken.st --max-norm 1 -o o.st
+refuses 77 'PTXGEN_LIBCUDA' clip c.st --max-norm 1 -o o.st
+[ ! -e o.st ]
+result 'no output file of a run that failed'
+
+# ---- on the emulator ----------------------------------------------------------------------------
+
+refuses 77 'PTXGEN_EMULATOR names it' clip c.st --max-norm 1 -o o.st --device emulator
+PTXGEN_EMULATOR=$emulator
+refuses 2 'is not the emulator' clip c.st --max-norm 1 -o o.st --device emulator
+unset PTXGEN_LIBCUDA
+
+# clipped NUMBERS FORMAT FILE [ARGUMENT]...: clips FILE so; the output's data is NUMBERS
+clipped() {
+    numbers=$1 format=$2
+    shift 2
+    run 0 clip "$@" -o o.st --device emulator && [ ! -s err ] &&
+        grep -q 'on the emulator (sm_90)' out && grep -q "the emulator's time" out &&
+        [ "$(numbers "$format")" = " $numbers" ]
+    result "clip $*: $numbers"
+}
+
+clipped '0007 0000 3e00 4000' x2 c.st --max-norm 2.5 --eps 0
+grep -q '"__metadata__":{"from":"a test"}' o.st &&
+    grep -q '^1 tensors of other types (I32) copied as they are' out
+result 'clip keeps metadata and other tensors, and says so'
+clipped '0007 0000 3e00 4000' x2 c.st --max-norm inf --loss-scale 2
+clipped '0007 0000 4200 4400' x2 c.st --max-norm 5 --eps 0
+clipped '0007 0000 0000 0000' x2 c.st --max-norm 0
+clipped '0007 0000 3a00 3c00' x2 c.st --max-norm 1.5 --eps 1
+works 'clip prints the norm' ' 10.2469511 ' clip d.st --max-norm 1 -o o.st --device emulator
+clipped '3 4 1 2' f4 d.st --max-norm 5 --eps 0 --group-by '^h\.[0-9]+'
+grep -Eq "^'h\.0' +1 +2 +10 +0\.5$" out && grep -Eq '^\(no match\) +1 +0 +0 +1$' out
+result 'clip shows each group, and the one of what does not match'
+works 'clip names groups by what is in parentheses' "'1' " clip d.st --max-norm 1 -o o.st \
+    --device emulator --group-by 'h\.(.)\.'
+nan='ff ff ff 7f ff ff ff 7f ff 7f ff 7f 05'
+clipped "$nan" x1 nan.st --max-norm 1
+grep -q '^NaN or infinity in 1 of 1 groups: .*(--nonfinite propagate)' out
+result 'clip says that something is not finite'
+clipped "$nan" x1 nan.st --max-norm 1 --nonfinite propagate
+clipped '00 00 40 40 00 00 80 40 80 3f c0 7f 05' x1 nan.st --max-norm 1 --nonfinite skip
+clipped '00 00 00 00 00 00 00 00 00 00 00 00 05' x1 nan.st --max-norm 1 --nonfinite zero
+clipped '00 00 c0 3f 00 00 00 40 ff 7f ff 7f 05' x1 nan.st --max-norm 2.5 --eps 0 --group-by '.*'
+run 0 clip empty.st --max-norm 1 -o o.st --device emulator && [ -z "$(numbers x1)" ] &&
+    grep -q '^1 tensors (F16), 0 elements' out
+result 'clip a file without elements'
+clipped '0 0 0 0' d4 i32.st --max-norm 1
+
+# In windows: x.st repeated to more elements than a part of a tensor has.
+tensors l.st 80000 "{$(entry x F32 5000 0 20000),$(entry y F64 7500 20000 80000)}"
+run 0 clip l.st --max-norm 1 -o o.st --device emulator --memory 24K &&
+    grep -q 'in [0-9]* windows' out && run 0 clip l.st --max-norm 1 -o o2.st --device emulator &&
+    grep -q 'in one piece' out && cmp o.st o2.st >>err
+result 'clip in windows gives the same file'
+refuses 2 '1000 bytes of device memory are too few' clip l.st --max-norm 1 -o none.st \
+    --device emulator --memory 1000
+cp d.st same.st
+run 0 clip same.st --max-norm 5 --eps 0 --group-by '.*' -o same.st --device emulator &&
+    mv same.st o.st && [ "$(numbers f4)" = ' 3 4 1 2' ]
+result 'clip writes over its input'
+run 0 clip d.st --max-norm 5 -o o.st --device emulator &&
+    run 0 clip d.st --max-norm 5 -o - --device emulator && cmp -s out o.st && grep -q 'GB/s' err
+result 'clip to standard output: tensors alone'
+works 'clip --quiet' 'all tensors' clip d.st --max-norm 5 -o o.st --device emulator --quiet
+if command -v jq >/dev/null; then
+    run 0 clip d.st --max-norm 5 --eps 0 -o o.st --device emulator --json --group-by 'h\.0' &&
+        jq -e '.groups[0].name == "h.0" and .groups[0].norm == 10 and .groups[0].factor == 0.5 and
+               .groups[1].name == null and .windows == 1 and .found_inf == false' <out >/dev/null
+    result 'clip --json is JSON'
+    run 0 clip nan.st --max-norm inf -o o.st --device emulator --json &&
+        jq -e '.groups[0].norm == "nan" and .max_norm == "inf" and .found_inf' <out >/dev/null
+    result 'clip --json: what JSON has no numbers for'
+else
+    skip 'clip --json is JSON' 'no jq'
+fi
+if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
+    clip="'$ptxgen' clip l.st --max-norm 1 -o o.st --device emulator"
+    TERM=xterm script -qec "$clip" /dev/null >out 2>err </dev/null &&
+        grep -q ' % .* of 0.00 GB' out && grep -q 'all tensors' out
+    result 'clip draws a progress bar on a terminal'
+    TERM=xterm script -qec "$clip --quiet" /dev/null >out 2>err </dev/null &&
+        ! grep -q ' %' out && grep -q 'all tensors' out
+    result 'clip --quiet draws none'
+else
+    skip 'clip draws a progress bar' 'no script(1)'
+fi
+refuses 1 'none/o.st: No such file' clip d.st --max-norm 1 -o none/o.st --device emulator
+if [ -w /dev/full ]; then
+    refuses 1 'cannot write /dev/full: No space left' clip d.st --max-norm 1 -o /dev/full \
+        --device emulator
+fi
+cp d.st kept.st
+PTXGEN_EMU_FAIL=cuMemcpyDtoHAsync_v2:1
+export PTXGEN_EMU_FAIL
+refuses 1 'cuMemcpyDtoHAsync' clip d.st --max-norm 1 -o kept.st --device emulator
+unset PTXGEN_EMU_FAIL
+cmp -s d.st kept.st && [ ! -e none.st ] && ! ls | grep -q '\.tmp$'
+result 'clip leaves nothing half-written behind'
+CUDA_VISIBLE_DEVICES=''
+export CUDA_VISIBLE_DEVICES
+works 'clip where no GPU is to be seen: on the emulator' 'on the emulator' clip d.st --max-norm 1 \
+    -o o.st
+unset CUDA_VISIBLE_DEVICES
+
+finish
