@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 enum {
-    MOST_LAUNCHES = 4,
     MOST_PARAMS = 64,
     MOST_BYTES = 1 << 18, // of shared and local memory that the blocks of a launch prepare
     SURELY_REFUSED = 1 << 20,
@@ -195,23 +194,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct device *device = device_ready();
     size_t length = strnlen((const char *)bytes, size);
     struct recipe recipe = { bytes + (length < size ? length + 1 : size), bytes + size };
-    CUmodule module = NULL;
-    char log[2048] = "";
-    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
-    void *values[] = { log, (void *)(uintptr_t)sizeof(log) };
     char *text = malloc(length + 1);
     require(text);
     memcpy(text, bytes, length);
     text[length] = '\0';
-    CUresult result = cuModuleLoadDataEx(&module, text, 2, options, values);
-    require(result == CUDA_SUCCESS || (log[0] && strlen(log) < sizeof(log)) ||
-            result == CUDA_ERROR_OUT_OF_MEMORY);
-    if (result == CUDA_SUCCESS) {
-        unsigned launches = 1 + take(&recipe) % MOST_LAUNCHES;
-        for (unsigned k = 0; k < launches && device->module_lives; k++)
-            take_launch(&recipe, device, module, text);
-        if (device->module_lives)
-            require(cuModuleUnload(module) == CUDA_SUCCESS);
+    uint8_t choice = take(&recipe);
+    struct loaded loaded = { 0 };
+    if (load(&loaded, choice >> 2 & 3, text)) {
+        for (unsigned k = 0; k <= (choice & 3u) && device->module_lives; k++)
+            take_launch(&recipe, device, loaded.module, text);
+        unload(&loaded, device->module_lives);
     }
     device_check(device);
     free(text);

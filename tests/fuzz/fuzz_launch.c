@@ -42,6 +42,63 @@ void device_check(const struct device *device)
     require(available == device->available);
 }
 
+static CUresult load_linked(CUmodule *module, const char *text)
+{
+    CUlinkState link = NULL;
+    void *code = NULL;
+    size_t bytes = 0;
+    require(cuLinkCreate_v2(0, NULL, NULL, &link) == CUDA_SUCCESS);
+    CUresult result = cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)text,
+                                       strlen(text) + 1, "text", 0, NULL, NULL);
+    if (result == CUDA_SUCCESS) {
+        require(cuLinkComplete(link, &code, &bytes) == CUDA_SUCCESS);
+        result = cuModuleLoadData(module, code);
+        require(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    require(cuLinkDestroy(link) == CUDA_SUCCESS);
+    return result;
+}
+
+static CUresult load_library(struct loaded *loaded, const char *text)
+{
+    CUresult result = cuLibraryLoadData(&loaded->library, text, NULL, NULL, 0, NULL, NULL, 0);
+    if (result == CUDA_SUCCESS)
+        result = cuLibraryGetModule(&loaded->module, loaded->library);
+    if (result && loaded->library)
+        require(cuLibraryUnload(loaded->library) == CUDA_SUCCESS);
+    return result;
+}
+
+static CUresult load_text(CUmodule *module, const char *text, bool verbose)
+{
+    char error[2048] = "", info[256];
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                               CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                               CU_JIT_LOG_VERBOSE };
+    void *values[] = { error, (void *)(uintptr_t)sizeof(error), info,
+                       (void *)(uintptr_t)sizeof(info), (void *)(uintptr_t)verbose };
+    CUresult result = cuModuleLoadDataEx(module, text, 5, options, values);
+    require(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
+            (error[0] && strlen(error) < sizeof(error)));
+    return result;
+}
+
+bool load(struct loaded *loaded, unsigned way, const char *text)
+{
+    CUresult result = way == 3   ? load_linked(&loaded->module, text)
+                      : way == 2 ? load_library(loaded, text)
+                                 : load_text(&loaded->module, text, way == 1);
+    return result == CUDA_SUCCESS;
+}
+
+void unload(const struct loaded *loaded, bool lives)
+{
+    if (loaded->library)
+        require(cuLibraryUnload(loaded->library) == CUDA_SUCCESS);
+    else if (lives)
+        require(cuModuleUnload(loaded->module) == CUDA_SUCCESS);
+}
+
 static CUresult launch_with_attributes(const struct device *device, const struct launch *launch)
 {
     CUlaunchAttribute attributes[2] = { { .id = launch->attribute & 31 } };

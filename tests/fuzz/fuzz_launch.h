@@ -59,6 +59,16 @@ struct launch {
 struct device *device_ready(void);
 // After an input: nothing that was allocated for it is left.
 void device_check(const struct device *device);
+// A module by one of the ways to load one: as text, from a library, through the linker.
+struct loaded {
+    CUmodule module;
+    CUlibrary library;
+};
+
+bool load(struct loaded *loaded, unsigned way, const char *text);
+// `lives`: the context of the module is still there.
+void unload(const struct loaded *loaded, bool lives);
+
 // Launches and waits. After a fault the context is good again.
 void launch_run(struct device *device, const struct launch *launch);
 
