@@ -88,7 +88,7 @@ static inline uint64_t emulator_zeros(struct emulator *e, uint64_t bytes)
 
 static inline void emulator_load(struct emulator *e, const char *text)
 {
-    const struct emu_parse_limits limits = { 90, 90, 'a' };
+    const struct emu_parse_limits limits = { 90, 100, 'a' };
     char log[2048] = "";
     int result = 0;
     emu_module_destroy(&e->module);
@@ -124,7 +124,7 @@ static inline int emulator_body(struct emulator *e, const char *body, uint64_t p
     const uint64_t params[] = { p0, p1, p2, 0 };
     snprintf(
         text, sizeof(text),
-        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".version 8.1\n.target sm_90\n.address_size 64\n"
         ".visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3)\n{\n"
         ".reg .pred %%p<32>;\n.reg .b16 %%h<32>;\n.reg .b32 %%r<64>;\n.reg .b64 %%rd<64>;\n"
         ".reg .f32 %%f<32>;\n.reg .f64 %%fd<32>;\n"

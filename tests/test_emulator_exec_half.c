@@ -273,12 +273,118 @@ static void saturating_integers(void **state)
     }
 }
 
+static bool holds(unsigned compare, double x, double y)
+{
+    const bool unordered = isnan(x) || isnan(y);
+    switch (compare) {
+    case 0: // eq ne lt le gt ge, equ ...
+        return x == y;
+    case 1:
+        return !unordered && x != y;
+    case 2:
+        return x < y;
+    case 3:
+        return x <= y;
+    case 4:
+        return x > y;
+    case 5:
+        return x >= y;
+    case 12: // num, nan
+        return !unordered;
+    case 13:
+        return unordered;
+    default:
+        return unordered || holds(compare - 6, x, y);
+    }
+}
+
+static uint64_t flushed(bool bf16, bool ftz, uint64_t half)
+{
+    return !ftz || half & (bf16 ? 0x7f80u : 0x7c00u) ? half : half & 0x8000;
+}
+
+// Halves two at a time: set to 1.0 or to ones in each half.
+static void packed_comparisons(void **state)
+{
+    static const char *const names[] = { "eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                         "neu", "ltu", "leu", "gtu", "geu", "num", "nan" };
+    static uint64_t in[3][APPLY_COUNT], other[3][APPLY_COUNT], out[APPLY_COUNT];
+    struct emulator *e = *state;
+    inputs_for(in, 21);
+    inputs_for(other, 22);
+    for (unsigned i = 0; i < APPLY_COUNT; i++)
+        for (unsigned k = 0; k < 2; k++)
+            in[k][i] |= other[1 - k][APPLY_COUNT - 1 - i] << 16;
+    for (unsigned k = 0; k < 14 * 6; k++) {
+        const bool bf16 = k / 14 % 3 == 2, ftz = k / 14 % 3 == 1, ones = k / 42;
+        const uint64_t *const inputs[4] = { in[0], in[1] };
+        char name[64];
+        snprintf(name, sizeof(name), "set.%s%s.%s.%s", names[k % 14], ftz ? ".ftz" : "",
+                 ones   ? "u32"
+                 : bf16 ? "bf16x2"
+                        : "f16x2",
+                 bf16 ? "bf16x2" : "f16x2");
+        const struct apply a = { name, 32, { 32, 32 } };
+        apply(e, &a, inputs, out);
+        for (unsigned i = 0; i < APPLY_COUNT; i++) {
+            uint64_t wanted = 0, yes = ones ? 0xffff : bf16 ? 0x3f80 : 0x3c00;
+            for (unsigned half = 0; half < 32; half += 16) {
+                double x = widened(bf16, flushed(bf16, ftz, in[0][i] >> half & 0xffff));
+                double y = widened(bf16, flushed(bf16, ftz, in[1][i] >> half & 0xffff));
+                wanted |= holds(k % 14, x, y) ? yes << half : 0;
+            }
+            if (out[i] != wanted)
+                fail_msg("%s of %llx, %llx: %llx, not %llx", name, (unsigned long long)in[0][i],
+                         (unsigned long long)in[1][i], (unsigned long long)out[i],
+                         (unsigned long long)wanted);
+        }
+    }
+}
+
+// setp gives the low half's to the first predicate, the high half's to the second; each is combined
+// with the third.
+static void packed_predicates(void **state)
+{
+    struct emulator *e = *state;
+    static const char *const logic[] = { "", ".and", ".or", ".xor" };
+    const uint32_t pairs[4][2] = {
+        { 0x3c004000, 0x40003c00 }, // 2 1 and 1 2, low half first
+        { 0x40003c00, 0x3c004000 },
+        { 0x3c003c00, 0x40004000 },
+        { 0x7e003c00, 0x40004000 }, // high half NaN
+    };
+    const unsigned less[4] = { 2, 1, 3, 1 }; // bit 0: of the low half
+    for (unsigned k = 0; k < 4 * 2; k++) {
+        char body[1024];
+        const bool with = k / 4;
+        snprintf(body, sizeof(body),
+                 "mul.wide.u32 %%rd6, %%r0, 8;\nadd.u64 %%rd4, %%rd0, %%rd6;\n"
+                 "ld.global.v2.u32 {%%r5, %%r6}, [%%rd4];\nsetp.%s.u32 %%p3, %%r0, %%r0;\n"
+                 "setp.lt%s.f16x2 %%p1|%%p2, %%r5, %%r6%s;\nselp.u32 %%r7, 1, 0, %%p1;\n"
+                 "@%%p2 add.u32 %%r7, %%r7, 2;\nst.global.u32 [%%rd4], %%r7;\nret;",
+                 with ? "eq" : "ne", logic[k % 4], k % 4 ? ", %p3" : "");
+        e->block = 4;
+        uint64_t at = emulator_upload(e, pairs, sizeof(pairs));
+        emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+        const uint32_t *got = emulator_at(e, at, sizeof(pairs));
+        for (unsigned i = 0; i < 4; i++) {
+            unsigned third = with ? 3 : 0;
+            unsigned wanted = k % 4 == 1   ? less[i] & third
+                              : k % 4 == 2 ? less[i] | third
+                              : k % 4 == 3 ? less[i] ^ third
+                                           : less[i];
+            assert_int_equal(got[2 * i], wanted);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         EMULATOR_TEST(arithmetic),          EMULATOR_TEST(every_f16),
         EMULATOR_TEST(floats_to_halves),    EMULATOR_TEST(integers_to_floats),
-        EMULATOR_TEST(saturating_integers),
+        EMULATOR_TEST(saturating_integers), EMULATOR_TEST(packed_comparisons),
+        EMULATOR_TEST(packed_predicates),
     };
     return cmocka_run_group_tests_name("emulator exec half", tests, NULL, NULL);
 }

@@ -142,6 +142,130 @@ static void warps(void **state)
     emulator_close(&e);
 }
 
+// 64 bits by 64 bits.
+static void product(uint64_t x, uint64_t y, uint64_t *low, uint64_t *high)
+{
+    const uint64_t a = x >> 32, b = (uint32_t)x, c = y >> 32, d = (uint32_t)y;
+    const uint64_t middle = a * d + (b * d >> 32), other = b * c + (uint32_t)middle;
+    *high = a * c + (middle >> 32) + (other >> 32);
+    *low = x * y;
+}
+
+static void wide(void **state)
+{
+    (void)state;
+    struct emulator e;
+    uint64_t a[LANES], b[LANES];
+    emulator_open(&e);
+    load_sample(&e, "wide");
+    for (uint64_t i = 0; i < LANES; i++) {
+        a[i] = UINT64_C(0x9e3779b97f4a7c15) * (i + 1);
+        b[i] = i % 3 ? ~a[i] << i : UINT64_MAX - i;
+    }
+    const uint64_t out = emulator_zeros(&e, LANES * 64);
+    const uint64_t params[] = { emulator_upload(&e, a, sizeof a), emulator_upload(&e, b, sizeof b),
+                                out };
+    emulator_expect(&e, emulator_run(&e, params), 0, "");
+    const uint64_t *got = emulator_at(&e, out, LANES * 64);
+    for (unsigned i = 0; i < LANES; i++, got += 8) {
+        // x is a and b, y is b and a, high halves first.
+        const uint64_t sum = a[i] + b[i], carry = sum < a[i] ? 1 : 0, borrow = b[i] < a[i] ? 1 : 0;
+        const uint64_t x24 = (a[i] & 0xffffff) * (b[i] & 0xffffff);
+        const int64_t xs = (int64_t)(a[i] << 40) >> 40, ys = (int64_t)(b[i] << 40) >> 40;
+        const uint64_t last[8] = { a[i] + 17,        b[i] + 1,
+                                   (uint32_t)x24,    (uint64_t)(int64_t)(int32_t)(xs * ys),
+                                   a[i] >> 3 ^ b[i], ~a[i],
+                                   6 * a[i],         99 };
+        uint64_t low, high;
+        product(b[i], a[i], &low, &high);
+        assert_true(got[0] == sum && got[1] == sum + carry);
+        assert_true(got[2] == b[i] - a[i] && got[3] == a[i] - b[i] - borrow);
+        assert_true(got[4] == low && got[5] == high + a[i] * a[i] + b[i] * b[i]);
+        assert_true(got[6] == a[i] * b[i] + (a[i] ^ b[i]));
+        assert_true(got[7] == last[i % 8]);
+    }
+    emulator_close(&e);
+}
+
+// Two tiles of shared memory, filled by turns.
+static void copies(void **state)
+{
+    (void)state;
+    enum { TILE = 128, COUNT = 300 };
+    struct emulator e;
+    float in[COUNT * 4], bias[TILE];
+    emulator_open(&e);
+    load_sample(&e, "copies");
+    for (int i = 0; i < COUNT * 4; i++)
+        in[i] = (float)(i % 1000) * 0.5f;
+    for (int i = 0; i < TILE; i++)
+        bias[i] = (float)i;
+    e.block = TILE;
+    const uint64_t out = emulator_zeros(&e, sizeof in);
+    const uint64_t params[] = { emulator_upload(&e, in, sizeof in),
+                                emulator_upload(&e, bias, sizeof bias), out, COUNT };
+    emulator_expect(&e, emulator_run(&e, params), 0, "");
+    const float *got = emulator_at(&e, out, sizeof in);
+    for (int i = 0; i < COUNT; i++) {
+        // Each thread takes what its opposite number copied; there is nothing past the end.
+        const int from = i / TILE * TILE + (TILE - 1 - i % TILE);
+        const float c = bias[i % TILE], zero[4] = { 0 };
+        const float *x = from < COUNT ? in + 4 * (size_t)from : zero;
+        assert_true(got[4 * i] == x[0] + c);
+        assert_true(got[4 * i + 1] == x[1] * c);
+        assert_true(got[4 * i + 2] == x[2] - c);
+        assert_true(got[4 * i + 3] == c);
+    }
+    emulator_close(&e);
+}
+
+static void compares(void **state)
+{
+    (void)state;
+    struct emulator e;
+    uint32_t words[4][LANES];
+    // 1, 2, NaN, -1 as f16 and as bf16
+    static const uint32_t f16[4] = { 0x3c00, 0x4000, 0x7e00, 0xbc00 };
+    static const uint32_t bf16[4] = { 0x3f80, 0x4000, 0x7fc0, 0xbf80 };
+    static const double values[4] = { 1, 2, 0, -1 };
+    emulator_open(&e);
+    load_sample(&e, "compares");
+    for (unsigned i = 0; i < LANES; i++) {
+        words[0][i] = f16[i % 4] | f16[i / 8] << 16;
+        words[1][i] = f16[i / 4 % 4] | f16[1] << 16;
+        words[2][i] = bf16[i % 4] | bf16[i / 8] << 16;
+        words[3][i] = bf16[i / 4 % 4] | bf16[1] << 16;
+    }
+    const uint64_t out = emulator_zeros(&e, LANES * 32);
+    uint64_t params[5] = { 0, 0, 0, 0, out };
+    for (unsigned k = 0; k < 4; k++)
+        params[k] = emulator_upload(&e, words[k], sizeof words[k]);
+    emulator_expect(&e, emulator_run(&e, params), 0, "");
+    const uint32_t *got = emulator_at(&e, out, LANES * 32);
+    for (unsigned i = 0; i < LANES; i++, got += 8) {
+        const unsigned x[2] = { i % 4, i / 8 }, y[2] = { i / 4 % 4, 1 };
+        uint32_t equal = 0, below = 0, above = 0, more = 0;
+        bool differs = true, at_most = true;
+        for (unsigned k = 0; k < 2; k++) {
+            const double a = values[x[k]], b = values[y[k]];
+            const bool ordered = x[k] != 2 && y[k] != 2;
+            equal |= ordered && a == b ? 0xffffu << 16 * k : 0;
+            below |= !ordered || a < b ? 0xffffu << 16 * k : 0;
+            above |= ordered && a >= b ? 0x3c00u << 16 * k : 0;
+            more |= ordered && a > b ? 0x3f80u << 16 * k : 0;
+            differs = differs && ordered && a != b;
+            at_most = at_most && ordered && a <= b;
+        }
+        assert_int_equal(got[0], equal);
+        assert_int_equal(got[1], below);
+        assert_int_equal(got[2], above);
+        assert_int_equal(got[3], more);
+        assert_int_equal(got[4], differs);
+        assert_int_equal(got[5], at_most);
+    }
+    emulator_close(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +273,9 @@ int main(void)
         cmocka_unit_test(calls_of_a_debug_build),
         cmocka_unit_test(reduction),
         cmocka_unit_test(warps),
+        cmocka_unit_test(wide),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(compares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,11 +40,16 @@ enum emu_handler {
     EMU_DO_COMPARE, // setp, set
     EMU_DO_CARRY,
     EMU_DO_MOVE,
+    EMU_DO_COMPARE_PAIR, // of packed halves
     EMU_DO_LOAD,
     EMU_DO_STORE,
     EMU_DO_ATOMIC,
     EMU_DO_ADDRESS, // cvta, isspacep
+    EMU_DO_COPY,    // cp.async
+    EMU_DO_COPY_COMMIT,
+    EMU_DO_COPY_WAIT,
     EMU_DO_BRANCH,
+    EMU_DO_BRANCH_LIST, // brx.idx
     EMU_DO_CALL,
     EMU_DO_RETURN,
     EMU_DO_EXIT,

@@ -29,6 +29,13 @@ EMU_PRINTF(2, 3) static bool unsupported(struct emu_decoder *d, const char *form
     return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the emulator has no %s", what);
 }
 
+static bool is_predicate(const struct emu_decoder *d, const struct emu_operand *operand)
+{
+    const struct emu_function *f = d->code->function;
+    return operand->kind == EMU_OPERAND_REGISTER && operand->index < f->register_count &&
+           f->registers[operand->index].type == EMU_PRED;
+}
+
 static void copy_word(void *restrict out, const void *const *src, const struct emu_insn *insn)
 {
     (void)insn;
@@ -89,7 +96,7 @@ static bool decode_memory(struct emu_decoder *d, struct emu_op *op, struct emu_w
                                               : EMU_DO_ATOMIC;
     op->space = insn->space;
     op->bytes = (uint8_t)(bits / 8);
-    unsigned lanes = atomic ? 1 : insn->lanes ? insn->lanes : 1;
+    unsigned lanes = insn->lanes ? insn->lanes : 1;
     if (bits < 8 || lanes > 8 || insn->src_count == 0)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access of no type");
     all(wants->dst, emu_storage(insn->type));
@@ -98,10 +105,11 @@ static bool decode_memory(struct emu_decoder *d, struct emu_op *op, struct emu_w
     bool right = op->handler == EMU_DO_LOAD ? insn->dst_count == lanes && insn->src_count == 1
                  : op->handler == EMU_DO_STORE
                      ? insn->dst_count == 0 && insn->src_count == lanes + 1
-                 : insn->opcode == EMU_OP_ATOM ? insn->dst_count == 1
+                 : insn->opcode == EMU_OP_ATOM ? insn->dst_count == lanes
                                                : insn->dst_count == 0;
     if (atomic)
-        right = right && insn->src_count == (insn->atomic == EMU_ATOMIC_CAS ? 3 : 2);
+        right = right &&
+                insn->src_count == (insn->atomic == EMU_ATOMIC_CAS && lanes == 1 ? 3 : lanes + 1);
     if (!right)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access with so many operands");
     if ((insn->space == EMU_SHARED || insn->space == EMU_GENERIC) &&
@@ -125,7 +133,9 @@ static bool decode_compare(struct emu_decoder *d, struct emu_op *op, struct emu_
     bool set = d->insn->opcode == EMU_OP_SET;
     if (!emu_lane_find(d->insn, &info))
         return unsupported(d, "comparison of this kind for this type");
-    op->handler = EMU_DO_COMPARE;
+    unsigned compared = set ? d->insn->source_type : d->insn->type;
+    bool packed = compared == EMU_F16X2 || compared == EMU_BF16X2;
+    op->handler = packed ? EMU_DO_COMPARE_PAIR : EMU_DO_COMPARE;
     op->fn = info.fn;
     op->is_float = info.is_float && d->insn->ftz;
     memcpy(wants->src, info.src, sizeof(info.src));
@@ -214,12 +224,56 @@ static bool decode_call(struct emu_decoder *d, struct emu_op *op, struct emu_wan
     return true;
 }
 
+static bool decode_targets(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
+{
+    const struct emu_insn *insn = d->insn;
+    const struct emu_function *f = d->code->function;
+    if (insn->target > f->target_count || insn->target_count > f->target_count - insn->target)
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "targets that there are not");
+    for (uint32_t i = 0; i < insn->target_count; i++)
+        if (f->targets[insn->target + i] > d->code->count)
+            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch to nowhere");
+    op->handler = EMU_DO_BRANCH_LIST;
+    op->target = insn->target;
+    all(wants->src, EMU_WORD);
+    return need(d, 0, 1, 1) && emu_decode_operands(d, op, wants);
+}
+
+static bool decode_copy(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
+{
+    const struct emu_insn *insn = d->insn;
+    const struct emu_operand *list = d->code->function->operands + insn->operands;
+    if (!need(d, 0, 3, 4))
+        return false;
+    if (list[2].kind != EMU_OPERAND_IMMEDIATE ||
+        (list[2].bits != 4 && list[2].bits != 8 && list[2].bits != 16))
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a copy of no size");
+    op->handler = EMU_DO_COPY;
+    op->space = EMU_SHARED;
+    op->bytes = (uint8_t)list[2].bits;
+    all(wants->src, EMU_LONG);
+    wants->src[2] = EMU_WORD;
+    wants->src[3] = insn->src_count > 3 && is_predicate(d, &list[3]) ? EMU_MASK : EMU_WORD;
+    return emu_decode_operands(d, op, wants);
+}
+
 static bool decode_carry(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
 {
     unsigned bits = emu_bits(d->insn->type);
-    bool mad = d->insn->opcode == EMU_OP_MAD_LO || d->insn->opcode == EMU_OP_MAD_HI;
+    bool mad = d->insn->opcode == EMU_OP_MAD_LO || d->insn->opcode == EMU_OP_MAD_HI ||
+               d->insn->opcode == EMU_OP_MADC_LO || d->insn->opcode == EMU_OP_MADC_HI;
     if (bits != 32 && bits != 64)
         return unsupported(d, "carry for this type");
+    if (mad) {
+        struct emu_insn product = *d->insn;
+        struct emu_lane_info info;
+        bool low = product.opcode == EMU_OP_MAD_LO || product.opcode == EMU_OP_MADC_LO;
+        product.opcode = low ? EMU_OP_MUL_LO : EMU_OP_MUL_HI;
+        product.sat = false;
+        if (!emu_lane_find(&product, &info))
+            return unsupported(d, "carry for this type");
+        op->fn = info.fn;
+    }
     op->handler = EMU_DO_CARRY;
     all(wants->src, emu_storage(d->insn->type));
     all(wants->dst, emu_storage(d->insn->type));
@@ -281,6 +335,8 @@ static unsigned lane_sources(const struct emu_insn *insn)
     case EMU_OP_MAD_LO:
     case EMU_OP_MAD_HI:
     case EMU_OP_MAD_WIDE:
+    case EMU_OP_MAD24_LO:
+    case EMU_OP_MAD24_HI:
     case EMU_OP_FMA:
     case EMU_OP_SAD:
     case EMU_OP_SELP:
@@ -374,8 +430,18 @@ static bool decode_by_opcode(struct emu_decoder *d, struct emu_op *op)
     case EMU_OP_PREFETCH: // what it names need not even be memory
         op->handler = EMU_DO_NOTHING;
         return true;
+    case EMU_OP_BRX:
+        return decode_targets(d, op, &wants);
+    case EMU_OP_CP_ASYNC:
+        return decode_copy(d, op, &wants);
+    case EMU_OP_CP_COMMIT:
+        return decode_plain(d, op, EMU_DO_COPY_COMMIT);
+    case EMU_OP_CP_WAIT:
+        return decode_plain(d, op, EMU_DO_COPY_WAIT);
     case EMU_OP_ADDC:
     case EMU_OP_SUBC:
+    case EMU_OP_MADC_LO:
+    case EMU_OP_MADC_HI:
         return decode_carry(d, op, &wants);
     default:
         if (insn->carry_out)

@@ -77,7 +77,10 @@ struct emu_warp {
     unsigned char *frames;      // [depth], program.depth_bytes each
     uint32_t *init;             // [depth], a mask of lanes for each register; NULL: unchecked
     uint32_t frame_depths;      // allocated
-    unsigned char *local;       // [lane][local_bytes]
+    struct emu_copy *copies;    // under way
+    uint32_t copy_count, copy_room;
+    uint32_t copy_batch[EMU_LANES]; // that is open
+    unsigned char *local;           // [lane][local_bytes]
     unsigned char *local_shadow;
 };
 
@@ -181,8 +184,15 @@ void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                   const struct emu_op *op, uint32_t mask);
 void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                     const struct emu_op *op, uint32_t mask);
+void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                         const struct emu_op *op, uint32_t mask);
 void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                   const struct emu_op *op, uint32_t mask);
+// Asynchronous copies: see exec_copy.c.
+bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+void emu_do_copy_commit(struct emu_warp *warp, uint32_t mask);
+bool emu_do_copy_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+bool emu_copy_finish(struct emu_warp *warp, uint32_t lanes);
 bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 // Parks lanes, or moves them on to `pc`; either way they are in no group until one is chosen anew.
@@ -204,6 +214,10 @@ void emu_put_direct(unsigned char *frame, const struct emu_value *value, uint32_
                     const void *lanes);
 void emu_put(unsigned char *frame, uint32_t *init, const struct emu_value *value, uint32_t mask,
              const void *lanes);
+
+// Lanes of 64 bits to what the register takes.
+void emu_put_longs(unsigned char *frame, uint32_t *init, const struct emu_value *value,
+                   uint32_t mask, const uint64_t *longs);
 
 // Memory of one lane: host bytes of [address, address + bytes) of a space, after all checks. NULL
 // after a fault.
@@ -327,5 +341,8 @@ static inline void emu_fetch_all(struct emu_warp *warp, unsigned char *frame,
     for (unsigned k = 0; k < op->src_count; k++)
         s->at[k] = emu_fetch(warp, frame, &op->src[k], s->scratch[k]);
 }
+
+// Subnormals of f32 to zero.
+void emu_flush_sources(const struct emu_op *op, struct emu_sources *s);
 
 #endif

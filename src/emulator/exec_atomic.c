@@ -125,11 +125,14 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
     const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
-    alignas(64) uint64_t scratch[3][EMU_LANES], longs[EMU_LANES];
-    alignas(64) uint32_t words[EMU_LANES];
+    alignas(64) uint64_t scratch[9][EMU_LANES], longs[8][EMU_LANES];
     const uint64_t *address = emu_addresses(warp, frame, op, scratch[0]);
-    const void *x = emu_fetch(warp, frame, &op->src[1], scratch[1]);
-    const void *fresh = op->src_count > 2 ? emu_fetch(warp, frame, &op->src[2], scratch[2]) : x;
+    const unsigned elements = op->insn->atomic == EMU_ATOMIC_CAS ? 1 : op->src_count - 1u;
+    const uint32_t total = op->bytes * elements;
+    const void *x[8];
+    for (unsigned k = 0; k + 1u < op->src_count; k++)
+        x[k] = emu_fetch(warp, frame, &op->src[k + 1], scratch[k + 1]);
+    const void *fresh = x[op->src_count - 2];
     if (!supported(op->insn))
         return emu_fault(warp, op->insn, emu_first(mask), EMU_ILLEGAL_INSTRUCTION,
                          "the emulator has no such atomic operation for this type");
@@ -137,24 +140,23 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
         struct emu_access access;
-        if (!emu_lane_access(warp, op, i, address[i], op->bytes, EMU_USE_ATOMIC, &access))
+        if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_ATOMIC, &access))
             return false;
-        if (access.shadow && !emu_shadow_set(access.shadow, op->bytes) &&
+        if (access.shadow && !emu_shadow_set(access.shadow, total) &&
             op->insn->atomic != EMU_ATOMIC_EXCH)
-            return emu_fault_uninitialised(warp, op, i, address[i], op->bytes, access.shadow);
+            return emu_fault_uninitialised(warp, op, i, address[i], total, access.shadow);
         if (access.shared && warp->block->race &&
-            !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), op->bytes,
+            !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
                              EMU_USE_ATOMIC, false))
             return false;
-        longs[i] =
-            exchange(op->insn, !access.shared, access.host, op->bytes, lane_of(&op->src[1], x, i),
-                     lane_of(&op->src[op->src_count - 1], fresh, i));
-        words[i] = (uint32_t)longs[i];
+        for (unsigned k = 0; k < elements; k++)
+            longs[k][i] = exchange(op->insn, !access.shared, access.host + k * op->bytes, op->bytes,
+                                   lane_of(&op->src[k + 1], x[k], i),
+                                   lane_of(&op->src[op->src_count - 1], fresh, i));
         if (access.shadow)
-            memset(access.shadow, 1, op->bytes);
+            memset(access.shadow, 1, total);
     }
-    if (op->dst_count)
-        emu_put(frame, init, &op->dst[0], mask,
-                op->dst[0].want == EMU_LONG ? (const void *)longs : (const void *)words);
+    for (unsigned k = 0; k < op->dst_count; k++)
+        emu_put_longs(frame, init, &op->dst[k], mask, longs[k]);
     return true;
 }

@@ -99,6 +99,7 @@ void emu_block_destroy(struct emu_block *block)
         free(warp->frames);
         free(warp->init);
         free(warp->returns);
+        free(warp->copies);
         free(warp->local);
         free(warp->local_shadow);
     }

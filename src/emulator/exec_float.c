@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What goes round a lane function: ftz, sat and rounding modes, comparisons with a predicate,
-// carries.
+// What goes round a lane function: ftz, sat and rounding modes.
 #include "exec.h"
 
 #include <fenv.h>
@@ -14,7 +13,7 @@ static void flush_words(void *to, const void *from)
         r[i] = x[i] & UINT32_C(0x7f800000) ? x[i] : x[i] & UINT32_C(0x80000000);
 }
 
-static void flush_sources(const struct emu_op *op, struct emu_sources *s)
+void emu_flush_sources(const struct emu_op *op, struct emu_sources *s)
 {
     for (unsigned k = 0; k < op->src_count; k++) {
         if (op->src[k].want != EMU_WORD)
@@ -99,7 +98,7 @@ void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     int rounding = host_rounding(op->insn->round);
     emu_fetch_all(warp, frame, op, &s);
     if (op->is_float && op->insn->ftz)
-        flush_sources(op, &s);
+        emu_flush_sources(op, &s);
     if (rounding != FE_TONEAREST)
         fesetround(rounding);
     op->fn(out, s.at, op->insn);
@@ -112,138 +111,4 @@ void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     if (op->float_out && op->insn->sat)
         saturate_words(out);
     emu_put(frame, init, &op->dst[0], mask, out);
-}
-
-static uint64_t truth(unsigned type)
-{
-    switch (type) {
-    case EMU_F32:
-        return UINT64_C(0x3f800000);
-    case EMU_F64:
-        return UINT64_C(0x3ff0000000000000);
-    case EMU_F16:
-        return 0x3c00;
-    case EMU_BF16:
-        return 0x3f80;
-    default:
-        return emu_bits(type) >= 64 ? UINT64_MAX : (UINT64_C(1) << emu_bits(type)) - 1;
-    }
-}
-
-void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                    const struct emu_op *op, uint32_t mask)
-{
-    struct emu_sources s;
-    uint32_t holds = 0, with = 0;
-    emu_fetch_all(warp, frame, op, &s);
-    if (op->is_float)
-        flush_sources(op, &s);
-    op->fn(&holds, s.at, op->insn);
-    uint32_t fails = ~holds;
-    if (op->insn->boolean != EMU_BOOL_NONE) {
-        memcpy(&with, s.at[2], 4);
-        switch (op->insn->boolean) {
-        case EMU_BOOL_AND:
-            holds &= with;
-            fails &= with;
-            break;
-        case EMU_BOOL_OR:
-            holds |= with;
-            fails |= with;
-            break;
-        default:
-            holds ^= with;
-            fails ^= with;
-        }
-    }
-    if (op->insn->opcode == EMU_OP_SETP) {
-        emu_put(frame, init, &op->dst[0], mask, &holds);
-        if (op->dst_count > 1)
-            emu_put(frame, init, &op->dst[1], mask, &fails);
-        return;
-    }
-    uint64_t longs[EMU_LANES], yes = truth(op->insn->type);
-    uint32_t words[EMU_LANES];
-    for (unsigned i = 0; i < EMU_LANES; i++) {
-        longs[i] = holds >> i & 1 ? yes : 0;
-        words[i] = (uint32_t)longs[i];
-    }
-    emu_put(frame, init, &op->dst[0], mask,
-            op->dst[0].want == EMU_LONG ? (const void *)longs : (const void *)words);
-}
-
-// The carry is a bit a lane; of a subtraction it is the borrow.
-static uint64_t with_carry(const struct emu_insn *insn, const uint64_t x[3], bool *carry)
-{
-    bool wide = emu_bits(insn->type) == 64;
-    bool is_signed = insn->type == EMU_S32 || insn->type == EMU_S64;
-    uint64_t a = x[0], b = x[1], in = 0;
-    switch (insn->opcode) {
-    case EMU_OP_ADDC:
-        in = *carry;
-        break;
-    case EMU_OP_SUB:
-        b = ~b;
-        in = 1;
-        break;
-    case EMU_OP_SUBC:
-        b = ~b;
-        in = !*carry;
-        break;
-    case EMU_OP_MAD_LO:
-    case EMU_OP_MAD_HI: {
-        struct emu_insn product = *insn;
-        product.opcode = insn->opcode == EMU_OP_MAD_LO ? EMU_OP_MUL_LO : EMU_OP_MUL_HI;
-        product.carry_out = product.sat = false;
-        product.type = wide ? (is_signed ? EMU_S64 : EMU_U64) : is_signed ? EMU_S32 : EMU_U32;
-        struct emu_lane_info info;
-        alignas(64) uint64_t lanes[2][EMU_LANES] = { { a }, { b } }, out[EMU_LANES];
-        alignas(64) uint32_t words[2][EMU_LANES] = { { (uint32_t)a }, { (uint32_t)b } };
-        const void *longs_at[] = { lanes[0], lanes[1] }, *words_at[] = { words[0], words[1] };
-        if (emu_lane_find(&product, &info))
-            info.fn(out, wide ? longs_at : words_at, &product);
-        uint32_t low;
-        memcpy(&low, out, 4);
-        a = wide ? out[0] : low;
-        b = x[2];
-        break;
-    }
-    default:
-        break;
-    }
-    bool subtracts = insn->opcode == EMU_OP_SUB || insn->opcode == EMU_OP_SUBC;
-    uint64_t sum;
-    bool out_of;
-    if (wide) {
-        sum = a + b + in;
-        out_of = sum < a || (in && sum == a);
-    } else {
-        sum = (uint64_t)(uint32_t)a + (uint32_t)b + in;
-        out_of = sum >> 32 & 1;
-        sum = (uint32_t)sum;
-    }
-    if (insn->carry_out)
-        *carry = subtracts ? !out_of : out_of;
-    return sum;
-}
-
-void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                  const struct emu_op *op, uint32_t mask)
-{
-    struct emu_sources s;
-    alignas(64) uint64_t longs[EMU_LANES];
-    alignas(64) uint32_t words[EMU_LANES];
-    emu_fetch_all(warp, frame, op, &s);
-    bool wide = emu_bits(op->insn->type) == 64;
-    for (uint32_t m = mask; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        uint64_t x[3] = { 0 };
-        for (unsigned k = 0; k < op->src_count && k < 3; k++)
-            x[k] = wide ? ((const uint64_t *)s.at[k])[i] : ((const uint32_t *)s.at[k])[i];
-        bool carry = warp->carry >> i & 1;
-        longs[i] = with_carry(op->insn, x, &carry);
-        words[i] = (uint32_t)longs[i];
-        warp->carry = (warp->carry & ~(1u << i)) | (uint32_t)carry << i;
-    }
-    emu_put(frame, init, &op->dst[0], mask, wide ? (const void *)longs : (const void *)words);
 }

@@ -138,20 +138,6 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
     return true;
 }
 
-// Moves lanes of 64 bits to what the register takes.
-static void put_longs(unsigned char *frame, uint32_t *init, const struct emu_value *value,
-                      uint32_t mask, const uint64_t *longs)
-{
-    alignas(64) uint32_t words[EMU_LANES];
-    if (value->want == EMU_LONG) {
-        emu_put(frame, init, value, mask, longs);
-        return;
-    }
-    for (unsigned i = 0; i < EMU_LANES; i++)
-        words[i] = (uint32_t)longs[i];
-    emu_put(frame, init, value, mask, words);
-}
-
 static void gather(void *to, uint8_t want, const unsigned char *host, const uint64_t *address,
                    uint64_t start, uint32_t mask, unsigned bytes)
 {
@@ -242,7 +228,7 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
         if (!load_slowly(warp, op, mask, address, total, out))
             return false;
         for (unsigned k = 0; k < op->dst_count; k++)
-            put_longs(frame, init, &op->dst[k], mask, out[k]);
+            emu_put_longs(frame, init, &op->dst[k], mask, out[k]);
         return true;
     }
     for (unsigned k = 0; k < op->dst_count; k++) {

@@ -11,16 +11,6 @@ static uint64_t lane_of(const struct emu_value *value, const void *lanes, unsign
     return value->want == EMU_LONG ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
 }
 
-static void put_longs(unsigned char *frame, uint32_t *init, const struct emu_value *value,
-                      uint32_t mask, const uint64_t *longs)
-{
-    alignas(64) uint32_t words[EMU_LANES];
-    for (unsigned i = 0; i < EMU_LANES; i++)
-        words[i] = (uint32_t)longs[i];
-    emu_put(frame, init, value, mask,
-            value->want == EMU_LONG ? (const void *)longs : (const void *)words);
-}
-
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = warp->block->exec->program;
@@ -37,13 +27,13 @@ bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
         }
     }
     if (op->dst_count == 1) {
-        put_longs(frame, init, &op->dst[0], mask, whole);
+        emu_put_longs(frame, init, &op->dst[0], mask, whole);
         return true;
     }
     for (unsigned k = 0; k < op->dst_count; k++) {
         for (unsigned i = 0; i < EMU_LANES; i++)
             part[i] = whole[i] >> (k * bits % 64) & keep;
-        put_longs(frame, init, &op->dst[k], mask, part);
+        emu_put_longs(frame, init, &op->dst[k], mask, part);
     }
     return true;
 }
@@ -89,7 +79,7 @@ bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
     if (op->insn->opcode == EMU_OP_ISSPACEP)
         emu_put(frame, init, &op->dst[0], mask, &inside);
     else
-        put_longs(frame, init, &op->dst[0], mask, out);
+        emu_put_longs(frame, init, &op->dst[0], mask, out);
     return true;
 }
 

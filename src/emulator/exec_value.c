@@ -2,6 +2,8 @@
 // Operands as lanes: what an instruction reads, and where its results go.
 #include "exec.h"
 
+#include <stdalign.h>
+
 const uint32_t emu_bit_of_lane[EMU_LANES] = {
 #define BITS(k) 1u << (k), 1u << ((k) + 1), 1u << ((k) + 2), 1u << ((k) + 3)
     BITS(0), BITS(4), BITS(8), BITS(12), BITS(16), BITS(20), BITS(24), BITS(28),
@@ -71,6 +73,19 @@ void emu_put(unsigned char *frame, uint32_t *init, const struct emu_value *value
         else
             memcpy(frame + value->at + 4 * i, &low, 4);
     }
+}
+
+void emu_put_longs(unsigned char *frame, uint32_t *init, const struct emu_value *value,
+                   uint32_t mask, const uint64_t *longs)
+{
+    alignas(64) uint32_t words[EMU_LANES];
+    if (value->want == EMU_LONG) {
+        emu_put(frame, init, value, mask, longs);
+        return;
+    }
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        words[i] = (uint32_t)longs[i];
+    emu_put(frame, init, value, mask, words);
 }
 
 static uint64_t slow_lane(struct emu_warp *warp, unsigned char *frame,

@@ -22,6 +22,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
     warp->whole = false;
     warp->patience = PATIENCE;
     warp->stamp = 0;
+    warp->copy_count = 0;
     for (unsigned i = 0; i < EMU_LANES; i++) {
         warp->lane_pc[i] = warp->lane_depth[i] = 0;
         warp->lane_code[i] = program->entry;
@@ -29,6 +30,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
         warp->lane_served[i] = 0;
         warp->wait[i] = EMU_WAIT_NONE;
         warp->local_base[i] = 0;
+        warp->copy_batch[i] = 0;
     }
     if (warp->init)
         memset(warp->init, 0, sizeof(uint32_t) * program->depth_registers);
@@ -139,6 +141,8 @@ static void pick(struct emu_warp *warp)
 void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
 {
     struct emu_block *block = warp->block;
+    if (!emu_copy_finish(warp, lanes))
+        return;
     for (uint32_t m = lanes; m; m &= m - 1)
         warp->exit_line[emu_first(m)] = line;
     if (block->exited == 0 && lanes) {
@@ -213,6 +217,25 @@ static void do_branch(struct emu_warp *warp, const struct emu_op *op, uint32_t t
     warp->active = 0;
 }
 
+static bool do_branch_list(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
+                           uint32_t mask)
+{
+    const struct emu_function *f = warp->block->exec->program->codes[warp->code].function;
+    uint32_t scratch[EMU_LANES];
+    const uint32_t *index = emu_fetch(warp, frame, &op->src[0], scratch);
+    put_back(warp);
+    for (uint32_t m = mask; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        if (index[i] >= op->insn->target_count)
+            return emu_fault(warp, op->insn, i, EMU_ILLEGAL_INSTRUCTION,
+                             "branch to target %u of a list of %u", (unsigned)index[i],
+                             (unsigned)op->insn->target_count);
+        warp->lane_pc[i] = f->targets[op->target + index[i]];
+    }
+    warp->active = 0;
+    return true;
+}
+
 static void do_activemask(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                           const struct emu_op *op, uint32_t mask)
 {
@@ -236,6 +259,18 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
     case EMU_DO_ATOMIC:
         warp->left -= SYNC_COST;
         return emu_do_atomic(warp, op, mask);
+    case EMU_DO_COPY:
+        return emu_do_copy(warp, op, mask);
+    case EMU_DO_COPY_COMMIT:
+        emu_do_copy_commit(warp, mask);
+        return true;
+    case EMU_DO_COPY_WAIT:
+        return emu_do_copy_wait(warp, op, mask);
+    case EMU_DO_BRANCH_LIST:
+        return do_branch_list(warp, frame, op, mask);
+    case EMU_DO_COMPARE_PAIR:
+        emu_do_compare_pair(warp, frame, init, op, mask);
+        return true;
     case EMU_DO_ADDRESS:
         return emu_do_address(warp, op, mask);
     case EMU_DO_CALL:

@@ -160,8 +160,10 @@ static emu_lane_function *find(enum emu_type type, unsigned compare, bool ftz)
     case EMU_B64:
         return find_u64(compare);
     case EMU_F16:
+    case EMU_F16X2: // the caller takes the halves apart
         return ftz ? find_f16_ftz(compare) : find_f16(compare);
     case EMU_BF16:
+    case EMU_BF16X2:
         return find_bf16(compare);
     case EMU_F32:
         return find_f32(compare);

@@ -136,6 +136,25 @@ WIDE(s16, uint32_t, int16_t, uint32_t, int32_t)
 WIDE(u32, uint32_t, uint32_t, uint64_t, uint64_t)
 WIDE(s32, uint32_t, int32_t, uint64_t, int64_t)
 
+// Of 24 bits: the low or the high 32 bits of the 48 bits of a product.
+static inline int32_t low24(uint32_t x)
+{
+    return (int32_t)((x & 0xffffff) ^ 0x800000) - 0x800000;
+}
+
+#define product24_u32(x, y) ((uint64_t)((x)&0xffffff) * ((y)&0xffffff))
+#define product24_s32(x, y) ((uint64_t)((int64_t)low24((uint32_t)(x)) * low24((uint32_t)(y))))
+#define FACTORS24(n, V)                                                                            \
+    BINARY(mul24_lo_##n, uint32_t, V, uint32_t, uint32_t, product24_##n(x, y))                     \
+    BINARY(mul24_hi_##n, uint32_t, V, uint32_t, uint32_t, product24_##n(x, y) >> 16)               \
+    TERNARY(mad24_lo_##n, uint32_t, V, uint32_t, uint32_t, product24_##n(x, y) + (uint32_t)z)      \
+    TERNARY(mad24_hi_##n, uint32_t, V, uint32_t, uint32_t,                                         \
+            (product24_##n(x, y) >> 16) + (uint32_t)z)
+FACTORS24(u32, uint32_t)
+FACTORS24(s32, int32_t)
+TERNARY(mad24_hi_sat_s32, uint32_t, int32_t, uint32_t, uint32_t,
+        clamp_s32((int64_t)(int32_t)(uint32_t)(product24_s32(x, y) >> 16) + z))
+
 // Bytes (or halves) of x times bytes of y, each signed or not, added to z.
 static inline int32_t piece(uint32_t x, unsigned first, unsigned bits, bool is_signed)
 {
@@ -231,6 +250,21 @@ static emu_lane_function *wide(bool mad, unsigned type)
     }
 }
 
+static emu_lane_function *factors24(const struct emu_insn *insn)
+{
+    bool is_signed = insn->type == EMU_S32;
+    switch (insn->opcode) {
+    case EMU_OP_MUL24_LO:
+        return is_signed ? mul24_lo_s32 : mul24_lo_u32;
+    case EMU_OP_MUL24_HI:
+        return is_signed ? mul24_hi_s32 : mul24_hi_u32;
+    case EMU_OP_MAD24_LO:
+        return is_signed ? mad24_lo_s32 : mad24_lo_u32;
+    default:
+        return !is_signed ? mad24_hi_u32 : insn->sat ? mad24_hi_sat_s32 : mad24_hi_s32;
+    }
+}
+
 static emu_lane_function *saturating(const struct emu_insn *insn)
 {
     if (!insn->sat || insn->type != EMU_S32)
@@ -260,6 +294,12 @@ bool EMU_NAMED(emu_find_integer)(const struct emu_insn *insn, struct emu_lane_in
     case EMU_OP_DP4A:
     case EMU_OP_DP2A:
         info->fn = insn->opcode == EMU_OP_DP4A ? dp4a : dp2a;
+        break;
+    case EMU_OP_MUL24_LO:
+    case EMU_OP_MUL24_HI:
+    case EMU_OP_MAD24_LO:
+    case EMU_OP_MAD24_HI:
+        info->fn = factors24(insn);
         break;
     default:
         info->fn = saturating(insn);

@@ -28,8 +28,16 @@
     X(EXCHANGE, "'.exch'")                                                                         \
     X(CAS, "'.cas'")                                                                               \
     X(SPACE, "State space")                                                                        \
+    X(FROM, "'.global'") /* after .shared, of cp.async */                                          \
+    X(ASYNC, "'.async'")                                                                           \
+    X(BATCH, "'.commit_group/.wait_group/.wait_all'")                                             \
+    X(POLICY, "'.fractional/.range/.cvt'") /* .fractional .cvt */                                    \
+    X(RANGE, "'.range'")                                                         \
     X(CACHE, "Cache")                                                                              \
     X(LEVEL1, "Eviction")                                                                          \
+    X(EVICT, "Eviction") /* of the second level */                                                 \
+    X(EVICT2, "Secondary eviction")                                                                \
+    X(HINT, "'.L2::cache_hint'")                                                                   \
     X(LEVEL2, "Prefetch size")                                                                     \
     X(NC, "'.nc'")                                                                                 \
     X(ORDER, "Memory order")                                                                       \
@@ -94,6 +102,9 @@ const char *emu_group_name(unsigned index);
 //   a    address                             v    vector of the type, as .v2, .v4 says
 //   m    register or variable's address      i    integer of 32 or 64 bits
 //   k    constant                            l    label
+//   j    list of branch targets              g    address in global memory
+//   z    u, or a predicate                   h    policy of .L2::cache_hint, if that is there
+//   x    skipped
 struct emu_form {
     const char *name;
     uint8_t opcode;

@@ -19,6 +19,7 @@ enum emu_name_kind {
     EMU_NAME_FUNCTION, // index: function
     EMU_NAME_PARAM,    // index: parameter of a .func or a call, kept in registers
     EMU_NAME_LABEL,    // index: instruction
+    EMU_NAME_TARGETS,  // index: the first of `count` targets of the function
 };
 
 struct emu_name {
@@ -28,7 +29,7 @@ struct emu_name {
     struct emu_name *next;  // in the bucket
     struct emu_name *below; // in the scope
     uint32_t index;
-    uint32_t count; // of a range
+    uint32_t count; // of a range, of targets
     uint16_t depth;
     uint8_t kind;
     uint8_t type; // of a range
@@ -56,14 +57,15 @@ struct emu_param_registers {
 struct emu_label_use {
     const char *at;
     uint32_t length;
-    uint32_t insn;
+    uint32_t insn; // that jumps there; `listed`: target of the function
+    bool listed;
     uint32_t line, column;
 };
 
 // The function whose body is being read.
 struct emu_body {
     uint32_t function;
-    uint32_t insn_capacity, operand_capacity, register_capacity;
+    uint32_t insn_capacity, operand_capacity, register_capacity, target_capacity;
     struct emu_param_registers *params;
     uint32_t param_count, param_capacity;
     struct emu_label_use *uses;
@@ -275,6 +277,8 @@ bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
                        const struct emu_form *form, const struct emu_written_list *list,
                        struct emu_operand *operands);
 // An instruction and its operands are added to the body in one step.
+// A label that an instruction jumps to, or that the function's next target is (`listed`).
+bool emu_use_label(struct emu_parser *p, const struct emu_token *label, bool listed);
 bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
                 const struct emu_operand *operands);
 const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, uint64_t group);

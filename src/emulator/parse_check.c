@@ -89,13 +89,15 @@ static bool check_cache(const struct check *c)
 {
     const struct emu_insn *insn = c->insn;
     const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
-    const uint64_t hints = EMU_G(LEVEL1) | EMU_G(LEVEL2);
+    const uint64_t hints = EMU_G(LEVEL1) | EMU_G(LEVEL2) | EMU_G(EVICT) | EMU_G(HINT);
     const bool load = insn->opcode == EMU_OP_LD;
 
     if (cache && cache->value == (load ? 1 : 2))
         return illegal(c, EMU_G(CACHE));
     if (cache && spelled(c, EMU_G(LEVEL1)))
         return cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
+    if (insn->is_volatile && spelled(c, EMU_G(HINT)))
+        return cannot_combine(c, EMU_G(HINT), EMU_G(ORDER));
     if (spelled(c, hints) && insn->space != EMU_GLOBAL && insn->space != EMU_GENERIC)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.%s' cannot be applied to this state space",
@@ -112,6 +114,13 @@ static bool check_width(const struct check *c)
 
     if (width > 256 || (c->insn->lanes == 8 && bits != 32))
         return emu_error(c->p, &c->spelled->name, "Vector size exceeds 128 bits");
+    const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));
+    if (evict && evict->value == 3)
+        return illegal(c, EMU_G(EVICT));
+    if (evict && width <= 128)
+        return emu_error(c->p, &c->spelled->name,
+                         "Instruction '%.*s' requires '.v8.b32/.v4.b64' type with '.%s' modifier",
+                         EMU_TEXT(&c->spelled->name), evict->name);
     if (width <= 128)
         return true;
     if (c->insn->space != EMU_GLOBAL)
@@ -133,6 +142,19 @@ static bool check_access(const struct check *c)
     return check_order(c) && check_cache(c) && check_width(c);
 }
 
+// Of a vector each element is an operation of its own.
+static bool check_atomic_vector(const struct check *c)
+{
+    const unsigned bits = emu_bits((enum emu_type)c->insn->type);
+
+    if (c->insn->lanes * bits > 128)
+        return emu_error(c->p, &c->spelled->name, "Vector size exceeds 128 bits");
+    return c->insn->space != EMU_SHARED ||
+           emu_error(c->p, &c->spelled->name,
+                     "State space incorrect for feature '%.*s instruction with vector types'",
+                     EMU_TEXT(&c->spelled->name));
+}
+
 static bool check_atomic(const struct check *c)
 {
     struct emu_insn *insn = c->insn;
@@ -148,6 +170,11 @@ static bool check_atomic(const struct check *c)
         return illegal(c, EMU_G(ORDER));
     if (!order)
         insn->order = EMU_RELAXED;
+    if (insn->lanes > 1 && !check_atomic_vector(c))
+        return false;
+    if (spelled(c, EMU_G(HINT)) && insn->space == EMU_SHARED)
+        return emu_error(c->p, &c->spelled->name,
+                         "Modifier '.L2::cache_hint' cannot be applied to this state space");
     return !spelled(c, EMU_G(SCOPE)) || requires(c, "scopes of atomics", 50, 60);
 }
 
@@ -166,6 +193,58 @@ static bool check_fence(const struct check *c)
         insn->order = EMU_ACQ_REL;
     else if (insn->order < EMU_ACQUIRE)
         return illegal(c, EMU_G(ORDER));
+    return true;
+}
+
+static bool check_copy(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+    const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
+    const struct emu_operand *size = &c->operands[2];
+    const bool whole = strcmp(cache->name, "cg") == 0;
+
+    if (strcmp(cache->name, "ca") != 0 && !whole)
+        return illegal(c, EMU_G(CACHE));
+    if (insn->space != EMU_SHARED)
+        return emu_error(c->p, &c->spelled->name,
+                         "State space incorrect for instruction 'cp.async'");
+    if (size->bits != 16 && (whole || (size->bits != 4 && size->bits != 8)))
+        return emu_error(c->p, &c->spelled->name,
+                         "Argument 2 of instruction 'cp.async': unexpected value '%llu', expected "
+                         "to be %s",
+                         (unsigned long long)size->bits, whole ? "16" : "4 or 8 or 16");
+    if (insn->src_count > 3 && size[1].kind == EMU_OPERAND_IMMEDIATE && size[1].bits > size->bits)
+        return emu_error(c->p, &c->spelled->name,
+                         "Argument 3 of instruction 'cp.async': value '%llu' out of range",
+                         (unsigned long long)size[1].bits);
+    return true;
+}
+
+static bool check_copy_batch(const struct check *c)
+{
+    const struct emu_modifier *batch = emu_spelled_in(c->spelled, EMU_G(BATCH));
+    const bool counted = batch->value == 1;
+
+    if (counted != (c->insn->src_count == 1))
+        return emu_error(c->p, &c->spelled->name,
+                         "Arguments mismatch for instruction 'cp.async.%s'", batch->name);
+    c->insn->opcode = batch->value ? EMU_OP_CP_WAIT : EMU_OP_CP_COMMIT;
+    return true;
+}
+
+// A policy is a number that means something to caches alone.
+static bool check_policy(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+    const struct emu_modifier *policy = emu_spelled_in(c->spelled, EMU_G(POLICY));
+
+    if (!policy && !spelled(c, EMU_G(RANGE))) // mov
+        return true;
+    if (insn->dst_count != 1 || (policy && policy->value) != spelled(c, EMU_G(PREFETCH)))
+        return emu_error(c->p, &c->spelled->name, "Modifiers mismatch for instruction '%.*s'",
+                         EMU_TEXT(&c->spelled->name));
+    c->operands[1] = (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE };
+    insn->src_count = 1;
     return true;
 }
 
@@ -297,6 +376,15 @@ static bool check_cvta(const struct check *c)
 static bool check_prefetch(const struct check *c)
 {
     const uint8_t space = c->insn->space;
+    const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));
+
+    if (evict && (evict->value & 1 || (c->insn->src_count > 1 && evict->value != 2)))
+        return illegal(c, EMU_G(EVICT));
+    if (c->insn->src_count > 1 && c->operands[1].bits != 128)
+        return emu_error(c->p, &c->spelled->name,
+                         "Argument 2 of instruction '%.*s': unexpected value '%llu', expected to "
+                         "be 128",
+                         EMU_TEXT(&c->spelled->name), (unsigned long long)c->operands[1].bits);
 
     return space == EMU_GENERIC || space == EMU_GLOBAL || space == EMU_LOCAL ||
            emu_error(c->p, &c->spelled->name, "State space incorrect for instruction 'prefetch'");
@@ -343,6 +431,13 @@ bool emu_check(struct emu_parser *p, struct emu_spelled *spelled_as, const struc
         return true;
     case EMU_OP_PREFETCH:
         return check_prefetch(&c);
+    case EMU_OP_CP_ASYNC:
+        return check_copy(&c);
+    case EMU_OP_CP_COMMIT:
+    case EMU_OP_CP_WAIT:
+        return check_copy_batch(&c);
+    case EMU_OP_MOV:
+        return check_policy(&c);
     case EMU_OP_LOP3:
         operands[spelled_as->insn.dst_count + 3].bits &= 0xff;
         return true;

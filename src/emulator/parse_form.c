@@ -59,7 +59,8 @@ static bool known_elsewhere(const struct emu_token *name, unsigned group)
     } rows[] = {
         { "atom", EMU_GROUP_INDEX_VECTOR }, { "lop3", EMU_GROUP_INDEX_LOGIC },
         { "max", EMU_GROUP_INDEX_RELU },    { "min", EMU_GROUP_INDEX_RELU },
-        { "red", EMU_GROUP_INDEX_VECTOR },
+        { "red", EMU_GROUP_INDEX_ASYNC },   { "red", EMU_GROUP_INDEX_VECTOR },
+        { "st", EMU_GROUP_INDEX_ASYNC },
     };
 
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
@@ -100,11 +101,6 @@ static bool refuse(struct emu_parser *p, const struct emu_spelled *spelled,
     case AGREES_NOT:
         return refuse_required(p, spelled, nearest);
     case AGREES_REQUIRED:
-        for (unsigned k = 0; k < spelled->type_count; k++)
-            if ((spelled->types[k] == EMU_F16X2 || spelled->types[k] == EMU_BF16X2) &&
-                spelled->groups & EMU_G(COMPARE))
-                return emu_error(p, &spelled->name,
-                                 "Comparisons of packed halves are not supported by the emulator");
         return emu_error(p, &spelled->name, "Unexpected instruction types specified for '%.*s'",
                          EMU_TEXT(&spelled->name));
     case AGREES_TYPES:
@@ -148,12 +144,14 @@ bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
     return true;
 }
 
-static unsigned written_count(const struct emu_form *form, const struct emu_written_list *list)
+static unsigned written_count(const struct emu_spelled *spelled, const struct emu_form *form,
+                              const struct emu_written_list *list)
 {
     unsigned count = 0;
 
     for (const char *c = form->operands; *c; c++)
-        count += *c != '=' && (*c != 'q' || (list->count && list->at[0].pair));
+        count += *c != '=' && (*c != 'q' || (list->count && list->at[0].pair)) &&
+                 (*c != 'h' || spelled->groups & EMU_G(HINT));
     return count;
 }
 
@@ -167,7 +165,7 @@ const struct emu_form *emu_choose_form(struct emu_parser *p, const struct emu_sp
 
     for (unsigned k = 0; k < count; k++) {
         const enum agreement found = agree(spelled, &forms[k]);
-        if (found == AGREES && written_count(&forms[k], list) == list->count)
+        if (found == AGREES && written_count(spelled, &forms[k], list) == list->count)
             return &forms[k];
         if (found > best) {
             best = found;

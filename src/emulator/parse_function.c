@@ -20,10 +20,30 @@ static void resolve_labels(struct emu_parser *p)
         const struct emu_name *label = emu_find_label(p, use.at, use.length);
         if (!label || label->depth != p->names.depth)
             body->uses[kept++] = use;
-        else if (use.insn < f->insn_count)
+        else if (use.listed && use.insn < f->target_count)
+            f->targets[use.insn] = label->index;
+        else if (!use.listed && use.insn < f->insn_count)
             f->insns[use.insn].target = label->index;
     }
     body->use_count = kept;
+}
+
+bool emu_use_label(struct emu_parser *p, const struct emu_token *label, bool listed)
+{
+    struct emu_body *body = p->body;
+    const struct emu_function *f = &p->module->functions[body->function];
+    struct emu_label_use *use =
+        emu_push(p, &body->uses, &body->use_count, &body->use_capacity, sizeof *use);
+
+    if (!use)
+        return false;
+    *use = (struct emu_label_use) { .at = label->at,
+                                    .length = label->length,
+                                    .insn = listed ? f->target_count : f->insn_count,
+                                    .listed = listed,
+                                    .line = label->line,
+                                    .column = label->column };
+    return true;
 }
 
 static void report_unresolved(struct emu_parser *p)
@@ -37,6 +57,25 @@ static void report_unresolved(struct emu_parser *p)
     }
 }
 
+// name: .branchtargets A, B;
+static bool parse_targets(struct emu_parser *p, const struct emu_token *name)
+{
+    struct emu_function *f = &p->module->functions[p->body->function];
+    const uint32_t first = f->target_count;
+    struct emu_token label;
+
+    do {
+        if (!emu_parse_name(p, &label) || !emu_use_label(p, &label, true) ||
+            !emu_push(p, &f->targets, &f->target_count, &p->body->target_capacity,
+                      sizeof *f->targets))
+            return false;
+    } while (emu_take(p, ','));
+    struct emu_name *list = emu_declare(p, name, EMU_NAME_TARGETS, first);
+    if (list)
+        list->count = f->target_count - first;
+    return list && emu_expect(p, ';');
+}
+
 static bool parse_label(struct emu_parser *p)
 {
     struct emu_token name;
@@ -45,6 +84,8 @@ static bool parse_label(struct emu_parser *p)
     if (!emu_parse_name(p, &name) || !emu_expect(p, ':'))
         return false;
     p->body->last_label = here;
+    if (emu_take_dot(p, "branchtargets"))
+        return parse_targets(p, &name);
     if (p->token.kind == EMU_TOKEN_DOT && !emu_token_is_dot(&p->token, "loc") &&
         !emu_token_is_dot(&p->token, "pragma") && !emu_token_is_dot(&p->token, "reg"))
         return emu_error(p, &p->token, "'.%.*s' is not supported by the emulator",

@@ -102,6 +102,24 @@ static const struct emu_modifier *in_comparison(const struct emu_modifier *known
                                                 : known;
 }
 
+// What stands twice in an instruction means something else the second time: where cp.async copies
+// from, and the eviction of what createpolicy leaves over.
+static const struct emu_modifier *second(const struct emu_spelled *spelled,
+                                         const struct emu_modifier *known)
+{
+    static const struct emu_modifier from = { "global", EMU_GROUP_INDEX_FROM, 0, 0, 0 };
+    static const struct emu_modifier evict = { "L2::evict", EMU_GROUP_INDEX_EVICT2, 0, 0, 0 };
+    const bool again = spelled->groups >> known->group & 1;
+
+    if (again && known->group == EMU_GROUP_INDEX_SPACE && known->value == EMU_GLOBAL &&
+        emu_token_is_name(&spelled->name, "cp"))
+        return &from;
+    if (again && known->group == EMU_GROUP_INDEX_EVICT && (known->value & 1) &&
+        emu_token_is_name(&spelled->name, "createpolicy"))
+        return &evict;
+    return known;
+}
+
 static bool parse_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
 {
     const bool comparison =
@@ -112,7 +130,8 @@ static bool parse_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
         const struct emu_modifier *known = emu_modifier_find(at.at, at.length);
         if (!known)
             return emu_error(p, &at, "Unknown modifier '.%.*s'", EMU_TEXT(&at));
-        if (!add_modifier(p, spelled, &at, comparison ? in_comparison(known) : known))
+        known = comparison ? in_comparison(known) : second(spelled, known);
+        if (!add_modifier(p, spelled, &at, known))
             return false;
         emu_next(p);
     }

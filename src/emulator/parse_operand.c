@@ -111,7 +111,7 @@ static bool parse_address(struct emu_parser *p, struct emu_written *w)
     if (!emu_parse_name(p, &w->at))
         return false;
     w->name = emu_find(p, &w->at);
-    if (!w->name || w->name->kind == EMU_NAME_FUNCTION)
+    if (!w->name || w->name->kind == EMU_NAME_FUNCTION || w->name->kind == EMU_NAME_TARGETS)
         return emu_error(p, &w->at, "Unknown symbol '%.*s'", EMU_TEXT(&w->at));
     if (emu_token_is(&p->token, '+') && !parse_offset(p, &w->offset))
         return false;

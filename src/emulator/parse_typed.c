@@ -305,22 +305,11 @@ static enum emu_type wide(enum emu_type type)
 
 static bool put_label(struct typing *t, const struct emu_written *w)
 {
-    struct emu_body *body = t->p->body;
-
     if (w->syntax != EMU_SYNTAX_NAME || w->negated ||
         (w->name && w->name->kind == EMU_NAME_REGISTER))
         return emu_error(t->p, &w->at, "Label expected for argument 0 of instruction '%.*s'",
                          EMU_TEXT(&t->spelled->name));
-    struct emu_label_use *use =
-        emu_push(t->p, &body->uses, &body->use_count, &body->use_capacity, sizeof *use);
-    if (!use)
-        return false;
-    *use = (struct emu_label_use) { .at = w->at.at,
-                                    .length = w->at.length,
-                                    .insn = t->p->module->functions[body->function].insn_count,
-                                    .line = w->at.line,
-                                    .column = w->at.column };
-    return true;
+    return emu_use_label(t->p, &w->at, false);
 }
 
 static bool put_pointer(struct typing *t, const struct emu_written *w)
@@ -330,6 +319,49 @@ static bool put_pointer(struct typing *t, const struct emu_written *w)
     const enum emu_type type = declared_type(t, w);
     t->spelled->insn.type = emu_bits(type) == 32 ? EMU_U32 : EMU_U64;
     return put_register(t, w, (enum emu_type)t->spelled->insn.type, false);
+}
+
+// Of brx: the list is what the instruction jumps by.
+static bool put_targets(struct typing *t, const struct emu_written *w)
+{
+    if (w->syntax != EMU_SYNTAX_NAME || !w->name)
+        return w->syntax == EMU_SYNTAX_NAME ? unknown(t, w) : mismatch(t, w);
+    if (w->name->kind != EMU_NAME_TARGETS)
+        return mismatch(t, w);
+    t->spelled->insn.target = w->name->index;
+    t->spelled->insn.target_count = w->name->count;
+    return true;
+}
+
+static bool put_global_address(struct typing *t, const struct emu_written *w)
+{
+    const uint8_t space = t->spelled->insn.space;
+
+    t->spelled->insn.space = EMU_GLOBAL;
+    const bool put = put_address(t, w);
+    t->spelled->insn.space = space;
+    return put;
+}
+
+// What only tells caches what to keep: it is read, and left out.
+static bool skip_policy(struct typing *t, const struct emu_written *w)
+{
+    struct emu_operand *const out = t->out;
+    const uint8_t count = t->spelled->insn.src_count;
+    const bool fine = put_plain(t, w, EMU_B64, false, false);
+
+    t->out = out;
+    t->spelled->insn.src_count = count;
+    return fine;
+}
+
+static bool put_size(struct typing *t, const struct emu_written *w)
+{
+    const bool is_register =
+        w->syntax == EMU_SYNTAX_NAME && w->name && w->name->kind == EMU_NAME_REGISTER;
+    const bool predicate = is_register && declared_type(t, w) == EMU_PRED;
+
+    return put_plain(t, w, predicate ? EMU_PRED : EMU_U32, false, false);
 }
 
 static bool put_letter(struct typing *t, char letter, const struct emu_written *w)
@@ -363,6 +395,16 @@ static bool put_letter(struct typing *t, char letter, const struct emu_written *
                                                      : put_movable(t, w, type);
     case 'i':
         return put_pointer(t, w);
+    case 'g':
+        return put_global_address(t, w);
+    case 'h':
+        return skip_policy(t, w);
+    case 'j':
+        return put_targets(t, w);
+    case 'x':
+        return w->syntax == EMU_SYNTAX_NAME && !w->name ? unknown(t, w) : true;
+    case 'z':
+        return put_size(t, w);
     case 'k':
         return w->syntax == EMU_SYNTAX_CONSTANT ? put_constant(t, w, EMU_U32) : mismatch(t, w);
     default:
@@ -382,7 +424,7 @@ bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
             t.destination = false;
             continue;
         }
-        if (*c == 'q' && !list->at[0].pair)
+        if ((*c == 'q' && !list->at[0].pair) || (*c == 'h' && !(spelled->groups & EMU_G(HINT))))
             continue;
         const struct emu_written *w = &list->at[k];
         const bool paired = c[1] == 'q';

@@ -43,10 +43,11 @@ enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_PARAM, EMU_
 #define EMU_OPCODES(X) \
     X(ABS) X(ACTIVEMASK) X(ADD) X(ADDC) X(AND) X(ATOM) X(BAR_ARRIVE) X(BAR_RED_AND) \
     X(BAR_RED_OR) X(BAR_RED_POPC) X(BAR_SYNC) X(BAR_WARP) X(BFE) X(BFI) X(BFIND) \
-    X(BFIND_SHIFTAMT) X(BRA) X(BREV) X(CALL) X(CLZ) X(CNOT) X(COPYSIGN) X(COS) X(CVT) \
-    X(CVTA) X(CVTA_TO) X(DIV) X(DP2A) X(DP4A) X(EX2) X(EXIT) X(FENCE) X(FMA) X(FNS) \
-    X(GRIDDEPCONTROL) X(ISSPACEP) X(LD) X(LG2) X(LOP3) X(MAD_HI) X(MAD_LO) X(MAD_WIDE) \
-    X(MATCH_ALL) X(MATCH_ANY) X(MAX) X(MIN) X(MOV) X(MUL_HI) X(MUL_LO) X(MUL_WIDE) \
+    X(BFIND_SHIFTAMT) X(BRA) X(BREV) X(BRX) X(CALL) X(CLZ) X(CNOT) X(COPYSIGN) X(COS) \
+    X(CP_ASYNC) X(CP_COMMIT) X(CP_WAIT) X(CVT) X(CVTA) X(CVTA_TO) X(DIV) X(DP2A) X(DP4A) X(EX2) X(EXIT) X(FENCE) X(FMA) X(FNS) \
+    X(GRIDDEPCONTROL) X(ISSPACEP) X(LD) X(LG2) X(LOP3) X(MAD24_HI) X(MAD24_LO) X(MADC_HI) X(MADC_LO) \
+    X(MAD_HI) X(MAD_LO) X(MAD_WIDE) \
+    X(MATCH_ALL) X(MATCH_ANY) X(MAX) X(MIN) X(MOV) X(MUL24_HI) X(MUL24_LO) X(MUL_HI) X(MUL_LO) X(MUL_WIDE) \
     X(NANOSLEEP) X(NEG) X(NOT) X(OR) X(POPC) X(PREFETCH) X(PRMT) X(RCP) X(RED) X(REDUX) \
     X(REM) X(RET) X(RSQRT) X(SAD) X(SELP) X(SET) X(SETP) X(SHF_L) X(SHF_R) X(SHFL_BFLY) \
     X(SHFL_DOWN) X(SHFL_IDX) X(SHFL_UP) X(SHL) X(SHR) X(SIN) X(SLCT) X(SQRT) X(ST) X(SUB) \
@@ -200,11 +201,11 @@ struct emu_insn {
     uint8_t test;    // testp
     uint8_t atomic;  // atom, red
     uint8_t space;   // ld, st, atom, red, cvta, isspacep
-    uint8_t lanes;   // ld, st: 1, 2, 4 or 8
+    uint8_t lanes;   // ld, st, atom, red: 1, 2, 4 or 8
     bool ftz, sat, approx, full, nan, is_volatile;
     bool aligned; // barrier.sync.aligned, bar.sync
     bool abs, relu;
-    bool carry_out; // add.cc, addc.cc, sub.cc, subc.cc, mad.cc
+    bool carry_out; // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
     uint8_t mode;   // enum emu_mode, of shf, prmt and dp2a
     uint8_t order;  // enum emu_order, of ld, st, atom, red and fence
     uint8_t scope;  // enum emu_scope, of the same
@@ -217,6 +218,8 @@ struct emu_insn {
     //   mov            packs 2, 4 or 8 sources into one destination, or unpacks one source into as
     //                  many destinations; each lane has an equal part of the type's bits
     //   bar.red        barrier, then the count if it is written, and the predicate last
+    //   cp.async       the addresses in shared and in global memory, the size, and, where they are
+    //                  written, the size of the source or the predicate to ignore it
     //   call           results are destinations and arguments are sources, as many as the called
     //                  function has, in its order
     // An integer source register may be wider than the type (ld, st, cvt): its low bits count. A
@@ -225,8 +228,9 @@ struct emu_insn {
     uint8_t dst_count, src_count;
     uint32_t guard; // register of the guard predicate, EMU_NO_REGISTER: none
     bool guard_negated;
-    uint32_t target; // bra: instruction index; call: function index
-    uint32_t line;   // in the text, from 1
+    uint32_t target; // bra: instruction index; call: function index; brx: the first of its targets
+    uint32_t target_count; // brx
+    uint32_t line;         // in the text, from 1
 };
 
 struct emu_register {
@@ -255,6 +259,8 @@ struct emu_function {
     uint32_t insn_count;
     struct emu_operand *operands;
     uint32_t operand_count;
+    uint32_t *targets; // of brx: instruction indices
+    uint32_t target_count;
     struct emu_register *registers;
     uint32_t register_count;
     // Entry: parameters in order, as symbols; param_bytes is the size of their space.

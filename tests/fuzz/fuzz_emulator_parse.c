@@ -48,6 +48,12 @@ static void check_insn(const struct emu_module *module, const struct emu_functio
     require(insn->line >= 1 && insn->line <= lines);
     if (insn->opcode == EMU_OP_BRA)
         require(insn->target < f->insn_count);
+    if (insn->opcode == EMU_OP_BRX) {
+        require(insn->target <= f->target_count &&
+                insn->target_count <= f->target_count - insn->target);
+        for (uint32_t k = 0; k < insn->target_count; k++)
+            require(f->targets[insn->target + k] < f->insn_count);
+    }
     if (insn->opcode == EMU_OP_CALL)
         require(insn->target < module->function_count &&
                 module->functions[insn->target].insn_count);
