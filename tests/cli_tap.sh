@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=sh
 #
 # What the tests of the ptxgen command share: TAP, tensor files, a folder to work in. To be read by a
 # shell script that was called with PTXGEN FAKE_LIBCUDA EMULATOR.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# sh tools/quickstart.sh         installs what is missing, builds, runs the kernels on the GPU, or on
-#                                the emulator if there is none
+# sh tools/quickstart.sh         installs what is missing, builds, clips the gradients of GPT-2 small on
+#                                the emulator and on the GPU, if there is one, and runs each kernel
 # sh tools/quickstart.sh test    installs what is missing, builds, runs the tests
 #
 # Installs Debian or Ubuntu packages, never anything else; elsewhere it says what is missing and
@@ -149,7 +149,46 @@ run_tests() {
     [ "$failed" -eq 0 ] && [ "$status" -eq 0 ]
 }
 
-# ---- the main job --------------------------------------------------------------------------------
+# ---- the main job: the gradients of a model, clipped from file to file ---------------------------
+
+# reported EXPRESSION: what it finds in the report of the last ptxgen clip
+reported() {
+    sed -n "s/$1/\1/p" "$scratch/report"
+}
+
+# show_clip DEVICE: a line of the table. Norm, factor and every element are those of plain C.
+show_clip() {
+    "$ptxgen" clip "$folder/gradients.safetensors" --max-norm 1 --device "$1" \
+        --output "$folder/clipped.safetensors" >"$scratch/report" || die "ptxgen clip did not run"
+    status=0
+    compared=$("$build/tests/plans/compare_clip" "$folder/gradients.safetensors" \
+        "$folder/clipped.safetensors" 1) || status=$?
+    norm=$(reported '^all tensors  *[0-9]*  *[0-9]*  *\([^ ]*\) .*')
+    factor=$(reported '^all tensors .* \([^ ]*\)$')
+    printf '%-22.22s %11s %12s %12s %10s %9s  %s\n' "$(reported '.*, clipped on \(.*\)$')" "$norm" \
+        "$factor" "$(reported '^kernels: \([^,]* ms\),.*')" \
+        "$(reported '^kernels: [^,]*, \([^ ]* GB\/s\).*')" \
+        "$(reported '^from file to file: \([^,]* s\),.*')" "${compared#* * }"
+    [ "$status" -eq 0 ] || die "that is not what the plain-C reference computes"
+    [ "${compared% same bits}" = "$norm $factor" ] || die "plain C has norm and factor $compared"
+}
+
+# clip_model GPUS: on the emulator, and on the GPU if there is one
+clip_model() {
+    folder=$build/run/gpt2
+    mkdir -p "$folder"
+    say "the gradients of GPT-2 small, 148 tensors in bf16 and f32, clipped to the norm 1:"
+    say "ptxgen clip gradients.safetensors --max-norm 1 --output clipped.safetensors"
+    "$build/tools/make_gradients" gpt2 12 768 50257 1024 "$folder/gradients.safetensors"
+    printf '%-22s %11s %12s %12s %10s %9s  %s\n' on norm factor kernels bandwidth 'in all' 'plain C'
+    (
+        unset PTXGEN_LIBCUDA
+        show_clip emulator
+    ) || exit 1
+    [ "$1" -eq 0 ] || show_clip 0
+}
+
+# ---- the kernels one by one ----------------------------------------------------------------------
 
 # Writes every kernel's PTX and has ptxas read it, if there is one.
 write_kernels() {
@@ -220,20 +259,24 @@ show_kernels() {
 }
 
 run_on_gpu() {
+    clip_model 1
     run_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
     run_kernels wte 50257 768 "GPT-2 small, the token embedding"
-    say "done: the PTX is in build/ptx, the tensors are in build/run"
 }
 
 run_on_emulator() {
-    say "no GPU here: the kernels run on the emulator, which executes their PTX on the CPU, and"
-    say "every result is held against plain C, bit for bit"
+    say "no GPU here: all runs on the emulator, which executes the PTX on the CPU, and every result is"
+    say "held against plain C, bit for bit"
+    clip_model 0
     show_kernels attn 768 768 "GPT-2 small, the projection of an attention layer"
-    show_kernels qkv 768 2304 "GPT-2 small, queries, keys and values"
     show_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
+}
+
+say_next() {
     say "done: the PTX is in build/ptx, the tensors are in build/run"
-    say "next: build/tools/ptxgen info squared_sum    what a kernel computes"
-    say "      build/tools/ptxgen run --help          your own tensors"
+    say "next: build/tools/ptxgen clip --help         gradients of your own, by groups, with a loss scale"
+    say "      build/tools/ptxgen info squared_sum    what a kernel computes"
+    say "      docs/plans.md                          the same within a training loop, or a CUDA graph"
     say "      docs/emulator.md                       the emulator in your own tests"
     say "      examples/                              kernels of your own"
 }
@@ -250,6 +293,7 @@ run_main() {
         else
             run_on_emulator
         fi
+        say_next
         ;;
     77)
         say "done: the PTX is in build/ptx; no kernel was run: $(cat "$scratch/reason")"
