@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Everything that needs a GPU, in one go and within nine minutes: builds, runs the whole test suite,
-# runs the kernels under compute-sanitizer, and `ptxgen run` from file to file. Needs no network.
+# runs the kernels under compute-sanitizer, and `ptxgen run` and `ptxgen clip` from file to file.
+# Needs no network.
 #
 #     bench/gpu_check.sh OUTPUT [BUILD]
 #
@@ -145,8 +146,22 @@ fi
 # ---- the command, from file to file -------------------------------------------------------------
 
 rm -f "$output/run.log"
-counts='^(ptxgen run:|SKIPPED)'
+counts='^(ptxgen (run|clip):|kernels:|from file to file:|.* same bits$|SKIPPED)'
 step run run.log 60 "$build/tests/check_run" "$build/tools/ptxgen" "$build/failed" 0
+rm -f "$output/clip.log"
+step clip clip.log 60 "$build/tests/plans/check_clip" "$build/tools/ptxgen" "$build/failed" 0
+
+# The gradients of GPT-2 small, at once and taking turns in device memory.
+rm -f "$output/gpt2.log"
+# shellcheck disable=SC2016 # the inner shell expands it
+step 'clip gpt2' gpt2.log 60 sh -ec '
+    build=$1 in=$1/gpt2.in.safetensors out=$1/gpt2.out.safetensors
+    "$build/tools/make_gradients" gpt2 12 768 50257 1024 "$in"
+    for memory in 8G 64M; do
+        "$build/tools/ptxgen" clip "$in" --max-norm 1 --device 0 --memory $memory --output "$out"
+        "$build/tests/plans/compare_clip" "$in" "$out" 1
+    done
+    rm "$in" "$out"' sh "$build"
 
 for text in "$build"/failed/*.ptx; do
     [ -f "$text" ] && printf '// %s\n' "$text" && cat "$text"
