@@ -150,9 +150,13 @@ if [ -w /dev/full ]; then
         --device emulator
 fi
 cp d.st kept.st
-PTXGEN_EMU_FAIL=cuMemcpyDtoHAsync_v2:1
-export PTXGEN_EMU_FAIL
-refuses 1 'cuMemcpyDtoHAsync' clip d.st --max-norm 1 -o kept.st --device emulator
+for call in cuMemAlloc cuMemHostAlloc cuModuleLoadDataEx cuMemcpyHtoDAsync cuMemcpyDtoHAsync; do
+    PTXGEN_EMU_FAIL=$call:999
+    export PTXGEN_EMU_FAIL
+    run 1 clip l.st --max-norm 1 -o kept.st --device emulator --memory 24K && [ ! -s out ] &&
+        grep -q "^ptxgen clip: .*$call" err
+    result "status 1 where $call fails"
+done
 unset PTXGEN_EMU_FAIL
 cmp -s d.st kept.st && [ ! -e none.st ] && ! ls | grep -q '\.tmp$'
 result 'clip leaves nothing half-written behind'
