@@ -29,7 +29,8 @@ struct ptx_builder_params {
     /// version that covers the target and every instruction used.
     int isa;
     /// Where memory comes from: resize `memory` (NULL to allocate) to `bytes` (0 to free), as
-    /// realloc does. NULL: the C library.
+    /// realloc does. NULL: the C library. Called a few times a module, for pieces of some KiB, not
+    /// once for every call that emits.
     void *(*resize)(void *user, void *memory, size_t bytes);
     void *user;
 };

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "internal.h"
 
+#include <assert.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct arena_chunk {
     struct arena_chunk *next;
-    size_t used, size; // of data
-    max_align_t data[];
+    size_t bytes; // with this
 };
 
-enum { CHUNK_BYTES = 4096 };
+enum { CHUNK_BYTES = 4096, ALIGNMENT = sizeof(uint64_t) };
+
+static_assert(alignof(struct insn) <= ALIGNMENT && alignof(struct param) <= ALIGNMENT &&
+                  sizeof(struct arena_chunk) % ALIGNMENT == 0 &&
+                  sizeof(ptx_builder) % ALIGNMENT == 0,
+              "the arena aligns to ALIGNMENT");
 
 void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes)
 {
@@ -37,60 +43,72 @@ void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes)
 
 void *ptxb_alloc(ptx_builder *b, size_t bytes)
 {
-    struct arena_chunk *chunk = b->arena;
-
-    bytes = (bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
-    if (!chunk || chunk->size - chunk->used < bytes) {
-        size_t size = CHUNK_BYTES - sizeof *chunk;
-        if (size < bytes)
-            size = bytes;
-        chunk = ptxb_resize(b, NULL, 0, sizeof *chunk + size);
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if ((size_t)(b->arena_end - b->arena) < bytes) {
+        const size_t least = sizeof(struct arena_chunk) + bytes;
+        const size_t size = least < CHUNK_BYTES ? CHUNK_BYTES : least;
+        struct arena_chunk *chunk = ptxb_resize(b, NULL, 0, size);
         if (!chunk)
             return NULL;
-        chunk->next = b->arena;
-        chunk->used = 0;
-        chunk->size = size;
-        b->arena = chunk;
+        *chunk = (struct arena_chunk) { b->chunks, size };
+        b->chunks = chunk;
+        b->arena = (char *)(chunk + 1);
+        b->arena_end = (char *)chunk + size;
+        memset(b->arena, 0, size - sizeof *chunk);
     }
-    void *memory = (char *)chunk->data + chunk->used;
-    chunk->used += bytes;
-    return memset(memory, 0, bytes);
+    void *memory = b->arena;
+    b->arena += bytes;
+    return memory;
+}
+
+// What a usual kernel needs; registers are small and many.
+static uint32_t first_capacity(size_t size)
+{
+    return (uint32_t)(512 / size);
 }
 
 bool ptxb_grow(ptx_builder *b, void **at, uint32_t count, uint32_t *capacity, size_t size)
 {
     if (count < *capacity)
         return true;
-    uint32_t larger = *capacity ? *capacity * 2 : 16;
-    void *moved = ptxb_resize(b, *at, *capacity * size, larger * size);
+    const uint32_t first = first_capacity(size);
+    const uint32_t larger = !*capacity        ? first
+                            : *capacity < 256 ? *capacity * 2
+                                              : *capacity + *capacity / 4;
+    void *moved = !*capacity          ? ptxb_alloc(b, larger * size)
+                  : *capacity > first ? ptxb_resize(b, *at, *capacity * size, larger * size)
+                                      : ptxb_resize(b, NULL, 0, larger * size);
     if (!moved)
         return false;
+    if (*capacity == first)
+        memcpy(moved, *at, *capacity * size);
     *at = moved;
     *capacity = larger;
     return true;
 }
 
-static void release(ptx_builder *b, void *memory, size_t bytes)
+static void release(ptx_builder *b, void *memory, uint32_t capacity, size_t size)
 {
-    if (memory)
-        ptxb_resize(b, memory, bytes, 0);
+    if (capacity > first_capacity(size))
+        ptxb_resize(b, memory, capacity * size, 0);
 }
 
 void ptxb_release(ptx_builder *b)
 {
-    while (b->arena) {
-        struct arena_chunk *next = b->arena->next;
-        release(b, b->arena, sizeof *b->arena + b->arena->size);
-        b->arena = next;
-    }
     for (uint32_t e = 0; e < b->entries.count; e++)
-        release(b, b->entries.at[e].params, b->entries.at[e].param_capacity * sizeof(struct param));
-    release(b, b->regs.at, b->regs.capacity * sizeof *b->regs.at);
-    release(b, b->labels.at, b->labels.capacity * sizeof *b->labels.at);
-    release(b, b->symbols.at, b->symbols.capacity * sizeof *b->symbols.at);
-    release(b, b->entries.at, b->entries.capacity * sizeof *b->entries.at);
-    release(b, b->blocks.at, b->blocks.capacity * sizeof *b->blocks.at);
-    release(b, b->text.at, b->text.capacity);
+        release(b, b->entries.at[e].params, b->entries.at[e].param_capacity, sizeof(struct param));
+    release(b, b->regs.at, b->regs.capacity, sizeof *b->regs.at);
+    release(b, b->labels.at, b->labels.capacity, sizeof *b->labels.at);
+    release(b, b->symbols.at, b->symbols.capacity, sizeof *b->symbols.at);
+    release(b, b->entries.at, b->entries.capacity, sizeof *b->entries.at);
+    release(b, b->blocks.at, b->blocks.capacity, sizeof *b->blocks.at);
+    if (b->text.at)
+        ptxb_resize(b, b->text.at, b->text.capacity, 0);
+    while (b->chunks) {
+        struct arena_chunk *next = b->chunks->next;
+        ptxb_resize(b, b->chunks, b->chunks->bytes, 0);
+        b->chunks = next;
+    }
 }
 
 const char *ptxb_join(ptx_builder *b, ...)
@@ -117,17 +135,20 @@ const char *ptxb_join(ptx_builder *b, ...)
 
 char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list args)
 {
+    char usual[256];
     va_list again;
 
     va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, again);
+    const int length = vsnprintf(usual, sizeof usual, format, again);
     va_end(again);
     if (length < 0) {
         ptxb_fail(b, call, "the C library cannot write '%.64s' with these arguments", format);
         return NULL;
     }
     char *text = ptxb_alloc(b, (size_t)length + 1);
-    if (text)
+    if (text && (size_t)length < sizeof usual)
+        memcpy(text, usual, (size_t)length + 1);
+    else if (text)
         vsnprintf(text, (size_t)length + 1, format, args);
     return text;
 }

@@ -86,22 +86,23 @@ static void choose_target(ptx_builder *b)
 
 ptx_builder *ptx_builder_create(const struct ptx_builder_params *params)
 {
-    ptx_builder *b = params && params->resize ? params->resize(params->user, NULL, sizeof *b)
-                                              : malloc(sizeof *b);
+    const size_t bytes = sizeof(ptx_builder) + FIRST_CHUNK_BYTES;
+    ptx_builder *b =
+        params && params->resize ? params->resize(params->user, NULL, bytes) : malloc(bytes);
     if (!b)
         return NULL;
-    memset(b, 0, sizeof *b);
+    memset(b, 0, bytes);
     if (params)
         b->params = *params;
-    b->bytes = b->peak = sizeof *b;
+    b->bytes = b->peak = bytes;
+    b->arena = (char *)(b + 1);
+    b->arena_end = b->arena + FIRST_CHUNK_BYTES;
     b->next_block = 1;
     // Tells values of different builders apart; the text does not depend on it.
     b->owner = (uint16_t)((uint64_t)(uintptr_t)b * UINT64_C(0x9e3779b97f4a7c15) >> 48);
     choose_target(b);
-    if (ptxb_grow(b, (void **)&b->regs.at, 0, &b->regs.capacity, sizeof *b->regs.at)) {
-        memset(b->regs.at, 0, sizeof *b->regs.at);
+    if (ptxb_grow(b, (void **)&b->regs.at, 0, &b->regs.capacity, sizeof *b->regs.at))
         b->regs.count = 1;
-    }
     return b;
 }
 

@@ -32,8 +32,7 @@ static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
 // code between such a branch and its label is divergent; so is what a jump out of divergent code
 // skips. Variables written in divergent code differ from there on. Both grow until they are stable.
 struct divergence {
-    uint8_t *divergent;       // by instruction
-    const struct insn **from; // the branch that made it so, for the message
+    const struct insn **from; // by instruction: the branch that made it divergent, or NULL
     bool changed;
 };
 
@@ -42,8 +41,7 @@ static bool differs(const ptx_builder *b, const struct insn *insn)
     if (insn->varying)
         return true;
     for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
-        const ptx_val v = insn->operands[k].val;
-        if (v.kind != PTX_POISON && v.kind != PTX_IMMEDIATE && b->regs.at[v.reg].varying)
+        if (b->regs.at[insn->operands[k].reg].varying) // [0] never is
             return true;
     }
     return false;
@@ -53,12 +51,12 @@ static void mark_results(ptx_builder *b, struct divergence *d, const struct entr
                          const struct insn *insn)
 {
     // Without blocks, a value can outlive the divergent loop that it is made in.
-    const bool here = d->divergent[insn->index];
+    const bool here = d->from[insn->index] != NULL;
     const bool outlives = here && entry->raw_labels;
     const bool differing = insn->kind != INSN_BARRIER && differs(b, insn); // one answer for all
 
     for (unsigned k = 0; k < insn->dst_count; k++) {
-        struct reg *reg = &b->regs.at[insn->operands[k].val.reg];
+        struct reg *reg = &b->regs.at[insn->operands[k].reg];
         if (!reg->varying && (differing || outlives || (here && reg->variable))) {
             reg->varying = true;
             d->changed = true;
@@ -70,48 +68,46 @@ static void mark_region(const ptx_builder *b, struct divergence *d, const struct
                         const struct insn *insn)
 {
     const bool parts = insn->guard && b->regs.at[insn->guard].varying;
-    if (!parts && !d->divergent[insn->index])
+    if (!parts && !d->from[insn->index])
         return;
     const uint32_t target = target_of(b, entry, insn);
     const uint32_t first = target < insn->index ? target : insn->index + 1;
     const uint32_t last = target < insn->index ? insn->index : target;
     for (uint32_t k = first; k < last; k++) {
-        if (d->divergent[k])
+        if (d->from[k])
             continue;
-        d->divergent[k] = 1;
         d->from[k] = parts ? insn : d->from[insn->index];
         d->changed = true;
     }
 }
 
-static bool barriers_are_uniform(ptx_builder *b, struct entry *entry)
+static void find_divergence(ptx_builder *b, struct divergence *d, const struct entry *entry)
 {
-    struct divergence d = { .divergent = ptxb_alloc(b, entry->insns) };
-    unsigned nth = 0;
-
-    d.from = ptxb_alloc(b, entry->insns * sizeof *d.from);
-    if (!d.divergent || !d.from)
-        return false;
     for (const struct insn *insn = entry->prologue.first; insn; insn = insn->next)
         for (unsigned k = 0; k < insn->dst_count; k++)
-            b->regs.at[insn->operands[k].val.reg].varying |= differs(b, insn);
+            b->regs.at[insn->operands[k].reg].varying |= differs(b, insn);
     do {
-        d.changed = false;
+        d->changed = false;
         for (const struct insn *insn = entry->body.first; insn; insn = insn->next) {
-            mark_results(b, &d, entry, insn);
+            mark_results(b, d, entry, insn);
             if (insn->kind == INSN_BRANCH || insn->kind == INSN_RETURN)
-                mark_region(b, &d, entry, insn);
+                mark_region(b, d, entry, insn);
         }
-    } while (d.changed);
+    } while (d->changed);
+}
+
+static void report_barriers(ptx_builder *b, const struct divergence *d, const struct entry *entry)
+{
+    unsigned nth = 0;
 
     for (const struct insn *insn = entry->body.first; insn; insn = insn->next) {
         if (insn->kind != INSN_BARRIER)
             continue;
         nth++;
-        if (!d.divergent[insn->index])
+        const struct insn *from = d->from[insn->index];
+        if (!from)
             continue;
         char text[96] = "a return";
-        const struct insn *from = d.from[insn->index];
         if (from->kind == INSN_BRANCH)
             ptxb_label_text(&b->labels.at[from->label - 1], text);
         ptxb_fail(b, "barrier",
@@ -119,9 +115,22 @@ static bool barriers_are_uniform(ptx_builder *b, struct entry *entry)
                   "condition of the branch to %s differs between threads of a block. Move the "
                   "barrier out, or make the condition the same for all",
                   nth, text);
-        return false;
+        return;
     }
-    return true;
+}
+
+static bool barriers_are_uniform(ptx_builder *b, const struct entry *entry)
+{
+    const size_t bytes = entry->insns * sizeof(struct insn *);
+    struct divergence d = { .from = ptxb_resize(b, NULL, 0, bytes) };
+
+    if (!d.from)
+        return false;
+    memset(d.from, 0, bytes);
+    find_divergence(b, &d, entry);
+    report_barriers(b, &d, entry);
+    ptxb_resize(b, d.from, bytes, 0);
+    return !b->failed;
 }
 
 // ---- definitions --------------------------------------------------------------------------------
@@ -168,9 +177,8 @@ static bool uses_are_defined(ptx_builder *b, const struct flow *f, const struct 
     bool ok = !insn->guard || defined(f, insn->guard);
 
     for (unsigned k = insn->dst_count; ok && k < insn->operand_count; k++) {
-        const ptx_val v = insn->operands[k].val;
-        if (v.kind == PTX_REGISTER || v.kind == PTX_VARIABLE)
-            ok = defined(f, v.reg);
+        const struct operand *operand = &insn->operands[k];
+        ok = !operand->reg || defined(f, operand->reg);
     }
     if (!ok)
         ptxb_fail(b, "branch",
@@ -183,7 +191,7 @@ static bool uses_are_defined(ptx_builder *b, const struct flow *f, const struct 
 static void define_results(struct flow *f, const struct insn *insn)
 {
     for (unsigned k = 0; k < insn->dst_count; k++) {
-        const uint32_t bit = insn->operands[k].val.reg - f->first_reg;
+        const uint32_t bit = insn->operands[k].reg - f->first_reg;
         f->now[bit / 64] |= UINT64_C(1) << (bit % 64);
     }
 }
@@ -248,14 +256,14 @@ void ptxb_coalesce(ptx_builder *b, struct entry *entry)
     for (struct insn *insn = entry->body.first; insn && insn->next; insn = insn->next) {
         struct insn *mov = insn->next;
         if (insn->kind != INSN_PLAIN || insn->dst_count != 1 || mov->kind != INSN_PLAIN ||
-            mov->dst_count != 1 || mov->operand_count != 2 || strncmp(mov->opcode, "mov.", 4) != 0)
+            mov->dst_count != 1 || mov->operand_count != 2)
             continue;
-        const ptx_val made = insn->operands[0].val, moved = mov->operands[1].val;
-        if (mov->operands[1].kind != OPERAND_VALUE || moved.kind != PTX_REGISTER ||
-            moved.reg != made.reg || b->regs.at[made.reg].uses != 1 ||
-            b->regs.at[made.reg].variable || !b->regs.at[mov->operands[0].val.reg].variable)
+        const uint32_t made = insn->operands[0].reg, set = mov->operands[0].reg;
+        if (mov->operands[1].kind != OPERAND_REGISTER || mov->operands[1].reg != made ||
+            b->regs.at[made].uses != 1 || b->regs.at[made].variable || !b->regs.at[set].variable ||
+            strncmp(mov->opcode, "mov.", 4) != 0)
             continue;
-        insn->operands[0].val = mov->operands[0].val;
+        insn->operands[0].reg = set;
         insn->reducible = false;
         insn->next = mov->next; // never the last: that is a return
     }

@@ -73,18 +73,12 @@ int ptx_else_begin(ptx_builder *b)
     struct insn *jump = b->closed_if;
     const uint32_t otherwise = b->closed_block.end;
     const uint32_t end = ptxb_label(b, "if", b->labels.at[otherwise - 1].number, "_end");
-    struct operand *target = ptxb_alloc(b, sizeof *target);
-    if (!end || !target)
+    if (!end)
         return 1;
-    target->kind = OPERAND_LABEL;
-    *jump = (struct insn) { .next = jump->next,
-                            .opcode = "bra",
-                            .operands = target,
-                            .label = end,
-                            .index = jump->index,
-                            .kind = INSN_BRANCH,
-                            .operand_count = 1,
-                            .depth = (uint8_t)(jump->depth + 1) };
+    jump->kind = INSN_BRANCH;
+    jump->opcode = "bra";
+    jump->label = end;
+    jump->depth = (jump->depth + 1u) & 63u;
     b->labels.at[end - 1].uses++;
     b->labels.at[otherwise - 1].part = "_else";
     ptxb_place(b, otherwise);

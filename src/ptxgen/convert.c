@@ -22,7 +22,7 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
     // A variable may change later: what is returned is its value now.
     if (ptxb_file(type) == ptxb_file((ptx_type)x.type))
         return retype(x.kind == PTX_VARIABLE ? ptxb_mov(b, x) : x, type);
-    return ptxb_emit(b, type, ptxb_join(b, "mov.", ptxb_bits_name(type), NULL), 1, &x);
+    return ptxb_emit(b, type, ptxb_mov_bits(type), 1, &x);
 }
 
 // ---- packing ------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ static const char *pack_opcode(ptx_builder *b, const char *call, ptx_type whole,
                   ptx_type_name(part), ptx_type_name(whole));
         return NULL;
     }
-    return ptxb_join(b, "mov.", ptxb_bits_name(whole), NULL);
+    return ptxb_mov_bits(whole);
 }
 
 ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
@@ -140,7 +140,7 @@ static bool exact_in_f32(ptx_type type)
 static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
 {
     const ptx_type from = (ptx_type)p.x.type;
-    const char *mode = p.round == PTX_RZ ? ".rz" : ".rn";
+    const bool toward_zero = p.round == PTX_RZ;
 
     if (p.sat || p.ftz || p.round > PTX_RZ) {
         ptxb_fail(b, "cvt", "from %s to bf16 there is rounding .rn and .rz, and no .ftz or .sat",
@@ -152,13 +152,14 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
         ptx_val x = from == PTX_F32 ? p.x : ptx_cvt(b, PTX_F32, p.x);
         if (b->params.target.sm < form->sm || (b->params.isa && b->params.isa < form->isa))
             return narrow_bf16(b, x, p.round);
-        const char *opcode = ptxb_join(b, "cvt", mode, ".bf16.f32", NULL);
+        const char *opcode = toward_zero ? "cvt.rz.bf16.f32" : "cvt.rn.bf16.f32";
         return ptxb_require(b, "cvt", form->isa, form->sm, opcode)
                    ? ptxb_emit(b, PTX_BF16, opcode, 1, &x)
                    : (ptx_val) { 0 };
     }
     const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_bf16_any)->forms;
-    const char *opcode = ptxb_join(b, "cvt", mode, ".bf16.", ptx_type_name(from), NULL);
+    const char *opcode =
+        ptxb_join(b, toward_zero ? "cvt.rz.bf16." : "cvt.rn.bf16.", ptx_type_name(from), NULL);
     p.x = ptxb_in_register(b, p.x);
     return ptxb_require(b, "cvt", form->isa, form->sm, opcode)
                ? ptxb_emit(b, PTX_BF16, opcode, 1, &p.x)
@@ -210,8 +211,14 @@ static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
                   mode ? ".ftz" : "rounding to choose");
         return (ptx_val) { 0 };
     }
-    const char *opcode = ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "", ".",
-                                   ptx_type_name(to), ".", ptx_type_name(from), NULL);
+    const uint64_t key = SPELLED_CVT | (uint64_t)to << 8 | (uint64_t)from << 16 |
+                         (uint64_t)p.round << 24 | (uint64_t)p.ftz << 28 | (uint64_t)p.sat << 29;
+    const char *opcode = ptxb_remembered(b, key);
+    if (!opcode) {
+        opcode = ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "", ".",
+                           ptx_type_name(to), ".", ptx_type_name(from), NULL);
+        ptxb_remember(b, key, opcode);
+    }
     p.x = ptxb_in_register(b, p.x);
     return ptxb_emit(b, to, opcode, 1, &p.x);
 }
@@ -260,7 +267,7 @@ ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi)
     }
     const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_pack)->forms;
     if (b->params.target.sm >= form->sm && (!b->params.isa || b->params.isa >= form->isa)) {
-        const char *opcode = ptxb_join(b, "cvt.rn.", ptx_type_name(type), ".f32", NULL);
+        const char *opcode = type == PTX_F16X2 ? "cvt.rn.f16x2.f32" : "cvt.rn.bf16x2.f32";
         const ptx_val halves[] = { hi, lo }; // the first source goes to the upper half
         return ptxb_require(b, "cvt_pack", form->isa, form->sm, opcode)
                    ? ptxb_emit(b, type, opcode, 2, halves)

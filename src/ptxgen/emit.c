@@ -50,15 +50,12 @@ ptx_val ptxb_register(ptx_builder *b, ptx_type type)
     if (b->failed ||
         !ptxb_grow(b, (void **)&b->regs.at, b->regs.count, &b->regs.capacity, sizeof *b->regs.at))
         return (ptx_val) { 0 };
-    struct entry *entry = ptxb_entry(b);
-    const enum register_file file = ptxb_file(type);
     // What the prologue defines is defined everywhere in the entry.
     const struct block *block = &b->blocks.at[b->in_prologue ? 0 : b->blocks.count - 1];
     b->regs.at[b->regs.count] = (struct reg) {
-        .number = ++entry->registers[file],
         .block = block->id,
         .entry = (uint16_t)(b->entries.count - 1),
-        .file = (uint8_t)file,
+        .file = ptxb_file(type) & 7u,
     };
     return (ptx_val) {
         .reg = b->regs.count++, .owner = b->owner, .kind = PTX_REGISTER, .type = (uint8_t)type
@@ -68,20 +65,17 @@ ptx_val ptxb_register(ptx_builder *b, ptx_type type)
 struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, const char *opcode, unsigned dst,
                          unsigned src)
 {
-    struct insn *insn = b->failed || !opcode ? NULL : ptxb_alloc(b, sizeof *insn);
+    if (b->failed || !opcode)
+        return NULL;
+    struct insn *insn = ptxb_alloc(b, sizeof *insn + (dst + src) * sizeof *insn->operands);
     if (!insn)
         return NULL;
-    if (dst + src) {
-        insn->operands = ptxb_alloc(b, (dst + src) * sizeof *insn->operands);
-        if (!insn->operands)
-            return NULL;
-    }
-    insn->kind = (uint8_t)kind;
+    insn->kind = kind & 15u;
     insn->opcode = opcode;
-    insn->dst_count = (uint8_t)dst;
-    insn->operand_count = (uint8_t)(dst + src);
+    insn->dst_count = dst & 15u;
+    insn->operand_count = (dst + src) & 31u;
     const uint32_t depth = b->in_prologue ? 1 : b->blocks.count;
-    insn->depth = (uint8_t)(depth < 32 ? depth : 32);
+    insn->depth = depth < 32 ? depth & 31u : 32u;
 
     struct entry *entry = ptxb_entry(b);
     struct insn_list *list = b->in_prologue ? &entry->prologue : &entry->body;
@@ -98,9 +92,17 @@ struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, const char *opcode
 
 void ptxb_operand(ptx_builder *b, struct insn *insn, unsigned k, ptx_val x)
 {
-    insn->operands[k].kind = OPERAND_VALUE;
-    insn->operands[k].val = x;
-    if (k >= insn->dst_count && x.kind != PTX_IMMEDIATE)
+    struct operand *operand = &insn->operands[k];
+
+    if (x.kind == PTX_IMMEDIATE) {
+        operand->kind = OPERAND_IMMEDIATE;
+        operand->type = x.type;
+        operand->as.bits = x.bits;
+        return;
+    }
+    operand->kind = OPERAND_REGISTER;
+    operand->reg = x.reg;
+    if (k >= insn->dst_count)
         b->regs.at[x.reg].uses++;
 }
 
@@ -108,24 +110,22 @@ void ptxb_address(ptx_builder *b, struct insn *insn, unsigned k, ptx_ptr p)
 {
     struct operand *operand = &insn->operands[k];
 
-    operand->kind = OPERAND_ADDRESS;
-    operand->offset = p.offset;
+    operand->as.place.offset = (int32_t)p.offset; // ptxb_at() takes care that it fits
     if (p.base.kind == PTX_POISON) {
-        operand->text = b->symbols.at[p.symbol - 1].name;
+        operand->kind = OPERAND_SYMBOL;
+        operand->as.place.symbol = p.symbol;
         return;
     }
-    operand->val = p.base;
+    operand->kind = OPERAND_ADDRESS;
+    operand->reg = p.base.reg;
     b->regs.at[p.base.reg].uses++;
 }
 
 ptx_val ptxb_mov(ptx_builder *b, ptx_val x)
 {
     const ptx_type type = (ptx_type)x.type;
-    const bool plain = type == PTX_PRED || (ptxb_bits(type) > 8 && !(PTX_SET_BF16S >> type & 1) &&
-                                            !(PTX_SET_F16S >> type & 1));
-    const char *name = plain ? ptx_type_name(type) : ptxb_bits_name(type);
     ptx_val result = ptxb_register(b, type);
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, ptxb_join(b, "mov.", name, NULL), 1, 1);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, ptxb_mov_value(type), 1, 1);
     if (!insn)
         return (ptx_val) { 0 };
     ptxb_operand(b, insn, 0, result);
@@ -146,22 +146,12 @@ static bool has_literal(ptx_val x)
            x.type == PTX_F32 || x.type == PTX_F64 || (PTX_SET_B >> x.type & 1);
 }
 
-static struct insn *emit(ptx_builder *b, ptx_val result, const char *opcode, unsigned n,
-                         const ptx_val *src)
+static void add_operands(ptx_builder *b, struct insn *insn, const ptx_val *src)
 {
-    const unsigned dst = result.kind != PTX_POISON;
-    ptx_val in[8];
+    const unsigned dst = insn->dst_count;
 
-    for (unsigned k = 0; k < n; k++)
-        in[k] = has_literal(src[k]) ? src[k] : ptxb_mov(b, src[k]);
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, dst, n);
-    if (!insn)
-        return NULL;
-    if (dst)
-        ptxb_operand(b, insn, 0, result);
-    for (unsigned k = 0; k < n; k++)
-        ptxb_operand(b, insn, dst + k, in[k]);
-    return insn;
+    for (unsigned k = dst; k < insn->operand_count; k++)
+        ptxb_operand(b, insn, k, src[k - dst]);
 }
 
 ptx_val ptxb_emit(ptx_builder *b, ptx_type type, const char *opcode, unsigned n, const ptx_val *src)
@@ -173,12 +163,23 @@ ptx_val ptxb_emit(ptx_builder *b, ptx_type type, const char *opcode, unsigned n,
     for (unsigned k = 0; k < n; k++)
         in[k] = has_literal(src[k]) ? src[k] : ptxb_mov(b, src[k]);
     ptx_val result = ptxb_register(b, type);
-    return emit(b, result, opcode, n, in) ? result : (ptx_val) { 0 };
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, n);
+    if (!insn)
+        return (ptx_val) { 0 };
+    ptxb_operand(b, insn, 0, result);
+    add_operands(b, insn, in);
+    return result;
 }
 
 void ptxb_emit_void(ptx_builder *b, const char *opcode, unsigned n, const ptx_val *src)
 {
-    emit(b, (ptx_val) { 0 }, opcode, n, src);
+    ptx_val in[8];
+
+    for (unsigned k = 0; k < n; k++)
+        in[k] = has_literal(src[k]) ? src[k] : ptxb_mov(b, src[k]);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 0, n);
+    if (insn)
+        add_operands(b, insn, in);
 }
 
 void ptxb_mark_varying(ptx_builder *b)

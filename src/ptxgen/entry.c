@@ -224,7 +224,7 @@ static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
     if (insn) {
         ptxb_operand(b, insn, 0, x);
-        insn->operands[1] = (struct operand) { .kind = OPERAND_ADDRESS, .text = name };
+        insn->operands[1] = (struct operand) { .kind = OPERAND_PARAM, .as.text = name };
     }
     b->in_prologue = false;
     return x;
@@ -370,7 +370,7 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
         struct insn *insn = ptxb_append(b, INSN_PLAIN, shared ? "mov.u32" : "mov.u64", 1, 1);
         if (insn) {
             ptxb_operand(b, insn, 0, base);
-            insn->operands[1] = (struct operand) { .kind = OPERAND_TEXT, .text = symbol->name };
+            insn->operands[1] = (struct operand) { .kind = OPERAND_TEXT, .as.text = symbol->name };
             insn->varying = symbol->kind == SYMBOL_LOCAL;
             symbol->base = base;
         }

@@ -7,21 +7,34 @@
 #include <ptxgen/builder.h>
 
 #include <stdarg.h>
+#include <string.h>
+
+// Room that numbers take in the text.
+enum { UNSIGNED_BYTES = 20, DECIMAL_BYTES = 40 };
 
 enum operand_kind {
-    OPERAND_VALUE,
-    OPERAND_ADDRESS, // [value + offset], or [text + offset] if there is a text
+    OPERAND_REGISTER,
+    OPERAND_IMMEDIATE,
+    OPERAND_ADDRESS, // [register + offset]
+    OPERAND_SYMBOL,  // [symbol + offset]
+    OPERAND_PARAM,   // [text]
     OPERAND_TEXT,
-    OPERAND_LABEL,
 };
 
 struct operand {
-    ptx_val val;
-    const char *text;
-    int64_t offset;
+    union {
+        uint64_t bits;    // OPERAND_IMMEDIATE
+        const char *text; // OPERAND_PARAM, OPERAND_TEXT
+        struct {
+            int32_t offset;
+            uint32_t symbol; // OPERAND_SYMBOL
+        } place;
+    } as;
+    uint32_t reg; // what it reads or writes, 0: none
     uint8_t kind;
-    bool open;  // '{' before it
-    bool close; // '}' after it
+    uint8_t type; // of an immediate
+    bool open;    // '{' before it
+    bool close;   // '}' after it
 };
 
 enum insn_kind {
@@ -36,17 +49,17 @@ enum insn_kind {
 struct insn {
     struct insn *next;
     const char *opcode; // INSN_COMMENT: the text
-    struct operand *operands;
-    uint32_t guard; // register of the predicate, 0: none
-    uint32_t label; // INSN_LABEL, INSN_BRANCH
+    uint32_t guard;     // register of the predicate, 0: none
+    uint32_t label;     // INSN_LABEL, INSN_BRANCH
     uint32_t index;
-    uint8_t kind;
-    uint8_t dst_count;
-    uint8_t operand_count; // destinations first
-    uint8_t depth;
-    bool guard_negated;
-    bool varying;   // its results differ between threads whatever its operands
-    bool reducible; // an atomic that becomes `red` when its result is not used
+    unsigned kind : 4;
+    unsigned guard_negated : 1;
+    unsigned varying : 1;   // its results differ between threads whatever its operands
+    unsigned reducible : 1; // an atomic that becomes `red` when its result is not used
+    unsigned depth : 6;
+    unsigned dst_count : 4;
+    unsigned operand_count : 5; // destinations first
+    struct operand operands[];
 };
 
 struct insn_list {
@@ -54,14 +67,16 @@ struct insn_list {
 };
 
 struct reg {
-    uint32_t number;
-    uint32_t block; // where it is defined
+    union {
+        uint32_t block;  // where it is defined
+        uint32_t number; // in the text, once it is placed
+    };
     uint32_t uses;
     uint16_t entry;
-    uint8_t file;
-    bool variable;
-    bool placed; // has its final number
-    bool varying;
+    unsigned file : 3;
+    unsigned variable : 1;
+    unsigned placed : 1; // has its number
+    unsigned varying : 1;
 };
 
 struct label {
@@ -126,9 +141,26 @@ struct block {
         uint32_t count, capacity;                                                                  \
     }
 
+// An opcode that was spelled before, by all that its spelling depends on.
+struct spelling {
+    uint64_t key;       // 0: none
+    const char *opcode; // NULL with it
+};
+
+// The decimal of a float immediate that was written before: the search for the shortest takes
+// longer than all else of an instruction, and kernels repeat their constants.
+struct decimal {
+    uint64_t bits;
+    uint8_t type; // 0: none
+    char text[DECIMAL_BYTES];
+};
+
+enum { SPELLINGS = 64, DECIMALS = 4 };
+
 struct ptx_builder {
     struct ptx_builder_params params;
-    struct arena_chunk *arena;
+    char *arena, *arena_end; // what is left of the newest chunk
+    struct arena_chunk *chunks;
     LIST(struct reg) regs; // [0] is no register
     LIST(struct label) labels;
     LIST(struct symbol) symbols;
@@ -149,13 +181,19 @@ struct ptx_builder {
     uint16_t owner;
     size_t bytes, peak;
     char error[512];
+    struct spelling spellings[SPELLINGS];
+    struct decimal decimals[DECIMALS];
 };
 
 enum register_file { FILE_P, FILE_RS, FILE_R, FILE_RD, FILE_F, FILE_FD, FILE_COUNT };
 
 // arena.c. All return NULL after ptxb_out_of_memory().
+// A builder begins with so much memory behind it.
+enum { FIRST_CHUNK_BYTES = 12288 };
+// Zeroed, and freed with the builder.
 void *ptxb_alloc(ptx_builder *b, size_t bytes);
 void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes);
+// Room for one more element of a list. The first elements lie in the arena.
 bool ptxb_grow(ptx_builder *b, void **at, uint32_t count, uint32_t *capacity, size_t size);
 void ptxb_release(ptx_builder *b);
 // The strings one after the other, up to a NULL.
@@ -175,14 +213,34 @@ bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char 
 struct entry *ptxb_entry(ptx_builder *b);
 
 // types.c
-enum register_file ptxb_file(ptx_type type);
-unsigned ptxb_bits(ptx_type type);
+struct type_row {
+    const char *name, *mov;
+    uint8_t bits, file;
+};
+extern const struct type_row ptxb_types[PTX_TYPE_COUNT];
+static inline enum register_file ptxb_file(ptx_type type)
+{
+    return (enum register_file)ptxb_types[type].file;
+}
+static inline unsigned ptxb_bits(ptx_type type)
+{
+    return (unsigned)type < PTX_TYPE_COUNT ? ptxb_types[type].bits : 0;
+}
 // The type that an instruction on plain bits has: "b16" for f16, "pred" for predicates.
 const char *ptxb_bits_name(ptx_type type);
+// The move of plain bits, and the move of a value as what it is where PTX has one.
+const char *ptxb_mov_bits(ptx_type type);
+const char *ptxb_mov_value(ptx_type type);
 // The type in loads, stores and moves: "b16" for f16, else its own name.
 const char *ptxb_memory_name(ptx_type type);
-bool ptxb_is_integer(ptx_type type);
-bool ptxb_is_float(ptx_type type);
+static inline bool ptxb_is_integer(ptx_type type)
+{
+    return type >= PTX_U8 && type <= PTX_S64;
+}
+static inline bool ptxb_is_float(ptx_type type)
+{
+    return type >= PTX_F16 && type <= PTX_F64;
+}
 const char *ptxb_type_list(uint32_t types, char out[160]);
 // "generic", "global", ...; and ".global", or "" for generic, as instructions have it.
 const char *ptxb_space_name(unsigned space);
@@ -216,6 +274,13 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 
 // table.c
 const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
+// Opcodes are remembered by what they are spelled from: one of these and fields above its byte.
+enum { SPELLED_OP = 1, SPELLED_CVT, SPELLED_LD, SPELLED_ST };
+// 0 if something is out of range.
+uint64_t ptxb_op_key(const struct ptx_op_params *p, ptx_type type);
+// The opcode that was remembered under the key and met its floors, or NULL.
+const char *ptxb_remembered(const ptx_builder *b, uint64_t key);
+void ptxb_remember(ptx_builder *b, uint64_t key, const char *opcode);
 
 // label.c
 uint32_t ptxb_label(ptx_builder *b, const char *name, uint32_t number, const char *part);
@@ -233,14 +298,26 @@ ptx_ptr ptxb_at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i);
 bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes);
 
 // text.c: what the text is made of.
+// The end of the text, with room for `bytes` after it; NULL if memory ran out. What is written
+// there counts once ptxb_put_end() is told where it ends.
+char *ptxb_room(ptx_builder *b, size_t bytes);
+void ptxb_put_end(ptx_builder *b, const char *end);
 void ptxb_put(ptx_builder *b, const char *string);
-void ptxb_putf(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
+void ptxb_put_unsigned(ptx_builder *b, uint64_t x);
 // Text of the user's for a comment: whatever could end the comment, or is not ASCII, is replaced.
 void ptxb_put_comment(ptx_builder *b, const char *string);
 void ptxb_pad(ptx_builder *b, size_t line_start, size_t column);
-void ptxb_put_immediate(ptx_builder *b, ptx_val x);
-// The decimal of a float immediate.
-void ptxb_put_decimal(ptx_builder *b, ptx_val x);
+// These write where there is room, and return the end.
+static inline char *ptxb_write(char *at, const char *string)
+{
+    const size_t length = strlen(string);
+    memcpy(at, string, length + 1);
+    return at + length;
+}
+char *ptxb_write_unsigned(char *at, uint64_t x);
+char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
+// The decimal of a float immediate, and a NUL after it; at most DECIMAL_BYTES.
+char *ptxb_write_decimal(char *at, ptx_type type, uint64_t bits);
 
 // check.c, print.c
 bool ptxb_check_entry(ptx_builder *b, struct entry *entry);

@@ -31,10 +31,9 @@ void ptxb_place(ptx_builder *b, uint32_t label)
 
 void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label)
 {
-    struct insn *insn = ptxb_append(b, INSN_BRANCH, "bra", 0, 1);
+    struct insn *insn = ptxb_append(b, INSN_BRANCH, "bra", 0, 0);
     if (!insn)
         return;
-    insn->operands[0] = (struct operand) { .kind = OPERAND_LABEL };
     insn->guard = guard;
     insn->guard_negated = negated;
     insn->label = label;

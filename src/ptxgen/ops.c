@@ -148,7 +148,9 @@ ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
                   info ? info->name : "the opcode");
         return poison;
     }
-    const unsigned count = (unsigned)strlen(info->shape) - 2;
+    unsigned count = 1; // of the letters after "T="
+    while (info->shape[2 + count])
+        count++;
     if (!ptxb_ready(b, info->name) || !operands_fit(b, info, src, count))
         return poison;
     for (unsigned k = count; k < 4; k++) {
@@ -165,10 +167,15 @@ ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
     if ((p.op == PTX_OP_bfe || p.op == PTX_OP_bfi) && !fields_fit(b, info, src, count))
         return poison;
     const ptx_type type = (ptx_type)p.x.type;
-    const struct ptx_form *form = ptxb_form(info, type);
-    const char *opcode = spell(b, form, modifiers(b, info->name, form, &p, type), type);
-    if (!ptxb_require(b, info->name, form->isa, form->sm, opcode))
-        return poison;
+    const uint64_t key = ptxb_op_key(&p, type);
+    const char *opcode = ptxb_remembered(b, key);
+    if (!opcode) {
+        const struct ptx_form *form = ptxb_form(info, type);
+        opcode = spell(b, form, modifiers(b, info->name, form, &p, type), type);
+        if (!ptxb_require(b, info->name, form->isa, form->sm, opcode))
+            return poison;
+        ptxb_remember(b, key, opcode);
+    }
     return ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
 }
 
@@ -213,7 +220,7 @@ static ptx_val read_special(ptx_builder *b, const char *call, const char *text, 
     if (!insn)
         return (ptx_val) { 0 };
     ptxb_operand(b, insn, 0, result);
-    insn->operands[1] = (struct operand) { .kind = OPERAND_TEXT, .text = text };
+    insn->operands[1] = (struct operand) { .kind = OPERAND_TEXT, .as.text = text };
     insn->varying = varying;
     return result;
 }

@@ -2,137 +2,217 @@
 // The finished module as text.
 #include "internal.h"
 
-#include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 static const struct {
-    const char *prefix, *type;
+    const char *type;
+    uint8_t length;
+    char prefix[4];
 } files[FILE_COUNT] = {
-    [FILE_P] = { "p", "pred" },  [FILE_RS] = { "rs", "b16" }, [FILE_R] = { "r", "b32" },
-    [FILE_RD] = { "rd", "b64" }, [FILE_F] = { "f", "f32" },   [FILE_FD] = { "fd", "f64" },
+    [FILE_P] = { "pred  ", 2, "%p" }, [FILE_RS] = { "b16   ", 3, "%rs" },
+    [FILE_R] = { "b32   ", 2, "%r" }, [FILE_RD] = { "b64   ", 3, "%rd" },
+    [FILE_F] = { "f32   ", 2, "%f" }, [FILE_FD] = { "f64   ", 3, "%fd" },
 };
 
-enum { OPERAND_COLUMN = 20, COMMENT_COLUMN = 44 };
+enum {
+    INDENT = 4,
+    OPERAND_COLUMN = 20,
+    COMMENT_COLUMN = 44,
+    // Most that an instruction can have, beside what operands and labels are called.
+    OPCODE_BYTES = 64,
+    LINE_BYTES = 33 * INDENT + 16 + OPCODE_BYTES + OPERAND_COLUMN + COMMENT_COLUMN + 16,
+    OPERAND_BYTES = 32 + DECIMAL_BYTES,
+    // About what the text has.
+    USUAL_OPERAND_BYTES = 7,
+    PARAM_LINE_BYTES = 96,
+    ENTRY_BYTES = 768,
+};
 
-static void put_register(ptx_builder *b, uint32_t reg)
+static char *write_char(char *at, char c)
 {
-    ptxb_putf(b, "%%%s%u", files[b->regs.at[reg].file].prefix, b->regs.at[reg].number);
+    *at = c;
+    return at + 1;
 }
 
-static void put_value(ptx_builder *b, ptx_val x)
+// To the column of the line, and one blank at least.
+static inline char *write_pad(char *at, char *start, size_t column)
 {
-    if (x.kind == PTX_IMMEDIATE)
-        ptxb_put_immediate(b, x);
-    else
-        put_register(b, x.reg);
+    char *const end = start + column;
+
+    memset(at, ' ', column); // of one length, so that it is a few stores
+    return at < end ? end : at + 1;
 }
 
-static void put_label(ptx_builder *b, uint32_t number)
+static char *write_register(char *at, const ptx_builder *b, uint32_t number)
+{
+    const struct reg *reg = &b->regs.at[number];
+
+    memcpy(at, files[reg->file].prefix, sizeof files->prefix);
+    return ptxb_write_unsigned(at + files[reg->file].length, reg->number);
+}
+
+static char *write_label(char *at, const ptx_builder *b, uint32_t number)
 {
     const struct label *label = &b->labels.at[number - 1];
 
-    ptxb_put(b, "$");
-    ptxb_put(b, label->name);
-    ptxb_putf(b, "_%u%s", label->number, label->part);
+    at = ptxb_write(write_char(at, '$'), label->name);
+    at = ptxb_write_unsigned(write_char(at, '_'), label->number);
+    return ptxb_write(at, label->part);
 }
 
-static void put_operand(ptx_builder *b, const struct insn *insn, const struct operand *operand)
+static char *write_offset(char *at, int32_t offset)
 {
-    if (operand->open)
-        ptxb_put(b, "{");
+    if (!offset)
+        return at;
+    at = ptxb_write(at, offset < 0 ? "+-" : "+");
+    return ptxb_write_unsigned(at, (uint64_t)(offset < 0 ? -(int64_t)offset : offset));
+}
+
+static char *write_operand(char *at, const ptx_builder *b, const struct operand *operand)
+{
     switch (operand->kind) {
-    case OPERAND_VALUE:
-        put_value(b, operand->val);
-        break;
+    case OPERAND_REGISTER:
+        return write_register(at, b, operand->reg);
+    case OPERAND_IMMEDIATE:
+        return ptxb_write_immediate(at, (ptx_type)operand->type, operand->as.bits);
     case OPERAND_TEXT:
-        ptxb_put(b, operand->text);
+        return ptxb_write(at, operand->as.text);
+    case OPERAND_PARAM:
+        at = ptxb_write(write_char(at, '['), operand->as.text);
         break;
-    case OPERAND_LABEL:
-        put_label(b, insn->label);
+    case OPERAND_SYMBOL:
+        at = ptxb_write(write_char(at, '['), b->symbols.at[operand->as.place.symbol - 1].name);
+        at = write_offset(at, operand->as.place.offset);
         break;
-    case OPERAND_ADDRESS:
-        ptxb_put(b, "[");
-        if (operand->text)
-            ptxb_put(b, operand->text);
-        else
-            put_value(b, operand->val);
-        if (operand->offset)
-            ptxb_putf(b, "+%" PRId64, operand->offset);
-        ptxb_put(b, "]");
-        break;
+    default:
+        at = write_register(write_char(at, '['), b, operand->reg);
+        at = write_offset(at, operand->as.place.offset);
     }
-    if (operand->close)
-        ptxb_put(b, "}");
+    return write_char(at, ']');
 }
 
 // ---- instructions -------------------------------------------------------------------------------
 
-static void put_float_comment(ptx_builder *b, const struct insn *insn, size_t line_start)
+// Room for the line, whatever its operands are.
+static char *line_room(ptx_builder *b, const struct insn *insn)
+{
+    size_t bytes = LINE_BYTES + insn->operand_count * (size_t)OPERAND_BYTES;
+
+    for (unsigned k = 0; k < insn->operand_count; k++) {
+        const struct operand *operand = &insn->operands[k];
+        if (operand->kind == OPERAND_TEXT || operand->kind == OPERAND_PARAM)
+            bytes += strlen(operand->as.text);
+        else if (operand->kind == OPERAND_SYMBOL)
+            bytes += strlen(b->symbols.at[operand->as.place.symbol - 1].name);
+    }
+    if (insn->kind == INSN_BRANCH || insn->kind == INSN_LABEL)
+        bytes += strlen(b->labels.at[insn->label - 1].name);
+    return ptxb_room(b, bytes);
+}
+
+static char *write_decimal(char *at, ptx_builder *b, const struct operand *operand)
+{
+    const uint64_t bits = operand->as.bits;
+    struct decimal *known =
+        &b->decimals[bits * UINT64_C(0x9e3779b97f4a7c15) >> 62 & (DECIMALS - 1)];
+
+    if (known->type != operand->type || known->bits != bits) {
+        *ptxb_write_decimal(known->text, (ptx_type)operand->type, bits) = 0;
+        known->type = operand->type;
+        known->bits = bits;
+    }
+    return ptxb_write(at, known->text);
+}
+
+static char *write_float_comment(char *at, ptx_builder *b, const struct insn *insn, char *line)
 {
     bool first = true;
 
     for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
         const struct operand *operand = &insn->operands[k];
-        const ptx_val v = operand->val;
-        if (operand->kind != OPERAND_VALUE || v.kind != PTX_IMMEDIATE ||
-            !ptxb_is_float((ptx_type)v.type))
+        if (operand->kind != OPERAND_IMMEDIATE || !ptxb_is_float((ptx_type)operand->type))
             continue;
-        if (first)
-            ptxb_pad(b, line_start, COMMENT_COLUMN);
-        ptxb_put(b, first ? "// " : ", ");
-        ptxb_put_decimal(b, v);
+        at = first ? ptxb_write(write_pad(at, line, COMMENT_COLUMN), "// ") : ptxb_write(at, ", ");
+        at = write_decimal(at, b, operand);
         first = false;
     }
+    return at;
 }
 
-static void put_opcode(ptx_builder *b, const struct insn *insn, bool reduce)
+static char *write_opcode(char *at, const ptx_builder *b, const struct insn *insn, bool reduce)
 {
     if (insn->guard) {
-        ptxb_put(b, insn->guard_negated ? "@!" : "@");
-        put_register(b, insn->guard);
-        ptxb_put(b, " ");
+        at = ptxb_write(at, insn->guard_negated ? "@!" : "@");
+        at = write_char(write_register(at, b, insn->guard), ' ');
     }
     if (reduce)
-        ptxb_put(b, "red");
-    ptxb_put(b, reduce ? insn->opcode + strlen("atom") : insn->opcode);
+        at = ptxb_write(at, "red");
+    return ptxb_write(at, reduce ? insn->opcode + strlen("atom") : insn->opcode);
+}
+
+static char *write_operands(char *at, const ptx_builder *b, const struct insn *insn, unsigned first)
+{
+    for (unsigned k = first; k < insn->operand_count; k++) {
+        const struct operand *operand = &insn->operands[k];
+        if (k > first)
+            at = ptxb_write(at, ", ");
+        if (operand->open)
+            *at++ = '{';
+        at = write_operand(at, b, operand);
+        if (operand->close)
+            *at++ = '}';
+    }
+    return at;
+}
+
+static void put_comment(ptx_builder *b, const struct insn *insn)
+{
+    ptxb_put(b, "\n");
+    for (unsigned k = 0; k < insn->depth; k++)
+        ptxb_put(b, "    ");
+    ptxb_put(b, "// ");
+    ptxb_put_comment(b, insn->opcode);
+    ptxb_put(b, "\n");
 }
 
 static void put_insn(ptx_builder *b, const struct insn *insn)
 {
-    if (insn->kind == INSN_LABEL) {
-        if (!b->labels.at[insn->label - 1].uses)
-            return;
-        put_label(b, insn->label);
-        ptxb_put(b, ":\n");
-        return;
-    }
-    if (insn->kind == INSN_COMMENT)
-        ptxb_put(b, "\n");
-    const size_t line_start = b->text.count;
-    for (unsigned k = 0; k < insn->depth; k++)
-        ptxb_put(b, "    ");
     if (insn->kind == INSN_COMMENT) {
-        ptxb_put(b, "// ");
-        ptxb_put_comment(b, insn->opcode);
-        ptxb_put(b, "\n");
+        put_comment(b, insn);
         return;
     }
-    const size_t opcode_start = b->text.count;
-    const bool reduce = insn->reducible && b->regs.at[insn->operands[0].val.reg].uses == 0;
-    put_opcode(b, insn, reduce);
-    for (unsigned k = reduce; k < insn->operand_count; k++) {
-        if (k == reduce)
-            ptxb_pad(b, opcode_start, OPERAND_COLUMN);
-        else
-            ptxb_put(b, ", ");
-        put_operand(b, insn, &insn->operands[k]);
+    if (insn->kind == INSN_LABEL && !b->labels.at[insn->label - 1].uses)
+        return;
+    char *const line = line_room(b, insn);
+    if (!line)
+        return;
+    if (insn->kind == INSN_LABEL) {
+        ptxb_put_end(b, ptxb_write(write_label(line, b, insn->label), ":\n"));
+        return;
     }
-    ptxb_put(b, ";");
-    put_float_comment(b, insn, line_start);
-    ptxb_put(b, "\n");
+    char *at = line;
+    for (unsigned k = 0; k < insn->depth; k++, at += INDENT)
+        memcpy(at, "    ", INDENT);
+    char *const opcode = at;
+    const bool reduce = insn->reducible && b->regs.at[insn->operands[0].reg].uses == 0;
+    at = write_opcode(at, b, insn, reduce);
+    if (insn->operand_count > reduce || insn->kind == INSN_BRANCH)
+        at = write_pad(at, opcode, OPERAND_COLUMN);
+    at = insn->kind == INSN_BRANCH ? write_label(at, b, insn->label)
+                                   : write_operands(at, b, insn, reduce);
+    at = write_float_comment(write_char(at, ';'), b, insn, line);
+    ptxb_put_end(b, write_char(at, '\n'));
 }
 
 // ---- entries ------------------------------------------------------------------------------------
+
+static void put_number(ptx_builder *b, const char *before, uint64_t x, const char *after)
+{
+    ptxb_put(b, before);
+    ptxb_put_unsigned(b, x);
+    ptxb_put(b, after);
+}
 
 static void put_param_comment(ptx_builder *b, const struct ptx_param_info *info)
 {
@@ -140,7 +220,8 @@ static void put_param_comment(ptx_builder *b, const struct ptx_param_info *info)
         return;
     ptxb_put(b, "// ");
     if (info->is_pointer) {
-        ptxb_putf(b, "%s[", ptx_type_name((ptx_type)info->type));
+        ptxb_put(b, ptx_type_name((ptx_type)info->type));
+        ptxb_put(b, "[");
         ptxb_put_comment(b, info->length ? info->length : "");
         ptxb_put(b, info->readonly ? "], read only" : info->writeonly ? "], written" : "]");
         ptxb_put(b, info->meaning ? ": " : "");
@@ -154,11 +235,12 @@ static void put_params(ptx_builder *b, const struct entry *entry)
         const struct ptx_param_info *info = &entry->params[k].info;
         const size_t line_start = b->text.count;
         const char *comma = k + 1 < entry->param_count ? "," : "";
-        ptxb_putf(b, "    .param%s .%s ", info->count ? " .align 16" : "",
-                  info->is_pointer ? "u64" : ptxb_memory_name((ptx_type)info->type));
+        ptxb_put(b, info->count ? "    .param .align 16 ." : "    .param .");
+        ptxb_put(b, info->is_pointer ? "u64" : ptxb_memory_name((ptx_type)info->type));
+        ptxb_put(b, " ");
         ptxb_put(b, info->name);
         if (info->count)
-            ptxb_putf(b, "[%u]", info->count);
+            put_number(b, "[", info->count, "]");
         ptxb_put(b, comma);
         if (info->is_pointer || info->meaning)
             ptxb_pad(b, line_start, 32);
@@ -169,25 +251,38 @@ static void put_params(ptx_builder *b, const struct entry *entry)
 
 static void put_shape(ptx_builder *b, const char *directive, const uint32_t shape[3])
 {
-    if (shape[0] || shape[1] || shape[2])
-        ptxb_putf(b, "%s %u, %u, %u\n", directive, shape[0], shape[1] ? shape[1] : 1,
-                  shape[2] ? shape[2] : 1);
+    if (!shape[0] && !shape[1] && !shape[2])
+        return;
+    put_number(b, directive, shape[0], ", ");
+    put_number(b, "", shape[1] ? shape[1] : 1, ", ");
+    put_number(b, "", shape[2] ? shape[2] : 1, "\n");
 }
 
-// Registers are numbered as they appear, so that the text has no gaps.
-static void number_registers(ptx_builder *b, struct entry *entry)
+static void number_results(ptx_builder *b, struct entry *entry, const struct insn *insn)
+{
+    for (unsigned k = 0; k < insn->dst_count; k++) {
+        struct reg *reg = &b->regs.at[insn->operands[k].reg];
+        if (!reg->placed)
+            reg->number = ++entry->registers[reg->file];
+        reg->placed = true;
+    }
+}
+
+// Registers are numbered as they appear, so that the text has no gaps. Returns about how long the
+// text of the entry will be.
+static size_t number_registers(ptx_builder *b, struct entry *entry)
 {
     const struct insn *lists[] = { entry->prologue.first, entry->body.first };
+    size_t bytes = ENTRY_BYTES + entry->param_count * (size_t)PARAM_LINE_BYTES;
 
     memset(entry->registers, 0, sizeof entry->registers);
     for (int list = 0; list < 2; list++)
-        for (const struct insn *insn = lists[list]; insn; insn = insn->next)
-            for (unsigned k = 0; k < insn->dst_count; k++) {
-                struct reg *reg = &b->regs.at[insn->operands[k].val.reg];
-                if (!reg->placed)
-                    reg->number = ++entry->registers[reg->file];
-                reg->placed = true;
-            }
+        for (const struct insn *insn = lists[list]; insn; insn = insn->next) {
+            number_results(b, entry, insn);
+            bytes += insn->depth * (size_t)INDENT + OPERAND_COLUMN +
+                     insn->operand_count * (size_t)USUAL_OPERAND_BYTES;
+        }
+    return bytes;
 }
 
 static void put_declarations(ptx_builder *b, uint32_t number)
@@ -195,34 +290,40 @@ static void put_declarations(ptx_builder *b, uint32_t number)
     const struct entry *entry = &b->entries.at[number];
 
     for (int file = 0; file < FILE_COUNT; file++)
-        if (entry->registers[file])
-            ptxb_putf(b, "    .reg .%-6s %%%s<%u>;\n", files[file].type, files[file].prefix,
-                      entry->registers[file] + 1);
+        if (entry->registers[file]) {
+            ptxb_put(b, "    .reg .");
+            ptxb_put(b, files[file].type);
+            ptxb_put(b, " ");
+            ptxb_put(b, files[file].prefix);
+            put_number(b, "<", entry->registers[file] + 1, ">;\n");
+        }
     for (uint32_t s = 0; s < b->symbols.count; s++) {
         const struct symbol *symbol = &b->symbols.at[s];
         if (symbol->entry != number ||
             (symbol->kind != SYMBOL_SHARED && symbol->kind != SYMBOL_LOCAL))
             continue;
-        ptxb_putf(b, "    .%s .align 16 .%s %s[%u];\n",
-                  symbol->kind == SYMBOL_SHARED ? "shared" : "local",
-                  ptxb_memory_name((ptx_type)symbol->type), symbol->name, symbol->count);
+        ptxb_put(b, symbol->kind == SYMBOL_SHARED ? "    .shared" : "    .local");
+        ptxb_put(b, " .align 16 .");
+        ptxb_put(b, ptxb_memory_name((ptx_type)symbol->type));
+        ptxb_put(b, " ");
+        ptxb_put(b, symbol->name);
+        put_number(b, "[", symbol->count, "];\n");
     }
 }
 
 static void put_entry(ptx_builder *b, uint32_t number)
 {
-    struct entry *entry = &b->entries.at[number];
+    const struct entry *entry = &b->entries.at[number];
 
-    number_registers(b, entry);
     ptxb_put(b, "\n.visible .entry ");
     ptxb_put(b, entry->decl.name);
     ptxb_put(b, "(\n");
     put_params(b, entry);
     ptxb_put(b, ")\n");
-    put_shape(b, ".reqntid", entry->decl.block);
-    put_shape(b, ".maxntid", entry->decl.max_block);
+    put_shape(b, ".reqntid ", entry->decl.block);
+    put_shape(b, ".maxntid ", entry->decl.max_block);
     if (entry->decl.min_blocks)
-        ptxb_putf(b, ".minnctapersm %u\n", entry->decl.min_blocks);
+        put_number(b, ".minnctapersm ", entry->decl.min_blocks, "\n");
     ptxb_put(b, "{\n");
     put_declarations(b, number);
     if (entry->prologue.first)
@@ -240,7 +341,11 @@ bool ptxb_print(ptx_builder *b)
 {
     char target[PTX_TARGET_NAME_SIZE];
     const int isa = ptx_builder_isa(b);
+    size_t bytes = 0;
 
+    for (uint32_t e = 0; e < b->entries.count; e++)
+        bytes += number_registers(b, &b->entries.at[e]);
+    ptxb_room(b, bytes);
     ptxb_put(b, "// Written by ptxgen. The PTX ISA version is ");
     if (b->params.isa)
         ptxb_put(b, "pinned.\n");
@@ -249,12 +354,16 @@ bool ptxb_print(ptx_builder *b)
         ptxb_put(b, b->isa_reason);
         ptxb_put(b, ".\n");
     }
-    ptxb_putf(b, ".version %d.%d\n.target %s\n.address_size 64\n", isa / 10, isa % 10,
-              ptx_target_name(b->params.target, target));
+    put_number(b, ".version ", (unsigned)isa / 10, ".");
+    put_number(b, "", (unsigned)isa % 10, "\n.target ");
+    ptxb_put(b, ptx_target_name(b->params.target, target));
+    ptxb_put(b, "\n.address_size 64\n");
     for (uint32_t s = 0; s < b->symbols.count; s++) {
         if (b->symbols.at[s].kind != SYMBOL_DYNAMIC)
             continue;
-        ptxb_putf(b, "\n.extern .shared .align 16 .b8 %s[];\n", b->symbols.at[s].name);
+        ptxb_put(b, "\n.extern .shared .align 16 .b8 ");
+        ptxb_put(b, b->symbols.at[s].name);
+        ptxb_put(b, "[];\n");
         break;
     }
     for (uint32_t e = 0; e < b->entries.count; e++)

@@ -57,3 +57,37 @@ const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type)
             return &info->forms[k];
     return NULL;
 }
+
+// ---- opcodes spelled before ---------------------------------------------------------------------
+
+uint64_t ptxb_op_key(const struct ptx_op_params *p, ptx_type type)
+{
+    if ((unsigned)p->round > PTX_RP)
+        return 0;
+    return SPELLED_OP | (uint64_t)p->op << 8 | (uint64_t)type << 16 | (uint64_t)p->round << 24 |
+           (uint64_t)p->ftz << 28 | (uint64_t)p->sat << 29;
+}
+
+// Two places a key, side by side.
+static size_t place_of(uint64_t key)
+{
+    return key * UINT64_C(0x9e3779b97f4a7c15) >> 58 & (SPELLINGS - 1);
+}
+
+const char *ptxb_remembered(const ptx_builder *b, uint64_t key)
+{
+    const size_t place = place_of(key);
+
+    if (b->spellings[place].key == key)
+        return b->spellings[place].opcode;
+    return b->spellings[place ^ 1].key == key ? b->spellings[place ^ 1].opcode : NULL;
+}
+
+void ptxb_remember(ptx_builder *b, uint64_t key, const char *opcode)
+{
+    const size_t place = place_of(key);
+
+    if (key)
+        b->spellings[b->spellings[place].key ? place ^ 1 : place] =
+            (struct spelling) { key, opcode };
+}

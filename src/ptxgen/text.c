@@ -2,7 +2,7 @@
 // What the module's text is made of: the buffer, and numbers as PTX spells them.
 #include "internal.h"
 
-#include <inttypes.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,23 +10,35 @@
 
 // ---- the buffer ---------------------------------------------------------------------------------
 
-static void put_bytes(ptx_builder *b, const char *bytes, size_t count)
+char *ptxb_room(ptx_builder *b, size_t bytes)
 {
     if (b->failed)
-        return;
-    if (b->text.count + count + 1 > b->text.capacity) {
-        size_t capacity = b->text.capacity ? b->text.capacity * 2 : 4096;
-        while (capacity < b->text.count + count + 1)
-            capacity *= 2;
+        return NULL;
+    if (b->text.capacity - b->text.count <= bytes) {
+        const size_t least = b->text.count + bytes + 1;
+        const size_t capacity = b->text.count ? least + least / 16 : least;
         char *moved = ptxb_resize(b, b->text.at, b->text.capacity, capacity);
         if (!moved)
-            return;
+            return NULL;
         b->text.at = moved;
         b->text.capacity = capacity;
     }
-    memcpy(b->text.at + b->text.count, bytes, count);
-    b->text.count += count;
+    return b->text.at + b->text.count;
+}
+
+void ptxb_put_end(ptx_builder *b, const char *end)
+{
+    b->text.count = (size_t)(end - b->text.at);
     b->text.at[b->text.count] = 0;
+}
+
+static void put_bytes(ptx_builder *b, const char *bytes, size_t count)
+{
+    char *at = ptxb_room(b, count);
+    if (!at)
+        return;
+    memcpy(at, bytes, count);
+    ptxb_put_end(b, at + count);
 }
 
 void ptxb_put(ptx_builder *b, const char *string)
@@ -34,23 +46,26 @@ void ptxb_put(ptx_builder *b, const char *string)
     put_bytes(b, string, strlen(string));
 }
 
-void ptxb_putf(ptx_builder *b, const char *format, ...)
+void ptxb_put_unsigned(ptx_builder *b, uint64_t x)
 {
-    char numbers[160];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(numbers, sizeof numbers, format, args);
-    va_end(args);
-    ptxb_put(b, numbers);
+    char *at = ptxb_room(b, UNSIGNED_BYTES);
+    if (at)
+        ptxb_put_end(b, ptxb_write_unsigned(at, x));
 }
 
 void ptxb_put_comment(ptx_builder *b, const char *string)
 {
-    for (; *string; string++) {
-        const unsigned char c = (unsigned char)*string;
+    while (*string) {
+        size_t plain = 0;
+        while (string[plain] >= 0x20 && string[plain] < 0x7f)
+            plain++;
+        put_bytes(b, string, plain);
+        string += plain;
+        if (!*string)
+            return;
+        const unsigned char c = (unsigned char)*string++;
         if (c < 0x80 || c >= 0xc0) // else the rest of a UTF-8 character
-            put_bytes(b, c >= 0x80 ? "?" : c < 0x20 || c == 0x7f ? " " : string, 1);
+            put_bytes(b, c >= 0x80 ? "?" : " ", 1);
     }
 }
 
@@ -63,32 +78,90 @@ void ptxb_pad(ptx_builder *b, size_t line_start, size_t column)
 
 // ---- values -------------------------------------------------------------------------------------
 
-// The shortest decimal that reads back as the same number, with a point in every locale.
-static void put_shortest(ptx_builder *b, double x, bool single)
+char *ptxb_write_unsigned(char *at, uint64_t x)
 {
-    char text[40];
-    bool plain = true, point = false;
+    char digits[UNSIGNED_BYTES];
+    size_t first = sizeof digits;
 
-    if (!isfinite(x)) {
-        ptxb_put(b, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
-        return;
+    if (x < 10) {
+        *at = (char)('0' + x);
+        return at + 1;
     }
+    if (x < 100) {
+        at[0] = (char)('0' + x / 10);
+        at[1] = (char)('0' + x % 10);
+        return at + 2;
+    }
+
+    do
+        digits[--first] = (char)('0' + x % 10);
+    while (x /= 10);
+    memcpy(at, digits + first, sizeof digits - first);
+    return at + (sizeof digits - first);
+}
+
+static char *write_hex(char *at, uint64_t x, unsigned digits, const char alphabet[17])
+{
+    for (unsigned k = digits; k-- > 0; x >>= 4)
+        at[k] = alphabet[x & 15];
+    return at + digits;
+}
+
+// Whether so few digits cannot read back as the number of which these 17 are the first: they are
+// further from it than numbers are apart.
+static bool too_few(int digits, uint64_t first17, bool single)
+{
+    uint64_t unit = 1;
+
+    for (int k = digits; k < 17; k++)
+        unit *= 10;
+    const uint64_t below = first17 % unit;
+    const uint64_t away = below < unit - below ? below : unit - below;
+    return (double)away > (double)first17 * (single ? 0x1p-23 : 0x1p-52);
+}
+
+// The shortest decimal that reads back as the same number, as printf writes it.
+static void shortest(char text[DECIMAL_BYTES], double x, bool single)
+{
+    const bool normal = fabs(x) >= (single ? FLT_MIN : DBL_MIN);
+    uint64_t first17 = 0;
+
+    snprintf(text, DECIMAL_BYTES, "%.16e", x);
+    for (const char *c = text; *c && *c != 'e'; c++)
+        if (*c >= '0' && *c <= '9')
+            first17 = first17 * 10 + (uint64_t)(*c - '0');
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (normal && too_few(digits, first17, single))
+            continue;
+        snprintf(text, DECIMAL_BYTES, "%.*g", digits, x);
         if (single ? strtof(text, NULL) == (float)x : strtod(text, NULL) == x)
             break;
     }
+}
+
+// With a point in every locale.
+static char *write_shortest(char *at, double x, bool single)
+{
+    char text[DECIMAL_BYTES];
+    bool plain = true, point = false;
+
+    if (!isfinite(x))
+        return ptxb_write(at, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+    if (signbit(x) == 0 && x < 10 && x == (double)(int)x) { // most are 0 and 1
+        *at = (char)('0' + (int)x);
+        return ptxb_write(at + 1, ".0");
+    }
+    shortest(text, x, single);
     for (const char *c = text; *c; c++) {
         const bool digit = *c >= '0' && *c <= '9';
         if (digit || *c == '-' || *c == '+' || *c == 'e')
-            put_bytes(b, c, 1);
+            *at++ = *c;
         else if (!point) // it may have several bytes
-            put_bytes(b, ".", 1);
+            *at++ = '.';
         point |= !digit && *c != '-' && *c != '+';
         plain &= digit || *c == '-';
     }
-    if (plain)
-        ptxb_put(b, ".0");
+    return plain ? ptxb_write(at, ".0") : at;
 }
 
 static double from_half(uint64_t bits, int fraction, int exponent_bits)
@@ -107,59 +180,55 @@ static double from_half(uint64_t bits, int fraction, int exponent_bits)
     return bits >> 15 & 1 ? -x : x;
 }
 
-void ptxb_put_decimal(ptx_builder *b, ptx_val x)
+char *ptxb_write_decimal(char *at, ptx_type type, uint64_t bits)
 {
-    const uint32_t word = (uint32_t)x.bits;
+    const uint32_t word = (uint32_t)bits;
     float single;
     double wide;
 
-    switch (x.type) {
+    switch (type) {
     case PTX_F64:
-        memcpy(&wide, &x.bits, sizeof wide);
-        put_shortest(b, wide, false);
-        return;
+        memcpy(&wide, &bits, sizeof wide);
+        return write_shortest(at, wide, false);
     case PTX_F16:
-        put_shortest(b, from_half(x.bits, 10, 5), true);
-        return;
+        return write_shortest(at, from_half(bits, 10, 5), true);
     case PTX_BF16:
-        put_shortest(b, from_half(x.bits, 7, 8), true);
-        return;
+        return write_shortest(at, from_half(bits, 7, 8), true);
     default:
         memcpy(&single, &word, sizeof single);
-        put_shortest(b, (double)single, true);
+        return write_shortest(at, (double)single, true);
     }
 }
 
-void ptxb_put_immediate(ptx_builder *b, ptx_val x)
+char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits)
 {
-    switch (x.type) {
+    static const char upper[] = "0123456789ABCDEF", lower[] = "0123456789abcdef";
+    unsigned digits = 1;
+
+    switch (type) {
     case PTX_F32:
-        ptxb_putf(b, "0f%08" PRIX64, x.bits);
-        return;
+        return write_hex(ptxb_write(at, "0f"), bits, 8, upper);
     case PTX_F64:
-        ptxb_putf(b, "0d%016" PRIX64, x.bits);
-        return;
+        return write_hex(ptxb_write(at, "0d"), bits, 16, upper);
     case PTX_F16:
     case PTX_BF16:
-        ptxb_putf(b, "0x%04" PRIX64, x.bits);
-        return;
+        return write_hex(ptxb_write(at, "0x"), bits, 4, upper);
     case PTX_S8:
     case PTX_S16:
     case PTX_S32:
     case PTX_S64: {
-        const unsigned shift = 64 - ptxb_bits((ptx_type)x.type);
-        const uint64_t sign = UINT64_C(1) << 63;
-        const uint64_t top = x.bits << shift;
-        if (top & sign) // magnitude of a negative number, without a signed shift
-            ptxb_putf(b, "-%" PRIu64, (~top >> shift) + 1);
-        else
-            ptxb_putf(b, "%" PRIu64, x.bits);
-        return;
+        const unsigned shift = 64 - ptxb_bits(type);
+        const uint64_t top = bits << shift;
+        if (!(top >> 63))
+            return ptxb_write_unsigned(at, bits);
+        *at++ = '-'; // magnitude of a negative number, without a signed shift
+        return ptxb_write_unsigned(at, (~top >> shift) + 1);
     }
     default:
-        if (x.bits <= 0xffff)
-            ptxb_putf(b, "%" PRIu64, x.bits);
-        else
-            ptxb_putf(b, "0x%" PRIx64, x.bits);
+        if (bits <= 0xffff)
+            return ptxb_write_unsigned(at, bits);
+        while (digits < 16 && bits >> (4 * digits))
+            digits++;
+        return write_hex(ptxb_write(at, "0x"), bits, digits, lower);
     }
 }

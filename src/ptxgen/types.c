@@ -3,15 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-static const struct {
-    const char *name;
-    uint8_t bits;
-    uint8_t file;
-} types[PTX_TYPE_COUNT] = { { "none", 0, 0 },
-#define ROW(name, text, bits, file) { text, bits, FILE_##file },
-                            PTX_TYPES(ROW)
+const struct type_row ptxb_types[PTX_TYPE_COUNT] = { { "none", "", 0, 0 },
+#define ROW(name, text, bits, file) { text, "mov." text, bits, FILE_##file },
+                                                     PTX_TYPES(ROW)
 #undef ROW
 };
 
@@ -26,20 +21,15 @@ static const struct {
 
 const char *ptx_type_name(ptx_type type)
 {
-    return (unsigned)type < PTX_TYPE_COUNT ? types[type].name : types[0].name;
+    return (unsigned)type < PTX_TYPE_COUNT ? ptxb_types[type].name : ptxb_types[0].name;
 }
 
 ptx_type ptx_type_parse(const char *name)
 {
     for (unsigned t = 1; name && t < PTX_TYPE_COUNT; t++)
-        if (!strcmp(types[t].name, name))
+        if (!strcmp(ptxb_types[t].name, name))
             return (ptx_type)t;
     return PTX_NONE;
-}
-
-unsigned ptxb_bits(ptx_type type)
-{
-    return (unsigned)type < PTX_TYPE_COUNT ? types[type].bits : 0;
 }
 
 unsigned ptx_type_bytes(ptx_type type)
@@ -47,24 +37,31 @@ unsigned ptx_type_bytes(ptx_type type)
     return ptxb_bits(type) / 8;
 }
 
-enum register_file ptxb_file(ptx_type type)
+const char *ptxb_bits_name(ptx_type type)
 {
-    return (enum register_file)types[type].file;
+    return ptxb_mov_bits(type) + strlen("mov.");
 }
 
-const char *ptxb_bits_name(ptx_type type)
+const char *ptxb_mov_bits(ptx_type type)
 {
     switch (ptxb_bits(type)) {
     case 1:
-        return "pred";
+        return "mov.pred";
     case 8:
     case 16:
-        return "b16";
+        return "mov.b16";
     case 32:
-        return "b32";
+        return "mov.b32";
     default:
-        return "b64";
+        return "mov.b64";
     }
+}
+
+const char *ptxb_mov_value(ptx_type type)
+{
+    const bool plain = type == PTX_PRED || (ptxb_bits(type) > 8 && !(PTX_SET_BF16S >> type & 1) &&
+                                            !(PTX_SET_F16S >> type & 1));
+    return plain ? ptxb_types[type].mov : ptxb_mov_bits(type);
 }
 
 const char *ptxb_memory_name(ptx_type type)
@@ -81,16 +78,6 @@ const char *ptxb_memory_name(ptx_type type)
     }
 }
 
-bool ptxb_is_integer(ptx_type type)
-{
-    return type >= PTX_U8 && type <= PTX_S64;
-}
-
-bool ptxb_is_float(ptx_type type)
-{
-    return type >= PTX_F16 && type <= PTX_F64;
-}
-
 const char *ptxb_type_list(uint32_t set, char out[160])
 {
     size_t length = 0;
@@ -103,7 +90,7 @@ const char *ptxb_type_list(uint32_t set, char out[160])
             continue;
         left--;
         const char *sep = left == 0 ? "" : left == 1 ? " or " : ", ";
-        length += (size_t)snprintf(out + length, 160 - length, "%s%s", types[t].name, sep);
+        length += (size_t)snprintf(out + length, 160 - length, "%s%s", ptxb_types[t].name, sep);
     }
     return out;
 }
@@ -141,7 +128,12 @@ bool ptx_target_at(size_t k, struct ptx_target *target, int *least_isa)
 
 const char *ptx_target_name(struct ptx_target target, char name[PTX_TARGET_NAME_SIZE])
 {
-    snprintf(name, PTX_TARGET_NAME_SIZE, "sm_%d%.1s", target.sm, &target.suffix);
+    const int64_t sm = target.sm;
+    char *end = ptxb_write(name, sm < 0 ? "sm_-" : "sm_");
+
+    end = ptxb_write_unsigned(end, (uint64_t)(sm < 0 ? -sm : sm));
+    end[0] = target.suffix;
+    end[target.suffix != 0] = 0;
     return name;
 }
 

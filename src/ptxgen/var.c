@@ -16,15 +16,13 @@ ptx_val ptx_var(ptx_builder *b, ptx_val init)
 
 void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x)
 {
-    const ptx_val source = x;
-    ptx_val copy = ptxb_mov(b, source);
+    ptxb_mov(b, x);
     struct insn *insn = b->failed ? NULL : ptxb_entry(b)->body.last;
     if (!insn)
         return;
     // The register that mov made is the last one: give it back and write the variable instead.
-    ptxb_entry(b)->registers[b->regs.at[copy.reg].file]--;
     b->regs.count--;
-    insn->operands[0].val = var;
+    insn->operands[0].reg = var.reg;
 }
 
 void ptx_set(ptx_builder *b, ptx_val var, ptx_val x)
