@@ -160,7 +160,7 @@ static void the_kernels_survive(void **state)
     (void)state;
     for (; ptx_kernel_at(k); k++)
         every_allocation_can_fail(write_kernel, ptx_kernel_at(k));
-    assert_int_equal(k, 5);
+    assert_true(k >= 5);
     every_allocation_can_fail(write_everything, NULL);
 }
 
