@@ -244,11 +244,33 @@ static void vector_atomics(void **state)
                     716, "misaligned atomic of 16 bytes");
 }
 
+// The address register is a result too: the other results come from where it pointed before.
+static void over_its_address(void **state)
+{
+    struct emulator *e = *state;
+    const char *body = "mul.wide.u32 %rd6, %r0, 16;\nadd.u64 %rd4, %rd0, %rd6;\n"
+                       "xor.b32 %r5, %r0, 1;\nmul.wide.u32 %rd6, %r5, 16;\n"
+                       "add.u64 %rd5, %rd1, %rd6;\nadd.u64 %rd7, %rd0, %rd6;\n"
+                       "setp.eq.u64 %p1, %rd2, 0;\n@%p1 mov.u64 %rd7, %rd4;\n"
+                       "ld.global.v2.u64 {%rd7, %rd8}, [%rd7];\n"
+                       "st.global.v2.u64 [%rd5], {%rd7, %rd8};\nret;";
+    for (uint32_t apart = 0; apart < 2; apart++) { // the lanes' addresses in a row or not
+        uint64_t in = numbers(e, 128), out = emulator_zeros(e, 512);
+        uint32_t wanted[128];
+        for (uint32_t i = 0; i < 128; i++)
+            wanted[i] = 1000 + (apart ? i : i ^ 4);
+        emulator_expect(e, emulator_body(e, body, in, out, apart), 0, "");
+        expect_words(e, out, wanted, 128);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(copies), EMULATOR_TEST(batches),       EMULATOR_TEST(faulty_copies),
-        EMULATOR_TEST(hints),  EMULATOR_TEST(wide_accesses), EMULATOR_TEST(vector_atomics),
+        EMULATOR_TEST(copies),           EMULATOR_TEST(batches),
+        EMULATOR_TEST(faulty_copies),    EMULATOR_TEST(hints),
+        EMULATOR_TEST(wide_accesses),    EMULATOR_TEST(vector_atomics),
+        EMULATOR_TEST(over_its_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,9 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
             emu_put_longs(frame, init, &op->dst[k], mask, out[k]);
         return true;
     }
+    // A result may go where the addresses are.
+    if (op->dst_count > 1 && !op->in_place && address != scratch)
+        address = memcpy(scratch, address, sizeof(scratch));
     for (unsigned k = 0; k < op->dst_count; k++) {
         const unsigned char *host = region.host + (size_t)k * op->bytes;
         if (op->dst[k].place == EMU_AT_SINK)
