@@ -93,6 +93,14 @@ grep -Eq "^'h\.0' +1 +2 +10 +0\.5$" out && grep -Eq '^\(no match\) +1 +0 +0 +1$'
 result 'clip shows each group, and the one of what does not match'
 works 'clip names groups by what is in parentheses' "'1' " clip d.st --max-norm 1 -o o.st \
     --device emulator --group-by 'h\.(.)\.'
+header='' k=0
+while [ $k -lt 45 ]; do
+    header="$header,$(entry "h.$k.w" F64 1 $((8 * k)) $((8 * k + 8)))"
+    k=$((k + 1))
+done
+tensors many.st 360 "{${header#,}}"
+works 'clip shows no more groups than a screen has room for' 'and 5 more groups; --json has them' \
+    clip many.st --max-norm 1 -o o.st --device emulator --group-by '.*'
 nan='ff ff ff 7f ff ff ff 7f ff 7f ff 7f 05'
 clipped "$nan" x1 nan.st --max-norm 1
 grep -q '^NaN or infinity in 1 of 1 groups: .*(--nonfinite propagate)' out
