@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+// What the one-call operations refuse, by which argument, and that nothing was written then; and
+// what they say they would do.
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu.h"
+
+enum { COUNT = 96, BYTES = COUNT * 8 };
+
+static struct gpu gpu;
+
+/// Three tensors with room for COUNT elements of any type, scales, zero points; every byte 0x3f.
+static struct {
+    ptx_operations *operations;
+    ptx_buffer *memory;
+    CUdeviceptr x, dy, dx, scales, zero_points;
+} scene;
+
+enum { PARTS = 5, MARK = 0x3f };
+
+static int set_up(void **state)
+{
+    (void)state;
+    scene.operations = ptx_operations_create(gpu.device, NULL);
+    scene.memory = ptx_buffer_create(gpu.device, PARTS * BYTES);
+    assert_true(scene.operations && scene.memory);
+    assert_int_equal(ptx_buffer_fill(scene.memory, 0, MARK, PARTS * BYTES, gpu.stream), PTX_OK);
+    scene.x = ptx_buffer_address(scene.memory);
+    scene.dy = scene.x + BYTES;
+    scene.dx = scene.dy + BYTES;
+    scene.scales = scene.dx + BYTES;
+    scene.zero_points = scene.scales + BYTES;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    ptx_buffer_destroy(&scene.memory);
+    ptx_operations_destroy(&scene.operations);
+    return 0;
+}
+
+static void assert_untouched(void)
+{
+    unsigned char bytes[PARTS * BYTES];
+    assert_int_equal(ptx_buffer_download(scene.memory, 0, bytes, sizeof bytes, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
+    for (size_t k = 0; k < sizeof bytes; k++)
+        if (bytes[k] != MARK)
+            fail_msg("byte %zu was written", k);
+}
+
+static void assert_refused(ptx_status status, const char *function, const char *part)
+{
+    if (status != PTX_ERROR_INVALID)
+        fail_msg("%s, \"%s\": %s", function, part, ptx_status_name(status));
+    if (strncmp(ptx_error_message(), function, strlen(function)) != 0 ||
+        !strstr(ptx_error_message(), part))
+        fail_msg("\"%s\" is not in: %s", part, ptx_error_message());
+    assert_untouched();
+}
+
+static struct ptx_quantize_params good_quantize(void)
+{
+    return (struct ptx_quantize_params) { .dtype = PTX_F32,
+                                          .count = COUNT,
+                                          .x = scene.x,
+                                          .d_output = scene.dy,
+                                          .d_input = scene.dx,
+                                          .scale = 0.05 };
+}
+
+#define QUANTIZE_REFUSED(part, ...)                                                                \
+    do {                                                                                           \
+        struct ptx_quantize_params p = good_quantize();                                            \
+        __VA_ARGS__;                                                                               \
+        assert_refused(ptx_quantize_backward(scene.operations, &p, gpu.stream),                    \
+                       "ptx_quantize_backward: ", part);                                           \
+    } while (0)
+
+static void test_quantize_addresses(void **state)
+{
+    (void)state;
+    QUANTIZE_REFUSED("x is 0; it must be a device address", p.x = 0);
+    QUANTIZE_REFUSED("d_output is 0", p.d_output = 0);
+    QUANTIZE_REFUSED("d_input is 0", p.d_input = 0);
+    QUANTIZE_REFUSED("not a multiple of the 4 bytes of f32", p.x += 2);
+    QUANTIZE_REFUSED("d_output is", p.d_output += 1);
+    QUANTIZE_REFUSED("not a multiple of the 2 bytes of f16", p.dtype = PTX_F16; p.d_input += 1);
+    QUANTIZE_REFUSED("d_input is", p.dtype = PTX_F64; p.d_input += 4);
+    QUANTIZE_REFUSED("overlap, and d_input is written", p.d_input = p.d_output + 4);
+    QUANTIZE_REFUSED("or exactly that of d_output", p.d_input = p.d_output - 4);
+    QUANTIZE_REFUSED("x (", p.d_input = p.x);
+    QUANTIZE_REFUSED("overlap", p.d_input = p.x + 4 * (COUNT - 1));
+    QUANTIZE_REFUSED("beyond the end of memory", p.x = UINT64_MAX - 3);
+    QUANTIZE_REFUSED("the driver knows no memory there", p.x = 4096);
+    QUANTIZE_REFUSED("d_output has 200 elements, 800 bytes, but its memory ends 768 bytes after",
+                     p.count = 200;
+                     p.d_output = p.d_input = scene.zero_points);
+    QUANTIZE_REFUSED("its memory ends", p.x = scene.zero_points + BYTES - 8);
+    ptx_buffer *freed = ptx_buffer_create(gpu.device, 1 << 24);
+    const CUdeviceptr address = ptx_buffer_address(freed);
+    ptx_buffer_destroy(&freed);
+    QUANTIZE_REFUSED("x is", p.x = address);
+}
+
+static void test_quantize_scalars(void **state)
+{
+    (void)state;
+    QUANTIZE_REFUSED("dtype is u32; it must be f32, f64, f16 or bf16", p.dtype = PTX_U32);
+    QUANTIZE_REFUSED("dtype is none", p.dtype = PTX_NONE);
+    QUANTIZE_REFUSED("dtype is none", p.dtype = (ptx_type)1000);
+    QUANTIZE_REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
+    QUANTIZE_REFUSED("scale is -1", p.scale = -1);
+    QUANTIZE_REFUSED("scale is nan", p.scale = (double)NAN);
+    QUANTIZE_REFUSED("scale is inf", p.scale = (double)INFINITY);
+    QUANTIZE_REFUSED("which does not fit f32", p.scale = 1e300);
+    QUANTIZE_REFUSED("which does not fit f32", p.scale = 1e-60; p.dtype = PTX_BF16);
+    QUANTIZE_REFUSED("q_min is 5 and q_max 4", p.q_min = 5; p.q_max = 4);
+    QUANTIZE_REFUSED("zero_point is 128; it must be from q_min to q_max, -128 to 127",
+                     p.zero_point = 128);
+    QUANTIZE_REFUSED("zero_point is -1", p.q_max = 255; p.zero_point = -1);
+    QUANTIZE_REFUSED("more than a launch can cover", p.count = UINT64_MAX);
+    QUANTIZE_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
+    assert_refused(ptx_quantize_backward(NULL, NULL, gpu.stream),
+                   "ptx_quantize_backward: ", "operations is NULL");
+    assert_refused(ptx_quantize_backward(scene.operations, NULL, gpu.stream),
+                   "ptx_quantize_backward: ", "params is NULL");
+}
+
+static void by_channels(struct ptx_quantize_params *p, uint64_t channels, uint64_t inner)
+{
+    p->scale = 0;
+    p->scales = scene.scales;
+    p->zero_points = scene.zero_points;
+    p->channels = channels;
+    p->inner = inner;
+}
+
+static void test_quantize_channels(void **state)
+{
+    (void)state;
+    QUANTIZE_REFUSED("no multiple of channels 7 * inner 1", by_channels(&p, 7, 0));
+    QUANTIZE_REFUSED("no multiple of channels 3 * inner 64", by_channels(&p, 3, 64));
+    QUANTIZE_REFUSED("no multiple of", by_channels(&p, UINT64_MAX, 2));
+    QUANTIZE_REFUSED("no multiple of", by_channels(&p, UINT64_C(1) << 63, 2));
+    QUANTIZE_REFUSED("channels is 0, and inner is 3", by_channels(&p, 0, 3));
+    QUANTIZE_REFUSED("both scales and a scale", by_channels(&p, 3, 1); p.scale = 0.5);
+    QUANTIZE_REFUSED("both scales and a scale", by_channels(&p, 3, 1); p.zero_point = 1);
+    QUANTIZE_REFUSED("scales is 0, and there are 3 channels", p.channels = 3);
+    QUANTIZE_REFUSED("scales is 0, and there are zero_points", by_channels(&p, 3, 1); p.scales = 0);
+    QUANTIZE_REFUSED("zero_points is 0", by_channels(&p, 3, 1); p.zero_points = 0);
+    QUANTIZE_REFUSED("scales is", by_channels(&p, 3, 1); p.scales += 2);
+    QUANTIZE_REFUSED("multiple of the 8 bytes of f64", by_channels(&p, 3, 1); p.dtype = PTX_F64;
+                     p.scales += 4);
+    QUANTIZE_REFUSED("scales (", by_channels(&p, 96, 1); p.scales = p.d_input - 4);
+    QUANTIZE_REFUSED("zero_points (", by_channels(&p, 2, 48); p.zero_points = p.d_input);
+    QUANTIZE_REFUSED("zero_points has 96 elements", by_channels(&p, 96, 1);
+                     p.zero_points += BYTES - 4 * 95);
+}
+
+#define LERP_REFUSED(part, ...)                                                                    \
+    do {                                                                                           \
+        struct ptx_lerp_params p = { .dtype = PTX_F64,                                             \
+                                     .count = COUNT,                                               \
+                                     .d_output = scene.dy,                                         \
+                                     .d_a = scene.x,                                               \
+                                     .d_b = scene.dx,                                              \
+                                     .weight = 0.5 };                                              \
+        __VA_ARGS__;                                                                               \
+        assert_refused(ptx_lerp_backward(scene.operations, &p, gpu.stream),                        \
+                       "ptx_lerp_backward: ", part);                                               \
+    } while (0)
+
+static void test_lerp(void **state)
+{
+    (void)state;
+    LERP_REFUSED("dtype is s32", p.dtype = PTX_S32);
+    LERP_REFUSED("d_a and d_b are both 0", p.d_a = p.d_b = 0);
+    LERP_REFUSED("d_output is 0", p.d_output = 0);
+    LERP_REFUSED("d_a is", p.d_a += 4);
+    LERP_REFUSED("weight is NaN", p.weight = (double)NAN);
+    LERP_REFUSED("one by address, weight_at", p.weight_at = scene.scales);
+    LERP_REFUSED("weight_at is", p.weight = 0; p.weight_at = scene.scales + 4);
+    LERP_REFUSED("d_a (", p.d_b = p.d_a);
+    LERP_REFUSED("d_a (", p.d_a = p.d_b = p.d_output);
+    LERP_REFUSED("or exactly that of d_output", p.d_b = p.d_output + 8);
+    LERP_REFUSED("weight_at", p.weight = 0; p.weight_at = p.d_a + 8);
+    LERP_REFUSED("d_b has 96 elements, 768 bytes, but", p.d_b = scene.zero_points + 8);
+    assert_refused(ptx_lerp_backward(scene.operations, NULL, NULL),
+                   "ptx_lerp_backward: ", "params is NULL");
+    assert_refused(ptx_lerp_prepare(NULL, NULL), "ptx_lerp_prepare: ", "operations is NULL");
+}
+
+#define SCALE_REFUSED(part, ...)                                                                   \
+    do {                                                                                           \
+        const struct ptx_loss_scale_params p = { __VA_ARGS__ };                                    \
+        struct ptx_loss_scale_state host = { 2.0f, 3 };                                            \
+        assert_refused(ptx_loss_scale_update(scene.operations, scene.x, scene.dy, &p, gpu.stream), \
+                       "ptx_loss_scale_update: ", part);                                           \
+        assert_refused(ptx_loss_scale_step(&host, true, &p), "ptx_loss_scale_step: ", part);       \
+        assert_true(host.scale == 2.0f && host.growth_tracker == 3);                               \
+        assert_refused(ptx_loss_scale_describe(&p, NULL), "ptx_loss_scale_describe: ", part);      \
+    } while (0)
+
+static void test_loss_scale(void **state)
+{
+    (void)state;
+    SCALE_REFUSED("growth is 1; it must be finite and above 1", .growth = 1);
+    SCALE_REFUSED("growth is nan", .growth = NAN);
+    SCALE_REFUSED("growth is inf", .growth = INFINITY);
+    SCALE_REFUSED("backoff is 1", .backoff = 1);
+    SCALE_REFUSED("backoff is -0.5", .backoff = -0.5f);
+    SCALE_REFUSED("backoff is nan", .backoff = NAN);
+    SCALE_REFUSED("interval is -1", .interval = -1);
+    SCALE_REFUSED("min_scale is -1", .min_scale = -1);
+    SCALE_REFUSED("min_scale is inf", .min_scale = INFINITY);
+    SCALE_REFUSED("max_scale is 2; it must be above 0 and not below min_scale", .min_scale = 3,
+                  .max_scale = 2);
+    SCALE_REFUSED("max_scale is nan", .max_scale = NAN);
+    SCALE_REFUSED("hysteresis is -2", .hysteresis = -2);
+    const CUdeviceptr at = scene.x;
+    ptx_operations *ops = scene.operations;
+    static const char name[] = "ptx_loss_scale_update: ";
+    assert_refused(ptx_loss_scale_update(NULL, at, scene.dy, NULL, NULL), name, "operations");
+    assert_refused(ptx_loss_scale_update(ops, 0, scene.dy, NULL, NULL), name, "state is 0");
+    assert_refused(ptx_loss_scale_update(ops, at, 0, NULL, NULL), name, "found_inf is 0");
+    assert_refused(ptx_loss_scale_update(ops, at + 2, scene.dy, NULL, NULL), name, "state is");
+    assert_refused(ptx_loss_scale_update(ops, at, at + 4, NULL, NULL), name, "overlap");
+    struct ptx_loss_scale_state bad = { NAN, 0 };
+    assert_refused(ptx_loss_scale_step(&bad, true, NULL),
+                   "ptx_loss_scale_step: ", "state->scale is nan");
+    assert_refused(ptx_loss_scale_step(NULL, true, NULL), "ptx_loss_scale_step: ", "state is NULL");
+}
+
+static void test_no_elements(void **state)
+{
+    (void)state;
+    struct ptx_quantize_params q = { .dtype = PTX_F32, .scale = 1 };
+    struct ptx_lerp_params l = { .dtype = PTX_F16 };
+    assert_int_equal(ptx_quantize_backward(scene.operations, &q, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_lerp_backward(scene.operations, &l, gpu.stream), PTX_OK);
+    // Wrong is wrong for no elements, too.
+    q.scale = 0;
+    assert_refused(ptx_quantize_backward(scene.operations, &q, gpu.stream),
+                   "ptx_quantize_backward: ", "scale is 0");
+    assert_untouched();
+}
+
+/// Without questions to the driver the other checks remain.
+static void test_any_address(void **state)
+{
+    (void)state;
+    ptx_operations *any =
+        ptx_operations_create(gpu.device, &(struct ptx_operations_params) { .any_address = true });
+    assert_non_null(any);
+    struct ptx_quantize_params p = good_quantize();
+    p.d_input = p.d_output + 4;
+    assert_refused(ptx_quantize_backward(any, &p, gpu.stream),
+                   "ptx_quantize_backward: ", "overlap");
+    p = good_quantize();
+    assert_int_equal(ptx_quantize_backward(any, &p, gpu.stream), PTX_OK);
+    float dx[COUNT];
+    assert_int_equal(ptx_buffer_download(scene.memory, 2 * BYTES, dx, sizeof dx, gpu.stream),
+                     PTX_OK);
+    assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
+    float marked;
+    memset(&marked, MARK, sizeof marked);
+    for (int k = 0; k < COUNT; k++)
+        assert_true(dx[k] == marked / 0.05f);
+    ptx_operations_destroy(&any);
+}
+
+static void test_operations_outlive_the_handle(void **state)
+{
+    (void)state;
+    ptx_device *second = ptx_device_open(NULL);
+    assert_non_null(second);
+    ptx_operations *operations = ptx_operations_create(second, NULL);
+    ptx_device_close(&second);
+    struct ptx_quantize_params p = good_quantize();
+    assert_int_equal(ptx_quantize_backward(operations, &p, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
+    ptx_operations_destroy(&operations);
+    ptx_operations_destroy(&operations);
+    ptx_operations_destroy(NULL);
+    assert_null(ptx_operations_create(NULL, NULL));
+}
+
+// ---- descriptions -------------------------------------------------------------------------------
+
+static void test_descriptions(void **state)
+{
+    (void)state;
+    struct ptx_operation_description d;
+    struct ptx_quantize_params q = { .dtype = PTX_BF16, .count = 100, .scale = 0.1 };
+    assert_int_equal(ptx_quantize_describe(&q, &d), PTX_OK);
+    assert_string_equal(d.entry, "quantize_ste_backward_bf16");
+    assert_true(d.launches == 1 && d.bytes == 600 && d.workspace == 0);
+    assert_string_equal(d.accumulator, "none");
+    assert_non_null(strstr(d.determinism, "deterministic"));
+    q = (struct ptx_quantize_params) {
+        .dtype = PTX_F64, .count = 60, .scales = 8, .zero_points = 4, .channels = 5, .inner = 4
+    };
+    assert_int_equal(ptx_quantize_describe(&q, &d), PTX_OK);
+    assert_string_equal(d.entry, "quantize_channel_ste_backward_f64");
+    assert_true(d.bytes == 3 * 60 * 8 + 5 * 12);
+    q.inner = 5;
+    assert_int_equal(ptx_quantize_describe(&q, &d), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_quantize_describe(NULL, &d), PTX_ERROR_INVALID);
+    struct ptx_lerp_params l = { .dtype = PTX_F32, .count = 10, .d_a = 4, .d_b = 8 };
+    assert_int_equal(ptx_lerp_describe(&l, &d), PTX_OK);
+    assert_string_equal(d.entry, "lerp_backward_f32");
+    assert_true(d.launches == 1 && d.bytes == 120);
+    l.d_b = 0;
+    l.weight_at = 8;
+    assert_int_equal(ptx_lerp_describe(&l, &d), PTX_OK);
+    assert_true(d.bytes == 88);
+    l.count = 0;
+    assert_int_equal(ptx_lerp_describe(&l, &d), PTX_OK);
+    assert_string_equal(d.entry, "");
+    assert_true(d.launches == 0 && d.bytes == 0);
+    assert_int_equal(ptx_lerp_describe(&l, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_loss_scale_describe(NULL, &d), PTX_OK);
+    assert_string_equal(d.entry, "loss_scale_update_f32");
+    assert_true(d.launches == 1 && d.bytes == 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_quantize_addresses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_quantize_scalars, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_quantize_channels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lerp, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_loss_scale, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_elements, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_any_address, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_operations_outlive_the_handle, set_up, tear_down),
+        cmocka_unit_test(test_descriptions),
+    };
+    gpu_open(&gpu);
+    int failed = cmocka_run_group_tests_name("operations: input", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
