@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "chunk.h"
 
-enum { BLOCK = CHUNK_BLOCK, IN_FLIGHT = 16 }; // elements a thread
+enum { BLOCK = CHUNK_BLOCK, IN_FLIGHT = 4 }; // vectors a thread
 
 static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
 {
@@ -45,14 +45,32 @@ static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
     }
 }
 
+// So many rows at a time while this thread's part of them lies within the chunk.
+static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data, ptx_val i,
+                     ptx_val length, unsigned rows)
+{
+    const int32_t row = (int32_t)(BLOCK * lanes);
+    const int32_t reach = (int32_t)(rows - 1) * row + (int32_t)lanes;
+    ptx_val last = ptx_sub(b, length, ptx_s32(reach));
+
+    ptx_while (b, ptx_le(b, i, last)) {
+        ptx_vec vectors[IN_FLIGHT];
+        ptx_ptr p = ptx_at(b, data, i);
+        for (unsigned v = 0; v < rows; v++)
+            vectors[v] = ptx_load_vec(b, p, ptx_s32((int32_t)v * row), lanes, .nc = true,
+                                      .cache = PTX_STREAM);
+        for (unsigned k = 0; k < rows * lanes; k++)
+            add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
+        ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)rows * row)));
+    }
+}
+
 ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
 {
     const ptx_type dtype = (ptx_type)chunk->x.type;
     const unsigned lanes = vector_lanes(dtype);
-    const int32_t row = (int32_t)(BLOCK * lanes);
-    const int32_t rows = (int32_t)chunk->most / row;
-    const int32_t most = (int32_t)(IN_FLIGHT / lanes);
-    const int32_t unroll = rows < most ? rows : most;
+    const unsigned rows = chunk->most / (BLOCK * lanes);
+    const unsigned unroll = rows < IN_FLIGHT ? rows : IN_FLIGHT;
     const ptx_val length = chunk->length;
 
     ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
@@ -67,26 +85,17 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     for (unsigned k = 0; k < lanes; k++)
         sums[k] = ptx_var(b, ptx_f64(0));
 
-    ptx_comment(b, "%d rows at a time while they lie within the chunk", unroll);
     ptx_val i = ptx_var(b, start);
+    ptx_comment(b, "a vector that begins before the chunk");
     ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
         add_edge(b, sums, lanes, data, i, length);
-        ptx_set(b, i, ptx_add(b, i, ptx_s32(row)));
+        ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(BLOCK * lanes))));
     }
-    ptx_val last = ptx_sub(b, length, ptx_s32((unroll - 1) * row + (int32_t)lanes));
-    ptx_while (b, ptx_le(b, i, last)) {
-        ptx_vec vectors[IN_FLIGHT];
-        ptx_ptr p = ptx_at(b, data, i);
-        for (int v = 0; v < unroll; v++)
-            vectors[v] =
-                ptx_load_vec(b, p, ptx_s32(v * row), lanes, .nc = true, .cache = PTX_STREAM);
-        for (unsigned k = 0; k < (unsigned)unroll * lanes; k++)
-            add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
-        ptx_set(b, i, ptx_add(b, i, ptx_s32(unroll * row)));
-    }
-    ptx_comment(b, "the rows left, the last of them perhaps in part");
-    ptx_for (b, j, i, length, ptx_s32(row))
-        add_edge(b, sums, lanes, data, j, length);
+    ptx_comment(b, "%u rows at a time, the rows left, and a vector that the chunk ends in", unroll);
+    if (unroll > 1)
+        add_rows(b, sums, lanes, data, i, length, unroll);
+    add_rows(b, sums, lanes, data, i, length, 1);
+    add_edge(b, sums, lanes, data, i, length);
 
     rotate(b, chunk->scratch, sums, lanes, mine, skew);
     return tree_sum(b, sums, lanes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A group's sum made into its record; the last group's, into the plan's summary too.
+// A group's partials made into its sum, and that into its record; the last group's, into the plan's
+// summary too.
 #include "clip_text.h"
 #include "kernels/clip_scale.h"
 #include "kernels/common.h"
@@ -12,6 +13,7 @@ enum { FACTOR, NORM, FOUND_INF, MAX_NORM, RECORD_WORDS };
 enum { SUMMARY_FOUND_INF, SUMMARY_LOSS_SCALE };
 // Words of struct clip_totals.
 enum { ARRIVALS, FOUND };
+enum { PARTIALS_AT_ONCE = 16 };
 
 struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *spec)
 {
@@ -22,10 +24,13 @@ struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *s
     r.records = ptx_param_ptr(b, PTX_F32, "records",
                               .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
                                          "found_inf of all, and the loss scale");
-    r.state = ptx_param_ptr(b, PTX_B32, "state", .length = "2", .readonly = !spec->updates,
-                            .meaning = "loss scale (f32), growth_tracker (s32)");
-    r.totals = ptx_param_ptr(b, PTX_U32, "totals", .length = "2",
-                             .meaning = "groups that have arrived; whether one found_inf");
+    if (spec->updates)
+        r.state = ptx_param_ptr(b, PTX_B32, "state", .length = "2",
+                                .meaning = "loss scale (f32), growth_tracker (s32)");
+    r.totals =
+        ptx_param_ptr(b, PTX_U32, "totals", .length = "4",
+                      .meaning = "groups written, whether one found_inf; tiles taken, blocks "
+                                 "through");
     return r;
 }
 
@@ -70,45 +75,134 @@ static ptx_val is_last_group(ptx_builder *b, const struct clip_results *r, ptx_v
     return last;
 }
 
-void clip_finish_group(ptx_builder *b, const struct clip_results *r, ptx_val group, ptx_val sum)
+static ptx_ptr record_at(ptx_builder *b, const struct clip_results *r, ptx_val group)
 {
-    ptx_ptr record = ptx_at(b, r->records, ptx_mul_wide(b, group, ptx_u32(RECORD_WORDS)));
-    ptx_val max_norm = ptx_load(b, record, ptx_u32(MAX_NORM));
+    return ptx_at(b, r->records, ptx_mul_wide(b, group, ptx_u32(RECORD_WORDS)));
+}
+
+// Behind the records, as if it were one more.
+static ptx_ptr summary(ptx_builder *b, const struct clip_results *r)
+{
+    return record_at(b, r, scalar(b, r, PTX_U32, GROUPS));
+}
+
+struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *r, ptx_val group,
+                                  ptx_val sum)
+{
+    ptx_val max_norm = ptx_load(b, record_at(b, r, group), ptx_u32(MAX_NORM));
     ptx_val eps = scalar(b, r, PTX_F32, EPS);
-    ptx_val loss_scale = ptx_bitcast(b, PTX_F32, ptx_load(b, r->state, ptx_u32(0)));
+    ptx_val loss_scale = ptx_load(b, summary(b, r), ptx_u32(SUMMARY_LOSS_SCALE));
+    struct clip_record record;
 
     ptx_comment(b, "the norm of the unscaled gradients, and what they are multiplied by");
+    ptx_val scaled = ptx_ne(b, loss_scale, ptx_f32(1.0f));
     ptx_val divisor = ptx_cvt(b, PTX_F64, loss_scale);
-    ptx_val root = ptx_div(b, ptx_sqrt(b, sum), divisor);
-    ptx_val norm = one_nan(b, ptx_cvt(b, PTX_F32, root));
-    ptx_val clip = clip_scale(b, sum, root, norm, max_norm, eps);
-    ptx_val quotient = ptx_div(b, ptx_cvt(b, PTX_F64, clip), divisor);
-    ptx_val factor = one_nan(b, ptx_cvt(b, PTX_F32, quotient));
-    ptx_val finite = ptx_is_finite(b, sum);
+    ptx_val root = ptx_var(b, ptx_sqrt(b, sum));
+    ptx_if (b, scaled)
+        ptx_set(b, root, ptx_div(b, root, divisor));
+    record.norm = one_nan(b, ptx_cvt(b, PTX_F32, root));
+    ptx_val factor = ptx_var(b, clip_scale(b, sum, root, record.norm, max_norm, eps));
+    ptx_if (b, scaled) {
+        ptx_val quotient = ptx_div(b, ptx_cvt(b, PTX_F64, factor), divisor);
+        ptx_set(b, factor, ptx_cvt(b, PTX_F32, quotient));
+    }
+    factor = one_nan(b, factor);
+    record.finite = ptx_is_finite(b, sum);
     if (r->spec->nonfinite == PTX_NONFINITE_SKIP)
-        factor = ptx_select(b, finite, factor, ptx_f32(1.0f));
+        factor = ptx_select(b, record.finite, factor, ptx_f32(1.0f));
     if (r->spec->nonfinite == PTX_NONFINITE_ZERO)
-        factor = ptx_select(b, finite, factor, ptx_f32(0.0f));
-    ptx_store(b, record, ptx_u32(FACTOR), factor);
-    ptx_store(b, record, ptx_u32(NORM), norm);
-    ptx_store(b, record, ptx_u32(FOUND_INF), ptx_select(b, finite, ptx_f32(0.0f), ptx_f32(1.0f)));
+        factor = ptx_select(b, record.finite, factor, ptx_f32(0.0f));
+    record.factor = factor;
+    return record;
+}
+
+void clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_val group,
+                       const struct clip_record *record)
+{
+    ptx_ptr at = record_at(b, r, group);
+    ptx_val found_inf = ptx_select(b, record->finite, ptx_f32(0.0f), ptx_f32(1.0f));
+    ptx_store(b, at, ptx_u32(FACTOR), record->factor);
+    ptx_store(b, at, ptx_u32(NORM), record->norm);
+    ptx_store(b, at, ptx_u32(FOUND_INF), found_inf);
 
     ptx_comment(b, "the last group writes the summary");
-    ptx_val found = ptx_var(b, ptx_not(b, finite));
+    ptx_val found = ptx_var(b, ptx_not(b, record->finite));
     ptx_if (b, is_last_group(b, r, found)) {
-        ptx_val groups = scalar(b, r, PTX_U32, GROUPS);
-        ptx_ptr summary = ptx_at(b, r->records, ptx_mul_wide(b, groups, ptx_u32(RECORD_WORDS)));
-        ptx_store(b, summary, ptx_u32(SUMMARY_FOUND_INF),
-                  ptx_select(b, found, ptx_f32(1.0f), ptx_f32(0.0f)));
-        ptx_store(b, summary, ptx_u32(SUMMARY_LOSS_SCALE), loss_scale);
+        found_inf = ptx_select(b, found, ptx_f32(1.0f), ptx_f32(0.0f));
+        ptx_store(b, summary(b, r), ptx_u32(SUMMARY_FOUND_INF), found_inf);
         if (r->spec->updates)
             update(b, r, found);
     }
 }
 
+// ---- kernels ------------------------------------------------------------------------------------
+
+struct clip_partials clip_partials_param(ptx_builder *b)
+{
+    ptx_ptr groups = ptx_param_ptr(b, PTX_U32, "groups", .readonly = true,
+                                   .meaning = "rows of 2: first chunk, chunks");
+    ptx_ptr partials = ptx_param_ptr(b, PTX_F64, "partials", .readonly = true,
+                                     .meaning = "sums of squares, one a chunk");
+    return (struct clip_partials) { groups, partials };
+}
+
+ptx_val clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_val tid,
+                         ptx_vec group)
+{
+    enum { TURNS = 4 };
+    ptx_ptr partials = ptx_at(b, from->partials, group.lane[0]);
+    ptx_val count = group.lane[1];
+    ptx_val i = ptx_var(b, tid);
+    ptx_val sums[TURNS];
+
+    for (unsigned k = 0; k < TURNS; k++)
+        sums[k] = ptx_var(b, ptx_f64(0));
+    ptx_comment(b, "%d partials at a time, then four", PARTIALS_AT_ONCE);
+    for (unsigned at_once = PARTIALS_AT_ONCE; at_once >= TURNS; at_once /= 4) {
+        const uint32_t reach = (at_once - 1) * CLIP_BLOCK;
+        ptx_while (b, ptx_lt(b, ptx_add(b, i, ptx_u32(reach)), count)) {
+            ptx_val partial[PARTIALS_AT_ONCE];
+            ptx_ptr p = ptx_at(b, partials, i);
+            for (unsigned k = 0; k < at_once; k++)
+                partial[k] = ptx_load(b, p, ptx_u32(k * CLIP_BLOCK));
+            for (unsigned k = 0; k < at_once; k++)
+                ptx_set(b, sums[k % TURNS], ptx_add(b, sums[k % TURNS], partial[k]));
+            ptx_set(b, i, ptx_add(b, i, ptx_u32(at_once * CLIP_BLOCK)));
+        }
+    }
+    for (unsigned k = 0; k + 1 < TURNS; k++) {
+        ptx_val place = ptx_add(b, i, ptx_u32(k * CLIP_BLOCK));
+        ptx_if (b, ptx_lt(b, place, count))
+            ptx_set(b, sums[k], ptx_add(b, sums[k], ptx_load(b, partials, place)));
+    }
+    return one_nan(b, block_sum(b, tree_sum(b, sums, TURNS), CLIP_BLOCK));
+}
+
+void clip_sums_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    ptx_comment(b, "a block for each group: the sum of its partials");
+    struct clip_partials from = clip_partials_param(b);
+    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .writeonly = true, .meaning = "one a group");
+    struct clip_results results = clip_results_param(b, spec);
+    ptx_val finishes = ptx_param(b, PTX_U32, "finishes", .meaning = "1: writes the records, too");
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val group = ptx_ctaid(b, PTX_X);
+    ptx_vec row = ptx_load_vec(b, from.groups, ptx_mul_wide(b, group, ptx_u32(2)), 2);
+    clip_let_next_start(b);
+    clip_wait_for_last(b);
+    ptx_val sum = clip_group_total(b, &from, tid, row);
+    ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
+        ptx_store(b, sums, group, sum);
+        ptx_if (b, ptx_ne(b, finishes, ptx_u32(0))) {
+            struct clip_record record = clip_record_of(b, &results, group, sum);
+            clip_record_write(b, &results, group, &record);
+        }
+    }
+}
+
 void clip_finish_emit(ptx_builder *b, const struct clip_spec *spec)
 {
-    ptx_comment(b, "one thread a group: its record from its sum");
+    ptx_comment(b, "a thread for each group: its record from its sum");
     ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .readonly = true,
                                  .meaning = "of weighted squares, one a group");
     ptx_val count = ptx_param(b, PTX_U32, "groups");
@@ -116,6 +210,9 @@ void clip_finish_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val group = ptx_mad(b, block, ptx_u32(CLIP_BLOCK), tid);
-    ptx_if (b, ptx_lt(b, group, count))
-        clip_finish_group(b, &results, group, ptx_load(b, sums, group));
+    ptx_if (b, ptx_lt(b, group, count)) {
+        ptx_val sum = ptx_load(b, sums, group);
+        struct clip_record record = clip_record_of(b, &results, group, sum);
+        clip_record_write(b, &results, group, &record);
+    }
 }

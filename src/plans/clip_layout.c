@@ -5,21 +5,24 @@
 #include "clip_table.h"
 #include "driver/error.h"
 
-enum {
-    LEAST_CHUNK = 2048,
-    MOST_CHUNK = 65536,
-    ENOUGH_CHUNKS = 8192, // to keep every GPU busy
-    ALIGNMENT = 256
-};
+enum { ALIGNMENT = 256 };
 
-// By the number of elements alone: sums must have the same bits on every GPU.
+// By the number of elements alone: sums must have the same bits on every GPU. Few elements make
+// short chunks, to keep every multiprocessor busy; more of them long ones, since each costs a
+// look-up and has its partial read by every block of the next launch.
 static uint32_t chunk_for(uint64_t elements)
 {
-    uint32_t chunk = LEAST_CHUNK;
+    static const struct {
+        uint32_t chunk;
+        uint64_t most; // chunks
+    } sizes[] = { { 2048, 600 },     { 4096, 600 },     { 8192, 8192 },
+                  { 16384, 8192 },   { 32768, 8192 },   { 65536, 16384 },
+                  { 131072, 16384 }, { 262144, 16384 }, { 524288, 16384 } };
 
-    while (chunk < MOST_CHUNK && elements / chunk > ENOUGH_CHUNKS)
-        chunk *= 2;
-    return chunk;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        if (elements / sizes[k].chunk <= sizes[k].most)
+            return sizes[k].chunk;
+    return 1 << 20;
 }
 
 static uint64_t pieces(uint64_t count, uint64_t size)
@@ -75,10 +78,7 @@ static void place(struct clip_layout *layout)
 {
     layout->tensors.length = layout->tensor_count;
     layout->chunks.length = layout->partials.length = layout->chunk_count;
-    layout->segments.length = layout->segment_sums.length = layout->segment_count;
-    layout->segment_arrivals.length = layout->segment_count;
     layout->groups.length = layout->sums.length = layout->group_count;
-    layout->group_arrivals.length = layout->group_count;
     layout->records.length = (uint64_t)layout->group_count + 1; // and the summary
     layout->scalars.length = layout->totals.length = 1;
 #define CLIP_PLACE(member, type)                                                                   \
@@ -99,13 +99,9 @@ ptx_status clip_layout_create(const struct ptx_clip_params *params, struct clip_
         return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
     for (size_t t = 0; t < params->tensor_count; t++)
         chunks[params->tensors[t].group] += pieces(params->tensors[t].count, layout->chunk);
-    uint64_t segments = 0;
-    for (uint32_t g = 0; g < layout->group_count; g++) {
+    for (uint32_t g = 0; g < layout->group_count; g++)
         layout->chunk_count += at_least_one(chunks[g]);
-        segments += pieces(at_least_one(chunks[g]), CLIP_SEGMENT);
-    }
     free(chunks);
-    layout->segment_count = (uint32_t)segments;
     place(layout);
     return PTX_OK;
 }
@@ -139,32 +135,19 @@ static bool group_tensors(const struct ptx_clip_params *params, uint32_t groups,
 }
 
 struct writer {
-    const struct ptx_clip_params *params;
-    const struct clip_layout *layout;
     struct clip_chunk_row *chunks;
-    struct clip_segment_row *segments;
     struct clip_group_row *groups;
     struct clip_start *starts;
     size_t start_count;
-    uint64_t chunk;
-    uint32_t segment;
+    uint32_t chunk;
 };
 
-static void write_chunk(struct writer *w, uint32_t group, uint32_t tensor, uint64_t index)
+static void write_chunks(struct writer *w, uint32_t group, uint32_t tensor, uint64_t count)
 {
-    struct clip_group_row *row = &w->groups[group];
-    if (row->count == 0 || w->segments[w->segment - 1].count == CLIP_SEGMENT) {
-        w->segments[w->segment] =
-            (struct clip_segment_row) { .first = (uint32_t)w->chunk, .group = group };
-        if (row->count++ == 0)
-            row->first = w->segment;
-        w->segment++;
-    }
-    w->segments[w->segment - 1].count++;
-    if (index == 0)
-        w->starts[w->start_count++] = (struct clip_start) { w->chunk, tensor };
-    w->chunks[w->chunk++] =
-        (struct clip_chunk_row) { tensor, (uint32_t)index, w->segment - 1, group };
+    w->starts[w->start_count++] = (struct clip_start) { w->chunk, tensor };
+    for (uint32_t index = 0; index < count; index++)
+        w->chunks[w->chunk++] = (struct clip_chunk_row) { tensor, index, group, 0 };
+    w->groups[group].count += (uint32_t)count;
 }
 
 static void write_tensors(const struct ptx_clip_params *params, const struct clip_layout *layout,
@@ -206,10 +189,7 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
 {
     struct grouping grouping;
     struct writer w = {
-        .params = params,
-        .layout = layout,
         .chunks = (struct clip_chunk_row *)(void *)(image + layout->chunks.offset),
-        .segments = (struct clip_segment_row *)(void *)(image + layout->segments.offset),
         .groups = (struct clip_group_row *)(void *)(image + layout->groups.offset),
         .starts = starts,
     };
@@ -219,15 +199,15 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
         status = ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
     } else {
         for (uint32_t g = 0; g < layout->group_count; g++) {
-            const uint64_t before = w.chunk;
+            w.groups[g].first = w.chunk;
             for (size_t k = grouping.first[g]; k < grouping.first[g + 1]; k++) {
                 const uint32_t tensor = grouping.order[k];
                 const uint64_t count = pieces(params->tensors[tensor].count, layout->chunk);
-                for (uint64_t index = 0; index < count; index++)
-                    write_chunk(&w, g, tensor, index);
+                if (count)
+                    write_chunks(&w, g, tensor, count);
             }
-            if (w.chunk == before)
-                write_chunk(&w, g, (uint32_t)params->tensor_count, 0);
+            if (w.groups[g].count == 0)
+                write_chunks(&w, g, (uint32_t)params->tensor_count, 1);
         }
         write_tensors(params, layout, (void *)(image + layout->tensors.offset));
         write_records(params, layout, (void *)(image + layout->records.offset));

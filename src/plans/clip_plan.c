@@ -23,6 +23,17 @@ struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                                 .updates = params->update != NULL };
 }
 
+uint32_t clip_tiles_of_chunk(const struct clip_layout *layout)
+{
+    return layout->chunk > CLIP_TILE ? layout->chunk / CLIP_TILE : 1;
+}
+
+bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout)
+{
+    const uint64_t tiles = layout->chunk_count * clip_tiles_of_chunk(layout);
+    return !params->measure_only && (layout->group_count == 1 || tiles <= CLIP_DIRECT);
+}
+
 ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
 {
     struct clip_layout layout;
@@ -61,7 +72,7 @@ static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params
     ptx_builder_destroy(&b);
     if (!plan->module)
         return ptx_error_status();
-#define CLIP_FIND(name)                                                                            \
+#define CLIP_FIND(name, blocks)                                                                    \
     plan->name = ptx_module_function(plan->module, #name);                                         \
     if (!plan->name)                                                                               \
         status = ptx_error_status();
@@ -147,6 +158,11 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     if (status)
         return status;
     plan->any_address = params->any_address;
+    plan->updates = params->update != NULL;
+    plan->fused = clip_is_fused(params, &plan->layout);
+    plan->tiles_of_chunk = clip_tiles_of_chunk(&plan->layout);
+    plan->apply_blocks =
+        CLIP_APPLY_BLOCKS * (uint32_t)ptx_device_get_info(plan->device)->multiprocessors;
     plan->measure_only = params->measure_only;
     plan->memory = ptx_buffer_create(plan->device, (size_t)plan->layout.bytes);
     if (!plan->memory)

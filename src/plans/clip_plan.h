@@ -12,12 +12,15 @@ struct ptx_clip_plan {
     ptx_module *module;
     ptx_buffer *memory;
     struct clip_layout layout;
-    bool any_address, measure_only;
+    bool any_address, measure_only, updates;
+    bool fused; // factors come from the partials, and there is no launch in between
+    uint32_t tiles_of_chunk;
+    uint32_t apply_blocks; // as many as are resident
     atomic_flag busy;
     struct clip_tensor_row *rows; // the host's copy, for checks
     struct clip_start *starts;    // in the order of chunks
     size_t start_count;
-#define CLIP_DECLARE(name) ptx_function *name;
+#define CLIP_DECLARE(name, blocks) ptx_function *name;
     CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
     CUdeviceptr state;   // the loss scale's
@@ -26,6 +29,12 @@ struct ptx_clip_plan {
     CLIP_ARRAYS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 };
+
+// Whether a run's second launch takes its factors from the partials itself: each block adds up
+// those of its group, which is cheap for few groups or few blocks.
+bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout);
+
+uint32_t clip_tiles_of_chunk(const struct clip_layout *layout);
 
 struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                               const struct clip_layout *layout);

@@ -35,52 +35,71 @@ static ptx_status launch(const ptx_function *function, uint64_t blocks, const st
                                                               .programmatic = programmatic });
 }
 
-static ptx_status norm(ptx_clip_plan *plan, uint32_t first, uint64_t count, uint32_t finishes,
-                       CUstream stream)
+static ptx_status norm(ptx_clip_plan *plan, uint32_t first, uint64_t count, CUstream stream)
 {
+    const CUdeviceptr used = plan->summary + offsetof(struct ptx_clip_summary, loss_scale);
     const struct ptx_arg args[] = {
-        PTX_ARG(plan->tensors),
-        PTX_ARG(plan->chunks),
-        PTX_ARG(plan->segments),
-        PTX_ARG(plan->groups),
-        PTX_ARG(plan->partials),
-        PTX_ARG(plan->segment_sums),
-        PTX_ARG(plan->sums),
-        PTX_ARG(plan->segment_arrivals),
-        PTX_ARG(plan->group_arrivals),
-        PTX_ARG(plan->scalars),
-        PTX_ARG(plan->records),
-        PTX_ARG(plan->state),
-        PTX_ARG(plan->totals),
-        PTX_ARG(first),
-        PTX_ARG(finishes),
+        PTX_ARG(plan->tensors), PTX_ARG(plan->chunks), PTX_ARG(plan->partials),
+        PTX_ARG(plan->state),   PTX_ARG(used),         PTX_ARG(first),
     };
     return launch(plan->clip_norm, count, args, sizeof args / sizeof *args, stream, false);
+}
+
+// Arguments that every kernel has which writes records; `state` is one only where there is an
+// update.
+enum { MOST_ARGS = 12 };
+
+static size_t add_results(const ptx_clip_plan *plan, struct ptx_arg *args)
+{
+    size_t count = 0;
+
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->scalars);
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->records);
+    if (plan->updates)
+        args[count++] = (struct ptx_arg)PTX_ARG(plan->state);
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->totals);
+    return count;
+}
+
+static ptx_status sums(ptx_clip_plan *plan, uint32_t finishes, CUstream stream)
+{
+    struct ptx_arg args[MOST_ARGS] = { PTX_ARG(plan->groups), PTX_ARG(plan->partials),
+                                       PTX_ARG(plan->sums) };
+    size_t count = 3;
+
+    count += add_results(plan, args + count);
+    args[count++] = (struct ptx_arg)PTX_ARG(finishes);
+    return launch(plan->clip_sums, plan->layout.group_count, args, count, stream, true);
 }
 
 static ptx_status finish(ptx_clip_plan *plan, CUstream stream)
 {
     const uint32_t groups = plan->layout.group_count;
-    const struct ptx_arg args[] = {
-        PTX_ARG(plan->sums),    PTX_ARG(groups),      PTX_ARG(plan->scalars),
-        PTX_ARG(plan->records), PTX_ARG(plan->state), PTX_ARG(plan->totals),
-    };
-    return launch(plan->clip_finish, (groups - 1) / CLIP_BLOCK + 1, args,
-                  sizeof args / sizeof *args, stream, false);
+    struct ptx_arg args[MOST_ARGS] = { PTX_ARG(plan->sums), PTX_ARG(groups) };
+    const size_t count = 2 + add_results(plan, args + 2);
+
+    return launch(plan->clip_finish, (groups - 1) / CLIP_BLOCK + 1, args, count, stream, false);
 }
 
-// `ahead`: the launch before it on the stream is this plan's own.
-static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t count, CUstream stream,
-                        bool ahead)
+// `fused`: factors from the partials; else from the records.
+static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, uint32_t fused,
+                        CUstream stream)
 {
-    const uint32_t last = (uint32_t)(first + count - 1);
-    const struct ptx_arg args[] = {
-        PTX_ARG(plan->tensors),
-        PTX_ARG(plan->chunks),
-        PTX_ARG(plan->records),
-        PTX_ARG(last),
-    };
-    return launch(plan->clip_apply, count, args, sizeof args / sizeof *args, stream, ahead);
+    const uint32_t last = (uint32_t)(first + chunks - 1);
+    const uint32_t one_factor = plan->layout.group_count == 1;
+    const uint32_t tiles = (uint32_t)(chunks * plan->tiles_of_chunk);
+    const uint32_t blocks =
+        tiles > CLIP_DIRECT && tiles > plan->apply_blocks ? plan->apply_blocks : tiles;
+    struct ptx_arg args[MOST_ARGS] = { PTX_ARG(plan->tensors), PTX_ARG(plan->chunks),
+                                       PTX_ARG(plan->groups), PTX_ARG(plan->partials) };
+    size_t count = 4;
+
+    count += add_results(plan, args + count);
+    args[count++] = (struct ptx_arg)PTX_ARG(last);
+    args[count++] = (struct ptx_arg)PTX_ARG(tiles);
+    args[count++] = (struct ptx_arg)PTX_ARG(one_factor);
+    args[count++] = (struct ptx_arg)PTX_ARG(fused);
+    return launch(plan->clip_apply, blocks, args, count, stream, true);
 }
 
 ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
@@ -89,16 +108,26 @@ ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
     if (status)
         return status;
     const uint64_t chunks = plan->layout.chunk_count;
-    status = norm(plan, 0, chunks, 1, stream);
+    status = norm(plan, 0, chunks, stream);
+    if (!status && !plan->fused)
+        status = sums(plan, 1, stream);
     if (!status && !plan->measure_only)
-        status = apply(plan, 0, chunks, stream, true);
+        status = apply(plan, 0, chunks, plan->fused, stream);
     return end(plan, status);
+}
+
+static ptx_status norm_sq(ptx_clip_plan *plan, uint64_t first, uint64_t count, CUstream stream)
+{
+    ptx_status status = norm(plan, (uint32_t)first, count, stream);
+    if (!status && first + count == plan->layout.chunk_count)
+        status = sums(plan, 0, stream);
+    return status;
 }
 
 ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, norm(plan, 0, plan->layout.chunk_count, 0, stream));
+    return status ? status : end(plan, norm_sq(plan, 0, plan->layout.chunk_count, stream));
 }
 
 ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
@@ -110,7 +139,7 @@ ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
 ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, apply(plan, 0, plan->layout.chunk_count, stream, false));
+    return status ? status : end(plan, apply(plan, 0, plan->layout.chunk_count, 0, stream));
 }
 
 // ---- windows ------------------------------------------------------------------------------------
@@ -134,7 +163,7 @@ ptx_status ptx_clip_plan_norm_sq_chunks(ptx_clip_plan *plan, uint64_t first, uin
         return status;
     status = check_chunks(plan, first, count);
     if (!status && count)
-        status = norm(plan, (uint32_t)first, count, 0, stream);
+        status = norm_sq(plan, first, count, stream);
     return end(plan, status);
 }
 
@@ -146,7 +175,7 @@ ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint6
         return status;
     status = check_chunks(plan, first, count);
     if (!status && count)
-        status = apply(plan, first, count, stream, false);
+        status = apply(plan, first, count, 0, stream);
     return end(plan, status);
 }
 

@@ -3,9 +3,7 @@
 // lie.
 //
 // A tensor is cut into chunks, of which each has a partial sum. A group's chunks follow each other,
-// tensor after tensor, and make up segments: a segment's partials are added first, then a group's
-// segments. Who adds is whoever arrives last: there is a count of arrivals for each segment, for
-// each group, and for the plan.
+// tensor after tensor.
 #ifndef PTXGEN_PLANS_CLIP_TABLE_H
 #define PTXGEN_PLANS_CLIP_TABLE_H
 
@@ -26,20 +24,13 @@ struct clip_tensor_row {
 struct clip_chunk_row {
     uint32_t tensor;
     uint32_t index; // of the chunk in its tensor
-    uint32_t segment;
-    uint32_t group;
-};
-
-struct clip_segment_row {
-    uint32_t first; // chunk
-    uint32_t count; // chunks
     uint32_t group;
     uint32_t unused;
 };
 
 struct clip_group_row {
-    uint32_t first; // segment
-    uint32_t count; // segments
+    uint32_t first; // chunk
+    uint32_t count; // chunks
 };
 
 // What a run reads beside the records; fixed at creation.
@@ -50,29 +41,25 @@ struct clip_scalars {
     uint32_t groups;
 };
 
-// Words that the last group to arrive finds.
+// Words by which blocks keep count; 0 before and after a launch.
 struct clip_totals {
-    uint32_t arrivals; // of groups
+    uint32_t arrivals; // of groups whose record is written
     uint32_t found;    // not 0 if one of them was not finite
+    uint32_t ticket;   // tiles that blocks have taken beyond their first
+    uint32_t through;  // blocks that will take no more
 };
-
-enum { CLIP_SEGMENT = 2048 }; // most chunks of a segment
 
 // X(member, type of an element): the arrays in the plan's memory, each from a 256-byte boundary.
 // The summary follows the records. The host writes all that comes before the partials.
 #define CLIP_ARRAYS(X)                                                                             \
     X(tensors, struct clip_tensor_row)                                                             \
     X(chunks, struct clip_chunk_row)                                                               \
-    X(segments, struct clip_segment_row)                                                           \
     X(groups, struct clip_group_row)                                                               \
     X(scalars, struct clip_scalars)                                                                \
     X(records, struct ptx_clip_record)                                                             \
     X(sums, double)                                                                                \
-    X(segment_arrivals, uint32_t)                                                                  \
-    X(group_arrivals, uint32_t)                                                                    \
     X(totals, struct clip_totals)                                                                  \
-    X(partials, double)                                                                            \
-    X(segment_sums, double)
+    X(partials, double)
 
 struct clip_array {
     uint64_t offset; // bytes
@@ -83,7 +70,6 @@ struct clip_layout {
     uint32_t chunk;        // elements
     uint32_t tensor_count; // rows: the tensors, and an empty one for groups that have none
     uint32_t group_count;
-    uint32_t segment_count;
     uint64_t chunk_count;
     uint64_t element_count;
     uint64_t gradient_bytes;

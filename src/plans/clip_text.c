@@ -3,8 +3,8 @@
 
 void clip_emit(ptx_builder *b, const struct clip_spec *spec)
 {
-#define CLIP_EMIT(name)                                                                            \
-    ptx_entry (b, #name, .block = { CLIP_BLOCK })                                                  \
+#define CLIP_EMIT(name, blocks)                                                                    \
+    ptx_entry (b, #name, .block = { CLIP_BLOCK }, .min_blocks = blocks)                            \
         name##_emit(b, spec);
     CLIP_KERNELS(CLIP_EMIT)
 #undef CLIP_EMIT
@@ -15,7 +15,7 @@ struct clip_tables clip_tables_param(ptx_builder *b)
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                     .meaning = "rows of 4: data, count, weight (f64), type (u32)");
     ptx_ptr chunks = ptx_param_ptr(b, PTX_U32, "chunks", .readonly = true,
-                                   .meaning = "rows of 4: tensor, place in it, segment, group");
+                                   .meaning = "rows of 4: tensor, place in it, group");
     return (struct clip_tables) { tensors, chunks };
 }
 
@@ -28,8 +28,7 @@ struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tabl
     ptx_vec place = ptx_load_vec(b, tables->chunks, row, 4);
     c.tensor = place.lane[0];
     c.index = place.lane[1];
-    c.segment = place.lane[2];
-    c.group = place.lane[3];
+    c.group = place.lane[2];
 
     ptx_ptr tensor = ptx_at(b, tables->tensors, ptx_mul_wide(b, c.tensor, ptx_u32(4)));
     ptx_vec extent = ptx_load_vec(b, tensor, ptx_u32(0), 2);

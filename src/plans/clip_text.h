@@ -14,18 +14,25 @@ struct clip_spec {
     bool updates; // the loss scale
 };
 
-// X(name of the entry, what writes it): the kernels, in the order of the text.
+// X(name of the entry, .minnctapersm): the kernels, in the order of the text.
 #define CLIP_KERNELS(X)                                                                            \
-    X(clip_norm)                                                                                   \
-    X(clip_finish)                                                                                 \
-    X(clip_apply)                                                                                  \
-    X(clip_set_max_norm)                                                                           \
-    X(clip_set_loss_scale)                                                                         \
-    X(clip_set_data)
+    X(clip_norm, 4)                                                                                \
+    X(clip_sums, 1)                                                                                \
+    X(clip_finish, 1)                                                                              \
+    X(clip_apply, CLIP_APPLY_BLOCKS)                                                               \
+    X(clip_set_max_norm, 1)                                                                        \
+    X(clip_set_loss_scale, 1)                                                                      \
+    X(clip_set_data, 1)
 
-enum { CLIP_BLOCK = 256, CLIP_SET_DATA_BATCH = 256 }; // threads; addresses of a launch
+enum {
+    CLIP_BLOCK = 256,          // threads, of each kernel
+    CLIP_APPLY_BLOCKS = 3,     // on a multiprocessor, where blocks take tile after tile
+    CLIP_TILE = 4096,          // most elements of one
+    CLIP_DIRECT = 2048,        // most tiles that have a block each
+    CLIP_SET_DATA_BATCH = 256, // addresses of a launch
+};
 
-#define CLIP_DECLARE(name) void name##_emit(ptx_builder *b, const struct clip_spec *spec);
+#define CLIP_DECLARE(name, blocks) void name##_emit(ptx_builder *b, const struct clip_spec *spec);
 CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 
@@ -34,11 +41,11 @@ void clip_emit(ptx_builder *b, const struct clip_spec *spec);
 
 // ---- what they share ----------------------------------------------------------------------------
 
-// This block's chunk.
+// A chunk, as a block reads it.
 struct clip_chunk {
-    ptx_val tensor, index, segment, group; // u32, from its row
-    ptx_val data, count, weight, dtype;    // u64, u64, f64, u32, from its tensor's
-    ptx_val first, length;                 // u64, s32: elements
+    ptx_val tensor, index, group;       // u32, from its row
+    ptx_val data, count, weight, dtype; // u64, u64, f64, u32, from its tensor's
+    ptx_val first, length;              // u64, s32: elements
 };
 
 // Declares the parameters `tensors` and `chunks` and reads the rows of chunk `k` (u32).
@@ -58,16 +65,33 @@ void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
 void clip_let_next_start(ptx_builder *b);
 void clip_wait_for_last(ptx_builder *b);
 
+// The sum of a group's partials, in thread 0: thread t adds partials t, t + 256 ... in four turns,
+// which are added in pairs, then a tree over the threads. All threads must come by.
+struct clip_partials {
+    ptx_ptr groups, partials;
+};
+struct clip_partials clip_partials_param(ptx_builder *b);
+ptx_val clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_val tid,
+                         ptx_vec group);
+
 // Where a group's results go; declared as parameters.
 struct clip_results {
     const struct clip_spec *spec;
-    ptx_ptr scalars, records, sums, state, totals;
+    ptx_ptr scalars, records, state, totals;
 };
 struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *spec);
 
-// The record of a group from its sum (f64), and, if it is the last group, the summary and the
-// update of the loss scale. For one thread.
-void clip_finish_group(ptx_builder *b, const struct clip_results *results, ptx_val group,
-                       ptx_val sum);
+// A group's record from its sum (f64): f32 values, the policy heeded.
+struct clip_record {
+    ptx_val factor, norm;
+    ptx_val finite; // a predicate
+};
+struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *results, ptx_val group,
+                                  ptx_val sum);
+
+// Writes the record, and, if it is the last of all groups', the summary and the update of the loss
+// scale. For one thread.
+void clip_record_write(ptx_builder *b, const struct clip_results *results, ptx_val group,
+                       const struct clip_record *record);
 
 #endif

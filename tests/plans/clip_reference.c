@@ -7,14 +7,16 @@
 
 #include "half.h"
 
-enum { THREADS = 256, SEGMENT = 2048 };
+enum { THREADS = 256 };
 
 uint64_t ref_clip_chunk(const struct ref_clip_plan *plan)
 {
     uint64_t elements = 0, chunk = 2048;
     for (size_t t = 0; t < plan->tensor_count; ++t)
         elements += plan->tensors[t].count;
-    while (chunk < 65536 && elements / chunk > 8192)
+    while (chunk < 1 << 20 && elements / chunk > (chunk < 8192    ? 600u
+                                                  : chunk < 65536 ? 8192u
+                                                                  : 16384u))
         chunk *= 2;
     return chunk;
 }
@@ -24,27 +26,16 @@ static double one_nan(double x)
     return isnan(x) ? f64_of_bits(UINT64_MAX >> 1) : x;
 }
 
-/// Thread t adds values t, t + 256 ...; then the threads' sums as a block adds them.
-static double strided_sum(const double *values, size_t count)
-{
-    double thread[THREADS] = { 0 };
-    for (size_t i = 0; i < count; ++i)
-        thread[i % THREADS] += values[i];
-    return ref_block_sum(thread, THREADS);
-}
-
+/// Thread t adds partials t, t + 256 ... in four turns, which are added in pairs; then the threads'
+/// sums as a block adds them.
 static double sum_of_partials(const double *partials, size_t count)
 {
-    size_t segments = (count + SEGMENT - 1) / SEGMENT;
-    if (segments == 1)
-        return strided_sum(partials, count);
-    double *sums = malloc(segments * sizeof *sums);
-    for (size_t s = 0; sums && s < segments; ++s)
-        sums[s] =
-            strided_sum(partials + s * SEGMENT, s + 1 < segments ? SEGMENT : count - s * SEGMENT);
-    double sum = sums ? strided_sum(sums, segments) : NAN;
-    free(sums);
-    return sum;
+    double turn[4][THREADS] = { { 0 } }, thread[THREADS];
+    for (size_t i = 0; i < count; ++i)
+        turn[i / THREADS % 4][i % THREADS] += partials[i];
+    for (int t = 0; t < THREADS; ++t)
+        thread[t] = (turn[0][t] + turn[1][t]) + (turn[2][t] + turn[3][t]);
+    return ref_block_sum(thread, THREADS);
 }
 
 void ref_clip_sums(const struct ref_clip_plan *plan, double *sums)
