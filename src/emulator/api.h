@@ -122,6 +122,7 @@ struct api_capture {
     CUcontext context;
     CUstream origin, members;
     CUgraph graph;
+    bool borrowed; // the graph was there before
     bool invalid;
     struct api_capture *next;
 };
@@ -218,6 +219,8 @@ CUresult api_stream_idle(void);
 bool api_stream_is_legacy(CUstream handle);
 void api_stream_free(CUstream stream);
 void api_event_free(CUevent event);
+// Without the lock, in the engine.
+void api_event_record(CUevent event);
 
 CUresult api_capture_unsafe(void);
 CUresult api_capture_legacy(bool invalidate);
@@ -228,6 +231,8 @@ void api_capture_end(struct api_capture *capture, CUgraph *graph);
 void api_capture_leave(CUstream stream);
 CUresult api_capture_wait(CUstream stream, CUevent event);
 CUresult api_capture_record(CUstream stream, CUevent event);
+// A node that records or waits for an event of real time.
+CUresult api_capture_external(CUstream stream, CUevent event, CUgraphNodeType type);
 
 // ------------------------------------------------------------------------------------------- work
 
@@ -240,6 +245,7 @@ struct api_side {
 
 struct api_work {
     CUgraphNodeType type;
+    bool disabled; // in an executable graph
     union {
         struct {
             CUfunction function;
@@ -259,6 +265,7 @@ struct api_work {
             CUstream stream;
             void *data;
         } host;
+        CUevent event; // a handle: it may have been destroyed
     } as;
 };
 
@@ -309,7 +316,8 @@ struct CUgraphNode_st {
     struct api_work work;
     CUgraphNode *after;
     size_t after_count;
-    size_t mark; // scratch of walks
+    size_t mark;          // scratch of walks
+    CUgraphNode original; // of a clone's, as a handle only
 };
 
 struct CUgraph_st {
@@ -319,11 +327,30 @@ struct CUgraph_st {
     bool capturing;
 };
 
+struct CUgraphExec_st {
+    struct api_object object;
+    cuuint64_t flags;
+    size_t count;
+    struct api_work *works;
+    CUgraphNode *nodes;  // that each is a copy of, as handles only
+    CUgraphNode *before; // of all nodes one after another, what each comes after
+    size_t *before_count;
+};
+
 CUgraph api_graph_new(void);
 void api_graph_free(CUgraph graph);
 // Takes the work over, also on failure.
 CUresult api_graph_add(CUgraph graph, struct api_work *work, const CUgraphNode *after, size_t count,
                        CUgraphNode *node);
+// Whether a node may be added with these arguments. `params` may not be NULL.
+CUresult api_graph_check_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                             size_t count, const void *params);
+// The node, if it is of that type and `params` is not NULL.
+CUgraphNode api_graph_node(CUgraphNode handle, CUgraphNodeType type, const void *params);
+// The work that an executable graph has of a node; NULL: none of that type.
+struct api_work *api_exec_work(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type);
+// Puts work, which is taken over, in the place of that of the same type.
+void api_exec_replace(struct api_work *old, const struct api_work *work);
 bool api_nodes_copy(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count);
 // Adds to the list what is not in it.
 bool api_nodes_unite(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count);

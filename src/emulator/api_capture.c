@@ -74,7 +74,7 @@ void api_capture_end(struct api_capture *capture, CUgraph *graph)
     capture->graph->capturing = false;
     if (graph)
         *graph = capture->graph;
-    else
+    else if (!capture->borrowed)
         api_graph_free(capture->graph);
     free(capture);
 }
@@ -110,6 +110,13 @@ CUresult api_capture_record(CUstream stream, CUevent event)
     return CUDA_SUCCESS;
 }
 
+CUresult api_capture_external(CUstream stream, CUevent event, CUgraphNodeType type)
+{
+    struct api_work work = { .type = type };
+    work.as.event = event;
+    return api_submit(stream, &work);
+}
+
 CUresult api_capture_wait(CUstream stream, CUevent event)
 {
     struct api_capture *capture = stream->capture;
@@ -136,7 +143,7 @@ CUresult api_capture_wait(CUstream stream, CUevent event)
     return CUDA_SUCCESS;
 }
 
-CUresult api_streamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
+static CUresult begin(CUstream handle, CUgraph into, CUstreamCaptureMode mode, CUstream *begun)
 {
     CUstream stream = NULL;
     if (api_stream_is_legacy(handle))
@@ -147,7 +154,7 @@ CUresult api_streamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
     if (result || stream->capture)
         return result ? result : CUDA_ERROR_ILLEGAL_STATE;
     struct api_capture *capture = calloc(1, sizeof(*capture));
-    CUgraph graph = capture ? api_graph_new() : NULL;
+    CUgraph graph = !capture ? NULL : into ? into : api_graph_new();
     if (!graph) {
         free(capture);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -158,11 +165,73 @@ CUresult api_streamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
                                       .context = stream->context,
                                       .origin = stream,
                                       .graph = graph,
+                                      .borrowed = into != NULL,
                                       .next = api_state.captures };
     graph->capturing = true;
     api_state.captures = capture;
     join(capture, stream);
+    *begun = stream;
     return CUDA_SUCCESS;
+}
+
+CUresult api_streamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
+{
+    CUstream stream = NULL;
+    return begin(handle, NULL, mode, &stream);
+}
+
+static bool all_of(CUgraph graph, const CUgraphNode *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        CUgraphNode node = nodes ? API_FIND(nodes[i], API_NODE) : NULL;
+        if (!node || node->graph != graph)
+            return false;
+    }
+    return true;
+}
+
+CUresult api_streamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle,
+                                       const CUgraphNode *after, const CUgraphEdgeData *edges,
+                                       size_t count, CUstreamCaptureMode mode)
+{
+    CUstream stream = NULL;
+    CUgraph graph = API_FIND(graph_handle, API_GRAPH);
+    (void)edges; // all edges are alike where work is done in one piece
+    if (!graph || graph->capturing || !all_of(graph, after, count))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = begin(handle, graph, mode, &stream);
+    if (!result && !api_nodes_copy(&stream->tail, &stream->tail_count, after, count)) {
+        api_capture_end(stream->capture, NULL);
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return result;
+}
+
+CUresult api_streamUpdateCaptureDependencies1(CUstream handle, CUgraphNode *nodes, size_t count,
+                                              unsigned flags)
+{
+    enum { ADD, SET };
+    CUstream stream = NULL;
+    if (flags > SET)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = api_stream_any(handle, &stream);
+    if (result || !stream->capture)
+        return result ? result : CUDA_ERROR_ILLEGAL_STATE;
+    if (stream->capture->invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!all_of(stream->capture->graph, nodes, count))
+        return CUDA_ERROR_INVALID_VALUE;
+    bool done = flags == SET ? api_nodes_copy(&stream->tail, &stream->tail_count, nodes, count)
+                             : api_nodes_unite(&stream->tail, &stream->tail_count, nodes, count);
+    return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult api_streamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes,
+                                             const CUgraphEdgeData *edges, size_t count,
+                                             unsigned flags)
+{
+    (void)edges;
+    return api_streamUpdateCaptureDependencies1(stream, nodes, count, flags);
 }
 
 CUresult api_streamBeginCapture1(CUstream stream)

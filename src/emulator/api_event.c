@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { DISABLE_TIMING = 2, INTERPROCESS = 4, FLAGS = 7 };
+enum { EXTERNAL = 1, DISABLE_TIMING = 2, INTERPROCESS = 4, FLAGS = 7 };
 
 static uint64_t nanoseconds(void)
 {
@@ -43,6 +43,18 @@ CUresult api_eventDestroy(CUevent handle)
     return CUDA_SUCCESS;
 }
 
+void api_event_record(CUevent handle)
+{
+    pthread_mutex_lock(&api_state.lock);
+    CUevent event = API_FIND(handle, API_EVENT);
+    if (event) {
+        event->recorded = true;
+        event->capture = 0;
+        event->nanoseconds = nanoseconds();
+    }
+    pthread_mutex_unlock(&api_state.lock);
+}
+
 CUresult api_eventRecord(CUevent handle, CUstream stream_handle)
 {
     CUstream stream = NULL;
@@ -62,11 +74,19 @@ CUresult api_eventRecord(CUevent handle, CUstream stream_handle)
     return CUDA_SUCCESS;
 }
 
-CUresult api_eventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
+CUresult api_eventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned flags)
 {
-    if (flags > 1)
+    CUstream stream = NULL;
+    if (flags > EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
-    return flags == 1 ? CUDA_ERROR_NOT_SUPPORTED : api_eventRecord(event, stream);
+    if (flags != EXTERNAL)
+        return api_eventRecord(handle, stream_handle);
+    CUevent event = API_FIND(handle, API_EVENT);
+    CUresult result = event ? api_stream_find(stream_handle, &stream) : CUDA_ERROR_INVALID_HANDLE;
+    if (result ||
+        !stream->capture) // outside of a capture there is nothing that it could be outside of
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    return api_capture_external(stream, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
 }
 
 /// For calls that want an event of real time.

@@ -35,6 +35,14 @@
       (CUstream stream), (stream)) \
     X(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, CONTEXT, streamBeginCapture, \
       (CUstream stream, CUstreamCaptureMode mode), (stream, mode)) \
+    X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030, CONTEXT, streamBeginCaptureToGraph, \
+      (CUstream stream, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *edges, \
+      size_t count, CUstreamCaptureMode mode), (stream, graph, after, edges, count, mode)) \
+    X(cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies, 11030, CONTEXT, streamUpdateCaptureDependencies1, \
+      (CUstream stream, CUgraphNode *nodes, size_t count, unsigned flags), (stream, nodes, count, flags)) \
+    X(cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies, 12030, CONTEXT, streamUpdateCaptureDependencies, \
+      (CUstream stream, CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, \
+      unsigned flags), (stream, nodes, edges, count, flags)) \
     X(cuStreamEndCapture, cuStreamEndCapture, 10000, CONTEXT, streamEndCapture, \
       (CUstream stream, CUgraph *graph), (stream, graph)) \
     X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, CONTEXT, streamIsCapturing, \
@@ -229,6 +237,48 @@
       (CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *params), (node, params)) \
     X(cuGraphHostNodeGetParams, cuGraphHostNodeGetParams, 10000, INIT, graphHostNodeGetParams, \
       (CUgraphNode node, CUDA_HOST_NODE_PARAMS *params), (node, params)) \
+    X(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, INIT, graphMemcpyNodeGetParams, \
+      (CUgraphNode node, CUDA_MEMCPY3D *params), (node, params)) \
+    X(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, 10000, INIT, graphMemcpyNodeSetParams, \
+      (CUgraphNode node, const CUDA_MEMCPY3D *params), (node, params)) \
+    X(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, 10000, INIT, graphMemsetNodeSetParams, \
+      (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params), (node, params)) \
+    X(cuGraphHostNodeSetParams, cuGraphHostNodeSetParams, 10000, INIT, graphHostNodeSetParams, \
+      (CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params), (node, params)) \
+    X(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020, CONTEXT, graphExecMemcpyNodeSetParams, \
+      (CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext \
+      context), (executable, node, params, context)) \
+    X(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020, CONTEXT, graphExecMemsetNodeSetParams, \
+      (CUgraphExec executable, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, \
+      CUcontext context), (executable, node, params, context)) \
+    X(cuGraphExecHostNodeSetParams, cuGraphExecHostNodeSetParams, 10020, CONTEXT, graphExecHostNodeSetParams, \
+      (CUgraphExec executable, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params), (executable, node, params)) \
+    X(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, 11060, CONTEXT, graphNodeSetEnabled, \
+      (CUgraphExec executable, CUgraphNode node, unsigned enabled), (executable, node, enabled)) \
+    X(cuGraphNodeGetEnabled, cuGraphNodeGetEnabled, 11060, INIT, graphNodeGetEnabled, \
+      (CUgraphExec executable, CUgraphNode node, unsigned *enabled), (executable, node, enabled)) \
+    X(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010, INIT, graphAddEventRecordNode, \
+      (CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, \
+      CUevent event), (node, graph, after, count, event)) \
+    X(cuGraphAddEventWaitNode, cuGraphAddEventWaitNode, 11010, INIT, graphAddEventWaitNode, \
+      (CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count, \
+      CUevent event), (node, graph, after, count, event)) \
+    X(cuGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeGetEvent, 11010, INIT, graphEventRecordNodeGetEvent, \
+      (CUgraphNode node, CUevent *event), (node, event)) \
+    X(cuGraphEventRecordNodeSetEvent, cuGraphEventRecordNodeSetEvent, 11010, INIT, graphEventRecordNodeSetEvent, \
+      (CUgraphNode node, CUevent event), (node, event)) \
+    X(cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent, 11010, CONTEXT, graphExecEventRecordNodeSetEvent, \
+      (CUgraphExec executable, CUgraphNode node, CUevent event), (executable, node, event)) \
+    X(cuGraphEventWaitNodeGetEvent, cuGraphEventWaitNodeGetEvent, 11010, INIT, graphEventWaitNodeGetEvent, \
+      (CUgraphNode node, CUevent *event), (node, event)) \
+    X(cuGraphEventWaitNodeSetEvent, cuGraphEventWaitNodeSetEvent, 11010, INIT, graphEventWaitNodeSetEvent, \
+      (CUgraphNode node, CUevent event), (node, event)) \
+    X(cuGraphExecEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent, 11010, CONTEXT, graphExecEventWaitNodeSetEvent, \
+      (CUgraphExec executable, CUgraphNode node, CUevent event), (executable, node, event)) \
+    X(cuGraphClone, cuGraphClone, 10000, INIT, graphClone, \
+      (CUgraph *clone, CUgraph graph), (clone, graph)) \
+    X(cuGraphNodeFindInClone, cuGraphNodeFindInClone, 10000, INIT, graphNodeFindInClone, \
+      (CUgraphNode *node, CUgraphNode original, CUgraph clone), (node, original, clone)) \
     X(cuGraphNodeGetType, cuGraphNodeGetType, 10000, INIT, graphNodeGetType, \
       (CUgraphNode node, CUgraphNodeType *type), (node, type)) \
     X(cuGraphGetNodes, cuGraphGetNodes, 10000, INIT, graphGetNodes, \

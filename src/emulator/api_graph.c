@@ -134,9 +134,8 @@ CUresult api_graphDestroy(CUgraph handle)
     return CUDA_SUCCESS;
 }
 
-/// Whether a node may be added with these arguments.
-static CUresult check_add(CUgraphNode *node, CUgraph handle, const CUgraphNode *after, size_t count,
-                          const void *params)
+CUresult api_graph_check_add(CUgraphNode *node, CUgraph handle, const CUgraphNode *after,
+                             size_t count, const void *params)
 {
     CUgraph graph = API_FIND(handle, API_GRAPH);
     if (!node || !graph || !params || (count && !after))
@@ -168,7 +167,7 @@ CUresult api_graphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphN
                                 size_t count, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
     struct api_work work;
-    CUresult result = check_add(node, graph, after, count, params);
+    CUresult result = api_graph_check_add(node, graph, after, count, params);
     if (!result)
         result = api_graph_kernel(&work, params);
     return result ? result : api_graph_add(graph, &work, after, count, node);
@@ -201,7 +200,7 @@ CUresult api_graphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphN
                                 size_t count, const CUDA_MEMCPY3D *params, CUcontext context)
 {
     struct api_work work;
-    CUresult result = check_add(node, graph, after, count, params);
+    CUresult result = api_graph_check_add(node, graph, after, count, params);
     if (!result && !API_FIND(context, API_CONTEXT))
         result = CUDA_ERROR_INVALID_CONTEXT;
     if (!result)
@@ -214,7 +213,7 @@ CUresult api_graphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphN
                                 CUcontext context)
 {
     struct api_work work = { .type = CU_GRAPH_NODE_TYPE_MEMSET };
-    CUresult result = check_add(node, graph, after, count, params);
+    CUresult result = api_graph_check_add(node, graph, after, count, params);
     if (!result && !API_FIND(context, API_CONTEXT))
         result = CUDA_ERROR_INVALID_CONTEXT;
     if (result)
@@ -227,7 +226,7 @@ CUresult api_graphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
                               size_t count, const CUDA_HOST_NODE_PARAMS *params)
 {
     struct api_work work = { .type = CU_GRAPH_NODE_TYPE_HOST };
-    CUresult result = check_add(node, graph, after, count, params);
+    CUresult result = api_graph_check_add(node, graph, after, count, params);
     if (result || !params->fn)
         return CUDA_ERROR_INVALID_VALUE;
     work.as.host.function = params->fn;
@@ -239,7 +238,7 @@ CUresult api_graphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNo
                                size_t count)
 {
     struct api_work work = { .type = CU_GRAPH_NODE_TYPE_EMPTY };
-    CUresult result = check_add(node, graph, after, count, &work);
+    CUresult result = api_graph_check_add(node, graph, after, count, &work);
     return result ? result : api_graph_add(graph, &work, after, count, node);
 }
 
@@ -271,7 +270,7 @@ CUresult api_graphDestroyNode(CUgraphNode handle)
     return CUDA_SUCCESS;
 }
 
-static CUgraphNode find_node(CUgraphNode handle, CUgraphNodeType type, const void *params)
+CUgraphNode api_graph_node(CUgraphNode handle, CUgraphNodeType type, const void *params)
 {
     CUgraphNode node = params ? API_FIND(handle, API_NODE) : NULL;
     return node && node->work.type == type ? node : NULL;
@@ -279,7 +278,7 @@ static CUgraphNode find_node(CUgraphNode handle, CUgraphNodeType type, const voi
 
 CUresult api_graphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
-    CUgraphNode node = find_node(handle, CU_GRAPH_NODE_TYPE_KERNEL, params);
+    CUgraphNode node = api_graph_node(handle, CU_GRAPH_NODE_TYPE_KERNEL, params);
     if (!node)
         return CUDA_ERROR_INVALID_VALUE;
     const struct api_work *work = &node->work;
@@ -311,7 +310,7 @@ CUresult api_graphKernelNodeGetParams1(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 CUresult api_graphKernelNodeSetParams(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
     struct api_work work;
-    CUgraphNode node = find_node(handle, CU_GRAPH_NODE_TYPE_KERNEL, params);
+    CUgraphNode node = api_graph_node(handle, CU_GRAPH_NODE_TYPE_KERNEL, params);
     CUresult result = node ? api_graph_kernel(&work, params) : CUDA_ERROR_INVALID_VALUE;
     if (result)
         return result;
@@ -327,22 +326,4 @@ CUresult api_graphKernelNodeSetParams1(CUgraphNode node, const CUDA_KERNEL_NODE_
         return CUDA_ERROR_INVALID_VALUE;
     CUDA_KERNEL_NODE_PARAMS_v2 wide = newer(params);
     return api_graphKernelNodeSetParams(node, &wide);
-}
-
-CUresult api_graphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *params)
-{
-    CUgraphNode node = find_node(handle, CU_GRAPH_NODE_TYPE_MEMSET, params);
-    if (!node)
-        return CUDA_ERROR_INVALID_VALUE;
-    memcpy(params, &node->work.as.set, sizeof(*params));
-    return CUDA_SUCCESS;
-}
-
-CUresult api_graphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *params)
-{
-    CUgraphNode node = find_node(handle, CU_GRAPH_NODE_TYPE_HOST, params);
-    if (!node)
-        return CUDA_ERROR_INVALID_VALUE;
-    *params = (CUDA_HOST_NODE_PARAMS) { node->work.as.host.function, node->work.as.host.data };
-    return CUDA_SUCCESS;
 }

@@ -7,16 +7,6 @@
 
 enum { FLAGS = 0xf };
 
-struct CUgraphExec_st {
-    struct api_object object;
-    cuuint64_t flags;
-    size_t count;
-    struct api_work *works;
-    CUgraphNode *nodes;  // that each is a copy of, as handles only
-    CUgraphNode *before; // of all nodes one after another, what each comes after
-    size_t *before_count;
-};
-
 /// The graph's nodes in order, each marked with its place from 1; false if they go round in a
 /// circle.
 static bool order(CUgraph graph, CUgraphNode *ordered)
@@ -208,6 +198,8 @@ static CUresult update(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateR
         destroy(now);
         return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
+    for (size_t i = 0; i < now->count; i++)
+        now->works[i].disabled = executable->works[i].disabled;
     struct api_work *works = executable->works; // the nodes' handles stay those of the first graph
     executable->works = now->works;
     now->works = works;
@@ -239,25 +231,34 @@ CUresult api_graphExecUpdate1(CUgraphExec executable, CUgraph graph, CUgraphNode
     return result;
 }
 
-CUresult api_graphExecKernelNodeSetParams(CUgraphExec handle, CUgraphNode node,
-                                          const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+struct api_work *api_exec_work(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type)
 {
-    struct api_work work;
     CUgraphExec executable = API_FIND(handle, API_EXECUTABLE);
-    if (!executable || !params)
-        return CUDA_ERROR_INVALID_VALUE;
-    size_t at = place_of(node, executable->nodes, executable->count);
-    if (at == executable->count || executable->works[at].type != CU_GRAPH_NODE_TYPE_KERNEL)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = api_graph_kernel(&work, params);
-    if (result)
-        return result;
-    work.as.kernel.cooperative = executable->works[at].as.kernel.cooperative;
-    struct api_work old = executable->works[at];
+    size_t at = executable ? place_of(node, executable->nodes, executable->count) : 0;
+    if (!executable || at == executable->count || executable->works[at].type != type)
+        return NULL;
+    return &executable->works[at];
+}
+
+void api_exec_replace(struct api_work *at, const struct api_work *work)
+{
+    struct api_work old = *at;
     api_engine_enter(); // a launch by another thread may be reading it
-    executable->works[at] = work;
+    *at = *work;
+    at->disabled = old.disabled;
     api_engine_leave();
     api_work_clear(&old);
+}
+
+CUresult api_graphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
+                                          const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    struct api_work work, *at = api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_KERNEL);
+    CUresult result = at && params ? api_graph_kernel(&work, params) : CUDA_ERROR_INVALID_VALUE;
+    if (result)
+        return result;
+    work.as.kernel.cooperative = at->as.kernel.cooperative;
+    api_exec_replace(at, &work);
     return CUDA_SUCCESS;
 }
 

@@ -91,6 +91,15 @@
     X(cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), (stream)) \
     X(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, \
       (CUstream stream, CUstreamCaptureMode mode), (stream, mode)) \
+    X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, \
+      (CUstream stream, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *edges, \
+      size_t count, CUstreamCaptureMode mode), (stream, graph, after, edges, count, mode)) \
+    X(cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz, \
+      (CUstream stream, CUgraphNode *nodes, size_t count, unsigned flags), (stream, nodes, \
+      count, flags)) \
+    X(cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz, \
+      (CUstream stream, CUgraphNode *nodes, const CUgraphEdgeData *edges, size_t count, \
+      unsigned flags), (stream, nodes, edges, count, flags)) \
     X(cuStreamEndCapture, cuStreamEndCapture_ptsz, \
       (CUstream stream, CUgraph *graph), (stream, graph)) \
     X(cuStreamIsCapturing, cuStreamIsCapturing_ptsz, \

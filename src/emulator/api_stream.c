@@ -162,6 +162,8 @@ CUresult api_streamWaitEvent(CUstream handle, CUevent handle_of_event, unsigned 
     if (flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = api_stream_find(handle, &stream);
+    if (!result && flags && stream->capture)
+        return api_capture_external(stream, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
     return result ? result : api_capture_wait(stream, event);
 }
 

@@ -88,7 +88,9 @@
     X(CU_GRAPH_NODE_TYPE_MEMCPY, 1)                                                                \
     X(CU_GRAPH_NODE_TYPE_MEMSET, 2)                                                                \
     X(CU_GRAPH_NODE_TYPE_HOST, 3)                                                                  \
-    X(CU_GRAPH_NODE_TYPE_EMPTY, 5)
+    X(CU_GRAPH_NODE_TYPE_EMPTY, 5)                                                                 \
+    X(CU_GRAPH_NODE_TYPE_WAIT_EVENT, 6)                                                            \
+    X(CU_GRAPH_NODE_TYPE_EVENT_RECORD, 7)
 
 #define API_UPDATE_RESULTS(X)                                                                      \
     X(CU_GRAPH_EXEC_UPDATE_SUCCESS, 0)                                                             \

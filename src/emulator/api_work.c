@@ -72,6 +72,9 @@ CUresult api_work_run(const struct api_work *work, char *report, size_t report_s
     case CU_GRAPH_NODE_TYPE_HOST:
         run_host(work);
         break;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        api_event_record(work->as.event);
+        break;
     default:
         break;
     }
@@ -92,7 +95,7 @@ CUresult api_work_run_all(const struct api_work *works, size_t count)
     CUresult result = CUDA_SUCCESS;
     api_engine_enter();
     for (size_t i = 0; i < count && !result && !atomic_load(&api_state.error); i++)
-        result = api_work_run(&works[i], report, sizeof(report));
+        result = works[i].disabled ? CUDA_SUCCESS : api_work_run(&works[i], report, sizeof(report));
     if (result && !refused(result))
         atomic_store(&api_state.error, result);
     api_engine_leave();

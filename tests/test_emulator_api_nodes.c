@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+/// Nodes of graphs one by one: their parameters read and changed, events, clones, captures into a
+/// graph that is there.
+#include "emulator_api.h"
+
+static CUcontext context;
+static CUmodule module;
+static CUstream stream;
+static CUdeviceptr data;
+
+static void run(CUgraphExec executable)
+{
+    OK(cuGraphLaunch(executable, stream));
+    OK(cuStreamSynchronize(stream));
+}
+
+static CUDA_MEMSET_NODE_PARAMS fill(uint32_t value, size_t words)
+{
+    return (CUDA_MEMSET_NODE_PARAMS) {
+        .dst = data, .value = value, .elementSize = 4, .width = words, .height = 1
+    };
+}
+
+static CUDA_MEMCPY3D fetch(uint32_t *to, CUdeviceptr from)
+{
+    return (CUDA_MEMCPY3D) { .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                             .srcDevice = from,
+                             .dstMemoryType = CU_MEMORYTYPE_HOST,
+                             .dstHost = to,
+                             .WidthInBytes = sizeof(*to),
+                             .Height = 1,
+                             .Depth = 1 };
+}
+
+static void count_one(void *counter)
+{
+    ++*(int *)counter;
+}
+
+static void count_ten(void *counter)
+{
+    *(int *)counter += 10;
+}
+
+// A fill, a copy of what it filled to the host, and a call.
+struct chain {
+    CUgraph graph;
+    CUgraphNode set, copy, call;
+    uint32_t seen, other;
+    int called;
+};
+
+static void make(struct chain *c)
+{
+    const CUDA_MEMSET_NODE_PARAMS set = fill(5, 4);
+    const CUDA_MEMCPY3D copy = fetch(&c->seen, data + 4);
+    const CUDA_HOST_NODE_PARAMS call = { count_one, &c->called };
+    OK(cuGraphCreate(&c->graph, 0));
+    OK(cuGraphAddMemsetNode(&c->set, c->graph, NULL, 0, &set, context));
+    OK(cuGraphAddMemcpyNode(&c->copy, c->graph, &c->set, 1, &copy, context));
+    OK(cuGraphAddHostNode(&c->call, c->graph, &c->copy, 1, &call));
+}
+
+static void changed_in_a_graph(void **state)
+{
+    (void)state;
+    struct chain c = { 0 };
+    CUgraphExec executable = NULL;
+    CUDA_MEMSET_NODE_PARAMS set;
+    CUDA_MEMCPY3D copy;
+    CUDA_HOST_NODE_PARAMS call;
+    make(&c);
+    OK(cuGraphMemsetNodeGetParams(c.set, &set));
+    OK(cuGraphMemcpyNodeGetParams(c.copy, &copy));
+    OK(cuGraphHostNodeGetParams(c.call, &call));
+    assert_int_equal(copy.srcDevice, data + 4);
+    assert_ptr_equal(copy.dstHost, &c.seen);
+    assert_int_equal(copy.WidthInBytes, 4);
+    set.value = 6;
+    copy.dstHost = &c.other;
+    call.fn = count_ten;
+    OK(cuGraphMemsetNodeSetParams(c.set, &set));
+    OK(cuGraphMemcpyNodeSetParams(c.copy, &copy));
+    OK(cuGraphHostNodeSetParams(c.call, &call));
+    OK(cuGraphInstantiateWithFlags(&executable, c.graph, 0));
+    run(executable);
+    assert_int_equal(c.seen, 0);
+    assert_int_equal(c.other, 6);
+    assert_int_equal(c.called, 10);
+    RETURNS(cuGraphMemsetNodeSetParams(c.copy, &set), 1);
+    RETURNS(cuGraphMemcpyNodeSetParams(c.copy, NULL), 1);
+    RETURNS(cuGraphMemcpyNodeGetParams(c.call, &copy), 1);
+    call.fn = NULL;
+    RETURNS(cuGraphHostNodeSetParams(c.call, &call), 1);
+    OK(cuGraphExecDestroy(executable));
+    OK(cuGraphDestroy(c.graph));
+}
+
+static void changed_when_executable(void **state)
+{
+    (void)state;
+    struct chain c = { 0 };
+    CUgraphExec executable = NULL;
+    make(&c);
+    OK(cuGraphInstantiateWithFlags(&executable, c.graph, 0));
+    run(executable);
+    assert_int_equal(c.seen, 5);
+    assert_int_equal(c.called, 1);
+    const CUDA_MEMSET_NODE_PARAMS set = fill(7, 2);
+    const CUDA_MEMCPY3D copy = fetch(&c.other, data);
+    const CUDA_HOST_NODE_PARAMS call = { count_ten, &c.called };
+    OK(cuGraphExecMemsetNodeSetParams(executable, c.set, &set, context));
+    OK(cuGraphExecMemcpyNodeSetParams(executable, c.copy, &copy, context));
+    OK(cuGraphExecHostNodeSetParams(executable, c.call, &call));
+    run(executable);
+    assert_int_equal(c.other, 7);
+    assert_int_equal(c.called, 11);
+    RETURNS(cuGraphExecMemsetNodeSetParams(executable, c.copy, &set, context), 1);
+    RETURNS(cuGraphExecMemsetNodeSetParams(executable, c.set, &set, NULL), 201);
+    RETURNS(cuGraphExecHostNodeSetParams(NULL, c.call, &call), 1);
+    OK(cuGraphExecDestroy(executable));
+    OK(cuGraphDestroy(c.graph));
+}
+
+static void left_out(void **state)
+{
+    (void)state;
+    struct chain c = { 0 };
+    CUgraphExec executable = NULL;
+    CUgraphExecUpdateResultInfo info;
+    unsigned enabled = 7;
+    make(&c);
+    OK(cuGraphInstantiateWithFlags(&executable, c.graph, 0));
+    OK(cuMemsetD32_v2(data, 1, 4));
+    OK(cuGraphNodeSetEnabled(executable, c.set, 0));
+    OK(cuGraphNodeGetEnabled(executable, c.set, &enabled));
+    assert_int_equal(enabled, 0);
+    OK(cuGraphExecUpdate_v2(executable, c.graph, &info)); // leaves that as it is
+    run(executable);
+    assert_int_equal(c.seen, 1);
+    OK(cuGraphNodeSetEnabled(executable, c.set, 1));
+    OK(cuGraphNodeGetEnabled(executable, c.set, &enabled));
+    assert_int_equal(enabled, 1);
+    run(executable);
+    assert_int_equal(c.seen, 5);
+    RETURNS(cuGraphNodeSetEnabled(executable, c.call, 0), 1); // of kernels, copies and fills alone
+    RETURNS(cuGraphNodeGetEnabled(executable, c.set, NULL), 1);
+    OK(cuGraphExecDestroy(executable));
+    OK(cuGraphDestroy(c.graph));
+}
+
+static void events(void **state)
+{
+    (void)state;
+    CUevent start, end, seen = NULL;
+    CUgraph graph = NULL;
+    CUgraphExec executable = NULL;
+    CUgraphNode first, wait, last;
+    CUgraphNodeType type;
+    float milliseconds = -1;
+    OK(cuEventCreate(&start, 0));
+    OK(cuEventCreate(&end, 0));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddEventRecordNode(&first, graph, NULL, 0, start));
+    OK(cuGraphAddEventWaitNode(&wait, graph, &first, 1, start));
+    OK(cuGraphAddEventRecordNode(&last, graph, &wait, 1, start));
+    OK(cuGraphNodeGetType(first, &type));
+    assert_int_equal(type, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+    OK(cuGraphNodeGetType(wait, &type));
+    assert_int_equal(type, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+    OK(cuGraphEventRecordNodeSetEvent(last, end));
+    OK(cuGraphEventRecordNodeGetEvent(last, &seen));
+    assert_ptr_equal(seen, end);
+    OK(cuGraphEventWaitNodeGetEvent(wait, &seen));
+    assert_ptr_equal(seen, start);
+    OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    RETURNS(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
+    run(executable);
+    OK(cuEventElapsedTime(&milliseconds, start, end));
+    assert_true(milliseconds >= 0);
+    OK(cuGraphExecEventRecordNodeSetEvent(executable, last, start));
+    OK(cuGraphExecEventWaitNodeSetEvent(executable, wait, end));
+    RETURNS(cuGraphExecEventWaitNodeSetEvent(executable, last, end), 1);
+    RETURNS(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, NULL), 1);
+    OK(cuEventDestroy_v2(end)); // the graph keeps the handle alone
+    run(executable);
+    OK(cuGraphExecDestroy(executable));
+    OK(cuGraphDestroy(graph));
+    OK(cuEventDestroy_v2(start));
+}
+
+// Under capture an external event becomes a node; it is not one of the capture's own.
+static void external_events(void **state)
+{
+    (void)state;
+    CUevent event;
+    CUgraph graph = NULL;
+    CUgraphExec executable = NULL;
+    CUgraphNode nodes[3];
+    CUgraphNodeType type;
+    size_t count = 3;
+    OK(cuEventCreate(&event, 0));
+    RETURNS(cuEventRecordWithFlags(event, stream, 1), 1); // nothing is captured
+    OK(cuStreamBeginCapture(stream));
+    OK(cuStreamWaitEvent(stream, event, 1));
+    OK(cuMemsetD32Async(data, 3, 1, stream));
+    OK(cuEventRecordWithFlags(event, stream, 1));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphGetNodes(graph, nodes, &count));
+    assert_int_equal(count, 3);
+    OK(cuGraphNodeGetType(nodes[0], &type));
+    assert_int_equal(type, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+    OK(cuGraphNodeGetType(nodes[2], &type));
+    assert_int_equal(type, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+    OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    run(executable);
+    OK(cuEventSynchronize(event));
+    assert_int_equal(emu_read(data), 3);
+    OK(cuGraphExecDestroy(executable));
+    OK(cuGraphDestroy(graph));
+    OK(cuEventDestroy_v2(event));
+}
+
+static void clones(void **state)
+{
+    (void)state;
+    struct chain c = { 0 };
+    CUgraph clone = NULL;
+    CUgraphExec executable = NULL;
+    CUgraphNode set = NULL, copy = NULL, before = NULL;
+    size_t count = 1;
+    make(&c);
+    OK(cuGraphClone(&clone, c.graph));
+    OK(cuGraphNodeFindInClone(&set, c.set, clone));
+    OK(cuGraphNodeFindInClone(&copy, c.copy, clone));
+    assert_ptr_not_equal(set, c.set);
+    OK(cuGraphNodeGetDependencies(copy, &before, &count));
+    assert_int_equal(count, 1);
+    assert_ptr_equal(before, set);
+    const CUDA_MEMSET_NODE_PARAMS other = fill(12, 4);
+    OK(cuGraphMemsetNodeSetParams(c.set, &other)); // the clone's is another
+    OK(cuGraphDestroy(c.graph));
+    OK(cuGraphInstantiateWithFlags(&executable, clone, 0));
+    run(executable);
+    assert_int_equal(c.seen, 5);
+    assert_int_equal(c.called, 1);
+    RETURNS(cuGraphNodeFindInClone(&set, copy, clone), 1); // no clone of the clone's
+    RETURNS(cuGraphClone(NULL, clone), 1);
+    RETURNS(cuGraphClone(&clone, NULL), 1);
+    OK(cuGraphExecDestroy(executable));
+    OK(cuGraphDestroy(clone));
+}
+
+static void captured_into_a_graph(void **state)
+{
+    (void)state;
+    struct chain c = { 0 };
+    CUgraph graph = NULL;
+    CUgraphExec executable = NULL;
+    CUgraphNode ends[2] = { NULL }, added = NULL;
+    uint32_t value = 40, one = 1;
+    void *params[] = { &data, &value }, *more[] = { &data, &one, &one };
+    size_t count = 2;
+    make(&c);
+    RETURNS(cuStreamBeginCaptureToGraph(stream, NULL, NULL, NULL, 0, 2), 1);
+    OK(cuStreamBeginCaptureToGraph(stream, c.graph, &c.call, NULL, 1,
+                                   CU_STREAM_CAPTURE_MODE_RELAXED));
+    RETURNS(cuGraphDestroy(c.graph), 1); // while it is being made
+    OK(cuLaunchKernel(emu_function(module, "store"), 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+    // One node is put in by hand, and what follows comes after that.
+    const CUDA_MEMSET_NODE_PARAMS set = fill(90, 1);
+    CUgraph capturing = NULL;
+    CUstreamCaptureStatus status;
+    const CUgraphNode *tail = NULL;
+    OK(cuStreamGetCaptureInfo_v2(stream, &status, NULL, &capturing, &tail, &count));
+    assert_ptr_equal(capturing, c.graph);
+    assert_int_equal(count, 1);
+    OK(cuGraphAddMemsetNode(&added, capturing, tail, count, &set, context));
+    OK(cuStreamUpdateCaptureDependencies(stream, &added, 1, 1));
+    OK(cuLaunchKernel(emu_function(module, "add"), 1, 1, 1, 1, 1, 1, 0, stream, more, NULL));
+    RETURNS(cuStreamUpdateCaptureDependencies(stream, &added, 1, 2), 1);
+    OK(cuStreamEndCapture(stream, &graph));
+    assert_ptr_equal(graph, c.graph);
+    RETURNS(cuStreamUpdateCaptureDependencies(stream, &added, 1, 1), CUDA_ERROR_ILLEGAL_STATE);
+    OK(cuGraphGetNodes(graph, NULL, &count));
+    assert_int_equal(count, 6);
+    count = 2;
+    OK(cuGraphNodeGetDependentNodes(c.call, ends, &count));
+    assert_int_equal(count, 1);
+    OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    run(executable);
+    assert_int_equal(c.called, 1);
+    assert_int_equal(emu_read(data), 91);
+    OK(cuGraphExecDestroy(executable));
+    // A capture that fails leaves the graph to its owner.
+    OK(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, 0));
+    RETURNS(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    RETURNS(cuStreamEndCapture(stream, &capturing), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    OK(cuGraphGetNodes(graph, NULL, &count));
+    assert_int_equal(count, 6);
+    OK(cuGraphDestroy(graph));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changed_in_a_graph),
+        cmocka_unit_test(changed_when_executable),
+        cmocka_unit_test(left_out),
+        cmocka_unit_test(events),
+        cmocka_unit_test(external_events),
+        cmocka_unit_test(clones),
+        cmocka_unit_test(captured_into_a_graph),
+    };
+    context = emu_context();
+    module = emu_module();
+    OK(cuMemAlloc_v2(&data, 4096));
+    OK(cuStreamCreate(&stream, 1));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
