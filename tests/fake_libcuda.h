@@ -19,6 +19,8 @@ struct fake_cuda {
     int shared_optin;
     int cooperative;
     int max_threads;        ///< of every kernel
+    int linked_registers;   ///< of kernels of machine code; 0: as many as compiled ones have
+    int linked_local;       ///< the same of local memory
     int refuse_code;        ///< so many times: machine code is for another GPU
     CUdeviceptr foreign;    ///< 4096 bytes that are memory of GPU 1
     CUdeviceptr registered; ///< 4096 bytes that are host memory

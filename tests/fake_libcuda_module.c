@@ -8,6 +8,7 @@
 
 struct CUmod_st {
     CUcontext context;
+    bool code; ///< loaded from machine code
     struct CUfunc_st *functions;
     char text[];
 };
@@ -74,6 +75,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned option
         return result;
     *module = fake_create(sizeof(**module) + strlen(text) + 1);
     (*module)->context = fake_current();
+    (*module)->code = code;
     strcpy((*module)->text, text);
     atomic_fetch_add(&fake.loads, 1);
     atomic_fetch_add(&fake.compilations, !code);
@@ -91,7 +93,9 @@ CUresult cuLinkCreate_v2(unsigned option_count, CUjit_option *options, void **va
     FAKE_BEGIN_IN_CONTEXT(cuLinkCreate_v2);
     if ((result = fake_unsafe_call()) != CUDA_SUCCESS)
         return result;
-    note_options(option_count, options, values);
+    (void)option_count;
+    (void)options;
+    (void)values;
     *state = fake_create(sizeof(**state));
     return result;
 }
@@ -103,10 +107,7 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
     (void)name;
     (void)options;
     (void)values;
-    CUresult result = fake_step("cuLinkAddData_v2");
-    write_logs();
-    if (result != CUDA_SUCCESS)
-        return result;
+    FAKE_BEGIN_IN_CONTEXT(cuLinkAddData_v2);
     if (type != CU_JIT_INPUT_PTX || bytes != strlen(data) + 1 || option_count || state->code)
         return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_VALUE;
     state->code = calloc(1, strlen(FAKE_CODE) + bytes);
@@ -124,11 +125,9 @@ CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
     return result;
 }
 
-/// The last moment at which libcuda writes to the logs of cuLinkCreate.
 CUresult cuLinkDestroy(CUlinkState state)
 {
     FAKE_RELEASE(cuLinkDestroy);
-    write_logs();
     free(state->code);
     fake_destroy(state);
     return result;
@@ -177,9 +176,13 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule modu
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
 {
-    (void)function;
     FAKE_BEGIN_IN_CONTEXT(cuFuncGetAttribute);
     *value = (int)attribute + 100;
+    if (attribute == CU_FUNC_ATTRIBUTE_NUM_REGS && function->module->code && fake.linked_registers)
+        *value = fake.linked_registers;
+    if (attribute == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES && function->module->code &&
+        fake.linked_local)
+        *value = fake.linked_local;
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         *value = fake.max_threads;
     if (attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)

@@ -115,8 +115,7 @@ static void kept_and_found(void **state)
     ptx_module *module = ptx_module_load(device, KERNEL_TEXT, &params);
     STORED(*ptx_module_cache_result(module));
     assert_string_equal(ptx_module_log(module), "ptxas warning : something");
-    assert_int_equal(atomic_load(&fake->compilations), 1);
-    assert_int_equal(atomic_load(&fake->loads), 1);
+    assert_int_equal(atomic_load(&fake->compilations), 2); // once to run and once to keep
     size_t bytes = ptx_module_cache_result(module)->bytes;
     ptx_module_unload(&module);
 
@@ -133,7 +132,7 @@ static void kept_and_found(void **state)
     HIT(*ptx_module_cache_result(module));
     assert_int_equal(ptx_module_cache_result(module)->bytes, bytes);
     assert_string_equal(ptx_module_log(module), "ptxas warning : something");
-    assert_int_equal(atomic_load(&fake->compilations), 1);
+    assert_int_equal(atomic_load(&fake->compilations), 2);
     const struct ptx_function_info *info =
         ptx_function_get_info(ptx_module_function(module, "scale"));
     assert_int_equal(info->param_count, 3);
@@ -145,7 +144,7 @@ static void kept_and_found(void **state)
 
     module = load_module(device, KERNEL_TEXT);
     expect(*ptx_module_cache_result(module), PTX_CACHE_OFF, "");
-    assert_int_equal(atomic_load(&fake->compilations), 2);
+    assert_int_equal(atomic_load(&fake->compilations), 3);
     ptx_module_unload(&module);
     assert_null(ptx_module_cache_result(NULL));
     assert_error(PTX_ERROR_INVALID, "the function is NULL");
@@ -283,12 +282,48 @@ static void driver_refuses(void **state)
     HIT(load(device, KERNEL_TEXT, folder, 0));
     fake->refuse_code = 2;
     expect(load(device, KERNEL_TEXT, folder, 0), PTX_CACHE_FAILED,
-           "the driver refused the linked code with CUDA_ERROR_NO_BINARY_FOR_GPU (209)");
+           "cuModuleLoadDataEx failed with CUDA_ERROR_NO_BINARY_FOR_GPU (209)");
     fake->fail_call = "cuLinkComplete";
     expect(load(device, variant(1), folder, 0), PTX_CACHE_FAILED,
            "cuLinkComplete failed with CUDA_ERROR_UNKNOWN (999)");
     fake->fail_call = NULL;
     assert_int_equal(list_files(folder).count, 1);
+    ptx_device_close(&device);
+}
+
+/// The linker's code is kept only if it takes no more than the compiler's; that it does not is kept
+/// too, so that the linker is not tried again.
+static void worse_code_is_not_kept(void **state)
+{
+    (void)state;
+    static const char reason[] = "the linker's code for kernel scale takes 105 registers and 103 "
+                                 "bytes of local memory, not 104 and 103";
+    ptx_device *device = open_device();
+    fake->linked_registers = 105;
+    expect(load(device, KERNEL_TEXT, folder, 0), PTX_CACHE_FAILED, reason);
+    assert_int_equal(atomic_load(&fake->compilations), 2);
+    struct ptx_cache_result again = load(device, KERNEL_TEXT, folder, 0);
+    expect(again, PTX_CACHE_FAILED, reason);
+    assert_int_equal(again.bytes, 0);
+    assert_int_equal(atomic_load(&fake->compilations), 3);
+    empty_folder(folder);
+
+    fake->linked_registers = 0;
+    fake->linked_local = 104;
+    expect(load(device, KERNEL_TEXT, folder, 0), PTX_CACHE_FAILED, "104 registers and 104 bytes");
+    empty_folder(folder);
+
+    // What is only declared has no limit.
+    fake->linked_registers = 104;
+    fake->linked_local = 103;
+    STORED(load(device, KERNEL_TEXT ".visible .entry fixed();\n", folder, 0));
+    size_t size = 0;
+    char *bytes = read_file(list_files(folder).paths[0], &size);
+    size_t limits = 0;
+    for (size_t i = 0; i + 12 < size; i++)
+        limits += memcmp(bytes + i, ".maxnreg 104", 12) == 0;
+    assert_int_equal(limits, 2);
+    free(bytes);
     ptx_device_close(&device);
 }
 
@@ -525,17 +560,12 @@ static void old_driver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CACHE_TEST(kept_and_found),
-        CACHE_TEST(key),
-        CACHE_TEST(damage),
-        CACHE_TEST(what_is_no_file),
-        CACHE_TEST(driver_refuses),
-        CACHE_TEST(compiler_refuses),
-        CACHE_TEST(folders_that_cannot_be_used),
-        CACHE_TEST(disk_full),
-        CACHE_TEST(size_is_capped),
-        CACHE_TEST(other_files_stay),
-        CACHE_TEST(many_at_once),
+        CACHE_TEST(kept_and_found),   CACHE_TEST(key),
+        CACHE_TEST(damage),           CACHE_TEST(what_is_no_file),
+        CACHE_TEST(driver_refuses),   CACHE_TEST(worse_code_is_not_kept),
+        CACHE_TEST(compiler_refuses), CACHE_TEST(folders_that_cannot_be_used),
+        CACHE_TEST(disk_full),        CACHE_TEST(size_is_capped),
+        CACHE_TEST(other_files_stay), CACHE_TEST(many_at_once),
         CACHE_TEST(old_driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,6 +224,14 @@ static ptx_status cached_hit(struct scene *scene)
     return load_cached(scene, PTX_CACHE_HIT);
 }
 
+static ptx_status cached_worse(struct scene *scene)
+{
+    fake->linked_registers = 105;
+    ptx_status status = load_cached(scene, PTX_CACHE_OFF);
+    fake->linked_registers = 0;
+    return status;
+}
+
 static void fill_cache(struct scene *scene)
 {
     assert_int_equal(load_cached(scene, PTX_CACHE_HIT), PTX_OK);
@@ -331,6 +339,7 @@ static const struct {
     { "address_range", address_range },
     { "cached_miss", cached_miss, empty_cache, true },
     { "cached_hit", cached_hit, fill_cache, true },
+    { "cached_worse", cached_worse, empty_cache, true },
 };
 
 static void prepare(struct scene *scene, size_t i)

@@ -403,6 +403,11 @@ PTXGEN_API const char *ptx_module_log(const ptx_module *module);
 /// damaged, of another format, or refused by the driver only mean that the text is compiled. The
 /// thread's error stays as it is then; `reason` says what was in the way.
 ///
+/// The compiler does not give its code out, the driver's linker does. So to keep a module it is
+/// compiled twice: once to run now, once by the linker with the same registers. The code differs a
+/// little, its results do not. Where it would take more registers or spill, it is not kept:
+/// FAILED, and the driver's own cache is what helps. A module is worth keeping or not as a whole.
+///
 /// What is kept is found again by the text, the compute capability, the version of the driver (and
 /// the name of its file, which has the exact version on most systems) and the options in
 /// ptx_module_params that the compiler sees. Files appear whole or not at all, and processes and

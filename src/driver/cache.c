@@ -161,67 +161,77 @@ static bool write_entry(struct cache *cache, struct ptx_driver_entry *entry)
     return give_up(cache, "cannot write to the folder", error);
 }
 
-static bool load_entry(const ptx_device *device, const struct ptx_driver_entry *entry,
-                       struct ptx_cache_result *result, const char *whose, CUmodule *module,
-                       char **log)
+static bool load_entry(ptx_module *module, const struct ptx_driver_entry *entry)
 {
-    const struct ptx_driver_library *library = &device->library;
-    char *kept = ptx_driver_entry_log(entry);
-    CUresult loaded =
-        kept ? library->cuModuleLoadDataEx(module, ptx_driver_entry_code(entry), 0, NULL, NULL)
-             : CUDA_ERROR_OUT_OF_MEMORY;
-    if (loaded == CUDA_SUCCESS) {
-        *log = kept;
+    const struct ptx_driver_library *library = &module->device->library;
+    CUmodule handle = NULL;
+    char *log = ptx_driver_entry_log(entry);
+    CUresult result =
+        log ? library->cuModuleLoadDataEx(&handle, ptx_driver_entry_code(entry), 0, NULL, NULL)
+            : CUDA_ERROR_OUT_OF_MEMORY;
+    if (result == CUDA_SUCCESS) {
+        module->handle = handle;
+        module->log = log;
         return true;
     }
-    *module = NULL;
-    free(kept);
-    snprintf(result->reason, sizeof(result->reason), "the driver refused %s code with %s (%d)",
-             whose, ptx_driver_result_name(library, loaded), (int)loaded);
+    free(log);
+    snprintf(module->cache.reason, sizeof(module->cache.reason),
+             "the driver refused the cached code with %s (%d)",
+             ptx_driver_result_name(library, result), (int)result);
     return false;
 }
 
-static bool load_cached(const ptx_device *device, struct cache *cache, CUmodule *module, char **log)
+bool ptx_driver_cache_load(ptx_module *module, const char *source,
+                           const struct ptx_module_params *params, bool *keep)
 {
+    struct cache cache;
     struct ptx_driver_entry entry = { NULL, 0 };
-    bool hit = read_entry(cache, &entry) &&
-               load_entry(device, &entry, cache->result, "the cached", module, log);
+    struct ptx_cache_result *result = &module->cache;
+    *result = (struct ptx_cache_result) { .outcome = PTX_CACHE_FAILED };
+    open_cache(&cache, module->device, source, params, result);
+    bool found = read_entry(&cache, &entry);
+    bool empty = found && !ptx_driver_entry_code(&entry);
+    bool hit = found && !empty && load_entry(module, &entry);
+    char *reason = empty ? ptx_driver_entry_log(&entry) : NULL;
+    if (empty)
+        give_up(&cache, reason ? reason : "out of host memory", 0);
     if (hit) {
-        cache->result->outcome = PTX_CACHE_HIT;
-        cache->result->bytes = entry.size;
+        result->outcome = PTX_CACHE_HIT;
+        result->bytes = entry.size;
     }
+    *keep = cache.folder >= 0 && !hit && !empty;
+    free(reason);
     ptx_driver_entry_destroy(&entry);
+    close_cache(&cache);
     return hit;
 }
 
-/// The reason is what was in the way of a hit, until something is in the way of keeping the code.
-static bool compile_and_keep(const ptx_device *device, const char *source,
-                             const struct ptx_module_params *params, struct cache *cache,
-                             CUmodule *module, char **log)
+/// So that later loads do not try the linker in vain.
+static void keep_reason(struct cache *cache, struct ptx_driver_entry *entry)
 {
-    struct ptx_cache_result *result = cache->result;
+    char reason[sizeof(cache->result->reason)];
+    memcpy(reason, cache->result->reason, sizeof(reason));
+    if (ptx_driver_entry_create(entry, NULL, 0, reason) && write_entry(cache, entry))
+        memcpy(cache->result->reason, reason, sizeof(reason));
+}
+
+/// The reason is what was in the way of a hit, until something is in the way of keeping the code.
+void ptx_driver_cache_keep(ptx_module *module, const char *source,
+                           const struct ptx_module_params *params)
+{
+    struct cache cache;
     struct ptx_driver_entry entry = { NULL, 0 };
-    bool loaded =
-        ptx_driver_link(device, source, params, &entry, result->reason, sizeof(result->reason)) &&
-        load_entry(device, &entry, result, "the linked", module, log);
-    if (loaded && write_entry(cache, &entry)) {
+    struct ptx_cache_result *result = &module->cache;
+    bool worse = false;
+    open_cache(&cache, module->device, source, params, result);
+    bool linked = cache.folder >= 0 && ptx_driver_link(module, source, params, &entry, &worse,
+                                                       result->reason, sizeof(result->reason));
+    if (linked && write_entry(&cache, &entry)) {
         result->outcome = PTX_CACHE_STORED;
         result->bytes = entry.size;
     }
+    if (worse)
+        keep_reason(&cache, &entry);
     ptx_driver_entry_destroy(&entry);
-    return loaded;
-}
-
-ptx_status ptx_driver_jit_cached(const ptx_device *device, const char *source,
-                                 const struct ptx_module_params *params, CUmodule *module,
-                                 char **log, struct ptx_cache_result *result)
-{
-    struct cache cache;
-    *result = (struct ptx_cache_result) { .outcome = PTX_CACHE_FAILED };
-    open_cache(&cache, device, source, params, result);
-    bool loaded =
-        cache.folder >= 0 && (load_cached(device, &cache, module, log) ||
-                              compile_and_keep(device, source, params, &cache, module, log));
     close_cache(&cache);
-    return loaded ? PTX_OK : ptx_driver_jit(device, source, params, module, log);
 }

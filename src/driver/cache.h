@@ -9,7 +9,8 @@
 
 struct stat;
 
-/// Machine code as it is kept: a header, the code and the compiler's log in one piece.
+/// Machine code as it is kept: a header, the code and the compiler's log in one piece. Without
+/// code it stands for a text whose code is not worth keeping, and the log is the reason.
 struct ptx_driver_entry {
     unsigned char *bytes; ///< NULL: none
     size_t size;
@@ -27,6 +28,7 @@ void ptx_driver_entry_seal(struct ptx_driver_entry *entry, const uint64_t key[2]
 /// Whether any bytes are an entry that was sealed with this key.
 bool ptx_driver_entry_is_whole(const struct ptx_driver_entry *entry, const uint64_t key[2]);
 
+/// NULL: there is none.
 const void *ptx_driver_entry_code(const struct ptx_driver_entry *entry);
 /// A copy of the log, for the caller to free; NULL if there is no memory.
 char *ptx_driver_entry_log(const struct ptx_driver_entry *entry);
@@ -48,10 +50,11 @@ bool ptx_driver_folder_trusts(const struct stat *facts);
 /// counted, which they replace. False if they would not fit into an empty folder.
 bool ptx_driver_folder_make_room(int folder, const char *name, uint64_t bytes, uint64_t most);
 
-/// Compiles with the driver's linker, which gives the machine code out. Where it cannot, `reason`
-/// has why; ptx_driver_jit() is left to say what is wrong with the text.
-bool ptx_driver_link(const ptx_device *device, const char *source,
+/// Compiles the module's text once more, by the driver's linker, which gives the machine code out;
+/// held to the registers that the module's own code takes. False: `reason` has why; *worse: since
+/// that code is worse all the same, which it will be another time too.
+bool ptx_driver_link(const ptx_module *module, const char *source,
                      const struct ptx_module_params *params, struct ptx_driver_entry *entry,
-                     char *reason, size_t reason_size);
+                     bool *worse, char *reason, size_t reason_size);
 
 #endif

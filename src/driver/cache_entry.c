@@ -87,7 +87,8 @@ bool ptx_driver_entry_create(struct ptx_driver_entry *entry, const void *code, s
     if (!entry->bytes)
         return false;
     memcpy(entry->bytes, &header, sizeof(header));
-    memcpy(entry->bytes + sizeof(header), code, code_bytes);
+    if (code_bytes)
+        memcpy(entry->bytes + sizeof(header), code, code_bytes);
     memcpy(entry->bytes + sizeof(header) + code_bytes, log, log_bytes);
     return true;
 }
@@ -107,7 +108,7 @@ static struct header header_of(const struct ptx_driver_entry *entry)
 
 const void *ptx_driver_entry_code(const struct ptx_driver_entry *entry)
 {
-    return entry->bytes + sizeof(struct header);
+    return header_of(entry).code_bytes ? entry->bytes + sizeof(struct header) : NULL;
 }
 
 char *ptx_driver_entry_log(const struct ptx_driver_entry *entry)

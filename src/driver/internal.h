@@ -102,6 +102,7 @@ struct ptx_driver_signature {
     struct ptx_function_param *params;
     size_t param_count;
     int required_block[3];
+    size_t body; ///< bytes from the start of the text to the body, or to what is there instead
 };
 
 /// What PTX text says about itself.
@@ -123,11 +124,6 @@ void ptx_driver_text_free(struct ptx_driver_text *text);
 ptx_status ptx_driver_jit(const ptx_device *device, const char *source,
                           const struct ptx_module_params *params, CUmodule *module, char **log);
 
-/// ptx_driver_jit() by way of params->cache.
-ptx_status ptx_driver_jit_cached(const ptx_device *device, const char *source,
-                                 const struct ptx_module_params *params, CUmodule *module,
-                                 char **log, struct ptx_cache_result *result);
-
 struct ptx_function {
     ptx_module *module;
     CUfunction handle; ///< NULL if the driver does not know the kernel
@@ -142,5 +138,14 @@ struct ptx_module {
     struct ptx_driver_text text;
     ptx_function *functions; ///< one for each of text.entries
 };
+
+/// Loads the module's code from params->cache, if it is there, and sets handle and log. *keep:
+/// ptx_driver_cache_keep() is worth a try.
+bool ptx_driver_cache_load(ptx_module *module, const char *source,
+                           const struct ptx_module_params *params, bool *keep);
+
+/// Keeps code for a module that was compiled and is ready to launch in params->cache.
+void ptx_driver_cache_keep(ptx_module *module, const char *source,
+                           const struct ptx_module_params *params);
 
 #endif

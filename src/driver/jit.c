@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "cache.h"
+#include "internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,59 +170,4 @@ ptx_status ptx_driver_jit(const ptx_device *device, const char *source,
     }
     free(logs);
     return status;
-}
-
-/// What failed while linking.
-struct failure {
-    const char *call;
-    CUresult result;
-};
-
-#define TRY(failure, library, function, ...)                                                       \
-    ((failure)->call = #function,                                                                  \
-     ((failure)->result = (library)->function(__VA_ARGS__)) == CUDA_SUCCESS)
-
-static bool link_text(const struct ptx_driver_library *library, const char *source,
-                      struct options *options, struct logs *logs, struct ptx_driver_entry *entry,
-                      struct failure *failure)
-{
-    CUlinkState state = NULL;
-    void *code = NULL;
-    size_t bytes = 0;
-    if (!TRY(failure, library, cuLinkCreate_v2, options->count, options->keys, options->values,
-             &state))
-        return false;
-    bool linked = TRY(failure, library, cuLinkAddData_v2, state, CU_JIT_INPUT_PTX, (void *)source,
-                      strlen(source) + 1, "application ptx input", 0, NULL, NULL) &&
-                  TRY(failure, library, cuLinkComplete, state, &code, &bytes);
-    if (linked) {
-        trim(logs->info);
-        linked = ptx_driver_entry_create(entry, code, bytes, logs->info);
-    }
-    // The code is the linker's, so this comes last; the logs are written until then.
-    library->cuLinkDestroy(state);
-    return linked;
-}
-
-bool ptx_driver_link(const ptx_device *device, const char *source,
-                     const struct ptx_module_params *params, struct ptx_driver_entry *entry,
-                     char *reason, size_t reason_size)
-{
-    const struct ptx_driver_library *library = &device->library;
-    if (!library->cuLinkCreate_v2 || !library->cuLinkAddData_v2 || !library->cuLinkComplete ||
-        !library->cuLinkDestroy) {
-        snprintf(reason, reason_size, "%s has no linker", library->path);
-        return false;
-    }
-    struct failure failure = { NULL, CUDA_SUCCESS };
-    struct logs *logs = calloc(1, sizeof(*logs));
-    struct options options = logs ? options_of(params, logs) : (struct options) { 0 };
-    bool linked = logs && link_text(library, source, &options, logs, entry, &failure);
-    free(logs);
-    if (!linked && failure.result == CUDA_SUCCESS)
-        snprintf(reason, reason_size, "out of host memory");
-    else if (!linked)
-        snprintf(reason, reason_size, "%s failed with %s (%d)", failure.call,
-                 ptx_driver_result_name(library, failure.result), (int)failure.result);
-    return linked;
 }

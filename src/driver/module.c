@@ -74,10 +74,9 @@ static ptx_status load(ptx_module *module, const char *text, const struct ptx_mo
 {
     ptx_status status = ptx_driver_refuse_capture(&module->device->library, params->stream,
                                                   "compile and load the PTX text");
-    if (!status && params->cache)
-        status = ptx_driver_jit_cached(module->device, text, params, &module->handle, &module->log,
-                                       &module->cache);
-    else if (!status)
+    bool keep = false;
+    bool hit = !status && params->cache && ptx_driver_cache_load(module, text, params, &keep);
+    if (!status && !hit)
         status = ptx_driver_jit(module->device, text, params, &module->handle, &module->log);
     if (!status)
         status = ptx_driver_text_read(&module->text, text, true);
@@ -88,6 +87,8 @@ static ptx_status load(ptx_module *module, const char *text, const struct ptx_mo
         return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
     for (size_t i = 0; i < module->text.entry_count && !status; i++)
         status = prepare(module, &module->functions[i], &module->text.entries[i]);
+    if (!status && keep)
+        ptx_driver_cache_keep(module, text, params);
     return status;
 }
 

@@ -189,6 +189,7 @@ static ptx_status read_entry(struct scanner *s, struct ptx_driver_signature *ent
         for (int i = 0; i < 3; i++)
             entry->required_block[i] = i == 0 || accept(s, ",") ? (int)number(s) : 1;
     }
+    entry->body = (size_t)(s->word - s->source);
     return status;
 }
 
