@@ -227,6 +227,41 @@ static void quantize_large(struct gpu *gpu, const struct large *x, struct large 
     gpu_kernel_unload(&loaded);
 }
 
+/// A chunk has all channels, so that those of the host stand for all here too.
+static void quantize_channels_large(struct gpu *gpu, const struct large *x, struct large *dy,
+                                    const char *layout, uint64_t inner)
+{
+    static float scales[REF_CHUNK];
+    static double exact_scales[REF_CHUNK];
+    static int32_t zero_points[REF_CHUNK];
+    const uint64_t channels = REF_CHUNK / inner, n = ELEMENTS;
+    for (uint64_t k = 0; k < channels; ++k) {
+        scales[k] = 0.002f + 0.0001f * (float)(k % 50);
+        exact_scales[k] = (double)scales[k];
+        zero_points[k] = (int32_t)(k % 100);
+    }
+    struct gpu_kernel loaded;
+    load_f16(gpu, &ptx_kernel_quantize_channel_ste_backward, "layout", layout, &loaded);
+    ptx_buffer *buffer = ptx_buffer_create(gpu->device, sizeof scales + sizeof zero_points);
+    assert_non_null(buffer);
+    const CUdeviceptr scale = ptx_buffer_address(buffer), zero_point = scale + sizeof scales;
+    require(ptx_buffer_upload(buffer, 0, scales, sizeof scales, gpu->stream), "scales");
+    require(ptx_buffer_upload(buffer, sizeof scales, zero_points, sizeof zero_points, gpu->stream),
+            "zero points");
+    const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(dy->address), PTX_ARG(dy->address),
+                                    PTX_ARG(n),          PTX_ARG(scale),       PTX_ARG(zero_point),
+                                    PTX_ARG(channels),   PTX_ARG(inner) };
+    require(gpu_launch(gpu, &loaded, n, args, 8), layout);
+    require(ptx_stream_synchronize(gpu->device, gpu->stream), layout);
+    for (unsigned class = 0; class < CLASSES; ++class)
+        ref_quantize_channel_ste_backward(
+            REF_F16, x->chunk[class], dy->chunk[class], dy->chunk[class], REF_CHUNK,
+            (struct ref_channels) { channels, inner, exact_scales, zero_points },
+            (struct ref_quantize) { .q_min = -128, .q_max = 127 });
+    ptx_buffer_destroy(&buffer);
+    gpu_kernel_unload(&loaded);
+}
+
 void check_beyond_32_bits(struct gpu *gpu)
 {
     const size_t one = (size_t)(ELEMENTS + OFFSET) * 2, spare = (size_t)64 << 20;
@@ -254,6 +289,10 @@ void check_beyond_32_bits(struct gpu *gpu)
         quantize_large(gpu, x, dy);
         compare_large(gpu, &square, dy, "quantize_ste_backward");
         compare_large(gpu, &square, x, "quantize_ste_backward, x");
+        quantize_channels_large(gpu, x, dy, "rows", 64);
+        compare_large(gpu, &square, dy, "quantize_channel_ste_backward, rows");
+        quantize_channels_large(gpu, x, dy, "columns", 1);
+        compare_large(gpu, &square, dy, "quantize_channel_ste_backward, columns");
         large_destroy(dy);
     }
     large_destroy(x);

@@ -39,7 +39,7 @@ static ptx_val any_unusual(ptx_builder *b, const struct divisors *y, unsigned la
     ptx_val any = y->of[0]->unusual;
 
     for (unsigned k = 1; k < lanes; k++)
-        if (y->of[k] != y->of[k - 1])
+        if (y->of[k]->unusual.reg != y->of[k - 1]->unusual.reg)
             any = ptx_or(b, any, y->of[k]->unusual);
     return any;
 }
