@@ -36,7 +36,7 @@ static const struct part small[] = {
     { "c.bias", "F32", 10007 }, { "a.v", "F64", 4099 },
 };
 
-/// More chunks than a plan adds at once, in one tensor and over several.
+/// More chunks than a block has threads, in one tensor and over several.
 static const struct part large[] = { { "b.w", "F32", 4500001 },
                                      { "a.w", "BF16", 2600001 },
                                      { "b.v", "F16", 3 } };

@@ -7,8 +7,7 @@ enum { BLOCK = 32 << 20 };
 
 ptx_status clip_copier_open(struct clip_copier *copier)
 {
-    uint64_t largest = copier->windows->largest;
-    copier->block = largest < BLOCK ? (size_t)largest : BLOCK;
+    copier->block = copier->largest < BLOCK ? (size_t)copier->largest : BLOCK;
     for (size_t k = 0; k < 2 && copier->block > 0; k++) {
         copier->memory[k] = ptx_host_alloc(copier->device, copier->block);
         copier->passed[k] = copier->memory[k] ? ptx_event_create(copier->device) : NULL;
@@ -50,7 +49,7 @@ static void for_parts(struct clip_copier *copier, const struct clip_window *wind
                       void (*visit)(struct clip_copier *copier, const struct part *part,
                                     char *block))
 {
-    const struct clip_piece *pieces = copier->windows->pieces + window->first;
+    const struct clip_piece *pieces = window->pieces;
     for (; *next < window->count && pieces[*next].offset < end; ++*next) {
         struct part part = part_of(&pieces[*next], begin, end);
         if (part.bytes > 0)

@@ -2,14 +2,12 @@
 #include "clip_session.h"
 
 typedef ptx_status (*clip_work)(struct clip_session *session, const struct clip_window *window);
-typedef ptx_status (*clip_chunk_work)(ptx_clip_plan *plan, uint64_t first, uint64_t count,
-                                      CUstream stream);
 
 void clip_place_window(struct clip_session *session, const struct clip_window *window)
 {
     CUdeviceptr base = ptx_buffer_address(session->buffer);
     for (size_t k = 0; k < window->count; k++) {
-        const struct clip_piece *piece = &session->windows.pieces[window->first + k];
+        const struct clip_piece *piece = &window->pieces[k];
         uint64_t before = piece->first * session->job->tensors[piece->tensor]->dtype->bytes;
         session->addresses[piece->tensor] = base + piece->offset - before;
     }
@@ -36,62 +34,43 @@ static ptx_status timed(struct clip_session *session, const struct clip_window *
 static ptx_status whole_run(struct clip_session *session, const struct clip_window *window)
 {
     (void)window;
-    session->report->launches += session->description.launches;
     return ptx_clip_plan_run(session->plan, session->stream);
 }
 
-static ptx_status run_chunks(struct clip_session *session, uint64_t first, uint64_t count,
-                             clip_chunk_work work)
+/// The plan's chunk behind a piece.
+static uint64_t chunk_behind(const struct clip_session *session, const struct clip_piece *piece)
 {
-    session->report->launches++;
-    return work(session->plan, first, count, session->stream);
+    uint64_t end = piece->first + piece->count;
+    return session->first_chunk[piece->tensor] + (end - 1) / session->description.chunk + 1;
 }
 
-/// A launch for each run of chunks that follow each other in the plan, which has the tensors of a
-/// group side by side.
-static ptx_status for_chunks(struct clip_session *session, const struct clip_window *window,
-                             clip_chunk_work work)
-{
-    const struct clip_piece *pieces = session->windows.pieces + window->first;
-    uint32_t chunk = session->description.chunk;
-    uint64_t first = 0, count = 0;
-    ptx_status status = PTX_OK;
-    for (size_t k = 0; k < window->count && status == PTX_OK; k++) {
-        uint64_t next = session->first_chunk[pieces[k].tensor] + pieces[k].first / chunk;
-        if (count > 0 && next != first + count) {
-            status = run_chunks(session, first, count, work);
-            count = 0;
-        }
-        first = count > 0 ? first : next;
-        count += (pieces[k].count - 1) / chunk + 1;
-    }
-    if (count > 0 && status == PTX_OK)
-        status = run_chunks(session, first, count, work);
-    return status;
-}
-
+/// Up to the window's last chunk, in the plan's order, which the windows follow. Groups without
+/// elements have a chunk too, that of the last ones comes with the last window.
 static ptx_status measure_window(struct clip_session *session, const struct clip_window *window)
 {
-    return for_chunks(session, window, ptx_clip_plan_norm_sq_chunks);
+    const struct clip_windows *windows = &session->measured;
+    uint64_t end = ptx_clip_plan_chunk_count(session->plan);
+    if (window != &windows->windows[windows->count - 1])
+        end = chunk_behind(session, &window->pieces[window->count - 1]);
+    uint64_t first = session->chunks_measured;
+    session->chunks_measured = end;
+    return ptx_clip_plan_norm_sq_chunks(session->plan, first, end - first, session->stream);
 }
 
+/// A launch for each run of chunks that follow each other in the plan.
 static ptx_status scale_window(struct clip_session *session, const struct clip_window *window)
 {
-    return for_chunks(session, window, ptx_clip_plan_apply_chunks);
-}
-
-/// Groups without elements have a chunk too, without which their sums would not be there.
-static ptx_status measure_empty_groups(struct clip_session *session,
-                                       const struct clip_window *window)
-{
-    struct ptx_clip_chunk at;
-    uint32_t chunk = session->description.chunk;
+    const struct clip_piece *pieces = window->pieces;
     ptx_status status = PTX_OK;
-    (void)window;
-    for (uint64_t k = 0; status == PTX_OK && ptx_clip_plan_chunk(session->plan, k, &at);) {
-        if (at.count == 0)
-            status = run_chunks(session, k, 1, ptx_clip_plan_norm_sq_chunks);
-        k += at.count == 0 ? 1 : (session->tensors[at.tensor].count - 1) / chunk + 1;
+    for (size_t k = 0; k < window->count && status == PTX_OK;) {
+        uint64_t first =
+            session->first_chunk[pieces[k].tensor] + pieces[k].first / session->description.chunk;
+        uint64_t end = first;
+        while (k < window->count && session->first_chunk[pieces[k].tensor] +
+                                            pieces[k].first / session->description.chunk ==
+                                        end)
+            end = chunk_behind(session, &pieces[k++]);
+        status = ptx_clip_plan_apply_chunks(session->plan, first, end - first, session->stream);
     }
     return status;
 }
@@ -99,50 +78,53 @@ static ptx_status measure_empty_groups(struct clip_session *session,
 static ptx_status finish(struct clip_session *session, const struct clip_window *window)
 {
     (void)window;
-    session->report->launches++;
     return ptx_clip_plan_finish(session->plan, session->stream);
 }
 
 /// Brings a window's gradients in and has the plan find them.
 static ptx_status bring_in(struct clip_session *session, const struct clip_window *window)
 {
-    ptx_status status = clip_copier_upload(&session->copier, window);
-    if (status != PTX_OK || window->count == 0)
-        return status;
-    const struct clip_piece *pieces = session->windows.pieces + window->first;
-    size_t first = pieces[0].tensor;
+    size_t first = session->job->count, last = 0;
     clip_place_window(session, window);
-    return ptx_clip_plan_set_data(session->plan, first,
-                                  pieces[window->count - 1].tensor - first + 1,
+    for (size_t k = 0; k < window->count; k++) {
+        size_t tensor = window->pieces[k].tensor;
+        first = tensor < first ? tensor : first;
+        last = tensor > last ? tensor : last;
+    }
+    ptx_status status = clip_copier_upload(&session->copier, window);
+    if (status != PTX_OK || first > last)
+        return status;
+    return ptx_clip_plan_set_data(session->plan, first, last - first + 1,
                                   session->addresses + first, session->stream);
 }
 
 static ptx_status two_passes(struct clip_session *session)
 {
-    const struct clip_windows *windows = &session->windows;
-    ptx_status status = timed(session, NULL, measure_empty_groups);
-    for (size_t k = 0; k < windows->count && status == PTX_OK; k++) {
-        status = bring_in(session, &windows->windows[k]);
+    const struct clip_windows *measured = &session->measured;
+    const struct clip_windows *written = &session->written;
+    ptx_status status = PTX_OK;
+    for (size_t k = 0; k < measured->count && status == PTX_OK; k++) {
+        status = bring_in(session, &measured->windows[k]);
         if (status == PTX_OK)
-            status = timed(session, &windows->windows[k], measure_window);
+            status = timed(session, &measured->windows[k], measure_window);
     }
     if (status == PTX_OK)
         status = timed(session, NULL, finish);
-    for (size_t k = 0; k < windows->count && status == PTX_OK; k++) {
-        status = bring_in(session, &windows->windows[k]);
+    for (size_t k = 0; k < written->count && status == PTX_OK; k++) {
+        status = bring_in(session, &written->windows[k]);
         if (status == PTX_OK)
-            status = timed(session, &windows->windows[k], scale_window);
+            status = timed(session, &written->windows[k], scale_window);
         if (status == PTX_OK)
-            status = clip_copier_download(&session->copier, &windows->windows[k]);
+            status = clip_copier_download(&session->copier, &written->windows[k]);
     }
     return status;
 }
 
 ptx_status clip_pass_all(struct clip_session *session)
 {
-    const struct clip_window *only = &session->windows.windows[0];
+    const struct clip_window *only = &session->written.windows[0];
     ptx_status status;
-    if (session->windows.count > 1) {
+    if (session->written.count > 1) {
         status = two_passes(session);
     } else {
         status = clip_copier_upload(&session->copier, only);

@@ -159,10 +159,10 @@ bool clip_print_json(FILE *stream, const struct clip_job *job, const struct clip
                   "max_norm", number((double)job->max_norm), "eps", (double)job->eps, "loss_scale",
                   (double)job->loss_scale, "nonfinite", clip_policies[job->nonfinite], "found_inf",
                   report->summary.found_inf != 0.0f, "groups", groups_json(job));
-    json_t *work = json_pack(
-        "{s:I, s:I, s:i, s:f, s:I, s:f}", "windows", (json_int_t)report->windows, "device_memory",
-        (json_int_t)report->memory, "launches", report->launches, "kernel_seconds", report->seconds,
-        "kernel_bytes", (json_int_t)report->bytes, "seconds", end->seconds);
+    json_t *work =
+        json_pack("{s:I, s:I, s:f, s:I, s:f}", "windows", (json_int_t)report->windows,
+                  "device_memory", (json_int_t)report->memory, "kernel_seconds", report->seconds,
+                  "kernel_bytes", (json_int_t)report->bytes, "seconds", end->seconds);
     bool whole = root && work && json_object_update(root, work) == 0;
     if (whole) {
         // Errors of the stream itself are reported where it is flushed.

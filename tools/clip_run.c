@@ -41,9 +41,13 @@ static int cut(struct clip_session *session, struct message *error)
                           &session->description) != PTX_OK)
         return gpu_error(error);
     uint64_t room = memory > plan->workspace ? memory - plan->workspace : 0;
-    if (clip_windows_cut(&session->windows, session->job, plan->chunk, room, &least)) {
-        session->report->windows = session->windows.count;
-        session->report->memory = session->windows.largest + plan->workspace;
+    struct clip_windows *measured = &session->measured, *written = &session->written;
+    if (clip_windows_cut(measured, session->job, CLIP_AS_MEASURED, plan->chunk, room, &least) &&
+        clip_windows_cut(written, session->job, CLIP_AS_WRITTEN, plan->chunk, room, &least)) {
+        session->largest =
+            measured->largest > written->largest ? measured->largest : written->largest;
+        session->report->windows = written->count;
+        session->report->memory = session->largest + plan->workspace;
         return EXIT_DONE;
     }
     if (least == 0)
@@ -63,17 +67,17 @@ static int open_copier(struct clip_session *session, struct message *error)
     session->begin = session->stream ? ptx_event_create(session->device) : NULL;
     session->end = session->begin ? ptx_event_create(session->device) : NULL;
     session->buffer =
-        session->end ? ptx_buffer_create(session->device, (size_t)session->windows.largest) : NULL;
+        session->end ? ptx_buffer_create(session->device, (size_t)session->largest) : NULL;
     if (!session->buffer)
         return gpu_error(error);
     session->copier = (struct clip_copier) {
         .job = session->job,
-        .windows = &session->windows,
         .device = session->device,
         .stream = session->stream,
         .buffer = session->buffer,
         .output = &session->output,
         .progress = &session->progress,
+        .largest = session->largest,
     };
     return clip_copier_open(&session->copier) == PTX_OK ? EXIT_DONE : gpu_error(error);
 }
@@ -94,16 +98,16 @@ static void find_chunks(struct clip_session *session)
 
 static int create_plan(struct clip_session *session, struct message *error)
 {
-    bool takes_turns = session->windows.count > 1;
+    const struct clip_windows *windows = &session->written;
     session->first_chunk = calloc(session->job->count + 1, sizeof(*session->first_chunk));
     session->addresses = calloc(session->job->count + 1, sizeof(*session->addresses));
     if (!session->first_chunk || !session->addresses)
         return out_of_memory(error);
-    for (size_t k = 0; k < session->windows.count; k++)
-        clip_place_window(session, &session->windows.windows[k]);
+    for (size_t k = 0; k < windows->count; k++)
+        clip_place_window(session, &windows->windows[k]);
     for (size_t k = 0; k < session->job->count; k++)
         session->tensors[k].data = session->addresses[k];
-    session->params.any_address = takes_turns;
+    session->params.any_address = windows->count > 1;
     session->params.stream = session->stream;
     session->plan = ptx_clip_plan_create(session->device, &session->params);
     if (!session->plan)
@@ -115,7 +119,7 @@ static int create_plan(struct clip_session *session, struct message *error)
 static bool begin_output(struct clip_session *session, struct message *error)
 {
     const struct clip_job *job = session->job;
-    uint64_t passes = session->windows.count > 1 ? 3 : 2; // over the gradients
+    uint64_t passes = session->written.count > 1 ? 3 : 2; // over the gradients
     progress_begin(&session->progress, passes * job->clipped.bytes + job->copied.bytes,
                    session->request->quiet);
     return tensor_file_begin(&session->output, session->request->path, job->file->tensors,
@@ -183,7 +187,8 @@ static void close_session(struct clip_session *session)
     ptx_event_destroy(session->device, &session->end);
     ptx_stream_destroy(session->device, &session->stream);
     ptx_device_close(&session->device);
-    clip_windows_release(&session->windows);
+    clip_windows_release(&session->measured);
+    clip_windows_release(&session->written);
     free(session->tensors);
     free(session->first_chunk);
     free(session->addresses);

@@ -19,7 +19,6 @@ struct clip_report {
     bool emulated;   ///< the seconds are those of the emulator, and say nothing of a GPU
     size_t windows;  ///< 1: all gradients were in device memory at once
     uint64_t memory; ///< bytes of device memory that were used
-    int launches;    ///< of kernels
     double seconds;  ///< that they took
     uint64_t bytes;  ///< of gradients that they read and wrote
     struct ptx_clip_summary summary;

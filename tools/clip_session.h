@@ -13,14 +13,16 @@ struct clip_session {
     struct ptx_tensor *tensors; ///< of `params`
     struct ptx_clip_params params;
     struct ptx_clip_description description;
-    struct clip_windows windows;
-    uint64_t *first_chunk;  ///< of the plan, of each tensor that is not empty
-    CUdeviceptr *addresses; ///< of each tensor, with the window that is in
+    struct clip_windows measured, written; ///< one of each, if all fits
+    uint64_t largest;                      ///< bytes of the largest window
+    uint64_t *first_chunk;                 ///< of the plan, of each tensor that is not empty
+    CUdeviceptr *addresses;                ///< of each tensor, with the window that is in
     ptx_device *device;
     CUstream stream;
     CUevent begin, end;
     ptx_buffer *buffer; ///< a window
     ptx_clip_plan *plan;
+    uint64_t chunks_measured; ///< the plan's first so many
     struct clip_copier copier;
     struct output output;
     struct progress progress;

@@ -50,7 +50,7 @@ static bool add_window(struct clip_windows *w)
     bool grown = grow(&windows, w->count, sizeof(*w->windows));
     w->windows = windows;
     if (grown)
-        w->windows[w->count++] = (struct clip_window) { .first = w->piece_count };
+        w->windows[w->count++] = (struct clip_window) { 0 };
     return grown;
 }
 
@@ -109,21 +109,54 @@ static uint64_t least_memory(const struct clip_job *job, uint32_t chunk)
     return least;
 }
 
-bool clip_windows_cut(struct clip_windows *windows, const struct clip_job *job, uint32_t chunk,
-                      uint64_t memory, uint64_t *least)
+/// The tensors that are clipped, in that order; *count of them. NULL: out of memory.
+static size_t *sorted(const struct clip_job *job, enum clip_order order, size_t *count)
+{
+    uint32_t groups = order == CLIP_AS_MEASURED ? job->group_count : 1;
+    size_t *tensors = calloc(job->count + 1, sizeof(*tensors));
+    size_t *next = calloc((size_t)groups + 1, sizeof(*next));
+    *count = 0;
+    for (size_t k = 0; tensors && next && k < job->count; k++)
+        if (job->group_of[k] != CLIP_NO_GROUP)
+            next[(groups > 1 ? job->group_of[k] : 0) + 1]++;
+    for (uint32_t g = 0; tensors && next && g < groups; g++)
+        *count = next[g + 1] += next[g];
+    for (size_t k = 0; tensors && next && k < job->count; k++)
+        if (job->group_of[k] != CLIP_NO_GROUP)
+            tensors[next[groups > 1 ? job->group_of[k] : 0]++] = k;
+    if (!next) {
+        free(tensors);
+        tensors = NULL;
+    }
+    free(next);
+    return tensors;
+}
+
+bool clip_windows_cut(struct clip_windows *windows, const struct clip_job *job,
+                      enum clip_order order, uint32_t chunk, uint64_t memory, uint64_t *least)
 {
     *windows = (struct clip_windows) { 0 };
     *least = least_memory(job, chunk);
     if (memory < *least)
         return false;
     *least = 0;
-    bool whole = add_window(windows);
-    for (size_t k = 0; k < job->count && whole; k++)
-        if (job->group_of[k] != CLIP_NO_GROUP)
-            whole = cut_tensor(windows, job, k, chunk, memory);
-    if (!whole)
+    size_t count;
+    size_t *tensors = sorted(job, order, &count);
+    bool whole = tensors && add_window(windows);
+    for (size_t k = 0; whole && k < count; k++)
+        whole = cut_tensor(windows, job, tensors[k], chunk, memory);
+    free(tensors);
+    if (!whole) {
         clip_windows_release(windows);
-    return whole;
+        return false;
+    }
+    // The pieces have come to rest.
+    const struct clip_piece *pieces = windows->pieces;
+    for (size_t k = 0; k < windows->count; k++) {
+        windows->windows[k].pieces = pieces;
+        pieces += windows->windows[k].count;
+    }
+    return true;
 }
 
 void clip_windows_release(struct clip_windows *windows)
