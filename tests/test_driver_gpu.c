@@ -525,6 +525,13 @@ static void address_ranges(void **state)
     CUcontext popped = NULL;
     assert_int_equal(others.pop(&popped), 0);
 
+    ptx_module *module = need(ptx_module_load(gpu, text, NULL));
+    CUdeviceptr counter = 0;
+    check(ptx_module_global(module, "counter", &counter, NULL));
+    check(ptx_address_range(gpu, counter + 7, &base, &bytes));
+    assert_true(base == counter);
+    assert_int_equal(bytes, 8);
+    ptx_module_unload(&module);
     check(ptx_stream_synchronize(gpu, stream));
     ptx_host_free(gpu, &pinned);
     ptx_buffer_destroy(&buffer);

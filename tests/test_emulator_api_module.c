@@ -20,6 +20,13 @@ static void variables(void **state)
     assert_int_equal(bytes, 8);
     OK(cuMemcpyDtoH_v2(limits, address, 8));
     assert_true(limits[0] == 7 && limits[1] == 8);
+    CUdeviceptr start = 0;
+    unsigned type = 0;
+    OK(cuMemGetAddressRange_v2(&start, &bytes, address + 5));
+    assert_true(start == address && bytes == 8);
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+    assert_int_equal(type, CU_MEMORYTYPE_DEVICE);
+    RETURNS(cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE);
     OK(cuModuleGetGlobal_v2(NULL, &bytes, module, "counter"));
     RETURNS(cuModuleGetGlobal_v2(NULL, NULL, module, "counter"), CUDA_ERROR_INVALID_VALUE);
     RETURNS(cuModuleGetGlobal_v2(&address, &bytes, module, "none"), CUDA_ERROR_NOT_FOUND);

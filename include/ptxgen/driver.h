@@ -264,10 +264,10 @@ PTXGEN_API void ptx_host_free(ptx_device *device, void *memory);
 /// called at any time, also while a stream is being captured.
 ///
 /// Known are device memory of this GPU however it was allocated (by cuMemAlloc, from a memory pool,
-/// as managed memory; for reserved addresses with mapped memory the whole reserved range), and
-/// pinned or registered host memory that the GPU can reach. Not known is ordinary host memory,
-/// which some systems let a GPU read all the same: NOT_FOUND says that the driver did not allocate
-/// it, not that a kernel must fail on it.
+/// as managed memory, as a module's variable; for reserved addresses with mapped memory the whole
+/// reserved range), and pinned or registered host memory that the GPU can reach. Not known is
+/// ordinary host memory, which some systems let a GPU read all the same: NOT_FOUND says that the
+/// driver did not allocate it, not that a kernel must fail on it.
 ///
 /// Errors: NOT_FOUND, INVALID (the memory of another GPU; the message says of which), DRIVER,
 /// FORKED. *base and *bytes are set to 0 then.

@@ -71,6 +71,7 @@ enum api_kind {
     API_MANAGED_MEMORY,
     API_PINNED_MEMORY,
     API_REGISTERED_MEMORY,
+    API_MODULE_MEMORY,
 };
 
 // First member of everything that has a handle. `key` is the handle, or the address of memory.
@@ -151,6 +152,10 @@ struct CUmod_st {
     CUfunction functions;
     unsigned references; // of graphs too, which may outlive the handle
     uint64_t global_base, const_base;
+    struct api_module_memory {
+        struct api_object object;
+        CUmodule module;
+    } memory[2];   // at the two, where they are not 0
     CUmodule next; // of its library
 };
 
@@ -288,6 +293,8 @@ struct api_side api_side_of(CUmemorytype type, const void *host, CUdeviceptr dev
 // ----------------------------------------------------------------------------- modules, functions
 
 void api_module_release(CUmodule module);
+// The variable that the address lies in; false: in none.
+bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes);
 CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
                            const CUjit_option *options, void **values);
 char *api_file_read(const char *path);

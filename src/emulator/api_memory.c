@@ -167,18 +167,6 @@ CUresult api_memFree(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
-CUresult api_memGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)
-{
-    uint64_t range[2];
-    if (!emu_memory_find(api_state.memory, address, &range[0], &range[1]))
-        return CUDA_ERROR_NOT_FOUND;
-    if (start)
-        *start = range[0];
-    if (bytes)
-        *bytes = (size_t)range[1];
-    return CUDA_SUCCESS;
-}
-
 CUresult api_memHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     if (!memory || flags & ~(unsigned)HOST_FLAGS)
@@ -206,16 +194,41 @@ CUresult api_memFreeHost(void *memory)
     return CUDA_SUCCESS;
 }
 
-/// What holds the address; NULL if nothing does.
-static struct allocation *holder(uint64_t address)
+/// What holds the address; NULL if nothing does. A module's variable is written to *variable.
+static struct allocation *holder(uint64_t address, struct allocation *variable)
 {
-    uint64_t start = 0;
+    uint64_t start = 0, bytes = 0;
     if (!emu_memory_find(api_state.memory, address, &start, NULL))
         return NULL;
     struct api_object *found = NULL;
     for (int kind = API_DEVICE_MEMORY; kind <= API_REGISTERED_MEMORY && !found; kind++)
         found = api_object_at(start, (enum api_kind)kind);
-    return (struct allocation *)found;
+    if (found)
+        return (struct allocation *)found;
+    struct api_module_memory *memory =
+        (struct api_module_memory *)api_object_at(start, API_MODULE_MEMORY);
+    if (!memory || !api_module_variable(memory->module, address, &start, &bytes))
+        return NULL;
+    *variable = (struct allocation) {
+        .object = { .key = start,
+                    .kind = API_DEVICE_MEMORY,
+                    .context = memory->module->object.context },
+        .bytes = (size_t)bytes,
+    };
+    return variable;
+}
+
+CUresult api_memGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)
+{
+    struct allocation variable;
+    const struct allocation *found = holder(address, &variable);
+    if (!found)
+        return CUDA_ERROR_NOT_FOUND;
+    if (start)
+        *start = found->object.key;
+    if (bytes)
+        *bytes = found->bytes;
+    return CUDA_SUCCESS;
 }
 
 static bool is_host(const struct allocation *allocation)
@@ -226,7 +239,8 @@ static bool is_host(const struct allocation *allocation)
 
 CUresult api_memHostGetDevicePointer(CUdeviceptr *address, void *memory, unsigned flags)
 {
-    if (!address || flags != 0 || !is_host(holder((uint64_t)(uintptr_t)memory)))
+    struct allocation variable;
+    if (!address || flags != 0 || !is_host(holder((uint64_t)(uintptr_t)memory, &variable)))
         return CUDA_ERROR_INVALID_VALUE;
     *address = (CUdeviceptr)(uintptr_t)memory;
     return CUDA_SUCCESS;
@@ -234,7 +248,8 @@ CUresult api_memHostGetDevicePointer(CUdeviceptr *address, void *memory, unsigne
 
 CUresult api_memHostGetFlags(unsigned *flags, void *memory)
 {
-    struct allocation *found = holder((uint64_t)(uintptr_t)memory);
+    struct allocation variable;
+    const struct allocation *found = holder((uint64_t)(uintptr_t)memory, &variable);
     if (!flags || !is_host(found))
         return CUDA_ERROR_INVALID_VALUE;
     *flags = found->flags;
@@ -255,10 +270,12 @@ CUresult api_memHostRegister(void *memory, size_t bytes, unsigned flags)
 
 CUresult api_memHostUnregister(void *memory)
 {
+    struct allocation variable;
     struct api_object *found = API_FIND(memory, API_REGISTERED_MEMORY);
     if (!found)
-        return holder((uint64_t)(uintptr_t)memory) ? CUDA_ERROR_INVALID_VALUE
-                                                   : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+        return holder((uint64_t)(uintptr_t)memory, &variable)
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     api_memory_free(found);
     return CUDA_SUCCESS;
 }
@@ -307,7 +324,8 @@ static bool attribute_of(void *data, unsigned attribute, struct allocation *foun
 
 CUresult api_pointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    struct allocation *found = holder(address);
+    struct allocation variable;
+    struct allocation *found = holder(address, &variable);
     return data && found && attribute_of(data, (unsigned)attribute, found, address)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
@@ -332,7 +350,8 @@ static size_t attribute_size(unsigned attribute)
 CUresult api_pointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **data,
                                   CUdeviceptr address)
 {
-    struct allocation *found = holder(address);
+    struct allocation variable;
+    struct allocation *found = holder(address, &variable);
     if (!attributes || !data)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {

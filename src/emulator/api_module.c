@@ -105,6 +105,9 @@ static CUresult place_variables(CUmodule module)
         *bases[i] = sizes[i] ? emu_memory_alloc(memory, sizes[i]) : 0;
         if (sizes[i] && !*bases[i])
             return CUDA_ERROR_OUT_OF_MEMORY;
+        module->memory[i].module = module;
+        if (sizes[i])
+            api_object_add(&module->memory[i].object, API_MODULE_MEMORY, *bases[i], NULL);
         unsigned char *bytes =
             sizes[i] ? emu_memory_access(memory, *bases[i], sizes[i], &shadow, &fault) : NULL;
         if (bytes)
@@ -124,6 +127,21 @@ static CUresult place_variables(CUmodule module)
     }
     relocate(module);
     return CUDA_SUCCESS;
+}
+
+bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes)
+{
+    const struct emu_module *program = module->program;
+    for (uint32_t i = 0; i < program->symbol_count; i++) {
+        const struct emu_symbol *symbol = &program->symbols[i];
+        if (symbol->space != EMU_GLOBAL && symbol->space != EMU_CONST)
+            continue;
+        *start = address_of(module, i);
+        *bytes = symbol->bytes;
+        if (address - *start < symbol->bytes)
+            return true;
+    }
+    return false;
 }
 
 static CUresult make_functions(CUmodule module)
@@ -155,10 +173,12 @@ void api_module_release(CUmodule module)
         if (module->functions[i].entry->is_entry)
             api_object_remove(&module->functions[i].object);
     free(module->functions);
-    if (module->global_base)
-        emu_memory_free(api_state.memory, module->global_base);
-    if (module->const_base)
-        emu_memory_free(api_state.memory, module->const_base);
+    uint64_t bases[2] = { module->global_base, module->const_base };
+    for (int i = 0; i < 2; i++)
+        if (bases[i]) {
+            api_object_remove(&module->memory[i].object);
+            emu_memory_free(api_state.memory, bases[i]);
+        }
     emu_programs_destroy(&module->programs);
     emu_module_destroy(&module->program);
     free(module);
