@@ -105,6 +105,7 @@ struct emu_block {
     uint32_t exited; // threads
     uint32_t first_exit_thread, first_exit_line;
     uint32_t next_warp;
+    bool used; // its memory is not as it was made
     struct emu_warp *warps;
     unsigned char *shared, *shared_shadow;
     unsigned char *frames; // of depth 0, all warps

@@ -37,12 +37,9 @@ static bool allowed(const struct emu_warp *warp, uint32_t depths)
     return false;
 }
 
-bool emu_warp_grow(struct emu_warp *warp, uint32_t depth)
+static bool grow_to(struct emu_warp *warp, uint32_t depths)
 {
     const struct emu_program *program = warp->block->exec->program;
-    if (depth < warp->frame_depths)
-        return true;
-    uint32_t depths = depth + 1;
     if (!allowed(warp, depths))
         return false;
     size_t registers = (size_t)depths * program->depth_registers * sizeof(uint32_t);
@@ -53,6 +50,8 @@ bool emu_warp_grow(struct emu_warp *warp, uint32_t depth)
         free(frames);
         free(init);
         free(returns);
+        atomic_fetch_sub(&warp->block->exec->frame_bytes,
+                         bytes_of_calls(warp, depths) - bytes_of_calls(warp, warp->frame_depths));
         return false;
     }
     if (warp->frame_depths) {
@@ -70,6 +69,16 @@ bool emu_warp_grow(struct emu_warp *warp, uint32_t depth)
     warp->returns = returns;
     warp->frame_depths = depths;
     return true;
+}
+
+// To twice the depth where the host has the memory, since all that is there moves each time.
+bool emu_warp_grow(struct emu_warp *warp, uint32_t depth)
+{
+    uint32_t needed = depth + 1, had = warp->frame_depths;
+    uint32_t ample = 2 * had < EMU_MAX_DEPTH ? 2 * had : EMU_MAX_DEPTH;
+    if (needed <= had || (ample > needed && grow_to(warp, ample)))
+        return true;
+    return grow_to(warp, needed);
 }
 
 static bool make_warp(struct emu_block *block, uint32_t index)
@@ -163,17 +172,18 @@ void emu_block_start(struct emu_block *block, uint64_t linear)
         uint32_t rest = block->threads - w * EMU_LANES;
         struct emu_warp *warp = &block->warps[w];
         emu_warp_start(warp, rest >= EMU_LANES ? UINT32_MAX : (1u << rest) - 1);
-        if (warp->local_shadow)
+        if (warp->local_shadow && block->used)
             memset(warp->local_shadow, 0, exec->local_bytes * EMU_LANES);
     }
     // What shared memory holds at first is anything; a seed makes it something else.
     if (shared)
         memset(block->shared, (int)(random_next(&block->random) & (exec->config->seed ? 255 : 0)),
                shared);
-    if (block->shared_shadow)
+    if (block->shared_shadow && block->used)
         memset(block->shared_shadow, 0, shared);
     if (block->race)
         emu_race_start(block->race);
+    block->used = true;
 }
 
 // Warps by turns: in order, or as the seed has it. Most turns are then long, so that a warp runs
