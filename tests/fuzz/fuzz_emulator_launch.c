@@ -200,10 +200,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     text[length] = '\0';
     uint8_t choice = take(&recipe);
     struct loaded loaded = { 0 };
-    if (load(&loaded, choice >> 2 & 3, text)) {
+    if (load(&loaded, choice >> 2, text)) {
         for (unsigned k = 0; k <= (choice & 3u) && device->module_lives; k++)
             take_launch(&recipe, device, loaded.module, text);
         unload(&loaded, device->module_lives);
+    } else {
+        fuzz_forget();
     }
     device_check(device);
     free(text);

@@ -85,9 +85,9 @@ static CUresult load_text(CUmodule *module, const char *text, bool verbose)
 
 bool load(struct loaded *loaded, unsigned way, const char *text)
 {
-    CUresult result = way == 3   ? load_linked(&loaded->module, text)
+    CUresult result = way == 1   ? load_linked(&loaded->module, text)
                       : way == 2 ? load_library(loaded, text)
-                                 : load_text(&loaded->module, text, way == 1);
+                                 : load_text(&loaded->module, text, way == 3);
     return result == CUDA_SUCCESS;
 }
 

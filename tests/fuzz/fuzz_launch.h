@@ -21,6 +21,10 @@ API_FUNCTIONS(FUZZ_DECLARE)
 CUresult cuEmulatorReport(const char **text);
 CUresult cuEmulatorClearError(void);
 
+// To be called for text that does not load: the ways to refuse one are another fuzzer's, and what
+// is made of such text does not load either.
+void fuzz_forget(void);
+
 // What must hold whatever the input is.
 static inline void require(bool holds)
 {
