@@ -47,6 +47,15 @@ static inline double round_to(int precision, int64_t least, double x)
     return emu_f64(emu_f64_bits(rounded) | sign);
 }
 
+// Hardware flushes what is below the least normal number once rounded as if exponents had no end,
+// also where rounding to a subnormal's fewer bits would have carried it up to that.
+static inline double round_result(int precision, int64_t least, bool ftz, double x)
+{
+    double rounded = round_to(precision, ftz ? 0 : least, x);
+    double bound = ftz ? emu_f64((uint64_t)least << 52) : 0;
+    return fabs(rounded) < bound ? copysign(0, rounded) : rounded;
+}
+
 static inline double product(float x, float y)
 {
     return (double)x * (double)y;
@@ -54,9 +63,9 @@ static inline double product(float x, float y)
 
 #define ADD(n, x, y, z) ((x) + (y))
 #define SUB(n, x, y, z) ((x) - (y))
-#define MUL(n, x, y, z) (float)round_to(PRECISION_##n, LEAST_##n, product(x, y))
-#define FMA(n, x, y, z)                                                                            \
-    (float)round_to(PRECISION_##n, LEAST_##n, odd_sum(product(x, y), (double)(z)))
+#define RESULT(n, x)    (float)round_result(PRECISION_##n, LEAST_##n, insn->ftz, x)
+#define MUL(n, x, y, z) RESULT(n, product(x, y))
+#define FMA(n, x, y, z) RESULT(n, odd_sum(product(x, y), (double)(z)))
 #define IS_NAN(n, x)    (((x)&0x7fff) > EXPONENT_##n)
 #define NEG(n, x, y, z) (IS_NAN(n, x) ? EMU_F16_NAN : (x) ^ 0x8000)
 #define ABS(n, x, y, z) (IS_NAN(n, x) ? EMU_F16_NAN : (x)&0x7fff)
