@@ -34,7 +34,10 @@ static uint64_t float_add(const struct emu_insn *insn, bool flush, uint64_t x, u
     }
     default: {
         double sum = emu_f64(x) + emu_f64(y);
-        return sum == sum ? emu_f64_bits(sum) : emu_nan64(y, x);
+        if (sum == sum)
+            return emu_f64_bits(sum);
+        // Of two NaNs, shared memory keeps its own, global memory takes the operand.
+        return flush ? emu_nan64(y, x) : emu_nan64(x, y);
     }
     }
 }

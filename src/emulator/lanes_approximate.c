@@ -2,11 +2,11 @@
 // The approximate instructions. PTX bounds their error and leaves the bits open; here they are the
 // host's double-precision functions rounded once, so that they lie within every bound:
 //
-//   rcp.approx.f32     1 ulp                      sin, cos.approx.f32   2^-20.5 absolute in [-pi,
-//   pi] sqrt.approx.f32    relative 2^-23             ex2.approx.f32        2 ulp and 2^-22.5
-//   rsqrt.approx.f32   relative 2^-22.9           lg2.approx.f32        2^-22
-//   div.approx.f32     2 ulp                      tanh.approx.f32       relative 2^-11
-//   div.full.f32       2 ulp                      rcp, rsqrt.approx.f64 20 bits and more
+//   rcp.approx.f32     1 ulp                sin, cos.approx.f32   2^-20.5 absolute to 2 pi
+//   sqrt.approx.f32    relative 2^-23       ex2.approx.f32        2 ulp
+//   rsqrt.approx.f32   relative 2^-22.9     lg2.approx.f32        2^-22
+//   div.approx.f32     2 ulp                tanh.approx.f32       relative 2^-11
+//   div.full.f32       2 ulp                rcp, rsqrt.approx.ftz.f64   20 bits
 //
 // A GPU gives other bits for most arguments.
 #include "half.h"
@@ -40,7 +40,7 @@ APPROXIMATE(ex2_f32, exp2(x))
 APPROXIMATE(lg2_f32, log2(x))
 APPROXIMATE(tanh_f32, tanh(x))
 
-// By its table: 0 for a finite x, and NaN for an infinite one, where 2^126 < |y| < 2^128.
+// By its table: 0 for a finite x, and NaN for another one, where 2^126 < |y| < 2^128.
 EMU_LANE_FUNCTION(div_approx_f32)
 {
     const uint32_t *a = src[0], *b = src[1];
@@ -51,7 +51,7 @@ EMU_LANE_FUNCTION(div_approx_f32)
         double x = (double)emu_f32(a[i]), y = (double)emu_f32(b[i]), magnitude = fabs(y);
         double quotient = x / y;
         if (magnitude > 0x1p126 && magnitude < (double)INFINITY)
-            quotient = isinf(x) ? (double)NAN : copysign(0, quotient);
+            quotient = isfinite(x) ? copysign(0, quotient) : (double)NAN;
         r[i] = round_f32(quotient);
     }
 }
@@ -64,21 +64,19 @@ EMU_LANE_FUNCTION(div_full_f32)
     EMU_FOR_LANES r[i] = round_f32((double)emu_f32(a[i]) / (double)emu_f32(b[i]));
 }
 
-// Of the argument's upper word alone, its lower one taken as zero, and so is the result's; `ftz`
-// is in the name of rcp, and optional for rsqrt.
-static uint64_t reciprocal_f64(uint64_t bits, bool root, bool ftz)
+// With .ftz, which is in the name of rcp: of the argument's upper word alone, its lower one taken
+// as zero, and so is the result's; every NaN is one.
+static uint64_t reciprocal_f64(uint64_t bits, bool root)
 {
+    const uint64_t nan = UINT64_C(0x7fffffff00000000);
     uint64_t upper = bits & ~UINT64_C(0xffffffff);
-    if (ftz && !(upper & UINT64_C(0x7ff0000000000000)))
+    if (!(upper & UINT64_C(0x7ff0000000000000)))
         upper &= UINT64_C(0x8000000000000000);
-    if ((bits & UINT64_C(0x7fffffffffffffff)) > UINT64_C(0x7ff0000000000000))
-        return EMU_F64_NAN;
-    double x = root ? sqrt(emu_f64(upper)) : emu_f64(upper);
-    double quotient = 1 / x;
+    double quotient = 1 / (root ? sqrt(emu_f64(upper)) : emu_f64(upper));
     if (isnan(quotient))
-        return EMU_F64_NAN;
+        return nan;
     uint64_t result = emu_f64_bits(quotient) & ~UINT64_C(0xffffffff);
-    if (ftz && !(result & UINT64_C(0x7ff0000000000000)))
+    if (!(result & UINT64_C(0x7ff0000000000000)))
         result &= UINT64_C(0x8000000000000000);
     return result;
 }
@@ -88,14 +86,23 @@ EMU_LANE_FUNCTION(rcp_f64)
     const uint64_t *a = src[0];
     uint64_t *r = out;
     (void)insn;
-    EMU_FOR_LANES r[i] = reciprocal_f64(a[i], false, true);
+    EMU_FOR_LANES r[i] = reciprocal_f64(a[i], false);
 }
 
+// Without .ftz a function in software, as near as any f64 result.
 EMU_LANE_FUNCTION(rsqrt_f64)
 {
     const uint64_t *a = src[0];
     uint64_t *r = out;
-    EMU_FOR_LANES r[i] = reciprocal_f64(a[i], true, insn->ftz);
+    EMU_FOR_LANES
+    {
+        if (insn->ftz) {
+            r[i] = reciprocal_f64(a[i], true);
+            continue;
+        }
+        double root = (double)(1 / sqrtl((long double)emu_f64(a[i])));
+        r[i] = root == root ? emu_f64_bits(root) : emu_nan64(a[i], a[i]);
+    }
 }
 
 static emu_lane_function *find_f32(const struct emu_insn *insn)
