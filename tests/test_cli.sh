@@ -27,7 +27,7 @@ refuses 2 "unknown command 'emti': did you mean 'emit'?" emti
 # ---- list, info ---------------------------------------------------------------------------------
 
 kernels='squared_sum clip_scale_reduce gradient_clip_from_device_scale quantize_ste_backward
-         lerp_backward'
+         quantize_channel_ste_backward lerp_backward'
 for kernel in $kernels; do
     works "list names $kernel" "$kernel" list
     works "list --json names $kernel" "\"name\": \"$kernel\"" list --json
@@ -71,7 +71,7 @@ result 'emit -oFILE'
 ln -s file.ptx link.ptx
 run 0 emit squared_sum --dtype f16 -o link.ptx && [ -L link.ptx ] && grep -q f16 file.ptx
 result 'emit -o keeps a symbolic link'
-run 0 emit --all -o all && [ "$(ls all | wc -l)" -ge 18 ] && [ -s all/lerp_backward.bf16.ptx ] &&
+run 0 emit --all -o all && [ "$(ls all | wc -l)" -ge 23 ] && [ -s all/lerp_backward.bf16.ptx ] &&
     run 0 emit clip_scale_reduce --dtype f64 && cmp -s out all/clip_scale_reduce.f64.ptx
 result 'emit --all'
 run 0 emit --all -o all && ! ls all | grep -q tmp
@@ -326,5 +326,18 @@ export PTXGEN_EMU_DEVICE
 works 'run as the device that the emulator is to be' 'sm_80 on the emulator (sm_80)' run \
     squared_sum -i n.st -o o.st --device emulator
 unset PTXGEN_EMU_DEVICE
+
+# The same x and d_output with scale = 0.5 1, zero_point = 0 0; then scale = 8, growth_tracker = 5,
+# found_inf = 1
+header="$(entry x F16 2 0 4),$(entry d_output F16 2 4 8),$(entry scale F32 2 8 16)"
+tensors n.st 0 "{$header,$(entry zero_point I32 2 16 24)}"
+printf '\000\102\000\104\000\074\000\304\000\000\000\077\000\000\200\077\000\000\000\000\000\000\000\000' >>n.st
+computes quantize_channel_ste_backward x2 '4000 c400'
+computes quantize_channel_ste_backward x2 '0000 c400' --set target=any --set q_min=-5 --set q_max=5
+header="$(entry scale F32 1 0 4),$(entry growth_tracker I32 1 4 8),$(entry found_inf F32 1 8 12)"
+tensors n.st 0 "{$header}"
+printf '\000\000\000\101\005\000\000\000\000\000\200\077' >>n.st
+computes loss_scale_update f4 '4 0'
+computes loss_scale_update f4 '6 0' --set backoff=0.1 --set min_scale=6
 
 finish
