@@ -5,12 +5,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void all(uint8_t *wants, uint8_t want)
+void emu_want_all(uint8_t *wants, uint8_t want)
 {
     memset(wants, want, EMU_MAX_OPERANDS);
 }
 
-static bool need(struct emu_decoder *d, unsigned dst, unsigned least, unsigned most)
+bool emu_decode_need(struct emu_decoder *d, unsigned dst, unsigned least, unsigned most)
 {
     const struct emu_insn *insn = d->insn;
     if (insn->dst_count != dst || insn->src_count < least || insn->src_count > most)
@@ -19,7 +19,7 @@ static bool need(struct emu_decoder *d, unsigned dst, unsigned least, unsigned m
     return true;
 }
 
-EMU_PRINTF(2, 3) static bool unsupported(struct emu_decoder *d, const char *format, ...)
+bool emu_decode_unsupported(struct emu_decoder *d, const char *format, ...)
 {
     char what[128];
     va_list args;
@@ -27,13 +27,6 @@ EMU_PRINTF(2, 3) static bool unsupported(struct emu_decoder *d, const char *form
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
     return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the emulator has no %s", what);
-}
-
-static bool is_predicate(const struct emu_decoder *d, const struct emu_operand *operand)
-{
-    const struct emu_function *f = d->code->function;
-    return operand->kind == EMU_OPERAND_REGISTER && operand->index < f->register_count &&
-           f->registers[operand->index].type == EMU_PRED;
 }
 
 static void copy_word(void *restrict out, const void *const *src, const struct emu_insn *insn)
@@ -67,8 +60,8 @@ static bool decode_move(struct emu_decoder *d, struct emu_op *op, struct emu_wan
     if (insn->dst_count == 0 || insn->src_count == 0 ||
         (insn->dst_count > 1 && insn->src_count > 1))
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with so many operands");
-    all(wants->dst, insn->dst_count > 1 ? part_of(insn, parts) : width);
-    all(wants->src, insn->src_count > 1 ? part_of(insn, parts) : width);
+    emu_want_all(wants->dst, insn->dst_count > 1 ? part_of(insn, parts) : width);
+    emu_want_all(wants->src, insn->src_count > 1 ? part_of(insn, parts) : width);
     if (insn->dst_count > 1)
         wants->type = EMU_B8; // parts fill their registers
     op->handler = EMU_DO_MOVE;
@@ -86,122 +79,24 @@ static bool decode_move(struct emu_decoder *d, struct emu_op *op, struct emu_wan
     return true;
 }
 
-static bool decode_memory(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
-{
-    const struct emu_insn *insn = d->insn;
-    unsigned bits = emu_bits(insn->type);
-    bool atomic = insn->opcode == EMU_OP_ATOM || insn->opcode == EMU_OP_RED;
-    op->handler = insn->opcode == EMU_OP_LD   ? EMU_DO_LOAD
-                  : insn->opcode == EMU_OP_ST ? EMU_DO_STORE
-                                              : EMU_DO_ATOMIC;
-    op->space = insn->space;
-    op->bytes = (uint8_t)(bits / 8);
-    unsigned lanes = insn->lanes ? insn->lanes : 1;
-    if (bits < 8 || lanes > 8 || insn->src_count == 0)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access of no type");
-    all(wants->dst, emu_storage(insn->type));
-    all(wants->src, emu_storage(insn->type));
-    wants->src[0] = EMU_LONG;
-    bool right = op->handler == EMU_DO_LOAD ? insn->dst_count == lanes && insn->src_count == 1
-                 : op->handler == EMU_DO_STORE
-                     ? insn->dst_count == 0 && insn->src_count == lanes + 1
-                 : insn->opcode == EMU_OP_ATOM ? insn->dst_count == lanes
-                                               : insn->dst_count == 0;
-    if (atomic)
-        right = right &&
-                insn->src_count == (insn->atomic == EMU_ATOMIC_CAS && lanes == 1 ? 3 : lanes + 1);
-    if (!right)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access with so many operands");
-    if ((insn->space == EMU_SHARED || insn->space == EMU_GENERIC) &&
-        op->bytes < d->program->race_grain)
-        d->program->race_grain = op->bytes;
-    return emu_decode_operands(d, op, wants);
-}
-
-static bool decode_address(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
-{
-    op->handler = EMU_DO_ADDRESS;
-    op->space = d->insn->space;
-    all(wants->dst, d->insn->opcode == EMU_OP_ISSPACEP ? EMU_MASK : emu_storage(d->insn->type));
-    all(wants->src, EMU_LONG);
-    return need(d, 1, 1, 1) && emu_decode_operands(d, op, wants);
-}
-
 static bool decode_compare(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
 {
     struct emu_lane_info info;
     bool set = d->insn->opcode == EMU_OP_SET;
     if (!emu_lane_find(d->insn, &info))
-        return unsupported(d, "comparison of this kind for this type");
+        return emu_decode_unsupported(d, "comparison of this kind for this type");
     unsigned compared = set ? d->insn->source_type : d->insn->type;
     bool packed = compared == EMU_F16X2 || compared == EMU_BF16X2;
     op->handler = packed ? EMU_DO_COMPARE_PAIR : EMU_DO_COMPARE;
     op->fn = info.fn;
     op->is_float = info.is_float && d->insn->ftz;
     memcpy(wants->src, info.src, sizeof(info.src));
-    all(wants->dst, set ? emu_storage(d->insn->type) : EMU_MASK);
+    emu_want_all(wants->dst, set ? emu_storage(d->insn->type) : EMU_MASK);
     bool third = d->insn->boolean != EMU_BOOL_NONE;
     unsigned count = third ? 3 : 2;
     if (d->insn->dst_count < 1 || d->insn->dst_count > (set ? 1 : 2) || d->insn->src_count != count)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a comparison with so many operands");
     return emu_decode_operands(d, op, wants);
-}
-
-static bool decode_warp(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
-{
-    const struct emu_insn *insn = d->insn;
-    op->handler = EMU_DO_WARP_SYNC;
-    all(wants->src, EMU_WORD);
-    all(wants->dst, EMU_WORD);
-    unsigned most = 2;
-    switch (insn->opcode) {
-    case EMU_OP_BAR_WARP:
-        return need(d, 0, 1, 1) && emu_decode_operands(d, op, wants);
-    case EMU_OP_SHFL_BFLY:
-    case EMU_OP_SHFL_DOWN:
-    case EMU_OP_SHFL_IDX:
-    case EMU_OP_SHFL_UP:
-        wants->dst[1] = EMU_MASK;
-        most = 4;
-        break;
-    case EMU_OP_VOTE_ALL:
-    case EMU_OP_VOTE_ANY:
-    case EMU_OP_VOTE_UNI:
-        wants->dst[0] = EMU_MASK;
-        wants->src[0] = EMU_MASK;
-        break;
-    case EMU_OP_VOTE_BALLOT:
-        wants->src[0] = EMU_MASK;
-        break;
-    case EMU_OP_MATCH_ANY:
-    case EMU_OP_MATCH_ALL:
-        wants->src[0] = emu_storage(insn->type);
-        wants->dst[1] = EMU_MASK;
-        break;
-    default:
-        break;
-    }
-    bool two = most == 4 || insn->opcode == EMU_OP_MATCH_ALL;
-    if (insn->dst_count < 1 || insn->dst_count > (two ? 2 : 1) || insn->src_count != most)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "so many operands");
-    return emu_decode_operands(d, op, wants);
-}
-
-static bool decode_barrier(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
-{
-    const struct emu_insn *insn = d->insn;
-    bool red = insn->opcode == EMU_OP_BAR_RED_AND || insn->opcode == EMU_OP_BAR_RED_OR ||
-               insn->opcode == EMU_OP_BAR_RED_POPC;
-    op->handler = EMU_DO_BARRIER;
-    all(wants->src, EMU_WORD);
-    all(wants->dst, insn->opcode == EMU_OP_BAR_RED_POPC ? EMU_WORD : EMU_MASK);
-    if (insn->src_count == 0 || insn->src_count > 3)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a barrier without its number");
-    if (red)
-        wants->src[insn->src_count - 1] = EMU_MASK;
-    bool arrive = insn->opcode == EMU_OP_BAR_ARRIVE;
-    return need(d, red ? 1 : 0, red || arrive ? 2 : 1, red ? 3 : 2) &&
-           emu_decode_operands(d, op, wants);
 }
 
 static bool decode_call(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
@@ -235,26 +130,8 @@ static bool decode_targets(struct emu_decoder *d, struct emu_op *op, struct emu_
             return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch to nowhere");
     op->handler = EMU_DO_BRANCH_LIST;
     op->target = insn->target;
-    all(wants->src, EMU_WORD);
-    return need(d, 0, 1, 1) && emu_decode_operands(d, op, wants);
-}
-
-static bool decode_copy(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
-{
-    const struct emu_insn *insn = d->insn;
-    const struct emu_operand *list = d->code->function->operands + insn->operands;
-    if (!need(d, 0, 3, 4))
-        return false;
-    if (list[2].kind != EMU_OPERAND_IMMEDIATE ||
-        (list[2].bits != 4 && list[2].bits != 8 && list[2].bits != 16))
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a copy of no size");
-    op->handler = EMU_DO_COPY;
-    op->space = EMU_SHARED;
-    op->bytes = (uint8_t)list[2].bits;
-    all(wants->src, EMU_LONG);
-    wants->src[2] = EMU_WORD;
-    wants->src[3] = insn->src_count > 3 && is_predicate(d, &list[3]) ? EMU_MASK : EMU_WORD;
-    return emu_decode_operands(d, op, wants);
+    emu_want_all(wants->src, EMU_WORD);
+    return emu_decode_need(d, 0, 1, 1) && emu_decode_operands(d, op, wants);
 }
 
 static bool decode_carry(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
@@ -263,7 +140,7 @@ static bool decode_carry(struct emu_decoder *d, struct emu_op *op, struct emu_wa
     bool mad = d->insn->opcode == EMU_OP_MAD_LO || d->insn->opcode == EMU_OP_MAD_HI ||
                d->insn->opcode == EMU_OP_MADC_LO || d->insn->opcode == EMU_OP_MADC_HI;
     if (bits != 32 && bits != 64)
-        return unsupported(d, "carry for this type");
+        return emu_decode_unsupported(d, "carry for this type");
     if (mad) {
         struct emu_insn product = *d->insn;
         struct emu_lane_info info;
@@ -271,13 +148,13 @@ static bool decode_carry(struct emu_decoder *d, struct emu_op *op, struct emu_wa
         product.opcode = low ? EMU_OP_MUL_LO : EMU_OP_MUL_HI;
         product.sat = false;
         if (!emu_lane_find(&product, &info))
-            return unsupported(d, "carry for this type");
+            return emu_decode_unsupported(d, "carry for this type");
         op->fn = info.fn;
     }
     op->handler = EMU_DO_CARRY;
-    all(wants->src, emu_storage(d->insn->type));
-    all(wants->dst, emu_storage(d->insn->type));
-    return need(d, 1, mad ? 3 : 2, mad ? 3 : 2) && emu_decode_operands(d, op, wants);
+    emu_want_all(wants->src, emu_storage(d->insn->type));
+    emu_want_all(wants->dst, emu_storage(d->insn->type));
+    return emu_decode_need(d, 1, mad ? 3 : 2, mad ? 3 : 2) && emu_decode_operands(d, op, wants);
 }
 
 static bool decode_lanes(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
@@ -285,7 +162,7 @@ static bool decode_lanes(struct emu_decoder *d, struct emu_op *op, struct emu_wa
     const struct emu_insn *insn = d->insn;
     struct emu_lane_info info;
     if (!emu_lane_find(insn, &info))
-        return unsupported(d, "such instruction for this type");
+        return emu_decode_unsupported(d, "such instruction for this type");
     op->fn = info.fn;
     wants->dst[0] = info.out;
     memcpy(wants->src, info.src, sizeof(info.src));
@@ -304,7 +181,7 @@ static bool decode_lanes(struct emu_decoder *d, struct emu_op *op, struct emu_wa
     unsigned least = 1, most = 4;
     if (insn->opcode == EMU_OP_FMA)
         least = most = 3;
-    return need(d, 1, least, most) && emu_decode_operands(d, op, wants);
+    return emu_decode_need(d, 1, least, most) && emu_decode_operands(d, op, wants);
 }
 
 // Sources that the lane function of an opcode reads, so that it never reads one that is not there.
@@ -360,8 +237,8 @@ static unsigned lane_sources(const struct emu_insn *insn)
 static bool decode_plain(struct emu_decoder *d, struct emu_op *op, enum emu_handler handler)
 {
     struct emu_wants wants = { { 0 }, { 0 }, EMU_B32 };
-    all(wants.src, EMU_WORD);
-    all(wants.dst, EMU_WORD);
+    emu_want_all(wants.src, EMU_WORD);
+    emu_want_all(wants.dst, EMU_WORD);
     op->handler = (uint8_t)handler;
     return emu_decode_operands(d, op, &wants);
 }
@@ -377,11 +254,11 @@ static bool decode_by_opcode(struct emu_decoder *d, struct emu_op *op)
     case EMU_OP_ST:
     case EMU_OP_ATOM:
     case EMU_OP_RED:
-        return decode_memory(d, op, &wants);
+        return emu_decode_memory(d, op, &wants);
     case EMU_OP_CVTA:
     case EMU_OP_CVTA_TO:
     case EMU_OP_ISSPACEP:
-        return decode_address(d, op, &wants);
+        return emu_decode_address(d, op, &wants);
     case EMU_OP_SETP:
     case EMU_OP_SET:
         return decode_compare(d, op, &wants);
@@ -391,7 +268,7 @@ static bool decode_by_opcode(struct emu_decoder *d, struct emu_op *op)
     case EMU_OP_BAR_RED_OR:
     case EMU_OP_BAR_RED_POPC:
         wants.type = EMU_U32;
-        return decode_barrier(d, op, &wants);
+        return emu_decode_barrier(d, op, &wants);
     case EMU_OP_BAR_WARP:
     case EMU_OP_SHFL_BFLY:
     case EMU_OP_SHFL_DOWN:
@@ -405,7 +282,7 @@ static bool decode_by_opcode(struct emu_decoder *d, struct emu_op *op)
     case EMU_OP_MATCH_ANY:
     case EMU_OP_REDUX:
         wants.type = EMU_B32;
-        return decode_warp(d, op, &wants);
+        return emu_decode_warp(d, op, &wants);
     case EMU_OP_CALL:
         return decode_call(d, op, &wants);
     case EMU_OP_BRA:
@@ -425,7 +302,7 @@ static bool decode_by_opcode(struct emu_decoder *d, struct emu_op *op)
     case EMU_OP_NANOSLEEP:
         return decode_plain(d, op, EMU_DO_SLEEP);
     case EMU_OP_ACTIVEMASK:
-        return need(d, 1, 0, 0) && decode_plain(d, op, EMU_DO_ACTIVEMASK);
+        return emu_decode_need(d, 1, 0, 0) && decode_plain(d, op, EMU_DO_ACTIVEMASK);
     case EMU_OP_GRIDDEPCONTROL:
     case EMU_OP_PREFETCH: // what it names need not even be memory
         op->handler = EMU_DO_NOTHING;
@@ -433,7 +310,7 @@ static bool decode_by_opcode(struct emu_decoder *d, struct emu_op *op)
     case EMU_OP_BRX:
         return decode_targets(d, op, &wants);
     case EMU_OP_CP_ASYNC:
-        return decode_copy(d, op, &wants);
+        return emu_decode_copy(d, op, &wants);
     case EMU_OP_CP_COMMIT:
         return decode_plain(d, op, EMU_DO_COPY_COMMIT);
     case EMU_OP_CP_WAIT:

@@ -7,6 +7,7 @@
 #ifdef EMU_HAVE_AVX2
 bool emu_find_integer_avx2(const struct emu_insn *insn, struct emu_lane_info *info);
 bool emu_find_bits_avx2(const struct emu_insn *insn, struct emu_lane_info *info);
+bool emu_find_fields_avx2(const struct emu_insn *insn, struct emu_lane_info *info);
 bool emu_find_compare_avx2(const struct emu_insn *insn, struct emu_lane_info *info);
 bool emu_find_float_avx2(const struct emu_insn *insn, struct emu_lane_info *info);
 bool emu_find_half_avx2(const struct emu_insn *insn, struct emu_lane_info *info);
@@ -18,7 +19,8 @@ static bool find_avx2(const struct emu_insn *insn, struct emu_lane_info *info)
         return false;
     return emu_find_convert_avx2(insn, info) || emu_find_compare_avx2(insn, info) ||
            emu_find_float_avx2(insn, info) || emu_find_half_avx2(insn, info) ||
-           emu_find_integer_avx2(insn, info) || emu_find_bits_avx2(insn, info);
+           emu_find_integer_avx2(insn, info) || emu_find_bits_avx2(insn, info) ||
+           emu_find_fields_avx2(insn, info);
 }
 #else
 static bool find_avx2(const struct emu_insn *insn, struct emu_lane_info *info)
@@ -35,5 +37,5 @@ bool emu_lane_find(const struct emu_insn *insn, struct emu_lane_info *info)
            emu_find_any_convert(insn, info) || emu_find_compare_plain(insn, info) ||
            emu_find_float_plain(insn, info) || emu_find_approximate(insn, info) ||
            emu_find_half_plain(insn, info) || emu_find_integer_plain(insn, info) ||
-           emu_find_bits_plain(insn, info);
+           emu_find_bits_plain(insn, info) || emu_find_fields_plain(insn, info);
 }

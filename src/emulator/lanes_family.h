@@ -14,8 +14,48 @@
     static void name(void *restrict out, const void *const *src, const struct emu_insn *insn)
 #define EMU_FOR_LANES for (unsigned i = 0; i < EMU_LANES; i++)
 
+// Functions of one, two and three sources that lie in lanes of STORAGE: `expression` of x, y and z,
+// which `read` makes of them.
+#define EMU_UNARY(name, STORAGE, TYPE, read, expression)                                           \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const STORAGE *a = src[0];                                                                 \
+        STORAGE *r = out;                                                                          \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            TYPE x = read(a[i]);                                                                   \
+            r[i] = (STORAGE)(expression);                                                          \
+        }                                                                                          \
+    }
+#define EMU_BINARY(name, STORAGE, TYPE, read, expression)                                          \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const STORAGE *a = src[0], *b = src[1];                                                    \
+        STORAGE *r = out;                                                                          \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            TYPE x = read(a[i]), y = read(b[i]);                                                   \
+            r[i] = (STORAGE)(expression);                                                          \
+        }                                                                                          \
+    }
+#define EMU_TERNARY(name, STORAGE, TYPE, read, expression)                                         \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const STORAGE *a = src[0], *b = src[1], *c = src[2];                                       \
+        STORAGE *r = out;                                                                          \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            TYPE x = read(a[i]), y = read(b[i]), z = read(c[i]);                                   \
+            r[i] = (STORAGE)(expression);                                                          \
+        }                                                                                          \
+    }
+
 bool EMU_NAMED(emu_find_integer)(const struct emu_insn *insn, struct emu_lane_info *info);
 bool EMU_NAMED(emu_find_bits)(const struct emu_insn *insn, struct emu_lane_info *info);
+bool EMU_NAMED(emu_find_fields)(const struct emu_insn *insn, struct emu_lane_info *info);
 bool EMU_NAMED(emu_find_compare)(const struct emu_insn *insn, struct emu_lane_info *info);
 bool EMU_NAMED(emu_find_float)(const struct emu_insn *insn, struct emu_lane_info *info);
 bool EMU_NAMED(emu_find_half)(const struct emu_insn *insn, struct emu_lane_info *info);

@@ -27,42 +27,9 @@ static inline uint64_t pack_fma_f64(double x, uint64_t first, uint64_t second, u
 #define nan_f32(x)                            EMU_F32_NAN
 #define nan_f64(x)                            emu_quiet64(x)
 
-#define UNARY(name, S, F, expression)                                                              \
-    EMU_LANE_FUNCTION(name)                                                                        \
-    {                                                                                              \
-        const S *a = src[0];                                                                       \
-        S *r = out;                                                                                \
-        (void)insn;                                                                                \
-        EMU_FOR_LANES                                                                              \
-        {                                                                                          \
-            F x = emu_##F(a[i]);                                                                   \
-            r[i] = expression;                                                                     \
-        }                                                                                          \
-    }
-#define BINARY(name, S, F, expression)                                                             \
-    EMU_LANE_FUNCTION(name)                                                                        \
-    {                                                                                              \
-        const S *a = src[0], *b = src[1];                                                          \
-        S *r = out;                                                                                \
-        (void)insn;                                                                                \
-        EMU_FOR_LANES                                                                              \
-        {                                                                                          \
-            F x = emu_##F(a[i]), y = emu_##F(b[i]);                                                \
-            r[i] = expression;                                                                     \
-        }                                                                                          \
-    }
-#define TERNARY(name, S, F, expression)                                                            \
-    EMU_LANE_FUNCTION(name)                                                                        \
-    {                                                                                              \
-        const S *a = src[0], *b = src[1], *c = src[2];                                             \
-        S *r = out;                                                                                \
-        (void)insn;                                                                                \
-        EMU_FOR_LANES                                                                              \
-        {                                                                                          \
-            F x = emu_##F(a[i]), y = emu_##F(b[i]), z = emu_##F(c[i]);                             \
-            r[i] = expression;                                                                     \
-        }                                                                                          \
-    }
+#define UNARY(name, S, F, expression)   EMU_UNARY(name, S, F, emu_##F, expression)
+#define BINARY(name, S, F, expression)  EMU_BINARY(name, S, F, emu_##F, expression)
+#define TERNARY(name, S, F, expression) EMU_TERNARY(name, S, F, emu_##F, expression)
 
 // The smaller of two numbers; -0 is below +0.
 #define MINIMUM(S, x, y, a, b) ((x) < (y) || ((x) == (y) && (a) > (b)) ? (a) : (b))

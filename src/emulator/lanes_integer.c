@@ -12,44 +12,9 @@
     X(u64, uint64_t, uint64_t, uint64_t, uint64_t)                                                 \
     X(s64, uint64_t, int64_t, uint64_t, uint64_t)
 
-#define UNARY(name, S, V, U, W, expression)                                                        \
-    EMU_LANE_FUNCTION(name)                                                                        \
-    {                                                                                              \
-        const S *a = src[0];                                                                       \
-        S *r = out;                                                                                \
-        (void)insn;                                                                                \
-        EMU_FOR_LANES                                                                              \
-        {                                                                                          \
-            V x = (V)a[i];                                                                         \
-            r[i] = (S)(W)(expression);                                                             \
-        }                                                                                          \
-    }
-
-#define BINARY(name, S, V, U, W, expression)                                                       \
-    EMU_LANE_FUNCTION(name)                                                                        \
-    {                                                                                              \
-        const S *a = src[0], *b = src[1];                                                          \
-        S *r = out;                                                                                \
-        (void)insn;                                                                                \
-        EMU_FOR_LANES                                                                              \
-        {                                                                                          \
-            V x = (V)a[i], y = (V)b[i];                                                            \
-            r[i] = (S)(W)(expression);                                                             \
-        }                                                                                          \
-    }
-
-#define TERNARY(name, S, V, U, W, expression)                                                      \
-    EMU_LANE_FUNCTION(name)                                                                        \
-    {                                                                                              \
-        const S *a = src[0], *b = src[1], *c = src[2];                                             \
-        S *r = out;                                                                                \
-        (void)insn;                                                                                \
-        EMU_FOR_LANES                                                                              \
-        {                                                                                          \
-            V x = (V)a[i], y = (V)b[i], z = (V)c[i];                                               \
-            r[i] = (S)(W)(expression);                                                             \
-        }                                                                                          \
-    }
+#define UNARY(name, S, V, U, W, expression)   EMU_UNARY(name, S, V, (V), (W)(expression))
+#define BINARY(name, S, V, U, W, expression)  EMU_BINARY(name, S, V, (V), (W)(expression))
+#define TERNARY(name, S, V, U, W, expression) EMU_TERNARY(name, S, V, (V), (W)(expression))
 
 static inline uint64_t high_u64(uint64_t x, uint64_t y)
 {

@@ -1,256 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Rules of single instructions that the table does not hold.
-#include "parse.h"
+#include "parse_check.h"
 
 #include <string.h>
 
-// What is checked, and where to say so.
-struct check {
-    struct emu_parser *p;
-    struct emu_spelled *spelled;
-    struct emu_insn *insn;
-    struct emu_operand *operands;
-};
-
-static bool illegal(const struct check *c, uint64_t group)
-{
-    const struct emu_modifier *known = emu_spelled_in(c->spelled, group);
-
-    return emu_error(c->p, &c->spelled->name, "Illegal modifier '.%s' for instruction '%.*s'",
-                     known ? known->name : "", EMU_TEXT(&c->spelled->name));
-}
-
-static bool cannot_combine(const struct check *c, uint64_t one, uint64_t other)
-{
-    const struct emu_modifier *a = emu_spelled_in(c->spelled, one);
-    const struct emu_modifier *b = emu_spelled_in(c->spelled, other);
-
-    return emu_error(c->p, &c->spelled->name,
-                     "Modifier '.%s' cannot be combined with modifier '.%s'", a ? a->name : "",
-                     b ? b->name : "");
-}
-
-static bool requires(const struct check *c, const char *what, int isa, int sm)
-{
-    if (c->p->module->isa < isa)
-        return emu_error(c->p, &c->spelled->name,
-                         "Feature '%s' requires PTX ISA .version %d.%d or later", what, isa / 10,
-                         isa % 10);
-    if (c->p->module->sm < sm)
-        return emu_error(c->p, &c->spelled->name, "Feature '%s' requires .target sm_%d or higher",
-                         what, sm);
-    return true;
-}
-
-static bool spelled(const struct check *c, uint64_t group)
-{
-    return (c->spelled->groups & group) != 0;
-}
-
-// ---- memory -------------------------------------------------------------------------------------
-
-static const struct emu_symbol *symbol_of(const struct check *c)
-{
-    const struct emu_operand *address = &c->operands[c->insn->dst_count];
-
-    return address->kind == EMU_OPERAND_SYMBOL_ADDRESS ? &c->p->module->symbols[address->index]
-                                                       : NULL;
-}
-
-static bool check_order(const struct check *c)
-{
-    const struct emu_insn *insn = c->insn;
-    const bool ordered = insn->order >= EMU_RELAXED;
-    const bool strong = ordered || insn->is_volatile;
-    const bool load = insn->opcode == EMU_OP_LD;
-    const struct emu_modifier *order = emu_spelled_in(c->spelled, EMU_G(ORDER));
-
-    if (insn->order >= EMU_ACQ_REL || insn->order == (load ? EMU_RELEASE : EMU_ACQUIRE))
-        return illegal(c, EMU_G(ORDER));
-    if (ordered && !spelled(c, EMU_G(SCOPE)))
-        return emu_error(c->p, &c->spelled->name,
-                         "Modifier '.%s' requires scope with '%.*s' instruction", order->name,
-                         EMU_TEXT(&c->spelled->name));
-    if (!ordered && spelled(c, EMU_G(SCOPE)))
-        return emu_error(
-            c->p, &c->spelled->name, "Modifier '.%s' requires memory order with '%.*s' instruction",
-            emu_spelled_in(c->spelled, EMU_G(SCOPE))->name, EMU_TEXT(&c->spelled->name));
-    if (strong && spelled(c, EMU_G(CACHE) | EMU_G(NC)))
-        return cannot_combine(c, EMU_G(ORDER), EMU_G(CACHE) | EMU_G(NC));
-    const bool weak_space =
-        insn->space == EMU_LOCAL || insn->space == EMU_PARAM || insn->space == EMU_CONST;
-    if (strong && weak_space)
-        return emu_error(c->p, &c->spelled->name,
-                         "Modifier '.%s' cannot be applied to this state space", order->name);
-    return true;
-}
-
-static bool check_cache(const struct check *c)
-{
-    const struct emu_insn *insn = c->insn;
-    const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
-    const uint64_t hints = EMU_G(LEVEL1) | EMU_G(LEVEL2) | EMU_G(EVICT) | EMU_G(HINT);
-    const bool load = insn->opcode == EMU_OP_LD;
-
-    if (cache && cache->value == (load ? 1 : 2))
-        return illegal(c, EMU_G(CACHE));
-    if (cache && spelled(c, EMU_G(LEVEL1)))
-        return cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
-    if (insn->is_volatile && spelled(c, EMU_G(HINT)))
-        return cannot_combine(c, EMU_G(HINT), EMU_G(ORDER));
-    if (spelled(c, hints) && insn->space != EMU_GLOBAL && insn->space != EMU_GENERIC)
-        return emu_error(c->p, &c->spelled->name,
-                         "Modifier '.%s' cannot be applied to this state space",
-                         emu_spelled_in(c->spelled, hints)->name);
-    if (insn->nc && insn->space != EMU_GLOBAL)
-        return emu_error(c->p, &c->spelled->name, "Modifier '.nc' requires .global space");
-    return true;
-}
-
-static bool check_width(const struct check *c)
-{
-    const unsigned bits = emu_bits((enum emu_type)c->insn->type);
-    const unsigned width = bits * c->insn->lanes;
-
-    if (width > 256 || (c->insn->lanes == 8 && bits != 32))
-        return emu_error(c->p, &c->spelled->name, "Vector size exceeds 128 bits");
-    const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));
-    if (evict && evict->value == 3)
-        return illegal(c, EMU_G(EVICT));
-    if (evict && width <= 128)
-        return emu_error(c->p, &c->spelled->name,
-                         "Instruction '%.*s' requires '.v8.b32/.v4.b64' type with '.%s' modifier",
-                         EMU_TEXT(&c->spelled->name), evict->name);
-    if (width <= 128)
-        return true;
-    if (c->insn->space != EMU_GLOBAL)
-        return emu_error(c->p, &c->spelled->name, "256 bit wide accesses are to .global alone");
-    return requires(c, "256 bit wide load/store", 88, 100);
-}
-
-static bool check_access(const struct check *c)
-{
-    const struct emu_symbol *symbol = symbol_of(c);
-    const bool store = c->insn->opcode == EMU_OP_ST;
-
-    if (store && c->insn->space == EMU_CONST)
-        return emu_error(c->p, &c->spelled->name, "State space incorrect for instruction 'st'");
-    if (store && c->insn->space == EMU_PARAM)
-        return emu_error(c->p, &c->spelled->name,
-                         "Illegal to write to function input parameter '%.64s'",
-                         symbol ? symbol->name : "");
-    return check_order(c) && check_cache(c) && check_width(c);
-}
-
-// Of a vector each element is an operation of its own.
-static bool check_atomic_vector(const struct check *c)
-{
-    const unsigned bits = emu_bits((enum emu_type)c->insn->type);
-
-    if (c->insn->lanes * bits > 128)
-        return emu_error(c->p, &c->spelled->name, "Vector size exceeds 128 bits");
-    return c->insn->space != EMU_SHARED ||
-           emu_error(c->p, &c->spelled->name,
-                     "State space incorrect for feature '%.*s instruction with vector types'",
-                     EMU_TEXT(&c->spelled->name));
-}
-
-static bool check_atomic(const struct check *c)
-{
-    struct emu_insn *insn = c->insn;
-    const bool red = insn->opcode == EMU_OP_RED;
-    const struct emu_modifier *order = emu_spelled_in(c->spelled, EMU_G(ORDER));
-
-    insn->boolean = EMU_BOOL_NONE;
-    if (insn->space != EMU_GENERIC && insn->space != EMU_GLOBAL && insn->space != EMU_SHARED)
-        return emu_error(c->p, &c->spelled->name, "State space incorrect for instruction '%.*s'",
-                         EMU_TEXT(&c->spelled->name));
-    if (order && (insn->order == EMU_WEAK || insn->order == EMU_SEQ_CST ||
-                  (red && (insn->order == EMU_ACQUIRE || insn->order == EMU_ACQ_REL))))
-        return illegal(c, EMU_G(ORDER));
-    if (!order)
-        insn->order = EMU_RELAXED;
-    if (insn->lanes > 1 && !check_atomic_vector(c))
-        return false;
-    if (spelled(c, EMU_G(HINT)) && insn->space == EMU_SHARED)
-        return emu_error(c->p, &c->spelled->name,
-                         "Modifier '.L2::cache_hint' cannot be applied to this state space");
-    return !spelled(c, EMU_G(SCOPE)) || requires(c, "scopes of atomics", 50, 60);
-}
-
-static bool check_fence(const struct check *c)
-{
-    struct emu_insn *insn = c->insn;
-
-    if (emu_token_is_name(&c->spelled->name, "membar")) {
-        if (spelled(c, EMU_G(SCOPE)) &&
-            (insn->scope == EMU_SCOPE_GPU || insn->scope == EMU_SCOPE_CLUSTER))
-            return illegal(c, EMU_G(SCOPE));
-        insn->order = EMU_SEQ_CST;
-        return true;
-    }
-    if (!spelled(c, EMU_G(ORDER)))
-        insn->order = EMU_ACQ_REL;
-    else if (insn->order < EMU_ACQUIRE)
-        return illegal(c, EMU_G(ORDER));
-    return true;
-}
-
-static bool check_copy(const struct check *c)
-{
-    const struct emu_insn *insn = c->insn;
-    const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
-    const struct emu_operand *size = &c->operands[2];
-    const bool whole = strcmp(cache->name, "cg") == 0;
-
-    if (strcmp(cache->name, "ca") != 0 && !whole)
-        return illegal(c, EMU_G(CACHE));
-    if (insn->space != EMU_SHARED)
-        return emu_error(c->p, &c->spelled->name,
-                         "State space incorrect for instruction 'cp.async'");
-    if (size->bits != 16 && (whole || (size->bits != 4 && size->bits != 8)))
-        return emu_error(c->p, &c->spelled->name,
-                         "Argument 2 of instruction 'cp.async': unexpected value '%llu', expected "
-                         "to be %s",
-                         (unsigned long long)size->bits, whole ? "16" : "4 or 8 or 16");
-    if (insn->src_count > 3 && size[1].kind == EMU_OPERAND_IMMEDIATE && size[1].bits > size->bits)
-        return emu_error(c->p, &c->spelled->name,
-                         "Argument 3 of instruction 'cp.async': value '%llu' out of range",
-                         (unsigned long long)size[1].bits);
-    return true;
-}
-
-static bool check_copy_batch(const struct check *c)
-{
-    const struct emu_modifier *batch = emu_spelled_in(c->spelled, EMU_G(BATCH));
-    const bool counted = batch->value == 1;
-
-    if (counted != (c->insn->src_count == 1))
-        return emu_error(c->p, &c->spelled->name,
-                         "Arguments mismatch for instruction 'cp.async.%s'", batch->name);
-    c->insn->opcode = batch->value ? EMU_OP_CP_WAIT : EMU_OP_CP_COMMIT;
-    return true;
-}
-
-// A policy is a number that means something to caches alone.
-static bool check_policy(const struct check *c)
-{
-    struct emu_insn *insn = c->insn;
-    const struct emu_modifier *policy = emu_spelled_in(c->spelled, EMU_G(POLICY));
-
-    if (!policy && !spelled(c, EMU_G(RANGE))) // mov
-        return true;
-    if (insn->dst_count != 1 || (policy && policy->value) != spelled(c, EMU_G(PREFETCH)))
-        return emu_error(c->p, &c->spelled->name, "Modifiers mismatch for instruction '%.*s'",
-                         EMU_TEXT(&c->spelled->name));
-    c->operands[1] = (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE };
-    insn->src_count = 1;
-    return true;
-}
-
 // ---- barriers -----------------------------------------------------------------------------------
 
-static bool check_barrier(const struct check *c)
+static bool check_barrier(const struct emu_check *c)
 {
     struct emu_insn *insn = c->insn;
     const struct emu_operand *source = &c->operands[insn->dst_count];
@@ -258,10 +14,10 @@ static bool check_barrier(const struct check *c)
 
     if (emu_token_is_name(&c->spelled->name, "bar"))
         insn->aligned = true;
-    if (spelled(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
+    if (emu_spells(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
         return emu_error(c->p, &c->spelled->name,
                          "Barriers beyond the block are not supported by the emulator");
-    if (spelled(c, EMU_G(SCOPE)) && !requires(c, "bar.cta", 78, 30))
+    if (emu_spells(c, EMU_G(SCOPE)) && !emu_requires(c, "bar.cta", 78, 30))
         return false;
     if (insn->opcode == EMU_OP_BAR_RED_AND && insn->boolean == EMU_BOOL_XOR)
         return emu_error(c->p, &c->spelled->name,
@@ -284,7 +40,7 @@ static bool check_barrier(const struct check *c)
 
 // ---- comparisons --------------------------------------------------------------------------------
 
-static bool check_compare(const struct check *c)
+static bool check_compare(const struct emu_check *c)
 {
     const enum emu_type type = (enum emu_type)c->insn->source_type;
     const uint8_t compare = c->insn->compare;
@@ -315,10 +71,10 @@ static enum rounds rounding_of(enum emu_type to, enum emu_type from)
     return emu_bits(to) <= emu_bits(from) ? ROUNDS_FLOAT : ROUNDS_NONE;
 }
 
-static bool check_rounding(const struct check *c, enum rounds rounds)
+static bool check_rounding(const struct emu_check *c, enum rounds rounds)
 {
-    const bool to_float = spelled(c, EMU_G(RN) | EMU_G(DIRECTED));
-    const bool integral = spelled(c, EMU_G(INTEGRAL));
+    const bool to_float = emu_spells(c, EMU_G(RN) | EMU_G(DIRECTED));
+    const bool integral = emu_spells(c, EMU_G(INTEGRAL));
 
     if ((to_float && rounds != ROUNDS_FLOAT) ||
         (integral && rounds != ROUNDS_INTEGRAL && rounds != ROUNDS_MAY_INTEGRAL))
@@ -330,7 +86,7 @@ static bool check_rounding(const struct check *c, enum rounds rounds)
     return true;
 }
 
-static bool check_cvt(const struct check *c)
+static bool check_cvt(const struct emu_check *c)
 {
     struct emu_insn *insn = c->insn;
     const enum emu_type to = (enum emu_type)insn->type, from = (enum emu_type)insn->source_type;
@@ -347,69 +103,52 @@ static bool check_cvt(const struct check *c)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.ftz' does not apply to this type of convert operation");
     if (insn->sat && to == EMU_BF16)
-        return illegal(c, EMU_G(SAT));
+        return emu_illegal(c, EMU_G(SAT));
     if (insn->relu && ((to != EMU_F16 && to != EMU_BF16) || from != EMU_F32))
-        return illegal(c, EMU_G(RELU));
+        return emu_illegal(c, EMU_G(RELU));
     if (insn->relu && insn->sat)
-        return cannot_combine(c, EMU_G(RELU), EMU_G(SAT));
+        return emu_cannot_combine(c, EMU_G(RELU), EMU_G(SAT));
     if (to == EMU_BF16 && from == EMU_F32)
-    return insn->round > EMU_RZ ? requires(c, "cvt.bf16.f32 with .rm or .rp", 78, 90)
-                                : requires(c, "cvt.bf16.f32", 70, 80);
+        return insn->round > EMU_RZ ? emu_requires(c, "cvt.bf16.f32 with .rm or .rp", 78, 90)
+                                    : emu_requires(c, "cvt.bf16.f32", 70, 80);
     if (from == EMU_BF16 && to == EMU_F32)
-    return requires(c, "cvt.f32.bf16", 71, 80);
+        return emu_requires(c, "cvt.f32.bf16", 71, 80);
     if (to == EMU_BF16 || from == EMU_BF16)
-    return requires(c, "cvt with .bf16", 78, 90);
+        return emu_requires(c, "cvt with .bf16", 78, 90);
     return true;
 }
 
 // ---- the rest -----------------------------------------------------------------------------------
 
-static bool check_cvta(const struct check *c)
+static bool check_cvta(const struct emu_check *c)
 {
     const uint8_t space = c->insn->space;
 
     if (space == EMU_PARAM)
-    return requires(c, "cvta.param", 77, 70);
-    return space != EMU_CONST || requires(c, "cvta.const", 31, 20);
+        return emu_requires(c, "cvta.param", 77, 70);
+    return space != EMU_CONST || emu_requires(c, "cvta.const", 31, 20);
 }
 
-static bool check_prefetch(const struct check *c)
+static bool check_dot(const struct emu_check *c)
 {
-    const uint8_t space = c->insn->space;
-    const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));
-
-    if (evict && (evict->value & 1 || (c->insn->src_count > 1 && evict->value != 2)))
-        return illegal(c, EMU_G(EVICT));
-    if (c->insn->src_count > 1 && c->operands[1].bits != 128)
-        return emu_error(c->p, &c->spelled->name,
-                         "Argument 2 of instruction '%.*s': unexpected value '%llu', expected to "
-                         "be 128",
-                         EMU_TEXT(&c->spelled->name), (unsigned long long)c->operands[1].bits);
-
-    return space == EMU_GENERIC || space == EMU_GLOBAL || space == EMU_LOCAL ||
-           emu_error(c->p, &c->spelled->name, "State space incorrect for instruction 'prefetch'");
-}
-
-static bool check_dot(const struct check *c)
-{
-    c->insn->mode = spelled(c, EMU_G(HI)) ? EMU_DP2A_HI : EMU_MODE_NONE;
+    c->insn->mode = emu_spells(c, EMU_G(HI)) ? EMU_DP2A_HI : EMU_MODE_NONE;
     return true;
 }
 
 bool emu_check(struct emu_parser *p, struct emu_spelled *spelled_as, const struct emu_form *form,
                struct emu_operand *operands)
 {
-    const struct check c = { p, spelled_as, &spelled_as->insn, operands };
+    const struct emu_check c = { p, spelled_as, &spelled_as->insn, operands };
 
     switch (form->opcode) {
     case EMU_OP_LD:
     case EMU_OP_ST:
-        return check_access(&c);
+        return emu_check_access(&c);
     case EMU_OP_ATOM:
     case EMU_OP_RED:
-        return check_atomic(&c);
+        return emu_check_atomic(&c);
     case EMU_OP_FENCE:
-        return check_fence(&c);
+        return emu_check_fence(&c);
     case EMU_OP_BAR_SYNC:
     case EMU_OP_BAR_ARRIVE:
     case EMU_OP_BAR_RED_AND:
@@ -430,14 +169,14 @@ bool emu_check(struct emu_parser *p, struct emu_spelled *spelled_as, const struc
         c.insn->boolean = EMU_BOOL_NONE;
         return true;
     case EMU_OP_PREFETCH:
-        return check_prefetch(&c);
+        return emu_check_prefetch(&c);
     case EMU_OP_CP_ASYNC:
-        return check_copy(&c);
+        return emu_check_copy(&c);
     case EMU_OP_CP_COMMIT:
     case EMU_OP_CP_WAIT:
-        return check_copy_batch(&c);
+        return emu_check_copy_batch(&c);
     case EMU_OP_MOV:
-        return check_policy(&c);
+        return emu_check_policy(&c);
     case EMU_OP_LOP3:
         operands[spelled_as->insn.dst_count + 3].bits &= 0xff;
         return true;
