@@ -13,7 +13,7 @@
 
 #include "gradient_sets.h"
 
-enum { REPETITIONS = 50, WARM_UP = 10, INNER = 10 };
+enum { REPETITIONS = 50, WARM_UP = 10 };
 
 struct bench {
     ptx_device *gpu;
@@ -45,22 +45,20 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Of one turn, out of `inner` turns in a row.
 static struct times measure(struct bench *b, ptx_status (*enqueue)(struct bench *, const void *),
-                            const void *work, int inner)
+                            const void *work)
 {
     double seconds[REPETITIONS];
     float milliseconds;
 
     for (int k = -WARM_UP; k < REPETITIONS; k++) {
         check(ptx_event_record(b->gpu, b->start, b->stream), "event");
-        for (int turn = 0; turn < inner; turn++)
-            check(enqueue(b, work), "run");
+        check(enqueue(b, work), "run");
         check(ptx_event_record(b->gpu, b->stop, b->stream), "event");
         check(ptx_stream_synchronize(b->gpu, b->stream), "run");
         check(ptx_event_elapsed(b->gpu, b->start, b->stop, &milliseconds), "event");
         if (k >= 0)
-            seconds[k] = (double)milliseconds / 1e3 / inner;
+            seconds[k] = (double)milliseconds / 1e3;
     }
     qsort(seconds, REPETITIONS, sizeof *seconds, by_size);
     return (struct times) { seconds[REPETITIONS / 2], seconds[0], seconds[REPETITIONS - 1] };
@@ -88,7 +86,7 @@ static void time_copy(struct bench *b)
     if (!copy.from || !copy.to)
         die("memory");
     check(ptx_buffer_fill(copy.from, 0, 0x3c, bytes, b->stream), "fill");
-    struct times t = measure(b, enqueue_copy, &copy, 1);
+    struct times t = measure(b, enqueue_copy, &copy);
     b->copy_rate = 2.0 * (double)bytes / t.median;
     printf("device copy %.3f TB/s\n", b->copy_rate / 1e12);
     ptx_buffer_destroy(&copy.from);
@@ -205,7 +203,7 @@ static void time_plan(struct bench *b, const struct gradient_set *of, ptx_type d
     ptx_graph *graph = ptx_capture_end(b->gpu, b->stream);
     if (!graph)
         die("capture");
-    struct times t = measure(b, enqueue_graph, graph, set->bytes < 1 << 26 ? INNER : 1);
+    struct times t = measure(b, enqueue_graph, graph);
     check(ptx_clip_plan_read(plan, 0, 1, &record, NULL, b->stream), "read");
     check(ptx_stream_synchronize(b->gpu, b->stream), "read");
     const double moved = (clips ? 3.0 : 1.0) * (double)set->bytes;

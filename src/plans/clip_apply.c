@@ -8,12 +8,21 @@ enum { IN_FLIGHT = 4 }; // vectors a thread
 // Words of struct clip_totals.
 enum { TICKET = 2, THROUGH = 3 };
 
+// A tile and where it lies. All are variables, so that the next one's can be read ahead.
+struct tile {
+    ptx_val ticket;              // its number, from 0
+    ptx_val chunk, group, dtype; // u32
+    ptx_val data, first;         // u64: of the tensor; the chunk's first element
+    ptx_val start, length;       // s32: of the tile in its chunk; 0 or less: it has no elements
+};
+
 struct apply {
     const struct clip_spec *spec;
     ptx_val tid;
-    struct clip_chunk chunk;
-    ptx_val start, length; // s32: of the tile, in its chunk
-    ptx_val factor, zeros; // f32; a predicate: store 0. Both are variables
+    struct clip_tables tables;
+    ptx_val last; // chunk of tile 0
+    struct tile now, next;
+    ptx_val factor, zeros; // variables: f32; a predicate: store 0
 };
 
 struct vectors {
@@ -25,7 +34,7 @@ struct vectors {
 
 static uint32_t tile_of(const struct clip_spec *spec)
 {
-    return spec->chunk < CLIP_TILE ? spec->chunk : CLIP_TILE;
+    return clip_tile(spec->dtypes, spec->chunk);
 }
 
 static ptx_vec scaled(ptx_builder *b, const struct vectors *v, const ptx_vec *in)
@@ -90,22 +99,22 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     if (a->spec->nonfinite == PTX_NONFINITE_ZERO)
         v.zeros = a->zeros;
     v.factor = ptx_cvt(b, compute_type(dtype), a->factor);
-    ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, a->chunk.data);
-    v.data = ptx_at(b, ptx_at(b, x, a->chunk.first), a->start);
-    ptx_val address = ptx_cvt(b, PTX_U32, a->chunk.data);
+    ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, a->now.data);
+    v.data = ptx_at(b, ptx_at(b, x, a->now.first), a->now.start);
+    ptx_val address = ptx_cvt(b, PTX_U32, a->now.data);
     ptx_val skew = ptx_and(b, address, ptx_u32(15));
     skew = ptx_div(b, skew, ptx_u32(ptx_type_bytes(dtype)));
     ptx_val mine = ptx_mul(b, a->tid, ptx_u32(lanes));
     ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew)));
 
     ptx_if (b, ptx_lt(b, i, ptx_s32(0))) {
-        apply_edge(b, &v, i, a->length);
+        apply_edge(b, &v, i, a->now.length);
         ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(CLIP_BLOCK * lanes))));
     }
     if (unroll > 1)
-        apply_rows(b, &v, i, a->length, unroll);
-    apply_rows(b, &v, i, a->length, 1);
-    apply_edge(b, &v, i, a->length);
+        apply_rows(b, &v, i, a->now.length, unroll);
+    apply_rows(b, &v, i, a->now.length, 1);
+    apply_edge(b, &v, i, a->now.length);
 }
 
 // What a block must know of a group before it scales: from the partials, each block for itself, or
@@ -119,54 +128,89 @@ struct source {
 // Sets factor and zeros from the group's partials. The block that takes the group's last tile,
 // which is the first to be taken, writes the record.
 static void take_partials(ptx_builder *b, const struct apply *a, const struct source *from,
-                          ptx_val chunk, ptx_val first_tile)
+                          ptx_vec row)
 {
     ptx_ptr shared = ptx_shared(b, PTX_F32, 2);
-    ptx_val at = ptx_mul_wide(b, a->chunk.group, ptx_u32(2));
-    ptx_vec row = ptx_load_vec(b, from->partials.groups, at, 2);
+    struct clip_inputs inputs = clip_inputs_read(b, &from->results, a->now.group);
     ptx_val sum = clip_group_total(b, &from->partials, a->tid, row);
 
     ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0))) {
-        struct clip_record record = clip_record_of(b, &from->results, a->chunk.group, sum);
-        ptx_store(b, shared, ptx_u32(0), record.factor);
-        ptx_store(b, shared, ptx_u32(1),
-                  ptx_select(b, record.finite, ptx_f32(0.0f), ptx_f32(1.0f)));
+        struct clip_record record = clip_record_of(b, &from->results, &inputs, sum);
+        ptx_val found = ptx_select(b, record.finite, ptx_f32(0.0f), ptx_f32(1.0f));
+        ptx_store_vec(b, shared, ptx_u32(0), ptx_vec2(record.factor, found));
         ptx_val end = ptx_add(b, row.lane[0], row.lane[1]);
-        ptx_val last = ptx_eq(b, ptx_add(b, chunk, ptx_u32(1)), end);
-        ptx_if (b, ptx_and(b, last, first_tile))
-            clip_record_write(b, &from->results, a->chunk.group, &record);
+        ptx_val last_chunk = ptx_eq(b, ptx_add(b, a->now.chunk, ptx_u32(1)), end);
+        const uint32_t tiles_of_chunk = a->spec->chunk / tile_of(a->spec);
+        ptx_val place = ptx_rem(b, a->now.ticket, ptx_u32(tiles_of_chunk));
+        ptx_val last_tile = ptx_eq(b, place, ptx_u32(0));
+        ptx_if (b, ptx_and(b, last_chunk, last_tile))
+            clip_record_write(b, &from->results, a->now.group, &record);
     }
     ptx_barrier(b);
-    ptx_set(b, a->factor, ptx_load(b, shared, ptx_u32(0)));
-    ptx_val found = ptx_load(b, shared, ptx_u32(1));
-    ptx_set(b, a->zeros, ptx_ne(b, found, ptx_f32(0.0f)));
+    ptx_vec result = ptx_load_vec(b, shared, ptx_u32(0), 2);
+    ptx_set(b, a->factor, result.lane[0]);
+    ptx_set(b, a->zeros, ptx_ne(b, result.lane[1], ptx_f32(0.0f)));
 }
 
 static void take_record(ptx_builder *b, const struct apply *a, const struct source *from)
 {
-    ptx_val at = ptx_mul_wide(b, a->chunk.group, ptx_u32(4));
+    ptx_val at = ptx_mul_wide(b, a->now.group, ptx_u32(4));
     ptx_vec record = ptx_load_vec(b, from->results.records, at, 4);
     ptx_set(b, a->factor, record.lane[0]);
     ptx_set(b, a->zeros, ptx_ne(b, record.lane[2], ptx_f32(0.0f)));
 }
 
-// The next tile for this block: thread 0 draws a number, the barrier shows it to all.
-static ptx_val next_ticket(ptx_builder *b, const struct apply *a, ptx_ptr totals, ptx_ptr shared)
+// Reads where the tile of `ticket` lies.
+static void read_tile(ptx_builder *b, const struct apply *a, const struct tile *tile)
 {
-    ptx_barrier(b);
-    ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0))) {
-        ptx_val drawn = ptx_atomic_add(b, totals, ptx_u32(TICKET), ptx_u32(1));
-        ptx_store(b, shared, ptx_u32(0), ptx_add(b, drawn, ptx_nctaid(b, PTX_X)));
-    }
-    ptx_barrier(b);
-    return ptx_load(b, shared, ptx_u32(0));
+    const uint32_t size = tile_of(a->spec), tiles_of_chunk = a->spec->chunk / size;
+    ptx_val back = ptx_div(b, tile->ticket, ptx_u32(tiles_of_chunk));
+    ptx_val place = ptx_rem(b, tile->ticket, ptx_u32(tiles_of_chunk));
+
+    ptx_set(b, tile->chunk, ptx_sub(b, a->last, back));
+    struct clip_chunk c = clip_chunk_read(b, &a->tables, tile->chunk, a->spec->chunk);
+    ptx_val before = ptx_sub(b, ptx_u32(tiles_of_chunk - 1), place);
+    ptx_set(b, tile->start, ptx_cvt(b, PTX_S32, ptx_mul(b, before, ptx_u32(size))));
+    ptx_val left = ptx_sub(b, c.length, tile->start);
+    ptx_set(b, tile->length, ptx_min(b, left, ptx_s32((int32_t)size)));
+    ptx_set(b, tile->group, c.group);
+    ptx_set(b, tile->dtype, c.dtype);
+    ptx_set(b, tile->data, c.data);
+    ptx_set(b, tile->first, c.first);
+}
+
+static struct tile tile_variables(ptx_builder *b, ptx_val ticket)
+{
+    struct tile t;
+
+    t.ticket = ptx_var(b, ticket);
+    t.chunk = ptx_var(b, ptx_u32(0));
+    t.group = ptx_var(b, ptx_u32(0));
+    t.dtype = ptx_var(b, ptx_u32(0));
+    t.data = ptx_var(b, ptx_u64(0));
+    t.first = ptx_var(b, ptx_u64(0));
+    t.start = ptx_var(b, ptx_s32(0));
+    t.length = ptx_var(b, ptx_s32(0));
+    return t;
+}
+
+static void advance(ptx_builder *b, const struct apply *a)
+{
+    ptx_set(b, a->now.ticket, a->next.ticket);
+    ptx_set(b, a->now.chunk, a->next.chunk);
+    ptx_set(b, a->now.group, a->next.group);
+    ptx_set(b, a->now.dtype, a->next.dtype);
+    ptx_set(b, a->now.data, a->next.data);
+    ptx_set(b, a->now.first, a->next.first);
+    ptx_set(b, a->now.start, a->next.start);
+    ptx_set(b, a->now.length, a->next.length);
 }
 
 // The last block to be through sets the tickets back.
-static void leave(ptx_builder *b, const struct apply *a, ptx_ptr totals)
+static void leave(ptx_builder *b, const struct apply *a, ptx_ptr totals, ptx_val blocks)
 {
     ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0))) {
-        ptx_val limit = ptx_sub(b, ptx_nctaid(b, PTX_X), ptx_u32(1));
+        ptx_val limit = ptx_sub(b, blocks, ptx_u32(1));
         ptx_val before =
             ptx_atomic(b, PTX_ATOMIC_inc, totals, ptx_u32(THROUGH), limit, .order = PTX_ACQ_REL);
         ptx_if (b, ptx_eq(b, before, limit))
@@ -174,59 +218,82 @@ static void leave(ptx_builder *b, const struct apply *a, ptx_ptr totals)
     }
 }
 
+// Where blocks take several tiles and there are several groups, factors come from the records.
+//
+// A block's first two tiles are its own; the third and all others are drawn, two ahead, so that
+// neither the number nor the rows that it leads to are waited for.
+static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *from, ptx_val tiles)
+{
+    ptx_val blocks = ptx_nctaid(b, PTX_X);
+    ptx_ptr drawn = ptx_shared(b, PTX_U32, 2);
+    ptx_val slot = ptx_var(b, ptx_u32(0));
+    ptx_val group = ptx_var(b, a->now.group);
+
+    ptx_loop (b) {
+        ptx_val more = ptx_lt(b, a->next.ticket, tiles);
+        ptx_val number = ptx_var(b, ptx_u32(0));
+        ptx_if (b, more) {
+            read_tile(b, a, &a->next);
+            ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
+                ptx_set(b, number,
+                        ptx_atomic_add(b, from->results.totals, ptx_u32(TICKET), ptx_u32(1)));
+        }
+        ptx_val changes = ptx_neu(b, a->factor, ptx_f32(1.0f));
+        ptx_val some = ptx_gt(b, a->now.length, ptx_s32(0));
+        ptx_if (b, ptx_and(b, changes, some))
+            clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
+        ptx_break_if(b, ptx_not(b, more));
+        ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
+            ptx_store(b, drawn, slot, number);
+        ptx_barrier(b);
+        advance(b, a);
+        ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), ptx_shl(b, blocks, ptx_u32(1)));
+        ptx_set(b, a->next.ticket, second);
+        ptx_set(b, slot, ptx_xor(b, slot, ptx_u32(1)));
+        ptx_if (b, ptx_ne(b, a->now.group, group)) {
+            take_record(b, a, from);
+            ptx_set(b, group, a->now.group);
+        }
+    }
+    ptx_comment(b, "where each tile had its block, none was drawn");
+    ptx_if (b, ptx_ne(b, tiles, blocks))
+        leave(b, a, from->results.totals, blocks);
+}
+
 void clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     struct apply a = { .spec = spec };
     struct source from;
-    const uint32_t tiles_of_chunk = spec->chunk / tile_of(spec);
 
     ptx_comment(b, "tile after tile, from the last to the first: what was read last may still be "
                    "in the cache");
-    struct clip_tables tables = clip_tables_param(b);
+    a.tables = clip_tables_param(b);
     from.partials = clip_partials_param(b);
     from.results = clip_results_param(b, spec);
-    ptx_val last = ptx_param(b, PTX_U32, "last", .meaning = "chunk of the first tile");
+    a.last = ptx_param(b, PTX_U32, "last", .meaning = "chunk of the first tile");
     ptx_val tiles = ptx_param(b, PTX_U32, "tiles");
-    ptx_val one_factor = ptx_param(b, PTX_U32, "one_factor", .meaning = "1: there is one group");
     from.fused = ptx_param(b, PTX_U32, "fused",
                            .meaning = "1: factors from the partials; 0: from the records");
 
     a.tid = ptx_tid(b, PTX_X);
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    a.now = tile_variables(b, block);
+    a.next = tile_variables(b, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
     a.factor = ptx_var(b, ptx_f32(1.0f));
     a.zeros = ptx_var(b, ptx_bool(false));
     from.fused = ptx_ne(b, from.fused, ptx_u32(0));
-    ptx_ptr shared = ptx_shared(b, PTX_U32, 1);
-    ptx_val ticket = ptx_var(b, ptx_ctaid(b, PTX_X));
-    ptx_val group = ptx_var(b, ptx_u32(UINT32_MAX));
+    read_tile(b, &a, &a.now);
+    ptx_val at = ptx_mul_wide(b, a.now.group, ptx_u32(2));
+    ptx_vec row = ptx_load_vec(b, from.partials.groups, at, 2);
     clip_wait_for_last(b);
-    ptx_loop (b) {
-        ptx_val back = ptx_div(b, ticket, ptx_u32(tiles_of_chunk));
-        ptx_val place = ptx_rem(b, ticket, ptx_u32(tiles_of_chunk));
-        ptx_val k = ptx_sub(b, last, back);
-        a.chunk = clip_chunk_read(b, &tables, k, spec->chunk);
-        ptx_if (b, ptx_ne(b, a.chunk.group, group)) {
-            ptx_if (b, from.fused)
-                take_partials(b, &a, &from, k, ptx_eq(b, place, ptx_u32(0)));
-            ptx_else (b)
-                take_record(b, &a, &from);
-            ptx_set(b, group, a.chunk.group);
-        }
-        ptx_val changes = ptx_neu(b, a.factor, ptx_f32(1.0f));
-        ptx_comment(b, "nothing to scale, and nothing elsewhere either");
-        ptx_val nothing = ptx_and(b, ptx_not(b, changes), ptx_ne(b, one_factor, ptx_u32(0)));
-        ptx_return_if(b, nothing);
-        ptx_val before = ptx_sub(b, ptx_u32(tiles_of_chunk - 1), place);
-        before = ptx_mul(b, before, ptx_u32(tile_of(spec)));
-        a.start = ptx_bitcast(b, PTX_S32, before);
-        ptx_val left = ptx_sub(b, a.chunk.length, a.start);
-        a.length = ptx_min(b, left, ptx_s32((int32_t)tile_of(spec)));
-        ptx_if (b, ptx_and(b, changes, ptx_gt(b, left, ptx_s32(0))))
-            clip_for_dtype(b, spec, a.chunk.dtype, apply_tile, &a);
-        ptx_break_if(b, ptx_eq(b, tiles, ptx_nctaid(b, PTX_X)));
-        ptx_set(b, ticket, next_ticket(b, &a, from.results.totals, shared));
-        ptx_break_if(b, ptx_ge(b, ticket, tiles));
-    }
-    ptx_comment(b, "where each tile had its block, there were no tickets");
-    ptx_if (b, ptx_ne(b, tiles, ptx_nctaid(b, PTX_X)))
-        leave(b, &a, from.results.totals);
+    ptx_if (b, from.fused)
+        take_partials(b, &a, &from, row);
+    ptx_else (b)
+        take_record(b, &a, &from);
+
+    ptx_comment(b, "nothing to scale, and nothing elsewhere either");
+    ptx_val unchanged = ptx_eq(b, a.factor, ptx_f32(1.0f));
+    ptx_val only = ptx_eq(b, from.results.groups, ptx_u32(1));
+    ptx_return_if(b, ptx_and(b, unchanged, only));
+    scale_tiles(b, &a, &from, tiles);
 }

@@ -6,11 +6,11 @@
 #include "kernels/common.h"
 #include "kernels/loss_scale.h"
 
-// Words of struct clip_scalars.
-enum { EPS, GROWTH, BACKOFF, MIN_SCALE, MAX_SCALE, INTERVAL, HYSTERESIS, GROUPS };
+// Words of struct clip_rule.
+enum { GROWTH, BACKOFF, MIN_SCALE, MAX_SCALE, INTERVAL, HYSTERESIS };
 // Words of a record and of the summary.
 enum { FACTOR, NORM, FOUND_INF, MAX_NORM, RECORD_WORDS };
-enum { SUMMARY_FOUND_INF, SUMMARY_LOSS_SCALE };
+enum { SUMMARY_FOUND_INF };
 // Words of struct clip_totals.
 enum { ARRIVALS, FOUND };
 enum { PARTIALS_AT_ONCE = 16 };
@@ -19,24 +19,31 @@ struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *s
 {
     struct clip_results r = { .spec = spec };
 
-    r.scalars = ptx_param_ptr(b, PTX_B32, "scalars", .readonly = true, .length = "8",
-                              .meaning = "eps, the loss scale's rule, number of groups");
     r.records = ptx_param_ptr(b, PTX_F32, "records",
                               .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
-                                         "found_inf of all, and the loss scale");
-    if (spec->updates)
-        r.state = ptx_param_ptr(b, PTX_B32, "state", .length = "2",
-                                .meaning = "loss scale (f32), growth_tracker (s32)");
+                                         "found_inf of all");
+    r.used = ptx_param_ptr(b, PTX_F32, "used", .readonly = true, .length = "1",
+                           .meaning = "the loss scale that this run divides by");
     r.totals =
         ptx_param_ptr(b, PTX_U32, "totals", .length = "4",
                       .meaning = "groups written, whether one found_inf; tiles taken, blocks "
                                  "through");
+    r.groups = ptx_param(b, PTX_U32, "group_count");
+    r.eps = ptx_param(b, PTX_F32, "eps", .meaning = "added to the norm before dividing",
+                      .range = PTX_FINITE | PTX_NOT_NEGATIVE);
+    if (!spec->updates)
+        return r;
+    r.state = ptx_param_ptr(b, PTX_B32, "state", .length = "2",
+                            .meaning = "loss scale (f32), growth_tracker (s32)");
+    r.rule = ptx_param_ptr(b, PTX_B32, "rule", .readonly = true, .length = "6",
+                           .meaning = "growth, backoff, min_scale, max_scale (f32), interval, "
+                                      "hysteresis (s32)");
     return r;
 }
 
 static ptx_val scalar(ptx_builder *b, const struct clip_results *r, ptx_type type, uint32_t word)
 {
-    return ptx_bitcast(b, type, ptx_load(b, r->scalars, ptx_u32(word)));
+    return ptx_bitcast(b, type, ptx_load(b, r->rule, ptx_u32(word)));
 }
 
 static void update(ptx_builder *b, const struct clip_results *r, ptx_val found)
@@ -56,12 +63,11 @@ static void update(ptx_builder *b, const struct clip_results *r, ptx_val found)
 static ptx_val is_last_group(ptx_builder *b, const struct clip_results *r, ptx_val found)
 {
     ptx_val last = ptx_var(b, ptx_bool(true));
-    ptx_val groups = scalar(b, r, PTX_U32, GROUPS);
 
-    ptx_if (b, ptx_ne(b, groups, ptx_u32(1))) {
+    ptx_if (b, ptx_ne(b, r->groups, ptx_u32(1))) {
         ptx_if (b, found)
             ptx_atomic_or(b, ptx_ptr_cast(b, PTX_B32, r->totals), ptx_u32(FOUND), ptx_b32(1));
-        ptx_val limit = ptx_sub(b, groups, ptx_u32(1));
+        ptx_val limit = ptx_sub(b, r->groups, ptx_u32(1));
         ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, r->totals, ptx_u32(ARRIVALS), limit,
                                     .order = PTX_ACQ_REL);
         ptx_set(b, last, ptx_eq(b, before, limit));
@@ -80,28 +86,26 @@ static ptx_ptr record_at(ptx_builder *b, const struct clip_results *r, ptx_val g
     return ptx_at(b, r->records, ptx_mul_wide(b, group, ptx_u32(RECORD_WORDS)));
 }
 
-// Behind the records, as if it were one more.
-static ptx_ptr summary(ptx_builder *b, const struct clip_results *r)
-{
-    return record_at(b, r, scalar(b, r, PTX_U32, GROUPS));
-}
-
-struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *r, ptx_val group,
-                                  ptx_val sum)
+struct clip_inputs clip_inputs_read(ptx_builder *b, const struct clip_results *r, ptx_val group)
 {
     ptx_val max_norm = ptx_load(b, record_at(b, r, group), ptx_u32(MAX_NORM));
-    ptx_val eps = scalar(b, r, PTX_F32, EPS);
-    ptx_val loss_scale = ptx_load(b, summary(b, r), ptx_u32(SUMMARY_LOSS_SCALE));
+    ptx_val loss_scale = ptx_load(b, r->used, ptx_u32(0));
+    return (struct clip_inputs) { max_norm, loss_scale };
+}
+
+struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *r,
+                                  const struct clip_inputs *inputs, ptx_val sum)
+{
     struct clip_record record;
 
     ptx_comment(b, "the norm of the unscaled gradients, and what they are multiplied by");
-    ptx_val scaled = ptx_ne(b, loss_scale, ptx_f32(1.0f));
-    ptx_val divisor = ptx_cvt(b, PTX_F64, loss_scale);
+    ptx_val scaled = ptx_ne(b, inputs->loss_scale, ptx_f32(1.0f));
+    ptx_val divisor = ptx_cvt(b, PTX_F64, inputs->loss_scale);
     ptx_val root = ptx_var(b, ptx_sqrt(b, sum));
     ptx_if (b, scaled)
         ptx_set(b, root, ptx_div(b, root, divisor));
     record.norm = one_nan(b, ptx_cvt(b, PTX_F32, root));
-    ptx_val factor = ptx_var(b, clip_scale(b, sum, root, record.norm, max_norm, eps));
+    ptx_val factor = ptx_var(b, clip_scale(b, sum, root, record.norm, inputs->max_norm, r->eps));
     ptx_if (b, scaled) {
         ptx_val quotient = ptx_div(b, ptx_cvt(b, PTX_F64, factor), divisor);
         ptx_set(b, factor, ptx_cvt(b, PTX_F32, quotient));
@@ -129,7 +133,8 @@ void clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_val gro
     ptx_val found = ptx_var(b, ptx_not(b, record->finite));
     ptx_if (b, is_last_group(b, r, found)) {
         found_inf = ptx_select(b, found, ptx_f32(1.0f), ptx_f32(0.0f));
-        ptx_store(b, summary(b, r), ptx_u32(SUMMARY_FOUND_INF), found_inf);
+        ptx_ptr summary = record_at(b, r, r->groups); // behind the records
+        ptx_store(b, summary, ptx_u32(SUMMARY_FOUND_INF), found_inf);
         if (r->spec->updates)
             update(b, r, found);
     }
@@ -190,11 +195,12 @@ void clip_sums_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_vec row = ptx_load_vec(b, from.groups, ptx_mul_wide(b, group, ptx_u32(2)), 2);
     clip_let_next_start(b);
     clip_wait_for_last(b);
+    struct clip_inputs inputs = clip_inputs_read(b, &results, group);
     ptx_val sum = clip_group_total(b, &from, tid, row);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
         ptx_store(b, sums, group, sum);
         ptx_if (b, ptx_ne(b, finishes, ptx_u32(0))) {
-            struct clip_record record = clip_record_of(b, &results, group, sum);
+            struct clip_record record = clip_record_of(b, &results, &inputs, sum);
             clip_record_write(b, &results, group, &record);
         }
     }
@@ -205,14 +211,14 @@ void clip_finish_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_comment(b, "a thread for each group: its record from its sum");
     ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .readonly = true,
                                  .meaning = "of weighted squares, one a group");
-    ptx_val count = ptx_param(b, PTX_U32, "groups");
     struct clip_results results = clip_results_param(b, spec);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val group = ptx_mad(b, block, ptx_u32(CLIP_BLOCK), tid);
-    ptx_if (b, ptx_lt(b, group, count)) {
+    ptx_if (b, ptx_lt(b, group, results.groups)) {
+        struct clip_inputs inputs = clip_inputs_read(b, &results, group);
         ptx_val sum = ptx_load(b, sums, group);
-        struct clip_record record = clip_record_of(b, &results, group, sum);
+        struct clip_record record = clip_record_of(b, &results, &inputs, sum);
         clip_record_write(b, &results, group, &record);
     }
 }

@@ -80,7 +80,7 @@ static void place(struct clip_layout *layout)
     layout->chunks.length = layout->partials.length = layout->chunk_count;
     layout->groups.length = layout->sums.length = layout->group_count;
     layout->records.length = (uint64_t)layout->group_count + 1; // and the summary
-    layout->scalars.length = layout->totals.length = 1;
+    layout->rule.length = layout->totals.length = 1;
 #define CLIP_PLACE(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
     layout->bytes += pieces(layout->member.length * sizeof(type), ALIGNMENT) * ALIGNMENT;
@@ -184,7 +184,7 @@ static void write_records(const struct ptx_clip_params *params, const struct cli
 }
 
 ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct clip_layout *layout,
-                            const struct clip_scalars *scalars, unsigned char *image,
+                            const struct clip_rule *rule, unsigned char *image,
                             struct clip_start *starts, size_t *start_count)
 {
     struct grouping grouping;
@@ -211,7 +211,7 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
         }
         write_tensors(params, layout, (void *)(image + layout->tensors.offset));
         write_records(params, layout, (void *)(image + layout->records.offset));
-        memcpy(image + layout->scalars.offset, scalars, sizeof *scalars);
+        memcpy(image + layout->rule.offset, rule, sizeof *rule);
     }
     free(grouping.first);
     free(grouping.order);

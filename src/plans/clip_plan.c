@@ -25,7 +25,8 @@ struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
 
 uint32_t clip_tiles_of_chunk(const struct clip_layout *layout)
 {
-    return layout->chunk > CLIP_TILE ? layout->chunk / CLIP_TILE : 1;
+    const uint32_t tile = clip_tile(layout->dtypes, layout->chunk);
+    return layout->chunk / tile;
 }
 
 bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout)
@@ -81,24 +82,12 @@ static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params
     return status;
 }
 
-static struct clip_scalars scalars_of(const struct ptx_clip_params *params,
-                                      const struct ptx_loss_scale_params *rule, uint32_t groups)
-{
-    return (struct clip_scalars) { .eps = params->eps,
-                                   .growth = rule->growth,
-                                   .backoff = rule->backoff,
-                                   .min_scale = rule->min_scale,
-                                   .max_scale = rule->max_scale,
-                                   .interval = rule->interval,
-                                   .hysteresis = rule->hysteresis,
-                                   .groups = groups };
-}
-
 static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *params,
-                         const struct ptx_loss_scale_params *rule)
+                         const struct ptx_loss_scale_params *update)
 {
     const struct clip_layout *layout = &plan->layout;
-    const struct clip_scalars scalars = scalars_of(params, rule, layout->group_count);
+    const struct clip_rule rule = { update->growth,    update->backoff,  update->min_scale,
+                                    update->max_scale, update->interval, update->hysteresis };
     const size_t bytes = (size_t)layout->partials.offset;
     unsigned char *image = calloc(bytes, 1);
     plan->rows = calloc(layout->tensor_count, sizeof *plan->rows);
@@ -109,7 +98,7 @@ static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *para
         status = out_of_host_memory();
     if (!status)
         status =
-            clip_layout_fill(params, layout, &scalars, image, plan->starts, &plan->start_count);
+            clip_layout_fill(params, layout, &rule, image, plan->starts, &plan->start_count);
     if (!status) {
         memcpy(plan->rows, image + layout->tensors.offset,
                layout->tensor_count * sizeof *plan->rows);
@@ -133,6 +122,7 @@ static void take_addresses(ptx_clip_plan *plan, const struct ptx_clip_params *pa
 #undef CLIP_ADDRESS
     plan->summary =
         plan->records + plan->layout.group_count * (CUdeviceptr)sizeof(struct ptx_clip_record);
+    plan->used = plan->summary + offsetof(struct ptx_clip_summary, loss_scale);
     plan->state = params->loss_scale_state
                       ? params->loss_scale_state
                       : plan->summary + offsetof(struct ptx_clip_summary, state);
@@ -159,6 +149,7 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
         return status;
     plan->any_address = params->any_address;
     plan->updates = params->update != NULL;
+    plan->eps = params->eps;
     plan->fused = clip_is_fused(params, &plan->layout);
     plan->tiles_of_chunk = clip_tiles_of_chunk(&plan->layout);
     plan->apply_blocks =

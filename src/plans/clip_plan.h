@@ -25,6 +25,8 @@ struct ptx_clip_plan {
 #undef CLIP_DECLARE
     CUdeviceptr state;   // the loss scale's
     CUdeviceptr summary; // after the records
+    CUdeviceptr used;    // the loss scale that a run divides by, in the summary
+    float eps;
 #define CLIP_DECLARE(member, type) CUdeviceptr member;
     CLIP_ARRAYS(CLIP_DECLARE)
 #undef CLIP_DECLARE

@@ -37,27 +37,29 @@ static ptx_status launch(const ptx_function *function, uint64_t blocks, const st
 
 static ptx_status norm(ptx_clip_plan *plan, uint32_t first, uint64_t count, CUstream stream)
 {
-    const CUdeviceptr used = plan->summary + offsetof(struct ptx_clip_summary, loss_scale);
     const struct ptx_arg args[] = {
         PTX_ARG(plan->tensors), PTX_ARG(plan->chunks), PTX_ARG(plan->partials),
-        PTX_ARG(plan->state),   PTX_ARG(used),         PTX_ARG(first),
+        PTX_ARG(plan->state),   PTX_ARG(plan->used),   PTX_ARG(first),
     };
     return launch(plan->clip_norm, count, args, sizeof args / sizeof *args, stream, false);
 }
 
-// Arguments that every kernel has which writes records; `state` is one only where there is an
-// update.
-enum { MOST_ARGS = 12 };
+// Arguments that every kernel has which writes records; the last two only where there is an update.
+enum { MOST_ARGS = 16 };
 
 static size_t add_results(const ptx_clip_plan *plan, struct ptx_arg *args)
 {
     size_t count = 0;
 
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->scalars);
     args[count++] = (struct ptx_arg)PTX_ARG(plan->records);
-    if (plan->updates)
-        args[count++] = (struct ptx_arg)PTX_ARG(plan->state);
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->used);
     args[count++] = (struct ptx_arg)PTX_ARG(plan->totals);
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->layout.group_count);
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->eps);
+    if (plan->updates) {
+        args[count++] = (struct ptx_arg)PTX_ARG(plan->state);
+        args[count++] = (struct ptx_arg)PTX_ARG(plan->rule);
+    }
     return count;
 }
 
@@ -75,8 +77,8 @@ static ptx_status sums(ptx_clip_plan *plan, uint32_t finishes, CUstream stream)
 static ptx_status finish(ptx_clip_plan *plan, CUstream stream)
 {
     const uint32_t groups = plan->layout.group_count;
-    struct ptx_arg args[MOST_ARGS] = { PTX_ARG(plan->sums), PTX_ARG(groups) };
-    const size_t count = 2 + add_results(plan, args + 2);
+    struct ptx_arg args[MOST_ARGS] = { PTX_ARG(plan->sums) };
+    const size_t count = 1 + add_results(plan, args + 1);
 
     return launch(plan->clip_finish, (groups - 1) / CLIP_BLOCK + 1, args, count, stream, false);
 }
@@ -86,7 +88,6 @@ static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, ui
                         CUstream stream)
 {
     const uint32_t last = (uint32_t)(first + chunks - 1);
-    const uint32_t one_factor = plan->layout.group_count == 1;
     const uint32_t tiles = (uint32_t)(chunks * plan->tiles_of_chunk);
     const uint32_t blocks =
         tiles > CLIP_DIRECT && tiles > plan->apply_blocks ? plan->apply_blocks : tiles;
@@ -97,7 +98,6 @@ static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, ui
     count += add_results(plan, args + count);
     args[count++] = (struct ptx_arg)PTX_ARG(last);
     args[count++] = (struct ptx_arg)PTX_ARG(tiles);
-    args[count++] = (struct ptx_arg)PTX_ARG(one_factor);
     args[count++] = (struct ptx_arg)PTX_ARG(fused);
     return launch(plan->clip_apply, blocks, args, count, stream, true);
 }

@@ -33,12 +33,10 @@ struct clip_group_row {
     uint32_t count; // chunks
 };
 
-// What a run reads beside the records; fixed at creation.
-struct clip_scalars {
-    float eps;
-    float growth, backoff, min_scale, max_scale; // of the loss scale's update
+// How the loss scale changes; struct ptx_loss_scale_params with its defaults in place.
+struct clip_rule {
+    float growth, backoff, min_scale, max_scale;
     int32_t interval, hysteresis;
-    uint32_t groups;
 };
 
 // Words by which blocks keep count; 0 before and after a launch.
@@ -55,7 +53,7 @@ struct clip_totals {
     X(tensors, struct clip_tensor_row)                                                             \
     X(chunks, struct clip_chunk_row)                                                               \
     X(groups, struct clip_group_row)                                                               \
-    X(scalars, struct clip_scalars)                                                                \
+    X(rule, struct clip_rule)                                                                      \
     X(records, struct ptx_clip_record)                                                             \
     X(sums, double)                                                                                \
     X(totals, struct clip_totals)                                                                  \
@@ -93,7 +91,7 @@ struct clip_start {
 // Fills an image of the plan's memory up to the partials, zeroed before, and `starts`, which has
 // room for every tensor and every group, in the order of chunks.
 ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct clip_layout *layout,
-                            const struct clip_scalars *scalars, unsigned char *image,
+                            const struct clip_rule *rule, unsigned char *image,
                             struct clip_start *starts, size_t *start_count);
 
 // Everything about the parameters that is known without a device; the message names what is wrong.

@@ -27,7 +27,8 @@ struct clip_spec {
 enum {
     CLIP_BLOCK = 256,          // threads, of each kernel
     CLIP_APPLY_BLOCKS = 3,     // on a multiprocessor, where blocks take tile after tile
-    CLIP_TILE = 4096,          // most elements of one
+    CLIP_TILE_WIDE = 4096,     // elements of a tile
+    CLIP_TILE_HALF = 8192,     // where all are of 16 bits
     CLIP_DIRECT = 2048,        // most tiles that have a block each
     CLIP_SET_DATA_BATCH = 256, // addresses of a launch
 };
@@ -35,6 +36,9 @@ enum {
 #define CLIP_DECLARE(name, blocks) void name##_emit(ptx_builder *b, const struct clip_spec *spec);
 CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
+
+// Elements that a block scales at a time: 16 KiB of them, in the widest type.
+uint32_t clip_tile(uint32_t dtypes, uint32_t chunk);
 
 // All of them.
 void clip_emit(ptx_builder *b, const struct clip_spec *spec);
@@ -77,17 +81,26 @@ ptx_val clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_v
 // Where a group's results go; declared as parameters.
 struct clip_results {
     const struct clip_spec *spec;
-    ptx_ptr scalars, records, state, totals;
+    ptx_ptr records, used, totals;
+    ptx_val groups, eps;
+    ptx_ptr state, rule; // where there is an update
 };
 struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *spec);
+
+// What a record depends on beside the sum; read before the sum is made, since it takes a while.
+struct clip_inputs {
+    ptx_val max_norm, loss_scale;
+};
+struct clip_inputs clip_inputs_read(ptx_builder *b, const struct clip_results *results,
+                                    ptx_val group);
 
 // A group's record from its sum (f64): f32 values, the policy heeded.
 struct clip_record {
     ptx_val factor, norm;
     ptx_val finite; // a predicate
 };
-struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *results, ptx_val group,
-                                  ptx_val sum);
+struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *results,
+                                  const struct clip_inputs *inputs, ptx_val sum);
 
 // Writes the record, and, if it is the last of all groups', the summary and the update of the loss
 // scale. For one thread.
