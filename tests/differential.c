@@ -6,12 +6,16 @@
 //     differential [-s SEED] [-n COUNT] [-o FILE] [-v FILE]   programs SEED to SEED + COUNT - 1:
 //                                   lines `seed hash`; in the file of -v with a hash of each step
 //     differential -c FILE ...      compares with the lines of a file, either kind, and writes the
-//                                   PTX of each program that differs to differential-SEED.ptx
+//                                   PTX of each program that differs to differential-SEED.ptx; of
+//                                   a file of -v, what the first wrong step needs alone to
+//                                   differential-SEED-STEP.ptx
+//     differential -w FILE ...      writes the words themselves, program after program
 //     differential -p SEED [-k STEP]  prints the PTX; with -k, of that step and what it needs alone
 //
 // A program depends on its seed and on the instruction table: a change of the table makes other
-// programs, whose lines have to be recorded anew. Approximate instructions are left out, as are f64
-// NaN payloads: see canonical() in random_program_emit.c.
+// programs, whose lines have to be recorded anew (tests/hardware/record.sh). The results of
+// approximate instructions are held against what PTX documents of their operands, and are not part
+// of the hash, as f64 NaN payloads are not: see canonical() in random_program_emit.c.
 #include <ptxgen/ptxgen.h>
 
 #include <inttypes.h>
@@ -20,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "approximate.h"
 #include "random_program.h"
 
 enum { BATCH = 32, MAX_WORKERS = 64 };
@@ -28,12 +33,19 @@ struct result {
     uint64_t hash;
     uint64_t step[PROGRAM_STEPS];
     unsigned steps;
+    unsigned held, wrong; // results of approximate instructions
+    struct {
+        struct op_case c;
+        uint64_t word[3];
+    } first; // that is wrong
+    struct op_case approximate[PROGRAM_APPROXIMATES];
+    unsigned approximates;
 };
 
 struct options {
     uint64_t seed;
     unsigned count, workers, last;
-    const char *out, *verbose, *compare;
+    const char *out, *verbose, *compare, *words;
     bool print;
 };
 
@@ -44,6 +56,7 @@ struct run {
     struct result *results;
     pthread_mutex_t lock;
     unsigned next;
+    FILE *words;
 };
 
 static void die(const char *what, const char *why)
@@ -101,9 +114,42 @@ static uint64_t hash_words(const uint64_t *w, size_t count)
     return hash;
 }
 
-static void run_program(struct run *r, const ptx_function *function, ptx_buffer *out,
-                        CUstream stream, struct result *result)
+// Holds each result against what PTX documents, where the thread has come by; and takes it out.
+static void take_approximate(struct result *result, uint64_t *words)
 {
+    const uint64_t untouched = UINT64_C(0xcccccccccccccccc);
+
+    for (unsigned k = 0; k < result->approximates * PROGRAM_THREADS; k++) {
+        const struct op_case *c = &result->approximate[k / PROGRAM_THREADS];
+        const unsigned width = 8 * ptx_type_bytes(c->type);
+        const uint64_t mask = width < 64 ? (UINT64_C(1) << width) - 1 : UINT64_MAX;
+        uint64_t *at = words + PROGRAM_APPROXIMATE + 3 * k;
+
+        if (at[0] == untouched && at[1] == untouched && at[2] == untouched)
+            continue;
+        result->held++;
+        const uint64_t x = at[0] & mask, y = at[1] & mask, z = at[2] & mask;
+        at[2] = 0;
+        if (approximate_error(c, x, y, z).right || result->wrong++)
+            continue;
+        result->first.c = *c;
+        memcpy(result->first.word, (const uint64_t[]) { x, y, z }, sizeof result->first.word);
+    }
+}
+
+// A launch that fails takes the device's context with it: no program after it can be run.
+static void launched(uint64_t seed, ptx_status status)
+{
+    if (status == PTX_OK)
+        return;
+    fprintf(stderr, "program %" PRIu64 ": ", seed);
+    check(status);
+}
+
+static void run_program(struct run *r, const ptx_function *function, ptx_buffer *out,
+                        CUstream stream, uint64_t seed)
+{
+    struct result *result = &r->results[seed - r->o->seed];
     uint64_t words[PROGRAM_WORDS];
     const CUdeviceptr in = ptx_buffer_address(r->in), to = ptx_buffer_address(out);
     const struct ptx_arg args[] = { PTX_ARG(in), PTX_ARG(to) };
@@ -112,9 +158,12 @@ static void run_program(struct run *r, const ptx_function *function, ptx_buffer 
     };
 
     check(ptx_buffer_fill(out, 0, 0xcc, sizeof words, stream));
-    check(ptx_launch(function, &launch));
-    check(ptx_buffer_download(out, 0, words, sizeof words, stream));
-    check(ptx_stream_synchronize(r->device, stream));
+    launched(seed, ptx_launch(function, &launch));
+    launched(seed, ptx_buffer_download(out, 0, words, sizeof words, stream));
+    launched(seed, ptx_stream_synchronize(r->device, stream));
+    if (r->words && fseek(r->words, (long)((seed - r->o->seed) * sizeof words), SEEK_SET) == 0)
+        fwrite(words, sizeof words, 1, r->words);
+    take_approximate(result, words);
     result->hash = hash_words(words, PROGRAM_WORDS);
     for (unsigned k = 0; k < PROGRAM_STEPS; k++)
         result->step[k] = hash_words(words + k * PROGRAM_THREADS, PROGRAM_THREADS);
@@ -132,6 +181,8 @@ static void run_batch(struct run *r, unsigned first, struct program *p, ptx_buff
         program_plan(p, r->o->seed + first + k);
         program_emit(b, p, name);
         r->results[first + k].steps = p->steps;
+        r->results[first + k].approximates = p->approximates;
+        memcpy(r->results[first + k].approximate, p->approximate, sizeof p->approximate);
     }
     const char *text = ptx_builder_finish(b);
     if (!text)
@@ -145,7 +196,7 @@ static void run_batch(struct run *r, unsigned first, struct program *p, ptx_buff
         const ptx_function *function = ptx_module_function(module, name);
         if (!function)
             die(name, ptx_error_message());
-        run_program(r, function, out, stream, &r->results[first + k]);
+        run_program(r, function, out, stream, r->o->seed + first + k);
     }
     ptx_module_unload(&module);
     ptx_builder_destroy(&b);
@@ -210,9 +261,21 @@ static void write_lines(const struct run *r, FILE *f, bool verbose)
     }
 }
 
-static void report(uint64_t seed, const struct result *result, const char *steps)
+static void write_program(uint64_t seed, unsigned last)
 {
     char path[64];
+
+    if (last < PROGRAM_STEPS)
+        snprintf(path, sizeof path, "differential-%" PRIu64 "-%u.ptx", seed, last);
+    else
+        snprintf(path, sizeof path, "differential-%" PRIu64 ".ptx", seed);
+    FILE *f = open_file(path, "w");
+    write_ptx(f, seed, last);
+    fclose(f);
+}
+
+static void report(uint64_t seed, const struct result *result, const char *steps)
+{
     uint64_t hash;
     int used;
 
@@ -221,36 +284,58 @@ static void report(uint64_t seed, const struct result *result, const char *steps
          s++, steps += used)
         if (hash != result->step[s]) {
             printf(" from step %u on", s);
+            write_program(seed, s);
             break;
         }
     printf("\n");
-    snprintf(path, sizeof path, "differential-%" PRIu64 ".ptx", seed);
-    FILE *f = open_file(path, "w");
-    write_ptx(f, seed, PROGRAM_STEPS);
-    fclose(f);
+    write_program(seed, PROGRAM_STEPS);
+}
+
+static unsigned wrong_results(const struct run *r)
+{
+    unsigned wrong = 0, held = 0, reported = 0;
+    char name[OP_CASE_NAME];
+
+    for (unsigned k = 0; k < r->o->count; k++) {
+        const struct result *result = &r->results[k];
+        const uint64_t *word = result->first.word;
+        wrong += result->wrong;
+        held += result->held;
+        if (!result->wrong || reported++ >= 20)
+            continue;
+        op_case_name(&result->first.c, name);
+        fprintf(stderr,
+                "program %" PRIu64 ": %u results are beyond their bound, the first %s of %" PRIx64
+                ", %" PRIx64 ": %" PRIx64 "\n",
+                r->o->seed + k, result->wrong, name, word[0], word[1], word[2]);
+    }
+    fprintf(stderr, "%u approximate results held against their bound, %u beyond it\n", held, wrong);
+    return wrong;
 }
 
 static unsigned compare(const struct run *r)
 {
     FILE *f = open_file(r->o->compare, "r");
-    unsigned differences = 0, found = 0;
+    unsigned differences = 0, found = 0, left_out = 0;
     uint64_t seed, hash;
     char line[1024];
     int used;
 
     while (fgets(line, sizeof line, f)) {
-        if (sscanf(line, "%" SCNu64 " %" SCNx64 "%n", &seed, &hash, &used) != 2 ||
+        const bool out = strstr(line, " left out") != NULL;
+        if (sscanf(line, "%" SCNu64 " %" SCNx64 "%n", &seed, &hash, &used) != (out ? 1 : 2) ||
             seed < r->o->seed || seed - r->o->seed >= r->o->count)
             continue;
         const struct result *result = &r->results[seed - r->o->seed];
         found++;
-        if (result->hash == hash)
+        left_out += out;
+        if (out || result->hash == hash)
             continue;
         if (++differences <= 20)
             report(seed, result, line + used);
     }
     fclose(f);
-    printf("%u of %u programs differ\n", differences, found);
+    printf("%u of %u programs differ, %u left out\n", differences, found - left_out, left_out);
     if (found < r->o->count)
         die(r->o->compare, "has not all of these programs");
     return differences;
@@ -276,14 +361,16 @@ static struct options options(int argc, char **argv)
             o.out = value;
         } else if (!strcmp(argv[k], "-v")) {
             o.verbose = value;
+        } else if (!strcmp(argv[k], "-w")) {
+            o.words = value;
         } else if (!strcmp(argv[k], "-c")) {
             o.compare = value;
         } else {
             die(argv[k], "not an option");
         }
     }
-    if (!o.count || !o.workers || o.workers > MAX_WORKERS)
-        die("-n, -j", "out of range");
+    if (!o.count || !o.workers || o.workers > MAX_WORKERS || (o.words && o.workers > 1))
+        die("-n, -j", "out of range; -w goes with one worker, -j 1");
     return o;
 }
 
@@ -301,7 +388,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "differential: nothing to run on: %s\n", ptx_error_message());
         return 77;
     }
+    if (o.words)
+        r.words = open_file(o.words, "wb");
     run_all(&r);
+    if (r.words)
+        fclose(r.words);
     if (o.verbose) {
         FILE *f = open_file(o.verbose, "w");
         write_lines(&r, f, true);
@@ -313,7 +404,7 @@ int main(int argc, char **argv)
         if (o.out)
             fclose(f);
     }
-    const unsigned differences = o.compare ? compare(&r) : 0;
+    const unsigned differences = (o.compare ? compare(&r) : 0) + wrong_results(&r);
     ptx_device_close(&r.device);
     free(r.results);
     return differences ? 1 : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "op_cases.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // ---- enumeration --------------------------------------------------------------------------------
@@ -181,6 +182,30 @@ static void visit_literal(void *user, const struct op_case *c)
 void op_literal_cases(op_case_visit *visit, void *user)
 {
     op_cases(visit_literal, &(struct relay) { visit, user });
+}
+
+// ---- names -------------------------------------------------------------------------------------
+
+bool op_case_is_approximate(const struct op_case *c)
+{
+    if (c->kind != CASE_OP)
+        return false;
+    const struct ptx_op_info *info = ptx_op_info((ptx_opcode)c->what);
+    for (size_t k = 0; k < info->form_count; k++)
+        if (info->forms[k].types >> c->type & 1)
+            return info->forms[k].modifiers & PTX_MOD_APPROX;
+    return false;
+}
+
+void op_case_name(const struct op_case *c, char name[OP_CASE_NAME])
+{
+    static const char *const rounds[] = { "", ".rn", ".rz", ".rm", ".rp" };
+    const char *op = c->kind == CASE_OP    ? ptx_op_info((ptx_opcode)c->what)->name
+                     : c->kind == CASE_CVT ? "cvt"
+                                           : "cvt_pack";
+    snprintf(name, OP_CASE_NAME, "%s%s%s%s.%s%s%s", op, rounds[c->round], c->ftz ? ".ftz" : "",
+             c->sat ? ".sat" : "", ptx_type_name(c->type), c->kind == CASE_CVT ? "." : "",
+             c->kind == CASE_CVT ? ptx_type_name(c->from) : "");
 }
 
 // ---- emission -----------------------------------------------------------------------------------

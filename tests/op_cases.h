@@ -42,6 +42,12 @@ void op_cases(op_case_visit *visit, void *user);
 // Those without modifiers again, with immediates.
 void op_literal_cases(op_case_visit *visit, void *user);
 
+// Of the instruction table: whether PTX bounds the result instead of giving it.
+bool op_case_is_approximate(const struct op_case *c);
+// Of values and conversions, as "add.rz.ftz.f32"; the name has room for OP_CASE_NAME characters.
+enum { OP_CASE_NAME = 80 };
+void op_case_name(const struct op_case *c, char name[OP_CASE_NAME]);
+
 // What the cases of one entry work on.
 struct op_frame {
     ptx_ptr space[PTX_PARAM + 1];

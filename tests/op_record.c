@@ -243,28 +243,6 @@ static void emit_case(ptx_builder *b, const struct op_case *c, const char *name)
     }
 }
 
-static bool is_approximate(const struct op_case *c)
-{
-    if (c->kind != CASE_OP)
-        return false;
-    const struct ptx_op_info *info = ptx_op_info((ptx_opcode)c->what);
-    for (size_t k = 0; k < info->form_count; k++)
-        if (info->forms[k].types >> c->type & 1)
-            return info->forms[k].modifiers & PTX_MOD_APPROX;
-    return false;
-}
-
-static void case_name(const struct op_case *c, char name[80])
-{
-    static const char *const rounds[] = { "", ".rn", ".rz", ".rm", ".rp" };
-    const char *op = c->kind == CASE_OP    ? ptx_op_info((ptx_opcode)c->what)->name
-                     : c->kind == CASE_CVT ? "cvt"
-                                           : "cvt_pack";
-    snprintf(name, 80, "%s%s%s%s.%s%s%s", op, rounds[c->round], c->ftz ? ".ftz" : "",
-             c->sat ? ".sat" : "", ptx_type_name(c->type), c->kind == CASE_CVT ? "." : "",
-             c->kind == CASE_CVT ? ptx_type_name(c->from) : "");
-}
-
 // ---- running ------------------------------------------------------------------------------------
 
 static struct ptx_target newest_target(ptx_device *gpu)
@@ -303,18 +281,19 @@ static void compare(struct record *r, const char *name, uint64_t hash)
 static void report(struct record *r, const struct op_case *c, const unsigned char *out, size_t size)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325); // FNV-1a
-    char name[80];
+    char name[OP_CASE_NAME];
 
     for (size_t k = 0; k < size; k++)
         hash = (hash ^ out[k]) * UINT64_C(0x100000001b3);
-    case_name(c, name);
+    op_case_name(c, name);
     r->cases++;
     if (r->dump &&
         (fprintf(r->dump, "%s %zu\n", name, size) < 0 || fwrite(out, 1, size, r->dump) != size))
         die("dump", "cannot write");
     if (!r->known)
-        printf("%s %016" PRIx64 "%s\n", name, hash, is_approximate(c) ? " approximate" : "");
-    else if (!is_approximate(c))
+        printf("%s %016" PRIx64 "%s\n", name, hash,
+               op_case_is_approximate(c) ? " approximate" : "");
+    else if (!op_case_is_approximate(c))
         compare(r, name, hash);
 }
 

@@ -1,80 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "random_program.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-// ---- what there is to choose from ---------------------------------------------------------------
-
-// Cases in groups that are equally likely, so that an instruction with many modifiers is not.
-struct catalogue {
-    struct op_case c[8192];
-    unsigned count;
-    unsigned group[2048];
-    unsigned groups;
-};
-static struct catalogue ops, conversions, bitcasts, atomics, packs;
-
-static bool is_approximate(const struct op_case *c)
-{
-    const struct ptx_op_info *info = ptx_op_info((ptx_opcode)c->what);
-    for (size_t k = 0; k < info->form_count; k++)
-        if (info->forms[k].types >> c->type & 1)
-            return info->forms[k].modifiers & PTX_MOD_APPROX;
-    return false;
-}
-
-static bool is_accepted(const struct op_case *c)
-{
-    const struct ptx_builder_params params = { .target = { .sm = 90 } };
-    ptx_builder *b = ptx_builder_create(&params);
-
-    ptx_entry (b, "trial") {
-        const struct op_frame frame = op_frame_open(b);
-        op_case_emit(b, &frame, c);
-    }
-    const bool accepted = ptx_builder_finish(b) != NULL;
-    ptx_builder_destroy(&b);
-    return accepted;
-}
-
-static void visit(void *user, const struct op_case *c)
-{
-    struct catalogue *into = NULL;
-
-    (void)user;
-    if (c->kind == CASE_OP && !is_approximate(c))
-        into = &ops;
-    else if (c->kind == CASE_CVT)
-        into = &conversions;
-    else if (c->kind == CASE_CVT_PACK)
-        into = &packs;
-    else if (c->kind == CASE_BITCAST)
-        into = &bitcasts;
-    else if (c->kind == CASE_ATOMIC && c->space == PTX_GLOBAL && c->used && !c->order && !c->scope)
-        into = &atomics;
-    if (!into || !is_accepted(c))
-        return;
-    const struct op_case *last = into->count ? &into->c[into->count - 1] : NULL;
-    if (!last || last->what != c->what || last->type != c->type || last->from != c->from)
-        into->group[into->groups++] = into->count;
-    into->c[into->count++] = *c;
-    into->group[into->groups] = into->count;
-}
-
-void program_catalogue(void)
-{
-    if (!ops.count)
-        op_cases(visit, NULL);
-}
-
-static struct op_case choose(struct random *r, const struct catalogue *from)
-{
-    const unsigned g = random_below(r, from->groups);
-    return from->c[from->group[g] + random_below(r, from->group[g + 1] - from->group[g])];
-}
-
 // ---- operands -----------------------------------------------------------------------------------
 
 struct plan {
@@ -83,7 +9,10 @@ struct plan {
     struct operand visible[2 * PROGRAM_NODES];
     unsigned seen;
     unsigned depth;
-    bool uniform;
+    enum condition by; // who comes by here
+    bool whole;        // once, and with all lanes of a warp that have not returned
+    bool left;         // some have returned whom a barrier would wait for
+    bool met;
 };
 
 static unsigned below(struct plan *g, unsigned bound)
@@ -155,10 +84,10 @@ static ptx_type shape_type(const struct op_case *c, char letter)
 
 // ---- nodes --------------------------------------------------------------------------------------
 
-static void plan_case(struct plan *g, struct node *n, const struct catalogue *from)
+static void plan_case(struct plan *g, struct node *n, enum program_group from)
 {
     for (unsigned tries = 0; tries < 4; tries++) {
-        n->c = choose(&g->r, from);
+        n->c = program_choose(&g->r, from);
         if (is_visible(g, n->c.kind == CASE_OP ? n->c.type : n->c.from))
             break;
     }
@@ -199,16 +128,16 @@ static void plan_packing(struct plan *g, struct node *n)
 
 static void plan_atomic(struct plan *g, struct node *n)
 {
-    const bool own = n->kind == NODE_ATOMIC_OWN;
+    const bool own = n->kind == NODE_ATOMIC_OWN, shared = n->kind == NODE_SHARED_ATOMIC;
     bool commutes;
 
     do {
-        n->c = choose(&g->r, &atomics);
+        n->c = program_choose(&g->r, GROUP_ATOMICS);
         commutes = n->c.what == PTX_ATOMIC_min || n->c.what == PTX_ATOMIC_max ||
                    n->c.what == PTX_ATOMIC_and || n->c.what == PTX_ATOMIC_or ||
                    n->c.what == PTX_ATOMIC_xor ||
                    (n->c.what == PTX_ATOMIC_add && n->c.type <= PTX_B64);
-    } while (!own && !commutes);
+    } while (!own && (!commutes || (n->c.space == PTX_SHARED) != shared));
     n->type = n->c.type;
     n->x[0] = operand(g, n->type);
     n->x[1] = own ? operand(g, n->type) : operand(g, PTX_U32);
@@ -226,28 +155,70 @@ static void plan_warp(struct plan *g, struct node *n)
     while (!(row->types >> n->other & 1));
     n->type = row->result ? row->result : n->other;
     n->x[0] = operand(g, n->other);
-    n->a = below(g, 2) ? UINT32_MAX : n->a | 1;
+    n->x[2] = operand(g, PTX_PRED);
 }
 
 static void plan_memory(struct plan *g, struct node *n)
 {
     n->type = any_type(g, PTX_SET(PRED));
     n->other = any_type(g, PTX_SET(PRED));
-    if (n->kind == NODE_LOCAL)
+    n->by = g->by;
+    if (n->kind == NODE_LOCAL || n->kind == NODE_MEETING || n->by > BY_BLOCK)
         n->other = n->type;
     for (unsigned k = 0; k < 4; k++)
         n->x[k] = operand(g, n->other);
     n->x[4] = operand(g, PTX_U32);
 }
 
+// What a thread stores in one way, it loads in another. Nothing in `in` is ever written: .nc loads
+// are for that.
+static void plan_access(struct plan *g, struct node *n)
+{
+    if (n->kind == NODE_LOAD) {
+        do
+            n->load = program_choose(&g->r, GROUP_LOADS);
+        while (n->load.space != PTX_GLOBAL && n->load.space != PTX_GENERIC);
+    } else {
+        n->c = program_choose(&g->r, GROUP_STORES);
+        do
+            n->load = program_choose(&g->r, GROUP_LOADS);
+        while (n->load.space != n->c.space || n->load.nc);
+        n->other = n->c.type;
+        for (unsigned k = 0; k < 4; k++)
+            n->x[k] = operand(g, n->other);
+    }
+    n->type = n->load.type;
+    n->x[4] = operand(g, PTX_U32);
+}
+
+static void plan_approximate(struct plan *g, struct node *n)
+{
+    n->c = program_choose(&g->r, GROUP_APPROXIMATE);
+    n->type = n->c.type;
+    n->site = g->p->approximates;
+    n->x[0] = operand(g, n->type);
+    n->x[1] = operand(g, n->type);
+    g->p->approximate[g->p->approximates++] = n->c;
+}
+
+// ---- control ------------------------------------------------------------------------------------
+
 static void plan_nodes(struct plan *g, unsigned count);
+
+static enum condition inside(const struct plan *g, const struct node *n)
+{
+    const enum condition here = n->by == BY_LANES ? BY_WARP : n->by;
+    return here > g->by ? here : g->by;
+}
 
 static void plan_body(struct plan *g, struct node *n, unsigned k)
 {
     const unsigned seen = g->seen, id = (unsigned)(n - g->p->node);
-    const bool uniform = g->uniform;
+    const enum condition by = g->by;
+    const bool whole = g->whole;
 
-    g->uniform = uniform && n->uniform;
+    g->by = inside(g, n);
+    g->whole = whole && n->kind == NODE_IF && n->by <= BY_WARP;
     g->depth++;
     n->begin[k] = g->p->count;
     g->visible[g->seen++] =
@@ -258,37 +229,89 @@ static void plan_body(struct plan *g, struct node *n, unsigned k)
     plan_nodes(g, 1 + below(g, 4));
     n->end[k] = g->p->count;
     n->result[k] = operand(g, n->type);
-    if (n->kind == NODE_LOOP && !n->uniform)
+    if (n->kind == NODE_LOOP && n->by == BY_THREAD)
         n->x[2] = operand(g, PTX_PRED);
     g->depth--;
     g->seen = seen;
-    g->uniform = uniform;
+    g->by = g->left && by == BY_BLOCK ? BY_WARP : by;
+    g->whole = whole;
+}
+
+static enum condition choose_condition(struct plan *g, const struct node *n)
+{
+    static const enum condition of_if[] = { BY_BLOCK,  BY_WARP,   BY_LANES,
+                                            BY_THREAD, BY_THREAD, BY_THREAD };
+
+    if (n->kind == NODE_IF) {
+        const enum condition by = of_if[below(g, 6)];
+        return by == BY_LANES && g->by > BY_WARP ? BY_THREAD : by;
+    }
+    if (n->kind == NODE_JUMP && n->a % 4 != JUMP_BACK)
+        return BY_THREAD;
+    return below(g, 3) ? BY_THREAD : BY_BLOCK;
 }
 
 static void plan_control(struct plan *g, struct node *n)
 {
+    const bool turns = n->kind != NODE_IF && (n->kind != NODE_JUMP || n->a % 4 == JUMP_BACK);
+
     n->type = any_type(g, 0);
     for (unsigned tries = 0; tries < 4 && !is_visible(g, n->type); tries++)
         n->type = any_type(g, 0);
-    n->uniform = !below(g, 3);
+    n->by = choose_condition(g, n);
     n->x[0] = operand(g, n->type);
-    n->x[1] = n->kind == NODE_IF ? operand(g, PTX_PRED)
-              : n->uniform       ? constant(PTX_U32, 1 + below(g, 4))
-                                 : operand(g, PTX_U32);
+    n->x[1] = !turns              ? operand(g, PTX_PRED)
+              : n->by == BY_BLOCK ? constant(PTX_U32, 1 + below(g, 4))
+                                  : operand(g, PTX_U32);
+    if (n->kind == NODE_JUMP)
+        n->x[2] = operand(g, PTX_PRED);
     plan_body(g, n, 0);
     n->begin[1] = n->end[1] = g->p->count;
-    if (n->kind == NODE_IF && n->a & 1)
+    if (!turns && n->a >> 8 & 1)
         plan_body(g, n, 1);
+}
+
+// Some lanes, whole warps or a block end here. What follows knows which lanes are left, but has no
+// barrier of the block unless all of it has ended.
+static void plan_return(struct plan *g, struct node *n)
+{
+    static const enum condition of_return[] = { BY_BLOCK, BY_WARP, BY_THREAD, BY_THREAD };
+
+    n->by = of_return[below(g, 4)];
+    n->type = PTX_PRED;
+    n->x[0] = operand(g, PTX_PRED);
+    g->p->returns |= n->by == BY_THREAD;
+    g->left |= n->by > BY_BLOCK || g->by > BY_BLOCK;
+    if (g->left)
+        g->by = BY_WARP;
+}
+
+// ---- nodes --------------------------------------------------------------------------------------
+
+static bool has_place(const struct plan *g, enum node_kind kind)
+{
+    if (kind >= NODE_IF)
+        return g->depth < 3 && g->p->count <= PROGRAM_NODES - 64;
+    if (kind >= NODE_RETURN)
+        return g->whole;
+    if (kind >= NODE_SHARED_ATOMIC)
+        return g->by == BY_BLOCK;
+    if (kind >= NODE_SHUFFLE)
+        return g->by <= BY_WARP;
+    if (kind == NODE_MEETING)
+        return g->depth == 0 && !g->met;
+    return kind != NODE_APPROXIMATE || g->p->approximates < PROGRAM_APPROXIMATES;
 }
 
 static enum node_kind choose_kind(struct plan *g)
 {
     static const unsigned char weight[] = {
-        [NODE_CASE] = 62,         [NODE_PACK] = 3,    [NODE_UNPACK] = 3, [NODE_LOAD] = 4,
-        [NODE_LOCAL] = 3,         [NODE_SCRATCH] = 3, [NODE_ATOMIC] = 2, [NODE_ATOMIC_OWN] = 4,
-        [NODE_EXCHANGE] = 3,      [NODE_SHUFFLE] = 5, [NODE_WARP] = 5,   [NODE_BLOCK_VOTE] = 1,
-        [NODE_SHARED_ATOMIC] = 2, [NODE_IF] = 6,      [NODE_FOR] = 4,    [NODE_LOOP] = 2,
-        [NODE_WHILE] = 2,
+        [NODE_CASE] = 56,      [NODE_PACK] = 3,   [NODE_UNPACK] = 3,   [NODE_APPROXIMATE] = 3,
+        [NODE_LOAD] = 5,       [NODE_LOCAL] = 3,  [NODE_ACCESS] = 6,   [NODE_ATOMIC] = 2,
+        [NODE_ATOMIC_OWN] = 5, [NODE_CAS] = 1,    [NODE_MEETING] = 1,  [NODE_FENCE] = 1,
+        [NODE_SHUFFLE] = 5,    [NODE_WARP] = 5,   [NODE_EXCHANGE] = 4, [NODE_SHARED_ATOMIC] = 2,
+        [NODE_BLOCK_VOTE] = 1, [NODE_RETURN] = 1, [NODE_IF] = 7,       [NODE_FOR] = 4,
+        [NODE_LOOP] = 2,       [NODE_WHILE] = 2,  [NODE_JUMP] = 4,
     };
     unsigned total = 0, k = 0;
 
@@ -297,10 +320,77 @@ static enum node_kind choose_kind(struct plan *g)
     unsigned at = below(g, total);
     while (at >= weight[k])
         at -= weight[k++];
-    if ((k >= NODE_EXCHANGE && k <= NODE_BLOCK_VOTE && !g->uniform) ||
-        (k >= NODE_IF && (g->depth == 3 || g->p->count > PROGRAM_NODES - 64)))
-        return NODE_CASE;
-    return (enum node_kind)k;
+    return has_place(g, (enum node_kind)k) ? (enum node_kind)k : NODE_CASE;
+}
+
+static void plan_kind(struct plan *g, struct node *n)
+{
+    const unsigned way = below(g, 100);
+
+    switch (n->kind) {
+    case NODE_CASE:
+        plan_case(g, n,
+                  way < 70   ? GROUP_OPS
+                  : way < 93 ? GROUP_CONVERSIONS
+                  : way < 97 ? GROUP_BITCASTS
+                             : GROUP_PACKS);
+        break;
+    case NODE_PACK:
+    case NODE_UNPACK:
+        plan_packing(g, n);
+        break;
+    case NODE_APPROXIMATE:
+        plan_approximate(g, n);
+        break;
+    case NODE_LOAD:
+    case NODE_ACCESS:
+        plan_access(g, n);
+        break;
+    case NODE_ATOMIC:
+    case NODE_ATOMIC_OWN:
+    case NODE_SHARED_ATOMIC:
+        plan_atomic(g, n);
+        break;
+    case NODE_CAS:
+        n->type = PTX_U32;
+        n->x[0] = operand(g, PTX_U32);
+        n->x[1] = operand(g, PTX_U32);
+        break;
+    case NODE_FENCE:
+        n->c = program_choose(&g->r, GROUP_FENCES);
+        n->by = g->by;
+        n->type = PTX_U32;
+        n->x[0] = operand(g, PTX_U32);
+        break;
+    case NODE_SHUFFLE:
+        n->type = any_type(g, PTX_SET(PRED));
+        n->x[0] = operand(g, n->type);
+        n->x[1] = place(g);
+        n->x[2] = operand(g, PTX_PRED);
+        break;
+    case NODE_WARP:
+        plan_warp(g, n);
+        break;
+    case NODE_BLOCK_VOTE:
+        n->type = n->a % 3 == 2 ? PTX_U32 : PTX_PRED;
+        n->x[0] = operand(g, PTX_PRED);
+        break;
+    case NODE_RETURN:
+        plan_return(g, n);
+        break;
+    default:
+        if (n->kind >= NODE_IF)
+            plan_control(g, n);
+        else
+            plan_memory(g, n);
+    }
+}
+
+// Of these the value is their operand's, and adds nothing.
+static bool is_silent(const struct node *n)
+{
+    return n->kind == NODE_ATOMIC || n->kind == NODE_APPROXIMATE || n->kind == NODE_CAS ||
+           n->kind == NODE_MEETING || n->kind == NODE_FENCE || n->kind == NODE_RETURN;
 }
 
 static void plan_node(struct plan *g)
@@ -312,42 +402,9 @@ static void plan_node(struct plan *g)
     n->a = (uint32_t)random_u64(&g->r);
     n->b = (uint32_t)random_u64(&g->r);
     g->p->needed[id] = true;
-    const unsigned way = below(g, 100);
-    switch (n->kind) {
-    case NODE_CASE:
-        plan_case(g, n, way < 70 ? &ops : way < 93 ? &conversions : way < 97 ? &bitcasts : &packs);
-        break;
-    case NODE_PACK:
-    case NODE_UNPACK:
-        plan_packing(g, n);
-        break;
-    case NODE_ATOMIC:
-    case NODE_ATOMIC_OWN:
-    case NODE_SHARED_ATOMIC:
-        plan_atomic(g, n);
-        break;
-    case NODE_SHUFFLE:
-        n->type = any_type(g, PTX_SET(PRED));
-        n->x[0] = operand(g, n->type);
-        n->x[1] = place(g);
-        break;
-    case NODE_WARP:
-        plan_warp(g, n);
-        break;
-    case NODE_BLOCK_VOTE:
-        n->type = n->a % 3 == 2 ? PTX_U32 : PTX_PRED;
-        n->x[0] = operand(g, PTX_PRED);
-        break;
-    case NODE_IF:
-    case NODE_FOR:
-    case NODE_LOOP:
-    case NODE_WHILE:
-        plan_control(g, n);
-        break;
-    default:
-        plan_memory(g, n);
-    }
-    if (n->kind != NODE_ATOMIC)
+    g->met |= n->kind == NODE_MEETING;
+    plan_kind(g, n);
+    if (!is_silent(n))
         g->visible[g->seen++] =
             (struct operand) { .source = OPERAND_NODE, .type = n->type, .node = id };
 }
@@ -360,33 +417,13 @@ static void plan_nodes(struct plan *g, unsigned count)
 
 void program_plan(struct program *p, uint64_t seed)
 {
-    struct plan g = { .p = p, .r = { seed * UINT64_C(0xd1342543de82ef95) + 1 }, .uniform = true };
+    struct plan g = { .p = p, .r = { seed * UINT64_C(0xd1342543de82ef95) + 1 }, .whole = true };
 
-    p->count = 0;
+    p->count = p->approximates = 0;
+    p->returns = false;
     p->steps = 8 + below(&g, PROGRAM_STEPS - 7);
     for (unsigned k = 0; k < p->steps; k++) {
         p->step[k] = p->count;
         plan_node(&g);
     }
-}
-
-static void need(struct program *p, unsigned id)
-{
-    const struct node *n = &p->node[id];
-
-    if (p->needed[id])
-        return;
-    p->needed[id] = true;
-    for (unsigned k = 0; k < NODE_OPERANDS; k++)
-        if (n->x[k].source == OPERAND_NODE || n->x[k].source == OPERAND_INDEX)
-            need(p, n->x[k].node);
-    for (unsigned k = 0; k < 2; k++)
-        if (n->result[k].source == OPERAND_NODE || n->result[k].source == OPERAND_INDEX)
-            need(p, n->result[k].node);
-}
-
-void program_cut(struct program *p, unsigned last)
-{
-    memset(p->needed, 0, sizeof p->needed);
-    need(p, p->step[last < p->steps ? last : p->steps - 1]);
 }

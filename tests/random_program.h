@@ -12,34 +12,54 @@ enum {
     PROGRAM_THREADS = PROGRAM_BLOCK * PROGRAM_GRID,
     PROGRAM_STEPS = 24,
     PROGRAM_NODES = 192,
+    PROGRAM_APPROXIMATES = 4,
     PROGRAM_INPUTS = 4096, // values of one type
     PROGRAM_IN_BYTES = PTX_TYPE_COUNT * PROGRAM_INPUTS * 8,
     // What a program writes, in words: a row of results a step, one row that every program has, 16
-    // bytes of scratch a thread, 8 cells a node that all threads update.
+    // bytes of scratch a thread, 8 cells a node that all threads update, 4 words for two threads of
+    // different blocks that meet, and operands and result of approximate instructions.
     PROGRAM_SCRATCH = (PROGRAM_STEPS + 1) * PROGRAM_THREADS,
     PROGRAM_CELLS = PROGRAM_SCRATCH + 2 * PROGRAM_THREADS,
-    PROGRAM_WORDS = PROGRAM_CELLS + 8 * PROGRAM_NODES,
+    PROGRAM_MEETING = PROGRAM_CELLS + 8 * PROGRAM_NODES,
+    PROGRAM_APPROXIMATE = PROGRAM_MEETING + 4 * PROGRAM_BLOCK,
+    PROGRAM_WORDS = PROGRAM_APPROXIMATE + 3 * PROGRAM_THREADS * PROGRAM_APPROXIMATES,
 };
 
 enum node_kind {
     NODE_CASE,
     NODE_PACK,
     NODE_UNPACK,
+    NODE_APPROXIMATE,
+    // memory
     NODE_LOAD,
     NODE_LOCAL,
-    NODE_SCRATCH,
+    NODE_ACCESS,
     NODE_ATOMIC,
     NODE_ATOMIC_OWN,
-    NODE_EXCHANGE,
-    NODE_SHARED_ATOMIC,
+    NODE_CAS,
+    NODE_MEETING,
+    // threads together
+    NODE_FENCE,
     NODE_SHUFFLE,
     NODE_WARP,
+    NODE_EXCHANGE,
+    NODE_SHARED_ATOMIC,
     NODE_BLOCK_VOTE,
+    // control
+    NODE_RETURN,
     NODE_IF,
     NODE_FOR,
     NODE_LOOP,
     NODE_WHILE,
+    NODE_JUMP,
 };
+
+// Who comes by, where a condition decides. Barriers of the block are for where all of it does,
+// warp instructions for where it is known which lanes do.
+enum condition { BY_BLOCK, BY_WARP, BY_LANES, BY_THREAD };
+
+// The ways of NODE_JUMP, by raw branches: over a body; into the midst of two; back; out of blocks.
+enum { JUMP_OVER, JUMP_CROSS, JUMP_BACK, JUMP_OUT };
 
 enum operand_source {
     OPERAND_NONE,
@@ -63,14 +83,15 @@ struct node {
     enum node_kind kind;
     ptx_type type;  // of the result
     ptx_type other; // of the operand, where it differs
-    struct op_case c;
+    struct op_case c, load;
     struct operand x[NODE_OPERANDS];
     uint32_t a, b;
+    unsigned site; // of an approximate instruction
     // Control flow: the bodies, and what each gives for a result. The operands are the first value,
     // the condition or count, and the condition of a break.
     unsigned begin[2], end[2];
     struct operand result[2];
-    bool uniform;
+    enum condition by;
 };
 
 struct program {
@@ -79,12 +100,28 @@ struct program {
     unsigned count;
     unsigned step[PROGRAM_STEPS]; // the node of each
     unsigned steps;
+    struct op_case approximate[PROGRAM_APPROXIMATES];
+    unsigned approximates;
+    bool returns; // some lanes of a warp, before the others
 };
 
 /// What the builder accepts on sm_90: made once, before the programs.
 void program_catalogue(void);
+enum program_group {
+    GROUP_OPS,
+    GROUP_CONVERSIONS,
+    GROUP_BITCASTS,
+    GROUP_PACKS,
+    GROUP_ATOMICS,
+    GROUP_LOADS,
+    GROUP_STORES,
+    GROUP_APPROXIMATE,
+    GROUP_FENCES,
+    GROUP_COUNT,
+};
+struct op_case program_choose(struct random *r, enum program_group from);
 void program_plan(struct program *p, uint64_t seed);
-/// Leaves the steps up to `last`, and of them what it depends on.
+/// Leaves what the step `last` depends on, and the returns before it.
 void program_cut(struct program *p, unsigned last);
 /// An entry of that name, with parameters `in` and `out`.
 void program_emit(ptx_builder *b, const struct program *p, const char *name);

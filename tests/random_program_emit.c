@@ -57,7 +57,7 @@ static ptx_val special(struct emitter *e, uint64_t bits)
     }
 }
 
-static ptx_val operand(struct emitter *e, const struct operand *o)
+ptx_val program_operand(struct emitter *e, const struct operand *o)
 {
     switch (o->source) {
     case OPERAND_NODE:
@@ -79,8 +79,11 @@ static ptx_val operand(struct emitter *e, const struct operand *o)
 // not the same in the end: a NaN to a 64-bit integer to a saturated one of 32 bits; the negative or
 // absolute value of the least integer, or of a NaN, or of a constant; min(x, x), for which it takes
 // x, of a NaN; a zero extension and a shift, for which it takes a signed product; fma of constant
-// lanes; bit fields that reach beyond the register, at constant places.
-static ptx_val opaque(struct emitter *e, ptx_val v)
+// lanes; bit fields that reach beyond the register, at constant places; the low byte of a prmt that
+// repeats a sign in it, for which cvt.u8 stores 0; a conversion to an integer of what was converted
+// between floats, which then rounds as that does; lop3 of operands of which two are the same, and
+// what is made of its result. Halves that are constants are not left to it either.
+ptx_val program_opaque(struct emitter *e, ptx_val v)
 {
     if (v.type == PTX_PRED)
         return v;
@@ -118,14 +121,19 @@ static ptx_val emit_case(struct emitter *e, const struct node *n, const ptx_val 
 
     for (unsigned k = 0; k < NODE_OPERANDS; k++)
         v[k] = x[k];
-    if (sign || least || (op && n->c.what == PTX_OP_fma))
-        v[0] = opaque(e, x[0]);
+    const bool lop3 = op && n->c.what == PTX_OP_lop3;
+    if (sign || least || lop3 || (op && n->c.what == PTX_OP_fma) ||
+        (cvt && is_integer(n->type) && !is_integer(n->c.from)))
+        v[0] = program_opaque(e, x[0]);
+    for (unsigned k = 1; lop3 && k < 3; k++)
+        v[k] = program_opaque(e, v[k]);
     if (op && (n->c.what == PTX_OP_bfe || n->c.what == PTX_OP_bfi))
         for (unsigned k = 1; k < 4; k++)
             if (v[k].kind > PTX_POISON && v[k].kind != PTX_IMMEDIATE)
-                v[k] = opaque(e, v[k]);
+                v[k] = program_opaque(e, v[k]);
     ptx_val result = emit_plain(e, n, v);
-    return sign || (cvt && is_integer(n->type)) ? opaque(e, result) : result;
+    const bool bits = lop3 || (op && n->c.what == PTX_OP_prmt);
+    return sign || bits || (cvt && is_integer(n->type)) ? program_opaque(e, result) : result;
 }
 
 static ptx_val emit_packing(struct emitter *e, const struct node *n, const ptx_val *x)
@@ -141,63 +149,20 @@ static ptx_val emit_packing(struct emitter *e, const struct node *n, const ptx_v
     return ptx_pack(e->b, n->type, v);
 }
 
-static void emit_range(struct emitter *e, unsigned begin, unsigned end);
-
-static void emit_body(struct emitter *e, const struct node *n, unsigned k, ptx_val var)
+// The operands and the result, for the host to hold against what PTX documents. The value goes on
+// as the operand: no result that is not given to the bit is ever used.
+static ptx_val emit_approximate(struct emitter *e, const struct node *n, const ptx_val *x)
 {
-    emit_range(e, n->begin[k], n->end[k]);
-    ptx_set(e->b, var, operand(e, &n->result[k]));
-}
+    const uint32_t first = PROGRAM_APPROXIMATE + n->site * 3 * PROGRAM_THREADS;
+    const bool pair = ptx_op_info((ptx_opcode)n->c.what)->shape[3] != 0;
+    const ptx_val none = { 0 };
 
-static void emit_loops(struct emitter *e, const struct node *n, ptx_val var)
-{
-    ptx_builder *b = e->b;
-    ptx_val count = operand(e, &n->x[1]);
-
-    if (!n->uniform)
-        count = ptx_and(b, count, ptx_u32(3));
-    if (n->kind == NODE_FOR) {
-        ptx_for (b, i, ptx_u32(n->b & 1), count, ptx_u32(1 + (n->b >> 1 & 1))) {
-            e->index[n - e->p->node] = i;
-            emit_body(e, n, 0, var);
-        }
-        return;
-    }
-    ptx_val turn = ptx_var(b, ptx_u32(0));
-    if (n->kind == NODE_WHILE) {
-        ptx_while (b, ptx_lt(b, turn, count)) {
-            emit_body(e, n, 0, var);
-            ptx_set(b, turn, ptx_add(b, turn, ptx_u32(1)));
-        }
-        return;
-    }
-    ptx_loop (b) {
-        ptx_break_if(b, ptx_ge(b, turn, count));
-        emit_body(e, n, 0, var);
-        if (!n->uniform)
-            ptx_break_if(b, operand(e, &n->x[2]));
-        ptx_set(b, turn, ptx_add(b, turn, ptx_u32(1)));
-    }
-}
-
-static void emit_control(struct emitter *e, const struct node *n)
-{
-    ptx_builder *b = e->b;
-    ptx_val var = ptx_var(b, operand(e, &n->x[0]));
-
-    e->value[n - e->p->node] = var;
-    if (n->kind != NODE_IF) {
-        emit_loops(e, n, var);
-        return;
-    }
-    ptx_if (b,
-            n->uniform ? ptx_eq(b, ptx_ctaid(b, PTX_X), ptx_u32(n->b & 1)) : operand(e, &n->x[1])) {
-        emit_body(e, n, 0, var);
-    }
-    if (n->begin[1] != n->end[1])
-        ptx_else (b) {
-            emit_body(e, n, 1, var);
-        }
+    ptx_val result =
+        ptx_op(e->b, (ptx_opcode)n->c.what, .x = x[0], .y = pair ? x[1] : none, .ftz = n->c.ftz);
+    const ptx_val v[] = { x[0], x[1], result };
+    for (uint32_t k = 0; k < 3; k++)
+        ptx_store(e->b, program_words(e, first + k, e->thread, 3, n->type), ptx_u32(0), v[k]);
+    return x[0];
 }
 
 static void emit_node(struct emitter *e, const struct node *n)
@@ -205,19 +170,25 @@ static void emit_node(struct emitter *e, const struct node *n)
     ptx_val x[NODE_OPERANDS];
 
     if (n->kind >= NODE_IF) {
-        emit_control(e, n);
+        program_emit_control(e, n);
         return;
     }
     for (unsigned k = 0; k < NODE_OPERANDS; k++)
-        x[k] = operand(e, &n->x[k]);
-    ptx_val v = n->kind == NODE_CASE     ? emit_case(e, n, x)
-                : n->kind <= NODE_UNPACK ? emit_packing(e, n, x)
-                                         : program_emit_memory(e, n, x);
+        x[k] = program_operand(e, &n->x[k]);
+    ptx_val v = x[0];
+    if (n->kind == NODE_RETURN)
+        program_emit_return(e, n, x[0]);
+    else
+        v = n->kind == NODE_CASE          ? emit_case(e, n, x)
+            : n->kind <= NODE_UNPACK      ? emit_packing(e, n, x)
+            : n->kind == NODE_APPROXIMATE ? emit_approximate(e, n, x)
+            : n->kind < NODE_FENCE        ? program_emit_memory(e, n, x)
+                                          : program_emit_together(e, n, x);
     e->value[n - e->p->node] = canonical(e->b, v);
 }
 
 // The nodes of a body follow their node.
-static void emit_range(struct emitter *e, unsigned begin, unsigned end)
+void program_emit_range(struct emitter *e, unsigned begin, unsigned end)
 {
     for (unsigned k = begin; k < end;) {
         const struct node *n = &e->p->node[k];
@@ -246,14 +217,16 @@ void program_emit(ptx_builder *b, const struct program *p, const char *name)
         e.in = ptx_param_ptr(b, PTX_U64, "in", .readonly = true);
         e.out = ptx_param_ptr(b, PTX_U64, "out");
         e.shared = ptx_shared(b, PTX_U64, PROGRAM_BLOCK);
+        e.own = ptx_shared(b, PTX_U64, 2 * PROGRAM_BLOCK);
         e.tid = ptx_tid(b, PTX_X);
         e.thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(PROGRAM_BLOCK), e.tid);
+        e.lanes = p->returns ? ptx_var(b, ptx_full_warp()) : ptx_full_warp();
         // Uses the parameters, whatever the steps do.
         store_row(&e, PROGRAM_STEPS, input(&e, PTX_U64, 0));
         for (unsigned k = 0; k < p->steps; k++) {
             const unsigned first = p->step[k];
             ptx_comment(b, "step %u", k);
-            emit_range(&e, first, k + 1 < p->steps ? p->step[k + 1] : p->count);
+            program_emit_range(&e, first, k + 1 < p->steps ? p->step[k + 1] : p->count);
             if (p->needed[first])
                 store_row(&e, k, e.value[first]);
         }

@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: MIT
 #include "random_program_emit.h"
 
-const struct program_warp_row program_warp_rows[] = {
-#define ROW(name, meaning, types) { ptx_redux_##name, types, PTX_NONE },
-    PTX_WARP_REDUCTIONS(ROW)
-#undef ROW
-        { ptx_match_any, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
-    { ptx_match_all, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
-    { ptx_ballot, PTX_SET(PRED), PTX_U32 },
-    { ptx_vote_all, PTX_SET(PRED), PTX_PRED },
-    { ptx_vote_any, PTX_SET(PRED), PTX_PRED },
-    { ptx_vote_uniform, PTX_SET(PRED), PTX_PRED },
-};
-const unsigned program_warp_count = sizeof program_warp_rows / sizeof *program_warp_rows;
+// The thread's own 16 bytes, in one of the spaces.
+static ptx_ptr own_scratch(struct emitter *e, ptx_space space, ptx_type type)
+{
+    ptx_builder *b = e->b;
+
+    if (space == PTX_LOCAL)
+        return ptx_ptr_cast(b, type, ptx_local(b, PTX_U64, 2));
+    if (space == PTX_SHARED) {
+        ptx_val i = ptx_mul(b, e->tid, ptx_u32(2));
+        return ptx_ptr_cast(b, type, ptx_at(b, e->own, i));
+    }
+    ptx_ptr p = program_words(e, PROGRAM_SCRATCH, e->thread, 2, type);
+    return space == PTX_GENERIC ? ptx_pointer(b, type, PTX_GENERIC, ptx_address(b, p)) : p;
+}
+
+static ptx_vec load_case(struct emitter *e, const struct op_case *c, ptx_ptr p, ptx_val i)
+{
+    return ptx_load_vec(e->b, p, i, c->lanes, .nc = c->nc, .cache = c->cache, .order = c->order,
+                        .scope = c->scope);
+}
 
 static ptx_val emit_load(struct emitter *e, const struct node *n, ptx_val index)
 {
     ptx_builder *b = e->b;
-    const unsigned size = ptx_type_bytes(n->type);
-    unsigned lanes = 1u << n->a % 4;
+    const struct op_case *c = &n->load;
 
-    while (lanes * size > 16 || (size == 1 && lanes > 4))
-        lanes /= 2;
-    ptx_val i = ptx_and(b, index, ptx_u32((PROGRAM_INPUTS - 1) & ~(lanes - 1)));
-    ptx_vec v = ptx_load_vec(b, program_input_array(e, n->type), i, lanes, .nc = n->a >> 8 & 1);
-    return v.lane[n->b % lanes];
+    ptx_val i = ptx_and(b, index, ptx_u32((PROGRAM_INPUTS - 1) & ~(c->lanes - 1)));
+    ptx_ptr p = program_input_array(e, c->type);
+    if (c->space == PTX_GENERIC)
+        p = ptx_pointer(b, c->type, PTX_GENERIC, ptx_address(b, p));
+    ptx_vec v = load_case(e, c, p, i);
+    return v.lane[n->b % c->lanes];
 }
 
 static ptx_val emit_local(struct emitter *e, const struct node *n, const ptx_val *x)
@@ -38,80 +46,114 @@ static ptx_val emit_local(struct emitter *e, const struct node *n, const ptx_val
     return ptx_load(b, array, i);
 }
 
-static ptx_val emit_scratch(struct emitter *e, const struct node *n, const ptx_val *x)
+static ptx_val emit_access(struct emitter *e, const struct node *n, const ptx_val *x)
 {
-    const unsigned size = ptx_type_bytes(n->other);
-    ptx_vec v = { .lanes = size == 1 ? 4 : 16 / size };
+    const struct op_case *c = &n->c, *load = &n->load;
+    const uint32_t room = 16 / ptx_type_bytes(n->type) / load->lanes;
+    ptx_vec v = { .lanes = c->lanes };
+    ptx_ptr p = own_scratch(e, c->space, c->type);
 
-    for (unsigned k = 0; k < v.lanes; k++)
-        v.lane[k] = x[k % 4];
-    ptx_ptr p = program_words(e, PROGRAM_SCRATCH, e->thread, 2, n->other);
-    for (uint32_t first = 0; first < 16 / size; first += v.lanes)
-        ptx_store_vec(e->b, p, ptx_u32(first), v);
+    for (uint32_t first = 0; first < 16 / ptx_type_bytes(c->type); first += v.lanes) {
+        for (unsigned k = 0; k < v.lanes; k++)
+            v.lane[k] = x[(first + k) % 4];
+        ptx_store_vec(e->b, p, ptx_u32(first), v, .nc = c->nc, .cache = c->cache, .order = c->order,
+                      .scope = c->scope);
+    }
+    p = ptx_ptr_cast(e->b, load->type, p);
+    v = load_case(e, load, p, ptx_u32(n->a % room * load->lanes));
+    return v.lane[n->b % load->lanes];
+}
+
+static ptx_val atomic(struct emitter *e, const struct node *n, ptx_ptr p, ptx_val i, ptx_val x,
+                      ptx_val compare)
+{
+    return ptx_atomic(e->b, (ptx_atomic_op)n->c.what, p, i, x, .compare = compare,
+                      .order = n->c.order, .scope = n->c.scope);
+}
+
+// Of an atomic addition of halves in shared memory ptxas takes the lower half twice where the
+// operand is the upper word of another value: it gets it from memory.
+static ptx_val half_operand(struct emitter *e, const struct node *n, ptx_val x)
+{
+    if (n->c.space != PTX_SHARED || n->type < PTX_F16 || ptx_type_bytes(n->type) == 8)
+        return x;
+    ptx_ptr p = ptx_at(e->b, own_scratch(e, PTX_SHARED, PTX_U64), ptx_u32(1));
     p = ptx_ptr_cast(e->b, n->type, p);
-    return ptx_load(e->b, p, ptx_u32(n->a % (16 / ptx_type_bytes(n->type))));
+    ptx_store(e->b, p, ptx_u32(0), x, .order = PTX_VOLATILE);
+    return ptx_load(e->b, p, ptx_u32(0), .order = PTX_VOLATILE);
 }
 
 static ptx_val emit_atomic_own(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     const ptx_val none = { 0 };
-    ptx_ptr p = program_words(e, PROGRAM_SCRATCH, e->thread, 2, n->type);
+    const bool constant = x[0].kind == PTX_IMMEDIATE && n->type >= PTX_F16;
+    ptx_val before = constant ? program_opaque(e, x[0]) : x[0];
+    ptx_val operand = half_operand(e, n, x[1]);
+    ptx_ptr p = own_scratch(e, n->c.space, n->type);
 
-    ptx_store(e->b, p, ptx_u32(0), x[0]);
-    ptx_val old = ptx_atomic(e->b, (ptx_atomic_op)n->c.what, p, ptx_u32(0), x[1],
-                             .compare = n->c.what == PTX_ATOMIC_cas ? x[2] : none);
+    ptx_store(e->b, p, ptx_u32(0), before);
+    ptx_val old = atomic(e, n, p, ptx_u32(0), operand, n->c.what == PTX_ATOMIC_cas ? x[2] : none);
     return n->a & 1 ? old : ptx_load(e->b, p, ptx_u32(0));
 }
 
-// Every thread stores and, beyond a barrier, reads what another one stored.
-static ptx_val emit_exchange(struct emitter *e, const struct node *n, const ptx_val *x)
+// Cells that all threads update, of which only the last contents are looked at.
+static ptx_ptr cells(struct emitter *e, const struct node *n)
 {
-    ptx_builder *b = e->b;
-    const uint32_t stored = PROGRAM_BLOCK * ptx_type_bytes(n->other);
-
-    ptx_barrier(b);
-    ptx_store(b, ptx_ptr_cast(b, n->other, e->shared), e->tid, x[0]);
-    ptx_barrier(b);
-    ptx_val i = n->a & 1 ? x[4] : ptx_mad(b, e->tid, ptx_u32(n->a), ptx_u32(n->b));
-    i = ptx_and(b, i, ptx_u32(stored / ptx_type_bytes(n->type) - 1));
-    return ptx_load(b, ptx_ptr_cast(b, n->type, e->shared), i);
+    const uint32_t first = PROGRAM_CELLS + 8 * (uint32_t)(n - e->p->node);
+    return program_words(e, first, ptx_u32(0), 0, n->type);
 }
 
-static ptx_val emit_shared_atomic(struct emitter *e, const struct node *n, const ptx_val *x)
+static void emit_atomic(struct emitter *e, const struct node *n, const ptx_val *x)
+{
+    const ptx_val none = { 0 };
+    ptx_ptr p = cells(e, n);
+
+    if (n->c.space == PTX_GENERIC)
+        p = ptx_pointer(e->b, n->type, PTX_GENERIC, ptx_address(e->b, p));
+    ptx_val i = ptx_and(e->b, x[1], ptx_u32(7));
+    atomic(e, n, p, i, x[2], none);
+}
+
+// An addition by compare-and-swap: every thread until it has met no other.
+static void emit_cas(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     ptx_builder *b = e->b;
-    ptx_ptr p = ptx_ptr_cast(b, n->type, e->shared);
-
-    ptx_barrier(b);
-    ptx_store(b, p, e->tid, x[0]);
-    ptx_barrier(b);
+    ptx_ptr p = cells(e, n);
     ptx_val i = ptx_and(b, x[1], ptx_u32(7));
-    ptx_atomic(b, (ptx_atomic_op)n->c.what, p, i, x[2]);
-    ptx_barrier(b);
-    i = ptx_xor(b, e->tid, ptx_u32(n->a & (PROGRAM_BLOCK - 1)));
-    return ptx_load(b, p, i);
+    ptx_val old = ptx_var(b, ptx_load(b, p, i, .order = PTX_RELAXED));
+
+    ptx_loop (b) {
+        ptx_val sum = ptx_add(b, old, x[0]);
+        ptx_val found = ptx_atomic_cas(b, p, i, old, sum);
+        ptx_val done = ptx_eq(b, found, old);
+        ptx_set(b, old, found);
+        ptx_break_if(b, done);
+    }
 }
 
-static ptx_val emit_warp(struct emitter *e, const struct node *n, ptx_val x)
+// The threads of one place in both blocks leave a word each; the one that comes later finds the
+// other's, and writes what both give in either order.
+static void emit_meeting(struct emitter *e, const struct node *n, ptx_val x)
 {
     ptx_builder *b = e->b;
-    program_reduction *call = program_warp_rows[n->c.what].call;
+    const ptx_order order = n->a & 1 ? PTX_SEQ_CST : PTX_ACQ_REL;
+    const ptx_scope scope = n->a & 2 ? PTX_SCOPE_SYSTEM : PTX_SCOPE_GPU;
+    ptx_ptr words = program_words(e, PROGRAM_MEETING, e->tid, 4, PTX_U64);
+    ptx_ptr flags = ptx_ptr_cast(b, PTX_U32, ptx_at(b, words, ptx_u32(2)));
+    ptx_val block = ptx_ctaid(b, PTX_X);
 
-    if (n->a == UINT32_MAX)
-        return call(b, x, ptx_full_warp());
-    ptx_val result = ptx_var(b, ptx_zero(n->type));
-    ptx_val bit = ptx_shr(b, ptx_u32(n->a), ptx_laneid(b));
-    ptx_if (b, program_is_odd(b, bit)) {
-        ptx_set(b, result, call(b, x, ptx_u32(n->a)));
+    ptx_store(b, ptx_ptr_cast(b, (ptx_type)x.type, ptx_at(b, words, block)), ptx_u32(0), x);
+    ptx_fence(b, order, scope);
+    ptx_val mine = ptx_shl(b, ptx_u32(1), block);
+    ptx_val before = ptx_atomic_or(b, flags, ptx_u32(0), mine);
+    ptx_fence(b, order, scope);
+    ptx_val both = ptx_or(b, before, mine);
+    both = ptx_and(b, both, ptx_u32(3));
+    ptx_if (b, ptx_eq(b, both, ptx_u32(3))) {
+        ptx_val first = ptx_load(b, words, ptx_u32(0));
+        ptx_val second = ptx_load(b, words, ptx_u32(1));
+        ptx_store(b, words, ptx_u32(3), ptx_add(b, first, second));
     }
-    return result;
-}
-
-static ptx_val emit_block_vote(struct emitter *e, const struct node *n, ptx_val x)
-{
-    return n->a % 3 == 0   ? ptx_barrier_all(e->b, x)
-           : n->a % 3 == 1 ? ptx_barrier_any(e->b, x)
-                           : ptx_barrier_count(e->b, x);
 }
 
 ptx_val program_emit_memory(struct emitter *e, const struct node *n, const ptx_val *x)
@@ -121,26 +163,18 @@ ptx_val program_emit_memory(struct emitter *e, const struct node *n, const ptx_v
         return emit_load(e, n, x[4]);
     case NODE_LOCAL:
         return emit_local(e, n, x);
-    case NODE_SCRATCH:
-        return emit_scratch(e, n, x);
-    case NODE_ATOMIC: {
-        const uint32_t cells = PROGRAM_CELLS + 8 * (uint32_t)(n - e->p->node);
-        ptx_ptr p = program_words(e, cells, ptx_u32(0), 0, n->type);
-        ptx_val i = ptx_and(e->b, x[1], ptx_u32(7));
-        ptx_atomic(e->b, (ptx_atomic_op)n->c.what, p, i, x[2]);
-        return x[0];
-    }
+    case NODE_ACCESS:
+        return emit_access(e, n, x);
     case NODE_ATOMIC_OWN:
         return emit_atomic_own(e, n, x);
-    case NODE_EXCHANGE:
-        return emit_exchange(e, n, x);
-    case NODE_SHARED_ATOMIC:
-        return emit_shared_atomic(e, n, x);
-    case NODE_SHUFFLE:
-        return ptx_shfl(e->b, (ptx_shfl_mode)(n->a % 4), x[0], x[1], .width = 1u << n->b % 6);
-    case NODE_WARP:
-        return emit_warp(e, n, x[0]);
+    case NODE_ATOMIC:
+        emit_atomic(e, n, x);
+        return x[0];
+    case NODE_CAS:
+        emit_cas(e, n, x);
+        return x[0];
     default:
-        return emit_block_vote(e, n, x[0]);
+        emit_meeting(e, n, x[0]);
+        return x[0];
     }
 }

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+#include "rows.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// After those four, as it asks.
+#include <cmocka.h>
+
+#include "random.h"
+
+enum { BATCH = 64, SHOWN = 40 };
+
+// Corner values of every width and format, at places that no power of two hits twice.
+static uint64_t word_of(struct random *r, unsigned i)
+{
+    static const uint64_t corners[] = {
+        0,
+        UINT64_MAX,
+        1,
+        UINT64_C(0x8000000000000000),
+        UINT64_C(0x7fffffffffffffff),
+        UINT64_C(0x7ff0000000000000),
+        UINT64_C(0x7ff8000000000000),
+        UINT64_C(0x7f8000007f800000),
+        UINT64_C(0x7fc0000080000000),
+        UINT64_C(0x0000000100000002),
+        UINT64_C(0x7c007c007f80ff80),
+        UINT64_C(0x3f8000003f800000),
+        UINT64_C(0x3c003c003f803f80),
+        UINT64_C(0x8000800000010001),
+        UINT64_C(0x7f7f7f7fff7f80ff),
+    };
+    const unsigned count = sizeof corners / sizeof *corners;
+    return i % 2 ? random_u64(r) : corners[i / 2 % count];
+}
+
+void rows_open(struct rows *rows)
+{
+    struct random r = { 7 };
+    struct ptx_target target;
+    int isa;
+
+    rows->device = ptx_device_open(NULL);
+    if (!rows->device) {
+        const ptx_status status = ptx_error_status();
+        const bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
+        fprintf(stderr, "%s: %s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable",
+                ptx_error_message());
+        exit(absent ? 77 : 1);
+    }
+    const struct ptx_device_info *info = ptx_device_get_info(rows->device);
+    for (size_t k = 0; ptx_target_at(k, &target, &isa); k++)
+        if (!target.suffix && target.sm <= info->sm && isa <= info->isa)
+            rows->target = target;
+    for (unsigned i = 0; i < ROWS_IN / 8; i++)
+        rows_put(rows->in, 8, i, word_of(&r, i));
+    printf("%s, sm_%d, driver %d\n", info->name, info->sm, info->driver_version);
+}
+
+void rows_close(struct rows *rows)
+{
+    ptx_device_close(&rows->device);
+}
+
+void rows_put(unsigned char *at, unsigned bytes, unsigned i, uint64_t value)
+{
+    for (unsigned k = 0; k < bytes; k++)
+        at[i * bytes + k] = (unsigned char)(value >> 8 * k);
+}
+
+uint64_t rows_get(const unsigned char *at, unsigned bytes, unsigned i)
+{
+    uint64_t value = 0;
+    for (unsigned k = 0; k < bytes; k++)
+        value |= (uint64_t)at[i * bytes + k] << 8 * k;
+    return value;
+}
+
+uint64_t rows_in(const struct rows *rows, unsigned bytes, unsigned i)
+{
+    return rows_get(rows->in, bytes, i);
+}
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+static void emit(ptx_builder *b, const struct row_test *test, const struct row *row,
+                 const char *name)
+{
+    ptx_entry (b, name, .block = { row->threads }) {
+        ptx_ptr in = ptx_param_ptr(b, PTX_U64, "in");
+        ptx_ptr out = ptx_param_ptr(b, PTX_U64, "out");
+        // Every parameter must be used, and not every case has use for all.
+        ptx_val word = ptx_load(b, in, ptx_u32(0));
+        ptx_store(b, out, ptx_u32(ROWS_OUT / 8 - 1), word);
+        test->emit(b, row, in, out);
+    }
+}
+
+static ptx_builder *new_builder(const struct rows *rows)
+{
+    return ptx_builder_create(&(struct ptx_builder_params) { .target = rows->target });
+}
+
+bool rows_accepts(const struct rows *rows, const struct row_test *test, const struct row *row)
+{
+    ptx_builder *b = new_builder(rows);
+    emit(b, test, row, "trial");
+    const bool accepted = ptx_builder_finish(b) != NULL;
+    ptx_builder_destroy(&b);
+    return accepted;
+}
+
+static void need(bool ok, const char *what)
+{
+    if (!ok)
+        fail_msg("%s: %s", what, ptx_error_message());
+}
+
+static void show(const struct rows *rows, const struct row_test *test, const struct row *row)
+{
+    ptx_builder *b = new_builder(rows);
+    emit(b, test, row, "failed");
+    fprintf(stderr, "%s\n", ptx_builder_finish(b));
+    ptx_builder_destroy(&b);
+}
+
+static void compare(struct rows *rows, const struct row_test *test, const struct row *row)
+{
+    unsigned k = 0;
+
+    while (k < ROWS_OUT && rows->out[k] == rows->want[k])
+        k++;
+    if (k == ROWS_OUT)
+        return;
+    if (rows->wrong++ == 0)
+        show(rows, test, row);
+    if (rows->wrong <= SHOWN)
+        fprintf(stderr, "%s: word %u of the output is %016llx, wanted %016llx\n", row->name, k / 8,
+                (unsigned long long)rows_get(rows->out, 8, k / 8),
+                (unsigned long long)rows_get(rows->want, 8, k / 8));
+}
+
+static void run_one(struct rows *rows, const struct row_test *test, const struct row *row,
+                    ptx_module *module, const char *name, ptx_buffer *const buffers[2])
+{
+    const CUdeviceptr in = ptx_buffer_address(buffers[0]), out = ptx_buffer_address(buffers[1]);
+    const struct ptx_arg args[] = { PTX_ARG(in), PTX_ARG(out) };
+    const struct ptx_launch_params launch = { .grid = { row->grid ? row->grid : 1 },
+                                              .args = args,
+                                              .arg_count = 2 };
+    const ptx_function *function = ptx_module_function(module, name);
+
+    need(function != NULL, row->name);
+    memset(rows->want, 0xcc, ROWS_OUT);
+    if (test->before)
+        test->before(rows, row, rows->want);
+    rows_put(rows->want, 8, ROWS_OUT / 8 - 1, rows_in(rows, 8, 0));
+    need(ptx_buffer_upload(buffers[1], 0, rows->want, ROWS_OUT, NULL) == PTX_OK, row->name);
+    need(ptx_launch(function, &launch) == PTX_OK, row->name);
+    need(ptx_buffer_download(buffers[1], 0, rows->out, ROWS_OUT, NULL) == PTX_OK, row->name);
+    need(ptx_stream_synchronize(rows->device, NULL) == PTX_OK, row->name);
+    test->expect(rows, row);
+    compare(rows, test, row);
+}
+
+static void run_batch(struct rows *rows, const struct row_test *test, const struct row *row,
+                      unsigned count, ptx_buffer *const buffers[2])
+{
+    ptx_builder *b = new_builder(rows);
+    char name[16];
+
+    for (unsigned k = 0; k < count; k++) {
+        snprintf(name, sizeof name, "row_%u", k);
+        emit(b, test, &row[k], name);
+    }
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s ...: %s", row->name, ptx_builder_error(b));
+    ptx_module *module = ptx_module_load(rows->device, text, NULL);
+    need(module != NULL, row->name);
+    for (unsigned k = 0; k < count; k++) {
+        snprintf(name, sizeof name, "row_%u", k);
+        run_one(rows, test, &row[k], module, name, buffers);
+    }
+    ptx_module_unload(&module);
+    ptx_builder_destroy(&b);
+}
+
+void rows_run(struct rows *rows, const struct row_test *test, const struct row *row, unsigned count)
+{
+    ptx_buffer *buffers[] = { ptx_buffer_create(rows->device, ROWS_IN),
+                              ptx_buffer_create(rows->device, ROWS_OUT) };
+
+    rows->wrong = 0;
+    need(buffers[0] && buffers[1], "buffers");
+    need(ptx_buffer_upload(buffers[0], 0, rows->in, ROWS_IN, NULL) == PTX_OK, "in");
+    for (unsigned k = 0; k < count; k += BATCH)
+        run_batch(rows, test, row + k, count - k < BATCH ? count - k : BATCH, buffers);
+    ptx_buffer_destroy(&buffers[1]);
+    ptx_buffer_destroy(&buffers[0]);
+    if (rows->wrong)
+        fail_msg("%u of %u rows are not as wanted", rows->wrong, count);
+}
