@@ -12,7 +12,7 @@ set -eu
 
 output=$1
 build=$2
-programs=${3:-20000}
+programs=${3:-24000}
 jobs=$(nproc)
 failed=0
 
