@@ -2,6 +2,8 @@
 // Grids: blocks that wait for blocks, cooperative launches, atomics, special registers, memory.
 #include "emulator_fixture.h"
 
+#include <pthread.h>
+
 #define GLOBAL_THREAD                                                                              \
     "mad.lo.u32 %r3, %r1, %r2, %r0;\nmul.wide.u32 %rd10, %r3, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
 
@@ -302,6 +304,51 @@ static void host_memory(void **state)
     emulator_expect(e, emulator_run(e, &out), 714, "no host memory|nested 3 deep");
 }
 
+// Decoded once, an entry is launched by several threads, and with other sizes of shared memory.
+struct launches {
+    struct emulator *e;
+    struct emu_programs *programs;
+    uint64_t sums;
+    int failed;
+};
+
+static void *launch_often(void *argument)
+{
+    struct launches *l = argument;
+    for (uint32_t i = 0; i < 20; i++) {
+        char report[256];
+        const struct emu_launch launch = { .module = l->e->module,
+                                           .entry = emu_module_entry(l->e->module, "k"),
+                                           .programs = l->programs,
+                                           .grid = { 1, 1, 1 },
+                                           .block = { 32, 1, 1 },
+                                           .dynamic_shared = i * 64,
+                                           .params = (const unsigned char *)&l->sums };
+        l->failed |= emu_run(&l->e->config, l->e->memory, &launch, report, sizeof(report));
+    }
+    return NULL;
+}
+
+static void decoded_once(void **state)
+{
+    struct emulator *e = *state;
+    emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n"
+                     ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<4>;\n.reg .b64 %rd<2>;\n"
+                     "ld.param.u64 %rd1, [p];\nmov.u32 %r1, %dynamic_smem_size;\n"
+                     "red.global.add.u32 [%rd1], %r1;\nret;\n}\n");
+    struct launches l = { e, emu_programs_create(e->module), emulator_zeros(e, 4), 0 };
+    pthread_t threads[3];
+    assert_non_null(l.programs);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_often, &l), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(l.failed, 0);
+    assert_int_equal(*(uint32_t *)emulator_at(e, l.sums, 4), 3 * 32 * 64 * (19 * 20 / 2));
+    emu_programs_destroy(&l.programs);
+    assert_null(l.programs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +363,7 @@ int main(void)
         EMULATOR_TEST(module_variables),
         EMULATOR_TEST(dynamic_shared),
         EMULATOR_TEST(host_memory),
+        EMULATOR_TEST(decoded_once),
     };
     return cmocka_run_group_tests_name("emulator exec grid", tests, NULL, NULL);
 }

@@ -154,6 +154,9 @@ static void missing_barrier_shows_in_results(void **state)
         shown += wrong != 0;
     }
     assert_in_range(shown, 5, 10);
+    e->config.sanitize = true;
+    for (e->config.seed = 1; e->config.seed <= 10; e->config.seed++)
+        emulator_expect(e, emulator_body(e, MISSING_BARRIER(""), out, 0, 0), 719, "ld.shared.u32");
 }
 
 static void lost_atomic(void **state)
