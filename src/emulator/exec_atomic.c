@@ -123,6 +123,13 @@ static uint64_t lane_of(const struct emu_value *value, const void *lanes, unsign
     return value->want == EMU_LONG ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
 }
 
+static struct emu_access within(const struct emu_region *region, uint64_t address, bool shared)
+{
+    const uint64_t offset = address - region->start;
+    return (struct emu_access) { region->host + offset,
+                                 region->shadow ? region->shadow + offset : NULL, shared };
+}
+
 bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = warp->block->exec->program;
@@ -140,10 +147,17 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
         return emu_fault(warp, op->insn, emu_first(mask), EMU_ILLEGAL_INSTRUCTION,
                          "the emulator has no such atomic operation for this type");
     emu_race_atomic(warp, op);
+    struct emu_span s = emu_span_of(address, mask, total);
+    struct emu_region region;
+    bool shared;
+    const bool together = !(s.bits & (total - 1)) && op->space != EMU_PARAM &&
+                          emu_common_region(warp, op->space, &s, total, &region, &shared);
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
         struct emu_access access;
-        if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_ATOMIC, &access))
+        if (together)
+            access = within(&region, address[i], shared);
+        else if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_ATOMIC, &access))
             return false;
         if (access.shadow && !emu_shadow_set(access.shadow, total) &&
             op->insn->atomic != EMU_ATOMIC_EXCH)
