@@ -142,7 +142,7 @@ static void compare(struct record *r, const struct op_case *c, const uint64_t *r
     char name[OP_CASE_NAME];
     unsigned shown = 0;
     double share;
-    int used;
+    int used = 0;
 
     op_case_name(c, name);
     const char *at = known_line(r, name, line, sizeof line);

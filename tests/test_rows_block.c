@@ -172,7 +172,8 @@ static void emit_receiver(ptx_builder *b, const struct row *row, ptx_ptr out, pt
 static void emit_message(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out)
 {
     ptx_ptr flag = ptx_ptr_cast(b, PTX_U32, ptx_at(b, out, ptx_u32(FLAG / 8)));
-    ptx_val thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(THREADS), ptx_tid(b, PTX_X));
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(THREADS), tid);
 
     (void)in;
     ptx_if (b, ptx_eq(b, thread, ptx_u32(0))) {
@@ -265,7 +266,8 @@ enum {
 static void emit_special(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out)
 {
     const unsigned what = row->c.what;
-    ptx_val thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(THREADS), ptx_tid(b, PTX_X));
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(THREADS), tid);
     ptx_val place = ptx_mul(b, thread, ptx_u32(2));
     ptx_ptr to = ptx_at(b, out, place);
 
