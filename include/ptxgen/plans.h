@@ -2,8 +2,9 @@
 /// Layer 4: the gradient tail of a training step, planned once and run every step.
 ///
 /// A clip plan takes the gradients of a model - any number of tensors of mixed types and sizes - in
-/// one or two launches: norms by group, unscaling by the loss scale, detection of NaN and infinity,
-/// clipping, and the update of a dynamic loss scale. Nothing is read back to the host.
+/// two launches, or three for a large set of several groups: norms by group, unscaling by the loss
+/// scale, detection of NaN and infinity, clipping, and the update of a dynamic loss scale. Nothing
+/// is read back to the host.
 ///
 ///     ptx_clip_plan *plan = ptx_clip_plan_create(gpu, &(struct ptx_clip_params){
 ///         .tensors = gradients, .tensor_count = 148, .max_norm = 1.0f });
@@ -13,10 +14,10 @@
 /// For each group, with S the loss scale (1 if there is none) and sums in f64:
 ///
 ///     sum       = sum of weight * g^2 over the group's tensors
-///     norm      = f32(sqrt(sum) / S)            of the unscaled gradients, before clipping
+///     norm      = f32(sqrt(sum) * (1 / S))      of the unscaled gradients, before clipping
 ///     found_inf = sum is NaN or infinite
 ///     clip      = min(1, max_norm / (norm + eps)), 1 if the sum is 0; NaN if the norm is
-///     factor    = f32(clip / S)
+///     factor    = f32(clip * (1 / S))           1 / S in f64
 ///     g         = g * factor                    one rounding; not written if factor is exactly 1
 ///
 /// What is written where something was not finite is the policy's to say: enum ptx_nonfinite.
@@ -189,7 +190,7 @@ PTXGEN_API ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, 
 ///
 ///     ptx_clip_plan_norm_sq_chunks(plan, first, count, stream);
 ///
-/// for one window after another. When each chunk has been in once - and not before - the sums are
+/// for one window after another, from the first chunk to the last. With the last chunk the sums are
 /// there, with the same bits as ptx_clip_plan_norm_sq() gives. ptx_clip_plan_finish() follows, and
 /// ptx_clip_plan_apply_chunks() in windows again.
 

@@ -86,17 +86,22 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
         sums[k] = ptx_var(b, ptx_f64(0));
 
     ptx_val i = ptx_var(b, start);
-    ptx_comment(b, "a vector that begins before the chunk");
-    ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
-        add_edge(b, sums, lanes, data, i, length);
-        ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(BLOCK * lanes))));
-    }
-    ptx_comment(b, "%u rows at a time, the rows left, and a vector that the chunk ends in", unroll);
-    if (unroll > 1)
+    ptx_val whole = ptx_eq(b, length, ptx_s32((int32_t)chunk->most));
+    whole = ptx_and(b, whole, ptx_eq(b, skew, ptx_u32(0)));
+    ptx_comment(b, "a whole chunk, aligned: %u rows at a time", unroll);
+    ptx_if (b, whole)
         add_rows(b, sums, lanes, data, i, length, unroll);
-    add_rows(b, sums, lanes, data, i, length, 1);
-    add_edge(b, sums, lanes, data, i, length);
-
-    rotate(b, chunk->scratch, sums, lanes, mine, skew);
+    ptx_else (b) {
+        ptx_comment(b, "else there may be a vector that begins before it, and one that it ends in");
+        ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
+            add_edge(b, sums, lanes, data, i, length);
+            ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(BLOCK * lanes))));
+        }
+        if (unroll > 1)
+            add_rows(b, sums, lanes, data, i, length, unroll);
+        add_rows(b, sums, lanes, data, i, length, 1);
+        add_edge(b, sums, lanes, data, i, length);
+        rotate(b, chunk->scratch, sums, lanes, mine, skew);
+    }
     return tree_sum(b, sums, lanes);
 }

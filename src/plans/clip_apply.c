@@ -3,7 +3,7 @@
 #include "clip_text.h"
 #include "kernels/common.h"
 
-enum { IN_FLIGHT = 4 }; // vectors a thread
+enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
 
 // Words of struct clip_totals.
 enum { TICKET = 2, THROUGH = 3 };
@@ -75,7 +75,7 @@ static void apply_rows(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_v
     ptx_val last = ptx_sub(b, length, ptx_s32(reach));
 
     ptx_while (b, ptx_le(b, i, last)) {
-        ptx_vec in[IN_FLIGHT];
+        ptx_vec in[MOST_IN_FLIGHT];
         ptx_ptr p = ptx_at(b, v->data, i);
         for (unsigned k = 0; k < rows; k++)
             in[k] = ptx_load_vec(b, p, ptx_s32((int32_t)k * row), lanes, .cache = PTX_STREAM);
@@ -93,7 +93,8 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     const struct apply *a = user;
     const unsigned lanes = vector_lanes(dtype);
     const unsigned rows = tile_of(a->spec) / (CLIP_BLOCK * lanes);
-    const unsigned unroll = rows < IN_FLIGHT ? rows : IN_FLIGHT;
+    const unsigned most = a->spec->chunk > CLIP_SHORT_CHUNK ? MOST_IN_FLIGHT / 2 : MOST_IN_FLIGHT;
+    const unsigned unroll = rows < most ? rows : most;
     struct vectors v = { .dtype = dtype };
 
     if (a->spec->nonfinite == PTX_NONFINITE_ZERO)
@@ -107,14 +108,19 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     ptx_val mine = ptx_mul(b, a->tid, ptx_u32(lanes));
     ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew)));
 
-    ptx_if (b, ptx_lt(b, i, ptx_s32(0))) {
-        apply_edge(b, &v, i, a->now.length);
-        ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(CLIP_BLOCK * lanes))));
-    }
-    if (unroll > 1)
+    ptx_val whole = ptx_eq(b, a->now.length, ptx_s32((int32_t)tile_of(a->spec)));
+    whole = ptx_and(b, whole, ptx_eq(b, skew, ptx_u32(0)));
+    ptx_comment(b, "a whole tile, aligned");
+    ptx_if (b, whole)
         apply_rows(b, &v, i, a->now.length, unroll);
-    apply_rows(b, &v, i, a->now.length, 1);
-    apply_edge(b, &v, i, a->now.length);
+    ptx_else (b) {
+        ptx_if (b, ptx_lt(b, i, ptx_s32(0))) {
+            apply_edge(b, &v, i, a->now.length);
+            ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(CLIP_BLOCK * lanes))));
+        }
+        apply_rows(b, &v, i, a->now.length, 1);
+        apply_edge(b, &v, i, a->now.length);
+    }
 }
 
 // What a block must know of a group before it scales: from the partials, each block for itself, or

@@ -90,7 +90,8 @@ struct clip_inputs clip_inputs_read(ptx_builder *b, const struct clip_results *r
 {
     ptx_val max_norm = ptx_load(b, record_at(b, r, group), ptx_u32(MAX_NORM));
     ptx_val loss_scale = ptx_load(b, r->used, ptx_u32(0));
-    return (struct clip_inputs) { max_norm, loss_scale };
+    ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, loss_scale));
+    return (struct clip_inputs) { max_norm, inverse };
 }
 
 struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *r,
@@ -99,18 +100,11 @@ struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *r,
     struct clip_record record;
 
     ptx_comment(b, "the norm of the unscaled gradients, and what they are multiplied by");
-    ptx_val scaled = ptx_ne(b, inputs->loss_scale, ptx_f32(1.0f));
-    ptx_val divisor = ptx_cvt(b, PTX_F64, inputs->loss_scale);
-    ptx_val root = ptx_var(b, ptx_sqrt(b, sum));
-    ptx_if (b, scaled)
-        ptx_set(b, root, ptx_div(b, root, divisor));
+    ptx_val root = ptx_mul(b, ptx_sqrt(b, sum), inputs->inverse);
     record.norm = one_nan(b, ptx_cvt(b, PTX_F32, root));
-    ptx_val factor = ptx_var(b, clip_scale(b, sum, root, record.norm, inputs->max_norm, r->eps));
-    ptx_if (b, scaled) {
-        ptx_val quotient = ptx_div(b, ptx_cvt(b, PTX_F64, factor), divisor);
-        ptx_set(b, factor, ptx_cvt(b, PTX_F32, quotient));
-    }
-    factor = one_nan(b, factor);
+    ptx_val clip = clip_scale(b, sum, root, record.norm, inputs->max_norm, r->eps);
+    ptx_val product = ptx_mul(b, ptx_cvt(b, PTX_F64, clip), inputs->inverse);
+    ptx_val factor = one_nan(b, ptx_cvt(b, PTX_F32, product));
     record.finite = ptx_is_finite(b, sum);
     if (r->spec->nonfinite == PTX_NONFINITE_SKIP)
         factor = ptx_select(b, record.finite, factor, ptx_f32(1.0f));
@@ -151,35 +145,46 @@ struct clip_partials clip_partials_param(ptx_builder *b)
     return (struct clip_partials) { groups, partials };
 }
 
+enum { TURNS = 4 };
+
+// Adds partials i, i + 256 ... to the sums in turn, `at_once` at a time, while there are so many.
+static void add_partials(ptx_builder *b, ptx_ptr partials, ptx_val i, ptx_val count,
+                         const ptx_val sums[TURNS], unsigned at_once)
+{
+    ptx_while (b, ptx_lt(b, ptx_add(b, i, ptx_u32((at_once - 1) * CLIP_BLOCK)), count)) {
+        ptx_val partial[PARTIALS_AT_ONCE];
+        ptx_ptr p = ptx_at(b, partials, i);
+        for (unsigned k = 0; k < at_once; k++)
+            partial[k] = ptx_load(b, p, ptx_u32(k * CLIP_BLOCK));
+        for (unsigned k = 0; k < at_once; k++)
+            ptx_set(b, sums[k % TURNS], ptx_add(b, sums[k % TURNS], partial[k]));
+        ptx_set(b, i, ptx_add(b, i, ptx_u32(at_once * CLIP_BLOCK)));
+    }
+}
+
 ptx_val clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_val tid,
                          ptx_vec group)
 {
-    enum { TURNS = 4 };
     ptx_ptr partials = ptx_at(b, from->partials, group.lane[0]);
     ptx_val count = group.lane[1];
     ptx_val i = ptx_var(b, tid);
-    ptx_val sums[TURNS];
+    ptx_val sums[TURNS], partial[TURNS];
 
     for (unsigned k = 0; k < TURNS; k++)
         sums[k] = ptx_var(b, ptx_f64(0));
-    ptx_comment(b, "%d partials at a time, then four", PARTIALS_AT_ONCE);
-    for (unsigned at_once = PARTIALS_AT_ONCE; at_once >= TURNS; at_once /= 4) {
-        const uint32_t reach = (at_once - 1) * CLIP_BLOCK;
-        ptx_while (b, ptx_lt(b, ptx_add(b, i, ptx_u32(reach)), count)) {
-            ptx_val partial[PARTIALS_AT_ONCE];
-            ptx_ptr p = ptx_at(b, partials, i);
-            for (unsigned k = 0; k < at_once; k++)
-                partial[k] = ptx_load(b, p, ptx_u32(k * CLIP_BLOCK));
-            for (unsigned k = 0; k < at_once; k++)
-                ptx_set(b, sums[k % TURNS], ptx_add(b, sums[k % TURNS], partial[k]));
-            ptx_set(b, i, ptx_add(b, i, ptx_u32(at_once * CLIP_BLOCK)));
-        }
+    ptx_if (b, ptx_gt(b, count, ptx_u32(TURNS * CLIP_BLOCK))) {
+        add_partials(b, partials, i, count, sums, PARTIALS_AT_ONCE);
+        add_partials(b, partials, i, count, sums, TURNS);
     }
-    for (unsigned k = 0; k + 1 < TURNS; k++) {
+    ptx_comment(b, "those left: 0 where there is none");
+    ptx_val end = ptx_sub(b, count, ptx_u32(1));
+    for (unsigned k = 0; k < TURNS; k++) {
         ptx_val place = ptx_add(b, i, ptx_u32(k * CLIP_BLOCK));
-        ptx_if (b, ptx_lt(b, place, count))
-            ptx_set(b, sums[k], ptx_add(b, sums[k], ptx_load(b, partials, place)));
+        ptx_val value = ptx_load(b, partials, ptx_min(b, place, end));
+        partial[k] = ptx_select(b, ptx_le(b, place, end), value, ptx_f64(0));
     }
+    for (unsigned k = 0; k < TURNS; k++)
+        ptx_set(b, sums[k], ptx_add(b, sums[k], partial[k]));
     return one_nan(b, block_sum(b, tree_sum(b, sums, TURNS), CLIP_BLOCK));
 }
 

@@ -12,8 +12,9 @@ void clip_emit(ptx_builder *b, const struct clip_spec *spec)
 
 uint32_t clip_tile(uint32_t dtypes, uint32_t chunk)
 {
-    const uint32_t tile = dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
-    return chunk < tile ? chunk : tile;
+    if (chunk <= CLIP_SHORT_CHUNK)
+        return chunk;
+    return dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
 }
 
 struct clip_tables clip_tables_param(ptx_builder *b)

@@ -27,8 +27,9 @@ struct clip_spec {
 enum {
     CLIP_BLOCK = 256,          // threads, of each kernel
     CLIP_APPLY_BLOCKS = 3,     // on a multiprocessor, where blocks take tile after tile
-    CLIP_TILE_WIDE = 4096,     // elements of a tile
-    CLIP_TILE_HALF = 8192,     // where all are of 16 bits
+    CLIP_SHORT_CHUNK = 8192,   // a chunk up to which is one tile
+    CLIP_TILE_WIDE = 4096,     // elements of a tile of a longer one
+    CLIP_TILE_HALF = 8192,     // the same where all are of 16 bits
     CLIP_DIRECT = 2048,        // most tiles that have a block each
     CLIP_SET_DATA_BATCH = 256, // addresses of a launch
 };
@@ -37,7 +38,7 @@ enum {
 CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 
-// Elements that a block scales at a time: 16 KiB of them, in the widest type.
+// Elements that a block scales at a time.
 uint32_t clip_tile(uint32_t dtypes, uint32_t chunk);
 
 // All of them.
@@ -89,7 +90,8 @@ struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *s
 
 // What a record depends on beside the sum; read before the sum is made, since it takes a while.
 struct clip_inputs {
-    ptx_val max_norm, loss_scale;
+    ptx_val max_norm; // f32
+    ptx_val inverse;  // f64: 1 / loss scale
 };
 struct clip_inputs clip_inputs_read(ptx_builder *b, const struct clip_results *results,
                                     ptx_val group);

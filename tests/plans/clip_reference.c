@@ -14,7 +14,8 @@ uint64_t ref_clip_chunk(const struct ref_clip_plan *plan)
     uint64_t elements = 0, chunk = 2048;
     for (size_t t = 0; t < plan->tensor_count; ++t)
         elements += plan->tensors[t].count;
-    while (chunk < 1 << 20 && elements / chunk > (chunk < 8192    ? 600u
+    while (chunk < 1 << 20 && elements / chunk > (chunk < 8192    ? 300u
+                                                  : chunk < 16384 ? 2048u
                                                   : chunk < 65536 ? 8192u
                                                                   : 16384u))
         chunk *= 2;
@@ -64,14 +65,14 @@ void ref_clip_record(const struct ref_clip_plan *plan, uint32_t group, double su
 {
     float max_norm = plan->max_norms[group];
     bool found = !isfinite(sum);
-    double root = sqrt(sum) / (double)loss_scale;
+    double inverse = 1.0 / (double)loss_scale, root = sqrt(sum) * inverse;
     float norm = (float)root;
     float ratio =
         isinf(norm) && !found ? (float)((double)max_norm / root) : max_norm / (norm + plan->eps);
     float clip = ratio < 1.0f || isnan(ratio) ? ratio : 1.0f;
     if (sum == 0.0)
         clip = 1.0f;
-    float factor = (float)((double)clip / (double)loss_scale);
+    float factor = (float)((double)clip * inverse);
     if (found && plan->nonfinite == REF_SKIP)
         factor = 1.0f;
     if (found && plan->nonfinite == REF_ZERO)
