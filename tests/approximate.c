@@ -217,6 +217,8 @@ enum { CORNERS = sizeof corners / sizeof *corners };
 
 static double ordinary(struct random *r, unsigned way)
 {
+    int exponent;
+
     switch (way) {
     case 0:
         return 8 * random_unit(r);
@@ -225,7 +227,8 @@ static double ordinary(struct random *r, unsigned way)
     case 2:
         return 1 + random_unit(r) * 0x1p-4;
     default:
-        return ldexp(1 + random_unit(r) / 2, (int)random_below(r, 320) - 160);
+        exponent = (int)random_below(r, 320) - 160;
+        return ldexp(1 + random_unit(r) / 2, exponent);
     }
 }
 
