@@ -2,7 +2,7 @@
 #include "channel.h"
 #include "quantizer.h"
 
-enum { BLOCK = 128, CHUNK = 4096, WARP = 32, MANY_BLOCKS = 8192 };
+enum { BLOCK = 128, CHUNK = 4096, WARP = 32, MANY_BLOCKS = 8192, LOG_MANY_STEPS = 6 };
 enum { OPTION_LAYOUT = QUANTIZER_OPTIONS };
 enum { LAYOUT_ROWS, LAYOUT_COLUMNS };
 
@@ -87,10 +87,11 @@ static void pass_row_vector(ptx_builder *b, const struct work *w, ptx_val place,
 
 // Elements of a channel lie next to each other in rows that are long: a warp has adjacent vectors
 // and a thread every 32nd of them.
-static void pass_rows(ptx_builder *b, const struct work *w)
+static void pass_rows(ptx_builder *b, struct work *w)
 {
     const uint32_t step = WARP * w->lanes, steps = CHUNK / (BLOCK * w->lanes);
 
+    w->channels = channels_of(b, w->channels.count, w->channels.inner);
     ptx_comment(b, "a warp has %u adjacent vectors, a thread every 32nd", WARP * steps);
     struct position stride = step_of(b, &w->channels, step);
     ptx_val tid = ptx_tid(b, PTX_X);
@@ -114,23 +115,35 @@ static void pass_rows(ptx_builder *b, const struct work *w)
     }
 }
 
-// A stride, in elements, after which vectors have the same channels again: about end / steps.
-static ptx_val same_channels_stride(ptx_builder *b, const struct work *w, unsigned steps)
+// How vectors lie that have the same channels.
+struct columns {
+    ptx_val unit;  // a multiple of the vector that is one of the channels' period too, in elements
+    ptx_val least; // elements that the stride from vector to vector is to have, about end / steps
+};
+
+static struct columns columns_of(ptx_builder *b, const struct work *w)
 {
+    const unsigned steps = CHUNK / (BLOCK * w->lanes);
     unsigned shift = 0;
     while (1u << shift < steps)
         shift++;
     ptx_val many = ptx_ge(b, ptx_nctaid(b, PTX_X), ptx_u32(MANY_BLOCKS));
-    ptx_val log_steps = ptx_select(b, many, ptx_u32(shift + 3), ptx_u32(shift));
-
+    ptx_val log_steps = ptx_select(b, many, ptx_u32(LOG_MANY_STEPS), ptx_u32(shift));
     ptx_val period = ptx_mul(b, w->channels.count, w->channels.inner);
     ptx_val misfit = ptx_and(b, period, ptx_u64(w->lanes - 1));
     ptx_val fits = ptx_eq(b, misfit, ptx_u64(0));
     ptx_val unit = ptx_select(b, fits, period, ptx_mul(b, period, ptx_u64(w->lanes)));
-    ptx_val wanted = ptx_max(b, ptx_shr(b, w->end, log_steps), ptx_u64(1));
-    wanted = ptx_add(b, wanted, ptx_sub(b, unit, ptx_u64(1)));
-    ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, unit));
-    return ptx_mul(b, quotient_by(b, wanted, unit, inverse), unit);
+
+    return (struct columns) { unit, ptx_max(b, ptx_shr(b, w->end, log_steps), ptx_u64(1)) };
+}
+
+// The least multiple of the unit that is not less.
+static ptx_val stride_of(ptx_builder *b, const struct columns *c)
+{
+    ptx_val up = ptx_add(b, c->least, ptx_sub(b, c->unit, ptx_u64(1)));
+    ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, c->unit));
+
+    return ptx_mul(b, quotient_by(b, up, c->unit, inverse), c->unit);
 }
 
 // A vector of x and of d_output, as memory has them.
@@ -244,17 +257,21 @@ static void share_unusual(ptx_builder *b, struct quantizer *of, unsigned lanes)
 
 // Channels change from element to element: a thread has the vectors below each other that have the
 // same channels, and a quantizer for each lane.
-static void pass_columns(ptx_builder *b, const struct work *w)
+static void pass_columns(ptx_builder *b, struct work *w)
 {
     const uint32_t span = BLOCK * w->lanes;
     const struct position one = { ptx_u64(0), ptx_u64(1) };
 
     ptx_comment(b, "a thread has vectors a stride apart, a multiple of channels * inner");
-    ptx_val stride = same_channels_stride(b, w, CHUNK / span);
+    struct columns c = columns_of(b, w);
     ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), ptx_u32(w->lanes));
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val blocks = ptx_nctaid(b, PTX_X);
     ptx_val first = ptx_mad_wide(b, block, ptx_u32(span), ptx_cvt(b, PTX_U64, mine));
+    ptx_comment(b, "blocks beyond any stride end before the arithmetic begins");
+    ptx_return_if(b, ptx_ge(b, first, ptx_add(b, c.least, c.unit)));
+    w->channels = channels_of(b, w->channels.count, w->channels.inner);
+    ptx_val stride = stride_of(b, &c);
     ptx_val columns = ptx_min(b, stride, w->end);
 
     ptx_for (b, column, first, columns, ptx_mul_wide(b, blocks, ptx_u32(span))) {
@@ -294,11 +311,10 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     zero_point.length = "channels";
     zero_point.readonly = true;
     w.zero_point = ptx_param_pointer(b, PTX_S32, zero_point);
-    ptx_val count = ptx_param(b, PTX_U64, "channels", .meaning = "1 or more", .low = "1");
-    ptx_val inner = ptx_param(b, PTX_U64, "inner", .preset = "1", .low = "1",
-                              .meaning = "adjacent elements of one channel");
+    w.channels.count = ptx_param(b, PTX_U64, "channels", .meaning = "1 or more", .low = "1");
+    w.channels.inner = ptx_param(b, PTX_U64, "inner", .preset = "1", .low = "1",
+                                 .meaning = "adjacent elements of one channel");
     w.levels = target_levels(b, spec);
-    w.channels = channels_of(b, count, inner);
 
     ptx_comment(b, "places: elements from the 16-byte boundary at or before x");
     w.skew = elements_beyond_boundary(b, w.x);
