@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The text of each kernel and dtype, with default options for sm_80, against golden/. After a
-// change that is meant: meson compile -C build golden, and read the difference in version control.
+// The text of each kernel and dtype, with default options for sm_80, and of two clip plans, against
+// golden/. After a change that is meant: meson compile -C build golden, and read the difference in
+// version control.
 #define _POSIX_C_SOURCE 200809L
 
 #include <setjmp.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include <ptxgen/kernels.h>
+#include <ptxgen/plans.h>
 
 #include "variants.h"
 
@@ -21,11 +23,10 @@
 
 enum { PATH_SIZE = 1024 };
 
-static const char *golden_path(const ptx_kernel *kernel, ptx_type dtype, char path[PATH_SIZE])
+static const char *golden_path(const char *name, const char *type, char path[PATH_SIZE])
 {
     const char *folder = getenv("PTXGEN_GOLDEN_DIR");
-    snprintf(path, PATH_SIZE, "%s/%s.%s.ptx", folder ? folder : GOLDEN_DIR, kernel->name,
-             ptx_type_name(dtype));
+    snprintf(path, PATH_SIZE, "%s/%s.%s.ptx", folder ? folder : GOLDEN_DIR, name, type);
     return path;
 }
 
@@ -76,27 +77,43 @@ static void print_difference(const char *path, const char *text)
         fprintf(stderr, "no diff(1); %s should be:\n%s", path, text);
 }
 
-static void compare_with_golden(const ptx_kernel *kernel, ptx_type dtype, const char *text,
-                                unsigned *differences)
+struct golden {
+    bool rewrite;
+    unsigned differences, written;
+};
+
+static void compare_with_golden(const char *path, const char *text, struct golden *g)
 {
-    char path[PATH_SIZE];
-    char *golden = read_file(golden_path(kernel, dtype, path));
+    char *golden = read_file(path);
     if (!golden) {
         fprintf(stderr, "%s is missing; meson compile golden writes it\n", path);
-        ++*differences;
+        ++g->differences;
     } else if (strcmp(golden, text) != 0) {
         print_difference(path, text);
-        ++*differences;
+        ++g->differences;
     }
     free(golden);
 }
 
-static void test_golden(void **state)
+/// Takes the builder and destroys it.
+static void check_text(struct golden *g, ptx_builder *b, const char *name, const char *type)
 {
-    (void)state;
-    bool rewrite = getenv("PTXGEN_REWRITE_GOLDEN") != NULL;
-    unsigned differences = 0, written = 0;
     char path[PATH_SIZE];
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s: %s", name, ptx_builder_error(b));
+    golden_path(name, type, path);
+    if (!g->rewrite)
+        compare_with_golden(path, text, g);
+    else if (!write_file(path, text))
+        fail_msg("cannot write %s", path);
+    else
+        ++g->written;
+    ptx_builder_destroy(&b);
+}
+
+static void check_kernels(struct golden *g)
+{
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; ++k)
         for (int t = 1; t < PTX_TYPE_COUNT; ++t) {
@@ -105,21 +122,42 @@ static void test_golden(void **state)
                 continue;
             ptx_builder *b = ptx_builder_create(NULL);
             ptx_kernel_emit(b, kernel, &spec);
-            const char *text = ptx_builder_finish(b);
-            if (!text)
-                fail_msg("%s: %s", kernel->name, ptx_builder_error(b));
-            if (!rewrite)
-                compare_with_golden(kernel, spec.dtype, text, &differences);
-            else if (!write_file(golden_path(kernel, spec.dtype, path), text))
-                fail_msg("cannot write %s", path);
-            else
-                ++written;
-            ptx_builder_destroy(&b);
+            check_text(g, b, kernel->name, ptx_type_name(spec.dtype));
         }
-    if (rewrite)
-        fprintf(stderr, "%u golden texts written\n", written);
-    if (differences)
-        fail_msg("%u golden texts differ", differences);
+}
+
+/// A plan of f32 gradients as most have it, for sm_90, where its launches overlap; and one with all
+/// there is, for sm_80.
+static void check_clip_plans(struct golden *g)
+{
+    static const struct ptx_loss_scale_params update;
+    static const struct ptx_tensor tensors[] = { { .count = 1000, .dtype = PTX_F32 },
+                                                 { .count = 1000, .dtype = PTX_F64, .group = 1 },
+                                                 { .count = 1000, .dtype = PTX_F16, .group = 1 },
+                                                 { .count = 1000, .dtype = PTX_BF16 } };
+    const struct ptx_clip_params one = { .tensors = tensors, .tensor_count = 1 };
+    const struct ptx_clip_params all = {
+        .tensors = tensors, .tensor_count = 4, .nonfinite = PTX_NONFINITE_ZERO, .update = &update
+    };
+    const struct ptx_builder_params sm_90 = { .target = { .sm = 90 } };
+    ptx_builder *b = ptx_builder_create(&sm_90);
+    assert_int_equal(ptx_clip_emit(b, &one), PTX_OK);
+    check_text(g, b, "clip_plan", "f32");
+    b = ptx_builder_create(NULL);
+    assert_int_equal(ptx_clip_emit(b, &all), PTX_OK);
+    check_text(g, b, "clip_plan", "mixed");
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    struct golden g = { .rewrite = getenv("PTXGEN_REWRITE_GOLDEN") != NULL };
+    check_kernels(&g);
+    check_clip_plans(&g);
+    if (g.rewrite)
+        fprintf(stderr, "%u golden texts written\n", g.written);
+    if (g.differences)
+        fail_msg("%u golden texts differ", g.differences);
 }
 
 int main(void)

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// The kernels of clip plans for every target, put through ptxas where there is one; what the text
+// depends on, and what it does not; and what a plan says of itself without a GPU.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ptxgen/plans.h>
+
+#include "ptxas_batch.h"
+
+enum { TENSORS = 4 };
+
+static const struct ptx_loss_scale_params update;
+
+static void fill(struct ptx_tensor tensors[TENSORS], const ptx_type *types, uint64_t count)
+{
+    for (unsigned t = 0; t < TENSORS; ++t)
+        tensors[t] = (struct ptx_tensor) { .count = count, .dtype = types[t], .group = t / 2 };
+}
+
+static char *text_of(const struct ptx_clip_params *params, struct ptx_target target)
+{
+    const struct ptx_builder_params builder = { .target = target };
+    ptx_builder *b = ptx_builder_create(&builder);
+    if (ptx_clip_emit(b, params) != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s", ptx_builder_error(b));
+    char *copy = malloc(strlen(text) + 1);
+    assert_non_null(copy);
+    strcpy(copy, text);
+    ptx_builder_destroy(&b);
+    return copy;
+}
+
+static void assemble(const struct ptx_clip_params *params, struct ptx_target target)
+{
+    char name[PTX_TARGET_NAME_SIZE];
+    char *text = text_of(params, target);
+    ptx_target_name(target, name);
+    if (ptxas_find() && ptxas_knows(name)) {
+        struct ptxas_report report = ptxas_run(text, name);
+        if (!report.accepted)
+            fail_msg("%s, line %d: %s\n%s", name, report.count ? report.errors[0].line : 0,
+                     report.count ? report.errors[0].text : "no message", text);
+        ptxas_report_free(&report);
+    }
+    free(text);
+}
+
+static void test_targets(void **state)
+{
+    static const ptx_type sets[][TENSORS] = { { PTX_F32, PTX_F32, PTX_F32, PTX_F32 },
+                                              { PTX_BF16, PTX_BF16, PTX_F16, PTX_F16 },
+                                              { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 } };
+    static const uint64_t counts[] = { 1000, 1000000, 100000000 };
+    struct ptx_tensor tensors[TENSORS];
+    struct ptx_target target;
+    unsigned variant = 0;
+    (void)state;
+    if (!ptxas_find())
+        print_message("no ptxas was found: texts are built, and not assembled\n");
+    for (size_t k = 0; ptx_target_at(k, &target, NULL); ++k)
+        for (size_t s = 0; s < 3; ++s, ++variant) {
+            fill(tensors, sets[s], counts[variant % 3]);
+            assemble(&(struct ptx_clip_params) { .tensors = tensors,
+                                                 .tensor_count = TENSORS,
+                                                 .nonfinite = (ptx_nonfinite)(variant / 3 % 3),
+                                                 .update = variant % 2 ? &update : NULL },
+                     target);
+        }
+}
+
+/// One module serves plans of many sizes: a text that named sizes would be compiled for each.
+static void test_text_is_shared(void **state)
+{
+    static const ptx_type types[TENSORS] = { PTX_F32, PTX_F32, PTX_F32, PTX_F32 };
+    struct ptx_tensor tensors[TENSORS];
+    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = TENSORS };
+    (void)state;
+    fill(tensors, types, 1000);
+    char *one = text_of(&params, (struct ptx_target) { .sm = 90 });
+    fill(tensors, types, 77777);
+    params.tensor_count = 3;
+    params.group_count = 9;
+    params.max_norm = 3.0f;
+    params.eps = 1e-6f;
+    params.loss_scale = 512.0f;
+    char *other = text_of(&params, (struct ptx_target) { .sm = 90 });
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+}
+
+static void test_description(void **state)
+{
+    static const ptx_type types[TENSORS] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
+    struct ptx_tensor tensors[TENSORS];
+    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = TENSORS };
+    struct ptx_clip_description d;
+    (void)state;
+    fill(tensors, types, 5000);
+    tensors[3].count = 0;
+    assert_int_equal(ptx_clip_describe(&params, NULL, &d), PTX_OK);
+    assert_int_equal(d.elements, 15000);
+    assert_int_equal(d.groups, 2);
+    assert_int_equal(d.chunk, 2048);
+    assert_int_equal(d.chunks, 9);
+    assert_int_equal(d.launches, 2);
+    assert_int_equal(d.bytes_measured, 5000 * (4 + 8 + 2));
+    assert_int_equal(d.bytes_clipped, 3 * d.bytes_measured);
+    assert_true(d.workspace > 0 && d.workspace < 8192);
+    assert_string_equal(d.accumulator, "f64");
+    params.measure_only = true;
+    assert_int_equal(ptx_clip_describe(&params, NULL, &d), PTX_OK);
+    assert_int_equal(d.bytes_clipped, d.bytes_measured);
+    // As many as a plan takes: nothing wraps.
+    params.measure_only = false;
+    fill(tensors, types, PTX_CLIP_MAX_ELEMENTS / 4);
+    assert_int_equal(ptx_clip_describe(&params, NULL, &d), PTX_OK);
+    assert_true(d.elements == PTX_CLIP_MAX_ELEMENTS && d.launches == 3);
+    assert_true(d.chunks * d.chunk == d.elements);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_text_is_shared),
+        cmocka_unit_test(test_description),
+    };
+    return cmocka_run_group_tests_name("clip plans: text", tests, NULL, NULL);
+}
