@@ -102,6 +102,42 @@ static void test_policies(void **state)
     }
 }
 
+/// More tensors than there are blocks for: they draw them.
+static void test_many_tensors(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "many tensors");
+    for (unsigned trial = 0; trial < 4; ++trial) {
+        const struct clip_shape shape = { .tensors = 2500 + random_below(&r, 400),
+                                          .groups = trial % 2 ? 5 : 1,
+                                          .most = 40,
+                                          .types = trial / 2 ? ALL_TYPES : PTX_SET(BF16),
+                                          .data = DATA_PLAIN,
+                                          .weighted = true };
+        const struct ptx_clip_params params = { .nonfinite = PTX_NONFINITE_ZERO,
+                                                .loss_scale = trial % 2 ? 7.0f : 0.0f };
+        check_set(&r, &shape, params);
+    }
+}
+
+/// Long chunks, cut into tiles, at odd addresses.
+static void test_large_sets(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "large sets");
+    if (gpu.max_size < 40000000 || strstr(ptx_device_get_info(gpu.device)->name, "emulator"))
+        skip();
+    for (unsigned trial = 0; trial < 4; ++trial) {
+        const struct clip_shape shape = { .tensors = 7,
+                                          .groups = 1 + trial % 2,
+                                          .most = 12000000,
+                                          .types = trial / 2 ? ALL_TYPES : PTX_SET(BF16),
+                                          .data = DATA_PLAIN,
+                                          .aligned = trial == 1 };
+        check_set(&r, &shape, (struct ptx_clip_params) { .eps = 1e-6f, .loss_scale = 2.0f });
+    }
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -119,9 +155,9 @@ static void test_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_random_sets),
+        cmocka_unit_test(test_policies),   cmocka_unit_test(test_many_tensors),
+        cmocka_unit_test(test_large_sets),
     };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
