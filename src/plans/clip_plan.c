@@ -97,8 +97,7 @@ static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *para
     if (!image || !plan->rows || !plan->starts)
         status = out_of_host_memory();
     if (!status)
-        status =
-            clip_layout_fill(params, layout, &rule, image, plan->starts, &plan->start_count);
+        status = clip_layout_fill(params, layout, &rule, image, plan->starts, &plan->start_count);
     if (!status) {
         memcpy(plan->rows, image + layout->tensors.offset,
                layout->tensor_count * sizeof *plan->rows);
