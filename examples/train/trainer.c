@@ -91,22 +91,15 @@ static struct matrix transposed(struct matrix m)
     return (struct matrix) { m.data, m.columns, m.rows, m.column_stride, m.row_stride };
 }
 
-// out = a b, by one of the product kernels; `where` only for the one that takes it.
+// out = a b, by one of the product kernels; `where` is 0 but for the one that takes it.
 static void multiply(struct trainer *t, const ptx_function *kernel, struct matrix out,
-                     struct matrix a, struct matrix b, const struct matrix *where)
+                     struct matrix a, struct matrix b, CUdeviceptr where)
 {
     const struct ptx_arg args[] = {
-        PTX_ARG(a.data),
-        PTX_ARG(a.row_stride),
-        PTX_ARG(a.column_stride),
-        PTX_ARG(b.data),
-        PTX_ARG(b.row_stride),
-        PTX_ARG(b.column_stride),
-        PTX_ARG(out.data),
-        PTX_ARG(out.rows),
-        PTX_ARG(out.columns),
-        PTX_ARG(a.columns),
-        { &where->data, sizeof where->data },
+        PTX_ARG(a.data),    PTX_ARG(a.row_stride), PTX_ARG(a.column_stride),
+        PTX_ARG(b.data),    PTX_ARG(b.row_stride), PTX_ARG(b.column_stride),
+        PTX_ARG(out.data),  PTX_ARG(out.rows),     PTX_ARG(out.columns),
+        PTX_ARG(a.columns), PTX_ARG(where),
     };
     launch(t, kernel, (size_t)out.rows * out.columns * 32, args, where ? 11 : 10);
 }
@@ -161,26 +154,26 @@ static void step(struct trainer *t)
     const struct matrix hidden = matrix(t->hidden, 0, 4, N, W), y = matrix(t->y, 0, 4, N, W);
 
     take_batch(t);
-    multiply(t, t->product_kernel, low1, x, transposed(a1), NULL);
-    multiply(t, t->product_kernel, hidden, x, transposed(w1), NULL);
-    multiply(t, t->product_add_relu_kernel, hidden, low1, transposed(b1), NULL);
-    multiply(t, t->product_kernel, low2, hidden, transposed(a2), NULL);
-    multiply(t, t->product_kernel, y, hidden, transposed(w2), NULL);
-    multiply(t, t->product_add_kernel, y, low2, transposed(b2), NULL);
+    multiply(t, t->product_kernel, low1, x, transposed(a1), 0);
+    multiply(t, t->product_kernel, hidden, x, transposed(w1), 0);
+    multiply(t, t->product_add_relu_kernel, hidden, low1, transposed(b1), 0);
+    multiply(t, t->product_kernel, low2, hidden, transposed(a2), 0);
+    multiply(t, t->product_kernel, y, hidden, transposed(w2), 0);
+    multiply(t, t->product_add_kernel, y, low2, transposed(b2), 0);
     take_loss(t);
 
     const struct matrix d_y = matrix(t->d_y, 0, 4, N, W), d_low2 = matrix(t->d_low2, 0, 4, N, R);
     const struct matrix d_hidden = matrix(t->d_hidden, 0, 4, N, W);
     const struct matrix d_low1 = matrix(t->d_low1, 0, 4, N, R);
     const ptx_function *to_f16 = t->product_f16_kernel;
-    multiply(t, to_f16, matrix(t->gradients, 3, 2, W, R), transposed(d_y), low2, NULL);
-    multiply(t, t->product_kernel, d_low2, d_y, b2, NULL);
-    multiply(t, to_f16, matrix(t->gradients, 2, 2, R, W), transposed(d_low2), hidden, NULL);
-    multiply(t, t->product_kernel, d_hidden, d_y, w2, NULL);
-    multiply(t, t->product_add_where_kernel, d_hidden, d_low2, a2, &hidden);
-    multiply(t, to_f16, matrix(t->gradients, 1, 2, W, R), transposed(d_hidden), low1, NULL);
-    multiply(t, t->product_kernel, d_low1, d_hidden, b1, NULL);
-    multiply(t, to_f16, matrix(t->gradients, 0, 2, R, W), transposed(d_low1), x, NULL);
+    multiply(t, to_f16, matrix(t->gradients, 3, 2, W, R), transposed(d_y), low2, 0);
+    multiply(t, t->product_kernel, d_low2, d_y, b2, 0);
+    multiply(t, to_f16, matrix(t->gradients, 2, 2, R, W), transposed(d_low2), hidden, 0);
+    multiply(t, t->product_kernel, d_hidden, d_y, w2, 0);
+    multiply(t, t->product_add_where_kernel, d_hidden, d_low2, a2, hidden.data);
+    multiply(t, to_f16, matrix(t->gradients, 1, 2, W, R), transposed(d_hidden), low1, 0);
+    multiply(t, t->product_kernel, d_low1, d_hidden, b1, 0);
+    multiply(t, to_f16, matrix(t->gradients, 0, 2, R, W), transposed(d_low1), x, 0);
 
     if (!t->failed)
         check(t, ptx_clip_plan_run(t->plan, t->stream) == PTX_OK);
