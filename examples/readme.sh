@@ -1,12 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# readme.sh README.md embed.c saxpy.c saxpy: the README shows what the examples are and print.
+# readme.sh README.md clip.c embed.c saxpy.c saxpy: the README shows what the examples are and print.
 set -eu
 
 readme=$(cat "$1")
-embed=$(sed -n '/^\/\/ README.md shows/,/^\/\/ End of what README.md shows/p' "$2" | sed '1d;$d')
-build=$(sed -n '/^static void build/,/^}/p' "$3")
-text=$("$4" --emit)
+marked() {
+    sed -n '/^\/\/ README.md shows/,/^\/\/ End of what README.md shows/p' "$1" | sed '1d;$d'
+}
+clip=$(marked "$2")
+embed=$(marked "$3")
+build=$(sed -n '/^static void build/,/^}/p' "$4")
+text=$("$5" --emit)
 
 shown() {
     if [ -z "$2" ]; then
@@ -23,6 +27,7 @@ shown() {
     esac
 }
 
+shown 'the marked lines of examples/clip.c' "$clip"
 shown 'the marked lines of examples/embed.c' "$embed"
 shown 'build() of examples/saxpy.c' "$build"
 shown 'what examples/saxpy --emit prints' "$text"
