@@ -5,41 +5,13 @@
 /// Linked with --wrap for malloc, calloc and realloc, so that the library's own can be made to
 /// fail.
 #include "driver_fixture.h"
+#include "failing_allocations.h"
 
 #include <dirent.h>
 #include <limits.h>
 #include <unistd.h>
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
 static char cache_folder[256];
-static int allocations;
-static int failing_allocation;
-
-static bool allocation_fails(void)
-{
-    return ++allocations == failing_allocation;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return allocation_fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return allocation_fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return allocation_fails() ? NULL : __real_realloc(memory, size);
-}
 
 /// What operations work with; made while nothing fails.
 struct scene {

@@ -4,38 +4,9 @@
 //
 // Linked with --wrap for malloc, calloc and realloc.
 #include "driver_fixture.h"
+#include "failing_allocations.h"
 
 #include <ptxgen/plans.h>
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-static int allocations;
-static int failing_allocation;
-
-static bool allocation_fails(void)
-{
-    return ++allocations == failing_allocation;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return allocation_fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return allocation_fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return allocation_fails() ? NULL : __real_realloc(memory, size);
-}
 
 enum { TENSORS = 5, COUNT = 100 }; // within the 4096 bytes that the fake says it knows
 
