@@ -65,6 +65,29 @@ static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
     }
 }
 
+// The rows left, fewer than so many, of whole vectors alone: those beyond the chunk count as zeros.
+static void add_last_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data,
+                          ptx_val i, ptx_val length, unsigned rows)
+{
+    const int32_t row = (int32_t)(BLOCK * lanes);
+
+    ptx_if (b, ptx_lt(b, i, length)) {
+        ptx_vec vectors[IN_FLIGHT];
+        ptx_val within[IN_FLIGHT];
+        for (unsigned v = 0; v < rows; v++) {
+            ptx_val place = v ? ptx_add(b, i, ptx_s32((int32_t)v * row)) : i;
+            within[v] = ptx_lt(b, place, length);
+            place = ptx_select(b, within[v], place, i);
+            vectors[v] = ptx_load_vec(b, data, place, lanes, .nc = true, .cache = PTX_STREAM);
+        }
+        for (unsigned k = 0; k < rows * lanes; k++) {
+            ptx_val x = vectors[k / lanes].lane[k % lanes];
+            x = ptx_select(b, within[k / lanes], x, ptx_zero((ptx_type)x.type));
+            add_square(b, sums[k % lanes], x);
+        }
+    }
+}
+
 ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
 {
     const ptx_type dtype = (ptx_type)chunk->x.type;
@@ -86,11 +109,13 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
         sums[k] = ptx_var(b, ptx_f64(0));
 
     ptx_val i = ptx_var(b, start);
-    ptx_val whole = ptx_eq(b, length, ptx_s32((int32_t)chunk->most));
-    whole = ptx_and(b, whole, ptx_eq(b, skew, ptx_u32(0)));
-    ptx_comment(b, "a whole chunk, aligned: %u rows at a time", unroll);
-    ptx_if (b, whole)
+    ptx_val odd = ptx_and(b, ptx_bitcast(b, PTX_U32, length), ptx_u32(lanes - 1));
+    ptx_val vectors = ptx_eq(b, ptx_or(b, odd, skew), ptx_u32(0));
+    ptx_comment(b, "whole vectors alone: %u rows at a time, then the rows left", unroll);
+    ptx_if (b, vectors) {
         add_rows(b, sums, lanes, data, i, length, unroll);
+        add_last_rows(b, sums, lanes, data, i, length, unroll);
+    }
     ptx_else (b) {
         ptx_comment(b, "else there may be a vector that begins before it, and one that it ends in");
         ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {

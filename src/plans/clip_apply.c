@@ -87,6 +87,30 @@ static void apply_rows(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_v
     }
 }
 
+// The rows left, fewer than so many, of whole vectors alone.
+static void apply_last_rows(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_val length,
+                            unsigned rows)
+{
+    const unsigned lanes = vector_lanes(v->dtype);
+    const int32_t row = (int32_t)(CLIP_BLOCK * lanes);
+
+    ptx_if (b, ptx_lt(b, i, length)) {
+        ptx_val place[MOST_IN_FLIGHT], within[MOST_IN_FLIGHT];
+        ptx_vec in[MOST_IN_FLIGHT];
+        for (unsigned k = 0; k < rows; k++) {
+            place[k] = k ? ptx_add(b, i, ptx_s32((int32_t)k * row)) : i;
+            within[k] = ptx_lt(b, place[k], length);
+            place[k] = ptx_select(b, within[k], place[k], i);
+            in[k] = ptx_load_vec(b, v->data, place[k], lanes, .cache = PTX_STREAM);
+        }
+        for (unsigned k = 0; k < rows; k++) {
+            ptx_vec out = scaled(b, v, &in[k]);
+            ptx_if (b, within[k])
+                ptx_store_vec(b, v->data, place[k], out, .cache = PTX_STREAM);
+        }
+    }
+}
+
 // Rows begin at the 16-byte boundary at or before the tile; a thread has a vector of each.
 static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
 {
@@ -95,6 +119,7 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     const unsigned rows = tile_of(a->spec) / (CLIP_BLOCK * lanes);
     const unsigned most = a->spec->chunk > CLIP_SHORT_CHUNK ? MOST_IN_FLIGHT / 2 : MOST_IN_FLIGHT;
     const unsigned unroll = rows < most ? rows : most;
+    const ptx_val length = a->now.length;
     struct vectors v = { .dtype = dtype };
 
     if (a->spec->nonfinite == PTX_NONFINITE_ZERO)
@@ -108,18 +133,20 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     ptx_val mine = ptx_mul(b, a->tid, ptx_u32(lanes));
     ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew)));
 
-    ptx_val whole = ptx_eq(b, a->now.length, ptx_s32((int32_t)tile_of(a->spec)));
-    whole = ptx_and(b, whole, ptx_eq(b, skew, ptx_u32(0)));
-    ptx_comment(b, "a whole tile, aligned");
-    ptx_if (b, whole)
-        apply_rows(b, &v, i, a->now.length, unroll);
+    ptx_val odd = ptx_and(b, ptx_bitcast(b, PTX_U32, length), ptx_u32(lanes - 1));
+    ptx_val vectors = ptx_eq(b, ptx_or(b, odd, skew), ptx_u32(0));
+    ptx_comment(b, "whole vectors alone");
+    ptx_if (b, vectors) {
+        apply_rows(b, &v, i, length, unroll);
+        apply_last_rows(b, &v, i, length, unroll);
+    }
     ptx_else (b) {
         ptx_if (b, ptx_lt(b, i, ptx_s32(0))) {
-            apply_edge(b, &v, i, a->now.length);
+            apply_edge(b, &v, i, length);
             ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(CLIP_BLOCK * lanes))));
         }
-        apply_rows(b, &v, i, a->now.length, 1);
-        apply_edge(b, &v, i, a->now.length);
+        apply_rows(b, &v, i, length, 1);
+        apply_edge(b, &v, i, length);
     }
 }
 
