@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "gradient_sets.h"
 
+#include <stdlib.h>
+
 struct list {
     struct ptx_tensor *tensors; // NULL: only counted
     size_t count;
@@ -98,4 +100,20 @@ const struct gradient_set *gradient_set_at(size_t k)
 size_t gradient_set_list(const struct gradient_set *set, struct ptx_tensor *tensors)
 {
     return set->list(tensors, set->first, set->second);
+}
+
+uint64_t gradient_set_elements(const struct gradient_set *set)
+{
+    uint64_t elements = 0;
+    const size_t count = gradient_set_list(set, NULL);
+    struct ptx_tensor *tensors = calloc(count, sizeof *tensors);
+
+    // Memory that is not there for a list of tensors is not there for the tensors either.
+    if (!tensors)
+        return UINT64_MAX;
+    gradient_set_list(set, tensors);
+    for (size_t t = 0; t < count; t++)
+        elements += tensors[t].count;
+    free(tensors);
+    return elements;
 }

@@ -15,5 +15,7 @@ struct gradient_set {
 const struct gradient_set *gradient_set_at(size_t k);
 /// Fills count and group of each tensor; with NULL, only counts them. Returns how many.
 size_t gradient_set_list(const struct gradient_set *set, struct ptx_tensor *tensors);
+/// The elements of all its tensors.
+uint64_t gradient_set_elements(const struct gradient_set *set);
 
 #endif

@@ -24,6 +24,7 @@ struct answer {
 
 struct run {
     enum load_way way;
+    int ordinal;
     const char *cache; ///< NULL: none
     ptx_device *gpu;
     ptx_builder *builder;
@@ -143,7 +144,8 @@ static bool timed(struct run *run, const float *ones)
 {
     struct load_sample *sample = &run->answer->sample;
     const double start = now();
-    run->gpu = ptx_device_open(&(struct ptx_device_params) { .primary = true });
+    run->gpu =
+        ptx_device_open(&(struct ptx_device_params) { .ordinal = run->ordinal, .primary = true });
     if (!run->gpu)
         return failed(run, "open");
     const double opened = now();
@@ -170,7 +172,8 @@ static void take_sample(struct run *run)
     static float ones[ELEMENTS];
     for (int i = 0; i < ELEMENTS; i++)
         ones[i] = 1.0f;
-    ptx_device *warm = ptx_device_open(&(struct ptx_device_params) { .primary = true });
+    ptx_device *warm =
+        ptx_device_open(&(struct ptx_device_params) { .ordinal = run->ordinal, .primary = true });
     ptx_buffer *some = warm ? ptx_buffer_create(warm, 4) : NULL;
     run->answer->no_gpu = !warm && (ptx_error_status() == PTX_ERROR_NO_DRIVER ||
                                     ptx_error_status() == PTX_ERROR_NO_DEVICE);
@@ -189,11 +192,11 @@ static void take_sample(struct run *run)
     ptx_device_close(&warm);
 }
 
-static void in_child(enum load_way way, const char *scratch, int to)
+static void in_child(enum load_way way, int ordinal, const char *scratch, int to)
 {
     char cache[4096];
     struct answer answer = { 0 };
-    struct run run = { .way = way, .answer = &answer };
+    struct run run = { .way = way, .ordinal = ordinal, .answer = &answer };
     snprintf(cache, sizeof(cache), "%s/cache", scratch);
     if (way == LOAD_CACHE || way == LOAD_STORED)
         run.cache = cache;
@@ -203,7 +206,7 @@ static void in_child(enum load_way way, const char *scratch, int to)
     _exit(write(to, &answer, sizeof(answer)) == (ssize_t)sizeof(answer) ? 0 : 1);
 }
 
-static bool ask_child(enum load_way way, const char *scratch, struct answer *answer)
+static bool ask_child(enum load_way way, int ordinal, const char *scratch, struct answer *answer)
 {
     int ends[2];
     *answer = (struct answer) { .error = "the sample's process broke off" };
@@ -211,7 +214,7 @@ static bool ask_child(enum load_way way, const char *scratch, struct answer *ans
         return false;
     const pid_t child = fork();
     if (child == 0)
-        in_child(way, scratch, ends[1]);
+        in_child(way, ordinal, scratch, ends[1]);
     close(ends[1]);
     const ssize_t got = child > 0 ? read(ends[0], answer, sizeof(*answer)) : -1;
     close(ends[0]);
@@ -270,8 +273,8 @@ static struct load_summary summarise(const struct load_sample *samples, int coun
     return summary;
 }
 
-bool load_measure(enum load_way way, int samples, const char *scratch, struct load_summary *summary,
-                  char *error, size_t error_size)
+bool load_measure(enum load_way way, int ordinal, int samples, const char *scratch,
+                  struct load_summary *summary, char *error, size_t error_size)
 {
     struct load_sample taken[LOAD_MOST_SAMPLES];
     struct answer answer;
@@ -283,7 +286,7 @@ bool load_measure(enum load_way way, int samples, const char *scratch, struct lo
     for (int i = -1; i < samples && done; i++) {
         if (way == LOAD_STORED)
             empty_folder(scratch);
-        done = ask_child(i < 0 ? first : way, scratch, &answer);
+        done = ask_child(i < 0 ? first : way, ordinal, scratch, &answer);
         summary->no_gpu = answer.no_gpu;
         if (!done)
             snprintf(error, error_size, "%s", answer.error);

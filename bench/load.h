@@ -45,10 +45,11 @@ struct load_summary {
 
 enum { LOAD_MOST_SAMPLES = 100 };
 
-/// Takes samples. `scratch` is an empty folder for caches, which is emptied again. False: it could
-/// not be done; `error` says why, and summary->no_gpu whether it is for want of a GPU.
-bool load_measure(enum load_way way, int samples, const char *scratch, struct load_summary *summary,
-                  char *error, size_t error_size);
+/// Takes samples on GPU `ordinal`. `scratch` is an empty folder for caches, which is emptied again.
+/// False: it could not be done; `error` says why, and summary->no_gpu whether it is for want of a
+/// GPU.
+bool load_measure(enum load_way way, int ordinal, int samples, const char *scratch,
+                  struct load_summary *summary, char *error, size_t error_size);
 
 /// The timed part for NVRTC, from compiling on: the rest of load.c is the same for all.
 struct load_nvrtc;

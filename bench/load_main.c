@@ -56,7 +56,7 @@ int main(int count, char **arguments)
     }
     for (int way = 0; way < LOAD_WAY_COUNT && status == 0; way++) {
         struct load_summary summary;
-        if (load_measure((enum load_way)way, samples, scratch, &summary, error, sizeof(error))) {
+        if (load_measure((enum load_way)way, 0, samples, scratch, &summary, error, sizeof(error))) {
             report(json, (enum load_way)way, &summary);
         } else {
             printf("%-46s not measured: %s\n", ways[way].what, error);

@@ -28,6 +28,7 @@ extern const struct command command_check;
 extern const struct command command_run;
 extern const struct command command_clip;
 extern const struct command command_devices;
+extern const struct command command_bench;
 
 enum { CLI_LIST_LIMIT = 64 };
 

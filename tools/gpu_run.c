@@ -18,21 +18,6 @@ struct session {
     CUdeviceptr addresses[BINDING_LIMIT];
 };
 
-/// The newest target that the GPU can run and its driver can read.
-static bool choose_target(const struct ptx_device_info *info, struct ptx_target *chosen)
-{
-    struct ptx_target target;
-    int isa;
-    bool found = false;
-    for (size_t k = 0; ptx_target_at(k, &target, &isa); k++) {
-        if (target.suffix || target.sm > info->sm || isa > info->isa)
-            continue;
-        *chosen = target;
-        found = true;
-    }
-    return found;
-}
-
 static int open_session(struct session *session, const struct place *place,
                         struct gpu_report *report, struct message *error)
 {
@@ -45,7 +30,7 @@ static int open_session(struct session *session, const struct place *place,
     memcpy(report->device, opened.name, sizeof(report->device));
     const struct ptx_device_info *info = ptx_device_get_info(session->device);
     struct ptx_target *target = &session->binding->selection.target;
-    if (!choose_target(info, target)) {
+    if (!place_target(info, target)) {
         message_set(error, "%s (compute capability %d.%d): no target of this version is for it",
                     info->name, info->sm / 10, info->sm % 10);
         return EXIT_FAILED;

@@ -9,7 +9,7 @@
 
 static const struct command *const commands[] = {
     &command_list, &command_info, &command_emit,    &command_check,
-    &command_run,  &command_clip, &command_devices,
+    &command_run,  &command_clip, &command_devices, &command_bench,
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

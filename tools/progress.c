@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,18 +31,28 @@ static void draw(struct progress *progress)
     memset(bar, '=', filled);
     memset(bar + filled, ' ', WIDTH - filled);
     bar[WIDTH] = '\0';
-    fprintf(stderr, "\r[%s] %3d %%  %.2f of %.2f GB", bar, (int)(part < 1 ? part * 100 : 100),
-            (double)progress->done / 1e9, (double)progress->total / 1e9);
+    fprintf(stderr, "\r[%s] %3d %%  ", bar, (int)(part < 1 ? part * 100 : 100));
+    if (progress->steps)
+        fprintf(stderr, "%s: %" PRIu64 " of %" PRIu64, progress->steps, progress->done,
+                progress->total);
+    else
+        fprintf(stderr, "%.2f of %.2f GB", (double)progress->done / 1e9,
+                (double)progress->total / 1e9);
     fflush(stderr);
     progress->drawn = true;
 }
 
-void progress_begin(struct progress *progress, uint64_t total, bool quiet)
+void progress_begin_steps(struct progress *progress, uint64_t total, const char *steps, bool quiet)
 {
     const char *terminal = getenv("TERM");
     bool able = terminal && strcmp(terminal, "dumb") != 0 && isatty(STDERR_FILENO);
-    *progress = (struct progress) { .on = able && !quiet, .total = total };
+    *progress = (struct progress) { .on = able && !quiet, .total = total, .steps = steps };
     progress_add(progress, 0);
+}
+
+void progress_begin(struct progress *progress, uint64_t total, bool quiet)
+{
+    progress_begin_steps(progress, total, NULL, quiet);
 }
 
 void progress_add(struct progress *progress, uint64_t bytes)
@@ -51,9 +62,15 @@ void progress_add(struct progress *progress, uint64_t bytes)
         draw(progress);
 }
 
-void progress_end(struct progress *progress)
+void progress_hide(struct progress *progress)
 {
     if (progress->drawn)
         fputs("\r\033[K", stderr);
-    progress->on = progress->drawn = false;
+    progress->drawn = false;
+}
+
+void progress_end(struct progress *progress)
+{
+    progress_hide(progress);
+    progress->on = false;
 }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// How a plan's time grows: with the bytes of one tensor, and with the number of tensors that the
+// same bytes are in.
+#include "bench_set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/// What is measured, as powers of 2 and of 10.
+struct range {
+    unsigned smallest, largest; ///< log2 of the elements of one tensor
+    unsigned total;             ///< log2 of the elements of many
+    unsigned most;              ///< log10 of how many these are
+    uint64_t copy;              ///< bytes of the yardstick
+};
+
+static const struct range on_gpu = { 20, 33, 27, 5, UINT64_C(1) << 30 };
+static const struct range on_emulator = { 10, 16, 14, 2, UINT64_C(1) << 17 };
+
+static bool measure(struct bench *b, const struct bench_sums *sums, size_t tensors,
+                    uint64_t elements)
+{
+    char name[96];
+    struct bench_set set;
+    snprintf(name, sizeof(name), "%zu x %" PRIu64, tensors, elements);
+    bool done = bench_set_create(b, &set, name, sums->dtype, tensors);
+    if (done) {
+        for (size_t t = 0; t < tensors; t++)
+            set.tensors[t].count = elements;
+        bench_set_place(&set);
+        done = bench_clip(b, &set, sums, (struct bench_clip_parts) { 0 });
+    }
+    bench_set_destroy(&set);
+    return done;
+}
+
+bool bench_suite_growth(struct bench *b)
+{
+    const struct range *range = b->emulated ? &on_emulator : &on_gpu;
+    const size_t sets = range->largest - range->smallest + 1 + range->most;
+    struct bench_sums sums = { 0 };
+    bench_steps(b, 1 + sets * bench_clip_steps((struct bench_clip_parts) { 0 }));
+    bool done = bench_copy(b, range->copy) && bench_sums_create(b, &sums, PTX_BF16);
+    for (unsigned k = range->smallest; k <= range->largest && done; k++)
+        done = measure(b, &sums, 1, UINT64_C(1) << k);
+    // One tensor of as many elements is among the above.
+    size_t tensors = 10;
+    for (unsigned k = 1; k <= range->most && done; k++, tensors *= 10)
+        done = measure(b, &sums, tensors, (UINT64_C(1) << range->total) / tensors);
+    bench_sums_destroy(&sums);
+    return done;
+}
