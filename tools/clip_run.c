@@ -37,8 +37,7 @@ static int cut(struct clip_session *session, struct message *error)
     int status = allowance(session, &memory, error);
     if (status != EXIT_DONE)
         return status;
-    if (ptx_clip_describe(&session->params, ptx_device_get_info(session->device),
-                          &session->description) != PTX_OK)
+    if (ptx_clip_describe(&session->params, &session->description) != PTX_OK)
         return gpu_error(error);
     uint64_t room = memory > plan->workspace ? memory - plan->workspace : 0;
     struct clip_windows *measured = &session->measured, *written = &session->written;

@@ -229,11 +229,9 @@ struct ptx_clip_description {
     const char *determinism; ///< what holds, in a sentence
 };
 
-/// Fills *description without a GPU: addresses are not looked at. `info` is of the device that the
-/// plan is for; NULL: launches are those of a device that cannot do better. Errors: INVALID,
-/// OUT_OF_MEMORY (host).
+/// Fills *description without a GPU; addresses are not looked at. Errors: INVALID, OUT_OF_MEMORY
+/// (host).
 PTXGEN_API ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
-                                        const struct ptx_device_info *info,
                                         struct ptx_clip_description *description);
 
 /// Writes the plan's kernels into the builder's module: what ptx_clip_plan_create() would load.

@@ -4,14 +4,12 @@
 #include "loss_scale.h"
 
 ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
-                             const struct ptx_device_info *info,
                              struct ptx_clip_description *description)
 {
     struct ptx_loss_scale_params rule;
     struct clip_layout layout;
     ptx_status status = clip_check_params(params);
 
-    (void)info;
     if (!status && !description)
         status = ptx_driver_fail(PTX_ERROR_INVALID, "ptx_clip_describe: description is NULL");
     if (!status)

@@ -59,7 +59,7 @@ static void refuse(const char *words, bool described)
     assert_int_equal(before, after);
     if (!described)
         return;
-    assert_int_equal(ptx_clip_describe(&params, NULL, &description), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_clip_describe(&params, &description), PTX_ERROR_INVALID);
     expect_failure(PTX_ERROR_INVALID, words);
 }
 

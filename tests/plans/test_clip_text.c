@@ -107,7 +107,7 @@ static void test_description(void **state)
     (void)state;
     fill(tensors, types, 5000);
     tensors[3].count = 0;
-    assert_int_equal(ptx_clip_describe(&params, NULL, &d), PTX_OK);
+    assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
     assert_int_equal(d.elements, 15000);
     assert_int_equal(d.groups, 2);
     assert_int_equal(d.chunk, 2048);
@@ -118,12 +118,12 @@ static void test_description(void **state)
     assert_true(d.workspace > 0 && d.workspace < 8192);
     assert_string_equal(d.accumulator, "f64");
     params.measure_only = true;
-    assert_int_equal(ptx_clip_describe(&params, NULL, &d), PTX_OK);
+    assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
     assert_int_equal(d.bytes_clipped, d.bytes_measured);
     // As many as a plan takes: nothing wraps.
     params.measure_only = false;
     fill(tensors, types, PTX_CLIP_MAX_ELEMENTS / 4);
-    assert_int_equal(ptx_clip_describe(&params, NULL, &d), PTX_OK);
+    assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
     assert_true(d.elements == PTX_CLIP_MAX_ELEMENTS && d.launches == 3);
     assert_true(d.chunks * d.chunk == d.elements);
 }
