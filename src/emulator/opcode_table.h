@@ -30,9 +30,9 @@
     X(SPACE, "State space")                                                                        \
     X(FROM, "'.global'") /* after .shared, of cp.async */                                          \
     X(ASYNC, "'.async'")                                                                           \
-    X(BATCH, "'.commit_group/.wait_group/.wait_all'")                                             \
-    X(POLICY, "'.fractional/.range/.cvt'") /* .fractional .cvt */                                    \
-    X(RANGE, "'.range'")                                                         \
+    X(BATCH, "'.commit_group/.wait_group/.wait_all'")                                              \
+    X(POLICY, "'.fractional/.range/.cvt'") /* .fractional .cvt */                                  \
+    X(RANGE, "'.range'")                                                                           \
     X(CACHE, "Cache")                                                                              \
     X(LEVEL1, "Eviction")                                                                          \
     X(EVICT, "Eviction") /* of the second level */                                                 \
