@@ -83,9 +83,11 @@ static ptx_status finish(ptx_clip_plan *plan, CUstream stream)
     return launch(plan->clip_finish, (groups - 1) / CLIP_BLOCK + 1, args, count, stream, false);
 }
 
-// `fused`: factors from the partials; else from the records.
+// `fused`: factors from the partials; else from the records. `overlaps`: the launch ahead on the
+// stream is one of this run; anything else may have written the tables, which are read before it is
+// waited for.
 static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, uint32_t fused,
-                        CUstream stream)
+                        bool overlaps, CUstream stream)
 {
     const uint32_t last = (uint32_t)(first + chunks - 1);
     const uint32_t tiles = (uint32_t)(chunks * plan->tiles_of_chunk);
@@ -99,7 +101,7 @@ static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, ui
     args[count++] = (struct ptx_arg)PTX_ARG(last);
     args[count++] = (struct ptx_arg)PTX_ARG(tiles);
     args[count++] = (struct ptx_arg)PTX_ARG(fused);
-    return launch(plan->clip_apply, blocks, args, count, stream, true);
+    return launch(plan->clip_apply, blocks, args, count, stream, overlaps);
 }
 
 ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
@@ -112,7 +114,7 @@ ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
     if (!status && !plan->fused)
         status = sums(plan, 1, stream);
     if (!status && !plan->measure_only)
-        status = apply(plan, 0, chunks, plan->fused, stream);
+        status = apply(plan, 0, chunks, plan->fused, true, stream);
     return end(plan, status);
 }
 
@@ -139,7 +141,7 @@ ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
 ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, apply(plan, 0, plan->layout.chunk_count, 0, stream));
+    return status ? status : end(plan, apply(plan, 0, plan->layout.chunk_count, 0, false, stream));
 }
 
 // ---- windows ------------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint6
         return status;
     status = check_chunks(plan, first, count);
     if (!status && count)
-        status = apply(plan, first, count, 0, stream);
+        status = apply(plan, first, count, 0, false, stream);
     return end(plan, status);
 }
 
