@@ -12,10 +12,18 @@
 
 enum { GUARD = 64, POISON = 0xa5 };
 
-static void require(ptx_status status)
+void clip_require(ptx_status status)
 {
     if (status != PTX_OK)
         fail_msg("%s", ptx_error_message());
+}
+
+ptx_clip_plan *clip_create(struct gpu *gpu, const struct ptx_clip_params *params)
+{
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu->device, params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    return plan;
 }
 
 static ptx_type random_type(struct random *r, uint32_t types)
@@ -112,8 +120,8 @@ static unsigned char *image_of(const struct clip_set *set)
 void clip_set_upload(struct clip_set *set)
 {
     unsigned char *image = image_of(set);
-    require(ptx_buffer_upload(set->memory, 0, image, set->bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    clip_require(ptx_buffer_upload(set->memory, 0, image, set->bytes, set->gpu->stream));
+    clip_require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
     free(image);
 }
 
@@ -150,8 +158,8 @@ static void check_results(const struct clip_set *set, const ptx_clip_plan *plan,
 {
     struct ptx_clip_record records[CLIP_MOST_GROUPS];
     struct ptx_clip_summary summary;
-    require(ptx_clip_plan_read(plan, 0, set->groups, records, &summary, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    clip_require(ptx_clip_plan_read(plan, 0, set->groups, records, &summary, set->gpu->stream));
+    clip_require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
     for (uint32_t g = 0; g < set->groups; ++g) {
         if (memcmp(&records[g], expected->records[g], 3 * sizeof(float)) != 0)
             fail_msg("group %u: factor %a, norm %a, found_inf %g; should be %a, %a, %g (sum %a)", g,
@@ -170,8 +178,8 @@ void clip_set_check(const struct clip_set *set, const ptx_clip_plan *plan,
     unsigned char *got = malloc(set->bytes), *wanted = image_of(set);
     assert_non_null(got);
     check_results(set, plan, expected);
-    require(ptx_buffer_download(set->memory, 0, got, set->bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    clip_require(ptx_buffer_download(set->memory, 0, got, set->bytes, set->gpu->stream));
+    clip_require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
     for (size_t t = 0; t < set->count; ++t) {
         const struct ref_gradient *x = &set->host[t];
         for (uint64_t i = 0; i < x->count; ++i) {

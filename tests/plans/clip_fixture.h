@@ -34,6 +34,11 @@ struct clip_set {
     size_t offset[CLIP_MOST_TENSORS]; ///< in the memory
 };
 
+/// Fails the test with the thread's error unless the status is PTX_OK.
+void clip_require(ptx_status status);
+/// The plan, or a failed test.
+ptx_clip_plan *clip_create(struct gpu *gpu, const struct ptx_clip_params *params);
+
 void clip_set_create(struct clip_set *set, struct gpu *gpu, struct random *r,
                      const struct clip_shape *shape);
 void clip_set_destroy(struct clip_set *set);

@@ -15,12 +15,6 @@
 static struct gpu gpu;
 static bool small; // the emulator: fewer elements
 
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
 /// `count` f32 on the device: a block of random numbers times `size`, over and over.
 struct gradient {
     uint64_t count, period;
@@ -44,10 +38,10 @@ static void gradient_create(struct gradient *g, uint64_t count, float size,
         g->block[i] = (float)random_unit(&r) * size;
     for (uint64_t i = 0; i < count; i += g->period) {
         const uint64_t left = count - i < g->period ? count - i : g->period;
-        require(ptx_buffer_upload(g->memory, (size_t)i * sizeof(float), g->block,
-                                  (size_t)left * sizeof(float), gpu.stream));
+        clip_require(ptx_buffer_upload(g->memory, (size_t)i * sizeof(float), g->block,
+                                       (size_t)left * sizeof(float), gpu.stream));
     }
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
     const uint64_t cuts[] = { 0, count / 3, count / 3 + count / 2, count };
     for (int t = 0; t < 3; ++t)
         g->tensors[t] =
@@ -57,9 +51,7 @@ static void gradient_create(struct gradient *g, uint64_t count, float size,
     params.tensors = g->tensors;
     params.tensor_count = 3;
     params.stream = gpu.stream;
-    g->plan = ptx_clip_plan_create(gpu.device, &params);
-    if (!g->plan)
-        fail_msg("%s", ptx_error_message());
+    g->plan = clip_create(&gpu, &params);
 }
 
 static void gradient_destroy(struct gradient *g)
@@ -83,9 +75,9 @@ static long double exact_norm(const struct gradient *g)
 static struct ptx_clip_record run(const struct gradient *g)
 {
     struct ptx_clip_record record;
-    require(ptx_clip_plan_run(g->plan, gpu.stream));
-    require(ptx_clip_plan_read(g->plan, 0, 1, &record, NULL, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    clip_require(ptx_clip_plan_run(g->plan, gpu.stream));
+    clip_require(ptx_clip_plan_read(g->plan, 0, 1, &record, NULL, gpu.stream));
+    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
     return record;
 }
 
@@ -119,13 +111,13 @@ static void test_sizes_of_gradients(void **state)
         gradient_create(&g, 40000, sizes[k], (struct ptx_clip_params) { .max_norm = 1.0f });
         const long double norm = exact_norm(&g);
         const float max_norm = (float)fminl(norm / 3, 3e38L);
-        require(ptx_clip_plan_set_max_norm(g.plan, 0, max_norm, gpu.stream));
+        clip_require(ptx_clip_plan_set_max_norm(g.plan, 0, max_norm, gpu.stream));
         const struct ptx_clip_record record = run(&g);
         assert_true(record.found_inf == 0.0f);
         if (norm < 3e38L)
             assert_within_2_ulp(record.norm, norm);
-        require(ptx_buffer_download(g.memory, 0, g.block, 40000 * sizeof(float), gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        clip_require(ptx_buffer_download(g.memory, 0, g.block, 40000 * sizeof(float), gpu.stream));
+        clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
         const long double after = exact_norm(&g);
         // Subnormal results are rounded to a multiple of 2^-149 each.
         const long double slack = 200 * 0x1p-150L;
@@ -139,8 +131,8 @@ static void test_sizes_of_gradients(void **state)
 
 static void put(const struct gradient *g, uint64_t at, float x)
 {
-    require(ptx_buffer_upload(g->memory, (size_t)at * sizeof x, &x, sizeof x, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    clip_require(ptx_buffer_upload(g->memory, (size_t)at * sizeof x, &x, sizeof x, gpu.stream));
+    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
 }
 
 static void test_one_bad_element(void **state)
@@ -182,7 +174,7 @@ static void test_replicas(void **state)
     }
     ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof data);
     assert_non_null(memory);
-    require(ptx_buffer_upload(memory, 0, data, sizeof data, gpu.stream));
+    clip_require(ptx_buffer_upload(memory, 0, data, sizeof data, gpu.stream));
     const CUdeviceptr base = ptx_buffer_address(memory);
     for (unsigned rank = 0; rank < RANKS; ++rank) {
         const struct ptx_tensor tensors[] = {
@@ -200,9 +192,9 @@ static void test_replicas(void **state)
                                                                          .stream = gpu.stream });
         struct ptx_clip_record record;
         assert_non_null(plan);
-        require(ptx_clip_plan_run(plan, gpu.stream));
-        require(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        clip_require(ptx_clip_plan_run(plan, gpu.stream));
+        clip_require(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
+        clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
         total += (double)record.norm * (double)record.norm;
         ptx_clip_plan_destroy(&plan);
     }

@@ -15,20 +15,6 @@ enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
 
 static struct gpu gpu;
 
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
-static ptx_clip_plan *create(const struct ptx_clip_params *params)
-{
-    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
-}
-
 /// A random set, run twice, the second time in three phases on new data.
 static void check_set(struct random *r, const struct clip_shape *shape,
                       struct ptx_clip_params params)
@@ -42,17 +28,17 @@ static void check_set(struct random *r, const struct clip_shape *shape,
     params.group_count = of_set.group_count;
     params.group_max_norms = of_set.group_max_norms;
     params.stream = of_set.stream;
-    ptx_clip_plan *plan = create(&params);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
     const float loss_scale = params.loss_scale == 0.0f ? 1.0f : params.loss_scale;
     clip_set_expect(&set, &params, loss_scale, &expected);
-    require(ptx_clip_plan_run(plan, gpu.stream));
+    clip_require(ptx_clip_plan_run(plan, gpu.stream));
     clip_set_check(&set, plan, &expected);
     clip_set_fill(&set, r, shape->data);
     clip_set_expect(&set, &params, loss_scale, &expected);
-    require(ptx_clip_plan_norm_sq(plan, gpu.stream));
-    require(ptx_clip_plan_finish(plan, gpu.stream));
+    clip_require(ptx_clip_plan_norm_sq(plan, gpu.stream));
+    clip_require(ptx_clip_plan_finish(plan, gpu.stream));
     if (!params.measure_only)
-        require(ptx_clip_plan_apply(plan, gpu.stream));
+        clip_require(ptx_clip_plan_apply(plan, gpu.stream));
     clip_set_check(&set, plan, &expected);
     ptx_clip_plan_destroy(&plan);
     assert_null(plan);
@@ -143,10 +129,10 @@ static void test_nothing(void **state)
     (void)state;
     struct ptx_clip_record record;
     struct ptx_clip_summary summary;
-    ptx_clip_plan *plan = create(&(struct ptx_clip_params) { .max_norm = 0.0f });
-    require(ptx_clip_plan_run(plan, gpu.stream));
-    require(ptx_clip_plan_read(plan, 0, 1, &record, &summary, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_clip_plan *plan = clip_create(&gpu, &(struct ptx_clip_params) { .max_norm = 0.0f });
+    clip_require(ptx_clip_plan_run(plan, gpu.stream));
+    clip_require(ptx_clip_plan_read(plan, 0, 1, &record, &summary, gpu.stream));
+    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
     assert_true(record.factor == 1.0f && record.norm == 0.0f && record.found_inf == 0.0f);
     assert_true(summary.found_inf == 0.0f && summary.loss_scale == 1.0f);
     ptx_clip_plan_destroy(&plan);

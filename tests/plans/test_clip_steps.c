@@ -18,28 +18,14 @@ enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
 static struct gpu gpu;
 static bool small; // the emulator: fewer turns
 
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
-static ptx_clip_plan *create(const struct ptx_clip_params *params)
-{
-    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
-}
-
 static const struct clip_shape shape = {
     .tensors = 9, .groups = 2, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
 };
 
 static ptx_graph *capture(ptx_clip_plan *plan, enum ptx_capture_mode mode)
 {
-    require(ptx_capture_begin(gpu.device, gpu.stream, mode));
-    require(ptx_clip_plan_run(plan, gpu.stream));
+    clip_require(ptx_capture_begin(gpu.device, gpu.stream, mode));
+    clip_require(ptx_clip_plan_run(plan, gpu.stream));
     ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
     if (!graph)
         fail_msg("%s", ptx_error_message());
@@ -59,7 +45,7 @@ static void test_replays(void **state)
     clip_set_create(&set, &gpu, &r, &shape);
     struct ptx_clip_params params = clip_set_params(&set);
     params.loss_scale = 2.0f;
-    ptx_clip_plan *plan = create(&params);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
     for (int mode = PTX_CAPTURE_THREAD_LOCAL; mode <= PTX_CAPTURE_RELAXED; ++mode) {
         ptx_graph *graph = capture(plan, (enum ptx_capture_mode)mode);
         for (int turn = 0; turn < (small ? 6 : 60); ++turn) {
@@ -67,9 +53,9 @@ static void test_replays(void **state)
             const uint32_t group = random_below(&r, set.groups);
             clip_set_fill(&set, &r, turn % 7 == 6 ? DATA_SPECIAL : DATA_PLAIN);
             set.max_norms[group] = (float)(1.0 + random_below(&r, 500) / 7.0);
-            require(ptx_clip_plan_set_max_norm(plan, group, set.max_norms[group], gpu.stream));
-            require(ptx_clip_plan_set_loss_scale(plan, scale, gpu.stream));
-            require(ptx_graph_launch(graph, gpu.stream));
+            clip_require(ptx_clip_plan_set_max_norm(plan, group, set.max_norms[group], gpu.stream));
+            clip_require(ptx_clip_plan_set_loss_scale(plan, scale, gpu.stream));
+            clip_require(ptx_graph_launch(graph, gpu.stream));
             clip_set_expect(&set, &params, scale.scale, &expected);
             clip_set_check(&set, plan, &expected);
         }
@@ -96,18 +82,18 @@ static void test_many_replays(void **state)
     struct ptx_clip_summary summary[2];
     for (int captured = 0; captured < 2; ++captured) {
         clip_set_upload(&set);
-        ptx_clip_plan *plan = create(&params);
+        ptx_clip_plan *plan = clip_create(&gpu, &params);
         ptx_graph *graph = captured ? capture(plan, PTX_CAPTURE_THREAD_LOCAL) : NULL;
         for (int turn = 0; turn < turns; ++turn) {
             const float max_norm = (float)(1 + turn % 13);
-            require(ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, max_norm, gpu.stream));
-            require(graph ? ptx_graph_launch(graph, gpu.stream)
-                          : ptx_clip_plan_run(plan, gpu.stream));
+            clip_require(ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, max_norm, gpu.stream));
+            clip_require(graph ? ptx_graph_launch(graph, gpu.stream)
+                               : ptx_clip_plan_run(plan, gpu.stream));
         }
-        require(ptx_clip_plan_read(plan, 0, set.groups, records[captured], &summary[captured],
-                                   gpu.stream));
-        require(ptx_buffer_download(set.memory, 0, image[captured], set.bytes, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        clip_require(ptx_clip_plan_read(plan, 0, set.groups, records[captured], &summary[captured],
+                                        gpu.stream));
+        clip_require(ptx_buffer_download(set.memory, 0, image[captured], set.bytes, gpu.stream));
+        clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
         ptx_graph_destroy(&graph);
         ptx_clip_plan_destroy(&plan);
     }
@@ -135,18 +121,18 @@ static void test_whole_step(void **state)
     params.loss_scale = 16.0f;
     params.update = &update;
     params.nonfinite = PTX_NONFINITE_SKIP;
-    ptx_clip_plan *plan = create(&params);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
     struct ptx_loss_scale_state scale = { .scale = 16.0f };
     for (int turn = 0; turn < (small ? 30 : 500); ++turn) {
         struct ptx_clip_summary summary;
         clip_set_fill(&set, &r, random_below(&r, 3) ? DATA_PLAIN : DATA_SPECIAL);
         clip_set_expect(&set, &params, scale.scale, &expected);
-        require(ptx_clip_plan_run(plan, gpu.stream));
+        clip_require(ptx_clip_plan_run(plan, gpu.stream));
         clip_set_check(&set, plan, &expected);
-        require(ptx_clip_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        clip_require(ptx_clip_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
+        clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
         assert_true(summary.loss_scale == scale.scale);
-        require(ptx_loss_scale_step(&scale, expected.found, &update));
+        clip_require(ptx_loss_scale_step(&scale, expected.found, &update));
         assert_memory_equal(&summary.state, &scale, sizeof scale);
     }
     ptx_clip_plan_destroy(&plan);
@@ -162,7 +148,7 @@ static void test_moving_gradients(void **state)
     struct clip_expected expected;
     clip_set_create(&set, &gpu, &r, &shape);
     const struct ptx_clip_params params = clip_set_params(&set);
-    ptx_clip_plan *plan = create(&params);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
     ptx_graph *graph = capture(plan, PTX_CAPTURE_THREAD_LOCAL);
     for (int turn = 0; turn < 5; ++turn) {
         CUdeviceptr data[CLIP_MOST_TENSORS];
@@ -172,9 +158,9 @@ static void test_moving_gradients(void **state)
         for (size_t t = 0; t < set.count; ++t)
             data[t] = ptx_buffer_address(set.memory) + set.offset[t];
         clip_set_fill(&set, &r, DATA_PLAIN);
-        require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
-        require(turn % 2 ? ptx_clip_plan_run(plan, gpu.stream)
-                         : ptx_graph_launch(graph, gpu.stream));
+        clip_require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
+        clip_require(turn % 2 ? ptx_clip_plan_run(plan, gpu.stream)
+                              : ptx_graph_launch(graph, gpu.stream));
         clip_set_expect(&set, &params, 1.0f, &expected);
         clip_set_check(&set, plan, &expected);
         ptx_buffer_destroy(&old);
@@ -196,7 +182,7 @@ static void test_windows(void **state)
     clip_set_create(&set, &gpu, &r, &shape);
     struct ptx_clip_params params = clip_set_params(&set);
     params.any_address = true;
-    ptx_clip_plan *plan = create(&params);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
     ptx_buffer *window = ptx_buffer_create(gpu.device, WINDOW * CHUNK_BYTES);
     assert_non_null(window);
     const uint64_t chunks = ptx_clip_plan_chunk_count(plan);
@@ -208,7 +194,7 @@ static void test_windows(void **state)
                 assert_true(ptx_clip_plan_chunk(plan, first + k, &c));
                 if (c.count == 0) { // of an empty group: there is nothing to bring in
                     if (pass == 0)
-                        require(ptx_clip_plan_norm_sq_chunks(plan, first + k, 1, gpu.stream));
+                        clip_require(ptx_clip_plan_norm_sq_chunks(plan, first + k, 1, gpu.stream));
                     continue;
                 }
                 // One chunk at a time: two of one tensor would lie apart.
@@ -217,20 +203,20 @@ static void test_windows(void **state)
                 const CUdeviceptr data =
                     ptx_buffer_address(window) + place - (CUdeviceptr)(c.first * bytes);
                 char *host = (char *)set.host[c.tensor].data + c.first * bytes;
-                require(ptx_buffer_upload(window, place, host, c.count * bytes, gpu.stream));
-                require(ptx_clip_plan_set_data(plan, c.tensor, 1, &data, gpu.stream));
+                clip_require(ptx_buffer_upload(window, place, host, c.count * bytes, gpu.stream));
+                clip_require(ptx_clip_plan_set_data(plan, c.tensor, 1, &data, gpu.stream));
                 if (pass == 0) {
-                    require(ptx_clip_plan_norm_sq_chunks(plan, first + k, 1, gpu.stream));
+                    clip_require(ptx_clip_plan_norm_sq_chunks(plan, first + k, 1, gpu.stream));
                     continue;
                 }
-                require(ptx_clip_plan_apply_chunks(plan, first + k, 1, gpu.stream));
+                clip_require(ptx_clip_plan_apply_chunks(plan, first + k, 1, gpu.stream));
                 // Straight into the set's memory, where the check looks for it.
-                require(ptx_buffer_copy(set.memory, set.offset[c.tensor] + c.first * bytes, window,
-                                        place, c.count * bytes, gpu.stream));
+                clip_require(ptx_buffer_copy(set.memory, set.offset[c.tensor] + c.first * bytes,
+                                             window, place, c.count * bytes, gpu.stream));
             }
         }
         if (pass == 0)
-            require(ptx_clip_plan_finish(plan, gpu.stream));
+            clip_require(ptx_clip_plan_finish(plan, gpu.stream));
     }
     clip_set_expect(&set, &params, 1.0f, &expected);
     clip_set_check(&set, plan, &expected);
@@ -274,7 +260,7 @@ static void test_threads(void **state)
             params.measure_only = true; // so that every turn comes to the same
             runner[k] = (struct runner) { .stream = ptx_stream_create(gpu.device) };
             assert_non_null(runner[k].stream);
-            runner[k].plan = shared && k ? runner[0].plan : create(&params);
+            runner[k].plan = shared && k ? runner[0].plan : clip_create(&gpu, &params);
             if (shared)
                 runner[k].stream = runner[0].stream;
         }
@@ -283,7 +269,7 @@ static void test_threads(void **state)
         for (int k = 0; k < THREADS; ++k) {
             pthread_join(runner[k].thread, NULL);
             assert_int_equal(runner[k].wrong, 0);
-            require(ptx_stream_synchronize(gpu.device, runner[k].stream));
+            clip_require(ptx_stream_synchronize(gpu.device, runner[k].stream));
         }
         for (int k = 0; k < (shared ? 1 : THREADS); ++k) {
             struct ptx_clip_params params = clip_set_params(&set[k]);
