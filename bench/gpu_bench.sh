@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Everything that is measured on a GPU, in one go and within ten minutes: agreement with PyTorch;
+# kernels and clip plans by themselves (ptxgen bench), and against PyTorch, torch.compile, CUDA C++,
+# apex's way, Triton and the pipeline they replace. What is timed is checked first. Needs no network.
+#
+#     bench/gpu_bench.sh OUTPUT BUILD
+#
+# OUTPUT gets the raw files, tables.md, and plots where there is matplotlib; BUILD is a Meson build
+# folder, of a release build. The peers in CUDA C++ are made with nvcc where BUILD/libpeers.so is
+# not there yet. Ends with 77 without a GPU, with 1 if a step failed; summary.txt says which.
+set -u
+
+if [ $# -ne 2 ]; then
+    echo 'usage: bench/gpu_bench.sh OUTPUT BUILD' >&2
+    exit 2
+fi
+source=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$1" || exit 1
+output=$(cd "$1" && pwd)
+build=$(cd "$2" && pwd) || exit 1
+peers=$build/libpeers.so
+deadline=$(($(date +%s) + 585))
+PATH=$PATH:/usr/local/cuda/bin
+PYTHONUNBUFFERED=1
+export PATH PYTHONUNBUFFERED
+
+if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    echo 'gpu_bench.sh: no GPU that PyTorch sees' >&2
+    exit 77
+fi
+
+summary=$output/summary.txt
+: >"$summary"
+failures=0
+
+# step NAME SECONDS COMMAND...: within SECONDS and what is left of all; the log is NAME.log
+step() {
+    name=$1
+    limit=$2
+    shift 2
+    left=$((deadline - $(date +%s)))
+    [ "$left" -gt 1 ] || left=1
+    [ "$limit" -lt "$left" ] || limit=$left
+    begun=$(date +%s)
+    timeout -k 5 "$limit" "$@" >"$output/$name.log" 2>&1
+    status=$?
+    case $status in
+    0) word=ok ;;
+    124 | 137) word='out of time' ;;
+    *) word="FAILED ($status)" ;;
+    esac
+    [ $status -eq 0 ] || failures=$((failures + 1))
+    printf '%-12s %-12s %4s s  %s\n' "$name" "$word" $(($(date +%s) - begun)) \
+        "$(tail -1 "$output/$name.log" | cut -c1-90)" | tee -a "$summary"
+    return $status
+}
+
+[ -f "$peers" ] || step nvcc 120 nvcc -std=c++17 -O3 -arch=native -Xcompiler -fPIC -shared \
+    -o "$peers" "$source/bench/peers_kernels.cu" "$source/bench/peers_clip.cu" || exit 1
+
+# What is compiled at run time, beside what no time is taken of.
+python3 "$source/bench/peers.py" "$build" "$peers" --warm >"$output/warm.log" 2>&1 &
+step agreement 150 python3 "$source/bench/torch_agreement.py" "$build/libptxgen.so" \
+    -o "$output/agreement.jsonl"
+wait
+
+for suite in kernels clip growth; do
+    step $suite 100 "$build/tools/ptxgen" bench $suite --json "$output/$suite.jsonl"
+done
+step peers 400 python3 "$source/bench/peers.py" "$build" "$peers" -o "$output/peers.jsonl"
+
+python3 "$source/bench/tables.py" "$output/peers.jsonl" >"$output/tables.md"
+python3 -c 'import matplotlib' 2>/dev/null &&
+    step plot 30 python3 "$source/bench/plot.py" "$output/peers.jsonl" "$output"
+[ $failures -eq 0 ]

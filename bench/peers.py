@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Times kernels and clip plans against PyTorch, torch.compile, CUDA C++, apex's way, Triton and the
+pipeline they replace, on the same tensors; every version's result is checked first.
+
+    peers.py BUILD PEERS [-o FILE] [--only kernels|clip] [--sizes 10,14,...] [--sets PART,...]
+             [--warm]
+
+BUILD is the Meson build folder, PEERS the library made of peers_*.cu (gpu_bench.sh makes it).
+Times are the device's; a graph's are of one replay or, where tensors are small, a tenth of ten in a
+row. --warm compiles what torch.compile and Triton compile, in parallel, and times nothing: what they
+keep on disk makes a later run quicker. Ends with 1 if a result was wrong, 77 without a GPU.
+"""
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+
+import torch
+
+import measure
+import peers_clip
+import peers_kernels
+import ptxgen
+from measure import Work
+
+KERNEL_TYPES = ("f32", "bf16", "f16", "f64")
+SIZES = (10, 14, 18, 20, 22, 24, 26, 28)
+SETS = ("LoRA layer", "LoRA 28 x 6", "LoRA 28 norms", "Qwen2-7B LoRA", "2000 x 512", "GPT-2 124M",
+        "GPT-2 350M", "GPT-2 1.5B")
+COMPILED_SETS = ("LoRA layer", "LoRA 28 x 6", "LoRA 28 norms", "GPT-2 124M")
+MOST_ORIGINAL = 1 << 29  # elements; beyond, one thread adds up for half a second
+SMALL_BYTES = 64 << 20  # sets that the L2 cache about holds
+UNSCALE = 1 - 2.0 ** -23  # keeps every replay multiplying, and the gradients what they are
+
+
+class Bench:
+    def __init__(self, options):
+        torch.zeros(1, device="cuda")
+        self.options = options
+        self.library = ptxgen.Library(os.path.join(options.build, "libptxgen.so"))
+        self.peers = peers_kernels.load_peers(options.peers)
+        self.output = measure.Output(options.output, self.library)
+        self.clock = measure.Clock()
+        self.wrong = 0
+        self.copy_rate = 0.0
+
+    def program(self, *command):
+        path = os.path.join(self.options.build, "bench", command[0])
+        return subprocess.run([path, *command[1:]], capture_output=True, text=True,
+                              check=True).stdout
+
+    def time_copy(self):
+        self.copy_rate, time = self.clock.copy_rate()
+        self.output.line({"kind": "copy", "bytes": 2 << 30, **time,
+                          "tb_s": round(self.copy_rate / 1e12, 4)})
+        print(f"device copy {self.copy_rate / 1e12:.3f} TB/s", flush=True)
+
+    def check(self, what, version, error, tolerance):
+        if not error <= tolerance:
+            self.wrong += 1
+            print(f"WRONG  {what}, {version}: off by {error:.3g}, {tolerance:.3g} allowed",
+                  flush=True)
+        return error
+
+    # ---- kernels ---------------------------------------------------------------------------------
+
+    def kernel(self, case):
+        what = f"{case.name} {case.dtype} 2^{case.n.bit_length() - 1}"
+        calls = max(1, min(20, (1 << 27) // case.n))
+        versions, works, errors = case.versions(), {}, {}
+        for version, run in versions.items():
+            case.poison()
+            run()
+            errors[version] = self.check(what, version, case.error(), case.tolerance(version))
+            if not self.options.warm:
+                works[version] = Work(run, calls)
+        if self.options.warm:
+            return
+        times = self.clock.compare(works)
+        for version, time in times.items():
+            rate = case.bytes() / (time["median_us"] * 1e-6)
+            self.output.line({"kind": "kernel", "kernel": case.name, "dtype": case.dtype,
+                              "n": case.n, "version": version, "bytes": case.bytes(), **time,
+                              "tb_s": round(rate / 1e12, 4),
+                              "of_copy": round(rate / self.copy_rate, 4),
+                              "error": errors[version]})
+        print(f"{what:<44}" + ", ".join(f"{v} {t['median_us']:.2f}" for v, t in times.items()),
+              flush=True)
+
+    def kernels(self):
+        for make in peers_kernels.CASES:
+            for dtype in KERNEL_TYPES:
+                if self.options.part and f"{make.name}/{dtype}" != self.options.part:
+                    continue
+                for size in self.options.sizes:
+                    torch._dynamo.reset()
+                    self.kernel(make(self.library, self.peers, dtype, 1 << size))
+                    if size >= 26:
+                        torch.cuda.empty_cache()
+
+    # ---- clip ------------------------------------------------------------------------------------
+
+    def clip_versions(self, name, gradients, unscaling):
+        tools = {"library": self.library, "peers": self.peers, "unscaling": unscaling}
+        yield "ours", peers_clip.Ours(gradients, **tools)
+        yield "torch", peers_clip.Torch(gradients, **tools)
+        if unscaling:
+            return
+        if name in COMPILED_SETS:
+            yield "torch.compile", peers_clip.Compiled(gradients, **tools)
+        yield "CUDA C++", peers_clip.Cuda(gradients, **tools)
+        yield "apex-style", peers_clip.Apex(gradients, **tools)
+        yield "Triton", peers_clip.Triton(gradients, **tools)
+        if gradients.elements <= MOST_ORIGINAL:
+            text = self.program("original", gradients.dtype, "sm_90").encode()
+            originals = {gradients.dtype: ptxgen.Module(self.library, text)}
+            yield "original", peers_clip.Original(gradients, originals=originals, **tools)
+
+    def check_clip(self, what, gradients, version, made):
+        """Clips to a third and a bit of the least norm; then the gradients are put back."""
+        max_norm = 0.37 * min(gradients.exact)
+        made.configure(max_norm, 1.0)
+        gradients.restore()
+        made.run()
+        norm_error = max(abs(n / e - 1) for n, e in zip(made.norms(), gradients.exact))
+        factors = [min(1.0, max_norm / (e + peers_clip.EPS)) for e in gradients.exact]
+        error = gradients.error(factors)
+        gradients.restore()
+        narrow = gradients.dtype != "f32"
+        if version.startswith("torch"):  # PyTorch's norm of bf16 gradients is a bf16
+            tolerance = 1.6e-2 if narrow else 1e-4
+        elif version == "original":  # one f32 that takes one partial after the other
+            tolerance = 2e-2
+        else:
+            tolerance = 2.0 ** -8 + 1e-4 if narrow else 1e-4 if version != "ours" else 4e-7
+        self.check(what, version, error, tolerance)
+        return {"norm_error": norm_error, "gradient_error": error}
+
+    def time_clip(self, what, line, gradients, versions, clipped, cold):
+        works = {}
+        for version, made in versions.items():
+            made.configure(float("inf"), UNSCALE if clipped else 1.0)
+            works[version, "graph"] = Work(made.run)
+            if version in ("ours", "torch") and not cold:
+                works[version, "eager"] = Work(made.run, captured=False)
+        replays = 10 if gradients.bytes < SMALL_BYTES and not cold else 1
+        times = self.clock.compare(works, replays, cold)
+        least = (3 if clipped else 1) * gradients.bytes
+        for (version, form), time in times.items():
+            self.output.line({**line, "version": version, "form": form, "clipped": clipped,
+                              "cache": "cold" if cold else "warm", **time,
+                              "floor_us": round(least / self.copy_rate * 1e6, 3)})
+        label = f"{what}, {'clipped' if clipped else 'unclipped'}{', cold' if cold else ''}"
+        print(f"{label:<44}" + ", ".join(f"{v} {f} {t['median_us']:.2f}"
+                                         for (v, f), t in times.items()), flush=True)
+
+    def clip(self, entry, dtype, unscaling=False):
+        name = entry["set"]
+        what = f"{name} {dtype}{', unscale' if unscaling else ''}"
+        gradients = peers_clip.Gradients(entry["counts"], entry["groups"], dtype)
+        versions = dict(self.clip_versions(name, gradients, unscaling))
+        line = {"kind": "clip", "set": name + (", unscale" if unscaling else ""), "dtype": dtype,
+                "tensors": len(entry["counts"]), "groups": len(gradients.exact),
+                "elements": gradients.elements, "bytes": gradients.bytes}
+        for version, made in versions.items():
+            errors = self.check_clip(what, gradients, version, made)
+            self.output.line({**line, "kind": "clip check", "version": version, **errors})
+        if not self.options.warm:
+            for clipped in (True,) if unscaling else (True, False):
+                self.time_clip(what, line, gradients, versions, clipped, cold=False)
+                if gradients.bytes < SMALL_BYTES:
+                    self.time_clip(what, line, gradients, versions, clipped, cold=True)
+        for made in versions.values():
+            if hasattr(made, "destroy"):
+                made.destroy()
+
+    def clips(self):
+        wanted = self.options.sets.split(",") if self.options.sets else [""]
+        for text in self.program("list_sets").splitlines():
+            entry = json.loads(text)
+            if entry["set"] not in SETS or not any(w in entry["set"] for w in wanted):
+                continue
+            for dtype in ("f32", "bf16"):
+                if self.options.part and f"{entry['set']}/{dtype}" != self.options.part:
+                    continue
+                self.clip(entry, dtype)
+                if entry["set"] == "GPT-2 124M" and dtype == "f32" and not self.options.warm:
+                    self.clip(entry, dtype, unscaling=True)
+                torch._dynamo.reset()
+                gc.collect()
+                torch.cuda.empty_cache()
+
+
+def warm(options):
+    """A process for each part, all at the same time."""
+    parts = [("kernels", f"{make.name}/{dtype}") for make in peers_kernels.CASES
+             for dtype in KERNEL_TYPES]
+    parts += [("clip", f"{name}/{dtype}") for name in reversed(COMPILED_SETS)
+              for dtype in ("f32", "bf16")]
+    started = []
+    for only, part in parts:
+        if options.only and only != options.only:
+            continue
+        command = [sys.executable, os.path.abspath(__file__), options.build, options.peers,
+                   "--only", only, "--part", part, "--warm",
+                   "--sizes", ",".join(map(str, options.sizes))]
+        environment = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="2")
+        started.append((part, subprocess.Popen(command, env=environment, stdout=subprocess.PIPE,
+                                               stderr=subprocess.STDOUT, text=True)))
+    for part, process in started:
+        text = process.communicate()[0]
+        if process.returncode:
+            print(f"{part}: {text[-2000:]}", file=sys.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build")
+    parser.add_argument("peers")
+    parser.add_argument("-o", "--output")
+    parser.add_argument("--only", choices=("kernels", "clip"))
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--sets")
+    parser.add_argument("--warm", action="store_true")
+    parser.add_argument("--part", help="one kernel/dtype or set/dtype")
+    options = parser.parse_args()
+    options.sizes = [int(s) for s in options.sizes.split(",")]
+    if not torch.cuda.is_available():
+        print("peers.py: PyTorch sees no GPU", file=sys.stderr)
+        return 77
+    if options.warm and not options.part:
+        warm(options)
+        return 0
+    bench = Bench(options)
+    if not options.warm:
+        bench.time_copy()
+    if options.only != "clip":
+        bench.kernels()
+    if options.only != "kernels":
+        if not options.warm:
+            bench.time_copy()
+        bench.clips()
+    return 1 if bench.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

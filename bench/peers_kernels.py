@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: MIT
+"""The kernels against the same work in PyTorch, torch.compile, CUDA C++ and Triton."""
+import ctypes
+from ctypes import c_double, c_float, c_int, c_int32, c_uint64, c_void_p
+
+import torch
+import triton
+
+import peers_triton
+import ptxgen
+
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16,
+          "bf16": torch.bfloat16}
+CODES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3}  # enum dtype of peers.cuh
+# Representable in f32, so that all versions compute with the same numbers.
+SCALE, ZERO_POINT, WEIGHT = 13 / 256, 3, 19 / 64
+LOW, HIGH = -128 - ZERO_POINT, 127 - ZERO_POINT
+CHECKED_FACTOR = 3 / 8
+TIMED_FACTOR = 1 - 2.0 ** -20  # wears no f16 or bf16 away, f32 and f64 little
+
+
+def stream():
+    return torch.cuda.current_stream().cuda_stream
+
+
+def cuda(function, *args):
+    """A launch of libpeers, which takes the stream last."""
+    def run():
+        status = function(*args, c_void_p(stream()))
+        if status:
+            raise RuntimeError(f"{function.__name__}: CUDA error {status}")
+    return run
+
+
+class Case:
+    """One kernel on n elements: tensors, versions by name, what to check and bytes to move."""
+
+    def __init__(self, library, peers, dtype, n):
+        self.library, self.peers, self.dtype, self.n = library, peers, dtype, n
+        self.code, self.type = c_int(CODES[dtype]), DTYPES[dtype]
+        self.wide = dtype == "f64"
+
+    def random(self, seed, spread=1.0):
+        generator = torch.Generator(device="cuda").manual_seed(seed)
+        tensor = torch.empty(self.n, device="cuda", dtype=self.type)
+        return tensor.normal_(generator=generator).mul_(spread)
+
+    def bound(self, name, *args, **options):
+        """Our kernel; an integer is an address."""
+        values = [c_uint64(a) if isinstance(a, int) else a for a in args]
+        launch = ptxgen.Kernel(self.library, name, self.dtype, **options).bind(self.n, *values)
+        return lambda: launch(stream())
+
+    def scalar(self, value):
+        return c_double(value) if self.wide else c_float(value)
+
+    def bytes(self):
+        return self.passes * self.n * self.type.itemsize
+
+    def grid(self, block):
+        return (triton.cdiv(self.n, block),)
+
+
+class SquaredSum(Case):
+    name, passes = "squared_sum", 1
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.x = self.random(1)
+        self.partials = torch.zeros(self.n // 1024 + 8, device="cuda", dtype=torch.float64)
+        self.narrow = torch.zeros_like(self.partials, dtype=torch.float64 if self.wide
+                                       else torch.float32)
+        self.sum = None
+
+    def versions(self):
+        x, n = self.x, self.n
+        accumulate = torch.float64 if self.wide else torch.float32
+
+        def squares(x):
+            return torch.square(x.to(accumulate)).sum()
+        compiled = torch.compile(squares, dynamic=False, fullgraph=True)
+
+        def torch_norm():
+            self.sum = torch.linalg.vector_norm(x, dtype=accumulate) ** 2
+
+        def torch_compile():
+            self.sum = compiled(x)
+
+        def in_triton():
+            peers_triton.squared_sum[self.grid(4096)](x, self.narrow, n, self.wide, 4096)
+        parts, at = self.peers.peers_squared_sum, c_uint64(x.data_ptr())
+        out = c_uint64(self.partials.data_ptr())
+        wide = cuda(parts, self.code, c_int(1), at, c_uint64(n), out)
+        versions = {"ours": self.bound("squared_sum", x.data_ptr(), c_uint64(n),
+                                       self.partials.data_ptr()),
+                    "torch": torch_norm, "torch.compile": torch_compile,
+                    "CUDA C++": cuda(parts, self.code, c_int(0), at, c_uint64(n), out),
+                    "CUDA C++, f64 sums": wide, "Triton": in_triton}
+        if self.wide:
+            del versions["CUDA C++, f64 sums"]
+        return versions
+
+    def poison(self):
+        self.partials.zero_()
+        self.narrow.zero_()
+        self.sum = None
+
+    def error(self):
+        exact = torch.linalg.vector_norm(self.x, dtype=torch.float64).square().item()
+        got = self.sum if self.sum is not None else self.partials.sum() + self.narrow.double().sum()
+        return abs(got.item() / exact - 1)
+
+    def tolerance(self, name):
+        if self.wide or name in ("ours", "CUDA C++, f64 sums"):
+            return 1e-12
+        return 1e-4
+
+
+class Clip(Case):
+    name, passes = "gradient_clip_from_device_scale", 2
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.gradient = self.random(2)
+        self.before = None
+        self.record = torch.tensor([1.0, 1.0, 0.0], device="cuda")
+        # PyTorch is quickest where the scale has the type of the tensors.
+        self.scale = torch.ones((), device="cuda", dtype=self.type)
+
+    def versions(self):
+        gradient, record, n = self.gradient, self.record, self.n
+        compiled = torch.compile(lambda g, s: g.mul_(s), dynamic=False, fullgraph=True)
+        at, of = c_uint64(gradient.data_ptr()), c_uint64(record.data_ptr())
+        return {"ours": self.bound("gradient_clip_from_device_scale", gradient.data_ptr(),
+                                   c_uint64(n), record.data_ptr()),
+                "torch": lambda: torch._foreach_mul_([gradient], self.scale),
+                "torch.compile": lambda: compiled(gradient, record[0]),
+                "CUDA C++": cuda(self.peers.peers_clip, self.code, at, c_uint64(n), of),
+                "Triton": lambda: peers_triton.clip[self.grid(1024)](gradient, record, n,
+                                                                     self.wide, 1024)}
+
+    def set_factor(self, factor):
+        self.record[0] = factor
+        self.scale.fill_(factor)
+
+    def poison(self):
+        self.set_factor(CHECKED_FACTOR)
+        self.before = self.gradient.clone()
+
+    def error(self):
+        wrong = (self.gradient != self.before * CHECKED_FACTOR).sum().item()
+        self.gradient.copy_(self.before)
+        self.before = None
+        self.set_factor(TIMED_FACTOR)
+        return wrong
+
+    def tolerance(self, name):
+        return 0
+
+
+class Quantize(Case):
+    name, passes = "quantize_ste_backward", 3
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.x, self.d_output = self.random(3, 3.0), self.random(4)
+        self.d_input = torch.empty_like(self.x)
+        self.compute = torch.float64 if self.wide else torch.float32
+        # On the device: by a number, PyTorch multiplies with the rounded reciprocal.
+        self.scale = torch.tensor(SCALE, device="cuda", dtype=self.compute)
+
+    def formula(self, x, d_output, scale):
+        q = torch.round(x.to(self.compute) / scale)
+        inside = (q >= LOW) & (q <= HIGH)
+        return torch.where(inside, d_output.to(self.compute) / scale, 0.0).to(x.dtype)
+
+    def versions(self):
+        x, d, out, n = self.x, self.d_output, self.d_input, self.n
+        scale = self.scale
+
+        def in_place(x, d, out, scale):
+            out.copy_(self.formula(x, d, scale))
+        compiled = torch.compile(in_place, dynamic=False, fullgraph=True)
+        at = [c_uint64(t.data_ptr()) for t in (x, d, out)]
+        return {"ours": self.bound("quantize_ste_backward", *[t.data_ptr() for t in (x, d, out)],
+                                   c_uint64(n), self.scalar(SCALE), c_int32(ZERO_POINT)),
+                "torch": lambda: in_place(x, d, out, scale),
+                "torch.compile": lambda: compiled(x, d, out, scale),
+                "CUDA C++": cuda(self.peers.peers_quantize, self.code, *at, c_uint64(n),
+                                 c_double(SCALE), c_int(LOW), c_int(HIGH)),
+                "Triton": lambda: peers_triton.quantize[self.grid(1024)](
+                    x, d, out, SCALE, float(LOW), float(HIGH), n, self.wide, 1024)}
+
+    def poison(self):
+        self.d_input.fill_(float("nan"))
+
+    def error(self):
+        """Elements that differ from the formula's, of a million."""
+        wrong = 0
+        for first in range(0, self.n, 1 << 26):
+            part = slice(first, first + (1 << 26))
+            wanted = self.formula(self.x[part], self.d_output[part], self.scale)
+            wrong += (self.d_input[part] != wanted).sum().item()
+        return 1e6 * wrong / self.n
+
+    def tolerance(self, name):
+        # What torch.compile makes of a division is not correctly rounded.
+        return 1e6 if name == "torch.compile" else 0
+
+
+class Lerp(Case):
+    name, passes = "lerp_backward", 3
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.d_output = self.random(5)
+        self.d_a, self.d_b = torch.empty_like(self.d_output), torch.empty_like(self.d_output)
+
+    def versions(self):
+        d, a, b, n = self.d_output, self.d_a, self.d_b, self.n
+
+        def in_place(d, a, b):
+            torch.mul(d, 1 - WEIGHT, out=a)
+            torch.mul(d, WEIGHT, out=b)
+
+        def by_copies(d, a, b):
+            a.copy_(d * (1 - WEIGHT))
+            b.copy_(d * WEIGHT)
+        compiled = torch.compile(by_copies, dynamic=False, fullgraph=True)
+        at = [c_uint64(t.data_ptr()) for t in (d, a, b)]
+        return {"ours": self.bound("lerp_backward", *[t.data_ptr() for t in (d, a, b)],
+                                   c_uint64(n), c_double(WEIGHT)),
+                "torch": lambda: in_place(d, a, b),
+                "torch.compile": lambda: compiled(d, a, b),
+                "CUDA C++": cuda(self.peers.peers_lerp, self.code, *at, c_uint64(n),
+                                 c_double(WEIGHT)),
+                "Triton": lambda: peers_triton.lerp[self.grid(1024)](
+                    d, a, b, 1 - WEIGHT, WEIGHT, n, self.wide, 1024)}
+
+    def poison(self):
+        self.d_a.fill_(float("nan"))
+        self.d_b.fill_(float("nan"))
+
+    def error(self):
+        return ((self.d_a != self.d_output * (1 - WEIGHT)).sum().item()
+                + (self.d_b != self.d_output * WEIGHT).sum().item())
+
+    def tolerance(self, name):
+        return 0
+
+
+CASES = (SquaredSum, Clip, Quantize, Lerp)
+
+
+def load_peers(path):
+    peers = ctypes.CDLL(path)
+    peers.peers_clip_create.restype = c_void_p
+    return peers

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Markdown tables of what peers.py measured.
+
+    tables.py FILE > TABLES
+"""
+import json
+import sys
+
+VERSIONS = ("ours", "torch", "torch.compile", "CUDA C++", "CUDA C++, f64 sums", "apex-style",
+            "Triton", "original")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def rows_of(lines, key):
+    """{key: {version: line}}, in the order of the file."""
+    rows = {}
+    for line in lines:
+        rows.setdefault(key(line), {})[line["version"]] = line
+    return rows
+
+
+def table(head, body):
+    aligned = [":---" if k == 0 else "---:" for k in range(len(head))]
+    for row in [head, aligned, *body]:
+        print("| " + " | ".join(row) + " |")
+    print()
+
+
+def microseconds(time):
+    return f"{time:.2f}" if time < 100 else f"{time:.1f}" if time < 1000 else f"{time:,.0f}"
+
+
+def present(rows):
+    found = {version for row in rows.values() for version in row}
+    return [v for v in VERSIONS if v in found]
+
+
+def kernel_tables(lines):
+    names = dict.fromkeys(line["kernel"] for line in lines)
+    for name in names:
+        rows = rows_of([k for k in lines if k["kernel"] == name],
+                       lambda k: (k["dtype"], k["n"]))
+        versions = present(rows)
+        others = [v for v in versions if v != "ours"]
+        print(f"### {name}\n")
+        body = []
+        for (dtype, n), row in rows.items():
+            best = min(row[v]["median_us"] for v in others if v in row)
+            ours = row["ours"]
+            body.append([f"{dtype} 2^{n.bit_length() - 1}",
+                         *[microseconds(row[v]["median_us"]) if v in row else "" for v in versions],
+                         f"{ours['tb_s']:.2f}", f"{ours['of_copy']:.3f}",
+                         f"{best / ours['median_us']:.2f}"])
+        table(["us", *versions, "ours, TB/s", "of the copy", "best other / ours"], body)
+
+
+def clip_tables(lines):
+    for form, cache, clipped in (("graph", "warm", True), ("graph", "warm", False),
+                                 ("eager", "warm", True), ("eager", "warm", False),
+                                 ("graph", "cold", True), ("graph", "cold", False)):
+        chosen = [k for k in lines if (k["form"], k["cache"], k["clipped"])
+                  == (form, cache, clipped)]
+        rows = rows_of(chosen, lambda k: (k["set"], k["dtype"]))
+        if not rows:
+            continue
+        versions = present(rows)
+        how = {"graph": "one replay of a graph", "eager": "one call from Python"}[form]
+        print(f"### {'Clipped' if clipped else 'Nothing to clip'}, {how}"
+              f"{', nothing of it in the cache' if cache == 'cold' else ''}\n")
+        body = []
+        for (name, dtype), row in rows.items():
+            ours = row["ours"]
+            body.append([f"{name}, {dtype}",
+                         *[microseconds(row[v]["median_us"]) if v in row else "" for v in versions],
+                         microseconds(ours["floor_us"]),
+                         f"{row['torch']['median_us'] / ours['median_us']:.2f}"])
+        table(["us", *versions, "bytes / copy", "torch / ours"], body)
+
+
+def main():
+    lines = read(sys.argv[1])
+    head = lines[0]
+    copies = ", ".join(f"{k['tb_s']:.3f}" for k in lines if k.get("kind") == "copy")
+    print(f"{head['machine']}, CUDA {head['driver'] // 1000}.{head['driver'] % 1000 // 10}, "
+          f"PyTorch {head['torch']}, commit {head['commit']}. Medians of {head['repetitions']}, in "
+          f"microseconds of the device. Device copy: {copies} TB/s, both directions counted.\n")
+    kernels = [k for k in lines if k.get("kind") == "kernel"]
+    clips = [k for k in lines if k.get("kind") == "clip"]
+    if kernels:
+        print("## Kernels\n")
+        kernel_tables(kernels)
+    if clips:
+        print("## Clip plans\n")
+        clip_tables(clips)
+
+
+if __name__ == "__main__":
+    main()
