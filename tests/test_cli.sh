@@ -13,7 +13,7 @@
 
 works 'help' 'usage: ptxgen COMMAND' --help
 works 'version' 'ptxgen 0.' --version
-for command in list info emit check run clip devices; do
+for command in list info emit check run clip devices bench; do
     works "help of $command" "usage: ptxgen $command" $command --help
     works "version of $command" 'ptxgen 0.' $command --version
     refuses 2 "did you mean --version?" $command --vrsion

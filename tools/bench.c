@@ -151,10 +151,16 @@ bool bench_copy(struct bench *b, uint64_t bytes)
 
 // ---- the report ---------------------------------------------------------------------------------
 
-void bench_steps(struct bench *b, size_t steps)
+bool bench_is_wanted(const struct bench *b, const char *name)
 {
+    return !b->options.only || strstr(name, b->options.only);
+}
+
+void bench_steps(struct bench *b, size_t copies, size_t measurements)
+{
+    b->chosen += measurements;
     progress_end(&b->progress);
-    progress_begin_steps(&b->progress, steps, b->suite, b->options.quiet);
+    progress_begin_steps(&b->progress, copies + measurements, b->suite, b->options.quiet);
 }
 
 void bench_step(struct bench *b)

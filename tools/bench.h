@@ -36,6 +36,7 @@ struct bench {
     ptx_buffer *flushed; ///< more than the L2 cache holds; made when it is first needed
     double copy_rate;    ///< bytes a second of a copy on the device, read and written ones counted
     const char *suite;
+    size_t chosen; ///< measurements that were asked for, over all suites
     FILE *text;
     struct output *json; ///< NULL: none
     struct progress progress;
@@ -108,8 +109,10 @@ bool bench_randomize(struct bench *b, CUdeviceptr at, uint64_t bytes, ptx_type d
 
 // ---- the report ---------------------------------------------------------------------------------
 
-/// So many steps are to come. bench_step() says that one is done.
-void bench_steps(struct bench *b, size_t steps);
+/// Whether what has this name is to be measured.
+bool bench_is_wanted(const struct bench *b, const char *name);
+/// So many copies and measurements are to come. bench_step() says that one is done.
+void bench_steps(struct bench *b, size_t copies, size_t measurements);
 void bench_step(struct bench *b);
 
 /// One line of text. Takes `facts`, an object, adds the suite and, of the emulator's figures, that

@@ -143,7 +143,7 @@ static uint64_t part_of(const struct window *w, const struct ptx_param_info *par
     const uint64_t length = kernel_length(w->run, param);
     uint64_t count = length;
     *first = 0;
-    if (strcmp(param->length, "n") == 0 || strcmp(param->length, "count") == 0) {
+    if (kernel_is_large(param)) {
         *first = w->first;
         count = w->count;
     } else if (strcmp(param->length, "blocks") == 0) {
@@ -210,6 +210,26 @@ static bool compare(struct bench *b, const struct window *w, const char *name, c
     return true;
 }
 
+/// Without this, zeros in and zeros out would do.
+static bool check_input(struct bench *b, const struct window *w, const char *name, const void *in)
+{
+    unsigned k;
+    const struct ptx_param_info *param = find_param(w->run, name, &k);
+    const struct bench_random random = bench_random_of((ptx_type)param->type);
+    const size_t element = ptx_type_bytes((ptx_type)param->type);
+    const uint64_t bytes = w->count * element, word_bytes = sizeof(uint32_t);
+    bool same = true;
+    for (uint64_t at = 0; kernel_is_large(param) && at < bytes && same; at += word_bytes) {
+        const uint32_t word = bench_random_word(random, (w->first * element + at) / word_bytes);
+        const uint64_t part = bytes - at < word_bytes ? bytes - at : word_bytes;
+        same = memcmp((const char *)in + at, &word, (size_t)part) == 0;
+    }
+    return same || message_set(&b->error,
+                               "%s: %s is not the random data that the device was told "
+                               "to make",
+                               w->run->kernel->name, name);
+}
+
 static bool read_all(struct bench *b, struct window *w, const char *const names[MOST],
                      double to[MOST][WINDOW])
 {
@@ -217,6 +237,14 @@ static bool read_all(struct bench *b, struct window *w, const char *const names[
         if (!read_tensor(b, w, names[k], to[k]))
             return false;
     return true;
+}
+
+static bool read_inputs(struct bench *b, struct window *w, const char *const names[MOST])
+{
+    bool done = read_all(b, w, names, w->in);
+    for (int k = 0; k < MOST && names[k] && done; k++)
+        done = check_input(b, w, names[k], w->in[k]);
+    return done;
 }
 
 bool bench_check_kernel(struct bench *b, const struct kernel_run *run)
@@ -235,7 +263,7 @@ bool bench_check_kernel(struct bench *b, const struct kernel_run *run)
         w->type = ref_of((uint8_t)run->spec.dtype);
         w->first = first;
         w->count = run->n - first < WINDOW ? run->n - first : WINDOW;
-        done = read_all(b, w, of->in, w->in);
+        done = read_inputs(b, w, of->in);
     }
     done = done && bench_ok(b, kernel_launch(b, run), "launch") && bench_wait(b);
     for (int k = 0; k < WINDOWS && done; k++) {

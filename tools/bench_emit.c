@@ -4,7 +4,6 @@
 #include "emit_time.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { SAMPLES = 501, BATCH = 16 };
 
@@ -53,8 +52,7 @@ static bool all(struct bench *b, size_t *count)
 {
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)); k++)
-        if ((!b->options.only || strstr(kernel->name, b->options.only)) &&
-            !measure(b, kernel, count))
+        if (bench_is_wanted(b, kernel->name) && !measure(b, kernel, count))
             return false;
     return true;
 }
@@ -63,6 +61,6 @@ bool bench_suite_emit(struct bench *b)
 {
     size_t steps = 0;
     all(b, &steps);
-    bench_steps(b, steps);
+    bench_steps(b, 0, steps);
     return all(b, NULL);
 }

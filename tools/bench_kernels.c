@@ -42,9 +42,14 @@ int32_t kernel_channel_zero_point(uint64_t channel)
     return (int32_t)(channel % 7);
 }
 
+bool kernel_is_large(const struct ptx_param_info *param)
+{
+    return strcmp(param->length, "n") == 0 || strcmp(param->length, "count") == 0;
+}
+
 uint64_t kernel_length(const struct kernel_run *run, const struct ptx_param_info *param)
 {
-    if (strcmp(param->length, "n") == 0 || strcmp(param->length, "count") == 0)
+    if (kernel_is_large(param))
         return run->n;
     if (strcmp(param->length, "channels") == 0)
         return run->channels;
@@ -113,14 +118,13 @@ static bool make_tensor(struct bench *b, struct kernel_run *run, unsigned k)
     const struct ptx_param_info *param = &run->params[k];
     const uint64_t length = kernel_length(run, param);
     const uint64_t bytes = length * ptx_type_bytes((ptx_type)param->type);
-    const bool large = strcmp(param->length, "n") == 0 || strcmp(param->length, "count") == 0;
     // Random data comes in words.
     run->buffers[k] = bench_buffer(b, (bytes + 3) / 4 * 4);
     if (!run->buffers[k])
         return false;
     run->values[k].address = ptx_buffer_address(run->buffers[k]);
     run->bytes += (double)bytes * (param->readonly || param->writeonly ? 1 : 2);
-    if (large)
+    if (kernel_is_large(param))
         return bench_randomize(b, run->values[k].address, (bytes + 3) / 4 * 4,
                                (ptx_type)param->type);
     return param->writeonly || fill_small(b, run, k, length);
@@ -212,8 +216,7 @@ static bool of_size(struct bench *b, uint64_t n, bool first_size, size_t *count)
     for (size_t k = 0; (kernel = ptx_kernel_at(k)); k++) {
         const bool one_block = kernel->grid == PTX_GRID_ONE;
         const bool by_axis = ptx_kernel_option(kernel, "layout") >= 0;
-        if ((b->options.only && !strstr(kernel->name, b->options.only)) ||
-            (one_block && !first_size))
+        if (!bench_is_wanted(b, kernel->name) || (one_block && !first_size))
             continue;
         for (size_t t = 0; t < sizeof(dtypes) / sizeof(dtypes[0]); t++) {
             if (!(kernel->dtypes >> dtypes[t] & 1))
@@ -239,11 +242,11 @@ bool bench_suite_kernels(struct bench *b)
         sizes = b->options.sizes;
         count = b->options.size_count;
     }
-    for (size_t k = 0; k < count; k++) {
-        steps += 1;
+    for (size_t k = 0; k < count; k++)
         of_size(b, sizes[k], k == 0, &steps);
-    }
-    bench_steps(b, steps);
+    if (steps == 0)
+        return true;
+    bench_steps(b, count, steps);
     for (size_t k = 0; k < count; k++)
         if (!bench_copy(b, sizes[k] * sizeof(float)) || !of_size(b, sizes[k], k == 0, NULL))
             return false;

@@ -39,6 +39,9 @@ int32_t kernel_channel_zero_point(uint64_t channel);
 /// What scales the gradient: a little below 1, so that it lasts for many launches.
 #define KERNEL_CLIP_SCALE 0.9990234375f
 
+/// Whether the parameter is a tensor of the size that is measured, and so random before a launch
+/// unless the kernel only writes it.
+bool kernel_is_large(const struct ptx_param_info *param);
 /// The parameter's elements.
 uint64_t kernel_length(const struct kernel_run *run, const struct ptx_param_info *param);
 ptx_status kernel_launch(struct bench *b, const void *run);

@@ -59,11 +59,6 @@ static bool measure(struct bench *b, size_t way, const char *scratch)
                                 reason);
 }
 
-static bool is_wanted(const struct bench *b, size_t way)
-{
-    return !b->options.only || strstr(ways[way].key, b->options.only);
-}
-
 bool bench_suite_load(struct bench *b)
 {
     char scratch[4096];
@@ -75,10 +70,10 @@ bool bench_suite_load(struct bench *b)
     if (!mkdtemp(scratch))
         return message_set(&b->error, "cannot make the folder %s: %s", scratch, strerror(errno));
     for (size_t way = 0; way < LOAD_WAY_COUNT; way++)
-        steps += is_wanted(b, way);
-    bench_steps(b, steps);
+        steps += bench_is_wanted(b, ways[way].key);
+    bench_steps(b, 0, steps);
     for (size_t way = 0; way < LOAD_WAY_COUNT && done; way++)
-        if (is_wanted(b, way))
+        if (bench_is_wanted(b, ways[way].key))
             done = measure(b, way, scratch);
     rmdir(scratch);
     return done;

@@ -230,12 +230,18 @@ static int run_with_output(struct bench *b, const char *name, const struct argum
     // Standard output may have been given to the JSON.
     b->text = given->json && strcmp(given->json, "-") == 0 ? stderr : stdout;
     bool done = report_machine(b, device ? seen : NULL) && run_suites(b, name, seen);
+    const bool idle = done && b->chosen == 0;
     bench_close(b);
+    if (idle) {
+        char quoted[QUOTED_SIZE];
+        done = message_set(&b->error, "--only %s: nothing that %s measures has it in its name",
+                           quote(quoted, b->options.only), name);
+    }
     if (given->json && done)
         done = output_commit(&json, &b->error);
     else if (given->json)
         output_discard(&json);
-    return done ? EXIT_DONE : EXIT_FAILED;
+    return done ? EXIT_DONE : idle ? EXIT_USAGE : EXIT_FAILED;
 }
 
 static int measure(struct bench *b, const struct arguments *given, int argc, char **argv)
