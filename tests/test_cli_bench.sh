@@ -16,7 +16,7 @@ refuses 2 '--device takes a number' bench emit --device emu
 for samples in 0 -1 x 1x 1001 99999999999999999999999 ''; do
     refuses 2 '--samples takes a number from 1 to 1000' bench emit --samples "$samples"
 done
-for sizes in 0 -1 x 1, ,1 1,,2 1KK 1T 65G 99999999999999999999 1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8 ''; do
+for sizes in 0 -1 x '1,' ',1' '1,,2' 1KK 1T 65G 99999999999999999999 1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8 ''; do
     refuses 2 '--sizes takes numbers of elements' bench kernels --sizes "$sizes"
 done
 refuses 1 'none/o.jsonl: No such file' bench emit --json none/o.jsonl --samples 1
