@@ -46,7 +46,7 @@ static void fill_channels(struct random *r, enum ref_type type, struct channels 
                           int32_t q_max)
 {
     static const double scales[] = { 0.03,  0.7071,           1.0,        0.5,
-                                     0.03,  0x1p-140,         3e36,       0.0,
+                                     0.03,  0x1p-140,         3e38,       0.0,
                                      -0.03, (double)INFINITY, (double)NAN };
     const uint32_t most = sizeof scales / sizeof *scales;
     for (uint64_t k = 0; k < c->count; ++k) {

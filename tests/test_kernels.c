@@ -164,11 +164,12 @@ static void test_geometry_of_vectors(void **state)
             if (kernel->grid != PTX_GRID_VECTORS)
                 continue;
             uint64_t lanes = 16 / ptx_type_bytes(dtype);
+            uint64_t span = 256 * lanes * (kernel->pairs >> dtype & 1 ? 2 : 1);
             assert_int_equal(blocks(kernel, dtype, 0), 0);
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s) {
-                uint64_t elements = (uint64_t)blocks(kernel, dtype, sizes[s]) * 256 * lanes;
+                uint64_t elements = (uint64_t)blocks(kernel, dtype, sizes[s]) * span;
                 assert_true(elements >= sizes[s] + lanes - 1);
-                assert_true(elements - 256 * lanes < sizes[s] + lanes - 1);
+                assert_true(elements - span < sizes[s] + lanes - 1);
             }
             assert_int_equal(blocks(kernel, dtype, UINT64_C(1) << 44), UINT32_MAX);
             assert_int_equal(blocks(kernel, dtype, UINT64_MAX), UINT32_MAX);

@@ -52,6 +52,7 @@ struct ptx_kernel {
     ptx_grid grid;
     uint32_t block;          ///< threads; exactly so many
     uint32_t chunk;          ///< PTX_GRID_CHUNKS: elements a block
+    uint32_t pairs;          ///< PTX_GRID_VECTORS: PTX_SET() bits; twice 16 bytes a thread
     const char *accumulator; ///< type of the sums; NULL where there are none
     const char *guarantees;
     void (*build)(ptx_builder *b, const struct ptx_spec *spec); ///< the entry's body

@@ -29,14 +29,16 @@ ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p);
 ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count);
 
 // A function of every element: out[o][i] = compute(in[0][i], in[1][i] ...), for the lanes of one
-// access at a time. Threads have 16 bytes of elements each, laid out from the 16-byte boundary at
-// or before in[0], so that at any alignment that the tensors share all but the head and the tail
-// are whole vectors; elsewhere, and where tensors are aligned differently, a thread goes element by
-// element. An output may be an input.
+// access at a time. Threads have 16 bytes of elements each, or twice as many, laid out from the
+// 16-byte boundary at or before in[0], so that at any alignment that the tensors share all but the
+// head and the tail are whole vectors; elsewhere, and where tensors are aligned differently, a
+// thread goes element by element. An output may be an input.
 enum { MAX_INPUTS = 2, MAX_OUTPUTS = 2 };
 struct elementwise {
     ptx_ptr in[MAX_INPUTS], out[MAX_OUTPUTS];
     unsigned inputs, outputs;
+    bool pairs;     // two vectors a thread, read before either is computed
+    uint32_t block; // with pairs: threads
     void (*compute)(ptx_builder *b, const void *user, const ptx_vec *in, ptx_vec *out);
     const void *user;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "quantizer.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256, PAIRS = PTX_SET(F64) | PTX_SET(BF16) };
 enum { OPTION_SCALARS = QUANTIZER_OPTIONS };
 
 struct of_tensor {
@@ -24,7 +24,12 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     const bool device = spec->option[OPTION_SCALARS];
     const ptx_type compute = compute_type(spec->dtype);
     struct of_tensor t = { .spec = spec };
-    struct elementwise e = { .inputs = 2, .outputs = 1, .compute = pass_through, .user = &t };
+    struct elementwise e = { .inputs = 2,
+                             .outputs = 1,
+                             .pairs = PAIRS >> spec->dtype & 1,
+                             .block = BLOCK,
+                             .compute = pass_through,
+                             .user = &t };
 
     e.in[0] = ptx_param_ptr(b, spec->dtype, "x", .meaning = "what was quantized", .length = "n",
                             .readonly = true);
@@ -40,7 +45,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_val zero_point = scalar_param(b, PTX_S32, device, zero_point_info(spec));
     zero_point = ptx_cvt(b, PTX_S64, zero_point);
     struct levels levels = target_levels(b, spec);
-    ptx_comment(b, "in range: lo <= rint(x / scale) <= hi");
+    ptx_comment(b, "the divisor, and what is in range");
     t.quantizer = quantizer_of(b, spec, scale, zero_point, levels);
     for_each_element(b, n, &e);
 }
@@ -58,6 +63,7 @@ const ptx_kernel ptx_kernel_quantize_ste_backward = {
     },
     .grid = PTX_GRID_VECTORS,
     .block = BLOCK,
+    .pairs = PAIRS,
     .guarantees = "deterministic; correctly rounded; NaN and infinite x give +0",
     .build = build,
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "quantizer.h"
 
+#include <float.h>
+#include <math.h>
+
 enum { DIVISION_EXACT, DIVISION_RECIPROCAL };
 enum { GRADIENT_QUANTIZE, GRADIENT_FAKE_QUANTIZE };
 enum { TARGET_S8, TARGET_U8, TARGET_ANY };
@@ -37,8 +40,64 @@ struct levels target_levels(ptx_builder *b, const struct ptx_spec *spec)
     return (struct levels) { q_min, ptx_cvt(b, PTX_S64, q_max) };
 }
 
-// The bounds of x / scale: q_min - zero_point rounded up, q_max - zero_point rounded down. The
-// difference of two s32 fits s64; rounding it inwards changes no comparison with an integer.
+// |scale| = value * power, with a power of two that keeps products with `value` exact.
+struct magnitude {
+    ptx_val value, power;
+    ptx_val infinite;
+};
+
+static struct magnitude magnitude_of(ptx_builder *b, ptx_val scale)
+{
+    const ptx_type type = (ptx_type)scale.type;
+    const double power = type == PTX_F64 ? 0x1p512 : 0x1p64;
+    ptx_val value = ptx_abs(b, scale);
+    ptx_val small = ptx_lt(b, value, ptx_imm(type, 1));
+    const ptx_val large = ptx_imm(type, power), inverse = ptx_imm(type, 1 / power);
+    ptx_val up = ptx_select(b, small, large, inverse);
+    ptx_val down = ptx_select(b, small, inverse, large);
+    ptx_val infinite = ptx_is_infinite(b, value);
+
+    return (struct magnitude) { ptx_mul(b, value, up), down, infinite };
+}
+
+// The greatest finite x of which rint(x / scale) is not above `level`, an integer. Quotients that
+// are rounded so end at c = level + 1/2 or just below it, as c is rounded down or up, to an even
+// number; before they are rounded, half a unit in the last place further on. That is c + d, where
+// no quotient of two floats can lie. One fma gives scale * (c + d) rounded down, as scale * d is
+// exact.
+static ptx_val greatest(ptx_builder *b, const struct magnitude *scale, ptx_val level)
+{
+    const ptx_type type = (ptx_type)level.type, bits = type == PTX_F64 ? PTX_S64 : PTX_S32;
+    ptx_val c = ptx_add(b, level, ptx_imm(type, 0.5));
+    ptx_val within = ptx_le(b, ptx_rint(b, c), level);
+    ptx_val towards_zero = ptx_xor(b, within, ptx_gt(b, c, ptx_zero(type)));
+    ptx_val unit = ptx_select(b, towards_zero, ptx_imm(bits, -1), ptx_imm(bits, 1));
+    ptx_val next = ptx_bitcast(b, type, ptx_add(b, ptx_bitcast(b, bits, c), unit));
+    ptx_val d = ptx_mul(b, ptx_sub(b, next, c), ptx_imm(type, 0.5));
+
+    d = ptx_select(b, scale->infinite, ptx_zero(type), ptx_mul(b, scale->value, d));
+    ptx_val x = ptx_op(b, PTX_OP_fma, scale->value, c, d, .round = PTX_RM);
+    x = ptx_op(b, PTX_OP_mul, x, scale->power, .round = PTX_RM);
+    return ptx_min(b, x, ptx_imm(type, type == PTX_F64 ? DBL_MAX : (double)FLT_MAX));
+}
+
+// Turns bounds of the level into bounds of x. No x is within those of a scale of 0 or NaN.
+static void bound_x(ptx_builder *b, struct quantizer *q)
+{
+    const ptx_val scale = q->scale.value, zero = ptx_zero((ptx_type)scale.type);
+    struct magnitude magnitude = magnitude_of(b, scale);
+    ptx_val negative = ptx_lt(b, scale, zero);
+    ptx_val below = ptx_neg(b, q->lo);
+    ptx_val top = ptx_select(b, negative, below, q->hi);
+    ptx_val bottom = ptx_select(b, negative, q->hi, below);
+    ptx_val divides = ptx_ne(b, scale, zero);
+
+    q->lo = ptx_neg(b, greatest(b, &magnitude, bottom));
+    ptx_val hi = greatest(b, &magnitude, top);
+    q->hi = ptx_select(b, divides, hi, ptx_imm((ptx_type)scale.type, -(double)INFINITY));
+}
+
+// The difference of two s32 fits s64; rounding it inwards changes no comparison with an integer.
 struct quantizer quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
                               ptx_val zero_point, struct levels levels)
 {
@@ -46,9 +105,11 @@ struct quantizer quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_v
     const bool by_reciprocal = spec->option[QUANTIZER_DIVISION] == DIVISION_RECIPROCAL;
     struct quantizer q;
 
+    q.scale = divisor_of(b, scale, spec->dtype, by_reciprocal);
     q.lo = ptx_cvt(b, compute, ptx_sub(b, levels.q_min, zero_point), .round = PTX_RP);
     q.hi = ptx_cvt(b, compute, ptx_sub(b, levels.q_max, zero_point), .round = PTX_RM);
-    q.scale = divisor_of(b, scale, by_reciprocal);
+    if (!by_reciprocal)
+        bound_x(b, &q);
     return q;
 }
 
@@ -87,6 +148,16 @@ void quantizer_set(ptx_builder *b, const struct quantizer *var, struct quantizer
             ptx_set(b, *to[k], *from[k]);
 }
 
+// Whether x is rounded to a level of the target: x itself is compared, or its level.
+static ptx_val in_range(ptx_builder *b, const struct quantizer *q, ptx_val x)
+{
+    x = ptx_cvt(b, (ptx_type)q->lo.type, x);
+    if (q->scale.by_reciprocal)
+        x = ptx_rint(b, ptx_mul(b, x, q->scale.reciprocal));
+    ptx_val above = ptx_ge(b, x, q->lo);
+    return ptx_and(b, above, ptx_le(b, x, q->hi));
+}
+
 ptx_vec straight_through(ptx_builder *b, const struct ptx_spec *spec, const struct quantizers *q,
                          ptx_vec x, ptx_vec d_output)
 {
@@ -95,13 +166,12 @@ ptx_vec straight_through(ptx_builder *b, const struct ptx_spec *spec, const stru
 
     for (unsigned k = 0; k < x.lanes; k++)
         scales.of[k] = &q->of[k]->scale;
-    ptx_vec level = nearest_multiples(b, &scales, x);
     ptx_vec gradient = fake ? d_output : quotients(b, &scales, d_output);
+    const ptx_val zero = ptx_zero((ptx_type)gradient.lane[0].type);
     for (unsigned k = 0; k < x.lanes; k++) {
-        ptx_val above = ptx_ge(b, level.lane[k], q->of[k]->lo);
-        ptx_val below = ptx_le(b, level.lane[k], q->of[k]->hi);
-        ptx_val inside = ptx_and(b, above, below);
-        gradient.lane[k] = ptx_select(b, inside, gradient.lane[k], ptx_zero(spec->dtype));
+        ptx_val inside = in_range(b, q->of[k], x.lane[k]);
+        gradient.lane[k] = ptx_select(b, inside, gradient.lane[k], zero);
+        gradient.lane[k] = ptx_cvt(b, spec->dtype, gradient.lane[k]);
     }
     return gradient;
 }

@@ -29,7 +29,8 @@ struct levels {
 };
 struct levels target_levels(ptx_builder *b, const struct ptx_spec *spec);
 
-// A scale and the bounds of x / scale, in the compute type.
+// A scale, and what is in range, in the compute type: x from lo to hi, or rint(x * reciprocal)
+// where the option says so.
 struct quantizer {
     struct divisor scale;
     ptx_val lo, hi;
