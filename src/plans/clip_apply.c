@@ -51,6 +51,13 @@ static ptx_vec scaled(ptx_builder *b, const struct vectors *v, const ptx_vec *in
     return out;
 }
 
+static void apply_vector(ptx_builder *b, const struct vectors *v, ptx_val i, unsigned lanes)
+{
+    ptx_vec in = ptx_load_vec(b, v->data, i, lanes, .cache = PTX_STREAM);
+    ptx_vec out = scaled(b, v, &in);
+    ptx_store_vec(b, v->data, i, out, .cache = PTX_STREAM);
+}
+
 // The elements of the vector at `i` that lie within the chunk.
 static void apply_edge(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_val length)
 {
@@ -58,11 +65,8 @@ static void apply_edge(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_v
     ptx_val lo = ptx_max(b, i, ptx_s32(0));
     ptx_val hi = ptx_min(b, ptx_add(b, i, ptx_s32((int32_t)lanes)), length);
 
-    ptx_for (b, k, lo, hi, ptx_s32(1)) {
-        ptx_vec one = ptx_load_vec(b, v->data, k, 1);
-        one = scaled(b, v, &one);
-        ptx_store_vec(b, v->data, k, one);
-    }
+    ptx_for (b, k, lo, hi, ptx_s32(1))
+        apply_vector(b, v, k, 1);
 }
 
 // So many rows at a time while they lie within the chunk.
@@ -141,12 +145,15 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
         apply_last_rows(b, &v, i, length, unroll);
     }
     ptx_else (b) {
-        ptx_if (b, ptx_lt(b, i, ptx_s32(0))) {
-            apply_edge(b, &v, i, length);
-            ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(CLIP_BLOCK * lanes))));
+        ptx_val last = ptx_sub(b, length, ptx_s32((int32_t)lanes));
+        ptx_for (b, j, i, length, ptx_s32((int32_t)(CLIP_BLOCK * lanes))) {
+            ptx_val begins = ptx_ge(b, j, ptx_s32(0));
+            ptx_val whole = ptx_and(b, begins, ptx_le(b, j, last));
+            ptx_if (b, whole)
+                apply_vector(b, &v, j, lanes);
+            ptx_else (b)
+                apply_edge(b, &v, j, length);
         }
-        apply_rows(b, &v, i, length, 1);
-        apply_edge(b, &v, i, length);
     }
 }
 
