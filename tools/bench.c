@@ -128,25 +128,41 @@ static ptx_status enqueue_copy(struct bench *b, const void *state)
     return ptx_buffer_copy(copy->to, 0, copy->from, 0, ptx_buffer_size(copy->from), b->stream);
 }
 
+static bool measure_copy(struct bench *b, struct copy *copy, uint64_t bytes,
+                         struct bench_times *times)
+{
+    const struct bench_work work = { enqueue_copy, copy, false };
+    copy->from = bench_buffer(b, bytes);
+    copy->to = copy->from ? bench_buffer(b, bytes) : NULL;
+    return copy->to && bench_randomize(b, ptx_buffer_address(copy->from), bytes, PTX_F32) &&
+           bench_measure(b, &work, times);
+}
+
 bool bench_copy(struct bench *b, uint64_t bytes)
 {
-    struct bench_times times;
-    struct copy copy = { bench_buffer(b, bytes), bench_buffer(b, bytes) };
-    const struct bench_work work = { enqueue_copy, &copy, false };
-    bool done = copy.from && copy.to &&
-                bench_randomize(b, ptx_buffer_address(copy.from), bytes, PTX_F32) &&
-                bench_measure(b, &work, &times);
-    if (done) {
-        const double moved = 2.0 * (double)bytes;
-        char label[64];
-        b->copy_rate = moved / times.median;
-        snprintf(label, sizeof(label), "copy of %" PRIu64 " bytes", bytes);
-        done =
-            bench_report_times(b, json_pack("{s:s}", "name", "device copy"), label, &times, moved);
+    // Now and then a GPU has slow spells of some milliseconds, a tenth off its bandwidth. A
+    // yardstick from within one would flatter all that is held against it.
+    struct copy copies[BENCH_COPIES] = { 0 };
+    struct bench_times best = { 0 }, times;
+    bool done = true;
+    for (int k = 0; k < BENCH_COPIES && done; k++) {
+        done = measure_copy(b, &copies[k], bytes, &times);
+        if (done && (k == 0 || times.median < best.median))
+            best = times;
     }
-    ptx_buffer_destroy(&copy.from);
-    ptx_buffer_destroy(&copy.to);
-    return done;
+    for (int k = 0; k < BENCH_COPIES; k++) {
+        ptx_buffer_destroy(&copies[k].from);
+        ptx_buffer_destroy(&copies[k].to);
+    }
+    if (!done)
+        return false;
+    const double moved = 2.0 * (double)bytes;
+    char label[64];
+    b->copy_rate = moved / best.median;
+    snprintf(label, sizeof(label), "copy of %" PRIu64 " bytes", bytes);
+    return bench_report_times(
+        b, json_pack("{s:s, s:i}", "name", "device copy", "best_of", (int)BENCH_COPIES), label,
+        &best, moved);
 }
 
 // ---- the report ---------------------------------------------------------------------------------
@@ -160,7 +176,8 @@ void bench_steps(struct bench *b, size_t copies, size_t measurements)
 {
     b->chosen += measurements;
     progress_end(&b->progress);
-    progress_begin_steps(&b->progress, copies + measurements, b->suite, b->options.quiet);
+    progress_begin_steps(&b->progress, BENCH_COPIES * copies + measurements, b->suite,
+                         b->options.quiet);
 }
 
 void bench_step(struct bench *b)

@@ -72,7 +72,9 @@ bool bench_measure_host(struct bench *b, const struct bench_work *work, unsigned
 /// Seconds of a clock that only goes forward.
 double bench_now(void);
 
-/// Measures the yardstick, a copy of so many bytes, and reports it.
+/// Measures the yardstick, a copy of so many bytes, and reports it: the fastest of BENCH_COPIES
+/// medians, each between other buffers.
+enum { BENCH_COPIES = 3 };
 bool bench_copy(struct bench *b, uint64_t bytes);
 
 // ---- the device ---------------------------------------------------------------------------------

@@ -196,6 +196,12 @@ static bool measure(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, u
         ptx_spec_set(&run.spec, kernel, "layout", "columns");
     snprintf(label, sizeof(label), "%s%s %s, %" PRIu64, kernel->name,
              last_axis ? ", last axis" : "", ptx_type_name(dtype), n);
+    if (!bench_can_check(kernel)) {
+        bench_step(b);
+        json_t *facts =
+            json_pack("{s:s, s:s}", "name", kernel->name, "dtype", ptx_type_name(dtype));
+        return bench_report_missing(b, facts, label, "there is no plain C to hold it against");
+    }
     bool done = prepare(b, &run) && bench_check_kernel(b, &run) &&
                 bench_measure(b, &work, &times) &&
                 bench_report_times(b,
@@ -208,6 +214,14 @@ static bool measure(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, u
 }
 
 // ---- the suite ----------------------------------------------------------------------------------
+
+/// The elements that a kernel of one block is measured with, whatever the size of others.
+static uint64_t elements_of(const ptx_kernel *kernel, uint64_t n)
+{
+    if (kernel->grid != PTX_GRID_ONE)
+        return n;
+    return kernel->block == 1 ? 1 : ONE_BLOCK;
+}
 
 /// Calls measure() for all that is wanted of a size, or counts it.
 static bool of_size(struct bench *b, uint64_t n, bool first_size, size_t *count)
@@ -223,7 +237,7 @@ static bool of_size(struct bench *b, uint64_t n, bool first_size, size_t *count)
                 continue;
             if (count)
                 *count += by_axis ? 2 : 1;
-            else if (!measure(b, kernel, dtypes[t], one_block ? ONE_BLOCK : n, false) ||
+            else if (!measure(b, kernel, dtypes[t], elements_of(kernel, n), false) ||
                      (by_axis && !measure(b, kernel, dtypes[t], n, true)))
                 return false;
         }

@@ -46,6 +46,8 @@ bool kernel_is_large(const struct ptx_param_info *param);
 uint64_t kernel_length(const struct kernel_run *run, const struct ptx_param_info *param);
 ptx_status kernel_launch(struct bench *b, const void *run);
 
+/// Whether there is plain C for the kernel.
+bool bench_can_check(const ptx_kernel *kernel);
 /// Launches once and holds the results of up to three places of 16384 elements against plain C,
 /// bit for bit. Sets the error where they differ.
 bool bench_check_kernel(struct bench *b, const struct kernel_run *run);
