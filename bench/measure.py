@@ -10,6 +10,7 @@ import torch
 REPETITIONS = 30
 WARM_UP = 3
 FLUSH_BYTES = 256 << 20
+COPY_BYTES = 1 << 30
 
 
 class Work:
@@ -46,6 +47,8 @@ class Clock:
         self.start = torch.cuda.Event(enable_timing=True)
         self.stop = torch.cuda.Event(enable_timing=True)
         self.other = torch.ones(FLUSH_BYTES // 4, device="cuda")
+        self.source = torch.randn(COPY_BYTES // 4, device="cuda")
+        self.target = torch.empty_like(self.source)
 
     def _once(self, work, replays, cold):
         torch.cuda.synchronize()
@@ -72,13 +75,11 @@ class Clock:
                        "min_us": round(min(times), 3), "max_us": round(max(times), 3)}
                 for name, times in samples.items()}
 
-    def copy_rate(self, nbytes=1 << 30):
+    def copy_rate(self):
         """Bytes a second of a device-to-device copy, both directions counted."""
-        source = torch.randn(nbytes // 4, device="cuda")
-        target = torch.empty_like(source)
-        work = Work(lambda: target.copy_(source), captured=False)
+        work = Work(lambda: self.target.copy_(self.source), captured=False)
         time = self.compare({"copy": work})["copy"]
-        return 2 * nbytes / (time["median_us"] * 1e-6), time
+        return 2 * COPY_BYTES / (time["median_us"] * 1e-6), time
 
 
 def commit():

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 enum dtype { F32, F64, F16, BF16 };
@@ -20,36 +21,39 @@ template <class T> struct alignas(16) vector {
     T lane[16 / sizeof(T)];
 };
 
-// In one access: a struct of __nv_bfloat16 would be copied lane by lane.
-template <class Bits, class To, class From> __device__ void copy_bits(To *to, const From *from)
+// What moves `count` lanes of T in one access: a struct of __nv_bfloat16 would be copied lane by
+// lane.
+template <class T, int count>
+using bits = std::conditional_t<
+    sizeof(T) * count == 8, uint2,
+    std::conditional_t<sizeof(T) == 2, uint4, std::conditional_t<sizeof(T) == 4, float4, double2>>>;
+
+template <class To, class Bits> __device__ To from_bits(Bits in)
 {
-    *(Bits *)to = *(const Bits *)from;
+    To out;
+    static_assert(sizeof in == sizeof out);
+    memcpy(&out, &in, sizeof out);
+    return out;
 }
 
-// Up to `left` elements; the others are 0.
-template <class T> __device__ vector<T> load(const T *p, uint64_t left)
+template <class T> __device__ vector<T> load(const T *p)
 {
-    vector<T> v;
-    if (left >= uint64_t(lanes<T>)) {
-        copy_bits<uint4>(&v, p);
-        return v;
-    }
-#pragma unroll
-    for (int k = 0; k < lanes<T>; k++)
-        v.lane[k] = k < int(left) ? p[k] : T(0.0f);
-    return v;
+    return from_bits<vector<T>>(*(const bits<T, lanes<T>> *)p);
 }
 
-template <class T> __device__ void store(T *p, const vector<T> &v, uint64_t left)
+template <class T> __device__ void store(T *p, const vector<T> &v)
 {
-    if (left >= uint64_t(lanes<T>)) {
-        copy_bits<uint4>(p, &v);
-        return;
-    }
+    *(bits<T, lanes<T>> *)p = from_bits<bits<T, lanes<T>>>(v);
+}
+
+// The square of each lane, onto sum.
+template <class T, class S> __device__ void add_squares(const vector<T> &v, S &sum)
+{
 #pragma unroll
-    for (int k = 0; k < lanes<T>; k++)
-        if (k < int(left))
-            p[k] = v.lane[k];
+    for (int lane = 0; lane < lanes<T>; lane++) {
+        const S value = S(compute<T>(v.lane[lane]));
+        sum += value * value;
+    }
 }
 
 // The thread's squares out of THREADS * VECTORS vectors at x, of which `left` elements are there.
@@ -57,22 +61,25 @@ template <class T, class S, int THREADS, int VECTORS>
 __device__ S thread_squares(const T *x, uint64_t left)
 {
     constexpr int L = lanes<T>;
-    vector<T> v[VECTORS];
     S sums[4] = {};
+    if (left >= uint64_t(THREADS) * VECTORS * L) {
+        vector<T> v[VECTORS];
 #pragma unroll
-    for (int k = 0; k < VECTORS; k++) {
-        const uint64_t at = (k * THREADS + threadIdx.x) * uint64_t(L);
-        v[k] = load(x + at, at < left ? left - at : 0);
+        for (int k = 0; k < VECTORS; k++)
+            v[k] = load(x + (k * THREADS + threadIdx.x) * L);
+#pragma unroll
+        for (int k = 0; k < VECTORS; k++)
+            add_squares(v[k], sums[k % 4]);
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
-#pragma unroll
-    for (int k = 0; k < VECTORS; k++) {
-#pragma unroll
-        for (int lane = 0; lane < L; lane++) {
-            const S value = S(compute<T>(v[k].lane[lane]));
-            sums[k % 4] += value * value;
-        }
+    const uint64_t whole = left / L * L;
+    for (uint64_t at = threadIdx.x * L; at < whole; at += THREADS * L)
+        add_squares(load(x + at), sums[0]);
+    if (whole + threadIdx.x < left) {
+        const S value = S(compute<T>(x[whole + threadIdx.x]));
+        sums[1] = value * value;
     }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return sums[0] + sums[1];
 }
 
 // For thread 0.

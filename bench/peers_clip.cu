@@ -10,6 +10,25 @@
 namespace
 {
 
+// As apex has it: no f64.
+template <class F> int with_narrow_type(int dtype, F f)
+{
+    switch (dtype) {
+    case F32:
+        f(float());
+        break;
+    case F16:
+        f(__half());
+        break;
+    case BF16:
+        f(__nv_bfloat16());
+        break;
+    default:
+        return cudaErrorInvalidValue;
+    }
+    return cudaGetLastError();
+}
+
 struct record {
     float factor, norm, max_norm, unscale; // the last two are inputs
 };
@@ -69,15 +88,21 @@ __global__ void __launch_bounds__(THREADS) apply(const chunk *chunks, const reco
         return;
     const chunk c = chunks[gridDim.x - 1 - blockIdx.x];
     T *data = (T *)c.data;
+    if (c.count == chunk_elements<T>) {
+        vector<T> v[VECTORS];
 #pragma unroll
-    for (int k = 0; k < VECTORS; k++) {
-        const uint64_t at = (k * THREADS + threadIdx.x) * uint64_t(L);
-        const uint64_t left = at < c.count ? c.count - at : 0;
-        vector<T> v = load(data + at, left);
-        for (T &g : v.lane)
-            g = T(compute<T>(g) * compute<T>(factor));
-        store(data + at, v, left);
+        for (int k = 0; k < VECTORS; k++)
+            v[k] = load(data + (k * THREADS + threadIdx.x) * L);
+#pragma unroll
+        for (int k = 0; k < VECTORS; k++) {
+            for (T &g : v[k].lane)
+                g = T(compute<T>(g) * compute<T>(factor));
+            store(data + (k * THREADS + threadIdx.x) * L, v[k]);
+        }
+        return;
     }
+    for (uint64_t at = threadIdx.x; at < c.count; at += THREADS)
+        data[at] = T(compute<T>(data[at]) * compute<T>(factor));
 }
 
 // ---- in the manner of apex
@@ -98,14 +123,10 @@ template <class T> struct alignas(ILP * sizeof(T)) quad {
     T lane[ILP];
 };
 
-struct wide_bits {
-    uint4 low, high;
-};
-
-// What moves a quad: 8 bytes at once for types of two, 16 for f32.
-template <class T>
-using quad_bits =
-    std::conditional_t<sizeof(T) == 2, uint2, std::conditional_t<sizeof(T) == 4, uint4, wide_bits>>;
+template <class T> __device__ quad<T> load_quad(const T *p)
+{
+    return from_bits<quad<T>>(*(const bits<T, ILP> *)p);
+}
 
 template <class T> __global__ void apex_norm(const __grid_constant__ table<1> t, float *sums)
 {
@@ -115,8 +136,7 @@ template <class T> __global__ void apex_norm(const __grid_constant__ table<1> t,
     float squares[ILP] = {};
     if (n % ILP == 0) {
         for (int i = threadIdx.x; i * ILP < n; i += blockDim.x) {
-            quad<T> q;
-            copy_bits<quad_bits<T>>(&q, (const quad<T> *)x + i);
+            const quad<T> q = load_quad(x + i * ILP);
             for (int k = 0; k < ILP; k++)
                 squares[k] += float(q.lane[k]) * float(q.lane[k]);
         }
@@ -147,13 +167,12 @@ __global__ void apex_scale(const __grid_constant__ table<2> t, const record *out
     bool finite = true;
     if (n % ILP == 0) {
         for (int i = threadIdx.x; i * ILP < n; i += blockDim.x) {
-            quad<T> q;
-            copy_bits<quad_bits<T>>(&q, (const quad<T> *)from + i);
+            quad<T> q = load_quad(from + i * ILP);
             for (T &g : q.lane) {
                 finite = finite && isfinite(float(g));
                 g = T(float(g) * factor);
             }
-            copy_bits<quad_bits<T>>((quad<T> *)to + i, &q);
+            *(bits<T, ILP> *)(to + i * ILP) = from_bits<bits<T, ILP>>(q);
         }
     } else {
         for (int i = threadIdx.x; i < n; i += blockDim.x) {
@@ -212,7 +231,7 @@ struct clip {
 
 int run_two_launches(const clip *c, cudaStream_t stream)
 {
-    return with_type(c->dtype, [=](auto of) {
+    return with_narrow_type(c->dtype, [=](auto of) {
         using T = decltype(of);
         measure<T>
             <<<c->chunk_count, THREADS, 0, stream>>>(c->chunks, c->partials, c->arrived, c->out);
@@ -223,7 +242,7 @@ int run_two_launches(const clip *c, cudaStream_t stream)
 int run_apex(const clip *c, cudaStream_t stream)
 {
     cudaMemsetAsync(c->sums, 0, APEX_BLOCKS * sizeof *c->sums, stream);
-    return with_type(c->dtype, [=](auto of) {
+    return with_narrow_type(c->dtype, [=](auto of) {
         using T = decltype(of);
         for (const table<1> &t : c->norms)
             apex_norm<T><<<t.blocks, APEX_THREADS, 0, stream>>>(t, c->sums);
@@ -251,7 +270,7 @@ extern "C" void *peers_clip_create(int dtype, int apex, void *const *data, const
                                    size_t tensors)
 {
     std::vector<chunk> chunks;
-    if (with_type(dtype, [&](auto of) {
+    if (with_narrow_type(dtype, [&](auto of) {
             using T = decltype(of);
             chunks = chunks_of(chunk_elements<T>, sizeof(T), data, counts, tensors);
         }) != cudaSuccess)

@@ -21,11 +21,22 @@ __global__ void __launch_bounds__(THREADS)
         partials[blockIdx.x] = double(sum);
 }
 
-template <class T, class Element> __device__ void for_vector(uint64_t n, Element element)
+// A thread has the vector that begins here; the last one what is left of it.
+template <class T> __device__ uint64_t first_element()
 {
-    constexpr int L = lanes<T>;
-    const uint64_t first = (blockIdx.x * uint64_t(THREADS) + threadIdx.x) * L;
-    element(first, first < n ? n - first : 0);
+    return (blockIdx.x * uint64_t(THREADS) + threadIdx.x) * lanes<T>;
+}
+
+template <class T> __device__ T scaled(T x, compute<T> scale)
+{
+    return T(compute<T>(x) * scale);
+}
+
+template <class T> __device__ vector<T> scaled(vector<T> v, compute<T> scale)
+{
+    for (T &lane : v.lane)
+        lane = scaled(lane, scale);
+    return v;
 }
 
 template <class T>
@@ -35,29 +46,41 @@ __global__ void __launch_bounds__(THREADS)
     const compute<T> scale = record[0];
     if (scale == 1)
         return;
-    for_vector<T>(n, [=](uint64_t at, uint64_t left) {
-        vector<T> v = load(gradient + at, left);
-        for (T &g : v.lane)
-            g = T(compute<T>(g) * scale);
-        store(gradient + at, v, left);
-    });
+    uint64_t at = first_element<T>();
+    if (at + lanes<T> <= n)
+        store(gradient + at, scaled(load(gradient + at), scale));
+    else
+        for (; at < n; at++)
+            gradient[at] = scaled(gradient[at], scale);
 }
+
+template <class T> struct quantizer {
+    compute<T> scale, low, high;
+
+    __device__ T operator()(T x, T d) const
+    {
+        const compute<T> q = rint(compute<T>(x) / scale);
+        return q >= low && q <= high ? T(compute<T>(d) / scale) : T(0.0f);
+    }
+};
 
 template <class T>
 __global__ void __launch_bounds__(THREADS)
     quantize(const T *__restrict__ x, const T *__restrict__ d_output, T *__restrict__ d_input,
-             uint64_t n, compute<T> scale, compute<T> low, compute<T> high)
+             uint64_t n, quantizer<T> through)
 {
-    for_vector<T>(n, [=](uint64_t at, uint64_t left) {
-        const vector<T> value = load(x + at, left);
-        vector<T> d = load(d_output + at, left);
-        for (int k = 0; k < lanes<T>; k++) {
-            const compute<T> q = rint(compute<T>(value.lane[k]) / scale);
-            const bool inside = q >= low && q <= high;
-            d.lane[k] = inside ? T(compute<T>(d.lane[k]) / scale) : T(0.0f);
-        }
-        store(d_input + at, d, left);
-    });
+    uint64_t at = first_element<T>();
+    if (at + lanes<T> <= n) {
+        const vector<T> value = load(x + at);
+        vector<T> d = load(d_output + at);
+#pragma unroll
+        for (int k = 0; k < lanes<T>; k++)
+            d.lane[k] = through(value.lane[k], d.lane[k]);
+        store(d_input + at, d);
+        return;
+    }
+    for (; at < n; at++)
+        d_input[at] = through(x[at], d_output[at]);
 }
 
 template <class T>
@@ -65,16 +88,17 @@ __global__ void __launch_bounds__(THREADS)
     lerp(const T *__restrict__ d_output, T *__restrict__ d_a, T *__restrict__ d_b, uint64_t n,
          compute<T> a, compute<T> b)
 {
-    for_vector<T>(n, [=](uint64_t at, uint64_t left) {
-        const vector<T> d = load(d_output + at, left);
-        vector<T> first, second;
-        for (int k = 0; k < lanes<T>; k++) {
-            first.lane[k] = T(compute<T>(d.lane[k]) * a);
-            second.lane[k] = T(compute<T>(d.lane[k]) * b);
-        }
-        store(d_a + at, first, left);
-        store(d_b + at, second, left);
-    });
+    uint64_t at = first_element<T>();
+    if (at + lanes<T> <= n) {
+        const vector<T> d = load(d_output + at);
+        store(d_a + at, scaled(d, a));
+        store(d_b + at, scaled(d, b));
+        return;
+    }
+    for (; at < n; at++) {
+        d_a[at] = scaled(d_output[at], a);
+        d_b[at] = scaled(d_output[at], b);
+    }
 }
 
 template <class T> unsigned blocks_for(uint64_t n, int vectors = 1)
@@ -113,7 +137,8 @@ extern "C" int peers_quantize(int dtype, const void *x, const void *d_output, vo
         using T = decltype(of);
         using C = compute<T>;
         quantize<T><<<blocks_for<T>(n), THREADS, 0, stream>>>(
-            (const T *)x, (const T *)d_output, (T *)d_input, n, C(scale), C(low), C(high));
+            (const T *)x, (const T *)d_output, (T *)d_input, n,
+            quantizer<T> { C(scale), C(low), C(high) });
     });
 }
 

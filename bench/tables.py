@@ -79,7 +79,7 @@ def clip_tables(lines):
                          *[microseconds(row[v]["median_us"]) if v in row else "" for v in versions],
                          microseconds(ours["floor_us"]),
                          f"{row['torch']['median_us'] / ours['median_us']:.2f}"])
-        table(["us", *versions, "bytes / copy", "torch / ours"], body)
+        table(["us", *versions, "floor", "torch / ours"], body)
 
 
 def main():
