@@ -34,6 +34,7 @@ struct bench {
     const ptx_function *random, *hold;
     ptx_buffer *held;    ///< what `hold` writes
     ptx_buffer *flushed; ///< more than the L2 cache holds; made when it is first needed
+    uint64_t freed;      ///< bytes of device memory, since something was measured
     double copy_rate;    ///< bytes a second of a copy on the device, read and written ones counted
     const char *suite;
     size_t chosen; ///< measurements that were asked for, over all suites
@@ -72,9 +73,7 @@ bool bench_measure_host(struct bench *b, const struct bench_work *work, unsigned
 /// Seconds of a clock that only goes forward.
 double bench_now(void);
 
-/// Measures the yardstick, a copy of so many bytes, and reports it: the fastest of BENCH_COPIES
-/// medians, each between other buffers.
-enum { BENCH_COPIES = 3 };
+/// Measures the yardstick, a copy of so many bytes, and reports it.
 bool bench_copy(struct bench *b, uint64_t bytes);
 
 // ---- the device ---------------------------------------------------------------------------------
@@ -84,8 +83,10 @@ void bench_close(struct bench *b);
 /// PTX_OK, or sets the error to "WHAT: the library's message".
 bool bench_ok(struct bench *b, ptx_status status, const char *what);
 bool bench_wait(struct bench *b);
-/// A buffer that the caller destroys, or NULL with the error set.
+/// A buffer for bench_free(), or NULL with the error set.
 ptx_buffer *bench_buffer(struct bench *b, uint64_t bytes);
+/// Destroys it. What is measured next waits until that is over for the device, too.
+void bench_free(struct bench *b, ptx_buffer **buffer);
 /// A builder for the newest target that the device runs.
 ptx_builder *bench_builder(struct bench *b);
 /// Its module, loaded; NULL with the error set.

@@ -200,7 +200,7 @@ static bool measure_set(struct bench *b, const struct gradient_set *of,
     gradient_set_list(of, set.tensors);
     bench_set_place(&set);
     bool done = bench_clip(b, &set, sums, parts);
-    bench_set_destroy(&set);
+    bench_set_destroy(b, &set);
     return done;
 }
 

@@ -106,6 +106,12 @@ ptx_buffer *bench_buffer(struct bench *b, uint64_t bytes)
     return buffer;
 }
 
+void bench_free(struct bench *b, ptx_buffer **buffer)
+{
+    b->freed += ptx_buffer_size(*buffer);
+    ptx_buffer_destroy(buffer);
+}
+
 bool bench_has_room(struct bench *b, uint64_t bytes)
 {
     size_t available = 0;

@@ -37,7 +37,7 @@ static bool one(struct bench *b, size_t tensors, uint64_t elements, const struct
         bench_set_place(&set);
         done = bench_clip(b, &set, sums, parts);
     }
-    bench_set_destroy(&set);
+    bench_set_destroy(b, &set);
     return done;
 }
 

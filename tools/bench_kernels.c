@@ -171,10 +171,10 @@ static bool prepare(struct bench *b, struct kernel_run *run)
     return run->module != NULL;
 }
 
-static void release(struct kernel_run *run)
+static void release(struct bench *b, struct kernel_run *run)
 {
     for (unsigned k = 0; k < run->count; k++)
-        ptx_buffer_destroy(&run->buffers[k]);
+        bench_free(b, &run->buffers[k]);
     ptx_module_unload(&run->module);
     ptx_builder_destroy(&run->builder);
 }
@@ -209,7 +209,7 @@ static bool measure(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, u
                                              "last_axis", last_axis, "dtype", ptx_type_name(dtype),
                                              "n", (json_int_t)n, "checked", true),
                                    label, &times, run.bytes);
-    release(&run);
+    release(b, &run);
     return done;
 }
 

@@ -100,9 +100,9 @@ void bench_set_place(struct bench_set *set)
     set->bytes = set->elements * element_bytes;
 }
 
-void bench_set_destroy(struct bench_set *set)
+void bench_set_destroy(struct bench *b, struct bench_set *set)
 {
-    ptx_buffer_destroy(&set->memory);
+    bench_free(b, &set->memory);
     free(set->tensors);
     set->tensors = NULL;
 }

@@ -30,7 +30,7 @@ bool bench_set_create(struct bench *b, struct bench_set *set, const char *name, 
                       size_t tensors);
 /// Lays the tensors out, without memory as yet. Each begins at a multiple of 256 bytes.
 void bench_set_place(struct bench_set *set);
-void bench_set_destroy(struct bench_set *set);
+void bench_set_destroy(struct bench *b, struct bench_set *set);
 
 /// What is measured of a plan, besides replays of its graph.
 struct bench_clip_parts {
