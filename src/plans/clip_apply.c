@@ -287,7 +287,8 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
             ptx_store(b, drawn, slot, number);
         ptx_barrier(b);
         advance(b, a);
-        ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), ptx_shl(b, blocks, ptx_u32(1)));
+        ptx_val own = ptx_shl(b, blocks, ptx_u32(1));
+        ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), own);
         ptx_set(b, a->next.ticket, second);
         ptx_set(b, slot, ptx_xor(b, slot, ptx_u32(1)));
         ptx_if (b, ptx_ne(b, a->now.group, group)) {
