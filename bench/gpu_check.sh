@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Everything that needs a GPU, in one go and within nine minutes: builds, runs the whole test suite,
-# runs the kernels under compute-sanitizer, and `ptxgen run` and `ptxgen clip` from file to file.
+# runs the kernels and clip plans under compute-sanitizer, and `ptxgen run` and `ptxgen clip` from file to file.
 # Needs no network.
 #
 #     bench/gpu_check.sh OUTPUT [BUILD]
@@ -113,14 +113,19 @@ step 'gpu tests' tests.log 240 meson test -C "$build" --no-rebuild --suite gpu -
 
 # ---- compute-sanitizer: small sizes, all four tools at the same time -----------------------------
 
-# sanitize TOOL FILTER: in the background; leaves its status and duration in the build folder
+# sanitize TOOL FILTER: the kernels' tests of these names, and the clip plans'; in the background.
+# Leaves its status and duration in the build folder.
 sanitize() {
     {
         begun=$(date +%s)
+        worst=0
         PTXGEN_TEST_FILTER=$2 PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 200 \
             compute-sanitizer --tool "$1" --error-exitcode 9 \
-            "$build/tests/test_kernels_gpu" >"$output/$1.log" 2>&1
-        echo $? $(($(date +%s) - begun)) >"$build/$1.status"
+            "$build/tests/test_kernels_gpu" >"$output/$1.log" 2>&1 || worst=$?
+        PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 200 \
+            compute-sanitizer --tool "$1" --error-exitcode 9 \
+            "$build/tests/plans/test_clip_plan" >>"$output/$1.log" 2>&1 || worst=$?
+        echo $worst $(($(date +%s) - begun)) >"$build/$1.status"
     } &
 }
 
