@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from tables import VERSIONS, present, read, rows_of
+from tables import VERSIONS, copy_rate, floor_us, present, read, rows_of
 
 COLOURS = {"ours": "#d62728", "torch": "#1f77b4", "torch.compile": "#17becf",
            "CUDA C++": "#2ca02c", "CUDA C++, f64 sums": "#98df8a", "apex-style": "#9467bd",
@@ -50,7 +50,7 @@ def plot_kernels(lines, copy, caption, path):
     figure.savefig(path, metadata={"Date": None})
 
 
-def plot_clip(lines, caption, path):
+def plot_clip(lines, copy, caption, path):
     figure, axes = plt.subplots(2, 2, figsize=(15, 10), sharey="row", squeeze=False)
     for row, clipped in zip(axes, (True, False)):
         for ax, dtype in zip(row, ("f32", "bf16")):
@@ -64,7 +64,7 @@ def plot_clip(lines, caption, path):
                         for at, row_of in enumerate(rows.values()) if version in row_of]
                 ax.bar(*zip(*bars), width=width, color=COLOURS[version], label=version)
             for at, row_of in enumerate(rows.values()):
-                ax.hlines(row_of["ours"]["floor_us"], at - 0.45, at + 0.45, color="black",
+                ax.hlines(floor_us(row_of["ours"], copy), at - 0.45, at + 0.45, color="black",
                           linewidth=0.8)
             ax.set_yscale("log")
             ax.set_xticks(range(len(rows)), rows.keys(), rotation=25, ha="right", fontsize=8)
@@ -82,14 +82,14 @@ def main():
     lines, folder = read(sys.argv[1]), sys.argv[2]
     head = lines[0]
     caption = f"{head['machine']}, PyTorch {head['torch']}, commit {head['commit']}"
-    copies = [k["tb_s"] for k in lines if k.get("kind") == "copy"]
+    copy = copy_rate(lines)
     kernels = [k for k in lines if k.get("kind") == "kernel"]
     clips = [k for k in lines if k.get("kind") == "clip"]
-    plt.rcParams["svg.hashsalt"] = "ptxgen"
+    plt.rcParams.update({"svg.hashsalt": "ptxgen", "svg.fonttype": "none"})
     if kernels:
-        plot_kernels(kernels, copies[0], caption, os.path.join(folder, "kernels.svg"))
+        plot_kernels(kernels, copy, caption, os.path.join(folder, "kernels.svg"))
     if clips:
-        plot_clip(clips, caption, os.path.join(folder, "clip.svg"))
+        plot_clip(clips, copy, caption, os.path.join(folder, "clip.svg"))
 
 
 if __name__ == "__main__":
