@@ -45,14 +45,6 @@ static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
     }
 }
 
-static void add_vector(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data, ptx_val i)
-{
-    ptx_vec vector = ptx_load_vec(b, data, i, lanes, .nc = true, .cache = PTX_STREAM);
-
-    for (unsigned k = 0; k < lanes; k++)
-        add_square(b, sums[k], vector.lane[k]);
-}
-
 // So many rows at a time while this thread's part of them lies within the chunk.
 static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data, ptx_val i,
                      ptx_val length, unsigned rows)
@@ -125,16 +117,15 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
         add_last_rows(b, sums, lanes, data, i, length, unroll);
     }
     ptx_else (b) {
-        ptx_comment(b, "else row by row: a vector may begin before the chunk, or end after it");
-        ptx_val last = ptx_sub(b, length, ptx_s32((int32_t)lanes));
-        ptx_for (b, j, i, length, ptx_s32((int32_t)(BLOCK * lanes))) {
-            ptx_val begins = ptx_ge(b, j, ptx_s32(0));
-            ptx_val whole = ptx_and(b, begins, ptx_le(b, j, last));
-            ptx_if (b, whole)
-                add_vector(b, sums, lanes, data, j);
-            ptx_else (b)
-                add_edge(b, sums, lanes, data, j, length);
+        ptx_comment(b, "else there may be a vector that begins before it, and one that it ends in");
+        ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
+            add_edge(b, sums, lanes, data, i, length);
+            ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(BLOCK * lanes))));
         }
+        if (unroll > 1)
+            add_rows(b, sums, lanes, data, i, length, unroll);
+        add_rows(b, sums, lanes, data, i, length, 1);
+        add_edge(b, sums, lanes, data, i, length);
         rotate(b, chunk->scratch, sums, lanes, mine, skew);
     }
     return tree_sum(b, sums, lanes);
