@@ -43,7 +43,7 @@ struct clip_rule {
 struct clip_totals {
     uint32_t arrivals; // of groups whose record is written
     uint32_t found;    // not 0 if one of them was not finite
-    uint32_t ticket;   // tiles that blocks have taken beyond their first
+    uint32_t ticket;   // tiles that blocks have drawn: all beyond the first two of each
     uint32_t through;  // blocks that will take no more
 };
 
@@ -71,8 +71,7 @@ struct clip_layout {
     uint64_t chunk_count;
     uint64_t element_count;
     uint64_t gradient_bytes;
-    uint32_t dtypes;       // PTX_SET() bits of the tensors that are not empty
-    uint64_t upload_bytes; // from the start: what the host writes
+    uint32_t dtypes; // PTX_SET() bits of the tensors that are not empty; f32 if all are
     uint64_t bytes;
 #define CLIP_DECLARE(member, type) struct clip_array member;
     CLIP_ARRAYS(CLIP_DECLARE)

@@ -65,8 +65,9 @@ struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tabl
 void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
                     void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user);
 
-// Programmatic launches overlap: where the target has them, a kernel lets the next one start when
-// its own reads are done, and that one waits before it looks at what the first has written.
+// Programmatic launches overlap: where the target has them, a kernel lets the next one start as
+// soon as all of its own blocks have, and that one waits before it looks at what the first has
+// written.
 void clip_let_next_start(ptx_builder *b);
 void clip_wait_for_last(ptx_builder *b);
 
