@@ -74,12 +74,9 @@ enum ref_type gpu_ref_type(ptx_type dtype)
 struct ptx_target gpu_target(const struct gpu *gpu)
 {
     const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
-    struct ptx_target target, best = { .sm = 70 };
-    int isa;
-    for (size_t k = 0; ptx_target_at(k, &target, &isa); ++k)
-        if (!target.suffix && target.sm <= info->sm && isa <= info->isa)
-            best = target;
-    return best;
+    struct ptx_target newest = { .sm = 70 };
+    ptx_target_newest(info->sm, info->isa, &newest);
+    return newest;
 }
 
 void gpu_report_text(const struct gpu_kernel *kernel)

@@ -247,11 +247,9 @@ static void emit_case(ptx_builder *b, const struct op_case *c, const char *name)
 
 static struct ptx_target newest_target(ptx_device *gpu)
 {
-    struct ptx_target target, best = { 0 };
-    for (size_t k = 0; ptx_target_at(k, &target, NULL); k++)
-        if (!target.suffix && target.sm <= ptx_device_get_info(gpu)->sm)
-            best = target;
-    return best;
+    struct ptx_target newest = { 0 };
+    ptx_target_newest(ptx_device_get_info(gpu)->sm, 0, &newest);
+    return newest;
 }
 
 static ptx_builder *new_builder(struct record *r)

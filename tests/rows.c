@@ -41,8 +41,6 @@ static uint64_t word_of(struct random *r, unsigned i)
 void rows_open(struct rows *rows)
 {
     struct random r = { 7 };
-    struct ptx_target target;
-    int isa;
 
     rows->device = ptx_device_open(NULL);
     if (!rows->device) {
@@ -53,9 +51,7 @@ void rows_open(struct rows *rows)
         exit(absent ? 77 : 1);
     }
     const struct ptx_device_info *info = ptx_device_get_info(rows->device);
-    for (size_t k = 0; ptx_target_at(k, &target, &isa); k++)
-        if (!target.suffix && target.sm <= info->sm && isa <= info->isa)
-            rows->target = target;
+    ptx_target_newest(info->sm, info->isa, &rows->target);
     for (unsigned i = 0; i < ROWS_IN / 8; i++)
         rows_put(rows->in, 8, i, word_of(&r, i));
     printf("%s, sm_%d, driver %d\n", info->name, info->sm, info->driver_version);

@@ -48,6 +48,22 @@ static void targets_are_listed_in_order(void **state)
     assert_string_equal(ptx_target_name((struct ptx_target) { 80, 0 }, name), "sm_80");
 }
 
+static void the_newest_target_fits_gpu_and_driver(void **state)
+{
+    struct ptx_target target = { 0 };
+
+    (void)state;
+    assert_true(ptx_target_newest(90, 90, &target));
+    assert_true(target.sm == 90 && target.suffix == 0);
+    assert_true(ptx_target_newest(99, 0, &target)); // between two generations: the older
+    assert_int_equal(target.sm, 90);
+    assert_true(ptx_target_newest(90, 70, &target)); // a driver that knows of nothing after sm_80
+    assert_int_equal(target.sm, 80);
+    assert_false(ptx_target_newest(69, 0, &target));
+    assert_false(ptx_target_newest(90, 50, &target));
+    assert_int_equal(target.sm, 80);
+}
+
 static void unknown_targets_are_not_parsed(void **state)
 {
     static const char *const unknown[] = { "sm_69", "sm_90b", "sm_80a",     "sm_",    "",
@@ -188,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_have_names_and_sizes),
         cmocka_unit_test(targets_are_listed_in_order),
+        cmocka_unit_test(the_newest_target_fits_gpu_and_driver),
         cmocka_unit_test(unknown_targets_are_not_parsed),
         cmocka_unit_test(immediates_keep_their_bits),
         cmocka_unit_test(integers_must_fit),

@@ -123,7 +123,8 @@ bool bench_has_room(struct bench *b, uint64_t bytes)
 ptx_builder *bench_builder(struct bench *b)
 {
     struct ptx_target target = { 0 };
-    place_target(ptx_device_get_info(b->gpu.device), &target);
+    const struct ptx_device_info *info = ptx_device_get_info(b->gpu.device);
+    ptx_target_newest(info->sm, info->isa, &target);
     return ptx_builder_create(&(struct ptx_builder_params) { .target = target });
 }
 

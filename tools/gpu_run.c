@@ -30,7 +30,7 @@ static int open_session(struct session *session, const struct place *place,
     memcpy(report->device, opened.name, sizeof(report->device));
     const struct ptx_device_info *info = ptx_device_get_info(session->device);
     struct ptx_target *target = &session->binding->selection.target;
-    if (!place_target(info, target)) {
+    if (!ptx_target_newest(info->sm, info->isa, target)) {
         message_set(error, "%s (compute capability %d.%d): no target of this version is for it",
                     info->name, info->sm / 10, info->sm % 10);
         return EXIT_FAILED;

@@ -59,17 +59,3 @@ int place_open(const struct place *place, struct opened *opened, struct message 
         snprintf(opened->name, sizeof(opened->name), "%s", info->name);
     return EXIT_DONE;
 }
-
-bool place_target(const struct ptx_device_info *info, struct ptx_target *chosen)
-{
-    struct ptx_target target;
-    int isa;
-    bool found = false;
-    for (size_t k = 0; ptx_target_at(k, &target, &isa); k++) {
-        if (target.suffix || target.sm > info->sm || isa > info->isa)
-            continue;
-        *chosen = target;
-        found = true;
-    }
-    return found;
-}

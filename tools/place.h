@@ -28,8 +28,6 @@ bool place_read(struct place *place, const char *text);
 /// Opens the device, which the caller closes. Returns an exit status, with the reason in `error`
 /// unless it is EXIT_DONE; EXIT_NOTHING where there is none and emulator_take_over() may help.
 int place_open(const struct place *place, struct opened *opened, struct message *error);
-/// The newest target that the GPU can run and its driver can read. False if there is none.
-bool place_target(const struct ptx_device_info *info, struct ptx_target *chosen);
 
 /// EXIT_NOTHING if the thread's last driver error means that there is no GPU, else EXIT_FAILED;
 /// sets `error` to its message, in one line where there is no GPU.

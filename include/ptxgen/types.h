@@ -190,6 +190,10 @@ PTXGEN_API bool ptx_target_parse(const char *name, struct ptx_target *target);
 /// The k-th known target, in ascending order, and the least PTX ISA that knows it (80 for 8.0).
 /// False past the last. Either pointer may be NULL.
 PTXGEN_API bool ptx_target_at(size_t k, struct ptx_target *target, int *least_isa);
+/// The newest portable target for a GPU of compute capability `sm` (90 is 9.0) whose driver reads
+/// texts up to PTX ISA `isa` (84 is 8.4; 0: any); struct ptx_device_info of driver.h has both.
+/// False, and *target unchanged, if there is none.
+PTXGEN_API bool ptx_target_newest(int sm, int isa, struct ptx_target *target);
 /// Room that ptx_target_name() needs, the terminating NUL included.
 enum { PTX_TARGET_NAME_SIZE = 16 };
 /// Writes "sm_90a" into `name` and returns it.

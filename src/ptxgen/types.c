@@ -126,6 +126,19 @@ bool ptx_target_at(size_t k, struct ptx_target *target, int *least_isa)
     return true;
 }
 
+bool ptx_target_newest(int sm, int isa, struct ptx_target *target)
+{
+    bool found = false;
+
+    for (size_t k = 0; k < sizeof targets / sizeof *targets; k++) {
+        if (targets[k].target.suffix || targets[k].target.sm > sm || (isa && targets[k].isa > isa))
+            continue;
+        *target = targets[k].target;
+        found = true;
+    }
+    return found;
+}
+
 const char *ptx_target_name(struct ptx_target target, char name[PTX_TARGET_NAME_SIZE])
 {
     const int64_t sm = target.sm;
