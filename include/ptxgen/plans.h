@@ -123,9 +123,10 @@ typedef struct ptx_clip_plan ptx_clip_plan;
 /// Allocates, compiles and uploads; all that is not a launch happens here. `params` and what it
 /// points to are not needed afterwards.
 ///
-/// Checked: addresses are not null, aligned to their elements and, where the driver can tell, lie
-/// in this device's memory with room for `count` elements; tensors do not overlap; types, groups,
-/// counts and scalars are in their ranges. The message names the tensor by its index.
+/// Checked: types, groups, counts and scalars are in their ranges; and, unless params->any_address
+/// is set, addresses are not null, aligned to their elements and, where the driver can tell, lie in
+/// this device's memory with room for `count` elements, and tensors do not overlap. The message
+/// names the tensor by its index.
 ///
 /// Errors (NULL, and nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
 /// UNSUPPORTED, FORKED.
@@ -152,9 +153,11 @@ PTXGEN_API ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream
 PTXGEN_API ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream);
 
-/// Device addresses of what a run leaves, fixed for the plan's life: one f64 a group; one struct
-/// ptx_clip_record a group; the struct ptx_clip_summary. 0 for NULL.
+/// The device address of the sums, one f64 a group, fixed for the plan's life; 0 for NULL. Valid
+/// from ptx_clip_plan_norm_sq() until the next one or the next run, which need not write them.
 PTXGEN_API CUdeviceptr ptx_clip_plan_sums(const ptx_clip_plan *plan);
+/// Device addresses of what a run leaves, fixed for the plan's life: one struct ptx_clip_record a
+/// group; the struct ptx_clip_summary. 0 for NULL.
 PTXGEN_API CUdeviceptr ptx_clip_plan_records(const ptx_clip_plan *plan);
 PTXGEN_API CUdeviceptr ptx_clip_plan_summary(const ptx_clip_plan *plan);
 
@@ -172,7 +175,8 @@ PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t fir
 PTXGEN_API ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group,
                                                  float max_norm, CUstream stream);
 /// Sets the loss scale that later runs take, the caller's own state or the plan's, and its growth
-/// tracker. Errors: INVALID, DRIVER, FORKED.
+/// tracker. A run takes it with its first phase: a finish that follows has the one from then.
+/// Errors: INVALID, DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan,
                                                    struct ptx_loss_scale_state state,
                                                    CUstream stream);
@@ -229,8 +233,8 @@ struct ptx_clip_description {
     const char *determinism; ///< what holds, in a sentence
 };
 
-/// Fills *description without a GPU; addresses are not looked at. Errors: INVALID, OUT_OF_MEMORY
-/// (host).
+/// Fills *description without a GPU, from any thread; addresses are not looked at. Errors: INVALID,
+/// OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
                                         struct ptx_clip_description *description);
 
