@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+/// Captures and graphs on a real GPU. Skipped where there is none.
+#include "driver_gpu_fixture.h"
+
+static void needs_graphs(void)
+{
+    if (ptx_device_get_info(gpu)->driver_version < 11040) {
+        print_message("skipped: this driver is older than graphs of this library\n");
+        skip();
+    }
+}
+
+static void scale_one(ptx_function *scale, CUdeviceptr data, CUstream stream)
+{
+    uint32_t n = 1;
+    float factor = 3.0f;
+    check(ptx_launch(scale,
+                     &(struct ptx_launch_params) {
+                         .grid = { 1 },
+                         .block = { 32 },
+                         .stream = stream,
+                         .args = (struct ptx_arg[]) { PTX_ARG(data), PTX_ARG(n), PTX_ARG(factor) },
+                         .arg_count = 3 }));
+}
+
+/// What the stream under capture refuses, and what goes on beside it.
+static void work_beside_capture(CUstream stream)
+{
+    assert_null(ptx_module_load(gpu, text, &(struct ptx_module_params) { .stream = stream }));
+    wanted(PTX_ERROR_CAPTURE, "the stream is being captured");
+    assert_int_equal(ptx_stream_synchronize(gpu, stream), PTX_ERROR_CAPTURE);
+    assert_int_equal(ptx_capture_begin(gpu, stream, PTX_CAPTURE_GLOBAL), PTX_ERROR_CAPTURE);
+    wanted(PTX_ERROR_CAPTURE, "the stream is being captured already");
+    ptx_module *other = need(ptx_module_load(gpu, text, NULL));
+    assert_true(scales(ptx_module_function(other, "scale"),
+                       (struct ptx_launch_params) { .stream = NULL }, 1000));
+    ptx_module_unload(&other);
+}
+
+static void capture_and_replay(void **state)
+{
+    (void)state;
+    needs_graphs();
+    ptx_module *module = need(ptx_module_load(gpu, text, NULL));
+    ptx_function *scale = need(ptx_module_function(module, "scale"));
+    CUstream stream = need(ptx_stream_create(gpu));
+    ptx_buffer *buffer = need(ptx_buffer_create(gpu, 8));
+    CUdeviceptr data = ptx_buffer_address(buffer);
+    for (int mode = PTX_CAPTURE_THREAD_LOCAL; mode <= PTX_CAPTURE_RELAXED; mode++) {
+        float value = 1.0f;
+        check(ptx_buffer_upload(buffer, 0, &value, 4, stream));
+        check(ptx_stream_synchronize(gpu, stream));
+        check(ptx_capture_begin(gpu, stream, (enum ptx_capture_mode)mode));
+        bool capturing = false;
+        check(ptx_stream_is_capturing(gpu, stream, &capturing));
+        assert_true(capturing);
+        scale_one(scale, data, stream);
+        check(ptx_address_range(gpu, data, NULL, NULL));
+        work_beside_capture(stream);
+        scale_one(scale, data, stream);
+        ptx_graph *graph = need(ptx_capture_end(gpu, stream));
+        check(ptx_stream_is_capturing(gpu, stream, &capturing));
+        assert_false(capturing);
+        assert_int_equal(ptx_graph_get_info(graph)->nodes, 2);
+        assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 2);
+        for (int i = 0; i < 3; i++)
+            check(ptx_graph_launch(graph, i == 1 ? NULL : stream));
+        check(ptx_stream_synchronize(gpu, NULL));
+        check(ptx_buffer_download(buffer, 0, &value, 4, stream));
+        check(ptx_stream_synchronize(gpu, stream));
+        assert_true(value == 729.0f);
+        ptx_graph_destroy(&graph);
+    }
+    ptx_buffer_destroy(&buffer);
+    ptx_stream_destroy(gpu, &stream);
+    ptx_module_unload(&module);
+}
+
+static void kinds_of_nodes(void **state)
+{
+    (void)state;
+    needs_graphs();
+    static char host[8] = "abcdefg";
+    CUstream stream = need(ptx_stream_create(gpu));
+    ptx_buffer *buffer = need(ptx_buffer_create(gpu, 8));
+    check(ptx_capture_begin(gpu, stream, PTX_CAPTURE_THREAD_LOCAL));
+    check(ptx_buffer_upload(buffer, 0, host, 8, stream));
+    check(ptx_buffer_fill(buffer, 2, 'x', 2, stream));
+    check(ptx_buffer_copy(buffer, 4, buffer, 2, 2, stream));
+    ptx_graph *graph = need(ptx_capture_end(gpu, stream));
+    const struct ptx_graph_info *info = ptx_graph_get_info(graph);
+    assert_int_equal(info->nodes, 3);
+    assert_int_equal(info->memcpy_nodes, 2);
+    assert_int_equal(info->memset_nodes, 1);
+    assert_int_equal(info->kernel_nodes + info->host_nodes + info->other_nodes, 0);
+    char result[8] = "";
+    check(ptx_graph_launch(graph, stream));
+    check(ptx_buffer_download(buffer, 0, result, 8, stream));
+    check(ptx_stream_synchronize(gpu, stream));
+    assert_string_equal(result, "abxxxxg");
+    ptx_graph_destroy(&graph);
+    ptx_buffer_destroy(&buffer);
+    ptx_stream_destroy(gpu, &stream);
+}
+
+static void captures_that_fail(void **state)
+{
+    (void)state;
+    needs_graphs();
+    CUstream stream = need(ptx_stream_create(gpu));
+    CUstream other = need(ptx_stream_create(gpu));
+    CUevent event = need(ptx_event_create(gpu));
+    ptx_buffer *buffer = need(ptx_buffer_create(gpu, 8));
+    assert_null(ptx_capture_end(gpu, stream));
+    wanted(PTX_ERROR_CAPTURE, "the stream is not being captured");
+    assert_int_equal(ptx_capture_begin(gpu, NULL, PTX_CAPTURE_GLOBAL), PTX_ERROR_INVALID);
+
+    // A stream that joins and does not come back.
+    check(ptx_capture_begin(gpu, stream, PTX_CAPTURE_THREAD_LOCAL));
+    check(ptx_event_record(gpu, event, stream));
+    check(ptx_stream_wait_event(gpu, other, event));
+    check(ptx_buffer_fill(buffer, 0, 1, 8, other));
+    assert_null(ptx_capture_end(gpu, other));
+    assert_int_equal(ptx_error_status(), PTX_ERROR_CAPTURE);
+    assert_null(ptx_capture_end(gpu, stream));
+    assert_int_equal(ptx_error_status(), PTX_ERROR_CAPTURE);
+
+    check(ptx_capture_begin(gpu, stream, PTX_CAPTURE_THREAD_LOCAL));
+    check(ptx_buffer_fill(buffer, 0, 2, 8, stream));
+    ptx_capture_abandon(gpu, stream);
+
+    // Both are free again.
+    char bytes[2] = { 0 };
+    check(ptx_buffer_fill(buffer, 0, 3, 1, stream));
+    check(ptx_stream_synchronize(gpu, stream));
+    check(ptx_buffer_fill(buffer, 1, 4, 1, other));
+    check(ptx_stream_synchronize(gpu, other));
+    check(ptx_buffer_download(buffer, 0, bytes, 2, stream));
+    check(ptx_stream_synchronize(gpu, stream));
+    assert_int_equal(bytes[0], 3);
+    assert_int_equal(bytes[1], 4);
+    ptx_buffer_destroy(&buffer);
+    ptx_event_destroy(gpu, &event);
+    ptx_stream_destroy(gpu, &other);
+    ptx_stream_destroy(gpu, &stream);
+}
+
+static void captured_blocking_stream(void **state)
+{
+    (void)state;
+    struct others others;
+    find_others(&others);
+    CUstream blocking = NULL;
+    assert_int_equal(others.push(ptx_device_context(gpu)), 0);
+    assert_int_equal(others.create_stream(&blocking, 0), 0);
+    check(ptx_capture_begin(gpu, blocking, PTX_CAPTURE_GLOBAL));
+    assert_null(ptx_buffer_create(gpu, 4));
+    wanted(PTX_ERROR_CAPTURE, "a blocking stream of the context");
+    assert_null(ptx_module_load(gpu, text, NULL));
+    wanted(PTX_ERROR_CAPTURE, "a blocking stream of the context");
+    ptx_capture_abandon(gpu, blocking);
+    ptx_stream_destroy(gpu, &blocking);
+    CUcontext popped = NULL;
+    assert_int_equal(others.pop(&popped), 0);
+    assert_ptr_equal(popped, ptx_device_context(gpu));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(capture_and_replay),
+        cmocka_unit_test(kinds_of_nodes),
+        cmocka_unit_test(captures_that_fail),
+        cmocka_unit_test(captured_blocking_stream),
+    };
+    int unusable = open_gpu();
+    if (unusable)
+        return unusable;
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    ptx_device_close(&gpu);
+    return failures;
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+/// Modules and launches on a real GPU. Skipped where there is none.
+#include "driver_gpu_fixture.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <unistd.h>
+
+static void load_and_launch(void **state)
+{
+    (void)state;
+    ptx_module *module = need(ptx_module_load(gpu, text, NULL));
+    ptx_function *scale = need(ptx_module_function(module, "scale"));
+    CUstream stream = need(ptx_stream_create(gpu));
+    assert_true(scales(scale, (struct ptx_launch_params) { .stream = stream }, 100003));
+    assert_true(scales(scale, (struct ptx_launch_params) { .stream = NULL }, 1));
+
+    const struct ptx_function_info *info = ptx_function_get_info(scale);
+    assert_true(info->registers > 0);
+    assert_true(info->binary_version > 0);
+    assert_in_range(info->max_threads_per_block, 128, 1024);
+    int blocks = 0;
+    check(ptx_function_occupancy(scale, 128, 0, &blocks));
+    assert_in_range(blocks, 1, 64);
+    CUdeviceptr counter = 0;
+    size_t bytes = 0;
+    check(ptx_module_global(module, "counter", &counter, &bytes));
+    assert_true(counter != 0);
+    assert_int_equal(bytes, 8);
+    assert_int_equal(ptx_module_global(module, "absent", NULL, NULL), PTX_ERROR_NOT_FOUND);
+    ptx_stream_destroy(gpu, &stream);
+    ptx_module_unload(&module);
+}
+
+static void ways_to_launch(void **state)
+{
+    (void)state;
+    const struct ptx_device_info *info = ptx_device_get_info(gpu);
+    ptx_module *module = need(ptx_module_load(gpu, text, NULL));
+    ptx_function *scale = need(ptx_module_function(module, "scale"));
+    if (info->driver_version >= 11080) {
+        if (info->cooperative_launch)
+            assert_true(scales(scale, (struct ptx_launch_params) { .cooperative = true }, 1000));
+        if (info->sm >= 90)
+            assert_true(scales(scale, (struct ptx_launch_params) { .cluster = { 2 } }, 1024));
+    }
+    assert_true(scales(scale, (struct ptx_launch_params) { .programmatic = true }, 1000));
+
+    ptx_function *last = need(ptx_module_function(module, "last"));
+    uint32_t bytes = (uint32_t)ptx_function_get_info(last)->max_dynamic_shared;
+    assert_true((int)bytes >= info->shared_per_block);
+    ptx_buffer *out = need(ptx_buffer_create(gpu, 4));
+    CUdeviceptr address = ptx_buffer_address(out);
+    uint32_t result = 0;
+    check(ptx_launch(last, &(struct ptx_launch_params) {
+                               .grid = { 1 },
+                               .shared_bytes = bytes,
+                               .args = (struct ptx_arg[]) { PTX_ARG(address), PTX_ARG(bytes) },
+                               .arg_count = 2 }));
+    check(ptx_buffer_download(out, 0, &result, 4, NULL));
+    check(ptx_stream_synchronize(gpu, NULL));
+    assert_int_equal(result, 4711);
+    ptx_buffer_destroy(&out);
+    ptx_module_unload(&module);
+}
+
+static void bad_text(void **state)
+{
+    (void)state;
+    assert_null(ptx_module_load(gpu,
+                                ".version 6.4\n.target sm_70\n.address_size 64\n"
+                                ".visible .entry k()\n{\n    frobnicate.u32 1;\n    ret;\n}\n",
+                                NULL));
+    wanted(PTX_ERROR_JIT, "line 6 is:     frobnicate.u32 1;");
+    wanted(PTX_ERROR_JIT, ptx_device_get_info(gpu)->library_path);
+    assert_null(ptx_module_load(gpu, ".version 99.0\n.target sm_70\n.address_size 64\n", NULL));
+    wanted(PTX_ERROR_JIT, "newer than the driver");
+    assert_null(ptx_module_load(gpu, "no PTX at all", NULL));
+    wanted(PTX_ERROR_JIT, "is it PTX?");
+    ptx_module *module = need(ptx_module_load(gpu, text, NULL));
+    ptx_module_unload(&module);
+}
+
+static ptx_module *load_cached(const char *folder, enum ptx_cache_outcome outcome)
+{
+    ptx_module *module =
+        need(ptx_module_load(gpu, text, &(struct ptx_module_params) { .cache = folder }));
+    const struct ptx_cache_result *result = ptx_module_cache_result(module);
+    if (result->outcome != outcome)
+        fail_msg("outcome %d: %s", (int)result->outcome, result->reason);
+    assert_true(
+        scales(need(ptx_module_function(module, "scale")), (struct ptx_launch_params) { 0 }, 1000));
+    return module;
+}
+
+/// Turns a bit in the middle of the one file that is there; its path.
+static void spoil(const char *folder, char *path, size_t size)
+{
+    DIR *open = need(opendir(folder));
+    for (struct dirent *found; (found = readdir(open));)
+        if (found->d_name[0] != '.')
+            snprintf(path, size, "%s/%s", folder, found->d_name);
+    closedir(open);
+    FILE *file = need(fopen(path, "r+b"));
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    long middle = ftell(file) / 2;
+    assert_int_equal(fseek(file, middle, SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, middle, SEEK_SET), 0);
+    assert_int_not_equal(fputc(byte ^ 4, file), EOF);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void cached_modules(void **state)
+{
+    (void)state;
+    char folder[256];
+    char path[600] = "";
+    char message[8192];
+    snprintf(folder, sizeof(folder), "%s/ptxgen-test-gpu-XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    need(mkdtemp(folder));
+    ptx_module *plain = need(ptx_module_load(gpu, text, NULL));
+    ptx_module *stored = load_cached(folder, PTX_CACHE_STORED);
+    ptx_module *hit = load_cached(folder, PTX_CACHE_HIT);
+    const struct ptx_function_info *infos[] = {
+        ptx_function_get_info(ptx_module_function(plain, "last")),
+        ptx_function_get_info(ptx_module_function(stored, "last")),
+        ptx_function_get_info(ptx_module_function(hit, "last")),
+    };
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(infos[i]->registers, infos[0]->registers);
+        assert_int_equal(infos[i]->binary_version, infos[0]->binary_version);
+        assert_int_equal(infos[i]->max_dynamic_shared, infos[0]->max_dynamic_shared);
+        assert_int_equal(infos[i]->required_block[0], 32);
+    }
+    ptx_module_unload(&hit);
+    spoil(folder, path, sizeof(path));
+    hit = load_cached(folder, PTX_CACHE_STORED);
+    ptx_module_unload(&hit);
+    hit = load_cached(folder, PTX_CACHE_HIT);
+    ptx_module_unload(&hit);
+
+    static const char bad[] = ".version 6.4\n.target sm_70\n.address_size 64\n"
+                              ".visible .entry k()\n{\n    frobnicate.u32 1;\n    ret;\n}\n";
+    assert_null(ptx_module_load(gpu, bad, NULL));
+    snprintf(message, sizeof(message), "%s", ptx_error_message());
+    assert_null(ptx_module_load(gpu, bad, &(struct ptx_module_params) { .cache = folder }));
+    assert_string_equal(ptx_error_message(), message);
+    ptx_module_unload(&stored);
+    ptx_module_unload(&plain);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void *work(void *argument)
+{
+    (void)argument;
+    intptr_t failures = 0;
+    CUstream stream = ptx_stream_create(gpu);
+    for (int i = 0; i < 10; i++) {
+        ptx_module *module = ptx_module_load(gpu, text, NULL);
+        failures += !scales(ptx_module_function(module, "scale"),
+                            (struct ptx_launch_params) { .stream = stream }, 5000);
+        ptx_module_unload(&module);
+    }
+    ptx_stream_destroy(gpu, &stream);
+    return (void *)failures;
+}
+
+static void many_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, NULL), 0);
+    for (int i = 0; i < 8; i++) {
+        void *failures = NULL;
+        pthread_join(threads[i], &failures);
+        assert_int_equal((intptr_t)failures, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(load_and_launch), cmocka_unit_test(ways_to_launch),
+        cmocka_unit_test(bad_text),        cmocka_unit_test(cached_modules),
+        cmocka_unit_test(many_threads),
+    };
+    int unusable = open_gpu();
+    if (unusable)
+        return unusable;
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    ptx_device_close(&gpu);
+    return failures;
+}
