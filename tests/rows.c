@@ -96,6 +96,14 @@ static void emit(ptx_builder *b, const struct row_test *test, const struct row *
     }
 }
 
+void rows_store_result(ptx_builder *b, ptx_ptr out, ptx_val v)
+{
+    if (v.type == PTX_PRED)
+        v = ptx_select(b, v, ptx_u32(1), ptx_u32(0));
+    ptx_ptr to = ptx_ptr_cast(b, (ptx_type)v.type, ptx_at(b, out, ptx_tid(b, PTX_X)));
+    ptx_store(b, to, ptx_u32(0), v);
+}
+
 static ptx_builder *new_builder(const struct rows *rows)
 {
     return ptx_builder_create(&(struct ptx_builder_params) { .target = rows->target });

@@ -47,6 +47,9 @@ bool rows_accepts(const struct rows *rows, const struct row_test *test, const st
 void rows_run(struct rows *rows, const struct row_test *test, const struct row *row,
               unsigned count);
 
+/// For `emit`: the thread's result to `out`, 8 bytes a thread; a predicate as 1 or 0.
+void rows_store_result(ptx_builder *b, ptx_ptr out, ptx_val v);
+
 /// The i-th word of `in`, of any width.
 uint64_t rows_in(const struct rows *rows, unsigned bytes, unsigned i);
 void rows_put(unsigned char *at, unsigned bytes, unsigned i, uint64_t value);

@@ -74,14 +74,6 @@ static ptx_val brought(ptx_builder *b, ptx_ptr out, ptx_type type, ptx_val *seco
     return ptx_ne(b, word, ptx_u32(0));
 }
 
-static void store_result(ptx_builder *b, ptx_ptr out, ptx_val v)
-{
-    if (v.type == PTX_PRED)
-        v = ptx_select(b, v, ptx_u32(1), ptx_u32(0));
-    ptx_ptr to = ptx_ptr_cast(b, (ptx_type)v.type, ptx_at(b, out, ptx_tid(b, PTX_X)));
-    ptx_store(b, to, ptx_u32(0), v);
-}
-
 static ptx_val is_member(ptx_builder *b, const struct row *row)
 {
     ptx_val bit = ptx_shr(b, ptx_u32(mask_of(row)), ptx_laneid(b));
@@ -132,7 +124,7 @@ static void emit_shuffle(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_
     ptx_if (b, is_member(b, row)) {
         ptx_val got = ptx_shfl(b, (ptx_shfl_mode)row->c.what, x, distance,
                                .mask = ptx_u32(mask_of(row)), .width = row->c.lanes);
-        store_result(b, out, got);
+        rows_store_result(b, out, got);
     }
 }
 
@@ -210,7 +202,7 @@ static void emit_reduction(ptx_builder *b, const struct row *row, ptx_ptr in, pt
     (void)in;
     (void)unused;
     ptx_if (b, is_member(b, row)) {
-        store_result(b, out, reductions[row->c.what].call(b, x, ptx_u32(mask_of(row))));
+        rows_store_result(b, out, reductions[row->c.what].call(b, x, ptx_u32(mask_of(row))));
     }
 }
 
@@ -300,7 +292,7 @@ static void emit_active(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_p
 {
     (void)in;
     ptx_if (b, is_member(b, row)) {
-        store_result(b, out, ptx_activemask(b));
+        rows_store_result(b, out, ptx_activemask(b));
     }
 }
 

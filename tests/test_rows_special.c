@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// Special registers, each in every thread of several blocks, against plain C. On a GPU where there
+// is one, on the emulator in CI.
+#include "rows.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+// After those, as it asks.
+#include <cmocka.h>
+
+static struct rows rows;
+
+typedef ptx_val read_vector(ptx_builder *b, ptx_axis axis);
+typedef ptx_val read_scalar(ptx_builder *b);
+
+static read_vector *const vectors[] = {
+#define ROW(name, ...) ptx_##name,
+    PTX_SPECIAL_VECTORS(ROW)
+#undef ROW
+};
+static read_scalar *const scalars[] = {
+#define ROW(name, ...) ptx_##name,
+    PTX_SPECIAL_SCALARS(ROW)
+#undef ROW
+};
+enum {
+    VECTORS = sizeof vectors / sizeof *vectors,
+    SCALARS = sizeof scalars / sizeof *scalars,
+    THREADS = 64,
+    BLOCKS = 3,
+    REGISTERS = 3 * VECTORS + SCALARS,
+    // By their place in the tables.
+    TID = 0,
+    NTID,
+    CTAID,
+    NCTAID,
+    CLUSTERID,
+    NCLUSTERID,
+    CLUSTER_CTAID,
+    CLUSTER_NCTAID,
+    LANEID = 0,
+    WARPID,
+    NWARPID,
+    SMID,
+    NSMID,
+    GRIDID,
+    EQ,
+    LE,
+    LT,
+    GE,
+    GT,
+    CLOCK,
+    CLOCK64,
+    GLOBALTIMER,
+    DYNAMIC,
+    TOTAL,
+    CTARANK,
+    NCTARANK,
+};
+
+// Each is read twice, so that it is seen that time goes by.
+static void emit_special(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out)
+{
+    const unsigned what = row->c.what;
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(THREADS), tid);
+    ptx_val place = ptx_mul(b, thread, ptx_u32(2));
+    ptx_ptr to = ptx_at(b, out, place);
+
+    (void)in;
+    for (uint32_t k = 0; k < 2; k++) {
+        ptx_val v = what < 3 * VECTORS ? vectors[what / 3](b, (ptx_axis)(what % 3))
+                                       : scalars[what - 3 * VECTORS](b);
+        if (v.type != PTX_U64)
+            v = ptx_cvt(b, PTX_U64, v);
+        ptx_store(b, to, ptx_u32(k), v);
+    }
+}
+
+static uint64_t vector_value(unsigned which, unsigned axis, unsigned block, unsigned t)
+{
+    switch (which) {
+    case TID:
+        return axis ? 0 : t;
+    case NTID:
+        return axis ? 1 : THREADS;
+    case CTAID:
+    case CLUSTERID: // a block is a cluster of its own
+        return axis ? 0 : block;
+    case NCTAID:
+    case NCLUSTERID:
+        return axis ? 1 : BLOCKS;
+    case CLUSTER_CTAID:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+// Where there is one right value, that; else what was read, if it can be right.
+static uint64_t scalar_value(unsigned which, unsigned t, uint64_t first, uint64_t second)
+{
+    const unsigned lane = t % 32;
+
+    switch (which) {
+    case LANEID:
+        return lane;
+    case EQ:
+        return 1u << lane;
+    case LT:
+        return (1u << lane) - 1;
+    case LE:
+        return (2u << lane) - 1;
+    case GE:
+        return UINT32_MAX << lane;
+    case GT:
+        return (uint32_t)(UINT32_MAX << lane << 1);
+    case DYNAMIC:
+    case CTARANK:
+        return 0;
+    case NCTARANK:
+        return 1;
+    case CLOCK:
+        assert_true((uint32_t)(second - first) < UINT32_MAX / 2);
+        return first;
+    case CLOCK64:
+    case GLOBALTIMER:
+        assert_true(second >= first);
+        return first;
+    case NWARPID:
+        assert_true(first >= THREADS / 32);
+        return first;
+    case NSMID:
+        assert_true(first >= 1);
+        return first;
+    default: // warpid, smid: below their numbers; gridid, total_smem_size: any
+        assert_true(which == GRIDID || first < 1 << 20);
+        return first;
+    }
+}
+
+static void expect_special(struct rows *r, const struct row *row)
+{
+    const unsigned what = row->c.what;
+
+    for (unsigned i = 0; i < BLOCKS * THREADS; i++) {
+        const uint64_t first = rows_get(r->out, 8, 2 * i), second = rows_get(r->out, 8, 2 * i + 1);
+        const unsigned which = what - 3 * VECTORS;
+        const bool vector = what < 3 * VECTORS;
+        const bool flows = !vector && which >= CLOCK && which <= GLOBALTIMER;
+        const uint64_t v = vector ? vector_value(what / 3, what % 3, i / THREADS, i % THREADS)
+                                  : scalar_value(which, i % THREADS, first, second);
+        rows_put(r->want, 8, 2 * i, v);
+        rows_put(r->want, 8, 2 * i + 1, flows ? second : v);
+    }
+}
+
+static void special_registers(void **state)
+{
+    static const struct row_test test = { emit_special, expect_special, NULL };
+    static struct row list[REGISTERS];
+    unsigned listed = 0;
+
+    (void)state;
+    for (unsigned k = 0; k < REGISTERS; k++) {
+        struct row *row = &list[listed];
+        *row = (struct row) { .c = { .kind = CASE_WARP, .what = k },
+                              .threads = THREADS,
+                              .grid = BLOCKS };
+        snprintf(row->name, sizeof row->name, "special register %u", k);
+        listed += rows_accepts(&rows, &test, row); // clusters are of sm_90 and up
+    }
+    rows_run(&rows, &test, list, listed);
+    printf("%u rows\n", listed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(special_registers),
+    };
+    rows_open(&rows);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rows_close(&rows);
+    return failed;
+}
