@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "op_cases.h"
-#include "random.h"
+#include "op_inputs.h"
 
-enum { VALUES = 2048, CORNERS = 32, BATCH = 64, MAX_OPERANDS = 4 };
+enum { VALUES = 2048, BATCH = 64, MAX_OPERANDS = 4 };
 
 struct record {
     ptx_device *gpu;
@@ -45,121 +45,6 @@ static void check(ptx_status status)
 
 // ---- inputs -------------------------------------------------------------------------------------
 
-static const uint64_t integers[] = { 0,
-                                     1,
-                                     2,
-                                     3,
-                                     7,
-                                     8,
-                                     31,
-                                     32,
-                                     33,
-                                     63,
-                                     64,
-                                     100,
-                                     127,
-                                     128,
-                                     255,
-                                     256,
-                                     0x7fff,
-                                     0x8000,
-                                     0xffff,
-                                     0x10000,
-                                     0x7fffffff,
-                                     0x80000000,
-                                     0xffffffff,
-                                     0x100000000,
-                                     UINT64_C(0x7fffffffffffffff),
-                                     UINT64_C(0x8000000000000000),
-                                     UINT64_MAX,
-                                     UINT64_MAX - 1,
-                                     UINT64_C(0xff80),
-                                     UINT64_C(0xffffffffffff8000),
-                                     12345,
-                                     UINT64_C(0xdeadbeefcafef00d) };
-static const uint64_t doubles[] = {
-    0,
-    0x8000000000000000,
-    1,
-    0x8000000000000001,
-    0x000fffffffffffff,
-    0x0010000000000000,
-    0x3ff0000000000000,
-    0xbff0000000000000,
-    0x3fe0000000000000,
-    0x3ff8000000000000,
-    0x4004000000000000,
-    0xc004000000000000,
-    0x7fefffffffffffff,
-    0xffefffffffffffff,
-    0x7ff0000000000000,
-    0xfff0000000000000,
-    0x7ff8000000000000,
-    0xfff8000000000123,
-    0x7ff0000000000001,
-    0x7fffffffffffffff,
-    0x41dfffffffc00000,
-    0x41e0000000000000,
-    0xc1e0000000000000,
-    0x43e0000000000000,
-    0x36a0000000000000,
-    0x3690000000000000,
-    0x47efffffe0000000,
-    0x47effffff0000000,
-    0x3ff0000010000000,
-    0x3fd5555555555555,
-    0x4008000000000000,
-    0x40effc0000000000,
-};
-static const uint32_t singles[] = {
-    0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000,
-    0x3f000000, 0x3fc00000, 0x40200000, 0xc0200000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
-    0x7fc00000, 0xffc01234, 0x7f800001, 0x7fffffff, 0x4effffff, 0x4f000000, 0xcf000000, 0x5f000000,
-    0x33000000, 0x33000001, 0x477fefff, 0x477ff000, 0x3f808000, 0x3f818000, 0x3eaaaaab, 0x42ff8000,
-};
-static const uint16_t halves[] = {
-    0,      0x8000, 1,      0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x3800, 0x3e00, 0x4100,
-    0xc100, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0xfe12, 0x7c01, 0x7fff, 0x3f80, 0x3fc0,
-    0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0x0080, 0x007f, 0x3555, 0x6400, 0x5801,
-};
-
-static uint64_t corner(ptx_type type, unsigned k)
-{
-    switch (type) {
-    case PTX_F64:
-        return doubles[k];
-    case PTX_F32:
-        return singles[k];
-    case PTX_F16:
-    case PTX_BF16:
-        return halves[k];
-    case PTX_F16X2:
-    case PTX_BF16X2:
-        return halves[k] | (uint64_t)halves[(k * 11 + 3) % CORNERS] << 16;
-    default:
-        return integers[k];
-    }
-}
-
-// Every pair of corners in the first two operands; then random bits, half of them of like
-// exponents.
-static uint64_t value(struct random *r, ptx_type type, unsigned operand, unsigned i)
-{
-    const unsigned pick[] = { i % CORNERS, i / CORNERS % CORNERS, (i * 7 + i / 32 * 5) % CORNERS,
-                              (i * 3 + i / 32) % CORNERS };
-    const uint64_t bits = random_u64(r);
-
-    if (i < CORNERS * CORNERS)
-        return corner(type, pick[operand]);
-    if (i & 1)
-        return bits;
-    if (type == PTX_F64)
-        return (bits & UINT64_C(0x801fffffffffffff)) | UINT64_C(0x3fe0000000000000);
-    if (type == PTX_F32)
-        return (bits & 0x80ffffff) | 0x3f000000;
-    return bits >> (bits >> 58);
-}
-
 static void make_inputs(struct record *r)
 {
     struct random random = { 20260 };
@@ -170,7 +55,7 @@ static void make_inputs(struct record *r)
             const ptx_type type = t == PTX_PRED ? PTX_U32 : (ptx_type)t;
             const unsigned size = ptx_type_bytes(type);
             for (unsigned i = 0; i < VALUES; i++) {
-                const uint64_t v = value(&random, type, operand, i);
+                const uint64_t v = op_input(&random, type, operand, i);
                 for (unsigned k = 0; k < size; k++)
                     bytes[i * size + k] = (unsigned char)(v >> 8 * k);
             }

@@ -1,77 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "random_program.h"
+#include "random_program_plan.h"
 
-// ---- operands -----------------------------------------------------------------------------------
-
-struct plan {
-    struct program *p;
-    struct random r;
-    struct operand visible[2 * PROGRAM_NODES];
-    unsigned seen;
-    unsigned depth;
-    enum condition by; // who comes by here
-    bool whole;        // once, and with all lanes of a warp that have not returned
-    bool left;         // some have returned whom a barrier would wait for
-    bool met;
-};
-
-static unsigned below(struct plan *g, unsigned bound)
-{
-    return random_below(&g->r, bound);
-}
-
-static bool is_visible(const struct plan *g, ptx_type type)
-{
-    for (unsigned k = 0; k < g->seen; k++)
-        if (g->visible[k].type == type)
-            return true;
-    return false;
-}
-
-static struct operand constant(ptx_type type, uint64_t bits)
-{
-    return (struct operand) { .source = OPERAND_CONSTANT, .type = type, .bits = bits };
-}
-
-static struct operand operand(struct plan *g, ptx_type type)
-{
-    const unsigned way = below(g, 100);
-
-    if (is_visible(g, type) && way < 78) {
-        const bool recent = way < 40;
-        for (;;) {
-            const unsigned k =
-                recent ? g->seen - 1 - below(g, g->seen < 6 ? g->seen : 6) : below(g, g->seen);
-            if (g->visible[k].type == type)
-                return g->visible[k];
-            for (unsigned j = g->seen; recent && j-- > 0;)
-                if (g->visible[j].type == type)
-                    return g->visible[j];
-        }
-    }
-    if (way >= 92)
-        return constant(type, program_value(&g->r, type));
-    const enum operand_source source =
-        type == PTX_U32 && way >= 84 ? OPERAND_SPECIAL : OPERAND_INPUT;
-    return (struct operand) { .source = source, .type = type, .bits = random_u64(&g->r) };
-}
-
-// Bit counts and places. Immediate ones lie within 32 bits: what ptxas makes of others is not what
-// the instruction does (bfe, bfi), or it refuses them.
-static struct operand place(struct plan *g)
-{
-    struct operand o = operand(g, PTX_U32);
-    return o.source == OPERAND_CONSTANT || below(g, 2) ? constant(PTX_U32, below(g, 32)) : o;
-}
-
-static ptx_type any_type(struct plan *g, uint32_t without)
-{
-    for (;;) {
-        const unsigned t = 1 + below(g, PTX_TYPE_COUNT - 1);
-        if (!(without >> t & 1))
-            return (ptx_type)t;
-    }
-}
+// ---- nodes that compute -------------------------------------------------------------------------
 
 static ptx_type shape_type(const struct op_case *c, char letter)
 {
@@ -82,13 +12,11 @@ static ptx_type shape_type(const struct op_case *c, char letter)
                            : c->type;
 }
 
-// ---- nodes --------------------------------------------------------------------------------------
-
 static void plan_case(struct plan *g, struct node *n, enum program_group from)
 {
     for (unsigned tries = 0; tries < 4; tries++) {
         n->c = program_choose(&g->r, from);
-        if (is_visible(g, n->c.kind == CASE_OP ? n->c.type : n->c.from))
+        if (plan_sees(g, n->c.kind == CASE_OP ? n->c.type : n->c.from))
             break;
     }
     n->type = n->c.type;
@@ -96,14 +24,14 @@ static void plan_case(struct plan *g, struct node *n, enum program_group from)
         const char *shape = ptx_op_info((ptx_opcode)n->c.what)->shape;
         n->type = shape_type(&n->c, shape[0]);
         for (unsigned k = 0; shape[2 + k]; k++)
-            n->x[k] = n->c.what == PTX_OP_lop3 && k == 3 ? constant(PTX_U32, n->a & 255)
-                      : shape[2 + k] == 'u'              ? place(g)
-                                            : operand(g, shape_type(&n->c, shape[2 + k]));
+            n->x[k] = n->c.what == PTX_OP_lop3 && k == 3 ? plan_constant(PTX_U32, n->a & 255)
+                      : shape[2 + k] == 'u'              ? plan_place(g)
+                                            : plan_operand(g, shape_type(&n->c, shape[2 + k]));
     } else if (n->c.kind == CASE_CVT_PACK) {
-        n->x[0] = operand(g, PTX_F32);
-        n->x[1] = operand(g, PTX_F32);
+        n->x[0] = plan_operand(g, PTX_F32);
+        n->x[1] = plan_operand(g, PTX_F32);
     } else {
-        n->x[0] = operand(g, n->c.from);
+        n->x[0] = plan_operand(g, n->c.from);
         if (n->x[0].source == OPERAND_CONSTANT) // or the result would be an immediate
             n->x[0].source = OPERAND_INPUT;
     }
@@ -115,15 +43,15 @@ static void plan_packing(struct plan *g, struct node *n)
 {
     unsigned whole, part;
     do {
-        n->type = any_type(g, PTX_SET(PRED) | bytes_only);
-        n->other = any_type(g, PTX_SET(PRED) | bytes_only);
+        n->type = plan_any_type(g, PTX_SET(PRED) | bytes_only);
+        n->other = plan_any_type(g, PTX_SET(PRED) | bytes_only);
         whole = ptx_type_bytes(n->kind == NODE_PACK ? n->type : n->other);
         part = ptx_type_bytes(n->kind == NODE_PACK ? n->other : n->type);
     } while (part > 4 || whole <= part);
     if (n->kind == NODE_UNPACK)
-        n->x[0] = operand(g, n->other);
+        n->x[0] = plan_operand(g, n->other);
     for (unsigned k = 0; n->kind == NODE_PACK && k < whole / part; k++)
-        n->x[k] = operand(g, n->other);
+        n->x[k] = plan_operand(g, n->other);
 }
 
 static void plan_atomic(struct plan *g, struct node *n)
@@ -139,35 +67,35 @@ static void plan_atomic(struct plan *g, struct node *n)
                    (n->c.what == PTX_ATOMIC_add && n->c.type <= PTX_B64);
     } while (!own && (!commutes || (n->c.space == PTX_SHARED) != shared));
     n->type = n->c.type;
-    n->x[0] = operand(g, n->type);
-    n->x[1] = own ? operand(g, n->type) : operand(g, PTX_U32);
-    n->x[2] = own && below(g, 2) ? n->x[0] : operand(g, n->type);
+    n->x[0] = plan_operand(g, n->type);
+    n->x[1] = own ? plan_operand(g, n->type) : plan_operand(g, PTX_U32);
+    n->x[2] = own && plan_below(g, 2) ? n->x[0] : plan_operand(g, n->type);
 }
 
 static void plan_warp(struct plan *g, struct node *n)
 {
     const struct program_warp_row *row;
 
-    n->c.what = below(g, program_warp_count);
+    n->c.what = plan_below(g, program_warp_count);
     row = &program_warp_rows[n->c.what];
     do
-        n->other = any_type(g, 0);
+        n->other = plan_any_type(g, 0);
     while (!(row->types >> n->other & 1));
     n->type = row->result ? row->result : n->other;
-    n->x[0] = operand(g, n->other);
-    n->x[2] = operand(g, PTX_PRED);
+    n->x[0] = plan_operand(g, n->other);
+    n->x[2] = plan_operand(g, PTX_PRED);
 }
 
 static void plan_memory(struct plan *g, struct node *n)
 {
-    n->type = any_type(g, PTX_SET(PRED));
-    n->other = any_type(g, PTX_SET(PRED));
+    n->type = plan_any_type(g, PTX_SET(PRED));
+    n->other = plan_any_type(g, PTX_SET(PRED));
     n->by = g->by;
     if (n->kind == NODE_LOCAL || n->kind == NODE_MEETING || n->by > BY_BLOCK)
         n->other = n->type;
     for (unsigned k = 0; k < 4; k++)
-        n->x[k] = operand(g, n->other);
-    n->x[4] = operand(g, PTX_U32);
+        n->x[k] = plan_operand(g, n->other);
+    n->x[4] = plan_operand(g, PTX_U32);
 }
 
 // What a thread stores in one way, it loads in another. Nothing in `in` is ever written: .nc loads
@@ -185,10 +113,10 @@ static void plan_access(struct plan *g, struct node *n)
         while (n->load.space != n->c.space || n->load.nc);
         n->other = n->c.type;
         for (unsigned k = 0; k < 4; k++)
-            n->x[k] = operand(g, n->other);
+            n->x[k] = plan_operand(g, n->other);
     }
     n->type = n->load.type;
-    n->x[4] = operand(g, PTX_U32);
+    n->x[4] = plan_operand(g, PTX_U32);
 }
 
 static void plan_approximate(struct plan *g, struct node *n)
@@ -196,8 +124,8 @@ static void plan_approximate(struct plan *g, struct node *n)
     n->c = program_choose(&g->r, GROUP_APPROXIMATE);
     n->type = n->c.type;
     n->site = g->p->approximates;
-    n->x[0] = operand(g, n->type);
-    n->x[1] = operand(g, n->type);
+    n->x[0] = plan_operand(g, n->type);
+    n->x[1] = plan_operand(g, n->type);
     g->p->approximate[g->p->approximates++] = n->c;
 }
 
@@ -226,11 +154,11 @@ static void plan_body(struct plan *g, struct node *n, unsigned k)
     if (n->kind == NODE_FOR)
         g->visible[g->seen++] =
             (struct operand) { .source = OPERAND_INDEX, .type = PTX_U32, .node = id };
-    plan_nodes(g, 1 + below(g, 4));
+    plan_nodes(g, 1 + plan_below(g, 4));
     n->end[k] = g->p->count;
-    n->result[k] = operand(g, n->type);
+    n->result[k] = plan_operand(g, n->type);
     if (n->kind == NODE_LOOP && n->by == BY_THREAD)
-        n->x[2] = operand(g, PTX_PRED);
+        n->x[2] = plan_operand(g, PTX_PRED);
     g->depth--;
     g->seen = seen;
     g->by = g->left && by == BY_BLOCK ? BY_WARP : by;
@@ -243,28 +171,28 @@ static enum condition choose_condition(struct plan *g, const struct node *n)
                                             BY_THREAD, BY_THREAD, BY_THREAD };
 
     if (n->kind == NODE_IF) {
-        const enum condition by = of_if[below(g, 6)];
+        const enum condition by = of_if[plan_below(g, 6)];
         return by == BY_LANES && g->by > BY_WARP ? BY_THREAD : by;
     }
     if (n->kind == NODE_JUMP && n->a % 4 != JUMP_BACK)
         return BY_THREAD;
-    return below(g, 3) ? BY_THREAD : BY_BLOCK;
+    return plan_below(g, 3) ? BY_THREAD : BY_BLOCK;
 }
 
 static void plan_control(struct plan *g, struct node *n)
 {
     const bool turns = n->kind != NODE_IF && (n->kind != NODE_JUMP || n->a % 4 == JUMP_BACK);
 
-    n->type = any_type(g, 0);
-    for (unsigned tries = 0; tries < 4 && !is_visible(g, n->type); tries++)
-        n->type = any_type(g, 0);
+    n->type = plan_any_type(g, 0);
+    for (unsigned tries = 0; tries < 4 && !plan_sees(g, n->type); tries++)
+        n->type = plan_any_type(g, 0);
     n->by = choose_condition(g, n);
-    n->x[0] = operand(g, n->type);
-    n->x[1] = !turns              ? operand(g, PTX_PRED)
-              : n->by == BY_BLOCK ? constant(PTX_U32, 1 + below(g, 4))
-                                  : operand(g, PTX_U32);
+    n->x[0] = plan_operand(g, n->type);
+    n->x[1] = !turns              ? plan_operand(g, PTX_PRED)
+              : n->by == BY_BLOCK ? plan_constant(PTX_U32, 1 + plan_below(g, 4))
+                                  : plan_operand(g, PTX_U32);
     if (n->kind == NODE_JUMP)
-        n->x[2] = operand(g, PTX_PRED);
+        n->x[2] = plan_operand(g, PTX_PRED);
     plan_body(g, n, 0);
     n->begin[1] = n->end[1] = g->p->count;
     if (!turns && n->a >> 8 & 1)
@@ -277,16 +205,16 @@ static void plan_return(struct plan *g, struct node *n)
 {
     static const enum condition of_return[] = { BY_BLOCK, BY_WARP, BY_THREAD, BY_THREAD };
 
-    n->by = of_return[below(g, 4)];
+    n->by = of_return[plan_below(g, 4)];
     n->type = PTX_PRED;
-    n->x[0] = operand(g, PTX_PRED);
+    n->x[0] = plan_operand(g, PTX_PRED);
     g->p->returns |= n->by == BY_THREAD;
     g->left |= n->by > BY_BLOCK || g->by > BY_BLOCK;
     if (g->left)
         g->by = BY_WARP;
 }
 
-// ---- nodes --------------------------------------------------------------------------------------
+// ---- any node -----------------------------------------------------------------------------------
 
 static bool has_place(const struct plan *g, enum node_kind kind)
 {
@@ -317,7 +245,7 @@ static enum node_kind choose_kind(struct plan *g)
 
     for (unsigned i = 0; i < sizeof weight; i++)
         total += weight[i];
-    unsigned at = below(g, total);
+    unsigned at = plan_below(g, total);
     while (at >= weight[k])
         at -= weight[k++];
     return has_place(g, (enum node_kind)k) ? (enum node_kind)k : NODE_CASE;
@@ -325,7 +253,7 @@ static enum node_kind choose_kind(struct plan *g)
 
 static void plan_kind(struct plan *g, struct node *n)
 {
-    const unsigned way = below(g, 100);
+    const unsigned way = plan_below(g, 100);
 
     switch (n->kind) {
     case NODE_CASE:
@@ -353,27 +281,27 @@ static void plan_kind(struct plan *g, struct node *n)
         break;
     case NODE_CAS:
         n->type = PTX_U32;
-        n->x[0] = operand(g, PTX_U32);
-        n->x[1] = operand(g, PTX_U32);
+        n->x[0] = plan_operand(g, PTX_U32);
+        n->x[1] = plan_operand(g, PTX_U32);
         break;
     case NODE_FENCE:
         n->c = program_choose(&g->r, GROUP_FENCES);
         n->by = g->by;
         n->type = PTX_U32;
-        n->x[0] = operand(g, PTX_U32);
+        n->x[0] = plan_operand(g, PTX_U32);
         break;
     case NODE_SHUFFLE:
-        n->type = any_type(g, PTX_SET(PRED));
-        n->x[0] = operand(g, n->type);
-        n->x[1] = place(g);
-        n->x[2] = operand(g, PTX_PRED);
+        n->type = plan_any_type(g, PTX_SET(PRED));
+        n->x[0] = plan_operand(g, n->type);
+        n->x[1] = plan_place(g);
+        n->x[2] = plan_operand(g, PTX_PRED);
         break;
     case NODE_WARP:
         plan_warp(g, n);
         break;
     case NODE_BLOCK_VOTE:
         n->type = n->a % 3 == 2 ? PTX_U32 : PTX_PRED;
-        n->x[0] = operand(g, PTX_PRED);
+        n->x[0] = plan_operand(g, PTX_PRED);
         break;
     case NODE_RETURN:
         plan_return(g, n);
@@ -421,7 +349,7 @@ void program_plan(struct program *p, uint64_t seed)
 
     p->count = p->approximates = 0;
     p->returns = false;
-    p->steps = 8 + below(&g, PROGRAM_STEPS - 7);
+    p->steps = 8 + plan_below(&g, PROGRAM_STEPS - 7);
     for (unsigned k = 0; k < p->steps; k++) {
         p->step[k] = p->count;
         plan_node(&g);

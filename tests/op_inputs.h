@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+/// What the instructions of the table are tried on.
+#ifndef PTXGEN_TESTS_OP_INPUTS_H
+#define PTXGEN_TESTS_OP_INPUTS_H
+
+#include <ptxgen/types.h>
+
+#include "random.h"
+
+/// The i-th value of an operand (0 to 3): every pair of corner values in the first two operands;
+/// then random bits, half of them of like exponents. Takes one number of `r` in every case.
+uint64_t op_input(struct random *r, ptx_type type, unsigned operand, unsigned i);
+
+#endif
