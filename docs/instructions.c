@@ -83,8 +83,9 @@ static void print_page(FILE *to)
     for (int op = 0; op < PTX_ATOMIC_COUNT; op++)
         print_row(to, "ptx_atomic_", ptx_atomic_info((ptx_atomic_op)op));
     fprintf(to,
-            "\n## What other functions write\n\n`builder.h` has them one by one: loads and stores, "
-            "conversions, barriers, shuffles.\n\n| instruction | | meaning | needs |\n%s",
+            "\n## What other functions write\n\nThey are one by one in `memory.h` (loads, stores, "
+            "fences), `threads.h` (barriers, shuffles),\n`control.h` (branches) and `builder.h` "
+            "(conversions, special registers).\n\n| instruction | | meaning | needs |\n%s",
             columns);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
         if (!ptx_op_info((ptx_opcode)op)->shape)

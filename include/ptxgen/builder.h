@@ -4,6 +4,10 @@
 /// A builder takes typed calls, keeps a list of instructions, checks it, and prints the text once
 /// at the end. It knows nothing of CUDA and touches no file.
 ///
+/// Here are the builder, entries with their parameters, and values; memory.h has pointers, loads,
+/// stores and atomics; threads.h barriers and what warps do; control.h blocks and branches. This
+/// header includes the three.
+///
 /// Errors stick: the first one is kept, later calls do nothing and return poisoned values, and
 /// ptx_builder_finish() returns NULL. So a kernel is written straight down and checked once.
 ///
@@ -13,20 +17,21 @@
 #ifndef PTXGEN_BUILDER_H
 #define PTXGEN_BUILDER_H
 
+#include <ptxgen/control.h>
+#include <ptxgen/memory.h>
 #include <ptxgen/ops.h>
+#include <ptxgen/threads.h>
 #include <ptxgen/types.h>
 
 PTXGEN_BEGIN
-
-typedef struct ptx_builder ptx_builder;
 
 // ---- the builder --------------------------------------------------------------------------------
 
 struct ptx_builder_params {
     struct ptx_target target; ///< zero: sm_80
     /// PTX ISA of the text, 80 for 8.0; an instruction that needs more is an error, and so is a
-    /// version that never was (7.9, say). Zero: the least
-    /// version that covers the target and every instruction used.
+    /// version that never was (7.9, say). Zero: the least version that covers the target and every
+    /// instruction used.
     int isa;
     /// Where memory comes from: resize `memory` (NULL to allocate) to `bytes` (0 to free), as
     /// realloc does. NULL: the C library. Called a few times a module, for pieces of some KiB, not
@@ -67,6 +72,9 @@ struct ptx_entry_params {
 /// Opens an entry (a kernel); use the block macro ptx_entry(b, "name", .block = { 256 }) { ... }.
 PTXGEN_API int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params);
 PTXGEN_API int ptx_entry_end(ptx_builder *b, int block);
+#define ptx_entry(b, ...)                                                                          \
+    PTXGEN_BLOCK(ptx_entry_begin(b, PTXGEN_STRUCT(ptx_entry_params, .name = __VA_ARGS__)),         \
+                 ptx_entry_end, b)
 
 /// What a host may pass for a parameter. Documentation that travels with the text and can be read
 /// back with ptx_builder_param(); the kernel itself does not check it.
@@ -212,256 +220,6 @@ PTX_SPECIAL_VECTORS(PTX_DECLARE)
 #define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b);
 PTX_SPECIAL_SCALARS(PTX_DECLARE)
 #undef PTX_DECLARE
-
-// ---- memory -------------------------------------------------------------------------------------
-
-/// A pointer from a computed address: u64, or u32 in shared memory. A PTX_GLOBAL address is taken
-/// as generic, as hosts and cuMemAlloc give it.
-PTXGEN_API ptx_ptr ptx_pointer(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address);
-/// The address that `p` holds: u64, or u32 in shared memory.
-PTXGEN_API ptx_val ptx_address(ptx_builder *b, ptx_ptr p);
-/// `p + i`, in elements. `i` is any integer of 32 or 64 bits.
-PTXGEN_API ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i);
-/// `p` counting in elements of another type.
-PTXGEN_API ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p);
-
-typedef enum ptx_cache {
-    PTX_CACHE_DEFAULT,
-    PTX_STREAM,      ///< .cs: read or written once
-    PTX_CACHE_ALL,   ///< .ca, loads
-    PTX_CACHE_L2,    ///< .cg: past L1
-    PTX_CACHE_BACK,  ///< .wb, stores
-    PTX_NO_ALLOCATE, ///< .L1::no_allocate
-    PTX_EVICT_FIRST, ///< .L1::evict_first
-    PTX_EVICT_LAST,  ///< .L1::evict_last
-} ptx_cache;
-
-typedef enum ptx_order {
-    PTX_WEAK,
-    PTX_VOLATILE,
-    PTX_RELAXED,
-    PTX_ACQUIRE, ///< loads and atomics
-    PTX_RELEASE, ///< stores and atomics
-    PTX_ACQ_REL, ///< atomics and fences
-    PTX_SEQ_CST, ///< fences
-} ptx_order;
-
-typedef enum ptx_scope {
-    PTX_SCOPE_DEFAULT, ///< gpu
-    PTX_SCOPE_BLOCK,
-    PTX_SCOPE_CLUSTER, ///< sm_90 and up
-    PTX_SCOPE_GPU,
-    PTX_SCOPE_SYSTEM,
-} ptx_scope;
-
-/// How memory is accessed; the same four fields in every load and store.
-#define PTX_ACCESS_FIELDS                                                                          \
-    bool nc; /* loads: nobody writes this global memory while the kernel runs */                   \
-    ptx_cache cache;                                                                               \
-    ptx_order order;                                                                               \
-    ptx_scope scope; /* with relaxed, acquire and release */
-
-struct ptx_load_params {
-    ptx_val index; ///< in elements; u32, s32, u64 or s64
-    PTX_ACCESS_FIELDS
-};
-
-struct ptx_load_vec_params {
-    unsigned lanes;
-    PTX_ACCESS_FIELDS
-};
-
-struct ptx_store_params {
-    ptx_val x;
-    PTX_ACCESS_FIELDS
-};
-
-struct ptx_store_vec_params {
-    ptx_vec x;
-    PTX_ACCESS_FIELDS
-};
-
-/// p[i]: ptx_load(b, p, i, .cache = PTX_STREAM).
-PTXGEN_API ptx_val ptx_load_emit(ptx_builder *b, ptx_ptr p, struct ptx_load_params params);
-#define ptx_load(b, p, ...)                                                                        \
-    ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, .index = __VA_ARGS__))
-/// p[i] = x: ptx_store(b, p, i, x, .cache = PTX_STREAM).
-PTXGEN_API void ptx_store_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
-                               struct ptx_store_params params);
-#define ptx_store(b, p, i, ...)                                                                    \
-    ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, .x = __VA_ARGS__))
-/// p[i] to p[i + lanes - 1] in one access: 1, 2, 4 or 8 lanes, at most 16 bytes together (32 in
-/// global memory on sm_100 and up). The address must be a multiple of the bytes accessed.
-PTXGEN_API ptx_vec ptx_load_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
-                                     struct ptx_load_vec_params params);
-#define ptx_load_vec(b, p, i, ...)                                                                 \
-    ptx_load_vec_emit(b, p, i, PTXGEN_STRUCT(ptx_load_vec_params, .lanes = __VA_ARGS__))
-PTXGEN_API void ptx_store_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
-                                   struct ptx_store_vec_params params);
-#define ptx_store_vec(b, p, i, ...)                                                                \
-    ptx_store_vec_emit(b, p, i, PTXGEN_STRUCT(ptx_store_vec_params, .x = __VA_ARGS__))
-
-/// Atomic p[i] = f(p[i], x) in global or shared memory; the value before it is returned.
-/// ptx_atomic_add(b, p, i, x) is relaxed at gpu scope; ptx_atomic() takes order and scope. Floats
-/// keep subnormals, but for f32 in global memory.
-#define PTX_DECLARE(name, ...)                                                                     \
-    PTXGEN_API ptx_val ptx_atomic_##name(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val x);
-PTX_ATOMICS(PTX_DECLARE)
-#undef PTX_DECLARE
-/// p[i] becomes x where it equals `compare`.
-PTXGEN_API ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare, ptx_val x);
-
-typedef enum ptx_atomic_op {
-#define PTX_DECLARE(name, ...) PTX_ATOMIC_##name,
-    PTX_ATOMICS(PTX_DECLARE) PTX_ATOMIC_CAS(PTX_DECLARE)
-#undef PTX_DECLARE
-        PTX_ATOMIC_COUNT
-} ptx_atomic_op;
-
-struct ptx_atomic_params {
-    ptx_val x;
-    ptx_val compare; ///< cas alone, which needs it
-    ptx_order order; ///< default relaxed
-    ptx_scope scope;
-};
-
-PTXGEN_API ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
-                                   struct ptx_atomic_params params);
-#define ptx_atomic(b, op, p, i, ...)                                                               \
-    ptx_atomic_emit(b, op, p, i, PTXGEN_STRUCT(ptx_atomic_params, .x = __VA_ARGS__))
-
-/// Orders the memory accesses before it against those after it. `order` is PTX_ACQ_REL or
-/// PTX_SEQ_CST.
-PTXGEN_API void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope);
-
-// ---- threads together ---------------------------------------------------------------------------
-
-/// Waits for every thread of the block. Refused where only some threads may come by.
-PTXGEN_API void ptx_barrier(ptx_builder *b);
-/// One of the block's 16 barriers, for `threads` threads (a multiple of 32; 0 for all). With a
-/// count given, threads may come from different places, so that divergence is not refused.
-PTXGEN_API void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads);
-/// Barriers that tell every thread whether all, or any, of the block's predicates hold, or how many
-/// do (u32).
-PTXGEN_API ptx_val ptx_barrier_all(ptx_builder *b, ptx_val pred);
-PTXGEN_API ptx_val ptx_barrier_any(ptx_builder *b, ptx_val pred);
-PTXGEN_API ptx_val ptx_barrier_count(ptx_builder *b, ptx_val pred);
-
-/// Warp operations take the mask of lanes that take part as a u32; `ptx_full_warp` is all 32.
-static inline ptx_val ptx_full_warp(void)
-{
-    return ptx_u32(UINT32_MAX);
-}
-PTXGEN_API void ptx_barrier_warp(ptx_builder *b, ptx_val mask);
-
-/// The value of another lane, of any type but predicates; `x` itself where that lane does not
-/// exist. All 32 lanes take part unless ptx_shfl_emit() is given a mask.
-typedef enum ptx_shfl_mode {
-    PTX_SHFL_DOWN, ///< of lane + delta
-    PTX_SHFL_UP,   ///< of lane - delta
-    PTX_SHFL_BFLY, ///< of lane ^ mask
-    PTX_SHFL_IDX,  ///< of lane idx
-} ptx_shfl_mode;
-
-struct ptx_shfl_params {
-    ptx_val lane;   ///< u32: delta, mask or index
-    ptx_val mask;   ///< lanes that take part; poisoned (the default): all
-    unsigned width; ///< the warp in segments of 1, 2, 4, 8, 16 or 32 lanes; 0: 32
-};
-PTXGEN_API ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
-                                 struct ptx_shfl_params params);
-#define ptx_shfl(b, mode, x, ...)                                                                  \
-    ptx_shfl_emit(b, mode, x, PTXGEN_STRUCT(ptx_shfl_params, .lane = __VA_ARGS__))
-PTXGEN_API ptx_val ptx_shfl_down(ptx_builder *b, ptx_val x, ptx_val delta);
-PTXGEN_API ptx_val ptx_shfl_up(ptx_builder *b, ptx_val x, ptx_val delta);
-PTXGEN_API ptx_val ptx_shfl_bfly(ptx_builder *b, ptx_val x, ptx_val mask);
-PTXGEN_API ptx_val ptx_shfl_idx(ptx_builder *b, ptx_val x, ptx_val lane);
-
-/// Whether the predicate holds in all, in any lane of the mask, or is the same in all.
-PTXGEN_API ptx_val ptx_vote_all(ptx_builder *b, ptx_val pred, ptx_val mask);
-PTXGEN_API ptx_val ptx_vote_any(ptx_builder *b, ptx_val pred, ptx_val mask);
-PTXGEN_API ptx_val ptx_vote_uniform(ptx_builder *b, ptx_val pred, ptx_val mask);
-/// The lanes of the mask in which it holds, as a u32.
-PTXGEN_API ptx_val ptx_ballot(ptx_builder *b, ptx_val pred, ptx_val mask);
-/// The lanes of the mask that hold the same 32 or 64 bits as this one; _all: the mask if all do,
-/// else 0.
-PTXGEN_API ptx_val ptx_match_any(ptx_builder *b, ptx_val x, ptx_val mask);
-PTXGEN_API ptx_val ptx_match_all(ptx_builder *b, ptx_val x, ptx_val mask);
-/// The lanes that execute together now; a hint, not a synchronisation.
-PTXGEN_API ptx_val ptx_activemask(ptx_builder *b);
-/// ptx_redux_add(b, x, mask) ...: a 32-bit integer reduced over the lanes of the mask. sm_80 and
-/// up.
-#define PTX_DECLARE(name, ...)                                                                     \
-    PTXGEN_API ptx_val ptx_redux_##name(ptx_builder *b, ptx_val x, ptx_val mask);
-PTX_WARP_REDUCTIONS(PTX_DECLARE)
-#undef PTX_DECLARE
-
-// ---- control flow -------------------------------------------------------------------------------
-
-/// Block macros. Each opens a C block: ptx_if (b, cond) { ... } ptx_else (b) { ... }. They are C
-/// `for` loops that run once: leave them by their end alone. A C break, return or goto out of one
-/// is caught and reported; use ptx_break_if() and ptx_return_if().
-#define PTXGEN_JOIN_(x, y) x##y
-#define PTXGEN_JOIN(x, y)  PTXGEN_JOIN_(x, y)
-#define PTXGEN_BLOCK(begin, end, b)                                                                \
-    for (int PTXGEN_JOIN(ptx_block_, __LINE__) = begin; PTXGEN_JOIN(ptx_block_, __LINE__);         \
-         PTXGEN_JOIN(ptx_block_, __LINE__) = end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
-
-#define ptx_entry(b, ...)                                                                          \
-    PTXGEN_BLOCK(ptx_entry_begin(b, PTXGEN_STRUCT(ptx_entry_params, .name = __VA_ARGS__)),         \
-                 ptx_entry_end, b)
-#define ptx_if(b, cond) PTXGEN_BLOCK(ptx_if_begin(b, cond), ptx_if_end, b)
-/// Directly after the block of a ptx_if.
-#define ptx_else(b)     PTXGEN_BLOCK(ptx_else_begin(b), ptx_if_end, b)
-/// For i = lo, lo + step, ... while i < hi; an integer of 32 or 64 bits, step > 0. Never wraps,
-/// even where hi is within step of the type's end. hi and step are taken once, as they are before
-/// the loop; `i` must not be set in the body.
-#define ptx_for(b, i, lo, hi, step)                                                                \
-    for (ptx_val i = ptx_for_begin(b, lo, hi, step); i.kind; i = ptx_for_end(b, i))
-/// While cond holds; the expression is emitted at the loop's head and tested before each turn.
-#define ptx_while(b, cond)                                                                         \
-    for (int PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_loop_begin(b);                                \
-         PTXGEN_JOIN(ptx_block_, __LINE__) && ptx_while_test(b, cond);                             \
-         PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_loop_end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
-/// For ever; leave it with ptx_break_if() or ptx_return_if().
-#define ptx_loop(b) PTXGEN_BLOCK(ptx_loop_begin(b), ptx_loop_end, b)
-
-/// What the macros call. A begin returns the block's number, an end takes it and returns 0.
-PTXGEN_API int ptx_if_begin(ptx_builder *b, ptx_val cond);
-PTXGEN_API int ptx_else_begin(ptx_builder *b);
-PTXGEN_API int ptx_if_end(ptx_builder *b, int block);
-PTXGEN_API ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step);
-PTXGEN_API ptx_val ptx_for_end(ptx_builder *b, ptx_val i);
-PTXGEN_API int ptx_loop_begin(ptx_builder *b);
-PTXGEN_API bool ptx_while_test(ptx_builder *b, ptx_val cond);
-PTXGEN_API int ptx_loop_end(ptx_builder *b, int block);
-
-/// Leaves the innermost loop.
-PTXGEN_API void ptx_break(ptx_builder *b);
-PTXGEN_API void ptx_break_if(ptx_builder *b, ptx_val cond);
-/// Ends the thread.
-PTXGEN_API void ptx_return(ptx_builder *b);
-PTXGEN_API void ptx_return_if(ptx_builder *b, ptx_val cond);
-
-/// Raw control flow, for what the blocks do not express. `name` becomes part of the label. A label
-/// is placed once; branches may come before or after it, but not into a block from outside.
-PTXGEN_API ptx_label ptx_label_create(ptx_builder *b, const char *name);
-PTXGEN_API void ptx_label_place(ptx_builder *b, ptx_label label);
-PTXGEN_API void ptx_branch(ptx_builder *b, ptx_label label);
-PTXGEN_API void ptx_branch_if(ptx_builder *b, ptx_val cond, ptx_label label);
-
-/// Aborts the kernel: the host sees a launch failure.
-PTXGEN_API void ptx_trap(ptx_builder *b);
-/// Sleeps for between 0 and twice `nanoseconds` (u32).
-PTXGEN_API void ptx_nanosleep(ptx_builder *b, ptx_val nanoseconds);
-/// Programmatic dependent launch, sm_90 and up: waits for the grids before this one and sees what
-/// they wrote; lets the grids after this one start, which makes nothing visible to them.
-PTXGEN_API void ptx_griddepcontrol_wait(ptx_builder *b);
-PTXGEN_API void ptx_griddepcontrol_launch_dependents(ptx_builder *b);
-
-/// A comment on a line of its own, at this place of the code. PTX is ASCII: other characters become
-/// '?', and line breaks spaces.
-PTXGEN_API void ptx_comment(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
 
 // ---- the table, as data -------------------------------------------------------------------------
 

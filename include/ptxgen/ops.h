@@ -262,8 +262,8 @@ enum ptx_modifier {
     X(lop3, "T=TTTu", "any bitwise function of x, y, z; w, an immediate, is its truth table", \
       { PTX_SET_W32, "lop3.b", 0, 60, 70 })
 
-/// Instructions whose calls do not fit "values in, one value out"; builder.h declares them one by
-/// one. Columns: name, meaning, spelling, least ISA, least target.
+/// Instructions whose calls do not fit "values in, one value out"; builder.h and the headers it
+/// includes declare them one by one. Columns: name, meaning, spelling, least ISA, least target.
 #define PTX_OPS_SPECIAL(X) \
     X(mov, "copy a value, read a special register, take an address", "mov", 60, 70) \
     X(cvt, "convert between types", "cvt", 60, 70) \

@@ -104,6 +104,9 @@ typedef struct ptx_ptr {
     bool writeonly;
 } ptx_ptr;
 
+/// What writes a module's text; see builder.h.
+typedef struct ptx_builder ptx_builder;
+
 /// A place in an entry's code; see ptx_label_create().
 typedef struct ptx_label {
     uint32_t id; ///< 0 is no label
@@ -191,7 +194,7 @@ PTXGEN_API bool ptx_target_parse(const char *name, struct ptx_target *target);
 /// False past the last. Either pointer may be NULL.
 PTXGEN_API bool ptx_target_at(size_t k, struct ptx_target *target, int *least_isa);
 /// The newest portable target for a GPU of compute capability `sm` (90 is 9.0) whose driver reads
-/// texts up to PTX ISA `isa` (84 is 8.4; 0: any); struct ptx_device_info of driver.h has both.
+/// texts up to PTX ISA `isa` (84 is 8.4; 0: any); struct ptx_device_info of device.h has both.
 /// False, and *target unchanged, if there is none.
 PTXGEN_API bool ptx_target_newest(int sm, int isa, struct ptx_target *target);
 /// Room that ptx_target_name() needs, the terminating NUL included.

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/// Part of builder.h, which says what holds for all of it: pointers, loads, stores, atomics,
+/// fences.
+#ifndef PTXGEN_MEMORY_H
+#define PTXGEN_MEMORY_H
+
+#include <ptxgen/ops.h>
+#include <ptxgen/types.h>
+
+PTXGEN_BEGIN
+
+/// A pointer from a computed address: u64, or u32 in shared memory. A PTX_GLOBAL address is taken
+/// as generic, as hosts and cuMemAlloc give it.
+PTXGEN_API ptx_ptr ptx_pointer(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address);
+/// The address that `p` holds: u64, or u32 in shared memory.
+PTXGEN_API ptx_val ptx_address(ptx_builder *b, ptx_ptr p);
+/// `p + i`, in elements. `i` is any integer of 32 or 64 bits.
+PTXGEN_API ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i);
+/// `p` counting in elements of another type.
+PTXGEN_API ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p);
+
+typedef enum ptx_cache {
+    PTX_CACHE_DEFAULT,
+    PTX_STREAM,      ///< .cs: read or written once
+    PTX_CACHE_ALL,   ///< .ca, loads
+    PTX_CACHE_L2,    ///< .cg: past L1
+    PTX_CACHE_BACK,  ///< .wb, stores
+    PTX_NO_ALLOCATE, ///< .L1::no_allocate
+    PTX_EVICT_FIRST, ///< .L1::evict_first
+    PTX_EVICT_LAST,  ///< .L1::evict_last
+} ptx_cache;
+
+typedef enum ptx_order {
+    PTX_WEAK,
+    PTX_VOLATILE,
+    PTX_RELAXED,
+    PTX_ACQUIRE, ///< loads and atomics
+    PTX_RELEASE, ///< stores and atomics
+    PTX_ACQ_REL, ///< atomics and fences
+    PTX_SEQ_CST, ///< fences
+} ptx_order;
+
+typedef enum ptx_scope {
+    PTX_SCOPE_DEFAULT, ///< gpu
+    PTX_SCOPE_BLOCK,
+    PTX_SCOPE_CLUSTER, ///< sm_90 and up
+    PTX_SCOPE_GPU,
+    PTX_SCOPE_SYSTEM,
+} ptx_scope;
+
+/// How memory is accessed; the same four fields in every load and store.
+#define PTX_ACCESS_FIELDS                                                                          \
+    bool nc; /* loads: nobody writes this global memory while the kernel runs */                   \
+    ptx_cache cache;                                                                               \
+    ptx_order order;                                                                               \
+    ptx_scope scope; /* with relaxed, acquire and release */
+
+struct ptx_load_params {
+    ptx_val index; ///< in elements; u32, s32, u64 or s64
+    PTX_ACCESS_FIELDS
+};
+
+struct ptx_load_vec_params {
+    unsigned lanes;
+    PTX_ACCESS_FIELDS
+};
+
+struct ptx_store_params {
+    ptx_val x;
+    PTX_ACCESS_FIELDS
+};
+
+struct ptx_store_vec_params {
+    ptx_vec x;
+    PTX_ACCESS_FIELDS
+};
+
+/// p[i]: ptx_load(b, p, i, .cache = PTX_STREAM).
+PTXGEN_API ptx_val ptx_load_emit(ptx_builder *b, ptx_ptr p, struct ptx_load_params params);
+#define ptx_load(b, p, ...)                                                                        \
+    ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, .index = __VA_ARGS__))
+/// p[i] = x: ptx_store(b, p, i, x, .cache = PTX_STREAM).
+PTXGEN_API void ptx_store_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
+                               struct ptx_store_params params);
+#define ptx_store(b, p, i, ...)                                                                    \
+    ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, .x = __VA_ARGS__))
+/// p[i] to p[i + lanes - 1] in one access: 1, 2, 4 or 8 lanes, at most 16 bytes together (32 in
+/// global memory on sm_100 and up). The address must be a multiple of the bytes accessed.
+PTXGEN_API ptx_vec ptx_load_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
+                                     struct ptx_load_vec_params params);
+#define ptx_load_vec(b, p, i, ...)                                                                 \
+    ptx_load_vec_emit(b, p, i, PTXGEN_STRUCT(ptx_load_vec_params, .lanes = __VA_ARGS__))
+PTXGEN_API void ptx_store_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
+                                   struct ptx_store_vec_params params);
+#define ptx_store_vec(b, p, i, ...)                                                                \
+    ptx_store_vec_emit(b, p, i, PTXGEN_STRUCT(ptx_store_vec_params, .x = __VA_ARGS__))
+
+/// Atomic p[i] = f(p[i], x) in global or shared memory; the value before it is returned.
+/// ptx_atomic_add(b, p, i, x) is relaxed at gpu scope; ptx_atomic() takes order and scope. Floats
+/// keep subnormals, but for f32 in global memory.
+#define PTX_DECLARE(name, ...)                                                                     \
+    PTXGEN_API ptx_val ptx_atomic_##name(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val x);
+PTX_ATOMICS(PTX_DECLARE)
+#undef PTX_DECLARE
+/// p[i] becomes x where it equals `compare`.
+PTXGEN_API ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare, ptx_val x);
+
+typedef enum ptx_atomic_op {
+#define PTX_DECLARE(name, ...) PTX_ATOMIC_##name,
+    PTX_ATOMICS(PTX_DECLARE) PTX_ATOMIC_CAS(PTX_DECLARE)
+#undef PTX_DECLARE
+        PTX_ATOMIC_COUNT
+} ptx_atomic_op;
+
+struct ptx_atomic_params {
+    ptx_val x;
+    ptx_val compare; ///< cas alone, which needs it
+    ptx_order order; ///< default relaxed
+    ptx_scope scope;
+};
+
+PTXGEN_API ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
+                                   struct ptx_atomic_params params);
+#define ptx_atomic(b, op, p, i, ...)                                                               \
+    ptx_atomic_emit(b, op, p, i, PTXGEN_STRUCT(ptx_atomic_params, .x = __VA_ARGS__))
+
+/// Orders the memory accesses before it against those after it. `order` is PTX_ACQ_REL or
+/// PTX_SEQ_CST.
+PTXGEN_API void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope);
+
+PTXGEN_END
+
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+/// Part of driver.h, which says what holds for all of it: PTX text loaded, its kernels launched.
+#ifndef PTXGEN_MODULE_H
+#define PTXGEN_MODULE_H
+
+#include <ptxgen/device.h>
+
+PTXGEN_BEGIN
+
+/// Compiled PTX text, loaded on one device.
+typedef struct ptx_module ptx_module;
+/// One kernel of a module; owned by the module.
+typedef struct ptx_function ptx_function;
+
+// ---------------------------------------------------------------------------------------- modules
+
+/// How to load a module. All zero is right for most.
+struct ptx_module_params {
+    /// The stream that the kernels are for. If it is being captured, loading is refused.
+    CUstream stream;
+    /// Most registers a thread may use; 0: the compiler decides.
+    int max_registers;
+    /// Keep source lines for profilers, where the text has them.
+    bool line_info;
+    /// Ask the compiler for registers and memory of each kernel in ptx_module_log().
+    bool verbose;
+    /// Folder that keeps what was compiled, so that a later load, in any process, has it without
+    /// the compiler; NULL: none. See ptx_module_cache_result().
+    const char *cache;
+    /// Most bytes that the folder is to hold; 0: PTX_CACHE_BYTES. What was not used for longest
+    /// goes first.
+    uint64_t cache_bytes;
+};
+
+/// The size of a cache unless ptx_module_params.cache_bytes says another: 64 MiB.
+#define PTX_CACHE_BYTES (UINT64_C(64) << 20)
+
+/// How a load and its cache got on.
+enum ptx_cache_outcome {
+    PTX_CACHE_OFF = 0, ///< none was asked for
+    PTX_CACHE_HIT,     ///< taken from the cache; nothing was compiled
+    PTX_CACHE_STORED,  ///< compiled, and kept for the next time
+    PTX_CACHE_FAILED,  ///< compiled, as without a cache, and not kept
+};
+
+struct ptx_cache_result {
+    enum ptx_cache_outcome outcome;
+    size_t bytes;     ///< of the file that was read or written; 0 where there was none
+    char reason[256]; ///< STORED: why it was no hit; FAILED: why it was not kept; else ""
+};
+
+/// Compiles PTX text for the device and makes all of its kernels ready to launch, with as much
+/// shared memory as the device allows. Takes from milliseconds to seconds. `text` ends with a NUL
+/// and is not needed afterwards; `params` may be NULL.
+///
+/// A capture that goes on elsewhere is not disturbed. Refused with CAPTURE: a params->stream that
+/// is being captured, or, with none given, a blocking stream of the context that is.
+///
+/// Errors (NULL): JIT (the message has the compiler's log, the lines of text it means, the
+/// versions concerned and a remedy), UNSUPPORTED (a parameter list that cannot be read), CAPTURE,
+/// OUT_OF_MEMORY, DRIVER, FORKED, INVALID.
+PTXGEN_API ptx_module *ptx_module_load(ptx_device *device, const char *text,
+                                       const struct ptx_module_params *params);
+
+/// Unloads the module with its functions and sets *module to NULL. Their work must be done.
+PTXGEN_API void ptx_module_unload(ptx_module **module);
+
+/// The kernel of that name, ready to launch; owned by the module, always the same pointer. Makes
+/// no driver call. Errors (NULL): NOT_FOUND (the message lists what there is), FORKED, INVALID.
+PTXGEN_API ptx_function *ptx_module_function(ptx_module *module, const char *name);
+
+/// Address and size in bytes of a `.global` or `.const` variable; either pointer may be NULL.
+/// Errors: NOT_FOUND, DRIVER, FORKED, INVALID.
+PTXGEN_API ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *address,
+                                        size_t *bytes);
+
+/// What the compiler said while it compiled the module, warnings for one; "" if nothing. The same
+/// where the module came from a cache. Owned by the module.
+PTXGEN_API const char *ptx_module_log(const ptx_module *module);
+
+/// What ptx_module_params.cache has done for this module. Owned by the module; NULL for NULL.
+///
+/// A cache never makes a load fail: a folder that cannot be used, a full disk, a file that is
+/// damaged, of another format, or refused by the driver only mean that the text is compiled. The
+/// thread's error stays as it is then; `reason` says what was in the way.
+///
+/// The compiler does not give its code out, the driver's linker does. So to keep a module it is
+/// compiled twice: once to run now, once by the linker with the same registers. The code differs a
+/// little, its results do not. Where it would take more registers or spill, it is not kept:
+/// FAILED, and the driver's own cache is what helps. A module is worth keeping or not as a whole.
+///
+/// What is kept is found again by the text, the compute capability, the version of the driver (and
+/// the name of its file, which has the exact version on most systems) and the options in
+/// ptx_module_params that the compiler sees. Files appear whole or not at all, and processes and
+/// threads may share a folder. The files' checksum is against damage, not against somebody who
+/// means harm: who can write to the folder can run code on the GPU. So the folder, made with mode
+/// 0700 where it is missing (and the folders above it), has to belong to the user or to root, and
+/// nobody else may be able to write to it. One that the user cannot write to serves hits.
+PTXGEN_API const struct ptx_cache_result *ptx_module_cache_result(const ptx_module *module);
+
+// -------------------------------------------------------------------------------------- functions
+
+/// One parameter of a kernel, as its text declares it.
+struct ptx_function_param {
+    const char *name;
+    char type[12]; ///< "u32", "f32", "b8" ...
+    size_t size;   ///< bytes that the argument must have; of the whole array, for one
+    size_t offset; ///< bytes from the start of the parameter space
+};
+
+/// What a kernel is and needs. All sizes are in bytes.
+struct ptx_function_info {
+    const char *name;
+    const struct ptx_function_param *params;
+    size_t param_count;
+    int required_block[3];     ///< .reqntid; 0, 0, 0 where the text has none
+    int max_threads_per_block; ///< that this kernel can run with
+    int registers;             ///< per thread
+    int static_shared;         ///< per block
+    int max_dynamic_shared;    ///< that a launch may ask for
+    int local;                 ///< per thread: spills and local arrays
+    int binary_version;        ///< of the machine code: 90 is sm_90
+};
+
+/// The kernel's particulars, owned by the module. Makes no driver call. NULL for NULL.
+PTXGEN_API const struct ptx_function_info *ptx_function_get_info(const ptx_function *function);
+
+/// How many blocks of `threads` threads and `shared_bytes` of dynamic shared memory are resident
+/// on one SM at a time; times `multiprocessors`, the largest grid of a cooperative launch.
+/// Errors: INVALID, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_function_occupancy(const ptx_function *function, int threads,
+                                             size_t shared_bytes, int *blocks_per_sm);
+
+/// One argument of a launch: the address and the size of a value of exactly the parameter's type.
+struct ptx_arg {
+    const void *value;
+    size_t size;
+};
+
+/// An argument from a variable: PTX_ARG(n). Mind its type: an `int` for a .u64 parameter is
+/// refused. Not for arrays and pointers to host memory; a buffer goes in as its CUdeviceptr.
+#define PTX_ARG(variable)                                                                          \
+    {                                                                                              \
+        &(variable), sizeof(variable)                                                              \
+    }
+
+/// One launch. Dimensions that are 0 are 1, but see `grid` and `block`.
+struct ptx_launch_params {
+    /// Blocks in x, y, z. 0 in x: nothing to do; the call is checked and returns PTX_OK.
+    unsigned grid[3];
+    /// Threads of a block in x, y, z. All 0: what the kernel's .reqntid says.
+    unsigned block[3];
+    /// Dynamic shared memory of a block.
+    size_t shared_bytes;
+    /// Where it runs; may be under capture.
+    CUstream stream;
+    /// The kernel's arguments, in order. Read before the call returns.
+    const struct ptx_arg *args;
+    size_t arg_count;
+    /// All blocks resident at once, so that they may wait for each other. Driver 520 and newer.
+    bool cooperative;
+    /// Blocks of a cluster in x, y, z; all 0: no cluster. sm_90, driver 520 and newer.
+    unsigned cluster[3];
+    /// May start before the kernel ahead of it on the stream has ended; the kernel then says
+    /// griddepcontrol.wait. sm_90, driver 520 and newer; elsewhere it starts after it as usual.
+    bool programmatic;
+};
+
+/// Puts a launch on the stream and returns at once. Arguments are held against the kernel's
+/// parameter list, the geometry against the limits of device and kernel, before the driver is
+/// asked. Safe on a stream under capture. Faults of the kernel itself (a bad address, say) show
+/// in a later call: ptx_stream_synchronize().
+/// Errors: INVALID (the message names the field), UNSUPPORTED, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_launch(const ptx_function *function,
+                                 const struct ptx_launch_params *params);
+
+PTXGEN_END
+
+#endif
