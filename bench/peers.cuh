@@ -99,26 +99,17 @@ template <int THREADS, class S> __device__ S block_sum(S sum)
     return sum;
 }
 
-// Calls f with a T of that dtype; returns the error of its launches.
-template <class F> int with_type(int dtype, F f)
+template <class T>
+constexpr dtype dtype_of = std::is_same_v<T, double>   ? F64
+                           : std::is_same_v<T, __half> ? F16
+                           : std::is_same_v<T, float>  ? F32
+                                                       : BF16;
+
+// Calls f with the one of Ts that is of this dtype; returns the error of its launches.
+template <class... Ts, class F> int with_type_of(int dtype, F f)
 {
-    switch (dtype) {
-    case F32:
-        f(float());
-        break;
-    case F64:
-        f(double());
-        break;
-    case F16:
-        f(__half());
-        break;
-    case BF16:
-        f(__nv_bfloat16());
-        break;
-    default:
-        return cudaErrorInvalidValue;
-    }
-    return cudaGetLastError();
+    const bool called = ((dtype == dtype_of<Ts> && (f(Ts()), true)) || ...);
+    return called ? cudaGetLastError() : cudaErrorInvalidValue;
 }
 
 #endif

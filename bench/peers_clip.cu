@@ -11,22 +11,9 @@ namespace
 {
 
 // As apex has it: no f64.
-template <class F> int with_narrow_type(int dtype, F f)
+template <class F> int with_type(int dtype, F f)
 {
-    switch (dtype) {
-    case F32:
-        f(float());
-        break;
-    case F16:
-        f(__half());
-        break;
-    case BF16:
-        f(__nv_bfloat16());
-        break;
-    default:
-        return cudaErrorInvalidValue;
-    }
-    return cudaGetLastError();
+    return with_type_of<float, __half, __nv_bfloat16>(dtype, f);
 }
 
 struct record {
@@ -41,8 +28,7 @@ __device__ void finish(record *out, double sum)
     out->factor = (scale < 1 ? scale : 1) * out->unscale;
 }
 
-// ---- two launches
-// --------------------------------------------------------------------------------
+// ---- two launches -------------------------------------------------------------------------------
 
 enum { THREADS = 256, VECTORS = 8 };
 
@@ -105,8 +91,7 @@ __global__ void __launch_bounds__(THREADS) apply(const chunk *chunks, const reco
         data[at] = T(compute<T>(data[at]) * compute<T>(factor));
 }
 
-// ---- in the manner of apex
-// -----------------------------------------------------------------------
+// ---- in the manner of apex ----------------------------------------------------------------------
 
 enum { APEX_THREADS = 512, APEX_BLOCKS = 320, APEX_CHUNK = 2048 * 32, ILP = 4 };
 
@@ -212,8 +197,7 @@ std::vector<table<DEPTH>> tables_of(void *const *data, const uint64_t *counts, s
     return all;
 }
 
-// ---- a clip of either kind
-// -----------------------------------------------------------------------
+// ---- a clip of either kind ----------------------------------------------------------------------
 
 struct clip {
     int dtype;
@@ -231,7 +215,7 @@ struct clip {
 
 int run_two_launches(const clip *c, cudaStream_t stream)
 {
-    return with_narrow_type(c->dtype, [=](auto of) {
+    return with_type(c->dtype, [=](auto of) {
         using T = decltype(of);
         measure<T>
             <<<c->chunk_count, THREADS, 0, stream>>>(c->chunks, c->partials, c->arrived, c->out);
@@ -242,7 +226,7 @@ int run_two_launches(const clip *c, cudaStream_t stream)
 int run_apex(const clip *c, cudaStream_t stream)
 {
     cudaMemsetAsync(c->sums, 0, APEX_BLOCKS * sizeof *c->sums, stream);
-    return with_narrow_type(c->dtype, [=](auto of) {
+    return with_type(c->dtype, [=](auto of) {
         using T = decltype(of);
         for (const table<1> &t : c->norms)
             apex_norm<T><<<t.blocks, APEX_THREADS, 0, stream>>>(t, c->sums);
@@ -270,7 +254,7 @@ extern "C" void *peers_clip_create(int dtype, int apex, void *const *data, const
                                    size_t tensors)
 {
     std::vector<chunk> chunks;
-    if (with_narrow_type(dtype, [&](auto of) {
+    if (with_type(dtype, [&](auto of) {
             using T = decltype(of);
             chunks = chunks_of(chunk_elements<T>, sizeof(T), data, counts, tensors);
         }) != cudaSuccess)

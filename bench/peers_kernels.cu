@@ -101,6 +101,11 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+template <class F> int with_type(int dtype, F f)
+{
+    return with_type_of<float, double, __half, __nv_bfloat16>(dtype, f);
+}
+
 template <class T> unsigned blocks_for(uint64_t n, int vectors = 1)
 {
     const uint64_t elements = uint64_t(THREADS) * vectors * lanes<T>;
