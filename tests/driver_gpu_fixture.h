@@ -157,4 +157,12 @@ static inline int open_gpu(void)
     return 0;
 }
 
+/// For cmocka_run_group_tests().
+static inline int close_gpu(void **state)
+{
+    (void)state;
+    ptx_device_close(&gpu);
+    return 0;
+}
+
 #endif

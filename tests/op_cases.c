@@ -137,6 +137,12 @@ enum {
     SHUFFLES = 4,
 };
 
+ptx_val op_read_special(ptx_builder *b, unsigned what)
+{
+    return what < 3 * VECTORS ? vectors[what / 3](b, (ptx_axis)(what % 3))
+                              : scalars[what - 3 * VECTORS](b);
+}
+
 static void threads(op_case_visit *visit, void *user)
 {
     struct op_case c = { .kind = CASE_SPECIAL };
@@ -366,10 +372,7 @@ void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_
         ptx_fence(b, c->order, c->scope);
         break;
     case CASE_SPECIAL:
-        if (c->what < 3 * VECTORS)
-            vectors[c->what / 3](b, (ptx_axis)(c->what % 3));
-        else
-            scalars[c->what - 3 * VECTORS](b);
+        op_read_special(b, c->what);
         break;
     case CASE_WARP:
         emit_warp(b, frame, c);

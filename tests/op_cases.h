@@ -56,4 +56,7 @@ struct op_frame {
 struct op_frame op_frame_open(ptx_builder *b);
 void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_case *c);
 
+// A special register by its number: the three axes of each vector, then the scalars.
+ptx_val op_read_special(ptx_builder *b, unsigned what);
+
 #endif

@@ -189,9 +189,5 @@ int main(void)
         cmocka_unit_test(many_threads),
     };
     int unusable = open_gpu();
-    if (unusable)
-        return unusable;
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    ptx_device_close(&gpu);
-    return failures;
+    return unusable ? unusable : cmocka_run_group_tests(tests, NULL, close_gpu);
 }

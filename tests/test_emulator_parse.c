@@ -14,17 +14,7 @@ static void every_variant_on_every_target(void **state)
     struct ptx_target target;
     for (size_t t = 0; ptx_target_at(t, &target, NULL); t++) {
         ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
-        const ptx_kernel *kernel;
-        for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++) {
-            struct ptx_spec spec;
-            for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
-                 more = variant_next(kernel, &spec)) {
-                char entry[VARIANT_NAME_SIZE];
-                struct ptx_spec named = spec;
-                named.entry = variant_name(kernel, &spec, entry);
-                ptx_kernel_emit(b, kernel, &named);
-            }
-        }
+        variants_emit(b);
         const char *text = ptx_builder_finish(b);
         assert_non_null(text);
         struct parsed parsed = parse_for(text, 90, target.sm, 'a');

@@ -74,28 +74,13 @@ static bool knows(const char *target, int isa)
     return assemble(module, target, output) == 0;
 }
 
-static void add_all_variants(ptx_builder *b)
-{
-    const ptx_kernel *kernel;
-    for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; ++k) {
-        struct ptx_spec spec;
-        for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
-             more = variant_next(kernel, &spec)) {
-            char entry[VARIANT_NAME_SIZE];
-            struct ptx_spec named = spec;
-            named.entry = variant_name(kernel, &spec, entry);
-            ptx_kernel_emit(b, kernel, &named);
-        }
-    }
-}
-
 static void test_target(void **state)
 {
     const struct ptx_target *target = *state;
     char name[PTX_TARGET_NAME_SIZE], output[OUTPUT_SIZE];
     ptx_target_name(*target, name);
     ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = *target });
-    add_all_variants(b);
+    variants_emit(b);
     const char *text = ptx_builder_finish(b);
     if (!text)
         fail_msg("%s: %s", name, ptx_builder_error(b));

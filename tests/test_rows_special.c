@@ -12,53 +12,12 @@
 
 static struct rows rows;
 
-typedef ptx_val read_vector(ptx_builder *b, ptx_axis axis);
-typedef ptx_val read_scalar(ptx_builder *b);
-
-static read_vector *const vectors[] = {
-#define ROW(name, ...) ptx_##name,
-    PTX_SPECIAL_VECTORS(ROW)
+// Each by its place in the table.
+#define ROW(name, ...) AT_##name,
+enum { PTX_SPECIAL_VECTORS(ROW) VECTORS };
+enum { PTX_SPECIAL_SCALARS(ROW) SCALARS };
 #undef ROW
-};
-static read_scalar *const scalars[] = {
-#define ROW(name, ...) ptx_##name,
-    PTX_SPECIAL_SCALARS(ROW)
-#undef ROW
-};
-enum {
-    VECTORS = sizeof vectors / sizeof *vectors,
-    SCALARS = sizeof scalars / sizeof *scalars,
-    THREADS = 64,
-    BLOCKS = 3,
-    REGISTERS = 3 * VECTORS + SCALARS,
-    // By their place in the tables.
-    TID = 0,
-    NTID,
-    CTAID,
-    NCTAID,
-    CLUSTERID,
-    NCLUSTERID,
-    CLUSTER_CTAID,
-    CLUSTER_NCTAID,
-    LANEID = 0,
-    WARPID,
-    NWARPID,
-    SMID,
-    NSMID,
-    GRIDID,
-    EQ,
-    LE,
-    LT,
-    GE,
-    GT,
-    CLOCK,
-    CLOCK64,
-    GLOBALTIMER,
-    DYNAMIC,
-    TOTAL,
-    CTARANK,
-    NCTARANK,
-};
+enum { THREADS = 64, BLOCKS = 3, REGISTERS = 3 * VECTORS + SCALARS };
 
 // Each is read twice, so that it is seen that time goes by.
 static void emit_special(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out)
@@ -71,8 +30,7 @@ static void emit_special(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_
 
     (void)in;
     for (uint32_t k = 0; k < 2; k++) {
-        ptx_val v = what < 3 * VECTORS ? vectors[what / 3](b, (ptx_axis)(what % 3))
-                                       : scalars[what - 3 * VECTORS](b);
+        ptx_val v = op_read_special(b, what);
         if (v.type != PTX_U64)
             v = ptx_cvt(b, PTX_U64, v);
         ptx_store(b, to, ptx_u32(k), v);
@@ -82,17 +40,17 @@ static void emit_special(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_
 static uint64_t vector_value(unsigned which, unsigned axis, unsigned block, unsigned t)
 {
     switch (which) {
-    case TID:
+    case AT_tid:
         return axis ? 0 : t;
-    case NTID:
+    case AT_ntid:
         return axis ? 1 : THREADS;
-    case CTAID:
-    case CLUSTERID: // a block is a cluster of its own
+    case AT_ctaid:
+    case AT_clusterid: // a block is a cluster of its own
         return axis ? 0 : block;
-    case NCTAID:
-    case NCLUSTERID:
+    case AT_nctaid:
+    case AT_nclusterid:
         return axis ? 1 : BLOCKS;
-    case CLUSTER_CTAID:
+    case AT_cluster_ctaid:
         return 0;
     default:
         return 1;
@@ -105,38 +63,38 @@ static uint64_t scalar_value(unsigned which, unsigned t, uint64_t first, uint64_
     const unsigned lane = t % 32;
 
     switch (which) {
-    case LANEID:
+    case AT_laneid:
         return lane;
-    case EQ:
+    case AT_lanemask_eq:
         return 1u << lane;
-    case LT:
+    case AT_lanemask_lt:
         return (1u << lane) - 1;
-    case LE:
+    case AT_lanemask_le:
         return (2u << lane) - 1;
-    case GE:
+    case AT_lanemask_ge:
         return UINT32_MAX << lane;
-    case GT:
+    case AT_lanemask_gt:
         return (uint32_t)(UINT32_MAX << lane << 1);
-    case DYNAMIC:
-    case CTARANK:
+    case AT_dynamic_smem_size:
+    case AT_cluster_ctarank:
         return 0;
-    case NCTARANK:
+    case AT_cluster_nctarank:
         return 1;
-    case CLOCK:
+    case AT_clock:
         assert_true((uint32_t)(second - first) < UINT32_MAX / 2);
         return first;
-    case CLOCK64:
-    case GLOBALTIMER:
+    case AT_clock64:
+    case AT_globaltimer:
         assert_true(second >= first);
         return first;
-    case NWARPID:
+    case AT_nwarpid:
         assert_true(first >= THREADS / 32);
         return first;
-    case NSMID:
+    case AT_nsmid:
         assert_true(first >= 1);
         return first;
     default: // warpid, smid: below their numbers; gridid, total_smem_size: any
-        assert_true(which == GRIDID || first < 1 << 20);
+        assert_true(which == AT_gridid || first < 1 << 20);
         return first;
     }
 }
@@ -149,7 +107,7 @@ static void expect_special(struct rows *r, const struct row *row)
         const uint64_t first = rows_get(r->out, 8, 2 * i), second = rows_get(r->out, 8, 2 * i + 1);
         const unsigned which = what - 3 * VECTORS;
         const bool vector = what < 3 * VECTORS;
-        const bool flows = !vector && which >= CLOCK && which <= GLOBALTIMER;
+        const bool flows = !vector && which >= AT_clock && which <= AT_globaltimer;
         const uint64_t v = vector ? vector_value(what / 3, what % 3, i / THREADS, i % THREADS)
                                   : scalar_value(which, i % THREADS, first, second);
         rows_put(r->want, 8, 2 * i, v);

@@ -61,3 +61,18 @@ const char *variant_name(const ptx_kernel *kernel, const struct ptx_spec *spec,
                          kernel->options[i].values[spec->option[i]]);
     return name;
 }
+
+void variants_emit(ptx_builder *b)
+{
+    const ptx_kernel *kernel;
+    for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++) {
+        struct ptx_spec spec;
+        for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
+             more = variant_next(kernel, &spec)) {
+            char entry[VARIANT_NAME_SIZE];
+            struct ptx_spec named = spec;
+            named.entry = variant_name(kernel, &spec, entry);
+            ptx_kernel_emit(b, kernel, &named);
+        }
+    }
+}

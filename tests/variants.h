@@ -23,4 +23,7 @@ bool variant_is(const ptx_kernel *kernel, const struct ptx_spec *spec, const cha
 const char *variant_name(const ptx_kernel *kernel, const struct ptx_spec *spec,
                          char name[VARIANT_NAME_SIZE]);
 
+/// An entry for every variant of every kernel.
+void variants_emit(ptx_builder *b);
+
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Measuring, and the lines of the report.
 #include "bench.h"
+#include "clock.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     SAMPLES = 30,
@@ -19,13 +19,6 @@ enum {
 enum { HOLD_TURNS = 3000 }; // some 20 us, in which the host puts two events and a run on the stream
 
 // ---- measuring ----------------------------------------------------------------------------------
-
-double bench_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 static int by_size(const void *a, const void *b)
 {
@@ -116,11 +109,11 @@ bool bench_measure_host(struct bench *b, const struct bench_work *work, unsigned
     const unsigned samples = b->emulated ? EMULATED_SAMPLES : HOST_SAMPLES;
 
     for (unsigned k = 0; k < samples; k++) {
-        const double begun = bench_now();
+        const double begun = clock_now();
         for (unsigned call = 0; call < calls; call++)
             if (!bench_ok(b, work->enqueue(b, work->state), "run"))
                 return false;
-        seconds[k] = (bench_now() - begun) / calls;
+        seconds[k] = (clock_now() - begun) / calls;
         if (!bench_wait(b))
             return false;
     }

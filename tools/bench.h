@@ -70,8 +70,6 @@ bool bench_measure(struct bench *b, const struct bench_work *work, struct bench_
 /// waited for.
 bool bench_measure_host(struct bench *b, const struct bench_work *work, unsigned calls,
                         struct bench_times *times);
-/// Seconds of a clock that only goes forward.
-double bench_now(void);
 
 /// Measures the yardstick, a copy of so many bytes, and reports it.
 bool bench_copy(struct bench *b, uint64_t bytes);

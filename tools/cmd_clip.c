@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "clip_report.h"
+#include "clock.h"
 #include "emulator.h"
 #include "scalar.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /// The command line as it was given.
 struct arguments {
@@ -85,13 +85,6 @@ static int read_values(const struct arguments *given, struct clip_job *values,
 
 // ---- the job ------------------------------------------------------------------------------------
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
 static int clip_tensors(struct clip_request *request, const struct clip_job *values,
                         const struct tensor_file *file, const struct arguments *given, double begun,
                         struct message *error)
@@ -107,7 +100,7 @@ static int clip_tensors(struct clip_request *request, const struct clip_job *val
     if (status == EXIT_DONE)
         status = clip_run(request, &report, error);
     if (status == EXIT_DONE) {
-        struct clip_end end = { file->path, request->path, now() - begun };
+        struct clip_end end = { file->path, request->path, clock_now() - begun };
         // Standard output may have been given to the tensors.
         FILE *stream = strcmp(request->path, "-") == 0 ? stderr : stdout;
         if (!given->json) {
@@ -123,7 +116,7 @@ static int clip_tensors(struct clip_request *request, const struct clip_job *val
 
 static int clip_file(const struct arguments *given, struct place *place, struct message *error)
 {
-    double begun = now();
+    double begun = clock_now();
     struct tensor_file file;
     struct clip_job values;
     struct clip_request request = { .path = given->output, .quiet = given->quiet };

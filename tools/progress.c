@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "progress.h"
+#include "clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,11 +14,8 @@ static const double interval = 0.1; // seconds from one drawing to the next
 
 static bool is_due(struct progress *progress)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double passed = (double)(now.tv_sec - progress->last.tv_sec) +
-                    (double)(now.tv_nsec - progress->last.tv_nsec) / 1e9;
-    if (progress->drawn && passed < interval)
+    double now = clock_now();
+    if (progress->drawn && now - progress->last < interval)
         return false;
     progress->last = now;
     return true;

@@ -5,14 +5,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 struct progress {
     bool on;
     bool drawn;
     uint64_t done, total; ///< bytes, or steps
     const char *steps;    ///< what the steps are of; NULL: bytes are counted
-    struct timespec last; ///< when it was drawn
+    double last;          ///< when it was drawn
 };
 
 /// Draws nothing, then or later, if `quiet` or if standard error is no terminal.

@@ -11,11 +11,6 @@ static bool is_float(enum emu_type type)
     return type == EMU_F16 || type == EMU_BF16 || type == EMU_F32 || type == EMU_F64;
 }
 
-static bool is_signed(enum emu_type type)
-{
-    return type == EMU_S8 || type == EMU_S16 || type == EMU_S32 || type == EMU_S64;
-}
-
 static const struct emu_format *format_of(enum emu_type type)
 {
     switch (type) {
@@ -94,8 +89,8 @@ static uint64_t float_to_integer(const struct emu_insn *insn, double x)
     if (isnan(x))
         return insn->source_type == EMU_F64 || bits == 64 ? UINT64_C(1) << (bits - 1) : 0;
     x = to_integral(insn->round, x);
-    double end = ldexp(1, (int)bits - (is_signed(to) ? 1 : 0));
-    if (is_signed(to)) {
+    double end = ldexp(1, (int)bits - (emu_is_signed(to) ? 1 : 0));
+    if (emu_is_signed(to)) {
         if (x >= end)
             return (UINT64_C(1) << (bits - 1)) - 1;
         if (x < -end)
@@ -110,7 +105,7 @@ static uint64_t float_to_integer(const struct emu_insn *insn, double x)
 static uint64_t integer_to_float(const struct emu_insn *insn, uint64_t bits)
 {
     unsigned width = type_bits(insn->source_type);
-    bool negative = is_signed(insn->source_type) && bits >> (width - 1) & 1;
+    bool negative = emu_is_signed(insn->source_type) && bits >> (width - 1) & 1;
     uint64_t magnitude = negative ? low_bits(UINT64_C(0) - bits, width) : bits;
     return emu_round_pack(format_of(insn->type), insn->round, negative, 0, magnitude, false);
 }
@@ -118,13 +113,14 @@ static uint64_t integer_to_float(const struct emu_insn *insn, uint64_t bits)
 static uint64_t integer_to_integer(const struct emu_insn *insn, uint64_t bits)
 {
     unsigned from = type_bits(insn->source_type), to = type_bits(insn->type);
-    bool negative = is_signed(insn->source_type) && bits >> (from - 1) & 1;
+    bool negative = emu_is_signed(insn->source_type) && bits >> (from - 1) & 1;
     uint64_t wide = negative && from < 64 ? bits | UINT64_MAX << from : bits;
     if (!insn->sat)
         return low_bits(wide, to);
-    uint64_t most = is_signed(insn->type) ? low_bits(UINT64_MAX, to - 1) : low_bits(UINT64_MAX, to);
+    uint64_t most =
+        emu_is_signed(insn->type) ? low_bits(UINT64_MAX, to - 1) : low_bits(UINT64_MAX, to);
     if (negative) {
-        if (!is_signed(insn->type))
+        if (!emu_is_signed(insn->type))
             return 0;
         int64_t least = -(int64_t)most - 1;
         return low_bits((int64_t)wide < least ? (uint64_t)least : wide, to);

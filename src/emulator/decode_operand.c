@@ -35,11 +35,6 @@ uint8_t emu_storage(unsigned type)
     }
 }
 
-static bool is_signed(unsigned type)
-{
-    return type == EMU_S8 || type == EMU_S16 || type == EMU_S32 || type == EMU_S64;
-}
-
 // Room for a constant; the offset, or SIZE_MAX if memory is out.
 static size_t add_constant(struct emu_code *code, uint64_t bits, uint8_t want)
 {
@@ -171,7 +166,7 @@ static bool destination(struct emu_decoder *d, struct emu_value *value,
     if (!reg(d, value, operand->index, want))
         return false;
     unsigned bits = want ? emu_bits(type) : 1;
-    if (want && is_signed(type) && bits < value->bits)
+    if (want && emu_is_signed((enum emu_type)type) && bits < value->bits)
         value->extend = (uint8_t)bits;
     value->direct = value->width == want && !value->extend && bits <= value->bits;
     return true;

@@ -331,6 +331,12 @@ static inline const void *emu_fetch(struct emu_warp *warp, unsigned char *frame,
     return emu_fetch_other(warp, frame, value, scratch);
 }
 
+// The i-th of the lanes that emu_fetch() gave of this value.
+static inline uint64_t emu_lane_of(const struct emu_value *value, const void *lanes, unsigned i)
+{
+    return value->want == EMU_LONG ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
+}
+
 struct emu_sources {
     alignas(64) unsigned char scratch[4][EMU_LANES * 8];
     const void *at[4];

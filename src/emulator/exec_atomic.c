@@ -118,11 +118,6 @@ static bool supported(const struct emu_insn *insn)
            insn->atomic == EMU_ATOMIC_EXCH || insn->atomic == EMU_ATOMIC_CAS;
 }
 
-static uint64_t lane_of(const struct emu_value *value, const void *lanes, unsigned i)
-{
-    return value->want == EMU_LONG ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
-}
-
 static struct emu_access within(const struct emu_region *region, uint64_t address, bool shared)
 {
     const uint64_t offset = address - region->start;
@@ -168,8 +163,8 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
             return false;
         for (unsigned k = 0; k < elements; k++)
             longs[k][i] = exchange(op->insn, !access.shared, access.host + k * op->bytes, op->bytes,
-                                   lane_of(&op->src[k + 1], x[k], i),
-                                   lane_of(&op->src[op->src_count - 1], fresh, i));
+                                   emu_lane_of(&op->src[k + 1], x[k], i),
+                                   emu_lane_of(&op->src[op->src_count - 1], fresh, i));
         if (access.shadow)
             memset(access.shadow, 1, total);
     }

@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-static uint64_t lane_of(const struct emu_value *value, const void *lanes, unsigned i)
-{
-    return value->want == EMU_LONG ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
-}
-
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = warp->block->exec->program;
@@ -22,7 +17,7 @@ bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     for (unsigned k = 0; k < op->src_count; k++) {
         const void *lanes = emu_fetch(warp, frame, &op->src[k], scratch);
         for (unsigned i = 0; i < EMU_LANES; i++) {
-            uint64_t x = lane_of(&op->src[k], lanes, i);
+            uint64_t x = emu_lane_of(&op->src[k], lanes, i);
             whole[i] |= op->src_count > 1 ? (x & keep) << (k * bits % 64) : x;
         }
     }

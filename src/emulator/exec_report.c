@@ -5,15 +5,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static void append(struct emu_exec *exec, const char *format, ...) EMU_PRINTF(2, 3);
-static void append(struct emu_exec *exec, const char *format, ...)
+static void append_list(struct emu_exec *exec, const char *format, va_list args)
 {
     if (exec->report_size == 0)
         return;
     size_t used = strlen(exec->report);
+    vsnprintf(exec->report + used, exec->report_size - used, format, args);
+}
+
+static void append(struct emu_exec *exec, const char *format, ...) EMU_PRINTF(2, 3);
+static void append(struct emu_exec *exec, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    vsnprintf(exec->report + used, exec->report_size - used, format, args);
+    append_list(exec, format, args);
     va_end(args);
 }
 
@@ -105,11 +110,9 @@ bool emu_fault(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane
     va_list args;
     if (!claim(exec, result))
         return false;
-    if (exec->report_size) {
-        va_start(args, format);
-        vsnprintf(exec->report, exec->report_size, format, args);
-        va_end(args);
-    }
+    va_start(args, format);
+    append_list(exec, format, args);
+    va_end(args);
     append(exec, "; kernel %s", exec->launch->entry->name);
     append_place(exec, warp->block, warp->index * EMU_LANES + lane);
     if (insn) {
@@ -126,11 +129,9 @@ bool emu_fault_launch(struct emu_exec *exec, int result, const char *format, ...
     va_list args;
     if (!claim(exec, result))
         return false;
-    if (exec->report_size) {
-        va_start(args, format);
-        vsnprintf(exec->report, exec->report_size, format, args);
-        va_end(args);
-    }
+    va_start(args, format);
+    append_list(exec, format, args);
+    va_end(args);
     append(exec, "; kernel %s (%d %s)", exec->launch->entry->name, result, code_name(result));
     release(exec);
     return false;

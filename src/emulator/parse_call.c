@@ -87,11 +87,6 @@ static bool emit(const struct access *a, uint16_t opcode, enum emu_type type,
     return emu_append(a->p, &insn, operands);
 }
 
-static bool is_signed(enum emu_type type)
-{
-    return type >= EMU_S8 && type <= EMU_S64;
-}
-
 static unsigned register_bytes(const struct access *a, uint32_t index)
 {
     const struct emu_function *f = &a->p->module->functions[a->p->body->function];
@@ -122,7 +117,8 @@ static bool gather(const struct access *a, uint64_t offset, uint32_t to)
     struct emu_operand operands[9];
 
     if (a->bytes == 1)
-        return move(a, to, in_register(a->param->first + (uint32_t)offset), 1, is_signed(a->type));
+        return move(a, to, in_register(a->param->first + (uint32_t)offset), 1,
+                    emu_is_signed(a->type));
     const bool narrow = register_bytes(a, to) != a->bytes;
     const uint32_t whole = narrow ? temporary(a, a->bytes) : to;
     if (whole == EMU_NO_REGISTER)
@@ -131,7 +127,7 @@ static bool gather(const struct access *a, uint64_t offset, uint32_t to)
     for (unsigned k = 0; k < a->bytes; k++)
         operands[1 + k] = in_register(a->param->first + (uint32_t)offset + k);
     return emit(a, EMU_OP_MOV, bits_type(a->bytes), bits_type(a->bytes), 1, a->bytes, operands) &&
-           (!narrow || move(a, to, in_register(whole), a->bytes, is_signed(a->type)));
+           (!narrow || move(a, to, in_register(whole), a->bytes, emu_is_signed(a->type)));
 }
 
 // Part of a scalar.
@@ -149,7 +145,7 @@ static bool extract(const struct access *a, uint64_t offset, uint32_t to)
     operands[parts] = in_register(a->param->first);
     const enum emu_type whole = bits_type(a->param->bytes);
     return emit(a, EMU_OP_MOV, whole, whole, parts, 1, operands) &&
-           move(a, to, in_register(part), a->bytes, is_signed(a->type));
+           move(a, to, in_register(part), a->bytes, emu_is_signed(a->type));
 }
 
 static bool load(const struct access *a, uint64_t offset, uint32_t to)
@@ -157,7 +153,7 @@ static bool load(const struct access *a, uint64_t offset, uint32_t to)
     if (a->param->array)
         return gather(a, offset, to);
     if (a->bytes == a->param->bytes)
-        return move(a, to, in_register(a->param->first), a->bytes, is_signed(a->type));
+        return move(a, to, in_register(a->param->first), a->bytes, emu_is_signed(a->type));
     return extract(a, offset, to);
 }
 

@@ -35,6 +35,11 @@ enum emu_type {
 // Bits of a type; 1 for predicates.
 unsigned emu_bits(enum emu_type type);
 
+static inline bool emu_is_signed(enum emu_type type)
+{
+    return type >= EMU_S8 && type <= EMU_S64;
+}
+
 enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_PARAM, EMU_CONST };
 
 // One for each mnemonic; `mul.lo`, `mul.hi` and `mul.wide` are one each, and so are the modes of
