@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "op_inputs.h"
 
-enum { CORNERS = 32 };
-
-static const uint64_t integers[] = {
+static const uint64_t integers[OP_CORNERS] = {
     0,
     1,
     2,
@@ -37,7 +35,7 @@ static const uint64_t integers[] = {
     12345,
     0xdeadbeefcafef00d,
 };
-static const uint64_t doubles[] = {
+static const uint64_t doubles[OP_CORNERS] = {
     0,
     0x8000000000000000,
     1,
@@ -71,13 +69,14 @@ static const uint64_t doubles[] = {
     0x4008000000000000,
     0x40effc0000000000,
 };
-static const uint32_t singles[] = {
+
+const uint32_t op_corners_f32[OP_CORNERS] = {
     0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000,
     0x3f000000, 0x3fc00000, 0x40200000, 0xc0200000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
     0x7fc00000, 0xffc01234, 0x7f800001, 0x7fffffff, 0x4effffff, 0x4f000000, 0xcf000000, 0x5f000000,
     0x33000000, 0x33000001, 0x477fefff, 0x477ff000, 0x3f808000, 0x3f818000, 0x3eaaaaab, 0x42ff8000,
 };
-static const uint16_t halves[] = {
+const uint16_t op_corners_half[OP_CORNERS] = {
     0,      0x8000, 1,      0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x3800, 0x3e00, 0x4100,
     0xc100, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0xfe12, 0x7c01, 0x7fff, 0x3f80, 0x3fc0,
     0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0x0080, 0x007f, 0x3555, 0x6400, 0x5801,
@@ -89,13 +88,13 @@ static uint64_t corner(ptx_type type, unsigned k)
     case PTX_F64:
         return doubles[k];
     case PTX_F32:
-        return singles[k];
+        return op_corners_f32[k];
     case PTX_F16:
     case PTX_BF16:
-        return halves[k];
+        return op_corners_half[k];
     case PTX_F16X2:
     case PTX_BF16X2:
-        return halves[k] | (uint64_t)halves[(k * 11 + 3) % CORNERS] << 16;
+        return op_corners_half[k] | (uint64_t)op_corners_half[(k * 11 + 3) % OP_CORNERS] << 16;
     default:
         return integers[k];
     }
@@ -103,11 +102,11 @@ static uint64_t corner(ptx_type type, unsigned k)
 
 uint64_t op_input(struct random *r, ptx_type type, unsigned operand, unsigned i)
 {
-    const unsigned pick[] = { i % CORNERS, i / CORNERS % CORNERS, (i * 7 + i / 32 * 5) % CORNERS,
-                              (i * 3 + i / 32) % CORNERS };
+    const unsigned pick[] = { i % OP_CORNERS, i / OP_CORNERS % OP_CORNERS,
+                              (i * 7 + i / 32 * 5) % OP_CORNERS, (i * 3 + i / 32) % OP_CORNERS };
     const uint64_t bits = random_u64(r);
 
-    if (i < CORNERS * CORNERS)
+    if (i < OP_CORNERS * OP_CORNERS)
         return corner(type, pick[operand]);
     if (i & 1)
         return bits;

@@ -7,6 +7,11 @@
 
 #include "random.h"
 
+/// Corner values of f32, and of f16 and bf16 together.
+enum { OP_CORNERS = 32 };
+extern const uint32_t op_corners_f32[OP_CORNERS];
+extern const uint16_t op_corners_half[OP_CORNERS];
+
 /// The i-th value of an operand (0 to 3): every pair of corner values in the first two operands;
 /// then random bits, half of them of like exponents. Takes one number of `r` in every case.
 uint64_t op_input(struct random *r, ptx_type type, unsigned operand, unsigned i);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "op_inputs.h"
 #include "random_program.h"
 
 static const uint64_t doubles[] = {
@@ -10,17 +11,6 @@ static const uint64_t doubles[] = {
     0x41e0000000000000, 0xc1e0000000000000, 0x43e0000000000000, 0x36a0000000000000,
     0x3690000000000000, 0x47efffffe0000000, 0x47effffff0000000, 0x3ff0000010000000,
     0x3fd5555555555555, 0x4008000000000000, 0x40effc0000000000, 0x0008000000000000,
-};
-static const uint32_t singles[] = {
-    0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000,
-    0x3f000000, 0x3fc00000, 0x40200000, 0xc0200000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
-    0x7fc00000, 0xffc01234, 0x7f800001, 0x7fffffff, 0x4effffff, 0x4f000000, 0xcf000000, 0x5f000000,
-    0x33000000, 0x33000001, 0x477fefff, 0x477ff000, 0x3f808000, 0x3f818000, 0x3eaaaaab, 0x42ff8000,
-};
-static const uint16_t halves[] = {
-    0,      0x8000, 1,      0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x3800, 0x3e00, 0x4100,
-    0xc100, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0xfe12, 0x7c01, 0x7fff, 0x3f80, 0x3fc0,
-    0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0x0080, 0x007f, 0x3555, 0x6400, 0x5801,
 };
 
 // Near a power of two: 2^k - 1, 2^k, 2^k + 1 and their complements.
@@ -36,13 +26,13 @@ static uint64_t corner(ptx_type type, uint64_t bits)
     case PTX_F64:
         return doubles[bits % 32];
     case PTX_F32:
-        return singles[bits % 32];
+        return op_corners_f32[bits % 32];
     case PTX_F16:
     case PTX_BF16:
-        return halves[bits % 32];
+        return op_corners_half[bits % 32];
     case PTX_F16X2:
     case PTX_BF16X2:
-        return halves[bits % 32] | (uint32_t)halves[bits >> 5 & 31] << 16;
+        return op_corners_half[bits % 32] | (uint32_t)op_corners_half[bits >> 5 & 31] << 16;
     default:
         return integer_corner(bits);
     }
