@@ -40,3 +40,19 @@ const void *suite_window(struct suite *s, const void *room, uint64_t n)
     uint64_t start = random_u64(&s->random) % (s->most - n + 1);
     return (const char *)room + start * ref_bytes(s->type);
 }
+
+struct gpu_tensor *suite_quantized(const struct suite *s, struct gpu_case *c, const void *x,
+                                   const void *d_output, const void *d_input, uint64_t n,
+                                   bool in_place)
+{
+    struct gpu_tensor *dx;
+    gpu_case_tensor(c, "x", s->type, n, x, NULL);
+    if (in_place) {
+        dx = gpu_case_tensor(c, "d_output = d_input", s->type, n, d_output, d_input);
+        gpu_case_alias(c, dx);
+    } else {
+        gpu_case_tensor(c, "d_output", s->type, n, d_output, NULL);
+        dx = gpu_case_tensor(c, "d_input", s->type, n, NULL, d_input);
+    }
+    return dx;
+}

@@ -35,5 +35,10 @@ void suite_end(struct suite *s);
 void *suite_room(const struct suite *s);
 /// A place among them from which n elements can be read; aligned to the element only.
 const void *suite_window(struct suite *s, const void *room, uint64_t n);
+/// The tensors of a quantizer's gradient: x, d_output and d_input, of which the last two are one if
+/// in place. Returns d_input, wanted as it is here.
+struct gpu_tensor *suite_quantized(const struct suite *s, struct gpu_case *c, const void *x,
+                                   const void *d_output, const void *d_input, uint64_t n,
+                                   bool in_place);
 
 #endif

@@ -60,16 +60,8 @@ static void check_quantize(struct suite *s, const struct gpu_kernel *loaded, con
     const void *scale = f64 ? (const void *)&p.scale : (const void *)&f32_scale;
     ref_quantize_ste_backward(s->type, x, d_output, d_input, n, p);
     struct gpu_case c;
-    struct gpu_tensor *dx;
     gpu_case_begin(&c, loaded, n);
-    gpu_case_tensor(&c, "x", s->type, n, x, NULL);
-    if (in_place) {
-        dx = gpu_case_tensor(&c, "d_output = d_input", s->type, n, d_output, d_input);
-        gpu_case_alias(&c, dx);
-    } else {
-        gpu_case_tensor(&c, "d_output", s->type, n, d_output, NULL);
-        dx = gpu_case_tensor(&c, "d_input", s->type, n, NULL, d_input);
-    }
+    struct gpu_tensor *dx = suite_quantized(s, &c, x, d_output, d_input, n, in_place);
     dx->exact = p.fake_quantize; // d_output's own bits
     gpu_case_value(&c, &n, sizeof n);
     if (device) {

@@ -90,17 +90,9 @@ static void check_channels(struct suite *s, const struct gpu_kernel *loaded, str
         s->type, x, d_output, d_input, n,
         (struct ref_channels) { c->count, c->inner, c->scale, c->zero_point }, p);
     struct gpu_case g;
-    struct gpu_tensor *dx;
     gpu_case_begin(&g, loaded, n);
     g.grid = grid;
-    gpu_case_tensor(&g, "x", s->type, n, x, NULL);
-    if (in_place) {
-        dx = gpu_case_tensor(&g, "d_output = d_input", s->type, n, d_output, d_input);
-        gpu_case_alias(&g, dx);
-    } else {
-        gpu_case_tensor(&g, "d_output", s->type, n, d_output, NULL);
-        dx = gpu_case_tensor(&g, "d_input", s->type, n, NULL, d_input);
-    }
+    struct gpu_tensor *dx = suite_quantized(s, &g, x, d_output, d_input, n, in_place);
     dx->exact = p.fake_quantize;
     gpu_case_value(&g, &n, sizeof n);
     gpu_case_tensor(&g, "scale", f64 ? REF_F64 : REF_F32, c->count, scale, NULL);
