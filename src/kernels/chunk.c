@@ -100,7 +100,7 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     ptx_comment(b, "where this thread starts in a row; rows begin at a 16-byte boundary");
     ptx_val address = ptx_cvt(b, PTX_U32, ptx_address(b, chunk->x));
     ptx_val skew = ptx_and(b, address, ptx_u32(15));
-    skew = ptx_div(b, skew, ptx_u32(ptx_type_bytes(dtype)));
+    skew = over_power_of_two(b, skew, ptx_type_bytes(dtype));
     ptx_val mine = ptx_mul(b, chunk->tid, ptx_u32(lanes));
     ptx_val start = ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew));
 

@@ -15,6 +15,15 @@ unsigned vector_lanes(ptx_type dtype)
     return bytes ? VECTOR_BYTES / bytes : 1;
 }
 
+ptx_val over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
+{
+    unsigned shift = 0;
+
+    while (UINT32_C(1) << shift < power)
+        shift++;
+    return shift ? ptx_shr(b, x, ptx_u32(shift)) : x;
+}
+
 ptx_val tree_sum(ptx_builder *b, const ptx_val *x, unsigned count)
 {
     if (count == 1)
@@ -65,12 +74,6 @@ ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads)
     return total;
 }
 
-// The elements of this thread, lo <= i < hi, and whether they are a whole vector.
-struct span {
-    ptx_val lo, hi; // u64
-    ptx_val whole;
-};
-
 ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p)
 {
     const unsigned bytes = ptx_type_bytes((ptx_type)p.type);
@@ -96,124 +99,6 @@ ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)
         return differ;
     differ = ptx_and(b, differ, ptx_u64(VECTOR_BYTES - 1));
     return ptx_eq(b, differ, ptx_u64(0));
-}
-
-// `whole`, and all tensors aligned alike.
-static ptx_val and_aligned_alike(ptx_builder *b, ptx_val whole, const struct elementwise *e)
-{
-    ptx_ptr tensors[MAX_INPUTS + MAX_OUTPUTS];
-
-    for (unsigned t = 0; t < e->inputs + e->outputs; t++)
-        tensors[t] = t < e->inputs ? e->in[t] : e->out[t - e->inputs];
-    ptx_val alike = aligned_alike(b, tensors, e->inputs + e->outputs);
-    return alike.kind == PTX_POISON ? whole : ptx_and(b, whole, alike);
-}
-
-// The elements of a vector that begins `first` elements after the boundary.
-static struct span vector_span(ptx_builder *b, ptx_val n, const struct elementwise *e, ptx_val skew,
-                               ptx_val first)
-{
-    const unsigned lanes = vector_lanes((ptx_type)e->in[0].type);
-    ptx_val lo = ptx_sub(b, ptx_max(b, first, skew), skew);
-    ptx_val hi = ptx_sub(b, ptx_add(b, first, ptx_u64(lanes)), skew);
-    hi = ptx_min(b, hi, n);
-
-    ptx_val whole = ptx_eq(b, ptx_sub(b, hi, lo), ptx_u64(lanes));
-    return (struct span) { lo, hi, and_aligned_alike(b, whole, e) };
-}
-
-static ptx_cache cache_for(unsigned lanes)
-{
-    return lanes > 1 ? PTX_STREAM : PTX_CACHE_DEFAULT;
-}
-
-static void load_lanes(ptx_builder *b, const struct elementwise *e, ptx_val i, unsigned lanes,
-                       ptx_vec in[MAX_INPUTS])
-{
-    for (unsigned t = 0; t < e->inputs; t++)
-        in[t] = ptx_load_vec(b, e->in[t], i, lanes, .cache = cache_for(lanes));
-}
-
-static void compute_lanes(ptx_builder *b, const struct elementwise *e, ptx_val i, const ptx_vec *in)
-{
-    ptx_vec out[MAX_OUTPUTS];
-
-    for (unsigned t = 0; t < e->outputs; t++)
-        out[t] = in[0];
-    e->compute(b, e->user, in, out);
-    for (unsigned t = 0; t < e->outputs; t++)
-        ptx_store_vec(b, e->out[t], i, out[t], .cache = cache_for(in[0].lanes));
-}
-
-// out[o][i ...] = compute(in[0][i ...] ...) for a vector, or for what the tensors have of it.
-static void compute_span(ptx_builder *b, const struct elementwise *e, const struct span *span)
-{
-    ptx_vec in[MAX_INPUTS];
-
-    ptx_if (b, span->whole) {
-        load_lanes(b, e, span->lo, vector_lanes((ptx_type)e->in[0].type), in);
-        compute_lanes(b, e, span->lo, in);
-    }
-    ptx_else (b) {
-        ptx_for (b, i, span->lo, span->hi, ptx_u64(1)) {
-            load_lanes(b, e, i, 1, in);
-            compute_lanes(b, e, i, in);
-        }
-    }
-}
-
-// This thread's two vectors, `row` elements apart.
-static void compute_pair(ptx_builder *b, const struct elementwise *e, ptx_val i, uint32_t row)
-{
-    const unsigned lanes = vector_lanes((ptx_type)e->in[0].type);
-    const ptx_val at[2] = { i, ptx_add(b, i, ptx_u64(row)) };
-    ptx_vec in[2][MAX_INPUTS];
-
-    for (int v = 0; v < 2; v++)
-        load_lanes(b, e, at[v], lanes, in[v]);
-    for (int v = 0; v < 2; v++)
-        compute_lanes(b, e, at[v], in[v]);
-}
-
-static void for_each_pair(ptx_builder *b, ptx_val n, const struct elementwise *e)
-{
-    const uint32_t row = e->block * vector_lanes((ptx_type)e->in[0].type);
-
-    ptx_comment(b, "this block's elements, and two vectors of 16 bytes a thread, a row apart");
-    ptx_val skew = elements_beyond_boundary(b, e->in[0]);
-    ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val first = ptx_mul_wide(b, block, ptx_u32(2 * row));
-    ptx_val end = ptx_add(b, first, ptx_u64(2 * row));
-    ptx_val tid = ptx_tid(b, PTX_X);
-    ptx_val mine = ptx_mad_wide(b, tid, ptx_u32(row / e->block), first);
-    ptx_val begins = ptx_ge(b, first, skew);
-    ptx_val ends = ptx_le(b, end, ptx_add(b, n, skew));
-
-    ptx_if (b, and_aligned_alike(b, ptx_and(b, begins, ends), e))
-        compute_pair(b, e, ptx_sub(b, mine, skew), row);
-    ptx_else (b) {
-        ptx_for (b, place, mine, end, ptx_u64(row)) {
-            struct span span = vector_span(b, n, e, skew, place);
-            compute_span(b, e, &span);
-        }
-    }
-}
-
-void for_each_element(ptx_builder *b, ptx_val n, const struct elementwise *e)
-{
-    if (e->pairs) {
-        for_each_pair(b, n, e);
-        return;
-    }
-    ptx_comment(b, "this thread's elements: 16 bytes, aligned where the data begins unaligned too");
-    ptx_val skew = elements_beyond_boundary(b, e->in[0]);
-    ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val threads = ptx_ntid(b, PTX_X);
-    ptx_val tid = ptx_cvt(b, PTX_U64, ptx_tid(b, PTX_X));
-    ptx_val thread = ptx_mad_wide(b, block, threads, tid);
-    ptx_val first = ptx_mul(b, thread, ptx_u64(vector_lanes((ptx_type)e->in[0].type)));
-    struct span span = vector_span(b, n, e, skew, first);
-    compute_span(b, e, &span);
 }
 
 ptx_val scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info)

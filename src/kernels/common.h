@@ -19,6 +19,9 @@ ptx_val tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
 // from it carry an input's NaN along, so that the result would depend on which one came first.
 ptx_val one_nan(ptx_builder *b, ptx_val x);
 
+// x (u32) over a power of two. ptxas divides by a constant at run time, with a reciprocal.
+ptx_val over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power);
+
 // Lanes of `dtype` in 16 bytes.
 unsigned vector_lanes(ptx_type dtype);
 
@@ -27,22 +30,6 @@ ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p);
 
 // Whether all are equally far from a 16-byte boundary; poisoned if they are all the same.
 ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count);
-
-// A function of every element: out[o][i] = compute(in[0][i], in[1][i] ...), for the lanes of one
-// access at a time. Threads have 16 bytes of elements each, or twice as many, laid out from the
-// 16-byte boundary at or before in[0], so that at any alignment that the tensors share all but the
-// head and the tail are whole vectors; elsewhere, and where tensors are aligned differently, a
-// thread goes element by element. An output may be an input.
-enum { MAX_INPUTS = 2, MAX_OUTPUTS = 2 };
-struct elementwise {
-    ptx_ptr in[MAX_INPUTS], out[MAX_OUTPUTS];
-    unsigned inputs, outputs;
-    bool pairs;     // two vectors a thread, read before either is computed
-    uint32_t block; // with pairs: threads
-    void (*compute)(ptx_builder *b, const void *user, const ptx_vec *in, ptx_vec *out);
-    const void *user;
-};
-void for_each_element(ptx_builder *b, ptx_val n, const struct elementwise *e);
 
 // A scalar passed by value, or read from device memory where the option says so.
 ptx_val scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "common.h"
+#include "elementwise.h"
 
 enum { BLOCK = 256 };
 enum { OPTION_NONFINITE };
@@ -42,8 +42,6 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
         c.found = ptx_neu(b, ptx_load(b, record, ptx_u32(2)), ptx_f32(0.0f));
         unchanged = ptx_and(b, unchanged, ptx_not(b, c.found));
     }
-    ptx_comment(b, "nothing to clip: nothing is written");
-    ptx_return_if(b, unchanged);
     c.scale = ptx_cvt(b, compute_type(spec->dtype), scale);
 
     for_each_element(b, n,
@@ -51,6 +49,8 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
                                              .out = { gradient },
                                              .inputs = 1,
                                              .outputs = 1,
+                                             .block = BLOCK,
+                                             .unless = unchanged,
                                              .compute = clip,
                                              .user = &c });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "common.h"
+#include "elementwise.h"
 
 enum { BLOCK = 256 };
 enum { OPTION_OUTPUTS, OPTION_WEIGHT };
@@ -36,7 +36,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     const bool want_db = spec->option[OPTION_OUTPUTS] != OUTPUTS_DA;
     const ptx_type compute = compute_type(spec->dtype);
     struct factors factors = { .count = 0 };
-    struct elementwise e = { .inputs = 1, .compute = multiply, .user = &factors };
+    struct elementwise e = { .inputs = 1, .block = BLOCK, .compute = multiply, .user = &factors };
 
     e.in[0] = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
                             .length = "n", .readonly = true);

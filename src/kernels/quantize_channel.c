@@ -13,13 +13,12 @@ struct quantizer channel_quantizer(ptx_builder *b, const struct channel_work *w,
 void channel_pass_through(ptx_builder *b, const struct channel_work *w, const struct quantizers *q,
                           ptx_val place, unsigned lanes)
 {
-    const ptx_cache cache = lanes > 1 ? PTX_STREAM : PTX_CACHE_DEFAULT;
     ptx_val i = ptx_sub(b, place, w->skew);
-    ptx_vec x = ptx_load_vec(b, w->x, i, lanes, .cache = cache);
-    ptx_vec d_output = ptx_load_vec(b, w->d_output, i, lanes, .cache = cache);
+    ptx_vec x = ptx_load_vec(b, w->x, i, lanes);
+    ptx_vec d_output = ptx_load_vec(b, w->d_output, i, lanes);
     ptx_vec d_input = straight_through(b, w->spec, q, x, d_output);
 
-    ptx_store_vec(b, w->d_input, i, d_input, .cache = cache);
+    ptx_store_vec(b, w->d_input, i, d_input);
 }
 
 void channel_pass_each(ptx_builder *b, const struct channel_work *w, ptx_val place,

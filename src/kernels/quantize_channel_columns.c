@@ -53,7 +53,7 @@ static ptx_vec load_words(ptx_builder *b, const struct channel_work *w, ptx_ptr 
 {
     ptx_ptr words = ptx_ptr_cast(b, word_type(w), ptx_at(b, tensor, i));
 
-    return ptx_load_vec(b, words, ptx_u32(0), word_count(w), .cache = PTX_STREAM);
+    return ptx_load_vec(b, words, ptx_u32(0), word_count(w));
 }
 
 static ptx_vec lanes_of(ptx_builder *b, const struct channel_work *w, ptx_vec words)
@@ -124,7 +124,7 @@ static void pass_column(ptx_builder *b, const struct channel_work *w, const stru
             d_output = lanes_of(b, w, d_output);
             ptx_vec d_input = straight_through(b, w->spec, each, x, d_output);
             ptx_val i = ptx_sub(b, place, w->skew);
-            ptx_store_vec(b, w->d_input, i, d_input, .cache = PTX_STREAM);
+            ptx_store_vec(b, w->d_input, i, d_input);
         }
         ptx_else (b)
             channel_pass_each(b, w, place, position_of(b, &w->channels, place, w->skew));

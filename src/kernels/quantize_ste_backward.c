@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "elementwise.h"
 #include "quantizer.h"
 
-enum { BLOCK = 256, PAIRS = PTX_SET(F64) | PTX_SET(BF16) };
+enum { BLOCK = 256, PAIRS = PTX_SET(BF16) };
 enum { OPTION_SCALARS = QUANTIZER_OPTIONS };
 
 struct of_tensor {

@@ -133,7 +133,7 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     v.data = ptx_at(b, ptx_at(b, x, a->now.first), a->now.start);
     ptx_val address = ptx_cvt(b, PTX_U32, a->now.data);
     ptx_val skew = ptx_and(b, address, ptx_u32(15));
-    skew = ptx_div(b, skew, ptx_u32(ptx_type_bytes(dtype)));
+    skew = over_power_of_two(b, skew, ptx_type_bytes(dtype));
     ptx_val mine = ptx_mul(b, a->tid, ptx_u32(lanes));
     ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew)));
 
@@ -181,7 +181,7 @@ static void take_partials(ptx_builder *b, const struct apply *a, const struct so
         ptx_val end = ptx_add(b, row.lane[0], row.lane[1]);
         ptx_val last_chunk = ptx_eq(b, ptx_add(b, a->now.chunk, ptx_u32(1)), end);
         const uint32_t tiles_of_chunk = a->spec->chunk / tile_of(a->spec);
-        ptx_val place = ptx_rem(b, a->now.ticket, ptx_u32(tiles_of_chunk));
+        ptx_val place = ptx_and(b, a->now.ticket, ptx_u32(tiles_of_chunk - 1));
         ptx_val last_tile = ptx_eq(b, place, ptx_u32(0));
         ptx_if (b, ptx_and(b, last_chunk, last_tile))
             clip_record_write(b, &from->results, a->now.group, &record);
@@ -204,8 +204,8 @@ static void take_record(ptx_builder *b, const struct apply *a, const struct sour
 static void read_tile(ptx_builder *b, const struct apply *a, const struct tile *tile)
 {
     const uint32_t size = tile_of(a->spec), tiles_of_chunk = a->spec->chunk / size;
-    ptx_val back = ptx_div(b, tile->ticket, ptx_u32(tiles_of_chunk));
-    ptx_val place = ptx_rem(b, tile->ticket, ptx_u32(tiles_of_chunk));
+    ptx_val back = over_power_of_two(b, tile->ticket, tiles_of_chunk);
+    ptx_val place = ptx_and(b, tile->ticket, ptx_u32(tiles_of_chunk - 1));
 
     ptx_set(b, tile->chunk, ptx_sub(b, a->last, back));
     struct clip_chunk c = clip_chunk_read(b, &a->tables, tile->chunk, a->spec->chunk);
