@@ -41,6 +41,21 @@ static const struct part large[] = { { "b.w", "F32", 4500001 },
                                      { "a.w", "BF16", 2600001 },
                                      { "b.v", "F16", 3 } };
 
+/// Small tensors that share chunks, in groups that take turns; make_many() names them.
+static struct part many[1300];
+
+static void make_many(void)
+{
+    static char names[sizeof many / sizeof *many][16];
+    static const char *const dtypes[] = { "F32", "BF16", "F64", "F16", "BOOL" };
+    struct random r = { 23 };
+    for (unsigned k = 0; k < sizeof many / sizeof *many; k++) {
+        snprintf(names[k], sizeof names[k], "%c.%u", "abc"[k % 3], k);
+        const uint64_t count = random_below(&r, k % 100 == 7 ? 9000 : 200);
+        many[k] = (struct part) { names[k], dtypes[random_below(&r, 5)], count };
+    }
+}
+
 /// Nothing to clip.
 static const struct part none[] = { { "a", "I32", 5 }, { "b", "U8", 0 } };
 
@@ -94,6 +109,12 @@ static const struct job {
       PARTS(large),
       "--max-norm 1 --group-by '(.*)\\.'",
       { 1, 1e-6f, 1, REF_PROPAGATE, true },
+      DATA_PLAIN },
+    { "many", PARTS(many), "--max-norm 1", { 1, 1e-6f, 1, REF_PROPAGATE, false }, DATA_PLAIN },
+    { "many groups",
+      PARTS(many),
+      "--max-norm 0.5 --loss-scale 8 --group-by '(.*)\\.'",
+      { 0.5f, 1e-6f, 8, REF_PROPAGATE, true },
       DATA_PLAIN },
     { "none", PARTS(none), "--max-norm 1", { 1, 1e-6f, 1, REF_PROPAGATE, false }, DATA_PLAIN },
 };
@@ -341,6 +362,7 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct place place = { argv[1], argv[3] };
+    make_many();
     for (size_t k = 0; k < sizeof jobs / sizeof *jobs; k++) {
         int status = run_job(&jobs[k], &place, argv[2]);
         if (status == EXIT_SKIPPED) {

@@ -126,8 +126,8 @@ static void check_kernels(struct golden *g)
         }
 }
 
-/// A plan of f32 gradients as most have it, for sm_90, where its launches overlap; and one with all
-/// there is, for sm_80.
+/// A plan of f32 gradients as most have it, for sm_90, where its launches overlap; one with all
+/// there is, for sm_80; and one of many small tensors, which share chunks.
 static void check_clip_plans(struct golden *g)
 {
     static const struct ptx_loss_scale_params update;
@@ -146,6 +146,13 @@ static void check_clip_plans(struct golden *g)
     b = ptx_builder_create(NULL);
     assert_int_equal(ptx_clip_emit(b, &all), PTX_OK);
     check_text(g, b, "clip_plan", "mixed");
+    struct ptx_tensor many[1000];
+    for (size_t t = 0; t < 1000; ++t)
+        many[t] = tensors[0];
+    const struct ptx_clip_params packed = { .tensors = many, .tensor_count = 1000 };
+    b = ptx_builder_create(&sm_90);
+    assert_int_equal(ptx_clip_emit(b, &packed), PTX_OK);
+    check_text(g, b, "clip_plan", "packed");
 }
 
 static void test_golden(void **state)

@@ -3,16 +3,6 @@
 
 typedef ptx_status (*clip_work)(struct clip_session *session, const struct clip_window *window);
 
-void clip_place_window(struct clip_session *session, const struct clip_window *window)
-{
-    CUdeviceptr base = ptx_buffer_address(session->buffer);
-    for (size_t k = 0; k < window->count; k++) {
-        const struct clip_piece *piece = &window->pieces[k];
-        uint64_t before = piece->first * session->job->tensors[piece->tensor]->dtype->bytes;
-        session->addresses[piece->tensor] = base + piece->offset - before;
-    }
-}
-
 /// Has the stream do the work, waits for it, and adds the time that it took there.
 static ptx_status timed(struct clip_session *session, const struct clip_window *window,
                         clip_work work)
@@ -41,7 +31,7 @@ static ptx_status whole_run(struct clip_session *session, const struct clip_wind
 static uint64_t chunk_behind(const struct clip_session *session, const struct clip_piece *piece)
 {
     uint64_t end = piece->first + piece->count;
-    return session->first_chunk[piece->tensor] + (end - 1) / session->description.chunk + 1;
+    return session->chunk_of[piece->tensor] + (end - 1) / session->description.chunk + 1;
 }
 
 /// Up to the window's last chunk, in the plan's order, which the windows follow. Groups without
@@ -57,21 +47,28 @@ static ptx_status measure_window(struct clip_session *session, const struct clip
     return ptx_clip_plan_norm_sq_chunks(session->plan, first, end - first, session->stream);
 }
 
-/// A launch for each run of chunks that follow each other in the plan.
+/// A launch for each run of chunks that follow each other in the plan. Of a chunk of several
+/// tensors others may be in other windows, and others of this one further on.
 static ptx_status scale_window(struct clip_session *session, const struct clip_window *window)
 {
-    const struct clip_piece *pieces = window->pieces;
+    const uint32_t number = (uint32_t)(window - session->written.windows) + 1;
+    uint64_t first = 0, end = 0;
     ptx_status status = PTX_OK;
-    for (size_t k = 0; k < window->count && status == PTX_OK;) {
-        uint64_t first =
-            session->first_chunk[pieces[k].tensor] + pieces[k].first / session->description.chunk;
-        uint64_t end = first;
-        while (k < window->count && session->first_chunk[pieces[k].tensor] +
-                                            pieces[k].first / session->description.chunk ==
-                                        end)
-            end = chunk_behind(session, &pieces[k++]);
-        status = ptx_clip_plan_apply_chunks(session->plan, first, end - first, session->stream);
+    for (size_t k = 0; k < window->count && status == PTX_OK; k++) {
+        const struct clip_piece *piece = &window->pieces[k];
+        uint64_t chunk =
+            session->chunk_of[piece->tensor] + piece->first / session->description.chunk;
+        if (session->scaled_in[chunk] == number)
+            continue;
+        session->scaled_in[chunk] = number;
+        if (chunk != end) {
+            status = ptx_clip_plan_apply_chunks(session->plan, first, end - first, session->stream);
+            first = chunk;
+        }
+        end = chunk_behind(session, piece);
     }
+    if (status == PTX_OK)
+        status = ptx_clip_plan_apply_chunks(session->plan, first, end - first, session->stream);
     return status;
 }
 
@@ -81,16 +78,35 @@ static ptx_status finish(struct clip_session *session, const struct clip_window 
     return ptx_clip_plan_finish(session->plan, session->stream);
 }
 
-/// Brings a window's gradients in and has the plan find them.
-static ptx_status bring_in(struct clip_session *session, const struct clip_window *window)
+/// Widens a range of tensors to hold those of a window.
+static void widen(const struct clip_window *window, size_t *first, size_t *last)
 {
-    size_t first = session->job->count, last = 0;
-    clip_place_window(session, window);
     for (size_t k = 0; k < window->count; k++) {
         size_t tensor = window->pieces[k].tensor;
-        first = tensor < first ? tensor : first;
-        last = tensor > last ? tensor : last;
+        *first = tensor < *first ? tensor : *first;
+        *last = tensor > *last ? tensor : *last;
     }
+}
+
+/// Brings a window's gradients in, in the place of the one that is in, and has the plan find them.
+/// A tensor whose beginning is in an earlier window then begins before its piece, outside of the
+/// buffer.
+static ptx_status bring_in(struct clip_session *session, const struct clip_window *window)
+{
+    CUdeviceptr base = ptx_buffer_address(session->buffer);
+    size_t first = session->job->count, last = 0;
+    if (session->is_in) {
+        widen(session->is_in, &first, &last);
+        for (size_t k = 0; k < session->is_in->count; k++)
+            session->addresses[session->is_in->pieces[k].tensor] = 0;
+    }
+    widen(window, &first, &last);
+    for (size_t k = 0; k < window->count; k++) {
+        const struct clip_piece *piece = &window->pieces[k];
+        uint64_t before = piece->first * session->job->tensors[piece->tensor]->dtype->bytes;
+        session->addresses[piece->tensor] = base + piece->offset - before;
+    }
+    session->is_in = window;
     ptx_status status = clip_copier_upload(&session->copier, window);
     if (status != PTX_OK || first > last)
         return status;
@@ -124,10 +140,10 @@ ptx_status clip_pass_all(struct clip_session *session)
 {
     const struct clip_window *only = &session->written.windows[0];
     ptx_status status;
-    if (session->written.count > 1) {
+    if (session->report->windows > 1) {
         status = two_passes(session);
     } else {
-        status = clip_copier_upload(&session->copier, only);
+        status = bring_in(session, only);
         if (status == PTX_OK)
             status = timed(session, only, whole_run);
         if (status == PTX_OK)

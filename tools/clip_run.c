@@ -27,25 +27,17 @@ static int allowance(const struct clip_session *session, uint64_t *memory, struc
     return EXIT_DONE;
 }
 
-static int cut(struct clip_session *session, struct message *error)
+static int cut(struct clip_session *session, uint64_t memory, struct message *error)
 {
     const struct ptx_clip_description *plan = &session->description;
-    uint64_t memory, least;
-    session->tensors = clip_plan_params(session->job, &session->params);
-    if (!session->tensors)
-        return out_of_memory(error);
-    int status = allowance(session, &memory, error);
-    if (status != EXIT_DONE)
-        return status;
-    if (ptx_clip_describe(&session->params, &session->description) != PTX_OK)
-        return gpu_error(error);
-    uint64_t room = memory > plan->workspace ? memory - plan->workspace : 0;
+    uint64_t least, room = memory > plan->workspace ? memory - plan->workspace : 0;
     struct clip_windows *measured = &session->measured, *written = &session->written;
-    if (clip_windows_cut(measured, session->job, CLIP_AS_MEASURED, plan->chunk, room, &least) &&
-        clip_windows_cut(written, session->job, CLIP_AS_WRITTEN, plan->chunk, room, &least)) {
+    if (clip_windows_cut(measured, session->job, session->chunk_of, plan->chunk, room, &least) &&
+        clip_windows_cut(written, session->job, NULL, plan->chunk, room, &least)) {
         session->largest =
             measured->largest > written->largest ? measured->largest : written->largest;
-        session->report->windows = written->count;
+        session->report->windows =
+            measured->count > written->count ? measured->count : written->count;
         session->report->memory = session->largest + plan->workspace;
         return EXIT_DONE;
     }
@@ -60,13 +52,49 @@ static int cut(struct clip_session *session, struct message *error)
 
 // ---- what is set up -----------------------------------------------------------------------------
 
-static int open_copier(struct clip_session *session, struct message *error)
+static int open_stream(struct clip_session *session, struct message *error)
 {
     session->stream = ptx_stream_create(session->device);
     session->begin = session->stream ? ptx_event_create(session->device) : NULL;
     session->end = session->begin ? ptx_event_create(session->device) : NULL;
-    session->buffer =
-        session->end ? ptx_buffer_create(session->device, (size_t)session->largest) : NULL;
+    return session->end ? EXIT_DONE : gpu_error(error);
+}
+
+static bool find_chunks(struct clip_session *session)
+{
+    struct ptx_clip_piece piece;
+    uint64_t chunks = ptx_clip_plan_chunk_count(session->plan);
+    session->chunk_of = calloc(session->job->count + 1, sizeof(*session->chunk_of));
+    session->scaled_in = calloc((size_t)chunks + 1, sizeof(*session->scaled_in));
+    if (!session->chunk_of || !session->scaled_in)
+        return false;
+    for (uint64_t k = 0; k < chunks; k++)
+        for (uint32_t i = 0; ptx_clip_plan_piece(session->plan, k, i, &piece); i++)
+            if (piece.first == 0)
+                session->chunk_of[piece.tensor] = k;
+    return true;
+}
+
+/// The plan, before there is memory for gradients: it says how they can be cut into windows.
+static int create_plan(struct clip_session *session, struct message *error)
+{
+    session->tensors = clip_plan_params(session->job, &session->params);
+    session->addresses = calloc(session->job->count + 1, sizeof(*session->addresses));
+    if (!session->tensors || !session->addresses)
+        return out_of_memory(error);
+    if (ptx_clip_describe(&session->params, &session->description) != PTX_OK)
+        return gpu_error(error);
+    session->params.any_address = true;
+    session->params.stream = session->stream;
+    session->plan = ptx_clip_plan_create(session->device, &session->params);
+    if (!session->plan)
+        return gpu_error(error);
+    return find_chunks(session) ? EXIT_DONE : out_of_memory(error);
+}
+
+static int open_copier(struct clip_session *session, struct message *error)
+{
+    session->buffer = ptx_buffer_create(session->device, (size_t)session->largest);
     if (!session->buffer)
         return gpu_error(error);
     session->copier = (struct clip_copier) {
@@ -81,44 +109,10 @@ static int open_copier(struct clip_session *session, struct message *error)
     return clip_copier_open(&session->copier) == PTX_OK ? EXIT_DONE : gpu_error(error);
 }
 
-static void find_chunks(struct clip_session *session)
-{
-    struct ptx_clip_chunk at;
-    uint32_t chunk = session->description.chunk;
-    for (uint64_t k = 0; ptx_clip_plan_chunk(session->plan, k, &at);) {
-        uint64_t chunks = 1; // of a group without elements
-        if (at.count > 0) {
-            session->first_chunk[at.tensor] = k;
-            chunks = (session->tensors[at.tensor].count - 1) / chunk + 1;
-        }
-        k += chunks;
-    }
-}
-
-static int create_plan(struct clip_session *session, struct message *error)
-{
-    const struct clip_windows *windows = &session->written;
-    session->first_chunk = calloc(session->job->count + 1, sizeof(*session->first_chunk));
-    session->addresses = calloc(session->job->count + 1, sizeof(*session->addresses));
-    if (!session->first_chunk || !session->addresses)
-        return out_of_memory(error);
-    for (size_t k = 0; k < windows->count; k++)
-        clip_place_window(session, &windows->windows[k]);
-    for (size_t k = 0; k < session->job->count; k++)
-        session->tensors[k].data = session->addresses[k];
-    session->params.any_address = windows->count > 1;
-    session->params.stream = session->stream;
-    session->plan = ptx_clip_plan_create(session->device, &session->params);
-    if (!session->plan)
-        return gpu_error(error);
-    find_chunks(session);
-    return EXIT_DONE;
-}
-
 static bool begin_output(struct clip_session *session, struct message *error)
 {
     const struct clip_job *job = session->job;
-    uint64_t passes = session->written.count > 1 ? 3 : 2; // over the gradients
+    uint64_t passes = session->report->windows > 1 ? 3 : 2; // over the gradients
     progress_begin(&session->progress, passes * job->clipped.bytes + job->copied.bytes,
                    session->request->quiet);
     return tensor_file_begin(&session->output, session->request->path, job->file->tensors,
@@ -155,11 +149,16 @@ static uint64_t traffic(const struct clip_job *job)
 
 static int run_all(struct clip_session *session, struct message *error)
 {
-    int status = cut(session, error);
+    uint64_t memory;
+    int status = allowance(session, &memory, error);
     if (status == EXIT_DONE)
-        status = open_copier(session, error);
+        status = open_stream(session, error);
     if (status == EXIT_DONE)
         status = create_plan(session, error);
+    if (status == EXIT_DONE)
+        status = cut(session, memory, error);
+    if (status == EXIT_DONE)
+        status = open_copier(session, error);
     if (status != EXIT_DONE)
         return status;
     if (!begin_output(session, error))
@@ -189,7 +188,8 @@ static void close_session(struct clip_session *session)
     clip_windows_release(&session->measured);
     clip_windows_release(&session->written);
     free(session->tensors);
-    free(session->first_chunk);
+    free(session->chunk_of);
+    free(session->scaled_in);
     free(session->addresses);
     output_discard(&session->output);
 }

@@ -15,8 +15,10 @@ struct clip_session {
     struct ptx_clip_description description;
     struct clip_windows measured, written; ///< one of each, if all fits
     uint64_t largest;                      ///< bytes of the largest window
-    uint64_t *first_chunk;                 ///< of the plan, of each tensor that is not empty
-    CUdeviceptr *addresses;                ///< of each tensor, with the window that is in
+    uint64_t *chunk_of;     ///< the plan's first chunk of each tensor that is not empty
+    uint32_t *scaled_in;    ///< the last window in which each chunk was scaled, from 1; 0: in none
+    CUdeviceptr *addresses; ///< of each tensor in the window that is in; else 0
+    const struct clip_window *is_in; ///< NULL: none
     ptx_device *device;
     CUstream stream;
     CUevent begin, end;
@@ -27,10 +29,6 @@ struct clip_session {
     struct output output;
     struct progress progress;
 };
-
-/// Sets addresses[] so that a window's pieces are where they lie in the buffer. A tensor whose
-/// beginning is in an earlier window then begins before its piece, outside of the buffer.
-void clip_place_window(struct clip_session *session, const struct clip_window *window);
 
 /// All of it, from the file into the output, whose header is written: in one pass if it is one
 /// window, else in two, of which the first measures.

@@ -95,7 +95,7 @@ static bool cut_tensor(struct clip_windows *w, const struct clip_job *job, size_
     return true;
 }
 
-/// The memory that the largest chunk takes.
+/// The memory that the largest chunk of one tensor takes.
 static uint64_t least_memory(const struct clip_job *job, uint32_t chunk)
 {
     uint64_t least = 0;
@@ -109,21 +109,27 @@ static uint64_t least_memory(const struct clip_job *job, uint32_t chunk)
     return least;
 }
 
-/// The tensors that are clipped, in that order; *count of them. NULL: out of memory.
-static size_t *sorted(const struct clip_job *job, enum clip_order order, size_t *count)
+/// The tensors that are clipped and not empty, by groups or in the order of the output; *count of
+/// them. NULL: out of memory.
+static size_t *sorted(const struct clip_job *job, bool by_group, size_t *count)
 {
-    uint32_t groups = order == CLIP_AS_MEASURED ? job->group_count : 1;
+    uint32_t groups = by_group ? job->group_count : 1;
     size_t *tensors = calloc(job->count + 1, sizeof(*tensors));
     size_t *next = calloc((size_t)groups + 1, sizeof(*next));
     *count = 0;
-    for (size_t k = 0; tensors && next && k < job->count; k++)
-        if (job->group_of[k] != CLIP_NO_GROUP)
-            next[(groups > 1 ? job->group_of[k] : 0) + 1]++;
-    for (uint32_t g = 0; tensors && next && g < groups; g++)
-        *count = next[g + 1] += next[g];
-    for (size_t k = 0; tensors && next && k < job->count; k++)
-        if (job->group_of[k] != CLIP_NO_GROUP)
-            tensors[next[groups > 1 ? job->group_of[k] : 0]++] = k;
+    for (int pass = 0; tensors && next && pass < 2; pass++) {
+        for (size_t k = 0; k < job->count; k++) {
+            uint32_t group = job->group_of[k];
+            if (group == CLIP_NO_GROUP || job->tensors[k]->count == 0)
+                continue;
+            if (pass == 0)
+                next[(by_group ? group : 0) + 1]++;
+            else
+                tensors[next[by_group ? group : 0]++] = k;
+        }
+        for (uint32_t g = 0; pass == 0 && g < groups; g++)
+            *count = next[g + 1] += next[g];
+    }
     if (!next) {
         free(tensors);
         tensors = NULL;
@@ -132,21 +138,49 @@ static size_t *sorted(const struct clip_job *job, enum clip_order order, size_t 
     return tensors;
 }
 
+/// The memory of the tensors that share a chunk with the first one, if there are any; else 0.
+static uint64_t shared_memory(const struct clip_job *job, const uint64_t *chunk_of,
+                              const size_t *tensors, size_t count)
+{
+    uint64_t bytes = 0;
+    size_t k = 0;
+    for (; k < count && chunk_of[tensors[k]] == chunk_of[tensors[0]]; k++)
+        bytes += aligned(job->tensors[tensors[k]]->bytes);
+    return k > 1 ? bytes : 0;
+}
+
+static bool cut_all(struct clip_windows *w, const struct clip_job *job, const uint64_t *chunk_of,
+                    uint32_t chunk, uint64_t memory, uint64_t *least)
+{
+    size_t count;
+    size_t *tensors = sorted(job, chunk_of != NULL, &count);
+    bool whole = tensors && add_window(w);
+    for (size_t k = 0; whole && k < count; k++) {
+        uint64_t bytes = 0;
+        if (chunk_of && (k == 0 || chunk_of[tensors[k]] != chunk_of[tensors[k - 1]]))
+            bytes = shared_memory(job, chunk_of, tensors + k, count - k);
+        if (bytes > memory) {
+            *least = bytes > *least ? bytes : *least;
+            continue;
+        }
+        if (bytes > memory - w->windows[w->count - 1].bytes)
+            whole = add_window(w);
+        if (whole)
+            whole = cut_tensor(w, job, tensors[k], chunk, memory);
+    }
+    free(tensors);
+    return whole && *least == 0;
+}
+
 bool clip_windows_cut(struct clip_windows *windows, const struct clip_job *job,
-                      enum clip_order order, uint32_t chunk, uint64_t memory, uint64_t *least)
+                      const uint64_t *chunk_of, uint32_t chunk, uint64_t memory, uint64_t *least)
 {
     *windows = (struct clip_windows) { 0 };
     *least = least_memory(job, chunk);
     if (memory < *least)
         return false;
     *least = 0;
-    size_t count;
-    size_t *tensors = sorted(job, order, &count);
-    bool whole = tensors && add_window(windows);
-    for (size_t k = 0; whole && k < count; k++)
-        whole = cut_tensor(windows, job, tensors[k], chunk, memory);
-    free(tensors);
-    if (!whole) {
+    if (!cut_all(windows, job, chunk_of, chunk, memory, least)) {
         clip_windows_release(windows);
         return false;
     }

@@ -2,7 +2,8 @@
 /// How the gradients of a file take turns in device memory, where they do not fit at once.
 ///
 /// A window is a run of tensors or of parts of them: a tensor is cut where the plan cuts it, at
-/// chunks. The plan's sums have the same bits however the windows fall.
+/// chunks, and tensors that share a chunk are measured together. The plan's sums have the same bits
+/// however the windows fall.
 #ifndef PTXGEN_TOOLS_CLIP_WINDOW_H
 #define PTXGEN_TOOLS_CLIP_WINDOW_H
 
@@ -25,11 +26,6 @@ struct clip_window {
     uint64_t bytes; ///< of memory
 };
 
-enum clip_order {
-    CLIP_AS_MEASURED, ///< group by group, as the plan has them
-    CLIP_AS_WRITTEN,  ///< as the output has them
-};
-
 struct clip_windows {
     struct clip_piece *pieces;
     size_t piece_count;
@@ -43,11 +39,13 @@ struct clip_windows {
 /// NULL: out of memory.
 struct ptx_tensor *clip_plan_params(const struct clip_job *job, struct ptx_clip_params *params);
 
-/// Cuts the file's gradients, in this order, into windows of up to `memory` bytes each, by chunks
-/// of so many elements: one window if all fit. False, with *least set, if a single chunk needs
-/// more, *least bytes; with *least 0, if the host's memory ran out.
+/// Cuts the file's gradients into windows of up to `memory` bytes each, by chunks of so many
+/// elements: one window if all fit. With `chunk_of`, the plan's first chunk of each tensor, for the
+/// measurement: group by group, as the plan has them, and no chunk in two windows; with NULL as the
+/// output has them. False, with *least set, if a single chunk needs more, *least bytes; with *least
+/// 0, if the host's memory ran out.
 bool clip_windows_cut(struct clip_windows *windows, const struct clip_job *job,
-                      enum clip_order order, uint32_t chunk, uint64_t memory, uint64_t *least);
+                      const uint64_t *chunk_of, uint32_t chunk, uint64_t memory, uint64_t *least);
 void clip_windows_release(struct clip_windows *windows);
 
 #endif

@@ -84,7 +84,7 @@ struct ptx_clip_params {
     const struct ptx_loss_scale_params *update;
     /// Addresses are taken as they are: not held against the driver's allocations and each other.
     /// For memory that the driver did not allocate, and for gradients that take turns in a window
-    /// of device memory: ptx_clip_plan_chunk().
+    /// of device memory: ptx_clip_plan_piece().
     bool any_address;
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
     /// `factor` itself.
@@ -188,29 +188,31 @@ PTXGEN_API ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, 
 
 // ----------------------------------------------------------------------------------------- windows
 
-/// For gradients that do not fit into device memory at once. A chunk is a run of elements of one
-/// tensor; chunks first to first + count - 1 are brought in, their tensors' addresses set so that
-/// these chunks are where the addresses say, and
+/// For gradients that do not fit into device memory at once. A chunk is one piece, a run of
+/// elements of one tensor, or where many tensors are small several, each a whole tensor. Chunks
+/// first to first + count - 1 are brought in, the addresses of their pieces' tensors set so that
+/// the pieces are where the addresses say, and
 ///
 ///     ptx_clip_plan_norm_sq_chunks(plan, first, count, stream);
 ///
 /// for one window after another, from the first chunk to the last. With the last chunk the sums are
 /// there, with the same bits as ptx_clip_plan_norm_sq() gives. ptx_clip_plan_finish() follows, and
-/// ptx_clip_plan_apply_chunks() in windows again.
+/// ptx_clip_plan_apply_chunks() in windows again, of any order. Of a chunk of several pieces that
+/// call leaves out those whose tensor's address is 0, so that they may come in different windows.
 
-/// Where a chunk lies.
-struct ptx_clip_chunk {
+/// A run of elements of a tensor.
+struct ptx_clip_piece {
     size_t tensor;
     uint64_t first; ///< element
-    uint64_t count; ///< elements
+    uint64_t count; ///< elements, at least 1
 };
 
 /// How many chunks there are, those of empty groups among them. 0 for NULL.
 PTXGEN_API uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan);
-/// The k-th chunk; its count is 0 if it stands for an empty group. Chunks of a tensor follow each
-/// other, and so do tensors of a group. False past the last.
-PTXGEN_API bool ptx_clip_plan_chunk(const ptx_clip_plan *plan, uint64_t k,
-                                    struct ptx_clip_chunk *chunk);
+/// A chunk's piece `index`, from 0. Chunks of a tensor follow each other, and so do tensors of a
+/// group. False past the last piece; a chunk that stands for an empty group has none.
+PTXGEN_API bool ptx_clip_plan_piece(const ptx_clip_plan *plan, uint64_t chunk, uint32_t index,
+                                    struct ptx_clip_piece *piece);
 /// Launches only. Errors: INVALID, DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_clip_plan_norm_sq_chunks(ptx_clip_plan *plan, uint64_t first,
                                                    uint64_t count, CUstream stream);
@@ -223,7 +225,7 @@ PTXGEN_API ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t f
 struct ptx_clip_description {
     uint64_t elements;
     uint32_t groups;
-    uint32_t chunk; ///< elements that one partial sum stands for
+    uint32_t chunk; ///< elements that one partial sum stands for, at most
     uint64_t chunks;
     int launches;            ///< of a run
     uint64_t bytes_measured; ///< of gradients that a run reads if nothing is clipped

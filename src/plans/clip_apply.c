@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gradients times their group's factor, in place.
-#include "clip_text.h"
+#include "clip_tile.h"
 #include "kernels/common.h"
 
 enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
@@ -8,36 +8,15 @@ enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
 // Words of struct clip_totals.
 enum { TICKET = 2, THROUGH = 3 };
 
-// A tile and where it lies. All are variables, so that the next one's can be read ahead.
-struct tile {
-    ptx_val ticket;              // its number, from 0
-    ptx_val chunk, group, dtype; // u32
-    ptx_val data, first;         // u64: of the tensor; the chunk's first element
-    ptx_val start, length;       // s32: of the tile in its chunk; 0 or less: it has no elements
-};
-
 struct apply {
     const struct clip_spec *spec;
     ptx_val tid;
-    struct clip_tables tables;
-    ptx_val last; // chunk of tile 0
-    struct tile now, next;
+    struct clip_tiles tiles;
+    struct clip_place now, next;
     ptx_val factor, zeros; // variables: f32; a predicate: store 0
 };
 
-struct vectors {
-    ptx_type dtype;
-    ptx_val factor; // in the compute type
-    ptx_val zeros;
-    ptx_ptr data;
-};
-
-static uint32_t tile_of(const struct clip_spec *spec)
-{
-    return clip_tile(spec->dtypes, spec->chunk);
-}
-
-static ptx_vec scaled(ptx_builder *b, const struct vectors *v, const ptx_vec *in)
+ptx_vec clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx_vec *in)
 {
     const ptx_type compute = (ptx_type)v->factor.type;
     ptx_vec out = *in;
@@ -51,26 +30,26 @@ static ptx_vec scaled(ptx_builder *b, const struct vectors *v, const ptx_vec *in
     return out;
 }
 
-static void apply_vector(ptx_builder *b, const struct vectors *v, ptx_val i, unsigned lanes)
+void clip_scale_vector(ptx_builder *b, const struct clip_scaling *v, ptx_val i, unsigned lanes)
 {
     ptx_vec in = ptx_load_vec(b, v->data, i, lanes, .cache = PTX_STREAM);
-    ptx_vec out = scaled(b, v, &in);
+    ptx_vec out = clip_scaled(b, v, &in);
     ptx_store_vec(b, v->data, i, out, .cache = PTX_STREAM);
 }
 
 // The elements of the vector at `i` that lie within the chunk.
-static void apply_edge(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_val length)
+static void apply_edge(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length)
 {
     const unsigned lanes = vector_lanes(v->dtype);
     ptx_val lo = ptx_max(b, i, ptx_s32(0));
     ptx_val hi = ptx_min(b, ptx_add(b, i, ptx_s32((int32_t)lanes)), length);
 
     ptx_for (b, k, lo, hi, ptx_s32(1))
-        apply_vector(b, v, k, 1);
+        clip_scale_vector(b, v, k, 1);
 }
 
 // So many rows at a time while they lie within the chunk.
-static void apply_rows(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_val length,
+static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
                        unsigned rows)
 {
     const unsigned lanes = vector_lanes(v->dtype);
@@ -84,7 +63,7 @@ static void apply_rows(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_v
         for (unsigned k = 0; k < rows; k++)
             in[k] = ptx_load_vec(b, p, ptx_s32((int32_t)k * row), lanes, .cache = PTX_STREAM);
         for (unsigned k = 0; k < rows; k++) {
-            ptx_vec out = scaled(b, v, &in[k]);
+            ptx_vec out = clip_scaled(b, v, &in[k]);
             ptx_store_vec(b, p, ptx_s32((int32_t)k * row), out, .cache = PTX_STREAM);
         }
         ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)rows * row)));
@@ -92,7 +71,7 @@ static void apply_rows(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_v
 }
 
 // The rows left, fewer than so many, of whole vectors alone.
-static void apply_last_rows(ptx_builder *b, const struct vectors *v, ptx_val i, ptx_val length,
+static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
                             unsigned rows)
 {
     const unsigned lanes = vector_lanes(v->dtype);
@@ -108,7 +87,7 @@ static void apply_last_rows(ptx_builder *b, const struct vectors *v, ptx_val i, 
             in[k] = ptx_load_vec(b, v->data, place[k], lanes, .cache = PTX_STREAM);
         }
         for (unsigned k = 0; k < rows; k++) {
-            ptx_vec out = scaled(b, v, &in[k]);
+            ptx_vec out = clip_scaled(b, v, &in[k]);
             ptx_if (b, within[k])
                 ptx_store_vec(b, v->data, place[k], out, .cache = PTX_STREAM);
         }
@@ -120,11 +99,11 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct apply *a = user;
     const unsigned lanes = vector_lanes(dtype);
-    const unsigned rows = tile_of(a->spec) / (CLIP_BLOCK * lanes);
+    const unsigned rows = clip_tile(a->spec->dtypes, a->spec->chunk) / (CLIP_BLOCK * lanes);
     const unsigned most = a->spec->chunk > CLIP_SHORT_CHUNK ? MOST_IN_FLIGHT / 2 : MOST_IN_FLIGHT;
     const unsigned unroll = rows < most ? rows : most;
     const ptx_val length = a->now.length;
-    struct vectors v = { .dtype = dtype };
+    struct clip_scaling v = { .dtype = dtype };
 
     if (a->spec->nonfinite == PTX_NONFINITE_ZERO)
         v.zeros = a->zeros;
@@ -150,7 +129,7 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
             ptx_val begins = ptx_ge(b, j, ptx_s32(0));
             ptx_val whole = ptx_and(b, begins, ptx_le(b, j, last));
             ptx_if (b, whole)
-                apply_vector(b, &v, j, lanes);
+                clip_scale_vector(b, &v, j, lanes);
             ptx_else (b)
                 apply_edge(b, &v, j, length);
         }
@@ -180,7 +159,7 @@ static void take_partials(ptx_builder *b, const struct apply *a, const struct so
         ptx_store_vec(b, shared, ptx_u32(0), ptx_vec2(record.factor, found));
         ptx_val end = ptx_add(b, row.lane[0], row.lane[1]);
         ptx_val last_chunk = ptx_eq(b, ptx_add(b, a->now.chunk, ptx_u32(1)), end);
-        const uint32_t tiles_of_chunk = a->spec->chunk / tile_of(a->spec);
+        const uint32_t tiles_of_chunk = a->spec->chunk / clip_tile(a->spec->dtypes, a->spec->chunk);
         ptx_val place = ptx_and(b, a->now.ticket, ptx_u32(tiles_of_chunk - 1));
         ptx_val last_tile = ptx_eq(b, place, ptx_u32(0));
         ptx_if (b, ptx_and(b, last_chunk, last_tile))
@@ -200,52 +179,6 @@ static void take_record(ptx_builder *b, const struct apply *a, const struct sour
     ptx_set(b, a->zeros, ptx_ne(b, record.lane[2], ptx_f32(0.0f)));
 }
 
-// Reads where the tile of `ticket` lies.
-static void read_tile(ptx_builder *b, const struct apply *a, const struct tile *tile)
-{
-    const uint32_t size = tile_of(a->spec), tiles_of_chunk = a->spec->chunk / size;
-    ptx_val back = over_power_of_two(b, tile->ticket, tiles_of_chunk);
-    ptx_val place = ptx_and(b, tile->ticket, ptx_u32(tiles_of_chunk - 1));
-
-    ptx_set(b, tile->chunk, ptx_sub(b, a->last, back));
-    struct clip_chunk c = clip_chunk_read(b, &a->tables, tile->chunk, a->spec->chunk);
-    ptx_val before = ptx_sub(b, ptx_u32(tiles_of_chunk - 1), place);
-    ptx_set(b, tile->start, ptx_cvt(b, PTX_S32, ptx_mul(b, before, ptx_u32(size))));
-    ptx_val left = ptx_sub(b, c.length, tile->start);
-    ptx_set(b, tile->length, ptx_min(b, left, ptx_s32((int32_t)size)));
-    ptx_set(b, tile->group, c.group);
-    ptx_set(b, tile->dtype, c.dtype);
-    ptx_set(b, tile->data, c.data);
-    ptx_set(b, tile->first, c.first);
-}
-
-static struct tile tile_variables(ptx_builder *b, ptx_val ticket)
-{
-    struct tile t;
-
-    t.ticket = ptx_var(b, ticket);
-    t.chunk = ptx_var(b, ptx_u32(0));
-    t.group = ptx_var(b, ptx_u32(0));
-    t.dtype = ptx_var(b, ptx_u32(0));
-    t.data = ptx_var(b, ptx_u64(0));
-    t.first = ptx_var(b, ptx_u64(0));
-    t.start = ptx_var(b, ptx_s32(0));
-    t.length = ptx_var(b, ptx_s32(0));
-    return t;
-}
-
-static void advance(ptx_builder *b, const struct apply *a)
-{
-    ptx_set(b, a->now.ticket, a->next.ticket);
-    ptx_set(b, a->now.chunk, a->next.chunk);
-    ptx_set(b, a->now.group, a->next.group);
-    ptx_set(b, a->now.dtype, a->next.dtype);
-    ptx_set(b, a->now.data, a->next.data);
-    ptx_set(b, a->now.first, a->next.first);
-    ptx_set(b, a->now.start, a->next.start);
-    ptx_set(b, a->now.length, a->next.length);
-}
-
 // The last block to be through sets the tickets back.
 static void leave(ptx_builder *b, const struct apply *a, ptx_ptr totals, ptx_val blocks)
 {
@@ -255,6 +188,36 @@ static void leave(ptx_builder *b, const struct apply *a, ptx_ptr totals, ptx_val
             ptx_atomic(b, PTX_ATOMIC_inc, totals, ptx_u32(THROUGH), limit, .order = PTX_ACQ_REL);
         ptx_if (b, ptx_eq(b, before, limit))
             ptx_store(b, totals, ptx_u32(TICKET), ptx_u32(0));
+    }
+}
+
+static void scale_tile(ptx_builder *b, struct apply *a)
+{
+    ptx_val changes = ptx_neu(b, a->factor, ptx_f32(1.0f));
+    ptx_val some = ptx_gt(b, a->now.length, ptx_s32(0));
+
+    if (!a->spec->packs) {
+        ptx_if (b, ptx_and(b, changes, some))
+            clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
+        return;
+    }
+    ptx_if (b, changes) {
+        ptx_if (b, ptx_ne(b, a->now.team, ptx_u32(0))) {
+            const struct clip_share share = {
+                .team = a->now.team,
+                .unit = a->now.unit,
+                .units = a->now.units,
+                .count = a->now.pieces,
+                .row = { .data = a->now.data, .count = a->now.count, .dtype = a->now.dtype },
+            };
+            const bool zero = a->spec->nonfinite == PTX_NONFINITE_ZERO;
+            const ptx_val zeros = zero ? a->zeros : (ptx_val) { 0 };
+            clip_share_scale(b, a->spec, &share, a->tid, a->factor, zeros);
+        }
+        ptx_else (b) {
+            ptx_if (b, some)
+                clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
+        }
     }
 }
 
@@ -273,20 +236,17 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         ptx_val more = ptx_lt(b, a->next.ticket, tiles);
         ptx_val number = ptx_var(b, ptx_u32(0));
         ptx_if (b, more) {
-            read_tile(b, a, &a->next);
+            clip_place_read(b, &a->tiles, &a->next);
             ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
                 ptx_set(b, number,
                         ptx_atomic_add(b, from->results.totals, ptx_u32(TICKET), ptx_u32(1)));
         }
-        ptx_val changes = ptx_neu(b, a->factor, ptx_f32(1.0f));
-        ptx_val some = ptx_gt(b, a->now.length, ptx_s32(0));
-        ptx_if (b, ptx_and(b, changes, some))
-            clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
+        scale_tile(b, a);
         ptx_break_if(b, ptx_not(b, more));
         ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
             ptx_store(b, drawn, slot, number);
         ptx_barrier(b);
-        advance(b, a);
+        clip_place_copy(b, a->spec, &a->now, &a->next);
         ptx_val own = ptx_shl(b, blocks, ptx_u32(1));
         ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), own);
         ptx_set(b, a->next.ticket, second);
@@ -308,22 +268,22 @@ void clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
 
     ptx_comment(b, "tile after tile, from the last to the first: what was read last may still be "
                    "in the cache");
-    a.tables = clip_tables_param(b);
+    a.tiles = (struct clip_tiles) { .spec = spec, .tables = clip_tables_param(b, spec) };
     from.partials = clip_partials_param(b);
     from.results = clip_results_param(b, spec);
-    a.last = ptx_param(b, PTX_U32, "last", .meaning = "chunk of the first tile");
+    a.tiles.last = ptx_param(b, PTX_U32, "last", .meaning = "chunk of the first tile");
     ptx_val tiles = ptx_param(b, PTX_U32, "tiles");
     from.fused = ptx_param(b, PTX_U32, "fused",
                            .meaning = "1: factors from the partials; 0: from the records");
 
-    a.tid = ptx_tid(b, PTX_X);
+    a.tid = a.tiles.tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
-    a.now = tile_variables(b, block);
-    a.next = tile_variables(b, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
+    a.now = clip_place_variables(b, spec, block);
+    a.next = clip_place_variables(b, spec, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
     a.factor = ptx_var(b, ptx_f32(1.0f));
     a.zeros = ptx_var(b, ptx_bool(false));
     from.fused = ptx_ne(b, from.fused, ptx_u32(0));
-    read_tile(b, &a, &a.now);
+    clip_place_read(b, &a.tiles, &a.now);
     ptx_val at = ptx_mul_wide(b, a.now.group, ptx_u32(2));
     ptx_vec row = ptx_load_vec(b, from.partials.groups, at, 2);
     clip_wait_for_last(b);

@@ -5,7 +5,7 @@
 #include "clip_table.h"
 #include "driver/error.h"
 
-enum { ALIGNMENT = 256 };
+enum { ALIGNMENT = 256, FEW_CHUNKS = 512 };
 
 // By the number of elements alone: sums must have the same bits on every GPU. Few elements make
 // short chunks, to keep every multiprocessor busy; more of them long ones, since each costs a
@@ -25,7 +25,7 @@ static uint32_t chunk_for(uint64_t elements)
     return 1 << 20;
 }
 
-static uint64_t pieces(uint64_t count, uint64_t size)
+static uint64_t parts(uint64_t count, uint64_t size)
 {
     return count / size + (count % size != 0);
 }
@@ -83,25 +83,71 @@ static void place(struct clip_layout *layout)
     layout->rule.length = layout->totals.length = 1;
 #define CLIP_PLACE(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
-    layout->bytes += pieces(layout->member.length * sizeof(type), ALIGNMENT) * ALIGNMENT;
+    layout->bytes += parts(layout->member.length * sizeof(type), ALIGNMENT) * ALIGNMENT;
     CLIP_ARRAYS(CLIP_PLACE)
 #undef CLIP_PLACE
     _Static_assert(sizeof(struct ptx_clip_record) == sizeof(struct ptx_clip_summary),
                    "the summary is in the records' array");
 }
 
+static bool is_small(const struct ptx_tensor *tensor, uint32_t chunk)
+{
+    return tensor->count && tensor->count <= chunk / 2;
+}
+
+// A group's chunks, without and with packed ones among them.
+struct tally {
+    uint64_t chunks, with_packed;
+    struct clip_pack pack;
+};
+
+static uint64_t add_to_tally(struct tally *tally, const struct ptx_tensor *tensor, uint32_t chunk)
+{
+    const uint64_t chunks = parts(tensor->count, chunk);
+    const bool small = is_small(tensor, chunk);
+
+    tally->chunks += chunks;
+    if (small) {
+        tally->with_packed += !clip_pack_add(&tally->pack, tensor->count, chunk);
+    } else if (chunks) {
+        tally->with_packed += chunks;
+        tally->pack.pieces = 0;
+    }
+    return small;
+}
+
+// Packs where that at least halves the chunks, unless there are so few that large GPUs have a place
+// for the blocks of all of them at a time: then they are through soonest without.
+static bool count_chunks(const struct ptx_clip_params *params, struct clip_layout *layout)
+{
+    struct tally *tallies = calloc(layout->group_count, sizeof *tallies);
+    uint64_t small = 0, with_packed = 0;
+
+    if (!tallies)
+        return false;
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_tensor *tensor = &params->tensors[t];
+        small += add_to_tally(&tallies[tensor->group], tensor, layout->chunk);
+    }
+    for (uint32_t g = 0; g < layout->group_count; g++) {
+        layout->chunk_count += at_least_one(tallies[g].chunks);
+        with_packed += at_least_one(tallies[g].with_packed);
+    }
+    free(tallies);
+    layout->packs = layout->chunk_count > FEW_CHUNKS && with_packed <= layout->chunk_count / 2;
+    if (layout->packs) {
+        layout->chunk_count = with_packed;
+        layout->pieces.length = small;
+    }
+    return true;
+}
+
 ptx_status clip_layout_create(const struct ptx_clip_params *params, struct clip_layout *layout)
 {
     memset(layout, 0, sizeof *layout);
     count_elements(params, layout);
-    uint64_t *chunks = calloc(layout->group_count, sizeof *chunks);
-    if (!chunks)
+    if (!count_chunks(params, layout))
         return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
-    for (size_t t = 0; t < params->tensor_count; t++)
-        chunks[params->tensors[t].group] += pieces(params->tensors[t].count, layout->chunk);
-    for (uint32_t g = 0; g < layout->group_count; g++)
-        layout->chunk_count += at_least_one(chunks[g]);
-    free(chunks);
     place(layout);
     return PTX_OK;
 }
@@ -135,19 +181,65 @@ static bool group_tensors(const struct ptx_clip_params *params, uint32_t groups,
 }
 
 struct writer {
+    const struct ptx_tensor *tensors;
+    const struct clip_layout *layout;
     struct clip_chunk_row *chunks;
     struct clip_group_row *groups;
+    uint32_t *pieces;
     struct clip_start *starts;
     size_t start_count;
-    uint32_t chunk;
+    uint32_t chunk, piece;
+    struct clip_pack pack; // its pieces are the last ones
 };
 
 static void write_chunks(struct writer *w, uint32_t group, uint32_t tensor, uint64_t count)
 {
-    w->starts[w->start_count++] = (struct clip_start) { w->chunk, tensor };
+    w->starts[w->start_count++] = (struct clip_start) { w->chunk, tensor, 0 };
     for (uint32_t index = 0; index < count; index++)
         w->chunks[w->chunk++] = (struct clip_chunk_row) { tensor, index, group, 0 };
     w->groups[group].count += (uint32_t)count;
+}
+
+// A piece that is alone is a chunk as any other.
+static void write_pack(struct writer *w, uint32_t group, uint32_t count)
+{
+    const uint32_t first = w->piece - count;
+
+    if (count == 1)
+        write_chunks(w, group, w->pieces[first], 1);
+    if (count < 2)
+        return;
+    const uint32_t team = clip_pack_team(w->tensors, w->pieces + first, count);
+    w->starts[w->start_count++] = (struct clip_start) { w->chunk, first, count };
+    w->chunks[w->chunk++] = (struct clip_chunk_row) { first, count, group, team };
+    w->groups[group].count++;
+}
+
+static void write_tensor(struct writer *w, uint32_t group, uint32_t tensor)
+{
+    const uint64_t count = w->tensors[tensor].count;
+    const uint32_t chunk = w->layout->chunk, pieces = w->pack.pieces;
+
+    if (w->layout->packs && is_small(&w->tensors[tensor], chunk)) {
+        if (!clip_pack_add(&w->pack, count, chunk))
+            write_pack(w, group, pieces);
+        w->pieces[w->piece++] = tensor;
+    } else if (count) {
+        write_pack(w, group, pieces);
+        w->pack.pieces = 0;
+        write_chunks(w, group, tensor, parts(count, chunk));
+    }
+}
+
+static void write_group(struct writer *w, uint32_t group, const uint32_t *tensors, size_t count)
+{
+    w->groups[group].first = w->chunk;
+    for (size_t k = 0; k < count; k++)
+        write_tensor(w, group, tensors[k]);
+    write_pack(w, group, w->pack.pieces);
+    w->pack.pieces = 0;
+    if (w->groups[group].count == 0)
+        write_chunks(w, group, w->layout->tensor_count - 1, 1);
 }
 
 static void write_tensors(const struct ptx_clip_params *params, const struct clip_layout *layout,
@@ -189,8 +281,11 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
 {
     struct grouping grouping;
     struct writer w = {
+        .tensors = params->tensors,
+        .layout = layout,
         .chunks = (struct clip_chunk_row *)(void *)(image + layout->chunks.offset),
         .groups = (struct clip_group_row *)(void *)(image + layout->groups.offset),
+        .pieces = (uint32_t *)(void *)(image + layout->pieces.offset),
         .starts = starts,
     };
     ptx_status status = PTX_OK;
@@ -198,17 +293,9 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
     if (!group_tensors(params, layout->group_count, &grouping)) {
         status = ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
     } else {
-        for (uint32_t g = 0; g < layout->group_count; g++) {
-            w.groups[g].first = w.chunk;
-            for (size_t k = grouping.first[g]; k < grouping.first[g + 1]; k++) {
-                const uint32_t tensor = grouping.order[k];
-                const uint64_t count = pieces(params->tensors[tensor].count, layout->chunk);
-                if (count)
-                    write_chunks(&w, g, tensor, count);
-            }
-            if (w.groups[g].count == 0)
-                write_chunks(&w, g, (uint32_t)params->tensor_count, 1);
-        }
+        for (uint32_t g = 0; g < layout->group_count; g++)
+            write_group(&w, g, grouping.order + grouping.first[g],
+                        grouping.first[g + 1] - grouping.first[g]);
         write_tensors(params, layout, (void *)(image + layout->tensors.offset));
         write_records(params, layout, (void *)(image + layout->records.offset));
         memcpy(image + layout->rule.offset, rule, sizeof *rule);

@@ -5,19 +5,58 @@
 
 struct norm {
     const struct clip_spec *spec;
+    struct clip_tables tables;
     struct clip_chunk chunk;
+    struct clip_tensor tensor;
+    struct clip_extent extent;
     ptx_val tid;
     ptx_ptr scratch;
-    ptx_val sum; // this thread's
+    ptx_val sum;    // a variable: this thread's
+    ptx_val weight; // of the block's sum
 };
 
 static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
 {
     struct norm *n = user;
-    ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, n->chunk.data);
-    struct chunk chunk = { x, n->chunk.first, n->chunk.length, n->spec->chunk, n->tid, n->scratch };
+    ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, n->tensor.data);
+    struct chunk chunk = {
+        x, n->extent.first, n->extent.length, n->spec->chunk, n->tid, n->scratch
+    };
 
     ptx_set(b, n->sum, chunk_square_sum(b, &chunk));
+}
+
+static void read_tensor(ptx_builder *b, struct norm *n)
+{
+    n->tensor = clip_tensor_read(b, &n->tables, n->chunk.tensor);
+    n->extent = clip_extent_of(b, n->chunk.index, n->tensor.count, n->spec->chunk);
+}
+
+static void sum_tensor(ptx_builder *b, struct norm *n)
+{
+    read_tensor(b, n);
+    n->sum = ptx_var(b, ptx_f64(0));
+    clip_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+    n->weight = n->tensor.weight;
+}
+
+// The weights of pieces are in the sum already.
+static void sum_pieces_or_tensor(ptx_builder *b, struct norm *n)
+{
+    n->sum = ptx_var(b, ptx_f64(0));
+    n->weight = ptx_var(b, ptx_f64(1));
+    ptx_if (b, ptx_ne(b, n->chunk.team, ptx_u32(0))) {
+        const ptx_val one = { 0 };
+        struct clip_share share = clip_share_of(b, &n->chunk, n->tid, one, 1);
+        ptx_val tensor = clip_share_tensor(b, &n->tables, &n->chunk, &share, n->tid);
+        share.row = clip_tensor_read(b, &n->tables, tensor);
+        ptx_set(b, n->sum, clip_share_sum(b, n->spec, &share, n->tid));
+    }
+    ptx_else (b) {
+        read_tensor(b, n);
+        ptx_set(b, n->weight, n->tensor.weight);
+        clip_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+    }
 }
 
 void clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
@@ -25,7 +64,7 @@ void clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
     struct norm n = { .spec = spec };
 
     ptx_comment(b, "a block for each chunk: the sum of its squares in f64, times its weight");
-    struct clip_tables tables = clip_tables_param(b);
+    n.tables = clip_tables_param(b, spec);
     ptx_ptr partials = ptx_param_ptr(b, PTX_F64, "partials", .writeonly = true,
                                      .meaning = "sums of squares, one a chunk");
     ptx_ptr state = ptx_param_ptr(b, PTX_F32, "state", .readonly = true, .length = "1",
@@ -38,12 +77,14 @@ void clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
     n.scratch = ptx_shared(b, PTX_F64, CHUNK_SCRATCH);
     n.tid = ptx_tid(b, PTX_X);
     ptx_val k = ptx_add(b, ptx_ctaid(b, PTX_X), first);
-    n.chunk = clip_chunk_read(b, &tables, k, spec->chunk);
-    n.sum = ptx_var(b, ptx_f64(0));
-    clip_for_dtype(b, spec, n.chunk.dtype, sum_chunk, &n);
+    n.chunk = clip_chunk_read(b, &n.tables, k);
+    if (spec->packs)
+        sum_pieces_or_tensor(b, &n);
+    else
+        sum_tensor(b, &n);
     ptx_val sum = block_sum(b, n.sum, CLIP_BLOCK);
     ptx_if (b, ptx_eq(b, n.tid, ptx_u32(0))) {
-        ptx_store(b, partials, k, one_nan(b, ptx_mul(b, sum, n.chunk.weight)));
+        ptx_store(b, partials, k, one_nan(b, ptx_mul(b, sum, n.weight)));
         ptx_if (b, ptx_eq(b, k, ptx_u32(0)))
             ptx_store(b, used, ptx_u32(0), ptx_load(b, state, ptx_u32(0)));
     }

@@ -20,7 +20,8 @@ struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
     return (struct clip_spec) { .dtypes = layout->dtypes,
                                 .chunk = layout->chunk,
                                 .nonfinite = params->nonfinite,
-                                .updates = params->update != NULL };
+                                .updates = params->update != NULL,
+                                .packs = layout->packs };
 }
 
 uint32_t clip_tiles_of_chunk(const struct clip_layout *layout)
@@ -32,7 +33,7 @@ uint32_t clip_tiles_of_chunk(const struct clip_layout *layout)
 bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout)
 {
     const uint64_t tiles = layout->chunk_count * clip_tiles_of_chunk(layout);
-    return !params->measure_only && (layout->group_count == 1 || tiles <= CLIP_DIRECT);
+    return !params->measure_only && (layout->group_count == 1 || tiles <= CLIP_FUSED);
 }
 
 ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
@@ -92,15 +93,18 @@ static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *para
     unsigned char *image = calloc(bytes, 1);
     plan->rows = calloc(layout->tensor_count, sizeof *plan->rows);
     plan->starts = calloc((size_t)layout->tensor_count + layout->group_count, sizeof *plan->starts);
+    plan->piece_tensors = calloc((size_t)layout->pieces.length + 1, sizeof *plan->piece_tensors);
     ptx_status status = PTX_OK;
 
-    if (!image || !plan->rows || !plan->starts)
+    if (!image || !plan->rows || !plan->starts || !plan->piece_tensors)
         status = out_of_host_memory();
     if (!status)
         status = clip_layout_fill(params, layout, &rule, image, plan->starts, &plan->start_count);
     if (!status) {
         memcpy(plan->rows, image + layout->tensors.offset,
                layout->tensor_count * sizeof *plan->rows);
+        memcpy(plan->piece_tensors, image + layout->pieces.offset,
+               (size_t)layout->pieces.length * sizeof *plan->piece_tensors);
         if (!plan->any_address)
             status = clip_check_addresses(plan->device, plan->rows, layout->tensor_count);
     }
@@ -151,8 +155,9 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     plan->eps = params->eps;
     plan->fused = clip_is_fused(params, &plan->layout);
     plan->tiles_of_chunk = clip_tiles_of_chunk(&plan->layout);
-    plan->apply_blocks =
-        CLIP_APPLY_BLOCKS * (uint32_t)ptx_device_get_info(plan->device)->multiprocessors;
+    const uint32_t multiprocessors = (uint32_t)ptx_device_get_info(plan->device)->multiprocessors;
+    plan->apply_blocks = CLIP_APPLY_BLOCKS * multiprocessors;
+    plan->direct_tiles = CLIP_DIRECT * multiprocessors;
     plan->measure_only = params->measure_only;
     plan->memory = ptx_buffer_create(plan->device, (size_t)plan->layout.bytes);
     if (!plan->memory)
@@ -192,6 +197,7 @@ void ptx_clip_plan_destroy(ptx_clip_plan **plan)
     ptx_buffer_destroy(&old->memory);
     free(old->rows);
     free(old->starts);
+    free(old->piece_tensors);
     free(old);
 }
 
@@ -240,22 +246,32 @@ uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan)
     return plan ? plan->layout.chunk_count : 0;
 }
 
-bool ptx_clip_plan_chunk(const ptx_clip_plan *plan, uint64_t k, struct ptx_clip_chunk *chunk)
+bool ptx_clip_plan_piece(const ptx_clip_plan *plan, uint64_t chunk, uint32_t index,
+                         struct ptx_clip_piece *piece)
 {
-    if (!plan || !chunk || k >= plan->layout.chunk_count)
+    if (!plan || !piece || chunk >= plan->layout.chunk_count)
         return false;
-    size_t low = 0, high = plan->start_count; // starts[low].chunk <= k < starts[high].chunk
+    size_t low = 0, high = plan->start_count; // starts[low].chunk <= chunk < starts[high].chunk
     while (high - low > 1) {
         const size_t middle = low + (high - low) / 2;
-        if (plan->starts[middle].chunk <= k)
+        if (plan->starts[middle].chunk <= chunk)
             low = middle;
         else
             high = middle;
     }
     const struct clip_start *start = &plan->starts[low];
-    const uint64_t first = (k - start->chunk) * plan->layout.chunk;
+    if (start->pieces) {
+        if (index >= start->pieces)
+            return false;
+        const uint32_t tensor = plan->piece_tensors[start->tensor + index];
+        *piece = (struct ptx_clip_piece) { tensor, 0, plan->rows[tensor].count };
+        return true;
+    }
+    const uint64_t first = (chunk - start->chunk) * plan->layout.chunk;
     const uint64_t left = plan->rows[start->tensor].count - first;
-    *chunk = (struct ptx_clip_chunk) { start->tensor, first,
+    if (index > 0 || left == 0)
+        return false;
+    *piece = (struct ptx_clip_piece) { start->tensor, first,
                                        left < plan->layout.chunk ? left : plan->layout.chunk };
     return true;
 }

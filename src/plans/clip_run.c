@@ -35,18 +35,33 @@ static ptx_status launch(const ptx_function *function, uint64_t blocks, const st
                                                               .programmatic = programmatic });
 }
 
+enum { MOST_ARGS = 16 };
+
+// Arguments that every kernel has which reads gradients.
+static size_t add_tables(const ptx_clip_plan *plan, struct ptx_arg *args)
+{
+    size_t count = 0;
+
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->tensors);
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->chunks);
+    if (plan->layout.packs)
+        args[count++] = (struct ptx_arg)PTX_ARG(plan->pieces);
+    return count;
+}
+
 static ptx_status norm(ptx_clip_plan *plan, uint32_t first, uint64_t count, CUstream stream)
 {
-    const struct ptx_arg args[] = {
-        PTX_ARG(plan->tensors), PTX_ARG(plan->chunks), PTX_ARG(plan->partials),
-        PTX_ARG(plan->state),   PTX_ARG(plan->used),   PTX_ARG(first),
-    };
-    return launch(plan->clip_norm, count, args, sizeof args / sizeof *args, stream, false);
+    struct ptx_arg args[MOST_ARGS];
+    size_t n = add_tables(plan, args);
+
+    args[n++] = (struct ptx_arg)PTX_ARG(plan->partials);
+    args[n++] = (struct ptx_arg)PTX_ARG(plan->state);
+    args[n++] = (struct ptx_arg)PTX_ARG(plan->used);
+    args[n++] = (struct ptx_arg)PTX_ARG(first);
+    return launch(plan->clip_norm, count, args, n, stream, false);
 }
 
 // Arguments that every kernel has which writes records; the last two only where there is an update.
-enum { MOST_ARGS = 16 };
-
 static size_t add_results(const ptx_clip_plan *plan, struct ptx_arg *args)
 {
     size_t count = 0;
@@ -91,12 +106,15 @@ static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, ui
 {
     const uint32_t last = (uint32_t)(first + chunks - 1);
     const uint32_t tiles = (uint32_t)(chunks * plan->tiles_of_chunk);
-    const uint32_t blocks =
-        tiles > CLIP_DIRECT && tiles > plan->apply_blocks ? plan->apply_blocks : tiles;
-    struct ptx_arg args[MOST_ARGS] = { PTX_ARG(plan->tensors), PTX_ARG(plan->chunks),
-                                       PTX_ARG(plan->groups), PTX_ARG(plan->partials) };
-    size_t count = 4;
+    // A block that came to another group's tile would need that one's record, which may not be
+    // there.
+    const bool direct = tiles <= plan->direct_tiles || (fused && plan->layout.group_count > 1);
+    const uint32_t blocks = direct || tiles < plan->apply_blocks ? tiles : plan->apply_blocks;
+    struct ptx_arg args[MOST_ARGS];
+    size_t count = add_tables(plan, args);
 
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->groups);
+    args[count++] = (struct ptx_arg)PTX_ARG(plan->partials);
     count += add_results(plan, args + count);
     args[count++] = (struct ptx_arg)PTX_ARG(last);
     args[count++] = (struct ptx_arg)PTX_ARG(tiles);

@@ -3,7 +3,8 @@
 // lie.
 //
 // A tensor is cut into chunks, of which each has a partial sum. A group's chunks follow each other,
-// tensor after tensor.
+// tensor after tensor. Where many tensors are small, tensors of half a chunk at most that follow
+// each other in a group are the pieces of one packed chunk.
 #ifndef PTXGEN_PLANS_CLIP_TABLE_H
 #define PTXGEN_PLANS_CLIP_TABLE_H
 
@@ -12,6 +13,13 @@
 // The types a tensor may have, in the order of clip_tensor_row.dtype.
 #define CLIP_DTYPES(X) X(F32) X(F64) X(F16) X(BF16)
 enum { CLIP_DTYPE_COUNT = 4 };
+
+enum {
+    CLIP_BLOCK = 256, // threads, of each kernel
+    // Most pieces of a chunk: a warp looks all of them up at once, each lane one.
+    CLIP_PIECES = 32,
+    CLIP_PIECE_VECTORS = 4, // that a thread reads at once
+};
 
 struct clip_tensor_row {
     uint64_t data;
@@ -22,10 +30,10 @@ struct clip_tensor_row {
 };
 
 struct clip_chunk_row {
-    uint32_t tensor;
-    uint32_t index; // of the chunk in its tensor
+    uint32_t tensor; // of a packed chunk: its first piece, in `pieces`
+    uint32_t index;  // of the chunk in its tensor; of a packed chunk: its pieces
     uint32_t group;
-    uint32_t unused;
+    uint32_t team; // 0; of a packed chunk: log2 of the threads that a piece gets
 };
 
 struct clip_group_row {
@@ -52,6 +60,7 @@ struct clip_totals {
 #define CLIP_ARRAYS(X)                                                                             \
     X(tensors, struct clip_tensor_row)                                                             \
     X(chunks, struct clip_chunk_row)                                                               \
+    X(pieces, uint32_t)                                                                            \
     X(groups, struct clip_group_row)                                                               \
     X(rule, struct clip_rule)                                                                      \
     X(records, struct ptx_clip_record)                                                             \
@@ -65,13 +74,14 @@ struct clip_array {
 };
 
 struct clip_layout {
-    uint32_t chunk;        // elements
+    uint32_t chunk;        // elements, at most
     uint32_t tensor_count; // rows: the tensors, and an empty one for groups that have none
     uint32_t group_count;
     uint64_t chunk_count;
     uint64_t element_count;
     uint64_t gradient_bytes;
     uint32_t dtypes; // PTX_SET() bits of the tensors that are not empty; f32 if all are
+    bool packs;      // small tensors share chunks; then `pieces` has each of them
     uint64_t bytes;
 #define CLIP_DECLARE(member, type) struct clip_array member;
     CLIP_ARRAYS(CLIP_DECLARE)
@@ -81,10 +91,11 @@ struct clip_layout {
 // Counts and places, from tensors that clip_check_params() found in order.
 ptx_status clip_layout_create(const struct ptx_clip_params *params, struct clip_layout *layout);
 
-// Where a tensor's chunks start.
+// Where a tensor's chunks start, or a packed chunk.
 struct clip_start {
     uint64_t chunk;
-    uint32_t tensor;
+    uint32_t tensor; // or first piece
+    uint32_t pieces; // 0: a tensor's
 };
 
 // Fills an image of the plan's memory up to the partials, zeroed before, and `starts`, which has
@@ -92,6 +103,22 @@ struct clip_start {
 ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct clip_layout *layout,
                             const struct clip_rule *rule, unsigned char *image,
                             struct clip_start *starts, size_t *start_count);
+
+// ---- packed chunks ------------------------------------------------------------------------------
+
+// The packed chunk at the end of a group's chunks so far.
+struct clip_pack {
+    uint64_t elements;
+    uint32_t pieces;
+};
+
+// Adds a tensor of at most half a chunk to it; or, if it is full, false, and begins the next.
+bool clip_pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk);
+
+// The log2 of the threads that each piece gets.
+uint32_t clip_pack_team(const struct ptx_tensor *tensors, const uint32_t *pieces, uint32_t count);
+
+// ---- checks -------------------------------------------------------------------------------------
 
 // Everything about the parameters that is known without a device; the message names what is wrong.
 ptx_status clip_check_params(const struct ptx_clip_params *params);

@@ -17,38 +17,47 @@ uint32_t clip_tile(uint32_t dtypes, uint32_t chunk)
     return dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
 }
 
-struct clip_tables clip_tables_param(ptx_builder *b)
+struct clip_tables clip_tables_param(ptx_builder *b, const struct clip_spec *spec)
 {
-    ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
-                                    .meaning = "rows of 4: data, count, weight (f64), type (u32)");
-    ptx_ptr chunks = ptx_param_ptr(b, PTX_U32, "chunks", .readonly = true,
-                                   .meaning = "rows of 4: tensor, place in it, group");
-    return (struct clip_tables) { tensors, chunks };
+    struct clip_tables tables;
+
+    tables.tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                                   .meaning = "rows of 4: data, count, weight (f64), type (u32)");
+    tables.chunks = ptx_param_ptr(b, PTX_U32, "chunks", .readonly = true,
+                                  .meaning = "rows of 4: tensor, place in it, group");
+    if (spec->packs)
+        tables.pieces = ptx_param_ptr(b, PTX_U32, "pieces", .readonly = true,
+                                      .meaning = "tensors; chunks may be first piece, pieces, "
+                                                 "group, log2 of a team's threads");
+    return tables;
 }
 
-struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k,
-                                  uint32_t chunk)
+struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k)
 {
-    struct clip_chunk c;
-
     ptx_val row = ptx_mul_wide(b, k, ptx_u32(4));
     ptx_vec place = ptx_load_vec(b, tables->chunks, row, 4);
-    c.tensor = place.lane[0];
-    c.index = place.lane[1];
-    c.group = place.lane[2];
+    return (struct clip_chunk) { place.lane[0], place.lane[1], place.lane[2], place.lane[3] };
+}
 
-    ptx_ptr tensor = ptx_at(b, tables->tensors, ptx_mul_wide(b, c.tensor, ptx_u32(4)));
+struct clip_tensor clip_tensor_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k)
+{
+    struct clip_tensor t;
+
+    ptx_ptr tensor = ptx_at(b, tables->tensors, ptx_mul_wide(b, k, ptx_u32(4)));
     ptx_vec extent = ptx_load_vec(b, tensor, ptx_u32(0), 2);
     ptx_vec kind = ptx_load_vec(b, tensor, ptx_u32(2), 2);
-    c.data = extent.lane[0];
-    c.count = extent.lane[1];
-    c.weight = ptx_bitcast(b, PTX_F64, kind.lane[0]);
-    c.dtype = ptx_cvt(b, PTX_U32, kind.lane[1]);
+    t.data = extent.lane[0];
+    t.count = extent.lane[1];
+    t.weight = ptx_bitcast(b, PTX_F64, kind.lane[0]);
+    t.dtype = ptx_cvt(b, PTX_U32, kind.lane[1]);
+    return t;
+}
 
-    c.first = ptx_mul_wide(b, c.index, ptx_u32(chunk));
-    ptx_val left = ptx_min(b, ptx_sub(b, c.count, c.first), ptx_u64(chunk));
-    c.length = ptx_cvt(b, PTX_S32, left);
-    return c;
+struct clip_extent clip_extent_of(ptx_builder *b, ptx_val index, ptx_val count, uint32_t chunk)
+{
+    ptx_val first = ptx_mul_wide(b, index, ptx_u32(chunk));
+    ptx_val left = ptx_min(b, ptx_sub(b, count, first), ptx_u64(chunk));
+    return (struct clip_extent) { first, ptx_cvt(b, PTX_S32, left) };
 }
 
 void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,

@@ -12,6 +12,7 @@ struct clip_spec {
     uint32_t chunk;
     ptx_nonfinite nonfinite;
     bool updates; // the loss scale
+    bool packs;   // some chunks are packed
 };
 
 // X(name of the entry, .minnctapersm): the kernels, in the order of the text.
@@ -25,12 +26,12 @@ struct clip_spec {
     X(clip_set_data, 1)
 
 enum {
-    CLIP_BLOCK = 256,          // threads, of each kernel
     CLIP_APPLY_BLOCKS = 3,     // on a multiprocessor, where blocks take tile after tile
     CLIP_SHORT_CHUNK = 8192,   // a chunk up to which is one tile
     CLIP_TILE_WIDE = 4096,     // elements of a tile of a longer one
     CLIP_TILE_HALF = 8192,     // the same where all are of 16 bits
-    CLIP_DIRECT = 2048,        // most tiles that have a block each
+    CLIP_DIRECT = 16,          // tiles a multiprocessor up to which each has a block
+    CLIP_FUSED = 2048,         // most tiles of several groups that take factors from the partials
     CLIP_SET_DATA_BATCH = 256, // addresses of a launch
 };
 
@@ -46,24 +47,75 @@ void clip_emit(ptx_builder *b, const struct clip_spec *spec);
 
 // ---- what they share ----------------------------------------------------------------------------
 
-// A chunk, as a block reads it.
-struct clip_chunk {
-    ptx_val tensor, index, group;       // u32, from its row
-    ptx_val data, count, weight, dtype; // u64, u64, f64, u32, from its tensor's
-    ptx_val first, length;              // u64, s32: elements
-};
-
-// Declares the parameters `tensors` and `chunks` and reads the rows of chunk `k` (u32).
+// The tables, declared as parameters.
 struct clip_tables {
     ptx_ptr tensors, chunks;
+    ptx_ptr pieces; // where chunks are packed
 };
-struct clip_tables clip_tables_param(ptx_builder *b);
-struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k,
-                                  uint32_t chunk);
+struct clip_tables clip_tables_param(ptx_builder *b, const struct clip_spec *spec);
+
+// The row of chunk `k`: u32.
+struct clip_chunk {
+    ptx_val tensor, index, group, team;
+};
+struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k);
+
+// The row of tensor `k`: u64, u64, f64, u32.
+struct clip_tensor {
+    ptx_val data, count, weight, dtype;
+};
+struct clip_tensor clip_tensor_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k);
+
+// The elements of a tensor's chunk: u64, s32.
+struct clip_extent {
+    ptx_val first, length;
+};
+struct clip_extent clip_extent_of(ptx_builder *b, ptx_val index, ptx_val count, uint32_t chunk);
 
 // A body for each type that a tensor may have, of which the block takes the one of its chunk.
 void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
                     void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user);
+
+// ---- packed chunks (clip_pieces.c) --------------------------------------------------------------
+
+// The pieces that this thread's team takes of a packed chunk, if its block has a part of it, one of
+// so many: pieces unit, unit + units ... The rows of all of them are read at once, by a lane of the
+// warp each. Any of this may be a variable that is set later.
+struct clip_share {
+    ptx_val team;               // from the chunk's row
+    ptx_val unit, units, count; // u32; `count`: of the chunk's pieces
+    struct clip_tensor row;     // that this lane has read
+};
+
+// All but the row. `part`: u32, or poisoned if there is one.
+struct clip_share clip_share_of(ptx_builder *b, const struct clip_chunk *chunk, ptx_val tid,
+                                ptx_val part, uint32_t parts);
+// The tensor (u32) whose row this lane is to read.
+ptx_val clip_share_tensor(ptx_builder *b, const struct clip_tables *tables,
+                          const struct clip_chunk *chunk, const struct clip_share *share,
+                          ptx_val tid);
+
+// This thread's part of the weighted sum of squares, for block_sum(). An element's place decides
+// which thread and which sum it goes to, so the block's sum has the same bits at any alignment.
+ptx_val clip_share_sum(ptx_builder *b, const struct clip_spec *spec, const struct clip_share *share,
+                       ptx_val tid);
+
+// Elements of `dtype` times a factor of its compute type; or 0, where `zeros` is not poisoned and
+// holds.
+struct clip_scaling {
+    ptx_type dtype;
+    ptx_val factor;
+    ptx_val zeros;
+    ptx_ptr data;
+};
+ptx_vec clip_scaled(ptx_builder *b, const struct clip_scaling *s, const ptx_vec *in);
+void clip_scale_vector(ptx_builder *b, const struct clip_scaling *s, ptx_val i, unsigned lanes);
+
+// Scales them by `factor` (f32); tensors whose address is 0 are left out.
+void clip_share_scale(ptx_builder *b, const struct clip_spec *spec, const struct clip_share *share,
+                      ptx_val tid, ptx_val factor, ptx_val zeros);
+
+// ---- launches -----------------------------------------------------------------------------------
 
 // Programmatic launches overlap: where the target has them, a kernel lets the next one start as
 // soon as all of its own blocks have, and that one waits before it looks at what the first has

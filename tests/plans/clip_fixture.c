@@ -60,7 +60,8 @@ void clip_set_create(struct clip_set *set, struct gpu *gpu, struct random *r,
     for (size_t t = 0; t < set->count; ++t) {
         struct ptx_tensor *tensor = &set->tensors[t];
         tensor->dtype = random_type(r, shape->types);
-        tensor->count = random_size(r, shape->most);
+        tensor->count =
+            random_size(r, shape->large && random_below(r, 40) == 0 ? shape->large : shape->most);
         tensor->group = random_below(r, shape->groups);
         if (shape->weighted && random_below(r, 3) == 0)
             tensor->weight = 0.125 + random_below(r, 100) / 37.0;

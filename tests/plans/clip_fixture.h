@@ -15,6 +15,7 @@ struct clip_shape {
     size_t tensors;
     uint32_t groups;
     uint64_t most;  ///< elements of a tensor; sizes are random, 0 among them
+    uint64_t large; ///< not 0: one of a few tensors has up to so many instead
     uint32_t types; ///< PTX_SET() bits
     enum data_kind data;
     bool aligned; ///< to 16 bytes; else to the element alone

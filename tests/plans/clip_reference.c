@@ -39,22 +39,129 @@ static double sum_of_partials(const double *partials, size_t count)
     return ref_block_sum(thread, THREADS);
 }
 
+// ---- packed chunks ------------------------------------------------------------------------------
+
+/// How often the busiest of 256 / team teams reads four vectors a thread, piece after piece.
+static uint64_t turns_of(const struct ref_gradient *const *pieces, size_t count, size_t team)
+{
+    uint64_t most = 0;
+    for (size_t t = 0; t < THREADS / team; ++t) {
+        uint64_t turns = 0;
+        for (size_t k = t; k < count; k += THREADS / team) {
+            uint64_t at_once = 4 * team * 16 / ref_bytes(pieces[k]->type);
+            turns += (pieces[k]->count + at_once - 1) / at_once;
+        }
+        most = turns > most ? turns : most;
+    }
+    return most;
+}
+
+/// A team takes every 256 / team-th piece. In it thread l has the vectors of 16 bytes l, l + team
+/// ... and adds up their elements at even places and those at odd ones; to the former, the l-th of
+/// the elements behind the whole vectors.
+static double sum_of_pack(const struct ref_gradient *const *pieces, size_t count)
+{
+    double thread[THREADS] = { 0 };
+    size_t team = 32;
+    for (size_t larger = 64; larger <= THREADS; larger *= 2)
+        if (turns_of(pieces, count, larger) < turns_of(pieces, count, team))
+            team = larger;
+    for (size_t k = 0; k < count; ++k) {
+        const struct ref_gradient *x = pieces[k];
+        double sums[THREADS][2] = { { 0 } };
+        double *own = thread + k % (THREADS / team) * team;
+        for (uint64_t i = 0; i < x->count; ++i) {
+            uint64_t lanes = 16 / ref_bytes(x->type), whole = x->count / lanes * lanes;
+            double *sum = i < whole ? &sums[i / lanes % team][i % 2] : &sums[i - whole][0];
+            double value = ref_load(x->type, x->data, i);
+            *sum = fma(value, value, *sum);
+        }
+        for (size_t l = 0; l < team; ++l)
+            own[l] += (sums[l][0] + sums[l][1]) * x->weight;
+    }
+    return ref_block_sum(thread, THREADS);
+}
+
+/// The chunks of a group so far, and the pieces of the one that is not full yet.
+struct chunks {
+    uint64_t size;
+    double *partials; ///< NULL: only counted
+    size_t count;
+    const struct ref_gradient *pieces[REF_CLIP_PIECES];
+    size_t piece_count;
+    uint64_t elements; ///< of the pieces
+};
+
+static void add_chunk(struct chunks *c, const struct ref_gradient *x, uint64_t begin, uint64_t end)
+{
+    if (c->partials)
+        c->partials[c->count] = one_nan(ref_chunk_sum(x->type, x->data, begin, end) * x->weight);
+    ++c->count;
+}
+
+static void close_pack(struct chunks *c)
+{
+    if (c->piece_count == 1) {
+        add_chunk(c, c->pieces[0], 0, c->pieces[0]->count);
+    } else if (c->piece_count > 1) {
+        if (c->partials)
+            c->partials[c->count] = one_nan(sum_of_pack(c->pieces, c->piece_count));
+        ++c->count;
+    }
+    c->piece_count = 0;
+    c->elements = 0;
+}
+
+static void add_tensor(struct chunks *c, const struct ref_gradient *x, bool packs)
+{
+    if (x->count == 0)
+        return;
+    bool small = packs && x->count <= c->size / 2;
+    if (!small || c->piece_count == REF_CLIP_PIECES || c->elements + x->count > c->size)
+        close_pack(c);
+    if (small) {
+        c->pieces[c->piece_count++] = x;
+        c->elements += x->count;
+        return;
+    }
+    for (uint64_t begin = 0; begin < x->count; begin += c->size)
+        add_chunk(c, x, begin, x->count - begin < c->size ? x->count : begin + c->size);
+}
+
+static size_t chunks_of_group(const struct ref_clip_plan *plan, uint32_t group, bool packs,
+                              double *partials)
+{
+    struct chunks c = { .size = ref_clip_chunk(plan), .partials = partials };
+    for (size_t t = 0; t < plan->tensor_count; ++t)
+        if (plan->tensors[t].group == group)
+            add_tensor(&c, &plan->tensors[t], packs);
+    close_pack(&c);
+    return c.count;
+}
+
+uint64_t ref_clip_chunk_count(const struct ref_clip_plan *plan, bool packs)
+{
+    uint64_t count = 0;
+    for (uint32_t g = 0; g < plan->group_count; ++g) {
+        size_t chunks = chunks_of_group(plan, g, packs, NULL);
+        count += chunks ? chunks : 1;
+    }
+    return count;
+}
+
+bool ref_clip_packs(const struct ref_clip_plan *plan)
+{
+    uint64_t chunks = ref_clip_chunk_count(plan, false);
+    return chunks > 512 && 2 * ref_clip_chunk_count(plan, true) <= chunks;
+}
+
 void ref_clip_sums(const struct ref_clip_plan *plan, double *sums)
 {
-    uint64_t chunk = ref_clip_chunk(plan), most = 0;
-    for (size_t t = 0; t < plan->tensor_count; ++t)
-        most += (plan->tensors[t].count + chunk - 1) / chunk;
+    uint64_t most = ref_clip_chunk_count(plan, false);
     double *partials = malloc((size_t)(most + 1) * sizeof *partials);
+    bool packs = ref_clip_packs(plan);
     for (uint32_t g = 0; partials && g < plan->group_count; ++g) {
-        size_t count = 0;
-        for (size_t t = 0; t < plan->tensor_count; ++t) {
-            const struct ref_gradient *x = &plan->tensors[t];
-            for (uint64_t begin = 0; x->group == g && begin < x->count; begin += chunk) {
-                uint64_t end = x->count - begin < chunk ? x->count : begin + chunk;
-                double sum = ref_chunk_sum(x->type, x->data, begin, end);
-                partials[count++] = one_nan(sum * x->weight);
-            }
-        }
+        size_t count = chunks_of_group(plan, g, packs, partials);
         sums[g] = count ? one_nan(sum_of_partials(partials, count)) : 0.0;
     }
     free(partials);

@@ -23,8 +23,13 @@ struct ref_clip_plan {
     enum ref_nonfinite nonfinite;
 };
 
-/// Elements that a partial sum of the plan stands for.
+enum { REF_CLIP_PIECES = 32 }; ///< most tensors in a chunk
+
+/// Elements that a partial sum of the plan stands for, at most.
 uint64_t ref_clip_chunk(const struct ref_clip_plan *plan);
+/// Whether small tensors share chunks; and how many chunks there are if so, or if not.
+bool ref_clip_packs(const struct ref_clip_plan *plan);
+uint64_t ref_clip_chunk_count(const struct ref_clip_plan *plan, bool packs);
 /// The sum of weighted squares of each group.
 void ref_clip_sums(const struct ref_clip_plan *plan, double *sums);
 /// record = { factor, norm, found_inf } of one group.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Clip plans over many steps: captured and replayed, with a loss scale that changes, with gradients
-// that move, in windows.
+// that move.
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -170,61 +170,6 @@ static void test_moving_gradients(void **state)
     clip_set_destroy(&set);
 }
 
-/// A plan whose gradients take turns in a window of three chunks: the bits of the plan that has
-/// them all.
-static void test_windows(void **state)
-{
-    (void)state;
-    enum { WINDOW = 3, CHUNK_BYTES = 2048 * 8 };
-    struct random r = gpu_random(&gpu, "windows");
-    struct clip_set set;
-    struct clip_expected expected;
-    clip_set_create(&set, &gpu, &r, &shape);
-    struct ptx_clip_params params = clip_set_params(&set);
-    params.any_address = true;
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
-    ptx_buffer *window = ptx_buffer_create(gpu.device, WINDOW * CHUNK_BYTES);
-    assert_non_null(window);
-    const uint64_t chunks = ptx_clip_plan_chunk_count(plan);
-    for (int pass = 0; pass < 2; ++pass) {
-        for (uint64_t first = 0; first < chunks; first += WINDOW) {
-            const uint64_t count = chunks - first < WINDOW ? chunks - first : WINDOW;
-            for (uint64_t k = 0; k < count; ++k) {
-                struct ptx_clip_chunk c;
-                assert_true(ptx_clip_plan_chunk(plan, first + k, &c));
-                if (c.count == 0) { // of an empty group: there is nothing to bring in
-                    if (pass == 0)
-                        clip_require(ptx_clip_plan_norm_sq_chunks(plan, first + k, 1, gpu.stream));
-                    continue;
-                }
-                // One chunk at a time: two of one tensor would lie apart.
-                const size_t bytes = ref_bytes(set.host[c.tensor].type);
-                const size_t place = k * CHUNK_BYTES;
-                const CUdeviceptr data =
-                    ptx_buffer_address(window) + place - (CUdeviceptr)(c.first * bytes);
-                char *host = (char *)set.host[c.tensor].data + c.first * bytes;
-                clip_require(ptx_buffer_upload(window, place, host, c.count * bytes, gpu.stream));
-                clip_require(ptx_clip_plan_set_data(plan, c.tensor, 1, &data, gpu.stream));
-                if (pass == 0) {
-                    clip_require(ptx_clip_plan_norm_sq_chunks(plan, first + k, 1, gpu.stream));
-                    continue;
-                }
-                clip_require(ptx_clip_plan_apply_chunks(plan, first + k, 1, gpu.stream));
-                // Straight into the set's memory, where the check looks for it.
-                clip_require(ptx_buffer_copy(set.memory, set.offset[c.tensor] + c.first * bytes,
-                                             window, place, c.count * bytes, gpu.stream));
-            }
-        }
-        if (pass == 0)
-            clip_require(ptx_clip_plan_finish(plan, gpu.stream));
-    }
-    clip_set_expect(&set, &params, 1.0f, &expected);
-    clip_set_check(&set, plan, &expected);
-    ptx_buffer_destroy(&window);
-    ptx_clip_plan_destroy(&plan);
-    clip_set_destroy(&set);
-}
-
 /// Threads with a plan each, and threads that share one, of which a call may find it in use.
 struct runner {
     pthread_t thread;
@@ -289,7 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replays),    cmocka_unit_test(test_many_replays),
         cmocka_unit_test(test_whole_step), cmocka_unit_test(test_moving_gradients),
-        cmocka_unit_test(test_windows),    cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads),
     };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));

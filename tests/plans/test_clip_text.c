@@ -77,6 +77,32 @@ static void test_targets(void **state)
         }
 }
 
+/// The same where small tensors share chunks, short ones and long ones.
+static void test_targets_packed(void **state)
+{
+    enum { MANY = 3000 };
+    static const ptx_type sets[][TENSORS] = { { PTX_F32, PTX_F32, PTX_F32, PTX_F32 },
+                                              { PTX_BF16, PTX_BF16, PTX_BF16, PTX_BF16 },
+                                              { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 } };
+    static struct ptx_tensor tensors[MANY];
+    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = MANY };
+    struct ptx_target target;
+    unsigned variant = 0;
+    (void)state;
+    for (size_t k = 0; ptx_target_at(k, &target, NULL); ++k)
+        for (size_t s = 0; s < 3; ++s, ++variant) {
+            struct ptx_clip_description d;
+            for (size_t t = 0; t < MANY; ++t)
+                tensors[t] = (struct ptx_tensor) { .count = variant % 2 ? 7000 : 20,
+                                                   .dtype = sets[s][t % TENSORS] };
+            params.nonfinite = (ptx_nonfinite)(variant / 3 % 3);
+            params.update = variant % 2 ? &update : NULL;
+            assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
+            assert_true(d.chunks <= MANY / 2 && d.chunk == (variant % 2 ? 16384 : 2048));
+            assemble(&params, target);
+        }
+}
+
 /// One module serves plans of many sizes: a text that named sizes would be compiled for each.
 static void test_text_is_shared(void **state)
 {
@@ -132,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_targets_packed),
         cmocka_unit_test(test_text_is_shared),
         cmocka_unit_test(test_description),
     };

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT
+// Small tensors that share chunks: which do, and the bits that come out, against the reference.
+#define _POSIX_C_SOURCE 200809L
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clip_fixture.h"
+
+enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
+
+static struct gpu gpu;
+static bool small; // the emulator: fewer elements
+
+// ---- which tensors ------------------------------------------------------------------------------
+
+enum { MOST_TENSORS = 3000 };
+
+/// A list of tensors that are nowhere.
+struct list {
+    struct ptx_tensor tensors[MOST_TENSORS];
+    struct ref_gradient host[MOST_TENSORS];
+    size_t count;
+};
+
+static void add(struct list *list, uint64_t count, ptx_type type, uint32_t group)
+{
+    list->tensors[list->count] =
+        (struct ptx_tensor) { .count = count, .dtype = type, .group = group };
+    list->host[list->count++] =
+        (struct ref_gradient) { .type = gpu_ref_type(type), .count = count, .group = group };
+}
+
+static struct ptx_clip_description describe(const struct list *list, uint32_t groups, bool *packs)
+{
+    const struct ptx_clip_params params = { .tensors = list->tensors,
+                                            .tensor_count = list->count,
+                                            .group_count = groups };
+    const struct ref_clip_plan plan = { .tensors = list->host,
+                                        .tensor_count = list->count,
+                                        .group_count = groups };
+    struct ptx_clip_description d;
+    clip_require(ptx_clip_describe(&params, &d));
+    *packs = ref_clip_packs(&plan);
+    assert_int_equal(d.chunk, ref_clip_chunk(&plan));
+    assert_int_equal(d.chunks, ref_clip_chunk_count(&plan, *packs));
+    return d;
+}
+
+static void test_models_do_not_pack(void **state)
+{
+    (void)state;
+    static struct list list;
+    bool packs;
+    for (unsigned model = 0; model < 3; ++model) {
+        static const uint64_t sizes[] = { 768, 1024, 1600 }, layers[] = { 12, 24, 48 };
+        const uint64_t c = sizes[model];
+        const uint64_t block[] = { c, c, 3 * c * c, 3 * c, c * c,     c,
+                                   c, c, 4 * c * c, 4 * c, 4 * c * c, c };
+        list.count = 0;
+        add(&list, 50257 * c, PTX_BF16, 0);
+        add(&list, 1024 * c, PTX_BF16, 0);
+        for (uint64_t k = 0; k < layers[model] * 12; ++k)
+            add(&list, block[k % 12], PTX_BF16, 0);
+        describe(&list, 1, &packs);
+        assert_false(packs);
+    }
+    static const uint64_t adapters[][6] = { { 24576, 24576, 24576, 4096, 1536, 1536 },
+                                            { 57344, 57344, 57344, 8192, 3584, 3584 } };
+    for (unsigned model = 0; model < 4; ++model) {
+        const bool grouped = model / 2;
+        list.count = 0;
+        for (unsigned k = 0; k < 28 * 6; ++k)
+            add(&list, adapters[model % 2][k % 6], PTX_F32, grouped ? k / 6 : 0);
+        describe(&list, grouped ? 28 : 1, &packs);
+        assert_false(packs);
+    }
+}
+
+static void test_small_tensors_pack(void **state)
+{
+    (void)state;
+    static struct list list;
+    bool packs;
+    list.count = 0;
+    for (int k = 0; k < 2000; ++k)
+        add(&list, 512, PTX_F32, 0);
+    const struct ptx_clip_description d = describe(&list, 1, &packs);
+    assert_true(packs && d.chunk == 4096 && d.chunks == 250);
+    // As many to a chunk as there may be, and few tensors, which do not share any.
+    list.count = 0;
+    for (int k = 0; k < 513; ++k)
+        add(&list, 1, PTX_F32, 0);
+    assert_int_equal(describe(&list, 1, &packs).chunks, 17);
+    list.count = 512;
+    assert_int_equal(describe(&list, 1, &packs).chunks, 512);
+    assert_false(packs);
+}
+
+static void test_random_layouts(void **state)
+{
+    (void)state;
+    static struct list list;
+    struct random r = gpu_random(&gpu, "layouts");
+    unsigned packed = 0;
+    for (unsigned trial = 0; trial < 200; ++trial) {
+        const uint32_t groups = 1 + random_below(&r, trial % 3 ? 8 : 1);
+        const uint32_t most = 1u << random_below(&r, 14);
+        const uint32_t count = 500 + random_below(&r, 2000);
+        bool packs;
+        list.count = 0;
+        for (uint32_t k = 0; k < count; ++k) {
+            const uint32_t larger = random_below(&r, 2 + trial % 30) == 0 ? 40 : 1;
+            add(&list, random_below(&r, most * larger + 1), PTX_F32, random_below(&r, groups));
+        }
+        describe(&list, groups, &packs);
+        packed += packs;
+    }
+    assert_true(packed > 20 && packed < 190);
+}
+
+// ---- bits ---------------------------------------------------------------------------------------
+
+/// The elements of a chunk, some of which are to be of several tensors.
+static uint64_t chunk_of_packed_set(const struct clip_set *set)
+{
+    const struct ref_clip_plan plan = { .tensors = set->host,
+                                        .tensor_count = set->count,
+                                        .group_count = set->groups };
+    assert_true(ref_clip_packs(&plan));
+    return ref_clip_chunk(&plan);
+}
+
+/// A run, and one in three phases on new data. Returns the elements of a chunk.
+static uint64_t check_set(struct random *r, const struct clip_shape *shape,
+                          struct ptx_clip_params params)
+{
+    static struct clip_set set;
+    struct clip_expected expected;
+    clip_set_create(&set, &gpu, r, shape);
+    const uint64_t chunk = chunk_of_packed_set(&set);
+    const struct ptx_clip_params of_set = clip_set_params(&set);
+    params.tensors = of_set.tensors;
+    params.tensor_count = of_set.tensor_count;
+    params.group_count = of_set.group_count;
+    params.group_max_norms = of_set.group_max_norms;
+    params.stream = of_set.stream;
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    const float loss_scale = params.loss_scale == 0.0f ? 1.0f : params.loss_scale;
+    for (int turn = 0; turn < 2; ++turn) {
+        if (turn)
+            clip_set_fill(&set, r, shape->data);
+        clip_set_expect(&set, &params, loss_scale, &expected);
+        if (turn == 0) {
+            clip_require(ptx_clip_plan_run(plan, gpu.stream));
+        } else {
+            clip_require(ptx_clip_plan_norm_sq(plan, gpu.stream));
+            clip_require(ptx_clip_plan_finish(plan, gpu.stream));
+            if (!params.measure_only)
+                clip_require(ptx_clip_plan_apply(plan, gpu.stream));
+        }
+        clip_set_check(&set, plan, &expected);
+    }
+    ptx_clip_plan_destroy(&plan);
+    clip_set_destroy(&set);
+    return chunk;
+}
+
+static void test_random_sets(void **state)
+{
+    (void)state;
+    static const uint32_t types[] = { PTX_SET(F32), PTX_SET(BF16), PTX_SET(F16),
+                                      PTX_SET(F64), ALL_TYPES,     ALL_TYPES };
+    static const uint64_t sizes[] = { 700, 40, 3, 300, 120, 1 };
+    struct random r = gpu_random(&gpu, "packed sets");
+    for (unsigned trial = 0; trial < (small ? 12u : 60u); ++trial) {
+        const struct clip_shape shape = {
+            .tensors = 1400 + random_below(&r, 300),
+            .groups = trial % 2 ? 1 : 2 + random_below(&r, 6),
+            .most = sizes[(trial + trial / 6) % 6],
+            .large = trial % 3 == 0 ? (small ? 5000 : 200000) : 0,
+            .types = types[trial % 6],
+            .data = trial % 5 == 4 ? DATA_WILD : DATA_PLAIN,
+            .aligned = trial / 6 % 2,
+            .weighted = trial % 3 == 1,
+        };
+        const struct ptx_clip_params params = {
+            .eps = trial % 2 ? 1e-6f : 0.0f,
+            .loss_scale = trial % 3 == 2   ? 1024.0f
+                          : trial % 7 == 3 ? 3.0f
+                                           : 0.0f,
+            .measure_only = trial % 11 == 5,
+        };
+        check_set(&r, &shape, params);
+    }
+}
+
+/// Tensors of up to 3000 elements and more, in chunks of several tiles.
+static void test_long_chunks(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "long packed chunks");
+    if (gpu.max_size < 10000000)
+        skip();
+    for (unsigned trial = 0; trial < (small ? 2u : 6u); ++trial) {
+        const struct clip_shape shape = { .tensors = CLIP_MOST_TENSORS - random_below(&r, 100),
+                                          .groups = trial % 2 ? 1 : 7,
+                                          .most = 3000,
+                                          .large = small ? 600000 : 3000000,
+                                          .types = trial % 3 ? ALL_TYPES : PTX_SET(BF16),
+                                          .data = DATA_PLAIN,
+                                          .aligned = trial == 1,
+                                          .weighted = true };
+        const struct ptx_clip_params params = { .eps = 1e-6f, .loss_scale = 2.0f };
+        assert_true(check_set(&r, &shape, params) >= 16384);
+    }
+}
+
+static void test_policies(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "packed policies");
+    for (unsigned trial = 0; trial < 6; ++trial) {
+        const struct clip_shape shape = { .tensors = 700,
+                                          .groups = 3,
+                                          .most = 60,
+                                          .types = ALL_TYPES,
+                                          .data = trial % 2 ? DATA_SPECIAL : DATA_PLAIN,
+                                          .aligned = trial % 3 == 0,
+                                          .weighted = true };
+        check_set(&r, &shape,
+                  (struct ptx_clip_params) { .nonfinite = (ptx_nonfinite)(trial / 2),
+                                             .loss_scale = 8.0f });
+    }
+}
+
+/// A hundred thousand tensors, one behind the other.
+static void test_very_many(void **state)
+{
+    (void)state;
+    enum { MANY = 100000, MOST = 24 };
+    struct random r = gpu_random(&gpu, "very many");
+    struct ptx_tensor *tensors = calloc(MANY, sizeof *tensors);
+    struct ref_gradient *host = calloc(MANY, sizeof *host);
+    float *data = malloc(sizeof *data * MANY * MOST), *got = malloc(sizeof *got * MANY * MOST);
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof *data * MANY * MOST);
+    const float max_norm = 3.0f;
+    uint64_t count = 0;
+    assert_true(tensors && host && data && got && memory);
+    for (size_t t = 0; t < MANY; ++t) {
+        const uint64_t size = random_below(&r, MOST + 1);
+        tensors[t] = (struct ptx_tensor) { .data = ptx_buffer_address(memory) + 4 * count,
+                                           .count = size,
+                                           .dtype = PTX_F32 };
+        host[t] = (struct ref_gradient) { REF_F32, data + count, size, 0, 1.0 };
+        count += size;
+    }
+    data_fill(&r, REF_F32, DATA_PLAIN, data, count);
+    clip_require(ptx_buffer_upload(memory, 0, data, count * sizeof *data, gpu.stream));
+    const struct ptx_clip_params params = {
+        .tensors = tensors, .tensor_count = MANY, .max_norm = max_norm, .stream = gpu.stream
+    };
+    const struct ref_clip_plan plan = {
+        .tensors = host, .tensor_count = MANY, .group_count = 1, .max_norms = &max_norm
+    };
+    struct ptx_clip_record record;
+    double sum;
+    float expected[3];
+    ref_clip_sums(&plan, &sum);
+    ref_clip_record(&plan, 0, sum, 1.0f, expected);
+    ref_clip_apply(&plan, 0, expected);
+    ptx_clip_plan *clip = clip_create(&gpu, &params);
+    clip_require(ptx_clip_plan_run(clip, gpu.stream));
+    clip_require(ptx_clip_plan_read(clip, 0, 1, &record, NULL, gpu.stream));
+    clip_require(ptx_buffer_download(memory, 0, got, count * sizeof *got, gpu.stream));
+    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(expected[0] < 1.0f);
+    assert_memory_equal(&record, expected, sizeof expected);
+    assert_memory_equal(got, data, count * sizeof *got);
+    ptx_clip_plan_destroy(&clip);
+    ptx_buffer_destroy(&memory);
+    free(tensors);
+    free(host);
+    free(data);
+    free(got);
+}
+
+/// The sums, which are where no buffer is, to the host.
+static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
+{
+    ptx_builder *b = ptx_builder_create(NULL);
+    ptx_entry (b, "copy", .block = { CLIP_MOST_GROUPS }) {
+        ptx_ptr from = ptx_param_ptr(b, PTX_F64, "from", .readonly = true);
+        ptx_ptr to = ptx_param_ptr(b, PTX_F64, "to", .writeonly = true);
+        ptx_val n = ptx_param(b, PTX_U32, "n"), k = ptx_tid(b, PTX_X);
+        ptx_if (b, ptx_lt(b, k, n))
+            ptx_store(b, to, k, ptx_load(b, from, k));
+    }
+    ptx_module *module = ptx_module_load(gpu.device, ptx_builder_finish(b), NULL);
+    ptx_buffer *copy = ptx_buffer_create(gpu.device, CLIP_MOST_GROUPS * sizeof *sums);
+    if (!module || !copy)
+        fail_msg("%s", ptx_error_message());
+    const CUdeviceptr from = ptx_clip_plan_sums(plan), to = ptx_buffer_address(copy);
+    const struct ptx_arg args[] = { PTX_ARG(from), PTX_ARG(to), PTX_ARG(count) };
+    clip_require(
+        ptx_launch(ptx_module_function(module, "copy"),
+                   &(struct ptx_launch_params) {
+                       .grid = { 1 }, .stream = gpu.stream, .args = args, .arg_count = 3 }));
+    clip_require(ptx_buffer_download(copy, 0, sums, count * sizeof *sums, gpu.stream));
+    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_buffer_destroy(&copy);
+    ptx_module_unload(&module);
+    ptx_builder_destroy(&b);
+}
+
+/// Replays, with the tensors at other distances from a 16-byte boundary each time: the same bits,
+/// though the same data lies elsewhere.
+static void test_moved_and_replayed(void **state)
+{
+    (void)state;
+    static struct clip_set set;
+    static CUdeviceptr data[CLIP_MOST_TENSORS];
+    static const struct clip_shape shape = {
+        .tensors = 700, .groups = 2, .most = 200, .types = ALL_TYPES, .data = DATA_PLAIN
+    };
+    struct random r = gpu_random(&gpu, "packed replays");
+    clip_set_create(&set, &gpu, &r, &shape);
+    struct ptx_clip_params params = clip_set_params(&set);
+    params.measure_only = true; // so that the data stays
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    clip_require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    clip_require(ptx_clip_plan_run(plan, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    assert_non_null(graph);
+    double sums[CLIP_MOST_GROUPS];
+    for (int turn = 0; turn < 4; ++turn) {
+        struct clip_expected expected;
+        clip_set_expect(&set, &params, 1.0f, &expected);
+        clip_require(ptx_graph_launch(graph, gpu.stream));
+        clip_set_check(&set, plan, &expected);
+        clip_require(ptx_clip_plan_norm_sq(plan, gpu.stream));
+        read_sums(plan, sums, set.groups);
+        assert_memory_equal(sums, expected.sums, set.groups * sizeof(double));
+        for (size_t t = 0; t < set.count; ++t) {
+            const size_t bytes = ptx_type_bytes(set.tensors[t].dtype);
+            set.offset[t] = set.offset[t] / 256 * 256 + random_below(&r, 8) * bytes;
+            data[t] = ptx_buffer_address(set.memory) + set.offset[t];
+        }
+        clip_set_upload(&set);
+        clip_require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
+    }
+    ptx_graph_destroy(&graph);
+    ptx_clip_plan_destroy(&plan);
+    clip_set_destroy(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models_do_not_pack), cmocka_unit_test(test_small_tensors_pack),
+        cmocka_unit_test(test_random_layouts),     cmocka_unit_test(test_random_sets),
+        cmocka_unit_test(test_long_chunks),        cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_moved_and_replayed), cmocka_unit_test(test_very_many),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    // For the emulator: so few multiprocessors that blocks draw tiles.
+    setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
+    gpu_open(&gpu);
+    small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;
+    int failed = cmocka_run_group_tests_name("clip plans: packed chunks", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// Clip plans whose gradients take turns in a window of device memory: the bits of the plan that has
+// them all.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clip_fixture.h"
+
+enum {
+    ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    CHUNK_BYTES = 4096 * 8,
+};
+
+static struct gpu gpu;
+
+/// A set, its plan, and the memory that chunks take turns in.
+struct scene {
+    struct clip_set set;
+    struct ptx_clip_params params;
+    ptx_clip_plan *plan;
+    ptx_buffer *window;
+};
+
+static void scene_create(struct scene *s, struct random *r, const struct clip_shape *shape)
+{
+    struct ptx_clip_description d;
+    clip_set_create(&s->set, &gpu, r, shape);
+    s->params = clip_set_params(&s->set);
+    s->params.any_address = true;
+    clip_require(ptx_clip_describe(&s->params, &d));
+    assert_true(d.chunk * 8 <= CHUNK_BYTES);
+    s->plan = clip_create(&gpu, &s->params);
+    assert_int_equal(ptx_clip_plan_chunk_count(s->plan), d.chunks);
+    s->window = ptx_buffer_create(gpu.device, 2 * CHUNK_BYTES);
+    assert_non_null(s->window);
+}
+
+static void scene_destroy(struct scene *s)
+{
+    ptx_buffer_destroy(&s->window);
+    ptx_clip_plan_destroy(&s->plan);
+    clip_set_destroy(&s->set);
+}
+
+static size_t piece_bytes(const struct scene *s, const struct ptx_clip_piece *piece)
+{
+    return (size_t)piece->count * ref_bytes(s->set.host[piece->tensor].type);
+}
+
+/// Brings a piece in at this place of the window. Returns where the next may be.
+static size_t bring_in(struct scene *s, const struct ptx_clip_piece *piece, size_t place)
+{
+    const size_t bytes = ref_bytes(s->set.host[piece->tensor].type);
+    const size_t before = (size_t)piece->first * bytes;
+    const CUdeviceptr data = ptx_buffer_address(s->window) + place - before;
+    char *host = (char *)s->set.host[piece->tensor].data + before;
+    clip_require(ptx_buffer_upload(s->window, place, host, piece_bytes(s, piece), gpu.stream));
+    clip_require(ptx_clip_plan_set_data(s->plan, piece->tensor, 1, &data, gpu.stream));
+    return place + (piece_bytes(s, piece) + 7) / 8 * 8;
+}
+
+/// Takes a piece from there into the set's memory, where the check looks for it.
+static void take_out(struct scene *s, const struct ptx_clip_piece *piece, size_t place)
+{
+    const size_t before = (size_t)piece->first * ref_bytes(s->set.host[piece->tensor].type);
+    clip_require(ptx_buffer_copy(s->set.memory, s->set.offset[piece->tensor] + before, s->window,
+                                 place, piece_bytes(s, piece), gpu.stream));
+}
+
+/// Chunk after chunk, at one end of the window and the other. Of a chunk of several pieces those at
+/// odd places are scaled after the others, as if they came with another window.
+static void measure(struct scene *s)
+{
+    struct ptx_clip_piece piece;
+    for (uint64_t k = 0; k < ptx_clip_plan_chunk_count(s->plan); ++k) {
+        size_t place = k % 2 * CHUNK_BYTES;
+        for (uint32_t i = 0; ptx_clip_plan_piece(s->plan, k, i, &piece); ++i)
+            place = bring_in(s, &piece, place);
+        clip_require(ptx_clip_plan_norm_sq_chunks(s->plan, k, 1, gpu.stream));
+    }
+    clip_require(ptx_clip_plan_finish(s->plan, gpu.stream));
+}
+
+static void scale(struct scene *s)
+{
+    static const CUdeviceptr absent;
+    struct ptx_clip_piece piece;
+    for (uint64_t k = 0; k < ptx_clip_plan_chunk_count(s->plan); ++k)
+        for (uint32_t turn = 0; turn < 2; ++turn) {
+            size_t place = 0;
+            for (uint32_t i = 0; ptx_clip_plan_piece(s->plan, k, i, &piece); ++i)
+                if (i % 2 == turn)
+                    place = bring_in(s, &piece, place);
+                else
+                    clip_require(
+                        ptx_clip_plan_set_data(s->plan, piece.tensor, 1, &absent, gpu.stream));
+            if (place == 0) // nothing of it in this turn
+                continue;
+            clip_require(ptx_clip_plan_apply_chunks(s->plan, k, 1, gpu.stream));
+            place = 0;
+            for (uint32_t i = turn; ptx_clip_plan_piece(s->plan, k, i, &piece); i += 2) {
+                take_out(s, &piece, place);
+                place += (piece_bytes(s, &piece) + 7) / 8 * 8;
+            }
+        }
+}
+
+static void check(struct scene *s)
+{
+    struct clip_expected expected;
+    measure(s);
+    scale(s);
+    clip_set_expect(&s->set, &s->params, 1.0f, &expected);
+    clip_set_check(&s->set, s->plan, &expected);
+}
+
+static void test_chunks(void **state)
+{
+    (void)state;
+    static const struct clip_shape shape = {
+        .tensors = 9, .groups = 2, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
+    };
+    struct random r = gpu_random(&gpu, "windows");
+    struct scene s;
+    scene_create(&s, &r, &shape);
+    check(&s);
+    scene_destroy(&s);
+}
+
+static void test_packed_chunks(void **state)
+{
+    (void)state;
+    static const struct clip_shape shape = {
+        .tensors = 900, .groups = 3, .most = 300, .types = ALL_TYPES, .data = DATA_PLAIN
+    };
+    struct random r = gpu_random(&gpu, "packed windows");
+    struct ptx_clip_piece piece;
+    struct scene s;
+    scene_create(&s, &r, &shape);
+    size_t several = 0, pieces = 0;
+    for (uint64_t k = 0; k < ptx_clip_plan_chunk_count(s.plan); ++k) {
+        several += ptx_clip_plan_piece(s.plan, k, 1, &piece);
+        for (uint32_t i = 0; ptx_clip_plan_piece(s.plan, k, i, &piece); ++i, ++pieces)
+            assert_true(piece.first == 0 && piece.count == s.set.tensors[piece.tensor].count);
+    }
+    for (size_t t = 0; t < s.set.count; ++t)
+        pieces -= s.set.tensors[t].count > 0;
+    assert_true(several > 3 && pieces == 0); // each tensor once
+    check(&s);
+    scene_destroy(&s);
+}
+
+static void test_no_piece(void **state)
+{
+    (void)state;
+    struct ptx_clip_piece piece;
+    ptx_clip_plan *plan = clip_create(&gpu, &(struct ptx_clip_params) { .group_count = 2 });
+    assert_int_equal(ptx_clip_plan_chunk_count(plan), 2);
+    assert_false(ptx_clip_plan_piece(plan, 0, 0, &piece)); // of an empty group
+    assert_false(ptx_clip_plan_piece(plan, 2, 0, &piece));
+    assert_false(ptx_clip_plan_piece(NULL, 0, 0, &piece));
+    ptx_clip_plan_destroy(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_packed_chunks),
+        cmocka_unit_test(test_no_piece),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    gpu_open(&gpu);
+    int failed = cmocka_run_group_tests_name("clip plans: windows", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
