@@ -67,7 +67,9 @@ static void each_function_is_its_row(void **state)
             else                                                                                   \
                 ptx_##name(ARGUMENTS);                                                             \
         }                                                                                          \
-        snprintf(text[plain], sizeof text[plain], "%s", finished(b));                              \
+        const char *written = finished(b);                                                         \
+        assert_non_null(written);                                                                  \
+        snprintf(text[plain], sizeof text[plain], "%s", written ? written : "");                   \
         ptx_builder_destroy(&b);                                                                   \
         if (plain)                                                                                 \
             assert_string_equal(text[0], text[1]);                                                 \

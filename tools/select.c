@@ -96,7 +96,7 @@ bool select_option(struct selection *selection, const char *assignment, struct m
 {
     const ptx_kernel *kernel = selection->kernel;
     char name[ASSIGNMENT_NAME_SIZE];
-    const char *value;
+    const char *value = NULL;
     if (!split_assignment(assignment, name, &value, error))
         return false;
     if (ptx_spec_set(&selection->spec, kernel, name, value))

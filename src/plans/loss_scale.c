@@ -64,7 +64,7 @@ static struct ptx_loss_scale_state after_a_good_step(struct ptx_loss_scale_state
 ptx_status ptx_loss_scale_step(struct ptx_loss_scale_state *state, bool found_inf,
                                const struct ptx_loss_scale_params *params)
 {
-    struct ptx_loss_scale_params rule;
+    struct ptx_loss_scale_params rule = { 0 };
     ptx_status status = ptx_plan_loss_scale_check("ptx_loss_scale_step", params, &rule);
 
     if (status)
