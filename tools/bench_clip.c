@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Clip plans over the gradients of models.
-#include "bench_set_check.h"
+#include "bench_clip.h"
 #include "gradient_sets.h"
 
 #include <math.h>

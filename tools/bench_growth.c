@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How a plan's time grows: with the bytes of one tensor, and with the number of tensors that the
 // same bytes are in.
-#include "bench_set.h"
+#include "bench_clip.h"
 
 #include <inttypes.h>
 #include <stdio.h>

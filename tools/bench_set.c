@@ -2,7 +2,6 @@
 // Sets of gradients of known sums; and whether a plan gives these, and the right gradients.
 #include "bench_set.h"
 
-#include "bench_set_check.h"
 #include "reference.h"
 
 #include <math.h>

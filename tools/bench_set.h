@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Gradients of known sum, and the time that clip plans take for them.
+/// Gradients of known sums, and whether a plan gives these, and the right gradients.
 #ifndef PTXGEN_TOOLS_BENCH_SET_H
 #define PTXGEN_TOOLS_BENCH_SET_H
 
@@ -32,20 +32,10 @@ bool bench_set_create(struct bench *b, struct bench_set *set, const char *name, 
 void bench_set_place(struct bench_set *set);
 void bench_set_destroy(struct bench *b, struct bench_set *set);
 
-/// What is measured of a plan, besides replays of its graph.
-struct bench_clip_parts {
-    bool eager;  ///< runs, without a graph
-    bool host;   ///< what the host takes for a run and for a graph's launch
-    bool cold;   ///< replays with L2 swept before, if the set may fit into it
-    bool update; ///< replays that update a loss scale
-};
-
-/// How many times bench_step() is called by it.
-size_t bench_clip_steps(struct bench_clip_parts parts);
-/// Allocates the set's memory, checks a run against sums and products made on the host, and
-/// measures and reports: with everything scaled, and with nothing to clip. Reports that there is
-/// not enough memory, if so.
-bool bench_clip(struct bench *b, struct bench_set *set, const struct bench_sums *sums,
-                struct bench_clip_parts parts);
+/// Runs the plan once, with half the norm that the gradients have as its limit and a loss scale,
+/// and holds norms and factors of all groups and some elements against what the host makes of the
+/// same random numbers. The set's memory is as bench_randomize() left it; afterwards it is clipped.
+bool bench_set_check(struct bench *b, const struct bench_set *set, ptx_clip_plan *plan,
+                     const struct bench_sums *made);
 
 #endif
