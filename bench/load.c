@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CHUNKS = 4, ELEMENTS = CHUNKS * PTX_SQUARED_SUM_CHUNK, OPEN_FILES = 8 };
+enum { CHUNKS = 16, CHUNK = 4096, ELEMENTS = CHUNKS * CHUNK, OPEN_FILES = 8 };
 
 /// What a sample's process tells the one that asked.
 struct answer {
@@ -112,7 +112,12 @@ static bool launch(struct run *run, uint64_t n)
                                  sizeof(run->answer->error));
     struct ptx_geometry shape = { 0 };
     const struct ptx_arg args[] = { PTX_ARG(x), PTX_ARG(n), PTX_ARG(partials) };
-    ptx_kernel_geometry(ptx_kernel_find("squared_sum"), PTX_F32, n, &shape);
+    if (!ptx_kernel_geometry(ptx_kernel_find("squared_sum"), PTX_F32, n, &shape) ||
+        shape.grid != CHUNKS) {
+        snprintf(run->answer->error, sizeof(run->answer->error), "%u partials, not %d", shape.grid,
+                 CHUNKS);
+        return false;
+    }
     return ptx_launch(ptx_module_function(run->module, "squared_sum_f32"),
                       &(struct ptx_launch_params) {
                           .grid = { shape.grid }, .args = args, .arg_count = 3 }) == PTX_OK ||
@@ -133,7 +138,7 @@ static bool first_result(struct run *run, const float *ones)
         ptx_stream_synchronize(run->gpu, NULL) != PTX_OK)
         return failed(run, "result");
     for (int i = 0; i < CHUNKS; i++)
-        if (sums[i] != PTX_SQUARED_SUM_CHUNK) {
+        if (sums[i] != CHUNK) {
             snprintf(run->answer->error, sizeof(run->answer->error), "the sum is %g", sums[i]);
             return false;
         }

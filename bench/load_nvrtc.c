@@ -12,7 +12,7 @@ static const char source[] =
     "extern \"C\" __global__ void squared_sum(const float *x, unsigned long long n, double *out)\n"
     "{\n"
     "    __shared__ double sums[8];\n"
-    "    unsigned long long first = blockIdx.x * 16384ull, end = min(first + 16384ull, n);\n"
+    "    unsigned long long first = blockIdx.x * 4096ull, end = min(first + 4096ull, n);\n"
     "    double sum = 0;\n"
     "    for (unsigned long long i = first + threadIdx.x; i < end; i += 256)\n"
     "        sum += (double)x[i] * (double)x[i];\n"

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-CHUNKS, CHUNK = 4, 16384
+CHUNKS, CHUNK = 16, 4096
 
 
 def sample():

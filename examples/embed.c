@@ -4,9 +4,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { N = 100003, CHUNKS = (N - 1) / PTX_SQUARED_SUM_CHUNK + 1, EXIT_SKIPPED = 77 };
+enum { N = 100003, EXIT_SKIPPED = 77 };
 
 // README.md shows the lines between here and the end mark.
 static const struct ptx_spec spec = { .dtype = PTX_F32 };
@@ -44,17 +45,17 @@ static int failed(void)
     return 1;
 }
 
-static bool sum_on_gpu(ptx_device *gpu, const float *x, double *partials)
+static bool sum_on_gpu(ptx_device *gpu, const float *x, double *partials, size_t bytes)
 {
     ptx_module *module = prepare(gpu);
     CUstream stream = ptx_stream_create(gpu);
     ptx_buffer *from = ptx_buffer_create(gpu, N * sizeof *x);
-    ptx_buffer *to = ptx_buffer_create(gpu, CHUNKS * sizeof *partials);
+    ptx_buffer *to = ptx_buffer_create(gpu, bytes);
     bool done = module && stream && from && to &&
                 ptx_buffer_upload(from, 0, x, N * sizeof *x, stream) == PTX_OK &&
                 sum_of_squares(module, ptx_buffer_address(from), N, ptx_buffer_address(to),
                                stream) == PTX_OK &&
-                ptx_buffer_download(to, 0, partials, CHUNKS * sizeof *partials, stream) == PTX_OK &&
+                ptx_buffer_download(to, 0, partials, bytes, stream) == PTX_OK &&
                 ptx_stream_synchronize(gpu, stream) == PTX_OK;
     ptx_buffer_destroy(&to);
     ptx_buffer_destroy(&from);
@@ -76,7 +77,8 @@ static int emit(void)
 int main(int argc, char **argv)
 {
     static float x[N];
-    double partials[CHUNKS], sum = 0, expected = 0;
+    struct ptx_geometry shape = { 0 };
+    double sum = 0, expected = 0;
 
     if (argc == 2 && strcmp(argv[1], "--emit") == 0)
         return emit();
@@ -87,12 +89,15 @@ int main(int argc, char **argv)
     ptx_device *gpu = ptx_device_open(NULL);
     if (!gpu)
         return failed();
-    const bool done = sum_on_gpu(gpu, x, partials);
+    ptx_kernel_geometry(ptx_kernel_find("squared_sum"), spec.dtype, N, &shape);
+    double *partials = calloc(shape.grid, sizeof *partials); // one a block
+    const bool done = partials && sum_on_gpu(gpu, x, partials, shape.grid * sizeof *partials);
     ptx_device_close(&gpu);
+    for (uint32_t k = 0; k < shape.grid && done; k++)
+        sum += partials[k];
+    free(partials);
     if (!done)
         return failed();
-    for (int k = 0; k < CHUNKS; k++)
-        sum += partials[k];
     const bool right = fabs(sum - expected) <= 1e-12 * expected;
     printf("squared_sum: norm %.9g: %s\n", sqrt(sum), right ? "OK" : "wrong");
     return right ? 0 : 1;

@@ -6,6 +6,9 @@
 #include "gpu.h"
 
 void check_squared_sum(struct gpu *gpu, ptx_type dtype);
+/// The most elements that are cut into short chunks, and one more. Skips the test aloud if the
+/// environment leaves such sizes out.
+void check_squared_sum_at_switch(struct gpu *gpu, ptx_type dtype);
 void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype);
 void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype);
 void check_quantize_ste_backward(struct gpu *gpu, ptx_type dtype);

@@ -14,17 +14,17 @@
 
 #include <cmocka.h>
 
-#define ELEMENTS ((UINT64_C(1) << 32) + 5 * REF_CHUNK + 3)
-#define CHUNKS   ((ELEMENTS + REF_CHUNK - 1) / REF_CHUNK)
+#define ELEMENTS ((UINT64_C(1) << 32) + 5 * CHUNK + 3)
+#define CHUNKS   ((ELEMENTS + CHUNK - 1) / CHUNK)
 
-enum { CLASSES = 8, SAMPLE = 65536, OFFSET = 1 };
+enum { CHUNK = 16384, CLASSES = 8, SAMPLE = 65536, OFFSET = 1 };
 
 static const uint32_t hash_factor = UINT32_C(2654435761);
 
 struct large {
     ptx_buffer *buffer;
     CUdeviceptr address; ///< OFFSET elements in, so that there is a head to peel
-    uint16_t chunk[CLASSES][REF_CHUNK];
+    uint16_t chunk[CLASSES][CHUNK];
 };
 
 static unsigned class_of(uint64_t chunk)
@@ -51,7 +51,7 @@ static ptx_module *load_fill(struct gpu *gpu)
             ptx_val chunk = ptx_cvt(b, PTX_U32, ptx_shr(b, i, ptx_u32(14)));
             ptx_val hash = ptx_mul(b, chunk, ptx_u32(hash_factor));
             ptx_val class = ptx_shr(b, hash, ptx_u32(29));
-            ptx_val j = ptx_and(b, ptx_cvt(b, PTX_U32, i), ptx_u32(REF_CHUNK - 1));
+            ptx_val j = ptx_and(b, ptx_cvt(b, PTX_U32, i), ptx_u32(CHUNK - 1));
             ptx_val shift = ptx_mad(b, class, ptx_u32(8191), salt);
             ptx_val sum = ptx_mad(b, j, ptx_u32(25173), shift);
             ptx_val bits = ptx_and(b, sum, ptx_u32(0xbfff));
@@ -95,7 +95,7 @@ static struct large *large_create(struct gpu *gpu, uint32_t salt)
     require(ptx_stream_synchronize(gpu->device, gpu->stream), "fill");
     ptx_module_unload(&module);
     for (unsigned class = 0; class < CLASSES; ++class)
-        for (uint32_t j = 0; j < REF_CHUNK; ++j)
+        for (uint32_t j = 0; j < CHUNK; ++j)
             x->chunk[class][j] = model(salt, class, j);
     return x;
 }
@@ -129,8 +129,8 @@ static void compare_partials(struct gpu *gpu, const struct gpu_kernel *square,
     require(ptx_buffer_download(buffer, 0, partials, bytes, gpu->stream), "partials");
     require(ptx_stream_synchronize(gpu->device, gpu->stream), step);
     for (unsigned class = 0; class < CLASSES; ++class)
-        ref_squared_sum(REF_F16, x->chunk[class], REF_CHUNK, false, &full[class]);
-    ref_squared_sum(REF_F16, x->chunk[class_of(CHUNKS - 1)], ELEMENTS % REF_CHUNK, false, &tail);
+        ref_partials(REF_F16, x->chunk[class], CHUNK, CHUNK, false, &full[class]);
+    ref_partials(REF_F16, x->chunk[class_of(CHUNKS - 1)], ELEMENTS % CHUNK, CHUNK, false, &tail);
     for (uint64_t k = 0; k < CHUNKS; ++k) {
         const double *want = k == CHUNKS - 1 ? &tail : &full[class_of(k)];
         if (ref_same(REF_F64, &partials[k], want, 0))
@@ -152,7 +152,7 @@ static void compare_sample(struct gpu *gpu, const struct large *x, uint64_t begi
     require(ptx_stream_synchronize(gpu->device, gpu->stream), step);
     for (uint64_t i = 0; i < count; ++i) {
         uint64_t at = begin + i;
-        uint16_t want = x->chunk[class_of(at / REF_CHUNK)][at % REF_CHUNK];
+        uint16_t want = x->chunk[class_of(at / CHUNK)][at % CHUNK];
         if (got[i] != want)
             fail_msg("%s: element %" PRIu64 ": got 0x%04x, want 0x%04x", step, at, got[i], want);
     }
@@ -184,7 +184,7 @@ static void clip_large(struct gpu *gpu, struct large *x)
     require(gpu_launch(gpu, &loaded, n, args, 3), "gradient_clip_from_device_scale");
     require(ptx_stream_synchronize(gpu->device, gpu->stream), "gradient_clip_from_device_scale");
     for (unsigned class = 0; class < CLASSES; ++class)
-        ref_gradient_clip_from_device_scale(REF_F16, x->chunk[class], REF_CHUNK, REF_PROPAGATE,
+        ref_gradient_clip_from_device_scale(REF_F16, x->chunk[class], CHUNK, REF_PROPAGATE,
                                             &record);
     ptx_buffer_destroy(&scale);
     gpu_kernel_unload(&loaded);
@@ -201,7 +201,7 @@ static void lerp_large(struct gpu *gpu, struct large *x)
     require(gpu_launch(gpu, &loaded, n, args, 4), "lerp_backward");
     require(ptx_stream_synchronize(gpu->device, gpu->stream), "lerp_backward");
     for (unsigned class = 0; class < CLASSES; ++class)
-        ref_lerp_backward(REF_F16, x->chunk[class], x->chunk[class], NULL, REF_CHUNK, weight);
+        ref_lerp_backward(REF_F16, x->chunk[class], x->chunk[class], NULL, CHUNK, weight);
     gpu_kernel_unload(&loaded);
 }
 
@@ -223,7 +223,7 @@ static void quantize_large(struct gpu *gpu, const struct large *x, struct large 
     require(ptx_stream_synchronize(gpu->device, gpu->stream), "quantize_ste_backward");
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_quantize_ste_backward(REF_F16, x->chunk[class], dy->chunk[class], dy->chunk[class],
-                                  REF_CHUNK, p);
+                                  CHUNK, p);
     gpu_kernel_unload(&loaded);
 }
 
@@ -231,10 +231,10 @@ static void quantize_large(struct gpu *gpu, const struct large *x, struct large 
 static void quantize_channels_large(struct gpu *gpu, const struct large *x, struct large *dy,
                                     const char *layout, uint64_t inner)
 {
-    static float scales[REF_CHUNK];
-    static double exact_scales[REF_CHUNK];
-    static int32_t zero_points[REF_CHUNK];
-    const uint64_t channels = REF_CHUNK / inner, n = ELEMENTS;
+    static float scales[CHUNK];
+    static double exact_scales[CHUNK];
+    static int32_t zero_points[CHUNK];
+    const uint64_t channels = CHUNK / inner, n = ELEMENTS;
     for (uint64_t k = 0; k < channels; ++k) {
         scales[k] = 0.002f + 0.0001f * (float)(k % 50);
         exact_scales[k] = (double)scales[k];
@@ -255,7 +255,7 @@ static void quantize_channels_large(struct gpu *gpu, const struct large *x, stru
     require(ptx_stream_synchronize(gpu->device, gpu->stream), layout);
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_quantize_channel_ste_backward(
-            REF_F16, x->chunk[class], dy->chunk[class], dy->chunk[class], REF_CHUNK,
+            REF_F16, x->chunk[class], dy->chunk[class], dy->chunk[class], CHUNK,
             (struct ref_channels) { channels, inner, exact_scales, zero_points },
             (struct ref_quantize) { .q_min = -128, .q_max = 127 });
     ptx_buffer_destroy(&buffer);

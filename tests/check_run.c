@@ -20,7 +20,7 @@
 #include "safetensors.h"
 
 enum { EXIT_SKIPPED = 77, ROWS = 768, COLUMNS = 3072, PATH_SIZE = 512, MOST_TENSORS = 4 };
-enum { ELEMENTS = ROWS * COLUMNS, PARTIALS = (ELEMENTS + REF_CHUNK - 1) / REF_CHUNK };
+enum { ELEMENTS = ROWS * COLUMNS };
 
 /// A named tensor in memory of its own.
 struct array {
@@ -80,17 +80,19 @@ static void squared_sum(struct job *job, struct random *r)
 {
     void *x = input(job, "x", job->type, ROWS, COLUMNS);
     data_fill(r, job->type, DATA_PLAIN, x, ELEMENTS);
-    ref_squared_sum(job->type, x, ELEMENTS, false, output(job, "partials", REF_F64, PARTIALS, 0));
+    ref_squared_sum(job->type, x, ELEMENTS, false,
+                    output(job, "partials", REF_F64, ref_partial_count(ELEMENTS), 0));
     job->sets = "";
 }
 
 static void clip_scale_reduce(struct job *job, struct random *r)
 {
-    void *partials = input(job, "partials", job->type, PARTIALS, 0);
-    data_fill(r, job->type, DATA_PLAIN, partials, PARTIALS);
-    data_make_positive(job->type, partials, PARTIALS);
+    uint64_t count = ref_partial_count(ELEMENTS);
+    void *partials = input(job, "partials", job->type, count, 0);
+    data_fill(r, job->type, DATA_PLAIN, partials, count);
+    data_make_positive(job->type, partials, count);
     struct ref_clip clip = { REF_PROPAGATE, 1.0f, 1e-6f };
-    ref_clip_scale_reduce(job->type, partials, PARTIALS, clip, output(job, "out", REF_F32, 3, 0));
+    ref_clip_scale_reduce(job->type, partials, count, clip, output(job, "out", REF_F32, 3, 0));
     job->sets = "--set max_norm=1 --set eps=1e-6";
 }
 

@@ -55,7 +55,7 @@ static uint64_t differing(const struct run *run, const char *name, enum ref_type
 static uint64_t squared_sum(struct run *run, const struct tensor **read)
 {
     const struct tensor *x = *read = find(&run->in, "x", PTX_F32);
-    uint64_t chunks = (x->count + REF_CHUNK - 1) / REF_CHUNK;
+    uint64_t chunks = ref_partial_count(x->count);
     run->want[0] = memory(chunks * sizeof(double));
     ref_squared_sum(REF_F32, x->data, x->count, false, run->want[0]);
     return differing(run, "partials", REF_F64, run->want[0], chunks);

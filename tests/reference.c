@@ -122,18 +122,34 @@ double ref_chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t
     return ref_block_sum(thread, THREADS);
 }
 
-void ref_squared_sum(enum ref_type type, const void *x, uint64_t n, bool f32_partials,
-                     void *partials)
+uint64_t ref_chunk(uint64_t n)
 {
-    for (uint64_t k = 0; k * REF_CHUNK < n; ++k) {
-        uint64_t begin = k * REF_CHUNK;
-        uint64_t end = n - begin < REF_CHUNK ? n : begin + REF_CHUNK;
+    return n > 2097152 ? 16384 : 4096;
+}
+
+uint64_t ref_partial_count(uint64_t n)
+{
+    return (n + ref_chunk(n) - 1) / ref_chunk(n);
+}
+
+void ref_partials(enum ref_type type, const void *x, uint64_t n, uint64_t chunk, bool f32_partials,
+                  void *partials)
+{
+    for (uint64_t k = 0; k * chunk < n; ++k) {
+        uint64_t begin = k * chunk;
+        uint64_t end = n - begin < chunk ? n : begin + chunk;
         double sum = ref_chunk_sum(type, x, begin, end);
         // Which of several NaNs comes through would depend on the hardware: there is one.
         if (isnan(sum))
             sum = f64_of_bits(UINT64_MAX >> 1);
         ref_store(f32_partials ? REF_F32 : REF_F64, partials, k, sum);
     }
+}
+
+void ref_squared_sum(enum ref_type type, const void *x, uint64_t n, bool f32_partials,
+                     void *partials)
+{
+    ref_partials(type, x, n, ref_chunk(n), f32_partials, partials);
 }
 
 void ref_clip_scale_reduce(enum ref_type type, const void *partials, uint64_t count,

@@ -30,9 +30,13 @@ double ref_block_sum(double *v, int threads);
 /// The sum of squares of elements begin to end - 1, as a block of 256 threads makes it.
 double ref_chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t end);
 
-enum { REF_CHUNK = 16384 };
-
-/// partials[k], f64 or f32, for every chunk k of x.
+/// Elements that squared_sum sums at a time of n, and how many partials that makes.
+uint64_t ref_chunk(uint64_t n);
+uint64_t ref_partial_count(uint64_t n);
+/// partials[k], f64 or f32, for every `chunk` elements of x, and for what is left of n in the end.
+void ref_partials(enum ref_type type, const void *x, uint64_t n, uint64_t chunk, bool f32_partials,
+                  void *partials);
+/// The same with the kernel's chunk.
 void ref_squared_sum(enum ref_type type, const void *x, uint64_t n, bool f32_partials,
                      void *partials);
 

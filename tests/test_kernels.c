@@ -114,10 +114,17 @@ static void test_geometry_of_chunks(void **state)
     } rows[] = {
         { 0, 0 },
         { 1, 1 },
-        { 16383, 1 },
-        { 16384, 1 },
-        { 16385, 2 },
-        { 32768, 2 },
+        { 4095, 1 },
+        { 4096, 1 },
+        { 4097, 2 },
+        { 8192, 2 },
+        { 16385, 5 },
+        { (1u << 21) - 4096, 511 },
+        { (1u << 21) - 4095, 512 },
+        { 1u << 21, 512 },
+        { (1u << 21) + 1, 129 },
+        { (1u << 21) + 16384, 129 },
+        { (1u << 21) + 16385, 130 },
         { (UINT64_C(1) << 32) + 1, (1u << 18) + 1 },
         { UINT64_C(1) << 40, 1u << 26 },
         { (UINT64_C(0x7fffffff) << 14) - 1, 0x7fffffff },
@@ -130,6 +137,24 @@ static void test_geometry_of_chunks(void **state)
     for (size_t t = 0; t < 4; ++t)
         for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k)
             assert_int_equal(blocks(&ptx_kernel_squared_sum, dtypes[t], rows[k].n), rows[k].blocks);
+}
+
+static void test_chunk(void **state)
+{
+    (void)state;
+    const ptx_kernel *square = &ptx_kernel_squared_sum;
+    const ptx_kernel *channel = &ptx_kernel_quantize_channel_ste_backward;
+    assert_int_equal(ptx_kernel_chunk(square, 0), 4096);
+    assert_int_equal(ptx_kernel_chunk(square, 1), 4096);
+    assert_int_equal(ptx_kernel_chunk(square, 1u << 21), 4096);
+    assert_int_equal(ptx_kernel_chunk(square, (1u << 21) + 1), 16384);
+    assert_int_equal(ptx_kernel_chunk(square, (UINT64_C(1) << 32) + 1), 16384);
+    assert_int_equal(ptx_kernel_chunk(square, UINT64_MAX), 16384);
+    assert_int_equal(ptx_kernel_chunk(channel, 0), channel->chunk);
+    assert_int_equal(ptx_kernel_chunk(channel, UINT64_MAX), channel->chunk);
+    assert_int_equal(ptx_kernel_chunk(&ptx_kernel_lerp_backward, 1), 0);
+    assert_int_equal(ptx_kernel_chunk(&ptx_kernel_clip_scale_reduce, 1), 0);
+    assert_int_equal(ptx_kernel_chunk(NULL, 1), 0);
 }
 
 /// A thread has a vector of L elements; data that begins between two boundaries may need one more
@@ -277,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_options_are_set_by_name),
         cmocka_unit_test(test_entry_names),
         cmocka_unit_test(test_geometry_of_chunks),
+        cmocka_unit_test(test_chunk),
         cmocka_unit_test(test_geometry_of_vectors),
         cmocka_unit_test(test_geometry_of_one_block),
         cmocka_unit_test(test_geometry_refuses_what_the_kernel_has_not),

@@ -25,6 +25,10 @@ static struct suite_row rows[] = {
     { "C-SQSUM-001 squared_sum f64", check_squared_sum, PTX_F64 },
     { "C-SQSUM-001 squared_sum f16", check_squared_sum, PTX_F16 },
     { "C-SQSUM-001 squared_sum bf16", check_squared_sum, PTX_BF16 },
+    { "C-SQSUM-001 squared_sum f32 of 2^21", check_squared_sum_at_switch, PTX_F32 },
+    { "C-SQSUM-001 squared_sum f64 of 2^21", check_squared_sum_at_switch, PTX_F64 },
+    { "C-SQSUM-001 squared_sum f16 of 2^21", check_squared_sum_at_switch, PTX_F16 },
+    { "C-SQSUM-001 squared_sum bf16 of 2^21", check_squared_sum_at_switch, PTX_BF16 },
     { "C-FUSEDCLIP-001 clip_scale_reduce f32", check_clip_scale_reduce, PTX_F32 },
     { "C-FUSEDCLIP-001 clip_scale_reduce f64", check_clip_scale_reduce, PTX_F64 },
     { "gradient_clip_from_device_scale f32", check_gradient_clip_from_device_scale, PTX_F32 },
@@ -76,7 +80,7 @@ static void clip_on_device(ptx_type dtype, void *x, uint64_t n, float max_norm)
 {
     struct gpu_kernel square, reduce, clip;
     size_t bytes = (size_t)n * ptx_type_bytes(dtype);
-    uint64_t count = (n + PTX_SQUARED_SUM_CHUNK - 1) / PTX_SQUARED_SUM_CHUNK;
+    uint64_t count = ref_partial_count(n);
     float eps = 0.0f;
     load_default(&ptx_kernel_squared_sum, dtype, &square);
     load_default(&ptx_kernel_clip_scale_reduce, PTX_F64, &reduce);

@@ -16,7 +16,7 @@
 
 static const enum ref_type all_types[] = { REF_F32, REF_F64, REF_F16, REF_BF16 };
 
-enum { MOST = 70000 };
+enum { MOST = 70000, CHUNK = 4096, PARTIALS = MOST / CHUNK + 1 };
 
 struct norm {
     float scale, norm;
@@ -34,9 +34,9 @@ static struct norm clip_record(enum ref_type type, const void *partials, uint64_
 
 static struct norm norm_of(enum ref_type type, const void *x, uint64_t n, struct ref_clip clip)
 {
-    double partials[MOST / REF_CHUNK + 1];
+    double partials[PARTIALS];
     ref_squared_sum(type, x, n, false, partials);
-    return clip_record(REF_F64, partials, (n + REF_CHUNK - 1) / REF_CHUNK, clip);
+    return clip_record(REF_F64, partials, ref_partial_count(n), clip);
 }
 
 /// Squares are exact in long double or nearly so, and the compensated sum loses less than f64 has.
@@ -67,10 +67,10 @@ static void assert_f32_bits(float got, uint32_t want)
 static void test_norm_is_within_two_ulp_of_the_exact_sum(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = { 1, 2, 31, 257, 4095, 16383, 16384, 16385, MOST };
+    static const uint64_t sizes[] = { 1, 2, 31, 257, 4095, 4096, 4097, 16385, MOST };
     struct random r = { 7 };
     double *x = malloc(MOST * sizeof *x);
-    float f32_partials[MOST / REF_CHUNK + 1];
+    float f32_partials[PARTIALS];
     for (int t = 0; t < 4; ++t)
         for (int s = 0; s < 9; ++s)
             for (int magnitude = 0; magnitude < 3; ++magnitude) {
@@ -85,11 +85,34 @@ static void test_norm_is_within_two_ulp_of_the_exact_sum(void **state)
                 float want = (float)exact_norm(type, x, n);
                 assert_true(ulps(norm_of(type, x, n, (struct ref_clip) { 0 }).norm, want) <= 2);
                 ref_squared_sum(type, x, n, true, f32_partials);
-                struct norm rough =
-                    clip_record(REF_F32, f32_partials, (n + REF_CHUNK - 1) / REF_CHUNK,
-                                (struct ref_clip) { 0 });
+                struct norm rough = clip_record(REF_F32, f32_partials, ref_partial_count(n),
+                                                (struct ref_clip) { 0 });
                 assert_true(ulps(rough.norm, want) <= 2);
             }
+    free(x);
+}
+
+static void test_chunks_are_longer_beyond_2_to_21(void **state)
+{
+    (void)state;
+    enum { SWITCH = 1 << 21, TAIL = 5, ELEMENTS = SWITCH + TAIL };
+    float *x = malloc(ELEMENTS * sizeof *x);
+    double got[SWITCH / CHUNK + 1];
+    for (int i = 0; i < ELEMENTS; ++i)
+        x[i] = 2;
+    got[512] = -1;
+    ref_squared_sum(REF_F32, x, SWITCH, false, got);
+    for (int k = 0; k < 512; ++k)
+        assert_true(got[k] == 4 * 4096);
+    assert_true(got[512] == -1);
+    ref_squared_sum(REF_F32, x, ELEMENTS, false, got);
+    for (int k = 0; k < 128; ++k)
+        assert_true(got[k] == 4 * 16384);
+    assert_true(got[128] == 4 * TAIL);
+    assert_true(got[129] == 4 * 4096);
+    assert_int_equal(ref_partial_count(SWITCH), 512);
+    assert_int_equal(ref_partial_count(ELEMENTS), 129);
+    assert_int_equal(ref_chunk((UINT64_C(1) << 32) + 1), 16384);
     free(x);
 }
 
@@ -97,23 +120,24 @@ static void test_norm_is_within_two_ulp_of_the_exact_sum(void **state)
 static void test_partials_of_integers_are_exact(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = { 1, 33, 2047, 2049, 16383, 16384, 16385, 32768, 50001 };
+    static const uint64_t sizes[] = { 1, 33, 2047, 2049, 4095, 4096, 4097, 8192, 50001 };
     struct random r = { 8 };
     double *x = malloc(MOST * sizeof *x);
     for (int t = 0; t < 4; ++t)
         for (int s = 0; s < 9; ++s) {
-            double want[MOST / REF_CHUNK + 1] = { 0 }, got[MOST / REF_CHUNK + 2];
-            uint64_t n = sizes[s], chunks = (n + REF_CHUNK - 1) / REF_CHUNK;
+            double want[PARTIALS] = { 0 }, got[PARTIALS + 1];
+            uint64_t n = sizes[s], chunks = (n + CHUNK - 1) / CHUNK;
             for (uint64_t i = 0; i < n; ++i) {
                 double value = (double)random_below(&r, 255) - 127.0;
                 ref_store(all_types[t], x, i, value);
-                want[i / REF_CHUNK] += value * value;
+                want[i / CHUNK] += value * value;
             }
             got[chunks] = -1.0;
             ref_squared_sum(all_types[t], x, n, false, got);
             for (uint64_t k = 0; k < chunks; ++k)
                 assert_true(got[k] == want[k]);
             assert_true(got[chunks] == -1.0);
+            assert_int_equal(ref_partial_count(n), chunks);
         }
     const double nans[2] = { -(double)NAN, f64_of_bits(UINT64_C(0x7ff0000000000001)) };
     double partial;
@@ -324,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm_is_within_two_ulp_of_the_exact_sum),
         cmocka_unit_test(test_partials_of_integers_are_exact),
+        cmocka_unit_test(test_chunks_are_longer_beyond_2_to_21),
         cmocka_unit_test(test_huge_and_tiny_gradients_have_a_norm),
         cmocka_unit_test(test_policies_for_a_sum_that_is_not_finite),
         cmocka_unit_test(test_one_bad_element_is_always_found),

@@ -34,7 +34,7 @@ static double scalar(const struct window *w, const char *name)
 
 static void squared_sum(struct window *w)
 {
-    ref_squared_sum(w->type, w->in[0], w->count, false, w->expected[0]);
+    ref_partials(w->type, w->in[0], w->count, ref_chunk(w->run->n), false, w->expected[0]);
 }
 
 static void clip_scale_reduce(struct window *w)
@@ -152,8 +152,9 @@ static uint64_t part_of(const struct window *w, const struct ptx_param_info *par
         *first = w->first;
         count = w->count;
     } else if (strcmp(param->length, "blocks") == 0) {
-        *first = w->first / w->run->kernel->chunk;
-        count = 1;
+        const uint32_t chunk = ptx_kernel_chunk(w->run->kernel, w->run->n);
+        *first = w->first / chunk;
+        count = (w->count - 1) / chunk + 1;
     }
     return count;
 }

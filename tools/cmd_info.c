@@ -3,6 +3,7 @@
 #include "json_print.h"
 #include "select.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,6 +74,10 @@ static int info_json(const struct command *command, const struct selection *sele
     json_t *launch = json_pack("{s:s, s:i}", "grid", grids[kernel->grid], "block", kernel->block);
     if (kernel->grid == PTX_GRID_CHUNKS)
         json_object_set_new(launch, "chunk", json_integer(kernel->chunk));
+    if (kernel->short_chunk) {
+        json_object_set_new(launch, "short_chunk", json_integer(kernel->short_chunk));
+        json_object_set_new(launch, "short_most", json_integer((json_int_t)kernel->short_most));
+    }
     return json_print(
         command,
         json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name", kernel->name,
@@ -131,7 +136,10 @@ static void print_launch(const ptx_kernel *kernel, ptx_type dtype)
                kernel->pairs >> dtype & 1 ? 32 : 16);
         break;
     case PTX_GRID_CHUNKS:
-        printf("blocks of %u threads, a block with %u elements\n", kernel->block, kernel->chunk);
+        printf("blocks of %u threads, a block with %u elements", kernel->block, kernel->chunk);
+        if (kernel->short_chunk)
+            printf("; with %u of up to %" PRIu64, kernel->short_chunk, kernel->short_most);
+        putchar('\n');
         break;
     case PTX_GRID_ONE:
         printf("one block of %u threads\n", kernel->block);

@@ -38,7 +38,7 @@ struct ptx_spec {
 /// How blocks cover n elements.
 typedef enum ptx_grid {
     PTX_GRID_VECTORS, ///< a thread has the elements of 16 bytes, wherever the data begins
-    PTX_GRID_CHUNKS,  ///< a block has `chunk` elements
+    PTX_GRID_CHUNKS,  ///< a block has a chunk: ptx_kernel_chunk()
     PTX_GRID_ONE,     ///< one block has them all, and runs for n = 0 too
 } ptx_grid;
 
@@ -52,14 +52,13 @@ struct ptx_kernel {
     ptx_grid grid;
     uint32_t block;          ///< threads; exactly so many
     uint32_t chunk;          ///< PTX_GRID_CHUNKS: elements a block
+    uint32_t short_chunk;    ///< the same for n up to short_most; 0: `chunk` for every n
+    uint64_t short_most;     ///< elements
     uint32_t pairs;          ///< PTX_GRID_VECTORS: PTX_SET() bits; twice 16 bytes a thread
     const char *accumulator; ///< type of the sums; NULL where there are none
     const char *guarantees;
     void (*build)(ptx_builder *b, const struct ptx_spec *spec); ///< the entry's body
 };
-
-/// Elements of squared_sum's input a partial stands for.
-enum { PTX_SQUARED_SUM_CHUNK = 16384 };
 
 PTXGEN_API extern const ptx_kernel ptx_kernel_squared_sum;
 PTXGEN_API extern const ptx_kernel ptx_kernel_clip_scale_reduce;
@@ -95,6 +94,9 @@ struct ptx_geometry {
     uint32_t block;
 };
 
+/// How many of n elements a block has, of a kernel with PTX_GRID_CHUNKS; 0 for others and for NULL.
+/// A partial of squared_sum is the sum of so many, and there are as many partials as blocks.
+PTXGEN_API uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n);
 /// The launch that covers n elements. False if they need more blocks than a grid can have.
 PTXGEN_API bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
                                     struct ptx_geometry *geometry);

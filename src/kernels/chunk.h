@@ -8,8 +8,9 @@
 // Threads that chunk_square_sum() is written for, and the sums of a block.
 enum { CHUNK_BLOCK = 256, CHUNK_SCRATCH = 8 * CHUNK_BLOCK };
 
-// A chunk: `length` (s32, at most `most`) elements of `x` from the element `first` (u64) on, which
-// is a multiple of `most`, itself a power of two of at least 2048.
+// A chunk: `length` (s32, at most `most`) elements of `x` from the element `first` (u64) on, a
+// multiple of the elements in 16 bytes, so that it lies as far from a boundary as `x`. `most` is
+// 2048 or more; it decides how many rows are read at a time, no more, and a chunk may be shorter.
 struct chunk {
     ptx_ptr x;
     ptx_val first;

@@ -101,6 +101,13 @@ const char *ptx_kernel_entry_name(const ptx_kernel *kernel, const struct ptx_spe
     return name;
 }
 
+uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n)
+{
+    if (!kernel || kernel->grid != PTX_GRID_CHUNKS)
+        return 0;
+    return kernel->short_chunk && n <= kernel->short_most ? kernel->short_chunk : kernel->chunk;
+}
+
 bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
                          struct ptx_geometry *geometry)
 {
@@ -111,7 +118,8 @@ bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
         return false;
     switch (kernel->grid) {
     case PTX_GRID_CHUNKS:
-        blocks = n / kernel->chunk + (n % kernel->chunk != 0);
+        span = ptx_kernel_chunk(kernel, n);
+        blocks = n / span + (n % span != 0);
         break;
     case PTX_GRID_VECTORS:
         // One vector more than n needs: data that begins between two boundaries touches both.

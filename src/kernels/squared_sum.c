@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "chunk.h"
 
-enum { BLOCK = CHUNK_BLOCK, CHUNK = PTX_SQUARED_SUM_CHUNK };
+// Few elements are cut into short chunks, to keep more multiprocessors busy; many into long ones,
+// since each ends with a sum over the block.
+enum { BLOCK = CHUNK_BLOCK, CHUNK = 16384, SHORT_CHUNK = 4096, SHORT_MOST = 1 << 21 };
 enum { OPTION_PARTIALS }; // f64, f32
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)
@@ -17,8 +19,11 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_comment(b, "this block's chunk and its length");
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val first = ptx_mul_wide(b, block, ptx_u32(CHUNK));
-    ptx_val left = ptx_min(b, ptx_sub(b, n, first), ptx_u64(CHUNK));
+    ptx_val few = ptx_le(b, n, ptx_u64(SHORT_MOST));
+    ptx_val chunk = ptx_select(b, few, ptx_u32(SHORT_CHUNK), ptx_u32(CHUNK));
+    ptx_val first = ptx_mul_wide(b, block, chunk);
+    ptx_val left = ptx_sub(b, n, first);
+    left = ptx_min(b, left, ptx_cvt(b, PTX_U64, chunk));
     ptx_val length = ptx_cvt(b, PTX_S32, left);
 
     ptx_val sum = chunk_square_sum(b, &(struct chunk) { x, first, length, CHUNK, tid, { { 0 } } });
@@ -29,13 +34,16 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
 
 const ptx_kernel ptx_kernel_squared_sum = {
     .name = "squared_sum",
-    .summary = "sums of squares of a tensor, one for each chunk of 16384 elements",
-    .formula = "partials[k] = sum of x[i]^2 over the k-th chunk of 16384 elements",
+    .summary = "sums of squares of a tensor, one for each chunk of 4096 or 16384 elements",
+    .formula = "partials[k] = sum of x[i]^2 over the k-th chunk of 4096 elements, of 16384 where n "
+               "> 2^21",
     .dtypes = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
     .options = { [OPTION_PARTIALS] = { "partials", { "f64", "f32" }, "type of the sums written" } },
     .grid = PTX_GRID_CHUNKS,
     .block = BLOCK,
     .chunk = CHUNK,
+    .short_chunk = SHORT_CHUNK,
+    .short_most = SHORT_MOST,
     .accumulator = "f64",
     .guarantees = "deterministic; bit-stable at any alignment; no f32, f16 or bf16 square is lost",
     .build = build,
