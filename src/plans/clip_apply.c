@@ -221,6 +221,12 @@ static void scale_tile(ptx_builder *b, struct apply *a)
     }
 }
 
+static void read_next(ptx_builder *b, const struct apply *a, ptx_val tiles)
+{
+    ptx_if (b, ptx_lt(b, a->next.ticket, tiles))
+        clip_place_read(b, &a->tiles, &a->next);
+}
+
 // Where blocks take several tiles and there are several groups, factors come from the records.
 //
 // A block's first two tiles are its own; the third and all others are drawn, two ahead, so that
@@ -235,12 +241,9 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
     ptx_loop (b) {
         ptx_val more = ptx_lt(b, a->next.ticket, tiles);
         ptx_val number = ptx_var(b, ptx_u32(0));
-        ptx_if (b, more) {
-            clip_place_read(b, &a->tiles, &a->next);
-            ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
-                ptx_set(b, number,
-                        ptx_atomic_add(b, from->results.totals, ptx_u32(TICKET), ptx_u32(1)));
-        }
+        ptx_if (b, ptx_and(b, more, ptx_eq(b, a->tid, ptx_u32(0))))
+            ptx_set(b, number,
+                    ptx_atomic_add(b, from->results.totals, ptx_u32(TICKET), ptx_u32(1)));
         scale_tile(b, a);
         ptx_break_if(b, ptx_not(b, more));
         ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
@@ -251,6 +254,7 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), own);
         ptx_set(b, a->next.ticket, second);
         ptx_set(b, slot, ptx_xor(b, slot, ptx_u32(1)));
+        read_next(b, a, tiles);
         ptx_if (b, ptx_ne(b, a->now.group, group)) {
             take_record(b, a, from);
             ptx_set(b, group, a->now.group);
@@ -286,6 +290,7 @@ void clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
     clip_place_read(b, &a.tiles, &a.now);
     ptx_val at = ptx_mul_wide(b, a.now.group, ptx_u32(2));
     ptx_vec row = ptx_load_vec(b, from.partials.groups, at, 2);
+    read_next(b, &a, tiles);
     clip_wait_for_last(b);
     ptx_if (b, from.fused)
         take_partials(b, &a, &from, row);

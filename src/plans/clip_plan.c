@@ -155,9 +155,8 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     plan->eps = params->eps;
     plan->fused = clip_is_fused(params, &plan->layout);
     plan->tiles_of_chunk = clip_tiles_of_chunk(&plan->layout);
-    const uint32_t multiprocessors = (uint32_t)ptx_device_get_info(plan->device)->multiprocessors;
-    plan->apply_blocks = CLIP_APPLY_BLOCKS * multiprocessors;
-    plan->direct_tiles = CLIP_DIRECT * multiprocessors;
+    plan->apply_blocks =
+        CLIP_APPLY_BLOCKS * (uint32_t)ptx_device_get_info(plan->device)->multiprocessors;
     plan->measure_only = params->measure_only;
     plan->memory = ptx_buffer_create(plan->device, (size_t)plan->layout.bytes);
     if (!plan->memory)

@@ -108,8 +108,8 @@ static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, ui
     const uint32_t tiles = (uint32_t)(chunks * plan->tiles_of_chunk);
     // A block that came to another group's tile would need that one's record, which may not be
     // there.
-    const bool direct = tiles <= plan->direct_tiles || (fused && plan->layout.group_count > 1);
-    const uint32_t blocks = direct || tiles < plan->apply_blocks ? tiles : plan->apply_blocks;
+    const bool one_each = fused && plan->layout.group_count > 1;
+    const uint32_t blocks = one_each || tiles < plan->apply_blocks ? tiles : plan->apply_blocks;
     struct ptx_arg args[MOST_ARGS];
     size_t count = add_tables(plan, args);
 

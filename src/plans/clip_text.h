@@ -30,7 +30,6 @@ enum {
     CLIP_SHORT_CHUNK = 8192,   // a chunk up to which is one tile
     CLIP_TILE_WIDE = 4096,     // elements of a tile of a longer one
     CLIP_TILE_HALF = 8192,     // the same where all are of 16 bits
-    CLIP_DIRECT = 16,          // tiles a multiprocessor up to which each has a block
     CLIP_FUSED = 2048,         // most tiles of several groups that take factors from the partials
     CLIP_SET_DATA_BATCH = 256, // addresses of a launch
 };
