@@ -26,7 +26,7 @@ struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
 
 uint32_t clip_tiles_of_chunk(const struct clip_layout *layout)
 {
-    const uint32_t tile = clip_tile(layout->dtypes, layout->chunk);
+    const uint32_t tile = clip_tile(layout->dtypes, layout->chunk, layout->packs);
     return layout->chunk / tile;
 }
 

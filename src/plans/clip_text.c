@@ -10,10 +10,12 @@ void clip_emit(ptx_builder *b, const struct clip_spec *spec)
 #undef CLIP_EMIT
 }
 
-uint32_t clip_tile(uint32_t dtypes, uint32_t chunk)
+uint32_t clip_tile(uint32_t dtypes, uint32_t chunk, bool packs)
 {
     if (chunk <= CLIP_SHORT_CHUNK)
         return chunk;
+    if (packs)
+        return CLIP_TILE_PACKED;
     return dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
 }
 

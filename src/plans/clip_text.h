@@ -26,11 +26,12 @@ struct clip_spec {
     X(clip_set_data, 1)
 
 enum {
-    CLIP_APPLY_BLOCKS = 3,     // on a multiprocessor, where blocks take tile after tile
-    CLIP_SHORT_CHUNK = 8192,   // a chunk up to which is one tile
-    CLIP_TILE_WIDE = 4096,     // elements of a tile of a longer one
-    CLIP_TILE_HALF = 8192,     // the same where all are of 16 bits
-    CLIP_FUSED = 2048,         // most tiles of several groups that take factors from the partials
+    CLIP_APPLY_BLOCKS = 3,   // on a multiprocessor, where blocks take tile after tile
+    CLIP_SHORT_CHUNK = 8192, // a chunk up to which is one tile
+    CLIP_TILE_WIDE = 4096,   // elements of a tile of a longer one
+    CLIP_TILE_HALF = 8192,   // the same where all are of 16 bits
+    CLIP_TILE_PACKED = 8192, // and where tensors share chunks: fewer parts, of which some are empty
+    CLIP_FUSED = 2048,       // most tiles of several groups that take factors from the partials
     CLIP_SET_DATA_BATCH = 256, // addresses of a launch
 };
 
@@ -39,7 +40,7 @@ CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 
 // Elements that a block scales at a time.
-uint32_t clip_tile(uint32_t dtypes, uint32_t chunk);
+uint32_t clip_tile(uint32_t dtypes, uint32_t chunk, bool packs);
 
 // All of them.
 void clip_emit(ptx_builder *b, const struct clip_spec *spec);

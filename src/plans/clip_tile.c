@@ -30,7 +30,7 @@ void clip_place_copy(ptx_builder *b, const struct clip_spec *spec, const struct 
 
 static uint32_t tiles_of_chunk(const struct clip_spec *spec)
 {
-    return spec->chunk / clip_tile(spec->dtypes, spec->chunk);
+    return spec->chunk / clip_tile(spec->dtypes, spec->chunk, spec->packs);
 }
 
 // Of a packed chunk, what part of it the tile is. The tensor whose row this thread is to read.
@@ -56,7 +56,8 @@ static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
 void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles, const struct clip_place *place)
 {
     const struct clip_spec *spec = tiles->spec;
-    const uint32_t size = clip_tile(spec->dtypes, spec->chunk), parts = tiles_of_chunk(spec);
+    const uint32_t size = clip_tile(spec->dtypes, spec->chunk, spec->packs),
+                   parts = tiles_of_chunk(spec);
     ptx_val back = over_power_of_two(b, place->ticket, parts);
     ptx_val number = ptx_and(b, place->ticket, ptx_u32(parts - 1)); // from the chunk's end
 
