@@ -8,7 +8,7 @@
 #include "data.h"
 #include "gpu.h"
 
-enum { CLIP_MOST_TENSORS = 3000, CLIP_MOST_GROUPS = 8 };
+enum { CLIP_MOST_TENSORS = 6000, CLIP_MOST_GROUPS = 8 };
 
 /// What to make of a random set.
 struct clip_shape {
