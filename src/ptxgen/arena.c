@@ -54,33 +54,38 @@ void *ptxb_alloc(ptx_builder *b, size_t bytes)
         b->chunks = chunk;
         b->arena = (char *)(chunk + 1);
         b->arena_end = (char *)chunk + size;
-        memset(b->arena, 0, size - sizeof *chunk);
     }
     void *memory = b->arena;
     b->arena += bytes;
     return memory;
 }
 
-// What a usual kernel needs; registers are small and many.
+// What a small kernel needs.
 static uint32_t first_capacity(size_t size)
 {
     return (uint32_t)(512 / size);
 }
 
-bool ptxb_grow(ptx_builder *b, void **at, uint32_t count, uint32_t *capacity, size_t size)
+bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t least,
+               uint32_t most)
 {
-    if (count < *capacity)
-        return true;
     const uint32_t first = first_capacity(size);
-    const uint32_t larger = !*capacity        ? first
-                            : *capacity < 256 ? *capacity * 2
-                                              : *capacity + *capacity / 4;
-    void *moved = !*capacity          ? ptxb_alloc(b, larger * size)
-                  : *capacity > first ? ptxb_resize(b, *at, *capacity * size, larger * size)
-                                      : ptxb_resize(b, NULL, 0, larger * size);
+    const uint32_t usual = !*capacity                 ? first
+                           : *capacity * size <= 8192 ? *capacity * 2
+                                                      : *capacity + *capacity / 4;
+    const uint32_t larger = usual < least ? least : usual;
+
+    if (least > most || larger < *capacity) {
+        ptxb_fail(b, NULL, "the module is too large: it has more than %u of a kind", most);
+        return false;
+    }
+    const bool in_arena = *capacity <= first;
+    void *moved = !*capacity && larger == first ? ptxb_alloc(b, larger * size)
+                  : in_arena                    ? ptxb_resize(b, NULL, 0, larger * size)
+                             : ptxb_resize(b, *at, *capacity * size, larger * size);
     if (!moved)
         return false;
-    if (*capacity == first)
+    if (in_arena && *capacity)
         memcpy(moved, *at, *capacity * size);
     *at = moved;
     *capacity = larger;
@@ -96,8 +101,14 @@ static void release(ptx_builder *b, void *memory, uint32_t capacity, size_t size
 void ptxb_release(ptx_builder *b)
 {
     for (uint32_t e = 0; e < b->entries.count; e++)
-        release(b, b->entries.at[e].params, b->entries.at[e].param_capacity, sizeof(struct param));
+        release(b, b->entries.at[e].params.at, b->entries.at[e].params.capacity,
+                sizeof(struct param));
     release(b, b->regs.at, b->regs.capacity, sizeof *b->regs.at);
+    release(b, b->open.at, b->open.capacity, sizeof *b->open.at);
+    release(b, b->opcodes.at, b->opcodes.capacity, sizeof *b->opcodes.at);
+    release(b, b->extras.at, b->extras.capacity, sizeof *b->extras.at);
+    for (int k = 0; k < 2; k++)
+        release(b, b->code[k].at, b->code[k].capacity, sizeof *b->code[k].at);
     release(b, b->labels.at, b->labels.capacity, sizeof *b->labels.at);
     release(b, b->symbols.at, b->symbols.capacity, sizeof *b->symbols.at);
     release(b, b->entries.at, b->entries.capacity, sizeof *b->entries.at);
@@ -130,6 +141,8 @@ const char *ptxb_join(ptx_builder *b, ...)
         end += n;
     }
     va_end(again);
+    if (text)
+        *end = 0;
     return text;
 }
 

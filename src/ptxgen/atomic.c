@@ -48,8 +48,14 @@ static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_in
     return true;
 }
 
-static const char *atomic_opcode(ptx_builder *b, const struct ptx_form *form, ptx_ptr p,
-                                 const struct ptx_atomic_params *a)
+static const char *const calls[] = {
+#define CALL(name, ...) "atomic_" #name,
+    PTX_ATOMICS(CALL) PTX_ATOMIC_CAS(CALL)
+#undef CALL
+};
+
+static const char *spell(ptx_builder *b, const struct ptx_form *form, ptx_ptr p,
+                         const struct ptx_atomic_params *a)
 {
     const bool explicit_order = a->order != PTX_WEAK || a->scope != PTX_SCOPE_DEFAULT;
     const size_t length = strlen(form->text);
@@ -60,6 +66,23 @@ static const char *atomic_opcode(ptx_builder *b, const struct ptx_form *form, pt
                      form->text, bits ? "" : ".",
                      bits ? ptxb_bits_name((ptx_type)p.type) + 1 : ptx_type_name((ptx_type)p.type),
                      NULL);
+}
+
+static uint32_t atomic_opcode(ptx_builder *b, const char *call, const struct ptx_form *form,
+                              ptx_ptr p, const struct ptx_atomic_params *a, ptx_atomic_op op)
+{
+    const uint64_t key = SPELLED_ATOM | (uint64_t)op << 8 | (uint64_t)p.type << 16 |
+                         (uint64_t)p.space << 24 | (uint64_t)a->order << 32 |
+                         (uint64_t)a->scope << 40;
+    const uint32_t known = ptxb_remembered(b, key);
+    if (known)
+        return known;
+    const char *opcode = spell(b, form, p, a);
+    const bool cluster = a->scope == PTX_SCOPE_CLUSTER;
+    if (!ptxb_require(b, call, form->isa, form->sm, opcode) ||
+        (cluster && !ptxb_require(b, call, 78, 90, opcode)))
+        return 0;
+    return ptxb_remember(b, key, opcode);
 }
 
 ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
@@ -76,8 +99,8 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
     }
     if (!ptxb_ready(b, "atomic"))
         return poison;
-    const char *call = ptxb_join(b, "atomic_", info->name, NULL);
-    p = call ? ptxb_at(b, call, p, i) : p;
+    const char *call = calls[op];
+    p = ptxb_at(b, call, p, i);
     if (b->failed || !operands_ok(b, call, info, p, &a, cas) ||
         !ptxb_in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)))
         return poison;
@@ -87,10 +110,8 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
                   ptx_type_name((ptx_type)p.type));
         return poison;
     }
-    const char *opcode = atomic_opcode(b, form, p, &a);
-    const bool cluster = a.scope == PTX_SCOPE_CLUSTER;
-    if (!ptxb_require(b, call, form->isa, form->sm, opcode) ||
-        (cluster && !ptxb_require(b, call, 78, 90, opcode)))
+    const uint32_t opcode = atomic_opcode(b, call, form, p, &a, op);
+    if (!opcode)
         return poison;
     a.x = ptxb_in_register(b, a.x);
     a.compare = cas ? ptxb_in_register(b, a.compare) : poison;
@@ -135,5 +156,5 @@ void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
     const char *opcode =
         ptxb_join(b, "fence", order == PTX_SEQ_CST ? ".sc" : ".acq_rel", scopes[scope], NULL);
     if (ptxb_require(b, "fence", cluster ? 78 : 60, cluster ? 90 : 70, opcode))
-        ptxb_emit_void(b, opcode, 0, NULL);
+        ptxb_emit_void(b, ptxb_remember(b, 0, opcode), 0, NULL);
 }

@@ -91,18 +91,22 @@ ptx_builder *ptx_builder_create(const struct ptx_builder_params *params)
         params && params->resize ? params->resize(params->user, NULL, bytes) : malloc(bytes);
     if (!b)
         return NULL;
-    memset(b, 0, bytes);
+    memset(b, 0, sizeof *b);
     if (params)
         b->params = *params;
     b->bytes = b->peak = bytes;
     b->arena = (char *)(b + 1);
     b->arena_end = b->arena + FIRST_CHUNK_BYTES;
-    b->next_block = 1;
+    b->closed_if = NO_INDEX;
     // Tells values of different builders apart; the text does not depend on it.
     b->owner = (uint16_t)((uint64_t)(uintptr_t)b * UINT64_C(0x9e3779b97f4a7c15) >> 48);
     choose_target(b);
-    if (ptxb_grow(b, (void **)&b->regs.at, 0, &b->regs.capacity, sizeof *b->regs.at))
-        b->regs.count = 1;
+    // [0] is none of each; the first chunk has room for them.
+    if (ROOM_FOR(b, b->regs, 1) && ROOM_FOR(b, b->opcodes, 1) && ROOM_FOR(b, b->open, 1)) {
+        b->regs.at[b->regs.count++] = (struct reg) { 0 };
+        b->opcodes.at[b->opcodes.count++] = (struct opcode) { 0 };
+        b->open.at[b->open.count++] = false;
+    }
     return b;
 }
 
@@ -150,16 +154,15 @@ size_t ptx_builder_peak_bytes(const ptx_builder *b)
     return b ? b->peak : 0;
 }
 
-bool ptxb_ready(ptx_builder *b, const char *call)
+void ptxb_fail_unready(ptx_builder *b, const char *call)
 {
     if (!b || b->failed)
-        return false;
+        return;
     if (b->finished)
         ptxb_fail(b, call, "the module is finished; nothing can be added");
-    else if (!b->blocks.count)
+    else
         ptxb_fail(b, call,
                   "there is no open entry; call it inside ptx_entry (b, \"name\") { ... }");
-    return !b->failed;
 }
 
 bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what)

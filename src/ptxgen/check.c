@@ -4,26 +4,56 @@
 
 #include <string.h>
 
+// The instructions of a body, one after the other, with their indices:
+// for (struct reader r = read_body(b, entry); r.insn; read_next(&r)).
+struct reader {
+    const struct insn *insn;
+    uint32_t index, count;
+};
+
+static struct reader read_body(const ptx_builder *b, const struct entry *entry)
+{
+    return (struct reader) { ptxb_insn(&b->code[0], entry->body.first), 0, entry->body.count };
+}
+
+// As if the label came next.
+static struct reader read_from(const ptx_builder *b, const struct reader *r,
+                               const struct label *label)
+{
+    return (struct reader) { ptxb_insn(&b->code[0], label->place), label->index, r->count };
+}
+
+static inline void read_next(struct reader *r)
+{
+    r->insn = ++r->index < r->count ? ptxb_next(r->insn) : NULL;
+}
+
+static struct label *label_of(const ptx_builder *b, const struct insn *branch)
+{
+    return &b->labels.at[branch->operands[branch->guarded].value - 1];
+}
+
 // The index that a branch or return goes to; the entry's end for returns.
 static uint32_t target_of(const ptx_builder *b, const struct entry *entry, const struct insn *insn)
 {
-    if (insn->kind == INSN_RETURN)
-        return entry->insns;
-    return b->labels.at[insn->label - 1].insn->index;
+    return insn->kind == INSN_RETURN ? entry->body.count : label_of(b, insn)->index;
 }
 
 static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
 {
+    const struct label *missing = NULL;
     char text[96];
 
-    for (const struct insn *insn = entry->body.first; insn; insn = insn->next) {
-        if (insn->kind != INSN_BRANCH || b->labels.at[insn->label - 1].insn)
-            continue;
-        ptxb_label_text(&b->labels.at[insn->label - 1], text);
-        ptxb_fail(b, "branch", "label %s is never placed; ptx_label_place() does it", text);
-        return false;
+    for (uint32_t k = entry->first_label; k < b->labels.count; k++) {
+        const struct label *label = &b->labels.at[k];
+        if (label->uses && !label->placed && (!missing || label->first_use < missing->first_use))
+            missing = label;
     }
-    return true;
+    if (!missing)
+        return true;
+    ptxb_label_text(missing, text);
+    ptxb_fail(b, "branch", "label %s is never placed; ptx_label_place() does it", text);
+    return false;
 }
 
 // ---- barriers -----------------------------------------------------------------------------------
@@ -33,7 +63,7 @@ static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
 // skips. Variables written in divergent code differ from there on. Both grow until they are stable.
 struct divergence {
     const struct insn **from; // by instruction: the branch that made it divergent, or NULL
-    bool changed;
+    uint32_t changes;         // that can matter to what a branch back leads to
 };
 
 static bool differs(const ptx_builder *b, const struct insn *insn)
@@ -41,75 +71,86 @@ static bool differs(const ptx_builder *b, const struct insn *insn)
     if (insn->varying)
         return true;
     for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
-        if (b->regs.at[insn->operands[k].reg].varying) // [0] never is
+        if (b->regs.at[ptxb_operand_reg(&insn->operands[k])].varying) // [0] never is
             return true;
     }
     return false;
 }
 
 static void mark_results(ptx_builder *b, struct divergence *d, const struct entry *entry,
-                         const struct insn *insn)
+                         const struct reader *at)
 {
+    const struct insn *insn = at->insn;
     // Without blocks, a value can outlive the divergent loop that it is made in.
-    const bool here = d->from[insn->index] != NULL;
+    const bool here = d->from[at->index] != NULL;
     const bool outlives = here && entry->raw_labels;
     const bool differing = insn->kind != INSN_BARRIER && differs(b, insn); // one answer for all
 
     for (unsigned k = 0; k < insn->dst_count; k++) {
-        struct reg *reg = &b->regs.at[insn->operands[k].reg];
+        struct reg *reg = &b->regs.at[insn->operands[k].id];
         if (!reg->varying && (differing || outlives || (here && reg->variable))) {
             reg->varying = true;
-            d->changed = true;
+            d->changes += reg->variable; // no other is read before it is written
         }
     }
 }
 
 static void mark_region(const ptx_builder *b, struct divergence *d, const struct entry *entry,
-                        const struct insn *insn)
+                        const struct reader *at)
 {
-    const bool parts = insn->guard && b->regs.at[insn->guard].varying;
-    if (!parts && !d->from[insn->index])
+    const struct insn *insn = at->insn;
+    const bool parts = insn->guarded && b->regs.at[insn->operands[0].id].varying;
+    if (!parts && !d->from[at->index])
         return;
     const uint32_t target = target_of(b, entry, insn);
-    const uint32_t first = target < insn->index ? target : insn->index + 1;
-    const uint32_t last = target < insn->index ? insn->index : target;
+    const bool back = target < at->index;
+    const uint32_t first = back ? target : at->index + 1;
+    const uint32_t last = back ? at->index : target;
     for (uint32_t k = first; k < last; k++) {
         if (d->from[k])
             continue;
-        d->from[k] = parts ? insn : d->from[insn->index];
-        d->changed = true;
+        d->from[k] = parts ? insn : d->from[at->index];
+        d->changes += back;
     }
 }
 
 static void find_divergence(ptx_builder *b, struct divergence *d, const struct entry *entry)
 {
-    for (const struct insn *insn = entry->prologue.first; insn; insn = insn->next)
-        for (unsigned k = 0; k < insn->dst_count; k++)
-            b->regs.at[insn->operands[k].reg].varying |= differs(b, insn);
-    do {
-        d->changed = false;
-        for (const struct insn *insn = entry->body.first; insn; insn = insn->next) {
-            mark_results(b, d, entry, insn);
-            if (insn->kind == INSN_BRANCH || insn->kind == INSN_RETURN)
-                mark_region(b, d, entry, insn);
-        }
-    } while (d->changed);
+    const struct insn *insn = ptxb_insn(&b->code[1], entry->prologue.first);
+
+    for (uint32_t k = 0; k < entry->prologue.count; k++, insn = ptxb_next(insn))
+        b->regs.at[insn->operands[0].id].varying |= differs(b, insn);
+    for (struct reader r = read_body(b, entry); r.insn; read_next(&r)) {
+        if (r.insn->kind == INSN_LABEL)
+            b->labels.at[r.insn->operands[0].value - 1].changes = d->changes;
+        mark_results(b, d, entry, &r);
+        if (r.insn->kind != INSN_BRANCH && r.insn->kind != INSN_RETURN)
+            continue;
+        mark_region(b, d, entry, &r);
+        if (target_of(b, entry, r.insn) > r.index)
+            continue;
+        // Once more around the loop, until nothing changes in it.
+        struct label *head = label_of(b, r.insn);
+        if (head->changes != d->changes)
+            r = read_from(b, &r, head);
+        head->changes = d->changes;
+    }
 }
 
 static void report_barriers(ptx_builder *b, const struct divergence *d, const struct entry *entry)
 {
     unsigned nth = 0;
 
-    for (const struct insn *insn = entry->body.first; insn; insn = insn->next) {
-        if (insn->kind != INSN_BARRIER)
+    for (struct reader r = read_body(b, entry); r.insn; read_next(&r)) {
+        if (r.insn->kind != INSN_BARRIER)
             continue;
         nth++;
-        const struct insn *from = d->from[insn->index];
+        const struct insn *from = d->from[r.index];
         if (!from)
             continue;
         char text[96] = "a return";
         if (from->kind == INSN_BRANCH)
-            ptxb_label_text(&b->labels.at[from->label - 1], text);
+            ptxb_label_text(label_of(b, from), text);
         ptxb_fail(b, "barrier",
                   "barrier %u of the entry stands where only some threads may come by: the "
                   "condition of the branch to %s differs between threads of a block. Move the "
@@ -121,9 +162,9 @@ static void report_barriers(ptx_builder *b, const struct divergence *d, const st
 
 static bool barriers_are_uniform(ptx_builder *b, const struct entry *entry)
 {
-    const size_t bytes = entry->insns * sizeof(struct insn *);
-    struct divergence d = { .from = ptxb_resize(b, NULL, 0, bytes) };
+    const size_t bytes = entry->body.count * sizeof(struct insn *);
 
+    struct divergence d = { .from = ptxb_resize(b, NULL, 0, bytes) };
     if (!d.from)
         return false;
     memset(d.from, 0, bytes);
@@ -174,38 +215,41 @@ static bool defined(const struct flow *f, uint32_t reg)
 
 static bool uses_are_defined(ptx_builder *b, const struct flow *f, const struct insn *insn)
 {
-    bool ok = !insn->guard || defined(f, insn->guard);
+    bool ok = true;
 
     for (unsigned k = insn->dst_count; ok && k < insn->operand_count; k++) {
-        const struct operand *operand = &insn->operands[k];
-        ok = !operand->reg || defined(f, operand->reg);
+        const uint32_t reg = ptxb_operand_reg(&insn->operands[k]);
+        ok = !reg || defined(f, reg);
     }
     if (!ok)
         ptxb_fail(b, "branch",
                   "an operand of '%s' is not defined on every path to it: a branch jumps "
                   "over its definition",
-                  insn->opcode);
+                  b->opcodes.at[insn->opcode].text);
     return ok;
 }
 
 static void define_results(struct flow *f, const struct insn *insn)
 {
     for (unsigned k = 0; k < insn->dst_count; k++) {
-        const uint32_t bit = insn->operands[k].reg - f->first_reg;
+        const uint32_t bit = insn->operands[k].id - f->first_reg;
         f->now[bit / 64] |= UINT64_C(1) << (bit % 64);
     }
 }
 
 static bool walk(ptx_builder *b, struct flow *f, const struct entry *entry, bool report)
 {
+    const struct insn *first = ptxb_insn(&b->code[1], entry->prologue.first);
+
     memset(f->now, 0, f->words * sizeof *f->now);
     f->reached = true;
-    for (const struct insn *insn = entry->prologue.first; insn; insn = insn->next)
-        define_results(f, insn);
-    for (const struct insn *insn = entry->body.first; insn; insn = insn->next) {
+    for (uint32_t k = 0; k < entry->prologue.count; k++, first = ptxb_next(first))
+        define_results(f, first);
+    for (struct reader r = read_body(b, entry); r.insn; read_next(&r)) {
+        const struct insn *insn = r.insn;
         if (insn->kind == INSN_LABEL) {
-            join(b, f, insn->label);
-            const uint64_t *known = f->at_label[insn->label - 1];
+            join(b, f, insn->operands[0].value);
+            const uint64_t *known = f->at_label[insn->operands[0].value - 1];
             f->reached = known != NULL;
             if (known)
                 memcpy(f->now, known, f->words * sizeof *f->now);
@@ -214,8 +258,8 @@ static bool walk(ptx_builder *b, struct flow *f, const struct entry *entry, bool
             return false;
         define_results(f, insn);
         if (insn->kind == INSN_BRANCH)
-            join(b, f, insn->label);
-        if ((insn->kind == INSN_BRANCH || insn->kind == INSN_RETURN) && !insn->guard)
+            join(b, f, insn->operands[insn->guarded].value);
+        if ((insn->kind == INSN_BRANCH || insn->kind == INSN_RETURN) && !insn->guarded)
             f->reached = false;
     }
     return !b->failed;
@@ -224,15 +268,15 @@ static bool walk(ptx_builder *b, struct flow *f, const struct entry *entry, bool
 static bool definitions_reach(ptx_builder *b, const struct entry *entry)
 {
     struct flow f = { .first_reg = 1 };
-    const uint16_t number = (uint16_t)(b->entries.count - 1);
 
-    while (f.first_reg < b->regs.count && b->regs.at[f.first_reg].entry != number)
+    while (f.first_reg < b->regs.count && b->regs.at[f.first_reg].where < entry->first_block)
         f.first_reg++;
     f.words = (b->regs.count - f.first_reg) / 64 + 1;
     f.now = ptxb_alloc(b, f.words * sizeof *f.now);
     f.at_label = ptxb_alloc(b, b->labels.count * sizeof *f.at_label);
     if (!f.now || !f.at_label)
         return false;
+    memset(f.at_label, 0, b->labels.count * sizeof *f.at_label);
     do {
         f.changed = false;
         if (!walk(b, &f, entry, false))
@@ -247,24 +291,7 @@ bool ptxb_check_entry(ptx_builder *b, struct entry *entry)
         return false;
     if (entry->raw_labels && !definitions_reach(b, entry))
         return false;
-    return !entry->barriers || barriers_are_uniform(b, entry);
-}
-
-// `x = op ...; mov var, x` with no other use of x is `var = op ...`.
-void ptxb_coalesce(ptx_builder *b, struct entry *entry)
-{
-    for (struct insn *insn = entry->body.first; insn && insn->next; insn = insn->next) {
-        struct insn *mov = insn->next;
-        if (insn->kind != INSN_PLAIN || insn->dst_count != 1 || mov->kind != INSN_PLAIN ||
-            mov->dst_count != 1 || mov->operand_count != 2)
-            continue;
-        const uint32_t made = insn->operands[0].reg, set = mov->operands[0].reg;
-        if (mov->operands[1].kind != OPERAND_REGISTER || mov->operands[1].reg != made ||
-            b->regs.at[made].uses != 1 || b->regs.at[made].variable || !b->regs.at[set].variable ||
-            strncmp(mov->opcode, "mov.", 4) != 0)
-            continue;
-        insn->operands[0].reg = set;
-        insn->reducible = false;
-        insn->next = mov->next; // never the last: that is a return
-    }
+    // All threads come by a barrier that stands in no block, with no return before it.
+    const bool passed = entry->inner_barriers || (entry->barriers && entry->raw_labels);
+    return !passed || barriers_are_uniform(b, entry);
 }

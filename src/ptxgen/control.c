@@ -2,13 +2,13 @@
 // Structured blocks: conditions and loops.
 #include "internal.h"
 
-static struct block *open_block(ptx_builder *b, struct block block)
+struct block *ptxb_open_block(ptx_builder *b, struct block block)
 {
-    if (b->failed ||
-        !ptxb_grow(b, (void **)&b->blocks.at, b->blocks.count, &b->blocks.capacity, sizeof block))
+    if (b->failed || !ROOM_FOR(b, b->blocks, 1) || !ROOM_FOR(b, b->open, 1))
         return NULL;
-    block.id = b->next_block++;
-    block.first = ptxb_entry(b)->insns;
+    block.id = b->open.count;
+    block.first = b->code[0].insns;
+    b->open.at[b->open.count++] = true;
     b->blocks.at[b->blocks.count++] = block;
     return &b->blocks.at[b->blocks.count - 1];
 }
@@ -22,6 +22,7 @@ static bool close_block(ptx_builder *b, const char *call, uint32_t id, unsigned 
     const struct block *top = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
     if (top && top->id == id && kinds >> top->kind & 1) {
         *closed = *top;
+        b->open.at[id] = false;
         b->blocks.count--;
         return true;
     }
@@ -43,7 +44,7 @@ int ptx_if_begin(ptx_builder *b, ptx_val cond)
     const uint32_t number = ++ptxb_entry(b)->labels;
     struct block block = { .kind = BLOCK_IF, .end = ptxb_label(b, "if", number, "_end") };
     ptxb_branch(b, guard, true, block.end);
-    struct block *opened = open_block(b, block);
+    struct block *opened = ptxb_open_block(b, block);
     return opened ? (int)opened->id : 1;
 }
 
@@ -55,7 +56,7 @@ int ptx_if_end(ptx_builder *b, int id)
         return 0;
     ptxb_place(b, block.end);
     if (!b->failed && block.kind == BLOCK_IF) {
-        b->closed_if = ptxb_entry(b)->body.last;
+        b->closed_if = b->code[0].last;
         b->closed_block = block;
     }
     return 0;
@@ -65,24 +66,25 @@ int ptx_else_begin(ptx_builder *b)
 {
     if (!ptxb_ready(b, "else"))
         return 1;
-    if (!b->closed_if) {
+    if (b->closed_if == NO_INDEX) {
         ptxb_fail(b, "else", "it must directly follow the block of a ptx_if");
         return 1;
     }
     // The label that ended the if becomes the jump over the else, whose own label follows.
-    struct insn *jump = b->closed_if;
     const uint32_t otherwise = b->closed_block.end;
     const uint32_t end = ptxb_label(b, "if", b->labels.at[otherwise - 1].number, "_end");
-    if (!end)
+    const uint32_t bra = ptxb_opcode(b, "bra");
+    if (!end || !bra)
         return 1;
+    struct insn *jump = ptxb_insn(&b->code[0], b->closed_if);
     jump->kind = INSN_BRANCH;
-    jump->opcode = "bra";
-    jump->label = end;
-    jump->depth = (jump->depth + 1u) & 63u;
+    jump->opcode = bra & MOST_INDEX;
+    jump->operands[0].value = end;
+    jump->depth++;
     b->labels.at[end - 1].uses++;
     b->labels.at[otherwise - 1].part = "_else";
     ptxb_place(b, otherwise);
-    struct block *opened = open_block(b, (struct block) { .kind = BLOCK_ELSE, .end = end });
+    struct block *opened = ptxb_open_block(b, (struct block) { .kind = BLOCK_ELSE, .end = end });
     return opened ? (int)opened->id : 1;
 }
 
@@ -132,7 +134,7 @@ ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
     if (!guard || !block.end)
         return failed;
     ptxb_branch(b, guard, false, block.end);
-    if (!open_block(b, block))
+    if (!ptxb_open_block(b, block))
         return failed;
     ptxb_place(b, block.head);
     return i;
@@ -186,7 +188,7 @@ int ptx_loop_begin(ptx_builder *b)
     struct block block = { .kind = BLOCK_LOOP };
     block.head = ptxb_label(b, "loop", number, "");
     block.end = ptxb_label(b, "loop", number, "_end");
-    struct block *opened = open_block(b, block);
+    struct block *opened = ptxb_open_block(b, block);
     if (!opened)
         return 1;
     const int id = (int)opened->id;
@@ -246,16 +248,34 @@ void ptx_break_if(ptx_builder *b, ptx_val cond)
         leave_loop(b, "break_if", guard);
 }
 
+void ptxb_guard(ptx_builder *b, struct insn *insn, uint32_t guard, bool negated)
+{
+    insn->guarded = 1;
+    insn->negated = negated;
+    insn->operands[0] = (struct operand) { .id = guard & MOST_INDEX, .kind = OPERAND_REGISTER };
+    ptxb_use(b, guard);
+}
+
+void ptxb_return(ptx_builder *b, uint32_t guard)
+{
+    const uint32_t opcode = ptxb_opcode(b, "ret");
+    struct insn *insn = opcode ? ptxb_append(b, INSN_RETURN, opcode, 0, guard != 0) : NULL;
+
+    if (insn && guard)
+        ptxb_guard(b, insn, guard, false);
+    if (insn)
+        ptxb_entry(b)->returns = true;
+}
+
 void ptx_return(ptx_builder *b)
 {
     if (ptxb_ready(b, "return"))
-        ptxb_append(b, INSN_RETURN, "ret", 0, 0);
+        ptxb_return(b, 0);
 }
 
 void ptx_return_if(ptx_builder *b, ptx_val cond)
 {
     uint32_t guard = ptxb_condition(b, "return_if", cond);
-    struct insn *insn = guard ? ptxb_append(b, INSN_RETURN, "ret", 0, 0) : NULL;
-    if (insn)
-        insn->guard = guard;
+    if (guard)
+        ptxb_return(b, guard);
 }

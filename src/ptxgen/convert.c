@@ -22,21 +22,21 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
     // A variable may change later: what is returned is its value now.
     if (ptxb_file(type) == ptxb_file((ptx_type)x.type))
         return retype(x.kind == PTX_VARIABLE ? ptxb_mov(b, x) : x, type);
-    return ptxb_emit(b, type, ptxb_mov_bits(type), 1, &x);
+    return ptxb_emit(b, type, ptxb_opcode(b, ptxb_mov_bits(type)), 1, &x);
 }
 
 // ---- packing ------------------------------------------------------------------------------------
 
-static const char *pack_opcode(ptx_builder *b, const char *call, ptx_type whole, ptx_type part,
-                               unsigned lanes)
+static uint32_t pack_opcode(ptx_builder *b, const char *call, ptx_type whole, ptx_type part,
+                            unsigned lanes)
 {
     const unsigned bits = ptxb_bits(part);
     if ((bits != 16 && bits != 32) || bits * lanes != ptxb_bits(whole) || lanes < 2) {
         ptxb_fail(b, call, "%u lanes of %s do not make one %s; lanes have 16 or 32 bits", lanes,
                   ptx_type_name(part), ptx_type_name(whole));
-        return NULL;
+        return 0;
     }
-    return ptxb_mov_bits(whole);
+    return ptxb_opcode(b, ptxb_mov_bits(whole));
 }
 
 ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
@@ -60,7 +60,7 @@ ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
         }
         v.lane[k] = ptxb_in_register(b, v.lane[k]);
     }
-    const char *opcode = pack_opcode(b, "pack", type, (ptx_type)v.lane[0].type, v.lanes);
+    const uint32_t opcode = pack_opcode(b, "pack", type, (ptx_type)v.lane[0].type, v.lanes);
     ptx_val result = opcode ? ptxb_register(b, type) : poison;
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, v.lanes);
     if (!insn)
@@ -80,7 +80,7 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
         return v;
     const unsigned bits = ptxb_bits(type);
     const unsigned lanes = bits ? ptxb_bits((ptx_type)x.type) / bits : 0;
-    const char *opcode = pack_opcode(b, "unpack", (ptx_type)x.type, type, lanes);
+    const uint32_t opcode = pack_opcode(b, "unpack", (ptx_type)x.type, type, lanes);
     if (!opcode)
         return v;
     x = ptxb_in_register(b, x);
@@ -104,7 +104,8 @@ static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
 {
     x = ptxb_in_register(b, x);
     ptx_val result = ptxb_register(b, PTX_F32);
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, "mov.b32", 1, 2);
+    const uint32_t opcode = ptxb_opcode(b, "mov.b32");
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 2);
     if (!insn)
         return (ptx_val) { 0 };
     ptxb_operand(b, insn, 0, result);
@@ -154,7 +155,7 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
             return narrow_bf16(b, x, p.round);
         const char *opcode = toward_zero ? "cvt.rz.bf16.f32" : "cvt.rn.bf16.f32";
         return ptxb_require(b, "cvt", form->isa, form->sm, opcode)
-                   ? ptxb_emit(b, PTX_BF16, opcode, 1, &x)
+                   ? ptxb_emit(b, PTX_BF16, ptxb_opcode(b, opcode), 1, &x)
                    : (ptx_val) { 0 };
     }
     const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_bf16_any)->forms;
@@ -162,7 +163,7 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
         ptxb_join(b, toward_zero ? "cvt.rz.bf16." : "cvt.rn.bf16.", ptx_type_name(from), NULL);
     p.x = ptxb_in_register(b, p.x);
     return ptxb_require(b, "cvt", form->isa, form->sm, opcode)
-               ? ptxb_emit(b, PTX_BF16, opcode, 1, &p.x)
+               ? ptxb_emit(b, PTX_BF16, ptxb_remember(b, 0, opcode), 1, &p.x)
                : (ptx_val) { 0 };
 }
 
@@ -213,12 +214,11 @@ static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
     }
     const uint64_t key = SPELLED_CVT | (uint64_t)to << 8 | (uint64_t)from << 16 |
                          (uint64_t)p.round << 24 | (uint64_t)p.ftz << 28 | (uint64_t)p.sat << 29;
-    const char *opcode = ptxb_remembered(b, key);
-    if (!opcode) {
-        opcode = ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "", ".",
-                           ptx_type_name(to), ".", ptx_type_name(from), NULL);
-        ptxb_remember(b, key, opcode);
-    }
+    uint32_t opcode = ptxb_remembered(b, key);
+    if (!opcode)
+        opcode = ptxb_remember(b, key,
+                               ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "",
+                                         ".", ptx_type_name(to), ".", ptx_type_name(from), NULL));
     p.x = ptxb_in_register(b, p.x);
     return ptxb_emit(b, to, opcode, 1, &p.x);
 }
@@ -270,7 +270,7 @@ ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi)
         const char *opcode = type == PTX_F16X2 ? "cvt.rn.f16x2.f32" : "cvt.rn.bf16x2.f32";
         const ptx_val halves[] = { hi, lo }; // the first source goes to the upper half
         return ptxb_require(b, "cvt_pack", form->isa, form->sm, opcode)
-                   ? ptxb_emit(b, type, opcode, 2, halves)
+                   ? ptxb_emit(b, type, ptxb_opcode(b, opcode), 2, halves)
                    : poison;
     }
     const ptx_type half = type == PTX_F16X2 ? PTX_F16 : PTX_BF16;

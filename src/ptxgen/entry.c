@@ -5,6 +5,8 @@
 
 enum { MAX_ENTRIES = 10000 };
 
+const char ptxb_cvta[] = "cvta.to.global.u64";
+
 // A name that PTX takes as an identifier, kept to the part of its grammar that C has too: names
 // with '$' and '%' are the builder's own.
 static bool valid_name(ptx_builder *b, const char *call, const char *name)
@@ -82,8 +84,8 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
             ptxb_fail(b, "entry", "the module has an entry '%.64s' already", decl->name);
             return false;
         }
-        for (uint32_t k = 0; k < b->entries.at[e].param_count; k++)
-            if (!names_differ(b, "entry", decl->name, b->entries.at[e].params[k].info.name))
+        for (uint32_t k = 0; k < b->entries.at[e].params.count; k++)
+            if (!names_differ(b, "entry", decl->name, b->entries.at[e].params.at[k].info.name))
                 return false;
     }
     if (any(decl->block) && !valid_shape(b, "block", decl->block))
@@ -109,24 +111,26 @@ int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
 {
     if (!b || b->failed || !valid_entry(b, &params))
         return 1;
-    struct entry entry = { .decl = params };
+    struct entry entry = { .decl = params,
+                           .first_label = b->labels.count,
+                           .first_block = b->open.count };
     entry.decl.name = ptxb_join(b, params.name, NULL);
-    struct block block = { .id = b->next_block++, .kind = BLOCK_ENTRY };
-    if (!entry.decl.name ||
-        !ptxb_grow(b, (void **)&b->entries.at, b->entries.count, &b->entries.capacity,
-                   sizeof entry) ||
-        !ptxb_grow(b, (void **)&b->blocks.at, b->blocks.count, &b->blocks.capacity, sizeof block))
+    if (!entry.decl.name || !ROOM_FOR(b, b->entries, 1))
         return 1;
+    for (int k = 0; k < 2; k++) {
+        b->code[k].first = b->code[k].count;
+        b->code[k].insns = 0;
+    }
     b->entries.at[b->entries.count++] = entry;
-    b->blocks.at[b->blocks.count++] = block;
-    return (int)block.id;
+    const struct block *block = ptxb_open_block(b, (struct block) { .kind = BLOCK_ENTRY });
+    return block ? (int)block->id : 1;
 }
 
 static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
 {
-    for (uint32_t k = 0; k < entry->param_count; k++) {
-        const struct param *p = &entry->params[k];
-        bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].uses > 0;
+    for (uint32_t k = 0; k < entry->params.count; k++) {
+        const struct param *p = &entry->params.at[k];
+        bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].used;
         if (used)
             continue;
         ptxb_fail(b,
@@ -137,6 +141,11 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
         return false;
     }
     return true;
+}
+
+static struct stretch stretch_of(const struct code *code)
+{
+    return (struct stretch) { code->first, code->count, code->insns };
 }
 
 int ptx_entry_end(ptx_builder *b, int block)
@@ -150,14 +159,16 @@ int ptx_entry_end(ptx_builder *b, int block)
         return 0;
     }
     struct entry *entry = ptxb_entry(b);
-    struct insn *last = entry->body.last;
-    if (!last || last->kind != INSN_RETURN || last->guard)
-        ptxb_append(b, INSN_RETURN, "ret", 0, 0);
+    const struct insn *last = b->code[0].insns ? ptxb_last(b) : NULL;
+    if (!last || last->kind != INSN_RETURN || last->guarded)
+        ptxb_return(b, 0);
+    entry->body = stretch_of(&b->code[0]);
+    entry->prologue = stretch_of(&b->code[1]);
     if (b->failed || !parameters_are_used(b, entry) || !ptxb_check_entry(b, entry))
         return 0;
-    ptxb_coalesce(b, entry);
+    b->open.at[block] = false;
     b->blocks.count = 0;
-    b->closed_if = NULL;
+    b->closed_if = NO_INDEX;
     return 0;
 }
 
@@ -191,8 +202,8 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
         if (!names_differ(b, call, b->entries.at[e].decl.name, info->name))
             return NULL;
     struct entry *entry = ptxb_entry(b);
-    for (uint32_t k = 0; k < entry->param_count; k++) {
-        if (strcmp(entry->params[k].info.name, info->name) == 0) {
+    for (uint32_t k = 0; k < entry->params.count; k++) {
+        if (strcmp(entry->params.at[k].info.name, info->name) == 0) {
             ptxb_fail(b, call, "the entry has a parameter '%.64s' already", info->name);
             return NULL;
         }
@@ -202,11 +213,9 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
                   ptx_type_name(type));
         return NULL;
     }
-    if (!reserve(b, call, info->name, bytes, align) ||
-        !ptxb_grow(b, (void **)&entry->params, entry->param_count, &entry->param_capacity,
-                   sizeof *entry->params))
+    if (!reserve(b, call, info->name, bytes, align) || !ROOM_FOR(b, entry->params, 1))
         return NULL;
-    struct param *p = &entry->params[entry->param_count++];
+    struct param *p = &entry->params.at[entry->params.count++];
     memset(p, 0, sizeof *p);
     p->info = *info;
     p->info.type = (uint8_t)type;
@@ -220,11 +229,14 @@ static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
 {
     b->in_prologue = true;
     ptx_val x = ptxb_register(b, type);
-    const char *opcode = ptxb_join(b, "ld.param.", ptxb_memory_name(type), NULL);
+    const uint64_t key = SPELLED_PARAM | (uint64_t)type << 8;
+    uint32_t opcode = ptxb_remembered(b, key);
+    if (!opcode)
+        opcode = ptxb_remember(b, key, ptxb_join(b, "ld.param.", ptxb_memory_name(type), NULL));
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
     if (insn) {
         ptxb_operand(b, insn, 0, x);
-        insn->operands[1] = (struct operand) { .kind = OPERAND_PARAM, .as.text = name };
+        ptxb_text_operand(b, insn, 1, OPERAND_PARAM, name);
     }
     b->in_prologue = false;
     return x;
@@ -254,7 +266,7 @@ ptx_ptr ptx_param_pointer(ptx_builder *b, ptx_type type, struct ptx_param_info i
     p->info.is_pointer = true;
     ptx_val generic = load_param(b, PTX_U64, p->info.name);
     b->in_prologue = true;
-    ptx_val address = ptxb_emit(b, PTX_U64, "cvta.to.global.u64", 1, &generic);
+    ptx_val address = ptxb_emit(b, PTX_U64, ptxb_opcode(b, ptxb_cvta), 1, &generic);
     b->in_prologue = false;
     p->reg = address.reg;
     return (ptx_ptr) { .base = address,
@@ -266,11 +278,11 @@ ptx_ptr ptx_param_pointer(ptx_builder *b, ptx_type type, struct ptx_param_info i
 
 bool ptx_builder_param(const ptx_builder *b, unsigned e, unsigned k, struct ptx_param_info *info)
 {
-    if (!b || e >= b->entries.count || k >= b->entries.at[e].param_count)
+    if (!b || e >= b->entries.count || k >= b->entries.at[e].params.count)
         return false;
     if (!info)
         return true;
-    *info = b->entries.at[e].params[k].info;
+    *info = b->entries.at[e].params.at[k].info;
     return true;
 }
 
@@ -279,8 +291,7 @@ bool ptx_builder_param(const ptx_builder *b, unsigned e, unsigned k, struct ptx_
 static uint32_t add_symbol(ptx_builder *b, struct symbol symbol)
 {
     symbol.entry = (uint16_t)(b->entries.count - 1);
-    if (!symbol.name || !ptxb_grow(b, (void **)&b->symbols.at, b->symbols.count,
-                                   &b->symbols.capacity, sizeof symbol))
+    if (!symbol.name || !ROOM_FOR(b, b->symbols, 1))
         return 0;
     b->symbols.at[b->symbols.count++] = symbol;
     return b->symbols.count;
@@ -367,10 +378,11 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
         // Taken where the entry begins: between a branch and its label it could be skipped.
         b->in_prologue = true;
         ptx_val base = ptxb_register(b, shared ? PTX_U32 : PTX_U64);
-        struct insn *insn = ptxb_append(b, INSN_PLAIN, shared ? "mov.u32" : "mov.u64", 1, 1);
+        const uint32_t opcode = ptxb_opcode(b, shared ? "mov.u32" : "mov.u64");
+        struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
         if (insn) {
             ptxb_operand(b, insn, 0, base);
-            insn->operands[1] = (struct operand) { .kind = OPERAND_TEXT, .as.text = symbol->name };
+            ptxb_text_operand(b, insn, 1, OPERAND_TEXT, symbol->name);
             insn->varying = symbol->kind == SYMBOL_LOCAL;
             symbol->base = base;
         }

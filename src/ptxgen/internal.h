@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the builder's files share. A module is a list of entries; an entry two lists of
-// instructions (what its declarations need first, then its body) that are printed at the end.
+// What the builder's files share. A module is a list of entries; the instructions of all of them
+// (insn.h) are printed at the end.
 #ifndef PTXGEN_BUILDER_INTERNAL_H
 #define PTXGEN_BUILDER_INTERNAL_H
+
+#include "insn.h"
 
 #include <ptxgen/builder.h>
 
@@ -12,82 +14,27 @@
 // Room that numbers take in the text.
 enum { UNSIGNED_BYTES = 20, DECIMAL_BYTES = 40 };
 
-enum operand_kind {
-    OPERAND_REGISTER,
-    OPERAND_IMMEDIATE,
-    OPERAND_ADDRESS, // [register + offset]
-    OPERAND_SYMBOL,  // [symbol + offset]
-    OPERAND_PARAM,   // [text]
-    OPERAND_TEXT,
-};
+// How a line is laid out.
+enum { INDENT = 4, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44 };
 
-struct operand {
-    union {
-        uint64_t bits;    // OPERAND_IMMEDIATE
-        const char *text; // OPERAND_PARAM, OPERAND_TEXT
-        struct {
-            int32_t offset;
-            uint32_t symbol; // OPERAND_SYMBOL
-        } place;
-    } as;
-    uint32_t reg; // what it reads or writes, 0: none
-    uint8_t kind;
-    uint8_t type; // of an immediate
-    bool open;    // '{' before it
-    bool close;   // '}' after it
-};
-
-enum insn_kind {
-    INSN_PLAIN,
-    INSN_LABEL,
-    INSN_BRANCH,
-    INSN_RETURN,
-    INSN_BARRIER, // every thread of the block must come by
-    INSN_COMMENT,
-};
-
-struct insn {
-    struct insn *next;
-    const char *opcode; // INSN_COMMENT: the text
-    uint32_t guard;     // register of the predicate, 0: none
-    uint32_t label;     // INSN_LABEL, INSN_BRANCH
-    uint32_t index;
-    unsigned kind : 4;
-    unsigned guard_negated : 1;
-    unsigned varying : 1;   // its results differ between threads whatever its operands
-    unsigned reducible : 1; // an atomic that becomes `red` when its result is not used
-    unsigned depth : 6;
-    unsigned dst_count : 4;
-    unsigned operand_count : 5; // destinations first
-    struct operand operands[];
-};
-
-struct insn_list {
-    struct insn *first, *last;
-};
-
-struct reg {
-    union {
-        uint32_t block;  // where it is defined
-        uint32_t number; // in the text, once it is placed
-    };
-    uint32_t uses;
-    uint16_t entry;
-    unsigned file : 3;
-    unsigned variable : 1;
-    unsigned placed : 1; // has its number
-    unsigned varying : 1;
-};
+// A growing array; see ROOM_FOR().
+#define LIST(type)                                                                                 \
+    struct {                                                                                       \
+        type *at;                                                                                  \
+        uint32_t count, capacity;                                                                  \
+    }
 
 struct label {
     const char *name;
     const char *part; // "", "_end", "_else", "_label"
-    struct insn *insn;
     uint32_t number;
     uint32_t uses;
-    uint32_t first_use; // index of the first branch to it
-    uint32_t block;     // where it is placed
+    uint32_t first_use;    // index of the first branch to it
+    uint32_t index, place; // of the instruction that places it
+    uint32_t changes;      // struct divergence's, when it was last come by
+    uint32_t block;        // where it is placed
     uint16_t entry;
+    bool placed;
     bool raw;
 };
 
@@ -111,16 +58,15 @@ struct param {
 
 struct entry {
     struct ptx_entry_params decl;
-    struct insn_list prologue, body;
-    struct param *params;
-    uint32_t param_count;
-    uint32_t param_capacity;
-    uint32_t registers[6]; // by file
-    uint32_t arrays;       // shared and local, for their names
-    uint32_t labels;
-    uint32_t insns;
+    struct stretch prologue, body; // once the entry is closed
+    LIST(struct param) params;
+    uint32_t registers[FILE_COUNT]; // by file
+    uint32_t arrays;                // shared and local, for their names
+    uint32_t labels;                // that have a number
+    uint32_t first_label, first_block;
     uint32_t shared_bytes, local_bytes, param_bytes;
-    bool barriers;
+    bool returns;                  // before its end
+    bool barriers, inner_barriers; // the latter in a block or after a return
     bool raw_labels;
 };
 
@@ -134,67 +80,65 @@ struct block {
     ptx_val i, hi, step;
 };
 
-// A growing array; see ptxb_grow().
-#define LIST(type)                                                                                 \
-    struct {                                                                                       \
-        type *at;                                                                                  \
-        uint32_t count, capacity;                                                                  \
-    }
-
-// An opcode that was spelled before, by all that its spelling depends on.
-struct spelling {
-    uint64_t key;       // 0: none
-    const char *opcode; // NULL with it
-};
-
 // The decimal of a float immediate that was written before: the search for the shortest takes
 // longer than all else of an instruction, and kernels repeat their constants.
 struct decimal {
     uint64_t bits;
     uint8_t type; // 0: none
+    uint8_t length;
     char text[DECIMAL_BYTES];
 };
 
-enum { SPELLINGS = 64, DECIMALS = 4 };
+enum { OPCODE_PLACES = 128, DECIMALS = 4 };
 
 struct ptx_builder {
-    struct ptx_builder_params params;
-    char *arena, *arena_end; // what is left of the newest chunk
-    struct arena_chunk *chunks;
-    LIST(struct reg) regs; // [0] is no register
+    bool failed;
+    bool finished;
+    bool in_prologue;
+    uint16_t owner;
+    char *arena, *arena_end;     // what is left of the newest chunk
+    struct code code[2];         // [1] is for what declarations need first
+    LIST(struct reg) regs;       // [0] is no register
+    LIST(struct block) blocks;   // open ones, innermost last
+    LIST(bool) open;             // by block, whether it still is
+    LIST(struct opcode) opcodes; // [0] is none
+    LIST(union extra) extras;
     LIST(struct label) labels;
     LIST(struct symbol) symbols;
     LIST(struct entry) entries;
-    LIST(struct block) blocks; // open ones, innermost last
+    // The instructions that are still to be printed lie at the end of it, from `limit` on.
     struct {
         char *at;
-        size_t count, capacity;
+        size_t count, limit, capacity;
     } text;
-    struct insn *closed_if; // the end label of the if that closed just now
+    struct arena_chunk *chunks;
+    struct ptx_builder_params params;
+    uint32_t closed_if; // where the end label is of the if that closed just now, NO_INDEX: none
     struct block closed_block;
-    uint32_t next_block;
-    bool in_prologue;
-    bool failed;
-    bool finished;
     int isa;
     const char *isa_reason;
-    uint16_t owner;
     size_t bytes, peak;
-    char error[512];
-    struct spelling spellings[SPELLINGS];
+    uint32_t opcode_at[OPCODE_PLACES];
     struct decimal decimals[DECIMALS];
+    char error[512];
 };
-
-enum register_file { FILE_P, FILE_RS, FILE_R, FILE_RD, FILE_F, FILE_FD, FILE_COUNT };
 
 // arena.c. All return NULL after ptxb_out_of_memory().
 // A builder begins with so much memory behind it.
-enum { FIRST_CHUNK_BYTES = 12288 };
-// Zeroed, and freed with the builder.
+enum { FIRST_CHUNK_BYTES = 8192 };
+// Freed with the builder.
 void *ptxb_alloc(ptx_builder *b, size_t bytes);
 void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes);
-// Room for one more element of a list. The first elements lie in the arena.
-bool ptxb_grow(ptx_builder *b, void **at, uint32_t count, uint32_t *capacity, size_t size);
+// Room for `least` elements of a list, of which there can be `most`. The first lie in the arena.
+bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t least,
+               uint32_t most);
+#define ROOM_FOR_UP_TO(most, b, list, more)                                                        \
+    ((list).capacity - (list).count >= (more) ||                                                   \
+     ptxb_grow(b, (void **)&(list).at, &(list).capacity, sizeof *(list).at, (list).count + (more), \
+               most))
+// Whether there is room for so many more elements.
+#define ROOM_FOR(b, list, more)      ROOM_FOR_UP_TO(MOST_INDEX, b, list, more)
+#define ROOM_FOR_CODE(b, code, more) ROOM_FOR_UP_TO(UINT32_MAX / 2, b, code, more)
 void ptxb_release(ptx_builder *b);
 // The strings one after the other, up to a NULL.
 const char *ptxb_join(ptx_builder *b, ...);
@@ -207,7 +151,14 @@ char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list
 void ptxb_fail(ptx_builder *b, const char *call, const char *format, ...) PTXGEN_PRINTF(3, 4);
 void ptxb_out_of_memory(ptx_builder *b);
 // False if nothing can be emitted: failed, finished or no open entry.
-bool ptxb_ready(ptx_builder *b, const char *call);
+void ptxb_fail_unready(ptx_builder *b, const char *call);
+static inline bool ptxb_ready(ptx_builder *b, const char *call)
+{
+    if (b && !b->failed && !b->finished && b->blocks.count)
+        return true;
+    ptxb_fail_unready(b, call);
+    return false;
+}
 // The floors of an instruction; fails if target or pinned ISA is below.
 bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what);
 struct entry *ptxb_entry(ptx_builder *b);
@@ -248,26 +199,68 @@ const char *ptxb_space_text(unsigned space);
 int ptxb_target_isa(struct ptx_target target);
 
 // emit.c: the one door.
-bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x);
+static inline bool ptxb_is_open(const ptx_builder *b, uint32_t block)
+{
+    return b->open.at[block];
+}
+// Whether `x` is a value that can be used here; not whether the builder has failed.
+static inline bool ptxb_is_value(const ptx_builder *b, ptx_val x)
+{
+    const unsigned bits = ptxb_bits((ptx_type)x.type);
+
+    if (x.kind == PTX_IMMEDIATE)
+        return bits > 63 || (bits && x.bits >> bits == 0);
+    return (x.kind == PTX_REGISTER || x.kind == PTX_VARIABLE) && bits && x.owner == b->owner &&
+           x.reg && x.reg < b->regs.count && ptxb_is_open(b, b->regs.at[x.reg].where);
+}
+void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val x);
+static inline bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
+{
+    if (b->failed)
+        return false;
+    if (ptxb_is_value(b, x))
+        return true;
+    ptxb_fail_value(b, call, name, x);
+    return false;
+}
 ptx_val ptxb_register(ptx_builder *b, ptx_type type);
-struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, const char *opcode, unsigned dst,
+// Appends an instruction, whose operands are to be set before the next one is appended: that may
+// move it. NULL after an error, and for opcode 0.
+struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, uint32_t opcode, unsigned dst,
                          unsigned src);
 void ptxb_operand(ptx_builder *b, struct insn *insn, unsigned k, ptx_val x);
 void ptxb_address(ptx_builder *b, struct insn *insn, unsigned k, ptx_ptr p);
+// `text` must outlive the builder.
+void ptxb_text_operand(ptx_builder *b, struct insn *insn, unsigned k, enum operand_kind kind,
+                       const char *text);
 // `dst = opcode src...`; the result's register has type `result`.
-ptx_val ptxb_emit(ptx_builder *b, ptx_type result, const char *opcode, unsigned n,
-                  const ptx_val *src);
-void ptxb_emit_void(ptx_builder *b, const char *opcode, unsigned n, const ptx_val *src);
+ptx_val ptxb_emit(ptx_builder *b, ptx_type result, uint32_t opcode, unsigned n, const ptx_val *src);
+void ptxb_emit_void(ptx_builder *b, uint32_t opcode, unsigned n, const ptx_val *src);
 ptx_val ptxb_mov(ptx_builder *b, ptx_val x);
 // `x` in a register, immediates too.
-ptx_val ptxb_in_register(ptx_builder *b, ptx_val x);
+static inline ptx_val ptxb_in_register(ptx_builder *b, ptx_val x)
+{
+    return x.kind == PTX_IMMEDIATE ? ptxb_mov(b, x) : x;
+}
 // Whether `cond` is a predicate that can be used.
 bool ptxb_is_condition(ptx_builder *b, const char *call, ptx_val cond);
 // Its register, counted as used by a branch; 0 after an error.
 uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond);
-bool ptxb_is_open(const ptx_builder *b, uint32_t block);
+// The body's newest instruction.
+static inline struct insn *ptxb_last(const ptx_builder *b)
+{
+    return ptxb_insn(&b->code[0], b->code[0].last);
+}
 // Reads that differ between threads.
 void ptxb_mark_varying(ptx_builder *b);
+static inline void ptxb_use(ptx_builder *b, uint32_t reg)
+{
+    b->regs.at[reg].used_again |= b->regs.at[reg].used;
+    b->regs.at[reg].used = 1;
+}
+
+// "cvta.to.global.u64", for entry.c and pointer.c alike.
+extern const char ptxb_cvta[];
 
 // symbols (entry.c)
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
@@ -275,12 +268,34 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 // table.c
 const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
 // Opcodes are remembered by what they are spelled from: one of these and fields above its byte.
-enum { SPELLED_OP = 1, SPELLED_CVT, SPELLED_LD, SPELLED_ST };
-// 0 if something is out of range.
-uint64_t ptxb_op_key(const struct ptx_op_params *p, ptx_type type);
-// The opcode that was remembered under the key and met its floors, or NULL.
-const char *ptxb_remembered(const ptx_builder *b, uint64_t key);
-void ptxb_remember(ptx_builder *b, uint64_t key, const char *opcode);
+enum { SPELLED_OP = 1, SPELLED_CVT, SPELLED_LD, SPELLED_ST, SPELLED_PARAM, SPELLED_ATOM };
+static inline uint64_t ptxb_op_key(ptx_opcode op, ptx_type type)
+{
+    return SPELLED_OP | (uint64_t)op << 8 | (uint64_t)type << 16;
+}
+// Two places a key, side by side.
+static inline size_t ptxb_opcode_place(uint64_t key)
+{
+    return key * UINT64_C(0x9e3779b97f4a7c15) >> 57 & (OPCODE_PLACES - 1);
+}
+// The opcode that was remembered under the key and met its floors; 0: none.
+static inline uint32_t ptxb_remembered(const ptx_builder *b, uint64_t key)
+{
+    const size_t place = ptxb_opcode_place(key);
+    const uint32_t first = b->opcode_at[place], second = b->opcode_at[place ^ 1];
+
+    return b->opcodes.at[first].key == key ? first : b->opcodes.at[second].key == key ? second : 0;
+}
+// A new opcode; `text` must outlive the builder. It is not found again under the key 0. 0 if
+// memory ran out, and for no text.
+uint32_t ptxb_remember(ptx_builder *b, uint64_t key, const char *text);
+// The opcode of a constant string.
+static inline uint32_t ptxb_opcode(ptx_builder *b, const char *text)
+{
+    const uint64_t key = (uint64_t)(uintptr_t)text | UINT64_C(1) << 63; // no key of a spelling
+    const uint32_t known = ptxb_remembered(b, key);
+    return known ? known : ptxb_remember(b, key, text);
+}
 
 // label.c
 uint32_t ptxb_label(ptx_builder *b, const char *name, uint32_t number, const char *part);
@@ -288,6 +303,12 @@ void ptxb_place(ptx_builder *b, uint32_t label);
 void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label);
 // For messages, which cut long names.
 void ptxb_label_text(const struct label *label, char out[96]);
+
+// control.c
+struct block *ptxb_open_block(ptx_builder *b, struct block block);
+// Puts the instruction, which has room for it as its first operand, under a predicate.
+void ptxb_guard(ptx_builder *b, struct insn *insn, uint32_t guard, bool negated);
+void ptxb_return(ptx_builder *b, uint32_t guard);
 
 // var.c: var = x.
 void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x);
@@ -298,10 +319,24 @@ ptx_ptr ptxb_at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i);
 bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes);
 
 // text.c: what the text is made of.
-// The end of the text, with room for `bytes` after it; NULL if memory ran out. What is written
-// there counts once ptxb_put_end() is told where it ends.
-char *ptxb_room(ptx_builder *b, size_t bytes);
-void ptxb_put_end(ptx_builder *b, const char *end);
+// Makes the memory that has the code that of the text, of about so many bytes: the instructions go
+// to its end, and the text is written towards them as they are printed.
+bool ptxb_text_over_code(ptx_builder *b, size_t bytes);
+// The end of the text, with room for `bytes` after it; NULL if memory ran out. Instructions that
+// are still to be printed may move. What is written there counts once ptxb_put_end() is told where
+// it ends.
+char *ptxb_grow_text(ptx_builder *b, size_t bytes);
+static inline char *ptxb_room(ptx_builder *b, size_t bytes)
+{
+    if (b->failed)
+        return NULL;
+    return b->text.limit - b->text.count > bytes ? b->text.at + b->text.count
+                                                 : ptxb_grow_text(b, bytes);
+}
+static inline void ptxb_put_end(ptx_builder *b, const char *end)
+{
+    b->text.count = (size_t)(end - b->text.at);
+}
 void ptxb_put(ptx_builder *b, const char *string);
 void ptxb_put_unsigned(ptx_builder *b, uint64_t x);
 // Text of the user's for a comment: whatever could end the comment, or is not ASCII, is replaced.
@@ -314,14 +349,39 @@ static inline char *ptxb_write(char *at, const char *string)
     memcpy(at, string, length + 1);
     return at + length;
 }
-char *ptxb_write_unsigned(char *at, uint64_t x);
+char *ptxb_write_digits(char *at, uint64_t x);
+static inline char *ptxb_write_unsigned(char *at, uint64_t x)
+{
+    if (x >= 100)
+        return ptxb_write_digits(at, x);
+    if (x >= 10)
+        *at++ = (char)('0' + x / 10);
+    *at = (char)('0' + x % 10);
+    return at + 1;
+}
 char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
 // The decimal of a float immediate, and a NUL after it; at most DECIMAL_BYTES.
 char *ptxb_write_decimal(char *at, ptx_type type, uint64_t bits);
 
-// check.c, print.c
+// check.c
 bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
-void ptxb_coalesce(ptx_builder *b, struct entry *entry);
+
+// settle.c: drops idle moves and numbers the registers. Returns about how long the text of the
+// entry will be.
+size_t ptxb_settle(ptx_builder *b, struct entry *entry);
+
+// line.c
+// At most so many bytes are written for an instruction.
+size_t ptxb_line_bytes(const ptx_builder *b, const struct insn *insn);
+// Writes its line where there is room for it, and returns the end.
+char *ptxb_write_insn(char *at, ptx_builder *b, const struct insn *insn);
+extern const struct file_row {
+    const char *type;
+    uint8_t length;
+    char prefix[4];
+} ptxb_files[FILE_COUNT];
+
+// print.c
 bool ptxb_print(ptx_builder *b);
 
 #endif

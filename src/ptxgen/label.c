@@ -7,8 +7,7 @@
 
 uint32_t ptxb_label(ptx_builder *b, const char *name, uint32_t number, const char *part)
 {
-    if (b->failed || !ptxb_grow(b, (void **)&b->labels.at, b->labels.count, &b->labels.capacity,
-                                sizeof *b->labels.at))
+    if (b->failed || !ROOM_FOR(b, b->labels, 1))
         return 0;
     b->labels.at[b->labels.count++] = (struct label) {
         .name = name,
@@ -21,24 +20,28 @@ uint32_t ptxb_label(ptx_builder *b, const char *name, uint32_t number, const cha
 
 void ptxb_place(ptx_builder *b, uint32_t label)
 {
-    struct insn *insn = ptxb_append(b, INSN_LABEL, "", 0, 0);
+    struct insn *insn = ptxb_append(b, INSN_LABEL, 0, 0, 1);
     if (!insn)
         return;
-    insn->label = label;
-    b->labels.at[label - 1].insn = insn;
-    b->labels.at[label - 1].block = b->blocks.at[b->blocks.count - 1].id;
+    struct label *placed = &b->labels.at[label - 1];
+    insn->operands[0] = (struct operand) { .kind = OPERAND_LABEL, .value = label };
+    placed->placed = true;
+    placed->index = b->code[0].insns - 1;
+    placed->place = b->code[0].last;
+    placed->block = b->blocks.at[b->blocks.count - 1].id;
 }
 
 void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label)
 {
-    struct insn *insn = ptxb_append(b, INSN_BRANCH, "bra", 0, 0);
+    struct insn *insn = ptxb_append(b, INSN_BRANCH, ptxb_opcode(b, "bra"), 0, guard ? 2 : 1);
     if (!insn)
         return;
-    insn->guard = guard;
-    insn->guard_negated = negated;
-    insn->label = label;
-    if (!b->labels.at[label - 1].uses++)
-        b->labels.at[label - 1].first_use = insn->index;
+    struct label *to = &b->labels.at[label - 1];
+    if (guard)
+        ptxb_guard(b, insn, guard, negated);
+    insn->operands[guard != 0] = (struct operand) { .kind = OPERAND_LABEL, .value = label };
+    if (!to->uses++)
+        to->first_use = b->code[0].insns - 1;
 }
 
 ptx_label ptx_label_create(ptx_builder *b, const char *name)
@@ -87,7 +90,7 @@ void ptx_label_place(ptx_builder *b, ptx_label label)
 
     if (!raw_ok(b, "label_place", label))
         return;
-    if (b->labels.at[label.id - 1].insn) {
+    if (b->labels.at[label.id - 1].placed) {
         ptxb_label_text(&b->labels.at[label.id - 1], text);
         ptxb_fail(b, "label_place", "label %s is placed already", text);
         return;
@@ -110,7 +113,7 @@ static bool raw_branch_ok(ptx_builder *b, const char *call, ptx_label label)
     if (!raw_ok(b, call, label))
         return false;
     const struct label *to = &b->labels.at[label.id - 1];
-    if (!to->insn || ptxb_is_open(b, to->block))
+    if (!to->placed || ptxb_is_open(b, to->block))
         return true;
     ptxb_label_text(to, text);
     ptxb_fail(b, call, "label %s stands in a block that is closed; branches do not enter blocks",

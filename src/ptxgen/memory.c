@@ -111,8 +111,8 @@ static bool vector_shape(ptx_builder *b, const char *call, ptx_ptr p, unsigned l
     return true;
 }
 
-static const char *memory_opcode(ptx_builder *b, const char *call, bool store, ptx_ptr p,
-                                 const struct access *a, const struct shape *shape)
+static uint32_t memory_opcode(ptx_builder *b, const char *call, bool store, ptx_ptr p,
+                              const struct access *a, const struct shape *shape)
 {
     static const char *const vectors[] = { "", "", ".v2", "", ".v4", "", "", "", ".v8" };
     const bool scoped = a->order >= PTX_RELAXED;
@@ -121,20 +121,19 @@ static const char *memory_opcode(ptx_builder *b, const char *call, bool store, p
         (store ? SPELLED_ST : SPELLED_LD) | (uint64_t)a->cache << 8 | (uint64_t)a->order << 12 |
         (uint64_t)a->scope << 16 | (uint64_t)p.space << 48 | (uint64_t)a->nc << 24 |
         (uint64_t)shape->words << 28 | (uint64_t)shape->paired << 32 | (uint64_t)p.type << 40;
-    const char *opcode = ptxb_remembered(b, key);
-    if (opcode)
-        return opcode;
-    opcode = ptxb_join(
+    const uint32_t known = ptxb_remembered(b, key);
+    if (known)
+        return known;
+    const char *opcode = ptxb_join(
         b, store ? "st" : "ld", order_names[a->order], scoped ? scope_names[a->scope] : "",
         ptxb_space_text(p.space), l1 ? "" : caches[a->cache].text, a->nc ? ".nc" : "",
         l1 ? caches[a->cache].text : "", vectors[shape->words], ".", shape->type, NULL);
 
     if (!ptxb_require(b, call, caches[a->cache].isa, caches[a->cache].sm, opcode))
-        return NULL;
+        return 0;
     if (scoped && a->scope == PTX_SCOPE_CLUSTER && !ptxb_require(b, call, 78, 90, opcode))
-        return NULL;
-    ptxb_remember(b, key, opcode);
-    return opcode;
+        return 0;
+    return ptxb_remember(b, key, opcode);
 }
 
 static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsigned lanes,
@@ -148,7 +147,7 @@ static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsi
         !vector_shape(b, call, p, lanes, &shape) ||
         !ptxb_in_array(b, call, p, lanes * ptx_type_bytes((ptx_type)p.type)))
         return v;
-    const char *opcode = memory_opcode(b, call, false, p, &a, &shape);
+    const uint32_t opcode = memory_opcode(b, call, false, p, &a, &shape);
     const ptx_type type = shape.paired ? PTX_B32 : (ptx_type)p.type;
     ptx_vec words = { { { 0 } }, shape.words };
     for (unsigned k = 0; opcode && k < shape.words; k++)
@@ -193,7 +192,7 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
     for (unsigned k = 0; k < shape.words; k++)
         x.lane[k] = shape.paired ? ptx_pack(b, PTX_B32, ptx_vec2(x.lane[2 * k], x.lane[2 * k + 1]))
                                  : ptxb_in_register(b, x.lane[k]);
-    const char *opcode = memory_opcode(b, call, true, p, &a, &shape);
+    const uint32_t opcode = memory_opcode(b, call, true, p, &a, &shape);
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 0, 1 + shape.words);
     if (!insn)
         return;

@@ -120,6 +120,12 @@ static bool operands_fit(ptx_builder *b, const struct ptx_op_info *info, const p
     return true;
 }
 
+// Whether an immediate operand is part of what the instruction does.
+static bool has_field(ptx_opcode op)
+{
+    return op == PTX_OP_lop3 || op == PTX_OP_bfe || op == PTX_OP_bfi;
+}
+
 // The last two operands are a bit field's place and length.
 static bool fields_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx_val *src,
                        unsigned count)
@@ -134,76 +140,141 @@ static bool fields_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx
     return true;
 }
 
-ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
+// The opcode, checked with its operands; 0 after an error.
+static uint32_t op_opcode(ptx_builder *b, uint64_t key, const struct ptx_op_params *p,
+                          const ptx_val *src)
 {
-    const struct ptx_op_info *info = ptx_op_info(p.op);
-    const ptx_val src[] = { p.x, p.y, p.z, p.w };
-    const ptx_val poison = { 0 };
+    const struct ptx_op_info *info = ptx_op_info(p->op);
+    unsigned count = 1; // of the letters after "T="
 
-    if (!b || b->failed)
-        return poison;
     if (!info || !info->shape) {
         ptxb_fail(b, "op",
                   "%s is not an instruction of values to one value; it has its own function",
                   info ? info->name : "the opcode");
-        return poison;
+        return 0;
     }
-    unsigned count = 1; // of the letters after "T="
     while (info->shape[2 + count])
         count++;
     if (!ptxb_ready(b, info->name) || !operands_fit(b, info, src, count))
-        return poison;
+        return 0;
     for (unsigned k = count; k < 4; k++) {
         if (src[k].kind == PTX_POISON)
             continue;
         ptxb_fail(b, info->name, "%s is given; it takes %u operand%s", operand_names[k], count,
                   count == 1 ? "" : "s");
-        return poison;
+        return 0;
     }
-    if (p.op == PTX_OP_lop3 && (p.w.kind != PTX_IMMEDIATE || p.w.bits > 255)) {
+    if (p->op == PTX_OP_lop3 && (p->w.kind != PTX_IMMEDIATE || p->w.bits > 255)) {
         ptxb_fail(b, info->name, "w, the truth table, must be an immediate from 0 to 255");
-        return poison;
+        return 0;
     }
-    if ((p.op == PTX_OP_bfe || p.op == PTX_OP_bfi) && !fields_fit(b, info, src, count))
-        return poison;
-    const ptx_type type = (ptx_type)p.x.type;
-    const uint64_t key = ptxb_op_key(&p, type);
-    const char *opcode = ptxb_remembered(b, key);
-    if (!opcode) {
-        const struct ptx_form *form = ptxb_form(info, type);
-        opcode = spell(b, form, modifiers(b, info->name, form, &p, type), type);
-        if (!ptxb_require(b, info->name, form->isa, form->sm, opcode))
-            return poison;
-        ptxb_remember(b, key, opcode);
+    if (p->op != PTX_OP_lop3 && has_field(p->op) && !fields_fit(b, info, src, count))
+        return 0;
+    const uint32_t known = ptxb_remembered(b, key);
+    if (known)
+        return known;
+    const ptx_type type = (ptx_type)src[0].type;
+    const struct ptx_form *form = ptxb_form(info, type);
+    const char *text = spell(b, form, modifiers(b, info->name, form, p, type), type);
+    const uint32_t number =
+        ptxb_require(b, info->name, form->isa, form->sm, text) ? ptxb_remember(b, key, text) : 0;
+    struct opcode *opcode = &b->opcodes.at[number];
+    for (unsigned k = 0; number && k < count; k++)
+        opcode->operand[k] = (uint8_t)shape_type(info->shape[2 + k], type);
+    if (number) {
+        opcode->result = (uint8_t)shape_type(info->shape[0], type);
+        opcode->count = (uint8_t)count;
     }
-    return ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
+    return number;
+}
+
+// The usual case at once: an opcode spelled before, with operands that it takes.
+static inline bool op_is_known(const ptx_builder *b, uint32_t number, unsigned count,
+                               const ptx_val *src)
+{
+    const struct opcode *opcode = &b->opcodes.at[number];
+    bool fits = opcode->count == count && b->blocks.count && !b->finished;
+
+    for (unsigned k = 0; k < count; k++)
+        fits = fits && src[k].type == opcode->operand[k] && ptxb_is_value(b, src[k]);
+    return fits;
+}
+
+static inline ptx_val emit_op(ptx_builder *b, ptx_opcode op, unsigned count, const ptx_val src[4])
+{
+    if (!b || b->failed)
+        return (ptx_val) { 0 };
+    const uint64_t key = ptxb_op_key(op, (ptx_type)src[0].type);
+    uint32_t number = ptxb_remembered(b, key);
+    if (has_field(op) || !op_is_known(b, number, count, src)) {
+        const struct ptx_op_params p = { .op = op, .w = src[3] };
+        number = op_opcode(b, key, &p, src);
+    }
+    return ptxb_emit(b, (ptx_type)b->opcodes.at[number].result, number, count, src);
+}
+
+static ptx_val emit_unary(ptx_builder *b, ptx_val x, ptx_opcode op)
+{
+    return emit_op(b, op, 1, (ptx_val[4]) { x });
+}
+
+static ptx_val emit_binary(ptx_builder *b, ptx_val x, ptx_val y, ptx_opcode op)
+{
+    return emit_op(b, op, 2, (ptx_val[4]) { x, y });
+}
+
+static ptx_val emit_ternary(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_opcode op)
+{
+    return emit_op(b, op, 3, (ptx_val[4]) { x, y, z });
+}
+
+static ptx_val emit_quaternary(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_val w,
+                               ptx_opcode op)
+{
+    return emit_op(b, op, 4, (ptx_val[4]) { x, y, z, w });
+}
+
+ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
+{
+    const ptx_val src[] = { p.x, p.y, p.z, p.w };
+
+    if (!b || b->failed)
+        return (ptx_val) { 0 };
+    // 0: a rounding that is none is not remembered.
+    const uint64_t key = (unsigned)p.round > PTX_RP
+                             ? 0
+                             : ptxb_op_key(p.op, (ptx_type)p.x.type) | (uint64_t)p.round << 24 |
+                                   (uint64_t)p.ftz << 28 | (uint64_t)p.sat << 29;
+    const uint32_t number = op_opcode(b, key, &p, src);
+    const struct opcode *opcode = &b->opcodes.at[number];
+    return ptxb_emit(b, (ptx_type)opcode->result, number, opcode->count, src);
 }
 
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x)                                                  \
     {                                                                                              \
-        return ptx_op(b, PTX_OP_##name, .x = x);                                                   \
+        return emit_unary(b, x, PTX_OP_##name);                                                    \
     }
 PTX_OPS_UNARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y)                                       \
     {                                                                                              \
-        return ptx_op(b, PTX_OP_##name, .x = x, .y = y);                                           \
+        return emit_binary(b, x, y, PTX_OP_##name);                                                \
     }
 PTX_OPS_BINARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z)                            \
     {                                                                                              \
-        return ptx_op(b, PTX_OP_##name, .x = x, .y = y, .z = z);                                   \
+        return emit_ternary(b, x, y, z, PTX_OP_##name);                                            \
     }
 PTX_OPS_TERNARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_val w)                 \
     {                                                                                              \
-        return ptx_op(b, PTX_OP_##name, .x = x, .y = y, .z = z, .w = w);                           \
+        return emit_quaternary(b, x, y, z, w, PTX_OP_##name);                                      \
     }
 PTX_OPS_QUATERNARY(DEFINE)
 #undef DEFINE
@@ -216,11 +287,12 @@ static ptx_val read_special(ptx_builder *b, const char *call, const char *text, 
     if (!ptxb_ready(b, call) || !ptxb_require(b, call, isa, sm, text))
         return (ptx_val) { 0 };
     ptx_val result = ptxb_register(b, type);
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, type == PTX_U64 ? "mov.u64" : "mov.u32", 1, 1);
+    const uint32_t opcode = ptxb_opcode(b, type == PTX_U64 ? "mov.u64" : "mov.u32");
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
     if (!insn)
         return (ptx_val) { 0 };
     ptxb_operand(b, insn, 0, result);
-    insn->operands[1] = (struct operand) { .kind = OPERAND_TEXT, .as.text = text };
+    ptxb_text_operand(b, insn, 1, OPERAND_TEXT, text);
     insn->varying = varying;
     return result;
 }

@@ -61,7 +61,7 @@ static ptx_val scaled(ptx_builder *b, ptx_ptr p, ptx_val i)
         return ptx_mad_wide(b, i, ptx_u32(size), base);
     if (i.type == PTX_S32) {
         const ptx_val src[] = { i, ptx_s32((int32_t)size), base };
-        return ptxb_emit(b, PTX_U64, "mad.wide.s32", 3, src);
+        return ptxb_emit(b, PTX_U64, ptxb_opcode(b, "mad.wide.s32"), 3, src);
     }
     i = ptx_bitcast(b, PTX_U64, i);
     return size == 1 ? ptx_add(b, base, i) : ptx_mad(b, i, ptx_u64(size), base);
@@ -180,7 +180,7 @@ ptx_ptr ptx_pointer(ptx_builder *b, ptx_type type, ptx_space space, ptx_val addr
         return p;
     }
     address = ptxb_in_register(b, address);
-    p.base = space == PTX_GLOBAL ? ptxb_emit(b, PTX_U64, "cvta.to.global.u64", 1, &address)
+    p.base = space == PTX_GLOBAL ? ptxb_emit(b, PTX_U64, ptxb_opcode(b, ptxb_cvta), 1, &address)
              : address.kind == PTX_VARIABLE ? ptxb_mov(b, address)
                                             : address;
     return p;

@@ -5,204 +5,52 @@
 #include <stddef.h>
 #include <string.h>
 
-static const struct {
-    const char *type;
-    uint8_t length;
-    char prefix[4];
-} files[FILE_COUNT] = {
-    [FILE_P] = { "pred  ", 2, "%p" }, [FILE_RS] = { "b16   ", 3, "%rs" },
-    [FILE_R] = { "b32   ", 2, "%r" }, [FILE_RD] = { "b64   ", 3, "%rd" },
-    [FILE_F] = { "f32   ", 2, "%f" }, [FILE_FD] = { "f64   ", 3, "%fd" },
-};
-
-enum {
-    INDENT = 4,
-    OPERAND_COLUMN = 20,
-    COMMENT_COLUMN = 44,
-    // Most that an instruction can have, beside what operands and labels are called.
-    OPCODE_BYTES = 64,
-    LINE_BYTES = 33 * INDENT + 16 + OPCODE_BYTES + OPERAND_COLUMN + COMMENT_COLUMN + 16,
-    OPERAND_BYTES = 32 + DECIMAL_BYTES,
-    // About what the text has.
-    USUAL_OPERAND_BYTES = 7,
-    PARAM_LINE_BYTES = 96,
-    ENTRY_BYTES = 768,
-};
-
-static char *write_char(char *at, char c)
-{
-    *at = c;
-    return at + 1;
-}
-
-// To the column of the line, and one blank at least.
-static inline char *write_pad(char *at, char *start, size_t column)
-{
-    char *const end = start + column;
-
-    memset(at, ' ', column); // of one length, so that it is a few stores
-    return at < end ? end : at + 1;
-}
-
-static char *write_register(char *at, const ptx_builder *b, uint32_t number)
-{
-    const struct reg *reg = &b->regs.at[number];
-
-    memcpy(at, files[reg->file].prefix, sizeof files->prefix);
-    return ptxb_write_unsigned(at + files[reg->file].length, reg->number);
-}
-
-static char *write_label(char *at, const ptx_builder *b, uint32_t number)
-{
-    const struct label *label = &b->labels.at[number - 1];
-
-    at = ptxb_write(write_char(at, '$'), label->name);
-    at = ptxb_write_unsigned(write_char(at, '_'), label->number);
-    return ptxb_write(at, label->part);
-}
-
-static char *write_offset(char *at, int32_t offset)
-{
-    if (!offset)
-        return at;
-    at = ptxb_write(at, offset < 0 ? "+-" : "+");
-    return ptxb_write_unsigned(at, (uint64_t)(offset < 0 ? -(int64_t)offset : offset));
-}
-
-static char *write_operand(char *at, const ptx_builder *b, const struct operand *operand)
-{
-    switch (operand->kind) {
-    case OPERAND_REGISTER:
-        return write_register(at, b, operand->reg);
-    case OPERAND_IMMEDIATE:
-        return ptxb_write_immediate(at, (ptx_type)operand->type, operand->as.bits);
-    case OPERAND_TEXT:
-        return ptxb_write(at, operand->as.text);
-    case OPERAND_PARAM:
-        at = ptxb_write(write_char(at, '['), operand->as.text);
-        break;
-    case OPERAND_SYMBOL:
-        at = ptxb_write(write_char(at, '['), b->symbols.at[operand->as.place.symbol - 1].name);
-        at = write_offset(at, operand->as.place.offset);
-        break;
-    default:
-        at = write_register(write_char(at, '['), b, operand->reg);
-        at = write_offset(at, operand->as.place.offset);
-    }
-    return write_char(at, ']');
-}
-
 // ---- instructions -------------------------------------------------------------------------------
 
-// Room for the line, whatever its operands are.
-static char *line_room(ptx_builder *b, const struct insn *insn)
-{
-    size_t bytes = LINE_BYTES + insn->operand_count * (size_t)OPERAND_BYTES;
-
-    for (unsigned k = 0; k < insn->operand_count; k++) {
-        const struct operand *operand = &insn->operands[k];
-        if (operand->kind == OPERAND_TEXT || operand->kind == OPERAND_PARAM)
-            bytes += strlen(operand->as.text);
-        else if (operand->kind == OPERAND_SYMBOL)
-            bytes += strlen(b->symbols.at[operand->as.place.symbol - 1].name);
-    }
-    if (insn->kind == INSN_BRANCH || insn->kind == INSN_LABEL)
-        bytes += strlen(b->labels.at[insn->label - 1].name);
-    return ptxb_room(b, bytes);
-}
-
-static char *write_decimal(char *at, ptx_builder *b, const struct operand *operand)
-{
-    const uint64_t bits = operand->as.bits;
-    struct decimal *known =
-        &b->decimals[bits * UINT64_C(0x9e3779b97f4a7c15) >> 62 & (DECIMALS - 1)];
-
-    if (known->type != operand->type || known->bits != bits) {
-        *ptxb_write_decimal(known->text, (ptx_type)operand->type, bits) = 0;
-        known->type = operand->type;
-        known->bits = bits;
-    }
-    return ptxb_write(at, known->text);
-}
-
-static char *write_float_comment(char *at, ptx_builder *b, const struct insn *insn, char *line)
-{
-    bool first = true;
-
-    for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
-        const struct operand *operand = &insn->operands[k];
-        if (operand->kind != OPERAND_IMMEDIATE || !ptxb_is_float((ptx_type)operand->type))
-            continue;
-        at = first ? ptxb_write(write_pad(at, line, COMMENT_COLUMN), "// ") : ptxb_write(at, ", ");
-        at = write_decimal(at, b, operand);
-        first = false;
-    }
-    return at;
-}
-
-static char *write_opcode(char *at, const ptx_builder *b, const struct insn *insn, bool reduce)
-{
-    if (insn->guard) {
-        at = ptxb_write(at, insn->guard_negated ? "@!" : "@");
-        at = write_char(write_register(at, b, insn->guard), ' ');
-    }
-    if (reduce)
-        at = ptxb_write(at, "red");
-    return ptxb_write(at, reduce ? insn->opcode + strlen("atom") : insn->opcode);
-}
-
-static char *write_operands(char *at, const ptx_builder *b, const struct insn *insn, unsigned first)
-{
-    for (unsigned k = first; k < insn->operand_count; k++) {
-        const struct operand *operand = &insn->operands[k];
-        if (k > first)
-            at = ptxb_write(at, ", ");
-        if (operand->open)
-            *at++ = '{';
-        at = write_operand(at, b, operand);
-        if (operand->close)
-            *at++ = '}';
-    }
-    return at;
-}
-
-static void put_comment(ptx_builder *b, const struct insn *insn)
+static void put_comment(ptx_builder *b, unsigned depth, const char *text)
 {
     ptxb_put(b, "\n");
-    for (unsigned k = 0; k < insn->depth; k++)
+    for (unsigned k = 0; k < depth; k++)
         ptxb_put(b, "    ");
     ptxb_put(b, "// ");
-    ptxb_put_comment(b, insn->opcode);
+    ptxb_put_comment(b, text);
     ptxb_put(b, "\n");
 }
 
+// There must be room for it.
 static void put_insn(ptx_builder *b, const struct insn *insn)
 {
-    if (insn->kind == INSN_COMMENT) {
-        put_comment(b, insn);
-        return;
+    if (insn->kind == INSN_COMMENT)
+        put_comment(b, insn->depth, b->extras.at[insn->operands[0].value].text);
+    else if (insn->kind != INSN_DROPPED &&
+             (insn->kind != INSN_LABEL || b->labels.at[insn->operands[0].value - 1].uses))
+        ptxb_put_end(b, ptxb_write_insn(b->text.at + b->text.count, b, insn));
+}
+
+static const struct insn *next_of_body(const ptx_builder *b)
+{
+    return (const struct insn *)(void *)(b->text.at + b->text.limit);
+}
+
+static void put_body(ptx_builder *b, const struct stretch *body)
+{
+    for (uint32_t k = 0; k < body->count; k++) {
+        if (!ptxb_room(b, ptxb_line_bytes(b, next_of_body(b))))
+            return;
+        const struct insn *insn = next_of_body(b);
+        const size_t bytes = ptxb_insn_words(insn) * sizeof(uint64_t);
+        put_insn(b, insn);
+        b->text.limit += bytes;
     }
-    if (insn->kind == INSN_LABEL && !b->labels.at[insn->label - 1].uses)
-        return;
-    char *const line = line_room(b, insn);
-    if (!line)
-        return;
-    if (insn->kind == INSN_LABEL) {
-        ptxb_put_end(b, ptxb_write(write_label(line, b, insn->label), ":\n"));
-        return;
-    }
-    char *at = line;
-    for (unsigned k = 0; k < insn->depth; k++, at += INDENT)
-        memcpy(at, "    ", INDENT);
-    char *const opcode = at;
-    const bool reduce = insn->reducible && b->regs.at[insn->operands[0].reg].uses == 0;
-    at = write_opcode(at, b, insn, reduce);
-    if (insn->operand_count > reduce || insn->kind == INSN_BRANCH)
-        at = write_pad(at, opcode, OPERAND_COLUMN);
-    at = insn->kind == INSN_BRANCH ? write_label(at, b, insn->label)
-                                   : write_operands(at, b, insn, reduce);
-    at = write_float_comment(write_char(at, ';'), b, insn, line);
-    ptxb_put_end(b, write_char(at, '\n'));
+}
+
+static void put_prologue(ptx_builder *b, const struct stretch *prologue)
+{
+    const struct insn *insn = ptxb_insn(&b->code[1], prologue->first);
+
+    for (uint32_t k = 0; k < prologue->count; k++, insn = ptxb_next(insn))
+        if (ptxb_room(b, ptxb_line_bytes(b, insn)))
+            put_insn(b, insn);
 }
 
 // ---- entries ------------------------------------------------------------------------------------
@@ -231,10 +79,10 @@ static void put_param_comment(ptx_builder *b, const struct ptx_param_info *info)
 
 static void put_params(ptx_builder *b, const struct entry *entry)
 {
-    for (uint32_t k = 0; k < entry->param_count; k++) {
-        const struct ptx_param_info *info = &entry->params[k].info;
+    for (uint32_t k = 0; k < entry->params.count; k++) {
+        const struct ptx_param_info *info = &entry->params.at[k].info;
         const size_t line_start = b->text.count;
-        const char *comma = k + 1 < entry->param_count ? "," : "";
+        const char *comma = k + 1 < entry->params.count ? "," : "";
         ptxb_put(b, info->count ? "    .param .align 16 ." : "    .param .");
         ptxb_put(b, info->is_pointer ? "u64" : ptxb_memory_name((ptx_type)info->type));
         ptxb_put(b, " ");
@@ -258,33 +106,6 @@ static void put_shape(ptx_builder *b, const char *directive, const uint32_t shap
     put_number(b, "", shape[2] ? shape[2] : 1, "\n");
 }
 
-static void number_results(ptx_builder *b, struct entry *entry, const struct insn *insn)
-{
-    for (unsigned k = 0; k < insn->dst_count; k++) {
-        struct reg *reg = &b->regs.at[insn->operands[k].reg];
-        if (!reg->placed)
-            reg->number = ++entry->registers[reg->file];
-        reg->placed = true;
-    }
-}
-
-// Registers are numbered as they appear, so that the text has no gaps. Returns about how long the
-// text of the entry will be.
-static size_t number_registers(ptx_builder *b, struct entry *entry)
-{
-    const struct insn *lists[] = { entry->prologue.first, entry->body.first };
-    size_t bytes = ENTRY_BYTES + entry->param_count * (size_t)PARAM_LINE_BYTES;
-
-    memset(entry->registers, 0, sizeof entry->registers);
-    for (int list = 0; list < 2; list++)
-        for (const struct insn *insn = lists[list]; insn; insn = insn->next) {
-            number_results(b, entry, insn);
-            bytes += insn->depth * (size_t)INDENT + OPERAND_COLUMN +
-                     insn->operand_count * (size_t)USUAL_OPERAND_BYTES;
-        }
-    return bytes;
-}
-
 static void put_declarations(ptx_builder *b, uint32_t number)
 {
     const struct entry *entry = &b->entries.at[number];
@@ -292,9 +113,9 @@ static void put_declarations(ptx_builder *b, uint32_t number)
     for (int file = 0; file < FILE_COUNT; file++)
         if (entry->registers[file]) {
             ptxb_put(b, "    .reg .");
-            ptxb_put(b, files[file].type);
+            ptxb_put(b, ptxb_files[file].type);
             ptxb_put(b, " ");
-            ptxb_put(b, files[file].prefix);
+            ptxb_put(b, ptxb_files[file].prefix);
             put_number(b, "<", entry->registers[file] + 1, ">;\n");
         }
     for (uint32_t s = 0; s < b->symbols.count; s++) {
@@ -326,14 +147,12 @@ static void put_entry(ptx_builder *b, uint32_t number)
         put_number(b, ".minnctapersm ", entry->decl.min_blocks, "\n");
     ptxb_put(b, "{\n");
     put_declarations(b, number);
-    if (entry->prologue.first)
+    if (entry->prologue.count)
         ptxb_put(b, "\n");
-    for (const struct insn *insn = entry->prologue.first; insn; insn = insn->next)
-        put_insn(b, insn);
-    if (entry->body.first && entry->body.first->kind != INSN_COMMENT)
+    put_prologue(b, &entry->prologue);
+    if (next_of_body(b)->kind != INSN_COMMENT)
         ptxb_put(b, "\n");
-    for (const struct insn *insn = entry->body.first; insn; insn = insn->next)
-        put_insn(b, insn);
+    put_body(b, &entry->body);
     ptxb_put(b, "}\n");
 }
 
@@ -344,8 +163,9 @@ bool ptxb_print(ptx_builder *b)
     size_t bytes = 0;
 
     for (uint32_t e = 0; e < b->entries.count; e++)
-        bytes += number_registers(b, &b->entries.at[e]);
-    ptxb_room(b, bytes);
+        bytes += ptxb_settle(b, &b->entries.at[e]);
+    if (!ptxb_text_over_code(b, bytes))
+        return false;
     ptxb_put(b, "// Written by ptxgen. The PTX ISA version is ");
     if (b->params.isa)
         ptxb_put(b, "pinned.\n");
@@ -366,8 +186,11 @@ bool ptxb_print(ptx_builder *b)
         ptxb_put(b, "[];\n");
         break;
     }
-    for (uint32_t e = 0; e < b->entries.count; e++)
+    for (uint32_t e = 0; e < b->entries.count && !b->failed; e++)
         put_entry(b, e);
+    char *end = ptxb_room(b, 1);
+    if (end)
+        *end = 0;
     return !b->failed;
 }
 
@@ -378,6 +201,9 @@ void ptx_comment(ptx_builder *b, const char *format, ...)
     if (!ptxb_ready(b, "comment"))
         return;
     va_start(args, format);
-    ptxb_append(b, INSN_COMMENT, ptxb_vformat(b, "comment", format, args), 0, 0);
+    const char *text = ptxb_vformat(b, "comment", format, args);
     va_end(args);
+    struct insn *insn = ptxb_append(b, INSN_COMMENT, 0, 0, 1);
+    if (insn)
+        ptxb_text_operand(b, insn, 0, OPERAND_TEXT, text);
 }

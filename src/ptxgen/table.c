@@ -60,34 +60,25 @@ const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type)
 
 // ---- opcodes spelled before ---------------------------------------------------------------------
 
-uint64_t ptxb_op_key(const struct ptx_op_params *p, ptx_type type)
+uint32_t ptxb_remember(ptx_builder *b, uint64_t key, const char *text)
 {
-    if ((unsigned)p->round > PTX_RP)
+    if (b->failed || !text || !ROOM_FOR(b, b->opcodes, 1))
         return 0;
-    return SPELLED_OP | (uint64_t)p->op << 8 | (uint64_t)type << 16 | (uint64_t)p->round << 24 |
-           (uint64_t)p->ftz << 28 | (uint64_t)p->sat << 29;
-}
+    const uint32_t number = b->opcodes.count++;
+    struct opcode *opcode = &b->opcodes.at[number];
+    const size_t length = strlen(text);
+    const size_t padded = length < OPERAND_COLUMN ? OPERAND_COLUMN : length + 1;
 
-// Two places a key, side by side.
-static size_t place_of(uint64_t key)
-{
-    return key * UINT64_C(0x9e3779b97f4a7c15) >> 58 & (SPELLINGS - 1);
-}
-
-const char *ptxb_remembered(const ptx_builder *b, uint64_t key)
-{
-    const size_t place = place_of(key);
-
-    if (b->spellings[place].key == key)
-        return b->spellings[place].opcode;
-    return b->spellings[place ^ 1].key == key ? b->spellings[place ^ 1].opcode : NULL;
-}
-
-void ptxb_remember(ptx_builder *b, uint64_t key, const char *opcode)
-{
-    const size_t place = place_of(key);
-
-    if (key)
-        b->spellings[b->spellings[place].key ? place ^ 1 : place] =
-            (struct spelling) { key, opcode };
+    *opcode = (struct opcode) {
+        .key = key, .text = text, .length = (uint8_t)length, .padded = (uint8_t)padded
+    };
+    if (padded <= sizeof opcode->line) {
+        memset(opcode->line, ' ', sizeof opcode->line);
+        memcpy(opcode->line, text, length);
+    }
+    if (key) {
+        const size_t place = ptxb_opcode_place(key);
+        b->opcode_at[b->opcode_at[place] ? place ^ 1 : place] = number;
+    }
+    return number;
 }

@@ -10,26 +10,46 @@
 
 // ---- the buffer ---------------------------------------------------------------------------------
 
-char *ptxb_room(ptx_builder *b, size_t bytes)
+// Between the text and what is still to be printed there must be room for a line.
+enum { GAP_BYTES = 1024 };
+
+// The instructions that are still to be printed go to the end of what there will be.
+static bool resize_text(ptx_builder *b, size_t capacity)
 {
-    if (b->failed)
-        return NULL;
-    if (b->text.capacity - b->text.count <= bytes) {
-        const size_t least = b->text.count + bytes + 1;
-        const size_t capacity = b->text.count ? least + least / 16 : least;
-        char *moved = ptxb_resize(b, b->text.at, b->text.capacity, capacity);
-        if (!moved)
-            return NULL;
-        b->text.at = moved;
-        b->text.capacity = capacity;
-    }
-    return b->text.at + b->text.count;
+    const size_t left = b->text.capacity - b->text.limit;
+
+    capacity = (capacity + 7) / 8 * 8; // the instructions' alignment
+    char *moved = ptxb_resize(b, b->text.at, b->text.capacity, capacity);
+    if (!moved)
+        return false;
+    memmove(moved + capacity - left, moved + b->text.limit, left);
+    b->text.at = moved;
+    b->text.limit = capacity - left;
+    b->text.capacity = capacity;
+    return true;
 }
 
-void ptxb_put_end(ptx_builder *b, const char *end)
+char *ptxb_grow_text(ptx_builder *b, size_t bytes)
 {
-    b->text.count = (size_t)(end - b->text.at);
-    b->text.at[b->text.count] = 0;
+    const size_t least = b->text.capacity - b->text.limit + b->text.count + bytes + 1;
+
+    return resize_text(b, least + least / 16) ? b->text.at + b->text.count : NULL;
+}
+
+bool ptxb_text_over_code(ptx_builder *b, size_t bytes)
+{
+    struct code *code = &b->code[0];
+    const size_t left = code->count * sizeof *code->at;
+    const size_t words = ((bytes > left ? bytes : left) + GAP_BYTES) / sizeof *code->at;
+
+    if (!ROOM_FOR_CODE(b, *code, (uint32_t)words - code->count))
+        return false;
+    b->text.at = (char *)code->at;
+    b->text.capacity = code->capacity * sizeof *code->at;
+    b->text.limit = b->text.capacity - left;
+    memmove(b->text.at + b->text.limit, b->text.at, left);
+    *code = (struct code) { 0 };
+    return true;
 }
 
 static void put_bytes(ptx_builder *b, const char *bytes, size_t count)
@@ -78,20 +98,10 @@ void ptxb_pad(ptx_builder *b, size_t line_start, size_t column)
 
 // ---- values -------------------------------------------------------------------------------------
 
-char *ptxb_write_unsigned(char *at, uint64_t x)
+char *ptxb_write_digits(char *at, uint64_t x)
 {
     char digits[UNSIGNED_BYTES];
     size_t first = sizeof digits;
-
-    if (x < 10) {
-        *at = (char)('0' + x);
-        return at + 1;
-    }
-    if (x < 100) {
-        at[0] = (char)('0' + x / 10);
-        at[1] = (char)('0' + x % 10);
-        return at + 2;
-    }
 
     do
         digits[--first] = (char)('0' + x % 10);

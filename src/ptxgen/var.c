@@ -16,13 +16,14 @@ ptx_val ptx_var(ptx_builder *b, ptx_val init)
 
 void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x)
 {
-    ptxb_mov(b, x);
-    struct insn *insn = b->failed ? NULL : ptxb_entry(b)->body.last;
+    const uint32_t opcode = ptxb_opcode(b, ptxb_mov_value((ptx_type)x.type));
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
+
     if (!insn)
         return;
-    // The register that mov made is the last one: give it back and write the variable instead.
-    b->regs.count--;
-    insn->operands[0].reg = var.reg;
+    insn->moves = 1;
+    ptxb_operand(b, insn, 0, var);
+    ptxb_operand(b, insn, 1, x);
 }
 
 void ptx_set(ptx_builder *b, ptx_val var, ptx_val x)

@@ -8,9 +8,10 @@ static void barrier_insn(ptx_builder *b)
 {
     if (b->failed)
         return;
+    ptxb_last(b)->kind = INSN_BARRIER;
     struct entry *entry = ptxb_entry(b);
-    entry->body.last->kind = INSN_BARRIER;
     entry->barriers = true;
+    entry->inner_barriers |= b->blocks.count > 1 || entry->returns;
 }
 
 void ptx_barrier(ptx_builder *b)
@@ -19,7 +20,7 @@ void ptx_barrier(ptx_builder *b)
 
     if (!ptxb_ready(b, "barrier"))
         return;
-    ptxb_emit_void(b, "bar.sync", 1, &zero);
+    ptxb_emit_void(b, ptxb_opcode(b, "bar.sync"), 1, &zero);
     barrier_insn(b);
 }
 
@@ -37,7 +38,7 @@ void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
             id, threads);
         return;
     }
-    ptxb_emit_void(b, "bar.sync", threads ? 2 : 1, src);
+    ptxb_emit_void(b, ptxb_opcode(b, "bar.sync"), threads ? 2 : 1, src);
     if (!threads)
         barrier_insn(b);
 }
@@ -48,7 +49,7 @@ static ptx_val reduce_barrier(ptx_builder *b, const char *call, const char *opco
     if (!ptxb_is_condition(b, call, pred))
         return (ptx_val) { 0 };
     const ptx_val src[] = { ptx_u32(0), ptxb_in_register(b, pred) };
-    ptx_val result = ptxb_emit(b, type, opcode, 2, src);
+    ptx_val result = ptxb_emit(b, type, ptxb_opcode(b, opcode), 2, src);
     barrier_insn(b);
     return result;
 }
@@ -81,7 +82,7 @@ static bool is_u32(ptx_builder *b, const char *call, const char *name, ptx_val x
 void ptx_barrier_warp(ptx_builder *b, ptx_val mask)
 {
     if (ptxb_ready(b, "barrier_warp") && is_u32(b, "barrier_warp", "the mask", mask))
-        ptxb_emit_void(b, "bar.warp.sync", 1, &mask);
+        ptxb_emit_void(b, ptxb_opcode(b, "bar.warp.sync"), 1, &mask);
 }
 
 // ---- shuffles -----------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ static ptx_val shuffle_word(ptx_builder *b, const char *opcode, ptx_val x, ptx_v
                             uint32_t clamp, ptx_val mask)
 {
     const ptx_val src[] = { ptxb_in_register(b, x), lane, ptx_u32(clamp), mask };
-    ptx_val result = ptxb_emit(b, PTX_B32, opcode, 4, src);
+    ptx_val result = ptxb_emit(b, PTX_B32, ptxb_opcode(b, opcode), 4, src);
     ptxb_mark_varying(b);
     return result;
 }
@@ -176,8 +177,8 @@ ptx_val ptx_shfl_idx(ptx_builder *b, ptx_val x, ptx_val lane)
 
 // ---- votes, matches, reductions -----------------------------------------------------------------
 
-static ptx_val combine(ptx_builder *b, const char *call, const char *opcode, ptx_type type,
-                       ptx_val x, ptx_val mask)
+static ptx_val combine(ptx_builder *b, const char *call, uint32_t opcode, ptx_type type, ptx_val x,
+                       ptx_val mask)
 {
     if (!is_u32(b, call, "the mask", mask))
         return (ptx_val) { 0 };
@@ -192,7 +193,7 @@ static ptx_val vote(ptx_builder *b, const char *call, const char *opcode, ptx_ty
 {
     if (!ptxb_is_condition(b, call, pred))
         return (ptx_val) { 0 };
-    return combine(b, call, opcode, type, pred, mask);
+    return combine(b, call, ptxb_opcode(b, opcode), type, pred, mask);
 }
 
 ptx_val ptx_vote_all(ptx_builder *b, ptx_val pred, ptx_val mask)
@@ -215,7 +216,8 @@ ptx_val ptx_ballot(ptx_builder *b, ptx_val pred, ptx_val mask)
     return vote(b, "ballot", "vote.sync.ballot.b32", PTX_U32, pred, mask);
 }
 
-static ptx_val match(ptx_builder *b, const char *call, const char *mode, ptx_val x, ptx_val mask)
+static ptx_val match(ptx_builder *b, const char *call, const char *const opcodes[2], ptx_val x,
+                     ptx_val mask)
 {
     if (!ptxb_ready(b, call) || !ptxb_usable(b, call, "x", x))
         return (ptx_val) { 0 };
@@ -224,19 +226,20 @@ static ptx_val match(ptx_builder *b, const char *call, const char *mode, ptx_val
         ptxb_fail(b, call, "x is %s; it must have 32 or 64 bits", ptx_type_name((ptx_type)x.type));
         return (ptx_val) { 0 };
     }
-    const char *opcode = ptxb_join(b, mode, bits == 32 ? ".b32" : ".b64", NULL);
     x = ptx_bitcast(b, bits == 32 ? PTX_B32 : PTX_B64, x);
-    return combine(b, call, opcode, PTX_U32, x, mask);
+    return combine(b, call, ptxb_opcode(b, opcodes[bits == 64]), PTX_U32, x, mask);
 }
 
 ptx_val ptx_match_any(ptx_builder *b, ptx_val x, ptx_val mask)
 {
-    return match(b, "match_any", "match.any.sync", x, mask);
+    static const char *const opcodes[] = { "match.any.sync.b32", "match.any.sync.b64" };
+    return match(b, "match_any", opcodes, x, mask);
 }
 
 ptx_val ptx_match_all(ptx_builder *b, ptx_val x, ptx_val mask)
 {
-    return match(b, "match_all", "match.all.sync", x, mask);
+    static const char *const opcodes[] = { "match.all.sync.b32", "match.all.sync.b64" };
+    return match(b, "match_all", opcodes, x, mask);
 }
 
 ptx_val ptx_activemask(ptx_builder *b)
@@ -246,7 +249,7 @@ ptx_val ptx_activemask(ptx_builder *b)
     if (!ptxb_ready(b, "activemask") ||
         !ptxb_require(b, "activemask", form->isa, form->sm, form->text))
         return (ptx_val) { 0 };
-    ptx_val result = ptxb_emit(b, PTX_U32, "activemask.b32", 0, NULL);
+    ptx_val result = ptxb_emit(b, PTX_U32, ptxb_opcode(b, "activemask.b32"), 0, NULL);
     ptxb_mark_varying(b);
     return result;
 }
@@ -270,7 +273,7 @@ static ptx_val redux(ptx_builder *b, const char *call, const char *name, uint32_
         ptxb_join(b, form->text, ".", name, ".", bits ? "b32" : ptx_type_name(type), NULL);
     if (!ptxb_require(b, call, form->isa, form->sm, opcode))
         return (ptx_val) { 0 };
-    return combine(b, call, opcode, type, x, mask);
+    return combine(b, call, ptxb_remember(b, 0, opcode), type, x, mask);
 }
 
 #define DEFINE(name, meaning, types)                                                               \
@@ -285,7 +288,7 @@ PTX_WARP_REDUCTIONS(DEFINE)
 void ptx_trap(ptx_builder *b)
 {
     if (ptxb_ready(b, "trap"))
-        ptxb_emit_void(b, "trap", 0, NULL);
+        ptxb_emit_void(b, ptxb_opcode(b, "trap"), 0, NULL);
 }
 
 static bool special_ready(ptx_builder *b, ptx_opcode op)
@@ -305,17 +308,17 @@ void ptx_nanosleep(ptx_builder *b, ptx_val nanoseconds)
                   ptx_type_name((ptx_type)nanoseconds.type));
         return;
     }
-    ptxb_emit_void(b, "nanosleep.u32", 1, &nanoseconds);
+    ptxb_emit_void(b, ptxb_opcode(b, "nanosleep.u32"), 1, &nanoseconds);
 }
 
 void ptx_griddepcontrol_wait(ptx_builder *b)
 {
     if (special_ready(b, PTX_OP_griddepcontrol))
-        ptxb_emit_void(b, "griddepcontrol.wait", 0, NULL);
+        ptxb_emit_void(b, ptxb_opcode(b, "griddepcontrol.wait"), 0, NULL);
 }
 
 void ptx_griddepcontrol_launch_dependents(ptx_builder *b)
 {
     if (special_ready(b, PTX_OP_griddepcontrol))
-        ptxb_emit_void(b, "griddepcontrol.launch_dependents", 0, NULL);
+        ptxb_emit_void(b, ptxb_opcode(b, "griddepcontrol.launch_dependents"), 0, NULL);
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// A closed entry, made ready for printing.
+#include "internal.h"
+
+// About what texts have, from which their length is told in advance.
+enum { USUAL_OPERAND_BYTES = 7, PARAM_LINE_BYTES = 96, ENTRY_BYTES = 768 };
+
+// `x = op ...; mov var, x` with no other use of x is `var = op ...`. False if it is not that.
+static bool drop_move(ptx_builder *b, struct insn *op, struct insn *mov)
+{
+    if (!mov->moves || !op || op->kind != INSN_PLAIN || op->dst_count != 1)
+        return false;
+    const struct reg *made = &b->regs.at[op->operands[0].id];
+    if (mov->operands[1].kind != OPERAND_REGISTER || mov->operands[1].id != op->operands[0].id ||
+        !b->regs.at[mov->operands[0].id].variable || made->used_again || made->variable)
+        return false;
+    op->operands[0].id = mov->operands[0].id;
+    op->reducible = 0;
+    mov->kind = INSN_DROPPED;
+    return true;
+}
+
+static inline void number_results(ptx_builder *b, struct entry *entry, const struct insn *insn)
+{
+    for (unsigned k = 0; k < insn->dst_count; k++) {
+        struct reg *reg = &b->regs.at[insn->operands[k].id];
+        if (reg->placed)
+            continue;
+        reg->where = ++entry->registers[reg->file] & MOST_INDEX;
+        reg->placed = 1;
+    }
+}
+
+static inline size_t usual_bytes(const struct insn *insn)
+{
+    return insn->depth * (size_t)INDENT + OPERAND_COLUMN +
+           insn->operand_count * (size_t)USUAL_OPERAND_BYTES;
+}
+
+size_t ptxb_settle(ptx_builder *b, struct entry *entry)
+{
+    size_t bytes = ENTRY_BYTES + entry->params.count * (size_t)PARAM_LINE_BYTES;
+    struct insn *insn = ptxb_insn(&b->code[1], entry->prologue.first);
+
+    // Registers are numbered as they appear, so that the text has no gaps.
+    for (uint32_t k = 0; k < entry->prologue.count; k++, insn = ptxb_next(insn)) {
+        number_results(b, entry, insn);
+        bytes += usual_bytes(insn);
+    }
+    // The result of one is numbered once it is known that the next does not rename it.
+    struct insn *before = NULL;
+    insn = ptxb_insn(&b->code[0], entry->body.first);
+    for (uint32_t k = 0; k < entry->body.count; k++, insn = ptxb_next(insn)) {
+        if (drop_move(b, before, insn))
+            continue;
+        if (before)
+            number_results(b, entry, before);
+        bytes += usual_bytes(insn);
+        before = insn;
+    }
+    if (before)
+        number_results(b, entry, before);
+    return bytes;
+}
