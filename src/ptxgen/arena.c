@@ -124,6 +124,7 @@ void ptxb_release(ptx_builder *b)
 
 const char *ptxb_join(ptx_builder *b, ...)
 {
+    char usual[96];
     size_t length = 0;
     va_list parts, again;
     const char *part;
@@ -131,18 +132,20 @@ const char *ptxb_join(ptx_builder *b, ...)
     va_start(parts, b);
     va_copy(again, parts);
     while ((part = va_arg(parts, const char *)))
-        length += strlen(part);
+        for (; *part; part++, length++) // mostly of a few characters
+            if (length < sizeof usual)
+                usual[length] = *part;
     va_end(parts);
     char *text = ptxb_alloc(b, length + 1);
     char *end = text;
-    while (text && (part = va_arg(again, const char *))) {
-        const size_t n = strlen(part);
-        memcpy(end, part, n);
-        end += n;
-    }
+    if (text && length <= sizeof usual)
+        memcpy(text, usual, length);
+    else
+        while (end && (part = va_arg(again, const char *)))
+            end = ptxb_write(end, part);
     va_end(again);
     if (text)
-        *end = 0;
+        text[length] = 0;
     return text;
 }
 

@@ -119,11 +119,11 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, cas ? 3 : 2);
     if (!insn)
         return poison;
-    ptxb_operand(b, insn, 0, old);
+    ptxb_result(insn, 0, old);
     ptxb_address(b, insn, 1, p);
     if (cas)
-        ptxb_operand(b, insn, 2, a.compare);
-    ptxb_operand(b, insn, cas ? 3 : 2, a.x);
+        ptxb_source(b, insn, 2, &a.compare);
+    ptxb_source(b, insn, cas ? 3 : 2, &a.x);
     insn->varying = true;
     insn->reducible =
         !cas && op != PTX_ATOMIC_exch && a.order != PTX_ACQUIRE && a.order != PTX_ACQ_REL;

@@ -68,30 +68,33 @@ struct divergence {
 
 static bool differs(const ptx_builder *b, const struct insn *insn)
 {
-    if (insn->varying)
-        return true;
-    for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
-        if (b->regs.at[ptxb_operand_reg(&insn->operands[k])].varying) // [0] never is
-            return true;
-    }
-    return false;
+    bool any = insn->varying;
+
+    for (unsigned k = insn->dst_count; k < insn->operand_count; k++)
+        any |= b->regs.at[ptxb_operand_reg(&insn->operands[k])].varying; // [0] never is
+    return any;
 }
 
 static void mark_results(ptx_builder *b, struct divergence *d, const struct entry *entry,
                          const struct reader *at)
 {
     const struct insn *insn = at->insn;
+    unsigned k = 0;
+
+    while (k < insn->dst_count && b->regs.at[insn->operands[k].id].varying)
+        k++;
+    if (k == insn->dst_count)
+        return;
     // Without blocks, a value can outlive the divergent loop that it is made in.
     const bool here = d->from[at->index] != NULL;
-    const bool outlives = here && entry->raw_labels;
-    const bool differing = insn->kind != INSN_BARRIER && differs(b, insn); // one answer for all
-
-    for (unsigned k = 0; k < insn->dst_count; k++) {
+    const bool all = (insn->kind != INSN_BARRIER && differs(b, insn)) || // one answer for all
+                     (here && entry->raw_labels);
+    for (; k < insn->dst_count; k++) {
         struct reg *reg = &b->regs.at[insn->operands[k].id];
-        if (!reg->varying && (differing || outlives || (here && reg->variable))) {
-            reg->varying = true;
-            d->changes += reg->variable; // no other is read before it is written
-        }
+        if (reg->varying || !(all || (here && reg->variable)))
+            continue;
+        reg->varying = true;
+        d->changes += reg->variable; // no other is read before it is written
     }
 }
 

@@ -65,9 +65,9 @@ ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, v.lanes);
     if (!insn)
         return poison;
-    ptxb_operand(b, insn, 0, result);
+    ptxb_result(insn, 0, result);
     for (unsigned k = 0; k < v.lanes; k++)
-        ptxb_operand(b, insn, 1 + k, v.lane[k]);
+        ptxb_source(b, insn, 1 + k, &v.lane[k]);
     insn->operands[1].open = insn->operands[v.lanes].close = true;
     return result;
 }
@@ -90,8 +90,8 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
     if (!insn)
         return (ptx_vec) { { { 0 } }, 0 };
     for (unsigned k = 0; k < lanes; k++)
-        ptxb_operand(b, insn, k, v.lane[k]);
-    ptxb_operand(b, insn, lanes, x);
+        ptxb_result(insn, k, v.lane[k]);
+    ptxb_source(b, insn, lanes, &x);
     insn->operands[0].open = insn->operands[lanes - 1].close = true;
     v.lanes = lanes;
     return v;
@@ -102,16 +102,12 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
 // bf16 is the upper half of an f32: exact, and no target lacks it.
 static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
 {
-    x = ptxb_in_register(b, x);
-    ptx_val result = ptxb_register(b, PTX_F32);
-    const uint32_t opcode = ptxb_opcode(b, "mov.b32");
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 2);
-    if (!insn)
-        return (ptx_val) { 0 };
-    ptxb_operand(b, insn, 0, result);
-    ptxb_operand(b, insn, 1, ptx_immediate_bits(PTX_U16, 0));
-    ptxb_operand(b, insn, 2, x);
-    insn->operands[1].open = insn->operands[2].close = true;
+    const ptx_val halves[] = { ptx_immediate_bits(PTX_U16, 0), ptxb_in_register(b, x) };
+    const ptx_val result = ptxb_emit_plain(b, PTX_F32, ptxb_opcode(b, "mov.b32"), 2, halves);
+    struct insn *insn = b->failed ? NULL : ptxb_newest(b);
+
+    if (insn)
+        insn->operands[1].open = insn->operands[2].close = 1;
     return result;
 }
 

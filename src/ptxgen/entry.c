@@ -159,7 +159,7 @@ int ptx_entry_end(ptx_builder *b, int block)
         return 0;
     }
     struct entry *entry = ptxb_entry(b);
-    const struct insn *last = b->code[0].insns ? ptxb_last(b) : NULL;
+    const struct insn *last = b->code[0].insns ? ptxb_newest(b) : NULL;
     if (!last || last->kind != INSN_RETURN || last->guarded)
         ptxb_return(b, 0);
     entry->body = stretch_of(&b->code[0]);
@@ -235,7 +235,7 @@ static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
         opcode = ptxb_remember(b, key, ptxb_join(b, "ld.param.", ptxb_memory_name(type), NULL));
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
     if (insn) {
-        ptxb_operand(b, insn, 0, x);
+        ptxb_result(insn, 0, x);
         ptxb_text_operand(b, insn, 1, OPERAND_PARAM, name);
     }
     b->in_prologue = false;
@@ -381,7 +381,7 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
         const uint32_t opcode = ptxb_opcode(b, shared ? "mov.u32" : "mov.u64");
         struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
         if (insn) {
-            ptxb_operand(b, insn, 0, base);
+            ptxb_result(insn, 0, base);
             ptxb_text_operand(b, insn, 1, OPERAND_TEXT, symbol->name);
             insn->varying = symbol->kind == SYMBOL_LOCAL;
             symbol->base = base;

@@ -70,6 +70,8 @@ struct insn {
     uint32_t varying : 1;              // its results differ between threads whatever its operands
     uint32_t reducible : 1;            // an atomic that becomes `red` when its result is not used
     uint32_t moves : 1;                // a value to a register, as it is
+    uint32_t named : 1;                // some operand is written by name, of any length
+    uint32_t floats : 1;               // some source is a float immediate
     uint8_t depth;
     uint8_t dst_count;
     uint8_t operand_count; // destinations first
@@ -96,6 +98,7 @@ struct opcode {
     const char *text; // on its own, for messages
     // What the table says of values with this opcode; count 0: it is not from the table.
     uint8_t count, operand[4], result;
+    bool any_immediate;     // whose value is as good as any other
     uint8_t length, padded; // of the line: the opcode, and with the blanks up to its operands
     char line[32];
 };

@@ -198,66 +198,7 @@ const char *ptxb_space_name(unsigned space);
 const char *ptxb_space_text(unsigned space);
 int ptxb_target_isa(struct ptx_target target);
 
-// emit.c: the one door.
-static inline bool ptxb_is_open(const ptx_builder *b, uint32_t block)
-{
-    return b->open.at[block];
-}
-// Whether `x` is a value that can be used here; not whether the builder has failed.
-static inline bool ptxb_is_value(const ptx_builder *b, ptx_val x)
-{
-    const unsigned bits = ptxb_bits((ptx_type)x.type);
-
-    if (x.kind == PTX_IMMEDIATE)
-        return bits > 63 || (bits && x.bits >> bits == 0);
-    return (x.kind == PTX_REGISTER || x.kind == PTX_VARIABLE) && bits && x.owner == b->owner &&
-           x.reg && x.reg < b->regs.count && ptxb_is_open(b, b->regs.at[x.reg].where);
-}
-void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val x);
-static inline bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
-{
-    if (b->failed)
-        return false;
-    if (ptxb_is_value(b, x))
-        return true;
-    ptxb_fail_value(b, call, name, x);
-    return false;
-}
-ptx_val ptxb_register(ptx_builder *b, ptx_type type);
-// Appends an instruction, whose operands are to be set before the next one is appended: that may
-// move it. NULL after an error, and for opcode 0.
-struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, uint32_t opcode, unsigned dst,
-                         unsigned src);
-void ptxb_operand(ptx_builder *b, struct insn *insn, unsigned k, ptx_val x);
-void ptxb_address(ptx_builder *b, struct insn *insn, unsigned k, ptx_ptr p);
-// `text` must outlive the builder.
-void ptxb_text_operand(ptx_builder *b, struct insn *insn, unsigned k, enum operand_kind kind,
-                       const char *text);
-// `dst = opcode src...`; the result's register has type `result`.
-ptx_val ptxb_emit(ptx_builder *b, ptx_type result, uint32_t opcode, unsigned n, const ptx_val *src);
-void ptxb_emit_void(ptx_builder *b, uint32_t opcode, unsigned n, const ptx_val *src);
-ptx_val ptxb_mov(ptx_builder *b, ptx_val x);
-// `x` in a register, immediates too.
-static inline ptx_val ptxb_in_register(ptx_builder *b, ptx_val x)
-{
-    return x.kind == PTX_IMMEDIATE ? ptxb_mov(b, x) : x;
-}
-// Whether `cond` is a predicate that can be used.
-bool ptxb_is_condition(ptx_builder *b, const char *call, ptx_val cond);
-// Its register, counted as used by a branch; 0 after an error.
-uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond);
-// The body's newest instruction.
-static inline struct insn *ptxb_last(const ptx_builder *b)
-{
-    return ptxb_insn(&b->code[0], b->code[0].last);
-}
-// Reads that differ between threads.
-void ptxb_mark_varying(ptx_builder *b);
-static inline void ptxb_use(ptx_builder *b, uint32_t reg)
-{
-    b->regs.at[reg].used_again |= b->regs.at[reg].used;
-    b->regs.at[reg].used = 1;
-}
+#include "emit.h"
 
 // "cvta.to.global.u64", for entry.c and pointer.c alike.
 extern const char ptxb_cvta[];
@@ -349,15 +290,19 @@ static inline char *ptxb_write(char *at, const char *string)
     memcpy(at, string, length + 1);
     return at + length;
 }
+extern const struct small_number {
+    char text[3];
+    uint8_t length;
+} ptxb_small_numbers[1000];
 char *ptxb_write_digits(char *at, uint64_t x);
+// Writes up to UNSIGNED_BYTES, and 4 at least.
 static inline char *ptxb_write_unsigned(char *at, uint64_t x)
 {
-    if (x >= 100)
+    if (x >= 1000)
         return ptxb_write_digits(at, x);
-    if (x >= 10)
-        *at++ = (char)('0' + x / 10);
-    *at = (char)('0' + x % 10);
-    return at + 1;
+    const struct small_number *small = &ptxb_small_numbers[x];
+    memcpy(at, small, sizeof *small);
+    return at + small->length;
 }
 char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
 // The decimal of a float immediate, and a NUL after it; at most DECIMAL_BYTES.
@@ -371,10 +316,21 @@ bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
 size_t ptxb_settle(ptx_builder *b, struct entry *entry);
 
 // line.c
-// At most so many bytes are written for an instruction.
-size_t ptxb_line_bytes(const ptx_builder *b, const struct insn *insn);
-// Writes its line where there is room for it, and returns the end.
-char *ptxb_write_insn(char *at, ptx_builder *b, const struct insn *insn);
+enum {
+    // Most that an instruction can have, beside what things are called.
+    OPCODE_BYTES = 64,
+    LINE_BYTES = 33 * INDENT + 16 + OPCODE_BYTES + OPERAND_COLUMN + COMMENT_COLUMN + 16,
+    OPERAND_BYTES = 32 + DECIMAL_BYTES,
+};
+size_t ptxb_names_bytes(const ptx_builder *b, const struct insn *insn);
+// At most so many bytes are written for an instruction that is no comment.
+static inline size_t ptxb_line_bytes(const ptx_builder *b, const struct insn *insn)
+{
+    return LINE_BYTES + insn->operand_count * (size_t)OPERAND_BYTES +
+           (insn->named ? ptxb_names_bytes(b, insn) : 0);
+}
+// Writes its line, for which there must be room.
+void ptxb_put_insn(ptx_builder *b, const struct insn *insn);
 extern const struct file_row {
     const char *type;
     uint8_t length;

@@ -25,6 +25,7 @@ void ptxb_place(ptx_builder *b, uint32_t label)
         return;
     struct label *placed = &b->labels.at[label - 1];
     insn->operands[0] = (struct operand) { .kind = OPERAND_LABEL, .value = label };
+    insn->named = 1;
     placed->placed = true;
     placed->index = b->code[0].insns - 1;
     placed->place = b->code[0].last;
@@ -40,6 +41,7 @@ void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label)
     if (guard)
         ptxb_guard(b, insn, guard, negated);
     insn->operands[guard != 0] = (struct operand) { .kind = OPERAND_LABEL, .value = label };
+    insn->named = 1;
     if (!to->uses++)
         to->first_use = b->code[0].insns - 1;
 }

@@ -8,13 +8,6 @@ const struct file_row ptxb_files[FILE_COUNT] = {
     [FILE_F] = { "f32   ", 2, "%f" }, [FILE_FD] = { "f64   ", 3, "%fd" },
 };
 
-enum {
-    // Most that an instruction can have, beside what operands and labels are called.
-    OPCODE_BYTES = 64,
-    LINE_BYTES = 33 * INDENT + 16 + OPCODE_BYTES + OPERAND_COLUMN + COMMENT_COLUMN + 16,
-    OPERAND_BYTES = 32 + DECIMAL_BYTES,
-};
-
 static inline char *write_char(char *at, char c)
 {
     *at = c;
@@ -33,9 +26,10 @@ static inline char *write_pad(char *at, char *start, size_t column)
 static inline char *write_register(char *at, const ptx_builder *b, uint32_t number)
 {
     const struct reg reg = b->regs.at[number];
+    const struct file_row *file = &ptxb_files[reg.file];
 
-    memcpy(at, ptxb_files[reg.file].prefix, sizeof ptxb_files->prefix);
-    return ptxb_write_unsigned(at + ptxb_files[reg.file].length, reg.where);
+    memcpy(at, file->prefix, sizeof file->prefix);
+    return ptxb_write_unsigned(at + file->length, reg.where);
 }
 
 static char *write_label(char *at, const ptx_builder *b, uint32_t number)
@@ -76,7 +70,7 @@ static const char *name_of(const ptx_builder *b, const struct operand *operand)
     }
 }
 
-static inline char *write_operand(char *at, const ptx_builder *b, const struct operand *operand)
+static char *write_unusual_operand(char *at, const ptx_builder *b, const struct operand *operand)
 {
     switch (operand->kind) {
     case OPERAND_REGISTER:
@@ -107,13 +101,15 @@ static inline char *write_operands(char *at, const ptx_builder *b, const struct 
 {
     for (unsigned k = first; k < insn->operand_count; k++) {
         const struct operand *operand = &insn->operands[k];
-        if (k > first) {
-            memcpy(at, ", ", 2);
-            at += 2;
+        memcpy(at, ", ", 2);
+        at += k > first ? 2 : 0;
+        if (operand->kind == OPERAND_REGISTER && !operand->open && !operand->close) {
+            at = write_register(at, b, operand->id); // most are
+            continue;
         }
         if (operand->open)
             *at++ = '{';
-        at = write_operand(at, b, operand);
+        at = write_unusual_operand(at, b, operand);
         if (operand->close)
             *at++ = '}';
     }
@@ -177,29 +173,63 @@ static inline char *write_opcode(char *at, const ptx_builder *b, const struct in
     return at + (insn->operand_count ? opcode->padded : opcode->length);
 }
 
-size_t ptxb_line_bytes(const ptx_builder *b, const struct insn *insn)
+size_t ptxb_names_bytes(const ptx_builder *b, const struct insn *insn)
 {
-    size_t bytes = LINE_BYTES + insn->operand_count * (size_t)OPERAND_BYTES;
+    size_t bytes = 0;
 
     for (unsigned k = 0; k < insn->operand_count; k++) {
         const char *name = name_of(b, &insn->operands[k]);
-        if (name)
-            bytes += strlen(name);
+        bytes += name ? strlen(name) : 0;
     }
     return bytes;
 }
 
-char *ptxb_write_insn(char *at, ptx_builder *b, const struct insn *insn)
+static void put_comment(ptx_builder *b, const struct insn *insn)
 {
-    char *const line = at;
+    const unsigned depth = insn->depth;
+    const char *text = b->extras.at[insn->operands[0].value].text;
 
-    if (insn->kind == INSN_LABEL)
-        return ptxb_write(write_label(at, b, insn->operands[0].value), ":\n");
-    for (unsigned k = 0; k < insn->depth; k++, at += INDENT)
-        memcpy(at, "    ", INDENT);
+    ptxb_put(b, "\n");
+    for (unsigned k = 0; k < depth; k++)
+        ptxb_put(b, "    ");
+    ptxb_put(b, "// ");
+    ptxb_put_comment(b, text);
+    ptxb_put(b, "\n");
+}
+
+static inline char *write_indent(char *at, unsigned depth)
+{
+    enum { USUAL = 8 };
+
+    memset(at, ' ', USUAL * INDENT);
+    if (depth > USUAL)
+        memset(at + USUAL * INDENT, ' ', (depth - USUAL) * INDENT);
+    return at + depth * INDENT;
+}
+
+void ptxb_put_insn(ptx_builder *b, const struct insn *insn)
+{
+    char *const line = b->text.at + b->text.count;
+    char *at = line;
+
+    if (insn->kind == INSN_COMMENT) {
+        put_comment(b, insn);
+        return;
+    }
+    if (insn->kind == INSN_DROPPED)
+        return;
+    if (insn->kind == INSN_LABEL) {
+        if (b->labels.at[insn->operands[0].value - 1].uses)
+            ptxb_put_end(b, ptxb_write(write_label(at, b, insn->operands[0].value), ":\n"));
+        return;
+    }
     const bool reduce = insn->reducible && !b->regs.at[insn->operands[0].id].used;
+    at = write_indent(at, insn->depth);
     at = write_opcode(at, b, insn, reduce);
     at = write_operands(at, b, insn, insn->guarded + reduce);
-    at = write_float_comment(write_char(at, ';'), b, insn, line);
-    return write_char(at, '\n');
+    *at++ = ';';
+    if (insn->floats)
+        at = write_float_comment(at, b, insn, line);
+    *at++ = '\n';
+    ptxb_put_end(b, at);
 }

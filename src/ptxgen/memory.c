@@ -156,7 +156,7 @@ static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsi
     if (!insn)
         return v;
     for (unsigned k = 0; k < shape.words; k++)
-        ptxb_operand(b, insn, k, words.lane[k]);
+        ptxb_result(insn, k, words.lane[k]);
     ptxb_address(b, insn, shape.words, p);
     insn->operands[0].open = insn->operands[shape.words - 1].close = shape.words > 1;
     insn->varying = p.space == PTX_LOCAL || a.order != PTX_WEAK;
@@ -198,7 +198,7 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
         return;
     ptxb_address(b, insn, 0, p);
     for (unsigned k = 0; k < shape.words; k++)
-        ptxb_operand(b, insn, 1 + k, x.lane[k]);
+        ptxb_source(b, insn, 1 + k, &x.lane[k]);
     insn->operands[1].open = insn->operands[shape.words].close = shape.words > 1;
 }
 

@@ -184,54 +184,36 @@ static uint32_t op_opcode(ptx_builder *b, uint64_t key, const struct ptx_op_para
     if (number) {
         opcode->result = (uint8_t)shape_type(info->shape[0], type);
         opcode->count = (uint8_t)count;
+        opcode->any_immediate = !has_field(p->op);
     }
     return number;
 }
 
-// The usual case at once: an opcode spelled before, with operands that it takes.
-static inline bool op_is_known(const ptx_builder *b, uint32_t number, unsigned count,
-                               const ptx_val *src)
+// The usual case at once: an opcode spelled before, with operands that it takes as they are.
+static inline bool fits_known(const ptx_builder *b, const struct opcode *opcode, unsigned count,
+                              const ptx_val *src)
 {
-    const struct opcode *opcode = &b->opcodes.at[number];
-    bool fits = opcode->count == count && b->blocks.count && !b->finished;
-
+    if (opcode->count != count || !opcode->any_immediate || !b->blocks.count || b->finished)
+        return false;
     for (unsigned k = 0; k < count; k++)
-        fits = fits && src[k].type == opcode->operand[k] && ptxb_is_value(b, src[k]);
-    return fits;
+        if (src[k].type != opcode->operand[k] || !ptxb_is_alive(b, &src[k]) ||
+            !ptxb_has_literal(&src[k]))
+            return false;
+    return true;
 }
 
-static inline ptx_val emit_op(ptx_builder *b, ptx_opcode op, unsigned count, const ptx_val src[4])
+static ptx_val emit_op(ptx_builder *b, ptx_opcode op, unsigned count, const ptx_val src[4])
 {
     if (!b || b->failed)
         return (ptx_val) { 0 };
     const uint64_t key = ptxb_op_key(op, (ptx_type)src[0].type);
     uint32_t number = ptxb_remembered(b, key);
-    if (has_field(op) || !op_is_known(b, number, count, src)) {
-        const struct ptx_op_params p = { .op = op, .w = src[3] };
-        number = op_opcode(b, key, &p, src);
-    }
+    const struct opcode *opcode = &b->opcodes.at[number];
+    if (fits_known(b, opcode, count, src))
+        return ptxb_emit_plain(b, (ptx_type)opcode->result, number, count, src);
+    const struct ptx_op_params p = { .op = op, .w = src[3] };
+    number = op_opcode(b, key, &p, src);
     return ptxb_emit(b, (ptx_type)b->opcodes.at[number].result, number, count, src);
-}
-
-static ptx_val emit_unary(ptx_builder *b, ptx_val x, ptx_opcode op)
-{
-    return emit_op(b, op, 1, (ptx_val[4]) { x });
-}
-
-static ptx_val emit_binary(ptx_builder *b, ptx_val x, ptx_val y, ptx_opcode op)
-{
-    return emit_op(b, op, 2, (ptx_val[4]) { x, y });
-}
-
-static ptx_val emit_ternary(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_opcode op)
-{
-    return emit_op(b, op, 3, (ptx_val[4]) { x, y, z });
-}
-
-static ptx_val emit_quaternary(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_val w,
-                               ptx_opcode op)
-{
-    return emit_op(b, op, 4, (ptx_val[4]) { x, y, z, w });
 }
 
 ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
@@ -253,28 +235,28 @@ ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x)                                                  \
     {                                                                                              \
-        return emit_unary(b, x, PTX_OP_##name);                                                    \
+        return emit_op(b, PTX_OP_##name, 1, (const ptx_val[4]) { x });                             \
     }
 PTX_OPS_UNARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y)                                       \
     {                                                                                              \
-        return emit_binary(b, x, y, PTX_OP_##name);                                                \
+        return emit_op(b, PTX_OP_##name, 2, (const ptx_val[4]) { x, y });                          \
     }
 PTX_OPS_BINARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z)                            \
     {                                                                                              \
-        return emit_ternary(b, x, y, z, PTX_OP_##name);                                            \
+        return emit_op(b, PTX_OP_##name, 3, (const ptx_val[4]) { x, y, z });                       \
     }
 PTX_OPS_TERNARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_val w)                 \
     {                                                                                              \
-        return emit_quaternary(b, x, y, z, w, PTX_OP_##name);                                      \
+        return emit_op(b, PTX_OP_##name, 4, (const ptx_val[4]) { x, y, z, w });                    \
     }
 PTX_OPS_QUATERNARY(DEFINE)
 #undef DEFINE
@@ -291,7 +273,7 @@ static ptx_val read_special(ptx_builder *b, const char *call, const char *text, 
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
     if (!insn)
         return (ptx_val) { 0 };
-    ptxb_operand(b, insn, 0, result);
+    ptxb_result(insn, 0, result);
     ptxb_text_operand(b, insn, 1, OPERAND_TEXT, text);
     insn->varying = varying;
     return result;

@@ -7,26 +7,6 @@
 
 // ---- instructions -------------------------------------------------------------------------------
 
-static void put_comment(ptx_builder *b, unsigned depth, const char *text)
-{
-    ptxb_put(b, "\n");
-    for (unsigned k = 0; k < depth; k++)
-        ptxb_put(b, "    ");
-    ptxb_put(b, "// ");
-    ptxb_put_comment(b, text);
-    ptxb_put(b, "\n");
-}
-
-// There must be room for it.
-static void put_insn(ptx_builder *b, const struct insn *insn)
-{
-    if (insn->kind == INSN_COMMENT)
-        put_comment(b, insn->depth, b->extras.at[insn->operands[0].value].text);
-    else if (insn->kind != INSN_DROPPED &&
-             (insn->kind != INSN_LABEL || b->labels.at[insn->operands[0].value - 1].uses))
-        ptxb_put_end(b, ptxb_write_insn(b->text.at + b->text.count, b, insn));
-}
-
 static const struct insn *next_of_body(const ptx_builder *b)
 {
     return (const struct insn *)(void *)(b->text.at + b->text.limit);
@@ -39,7 +19,7 @@ static void put_body(ptx_builder *b, const struct stretch *body)
             return;
         const struct insn *insn = next_of_body(b);
         const size_t bytes = ptxb_insn_words(insn) * sizeof(uint64_t);
-        put_insn(b, insn);
+        ptxb_put_insn(b, insn);
         b->text.limit += bytes;
     }
 }
@@ -50,7 +30,7 @@ static void put_prologue(ptx_builder *b, const struct stretch *prologue)
 
     for (uint32_t k = 0; k < prologue->count; k++, insn = ptxb_next(insn))
         if (ptxb_room(b, ptxb_line_bytes(b, insn)))
-            put_insn(b, insn);
+            ptxb_put_insn(b, insn);
 }
 
 // ---- entries ------------------------------------------------------------------------------------

@@ -98,6 +98,27 @@ void ptxb_pad(ptx_builder *b, size_t line_start, size_t column)
 
 // ---- values -------------------------------------------------------------------------------------
 
+// clang-format off
+#define ONE(o)         { { '0' + o }, 1 }
+#define TWO(t, o)      { { '0' + t, '0' + o }, 2 }
+#define THREE(h, t, o) { { '0' + h, '0' + t, '0' + o }, 3 }
+// clang-format on
+#define TENS(t)                                                                                    \
+    TWO(t, 0), TWO(t, 1), TWO(t, 2), TWO(t, 3), TWO(t, 4), TWO(t, 5), TWO(t, 6), TWO(t, 7),        \
+        TWO(t, 8), TWO(t, 9)
+#define TEN(h, t)                                                                                  \
+    THREE(h, t, 0), THREE(h, t, 1), THREE(h, t, 2), THREE(h, t, 3), THREE(h, t, 4),                \
+        THREE(h, t, 5), THREE(h, t, 6), THREE(h, t, 7), THREE(h, t, 8), THREE(h, t, 9)
+#define HUNDRED(h)                                                                                 \
+    TEN(h, 0), TEN(h, 1), TEN(h, 2), TEN(h, 3), TEN(h, 4), TEN(h, 5), TEN(h, 6), TEN(h, 7),        \
+        TEN(h, 8), TEN(h, 9)
+const struct small_number ptxb_small_numbers[1000] = {
+    ONE(0),     ONE(1),     ONE(2),     ONE(3),     ONE(4),     ONE(5),     ONE(6),
+    ONE(7),     ONE(8),     ONE(9),     TENS(1),    TENS(2),    TENS(3),    TENS(4),
+    TENS(5),    TENS(6),    TENS(7),    TENS(8),    TENS(9),    HUNDRED(1), HUNDRED(2),
+    HUNDRED(3), HUNDRED(4), HUNDRED(5), HUNDRED(6), HUNDRED(7), HUNDRED(8), HUNDRED(9),
+};
+
 char *ptxb_write_digits(char *at, uint64_t x)
 {
     char digits[UNSIGNED_BYTES];
@@ -130,48 +151,113 @@ static bool too_few(int digits, uint64_t first17, bool single)
     return (double)away > (double)first17 * (single ? 0x1p-23 : 0x1p-52);
 }
 
-// The shortest decimal that reads back as the same number, as printf writes it.
-static void shortest(char text[DECIMAL_BYTES], double x, bool single)
-{
-    const bool normal = fabs(x) >= (single ? FLT_MIN : DBL_MIN);
-    uint64_t first17 = 0;
+// The first `count` digits of a number above or equal to zero, rounded: value * 10^power.
+struct digits {
+    uint64_t value;
+    int count, power;
+};
 
-    snprintf(text, DECIMAL_BYTES, "%.16e", x);
-    for (const char *c = text; *c && *c != 'e'; c++)
+static struct digits print_digits(double x, int count)
+{
+    struct digits d = { 0, count, 1 - count };
+    char text[DECIMAL_BYTES];
+    const char *c = text;
+
+    snprintf(text, sizeof text, "%.*e", count - 1, x);
+    for (; *c != 'e'; c++) // the point is the locale's
         if (*c >= '0' && *c <= '9')
-            first17 = first17 * 10 + (uint64_t)(*c - '0');
-    for (int digits = 1; digits <= 17; digits++) {
-        if (normal && too_few(digits, first17, single))
-            continue;
-        snprintf(text, DECIMAL_BYTES, "%.*g", digits, x);
-        if (single ? strtof(text, NULL) == (float)x : strtod(text, NULL) == x)
-            break;
-    }
+            d.value = d.value * 10 + (uint64_t)(*c - '0');
+    d.power += atoi(c + 1);
+    return d;
 }
 
-// With a point in every locale.
-static char *write_shortest(char *at, double x, bool single)
+// What print_digits() gives for fewer digits of `x`, from its first 17.
+static struct digits round_digits(double x, struct digits first17, int count)
+{
+    struct digits d = { first17.value, count, first17.power + 17 - count };
+    uint64_t unit = 1;
+
+    for (int k = count; k < 17; k++)
+        unit *= 10;
+    const uint64_t rest = d.value % unit;
+    if (2 * rest == unit) // these alone do not tell which way
+        return print_digits(x, count);
+    d.value = d.value / unit + (2 * rest > unit);
+    if (d.value < UINT64_C(100000000000000000) / unit)
+        return d;
+    d.value /= 10; // 9.99 to 10.0
+    d.power++;
+    return d;
+}
+
+static bool reads_back(struct digits d, double x, bool single)
 {
     char text[DECIMAL_BYTES];
-    bool plain = true, point = false;
+    char *at = ptxb_write_unsigned(text, d.value);
 
+    at = ptxb_write(at, d.power < 0 ? "e-" : "e");
+    *ptxb_write_unsigned(at, (uint64_t)abs(d.power)) = 0;
+    return single ? strtof(text, NULL) == (float)x : strtod(text, NULL) == x;
+}
+
+// The shortest decimal that reads back as the same number.
+static struct digits shortest(double x, bool single)
+{
+    const bool normal = x >= (single ? FLT_MIN : DBL_MIN);
+    const struct digits first17 = print_digits(x, 17);
+    struct digits d = first17;
+
+    for (int count = 1; count < 17; count++) {
+        if (normal && too_few(count, first17.value, single))
+            continue;
+        d = round_digits(x, first17, count);
+        if (reads_back(d, x, single))
+            return d;
+    }
+    return first17;
+}
+
+// As printf's %g has it with so many digits, but with a point in every locale, and always with a
+// point or an exponent.
+static char *write_digits(char *at, struct digits d)
+{
+    char digits[UNSIGNED_BYTES];
+    const int exponent = d.power + d.count - 1;
+    const bool scientific = exponent < -4 || exponent >= d.count;
+
+    ptxb_write_unsigned(digits, d.value);
+    while (d.count > 1 && digits[d.count - 1] == '0')
+        d.count--;
+    const int whole = scientific ? 1 : exponent + 1; // digits before the point
+    if (whole <= 0)
+        at = ptxb_write(at, "0.");
+    for (int k = whole; k < 0; k++)
+        *at++ = '0';
+    for (int k = 0; k < d.count || k < whole; k++) {
+        if (k && k == whole)
+            *at++ = '.';
+        *at++ = k < d.count ? digits[k] : '0';
+    }
+    if (!scientific)
+        return d.count > whole ? at : ptxb_write(at, ".0");
+    at = ptxb_write(at, exponent < 0 ? "e-" : "e+");
+    if (abs(exponent) < 10)
+        *at++ = '0';
+    return ptxb_write_unsigned(at, (uint64_t)abs(exponent));
+}
+
+static char *write_shortest(char *at, double x, bool single)
+{
     if (!isfinite(x))
         return ptxb_write(at, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
-    if (signbit(x) == 0 && x < 10 && x == (double)(int)x) { // most are 0 and 1
+    if (signbit(x))
+        *at++ = '-';
+    x = fabs(x);
+    if (x < 10 && x == (double)(int)x) { // most are 0 and 1
         *at = (char)('0' + (int)x);
         return ptxb_write(at + 1, ".0");
     }
-    shortest(text, x, single);
-    for (const char *c = text; *c; c++) {
-        const bool digit = *c >= '0' && *c <= '9';
-        if (digit || *c == '-' || *c == '+' || *c == 'e')
-            *at++ = *c;
-        else if (!point) // it may have several bytes
-            *at++ = '.';
-        point |= !digit && *c != '-' && *c != '+';
-        plain &= digit || *c == '-';
-    }
-    return plain ? ptxb_write(at, ".0") : at;
+    return write_digits(at, shortest(x, single));
 }
 
 static double from_half(uint64_t bits, int fraction, int exponent_bits)

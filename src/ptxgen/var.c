@@ -22,8 +22,8 @@ void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x)
     if (!insn)
         return;
     insn->moves = 1;
-    ptxb_operand(b, insn, 0, var);
-    ptxb_operand(b, insn, 1, x);
+    ptxb_result(insn, 0, var);
+    ptxb_source(b, insn, 1, &x);
 }
 
 void ptx_set(ptx_builder *b, ptx_val var, ptx_val x)

@@ -8,7 +8,7 @@ static void barrier_insn(ptx_builder *b)
 {
     if (b->failed)
         return;
-    ptxb_last(b)->kind = INSN_BARRIER;
+    ptxb_newest(b)->kind = INSN_BARRIER;
     struct entry *entry = ptxb_entry(b);
     entry->barriers = true;
     entry->inner_barriers |= b->blocks.count > 1 || entry->returns;
