@@ -182,6 +182,19 @@ static void values_belong_to_their_entry_and_builder(void **state)
     ptx_builder_destroy(&other);
 }
 
+// Values are numbered with 22 bits.
+static void a_module_has_a_limit(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_tid(b, PTX_X);
+        for (long k = 0; k < 1L << 22 && !ptx_builder_error(b); k++)
+            x = ptx_copy(b, x);
+    }
+    EXPECT_ERROR(b, "k: the module is too large: it has more than 4194303 of a kind");
+}
+
 static void no_builder_is_taken_everywhere(void **state)
 {
     ptx_builder *b = NULL;
@@ -259,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_user_has_errors_too),
         cmocka_unit_test(a_finished_module_takes_nothing),
         cmocka_unit_test(values_belong_to_their_entry_and_builder),
+        cmocka_unit_test(a_module_has_a_limit),
         cmocka_unit_test(no_builder_is_taken_everywhere),
     };
 

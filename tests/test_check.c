@@ -80,6 +80,47 @@ static void variables_carry_divergence(void **state)
         });
 }
 
+static void divergence_goes_round_every_loop(void **state)
+{
+    (void)state;
+    // Set behind the inner loop, which the outer one comes back to.
+    REFUSED(
+        "barrier 1", ptx_for (b, i, zero, n, one) {
+            ptx_for (b, j, zero, n, one)
+                ptx_if (b, ptx_eq(b, var, zero))
+                    ptx_barrier(b);
+            ptx_set(b, var, tid);
+        });
+    // Set in an inner loop, and read before it.
+    REFUSED(
+        "barrier 1", ptx_for (b, i, zero, n, one) {
+            ptx_if (b, ptx_eq(b, var, zero))
+                ptx_barrier(b);
+            ptx_for (b, j, zero, n, one)
+                ptx_set(b, var, ptx_add(b, var, tid));
+        });
+    // From one variable to the next, a turn each.
+    REFUSED(
+        "barrier 1", ptx_val second = ptx_var(b, n); ptx_val third = ptx_var(b, n);
+        ptx_for (b, i, zero, n, one) {
+            ptx_if (b, ptx_eq(b, third, zero))
+                ptx_barrier(b);
+            ptx_set(b, third, second);
+            ptx_set(b, second, var);
+            ptx_set(b, var, tid);
+        });
+    // Two raw loops that overlap: back through both.
+    REFUSED("barrier 1", ptx_label far = ptx_label_create(b, "far");
+            ptx_label near = ptx_label_create(b, "near"); ptx_label_place(b, far);
+            ptx_val c = ptx_eq(b, var, zero); ptx_if (b, c) ptx_barrier(b);
+            ptx_label_place(b, near); ptx_branch_if(b, ours, far); ptx_set(b, var, tid);
+            ptx_branch_if(b, ours, near););
+    // Nothing comes back to what was before.
+    ACCEPTED(ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b); ptx_set(b, var, tid););
+    ACCEPTED(ptx_for (b, i, zero, n, one) ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b);
+             ptx_for (b, i, zero, n, one) ptx_set(b, var, tid););
+}
+
 static void divergent_loops_and_exits_are_seen(void **state)
 {
     (void)state;
@@ -222,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(divergent_barriers_are_refused),
         cmocka_unit_test(variables_carry_divergence),
+        cmocka_unit_test(divergence_goes_round_every_loop),
         cmocka_unit_test(divergent_loops_and_exits_are_seen),
         cmocka_unit_test(uniform_barriers_are_accepted),
         cmocka_unit_test(values_stay_in_their_block),

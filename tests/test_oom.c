@@ -109,31 +109,35 @@ static void every_allocation_can_fail(write_module *write, const void *with)
     assert_true(k > 2);
 }
 
-// A module after a comment that takes up so much of the builder's memory: with one length after the
-// other, every call comes to be the one that needs more.
+// A module after a comment that takes up so much of the builder's memory, and after so many
+// instructions: with one length after the other, every call comes to be the one that needs more.
 struct filled {
     write_module *write;
     const void *with;
-    int length;
+    int length, instructions;
 };
 
 static void write_filled(ptx_builder *b, const void *with)
 {
     const struct filled *filled = with;
 
-    ptx_entry (b, "filler")
+    ptx_entry (b, "filler") {
         ptx_comment(b, "%*s", filled->length, "x");
+        for (int k = 0; k < filled->instructions; k++)
+            ptx_copy(b, ptx_u32(1));
+    }
     filled->write(b, filled->with);
 }
 
 static void every_call_can_fail(write_module *write, const void *with)
 {
-    enum { FIRST_CHUNK = 12288, STEP = 40 };
+    enum { FIRST_CHUNK = 8192, STEP = 40, FAILURES = 6 };
 
-    for (int length = 0; length < FIRST_CHUNK; length += STEP) {
-        const struct filled filled = { write, with, length };
-        for (size_t k = 1; k <= 4; k++) {
-            struct allocator a = { .fail_at = k };
+    // A step is an instruction more: over all, more than the code has room for at first.
+    for (int k = 0; k * STEP < FIRST_CHUNK; k++) {
+        const struct filled filled = { write, with, k * STEP, k };
+        for (size_t at = 1; at <= FAILURES; at++) {
+            struct allocator a = { .fail_at = at };
             write_with(&a, write_filled, &filled);
         }
     }

@@ -66,30 +66,39 @@ static uint32_t first_capacity(size_t size)
     return (uint32_t)(512 / size);
 }
 
-bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t least,
-               uint32_t most)
+bool ptxb_set_capacity(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t wanted)
 {
-    const uint32_t first = first_capacity(size);
-    const uint32_t usual = !*capacity                 ? first
-                           : *capacity * size <= 8192 ? *capacity * 2
-                                                      : *capacity + *capacity / 4;
-    const uint32_t larger = usual < least ? least : usual;
+    const bool in_arena = *capacity <= first_capacity(size);
+    void *moved = in_arena ? ptxb_resize(b, NULL, 0, wanted * size)
+                           : ptxb_resize(b, *at, *capacity * size, wanted * size);
 
-    if (least > most || larger < *capacity) {
-        ptxb_fail(b, NULL, "the module is too large: it has more than %u of a kind", most);
-        return false;
-    }
-    const bool in_arena = *capacity <= first;
-    void *moved = !*capacity && larger == first ? ptxb_alloc(b, larger * size)
-                  : in_arena                    ? ptxb_resize(b, NULL, 0, larger * size)
-                             : ptxb_resize(b, *at, *capacity * size, larger * size);
     if (!moved)
         return false;
     if (in_arena && *capacity)
         memcpy(moved, *at, *capacity * size);
     *at = moved;
-    *capacity = larger;
+    *capacity = wanted;
     return true;
+}
+
+bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t least,
+               uint32_t most)
+{
+    const uint32_t first = first_capacity(size);
+    const uint32_t usual = !*capacity                  ? first
+                           : *capacity * size <= 20480 ? *capacity * 2
+                                                       : *capacity + *capacity / 4;
+    const uint32_t larger = usual < least ? least : usual < most ? usual : most;
+
+    if (least > most) {
+        ptxb_fail(b, NULL, "the module is too large: it has more than %u of a kind", most);
+        return false;
+    }
+    if (*capacity || larger > first)
+        return ptxb_set_capacity(b, at, capacity, size, larger);
+    *at = ptxb_alloc(b, larger * size);
+    *capacity = *at ? larger : 0;
+    return *at;
 }
 
 static void release(ptx_builder *b, void *memory, uint32_t capacity, size_t size)

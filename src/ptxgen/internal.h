@@ -132,6 +132,7 @@ void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes);
 // Room for `least` elements of a list, of which there can be `most`. The first lie in the arena.
 bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t least,
                uint32_t most);
+bool ptxb_set_capacity(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t wanted);
 #define ROOM_FOR_UP_TO(most, b, list, more)                                                        \
     ((list).capacity - (list).count >= (more) ||                                                   \
      ptxb_grow(b, (void **)&(list).at, &(list).capacity, sizeof *(list).at, (list).count + (more), \

@@ -17,7 +17,7 @@ static void put_body(ptx_builder *b, const struct stretch *body)
     for (uint32_t k = 0; k < body->count; k++) {
         if (!ptxb_room(b, ptxb_line_bytes(b, next_of_body(b))))
             return;
-        const struct insn *insn = next_of_body(b);
+        const struct insn *insn = next_of_body(b); // where it is now
         const size_t bytes = ptxb_insn_words(insn) * sizeof(uint64_t);
         ptxb_put_insn(b, insn);
         b->text.limit += bytes;

@@ -42,7 +42,8 @@ bool ptxb_text_over_code(ptx_builder *b, size_t bytes)
     const size_t left = code->count * sizeof *code->at;
     const size_t words = ((bytes > left ? bytes : left) + GAP_BYTES) / sizeof *code->at;
 
-    if (!ROOM_FOR_CODE(b, *code, (uint32_t)words - code->count))
+    if (words > code->capacity && !ptxb_set_capacity(b, (void **)&code->at, &code->capacity,
+                                                     sizeof *code->at, (uint32_t)words))
         return false;
     b->text.at = (char *)code->at;
     b->text.capacity = code->capacity * sizeof *code->at;
