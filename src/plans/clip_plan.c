@@ -163,7 +163,9 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
         return ptx_error_status();
     take_addresses(plan, params);
     status = upload(plan, params, &rule);
-    return status ? status : load(plan, params);
+    if (!status)
+        status = load(plan, params);
+    return status ? status : clip_plan_capture(plan);
 }
 
 ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params)
@@ -192,6 +194,7 @@ void ptx_clip_plan_destroy(ptx_clip_plan **plan)
         return;
     ptx_clip_plan *old = *plan;
     *plan = NULL;
+    ptx_graph_destroy(&old->graph);
     ptx_module_unload(&old->module);
     ptx_buffer_destroy(&old->memory);
     free(old->rows);

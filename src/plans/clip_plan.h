@@ -16,6 +16,7 @@ struct ptx_clip_plan {
     bool fused; // factors come from the partials, and there is no launch in between
     uint32_t tiles_of_chunk;
     uint32_t apply_blocks; // as many as are resident
+    ptx_graph *graph; // a run's launches as one; NULL: the driver is too old
     atomic_flag busy;
     struct clip_tensor_row *rows; // the host's copy, for checks
     struct clip_start *starts;    // in the order of chunks
@@ -32,6 +33,9 @@ struct ptx_clip_plan {
     CLIP_ARRAYS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 };
+
+// Sets plan->graph, of a plan that is ready to run.
+ptx_status clip_plan_capture(ptx_clip_plan *plan);
 
 // Whether a run's second launch takes its factors from the partials itself: each block adds up
 // those of its group, which is cheap for few groups or few blocks.

@@ -122,17 +122,50 @@ static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, ui
     return launch(plan->clip_apply, blocks, args, count, stream, overlaps);
 }
 
-ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
+static ptx_status run(ptx_clip_plan *plan, CUstream stream)
 {
-    ptx_status status = begin(plan);
-    if (status)
-        return status;
     const uint64_t chunks = plan->layout.chunk_count;
-    status = norm(plan, 0, chunks, stream);
+    ptx_status status = norm(plan, 0, chunks, stream);
+
     if (!status && !plan->fused)
         status = sums(plan, 1, stream);
     if (!status && !plan->measure_only)
         status = apply(plan, 0, chunks, plan->fused, true, stream);
+    return status;
+}
+
+ptx_status clip_plan_capture(ptx_clip_plan *plan)
+{
+    enum { PROGRAMMATIC_EDGES = 12030 }; // drivers before cannot capture launches that overlap
+    if (ptx_device_get_info(plan->device)->driver_version < PROGRAMMATIC_EDGES)
+        return PTX_OK;
+    CUstream stream = ptx_stream_create(plan->device);
+    if (!stream)
+        return ptx_error_status();
+    ptx_status status = ptx_capture_begin(plan->device, stream, PTX_CAPTURE_RELAXED);
+    if (!status) {
+        status = run(plan, stream);
+        if (status) {
+            ptx_capture_abandon(plan->device, stream);
+        } else {
+            plan->graph = ptx_capture_end(plan->device, stream);
+            status = plan->graph ? PTX_OK : ptx_error_status();
+        }
+    }
+    ptx_stream_destroy(plan->device, &stream);
+    return status;
+}
+
+ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
+{
+    bool capturing = true;
+    ptx_status status = begin(plan);
+    if (status)
+        return status;
+    if (plan->graph)
+        status = ptx_stream_is_capturing(plan->device, stream, &capturing);
+    if (!status)
+        status = capturing ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
     return end(plan, status);
 }
 

@@ -49,6 +49,16 @@ static ptx_clip_plan *create(const struct scene *scene)
                                                             .update = &update });
 }
 
+// Creation ends with the destruction of a stream, which has nobody to report to.
+static int calls_of_stream_destroy(const struct scene *scene)
+{
+    CUstream stream = ptx_stream_create(scene->device);
+    assert_non_null(stream);
+    const int before = atomic_load(&fake->calls);
+    ptx_stream_destroy(scene->device, &stream);
+    return atomic_load(&fake->calls) - before;
+}
+
 static void each_driver_call_of_creation_fails(void **state)
 {
     (void)state;
@@ -58,7 +68,7 @@ static void each_driver_call_of_creation_fails(void **state)
     ptx_clip_plan *plan = create(&scene);
     if (!plan)
         fail_msg("%s", ptx_error_message());
-    const int calls = atomic_load(&fake->calls) - before;
+    const int calls = atomic_load(&fake->calls) - before - calls_of_stream_destroy(&scene);
     ptx_clip_plan_destroy(&plan);
     assert_true(calls > 5);
     for (int call = 1; call <= calls; call++) {
@@ -156,6 +166,41 @@ static void each_driver_call_of_a_run_fails(void **state)
     tear_down(&scene);
 }
 
+// Kernels and graphs that a run launches on the stream.
+static void expect_run(ptx_clip_plan *plan, CUstream stream, int kernels, int graphs)
+{
+    const int kernels_before = atomic_load(&fake->launches);
+    const int graphs_before = atomic_load(&fake->graphs);
+    assert_int_equal(ptx_clip_plan_run(plan, stream), PTX_OK);
+    assert_int_equal(atomic_load(&fake->launches) - kernels_before, kernels);
+    assert_int_equal(atomic_load(&fake->graphs) - graphs_before, graphs);
+}
+
+static void a_run_is_one_graph_where_it_can_be(void **state)
+{
+    (void)state;
+    static const int drivers[] = { 12020, 12030 };
+    for (int i = 0; i < 2; i++) {
+        struct scene scene;
+        fake->driver_version = drivers[i];
+        set_up(&scene);
+        ptx_clip_plan *plan = create(&scene);
+        CUstream stream = ptx_stream_create(scene.device);
+        assert_true(plan && stream);
+        expect_run(plan, stream, 2, i);
+        assert_int_equal(ptx_capture_begin(scene.device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
+        expect_run(plan, stream, 0, 0);
+        ptx_graph *graph = ptx_capture_end(scene.device, stream);
+        assert_non_null(graph);
+        assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 2);
+        assert_int_equal(ptx_graph_get_info(graph)->nodes, 2);
+        ptx_graph_destroy(&graph);
+        ptx_stream_destroy(scene.device, &stream);
+        ptx_clip_plan_destroy(&plan);
+        tear_down(&scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +209,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_allocation_of_creation_fails, fake_setup,
                                         fake_teardown),
         cmocka_unit_test_setup_teardown(each_driver_call_of_a_run_fails, fake_setup, fake_teardown),
+        cmocka_unit_test_setup_teardown(a_run_is_one_graph_where_it_can_be, fake_setup,
+                                        fake_teardown),
     };
     return cmocka_run_group_tests_name("clip plans: faults", tests, NULL, NULL);
 }
