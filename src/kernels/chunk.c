@@ -94,6 +94,7 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     const unsigned lanes = vector_lanes(dtype);
     const unsigned rows = chunk->most / (BLOCK * lanes);
     const unsigned unroll = rows < IN_FLIGHT ? rows : IN_FLIGHT;
+    const unsigned fewer = lanes == 8 && unroll > 2 ? unroll / 2 : unroll; // a short chunk's rows
     const ptx_val length = chunk->length;
 
     ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
@@ -114,7 +115,9 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     ptx_comment(b, "whole vectors alone: %u rows at a time, then the rows left", unroll);
     ptx_if (b, vectors) {
         add_rows(b, sums, lanes, data, i, length, unroll);
-        add_last_rows(b, sums, lanes, data, i, length, unroll);
+        if (fewer < unroll)
+            add_rows(b, sums, lanes, data, i, length, fewer);
+        add_last_rows(b, sums, lanes, data, i, length, fewer);
     }
     ptx_else (b) {
         ptx_comment(b, "else there may be a vector that begins before it, and one that it ends in");
