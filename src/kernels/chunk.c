@@ -110,14 +110,24 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
         sums[k] = ptx_var(b, ptx_f64(0));
 
     ptx_val i = ptx_var(b, start);
-    ptx_val odd = ptx_and(b, ptx_bitcast(b, PTX_U32, length), ptx_u32(lanes - 1));
-    ptx_val vectors = ptx_eq(b, ptx_or(b, odd, skew), ptx_u32(0));
+    ptx_val whole = ptx_bitcast(b, PTX_U32, length), plain = skew;
+    if (chunk->ragged)
+        whole = ptx_and(b, whole, ptx_u32(~(lanes - 1)));
+    else
+        plain = ptx_or(b, skew, ptx_and(b, whole, ptx_u32(lanes - 1)));
     ptx_comment(b, "whole vectors alone: %u rows at a time, then the rows left", unroll);
-    ptx_if (b, vectors) {
-        add_rows(b, sums, lanes, data, i, length, unroll);
+    ptx_if (b, ptx_eq(b, plain, ptx_u32(0))) {
+        ptx_val end = ptx_bitcast(b, PTX_S32, whole);
+        add_rows(b, sums, lanes, data, i, end, unroll);
         if (fewer < unroll)
-            add_rows(b, sums, lanes, data, i, length, fewer);
-        add_last_rows(b, sums, lanes, data, i, length, fewer);
+            add_rows(b, sums, lanes, data, i, end, fewer);
+        add_last_rows(b, sums, lanes, data, i, end, fewer);
+        if (chunk->ragged) {
+            ptx_comment(b, "what is less than a vector is for the thread whose turn it is");
+            ptx_val turn = ptx_eq(b, ptx_and(b, whole, ptx_u32(BLOCK * lanes - 1)), mine);
+            ptx_if (b, ptx_and(b, turn, ptx_lt(b, end, length)))
+                add_edge(b, sums, lanes, data, end, length);
+        }
     }
     ptx_else (b) {
         ptx_comment(b, "else there may be a vector that begins before it, and one that it ends in");

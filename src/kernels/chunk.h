@@ -18,6 +18,7 @@ struct chunk {
     uint32_t most;
     ptx_val tid;     // %tid.x
     ptx_ptr scratch; // CHUNK_SCRATCH f64 of shared memory; poisoned: the chunk has its own
+    bool ragged;     // many chunks end between vectors: that costs little then, and a bit in all
 };
 
 // This thread's share of the sum, for block_sum(). Which thread and which place of the tree an

@@ -26,7 +26,10 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     left = ptx_min(b, left, ptx_cvt(b, PTX_U64, chunk));
     ptx_val length = ptx_cvt(b, PTX_S32, left);
 
-    ptx_val sum = chunk_square_sum(b, &(struct chunk) { x, first, length, CHUNK, tid, { { 0 } } });
+    const struct chunk own = {
+        .x = x, .first = first, .length = length, .most = CHUNK, .tid = tid
+    };
+    ptx_val sum = chunk_square_sum(b, &own);
     ptx_val total = block_sum(b, sum, BLOCK);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0)))
         ptx_store(b, partials, block, one_nan(b, ptx_cvt(b, partial_type, total)));

@@ -37,17 +37,6 @@ void clip_scale_vector(ptx_builder *b, const struct clip_scaling *v, ptx_val i, 
     ptx_store_vec(b, v->data, i, out, .cache = PTX_STREAM);
 }
 
-// The elements of the vector at `i` that lie within the chunk.
-static void apply_edge(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length)
-{
-    const unsigned lanes = vector_lanes(v->dtype);
-    ptx_val lo = ptx_max(b, i, ptx_s32(0));
-    ptx_val hi = ptx_min(b, ptx_add(b, i, ptx_s32((int32_t)lanes)), length);
-
-    ptx_for (b, k, lo, hi, ptx_s32(1))
-        clip_scale_vector(b, v, k, 1);
-}
-
 // So many rows at a time while they lie within the chunk.
 static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
                        unsigned rows)
@@ -94,7 +83,6 @@ static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_va
     }
 }
 
-// Rows begin at the 16-byte boundary at or before the tile; a thread has a vector of each.
 static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct apply *a = user;
@@ -114,27 +102,23 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     ptx_val address = ptx_cvt(b, PTX_U32, a->now.data);
     ptx_val skew = ptx_and(b, address, ptx_u32(15));
     skew = over_power_of_two(b, skew, ptx_type_bytes(dtype));
+    ptx_comment(b, "whole vectors, from the first 16-byte boundary on");
+    ptx_val head =
+        ptx_and(b, ptx_neg(b, ptx_bitcast(b, PTX_S32, skew)), ptx_s32((int32_t)lanes - 1));
+    head = ptx_min(b, head, length);
+    ptx_val rest = ptx_sub(b, length, head);
+    ptx_val body = ptx_and(b, rest, ptx_s32(-(int32_t)lanes));
+    v.data = ptx_at(b, v.data, head);
     ptx_val mine = ptx_mul(b, a->tid, ptx_u32(lanes));
-    ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew)));
-
-    ptx_val odd = ptx_and(b, ptx_bitcast(b, PTX_U32, length), ptx_u32(lanes - 1));
-    ptx_val vectors = ptx_eq(b, ptx_or(b, odd, skew), ptx_u32(0));
-    ptx_comment(b, "whole vectors alone");
-    ptx_if (b, vectors) {
-        apply_rows(b, &v, i, length, unroll);
-        apply_last_rows(b, &v, i, length, unroll);
-    }
-    ptx_else (b) {
-        ptx_val last = ptx_sub(b, length, ptx_s32((int32_t)lanes));
-        ptx_for (b, j, i, length, ptx_s32((int32_t)(CLIP_BLOCK * lanes))) {
-            ptx_val begins = ptx_ge(b, j, ptx_s32(0));
-            ptx_val whole = ptx_and(b, begins, ptx_le(b, j, last));
-            ptx_if (b, whole)
-                clip_scale_vector(b, &v, j, lanes);
-            ptx_else (b)
-                apply_edge(b, &v, j, length);
-        }
-    }
+    ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, mine));
+    apply_rows(b, &v, i, body, unroll);
+    apply_last_rows(b, &v, i, body, unroll);
+    ptx_comment(b, "the elements before them and after, one a thread");
+    ptx_val place = ptx_sub(b, ptx_bitcast(b, PTX_S32, a->tid), head);
+    ptx_val after = ptx_add(b, body, place);
+    place = ptx_select(b, ptx_lt(b, place, ptx_s32(0)), place, after);
+    ptx_if (b, ptx_lt(b, place, rest))
+        clip_scale_vector(b, &v, place, 1);
 }
 
 // What a block must know of a group before it scales: from the partials, each block for itself, or

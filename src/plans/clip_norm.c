@@ -18,10 +18,13 @@ struct norm {
 static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
 {
     struct norm *n = user;
-    ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, n->tensor.data);
-    struct chunk chunk = {
-        x, n->extent.first, n->extent.length, n->spec->chunk, n->tid, n->scratch
-    };
+    const struct chunk chunk = { .x = ptx_pointer(b, dtype, PTX_GLOBAL, n->tensor.data),
+                                 .first = n->extent.first,
+                                 .length = n->extent.length,
+                                 .most = n->spec->chunk,
+                                 .tid = n->tid,
+                                 .scratch = n->scratch,
+                                 .ragged = true };
 
     ptx_set(b, n->sum, chunk_square_sum(b, &chunk));
 }
