@@ -165,16 +165,15 @@ static void take_record(ptx_builder *b, const struct apply *a, const struct sour
     ptx_set(b, a->zeros, ptx_ne(b, record.lane[2], ptx_f32(0.0f)));
 }
 
-// The last block to be through sets the tickets back.
-static void leave(ptx_builder *b, const struct apply *a, ptx_ptr totals, ptx_val blocks)
+// The last block to be through sets the tickets back. For one thread.
+static void leave(ptx_builder *b, ptx_ptr totals, ptx_val blocks)
 {
-    ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0))) {
-        ptx_val limit = ptx_sub(b, blocks, ptx_u32(1));
-        ptx_val before =
-            ptx_atomic(b, PTX_ATOMIC_inc, totals, ptx_u32(THROUGH), limit, .order = PTX_ACQ_REL);
-        ptx_if (b, ptx_eq(b, before, limit))
-            ptx_store(b, totals, ptx_u32(TICKET), ptx_u32(0));
-    }
+    ptx_val limit = ptx_sub(b, blocks, ptx_u32(1));
+    ptx_val before =
+        ptx_atomic(b, PTX_ATOMIC_inc, totals, ptx_u32(THROUGH), limit, .order = PTX_ACQ_REL);
+
+    ptx_if (b, ptx_eq(b, before, limit))
+        ptx_store(b, totals, ptx_u32(TICKET), ptx_u32(0));
 }
 
 static void scale_tile(ptx_builder *b, struct apply *a)
@@ -216,18 +215,22 @@ static void read_next(ptx_builder *b, const struct apply *a, ptx_val tiles)
 // Where blocks take several tiles and there are several groups, factors come from the records.
 //
 // A block's first two tiles are its own; the third and all others are drawn, two ahead, so that
-// neither the number nor the rows that it leads to are waited for.
+// neither the number nor the rows that it leads to are waited for. To count who is through costs a
+// microsecond, since it waits for all that was written: it is left out where there is no third.
 static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *from, ptx_val tiles)
 {
     ptx_val blocks = ptx_nctaid(b, PTX_X);
     ptx_ptr drawn = ptx_shared(b, PTX_U32, 2);
     ptx_val slot = ptx_var(b, ptx_u32(0));
     ptx_val group = ptx_var(b, a->now.group);
+    ptx_val own = ptx_shl(b, blocks, ptx_u32(1));
+    ptx_val some_left = ptx_gt(b, tiles, own);
+    ptx_val draws = ptx_and(b, some_left, ptx_eq(b, a->tid, ptx_u32(0)));
 
     ptx_loop (b) {
         ptx_val more = ptx_lt(b, a->next.ticket, tiles);
         ptx_val number = ptx_var(b, ptx_u32(0));
-        ptx_if (b, ptx_and(b, more, ptx_eq(b, a->tid, ptx_u32(0))))
+        ptx_if (b, ptx_and(b, more, draws))
             ptx_set(b, number,
                     ptx_atomic_add(b, from->results.totals, ptx_u32(TICKET), ptx_u32(1)));
         scale_tile(b, a);
@@ -236,7 +239,6 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
             ptx_store(b, drawn, slot, number);
         ptx_barrier(b);
         clip_place_copy(b, a->spec, &a->now, &a->next);
-        ptx_val own = ptx_shl(b, blocks, ptx_u32(1));
         ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), own);
         ptx_set(b, a->next.ticket, second);
         ptx_set(b, slot, ptx_xor(b, slot, ptx_u32(1)));
@@ -246,9 +248,8 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
             ptx_set(b, group, a->now.group);
         }
     }
-    ptx_comment(b, "where each tile had its block, none was drawn");
-    ptx_if (b, ptx_ne(b, tiles, blocks))
-        leave(b, a, from->results.totals, blocks);
+    ptx_if (b, draws)
+        leave(b, from->results.totals, blocks);
 }
 
 void clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
