@@ -198,6 +198,15 @@ static bool holds(ptx_type to, ptx_type from)
                                      : to_signed && ptxb_bits(to) > ptxb_bits(from));
 }
 
+// 0 if something is out of range.
+static inline uint64_t cvt_key(ptx_type to, const struct ptx_cvt_params *p)
+{
+    if ((unsigned)to >= PTX_TYPE_COUNT || (unsigned)p->round > PTX_RP)
+        return 0;
+    return SPELLED_CVT | (uint64_t)to << 8 | (uint64_t)p->x.type << 16 | (uint64_t)p->round << 24 |
+           (uint64_t)p->ftz << 28 | (uint64_t)p->sat << 29;
+}
+
 static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
 {
     const ptx_type from = (ptx_type)p.x.type;
@@ -208,13 +217,9 @@ static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
                   mode ? ".ftz" : "rounding to choose");
         return (ptx_val) { 0 };
     }
-    const uint64_t key = SPELLED_CVT | (uint64_t)to << 8 | (uint64_t)from << 16 |
-                         (uint64_t)p.round << 24 | (uint64_t)p.ftz << 28 | (uint64_t)p.sat << 29;
-    uint32_t opcode = ptxb_remembered(b, key);
-    if (!opcode)
-        opcode = ptxb_remember(b, key,
-                               ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "",
-                                         ".", ptx_type_name(to), ".", ptx_type_name(from), NULL));
+    const char *text = ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "", ".",
+                                 ptx_type_name(to), ".", ptx_type_name(from), NULL);
+    const uint32_t opcode = ptxb_remember(b, cvt_key(to, &p), text);
     p.x = ptxb_in_register(b, p.x);
     return ptxb_emit(b, to, opcode, 1, &p.x);
 }
@@ -223,6 +228,11 @@ ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
 {
     if (!ptxb_ready(b, "cvt") || !ptxb_usable(b, "cvt", "x", p.x))
         return (ptx_val) { 0 };
+    const uint32_t known = ptxb_remembered(b, cvt_key(to, &p));
+    if (known) {
+        p.x = ptxb_in_register(b, p.x);
+        return ptxb_emit(b, to, known, 1, &p.x);
+    }
     const ptx_type from = (ptx_type)p.x.type;
     if (!convertible(to) || !convertible(from)) {
         ptxb_fail(b, "cvt", "there is no conversion from %s to %s%s", ptx_type_name(from),

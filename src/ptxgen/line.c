@@ -99,21 +99,25 @@ static char *write_unusual_operand(char *at, const ptx_builder *b, const struct 
 static inline char *write_operands(char *at, const ptx_builder *b, const struct insn *insn,
                                    unsigned first)
 {
-    for (unsigned k = first; k < insn->operand_count; k++) {
-        const struct operand *operand = &insn->operands[k];
-        memcpy(at, ", ", 2);
-        at += k > first ? 2 : 0;
+    const struct operand *operand = &insn->operands[first];
+    const struct operand *const end = &insn->operands[insn->operand_count];
+
+    if (operand == end)
+        return at;
+    for (; operand < end; operand++) {
         if (operand->kind == OPERAND_REGISTER && !operand->open && !operand->close) {
             at = write_register(at, b, operand->id); // most are
-            continue;
+        } else {
+            if (operand->open)
+                *at++ = '{';
+            at = write_unusual_operand(at, b, operand);
+            if (operand->close)
+                *at++ = '}';
         }
-        if (operand->open)
-            *at++ = '{';
-        at = write_unusual_operand(at, b, operand);
-        if (operand->close)
-            *at++ = '}';
+        memcpy(at, ", ", 2);
+        at += 2;
     }
-    return at;
+    return at - 2;
 }
 
 static char *write_decimal(char *at, ptx_builder *b, ptx_type type, uint64_t bits)
