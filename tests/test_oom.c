@@ -168,6 +168,25 @@ static void the_kernels_survive(void **state)
     every_allocation_can_fail(write_everything, NULL);
 }
 
+static void a_kernel_takes_64_kib_at_most(void **state)
+{
+    const ptx_kernel *kernel;
+
+    (void)state;
+    for (size_t k = 0; (kernel = ptx_kernel_at(k)); k++)
+        for (unsigned t = 1; t < PTX_TYPE_COUNT; t++) {
+            if (!(kernel->dtypes >> t & 1))
+                continue;
+            ptx_builder *b = ptx_builder_create(NULL);
+            ptx_kernel_emit(b, kernel, &(struct ptx_spec) { .dtype = (ptx_type)t });
+            assert_non_null(ptx_builder_finish(b));
+            if (ptx_builder_peak_bytes(b) > 64 << 10)
+                fail_msg("%s %s takes %zu bytes", kernel->name, ptx_type_name((ptx_type)t),
+                         ptx_builder_peak_bytes(b));
+            ptx_builder_destroy(&b);
+        }
+}
+
 static void no_builder_is_an_error_too(void **state)
 {
     ptx_builder *none = NULL;
@@ -185,6 +204,7 @@ int main(void)
         cmocka_unit_test(a_kitchen_sink_survives),
         cmocka_unit_test(the_kernels_survive),
         cmocka_unit_test(every_call_survives),
+        cmocka_unit_test(a_kernel_takes_64_kib_at_most),
         cmocka_unit_test(no_builder_is_an_error_too),
     };
 

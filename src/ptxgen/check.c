@@ -60,10 +60,11 @@ static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
 
 // Threads of a block part ways where a branch depends on a value that differs between them. The
 // code between such a branch and its label is divergent; so is what a jump out of divergent code
-// skips. Variables written in divergent code differ from there on. Both grow until they are stable.
+// skips. Variables written in divergent code differ from there on. Both only grow; what grows in a
+// loop can matter to what stands before it there, so that loops are read again until it is stable.
 struct divergence {
-    const struct insn **from; // by instruction: the branch that made it divergent, or NULL
-    uint32_t changes;         // that can matter to what a branch back leads to
+    uint32_t *from;   // by instruction: where the branch is that made it divergent, or NO_INDEX
+    uint32_t changes; // that can matter to what was read before
 };
 
 static bool differs(const ptx_builder *b, const struct insn *insn)
@@ -86,7 +87,7 @@ static void mark_results(ptx_builder *b, struct divergence *d, const struct entr
     if (k == insn->dst_count)
         return;
     // Without blocks, a value can outlive the divergent loop that it is made in.
-    const bool here = d->from[at->index] != NULL;
+    const bool here = d->from[at->index] != NO_INDEX;
     const bool all = (insn->kind != INSN_BARRIER && differs(b, insn)) || // one answer for all
                      (here && entry->raw_labels);
     for (; k < insn->dst_count; k++) {
@@ -103,16 +104,17 @@ static void mark_region(const ptx_builder *b, struct divergence *d, const struct
 {
     const struct insn *insn = at->insn;
     const bool parts = insn->guarded && b->regs.at[insn->operands[0].id].varying;
-    if (!parts && !d->from[at->index])
+    if (!parts && d->from[at->index] == NO_INDEX)
         return;
+    const uint32_t from = parts ? ptxb_place_of(&b->code[0], insn) : d->from[at->index];
     const uint32_t target = target_of(b, entry, insn);
     const bool back = target < at->index;
     const uint32_t first = back ? target : at->index + 1;
     const uint32_t last = back ? at->index : target;
     for (uint32_t k = first; k < last; k++) {
-        if (d->from[k])
+        if (d->from[k] != NO_INDEX)
             continue;
-        d->from[k] = parts ? insn : d->from[at->index];
+        d->from[k] = from;
         d->changes += back;
     }
 }
@@ -148,9 +150,9 @@ static void report_barriers(ptx_builder *b, const struct divergence *d, const st
         if (r.insn->kind != INSN_BARRIER)
             continue;
         nth++;
-        const struct insn *from = d->from[r.index];
-        if (!from)
+        if (d->from[r.index] == NO_INDEX)
             continue;
+        const struct insn *from = ptxb_insn(&b->code[0], d->from[r.index]);
         char text[96] = "a return";
         if (from->kind == INSN_BRANCH)
             ptxb_label_text(label_of(b, from), text);
@@ -165,12 +167,12 @@ static void report_barriers(ptx_builder *b, const struct divergence *d, const st
 
 static bool barriers_are_uniform(ptx_builder *b, const struct entry *entry)
 {
-    const size_t bytes = entry->body.count * sizeof(struct insn *);
-
+    const size_t bytes = entry->body.count * sizeof(uint32_t);
     struct divergence d = { .from = ptxb_resize(b, NULL, 0, bytes) };
+
     if (!d.from)
         return false;
-    memset(d.from, 0, bytes);
+    memset(d.from, 0xff, bytes); // NO_INDEX
     find_divergence(b, &d, entry);
     report_barriers(b, &d, entry);
     ptxb_resize(b, d.from, bytes, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one door: every instruction is appended here. A part of internal.h; what every instruction
+// The one door: every instruction is appended here. The end of internal.h; what every instruction
 // goes through is inline.
 #ifndef PTXGEN_BUILDER_EMIT_H
 #define PTXGEN_BUILDER_EMIT_H
@@ -107,8 +107,8 @@ static inline bool ptxb_has_literal(const ptx_val *x)
     return x->kind != PTX_IMMEDIATE || (types >> x->type & 1);
 }
 
-// `dst = opcode src...`; the result's register has type `result`. Immediates that PTX has no
-// literals for come in registers.
+// `dst = opcode src...`, up to 4 of them; the result's register has type `result`. Immediates that
+// PTX has no literals for come in registers.
 ptx_val ptxb_emit(ptx_builder *b, ptx_type result, uint32_t opcode, unsigned n, const ptx_val *src);
 // The same where all of `src` can stand as they are.
 ptx_val ptxb_emit_plain(ptx_builder *b, ptx_type result, uint32_t opcode, unsigned n,

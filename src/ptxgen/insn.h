@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How instructions are kept: as records, one behind the other, in 8 bytes and 8 more an operand. A
-// line of text is longer than its record, so that the text can be written over what it was written
-// from; see ptxb_room().
+// How instructions are kept: as records, one behind the other, in 8 bytes and 8 more an operand.
+// Most lines are longer than the records that they are written from, so that the text can be
+// written over what it comes from; see ptxb_text_over_code().
 #ifndef PTXGEN_BUILDER_INSN_H
 #define PTXGEN_BUILDER_INSN_H
 
@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Registers, blocks, opcodes and all else in lists are numbered with so many bits.
+// Registers, blocks, opcodes and all else in lists have numbers of so many bits; ptxb_grow()
+// refuses a list with more.
 enum { INDEX_BITS = 22, MOST_INDEX = (1 << INDEX_BITS) - 1 };
 #define NO_INDEX UINT32_MAX
 
@@ -96,10 +97,12 @@ struct code {
 struct opcode {
     uint64_t key;     // all that the spelling depends on; 0: not to be found again
     const char *text; // on its own, for messages
-    // What the table says of values with this opcode; count 0: it is not from the table.
+    // The types that it was spelled for; count 0: it is no instruction of ops.h.
     uint8_t count, operand[4], result;
-    bool any_immediate;     // whose value is as good as any other
-    uint8_t length, padded; // of the line: the opcode, and with the blanks up to its operands
+    bool any_immediate; // none of the operands must be an immediate of some range
+    uint8_t length;
+    // How a line has it: with blanks up to the operands. Not used if it takes more room.
+    uint8_t padded;
     char line[32];
 };
 
@@ -116,6 +119,11 @@ static inline struct insn *ptxb_next(const struct insn *insn)
 static inline struct insn *ptxb_insn(const struct code *code, uint32_t place)
 {
     return (struct insn *)(code->at + place);
+}
+
+static inline uint32_t ptxb_place_of(const struct code *code, const struct insn *insn)
+{
+    return (uint32_t)((const uint64_t *)insn - code->at);
 }
 
 // The register that the operand reads or writes; 0: none.

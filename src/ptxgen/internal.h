@@ -199,8 +199,6 @@ const char *ptxb_space_name(unsigned space);
 const char *ptxb_space_text(unsigned space);
 int ptxb_target_isa(struct ptx_target target);
 
-#include "emit.h"
-
 // "cvta.to.global.u64", for entry.c and pointer.c alike.
 extern const char ptxb_cvta[];
 
@@ -340,5 +338,7 @@ extern const struct file_row {
 
 // print.c
 bool ptxb_print(ptx_builder *b);
+
+#include "emit.h"
 
 #endif

@@ -3,7 +3,7 @@
 #include "internal.h"
 
 // About what texts have, from which their length is told in advance.
-enum { USUAL_OPERAND_BYTES = 7, PARAM_LINE_BYTES = 96, ENTRY_BYTES = 768 };
+enum { TWO_OPERANDS_BYTES = 13, FLOAT_BYTES = 24, PARAM_LINE_BYTES = 96, ENTRY_BYTES = 640 };
 
 // `x = op ...; mov var, x` with no other use of x is `var = op ...`. False if it is not that.
 static bool drop_move(ptx_builder *b, struct insn *op, struct insn *mov)
@@ -31,10 +31,14 @@ static inline void number_results(ptx_builder *b, struct entry *entry, const str
     }
 }
 
-static inline size_t usual_bytes(const struct insn *insn)
+static inline size_t usual_bytes(const ptx_builder *b, const struct insn *insn)
 {
-    return insn->depth * (size_t)INDENT + OPERAND_COLUMN +
-           insn->operand_count * (size_t)USUAL_OPERAND_BYTES;
+    const size_t indent = insn->depth * (size_t)INDENT;
+
+    if (insn->kind == INSN_COMMENT)
+        return indent + strlen(b->extras.at[insn->operands[0].value].text) + 5;
+    return indent + OPERAND_COLUMN + insn->operand_count * (size_t)TWO_OPERANDS_BYTES / 2 +
+           (insn->floats ? FLOAT_BYTES : 0);
 }
 
 size_t ptxb_settle(ptx_builder *b, struct entry *entry)
@@ -45,7 +49,7 @@ size_t ptxb_settle(ptx_builder *b, struct entry *entry)
     // Registers are numbered as they appear, so that the text has no gaps.
     for (uint32_t k = 0; k < entry->prologue.count; k++, insn = ptxb_next(insn)) {
         number_results(b, entry, insn);
-        bytes += usual_bytes(insn);
+        bytes += usual_bytes(b, insn);
     }
     // The result of one is numbered once it is known that the next does not rename it.
     struct insn *before = NULL;
@@ -55,7 +59,7 @@ size_t ptxb_settle(ptx_builder *b, struct entry *entry)
             continue;
         if (before)
             number_results(b, entry, before);
-        bytes += usual_bytes(insn);
+        bytes += usual_bytes(b, insn);
         before = insn;
     }
     if (before)
