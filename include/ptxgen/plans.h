@@ -137,9 +137,9 @@ PTXGEN_API ptx_clip_plan *ptx_clip_plan_create(ptx_device *device,
 PTXGEN_API void ptx_clip_plan_destroy(ptx_clip_plan **plan);
 
 /// Norms, factors, the update of the loss scale, gradients: all of it on the stream. Launches only;
-/// safe under capture. What it launches was captured at creation, and is launched as one graph; on a
-/// stream that is being captured, and with drivers before 12.3, kernel by kernel. Errors: INVALID,
-/// DRIVER, FORKED.
+/// safe under capture. What it launches was captured at creation, and is launched as one graph; on
+/// a stream that is being captured, and with drivers before 12.3, kernel by kernel. Errors:
+/// INVALID, DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 
 /// The same in three steps, for gradients that are spread over ranks:

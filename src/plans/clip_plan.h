@@ -16,7 +16,7 @@ struct ptx_clip_plan {
     bool fused; // factors come from the partials, and there is no launch in between
     uint32_t tiles_of_chunk;
     uint32_t apply_blocks; // as many as are resident
-    ptx_graph *graph; // a run's launches as one; NULL: the driver is too old
+    ptx_graph *graph;      // a run's launches as one; NULL: the driver is too old
     atomic_flag busy;
     struct clip_tensor_row *rows; // the host's copy, for checks
     struct clip_start *starts;    // in the order of chunks
