@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Everything that is measured on a GPU, in one go and within ten minutes: agreement with PyTorch;
+# Everything that is measured on a GPU, in one go and within ten minutes: builds; agreement with PyTorch;
 # kernels and clip plans by themselves (ptxgen bench), and against PyTorch, torch.compile, CUDA C++,
 # apex's way, Triton and the pipeline they replace. What is timed is checked first. Needs no network.
 #
 #     bench/gpu_bench.sh OUTPUT BUILD
 #
-# OUTPUT gets the raw files, tables.md, and plots where there is matplotlib; BUILD is a Meson build
-# folder, of a release build. The peers in CUDA C++ are made with nvcc where BUILD/libpeers.so is
-# not there yet. Ends with 77 without a GPU, with 1 if a step failed; summary.txt says which.
+# OUTPUT gets the raw files, tables.md, and plots where there is matplotlib. BUILD is a Meson build
+# folder, of a release build, made if there is none; or a folder with what was built elsewhere:
+# libptxgen.so, tools/ptxgen, bench/original and bench/list_sets. The peers in CUDA C++ are made with
+# nvcc where BUILD/libpeers.so is not there yet. For PTXGEN_DEPENDENCIES see dependencies.sh. Ends with
+# 77 without a GPU, with 1 if a step failed; summary.txt says which.
 set -u
 
 if [ $# -ne 2 ]; then
@@ -18,12 +20,14 @@ fi
 source=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1" || exit 1
 output=$(cd "$1" && pwd)
-build=$(cd "$2" && pwd) || exit 1
+mkdir -p "$2" || exit 1
+build=$(cd "$2" && pwd)
 peers=$build/libpeers.so
 deadline=$(($(date +%s) + 585))
-PATH=$PATH:/usr/local/cuda/bin
 PYTHONUNBUFFERED=1
-export PATH PYTHONUNBUFFERED
+export PYTHONUNBUFFERED
+# shellcheck source=bench/dependencies.sh
+. "$source/bench/dependencies.sh"
 
 if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
     echo 'gpu_bench.sh: no GPU that PyTorch sees' >&2
@@ -56,6 +60,12 @@ step() {
     return $status
 }
 
+if [ -f "$build/build.ninja" ] || [ ! -f "$build/libptxgen.so" ]; then
+    [ -f "$build/build.ninja" ] ||
+        step setup 60 meson setup "$build" "$source" --buildtype=release -Dtests=disabled -Dtools=enabled ||
+        exit 1
+    step build 150 ninja -C "$build" || exit 1
+fi
 [ -f "$peers" ] || step nvcc 120 nvcc -std=c++17 -O3 -arch=native -Xcompiler -fPIC -shared \
     -o "$peers" "$source/bench/peers_kernels.cu" "$source/bench/peers_clip.cu" || exit 1
 

@@ -9,9 +9,7 @@
 # Logs go to the folder OUTPUT; the table at the end of summary.txt says how each step ended. BUILD
 # is the Meson build folder, made if there is none (default: build-gpu).
 #
-# PTXGEN_DEPENDENCIES names a folder with what the machine lacks, as unpacked Debian packages leave
-# it (usr/include, usr/lib/...): libcmocka-dev, libcmocka0, libjansson-dev, libjansson4, and pkgconf
-# with pkgconf-bin and libpkgconf3 where there is no pkg-config.
+# For PTXGEN_DEPENDENCIES see dependencies.sh.
 set -u
 
 if [ $# -lt 1 ]; then
@@ -31,22 +29,8 @@ rm -f "$build"/failed/*
 TMPDIR=$build/failed
 export TMPDIR
 
-dependencies=${PTXGEN_DEPENDENCIES:-}
-if [ -n "$dependencies" ]; then
-    dependencies=$(cd "$dependencies" && pwd) || exit 1
-    libraries=$dependencies/usr/lib/$(uname -m)-linux-gnu
-    PATH=$PATH:$dependencies/usr/bin
-    LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    PKG_CONFIG_PATH=$libraries/pkgconfig
-    PKG_CONFIG_SYSROOT_DIR=$dependencies
-    export PATH LD_LIBRARY_PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
-    if ! command -v pkg-config >/dev/null && command -v pkgconf >/dev/null; then
-        PKG_CONFIG=pkgconf
-        export PKG_CONFIG
-    fi
-fi
-PATH=$PATH:/usr/local/cuda/bin
-export PATH
+# shellcheck source=bench/dependencies.sh
+. "$source/bench/dependencies.sh"
 
 summary=$output/summary.txt
 : >"$summary"

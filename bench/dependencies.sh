@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# Sourced by gpu_check.sh and gpu_bench.sh: takes what the machine lacks from the folder that
+# PTXGEN_DEPENDENCIES names, as unpacked Debian packages leave it (usr/include, usr/lib/...):
+# libcmocka-dev, libcmocka0, libjansson-dev, libjansson4, and pkgconf with pkgconf-bin and
+# libpkgconf3 where there is no pkg-config. Puts the CUDA toolkit on the path.
+
+dependencies=${PTXGEN_DEPENDENCIES:-}
+if [ -n "$dependencies" ]; then
+    dependencies=$(cd "$dependencies" && pwd) || exit 1
+    libraries=$dependencies/usr/lib/$(uname -m)-linux-gnu
+    PATH=$PATH:$dependencies/usr/bin
+    LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    PKG_CONFIG_PATH=$libraries/pkgconfig
+    PKG_CONFIG_SYSROOT_DIR=$dependencies
+    export PATH LD_LIBRARY_PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+    if ! command -v pkg-config >/dev/null && command -v pkgconf >/dev/null; then
+        PKG_CONFIG=pkgconf
+        export PKG_CONFIG
+    fi
+fi
+PATH=$PATH:/usr/local/cuda/bin
+export PATH
