@@ -1,54 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The one-call operations on a GPU, or on the emulator: results against the plain-C reference,
-// compiling once, capture.
-#define _POSIX_C_SOURCE 200809L
+// The one-call operations on a GPU, or on the emulator: results against the plain-C reference.
 #include <math.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "data.h"
-#include "gpu.h"
-#include "plans/operations.h"
+#include "operation_fixture.h"
 
 enum { MOST = 12000, BYTES = (MOST + 8) * 8 };
 
-static struct gpu gpu;
 static const ptx_type dtypes[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
-
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
-static ptx_operations *create(void)
-{
-    ptx_operations *operations = ptx_operations_create(gpu.device, NULL);
-    if (!operations)
-        fail_msg("%s", ptx_error_message());
-    return operations;
-}
-
-static ptx_buffer *upload(const void *data, size_t bytes)
-{
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, bytes);
-    assert_non_null(buffer);
-    require(ptx_buffer_upload(buffer, 0, data, bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    return buffer;
-}
-
-static void download(const ptx_buffer *buffer, size_t offset, void *data, size_t bytes)
-{
-    require(ptx_buffer_download(buffer, offset, data, bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-}
 
 static void assert_tensor(enum ref_type type, const void *got, const void *want, uint64_t n)
 {
@@ -56,26 +15,6 @@ static void assert_tensor(enum ref_type type, const void *got, const void *want,
         if (!ref_same(type, got, want, i))
             fail_msg("element %llu of %llu is %a, want %a", (unsigned long long)i,
                      (unsigned long long)n, ref_load(type, got, i), ref_load(type, want, i));
-}
-
-/// The rows of PLAN_KERNELS: how many values each option has.
-static void test_every_variant_has_a_slot(void **state)
-{
-    (void)state;
-    static const uint8_t values[][PTX_MAX_OPTIONS] = {
-#define ROW(name, ...) { __VA_ARGS__ },
-        PLAN_KERNELS(ROW)
-#undef ROW
-    };
-    for (int k = 0; k < PLAN_KERNEL_COUNT; k++) {
-        const struct ptx_option *option = plan_kernel((enum plan_kernel)k)->options;
-        for (int o = 0; o < PTX_MAX_OPTIONS; o++) {
-            int count = 0;
-            while (option[o].name && count < PTX_MAX_CHOICES && option[o].values[count])
-                count++;
-            assert_int_equal(values[k][o], count ? count : 1);
-        }
-    }
 }
 
 // ---- quantize -----------------------------------------------------------------------------------
@@ -313,149 +252,13 @@ static void test_loss_scale_is_that_of_gradscaler(void **state)
     assert_true(s.scale == 4.0f && s.growth_tracker == 0);
 }
 
-// ---- compiling and capture ----------------------------------------------------------------------
-
-struct caller {
-    ptx_operations *operations;
-    CUdeviceptr state, found;
-    pthread_barrier_t *start;
-    ptx_status status;
-};
-
-static void *call(void *argument)
-{
-    struct caller *c = argument;
-    pthread_barrier_wait(c->start);
-    c->status = ptx_loss_scale_update(c->operations, c->state, c->found, NULL, gpu.stream);
-    return NULL;
-}
-
-static void test_two_threads_want_the_same_kernel(void **state)
-{
-    (void)state;
-    enum { THREADS = 2 };
-    for (int trial = 0; trial < 20; trial++) {
-        ptx_operations *operations = create();
-        struct ptx_loss_scale_state scale = { 1024.0f, 0 };
-        ptx_buffer *state_buffer = upload(&scale, sizeof scale);
-        ptx_buffer *found = upload(&(float) { 1 }, sizeof(float));
-        pthread_barrier_t start;
-        pthread_t threads[THREADS];
-        struct caller callers[THREADS];
-        assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
-        for (int k = 0; k < THREADS; k++) {
-            callers[k] = (struct caller) { operations, ptx_buffer_address(state_buffer),
-                                           ptx_buffer_address(found), &start, PTX_ERROR_INVALID };
-            assert_int_equal(pthread_create(&threads[k], NULL, call, &callers[k]), 0);
-        }
-        for (int k = 0; k < THREADS; k++) {
-            pthread_join(threads[k], NULL);
-            assert_int_equal(callers[k].status, PTX_OK);
-        }
-        download(state_buffer, 0, &scale, sizeof scale);
-        assert_true(scale.scale == 256.0f);
-        pthread_barrier_destroy(&start);
-        ptx_buffer_destroy(&found);
-        ptx_buffer_destroy(&state_buffer);
-        ptx_operations_destroy(&operations);
-    }
-}
-
-static void assert_message(const char *part)
-{
-    if (!strstr(ptx_error_message(), part))
-        fail_msg("\"%s\" is not in: %s", part, ptx_error_message());
-}
-
-static void check_capture(enum ptx_capture_mode mode)
-{
-    ptx_operations *operations = create();
-    struct ptx_loss_scale_state scale = { 1024.0f, 0 };
-    ptx_buffer *state = upload(&scale, sizeof scale);
-    ptx_buffer *found = upload(&(float) { 1 }, sizeof(float));
-    const CUdeviceptr at = ptx_buffer_address(state), found_at = ptx_buffer_address(found);
-    // The stream is a non-blocking one: its capture is no hindrance to prepare.
-    require(ptx_capture_begin(gpu.device, gpu.stream, mode));
-    assert_int_equal(ptx_loss_scale_update(operations, at, found_at, NULL, gpu.stream),
-                     PTX_ERROR_CAPTURE);
-    assert_message("ptx_loss_scale_prepare()");
-    const struct ptx_quantize_params cold = {
-        .dtype = PTX_F32, .count = 1, .x = found_at, .d_output = at, .d_input = at, .scale = 1
-    };
-    assert_int_equal(ptx_quantize_backward(operations, &cold, gpu.stream), PTX_ERROR_CAPTURE);
-    assert_message("ptx_quantize_prepare()");
-    require(ptx_loss_scale_prepare(operations));
-    require(ptx_loss_scale_update(operations, at, found_at, NULL, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    if (!graph)
-        fail_msg("%s", ptx_error_message());
-    const struct ptx_graph_info *info = ptx_graph_get_info(graph);
-    assert_int_equal(info->kernel_nodes, 1);
-    assert_int_equal(info->nodes, 1);
-    for (int k = 0; k < 3; k++)
-        require(ptx_graph_launch(graph, gpu.stream));
-    download(state, 0, &scale, sizeof scale);
-    assert_true(scale.scale == 128.0f);
-    ptx_graph_destroy(&graph);
-    ptx_buffer_destroy(&found);
-    ptx_buffer_destroy(&state);
-    ptx_operations_destroy(&operations);
-}
-
-static void test_capture(void **state)
-{
-    (void)state;
-    check_capture(PTX_CAPTURE_THREAD_LOCAL);
-    check_capture(PTX_CAPTURE_GLOBAL);
-    check_capture(PTX_CAPTURE_RELAXED);
-}
-
-/// What prepare compiles is what a call with such parameters takes, whatever the shape.
-static void test_prepared_calls_can_be_captured(void **state)
-{
-    (void)state;
-    static struct trial t;
-    struct random r = gpu_random(&gpu, "prepared");
-    fill(&t, &r, PTX_BF16, -128, 127);
-    ptx_operations *operations = create();
-    struct ptx_quantize_params p = { .dtype = PTX_BF16, .channels = 3, .inner = 1 };
-    p.scales = ptx_buffer_address(t.scales);
-    p.zero_points = ptx_buffer_address(t.zero_points);
-    require(ptx_quantize_prepare(operations, &p));
-    require(ptx_lerp_prepare(operations, &(struct ptx_lerp_params) { .dtype = PTX_BF16 }));
-    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
-    p.d_output = p.d_input = ptx_buffer_address(t.dy_buffer);
-    p.x = ptx_buffer_address(t.x_buffer);
-    p.count = 600;
-    require(ptx_quantize_backward(operations, &p, gpu.stream));
-    p.inner = 200;
-    require(ptx_quantize_backward(operations, &p, gpu.stream));
-    p.x += 2;
-    require(ptx_quantize_backward(operations, &p, gpu.stream));
-    require(ptx_lerp_backward(
-        operations,
-        &(struct ptx_lerp_params) {
-            .dtype = PTX_BF16, .count = 5, .d_output = p.d_output, .d_a = p.d_output },
-        gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    assert_non_null(graph);
-    assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 4);
-    ptx_graph_destroy(&graph);
-    ptx_operations_destroy(&operations);
-    empty(&t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_variant_has_a_slot),
         cmocka_unit_test(test_quantize),
         cmocka_unit_test(test_lerp),
         cmocka_unit_test(test_loss_scale),
         cmocka_unit_test(test_loss_scale_is_that_of_gradscaler),
-        cmocka_unit_test(test_two_threads_want_the_same_kernel),
-        cmocka_unit_test(test_capture),
-        cmocka_unit_test(test_prepared_calls_can_be_captured),
     };
     gpu_open(&gpu);
     int failed = cmocka_run_group_tests_name("operations", tests, NULL, NULL);

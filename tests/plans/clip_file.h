@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TESTS_CLIP_FILE_H
 #define PTXGEN_TESTS_CLIP_FILE_H
 
-#include "plans/clip_reference.h"
+#include "clip_reference.h"
 #include "safetensors.h"
 
 enum { CLIP_FILE_MOST_GROUPS = 16 };

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+// How the one-call operations come by their kernels, on a GPU or on the emulator: compiled once, by
+// one thread, and before a capture.
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+
+#include "operation_fixture.h"
+#include "plans/operations.h"
+
+/// The rows of PLAN_KERNELS: how many values each option has.
+static void test_every_variant_has_a_slot(void **state)
+{
+    (void)state;
+    static const uint8_t values[][PTX_MAX_OPTIONS] = {
+#define ROW(name, ...) { __VA_ARGS__ },
+        PLAN_KERNELS(ROW)
+#undef ROW
+    };
+    for (int k = 0; k < PLAN_KERNEL_COUNT; k++) {
+        const struct ptx_option *option = plan_kernel((enum plan_kernel)k)->options;
+        for (int o = 0; o < PTX_MAX_OPTIONS; o++) {
+            int count = 0;
+            while (option[o].name && count < PTX_MAX_CHOICES && option[o].values[count])
+                count++;
+            assert_int_equal(values[k][o], count ? count : 1);
+        }
+    }
+}
+
+struct caller {
+    ptx_operations *operations;
+    CUdeviceptr state, found;
+    pthread_barrier_t *start;
+    ptx_status status;
+};
+
+static void *call(void *argument)
+{
+    struct caller *c = argument;
+    pthread_barrier_wait(c->start);
+    c->status = ptx_loss_scale_update(c->operations, c->state, c->found, NULL, gpu.stream);
+    return NULL;
+}
+
+static void test_two_threads_want_the_same_kernel(void **state)
+{
+    (void)state;
+    enum { THREADS = 2 };
+    for (int trial = 0; trial < 20; trial++) {
+        ptx_operations *operations = create();
+        struct ptx_loss_scale_state scale = { 1024.0f, 0 };
+        ptx_buffer *state_buffer = upload(&scale, sizeof scale);
+        ptx_buffer *found = upload(&(float) { 1 }, sizeof(float));
+        pthread_barrier_t start;
+        pthread_t threads[THREADS];
+        struct caller callers[THREADS];
+        assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
+        for (int k = 0; k < THREADS; k++) {
+            callers[k] = (struct caller) { operations, ptx_buffer_address(state_buffer),
+                                           ptx_buffer_address(found), &start, PTX_ERROR_INVALID };
+            assert_int_equal(pthread_create(&threads[k], NULL, call, &callers[k]), 0);
+        }
+        for (int k = 0; k < THREADS; k++) {
+            pthread_join(threads[k], NULL);
+            assert_int_equal(callers[k].status, PTX_OK);
+        }
+        download(state_buffer, 0, &scale, sizeof scale);
+        assert_true(scale.scale == 256.0f);
+        pthread_barrier_destroy(&start);
+        ptx_buffer_destroy(&found);
+        ptx_buffer_destroy(&state_buffer);
+        ptx_operations_destroy(&operations);
+    }
+}
+
+static void assert_message(const char *part)
+{
+    if (!strstr(ptx_error_message(), part))
+        fail_msg("\"%s\" is not in: %s", part, ptx_error_message());
+}
+
+static void check_capture(enum ptx_capture_mode mode)
+{
+    ptx_operations *operations = create();
+    struct ptx_loss_scale_state scale = { 1024.0f, 0 };
+    ptx_buffer *state = upload(&scale, sizeof scale);
+    ptx_buffer *found = upload(&(float) { 1 }, sizeof(float));
+    const CUdeviceptr at = ptx_buffer_address(state), found_at = ptx_buffer_address(found);
+    // The stream is a non-blocking one: its capture is no hindrance to prepare.
+    require(ptx_capture_begin(gpu.device, gpu.stream, mode));
+    assert_int_equal(ptx_loss_scale_update(operations, at, found_at, NULL, gpu.stream),
+                     PTX_ERROR_CAPTURE);
+    assert_message("ptx_loss_scale_prepare()");
+    const struct ptx_quantize_params cold = {
+        .dtype = PTX_F32, .count = 1, .x = found_at, .d_output = at, .d_input = at, .scale = 1
+    };
+    assert_int_equal(ptx_quantize_backward(operations, &cold, gpu.stream), PTX_ERROR_CAPTURE);
+    assert_message("ptx_quantize_prepare()");
+    require(ptx_loss_scale_prepare(operations));
+    require(ptx_loss_scale_update(operations, at, found_at, NULL, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    if (!graph)
+        fail_msg("%s", ptx_error_message());
+    const struct ptx_graph_info *info = ptx_graph_get_info(graph);
+    assert_int_equal(info->kernel_nodes, 1);
+    assert_int_equal(info->nodes, 1);
+    for (int k = 0; k < 3; k++)
+        require(ptx_graph_launch(graph, gpu.stream));
+    download(state, 0, &scale, sizeof scale);
+    assert_true(scale.scale == 128.0f);
+    ptx_graph_destroy(&graph);
+    ptx_buffer_destroy(&found);
+    ptx_buffer_destroy(&state);
+    ptx_operations_destroy(&operations);
+}
+
+static void test_capture(void **state)
+{
+    (void)state;
+    check_capture(PTX_CAPTURE_THREAD_LOCAL);
+    check_capture(PTX_CAPTURE_GLOBAL);
+    check_capture(PTX_CAPTURE_RELAXED);
+}
+
+/// What prepare compiles is what a call with such parameters takes, whatever the shape.
+static void test_prepared_calls_can_be_captured(void **state)
+{
+    (void)state;
+    enum { COUNT = 600 };
+    static const uint16_t zeros[COUNT + 2];
+    ptx_operations *operations = create();
+    ptx_buffer *x = upload(zeros, sizeof zeros), *dy = upload(zeros, sizeof zeros);
+    ptx_buffer *scales = upload((const float[]) { 1, 2, 3 }, 3 * sizeof(float));
+    ptx_buffer *zero_points = upload((const int32_t[]) { 0, 1, 2 }, 3 * sizeof(int32_t));
+    struct ptx_quantize_params p = { .dtype = PTX_BF16, .channels = 3, .inner = 1 };
+    p.scales = ptx_buffer_address(scales);
+    p.zero_points = ptx_buffer_address(zero_points);
+    require(ptx_quantize_prepare(operations, &p));
+    require(ptx_lerp_prepare(operations, &(struct ptx_lerp_params) { .dtype = PTX_BF16 }));
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    p.d_output = p.d_input = ptx_buffer_address(dy);
+    p.x = ptx_buffer_address(x);
+    p.count = COUNT;
+    require(ptx_quantize_backward(operations, &p, gpu.stream));
+    p.inner = 200;
+    require(ptx_quantize_backward(operations, &p, gpu.stream));
+    p.x += 2;
+    require(ptx_quantize_backward(operations, &p, gpu.stream));
+    require(ptx_lerp_backward(
+        operations,
+        &(struct ptx_lerp_params) {
+            .dtype = PTX_BF16, .count = 5, .d_output = p.d_output, .d_a = p.d_output },
+        gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    assert_non_null(graph);
+    assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 4);
+    ptx_graph_destroy(&graph);
+    ptx_operations_destroy(&operations);
+    ptx_buffer_destroy(&zero_points);
+    ptx_buffer_destroy(&scales);
+    ptx_buffer_destroy(&dy);
+    ptx_buffer_destroy(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_variant_has_a_slot),
+        cmocka_unit_test(test_two_threads_want_the_same_kernel),
+        cmocka_unit_test(test_capture),
+        cmocka_unit_test(test_prepared_calls_can_be_captured),
+    };
+    gpu_open(&gpu);
+    int failed = cmocka_run_group_tests_name("operations: loading", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
