@@ -131,7 +131,8 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
         if (fake_captures[i] && fake_captures[i]->blocking &&
             fake_captures[i]->context == fake_current())
             return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    *status = stream ? stream->status : CU_STREAM_CAPTURE_STATUS_NONE;
+    // 1 and 2 are the default streams.
+    *status = (uintptr_t)stream > 2 ? stream->status : CU_STREAM_CAPTURE_STATUS_NONE;
     return result;
 }
 

@@ -4,9 +4,7 @@
 #include "kernels/common.h"
 
 enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
-
-// Words of struct clip_totals.
-enum { TICKET = 2, THROUGH = 3 };
+enum { TICKET = CLIP_TOTALS_WORD(ticket), THROUGH = CLIP_TOTALS_WORD(through) };
 
 struct apply {
     const struct clip_spec *spec;
@@ -87,8 +85,7 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct apply *a = user;
     const unsigned lanes = vector_lanes(dtype);
-    const unsigned rows =
-        clip_tile(a->spec->dtypes, a->spec->chunk, a->spec->packs) / (CLIP_BLOCK * lanes);
+    const unsigned rows = clip_tile(a->spec) / (CLIP_BLOCK * lanes);
     const unsigned most = a->spec->chunk > CLIP_SHORT_CHUNK ? MOST_IN_FLIGHT / 2 : MOST_IN_FLIGHT;
     const unsigned unroll = rows < most ? rows : most;
     const ptx_val length = a->now.length;
@@ -144,8 +141,7 @@ static void take_partials(ptx_builder *b, const struct apply *a, const struct so
         ptx_store_vec(b, shared, ptx_u32(0), ptx_vec2(record.factor, found));
         ptx_val end = ptx_add(b, row.lane[0], row.lane[1]);
         ptx_val last_chunk = ptx_eq(b, ptx_add(b, a->now.chunk, ptx_u32(1)), end);
-        const uint32_t tiles_of_chunk =
-            a->spec->chunk / clip_tile(a->spec->dtypes, a->spec->chunk, a->spec->packs);
+        const uint32_t tiles_of_chunk = clip_tiles_of_chunk(a->spec);
         ptx_val place = ptx_and(b, a->now.ticket, ptx_u32(tiles_of_chunk - 1));
         ptx_val last_tile = ptx_eq(b, place, ptx_u32(0));
         ptx_if (b, ptx_and(b, last_chunk, last_tile))

@@ -117,6 +117,11 @@ ptx_status clip_check_params(const struct ptx_clip_params *params)
     return check_scalars(params, groups);
 }
 
+ptx_status clip_out_of_host_memory(void)
+{
+    return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
+}
+
 // ---- addresses ----------------------------------------------------------------------------------
 
 struct extent {
@@ -200,7 +205,7 @@ ptx_status clip_check_addresses(ptx_device *device, const struct clip_tensor_row
     size_t used = 0;
 
     if (!extents)
-        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
+        return clip_out_of_host_memory();
     for (size_t t = 0; t < count && !status; t++) {
         if (rows[t].count == 0)
             continue;

@@ -11,8 +11,7 @@ enum { GROWTH, BACKOFF, MIN_SCALE, MAX_SCALE, INTERVAL, HYSTERESIS };
 // Words of a record and of the summary.
 enum { FACTOR, NORM, FOUND_INF, MAX_NORM, RECORD_WORDS };
 enum { SUMMARY_FOUND_INF };
-// Words of struct clip_totals.
-enum { ARRIVALS, FOUND };
+enum { ARRIVALS = CLIP_TOTALS_WORD(arrivals), FOUND = CLIP_TOTALS_WORD(found) };
 enum { PARTIALS_AT_ONCE = 16 };
 
 struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *spec)

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "clip_table.h"
-#include "driver/error.h"
 
 enum { ALIGNMENT = 256, FEW_CHUNKS = 512 };
 
@@ -147,7 +146,7 @@ ptx_status clip_layout_create(const struct ptx_clip_params *params, struct clip_
     memset(layout, 0, sizeof *layout);
     count_elements(params, layout);
     if (!count_chunks(params, layout))
-        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
+        return clip_out_of_host_memory();
     place(layout);
     return PTX_OK;
 }
@@ -291,7 +290,7 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
     ptx_status status = PTX_OK;
 
     if (!group_tensors(params, layout->group_count, &grouping)) {
-        status = ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
+        status = clip_out_of_host_memory();
     } else {
         for (uint32_t g = 0; g < layout->group_count; g++)
             write_group(&w, g, grouping.order + grouping.first[g],

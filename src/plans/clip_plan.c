@@ -9,11 +9,6 @@
 #include "loss_scale.h"
 #include "target.h"
 
-static ptx_status out_of_host_memory(void)
-{
-    return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
-}
-
 struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                               const struct clip_layout *layout)
 {
@@ -24,15 +19,10 @@ struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                                 .packs = layout->packs };
 }
 
-uint32_t clip_tiles_of_chunk(const struct clip_layout *layout)
-{
-    const uint32_t tile = clip_tile(layout->dtypes, layout->chunk, layout->packs);
-    return layout->chunk / tile;
-}
-
 bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout)
 {
-    const uint64_t tiles = layout->chunk_count * clip_tiles_of_chunk(layout);
+    const struct clip_spec spec = clip_spec_of(params, layout);
+    const uint64_t tiles = layout->chunk_count * clip_tiles_of_chunk(&spec);
     return !params->measure_only && (layout->group_count == 1 || tiles <= CLIP_FUSED);
 }
 
@@ -97,7 +87,7 @@ static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *para
     ptx_status status = PTX_OK;
 
     if (!image || !plan->rows || !plan->starts || !plan->piece_tensors)
-        status = out_of_host_memory();
+        status = clip_out_of_host_memory();
     if (!status)
         status = clip_layout_fill(params, layout, &rule, image, plan->starts, &plan->start_count);
     if (!status) {
@@ -131,6 +121,20 @@ static void take_addresses(ptx_clip_plan *plan, const struct ptx_clip_params *pa
                       : plan->summary + offsetof(struct ptx_clip_summary, state);
 }
 
+static void take_params(ptx_clip_plan *plan, const struct ptx_clip_params *params)
+{
+    const struct clip_spec spec = clip_spec_of(params, &plan->layout);
+    const int multiprocessors = ptx_device_get_info(plan->device)->multiprocessors;
+
+    plan->any_address = params->any_address;
+    plan->measure_only = params->measure_only;
+    plan->updates = params->update != NULL;
+    plan->eps = params->eps;
+    plan->fused = clip_is_fused(params, &plan->layout);
+    plan->tiles_of_chunk = clip_tiles_of_chunk(&spec);
+    plan->apply_blocks = CLIP_APPLY_BLOCKS * (uint32_t)multiprocessors;
+}
+
 static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params)
 {
     static const char function[] = "ptx_clip_plan_create";
@@ -144,20 +148,15 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
         status = ptx_stream_is_capturing(plan->device, params->stream, &capturing);
     if (!status && capturing)
         status = ptx_driver_fail(PTX_ERROR_CAPTURE,
-                                 "the stream is being captured: create the clip plan before the "
-                                 "capture begins, and run it there");
+                                 "%s is being captured: create the clip plan before the capture "
+                                 "begins, and run it there",
+                                 clip_is_legacy(params->stream) ? "a blocking stream of the context"
+                                                                : "the stream");
     if (!status)
         status = clip_layout_create(params, &plan->layout);
     if (status)
         return status;
-    plan->any_address = params->any_address;
-    plan->updates = params->update != NULL;
-    plan->eps = params->eps;
-    plan->fused = clip_is_fused(params, &plan->layout);
-    plan->tiles_of_chunk = clip_tiles_of_chunk(&plan->layout);
-    plan->apply_blocks =
-        CLIP_APPLY_BLOCKS * (uint32_t)ptx_device_get_info(plan->device)->multiprocessors;
-    plan->measure_only = params->measure_only;
+    take_params(plan, params);
     plan->memory = ptx_buffer_create(plan->device, (size_t)plan->layout.bytes);
     if (!plan->memory)
         return ptx_error_status();
@@ -178,7 +177,7 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
     }
     plan = calloc(1, sizeof *plan);
     if (!plan) {
-        out_of_host_memory();
+        clip_out_of_host_memory();
         return NULL;
     }
     atomic_flag_clear(&plan->busy);

@@ -13,7 +13,7 @@ struct ptx_clip_plan {
     ptx_buffer *memory;
     struct clip_layout layout;
     bool any_address, measure_only, updates;
-    bool fused; // factors come from the partials, and there is no launch in between
+    bool fused; // clip_is_fused()
     uint32_t tiles_of_chunk;
     uint32_t apply_blocks; // as many as are resident
     ptx_graph *graph;      // a run's launches as one; NULL: the driver is too old
@@ -37,11 +37,13 @@ struct ptx_clip_plan {
 // Sets plan->graph, of a plan that is ready to run.
 ptx_status clip_plan_capture(ptx_clip_plan *plan);
 
+// The legacy default stream, which cannot be captured. The driver says that it is while work on it
+// would spoil the capture of another stream.
+bool clip_is_legacy(CUstream stream);
+
 // Whether a run's second launch takes its factors from the partials itself: each block adds up
 // those of its group, which is cheap for few groups or few blocks.
 bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout);
-
-uint32_t clip_tiles_of_chunk(const struct clip_layout *layout);
 
 struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                               const struct clip_layout *layout);

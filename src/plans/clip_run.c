@@ -134,6 +134,8 @@ static ptx_status run(ptx_clip_plan *plan, CUstream stream)
     return status;
 }
 
+// Relaxed, so that it has no say in what others do meanwhile, and for a stream of its own, so that
+// it may go on beside captures of the caller's.
 ptx_status clip_plan_capture(ptx_clip_plan *plan)
 {
     enum { PROGRAMMATIC_EDGES = 12030 }; // drivers before cannot capture launches that overlap
@@ -156,17 +158,30 @@ ptx_status clip_plan_capture(ptx_clip_plan *plan)
     return status;
 }
 
-ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
+bool clip_is_legacy(CUstream stream)
 {
-    bool capturing = true;
-    ptx_status status = begin(plan);
+    return (uintptr_t)stream <= 1; // NULL and CU_STREAM_LEGACY
+}
+
+static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
+{
+    bool capturing;
+    const ptx_status status = ptx_stream_is_capturing(plan->device, stream, &capturing);
+
     if (status)
         return status;
-    if (plan->graph)
-        status = ptx_stream_is_capturing(plan->device, stream, &capturing);
-    if (!status)
-        status = capturing ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
-    return end(plan, status);
+    if (capturing && clip_is_legacy(stream))
+        return ptx_driver_fail(PTX_ERROR_CAPTURE,
+                               "a blocking stream of the context is being captured, and a run on "
+                               "the legacy default stream would spoil that: run on another stream");
+    // In a graph of the caller's: kernels, not a graph within it.
+    return capturing || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
+}
+
+ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
+{
+    ptx_status status = begin(plan);
+    return status ? status : end(plan, run_or_launch_graph(plan, stream));
 }
 
 static ptx_status norm_sq(ptx_clip_plan *plan, uint64_t first, uint64_t count, CUstream stream)
@@ -272,6 +287,7 @@ ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_sca
     return end(plan, status);
 }
 
+// plan->rows follows what is launched, batch by batch: they are the same after an error, too.
 static ptx_status launch_data(ptx_clip_plan *plan, size_t first, size_t count,
                               const CUdeviceptr *data, CUstream stream)
 {
@@ -287,7 +303,26 @@ static ptx_status launch_data(ptx_clip_plan *plan, size_t first, size_t count,
             batch[k] = data[done + k];
         const struct ptx_arg args[] = { PTX_ARG(tensors), PTX_ARG(rows), PTX_ARG(batch) };
         status = launch(plan->clip_set_data, 1, args, 3, stream, false);
+        for (uint32_t k = 0; k < rows && !status; k++)
+            plan->rows[first + done + k].data = data[done + k];
     }
+    return status;
+}
+
+// All tensors: those that stay may be in the way.
+static ptx_status check_data(const ptx_clip_plan *plan, size_t first, size_t count,
+                             const CUdeviceptr *data)
+{
+    const size_t tensors = plan->layout.tensor_count;
+    struct clip_tensor_row *rows = malloc(tensors * sizeof *rows);
+
+    if (!rows)
+        return clip_out_of_host_memory();
+    memcpy(rows, plan->rows, tensors * sizeof *rows);
+    for (size_t k = 0; k < count; k++)
+        rows[first + k].data = data[k];
+    const ptx_status status = clip_check_addresses(plan->device, rows, tensors);
+    free(rows);
     return status;
 }
 
@@ -302,20 +337,9 @@ static ptx_status set_data(ptx_clip_plan *plan, size_t first, size_t count, cons
                                count, first, tensors);
     if (count && !data)
         return ptx_driver_fail(PTX_ERROR_INVALID, "data is NULL");
-    struct clip_tensor_row *rows = malloc((tensors + 1) * sizeof *rows);
-    if (!rows)
-        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
-    memcpy(rows, plan->rows, tensors * sizeof *rows);
-    for (size_t k = 0; k < count; k++)
-        rows[first + k].data = data[k];
-    if (!plan->any_address)
-        status = clip_check_addresses(plan->device, rows, tensors);
-    if (!status)
-        status = launch_data(plan, first, count, data, stream);
-    if (!status)
-        memcpy(plan->rows, rows, tensors * sizeof *rows);
-    free(rows);
-    return status;
+    if (count && !plan->any_address)
+        status = check_data(plan, first, count, data);
+    return status ? status : launch_data(plan, first, count, data, stream);
 }
 
 ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,

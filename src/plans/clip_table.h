@@ -8,6 +8,8 @@
 #ifndef PTXGEN_PLANS_CLIP_TABLE_H
 #define PTXGEN_PLANS_CLIP_TABLE_H
 
+#include <stddef.h>
+
 #include <ptxgen/plans.h>
 
 // The types a tensor may have, in the order of clip_tensor_row.dtype.
@@ -54,6 +56,7 @@ struct clip_totals {
     uint32_t ticket;   // tiles that blocks have drawn: all beyond the first two of each
     uint32_t through;  // blocks that will take no more
 };
+#define CLIP_TOTALS_WORD(member) (offsetof(struct clip_totals, member) / sizeof(uint32_t))
 
 // X(member, type of an element): the arrays in the plan's memory, each from a 256-byte boundary.
 // The summary follows the records. The host writes all that comes before the partials.
@@ -129,6 +132,8 @@ ptx_status clip_check_loss_scale(float scale);
 // apart from each other.
 ptx_status clip_check_addresses(ptx_device *device, const struct clip_tensor_row *rows,
                                 size_t count);
+
+ptx_status clip_out_of_host_memory(void);
 
 // The code of a tensor's type in its row, and the bytes of an element.
 unsigned clip_dtype_code(ptx_type dtype);

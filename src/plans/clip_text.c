@@ -10,13 +10,18 @@ void clip_emit(ptx_builder *b, const struct clip_spec *spec)
 #undef CLIP_EMIT
 }
 
-uint32_t clip_tile(uint32_t dtypes, uint32_t chunk, bool packs)
+uint32_t clip_tile(const struct clip_spec *spec)
 {
-    if (chunk <= CLIP_SHORT_CHUNK)
-        return chunk;
-    if (packs)
+    if (spec->chunk <= CLIP_SHORT_CHUNK)
+        return spec->chunk;
+    if (spec->packs)
         return CLIP_TILE_PACKED;
-    return dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
+    return spec->dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
+}
+
+uint32_t clip_tiles_of_chunk(const struct clip_spec *spec)
+{
+    return spec->chunk / clip_tile(spec);
 }
 
 struct clip_tables clip_tables_param(ptx_builder *b, const struct clip_spec *spec)

@@ -39,8 +39,9 @@ enum {
 CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 
-// Elements that a block scales at a time.
-uint32_t clip_tile(uint32_t dtypes, uint32_t chunk, bool packs);
+// Elements that a block scales at a time, and how many such tiles a whole chunk has: powers of two.
+uint32_t clip_tile(const struct clip_spec *spec);
+uint32_t clip_tiles_of_chunk(const struct clip_spec *spec);
 
 // All of them.
 void clip_emit(ptx_builder *b, const struct clip_spec *spec);

@@ -28,17 +28,12 @@ void clip_place_copy(ptx_builder *b, const struct clip_spec *spec, const struct 
 #undef CLIP_COPY
 }
 
-static uint32_t tiles_of_chunk(const struct clip_spec *spec)
-{
-    return spec->chunk / clip_tile(spec->dtypes, spec->chunk, spec->packs);
-}
-
 // Of a packed chunk, what part of it the tile is. The tensor whose row this thread is to read.
 static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
                           const struct clip_place *place, const struct clip_chunk *c,
                           ptx_val number)
 {
-    const uint32_t parts = tiles_of_chunk(tiles->spec);
+    const uint32_t parts = clip_tiles_of_chunk(tiles->spec);
     const ptx_val part = parts > 1 ? number : (ptx_val) { 0 };
     ptx_val tensor = ptx_var(b, c->tensor);
 
@@ -56,8 +51,7 @@ static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
 void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles, const struct clip_place *place)
 {
     const struct clip_spec *spec = tiles->spec;
-    const uint32_t size = clip_tile(spec->dtypes, spec->chunk, spec->packs),
-                   parts = tiles_of_chunk(spec);
+    const uint32_t size = clip_tile(spec), parts = clip_tiles_of_chunk(spec);
     ptx_val back = over_power_of_two(b, place->ticket, parts);
     ptx_val number = ptx_and(b, place->ticket, ptx_u32(parts - 1)); // from the chunk's end
 

@@ -64,7 +64,7 @@ static void each_driver_call_of_creation_fails(void **state)
     (void)state;
     struct scene scene;
     set_up(&scene);
-    int before = atomic_load(&fake->calls);
+    const int before = atomic_load(&fake->calls);
     ptx_clip_plan *plan = create(&scene);
     if (!plan)
         fail_msg("%s", ptx_error_message());
@@ -136,12 +136,34 @@ static ptx_status read_back(ptx_clip_plan *plan)
     return ptx_clip_plan_read(plan, 0, 1, &record, &summary, NULL);
 }
 
-static void each_driver_call_of_a_run_fails(void **state)
+static ptx_status norm_sq(ptx_clip_plan *plan)
 {
-    (void)state;
-    static ptx_status (*const operations[])(ptx_clip_plan *) = { run, set_max_norm, set_loss_scale,
-                                                                 read_back };
+    return ptx_clip_plan_norm_sq(plan, NULL);
+}
+
+static ptx_status finish(ptx_clip_plan *plan)
+{
+    return ptx_clip_plan_finish(plan, NULL);
+}
+
+static ptx_status apply(ptx_clip_plan *plan)
+{
+    return ptx_clip_plan_apply(plan, NULL);
+}
+
+// The first tensor to where it is.
+static ptx_status set_data(ptx_clip_plan *plan)
+{
+    return ptx_clip_plan_set_data(plan, 0, 1, &fake->registered, NULL);
+}
+
+static void fail_each_call_of_a_run(int driver_version)
+{
+    static ptx_status (*const operations[])(ptx_clip_plan *) = {
+        run, norm_sq, finish, apply, set_max_norm, set_loss_scale, set_data, read_back
+    };
     struct scene scene;
+    fake->driver_version = driver_version;
     set_up(&scene);
     ptx_clip_plan *plan = create(&scene);
     assert_non_null(plan);
@@ -164,6 +186,13 @@ static void each_driver_call_of_a_run_fails(void **state)
     assert_int_equal(allocations, 0);
     ptx_clip_plan_destroy(&plan);
     tear_down(&scene);
+}
+
+static void each_driver_call_of_a_run_fails(void **state)
+{
+    (void)state;
+    fail_each_call_of_a_run(12020); // kernel by kernel
+    fail_each_call_of_a_run(12030); // as a graph
 }
 
 // Kernels and graphs that a run launches on the stream.
@@ -201,16 +230,109 @@ static void a_run_is_one_graph_where_it_can_be(void **state)
     }
 }
 
+// A run that fails in the midst of the caller's capture leaves the capture to the caller, and the
+// plan as good as new.
+static void each_driver_call_of_a_captured_run_fails(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_up(&scene);
+    ptx_clip_plan *plan = create(&scene);
+    CUstream stream = ptx_stream_create(scene.device);
+    assert_true(plan && stream);
+    int calls = 0;
+    for (int call = 0; call <= calls; call++) {
+        assert_int_equal(ptx_capture_begin(scene.device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
+        const int before = atomic_load(&fake->calls);
+        fake->fail_result = CUDA_ERROR_UNKNOWN;
+        atomic_store(&fake->fail_at, call); // 0: none
+        assert_int_equal(ptx_clip_plan_run(plan, stream), call ? PTX_ERROR_DRIVER : PTX_OK);
+        atomic_store(&fake->fail_at, 0);
+        calls = call ? calls : atomic_load(&fake->calls) - before;
+        ptx_capture_abandon(scene.device, stream);
+        expect_run(plan, stream, 2, 1);
+    }
+    assert_true(calls > 5);
+    ptx_stream_destroy(scene.device, &stream);
+    ptx_clip_plan_destroy(&plan);
+    tear_down(&scene);
+}
+
+// Work on the legacy default stream would spoil the capture.
+static void a_blocking_stream_is_being_captured(void **state)
+{
+    (void)state;
+    static const int drivers[] = { 12020, 12030 };
+    for (int i = 0; i < 2; i++) {
+        struct scene scene;
+        fake->driver_version = drivers[i];
+        set_up(&scene);
+        ptx_clip_plan *plan = create(&scene);
+        CUstream blocking = fake->stream_create(ptx_device_context(scene.device), true);
+        assert_true(plan && blocking);
+        fake->capture_begin(blocking, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        const int launches = atomic_load(&fake->launches);
+        assert_int_equal(ptx_clip_plan_run(plan, NULL), PTX_ERROR_CAPTURE);
+        assert_message("run on another stream");
+        assert_null(create(&scene));
+        assert_error(PTX_ERROR_CAPTURE, "a blocking stream of the context is being captured");
+        assert_int_equal(atomic_load(&fake->launches), launches);
+        assert_int_equal(fake->capture_end(blocking), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+        expect_run(plan, NULL, 2, i);
+        free(blocking);
+        ptx_clip_plan_destroy(&plan);
+        tear_down(&scene);
+    }
+}
+
+// Without graphs, launches with attributes, and other functions that came later.
+static void a_run_with_the_oldest_driver(void **state)
+{
+    (void)state;
+    struct fake_cuda *usual = fake;
+    struct scene scene;
+    fake = fake_open(FAKE_OLD_LIBCUDA);
+    assert_non_null(fake);
+    fake->reset();
+    fake->driver_version = 11000;
+    fake->sm = 70;
+    set_up(&scene);
+    ptx_clip_plan *plan = create(&scene);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    expect_run(plan, NULL, 2, 0);
+    ptx_clip_plan_destroy(&plan);
+    tear_down(&scene);
+    fake_teardown(NULL);
+    fake = usual;
+    setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
+}
+
+static void a_plan_outlives_its_device(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_up(&scene);
+    ptx_clip_plan *plan = create(&scene);
+    assert_non_null(plan);
+    ptx_buffer_destroy(&scene.memory);
+    ptx_device_close(&scene.device);
+    expect_run(plan, NULL, 2, 1);
+    ptx_clip_plan_destroy(&plan);
+    assert_int_equal(atomic_load(&fake->alive), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_driver_call_of_creation_fails, fake_setup,
-                                        fake_teardown),
-        cmocka_unit_test_setup_teardown(each_allocation_of_creation_fails, fake_setup,
-                                        fake_teardown),
-        cmocka_unit_test_setup_teardown(each_driver_call_of_a_run_fails, fake_setup, fake_teardown),
-        cmocka_unit_test_setup_teardown(a_run_is_one_graph_where_it_can_be, fake_setup,
-                                        fake_teardown),
+        FAKE_TEST(each_driver_call_of_creation_fails),
+        FAKE_TEST(each_allocation_of_creation_fails),
+        FAKE_TEST(each_driver_call_of_a_run_fails),
+        FAKE_TEST(a_run_is_one_graph_where_it_can_be),
+        FAKE_TEST(each_driver_call_of_a_captured_run_fails),
+        FAKE_TEST(a_blocking_stream_is_being_captured),
+        FAKE_TEST(a_run_with_the_oldest_driver),
+        FAKE_TEST(a_plan_outlives_its_device),
     };
     return cmocka_run_group_tests_name("clip plans: faults", tests, NULL, NULL);
 }

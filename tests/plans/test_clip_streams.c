@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+// Clip plans on every kind of stream, from any thread, and beside captures that are none of theirs.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clip_fixture.h"
+
+#define STREAM_LEGACY     ((CUstream)(uintptr_t)1)
+#define STREAM_PER_THREAD ((CUstream)(uintptr_t)2)
+
+static struct gpu gpu;
+static struct random r;
+static struct clip_set set, other_set;
+static struct clip_expected expected;
+
+static const struct clip_shape shape = {
+    .tensors = 7,
+    .groups = 2,
+    .most = 2500,
+    .types = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    .data = DATA_PLAIN,
+};
+
+static int set_up(void **state)
+{
+    (void)state;
+    r = gpu_random(&gpu, "streams");
+    clip_set_create(&set, &gpu, &r, &shape);
+    clip_set_create(&other_set, &gpu, &r, &shape);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    clip_set_destroy(&other_set);
+    clip_set_destroy(&set);
+    return 0;
+}
+
+static void expect_failure(ptx_status status, const char *words)
+{
+    assert_int_equal(ptx_error_status(), status);
+    if (!strstr(ptx_error_message(), words))
+        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
+}
+
+static ptx_graph *end_capture(CUstream stream, size_t kernels)
+{
+    ptx_graph *graph = ptx_capture_end(gpu.device, stream);
+    if (!graph)
+        fail_msg("%s", ptx_error_message());
+    assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, kernels);
+    assert_int_equal(ptx_graph_get_info(graph)->nodes, kernels);
+    return graph;
+}
+
+/// New gradients, a run or a replay of a captured one on the stream, and the results.
+static void check(struct clip_set *of, ptx_clip_plan *plan, ptx_graph *graph, CUstream stream)
+{
+    const struct ptx_clip_params params = clip_set_params(of);
+    clip_set_fill(of, &r, DATA_PLAIN);
+    clip_require(graph ? ptx_graph_launch(graph, stream) : ptx_clip_plan_run(plan, stream));
+    clip_require(ptx_stream_synchronize(gpu.device, stream));
+    clip_set_expect(of, &params, 1.0f, &expected);
+    clip_set_check(of, plan, &expected);
+}
+
+static CUstream create_stream(void)
+{
+    CUstream stream = ptx_stream_create(gpu.device);
+    if (!stream)
+        fail_msg("%s", ptx_error_message());
+    return stream;
+}
+
+/// The driver's own function: the library makes none that block.
+static CUstream create_blocking_stream(void)
+{
+    int (*push)(CUcontext) = NULL, (*pop)(CUcontext *) = NULL;
+    int (*create)(CUstream *, unsigned) = NULL;
+    CUcontext popped = NULL;
+    CUstream stream = NULL;
+    void *library = dlopen(ptx_device_get_info(gpu.device)->library_path, RTLD_NOW);
+    assert_non_null(library);
+    void *const symbols[] = { dlsym(library, "cuCtxPushCurrent_v2"),
+                              dlsym(library, "cuCtxPopCurrent_v2"),
+                              dlsym(library, "cuStreamCreate") };
+    assert_true(symbols[0] && symbols[1] && symbols[2]);
+    memcpy(&push, &symbols[0], sizeof push);
+    memcpy(&pop, &symbols[1], sizeof pop);
+    memcpy(&create, &symbols[2], sizeof create);
+    assert_int_equal(push(ptx_device_context(gpu.device)), 0);
+    assert_int_equal(create(&stream, 0), 0);
+    assert_int_equal(pop(&popped), 0);
+    return stream;
+}
+
+static void test_every_stream(void **state)
+{
+    (void)state;
+    CUstream own = create_stream(), blocking = create_blocking_stream();
+    const CUstream streams[] = { NULL, STREAM_LEGACY, STREAM_PER_THREAD, own, blocking };
+    for (size_t k = 0; k < sizeof streams / sizeof *streams; ++k) {
+        struct ptx_clip_params params = clip_set_params(&set);
+        params.stream = streams[k];
+        ptx_clip_plan *plan = clip_create(&gpu, &params);
+        for (size_t on = 0; on < sizeof streams / sizeof *streams; ++on)
+            check(&set, plan, NULL, streams[on]);
+        ptx_clip_plan_destroy(&plan);
+    }
+    ptx_stream_destroy(gpu.device, &blocking);
+    ptx_stream_destroy(gpu.device, &own);
+}
+
+/// A plan created, run and destroyed while another stream of the same thread is being captured.
+static void test_beside_a_capture(void **state)
+{
+    (void)state;
+    const CUstream creators[] = { NULL, STREAM_PER_THREAD, gpu.stream };
+    CUstream captured = create_stream();
+    struct ptx_clip_params params = clip_set_params(&other_set);
+    ptx_clip_plan *first = clip_create(&gpu, &params);
+    for (int mode = PTX_CAPTURE_THREAD_LOCAL; mode <= PTX_CAPTURE_RELAXED; ++mode) {
+        clip_require(ptx_capture_begin(gpu.device, captured, (enum ptx_capture_mode)mode));
+        clip_require(ptx_clip_plan_run(first, captured));
+        for (size_t k = 0; k < sizeof creators / sizeof *creators; ++k) {
+            params = clip_set_params(&set);
+            params.stream = creators[k];
+            ptx_clip_plan *second = clip_create(&gpu, &params);
+            check(&set, second, NULL, creators[k]);
+            ptx_clip_plan_destroy(&second);
+        }
+        ptx_graph *graph = end_capture(captured, 2);
+        check(&other_set, first, graph, captured);
+        ptx_graph_destroy(&graph);
+    }
+    ptx_clip_plan_destroy(&first);
+    ptx_stream_destroy(gpu.device, &captured);
+}
+
+static void *create_run_destroy(void *wrong)
+{
+    const struct ptx_clip_params params = clip_set_params(&set);
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    *(bool *)wrong = !plan || ptx_clip_plan_run(plan, gpu.stream) ||
+                     ptx_stream_synchronize(gpu.device, gpu.stream);
+    ptx_clip_plan_destroy(&plan);
+    return NULL;
+}
+
+static void test_beside_a_capture_of_another_thread(void **state)
+{
+    (void)state;
+    const struct ptx_clip_params params = clip_set_params(&other_set);
+    CUstream captured = create_stream();
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    for (int mode = PTX_CAPTURE_THREAD_LOCAL; mode <= PTX_CAPTURE_RELAXED; ++mode) {
+        pthread_t thread;
+        bool wrong = true;
+        clip_require(ptx_capture_begin(gpu.device, captured, (enum ptx_capture_mode)mode));
+        assert_int_equal(pthread_create(&thread, NULL, create_run_destroy, &wrong), 0);
+        pthread_join(thread, NULL);
+        assert_false(wrong);
+        clip_require(ptx_clip_plan_run(plan, captured));
+        ptx_graph *graph = end_capture(captured, 2);
+        check(&other_set, plan, graph, captured);
+        ptx_graph_destroy(&graph);
+    }
+    ptx_clip_plan_destroy(&plan);
+    ptx_stream_destroy(gpu.device, &captured);
+}
+
+/// Work on the legacy default stream would spoil the capture: it is refused instead.
+static void test_capture_of_a_blocking_stream(void **state)
+{
+    (void)state;
+    const CUstream legacy[] = { NULL, STREAM_LEGACY };
+    CUstream blocking = create_blocking_stream();
+    struct ptx_clip_params params = clip_set_params(&set);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    clip_require(ptx_capture_begin(gpu.device, blocking, PTX_CAPTURE_RELAXED));
+    for (size_t k = 0; k < 2; ++k) {
+        params.stream = legacy[k];
+        assert_null(ptx_clip_plan_create(gpu.device, &params));
+        expect_failure(PTX_ERROR_CAPTURE, "a blocking stream of the context is being captured");
+        assert_int_equal(ptx_clip_plan_run(plan, legacy[k]), PTX_ERROR_CAPTURE);
+        expect_failure(PTX_ERROR_CAPTURE, "run on another stream");
+    }
+    check(&set, plan, NULL, gpu.stream);
+    clip_require(ptx_clip_plan_run(plan, blocking));
+    ptx_graph *graph = end_capture(blocking, 2);
+    check(&set, plan, graph, blocking);
+    check(&set, plan, NULL, NULL);
+    ptx_graph_destroy(&graph);
+    ptx_clip_plan_destroy(&plan);
+    ptx_stream_destroy(gpu.device, &blocking);
+}
+
+/// Two plans in a graph, side by side, of which one is on a stream that has joined the capture; and
+/// gradients that move within it.
+static void test_joined_streams(void **state)
+{
+    (void)state;
+    CUdeviceptr data[CLIP_MOST_TENSORS];
+    CUstream joined = create_stream();
+    CUevent begin = ptx_event_create(gpu.device), end = ptx_event_create(gpu.device);
+    assert_true(begin && end);
+    struct ptx_clip_params params = clip_set_params(&set);
+    params.any_address = true;
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    params = clip_set_params(&other_set);
+    params.measure_only = true;
+    ptx_clip_plan *measuring = clip_create(&gpu, &params);
+    for (size_t t = 0; t < set.count; ++t)
+        data[t] = 0;
+    clip_require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
+    clip_require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    clip_require(ptx_event_record(gpu.device, begin, gpu.stream));
+    clip_require(ptx_stream_wait_event(gpu.device, joined, begin));
+    clip_require(ptx_clip_plan_run(measuring, gpu.stream));
+    for (size_t t = 0; t < set.count; ++t)
+        data[t] = set.tensors[t].data;
+    clip_require(ptx_clip_plan_set_data(plan, 0, set.count, data, joined));
+    clip_require(ptx_clip_plan_run(plan, joined));
+    clip_require(ptx_event_record(gpu.device, end, joined));
+    clip_require(ptx_stream_wait_event(gpu.device, gpu.stream, end));
+    ptx_graph *graph = end_capture(gpu.stream, 2 + 1 + 2);
+    check(&set, plan, graph, gpu.stream);
+    check(&set, plan, NULL, joined); // the replay has set the addresses
+    clip_set_expect(&other_set, &params, 1.0f, &expected);
+    clip_set_check(&other_set, measuring, &expected);
+    ptx_clip_plan_destroy(&measuring);
+    ptx_clip_plan_destroy(&plan); // before the graph, which is not launched any more
+    ptx_graph_destroy(&graph);
+    ptx_event_destroy(gpu.device, &begin);
+    ptx_event_destroy(gpu.device, &end);
+    ptx_stream_destroy(gpu.device, &joined);
+}
+
+static void test_device_closed_first(void **state)
+{
+    (void)state;
+    const struct ptx_clip_params params = clip_set_params(&set);
+    ptx_device *device = ptx_device_open(NULL);
+    assert_non_null(device);
+    ptx_clip_plan *plan = ptx_clip_plan_create(device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    ptx_device_close(&device);
+    check(&set, plan, NULL, gpu.stream);
+    ptx_clip_plan_destroy(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_every_stream, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_beside_a_capture, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_beside_a_capture_of_another_thread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_capture_of_a_blocking_stream, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_joined_streams, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_device_closed_first, set_up, tear_down),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    gpu_open(&gpu);
+    int failed = cmocka_run_group_tests_name("clip plans: streams", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
