@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Everything that needs a GPU, in one go and within nine minutes: builds, runs the whole test suite,
-# runs the kernels and clip plans under compute-sanitizer, and `ptxgen run` and `ptxgen clip` from file to file.
-# Needs no network.
+# runs the kernels, clip plans and operations under compute-sanitizer, and `ptxgen run` and `ptxgen
+# clip` from file to file. Needs no network.
 #
 #     bench/gpu_check.sh OUTPUT [BUILD]
 #
@@ -95,36 +95,50 @@ rm -f "$output/tests.log"
 step tests tests.log 200 meson test -C "$build" --no-rebuild --no-suite gpu --print-errorlogs
 step 'gpu tests' tests.log 240 meson test -C "$build" --no-rebuild --suite gpu --verbose
 
-# ---- compute-sanitizer: small sizes, all four tools at the same time -----------------------------
+# ---- compute-sanitizer: small sizes, all at the same time ----------------------------------------
 
-# sanitize TOOL FILTER: the kernels' tests of these names, and the clip plans'; in the background.
-# Leaves its status and duration in the build folder.
+tools='memcheck racecheck initcheck synccheck'
+
+# tests_under TOOL: what runs under it, as paths in the folder of tests.
+tests_under() {
+    echo test_kernels_gpu plans/test_clip_plan
+    case $1 in memcheck | racecheck)
+        echo plans/test_clip_pack plans/test_clip_windows plans/test_operations
+        ;;
+    esac
+}
+
+# sanitize TOOL TEST: in the background. Leaves its status and duration in the build folder.
 sanitize() {
+    # Of the kernels, shared memory and barriers are in these alone.
+    case $1-$2 in
+    racecheck-test_kernels_gpu | synccheck-test_kernels_gpu) filter='C-*' ;;
+    *) filter='*' ;;
+    esac
     {
         begun=$(date +%s)
-        worst=0
-        PTXGEN_TEST_FILTER=$2 PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 200 \
+        status=0
+        PTXGEN_TEST_FILTER=$filter PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 200 \
             compute-sanitizer --tool "$1" --error-exitcode 9 \
-            "$build/tests/test_kernels_gpu" >"$output/$1.log" 2>&1 || worst=$?
-        PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 200 \
-            compute-sanitizer --tool "$1" --error-exitcode 9 \
-            "$build/tests/plans/test_clip_plan" >>"$output/$1.log" 2>&1 || worst=$?
-        echo $worst $(($(date +%s) - begun)) >"$build/$1.status"
+            "$build/tests/$2" >"$output/$1-${2##*/}.log" 2>&1 || status=$?
+        echo $status $(($(date +%s) - begun)) >"$build/$1-${2##*/}.status"
     } &
 }
 
-tools='memcheck racecheck initcheck synccheck'
 if command -v compute-sanitizer >/dev/null; then
-    sanitize memcheck '*'
-    sanitize initcheck '*'
-    # Shared memory and barriers are in these alone.
-    sanitize racecheck 'C-*'
-    sanitize synccheck 'C-*'
+    for tool in $tools; do
+        for test in $(tests_under "$tool"); do
+            sanitize "$tool" "$test"
+        done
+    done
     wait
     for tool in $tools; do
-        read -r status seconds <"$build/$tool.status"
-        ended "$tool" "$status" "$seconds" \
-            "$(grep -E 'SUMMARY|not supported' "$output/$tool.log" | tail -1)"
+        for test in $(tests_under "$tool"); do
+            name=$tool-${test##*/}
+            read -r status seconds <"$build/$name.status"
+            ended "$tool" "$status" "$seconds" \
+                "${test##*/} $(grep -E 'SUMMARY|not supported' "$output/$name.log" | tail -1)"
+        done
     done
 else
     for tool in $tools; do
