@@ -28,8 +28,8 @@
 ///
 /// **Threads and streams.** Different plans are independent. One plan is used on one stream at a
 /// time: its runs share device memory, so a run on another stream must be made to wait for the one
-/// before (ptx_stream_wait_event()). Calls on one plan from two threads at the same time are
-/// refused.
+/// before (ptx_stream_wait_event()). Of calls on one plan from two threads at the same time one is
+/// refused, but for those that take it as const: they only look something up or read.
 ///
 /// docs/plans.md shows it in a training loop, in a captured graph, and across ranks.
 #ifndef PTXGEN_PLANS_H
@@ -89,7 +89,8 @@ struct ptx_clip_params {
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
     /// `factor` itself.
     bool measure_only;
-    /// The stream that creation uploads on; creation waits for it. Not under capture.
+    /// The stream that creation uploads on; creation waits for it. Not one that is being captured;
+    /// captures of other streams are not disturbed.
     CUstream stream;
     /// How the kernels are loaded: a cache, say; the stream in it is not used. NULL: the defaults.
     const struct ptx_module_params *module;
@@ -132,14 +133,15 @@ typedef struct ptx_clip_plan ptx_clip_plan;
 /// UNSUPPORTED, FORKED.
 PTXGEN_API ptx_clip_plan *ptx_clip_plan_create(ptx_device *device,
                                                const struct ptx_clip_params *params);
-/// Frees the plan, whose work must be done, and sets *plan to NULL. Graphs that hold its launches
-/// must not be launched any more.
+/// Frees the plan, whose work must be done, and sets *plan to NULL. Graphs that its runs were
+/// captured into must not be launched any more. The device may have been closed before.
 PTXGEN_API void ptx_clip_plan_destroy(ptx_clip_plan **plan);
 
 /// Norms, factors, the update of the loss scale, gradients: all of it on the stream. Launches only;
 /// safe under capture. What it launches was captured at creation, and is launched as one graph; on
-/// a stream that is being captured, and with drivers before 12.3, kernel by kernel. Errors:
-/// INVALID, DRIVER, FORKED.
+/// a stream that is being captured, and with drivers before CUDA 12.3, kernel by kernel. Errors:
+/// INVALID, CAPTURE (the legacy default stream, while a blocking stream of the context is being
+/// captured), DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 
 /// The same in three steps, for gradients that are spread over ranks:
@@ -183,8 +185,10 @@ PTXGEN_API ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan,
                                                    struct ptx_loss_scale_state state,
                                                    CUstream stream);
 /// Gives tensors `first` to `first + count - 1` new addresses for later runs on the stream; sizes,
-/// types and groups stay. Checked as at creation. Launches only: may be captured, the addresses
-/// with it. Errors: INVALID, DRIVER, FORKED, OUT_OF_MEMORY (host).
+/// types and groups stay. Checked as at creation, with the addresses of all other tensors as they
+/// are: those whose memory is gone move in the same call. Launches only, one for each 256
+/// addresses: may be captured, the addresses with it. Errors: INVALID, DRIVER, FORKED,
+/// OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
                                              const CUdeviceptr *data, CUstream stream);
 
@@ -229,10 +233,10 @@ struct ptx_clip_description {
     uint32_t groups;
     uint32_t chunk; ///< elements that one partial sum stands for, at most
     uint64_t chunks;
-    int launches;            ///< of a run
+    int launches;            ///< kernels of a run
     uint64_t bytes_measured; ///< of gradients that a run reads if nothing is clipped
     uint64_t bytes_clipped;  ///< read and written if everything is
-    uint64_t workspace;      ///< device memory of the plan, in bytes
+    uint64_t workspace;      ///< device memory of the plan's tables and results, in bytes
     const char *accumulator; ///< "f64"
     const char *determinism; ///< what holds, in a sentence
 };

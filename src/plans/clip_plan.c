@@ -28,9 +28,12 @@ bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layou
 
 ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
 {
+    struct ptx_loss_scale_params rule;
     struct clip_layout layout;
     ptx_status status = clip_check_params(params);
 
+    if (!status)
+        status = ptx_plan_loss_scale_check("ptx_clip_emit", params->update, &rule);
     if (!status)
         status = clip_layout_create(params, &layout);
     if (status)

@@ -154,13 +154,27 @@ static void test_description(void **state)
     assert_true(d.chunks * d.chunk == d.elements);
 }
 
+/// What creation refuses has no text and no description either.
+static void test_refusals(void **state)
+{
+    const struct ptx_loss_scale_params shrinks = { .growth = 0.5f };
+    const struct ptx_clip_params wrong[] = { { .max_norm = -1.0f }, { .update = &shrinks } };
+    struct ptx_clip_description d;
+    (void)state;
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; ++k) {
+        ptx_builder *b = ptx_builder_create(NULL);
+        assert_int_equal(ptx_clip_emit(b, &wrong[k]), PTX_ERROR_INVALID);
+        assert_int_equal(ptx_clip_describe(&wrong[k], &d), PTX_ERROR_INVALID);
+        ptx_builder_destroy(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_targets_packed),
-        cmocka_unit_test(test_text_is_shared),
-        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_targets),        cmocka_unit_test(test_targets_packed),
+        cmocka_unit_test(test_text_is_shared), cmocka_unit_test(test_description),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("clip plans: text", tests, NULL, NULL);
 }
