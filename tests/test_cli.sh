@@ -37,7 +37,7 @@ done
 works 'info shows options' 'exact | reciprocal' info quantize_ste_backward
 works 'info shows presets' 'usually 127' info quantize_ste_backward --set target=any
 works 'info shows bounds by name' 'q_max or less' info quantize_ste_backward --set target=any
-works 'info shows the launch' '16384 elements; with 4096 of up to 2097152' info squared_sum
+works 'info shows the launch' '16384 elements, or with 4096 where n is 2097152 or less' info squared_sum
 works 'info shows the accumulator' 'accumulator: f64' info squared_sum
 if command -v jq >/dev/null; then
     run 0 list --json && jq -e 'length >= 5' <out >/dev/null
@@ -242,7 +242,7 @@ refuses 1 "'record' has 1 elements, but the kernel takes 3" run gradient_clip_fr
 
 refuses 77 'PTXGEN_LIBCUDA' devices
 refuses 77 'PTXGEN_LIBCUDA' devices --json
-refuses 77 'PTXGEN_LIBCUDA' run squared_sum -i x.st -o o.st
+refuses 77 '; PTXGEN_LIBCUDA names this library' run squared_sum -i x.st -o o.st
 [ ! -e o.st ]
 result 'no output file of a run that failed'
 
@@ -299,6 +299,15 @@ PTXGEN_LIBCUDA=$emulator
 works 'PTXGEN_LIBCUDA may name the emulator' 'on the emulator (sm_90)' run squared_sum -i x.st \
     -o o.st
 unset PTXGEN_LIBCUDA
+if "$ptxgen" devices | grep -q '^no GPU'; then
+    refuses 77 '; --device emulator needs no GPU' run squared_sum -i x.st -o o.st --device 0
+    PTXGEN_EMULATOR=/nonexistent/emulator.so
+    refuses 77 '; /nonexistent/emulator.so: no such file' run squared_sum -i x.st -o o.st
+    refuses 77 '; /nonexistent/emulator.so: no such file' devices
+    PTXGEN_EMULATOR=$emulator
+else
+    skip 'no GPU, and what the emulator could do' 'there is a GPU'
+fi
 works 'devices: the emulator' 'emulator: ptxgen emulator (sm_90)' devices
 works 'devices --json: the emulator' '"emulator": true' devices --json
 

@@ -289,7 +289,7 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command command_check = {
     .name = "check",
     .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--target SM] [-v]\n"
-                "       ptxgen check FILE [--target SM]\n"
+                "       ptxgen check FILE [--target SM] [-v]\n"
                 "       ptxgen check --all [--target SM] [-v]",
     .summary = "put PTX text through NVIDIA's assembler, ptxas",
     .run = run,

@@ -99,6 +99,8 @@ static int run(const struct command *command, int argc, char **argv)
     if (status != EXIT_DONE && !instead) {
         json_decref(list);
         json_decref(emulator);
+        if (status == EXIT_NOTHING)
+            emulator_advise(&error, false);
         return cli_fail(command, status, "%s", error.text);
     }
     if (emulator)

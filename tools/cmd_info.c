@@ -100,7 +100,7 @@ static void print_options(const struct selection *selection)
                                   option[k].values[v]);
             used += length > 0 && (size_t)length < sizeof(values) - used ? (size_t)length : 0;
         }
-        printf("  %-12s %-34s %s\n", option[k].name, values,
+        printf("  %-14s %-34s %s\n", option[k].name, values,
                option[k].summary ? option[k].summary : "");
     }
 }
@@ -114,7 +114,7 @@ static void print_param(const struct ptx_param_info *param)
                  access_of(param));
     else
         snprintf(type, sizeof(type), "%s", name);
-    printf("  %-12s %-18s %s", param->name, type, param->meaning ? param->meaning : "");
+    printf("  %-14s %-18s %s", param->name, type, param->meaning ? param->meaning : "");
     for (size_t k = 0; k < RANGE_COUNT; k++)
         if (param->range & ranges[k].bit)
             printf("; %s", ranges[k].text);
@@ -138,11 +138,12 @@ static void print_launch(const ptx_kernel *kernel, ptx_type dtype)
     case PTX_GRID_CHUNKS:
         printf("blocks of %u threads, a block with %u elements", kernel->block, kernel->chunk);
         if (kernel->short_chunk)
-            printf("; with %u of up to %" PRIu64, kernel->short_chunk, kernel->short_most);
+            printf(", or with %u where n is %" PRIu64 " or less", kernel->short_chunk,
+                   kernel->short_most);
         putchar('\n');
         break;
     case PTX_GRID_ONE:
-        printf("one block of %u threads\n", kernel->block);
+        printf("one block of %u thread%s\n", kernel->block, kernel->block == 1 ? "" : "s");
         break;
     }
     if (kernel->accumulator)

@@ -50,6 +50,16 @@ static bool same_file(const char *path, const char *resolved)
     return same;
 }
 
+static void add_missing(struct message *error)
+{
+    const char *named = value_of(emulator_variable);
+    if (named)
+        message_add(error, "%s: no such file; %s names it", named, emulator_variable);
+    else
+        message_add(error, "no emulator beside this program: name its libcuda.so.1 in %s",
+                    emulator_variable);
+}
+
 bool emulator_is_ruled_out(void)
 {
     return value_of(driver_variable) != NULL;
@@ -57,16 +67,13 @@ bool emulator_is_ruled_out(void)
 
 int emulator_choose(struct message *error)
 {
-    const char *driver = value_of(driver_variable), *named = value_of(emulator_variable);
+    const char *driver = value_of(driver_variable);
     char *found = find();
     int status = EXIT_DONE;
     if (!found) {
         status = EXIT_NOTHING;
-        if (named)
-            message_set(error, "%s: no such file; %s names it", named, emulator_variable);
-        else
-            message_set(error, "no emulator beside this program: name its libcuda.so.1 in %s",
-                        emulator_variable);
+        error->text[0] = '\0';
+        add_missing(error);
     } else if (driver && !same_file(driver, found)) {
         status = EXIT_USAGE;
         message_set(error, "%s=%s is not the emulator: unset it", driver_variable, driver);
@@ -84,6 +91,20 @@ bool emulator_is(const char *library_path)
     bool is = found && same_file(library_path, found);
     free(found);
     return is;
+}
+
+void emulator_advise(struct message *error, bool gpu_chosen)
+{
+    if (emulator_is_ruled_out())
+        return;
+    char *found = find();
+    if (found && gpu_chosen)
+        message_add(error, "; --device emulator needs no GPU");
+    if (!found) {
+        message_add(error, "; ");
+        add_missing(error);
+    }
+    free(found);
 }
 
 void emulator_take_over(int argc, char **argv)

@@ -13,6 +13,9 @@ bool emulator_is_ruled_out(void);
 int emulator_choose(struct message *error);
 /// Whether that library, by the path it was loaded from, is the emulator.
 bool emulator_is(const char *library_path);
+/// To an error that says that there is no GPU, adds what the emulator could do about it: take its
+/// place, where --device has chosen the GPU; or that it is not there either.
+void emulator_advise(struct message *error, bool gpu_chosen);
 /// Starts the command anew, on the emulator: argv[0] is the subcommand. Returns if there is no
 /// emulator, if it was ruled out, or if it runs already.
 void emulator_take_over(int argc, char **argv);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_list, &command_info, &command_emit,    &command_check,
-    &command_run,  &command_clip, &command_devices, &command_bench,
+    &command_clip,  &command_list, &command_info,    &command_emit,
+    &command_check, &command_run,  &command_devices, &command_bench,
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
@@ -17,7 +17,7 @@ enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 static void print_help(FILE *stream)
 {
     fputs("usage: ptxgen COMMAND [ARGUMENT]...\n\n"
-          "Write GPU training kernels as NVIDIA PTX, look at them, check them and run them.\n\n"
+          "Clip gradients; write GPU training kernels as NVIDIA PTX, check them and run them.\n\n"
           "commands:\n",
           stream);
     for (size_t k = 0; k < COMMAND_COUNT; k++)

@@ -25,12 +25,26 @@ bool place_read(struct place *place, const char *text)
 int gpu_error(struct message *error)
 {
     ptx_status status = ptx_error_status();
-    message_set(error, "%s", ptx_error_message());
-    if (status != PTX_ERROR_NO_DRIVER && status != PTX_ERROR_NO_DEVICE)
+    const char *text = ptx_error_message();
+    if (status != PTX_ERROR_NO_DRIVER && status != PTX_ERROR_NO_DEVICE) {
+        message_set(error, "%s", text);
         return EXIT_FAILED;
-    for (char *line = error->text; (line = strchr(line, '\n'));)
-        *line = ' ';
+    }
+    error->text[0] = '\0';
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1)
+        message_add(error, "%.*s%s", (int)(end - text), text,
+                    end > text && end[-1] == ':' ? " " : "; ");
+    message_add(error, "%s", text);
     return EXIT_NOTHING;
+}
+
+/// No GPU: the emulator may be what is wanted.
+static int no_gpu(const struct place *place, struct message *error)
+{
+    int status = gpu_error(error);
+    if (status == EXIT_NOTHING && !place->emulator)
+        emulator_advise(error, place->chosen);
+    return status;
 }
 
 int place_open(const struct place *place, struct opened *opened, struct message *error)
@@ -41,7 +55,7 @@ int place_open(const struct place *place, struct opened *opened, struct message 
     if (status != EXIT_DONE)
         return status;
     if (ptx_device_count(&devices) != PTX_OK)
-        return gpu_error(error);
+        return no_gpu(place, error);
     if (place->ordinal >= devices) {
         message_set(error, "--device %d: the driver sees %d GPU%s, numbered from 0", place->ordinal,
                     devices, devices == 1 ? "" : "s");

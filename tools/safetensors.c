@@ -55,7 +55,9 @@ bool tensor_file_parse(struct tensor_file *file, const char *path, const void *b
                            path, size);
     uint64_t header = read_u64(bytes);
     if (header > TENSOR_HEADER_LIMIT)
-        return message_set(error, "%s: byte 0: header length %" PRIu64 " is above the limit of %d",
+        return message_set(error,
+                           "%s: byte 0: header length %" PRIu64
+                           " is above the limit of %d: is it a safetensors file?",
                            path, header, (int)TENSOR_HEADER_LIMIT);
     if (header > size - 8)
         return message_set(
