@@ -38,7 +38,7 @@ static int failed(void)
 {
     const ptx_status status = ptx_error_status();
     if (status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE) {
-        fprintf(stderr, "embed: no GPU, not run\n");
+        fprintf(stderr, "embed: no GPU, not run; PTXGEN_LIBCUDA may name the emulator\n");
         return EXIT_SKIPPED;
     }
     fprintf(stderr, "embed: %s\n", ptx_error_message());

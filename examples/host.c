@@ -79,7 +79,8 @@ static int run(const char *text)
         const ptx_status status = ptx_error_status();
         const bool none = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
         if (none)
-            fprintf(stderr, "%s: no GPU, not run\n", example.entry);
+            fprintf(stderr, "%s: no GPU, not run; PTXGEN_LIBCUDA may name the emulator\n",
+                    example.entry);
         else
             fprintf(stderr, "%s\n", ptx_error_message());
         return none ? EXIT_SKIPPED : 1;

@@ -3,6 +3,9 @@
 // of the backward pass left to a clip plan: unscaling, clipping, detection, the loss scale. A step
 // is launched kernel by kernel, then captured into one CUDA graph and replayed, and both runs must
 // come to the same bits. One step's gradient is made infinite, so that a skipped step is seen.
+//
+// The sizes that it has by default are for a GPU. On the emulator a few seconds will do for
+// train --width 48 --rank 4 --batches 3 --steps 24 --repeats 1.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,7 +195,9 @@ static int run(const struct train_options *options)
     if (!device) {
         const ptx_status status = ptx_error_status();
         const bool none = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
-        fprintf(stderr, "train: %s\n", none ? "no GPU, not run" : ptx_error_message());
+        fprintf(stderr, "train: %s\n",
+                none ? "no GPU, not run; PTXGEN_LIBCUDA may name the emulator"
+                     : ptx_error_message());
         return none ? EXIT_SKIPPED : 1;
     }
     printf("train on %s: width %u, rank %u, batch %u, %u batches, %u steps, %s\n",
