@@ -45,17 +45,21 @@ struct ptx_builder_params {
 PTXGEN_API ptx_builder *ptx_builder_create(const struct ptx_builder_params *params);
 /// Frees the builder with all that it returned, and sets *builder to NULL.
 PTXGEN_API void ptx_builder_destroy(ptx_builder **builder);
-/// Checks the module and returns its text, or NULL if anything failed. The text is the builder's
-/// own. No instruction can be added afterwards; a second call returns the same.
+/// Checks the module and returns its text, or NULL if anything failed: ptx_builder_error() says
+/// what. The text lives as long as the builder. Nothing can be added afterwards; a second call
+/// returns the same.
 PTXGEN_API const char *ptx_builder_finish(ptx_builder *b);
-/// The first error, or NULL. Names the entry, the call, what it got and what it wanted.
+/// The first error, or NULL. Names the entry, the call, what it got and what it wanted. Lives as
+/// long as the builder.
 PTXGEN_API const char *ptx_builder_error(const ptx_builder *b);
 /// Reports an error of the caller's own, under the same rule that the first one stays.
 PTXGEN_API void ptx_builder_fail(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
 /// Least PTX ISA of what has been written (80 for 8.0), or the pinned one.
 PTXGEN_API int ptx_builder_isa(const ptx_builder *b);
-/// The instruction or target that forces that version, as text: "cvt.rn.bf16.f32".
+/// The instruction or target that forces that version, as text: "cvt.rn.bf16.f32"; "pinned" where
+/// ptx_builder_params.isa said it. Never NULL.
 PTXGEN_API const char *ptx_builder_isa_reason(const ptx_builder *b);
+/// The target that the text is for.
 PTXGEN_API struct ptx_target ptx_builder_target(const ptx_builder *b);
 /// Most bytes that the builder has held so far, its text included.
 PTXGEN_API size_t ptx_builder_peak_bytes(const ptx_builder *b);
@@ -76,8 +80,8 @@ PTXGEN_API int ptx_entry_end(ptx_builder *b, int block);
     PTXGEN_BLOCK(ptx_entry_begin(b, PTXGEN_STRUCT(ptx_entry_params, .name = __VA_ARGS__)),         \
                  ptx_entry_end, b)
 
-/// What a host may pass for a parameter. Documentation that travels with the text and can be read
-/// back with ptx_builder_param(); the kernel itself does not check it.
+/// What a host may pass for a parameter, bits to be combined. Documentation that travels with the
+/// text and can be read back with ptx_builder_param(); the kernel itself does not check it.
 enum ptx_range {
     PTX_ANY_VALUE = 0,
     PTX_NOT_NAN = 1,
@@ -128,6 +132,7 @@ PTXGEN_API ptx_ptr ptx_local(ptx_builder *b, ptx_type type, uint32_t count);
 
 /// A mutable value, set to `init` here; the only kind that ptx_set() takes. Use it as a value.
 PTXGEN_API ptx_val ptx_var(ptx_builder *b, ptx_val init);
+/// The variable is `x` from here on, which has its type.
 PTXGEN_API void ptx_set(ptx_builder *b, ptx_val var, ptx_val x);
 /// A fresh value equal to `x` now; what a variable holds, unaffected by a later ptx_set().
 PTXGEN_API ptx_val ptx_copy(ptx_builder *b, ptx_val x);
@@ -169,13 +174,14 @@ typedef enum ptx_round {
 
 struct ptx_op_params {
     ptx_opcode op;
-    ptx_val x, y, z, w;
+    ptx_val x, y, z, w; ///< as many as the row has operands
     ptx_round round;
-    bool ftz;
-    bool sat;
+    bool ftz; ///< subnormal inputs and results become zero
+    bool sat; ///< clamped to [0, 1] (floats) or to the type's range (integers)
 };
 
-/// Any row of ops.h with its modifiers: ptx_op(b, PTX_OP_add, .x = x, .y = y, .round = PTX_RZ).
+/// Any row of ops.h with the modifiers that it allows:
+/// ptx_op(b, PTX_OP_add, .x = x, .y = y, .round = PTX_RZ).
 PTXGEN_API ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params params);
 #define ptx_op(b, ...) ptx_op_emit(b, PTXGEN_STRUCT(ptx_op_params, .op = __VA_ARGS__))
 
@@ -188,8 +194,8 @@ static inline ptx_val ptx_select(ptx_builder *b, ptx_val cond, ptx_val x, ptx_va
 struct ptx_cvt_params {
     ptx_val x;
     ptx_round round; ///< float to integer: default towards zero; else nearest even
-    bool ftz;
-    bool sat; ///< floats: clamped to [0, 1], NaN to +0; integers: to the range of the result
+    bool ftz;        ///< subnormal inputs and results become zero
+    bool sat;        ///< floats: clamped to [0, 1], NaN to +0; integers: to the range of the result
 };
 
 /// Converts to another type. Float to integer clamps to the range; NaN gives what PTX gives. A
@@ -225,11 +231,11 @@ PTX_SPECIAL_SCALARS(PTX_DECLARE)
 
 /// A form of an instruction; see ops.h.
 struct ptx_form {
-    uint32_t types;
-    const char *text;
-    unsigned modifiers;
-    int isa;
-    int sm;
+    uint32_t types;     ///< PTX_SET() bits
+    const char *text;   ///< the spelling, without modifiers and type
+    unsigned modifiers; ///< enum ptx_modifier bits
+    int isa;            ///< least PTX ISA: 80 for 8.0
+    int sm;             ///< least target: 90 for sm_90
 };
 
 /// A row of ops.h.

@@ -11,7 +11,7 @@ PTXGEN_BEGIN
 /// Block macros. Each opens a C block: ptx_if (b, cond) { ... } ptx_else (b) { ... }. They are C
 /// `for` loops that run once: leave them by their end alone. A C break, return or goto out of one
 /// is caught and reported; use ptx_break_if() and ptx_return_if(). ptx_entry of builder.h is one,
-/// too.
+/// too. A `cond`, here and below, is a predicate: ptx_lt(b, i, n), say.
 #define PTXGEN_JOIN_(x, y) x##y
 #define PTXGEN_JOIN(x, y)  PTXGEN_JOIN_(x, y)
 #define PTXGEN_BLOCK(begin, end, b)                                                                \
@@ -44,7 +44,7 @@ PTXGEN_API int ptx_loop_begin(ptx_builder *b);
 PTXGEN_API bool ptx_while_test(ptx_builder *b, ptx_val cond);
 PTXGEN_API int ptx_loop_end(ptx_builder *b, int block);
 
-/// Leaves the innermost loop.
+/// Leaves the innermost loop; an error where there is none.
 PTXGEN_API void ptx_break(ptx_builder *b);
 PTXGEN_API void ptx_break_if(ptx_builder *b, ptx_val cond);
 /// Ends the thread.

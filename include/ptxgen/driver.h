@@ -20,7 +20,8 @@
 /// - **Errors are values.** A function returns a ptx_status, or NULL from a constructor, and leaves
 ///   the details with ptx_error_message() of the same thread. Nothing is half done after an error,
 ///   and nothing is printed. Destructors take the address of the caller's pointer and set it to
-///   NULL; NULL in it is fine; they never fail and never change the thread's error.
+///   NULL; NULL in it is fine; they never fail and never change the thread's error. Where a
+///   function's comment lists its errors, PTX_ERROR_ is left out: DRIVER is PTX_ERROR_DRIVER.
 /// - **A good guest.** Every call leaves the thread's current CUDA context as it found it, also
 ///   after an error. ptx_launch() never waits, allocates or compiles.
 /// - **Two phases.** ptx_module_load() compiles and makes every kernel ready. After it, launching

@@ -80,7 +80,7 @@ PTXGEN_API bool ptx_spec_set(struct ptx_spec *spec, const ptx_kernel *kernel, co
                              const char *value);
 
 /// Adds the kernel to the builder's module as one entry. Errors (a dtype or option the kernel does
-/// not have, say) are the builder's.
+/// not have, say) are the builder's. *spec is read before the call returns.
 PTXGEN_API void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel,
                                 const struct ptx_spec *spec);
 /// The entry's name: spec->entry, or "<kernel>_<dtype>" written into `name`. Returns it.
@@ -94,10 +94,12 @@ struct ptx_geometry {
     uint32_t block;
 };
 
-/// How many of n elements a block has, of a kernel with PTX_GRID_CHUNKS; 0 for others and for NULL.
-/// A partial of squared_sum is the sum of so many, and there are as many partials as blocks.
+/// Of a kernel with PTX_GRID_CHUNKS, how many elements each block has when there are n in all, the
+/// last block what is left; 0 for other kernels and for NULL. A partial of squared_sum is the sum
+/// over so many, and there are as many partials as blocks.
 PTXGEN_API uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n);
-/// The launch that covers n elements. False if they need more blocks than a grid can have.
+/// The launch that covers n elements. False, and *geometry unchanged, if they need more blocks than
+/// a grid can have (2^31 - 1), or the kernel has no such dtype.
 PTXGEN_API bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
                                     struct ptx_geometry *geometry);
 

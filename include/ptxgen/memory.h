@@ -19,6 +19,7 @@ PTXGEN_API ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i);
 /// `p` counting in elements of another type.
 PTXGEN_API ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p);
 
+/// A hint where data is to be cached.
 typedef enum ptx_cache {
     PTX_CACHE_DEFAULT,
     PTX_STREAM,      ///< .cs: read or written once
@@ -30,8 +31,9 @@ typedef enum ptx_cache {
     PTX_EVICT_LAST,  ///< .L1::evict_last
 } ptx_cache;
 
+/// What other threads see of an access, and when: PTX's memory consistency model.
 typedef enum ptx_order {
-    PTX_WEAK,
+    PTX_WEAK, ///< the default: no other thread writes there meanwhile
     PTX_VOLATILE,
     PTX_RELAXED,
     PTX_ACQUIRE, ///< loads and atomics
@@ -40,6 +42,7 @@ typedef enum ptx_order {
     PTX_SEQ_CST, ///< fences
 } ptx_order;
 
+/// Among which threads an order holds.
 typedef enum ptx_scope {
     PTX_SCOPE_DEFAULT, ///< gpu
     PTX_SCOPE_BLOCK,
@@ -48,7 +51,8 @@ typedef enum ptx_scope {
     PTX_SCOPE_SYSTEM,
 } ptx_scope;
 
-/// How memory is accessed; the same four fields in every load and store.
+/// How memory is accessed; the same four fields in every load and store. `cache` and `nc` go with
+/// weak accesses alone.
 #define PTX_ACCESS_FIELDS                                                                          \
     bool nc; /* loads: nobody writes this global memory while the kernel runs */                   \
     ptx_cache cache;                                                                               \
@@ -90,6 +94,7 @@ PTXGEN_API ptx_vec ptx_load_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                      struct ptx_load_vec_params params);
 #define ptx_load_vec(b, p, i, ...)                                                                 \
     ptx_load_vec_emit(b, p, i, PTXGEN_STRUCT(ptx_load_vec_params, .lanes = __VA_ARGS__))
+/// p[i] to p[i + x.lanes - 1] = x in one access, under the same rules.
 PTXGEN_API void ptx_store_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                    struct ptx_store_vec_params params);
 #define ptx_store_vec(b, p, i, ...)                                                                \
@@ -119,6 +124,7 @@ struct ptx_atomic_params {
     ptx_scope scope;
 };
 
+/// ptx_atomic(b, PTX_ATOMIC_add, p, i, x, .order = PTX_ACQUIRE, .scope = PTX_SCOPE_SYSTEM).
 PTXGEN_API ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
                                    struct ptx_atomic_params params);
 #define ptx_atomic(b, op, p, i, ...)                                                               \

@@ -11,8 +11,9 @@ PTXGEN_BEGIN
 
 /// Waits for every thread of the block. Refused where only some threads may come by.
 PTXGEN_API void ptx_barrier(ptx_builder *b);
-/// One of the block's 16 barriers, for `threads` threads (a multiple of 32; 0 for all). With a
-/// count given, threads may come from different places, so that divergence is not refused.
+/// One of the block's 16 barriers, 0 to 15, of which 0 is ptx_barrier()'s, for `threads` threads (a
+/// multiple of 32; 0 for all). With a count given, threads may come from different places, so that
+/// divergence is not refused.
 PTXGEN_API void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads);
 /// Barriers that tell every thread whether all, or any, of the block's predicates hold, or how many
 /// do (u32).
@@ -20,11 +21,12 @@ PTXGEN_API ptx_val ptx_barrier_all(ptx_builder *b, ptx_val pred);
 PTXGEN_API ptx_val ptx_barrier_any(ptx_builder *b, ptx_val pred);
 PTXGEN_API ptx_val ptx_barrier_count(ptx_builder *b, ptx_val pred);
 
-/// Warp operations take the mask of lanes that take part as a u32; `ptx_full_warp` is all 32.
+/// Warp operations take the mask of lanes that take part as a u32; ptx_full_warp() is all 32.
 static inline ptx_val ptx_full_warp(void)
 {
     return ptx_u32(UINT32_MAX);
 }
+/// Waits for the lanes of the mask, which then see what each of them has written.
 PTXGEN_API void ptx_barrier_warp(ptx_builder *b, ptx_val mask);
 
 /// The value of another lane, of any type but predicates; `x` itself where that lane does not
@@ -39,7 +41,8 @@ typedef enum ptx_shfl_mode {
 struct ptx_shfl_params {
     ptx_val lane;   ///< u32: delta, mask or index
     ptx_val mask;   ///< lanes that take part; poisoned (the default): all
-    unsigned width; ///< the warp in segments of 1, 2, 4, 8, 16 or 32 lanes; 0: 32
+    unsigned width; ///< the warp in segments that keep to themselves, of 1, 2, 4, 8, 16 or 32
+                    ///< lanes; 0: 32
 };
 PTXGEN_API ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
                                  struct ptx_shfl_params params);
