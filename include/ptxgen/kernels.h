@@ -98,8 +98,9 @@ struct ptx_geometry {
 /// last block what is left; 0 for other kernels and for NULL. A partial of squared_sum is the sum
 /// over so many, and there are as many partials as blocks.
 PTXGEN_API uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n);
-/// The launch that covers n elements. False, and *geometry unchanged, if they need more blocks than
-/// a grid can have (2^31 - 1), or the kernel has no such dtype.
+/// The launch that covers n elements: exactly so many blocks of so many threads. False, and
+/// *geometry unchanged, if they need more blocks than a grid can have (2^31 - 1), or the kernel has
+/// no such dtype.
 PTXGEN_API bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
                                     struct ptx_geometry *geometry);
 
