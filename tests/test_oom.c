@@ -80,7 +80,9 @@ static bool write_with(struct allocator *a, write_module *write, const void *wit
         assert_null(text);
         if (!error || !strstr(error, "out of memory"))
             fail_msg("allocation %zu failed: %s", a->fail_at, error ? error : "no error");
+        write(b, with); // nothing comes of it
         assert_null(ptx_builder_finish(b));
+        assert_string_equal(ptx_builder_error(b), error);
     } else {
         if (!text)
             fail_msg("%s", error);

@@ -65,6 +65,7 @@ static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
 struct divergence {
     uint32_t *from;   // by instruction: where the branch is that made it divergent, or NO_INDEX
     uint32_t changes; // that can matter to what was read before
+    uint32_t until;   // from what is read now up to here all is divergent
 };
 
 static bool differs(const ptx_builder *b, const struct insn *insn)
@@ -109,8 +110,11 @@ static void mark_region(const ptx_builder *b, struct divergence *d, const struct
     const uint32_t from = parts ? ptxb_place_of(&b->code[0], insn) : d->from[at->index];
     const uint32_t target = target_of(b, entry, insn);
     const bool back = target < at->index;
-    const uint32_t first = back ? target : at->index + 1;
+    const uint32_t next = at->index + 1;
+    const uint32_t first = back ? target : d->until > next ? d->until : next;
     const uint32_t last = back ? at->index : target;
+    if (!back && d->until < target)
+        d->until = target;
     for (uint32_t k = first; k < last; k++) {
         if (d->from[k] != NO_INDEX)
             continue;
@@ -136,8 +140,10 @@ static void find_divergence(ptx_builder *b, struct divergence *d, const struct e
             continue;
         // Once more around the loop, until nothing changes in it.
         struct label *head = label_of(b, r.insn);
-        if (head->changes != d->changes)
+        if (head->changes != d->changes) {
             r = read_from(b, &r, head);
+            d->until = 0;
+        }
         head->changes = d->changes;
     }
 }
@@ -185,30 +191,36 @@ static bool barriers_are_uniform(ptx_builder *b, const struct entry *entry)
 // here every use is held against what is defined on every path to it.
 struct flow {
     uint64_t *now;
-    uint64_t **at_label; // by label; NULL: not reached yet
-    size_t words;
-    uint32_t first_reg;
+    uint64_t *at_label; // by label of the entry: whether it was reached, and what is defined there
+    size_t words;       // of a set
+    uint32_t first_reg, first_label;
     bool reached;
     bool changed;
 };
 
-static void join(ptx_builder *b, struct flow *f, uint32_t label)
+// Whether the label was reached, and behind it the set.
+static uint64_t *at_label(const struct flow *f, uint32_t label)
 {
-    uint64_t **known = &f->at_label[label - 1];
+    return f->at_label + (label - 1 - f->first_label) * (f->words + 1);
+}
+
+static void join(struct flow *f, uint32_t label)
+{
+    uint64_t *known = at_label(f, label);
+    uint64_t *set = known + 1;
 
     if (!f->reached)
         return;
     if (!*known) {
-        *known = ptxb_alloc(b, f->words * sizeof **known);
-        if (*known)
-            memcpy(*known, f->now, f->words * sizeof **known);
+        *known = true;
+        memcpy(set, f->now, f->words * sizeof *set);
         f->changed = true;
         return;
     }
     for (size_t w = 0; w < f->words; w++) {
-        uint64_t both = (*known)[w] & f->now[w];
-        f->changed |= both != (*known)[w];
-        (*known)[w] = both;
+        uint64_t both = set[w] & f->now[w];
+        f->changed |= both != set[w];
+        set[w] = both;
     }
 }
 
@@ -242,7 +254,7 @@ static void define_results(struct flow *f, const struct insn *insn)
     }
 }
 
-static bool walk(ptx_builder *b, struct flow *f, const struct entry *entry, bool report)
+static void walk(ptx_builder *b, struct flow *f, const struct entry *entry, bool report)
 {
     const struct insn *first = ptxb_insn(&b->code[1], entry->prologue.first);
 
@@ -253,41 +265,41 @@ static bool walk(ptx_builder *b, struct flow *f, const struct entry *entry, bool
     for (struct reader r = read_body(b, entry); r.insn; read_next(&r)) {
         const struct insn *insn = r.insn;
         if (insn->kind == INSN_LABEL) {
-            join(b, f, insn->operands[0].value);
-            const uint64_t *known = f->at_label[insn->operands[0].value - 1];
-            f->reached = known != NULL;
-            if (known)
-                memcpy(f->now, known, f->words * sizeof *f->now);
+            join(f, insn->operands[0].value);
+            const uint64_t *known = at_label(f, insn->operands[0].value);
+            f->reached = *known;
+            if (*known)
+                memcpy(f->now, known + 1, f->words * sizeof *f->now);
         }
         if (report && f->reached && !uses_are_defined(b, f, insn))
-            return false;
+            return;
         define_results(f, insn);
         if (insn->kind == INSN_BRANCH)
-            join(b, f, insn->operands[insn->guarded].value);
+            join(f, insn->operands[insn->guarded].value);
         if ((insn->kind == INSN_BRANCH || insn->kind == INSN_RETURN) && !insn->guarded)
             f->reached = false;
     }
-    return !b->failed;
 }
 
 static bool definitions_reach(ptx_builder *b, const struct entry *entry)
 {
-    struct flow f = { .first_reg = 1 };
+    const size_t labels = b->labels.count - entry->first_label;
+    struct flow f = { .first_reg = entry->first_reg, .first_label = entry->first_label };
 
-    while (f.first_reg < b->regs.count && b->regs.at[f.first_reg].where < entry->first_block)
-        f.first_reg++;
     f.words = (b->regs.count - f.first_reg) / 64 + 1;
-    f.now = ptxb_alloc(b, f.words * sizeof *f.now);
-    f.at_label = ptxb_alloc(b, b->labels.count * sizeof *f.at_label);
-    if (!f.now || !f.at_label)
+    const size_t bytes = (f.words + labels * (f.words + 1)) * sizeof *f.now;
+    f.now = ptxb_resize(b, NULL, 0, bytes);
+    if (!f.now)
         return false;
-    memset(f.at_label, 0, b->labels.count * sizeof *f.at_label);
+    f.at_label = f.now + f.words;
+    memset(f.now, 0, bytes);
     do {
         f.changed = false;
-        if (!walk(b, &f, entry, false))
-            return false;
+        walk(b, &f, entry, false);
     } while (f.changed);
-    return walk(b, &f, entry, true);
+    walk(b, &f, entry, true);
+    ptxb_resize(b, f.now, bytes, 0);
+    return !b->failed;
 }
 
 bool ptxb_check_entry(ptx_builder *b, struct entry *entry)

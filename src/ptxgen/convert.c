@@ -228,12 +228,13 @@ ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
 {
     if (!ptxb_ready(b, "cvt") || !ptxb_usable(b, "cvt", "x", p.x))
         return (ptx_val) { 0 };
+    const ptx_type from = (ptx_type)p.x.type;
+    p.sat = p.sat && !holds(to, from);
     const uint32_t known = ptxb_remembered(b, cvt_key(to, &p));
     if (known) {
         p.x = ptxb_in_register(b, p.x);
         return ptxb_emit(b, to, known, 1, &p.x);
     }
-    const ptx_type from = (ptx_type)p.x.type;
     if (!convertible(to) || !convertible(from)) {
         ptxb_fail(b, "cvt", "there is no conversion from %s to %s%s", ptx_type_name(from),
                   ptx_type_name(to),
@@ -242,7 +243,6 @@ ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
                                    : "");
         return (ptx_val) { 0 };
     }
-    p.sat &= !holds(to, from);
     const bool same_width =
         ptxb_is_integer(from) && ptxb_is_integer(to) && ptxb_bits(from) == ptxb_bits(to);
     if ((from == to || same_width) && p.round == PTX_ROUND_DEFAULT && !p.ftz && !p.sat)

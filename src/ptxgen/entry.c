@@ -113,7 +113,8 @@ int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
         return 1;
     struct entry entry = { .decl = params,
                            .first_label = b->labels.count,
-                           .first_block = b->open.count };
+                           .first_block = b->open.count,
+                           .first_reg = b->regs.count };
     entry.decl.name = ptxb_join(b, params.name, NULL);
     if (!entry.decl.name || !ROOM_FOR(b, b->entries, 1))
         return 1;

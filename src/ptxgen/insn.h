@@ -97,6 +97,7 @@ struct code {
 struct opcode {
     uint64_t key;     // all that the spelling depends on; 0: not to be found again
     const char *text; // on its own, for messages
+    uint32_t next;    // another whose key has the same place in the builder's table; 0: no more
     // The types that it was spelled for; count 0: it is no instruction of ops.h.
     uint8_t count, operand[4], result;
     bool any_immediate; // none of the operands must be an immediate of some range

@@ -63,7 +63,7 @@ struct entry {
     uint32_t registers[FILE_COUNT]; // by file
     uint32_t arrays;                // shared and local, for their names
     uint32_t labels;                // that have a number
-    uint32_t first_label, first_block;
+    uint32_t first_label, first_block, first_reg;
     uint32_t shared_bytes, local_bytes, param_bytes;
     bool returns;                  // before its end
     bool barriers, inner_barriers; // the latter in a block or after a return
@@ -118,7 +118,7 @@ struct ptx_builder {
     int isa;
     const char *isa_reason;
     size_t bytes, peak;
-    uint32_t opcode_at[OPCODE_PLACES];
+    uint32_t opcode_at[OPCODE_PLACES]; // the newest of those with one place; the others by `next`
     struct decimal decimals[DECIMALS];
     char error[512];
 };
@@ -213,7 +213,6 @@ static inline uint64_t ptxb_op_key(ptx_opcode op, ptx_type type)
 {
     return SPELLED_OP | (uint64_t)op << 8 | (uint64_t)type << 16;
 }
-// Two places a key, side by side.
 static inline size_t ptxb_opcode_place(uint64_t key)
 {
     return key * UINT64_C(0x9e3779b97f4a7c15) >> 57 & (OPCODE_PLACES - 1);
@@ -221,13 +220,14 @@ static inline size_t ptxb_opcode_place(uint64_t key)
 // The opcode that was remembered under the key and met its floors; 0: none.
 static inline uint32_t ptxb_remembered(const ptx_builder *b, uint64_t key)
 {
-    const size_t place = ptxb_opcode_place(key);
-    const uint32_t first = b->opcode_at[place], second = b->opcode_at[place ^ 1];
+    uint32_t number = b->opcode_at[ptxb_opcode_place(key)];
 
-    return b->opcodes.at[first].key == key ? first : b->opcodes.at[second].key == key ? second : 0;
+    while (number && b->opcodes.at[number].key != key)
+        number = b->opcodes.at[number].next;
+    return number;
 }
-// A new opcode; `text` must outlive the builder. It is not found again under the key 0. 0 if
-// memory ran out, and for no text.
+// A new opcode, under a key that none has; `text` must outlive the builder. It is not found again
+// under the key 0. 0 if memory ran out, and for no text.
 uint32_t ptxb_remember(ptx_builder *b, uint64_t key, const char *text);
 // The opcode of a constant string.
 static inline uint32_t ptxb_opcode(ptx_builder *b, const char *text)

@@ -77,8 +77,9 @@ uint32_t ptxb_remember(ptx_builder *b, uint64_t key, const char *text)
         memcpy(opcode->line, text, length);
     }
     if (key) {
-        const size_t place = ptxb_opcode_place(key);
-        b->opcode_at[b->opcode_at[place] ? place ^ 1 : place] = number;
+        uint32_t *newest = &b->opcode_at[ptxb_opcode_place(key)];
+        opcode->next = *newest;
+        *newest = number;
     }
     return number;
 }

@@ -40,10 +40,11 @@ bool ptxb_text_over_code(ptx_builder *b, size_t bytes)
 {
     struct code *code = &b->code[0];
     const size_t left = code->count * sizeof *code->at;
-    const size_t words = ((bytes > left ? bytes : left) + GAP_BYTES) / sizeof *code->at;
+    const size_t about = ((bytes > left ? bytes : left) + GAP_BYTES) / sizeof *code->at;
+    const uint32_t words = about < UINT32_MAX ? (uint32_t)about : UINT32_MAX;
 
-    if (words > code->capacity && !ptxb_set_capacity(b, (void **)&code->at, &code->capacity,
-                                                     sizeof *code->at, (uint32_t)words))
+    if (words > code->capacity &&
+        !ptxb_set_capacity(b, (void **)&code->at, &code->capacity, sizeof *code->at, words))
         return false;
     b->text.at = (char *)code->at;
     b->text.capacity = code->capacity * sizeof *code->at;
