@@ -247,8 +247,12 @@ static struct size size_of_opcodes(unsigned rounds)
                                                     .x = x,
                                                     .y = info->shape[3] ? x : (ptx_val) { 0 } });
                 }
-                if (PTX_SET_I >> t & 1)
+                if (PTX_SET_I >> t & 1) {
                     ptx_cvt(b, PTX_S64, x, .sat = true);
+                    ptx_cvt(b, PTX_BF16, x);
+                }
+                ptx_fence(b, t & 1 ? PTX_ACQ_REL : PTX_SEQ_CST, PTX_SCOPE_SYSTEM);
+                ptx_redux_min(b, t & 1 ? ptx_u32(t) : ptx_s32((int32_t)t), ptx_full_warp());
             }
     }
     const size_t text = strlen(finished(b));

@@ -153,8 +153,14 @@ void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
         return;
     }
     const bool cluster = scope == PTX_SCOPE_CLUSTER;
-    const char *opcode =
-        ptxb_join(b, "fence", order == PTX_SEQ_CST ? ".sc" : ".acq_rel", scopes[scope], NULL);
-    if (ptxb_require(b, "fence", cluster ? 78 : 60, cluster ? 90 : 70, opcode))
-        ptxb_emit_void(b, ptxb_remember(b, 0, opcode), 0, NULL);
+    const uint64_t key = SPELLED_FENCE | (uint64_t)order << 8 | (uint64_t)scope << 16;
+    uint32_t opcode = ptxb_remembered(b, key);
+    if (!opcode) {
+        const char *text =
+            ptxb_join(b, "fence", order == PTX_SEQ_CST ? ".sc" : ".acq_rel", scopes[scope], NULL);
+        if (!ptxb_require(b, "fence", cluster ? 78 : 60, cluster ? 90 : 70, text))
+            return;
+        opcode = ptxb_remember(b, key, text);
+    }
+    ptxb_emit_void(b, opcode, 0, NULL);
 }

@@ -80,7 +80,8 @@ int ptx_else_begin(ptx_builder *b)
     jump->kind = INSN_BRANCH;
     jump->opcode = bra & MOST_INDEX;
     jump->operands[0].value = end;
-    jump->depth++;
+    if (jump->depth < MOST_DEPTH)
+        jump->depth++;
     b->labels.at[end - 1].uses++;
     b->labels.at[otherwise - 1].part = "_else";
     ptxb_place(b, otherwise);

@@ -25,6 +25,15 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
     return ptxb_emit(b, type, ptxb_opcode(b, ptxb_mov_bits(type)), 1, &x);
 }
 
+// 0 if something is out of range.
+static inline uint64_t cvt_key(ptx_type to, const struct ptx_cvt_params *p)
+{
+    if ((unsigned)to >= PTX_TYPE_COUNT || (unsigned)p->round > PTX_RP)
+        return 0;
+    return SPELLED_CVT | (uint64_t)to << 8 | (uint64_t)p->x.type << 16 | (uint64_t)p->round << 24 |
+           (uint64_t)p->ftz << 28 | (uint64_t)p->sat << 29;
+}
+
 // ---- packing ------------------------------------------------------------------------------------
 
 static uint32_t pack_opcode(ptx_builder *b, const char *call, ptx_type whole, ptx_type part,
@@ -155,12 +164,13 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
                    : (ptx_val) { 0 };
     }
     const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_bf16_any)->forms;
-    const char *opcode =
+    const char *text =
         ptxb_join(b, toward_zero ? "cvt.rz.bf16." : "cvt.rn.bf16.", ptx_type_name(from), NULL);
+    if (!ptxb_require(b, "cvt", form->isa, form->sm, text))
+        return (ptx_val) { 0 };
+    const uint32_t opcode = ptxb_remember(b, cvt_key(PTX_BF16, &p), text);
     p.x = ptxb_in_register(b, p.x);
-    return ptxb_require(b, "cvt", form->isa, form->sm, opcode)
-               ? ptxb_emit(b, PTX_BF16, ptxb_remember(b, 0, opcode), 1, &p.x)
-               : (ptx_val) { 0 };
+    return ptxb_emit(b, PTX_BF16, opcode, 1, &p.x);
 }
 
 // ---- cvt ----------------------------------------------------------------------------------------
@@ -196,15 +206,6 @@ static bool holds(ptx_type to, ptx_type from)
     return ptxb_is_integer(to) && ptxb_is_integer(from) &&
            (to_signed == from_signed ? ptxb_bits(to) >= ptxb_bits(from)
                                      : to_signed && ptxb_bits(to) > ptxb_bits(from));
-}
-
-// 0 if something is out of range.
-static inline uint64_t cvt_key(ptx_type to, const struct ptx_cvt_params *p)
-{
-    if ((unsigned)to >= PTX_TYPE_COUNT || (unsigned)p->round > PTX_RP)
-        return 0;
-    return SPELLED_CVT | (uint64_t)to << 8 | (uint64_t)p->x.type << 16 | (uint64_t)p->round << 24 |
-           (uint64_t)p->ftz << 28 | (uint64_t)p->sat << 29;
 }
 
 static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)

@@ -15,7 +15,7 @@
 enum { UNSIGNED_BYTES = 20, DECIMAL_BYTES = 40 };
 
 // How a line is laid out.
-enum { INDENT = 4, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44 };
+enum { INDENT = 4, MOST_DEPTH = 32, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44 };
 
 // A growing array; see ROOM_FOR().
 #define LIST(type)                                                                                 \
@@ -208,7 +208,16 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 // table.c
 const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
 // Opcodes are remembered by what they are spelled from: one of these and fields above its byte.
-enum { SPELLED_OP = 1, SPELLED_CVT, SPELLED_LD, SPELLED_ST, SPELLED_PARAM, SPELLED_ATOM };
+enum {
+    SPELLED_OP = 1,
+    SPELLED_CVT,
+    SPELLED_LD,
+    SPELLED_ST,
+    SPELLED_PARAM,
+    SPELLED_ATOM,
+    SPELLED_FENCE,
+    SPELLED_REDUX
+};
 static inline uint64_t ptxb_op_key(ptx_opcode op, ptx_type type)
 {
     return SPELLED_OP | (uint64_t)op << 8 | (uint64_t)type << 16;
@@ -304,7 +313,7 @@ static inline char *ptxb_write_unsigned(char *at, uint64_t x)
     return at + small->length;
 }
 char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
-// The decimal of a float immediate, and a NUL after it; at most DECIMAL_BYTES.
+// The decimal of a float immediate; writes up to DECIMAL_BYTES.
 char *ptxb_write_decimal(char *at, ptx_type type, uint64_t bits);
 
 // check.c
@@ -318,7 +327,7 @@ size_t ptxb_settle(ptx_builder *b, struct entry *entry);
 enum {
     // Most that an instruction can have, beside what things are called.
     OPCODE_BYTES = 64,
-    LINE_BYTES = 33 * INDENT + 16 + OPCODE_BYTES + OPERAND_COLUMN + COMMENT_COLUMN + 16,
+    LINE_BYTES = MOST_DEPTH * INDENT + 16 + OPCODE_BYTES + OPERAND_COLUMN + COMMENT_COLUMN + 16,
     OPERAND_BYTES = 32 + DECIMAL_BYTES,
 };
 size_t ptxb_names_bytes(const ptx_builder *b, const struct insn *insn);

@@ -2,6 +2,11 @@
 // ops.h as data.
 #include "internal.h"
 
+#include <assert.h>
+
+static_assert(PTX_OP_COUNT <= 256 && PTX_TYPE_COUNT <= 32,
+              "keys have 8 bits for either, operands 5 for a type");
+
 #define FORMS(name, shape, meaning, ...)                                                           \
     static const struct ptx_form name##_forms[] = { __VA_ARGS__ };
 PTX_OPS_UNARY(FORMS)

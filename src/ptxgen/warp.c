@@ -254,8 +254,14 @@ ptx_val ptx_activemask(ptx_builder *b)
     return result;
 }
 
-static ptx_val redux(ptx_builder *b, const char *call, const char *name, uint32_t types, ptx_val x,
-                     ptx_val mask)
+enum redux_op {
+#define ONE(name, ...) REDUX_##name,
+    PTX_WARP_REDUCTIONS(ONE)
+#undef ONE
+};
+
+static ptx_val redux(ptx_builder *b, const char *call, enum redux_op op, const char *name,
+                     uint32_t types, ptx_val x, ptx_val mask)
 {
     const struct ptx_form *form = ptx_op_info(PTX_OP_redux)->forms;
     char list[160];
@@ -268,18 +274,23 @@ static ptx_val redux(ptx_builder *b, const char *call, const char *name, uint32_
                   ptxb_type_list(types, list));
         return (ptx_val) { 0 };
     }
-    const bool bits = types >> PTX_B32 & 1;
-    const char *opcode =
-        ptxb_join(b, form->text, ".", name, ".", bits ? "b32" : ptx_type_name(type), NULL);
-    if (!ptxb_require(b, call, form->isa, form->sm, opcode))
-        return (ptx_val) { 0 };
-    return combine(b, call, ptxb_remember(b, 0, opcode), type, x, mask);
+    const uint64_t key = SPELLED_REDUX | (uint64_t)op << 8 | (uint64_t)type << 16;
+    uint32_t opcode = ptxb_remembered(b, key);
+    if (!opcode) {
+        const bool bits = types >> PTX_B32 & 1;
+        const char *text =
+            ptxb_join(b, form->text, ".", name, ".", bits ? "b32" : ptx_type_name(type), NULL);
+        if (!ptxb_require(b, call, form->isa, form->sm, text))
+            return (ptx_val) { 0 };
+        opcode = ptxb_remember(b, key, text);
+    }
+    return combine(b, call, opcode, type, x, mask);
 }
 
 #define DEFINE(name, meaning, types)                                                               \
     ptx_val ptx_redux_##name(ptx_builder *b, ptx_val x, ptx_val mask)                              \
     {                                                                                              \
-        return redux(b, "redux_" #name, #name, types, x, mask);                                    \
+        return redux(b, "redux_" #name, REDUX_##name, #name, types, x, mask);                      \
     }
 PTX_WARP_REDUCTIONS(DEFINE)
 #undef DEFINE
