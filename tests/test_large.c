@@ -45,6 +45,29 @@ static void names_are_long(void **state)
     ptx_builder_destroy(&b);
 }
 
+// The head of the entry alone is longer than what its length is told to be.
+static void parameters_are_many(void **state)
+{
+    enum { PARAMS = 500, LONG = 1000 };
+    static char names[PARAMS][LONG + 1], meaning[LONG + 1];
+
+    (void)state;
+    memset(meaning, 'm', LONG);
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val sum = ptx_u64(0);
+        for (int k = 0; k < PARAMS; k++) {
+            snprintf(names[k], sizeof names[k], "p%03d%0*d", k, LONG - 4, 7);
+            sum = ptx_add(b, ptx_param(b, PTX_U64, names[k], .meaning = meaning), sum);
+        }
+    }
+    const char *text = finished(b);
+    for (int k = 0; k < PARAMS; k++)
+        assert_int_equal(count_of(text, names[k]), 2);
+    assert_int_equal(count_of(text, "add.u64"), PARAMS);
+    EXPECT_LINES(b, "add.u64 %rd501, %rd1, 0;", "add.u64 %rd1000, %rd500, %rd999;", "ret;");
+}
+
 static void instructions_are_many(void **state)
 {
     enum { ROUNDS = 20000 };
@@ -274,10 +297,10 @@ static void opcodes_are_kept_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_long),        cmocka_unit_test(instructions_are_many),
-        cmocka_unit_test(blocks_are_many),       cmocka_unit_test(blocks_are_deep),
-        cmocka_unit_test(returns_are_many),      cmocka_unit_test(entries_are_many),
-        cmocka_unit_test(opcodes_are_kept_once),
+        cmocka_unit_test(names_are_long),        cmocka_unit_test(parameters_are_many),
+        cmocka_unit_test(instructions_are_many), cmocka_unit_test(blocks_are_many),
+        cmocka_unit_test(blocks_are_deep),       cmocka_unit_test(returns_are_many),
+        cmocka_unit_test(entries_are_many),      cmocka_unit_test(opcodes_are_kept_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

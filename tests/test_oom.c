@@ -66,6 +66,23 @@ static void write_everything(ptx_builder *b, const void *with)
         write_kernel(b, ptx_kernel_at(k));
 }
 
+// Lines far longer than their length is told to be: the text grows while it is written.
+static void write_long_names(ptx_builder *b, const void *with)
+{
+    static char name[700];
+
+    (void)with;
+    memset(name, 'l', sizeof name - 1);
+    ptx_entry (b, "names") {
+        ptx_val done = ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0));
+        ptx_label far = ptx_label_create(b, name);
+        for (int k = 0; k < 60; k++)
+            ptx_branch_if(b, done, far);
+        ptx_label_place(b, far);
+        ptx_comment(b, "%s%s%s%s", name, name, name, name);
+    }
+}
+
 // False if no allocation failed: the module was written.
 static bool write_with(struct allocator *a, write_module *write, const void *with)
 {
@@ -159,6 +176,12 @@ static void a_kitchen_sink_survives(void **state)
     every_allocation_can_fail(write_sink, NULL);
 }
 
+static void a_text_that_grows_survives(void **state)
+{
+    (void)state;
+    every_allocation_can_fail(write_long_names, NULL);
+}
+
 static void the_kernels_survive(void **state)
 {
     size_t k = 0;
@@ -204,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kitchen_sink_survives),
+        cmocka_unit_test(a_text_that_grows_survives),
         cmocka_unit_test(the_kernels_survive),
         cmocka_unit_test(every_call_survives),
         cmocka_unit_test(a_kernel_takes_64_kib_at_most),

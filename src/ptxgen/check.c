@@ -125,7 +125,7 @@ static void mark_region(const ptx_builder *b, struct divergence *d, const struct
 
 static void find_divergence(ptx_builder *b, struct divergence *d, const struct entry *entry)
 {
-    const struct insn *insn = ptxb_insn(&b->code[1], entry->prologue.first);
+    const struct insn *insn = ptxb_first(&b->code[1], &entry->prologue);
 
     for (uint32_t k = 0; k < entry->prologue.count; k++, insn = ptxb_next(insn))
         b->regs.at[insn->operands[0].id].varying |= differs(b, insn);
@@ -256,7 +256,7 @@ static void define_results(struct flow *f, const struct insn *insn)
 
 static void walk(ptx_builder *b, struct flow *f, const struct entry *entry, bool report)
 {
-    const struct insn *first = ptxb_insn(&b->code[1], entry->prologue.first);
+    const struct insn *first = ptxb_first(&b->code[1], &entry->prologue);
 
     memset(f->now, 0, f->words * sizeof *f->now);
     f->reached = true;

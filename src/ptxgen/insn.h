@@ -122,6 +122,12 @@ static inline struct insn *ptxb_insn(const struct code *code, uint32_t place)
     return (struct insn *)(code->at + place);
 }
 
+// The first of a stretch; NULL if it has none.
+static inline struct insn *ptxb_first(const struct code *code, const struct stretch *stretch)
+{
+    return stretch->count ? ptxb_insn(code, stretch->first) : NULL;
+}
+
 static inline uint32_t ptxb_place_of(const struct code *code, const struct insn *insn)
 {
     return (uint32_t)((const uint64_t *)insn - code->at);

@@ -26,7 +26,7 @@ static void put_body(ptx_builder *b, const struct stretch *body)
 
 static void put_prologue(ptx_builder *b, const struct stretch *prologue)
 {
-    const struct insn *insn = ptxb_insn(&b->code[1], prologue->first);
+    const struct insn *insn = ptxb_first(&b->code[1], prologue);
 
     for (uint32_t k = 0; k < prologue->count; k++, insn = ptxb_next(insn))
         if (ptxb_room(b, ptxb_line_bytes(b, insn)))

@@ -44,7 +44,7 @@ static inline size_t usual_bytes(const ptx_builder *b, const struct insn *insn)
 size_t ptxb_settle(ptx_builder *b, struct entry *entry)
 {
     size_t bytes = ENTRY_BYTES + entry->params.count * (size_t)PARAM_LINE_BYTES;
-    struct insn *insn = ptxb_insn(&b->code[1], entry->prologue.first);
+    struct insn *insn = ptxb_first(&b->code[1], &entry->prologue);
 
     // Registers are numbered as they appear, so that the text has no gaps.
     for (uint32_t k = 0; k < entry->prologue.count; k++, insn = ptxb_next(insn)) {
