@@ -216,7 +216,7 @@ struct ptx_clip_piece {
 /// How many chunks there are, those of empty groups among them. 0 for NULL.
 PTXGEN_API uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan);
 /// A chunk's piece `index`, from 0. Chunks of a tensor follow each other, and so do tensors of a
-/// group. False past the last piece; a chunk that stands for an empty group has none.
+/// group. False past the last piece, and for NULL; a chunk that stands for an empty group has none.
 PTXGEN_API bool ptx_clip_plan_piece(const ptx_clip_plan *plan, uint64_t chunk, uint32_t index,
                                     struct ptx_clip_piece *piece);
 /// Launches only. Errors: INVALID, DRIVER, FORKED.

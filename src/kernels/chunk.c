@@ -94,14 +94,13 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     const unsigned lanes = vector_lanes(dtype);
     const unsigned rows = chunk->most / (BLOCK * lanes);
     const unsigned unroll = rows < IN_FLIGHT ? rows : IN_FLIGHT;
-    const unsigned fewer = lanes == 8 && unroll > 2 ? unroll / 2 : unroll; // a short chunk's rows
+    // Of 16-bit elements a short chunk of squared_sum has two rows, not four.
+    const unsigned fewer = lanes == 8 && unroll > 2 ? unroll / 2 : unroll;
     const ptx_val length = chunk->length;
 
     ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
     ptx_comment(b, "where this thread starts in a row; rows begin at a 16-byte boundary");
-    ptx_val address = ptx_cvt(b, PTX_U32, ptx_address(b, chunk->x));
-    ptx_val skew = ptx_and(b, address, ptx_u32(15));
-    skew = over_power_of_two(b, skew, ptx_type_bytes(dtype));
+    ptx_val skew = skew_of_address(b, ptx_address(b, chunk->x), dtype);
     ptx_val mine = ptx_mul(b, chunk->tid, ptx_u32(lanes));
     ptx_val start = ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew));
 

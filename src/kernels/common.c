@@ -76,11 +76,16 @@ ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads)
 
 ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p)
 {
-    const unsigned bytes = ptx_type_bytes((ptx_type)p.type);
-    const unsigned shift = bytes == 8 ? 3 : bytes == 4 ? 2 : 1;
     ptx_val offset = ptx_and(b, ptx_address(b, p), ptx_u64(VECTOR_BYTES - 1));
 
-    return ptx_shr(b, offset, ptx_u32(shift));
+    return over_power_of_two(b, offset, ptx_type_bytes((ptx_type)p.type));
+}
+
+ptx_val skew_of_address(ptx_builder *b, ptx_val address, ptx_type dtype)
+{
+    ptx_val offset = ptx_and(b, ptx_cvt(b, PTX_U32, address), ptx_u32(VECTOR_BYTES - 1));
+
+    return over_power_of_two(b, offset, ptx_type_bytes(dtype));
 }
 
 ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)

@@ -19,14 +19,15 @@ ptx_val tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
 // from it carry an input's NaN along, so that the result would depend on which one came first.
 ptx_val one_nan(ptx_builder *b, ptx_val x);
 
-// x (u32) over a power of two. ptxas divides by a constant at run time, with a reciprocal.
+// x, unsigned, over a power of two. ptxas divides by a constant at run time, with a reciprocal.
 ptx_val over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power);
 
 // Lanes of `dtype` in 16 bytes.
 unsigned vector_lanes(ptx_type dtype);
 
-// How many elements `p` lies beyond a 16-byte boundary.
+// How many elements `p` lies beyond a 16-byte boundary: u64; and the same of an address: u32.
 ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p);
+ptx_val skew_of_address(ptx_builder *b, ptx_val address, ptx_type dtype);
 
 // Whether all are equally far from a 16-byte boundary; poisoned if they are all the same.
 ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count);

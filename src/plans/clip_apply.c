@@ -28,9 +28,9 @@ ptx_vec clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx_vec 
     return out;
 }
 
-void clip_scale_vector(ptx_builder *b, const struct clip_scaling *v, ptx_val i, unsigned lanes)
+static void scale_element(ptx_builder *b, const struct clip_scaling *v, ptx_val i)
 {
-    ptx_vec in = ptx_load_vec(b, v->data, i, lanes, .cache = PTX_STREAM);
+    ptx_vec in = ptx_load_vec(b, v->data, i, 1, .cache = PTX_STREAM);
     ptx_vec out = clip_scaled(b, v, &in);
     ptx_store_vec(b, v->data, i, out, .cache = PTX_STREAM);
 }
@@ -96,9 +96,7 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     v.factor = ptx_cvt(b, compute_type(dtype), a->factor);
     ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, a->now.data);
     v.data = ptx_at(b, ptx_at(b, x, a->now.first), a->now.start);
-    ptx_val address = ptx_cvt(b, PTX_U32, a->now.data);
-    ptx_val skew = ptx_and(b, address, ptx_u32(15));
-    skew = over_power_of_two(b, skew, ptx_type_bytes(dtype));
+    ptx_val skew = skew_of_address(b, a->now.data, dtype);
     ptx_comment(b, "whole vectors, from the first 16-byte boundary on");
     ptx_val head =
         ptx_and(b, ptx_neg(b, ptx_bitcast(b, PTX_S32, skew)), ptx_s32((int32_t)lanes - 1));
@@ -115,7 +113,7 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     ptx_val after = ptx_add(b, body, place);
     place = ptx_select(b, ptx_lt(b, place, ptx_s32(0)), place, after);
     ptx_if (b, ptx_lt(b, place, rest))
-        clip_scale_vector(b, &v, place, 1);
+        scale_element(b, &v, place);
 }
 
 // What a block must know of a group before it scales: from the partials, each block for itself, or
@@ -211,8 +209,9 @@ static void read_next(ptx_builder *b, const struct apply *a, ptx_val tiles)
 // Where blocks take several tiles and there are several groups, factors come from the records.
 //
 // A block's first two tiles are its own; the third and all others are drawn, two ahead, so that
-// neither the number nor the rows that it leads to are waited for. To count who is through costs a
-// microsecond, since it waits for all that was written: it is left out where there is no third.
+// neither the number nor the rows that it leads to are waited for. To count who is through takes up
+// to 0.8 us on an H200, since it waits for all that was written: it is left out where there is no
+// third.
 static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *from, ptx_val tiles)
 {
     ptx_val blocks = ptx_nctaid(b, PTX_X);

@@ -214,8 +214,7 @@ static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
 
     s.factor = ptx_cvt(b, compute_type(dtype), scale->factor);
     ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, piece->data);
-    ptx_val low = ptx_and(b, ptx_cvt(b, PTX_U32, piece->data), ptx_u32(15));
-    ptx_val beyond = over_power_of_two(b, low, ptx_type_bytes(dtype));
+    ptx_val beyond = skew_of_address(b, piece->data, dtype);
     ptx_val before = ptx_and(b, ptx_sub(b, ptx_u32(lanes), beyond), ptx_u32(lanes - 1));
     ptx_val head = ptx_min(b, ptx_bitcast(b, PTX_S32, before), piece->count);
     ptx_val whole = ptx_and(b, ptx_sub(b, piece->count, head), ptx_s32(-(int32_t)lanes));

@@ -110,7 +110,6 @@ struct clip_scaling {
     ptx_ptr data;
 };
 ptx_vec clip_scaled(ptx_builder *b, const struct clip_scaling *s, const ptx_vec *in);
-void clip_scale_vector(ptx_builder *b, const struct clip_scaling *s, ptx_val i, unsigned lanes);
 
 // Scales them by `factor` (f32); tensors whose address is 0 are left out.
 void clip_share_scale(ptx_builder *b, const struct clip_spec *spec, const struct clip_share *share,

@@ -200,3 +200,41 @@ void clip_set_check(const struct clip_set *set, const ptx_clip_plan *plan,
     free(wanted);
     free(got);
 }
+
+struct ptx_clip_params clip_trial_params(unsigned trial)
+{
+    return (struct ptx_clip_params) {
+        .eps = trial % 2 ? 1e-6f : 0.0f,
+        .loss_scale = trial % 3 == 2   ? 1024.0f
+                      : trial % 7 == 3 ? 3.0f
+                                       : 0.0f,
+        .measure_only = trial % 11 == 5,
+    };
+}
+
+void clip_set_check_runs(struct clip_set *set, struct random *r, enum data_kind kind,
+                         struct ptx_clip_params params)
+{
+    const struct ptx_clip_params of_set = clip_set_params(set);
+    const float loss_scale = params.loss_scale == 0.0f ? 1.0f : params.loss_scale;
+    const CUstream stream = set->gpu->stream;
+    struct clip_expected expected;
+    params.tensors = of_set.tensors;
+    params.tensor_count = of_set.tensor_count;
+    params.group_count = of_set.group_count;
+    params.group_max_norms = of_set.group_max_norms;
+    params.stream = of_set.stream;
+    ptx_clip_plan *plan = clip_create(set->gpu, &params);
+    clip_set_expect(set, &params, loss_scale, &expected);
+    clip_require(ptx_clip_plan_run(plan, stream));
+    clip_set_check(set, plan, &expected);
+    clip_set_fill(set, r, kind);
+    clip_set_expect(set, &params, loss_scale, &expected);
+    clip_require(ptx_clip_plan_norm_sq(plan, stream));
+    clip_require(ptx_clip_plan_finish(plan, stream));
+    if (!params.measure_only)
+        clip_require(ptx_clip_plan_apply(plan, stream));
+    clip_set_check(set, plan, &expected);
+    ptx_clip_plan_destroy(&plan);
+    assert_null(plan);
+}

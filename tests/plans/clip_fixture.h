@@ -62,4 +62,11 @@ void clip_set_check(const struct clip_set *set, const ptx_clip_plan *plan,
 /// Parameters for the set: its tensors, groups and norms.
 struct ptx_clip_params clip_set_params(const struct clip_set *set);
 
+/// Scalars that differ from trial to trial: eps, the loss scale, measure_only.
+struct ptx_clip_params clip_trial_params(unsigned trial);
+/// A plan of the set, with what is no matter of the set from `params`: a run, and one in three
+/// phases on new data, each held against the reference.
+void clip_set_check_runs(struct clip_set *set, struct random *r, enum data_kind kind,
+                         struct ptx_clip_params params);
+
 #endif

@@ -137,37 +137,14 @@ static uint64_t chunk_of_packed_set(const struct clip_set *set)
     return ref_clip_chunk(&plan);
 }
 
-/// A run, and one in three phases on new data. Returns the elements of a chunk.
+/// Returns the elements of a chunk.
 static uint64_t check_set(struct random *r, const struct clip_shape *shape,
                           struct ptx_clip_params params)
 {
     static struct clip_set set;
-    struct clip_expected expected;
     clip_set_create(&set, &gpu, r, shape);
     const uint64_t chunk = chunk_of_packed_set(&set);
-    const struct ptx_clip_params of_set = clip_set_params(&set);
-    params.tensors = of_set.tensors;
-    params.tensor_count = of_set.tensor_count;
-    params.group_count = of_set.group_count;
-    params.group_max_norms = of_set.group_max_norms;
-    params.stream = of_set.stream;
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
-    const float loss_scale = params.loss_scale == 0.0f ? 1.0f : params.loss_scale;
-    for (int turn = 0; turn < 2; ++turn) {
-        if (turn)
-            clip_set_fill(&set, r, shape->data);
-        clip_set_expect(&set, &params, loss_scale, &expected);
-        if (turn == 0) {
-            clip_require(ptx_clip_plan_run(plan, gpu.stream));
-        } else {
-            clip_require(ptx_clip_plan_norm_sq(plan, gpu.stream));
-            clip_require(ptx_clip_plan_finish(plan, gpu.stream));
-            if (!params.measure_only)
-                clip_require(ptx_clip_plan_apply(plan, gpu.stream));
-        }
-        clip_set_check(&set, plan, &expected);
-    }
-    ptx_clip_plan_destroy(&plan);
+    clip_set_check_runs(&set, r, shape->data, params);
     clip_set_destroy(&set);
     return chunk;
 }
@@ -190,14 +167,7 @@ static void test_random_sets(void **state)
             .aligned = trial / 6 % 2,
             .weighted = trial % 3 == 1,
         };
-        const struct ptx_clip_params params = {
-            .eps = trial % 2 ? 1e-6f : 0.0f,
-            .loss_scale = trial % 3 == 2   ? 1024.0f
-                          : trial % 7 == 3 ? 3.0f
-                                           : 0.0f,
-            .measure_only = trial % 11 == 5,
-        };
-        check_set(&r, &shape, params);
+        check_set(&r, &shape, clip_trial_params(trial));
     }
 }
 

@@ -17,33 +17,12 @@ enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
 
 static struct gpu gpu;
 
-/// A random set, run twice, the second time in three phases on new data.
 static void check_set(struct random *r, const struct clip_shape *shape,
                       struct ptx_clip_params params)
 {
-    struct clip_set set;
-    struct clip_expected expected;
+    static struct clip_set set;
     clip_set_create(&set, &gpu, r, shape);
-    const struct ptx_clip_params of_set = clip_set_params(&set);
-    params.tensors = of_set.tensors;
-    params.tensor_count = of_set.tensor_count;
-    params.group_count = of_set.group_count;
-    params.group_max_norms = of_set.group_max_norms;
-    params.stream = of_set.stream;
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
-    const float loss_scale = params.loss_scale == 0.0f ? 1.0f : params.loss_scale;
-    clip_set_expect(&set, &params, loss_scale, &expected);
-    clip_require(ptx_clip_plan_run(plan, gpu.stream));
-    clip_set_check(&set, plan, &expected);
-    clip_set_fill(&set, r, shape->data);
-    clip_set_expect(&set, &params, loss_scale, &expected);
-    clip_require(ptx_clip_plan_norm_sq(plan, gpu.stream));
-    clip_require(ptx_clip_plan_finish(plan, gpu.stream));
-    if (!params.measure_only)
-        clip_require(ptx_clip_plan_apply(plan, gpu.stream));
-    clip_set_check(&set, plan, &expected);
-    ptx_clip_plan_destroy(&plan);
-    assert_null(plan);
+    clip_set_check_runs(&set, r, shape->data, params);
     clip_set_destroy(&set);
 }
 
@@ -62,14 +41,7 @@ static void test_random_sets(void **state)
             .aligned = trial % 2,
             .weighted = trial % 3 == 1,
         };
-        const struct ptx_clip_params params = {
-            .eps = trial % 2 ? 1e-6f : 0.0f,
-            .loss_scale = trial % 3 == 2   ? 1024.0f
-                          : trial % 7 == 3 ? 3.0f
-                                           : 0.0f,
-            .measure_only = trial % 11 == 5,
-        };
-        check_set(&r, &shape, params);
+        check_set(&r, &shape, clip_trial_params(trial));
     }
 }
 
@@ -90,7 +62,7 @@ static void test_policies(void **state)
     }
 }
 
-/// More tensors than there are blocks for: they draw them.
+/// So many small tensors that they share chunks.
 static void test_many_tensors(void **state)
 {
     (void)state;
