@@ -53,6 +53,40 @@ static void a_value_used_twice_is_not_merged(void **state)
                  "mov.u32 %r1, %r4;");
 }
 
+// Of several results, too; a variable takes one of them.
+static void all_results_of_a_load_are_merged(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p");
+        ptx_val x = ptx_var(b, ptx_u32(1)), y = ptx_var(b, ptx_u32(2));
+        ptx_vec crossed = ptx_load_vec(b, p, ptx_u32(0), 2);
+        ptx_set(b, y, crossed.lane[0]);
+        ptx_set(b, x, crossed.lane[1]);
+        ptx_vec part = ptx_load_vec(b, p, ptx_u32(4), 4);
+        ptx_set(b, y, part.lane[2]);
+        ptx_store(b, p, ptx_u32(0), part.lane[1]);
+        ptx_vec twice = ptx_load_vec(b, p, ptx_u32(8), 2);
+        ptx_set(b, x, twice.lane[1]);
+        ptx_set(b, x, twice.lane[0]);
+        ptx_vec again = ptx_load_vec(b, p, ptx_u32(12), 2);
+        ptx_set(b, y, again.lane[1]);
+        ptx_set(b, x, again.lane[0]);
+        ptx_store(b, p, ptx_u32(1), again.lane[0]);
+        ptx_vec moved = ptx_load_vec(b, p, ptx_u32(16), 2);
+        ptx_set(b, x, moved.lane[0]);
+        ptx_set(b, y, x);
+        ptx_store_vec(b, p, ptx_u32(2), ptx_vec2(x, y));
+    }
+    EXPECT_LINES(b, "ld.global.v2.u32 {%r2, %r1}, [%rd2];",
+                 "ld.global.v4.u32 {%r3, %r4, %r2, %r5}, [%rd2+16];", "st.global.u32 [%rd2], %r4;",
+                 "ld.global.v2.u32 {%r6, %r1}, [%rd2+32];", "mov.u32 %r1, %r6;",
+                 "ld.global.v2.u32 {%r7, %r2}, [%rd2+48];", "mov.u32 %r1, %r7;",
+                 "st.global.u32 [%rd2+4], %r7;", "ld.global.v2.u32 {%r1, %r8}, [%rd2+64];",
+                 "mov.u32 %r2, %r1;", "st.global.v2.u32 [%rd2+8], {%r1, %r2};");
+}
+
 static void conditions_branch_around(void **state)
 {
     (void)state;
@@ -309,6 +343,7 @@ static void blocks_left_by_c_are_reported(void **state)
         const struct CMUnitTest tests[] = {
             cmocka_unit_test(variables_change_and_copies_do_not),
             cmocka_unit_test(a_value_used_twice_is_not_merged),
+            cmocka_unit_test(all_results_of_a_load_are_merged),
             cmocka_unit_test(conditions_branch_around),
             cmocka_unit_test(counting_loops_never_wrap),
             cmocka_unit_test(bounds_are_taken_once),

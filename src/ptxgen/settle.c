@@ -5,16 +5,27 @@
 // About what texts have, from which their length is told in advance.
 enum { TWO_OPERANDS_BYTES = 13, FLOAT_BYTES = 24, PARAM_LINE_BYTES = 96, ENTRY_BYTES = 640 };
 
-// `x = op ...; mov var, x` with no other use of x is `var = op ...`. False if it is not that.
+// The result of the instruction that is the register; NULL if none is.
+static struct operand *result_in(struct insn *insn, uint32_t reg)
+{
+    for (unsigned k = 0; k < insn->dst_count; k++)
+        if (insn->operands[k].id == reg)
+            return &insn->operands[k];
+    return NULL;
+}
+
+// `op {x, y ...}; mov var, x` with no other use of x is `op {var, y ...}`. False if it is not that,
+// or if y has become var before.
 static bool drop_move(ptx_builder *b, struct insn *op, struct insn *mov)
 {
-    if (!mov->moves || !op || op->kind != INSN_PLAIN || op->dst_count != 1)
+    if (!mov->moves || !op || op->kind != INSN_PLAIN || mov->operands[1].kind != OPERAND_REGISTER ||
+        !b->regs.at[mov->operands[0].id].variable)
         return false;
-    const struct reg *made = &b->regs.at[op->operands[0].id];
-    if (mov->operands[1].kind != OPERAND_REGISTER || mov->operands[1].id != op->operands[0].id ||
-        !b->regs.at[mov->operands[0].id].variable || made->used_again || made->variable)
+    struct operand *made = result_in(op, mov->operands[1].id);
+    if (!made || b->regs.at[made->id].used_again || b->regs.at[made->id].variable ||
+        result_in(op, mov->operands[0].id))
         return false;
-    op->operands[0].id = mov->operands[0].id;
+    made->id = mov->operands[0].id;
     op->reducible = 0;
     mov->kind = INSN_DROPPED;
     return true;
