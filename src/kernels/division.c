@@ -31,23 +31,23 @@ static ptx_val any_unusual(ptx_builder *b, const struct divisors *y, unsigned la
 // With r the correctly rounded reciprocal of y, q = x * r and e = q * y - x without an error, q -
 // e * r rounded once is the correctly rounded quotient for every x of f16 and bf16 that is not tiny
 // (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990;
-// all pairs of significands were tried). With these signs a 0 keeps its own. Sets *unsure where x
-// is tiny or the result NaN, as with infinite x.
-static ptx_val corrected(ptx_builder *b, const struct divisor *y, ptx_type dtype, ptx_val x,
-                         ptx_val *unsure)
+// all pairs of significands were tried). With these signs a 0 keeps its own. NaN where x or the
+// quotient is infinite.
+static ptx_val corrected(ptx_builder *b, const struct divisor *y, ptx_val x)
 {
     ptx_val rough = ptx_mul(b, x, y->reciprocal);
     ptx_val excess = ptx_fma(b, rough, y->value, ptx_neg(b, x));
-    ptx_val q = ptx_fma(b, excess, y->negated, rough);
+    return ptx_fma(b, excess, y->negated, rough);
+}
 
-    *unsure = ptx_unordered(b, q, q);
-    if (dtype == PTX_F16) // all but 0 are large enough
-        return q;
+// f16 has no tiny x but 0.
+static ptx_val is_tiny(ptx_builder *b, ptx_val x)
+{
     const uint32_t least = 0x21800000; // 2^-60
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
     ptx_val beyond_zero = ptx_mad(b, bits, ptx_u32(2), ptx_u32(UINT32_MAX)); // 0 wraps round
-    *unsure = ptx_or(b, *unsure, ptx_lt(b, beyond_zero, ptx_u32(2 * least - 1)));
-    return q;
+
+    return ptx_lt(b, beyond_zero, ptx_u32(2 * least - 1));
 }
 
 static ptx_val divide(ptx_builder *b, const struct divisor *y, ptx_val x)
@@ -70,10 +70,13 @@ ptx_vec quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
     }
     ptx_val rare = any_unusual(b, y, x.lanes);
     for (unsigned k = 0; k < x.lanes; k++) {
-        ptx_val unsure;
-        ptx_val q = corrected(b, y->of[k], dtype, x.lane[k], &unsure);
-        result.lane[k] = ptx_var(b, q);
-        rare = ptx_or(b, rare, unsure);
+        result.lane[k] = ptx_var(b, corrected(b, y->of[k], x.lane[k]));
+        if (dtype == PTX_BF16)
+            rare = ptx_or(b, rare, is_tiny(b, x.lane[k]));
+    }
+    for (unsigned k = 0; k < x.lanes; k += 2) { // one comparison finds a NaN in either of two
+        const ptx_val other = result.lane[k + 1 < x.lanes ? k + 1 : k];
+        rare = ptx_or(b, rare, ptx_unordered(b, result.lane[k], other));
     }
     ptx_if (b, rare) {
         for (unsigned k = 0; k < x.lanes; k++)
