@@ -7,8 +7,10 @@
 
 void check_squared_sum(struct gpu *gpu, ptx_type dtype);
 /// The most elements that are cut into short chunks, and one more. Skips the test aloud if the
-/// environment leaves such sizes out.
+/// environment leaves such sizes out. So does the other.
 void check_squared_sum_at_switch(struct gpu *gpu, ptx_type dtype);
+/// The most elements that are read before the scale is, and one more.
+void check_gradient_clip_at_switch(struct gpu *gpu, ptx_type dtype);
 void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype);
 void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype);
 void check_quantize_ste_backward(struct gpu *gpu, ptx_type dtype);

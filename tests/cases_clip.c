@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cases.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,10 @@
 #include <cmocka.h>
 
 #include "data.h"
+
+/// The most elements that squared_sum cuts into short chunks, and that clipping reads before the
+/// scale.
+enum { SUM_SWITCH = 1 << 21, CLIP_SWITCH = 1 << 18 };
 
 static enum ref_nonfinite policy_of(const struct gpu_kernel *loaded)
 {
@@ -63,20 +68,27 @@ void check_squared_sum(struct gpu *gpu, ptx_type dtype)
     suite_end(&s);
 }
 
-void check_squared_sum_at_switch(struct gpu *gpu, ptx_type dtype)
+/// For sizes of `last` and one more. Skips the test aloud if the environment leaves them out.
+static void begin_at_switch(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel,
+                            ptx_type dtype, uint64_t last)
 {
-    enum { SWITCH = 1 << 21 };
-    struct suite s;
-    if (gpu->max_size <= SWITCH) {
-        fprintf(stderr, "SKIPPED, squared_sum of 2^21 elements: left out by the environment\n");
+    if (gpu->max_size <= last) {
+        fprintf(stderr, "SKIPPED, %s of %" PRIu64 " elements: left out by the environment\n",
+                kernel->name, last + 1);
         skip();
     }
-    suite_begin(&s, gpu, &ptx_kernel_squared_sum, dtype);
-    s.most = SWITCH + 1;
+    suite_begin(s, gpu, kernel, dtype);
+    s->most = last + 1;
+}
+
+void check_squared_sum_at_switch(struct gpu *gpu, ptx_type dtype)
+{
+    struct suite s;
+    begin_at_switch(&s, gpu, &ptx_kernel_squared_sum, dtype, SUM_SWITCH);
     void *x = suite_room(&s);
     data_fill(&s.random, s.type, DATA_PLAIN, x, s.most);
     for (int v = 0; v < s.count; ++v)
-        for (uint64_t n = SWITCH; n <= s.most; ++n)
+        for (uint64_t n = SUM_SWITCH; n <= s.most; ++n)
             check_sums(&s, &s.loaded[v], x, n, DATA_PLAIN);
     free(x);
     suite_end(&s);
@@ -148,6 +160,24 @@ void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype)
     suite_end(&s);
 }
 
+static void check_clip(struct suite *s, const struct gpu_kernel *loaded, const void *gradient,
+                       void *clipped, uint64_t n, const float record[3])
+{
+    enum ref_nonfinite policy = policy_of(loaded);
+    memcpy(clipped, gradient, (size_t)n * ref_bytes(s->type));
+    ref_gradient_clip_from_device_scale(s->type, clipped, n, policy, record);
+    struct gpu_case c;
+    gpu_case_begin(&c, loaded, n);
+    struct gpu_tensor *g = gpu_case_tensor(&c, "gradient", s->type, n, gradient, clipped);
+    // A scale of 1 writes nothing: NaNs keep their payloads, which a product would not.
+    g->exact = record[0] == 1.0f;
+    gpu_case_value(&c, &n, sizeof n);
+    gpu_case_tensor(&c, "record", REF_F32, policy == REF_ZERO ? 3 : 1, record, NULL);
+    snprintf(c.note, sizeof c.note, "record = { %a, %a, %a }", (double)record[0], (double)record[1],
+             (double)record[2]);
+    gpu_check(s->gpu, &s->random, &c);
+}
+
 void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype)
 {
     static const float records[][3] = {
@@ -161,28 +191,29 @@ void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype)
     data_fill(&s.random, s.type, DATA_SPECIAL, room, s.most);
     for (int v = 0; v < s.count; ++v)
         for (int i = 0; i < s.size_count; ++i)
-            for (int k = 0; k < 8; ++k) {
-                uint64_t n = s.sizes[i];
-                if (n > 5000 && k > 2)
-                    continue;
-                enum ref_nonfinite policy = policy_of(&s.loaded[v]);
-                const void *gradient = suite_window(&s, room, n);
-                memcpy(clipped, gradient, (size_t)n * ref_bytes(s.type));
-                ref_gradient_clip_from_device_scale(s.type, clipped, n, policy, records[k]);
-                struct gpu_case c;
-                gpu_case_begin(&c, &s.loaded[v], n);
-                struct gpu_tensor *g =
-                    gpu_case_tensor(&c, "gradient", s.type, n, gradient, clipped);
-                // A scale of 1 writes nothing: NaNs keep their payloads, which a product would not.
-                g->exact = records[k][0] == 1.0f;
-                gpu_case_value(&c, &n, sizeof n);
-                gpu_case_tensor(&c, "record", REF_F32, policy == REF_ZERO ? 3 : 1, records[k],
-                                NULL);
-                snprintf(c.note, sizeof c.note, "record = { %a, %a, %a }", (double)records[k][0],
-                         (double)records[k][1], (double)records[k][2]);
-                gpu_check(gpu, &s.random, &c);
+            for (int k = 0; k < (s.sizes[i] > 5000 ? 3 : 8); ++k) {
+                const void *gradient = suite_window(&s, room, s.sizes[i]);
+                check_clip(&s, &s.loaded[v], gradient, clipped, s.sizes[i], records[k]);
             }
     free(clipped);
     free(room);
+    suite_end(&s);
+}
+
+void check_gradient_clip_at_switch(struct gpu *gpu, ptx_type dtype)
+{
+    static const float records[][3] = { { 0.37f, 2.7f, 0.0f },
+                                        { 1.0f, 0.5f, 0.0f },
+                                        { 1.0f, NAN, 1.0f } };
+    struct suite s;
+    begin_at_switch(&s, gpu, &ptx_kernel_gradient_clip_from_device_scale, dtype, CLIP_SWITCH);
+    void *gradient = suite_room(&s), *clipped = suite_room(&s);
+    data_fill(&s.random, s.type, DATA_SPECIAL, gradient, s.most);
+    for (int v = 0; v < s.count; ++v)
+        for (uint64_t n = CLIP_SWITCH; n <= s.most; ++n)
+            for (int k = 0; k < 3; ++k)
+                check_clip(&s, &s.loaded[v], gradient, clipped, n, records[k]);
+    free(clipped);
+    free(gradient);
     suite_end(&s);
 }

@@ -189,7 +189,7 @@ static void test_geometry_of_vectors(void **state)
             if (kernel->grid != PTX_GRID_VECTORS)
                 continue;
             uint64_t lanes = 16 / ptx_type_bytes(dtype);
-            uint64_t span = 256 * lanes * (kernel->pairs >> dtype & 1 ? 2 : 1);
+            uint64_t span = 256 * lanes;
             assert_int_equal(blocks(kernel, dtype, 0), 0);
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s) {
                 uint64_t elements = (uint64_t)blocks(kernel, dtype, sizes[s]) * span;

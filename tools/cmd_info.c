@@ -127,13 +127,12 @@ static void print_param(const struct ptx_param_info *param)
     putchar('\n');
 }
 
-static void print_launch(const ptx_kernel *kernel, ptx_type dtype)
+static void print_launch(const ptx_kernel *kernel)
 {
     printf("\nlaunch:      ");
     switch (kernel->grid) {
     case PTX_GRID_VECTORS:
-        printf("blocks of %u threads, each with the elements of %u bytes\n", kernel->block,
-               kernel->pairs >> dtype & 1 ? 32 : 16);
+        printf("blocks of %u threads, each with the elements of 16 bytes\n", kernel->block);
         break;
     case PTX_GRID_CHUNKS:
         printf("blocks of %u threads, a block with %u elements", kernel->block, kernel->chunk);
@@ -169,7 +168,7 @@ static int info_text(const struct selection *selection, const ptx_builder *b)
     struct ptx_param_info param;
     for (unsigned k = 0; ptx_builder_param(b, 0, k, &param); k++)
         print_param(&param);
-    print_launch(kernel, selection->spec.dtype);
+    print_launch(kernel);
     return EXIT_DONE;
 }
 

@@ -54,7 +54,6 @@ struct ptx_kernel {
     uint32_t chunk;          ///< PTX_GRID_CHUNKS: elements a block
     uint32_t short_chunk;    ///< the same for n up to short_most; 0: `chunk` for every n
     uint64_t short_most;     ///< elements
-    uint32_t pairs;          ///< PTX_GRID_VECTORS: PTX_SET() bits; twice 16 bytes a thread
     const char *accumulator; ///< type of the sums; NULL where there are none
     const char *guarantees;
     void (*build)(ptx_builder *b, const struct ptx_spec *spec); ///< the entry's body

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "elementwise.h"
 
-enum { BLOCK = 256 };
+// So few elements are read before it is known whether they change: one latency, not two. Of more,
+// none are read in vain.
+enum { BLOCK = 256, MOST_EARLY = 1 << 18 };
 enum { OPTION_NONFINITE };
 enum { NONFINITE_PROPAGATE, NONFINITE_SKIP, NONFINITE_ZERO };
 
@@ -36,23 +38,25 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_ptr record = ptx_param_ptr(b, PTX_F32, "record", .meaning = "scale, norm, found_inf",
                                    .length = zero ? "3" : "1", .readonly = true);
 
+    ptx_comment(b, "few elements are read before it is known whether they are to be scaled");
+    ptx_val few = ptx_le(b, n, ptx_u64(MOST_EARLY));
+    const struct tensors tensors = { .in = { gradient },
+                                     .out = { gradient },
+                                     .inputs = 1,
+                                     .outputs = 1,
+                                     .block = BLOCK,
+                                     .early = few };
+    struct elements elements = read_elements(b, n, &tensors);
+    ptx_comment(b, "nothing is to be done if the scale is 1");
     ptx_val scale = ptx_load(b, record, ptx_u32(0));
     ptx_val unchanged = ptx_eq(b, scale, ptx_f32(1.0f));
     if (zero) {
         c.found = ptx_neu(b, ptx_load(b, record, ptx_u32(2)), ptx_f32(0.0f));
         unchanged = ptx_and(b, unchanged, ptx_not(b, c.found));
     }
+    ptx_return_if(b, unchanged);
     c.scale = ptx_cvt(b, compute_type(spec->dtype), scale);
-
-    for_each_element(b, n,
-                     &(struct elementwise) { .in = { gradient },
-                                             .out = { gradient },
-                                             .inputs = 1,
-                                             .outputs = 1,
-                                             .block = BLOCK,
-                                             .unless = unchanged,
-                                             .compute = clip,
-                                             .user = &c });
+    write_elements(b, &elements, clip, &c);
 }
 
 const ptx_kernel ptx_kernel_gradient_clip_from_device_scale = {

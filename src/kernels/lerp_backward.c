@@ -36,15 +36,16 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     const bool want_db = spec->option[OPTION_OUTPUTS] != OUTPUTS_DA;
     const ptx_type compute = compute_type(spec->dtype);
     struct factors factors = { .count = 0 };
-    struct elementwise e = { .inputs = 1, .block = BLOCK, .compute = multiply, .user = &factors };
+    struct tensors tensors = { .inputs = 1, .block = BLOCK };
 
-    e.in[0] = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
-                            .length = "n", .readonly = true);
+    tensors.in[0] = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
+                                  .length = "n", .readonly = true);
     if (want_da)
-        e.out[e.outputs++] = output(b, spec, "d_a");
+        tensors.out[tensors.outputs++] = output(b, spec, "d_a");
     if (want_db)
-        e.out[e.outputs++] = output(b, spec, "d_b");
+        tensors.out[tensors.outputs++] = output(b, spec, "d_b");
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
+    struct elements elements = read_elements(b, n, &tensors);
     ptx_val weight =
         scalar_param(b, PTX_F64, spec->option[OPTION_WEIGHT],
                      (struct ptx_param_info) {
@@ -55,7 +56,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
         factors.of[factors.count++] = ptx_cvt(b, compute, ptx_sub(b, ptx_f64(1), weight));
     if (want_db)
         factors.of[factors.count++] = ptx_cvt(b, compute, weight);
-    for_each_element(b, n, &e);
+    write_elements(b, &elements, multiply, &factors);
 }
 
 const ptx_kernel ptx_kernel_lerp_backward = {

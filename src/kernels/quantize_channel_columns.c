@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "quantize_channel.h"
+#include "words.h"
 
 enum { MANY_BLOCKS = 8192, LOG_MANY_STEPS = 6 };
 
@@ -34,73 +35,21 @@ static ptx_val stride_of(ptx_builder *b, const struct columns *c)
     return ptx_mul(b, quotient_by(b, up, c->unit, inverse), c->unit);
 }
 
-// A vector of x and of d_output, as memory has them.
-struct words {
+// A vector of x and of d_output, read ahead.
+struct ahead {
     ptx_vec x, d_output;
 };
 
-static ptx_type word_type(const struct channel_work *w)
-{
-    return ptx_type_bytes(w->spec->dtype) == 2 ? PTX_B32 : w->spec->dtype;
-}
-
-static unsigned word_count(const struct channel_work *w)
-{
-    return word_type(w) == PTX_B32 ? w->lanes / 2 : w->lanes;
-}
-
-static ptx_vec load_words(ptx_builder *b, const struct channel_work *w, ptx_ptr tensor, ptx_val i)
-{
-    ptx_ptr words = ptx_ptr_cast(b, word_type(w), ptx_at(b, tensor, i));
-
-    return ptx_load_vec(b, words, ptx_u32(0), word_count(w));
-}
-
-static ptx_vec lanes_of(ptx_builder *b, const struct channel_work *w, ptx_vec words)
-{
-    ptx_vec lanes = { .lanes = w->lanes };
-
-    if (words.lanes == w->lanes)
-        return words;
-    for (unsigned k = 0; k < words.lanes; k++) {
-        ptx_vec pair = ptx_unpack(b, w->spec->dtype, words.lane[k]);
-        lanes.lane[2 * k] = pair.lane[0];
-        lanes.lane[2 * k + 1] = pair.lane[1];
-    }
-    return lanes;
-}
-
-static ptx_vec each_word(ptx_builder *b, ptx_vec words, ptx_val (*copy)(ptx_builder *b, ptx_val x))
-{
-    for (unsigned k = 0; k < words.lanes; k++)
-        words.lane[k] = copy(b, words.lane[k]);
-    return words;
-}
-
-static struct words words_var(ptx_builder *b, const struct channel_work *w)
-{
-    ptx_vec zeros = { .lanes = word_count(w) };
-
-    for (unsigned k = 0; k < zeros.lanes; k++)
-        zeros.lane[k] = ptx_zero(word_type(w));
-    ptx_vec x = each_word(b, zeros, ptx_var);
-    return (struct words) { x, each_word(b, zeros, ptx_var) };
-}
-
 // Sets the variables to the vector at `place`, if it is a whole one; whether it is.
-static ptx_val fetch(ptx_builder *b, const struct channel_work *w, const struct words *var,
+static ptx_val fetch(ptx_builder *b, const struct channel_work *w, const struct ahead *ahead,
                      ptx_val place)
 {
     ptx_val whole = channel_is_whole(b, w, place);
 
     ptx_if (b, whole) {
         ptx_val i = ptx_sub(b, place, w->skew);
-        ptx_vec x = load_words(b, w, w->x, i);
-        ptx_vec d_output = load_words(b, w, w->d_output, i);
-        for (unsigned k = 0; k < x.lanes; k++) {
-            ptx_set(b, var->x.lane[k], x.lane[k]);
-            ptx_set(b, var->d_output.lane[k], d_output.lane[k]);
-        }
+        words_read(b, ahead->x, w->x, i);
+        words_read(b, ahead->d_output, w->d_output, i);
     }
     return whole;
 }
@@ -110,18 +59,22 @@ static ptx_val fetch(ptx_builder *b, const struct channel_work *w, const struct 
 static void pass_column(ptx_builder *b, const struct channel_work *w, const struct quantizers *each,
                         ptx_val column, ptx_val stride)
 {
-    struct words ahead = words_var(b, w);
+    const ptx_type dtype = w->spec->dtype;
+    struct ahead ahead;
+
+    ahead.x = words_var(b, dtype);
+    ahead.d_output = words_var(b, dtype);
     ptx_val whole = ptx_var(b, fetch(b, w, &ahead, column));
 
     ptx_for (b, place, column, w->end, stride) {
-        ptx_vec x = each_word(b, ahead.x, ptx_copy);
-        ptx_vec d_output = each_word(b, ahead.d_output, ptx_copy);
+        ptx_vec x = words_copy(b, ahead.x);
+        ptx_vec d_output = words_copy(b, ahead.d_output);
         ptx_val fetched = ptx_copy(b, whole);
         ptx_val next = ptx_add(b, place, stride);
         ptx_set(b, whole, fetch(b, w, &ahead, next));
         ptx_if (b, fetched) {
-            x = lanes_of(b, w, x);
-            d_output = lanes_of(b, w, d_output);
+            x = words_lanes(b, x, dtype);
+            d_output = words_lanes(b, d_output, dtype);
             ptx_vec d_input = straight_through(b, w->spec, each, x, d_output);
             ptx_val i = ptx_sub(b, place, w->skew);
             ptx_store_vec(b, w->d_input, i, d_input);

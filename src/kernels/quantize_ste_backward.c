@@ -2,7 +2,7 @@
 #include "elementwise.h"
 #include "quantizer.h"
 
-enum { BLOCK = 256, PAIRS = PTX_SET(BF16) };
+enum { BLOCK = 256 };
 enum { OPTION_SCALARS = QUANTIZER_OPTIONS };
 
 struct of_tensor {
@@ -25,20 +25,17 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     const bool device = spec->option[OPTION_SCALARS];
     const ptx_type compute = compute_type(spec->dtype);
     struct of_tensor t = { .spec = spec };
-    struct elementwise e = { .inputs = 2,
-                             .outputs = 1,
-                             .pairs = PAIRS >> spec->dtype & 1,
-                             .block = BLOCK,
-                             .compute = pass_through,
-                             .user = &t };
+    struct tensors tensors = { .inputs = 2, .outputs = 1, .block = BLOCK };
 
-    e.in[0] = ptx_param_ptr(b, spec->dtype, "x", .meaning = "what was quantized", .length = "n",
-                            .readonly = true);
-    e.in[1] = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
-                            .length = "n", .readonly = true);
-    e.out[0] = ptx_param_ptr(b, spec->dtype, "d_input", .meaning = "gradient of x; may be d_output",
-                             .length = "n", .writeonly = true);
+    tensors.in[0] = ptx_param_ptr(b, spec->dtype, "x", .meaning = "what was quantized",
+                                  .length = "n", .readonly = true);
+    tensors.in[1] = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
+                                  .length = "n", .readonly = true);
+    tensors.out[0] =
+        ptx_param_ptr(b, spec->dtype, "d_input", .meaning = "gradient of x; may be d_output",
+                      .length = "n", .writeonly = true);
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
+    struct elements elements = read_elements(b, n, &tensors);
     ptx_val scale = scalar_param(b, compute, device,
                                  (struct ptx_param_info) { .name = "scale",
                                                            .meaning = "step of the quantizer",
@@ -48,7 +45,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     struct levels levels = target_levels(b, spec);
     ptx_comment(b, "the divisor, and what is in range");
     t.quantizer = quantizer_of(b, spec, scale, zero_point, levels);
-    for_each_element(b, n, &e);
+    write_elements(b, &elements, pass_through, &t);
 }
 
 const ptx_kernel ptx_kernel_quantize_ste_backward = {
@@ -64,7 +61,6 @@ const ptx_kernel ptx_kernel_quantize_ste_backward = {
     },
     .grid = PTX_GRID_VECTORS,
     .block = BLOCK,
-    .pairs = PAIRS,
     .guarantees = "deterministic; correctly rounded; NaN and infinite x give +0",
     .build = build,
 };

@@ -124,7 +124,6 @@ bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
     case PTX_GRID_VECTORS:
         // One vector more than n needs: data that begins between two boundaries touches both.
         span = (uint64_t)kernel->block * (VECTOR_BYTES / bytes);
-        span *= kernel->pairs >> dtype & 1 ? 2 : 1;
         blocks = n ? (n - 1 + VECTOR_BYTES / bytes - 1) / span + 1 : 0;
         break;
     default:
