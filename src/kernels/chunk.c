@@ -65,37 +65,12 @@ static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
     }
 }
 
-// The rows left, fewer than so many, of whole vectors alone: those beyond the chunk count as zeros.
-static void add_last_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data,
-                          ptx_val i, ptx_val length, unsigned rows)
-{
-    const int32_t row = (int32_t)(BLOCK * lanes);
-
-    ptx_if (b, ptx_lt(b, i, length)) {
-        ptx_vec vectors[IN_FLIGHT];
-        ptx_val within[IN_FLIGHT];
-        for (unsigned v = 0; v < rows; v++) {
-            ptx_val place = v ? ptx_add(b, i, ptx_s32((int32_t)v * row)) : i;
-            within[v] = ptx_lt(b, place, length);
-            place = ptx_select(b, within[v], place, i);
-            vectors[v] = ptx_load_vec(b, data, place, lanes, .nc = true, .cache = PTX_STREAM);
-        }
-        for (unsigned k = 0; k < rows * lanes; k++) {
-            ptx_val x = vectors[k / lanes].lane[k % lanes];
-            x = ptx_select(b, within[k / lanes], x, ptx_zero((ptx_type)x.type));
-            add_square(b, sums[k % lanes], x);
-        }
-    }
-}
-
 ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
 {
     const ptx_type dtype = (ptx_type)chunk->x.type;
     const unsigned lanes = vector_lanes(dtype);
-    const unsigned rows = chunk->most / (BLOCK * lanes);
-    const unsigned unroll = rows < IN_FLIGHT ? rows : IN_FLIGHT;
-    // Of 16-bit elements a short chunk of squared_sum has two rows, not four.
-    const unsigned fewer = lanes == 8 && unroll > 2 ? unroll / 2 : unroll;
+    const unsigned all = chunk->most / (BLOCK * lanes);
+    const unsigned unroll = all < IN_FLIGHT ? all : IN_FLIGHT;
     const ptx_val length = chunk->length;
 
     ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
@@ -114,13 +89,11 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
         whole = ptx_and(b, whole, ptx_u32(~(lanes - 1)));
     else
         plain = ptx_or(b, skew, ptx_and(b, whole, ptx_u32(lanes - 1)));
-    ptx_comment(b, "whole vectors alone: %u rows at a time, then the rows left", unroll);
+    ptx_comment(b, "whole vectors alone: %u rows at a time, then fewer", unroll);
     ptx_if (b, ptx_eq(b, plain, ptx_u32(0))) {
         ptx_val end = ptx_bitcast(b, PTX_S32, whole);
-        add_rows(b, sums, lanes, data, i, end, unroll);
-        if (fewer < unroll)
-            add_rows(b, sums, lanes, data, i, end, fewer);
-        add_last_rows(b, sums, lanes, data, i, end, fewer);
+        for (unsigned rows = unroll; rows > 0; rows /= 2)
+            add_rows(b, sums, lanes, data, i, end, rows);
         if (chunk->ragged) {
             ptx_comment(b, "what is less than a vector is for the thread whose turn it is");
             ptx_val turn = ptx_eq(b, ptx_and(b, whole, ptx_u32(BLOCK * lanes - 1)), mine);
