@@ -15,7 +15,7 @@
 
 /// The most elements that squared_sum cuts into short chunks, and that clipping reads before the
 /// scale.
-enum { SUM_SWITCH = 1 << 21, CLIP_SWITCH = 1 << 18 };
+enum { SUM_SWITCH = 1 << 22, CLIP_SWITCH = 1 << 18 };
 
 static enum ref_nonfinite policy_of(const struct gpu_kernel *loaded)
 {

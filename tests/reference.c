@@ -124,7 +124,7 @@ double ref_chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t
 
 uint64_t ref_chunk(uint64_t n)
 {
-    return n > 2097152 ? 16384 : 4096;
+    return n > 4194304 ? 16384 : 4096;
 }
 
 uint64_t ref_partial_count(uint64_t n)

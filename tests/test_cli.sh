@@ -37,7 +37,7 @@ done
 works 'info shows options' 'exact | reciprocal' info quantize_ste_backward
 works 'info shows presets' 'usually 127' info quantize_ste_backward --set target=any
 works 'info shows bounds by name' 'q_max or less' info quantize_ste_backward --set target=any
-works 'info shows the launch' '16384 elements, or with 4096 where n is 2097152 or less' info squared_sum
+works 'info shows the launch' '16384 elements, or with 4096 where n is 4194304 or less' info squared_sum
 works 'info shows the accumulator' 'accumulator: f64' info squared_sum
 if command -v jq >/dev/null; then
     run 0 list --json && jq -e 'length >= 5' <out >/dev/null
@@ -45,7 +45,7 @@ if command -v jq >/dev/null; then
     run 0 info squared_sum --json &&
         jq -e '.parameters[2].length == "blocks" and .launch.chunk == 16384' <out >/dev/null
     result 'info --json is JSON'
-    jq -e '.launch.short_chunk == 4096 and .launch.short_most == 2097152' <out >/dev/null
+    jq -e '.launch.short_chunk == 4096 and .launch.short_most == 4194304' <out >/dev/null
     result 'info --json has the short chunk'
     run 0 info quantize_channel_ste_backward --json &&
         jq -e '.launch.chunk == 4096 and (.launch | has("short_chunk") | not)' <out >/dev/null

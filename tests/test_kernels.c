@@ -119,12 +119,12 @@ static void test_geometry_of_chunks(void **state)
         { 4097, 2 },
         { 8192, 2 },
         { 16385, 5 },
-        { (1u << 21) - 4096, 511 },
-        { (1u << 21) - 4095, 512 },
-        { 1u << 21, 512 },
-        { (1u << 21) + 1, 129 },
-        { (1u << 21) + 16384, 129 },
-        { (1u << 21) + 16385, 130 },
+        { (1u << 22) - 4096, 1023 },
+        { (1u << 22) - 4095, 1024 },
+        { 1u << 22, 1024 },
+        { (1u << 22) + 1, 257 },
+        { (1u << 22) + 16384, 257 },
+        { (1u << 22) + 16385, 258 },
         { (UINT64_C(1) << 32) + 1, (1u << 18) + 1 },
         { UINT64_C(1) << 40, 1u << 26 },
         { (UINT64_C(0x7fffffff) << 14) - 1, 0x7fffffff },
@@ -146,8 +146,8 @@ static void test_chunk(void **state)
     const ptx_kernel *channel = &ptx_kernel_quantize_channel_ste_backward;
     assert_int_equal(ptx_kernel_chunk(square, 0), 4096);
     assert_int_equal(ptx_kernel_chunk(square, 1), 4096);
-    assert_int_equal(ptx_kernel_chunk(square, 1u << 21), 4096);
-    assert_int_equal(ptx_kernel_chunk(square, (1u << 21) + 1), 16384);
+    assert_int_equal(ptx_kernel_chunk(square, 1u << 22), 4096);
+    assert_int_equal(ptx_kernel_chunk(square, (1u << 22) + 1), 16384);
     assert_int_equal(ptx_kernel_chunk(square, (UINT64_C(1) << 32) + 1), 16384);
     assert_int_equal(ptx_kernel_chunk(square, UINT64_MAX), 16384);
     assert_int_equal(ptx_kernel_chunk(channel, 0), channel->chunk);

@@ -92,26 +92,26 @@ static void test_norm_is_within_two_ulp_of_the_exact_sum(void **state)
     free(x);
 }
 
-static void test_chunks_are_longer_beyond_2_to_21(void **state)
+static void test_chunks_are_longer_beyond_2_to_22(void **state)
 {
     (void)state;
-    enum { SWITCH = 1 << 21, TAIL = 5, ELEMENTS = SWITCH + TAIL };
+    enum { SWITCH = 1 << 22, TAIL = 5, ELEMENTS = SWITCH + TAIL };
     float *x = malloc(ELEMENTS * sizeof *x);
     double got[SWITCH / CHUNK + 1];
     for (int i = 0; i < ELEMENTS; ++i)
         x[i] = 2;
-    got[512] = -1;
+    got[1024] = -1;
     ref_squared_sum(REF_F32, x, SWITCH, false, got);
-    for (int k = 0; k < 512; ++k)
+    for (int k = 0; k < 1024; ++k)
         assert_true(got[k] == 4 * 4096);
-    assert_true(got[512] == -1);
+    assert_true(got[1024] == -1);
     ref_squared_sum(REF_F32, x, ELEMENTS, false, got);
-    for (int k = 0; k < 128; ++k)
+    for (int k = 0; k < 256; ++k)
         assert_true(got[k] == 4 * 16384);
-    assert_true(got[128] == 4 * TAIL);
-    assert_true(got[129] == 4 * 4096);
-    assert_int_equal(ref_partial_count(SWITCH), 512);
-    assert_int_equal(ref_partial_count(ELEMENTS), 129);
+    assert_true(got[256] == 4 * TAIL);
+    assert_true(got[257] == 4 * 4096);
+    assert_int_equal(ref_partial_count(SWITCH), 1024);
+    assert_int_equal(ref_partial_count(ELEMENTS), 257);
     assert_int_equal(ref_chunk((UINT64_C(1) << 32) + 1), 16384);
     free(x);
 }
@@ -348,7 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm_is_within_two_ulp_of_the_exact_sum),
         cmocka_unit_test(test_partials_of_integers_are_exact),
-        cmocka_unit_test(test_chunks_are_longer_beyond_2_to_21),
+        cmocka_unit_test(test_chunks_are_longer_beyond_2_to_22),
         cmocka_unit_test(test_huge_and_tiny_gradients_have_a_norm),
         cmocka_unit_test(test_policies_for_a_sum_that_is_not_finite),
         cmocka_unit_test(test_one_bad_element_is_always_found),

@@ -3,7 +3,7 @@
 
 // Few elements are cut into short chunks, to keep more multiprocessors busy; many into long ones,
 // since each ends with a sum over the block.
-enum { BLOCK = CHUNK_BLOCK, CHUNK = 16384, SHORT_CHUNK = 4096, SHORT_MOST = 1 << 21 };
+enum { BLOCK = CHUNK_BLOCK, CHUNK = 16384, SHORT_CHUNK = 4096, SHORT_MOST = 1 << 22 };
 enum { OPTION_PARTIALS }; // f64, f32
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)
@@ -39,7 +39,7 @@ const ptx_kernel ptx_kernel_squared_sum = {
     .name = "squared_sum",
     .summary = "sums of squares of a tensor, one for each chunk of 4096 or 16384 elements",
     .formula = "partials[k] = sum of x[i]^2 over the k-th chunk of 4096 elements, of 16384 where n "
-               "> 2^21",
+               "> 2^22",
     .dtypes = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
     .options = { [OPTION_PARTIALS] = { "partials", { "f64", "f32" }, "type of the sums written" } },
     .grid = PTX_GRID_CHUNKS,
