@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: MIT
 #include "division.h"
 
-struct divisor divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend, bool by_reciprocal)
+struct divisor divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal)
 {
-    struct divisor y = { .value = value, .by_reciprocal = by_reciprocal };
-    const bool narrow = dividend == PTX_F16 || dividend == PTX_BF16;
+    struct divisor y = { .value = value, .reciprocal = reciprocal };
 
-    if (by_reciprocal || narrow)
-        y.reciprocal = ptx_rcp(b, value);
-    if (by_reciprocal || !narrow)
+    if (reciprocal.kind == PTX_POISON)
         return y;
-    y.negated = ptx_neg(b, y.reciprocal);
+    y.negated = ptx_neg(b, reciprocal);
     ptx_val below = ptx_lt(b, value, ptx_f32(0x1p-60f));
     ptx_val above = ptx_gt(b, value, ptx_f32(0x1p60f));
     y.unusual = ptx_or(b, below, above);
     return y;
+}
+
+struct divisor divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend, bool by_reciprocal)
+{
+    const bool narrow = dividend == PTX_F16 || dividend == PTX_BF16;
+
+    if (by_reciprocal)
+        return (struct divisor) { .value = value,
+                                  .reciprocal = ptx_rcp(b, value),
+                                  .by_reciprocal = true };
+    return divisor_from(b, value, narrow ? ptx_rcp(b, value) : (ptx_val) { 0 });
 }
 
 // Whether the divisor of any lane is an unusual one.

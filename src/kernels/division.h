@@ -15,6 +15,8 @@ struct divisor {
 // Quotients are correctly rounded, or products with the rounded reciprocal. `dividend` is the type
 // of what will be divided.
 struct divisor divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend, bool by_reciprocal);
+// One whose quotients are correctly rounded, from the reciprocal of another; poisoned: it has none.
+struct divisor divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal);
 
 // The divisor of each lane; lanes may share one.
 struct divisors {

@@ -113,6 +113,32 @@ struct quantizer quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_v
     return q;
 }
 
+struct quantizer quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
+                                    ptx_val zero_point, struct levels levels)
+{
+    enum { LO, HI, RECIPROCAL, VALUES = 4 };
+    const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
+    const bool has_reciprocal = !fake && (spec->dtype == PTX_F16 || spec->dtype == PTX_BF16);
+
+    if (spec->option[QUANTIZER_DIVISION] == DIVISION_RECIPROCAL)
+        return quantizer_of(b, spec, scale, zero_point, levels);
+    ptx_ptr shared = ptx_shared(b, compute_type(spec->dtype), VALUES);
+    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
+        struct quantizer q = quantizer_of(b, spec, scale, zero_point, levels);
+        ptx_store_vec(b, shared, ptx_u32(LO), ptx_vec2(q.lo, q.hi));
+        if (has_reciprocal)
+            ptx_store(b, shared, ptx_u32(RECIPROCAL), q.scale.reciprocal);
+    }
+    ptx_barrier(b);
+    ptx_vec bounds = ptx_load_vec(b, shared, ptx_u32(LO), 2);
+    ptx_val reciprocal = { 0 };
+    if (has_reciprocal)
+        reciprocal = ptx_load(b, shared, ptx_u32(RECIPROCAL));
+    return (struct quantizer) { .scale = divisor_from(b, scale, reciprocal),
+                                .lo = bounds.lane[0],
+                                .hi = bounds.lane[1] };
+}
+
 // The values of one; those that its type and options leave out are poisoned.
 enum { QUANTIZER_VALUES = 6 };
 static void values_of(struct quantizer *q, ptx_val *values[QUANTIZER_VALUES])

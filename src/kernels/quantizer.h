@@ -40,6 +40,11 @@ struct quantizer {
 struct quantizer quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
                               ptx_val zero_point, struct levels levels);
 
+// The same for a whole block, of which all threads come by: one thread makes it where that takes
+// more than handing it on.
+struct quantizer quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
+                                    ptx_val zero_point, struct levels levels);
+
 // One that can be set to another.
 struct quantizer quantizer_var(ptx_builder *b, struct quantizer init);
 void quantizer_set(ptx_builder *b, const struct quantizer *var, struct quantizer q);
