@@ -103,7 +103,7 @@ void gpu_case_value(struct gpu_case *c, const void *value, size_t size);
 void gpu_check(struct gpu *gpu, struct random *r, struct gpu_case *c);
 
 /// Sizes to test, those that the environment leaves out removed; returns how many.
-enum { GPU_MOST_SIZES = 12 };
+enum { GPU_MOST_SIZES = 13 };
 int gpu_sizes(const struct gpu *gpu, struct random *r, uint64_t sizes[GPU_MOST_SIZES]);
 
 #endif
