@@ -99,9 +99,13 @@ step 'gpu tests' tests.log 240 meson test -C "$build" --no-rebuild --suite gpu -
 
 tools='memcheck racecheck initcheck synccheck'
 
-# tests_under TOOL: what runs under it, as paths in the folder of tests.
+# tests_under TOOL: what runs under it, as paths in the folder of tests. Of the kernels, `sums` and
+# `quantizers` alone have shared memory and barriers.
 tests_under() {
-    echo test_kernels_gpu plans/test_clip_plan
+    case $1 in
+    memcheck | initcheck) echo test_kernels_gpu plans/test_clip_plan ;;
+    *) echo sums quantizers plans/test_clip_plan ;;
+    esac
     case $1 in memcheck | racecheck)
         echo plans/test_clip_pack plans/test_clip_windows plans/test_operations
         ;;
@@ -110,17 +114,18 @@ tests_under() {
 
 # sanitize TOOL TEST: in the background. Leaves its status and duration in the build folder.
 sanitize() {
-    # Of the kernels, shared memory and barriers are in these alone.
-    case $1-$2 in
-    racecheck-test_kernels_gpu | synccheck-test_kernels_gpu) filter='C-*' ;;
-    *) filter='*' ;;
+    test=$2
+    filter='*'
+    case $test in
+    sums) test=test_kernels_gpu filter='C-*' ;;
+    quantizers) test=test_kernels_gpu filter='quantize_ste*' ;;
     esac
     {
         begun=$(date +%s)
         status=0
         PTXGEN_TEST_FILTER=$filter PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 200 \
             compute-sanitizer --tool "$1" --error-exitcode 9 \
-            "$build/tests/$2" >"$output/$1-${2##*/}.log" 2>&1 || status=$?
+            "$build/tests/$test" >"$output/$1-${2##*/}.log" 2>&1 || status=$?
         echo $status $(($(date +%s) - begun)) >"$build/$1-${2##*/}.status"
     } &
 }
