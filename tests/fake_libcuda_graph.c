@@ -97,8 +97,7 @@ CUresult cuGraphUpload(CUgraphExec executable, CUstream stream)
 
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
 {
-    (void)stream;
-    FAKE_BEGIN_IN_CONTEXT(cuGraphLaunch);
+    FAKE_BEGIN_ON_STREAM(cuGraphLaunch, stream);
     atomic_fetch_add(&fake.graphs, 1);
     atomic_fetch_add(&fake.launches, (int)executable->kernels);
     return result;

@@ -232,7 +232,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
                         CUstream stream, void **arguments, void **extra)
 {
     (void)extra;
-    FAKE_BEGIN_IN_CONTEXT(cuLaunchKernel);
+    FAKE_BEGIN_ON_STREAM(cuLaunchKernel, stream);
     const CUlaunchConfig config = { grid_x,  grid_y,       grid_z, block_x, block_y,
                                     block_z, shared_bytes, stream, NULL,    0 };
     return launch(&config, function, arguments);
@@ -250,7 +250,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
                           void **extra)
 {
     (void)extra;
-    FAKE_BEGIN_IN_CONTEXT(cuLaunchKernelEx);
+    FAKE_BEGIN_ON_STREAM(cuLaunchKernelEx, config->hStream);
     return launch(config, function, arguments);
 }
 #endif

@@ -39,6 +39,10 @@ bool fake_captured(CUstream stream, CUgraphNodeType type);
 /// A call that CUDA forbids during a capture: it fails and spoils the capture.
 CUresult fake_unsafe_call(void);
 
+/// Work on the legacy default stream beside a capture of a blocking stream: it fails, and spoils
+/// the capture if `spoils`.
+CUresult fake_implicit(CUstream stream, bool spoils);
+
 /// Objects that are counted in fake.alive.
 void *fake_create(size_t size);
 void fake_destroy(void *object);
@@ -56,5 +60,10 @@ void fake_destroy(void *object);
     FAKE_BEGIN(name);                                                                              \
     if (!fake_current())                                                                           \
     return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_CONTEXT
+
+#define FAKE_BEGIN_ON_STREAM(name, stream)                                                         \
+    FAKE_BEGIN_IN_CONTEXT(name);                                                                   \
+    if ((result = fake_implicit(stream, true)) != CUDA_SUCCESS)                                    \
+    return result
 
 #endif

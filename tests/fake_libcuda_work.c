@@ -22,6 +22,20 @@ CUresult fake_unsafe_call(void)
     return CUDA_SUCCESS;
 }
 
+CUresult fake_implicit(CUstream stream, bool spoils)
+{
+    if ((uintptr_t)stream > CUDA_ABI_STREAM_LEGACY)
+        return CUDA_SUCCESS;
+    for (int i = 0; i < FAKE_CAPTURES; i++)
+        if (fake_captures[i] && fake_captures[i]->blocking &&
+            fake_captures[i]->context == fake_current()) {
+            if (spoils)
+                fake_captures[i]->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+            return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+        }
+    return CUDA_SUCCESS;
+}
+
 // ---------------------------------------------------------------------------------------- memory
 
 CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
@@ -69,7 +83,7 @@ CUresult cuMemFreeHost(void *memory)
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuMemcpyHtoDAsync_v2);
+    FAKE_BEGIN_ON_STREAM(cuMemcpyHtoDAsync_v2, stream);
     if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
         memcpy((void *)(uintptr_t)to, from, bytes);
     return result;
@@ -77,7 +91,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuMemcpyDtoHAsync_v2);
+    FAKE_BEGIN_ON_STREAM(cuMemcpyDtoHAsync_v2, stream);
     if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
         memcpy(to, (void *)(uintptr_t)from, bytes);
     return result;
@@ -85,7 +99,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuMemcpyDtoDAsync_v2);
+    FAKE_BEGIN_ON_STREAM(cuMemcpyDtoDAsync_v2, stream);
     if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
         memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return result;
@@ -93,7 +107,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuMemsetD8Async);
+    FAKE_BEGIN_ON_STREAM(cuMemsetD8Async, stream);
     if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMSET))
         memset((void *)(uintptr_t)to, value, bytes);
     return result;
@@ -127,10 +141,8 @@ CUresult cuStreamSynchronize(CUstream stream)
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
     FAKE_BEGIN_IN_CONTEXT(cuStreamIsCapturing);
-    for (int i = 0; i < FAKE_CAPTURES && !stream; i++)
-        if (fake_captures[i] && fake_captures[i]->blocking &&
-            fake_captures[i]->context == fake_current())
-            return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if ((result = fake_implicit(stream, false)) != CUDA_SUCCESS)
+        return result;
     // 1 and 2 are the default streams.
     *status = (uintptr_t)stream > 2 ? stream->status : CU_STREAM_CAPTURE_STATUS_NONE;
     return result;
@@ -138,10 +150,9 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
-    (void)stream;
     (void)event;
     (void)flags;
-    FAKE_BEGIN_IN_CONTEXT(cuStreamWaitEvent);
+    FAKE_BEGIN_ON_STREAM(cuStreamWaitEvent, stream);
     return result;
 }
 
@@ -174,8 +185,7 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-    (void)stream;
-    FAKE_BEGIN_IN_CONTEXT(cuEventRecord);
+    FAKE_BEGIN_ON_STREAM(cuEventRecord, stream);
     event->time = atomic_fetch_add(&clock_ticks, 1) + 1;
     return result;
 }

@@ -10,17 +10,17 @@ static void needs_graphs(void)
     }
 }
 
-static void scale_one(ptx_function *scale, CUdeviceptr data, CUstream stream)
+static ptx_status scale_one(ptx_function *scale, CUdeviceptr data, CUstream stream)
 {
     uint32_t n = 1;
     float factor = 3.0f;
-    check(ptx_launch(scale,
-                     &(struct ptx_launch_params) {
-                         .grid = { 1 },
-                         .block = { 32 },
-                         .stream = stream,
-                         .args = (struct ptx_arg[]) { PTX_ARG(data), PTX_ARG(n), PTX_ARG(factor) },
-                         .arg_count = 3 }));
+    return ptx_launch(scale,
+                      &(struct ptx_launch_params) {
+                          .grid = { 1 },
+                          .block = { 32 },
+                          .stream = stream,
+                          .args = (struct ptx_arg[]) { PTX_ARG(data), PTX_ARG(n), PTX_ARG(factor) },
+                          .arg_count = 3 });
 }
 
 /// What the stream under capture refuses, and what goes on beside it.
@@ -54,10 +54,10 @@ static void capture_and_replay(void **state)
         bool capturing = false;
         check(ptx_stream_is_capturing(gpu, stream, &capturing));
         assert_true(capturing);
-        scale_one(scale, data, stream);
+        check(scale_one(scale, data, stream));
         check(ptx_address_range(gpu, data, NULL, NULL));
         work_beside_capture(stream);
-        scale_one(scale, data, stream);
+        check(scale_one(scale, data, stream));
         ptx_graph *graph = need(ptx_capture_end(gpu, stream));
         check(ptx_stream_is_capturing(gpu, stream, &capturing));
         assert_false(capturing);
@@ -145,12 +145,42 @@ static void captures_that_fail(void **state)
     ptx_stream_destroy(gpu, &stream);
 }
 
+/// Work on the legacy default stream would spoil the capture of a blocking one: it is refused.
+static void work_on_legacy_stream(ptx_function *scale, ptx_buffer *buffer, const ptx_graph *graph,
+                                  CUstream stream)
+{
+    char bytes[4] = "";
+    CUevent event = need(ptx_event_create(gpu));
+    const ptx_status statuses[] = {
+        scale_one(scale, ptx_buffer_address(buffer), stream),
+        ptx_graph_launch(graph, stream),
+        ptx_buffer_fill(buffer, 0, 1, 4, stream),
+        ptx_buffer_copy(buffer, 0, buffer, 4, 4, stream),
+        ptx_buffer_upload(buffer, 0, bytes, 4, stream),
+        ptx_buffer_download(buffer, 0, bytes, 4, stream),
+        ptx_event_record(gpu, event, stream),
+        ptx_stream_wait_event(gpu, stream, event),
+    };
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+        if (statuses[i] != PTX_ERROR_CAPTURE)
+            fail_msg("call %zu: %s", i, ptx_status_name(statuses[i]));
+    wanted(PTX_ERROR_CAPTURE, "a blocking stream of the context is being captured");
+    ptx_event_destroy(gpu, &event);
+}
+
 static void captured_blocking_stream(void **state)
 {
     (void)state;
+    needs_graphs();
     struct others others;
     find_others(&others);
-    CUstream blocking = NULL;
+    ptx_module *module = need(ptx_module_load(gpu, text, NULL));
+    ptx_function *scale = need(ptx_module_function(module, "scale"));
+    ptx_buffer *buffer = need(ptx_buffer_create(gpu, 8));
+    CUstream stream = need(ptx_stream_create(gpu)), blocking = NULL;
+    check(ptx_capture_begin(gpu, stream, PTX_CAPTURE_RELAXED));
+    check(scale_one(scale, ptx_buffer_address(buffer), stream));
+    ptx_graph *graph = need(ptx_capture_end(gpu, stream));
     assert_int_equal(others.push(ptx_device_context(gpu)), 0);
     assert_int_equal(others.create_stream(&blocking, 0), 0);
     check(ptx_capture_begin(gpu, blocking, PTX_CAPTURE_GLOBAL));
@@ -158,8 +188,17 @@ static void captured_blocking_stream(void **state)
     wanted(PTX_ERROR_CAPTURE, "a blocking stream of the context");
     assert_null(ptx_module_load(gpu, text, NULL));
     wanted(PTX_ERROR_CAPTURE, "a blocking stream of the context");
-    ptx_capture_abandon(gpu, blocking);
+    check(ptx_buffer_fill(buffer, 0, 1, 4, blocking));
+    for (uintptr_t legacy = 0; legacy < 2; legacy++)
+        work_on_legacy_stream(scale, buffer, graph, (CUstream)legacy);
+    ptx_graph *captured = need(ptx_capture_end(gpu, blocking));
+    assert_int_equal(ptx_graph_get_info(captured)->nodes, 1);
+    ptx_graph_destroy(&captured);
+    ptx_graph_destroy(&graph);
     ptx_stream_destroy(gpu, &blocking);
+    ptx_stream_destroy(gpu, &stream);
+    ptx_buffer_destroy(&buffer);
+    ptx_module_unload(&module);
     CUcontext popped = NULL;
     assert_int_equal(others.pop(&popped), 0);
     assert_ptr_equal(popped, ptx_device_context(gpu));

@@ -139,6 +139,54 @@ static void other_captures_go_on(void **state)
     ptx_device_close(&device);
 }
 
+/// Each on the legacy default stream, which would spoil the capture of a blocking stream.
+static void legacy_stream_beside_a_capture(void **state)
+{
+    (void)state;
+    ptx_device *device = open_device();
+    ptx_buffer *buffer = ptx_buffer_create(device, 8);
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    ptx_function *fixed = ptx_module_function(module, "fixed");
+    CUstream own = ptx_stream_create(device);
+    CUevent event = ptx_event_create(device);
+    CUstream blocking = fake->stream_create(ptx_device_context(device), true);
+    char bytes[8] = "";
+    assert_int_equal(ptx_capture_begin(device, own, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
+    ptx_graph *graph = ptx_capture_end(device, own);
+    assert_non_null(graph);
+    fake->capture_begin(blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
+    const CUstream streams[] = { NULL, (CUstream)1, (CUstream)2, own };
+    for (int i = 0; i < 4; i++) {
+        const ptx_status status = i < 2 ? PTX_ERROR_CAPTURE : PTX_OK;
+        const struct ptx_launch_params launch = { .grid = { 1 }, .stream = streams[i] };
+        struct ptx_launch_params overlapping = launch;
+        overlapping.programmatic = true;
+        const int calls = atomic_load(&fake->calls);
+        assert_int_equal(ptx_launch(fixed, &launch), status);
+        assert_int_equal(atomic_load(&fake->calls) - calls, 4); // one in place of the launch
+        if (status)
+            assert_message("could not launch the kernel: a blocking stream of the context");
+        assert_int_equal(ptx_launch(fixed, &overlapping), status);
+        assert_int_equal(ptx_buffer_upload(buffer, 0, bytes, 8, streams[i]), status);
+        assert_int_equal(ptx_buffer_download(buffer, 0, bytes, 8, streams[i]), status);
+        assert_int_equal(ptx_buffer_copy(buffer, 0, buffer, 4, 4, streams[i]), status);
+        assert_int_equal(ptx_buffer_fill(buffer, 0, 1, 8, streams[i]), status);
+        assert_int_equal(ptx_event_record(device, event, streams[i]), status);
+        assert_int_equal(ptx_stream_wait_event(device, streams[i], event), status);
+        assert_int_equal(ptx_graph_launch(graph, streams[i]), status);
+        assert_int_equal(fake->capture_status(blocking), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    }
+    fake->capture_end(blocking);
+    assert_int_equal(ptx_launch(fixed, &(struct ptx_launch_params) { .grid = { 1 } }), PTX_OK);
+    free(blocking);
+    ptx_graph_destroy(&graph);
+    ptx_event_destroy(device, &event);
+    ptx_stream_destroy(device, &own);
+    ptx_module_unload(&module);
+    ptx_buffer_destroy(&buffer);
+    ptx_device_close(&device);
+}
+
 static void causes_are_explained(void **state)
 {
     (void)state;
@@ -234,10 +282,15 @@ static void old_driver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FAKE_TEST(capture_and_launch),   FAKE_TEST(what_cannot_be_captured),
-        FAKE_TEST(spoilt_capture_ends),  FAKE_TEST(other_captures_go_on),
-        FAKE_TEST(causes_are_explained), FAKE_TEST(graph_keeps_the_device),
-        FAKE_TEST(address_ranges),       FAKE_TEST(old_driver),
+        FAKE_TEST(legacy_stream_beside_a_capture),
+        FAKE_TEST(capture_and_launch),
+        FAKE_TEST(what_cannot_be_captured),
+        FAKE_TEST(spoilt_capture_ends),
+        FAKE_TEST(other_captures_go_on),
+        FAKE_TEST(causes_are_explained),
+        FAKE_TEST(graph_keeps_the_device),
+        FAKE_TEST(address_ranges),
+        FAKE_TEST(old_driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

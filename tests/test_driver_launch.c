@@ -217,10 +217,17 @@ static void callers_context_stays(void **state)
     CUcontext context = fake->context_create(0);
     struct scene scene = set_up();
     struct ptx_launch_params params = right_launch();
+    CUstream stream = ptx_stream_create(scene.device);
     int calls = atomic_load(&fake->calls);
+    assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
+    // On the legacy default stream one more, for the sake of captures.
+    assert_int_equal(atomic_load(&fake->calls) - calls, 3);
+    params.stream = stream;
+    calls = atomic_load(&fake->calls);
     assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
     assert_int_equal(atomic_load(&fake->calls) - calls, 2);
     assert_int_equal(fake->context_depth(), 1);
+    ptx_stream_destroy(scene.device, &stream);
     tear_down(&scene);
     fake->context_pop();
     free(context);

@@ -155,7 +155,7 @@ PTXGEN_API ptx_status ptx_stream_synchronize(ptx_device *device, CUstream stream
 PTXGEN_API ptx_status ptx_stream_is_capturing(ptx_device *device, CUstream stream, bool *capturing);
 
 /// Makes later work on `stream` wait for the event. Does not wait itself.
-/// Errors: DRIVER, FORKED, INVALID.
+/// Errors: CAPTURE, DRIVER, FORKED, INVALID.
 PTXGEN_API ptx_status ptx_stream_wait_event(ptx_device *device, CUstream stream, CUevent event);
 
 /// A new event that measures time. The caller destroys it.
@@ -165,7 +165,7 @@ PTXGEN_API CUevent ptx_event_create(ptx_device *device);
 /// Destroys an event and sets *event to NULL.
 PTXGEN_API void ptx_event_destroy(ptx_device *device, CUevent *event);
 
-/// Marks the point that the stream has come to. Errors: DRIVER, FORKED, INVALID.
+/// Marks the point that the stream has come to. Errors: CAPTURE, DRIVER, FORKED, INVALID.
 PTXGEN_API ptx_status ptx_event_record(ptx_device *device, CUevent event, CUstream stream);
 
 /// Waits until the recorded point is reached. Errors: DRIVER, FORKED, INVALID.
@@ -194,24 +194,24 @@ PTXGEN_API size_t ptx_buffer_size(const ptx_buffer *buffer);
 
 /// Copies host memory to `offset` bytes into the buffer, in the stream's order. `source` must stay
 /// as it is until the stream has passed the copy; only from pinned memory is the copy sure to run
-/// alongside the host. Errors: INVALID (does not fit into the buffer), DRIVER, FORKED.
+/// alongside the host. Errors: INVALID (does not fit into the buffer), CAPTURE, DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const void *source,
                                         size_t bytes, CUstream stream);
 
 /// Copies from `offset` bytes into the buffer to host memory, in the stream's order. `target` holds
 /// the bytes once the stream has passed the copy: ptx_stream_synchronize().
-/// Errors: INVALID (reaches beyond the buffer), DRIVER, FORKED.
+/// Errors: INVALID (reaches beyond the buffer), CAPTURE, DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *target,
                                           size_t bytes, CUstream stream);
 
 /// Copies within device memory, in the stream's order: `bytes` from `from_offset` bytes into `from`
 /// to `to_offset` bytes into `to`. Both belong to one device; the ranges must not overlap.
-/// Errors: INVALID (reaches beyond a buffer, two devices, overlap), DRIVER, FORKED.
+/// Errors: INVALID (reaches beyond a buffer, two devices, overlap), CAPTURE, DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *from,
                                       size_t from_offset, size_t bytes, CUstream stream);
 
 /// Sets bytes of the buffer to one value, in the stream's order.
-/// Errors: INVALID (does not fit into the buffer), DRIVER, FORKED.
+/// Errors: INVALID (does not fit into the buffer), CAPTURE, DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char value,
                                       size_t bytes, CUstream stream);
 

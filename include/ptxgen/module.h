@@ -170,7 +170,8 @@ struct ptx_launch_params {
 /// parameter list, the geometry against the limits of device and kernel, before the driver is
 /// asked. Safe on a stream under capture. Faults of the kernel itself (a bad address, say) show
 /// in a later call: ptx_stream_synchronize().
-/// Errors: INVALID (the message names the field), UNSUPPORTED, DRIVER, FORKED.
+/// Errors: INVALID (the message names the field), UNSUPPORTED, CAPTURE (the legacy default stream,
+/// while a blocking stream of the context is being captured), DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_launch(const ptx_function *function,
                                  const struct ptx_launch_params *params);
 

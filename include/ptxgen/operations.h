@@ -15,7 +15,8 @@
 /// Kernels are compiled when they are first wanted, once, whichever thread comes first. That is
 /// refused with CAPTURE while the stream is being captured, and the capture goes on undisturbed:
 /// the _prepare functions compile without launching. A kernel that is there is launched without
-/// allocating, locking or searching.
+/// allocating, locking or searching. On the legacy default stream a call is refused with CAPTURE
+/// while a blocking stream of the context is being captured, as everywhere: driver.h.
 ///
 /// The _describe functions say what a call would do. They need no GPU, and do not look at addresses
 /// but for which of them are 0. docs/kernels.md gives the formulas, docs/operations.md the rest.
@@ -97,7 +98,7 @@ struct ptx_quantize_params {
     bool fake_quantize;
 };
 
-/// Errors: INVALID, CAPTURE (not compiled yet), JIT, DRIVER, UNSUPPORTED, FORKED, OUT_OF_MEMORY.
+/// Errors: INVALID, CAPTURE (see above), JIT, DRIVER, UNSUPPORTED, FORKED, OUT_OF_MEMORY.
 PTXGEN_API ptx_status ptx_quantize_backward(ptx_operations *operations,
                                             const struct ptx_quantize_params *params,
                                             CUstream stream);

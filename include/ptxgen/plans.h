@@ -141,7 +141,7 @@ PTXGEN_API void ptx_clip_plan_destroy(ptx_clip_plan **plan);
 /// safe under capture. What it launches was captured at creation, and is launched as one graph; on
 /// a stream that is being captured, and with drivers before CUDA 12.3, kernel by kernel. Errors:
 /// INVALID, CAPTURE (the legacy default stream, while a blocking stream of the context is being
-/// captured), DRIVER, FORKED.
+/// captured: so it is of all calls here that take a stream), DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 
 /// The same in three steps, for gradients that are spread over ranks:
@@ -152,7 +152,7 @@ PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 ///     ptx_clip_plan_apply(plan, stream);       // gradients
 ///
 /// with `sums` from ptx_clip_plan_sums(). Without a change to the sums in between, the same bits as
-/// ptx_clip_plan_run(). Each: launches only; safe under capture. Errors: INVALID, DRIVER, FORKED.
+/// ptx_clip_plan_run(). Each: launches only; safe under capture. Errors: those of a run.
 PTXGEN_API ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream);
@@ -166,7 +166,7 @@ PTXGEN_API CUdeviceptr ptx_clip_plan_records(const ptx_clip_plan *plan);
 PTXGEN_API CUdeviceptr ptx_clip_plan_summary(const ptx_clip_plan *plan);
 
 /// Puts a copy of records, from group `first` on, and of the summary on the stream; either may be
-/// NULL. For the host to see them it must wait for the stream. Errors: INVALID, DRIVER, FORKED.
+/// NULL. For the host to see them it must wait for the stream. Errors: those of a run.
 PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_t count,
                                          struct ptx_clip_record *records,
                                          struct ptx_clip_summary *summary, CUstream stream);
@@ -175,20 +175,19 @@ PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t fir
 #define PTX_ALL_GROUPS UINT32_MAX
 
 /// Changes max_norm for later runs on the stream, replays of a captured run among them.
-/// Errors: INVALID, DRIVER, FORKED.
+/// Errors: those of a run.
 PTXGEN_API ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group,
                                                  float max_norm, CUstream stream);
 /// Sets the loss scale that later runs take, the caller's own state or the plan's, and its growth
 /// tracker. A run takes it with its first phase: a finish that follows has the one from then.
-/// Errors: INVALID, DRIVER, FORKED.
+/// Errors: those of a run.
 PTXGEN_API ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan,
                                                    struct ptx_loss_scale_state state,
                                                    CUstream stream);
 /// Gives tensors `first` to `first + count - 1` new addresses for later runs on the stream; sizes,
 /// types and groups stay. Checked as at creation, with the addresses of all other tensors as they
 /// are: those whose memory is gone move in the same call. Launches only, one for each 256
-/// addresses: may be captured, the addresses with it. Errors: INVALID, DRIVER, FORKED,
-/// OUT_OF_MEMORY (host).
+/// addresses: may be captured, the addresses with it. Errors: those of a run, OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
                                              const CUdeviceptr *data, CUstream stream);
 
@@ -219,7 +218,7 @@ PTXGEN_API uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan);
 /// group. False past the last piece, and for NULL; a chunk that stands for an empty group has none.
 PTXGEN_API bool ptx_clip_plan_piece(const ptx_clip_plan *plan, uint64_t chunk, uint32_t index,
                                     struct ptx_clip_piece *piece);
-/// Launches only. Errors: INVALID, DRIVER, FORKED.
+/// Launches only. Errors: those of a run.
 PTXGEN_API ptx_status ptx_clip_plan_norm_sq_chunks(ptx_clip_plan *plan, uint64_t first,
                                                    uint64_t count, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first,

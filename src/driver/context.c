@@ -109,6 +109,29 @@ ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstre
                                        "ask whether the stream is being captured");
 }
 
+bool ptx_driver_is_legacy(CUstream stream)
+{
+    return !stream || (uintptr_t)stream == CUDA_ABI_STREAM_LEGACY;
+}
+
+ptx_status ptx_driver_enter_stream(struct ptx_driver_scope *scope, const ptx_device *device,
+                                   CUstream stream, const char *purpose)
+{
+    ptx_status status = ptx_driver_enter(scope, device);
+    if (status || !ptx_driver_is_legacy(stream))
+        return status;
+    bool capturing = false;
+    status = ptx_driver_capturing(scope->library, stream, &capturing);
+    if (!status && capturing)
+        status =
+            ptx_driver_fail(PTX_ERROR_CAPTURE,
+                            "could not %s: a blocking stream of the context is being captured, "
+                            "and work on the legacy default stream would spoil that; use "
+                            "another stream. The capture is not disturbed",
+                            purpose);
+    return status ? ptx_driver_leave(scope, status) : PTX_OK;
+}
+
 ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, CUstream stream,
                                      const char *purpose)
 {
@@ -116,8 +139,9 @@ ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, C
     ptx_status status = ptx_driver_capturing(library, stream, &capturing);
     if (status || !capturing)
         return status;
-    return ptx_driver_fail(PTX_ERROR_CAPTURE,
-                           "could not %s: %s is being captured into a graph, and this has no place "
-                           "in one; do it before the capture begins. The capture is not disturbed",
-                           purpose, stream ? "the stream" : "a blocking stream of the context");
+    return ptx_driver_fail(
+        PTX_ERROR_CAPTURE,
+        "could not %s: %s is being captured into a graph, and this has no place "
+        "in one; do it before the capture begins. The capture is not disturbed",
+        purpose, ptx_driver_is_legacy(stream) ? "a blocking stream of the context" : "the stream");
 }

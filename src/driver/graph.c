@@ -11,7 +11,7 @@ struct ptx_graph {
 
 static ptx_status refuse_legacy(CUstream stream, const char *function)
 {
-    if (stream && (uintptr_t)stream != CUDA_ABI_STREAM_LEGACY)
+    if (!ptx_driver_is_legacy(stream))
         return PTX_OK;
     return ptx_driver_fail(PTX_ERROR_INVALID,
                            "%s: the legacy default stream cannot be captured: use one from "
@@ -166,11 +166,11 @@ ptx_status ptx_graph_launch(const ptx_graph *graph, CUstream stream)
         return ptx_driver_fail(PTX_ERROR_INVALID,
                                "the graph is NULL: see what ptx_capture_end() said");
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, graph->device);
+    const char *purpose = "launch the graph";
+    ptx_status status = ptx_driver_enter_stream(&scope, graph->device, stream, purpose);
     if (status)
         return status;
-    status =
-        PTX_DRIVER_CALL(scope.library, "launch the graph", cuGraphLaunch, graph->handle, stream);
+    status = PTX_DRIVER_CALL(scope.library, purpose, cuGraphLaunch, graph->handle, stream);
     return ptx_driver_leave(&scope, status);
 }
 

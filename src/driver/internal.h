@@ -76,6 +76,12 @@ ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *de
 /// waiting): keeps them from spoiling captures of other streams.
 ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device);
 
+/// The same for calls that put work on the stream. Fails with PTX_ERROR_CAPTURE where that would
+/// spoil a capture of another stream: on the legacy default stream, which alone costs a driver call
+/// more.
+ptx_status ptx_driver_enter_stream(struct ptx_driver_scope *scope, const ptx_device *device,
+                                   CUstream stream, const char *purpose);
+
 /// Puts the thread's state back. Returns `status`, or the error in putting back if it was PTX_OK.
 ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status);
 
@@ -83,6 +89,9 @@ ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status);
 /// returns false, the driver is not to be called; else ptx_driver_leave_release() follows.
 bool ptx_driver_enter_release(struct ptx_driver_scope *scope, const ptx_device *device);
 void ptx_driver_leave_release(struct ptx_driver_scope *scope);
+
+/// NULL and CU_STREAM_LEGACY: work on it waits for the blocking streams of the context.
+bool ptx_driver_is_legacy(CUstream stream);
 
 /// Sets *capturing; the context must be current.
 ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstream stream,

@@ -165,7 +165,8 @@ static ptx_status launch(const ptx_function *function, const struct ptx_launch_p
     const ptx_device *device = function->module->device;
     const struct ptx_driver_library *library = &device->library;
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device);
+    const char *purpose = "launch the kernel";
+    ptx_status status = ptx_driver_enter_stream(&scope, device, params->stream, purpose);
     if (status)
         return status;
     // Programmatic launch is a permission to overlap: without it the kernel is as right.
@@ -175,10 +176,10 @@ static ptx_status launch(const ptx_function *function, const struct ptx_launch_p
     if (params->cooperative || geometry->clustered || programmatic)
         status =
             ptx_driver_check(library, launch_with_attributes(function, params, geometry, values),
-                             "cuLaunchKernelEx", "launch the kernel");
+                             "cuLaunchKernelEx", purpose);
     else
-        status = PTX_DRIVER_CALL(library, "launch the kernel", cuLaunchKernel, function->handle,
-                                 grid[0], grid[1], grid[2], block[0], block[1], block[2],
+        status = PTX_DRIVER_CALL(library, purpose, cuLaunchKernel, function->handle, grid[0],
+                                 grid[1], grid[2], block[0], block[1], block[2],
                                  (unsigned)params->shared_bytes, params->stream, values, NULL);
     if (status)
         ptx_driver_explain("\nkernel %s, grid %u x %u x %u, block %u x %u x %u, %zu bytes of "

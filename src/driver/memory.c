@@ -88,17 +88,27 @@ static ptx_status check_range(const ptx_buffer *buffer, const char *operation, s
     return PTX_OK;
 }
 
-/// Enters the scope of an operation on [offset, offset + bytes). *nothing: it is all done, and no
-/// scope was entered.
+/// A copy or a fill that is to be put on a stream.
+struct transfer {
+    const char *operation; ///< function, and parameter if there are two
+    const char *purpose;
+    CUstream stream;
+};
+
+/// Enters the scope of a transfer to or from [offset, offset + bytes). *nothing: it is all done,
+/// and no scope was entered.
 static ptx_status enter_range(struct ptx_driver_scope *scope, const ptx_buffer *buffer,
-                              const char *operation, size_t offset, size_t bytes, bool *nothing)
+                              const struct transfer *transfer, size_t offset, size_t bytes,
+                              bool *nothing)
 {
     *nothing = true;
-    ptx_status status = check_range(buffer, operation, offset, bytes);
+    ptx_status status = check_range(buffer, transfer->operation, offset, bytes);
     if (status)
         return status;
     *nothing = bytes == 0;
-    return bytes == 0 ? ptx_driver_usable(buffer->device) : ptx_driver_enter(scope, buffer->device);
+    return bytes == 0 ? ptx_driver_usable(buffer->device)
+                      : ptx_driver_enter_stream(scope, buffer->device, transfer->stream,
+                                                transfer->purpose);
 }
 
 ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const void *source, size_t bytes,
@@ -106,12 +116,13 @@ ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const void *sour
 {
     if (!source && bytes)
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_upload: source is NULL");
+    const struct transfer transfer = { "ptx_buffer_upload", "copy to the device", stream };
     struct ptx_driver_scope scope;
     bool nothing = false;
-    ptx_status status = enter_range(&scope, buffer, "ptx_buffer_upload", offset, bytes, &nothing);
+    ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
     if (status || nothing)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "copy to the device", cuMemcpyHtoDAsync_v2,
+    status = PTX_DRIVER_CALL(scope.library, transfer.purpose, cuMemcpyHtoDAsync_v2,
                              buffer->address + offset, source, bytes, stream);
     return ptx_driver_leave(&scope, status);
 }
@@ -121,12 +132,13 @@ ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *ta
 {
     if (!target && bytes)
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_download: target is NULL");
+    const struct transfer transfer = { "ptx_buffer_download", "copy from the device", stream };
     struct ptx_driver_scope scope;
     bool nothing = false;
-    ptx_status status = enter_range(&scope, buffer, "ptx_buffer_download", offset, bytes, &nothing);
+    ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
     if (status || nothing)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "copy from the device", cuMemcpyDtoHAsync_v2, target,
+    status = PTX_DRIVER_CALL(scope.library, transfer.purpose, cuMemcpyDtoHAsync_v2, target,
                              buffer->address + offset, bytes, stream);
     return ptx_driver_leave(&scope, status);
 }
@@ -137,6 +149,7 @@ ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *f
     ptx_status status = check_range(from, "ptx_buffer_copy, from", from_offset, bytes);
     if (status)
         return status;
+    const struct transfer transfer = { "ptx_buffer_copy, to", "copy within the device", stream };
     struct ptx_driver_scope scope;
     bool nothing = false;
     if (to && to->device != from->device)
@@ -145,10 +158,10 @@ ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *f
     if (to == from && bytes > 0 && to_offset < from_offset + bytes &&
         from_offset < to_offset + bytes)
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_copy: the ranges overlap");
-    status = enter_range(&scope, to, "ptx_buffer_copy, to", to_offset, bytes, &nothing);
+    status = enter_range(&scope, to, &transfer, to_offset, bytes, &nothing);
     if (status || nothing)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "copy within the device", cuMemcpyDtoDAsync_v2,
+    status = PTX_DRIVER_CALL(scope.library, transfer.purpose, cuMemcpyDtoDAsync_v2,
                              to->address + to_offset, from->address + from_offset, bytes, stream);
     return ptx_driver_leave(&scope, status);
 }
@@ -156,12 +169,13 @@ ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *f
 ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char value, size_t bytes,
                            CUstream stream)
 {
+    const struct transfer transfer = { "ptx_buffer_fill", "fill device memory", stream };
     struct ptx_driver_scope scope;
     bool nothing = false;
-    ptx_status status = enter_range(&scope, buffer, "ptx_buffer_fill", offset, bytes, &nothing);
+    ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
     if (status || nothing)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "fill device memory", cuMemsetD8Async,
+    status = PTX_DRIVER_CALL(scope.library, transfer.purpose, cuMemsetD8Async,
                              buffer->address + offset, value, bytes, stream);
     return ptx_driver_leave(&scope, status);
 }

@@ -59,11 +59,11 @@ ptx_status ptx_stream_wait_event(ptx_device *device, CUstream stream, CUevent ev
     if (!event)
         return no_event("ptx_stream_wait_event");
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device);
+    const char *purpose = "make the stream wait for the event";
+    ptx_status status = ptx_driver_enter_stream(&scope, device, stream, purpose);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "make the stream wait for the event", cuStreamWaitEvent,
-                             stream, event, 0);
+    status = PTX_DRIVER_CALL(scope.library, purpose, cuStreamWaitEvent, stream, event, 0);
     return ptx_driver_leave(&scope, status);
 }
 
@@ -97,10 +97,11 @@ ptx_status ptx_event_record(ptx_device *device, CUevent event, CUstream stream)
     if (!event)
         return no_event("ptx_event_record");
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device);
+    const char *purpose = "record the event";
+    ptx_status status = ptx_driver_enter_stream(&scope, device, stream, purpose);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "record the event", cuEventRecord, event, stream);
+    status = PTX_DRIVER_CALL(scope.library, purpose, cuEventRecord, event, stream);
     return ptx_driver_leave(&scope, status);
 }
 

@@ -180,6 +180,28 @@ static void test_beside_a_capture_of_another_thread(void **state)
     ptx_stream_destroy(gpu.device, &captured);
 }
 
+/// All that a plan puts on a stream, but for a run, is refused on this one.
+static void expect_refusals(ptx_clip_plan *plan, const CUdeviceptr *data, CUstream stream)
+{
+    const struct ptx_loss_scale_state state = { .scale = 1.0f };
+    struct ptx_clip_summary summary;
+    const ptx_status statuses[] = {
+        ptx_clip_plan_norm_sq(plan, stream),
+        ptx_clip_plan_finish(plan, stream),
+        ptx_clip_plan_apply(plan, stream),
+        ptx_clip_plan_norm_sq_chunks(plan, 0, 1, stream),
+        ptx_clip_plan_apply_chunks(plan, 0, 1, stream),
+        ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, 3.0f, stream),
+        ptx_clip_plan_set_loss_scale(plan, state, stream),
+        ptx_clip_plan_set_data(plan, 0, 1, data, stream),
+        ptx_clip_plan_read(plan, 0, 0, NULL, &summary, stream),
+    };
+    for (size_t k = 0; k < sizeof statuses / sizeof *statuses; ++k)
+        if (statuses[k] != PTX_ERROR_CAPTURE)
+            fail_msg("call %zu: %s", k, ptx_status_name(statuses[k]));
+    expect_failure(PTX_ERROR_CAPTURE, "use another stream");
+}
+
 /// Work on the legacy default stream would spoil the capture: it is refused instead.
 static void test_capture_of_a_blocking_stream(void **state)
 {
@@ -195,6 +217,7 @@ static void test_capture_of_a_blocking_stream(void **state)
         expect_failure(PTX_ERROR_CAPTURE, "a blocking stream of the context is being captured");
         assert_int_equal(ptx_clip_plan_run(plan, legacy[k]), PTX_ERROR_CAPTURE);
         expect_failure(PTX_ERROR_CAPTURE, "run on another stream");
+        expect_refusals(plan, &set.tensors[0].data, legacy[k]);
     }
     check(&set, plan, NULL, gpu.stream);
     clip_require(ptx_clip_plan_run(plan, blocking));
