@@ -91,7 +91,13 @@ refuses 2 "unknown target ''" emit squared_sum --target ''
 for isa in 8 8. .0 8.00 a.b -8.0 ''; do
     refuses 2 'is no PTX ISA version' emit squared_sum --isa "$isa"
 done
-refuses 1 'needs PTX ISA 7.8' emit squared_sum --target sm_90 --isa 7.0
+refuses 2 "'7.0' is below 7.8, the least PTX ISA version that has sm_90" emit squared_sum \
+    --target sm_90 --isa 7.0
+refuses 2 "there is no PTX ISA version '7.9'" emit squared_sum --isa 7.9
+refuses 2 "'8.6' is below 8.8, the least PTX ISA version that has sm_100f" emit --all \
+    --target sm_100f --isa 8.6 -o refused
+[ ! -e refused ]
+result 'no folder for a version that is refused'
 refuses 2 "unknown option 'division': there is partials" emit squared_sum --set division=exact
 refuses 2 "unknown value of option partials 'f16': there is f64, f32" emit squared_sum \
     --set partials=f16

@@ -99,7 +99,7 @@ static int run(const struct command *command, int argc, char **argv)
     struct message error;
     struct selection selection = { .target = { .sm = 80 } };
     if ((given.target && !select_target(given.target, &selection.target, &error)) ||
-        (given.isa && !select_isa(given.isa, &selection.isa, &error)))
+        (given.isa && !select_isa(given.isa, selection.target, &selection.isa, &error)))
         return cli_fail(command, EXIT_USAGE, "%s", error.text);
     if (!given.all && given.names.count == 0)
         return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");

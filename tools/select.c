@@ -56,17 +56,41 @@ bool select_target(const char *name, struct ptx_target *target, struct message *
     return message_unknown(error, "target", name, names, count);
 }
 
-bool select_isa(const char *name, int *isa, struct message *error)
+static bool read_isa(const char *name, int *isa)
 {
     char *end;
     unsigned long major = strtoul(name, &end, 10);
     bool digits = name[0] >= '0' && name[0] <= '9' && end[0] == '.';
-    if (digits && end[1] >= '0' && end[1] <= '9' && end[2] == '\0' && major > 0 && major < 100) {
-        *isa = (int)major * 10 + (end[1] - '0');
-        return true;
-    }
-    char quoted[QUOTED_SIZE];
-    return message_set(error, "%s is no PTX ISA version: give it as 8.0", quote(quoted, name));
+    if (!digits || end[1] < '0' || end[1] > '9' || end[2] != '\0' || major == 0 || major > 99)
+        return false;
+    *isa = (int)major * 10 + (end[1] - '0');
+    return true;
+}
+
+static int least_isa_of(struct ptx_target target)
+{
+    struct ptx_target known;
+    int least = 0;
+    for (size_t k = 0; ptx_target_at(k, &known, &least); k++)
+        if (known.sm == target.sm && known.suffix == target.suffix)
+            break;
+    return least;
+}
+
+bool select_isa(const char *name, struct ptx_target target, int *isa, struct message *error)
+{
+    char quoted[QUOTED_SIZE], target_name[PTX_TARGET_NAME_SIZE];
+    if (!read_isa(name, isa))
+        return message_set(error, "%s is no PTX ISA version: give it as 8.0", quote(quoted, name));
+    int least = least_isa_of(target);
+    if (*isa < least)
+        return message_set(error, "%s is below %d.%d, the least PTX ISA version that has %s",
+                           quote(quoted, name), least / 10, least % 10,
+                           ptx_target_name(target, target_name));
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { target, .isa = *isa });
+    bool refused = b && ptx_builder_error(b);
+    ptx_builder_destroy(&b);
+    return !refused || message_set(error, "there is no PTX ISA version %s", quote(quoted, name));
 }
 
 bool split_assignment(const char *text, char name[ASSIGNMENT_NAME_SIZE], const char **value,

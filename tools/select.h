@@ -23,8 +23,8 @@ bool select_kernel(const char *name, const ptx_kernel **kernel, struct message *
 bool select_dtype(const ptx_kernel *kernel, const char *name, ptx_type *dtype,
                   struct message *error);
 bool select_target(const char *name, struct ptx_target *target, struct message *error);
-/// "8.0" to 80.
-bool select_isa(const char *name, int *isa, struct message *error);
+/// "8.0" to 80, if there is such a version and it has the target.
+bool select_isa(const char *name, struct ptx_target target, int *isa, struct message *error);
 /// Takes "name=value" apart.
 bool split_assignment(const char *text, char name[ASSIGNMENT_NAME_SIZE], const char **value,
                       struct message *error);
