@@ -345,6 +345,11 @@ PTXGEN_EMU_DEVICE=sm_80
 export PTXGEN_EMU_DEVICE
 works 'run as the device that the emulator is to be' 'sm_80 on the emulator (sm_80)' run \
     squared_sum -i n.st -o o.st --device emulator
+PTXGEN_EMU_DEVICE=sm_91
+run 1 run squared_sum -i x.st -o o.st --device emulator &&
+    grep -q "^ptxgen run: .*PTXGEN_EMU_DEVICE='sm_91': wanted: sm_NN.* 70 72 75 80 " err &&
+    ! grep -q PTXGEN_LIBCUDA err
+result 'the error of a device that the emulator cannot be names the variable, and no other'
 unset PTXGEN_EMU_DEVICE
 
 # The same x and d_output with scale = 0.5 1, zero_point = 0 0; then scale = 8, growth_tracker = 5,

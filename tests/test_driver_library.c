@@ -24,6 +24,23 @@ static void missing_library(void **state)
     setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
 }
 
+/// There is nothing to correct in the name of a libcuda whose GPU is missing.
+static void library_that_does_not_work(void **state)
+{
+    (void)state;
+    static const CUresult results[] = { CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVALID_VALUE };
+    for (int i = 0; i < 2; i++) {
+        fake->fail_call = "cuInit";
+        fake->fail_result = results[i];
+        assert_null(ptx_device_open(NULL));
+        assert_int_equal(ptx_error_code(), results[i]);
+        assert_message("could not initialise CUDA: cuInit failed with");
+        assert_message("library: ");
+        assert_null(strstr(ptx_error_message(), "PTXGEN_LIBCUDA"));
+    }
+    fake->fail_call = NULL;
+}
+
 static void stub_by_name(void **state)
 {
     (void)state;
@@ -151,6 +168,7 @@ int main(void)
         FAKE_TEST(missing_library),
         FAKE_TEST(stub_in_the_process_is_passed_over),
         FAKE_TEST(library_in_the_process_comes_first),
+        FAKE_TEST(library_that_does_not_work),
         FAKE_TEST(stub_by_name),
         FAKE_TEST(required_function_missing),
         FAKE_TEST(optional_function_missing),

@@ -105,7 +105,10 @@ static void is_malformed(void)
     int count = 0;
     if (!freopen("/dev/null", "w", stderr))
         _exit(2);
+    const char *text = NULL;
     WANT(cuInit(0), CUDA_ERROR_INVALID_VALUE);
+    WANT(cuGetErrorString(CUDA_ERROR_INVALID_VALUE, &text), 0);
+    TRUE(strncmp(text, "PTXGEN_EMU_", 11) == 0);
     WANT(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
 }
 

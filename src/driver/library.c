@@ -113,10 +113,11 @@ ptx_status ptx_driver_library_open(struct ptx_driver_library *library)
     const char *named = secure_getenv("PTXGEN_LIBCUDA");
     if (!named || !named[0])
         return search(library);
-    if (open_one(library, named, RTLD_LOCAL | RTLD_NODELETE) == OPENED)
-        return PTX_OK;
-    ptx_driver_explain("\nPTXGEN_LIBCUDA names this library: correct it or unset it");
-    return ptx_error_status();
+    enum outcome outcome = open_one(library, named, RTLD_LOCAL | RTLD_NODELETE);
+    // A libcuda that does not work is none the worse for being named.
+    if (outcome == PASSED_OVER)
+        ptx_driver_explain("\nPTXGEN_LIBCUDA names this library: correct it or unset it");
+    return outcome == OPENED ? PTX_OK : ptx_error_status();
 }
 
 void ptx_driver_library_close(struct ptx_driver_library *library)

@@ -66,6 +66,17 @@ static bool read_memory(struct api_config *config)
     return true;
 }
 
+static bool fail_device(struct api_config *config, const char *variable, const char *text)
+{
+    char wanted[160] = "wanted: sm_NN[,sms=N][,name=TEXT], NN one of";
+    for (int sm = 0; sm < 1000; sm++) {
+        size_t length = strlen(wanted);
+        if (api_gpu_of(sm))
+            snprintf(wanted + length, sizeof(wanted) - length, " %d", sm);
+    }
+    return fail(config, variable, text, wanted);
+}
+
 static bool read_device(struct api_config *config)
 {
     const char *variable = "PTXGEN_EMU_DEVICE", *text = getenv(variable);
@@ -80,8 +91,7 @@ static bool read_device(struct api_config *config)
             config->sm = (int)value;
             config->multiprocessors = api_gpu_of((int)value)->multiprocessors;
         } else if (strncmp(item, "sms=", 4) != 0 && strncmp(item, "name=", 5) != 0) {
-            return fail(config, variable, text,
-                        "wanted: sm_NN[,sms=N][,name=TEXT], sm_70 to sm_121 as there are GPUs of");
+            return fail_device(config, variable, text);
         }
     }
     snprintf(config->name, sizeof(config->name), "ptxgen emulator (sm_%d)", config->sm);
