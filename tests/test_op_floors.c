@@ -90,9 +90,8 @@ static int setup(void **state)
     op_literal_cases(find_floor, NULL);
     if (!ptxas_find())
         return 0;
-    for (unsigned t = 0; t < target_count; t++) {
+    for (unsigned t = 0; t < target_count; t++)
         targets[t].assembles = ptxas_knows(targets[t].name);
-    }
     return 0;
 }
 
@@ -202,26 +201,27 @@ static unsigned assembling_from(unsigned t)
     return t;
 }
 
-// How many of the chosen cases ptxas refuses.
-static unsigned accept_batch(unsigned target, int isa, const bool *chosen)
+// How many of the chosen cases, written for target `from`, ptxas does not take at `target`; or
+// takes, where that is below a floor: `below` is its name then, else NULL.
+static unsigned hold_batch(unsigned from, unsigned target, int isa, const bool *chosen,
+                           const char *below)
 {
+    const char *at = targets[target].name;
     struct op_batch batch;
-    unsigned wrong = 0, shown = 0;
+    unsigned unplaced = 0, wrong = 0;
 
-    op_batch_begin(&batch, targets[target].target);
+    op_batch_begin(&batch, targets[from].target);
     for (size_t k = 0; k < case_count; k++)
         if (chosen[k])
             op_batch_add(&batch, &cases[k].c, k);
-    bool *refused = op_batch_refused(&batch, isa, targets[target].name, case_count, &wrong);
+    bool *refused = op_batch_refused(&batch, isa, at, case_count, &unplaced);
     for (size_t k = 0; k < case_count; k++)
-        if (refused[k]) {
-            wrong++;
-            if (shown++ < 40)
-                print_message("ptxas refuses at %s, ISA %d.%d:%s\n", targets[target].name, isa / 10,
-                              isa % 10, cases[k].body);
-        }
+        if (chosen[k] && refused[k] == !below && wrong++ < 40)
+            print_message("ptxas %s at %s, ISA %d.%d%s%s:%s\n", below ? "takes" : "refuses", at,
+                          isa / 10, isa % 10, below ? ", below the floor of the " : "",
+                          below ? below : "", cases[k].body);
     free(refused);
-    return wrong;
+    return below ? wrong : wrong + unplaced;
 }
 
 static bool need_ptxas(void)
@@ -282,7 +282,7 @@ static void ptxas_accepts_the_floor(void **state)
             for (size_t k = 0; k < case_count; k++)
                 count += chosen[k] = isas[k] == isa;
             if (count)
-                wrong += accept_batch(with, isa, chosen);
+                wrong += hold_batch(with, with, isa, chosen, NULL);
         }
     }
     free(chosen);
@@ -308,33 +308,13 @@ static void ptxas_accepts_every_target(void **state)
             chosen[k] = targets[cases[k].floor].target.sm <= targets[t].target.sm;
             isa = chosen[k] && cases[k].isa > isa ? cases[k].isa : isa;
         }
-        wrong += accept_batch(t, isa, chosen);
+        wrong += hold_batch(t, t, isa, chosen, NULL);
         count++;
     }
     free(chosen);
     print_message("%u targets\n", count);
     assert_true(count > 0);
     assert_int_equal(wrong, 0);
-}
-
-// How many of the chosen cases, written for target `from`, ptxas takes below their floor.
-static unsigned refuse_batch(unsigned from, unsigned target, int isa, const bool *chosen,
-                             const char *what)
-{
-    struct op_batch batch;
-    unsigned unplaced = 0, wrong = 0;
-
-    op_batch_begin(&batch, targets[from].target);
-    for (size_t k = 0; k < case_count; k++)
-        if (chosen[k])
-            op_batch_add(&batch, &cases[k].c, k);
-    bool *refused = op_batch_refused(&batch, isa, targets[target].name, case_count, &unplaced);
-    for (size_t k = 0; k < case_count; k++)
-        if (chosen[k] && !refused[k] && wrong++ < 40)
-            print_message("ptxas takes at %s, ISA %d.%d, below the %s floor:%s\n",
-                          targets[target].name, isa / 10, isa % 10, what, cases[k].body);
-    free(refused);
-    return wrong;
 }
 
 static void ptxas_refuses_an_older_target(void **state)
@@ -357,7 +337,7 @@ static void ptxas_refuses_an_older_target(void **state)
                 count += chosen[k] = cases[k].floor == t && cases[k].isa == isa;
             const int with = isa > targets[below].isa ? isa : targets[below].isa;
             if (count)
-                wrong += refuse_batch(t, below, with, chosen, "target");
+                wrong += hold_batch(t, below, with, chosen, "target");
         }
     }
     free(chosen);
@@ -382,7 +362,7 @@ static void ptxas_refuses_an_older_isa(void **state)
                 count += chosen[k];
             }
             if (count)
-                wrong += refuse_batch(t, t, isa, chosen, "ISA");
+                wrong += hold_batch(t, t, isa, chosen, "ISA");
         }
     free(chosen);
     assert_int_equal(wrong, 0);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Random programs, run on the driver that serves, and what came out.
+#ifndef PTXGEN_TESTS_RANDOM_PROGRAM_RUN_H
+#define PTXGEN_TESTS_RANDOM_PROGRAM_RUN_H
+
+#include <ptxgen/ptxgen.h>
+
+#include <stdio.h>
+
+#include "random_program.h"
+
+enum { PROGRAM_MAX_WORKERS = 64 };
+
+struct program_result {
+    uint64_t hash;
+    uint64_t step[PROGRAM_STEPS];
+    unsigned steps;
+    unsigned held, wrong; // results of approximate instructions
+    struct {
+        struct op_case c;
+        uint64_t word[3];
+    } first; // that is wrong
+    struct op_case approximate[PROGRAM_APPROXIMATES];
+    unsigned approximates;
+};
+
+struct program_run {
+    ptx_device *device;
+    uint64_t seed; // of the first program
+    unsigned count, workers;
+    FILE *words;                    // where the words themselves go, of one worker; or NULL
+    struct program_result *results; // of each program; zero at first
+};
+
+// Makes the programs, runs them and fills the results. Ends the process where that is not possible.
+void program_run_all(struct program_run *run);
+
+ptx_builder *program_builder(void);
+
+// Ends the process with status 2.
+void program_die(const char *what, const char *why);
+
+#endif
