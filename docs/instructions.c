@@ -60,7 +60,9 @@ static void print_cell(FILE *to, const char *text)
 static void print_row(FILE *to, const char *prefix, const struct ptx_op_info *info)
 {
     uint32_t taken = 0;
-    fprintf(to, "| `%s%s` | %s | ", prefix, info->name, info->shape ? info->shape : "");
+    fprintf(to, "| `%s%s` | ", prefix, info->name);
+    if (info->shape)
+        fprintf(to, "%s | ", info->shape);
     print_cell(to, info->meaning);
     fprintf(to, " | ");
     for (size_t k = 0; k < info->form_count; k++) {
@@ -73,19 +75,19 @@ static void print_row(FILE *to, const char *prefix, const struct ptx_op_info *in
 
 static void print_page(FILE *to)
 {
-    static const char columns[] = "|---|---|---|---|\n";
+    static const char columns[] = "|---|---|---|\n";
     fprintf(to, "%s\n## Values in, one value out\n\n", head);
-    fprintf(to, "| function | shape | meaning | types |\n%s", columns);
+    fprintf(to, "| function | shape | meaning | types |\n|---%s", columns);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
         if (ptx_op_info((ptx_opcode)op)->shape)
             print_row(to, "ptx_", ptx_op_info((ptx_opcode)op));
-    fprintf(to, "\n## Atomics\n\n| function | | what memory becomes | types |\n%s", columns);
+    fprintf(to, "\n## Atomics\n\n| function | what memory becomes | types |\n%s", columns);
     for (int op = 0; op < PTX_ATOMIC_COUNT; op++)
         print_row(to, "ptx_atomic_", ptx_atomic_info((ptx_atomic_op)op));
     fprintf(to,
             "\n## What other functions write\n\nThey are one by one in `memory.h` (loads, stores, "
             "fences), `threads.h` (barriers, shuffles),\n`control.h` (branches) and `builder.h` "
-            "(conversions, special registers).\n\n| instruction | | meaning | needs |\n%s",
+            "(conversions, special registers).\n\n| instruction | meaning | needs |\n%s",
             columns);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
         if (!ptx_op_info((ptx_opcode)op)->shape)
