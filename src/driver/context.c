@@ -114,6 +114,11 @@ bool ptx_driver_is_legacy(CUstream stream)
     return !stream || (uintptr_t)stream == CUDA_ABI_STREAM_LEGACY;
 }
 
+const char *ptx_driver_captured(CUstream stream)
+{
+    return ptx_driver_is_legacy(stream) ? "a blocking stream of the context" : "the stream";
+}
+
 ptx_status ptx_driver_enter_stream(struct ptx_driver_scope *scope, const ptx_device *device,
                                    CUstream stream, const char *purpose)
 {
@@ -139,9 +144,8 @@ ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, C
     ptx_status status = ptx_driver_capturing(library, stream, &capturing);
     if (status || !capturing)
         return status;
-    return ptx_driver_fail(
-        PTX_ERROR_CAPTURE,
-        "could not %s: %s is being captured into a graph, and this has no place "
-        "in one; do it before the capture begins. The capture is not disturbed",
-        purpose, ptx_driver_is_legacy(stream) ? "a blocking stream of the context" : "the stream");
+    return ptx_driver_fail(PTX_ERROR_CAPTURE,
+                           "could not %s: %s is being captured into a graph, and this has no place "
+                           "in one; do it before the capture begins. The capture is not disturbed",
+                           purpose, ptx_driver_captured(stream));
 }

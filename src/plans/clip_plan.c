@@ -153,8 +153,7 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
         status = ptx_driver_fail(PTX_ERROR_CAPTURE,
                                  "%s is being captured: create the clip plan before the capture "
                                  "begins, and run it there",
-                                 clip_is_legacy(params->stream) ? "a blocking stream of the context"
-                                                                : "the stream");
+                                 ptx_driver_captured(params->stream));
     if (!status)
         status = clip_layout_create(params, &plan->layout);
     if (status)

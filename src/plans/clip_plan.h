@@ -37,10 +37,6 @@ struct ptx_clip_plan {
 // Sets plan->graph, of a plan that is ready to run.
 ptx_status clip_plan_capture(ptx_clip_plan *plan);
 
-// The legacy default stream, which cannot be captured. The driver says that it is while work on it
-// would spoil the capture of another stream.
-bool clip_is_legacy(CUstream stream);
-
 // Whether a run's second launch takes its factors from the partials itself: each block adds up
 // those of its group, which is cheap for few groups or few blocks.
 bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout);

@@ -158,11 +158,6 @@ ptx_status clip_plan_capture(ptx_clip_plan *plan)
     return status;
 }
 
-bool clip_is_legacy(CUstream stream)
-{
-    return (uintptr_t)stream <= 1; // NULL and CU_STREAM_LEGACY
-}
-
 static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
 {
     bool capturing;
@@ -170,10 +165,6 @@ static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
 
     if (status)
         return status;
-    if (capturing && clip_is_legacy(stream))
-        return ptx_driver_fail(PTX_ERROR_CAPTURE,
-                               "a blocking stream of the context is being captured, and a run on "
-                               "the legacy default stream would spoil that: run on another stream");
     // In a graph of the caller's: kernels, not a graph within it.
     return capturing || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
 }

@@ -140,8 +140,7 @@ static ptx_status refuse_capture(const ptx_operations *operations, const struct 
     return ptx_driver_fail(PTX_ERROR_CAPTURE,
                            "%s: its kernel is not compiled yet, and %s is being captured: call "
                            "%s() before the capture begins. The capture is not disturbed",
-                           call->name, stream ? "the stream" : "a blocking stream of the context",
-                           call->prepare);
+                           call->name, ptx_driver_captured(stream), call->prepare);
 }
 
 ptx_status plan_function(ptx_operations *operations, const struct plan_call *call,

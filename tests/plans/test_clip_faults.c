@@ -273,7 +273,7 @@ static void a_blocking_stream_is_being_captured(void **state)
         fake->capture_begin(blocking, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         const int launches = atomic_load(&fake->launches);
         assert_int_equal(ptx_clip_plan_run(plan, NULL), PTX_ERROR_CAPTURE);
-        assert_message("run on another stream");
+        assert_message("use another stream");
         assert_null(create(&scene));
         assert_error(PTX_ERROR_CAPTURE, "a blocking stream of the context is being captured");
         assert_int_equal(atomic_load(&fake->launches), launches);
