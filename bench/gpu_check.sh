@@ -99,13 +99,11 @@ step 'gpu tests' tests.log 240 meson test -C "$build" --no-rebuild --suite gpu -
 
 tools='memcheck racecheck initcheck synccheck'
 
-# tests_under TOOL: what runs under it, as paths in the folder of tests. Of the kernels, `sums` and
-# `quantizers` alone have shared memory and barriers.
+# tests_under TOOL: what runs under it: groups of kernels, and paths in the folder of tests. Shared
+# memory and barriers are in the kernels of `sums` and `quantizers` alone.
 tests_under() {
-    case $1 in
-    memcheck | initcheck) echo test_kernels_gpu plans/test_clip_plan ;;
-    *) echo sums quantizers plans/test_clip_plan ;;
-    esac
+    echo sums quantizers plans/test_clip_plan
+    case $1 in memcheck | initcheck) echo clips channels others ;; esac
     case $1 in memcheck | racecheck)
         echo plans/test_clip_pack plans/test_clip_windows plans/test_operations
         ;;
@@ -114,18 +112,21 @@ tests_under() {
 
 # sanitize TOOL TEST: in the background. Leaves its status and duration in the build folder.
 sanitize() {
-    test=$2
-    filter='*'
-    case $test in
-    sums) test=test_kernels_gpu filter='C-*' ;;
-    quantizers) test=test_kernels_gpu filter='quantize_ste*' ;;
+    binary=test_kernels_gpu
+    case $2 in
+    sums) filter='C-*' ;;
+    clips) filter='gradient_clip*' ;;
+    quantizers) filter='quantize_ste*' ;;
+    channels) filter='quantize_channel*' ;;
+    others) filter='l*' ;;
+    *) binary=$2 filter='*' ;;
     esac
     {
         begun=$(date +%s)
         status=0
-        PTXGEN_TEST_FILTER=$filter PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 200 \
+        PTXGEN_TEST_FILTER=$filter PTXGEN_TEST_MAX_SIZE=5000 PTXGEN_TEST_LARGE=0 limited 260 \
             compute-sanitizer --tool "$1" --error-exitcode 9 \
-            "$build/tests/$test" >"$output/$1-${2##*/}.log" 2>&1 || status=$?
+            "$build/tests/$binary" >"$output/$1-${2##*/}.log" 2>&1 || status=$?
         echo $status $(($(date +%s) - begun)) >"$build/$1-${2##*/}.status"
     } &
 }
