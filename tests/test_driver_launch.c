@@ -210,6 +210,31 @@ static void failure_names_the_launch(void **state)
     tear_down(&scene);
 }
 
+/// The first driver call of such a launch that meets an earlier kernel's fault asks for captures.
+static void failure_on_the_legacy_stream_names_the_launch(void **state)
+{
+    (void)state;
+    const CUstream legacy[] = { NULL, (CUstream)1 };
+    struct scene scene = set_up();
+    struct ptx_launch_params params = right_launch();
+    fake->fail_call = "cuStreamIsCapturing";
+    fake->fail_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (int i = 0; i < 2; i++) {
+        params.stream = legacy[i];
+        assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_DRIVER);
+        assert_int_equal(ptx_error_code(), CUDA_ERROR_ILLEGAL_ADDRESS);
+        assert_message("could not launch the kernel: cuStreamIsCapturing failed with "
+                       "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+        assert_message("kernel scale, grid 3 x 1 x 1, block 64 x 1 x 1, 0 bytes");
+        assert_int_equal(fake->context_depth(), 0);
+    }
+    assert_int_equal(atomic_load(&fake->launches), 0);
+    bool capturing = false;
+    assert_int_equal(ptx_stream_is_capturing(scene.device, NULL, &capturing), PTX_ERROR_DRIVER);
+    assert_message("could not ask whether the stream is being captured: cuStreamIsCapturing");
+    tear_down(&scene);
+}
+
 /// A current context of the caller's own is neither used nor lost, and an equal one not pushed.
 static void callers_context_stays(void **state)
 {
@@ -293,11 +318,17 @@ static void many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FAKE_TEST(everything_arrives),       FAKE_TEST(empty_grid_does_nothing),
-        FAKE_TEST(arguments_are_checked),    FAKE_TEST(geometry_is_checked),
-        FAKE_TEST(required_block),           FAKE_TEST(attributes),
-        FAKE_TEST(failure_names_the_launch), FAKE_TEST(callers_context_stays),
-        FAKE_TEST(launching_under_capture),  FAKE_TEST(many_threads),
+        FAKE_TEST(everything_arrives),
+        FAKE_TEST(empty_grid_does_nothing),
+        FAKE_TEST(arguments_are_checked),
+        FAKE_TEST(geometry_is_checked),
+        FAKE_TEST(required_block),
+        FAKE_TEST(attributes),
+        FAKE_TEST(failure_names_the_launch),
+        FAKE_TEST(failure_on_the_legacy_stream_names_the_launch),
+        FAKE_TEST(callers_context_stays),
+        FAKE_TEST(launching_under_capture),
+        FAKE_TEST(many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,16 +97,14 @@ void ptx_driver_leave_release(struct ptx_driver_scope *scope)
 }
 
 ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstream stream,
-                                bool *capturing)
+                                const char *purpose, bool *capturing)
 {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = library->cuStreamIsCapturing(stream, &state);
     // The answer for the legacy default stream while a blocking stream is being captured.
     bool implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     *capturing = implicit || state != CU_STREAM_CAPTURE_STATUS_NONE;
-    return implicit ? PTX_OK
-                    : ptx_driver_check(library, result, "cuStreamIsCapturing",
-                                       "ask whether the stream is being captured");
+    return implicit ? PTX_OK : ptx_driver_check(library, result, "cuStreamIsCapturing", purpose);
 }
 
 bool ptx_driver_is_legacy(CUstream stream)
@@ -126,7 +124,7 @@ ptx_status ptx_driver_enter_stream(struct ptx_driver_scope *scope, const ptx_dev
     if (status || !ptx_driver_is_legacy(stream))
         return status;
     bool capturing = false;
-    status = ptx_driver_capturing(scope->library, stream, &capturing);
+    status = ptx_driver_capturing(scope->library, stream, purpose, &capturing);
     if (!status && capturing)
         status =
             ptx_driver_fail(PTX_ERROR_CAPTURE,
@@ -141,7 +139,7 @@ ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, C
                                      const char *purpose)
 {
     bool capturing = false;
-    ptx_status status = ptx_driver_capturing(library, stream, &capturing);
+    ptx_status status = ptx_driver_capturing(library, stream, purpose, &capturing);
     if (status || !capturing)
         return status;
     return ptx_driver_fail(PTX_ERROR_CAPTURE,

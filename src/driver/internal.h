@@ -93,9 +93,10 @@ void ptx_driver_leave_release(struct ptx_driver_scope *scope);
 /// NULL and CU_STREAM_LEGACY: work on it waits for the blocking streams of the context.
 bool ptx_driver_is_legacy(CUstream stream);
 
-/// Sets *capturing; the context must be current.
+/// Sets *capturing; the context must be current. It fails where work launched earlier did, and so
+/// in the words of the caller's `purpose`.
 ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstream stream,
-                                bool *capturing);
+                                const char *purpose, bool *capturing);
 
 /// Fails with PTX_ERROR_CAPTURE if the stream is being captured; the context must be current.
 ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, CUstream stream,

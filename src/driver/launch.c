@@ -159,6 +159,17 @@ static CUresult launch_with_attributes(const ptx_function *function,
                                                               NULL);
 }
 
+static void explain_launch(const ptx_function *function, const struct ptx_launch_params *params,
+                           const struct geometry *geometry)
+{
+    const unsigned *grid = geometry->grid;
+    const unsigned *block = geometry->block;
+    ptx_driver_explain("\nkernel %s, grid %u x %u x %u, block %u x %u x %u, %zu bytes of dynamic "
+                       "shared memory",
+                       function->info.name, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                       params->shared_bytes);
+}
+
 static ptx_status launch(const ptx_function *function, const struct ptx_launch_params *params,
                          const struct geometry *geometry, void **values)
 {
@@ -167,8 +178,10 @@ static ptx_status launch(const ptx_function *function, const struct ptx_launch_p
     struct ptx_driver_scope scope;
     const char *purpose = "launch the kernel";
     ptx_status status = ptx_driver_enter_stream(&scope, device, params->stream, purpose);
-    if (status)
+    if (status) {
+        explain_launch(function, params, geometry);
         return status;
+    }
     // Programmatic launch is a permission to overlap: without it the kernel is as right.
     bool programmatic = params->programmatic && device->info.sm >= 90 && library->cuLaunchKernelEx;
     const unsigned *grid = geometry->grid;
@@ -182,10 +195,7 @@ static ptx_status launch(const ptx_function *function, const struct ptx_launch_p
                                  grid[1], grid[2], block[0], block[1], block[2],
                                  (unsigned)params->shared_bytes, params->stream, values, NULL);
     if (status)
-        ptx_driver_explain("\nkernel %s, grid %u x %u x %u, block %u x %u x %u, %zu bytes of "
-                           "dynamic shared memory",
-                           function->info.name, grid[0], grid[1], grid[2], block[0], block[1],
-                           block[2], params->shared_bytes);
+        explain_launch(function, params, geometry);
     return ptx_driver_leave(&scope, status);
 }
 

@@ -46,7 +46,9 @@ ptx_status ptx_stream_is_capturing(ptx_device *device, CUstream stream, bool *ca
     ptx_status status = ptx_driver_enter(&scope, device);
     if (status)
         return status;
-    return ptx_driver_leave(&scope, ptx_driver_capturing(scope.library, stream, capturing));
+    status = ptx_driver_capturing(scope.library, stream, "ask whether the stream is being captured",
+                                  capturing);
+    return ptx_driver_leave(&scope, status);
 }
 
 static ptx_status no_event(const char *function)
