@@ -69,8 +69,8 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
 {
     const ptx_type dtype = (ptx_type)chunk->x.type;
     const unsigned lanes = vector_lanes(dtype);
-    const unsigned all = chunk->most / (BLOCK * lanes);
-    const unsigned unroll = all < IN_FLIGHT ? all : IN_FLIGHT;
+    const unsigned rows = chunk->most / (BLOCK * lanes);
+    const unsigned unroll = rows < IN_FLIGHT ? rows : IN_FLIGHT;
     const ptx_val length = chunk->length;
 
     ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
@@ -89,11 +89,14 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
         whole = ptx_and(b, whole, ptx_u32(~(lanes - 1)));
     else
         plain = ptx_or(b, skew, ptx_and(b, whole, ptx_u32(lanes - 1)));
-    ptx_comment(b, "whole vectors alone: %u rows at a time, then fewer", unroll);
+    if (unroll > 1)
+        ptx_comment(b, "whole vectors alone: %u rows at a time, then fewer", unroll);
+    else
+        ptx_comment(b, "whole vectors alone: a row at a time");
     ptx_if (b, ptx_eq(b, plain, ptx_u32(0))) {
         ptx_val end = ptx_bitcast(b, PTX_S32, whole);
-        for (unsigned rows = unroll; rows > 0; rows /= 2)
-            add_rows(b, sums, lanes, data, i, end, rows);
+        for (unsigned left = unroll; left > 0; left /= 2)
+            add_rows(b, sums, lanes, data, i, end, left);
         if (chunk->ragged) {
             ptx_comment(b, "what is less than a vector is for the thread whose turn it is");
             ptx_val turn = ptx_eq(b, ptx_and(b, whole, ptx_u32(BLOCK * lanes - 1)), mine);
