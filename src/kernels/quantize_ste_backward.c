@@ -43,7 +43,6 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_val zero_point = scalar_param(b, PTX_S32, device, zero_point_info(spec));
     zero_point = ptx_cvt(b, PTX_S64, zero_point);
     struct levels levels = target_levels(b, spec);
-    ptx_comment(b, "the divisor, and what is in range: found by one thread, for all of the block");
     t.quantizer = quantizer_of_block(b, spec, scale, zero_point, levels);
     write_elements(b, &elements, pass_through, &t);
 }

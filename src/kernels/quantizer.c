@@ -97,19 +97,31 @@ static void bound_x(ptx_builder *b, struct quantizer *q)
     q->hi = ptx_select(b, divides, hi, ptx_imm((ptx_type)scale.type, -(double)INFINITY));
 }
 
-// The difference of two s32 fits s64; rounding it inwards changes no comparison with an integer.
+static bool divides_by_reciprocal(const struct ptx_spec *spec)
+{
+    return spec->option[QUANTIZER_DIVISION] == DIVISION_RECIPROCAL;
+}
+
+// Sets lo and hi; q->scale.value is there already. The difference of two s32 fits s64; rounding it
+// inwards changes no comparison with an integer.
+static void set_bounds(ptx_builder *b, const struct ptx_spec *spec, struct quantizer *q,
+                       ptx_val zero_point, struct levels levels)
+{
+    const ptx_type compute = compute_type(spec->dtype);
+
+    q->lo = ptx_cvt(b, compute, ptx_sub(b, levels.q_min, zero_point), .round = PTX_RP);
+    q->hi = ptx_cvt(b, compute, ptx_sub(b, levels.q_max, zero_point), .round = PTX_RM);
+    if (!divides_by_reciprocal(spec))
+        bound_x(b, q);
+}
+
 struct quantizer quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
                               ptx_val zero_point, struct levels levels)
 {
-    const ptx_type compute = compute_type(spec->dtype);
-    const bool by_reciprocal = spec->option[QUANTIZER_DIVISION] == DIVISION_RECIPROCAL;
     struct quantizer q;
 
-    q.scale = divisor_of(b, scale, spec->dtype, by_reciprocal);
-    q.lo = ptx_cvt(b, compute, ptx_sub(b, levels.q_min, zero_point), .round = PTX_RP);
-    q.hi = ptx_cvt(b, compute, ptx_sub(b, levels.q_max, zero_point), .round = PTX_RM);
-    if (!by_reciprocal)
-        bound_x(b, &q);
+    q.scale = divisor_of(b, scale, spec->dtype, divides_by_reciprocal(spec));
+    set_bounds(b, spec, &q, zero_point, levels);
     return q;
 }
 
@@ -118,13 +130,20 @@ struct quantizer quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec,
 {
     enum { LO, HI, RECIPROCAL, VALUES = 4 };
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
-    const bool has_reciprocal = !fake && (spec->dtype == PTX_F16 || spec->dtype == PTX_BF16);
+    const bool narrow = spec->dtype == PTX_F16 || spec->dtype == PTX_BF16;
+    const bool has_reciprocal = narrow && !fake;
 
-    if (spec->option[QUANTIZER_DIVISION] == DIVISION_RECIPROCAL)
+    if (divides_by_reciprocal(spec)) {
+        ptx_comment(b, "the divisor, and what is in range");
         return quantizer_of(b, spec, scale, zero_point, levels);
+    }
+    ptx_comment(b, "the divisor, and what is in range: found by one thread, for all of the block");
     ptx_ptr shared = ptx_shared(b, compute_type(spec->dtype), VALUES);
     ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
-        struct quantizer q = quantizer_of(b, spec, scale, zero_point, levels);
+        struct quantizer q = { .scale.value = scale };
+        if (narrow) // for nothing if fake; but without it ptxas gives code that no GPU has run yet
+            q.scale.reciprocal = ptx_rcp(b, scale);
+        set_bounds(b, spec, &q, zero_point, levels);
         ptx_store_vec(b, shared, ptx_u32(LO), ptx_vec2(q.lo, q.hi));
         if (has_reciprocal)
             ptx_store(b, shared, ptx_u32(RECIPROCAL), q.scale.reciprocal);
