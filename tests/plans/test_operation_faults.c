@@ -166,6 +166,33 @@ static void later_calls_only_launch(void **state)
     tear_down(&scene);
 }
 
+// The calls are on the legacy default stream, and compiled: a launch is all that is left to refuse.
+static void a_blocking_stream_is_being_captured(void **state)
+{
+    (void)state;
+    struct scene scene;
+    set_up(&scene);
+    ptx_operations *operations = ptx_operations_create(scene.device, NULL);
+    for (int i = 0; i < CALLS; i++)
+        assert_int_equal(calls[i](&scene, operations), PTX_OK);
+    CUstream blocking = fake->stream_create(ptx_device_context(scene.device), true);
+    fake->capture_begin(blocking, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    const int loads = atomic_load(&fake->loads), launches = atomic_load(&fake->launches);
+    for (int i = 0; i < CALLS; i++) {
+        assert_int_equal(calls[i](&scene, operations), PTX_ERROR_CAPTURE);
+        assert_message("could not launch the kernel: a blocking stream of the context is being");
+        assert_int_equal(fake->capture_status(blocking), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    }
+    assert_int_equal(atomic_load(&fake->loads), loads);
+    assert_int_equal(atomic_load(&fake->launches), launches);
+    assert_int_equal(fake->capture_end(blocking), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    for (int i = 0; i < CALLS; i++)
+        assert_int_equal(calls[i](&scene, operations), PTX_OK);
+    free(blocking);
+    ptx_operations_destroy(&operations);
+    tear_down(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +201,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_allocation_of_the_first_call_fails, fake_setup,
                                         fake_teardown),
         cmocka_unit_test_setup_teardown(later_calls_only_launch, fake_setup, fake_teardown),
+        cmocka_unit_test_setup_teardown(a_blocking_stream_is_being_captured, fake_setup,
+                                        fake_teardown),
     };
     return cmocka_run_group_tests_name("operations: faults", tests, NULL, NULL);
 }
