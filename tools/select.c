@@ -148,8 +148,7 @@ ptx_builder *selection_emit(const struct selection *selection, struct message *e
     ptx_kernel_emit(b, selection->kernel, &selection->spec);
     if (ptx_builder_finish(b))
         return b;
-    const char *reason = b ? ptx_builder_error(b) : NULL;
-    message_set(error, "%s: %s", selection->kernel->name, reason ? reason : "out of memory");
+    message_set(error, "%s: %s", selection->kernel->name, ptx_builder_error(b));
     ptx_builder_destroy(&b);
     return NULL;
 }

@@ -31,7 +31,8 @@ bool split_assignment(const char *text, char name[ASSIGNMENT_NAME_SIZE], const c
 /// Sets the option that "option=value" names.
 bool select_option(struct selection *selection, const char *assignment, struct message *error);
 
-/// A finished builder with the text, to be destroyed, or NULL.
+/// A finished builder with the text, to be destroyed, or NULL: memory ran out, since every kernel
+/// can be written for every target in every version that select_isa() lets through.
 ptx_builder *selection_emit(const struct selection *selection, struct message *error);
 /// "squared_sum.f32 partials=f64 sm_80", for messages. Returns `name`.
 const char *selection_name(const struct selection *selection, char name[SELECTION_NAME_SIZE]);
