@@ -27,8 +27,8 @@
 /// - **Two phases.** ptx_module_load() compiles and makes every kernel ready. After it, launching
 ///   is safe on a stream that is being captured into a graph. Work that belongs before a capture
 ///   (loading, allocating) is refused on a capturing stream, and the capture goes on undisturbed.
-///   So does a capture of a blocking stream, beside which CUDA allows no work on the legacy default
-///   stream (NULL) of the context: that is refused, too. Either is CAPTURE.
+///   Work on the legacy default stream (NULL) is refused while a blocking stream of its context is
+///   being captured, which it would spoil. Either is CAPTURE.
 /// - **Threads.** Every function may be called from any thread at any time, on the same objects,
 ///   except that a destructor must be the last use of its object. Objects made from a device keep
 ///   it alive: the order of destruction is free.

@@ -141,7 +141,7 @@ PTXGEN_API void ptx_clip_plan_destroy(ptx_clip_plan **plan);
 /// safe under capture. What it launches was captured at creation, and is launched as one graph; on
 /// a stream that is being captured, and with drivers before CUDA 12.3, kernel by kernel. Errors:
 /// INVALID, CAPTURE (the legacy default stream, while a blocking stream of the context is being
-/// captured: so it is of all calls here that take a stream), DRIVER, FORKED.
+/// captured; likewise for every call here that takes a stream), DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 
 /// The same in three steps, for gradients that are spread over ranks:

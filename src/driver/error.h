@@ -12,8 +12,8 @@ ptx_status ptx_driver_fail(ptx_status status, const char *format, ...) PTXGEN_PR
 /// Adds to the message that ptx_driver_fail() or ptx_driver_check() started.
 void ptx_driver_explain(const char *format, ...) PTXGEN_PRINTF(1, 2);
 
-/// What a message says is being captured where ptx_stream_is_capturing() says so of `stream`: it;
-/// or, of the legacy default stream, which never is, a stream that waits for it.
+/// Names what is being captured where ptx_stream_is_capturing() says so of `stream`: the stream,
+/// or, for the legacy default stream, a blocking stream of the context.
 const char *ptx_driver_captured(CUstream stream);
 
 #endif

@@ -114,7 +114,7 @@ ptx_status ptx_driver_library_open(struct ptx_driver_library *library)
     if (!named || !named[0])
         return search(library);
     enum outcome outcome = open_one(library, named, RTLD_LOCAL | RTLD_NODELETE);
-    // A libcuda that does not work is none the worse for being named.
+    // BROKEN: the file was found and is a libcuda; its name needs no correcting.
     if (outcome == PASSED_OVER)
         ptx_driver_explain("\nPTXGEN_LIBCUDA names this library: correct it or unset it");
     return outcome == OPENED ? PTX_OK : ptx_error_status();

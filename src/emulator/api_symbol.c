@@ -35,7 +35,7 @@ CUresult api_getErrorString(CUresult result, const char **text)
         *text = words;
     API_RESULTS(TEXT)
 #undef TEXT
-    // Nothing but cuInit() returns it then, and who called that prints this.
+    // A malformed variable makes cuInit() return this: say which.
     if (result == CUDA_ERROR_INVALID_VALUE && api_state.config.error[0])
         *text = api_state.config.error;
     return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -15,7 +15,8 @@ struct divisor {
 // Quotients are correctly rounded, or products with the rounded reciprocal. `dividend` is the type
 // of what will be divided.
 struct divisor divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend, bool by_reciprocal);
-// One whose quotients are correctly rounded, from the reciprocal of another; poisoned: it has none.
+// One whose quotients are correctly rounded, with the rounded 1 / value that was found elsewhere;
+// poisoned where it has none, as for dividends of f32 and f64.
 struct divisor divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal);
 
 // The divisor of each lane; lanes may share one.
