@@ -130,7 +130,8 @@ struct quantizer quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec,
 {
     enum { LO, HI, RECIPROCAL, VALUES = 4 };
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
-    const bool has_reciprocal = !fake && (spec->dtype == PTX_F16 || spec->dtype == PTX_BF16);
+    const bool narrow = spec->dtype == PTX_F16 || spec->dtype == PTX_BF16;
+    const bool has_reciprocal = narrow && !fake;
 
     if (divides_by_reciprocal(spec)) {
         ptx_comment(b, "the divisor, and what is in range");
@@ -140,7 +141,7 @@ struct quantizer quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec,
     ptx_ptr shared = ptx_shared(b, compute_type(spec->dtype), VALUES);
     ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
         struct quantizer q = { .scale.value = scale };
-        if (has_reciprocal)
+        if (narrow) // fake quantizing makes no use of it
             q.scale.reciprocal = ptx_rcp(b, scale);
         set_bounds(b, spec, &q, zero_point, levels);
         ptx_store_vec(b, shared, ptx_u32(LO), ptx_vec2(q.lo, q.hi));
