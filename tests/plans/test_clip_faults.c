@@ -205,15 +205,20 @@ static void expect_run(ptx_clip_plan *plan, CUstream stream, int kernels, int gr
     assert_int_equal(atomic_load(&fake->graphs) - graphs_before, graphs);
 }
 
+// A plan with a driver that cannot capture a run's launches (0), or with one that can (1).
+static ptx_clip_plan *create_with_driver(struct scene *scene, int captures)
+{
+    fake->driver_version = captures ? 12030 : 12020;
+    set_up(scene);
+    return create(scene);
+}
+
 static void a_run_is_one_graph_where_it_can_be(void **state)
 {
     (void)state;
-    static const int drivers[] = { 12020, 12030 };
     for (int i = 0; i < 2; i++) {
         struct scene scene;
-        fake->driver_version = drivers[i];
-        set_up(&scene);
-        ptx_clip_plan *plan = create(&scene);
+        ptx_clip_plan *plan = create_with_driver(&scene, i);
         CUstream stream = ptx_stream_create(scene.device);
         assert_true(plan && stream);
         expect_run(plan, stream, 2, i);
@@ -262,12 +267,9 @@ static void each_driver_call_of_a_captured_run_fails(void **state)
 static void a_blocking_stream_is_being_captured(void **state)
 {
     (void)state;
-    static const int drivers[] = { 12020, 12030 };
     for (int i = 0; i < 2; i++) {
         struct scene scene;
-        fake->driver_version = drivers[i];
-        set_up(&scene);
-        ptx_clip_plan *plan = create(&scene);
+        ptx_clip_plan *plan = create_with_driver(&scene, i);
         CUstream blocking = fake->stream_create(ptx_device_context(scene.device), true);
         assert_true(plan && blocking);
         fake->capture_begin(blocking, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
