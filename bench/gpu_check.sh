@@ -112,7 +112,7 @@ tests_under() {
 
 # sanitize TOOL TEST: in the background. Leaves its status and duration in the build folder.
 sanitize() {
-    binary=test_kernels_gpu
+    binary=kernels/test_kernels_gpu
     case $2 in
     sums) filter='C-*' ;;
     clips) filter='gradient_clip*' ;;
@@ -156,9 +156,9 @@ fi
 
 rm -f "$output/run.log"
 counts='^(ptxgen (run|clip):|kernels:|from file to file:|.* same bits$|SKIPPED)'
-step run run.log 60 "$build/tests/check_run" "$build/tools/ptxgen" "$build/failed" 0
+step run run.log 60 "$build/tests/tools/check_run" "$build/tools/ptxgen" "$build/failed" 0
 rm -f "$output/clip.log"
-step clip clip.log 60 "$build/tests/plans/check_clip" "$build/tools/ptxgen" "$build/failed" 0
+step clip clip.log 60 "$build/tests/tools/check_clip" "$build/tools/ptxgen" "$build/failed" 0
 
 # The gradients of GPT-2 small, at once and taking turns in device memory.
 rm -f "$output/gpt2.log"
@@ -168,7 +168,7 @@ step 'clip gpt2' gpt2.log 60 sh -ec '
     "$build/tools/make_gradients" gpt2 12 768 50257 1024 "$in"
     for memory in 8G 64M; do
         "$build/tools/ptxgen" clip "$in" --max-norm 1 --device 0 --memory $memory --output "$out"
-        "$build/tests/plans/compare_clip" "$in" "$out" 1
+        "$build/tests/tools/compare_clip" "$in" "$out" 1
     done
     rm "$in" "$out"' sh "$build"
 

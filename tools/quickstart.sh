@@ -161,7 +161,7 @@ show_clip() {
     "$ptxgen" clip "$folder/gradients.safetensors" --max-norm 1 --device "$1" \
         --output "$folder/clipped.safetensors" >"$scratch/report" || die "ptxgen clip did not run"
     status=0
-    compared=$("$build/tests/plans/compare_clip" "$folder/gradients.safetensors" \
+    compared=$("$build/tests/tools/compare_clip" "$folder/gradients.safetensors" \
         "$folder/clipped.safetensors" 1) || status=$?
     norm=$(reported '^all tensors  *[0-9]*  *[0-9]*  *\([^ ]*\) .*')
     factor=$(reported '^all tensors .* \([^ ]*\)$')
@@ -239,7 +239,7 @@ show_kernel() {
         >"$scratch/report" || die "$kernel did not run"
     time=$(sed -n 's/^\([0-9.]* ms\),.*/\1/p' "$scratch/report")
     status=0
-    compared=$("$build/tests/compare_run" "$kernel" "$input" "$output") || status=$?
+    compared=$("$build/tests/tools/compare_run" "$kernel" "$input" "$output") || status=$?
     printf '%-32s %s  %15s\n' "$kernel" "$compared" "$time"
     [ "$status" -eq 0 ] || die "$kernel: that is not what the plain-C reference computes"
 }

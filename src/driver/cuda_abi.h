@@ -3,8 +3,8 @@
 ///
 /// Every list is an X-macro, and everything else comes from the lists: the enums, the table of
 /// functions that library.c fills, prototypes for a library that stands in for libcuda, and
-/// tests/test_cuda_abi.c, which holds each row against NVIDIA's cuda.h where there is one. With
-/// cuda.h included before, only the lists and our own structs are declared.
+/// tests/driver/test_cuda_abi.c, which holds each row against NVIDIA's cuda.h where there is one.
+/// With cuda.h included before, only the lists and our own structs are declared.
 #ifndef PTXGEN_CUDA_ABI_H
 #define PTXGEN_CUDA_ABI_H
 

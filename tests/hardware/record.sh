@@ -23,18 +23,18 @@ said_so() {
     echo "# Recorded on an ${device%,*}, driver ${device#*, }, by tests/hardware/record.sh."
 }
 
-"$build/tests/op_record" > "$output/h200.txt" || failed=1
+"$build/tests/hardware/op_record" > "$output/h200.txt" || failed=1
 
-"$build/tests/approximate_record" -o "$output/approximate.lines" \
+"$build/tests/hardware/approximate_record" -o "$output/approximate.lines" \
     > "$output/approximate.log" 2>&1 || failed=1
 {
     said_so
     echo "# Approximate instructions: the greatest error as a share of the documented one, and the"
-    echo "# results of the operands of tests/approximate.c."
+    echo "# results of the operands of tests/hardware/approximate.c."
     cat "$output/approximate.lines"
 } > "$output/h200-approximate.txt"
 
-for test in "$build"/tests/test_rows_*; do
+for test in "$build"/tests/hardware/test_rows_*; do
     [ -f "$test" ] && [ -x "$test" ] || continue
     { "$test" > "$output/$(basename "$test").log" 2>&1 || echo "$test" >> "$output/failed"; } &
 done
@@ -45,7 +45,7 @@ first=1
 while [ "$first" -le "$programs" ]; do
     count=$each
     [ $((first + count - 1)) -le "$programs" ] || count=$((programs - first + 1))
-    { "$build/tests/differential" -s "$first" -n "$count" -j 1 -v "$output/steps.$first" \
+    { "$build/tests/hardware/differential" -s "$first" -n "$count" -j 1 -v "$output/steps.$first" \
         -o "$output/programs.$first" > "$output/differential.$first.log" 2>&1 ||
         echo "programs from $first on" >> "$output/failed"; } &
     first=$((first + count))
@@ -57,7 +57,7 @@ if [ -e "$output/failed" ]; then
 fi
 {
     said_so
-    echo "# What the random programs of tests/differential.c write, one hash a program: 'seed hash'."
+    echo "# What the random programs of tests/hardware/differential.c write, one hash a program: 'seed hash'."
     echo "# Seeds 1 to $programs, two blocks of 256 threads each. Another include/ptxgen/ops.h or"
     echo "# generator makes other programs: record them anew."
     cat "$output"/programs.* | sort -n

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Devices, their memory and what address it has, on a real GPU. Skipped where there is none.
-#include "driver_gpu_fixture.h"
+#include "gpu_fixture.h"
 
 static void each_device(void **state)
 {

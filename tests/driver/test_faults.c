@@ -4,8 +4,8 @@
 ///
 /// Linked with --wrap for malloc, calloc and realloc, so that the library's own can be made to
 /// fail.
-#include "driver_operations.h"
 #include "failing_allocations.h"
+#include "operations.h"
 
 #include <limits.h>
 #include <unistd.h>

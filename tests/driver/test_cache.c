@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// The cache of compiled modules: what is found again, what is not, and that nothing about it makes
 /// a load fail.
-#include "driver_cache_fixture.h"
+#include "cache_fixture.h"
 
 #include <sys/stat.h>
 

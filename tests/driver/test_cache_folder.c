@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// The folder of the cache of compiled modules: one that cannot be used, a full disk, the size that
 /// it is held to, other files in it, and many processes in it at once.
-#include "driver_cache_fixture.h"
+#include "cache_fixture.h"
 
 #include <fcntl.h>
 #include <pthread.h>

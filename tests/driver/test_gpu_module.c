@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Modules and launches on a real GPU. Skipped where there is none.
-#include "driver_gpu_fixture.h"
+#include "gpu_fixture.h"
 
 #include <dirent.h>
 #include <pthread.h>

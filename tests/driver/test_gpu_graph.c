@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Captures and graphs on a real GPU. Skipped where there is none.
-#include "driver_gpu_fixture.h"
+#include "gpu_fixture.h"
 
 static void needs_graphs(void)
 {

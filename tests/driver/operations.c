@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "driver_operations.h"
+#include "operations.h"
 
 #include <dirent.h>
 #include <unistd.h>
