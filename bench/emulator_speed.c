@@ -6,7 +6,7 @@
 //
 //     emulator_speed [SECONDS [NAME]]      least time of each measurement, default 0.5; of all
 //                                          kernels, or of one: "shared memory"
-#include "machine.h"
+#include "exec/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

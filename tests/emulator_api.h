@@ -14,8 +14,8 @@
 // After those, as it asks.
 #include <cmocka.h>
 
-#include "api_functions.h"
-#include "api_per_thread.h"
+#include "cuda/functions.h"
+#include "cuda/per_thread.h"
 
 #define EMU_DECLARE(symbol, name, since, needs, implementation, parameters, arguments)             \
     CUresult symbol parameters;

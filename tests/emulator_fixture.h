@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TESTS_EMULATOR_FIXTURE_H
 #define PTXGEN_TESTS_EMULATOR_FIXTURE_H
 
-#include "machine.h"
+#include "exec/machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TESTS_EMULATOR_PARSE_H
 #define PTXGEN_TESTS_EMULATOR_PARSE_H
 
-#include "program.h"
+#include "ptx/program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,8 +7,8 @@
 #include <cudaProfiler.h>
 #endif
 
-#include "api_functions.h"
-#include "api_per_thread.h"
+#include "cuda/functions.h"
+#include "cuda/per_thread.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 // After those, as it asks.
 #include <cmocka.h>
 
-#include "machine.h"
+#include "exec/machine.h"
 
 #define MIB (UINT64_C(1) << 20)
 

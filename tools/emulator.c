@@ -12,7 +12,7 @@ static const char emulator_variable[] = "PTXGEN_EMULATOR";
 static const char own_program[] = "/proc/self/exe";
 
 /// Seen from the program: in the build, and installed.
-static const char *const places[] = { "../src/emulator/libcuda.so.1", EMULATOR_INSTALLED };
+static const char *const places[] = { "../emulator/libcuda.so.1", EMULATOR_INSTALLED };
 
 static const char *value_of(const char *variable)
 {

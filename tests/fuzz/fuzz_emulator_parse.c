@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // libFuzzer: whatever the text, the parser refuses it with a message and a CUresult, or gives a
 // module whose numbers all lie within it. README.md has how it is built and run.
-#include "program.h"
+#include "ptx/program.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TESTS_FUZZ_LAUNCH_H
 #define PTXGEN_TESTS_FUZZ_LAUNCH_H
 
-#include "api_functions.h"
+#include "cuda/functions.h"
 
 #include <stdbool.h>
 #include <stddef.h>

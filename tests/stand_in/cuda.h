@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TESTS_STAND_IN_CUDA_H
 #define PTXGEN_TESTS_STAND_IN_CUDA_H
 
-#include "api_functions.h"
+#include "cuda/functions.h"
 
 #define STAND_IN(symbol, name, since, needs, implementation, parameters, arguments)                \
     CUresult symbol parameters;

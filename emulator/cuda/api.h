@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// Inside the driver API: its state, its objects, and what every function goes through.
+//
+// One lock guards everything here. Work for the device runs without it, one piece at a time and in
+// the order of submission (api_engine_enter), inside the call that submits it.
+#ifndef PTXGEN_EMULATOR_CUDA_API_H
+#define PTXGEN_EMULATOR_CUDA_API_H
+
+#include "config.h"
+#include "exec/machine.h"
+#include "functions.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+// Functions that libcuda does not have, in rows as of API_FUNCTIONS.
+// clang-format off
+#define API_EXTENSIONS(X)                                                                          \
+    X(cuEmulatorReport, cuEmulatorReport, 0, INIT, emulatorReport, (const char **text), (text))    \
+    X(cuEmulatorClearError, cuEmulatorClearError, 0, INIT, emulatorClearError, (void), ())
+// clang-format on
+
+enum api_needs {
+    API_NEEDS_ANY,
+    API_NEEDS_INIT,
+    API_NEEDS_CURRENT,
+    API_NEEDS_CALLBACK,
+    API_NEEDS_CONTEXT,
+    API_NEEDS_UNSAFE,
+    API_NEEDS_LEGACY,
+};
+
+enum api_function {
+#define API_ID(symbol, name, since, needs, implementation, parameters, arguments) API_ID_##symbol,
+    API_FUNCTIONS(API_ID) API_EXTENSIONS(API_ID)
+#undef API_ID
+        API_FUNCTION_COUNT
+};
+
+#define API_DECLARE(symbol, name, since, needs, implementation, parameters, arguments)             \
+    CUresult api_##implementation parameters;
+API_FUNCTIONS(API_DECLARE)
+API_EXTENSIONS(API_DECLARE)
+#undef API_DECLARE
+
+struct api_row {
+    const char *symbol, *name;
+    int since;
+    void (*function)(void);
+};
+extern const struct api_row api_rows[API_FUNCTION_COUNT];
+// The variant of a function for which stream 0 is the per-thread default stream, or NULL.
+void (*api_per_thread(const char *symbol))(void);
+
+// --------------------------------------------------------------------------------------- objects
+
+enum api_kind {
+    API_CONTEXT,
+    API_STREAM,
+    API_EVENT,
+    API_MODULE,
+    API_LINK,
+    API_FUNCTION,
+    API_LIBRARY,
+    API_KERNEL,
+    API_GRAPH,
+    API_NODE,
+    API_EXECUTABLE,
+    API_DEVICE_MEMORY,
+    API_MANAGED_MEMORY,
+    API_PINNED_MEMORY,
+    API_REGISTERED_MEMORY,
+    API_MODULE_MEMORY,
+};
+
+// First member of everything that has a handle. `key` is the handle, or the address of memory.
+struct api_object {
+    uint64_t key;
+    enum api_kind kind;
+    CUcontext context; // that it goes down with, or NULL
+    struct api_object *next;
+};
+
+void api_object_add(struct api_object *object, enum api_kind kind, uint64_t key, CUcontext context);
+void api_object_remove(struct api_object *object);
+// The live object, or NULL: any value may be asked for.
+struct api_object *api_object_at(uint64_t key, enum api_kind kind);
+#define API_FIND(handle, kind) ((void *)api_object_at((uint64_t)(uintptr_t)(handle), kind))
+// Any object that goes down with the context; NULL: there is none.
+struct api_object *api_object_of(CUcontext context);
+
+struct CUctx_st {
+    struct api_object object;
+    bool alive, primary;
+    unsigned flags, references;
+    unsigned long long id;
+    size_t limits[9];
+    CUfunc_cache cache;
+    CUstream legacy;
+    CUstream threads; // the per-thread default streams
+};
+
+struct CUstream_st {
+    struct api_object object;
+    CUcontext context;
+    unsigned flags;
+    int priority;
+    unsigned long long id;
+    pthread_t thread;
+    CUstream next;
+    // Under capture:
+    struct api_capture *capture;
+    CUstream next_member;
+    CUgraphNode *tail; // what the next node depends on
+    size_t tail_count;
+};
+
+struct api_capture {
+    unsigned long long id;
+    CUstreamCaptureMode mode;
+    pthread_t thread;
+    CUcontext context;
+    CUstream origin, members;
+    CUgraph graph;
+    bool borrowed; // the graph was there before
+    bool invalid;
+    struct api_capture *next;
+};
+
+struct CUevent_st {
+    struct api_object object;
+    unsigned flags;
+    bool recorded;
+    uint64_t nanoseconds;
+    unsigned long long capture; // id; 0: not recorded in one
+    CUgraphNode *nodes;
+    size_t node_count;
+};
+
+struct CUfunc_st {
+    struct api_object object;
+    CUmodule module;
+    const struct emu_function *entry;
+    int max_dynamic, carveout, non_portable;
+};
+
+struct CUmod_st {
+    struct api_object object;
+    struct emu_module *program;
+    struct emu_programs *programs;
+    CUfunction functions;
+    unsigned references; // of graphs too, which may outlive the handle
+    uint64_t global_base, const_base;
+    struct api_module_memory {
+        struct api_object object;
+        CUmodule module;
+    } memory[2];   // at the two, where they are not 0
+    CUmodule next; // of its library
+};
+
+// ------------------------------------------------------------------------------------------ state
+
+struct api_state {
+    pthread_mutex_t lock;
+    atomic_int process; // that called cuInit(), 0: none
+    struct api_config config;
+    struct emu_memory *memory;
+    struct CUctx_st primary;
+    struct api_capture *captures;
+    unsigned long long last_id;
+    _Atomic CUresult error; // of a kernel that failed: what later calls return
+    uint64_t grids;
+    char report[16384];
+};
+extern struct api_state api_state;
+
+enum { API_MAX_DEPTH = 256 };
+
+struct api_thread {
+    CUcontext stack[API_MAX_DEPTH];
+    unsigned depth;
+    CUstreamCaptureMode mode;
+    bool in_callback;
+    bool per_thread; // stream 0 is the per-thread default stream
+};
+extern _Thread_local struct api_thread api_thread;
+
+unsigned long long api_new_id(void);
+CUcontext api_current(void);
+// What api_enter() does for a function of such needs, for needs that depend on the arguments.
+CUresult api_require(enum api_needs needs);
+void api_report(const char *text);
+
+void api_engine_enter(void);
+void api_engine_leave(void);
+// Waits for all work that was submitted before.
+void api_drain(void);
+
+// ------------------------------------------------------------------------------ devices, contexts
+
+// Facts of a real GPU of each compute capability.
+struct api_gpu {
+    int sm, multiprocessors, threads_per_sm, blocks_per_sm;
+    int shared_per_sm, shared_optin, shared_reserved;
+    int l2, bus_width, memory_clock, clock;
+};
+// NULL: there is no such GPU.
+const struct api_gpu *api_gpu_of(int sm);
+const struct api_gpu *api_gpu(void);
+int api_shared_default(void);
+
+// Memory of any of the four kinds.
+void api_memory_free(struct api_object *object);
+
+// ---------------------------------------------------------------------------- streams and capture
+
+// CUDA_ERROR_STREAM_CAPTURE_IMPLICIT if a handle of the legacy stream meets a capture it minds.
+CUresult api_stream_find(CUstream handle, CUstream *stream);
+// The same without a thought to captures.
+CUresult api_stream_any(CUstream handle, CUstream *stream);
+// For a call that waits for the per-thread default stream: that it is not being captured.
+CUresult api_stream_idle(void);
+bool api_stream_is_legacy(CUstream handle);
+void api_stream_free(CUstream stream);
+void api_event_free(CUevent event);
+// Without the lock, in the engine.
+void api_event_record(CUevent event);
+
+CUresult api_capture_unsafe(void);
+CUresult api_capture_legacy(bool invalidate);
+CUresult api_capture_fail(struct api_capture *capture, CUresult result);
+struct api_capture *api_capture_by_id(unsigned long long id);
+// Ends it; the graph is destroyed unless it is wanted.
+void api_capture_end(struct api_capture *capture, CUgraph *graph);
+void api_capture_leave(CUstream stream);
+CUresult api_capture_wait(CUstream stream, CUevent event);
+CUresult api_capture_record(CUstream stream, CUevent event);
+// A node that records or waits for an event of real time.
+CUresult api_capture_external(CUstream stream, CUevent event, CUgraphNodeType type);
+
+// ------------------------------------------------------------------------------------------- work
+
+struct api_side {
+    bool device; // the address is the device's
+    uint64_t address;
+    size_t pitch, height; // of the whole array
+    size_t x, y, z;
+};
+
+struct api_work {
+    CUgraphNodeType type;
+    bool disabled; // in an executable graph
+    union {
+        struct {
+            CUfunction function;
+            unsigned grid[3], block[3], shared;
+            bool cooperative;
+            unsigned char *params;
+            void **pointers; // to each of the params
+        } kernel;
+        struct {
+            struct api_side to, from;
+            size_t width, height, depth;
+        } copy;
+        struct api_memset_params set;
+        struct {
+            CUhostFn function;
+            CUstreamCallback callback;
+            CUstream stream;
+            void *data;
+        } host;
+        CUevent event; // a handle: it may have been destroyed
+    } as;
+};
+
+// Does it now or notes it down, as the stream is. The work is cleared.
+CUresult api_submit(CUstream stream, struct api_work *work);
+CUresult api_work_check(const struct api_work *work);
+// Without the lock, in the engine.
+CUresult api_work_run(const struct api_work *work, char *report, size_t report_size);
+CUresult api_work_run_all(const struct api_work *works, size_t count);
+CUresult api_work_copy(struct api_work *to, const struct api_work *from);
+void api_work_clear(struct api_work *work);
+CUresult api_copy_check(const struct api_work *work);
+void api_copy_run(const struct api_work *work);
+CUresult api_copy_work(struct api_work *work, const CUDA_MEMCPY3D *copy);
+CUresult api_set_check(const struct api_memset_params *set);
+void api_set_run(const struct api_memset_params *set);
+struct api_side api_side_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
+                            size_t height);
+
+// ----------------------------------------------------------------------------- modules, functions
+
+void api_module_release(CUmodule module);
+// The variable that the address lies in; false: in none.
+bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes);
+CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
+                           const CUjit_option *options, void **values);
+char *api_file_read(const char *path);
+// The text in what cuLinkComplete() has given out; any other image is its own text.
+CUresult api_link_open(const char *image, const char **text);
+// The function of a CUfunction or CUkernel; NULL: there is none, and *result says why.
+CUfunction api_function_find(CUfunction handle, CUresult *result);
+int api_function_threads(CUfunction function);
+int api_function_blocks(CUfunction function, int threads, size_t shared);
+size_t api_align(size_t value, size_t to);
+
+struct api_launch {
+    CUfunction function;
+    unsigned grid[3], block[3], shared, cluster[3];
+    bool cooperative;
+    void **params, **extra;
+};
+CUresult api_kernel_work(struct api_work *work, const struct api_launch *launch);
+
+// ----------------------------------------------------------------------------------------- graphs
+
+struct CUgraphNode_st {
+    struct api_object object;
+    CUgraph graph;
+    CUgraphNode next;
+    struct api_work work;
+    CUgraphNode *after;
+    size_t after_count;
+    size_t mark;          // scratch of walks
+    CUgraphNode original; // of a clone's, as a handle only
+};
+
+struct CUgraph_st {
+    struct api_object object;
+    CUgraphNode first, last;
+    size_t count;
+    bool capturing;
+};
+
+struct CUgraphExec_st {
+    struct api_object object;
+    cuuint64_t flags;
+    size_t count;
+    struct api_work *works;
+    CUgraphNode *nodes;  // that each is a copy of, as handles only
+    CUgraphNode *before; // of all nodes one after another, what each comes after
+    size_t *before_count;
+};
+
+CUgraph api_graph_new(void);
+void api_graph_free(CUgraph graph);
+// Takes the work over, also on failure.
+CUresult api_graph_add(CUgraph graph, struct api_work *work, const CUgraphNode *after, size_t count,
+                       CUgraphNode *node);
+// Whether a node may be added with these arguments. `params` may not be NULL.
+CUresult api_graph_check_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                             size_t count, const void *params);
+// The node, if it is of that type and `params` is not NULL.
+CUgraphNode api_graph_node(CUgraphNode handle, CUgraphNodeType type, const void *params);
+// The work that an executable graph has of a node; NULL: none of that type.
+struct api_work *api_exec_work(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type);
+// Puts work, which is taken over, in the place of that of the same type.
+void api_exec_replace(struct api_work *old, const struct api_work *work);
+bool api_nodes_copy(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count);
+// Adds to the list what is not in it.
+bool api_nodes_unite(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count);
+// Whether all of `nodes` are among `ends` or come before one of them.
+bool api_nodes_joined(CUgraph graph, const CUgraphNode *nodes, size_t count,
+                      const CUgraphNode *ends, size_t end_count);
+CUresult api_graph_kernel(struct api_work *work, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+
+#endif

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// Comparisons and least and greatest: a mask with a bit a lane.
+#include "family.h"
+
+#include "exec/half.h"
+
+static const uint32_t bit_of_lane[EMU_LANES] = {
+#define BITS(k) 1u << (k), 1u << ((k) + 1), 1u << ((k) + 2), 1u << ((k) + 3)
+    BITS(0), BITS(4), BITS(8), BITS(12), BITS(16), BITS(20), BITS(24), BITS(28),
+#undef BITS
+};
+
+#define COMPARE(name, S, read, condition)                                                          \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        uint32_t mask = 0;                                                                         \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES mask |= condition(read(a[i]), read(b[i])) ? bit_of_lane[i] : 0;              \
+        *(uint32_t *)out = mask;                                                                   \
+    }
+
+#define EQ(x, y)   ((x) == (y))
+#define NE(x, y)   ((x) != (y))
+#define LT(x, y)   ((x) < (y))
+#define LE(x, y)   ((x) <= (y))
+#define GT(x, y)   ((x) > (y))
+#define GE(x, y)   ((x) >= (y))
+#define LG(x, y)   ((x) < (y) || (x) > (y)) /* ne, false for NaN */
+#define EQU(x, y)  (!LG(x, y))
+#define NEU(x, y)  ((x) != (y))
+#define LTU(x, y)  (!((x) >= (y)))
+#define LEU(x, y)  (!((x) > (y)))
+#define GTU(x, y)  (!((x) <= (y)))
+#define GEU(x, y)  (!((x) < (y)))
+#define NUM(x, y)  ((x) == (x) && (y) == (y))
+#define NAN_(x, y) ((x) != (x) || (y) != (y))
+
+#define TO_U16(x)     ((uint16_t)(x))
+#define TO_S16(x)     ((int16_t)(x))
+#define TO_U32(x)     ((uint32_t)(x))
+#define TO_S32(x)     ((int32_t)(x))
+#define TO_U64(x)     ((uint64_t)(x))
+#define TO_S64(x)     ((int64_t)(x))
+#define TO_F16(x)     emu_f16_to_f32((uint16_t)(x))
+#define TO_F16_FTZ(x) emu_f16_to_f32((uint16_t)((x)&0x7c00 ? (x) : (x)&0x8000))
+#define TO_BF16(x)    emu_bf16_to_f32((uint16_t)(x))
+
+#define SIX(n, S, read, ne)                                                                        \
+    COMPARE(eq_##n, S, read, EQ)                                                                   \
+    COMPARE(ne_##n, S, read, ne)                                                                   \
+    COMPARE(lt_##n, S, read, LT)                                                                   \
+    COMPARE(le_##n, S, read, LE)                                                                   \
+    COMPARE(gt_##n, S, read, GT)                                                                   \
+    COMPARE(ge_##n, S, read, GE)
+#define FLOATS(n, S, read)                                                                         \
+    SIX(n, S, read, LG)                                                                            \
+    COMPARE(equ_##n, S, read, EQU)                                                                 \
+    COMPARE(neu_##n, S, read, NEU)                                                                 \
+    COMPARE(ltu_##n, S, read, LTU)                                                                 \
+    COMPARE(leu_##n, S, read, LEU)                                                                 \
+    COMPARE(gtu_##n, S, read, GTU)                                                                 \
+    COMPARE(geu_##n, S, read, GEU)                                                                 \
+    COMPARE(num_##n, S, read, NUM)                                                                 \
+    COMPARE(nan_##n, S, read, NAN_)
+
+SIX(u16, uint32_t, TO_U16, NE)
+SIX(s16, uint32_t, TO_S16, NE)
+SIX(u32, uint32_t, TO_U32, NE)
+SIX(s32, uint32_t, TO_S32, NE)
+SIX(u64, uint64_t, TO_U64, NE)
+SIX(s64, uint64_t, TO_S64, NE)
+FLOATS(f16, uint32_t, TO_F16)
+FLOATS(f16_ftz, uint32_t, TO_F16_FTZ)
+FLOATS(bf16, uint32_t, TO_BF16)
+FLOATS(f32, uint32_t, emu_f32)
+FLOATS(f64, uint64_t, emu_f64)
+
+#define SIX_CASES(n)                                                                               \
+    case EMU_EQ:                                                                                   \
+        return eq_##n;                                                                             \
+    case EMU_NE:                                                                                   \
+        return ne_##n;                                                                             \
+    case EMU_LT:                                                                                   \
+    case EMU_LO:                                                                                   \
+        return lt_##n;                                                                             \
+    case EMU_LE:                                                                                   \
+    case EMU_LS:                                                                                   \
+        return le_##n;                                                                             \
+    case EMU_GT:                                                                                   \
+    case EMU_HI:                                                                                   \
+        return gt_##n;                                                                             \
+    case EMU_GE:                                                                                   \
+    case EMU_HS:                                                                                   \
+        return ge_##n;
+
+#define INTEGER(n)                                                                                 \
+    static emu_lane_function *find_##n(unsigned compare)                                           \
+    {                                                                                              \
+        switch (compare) {                                                                         \
+            SIX_CASES(n)                                                                           \
+        default:                                                                                   \
+            return NULL;                                                                           \
+        }                                                                                          \
+    }
+#define FLOAT(n)                                                                                   \
+    static emu_lane_function *find_##n(unsigned compare)                                           \
+    {                                                                                              \
+        switch (compare) {                                                                         \
+            SIX_CASES(n)                                                                           \
+        case EMU_EQU:                                                                              \
+            return equ_##n;                                                                        \
+        case EMU_NEU:                                                                              \
+            return neu_##n;                                                                        \
+        case EMU_LTU:                                                                              \
+            return ltu_##n;                                                                        \
+        case EMU_LEU:                                                                              \
+            return leu_##n;                                                                        \
+        case EMU_GTU:                                                                              \
+            return gtu_##n;                                                                        \
+        case EMU_GEU:                                                                              \
+            return geu_##n;                                                                        \
+        case EMU_NUM:                                                                              \
+            return num_##n;                                                                        \
+        case EMU_NAN:                                                                              \
+            return nan_##n;                                                                        \
+        default:                                                                                   \
+            return NULL;                                                                           \
+        }                                                                                          \
+    }
+INTEGER(u16)
+INTEGER(s16)
+INTEGER(u32)
+INTEGER(s32)
+INTEGER(u64)
+INTEGER(s64)
+FLOAT(f16)
+FLOAT(f16_ftz)
+FLOAT(bf16)
+FLOAT(f32)
+FLOAT(f64)
+
+static emu_lane_function *find(enum emu_type type, unsigned compare, bool ftz)
+{
+    bool is_unsigned = compare >= EMU_LO && compare <= EMU_HS;
+    switch (type) {
+    case EMU_S16:
+        return is_unsigned ? find_u16(compare) : find_s16(compare);
+    case EMU_S32:
+        return is_unsigned ? find_u32(compare) : find_s32(compare);
+    case EMU_S64:
+        return is_unsigned ? find_u64(compare) : find_s64(compare);
+    case EMU_U16:
+    case EMU_B16:
+        return find_u16(compare);
+    case EMU_U32:
+    case EMU_B32:
+        return find_u32(compare);
+    case EMU_U64:
+    case EMU_B64:
+        return find_u64(compare);
+    case EMU_F16:
+    case EMU_F16X2: // the caller takes the halves apart
+        return ftz ? find_f16_ftz(compare) : find_f16(compare);
+    case EMU_BF16:
+    case EMU_BF16X2:
+        return find_bf16(compare);
+    case EMU_F32:
+        return find_f32(compare);
+    case EMU_F64:
+        return find_f64(compare);
+    default:
+        return NULL;
+    }
+}
+
+// setp and set: the caller combines the mask with the predicate and makes the result.
+bool EMU_NAMED(emu_find_compare)(const struct emu_insn *insn, struct emu_lane_info *info)
+{
+    if (insn->opcode != EMU_OP_SETP && insn->opcode != EMU_OP_SET)
+        return false;
+    enum emu_type type = insn->opcode == EMU_OP_SET ? insn->source_type : insn->type;
+    uint8_t width = emu_lane_width(type);
+    *info = (struct emu_lane_info) { .fn = find(type, insn->compare, insn->ftz),
+                                     .src = { width, width, 0 } };
+    info->is_float = type == EMU_F32;
+    return info->fn != NULL;
+}

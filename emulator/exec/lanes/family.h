@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// Inside the lane functions. Their sources are compiled once for any processor and, on x86-64, once
+// more for one with AVX2 and FMA; EMU_VARIANT tells the two apart.
+#ifndef PTXGEN_EMULATOR_EXEC_LANES_FAMILY_H
+#define PTXGEN_EMULATOR_EXEC_LANES_FAMILY_H
+
+#include "lanes.h"
+
+#define EMU_PASTE_(x, y) x##_##y
+#define EMU_PASTE(x, y)  EMU_PASTE_(x, y)
+#define EMU_NAMED(name)  EMU_PASTE(name, EMU_VARIANT)
+
+#define EMU_LANE_FUNCTION(name)                                                                    \
+    static void name(void *restrict out, const void *const *src, const struct emu_insn *insn)
+#define EMU_FOR_LANES for (unsigned i = 0; i < EMU_LANES; i++)
+
+// Functions of one, two and three sources that lie in lanes of STORAGE: `expression` of x, y and z,
+// which `read` makes of them.
+#define EMU_UNARY(name, STORAGE, TYPE, read, expression)                                           \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const STORAGE *a = src[0];                                                                 \
+        STORAGE *r = out;                                                                          \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            TYPE x = read(a[i]);                                                                   \
+            r[i] = (STORAGE)(expression);                                                          \
+        }                                                                                          \
+    }
+#define EMU_BINARY(name, STORAGE, TYPE, read, expression)                                          \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const STORAGE *a = src[0], *b = src[1];                                                    \
+        STORAGE *r = out;                                                                          \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            TYPE x = read(a[i]), y = read(b[i]);                                                   \
+            r[i] = (STORAGE)(expression);                                                          \
+        }                                                                                          \
+    }
+#define EMU_TERNARY(name, STORAGE, TYPE, read, expression)                                         \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        const STORAGE *a = src[0], *b = src[1], *c = src[2];                                       \
+        STORAGE *r = out;                                                                          \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            TYPE x = read(a[i]), y = read(b[i]), z = read(c[i]);                                   \
+            r[i] = (STORAGE)(expression);                                                          \
+        }                                                                                          \
+    }
+
+bool EMU_NAMED(emu_find_integer)(const struct emu_insn *insn, struct emu_lane_info *info);
+bool EMU_NAMED(emu_find_bits)(const struct emu_insn *insn, struct emu_lane_info *info);
+bool EMU_NAMED(emu_find_fields)(const struct emu_insn *insn, struct emu_lane_info *info);
+bool EMU_NAMED(emu_find_compare)(const struct emu_insn *insn, struct emu_lane_info *info);
+bool EMU_NAMED(emu_find_float)(const struct emu_insn *insn, struct emu_lane_info *info);
+bool EMU_NAMED(emu_find_half)(const struct emu_insn *insn, struct emu_lane_info *info);
+bool EMU_NAMED(emu_find_convert)(const struct emu_insn *insn, struct emu_lane_info *info);
+
+// Bytes a lane of a value of the type.
+static inline uint8_t emu_lane_width(enum emu_type type)
+{
+    switch (type) {
+    case EMU_PRED:
+        return 0;
+    case EMU_U64:
+    case EMU_S64:
+    case EMU_B64:
+    case EMU_F64:
+        return 8;
+    default:
+        return 4;
+    }
+}
+
+// The unsigned or bit type of the same width, for what does not depend on more.
+static inline enum emu_type emu_plain(enum emu_type type)
+{
+    switch (type) {
+    case EMU_U8:
+    case EMU_S8:
+    case EMU_B8:
+        return EMU_U8;
+    case EMU_U16:
+    case EMU_S16:
+    case EMU_B16:
+    case EMU_F16:
+    case EMU_BF16:
+        return EMU_U16;
+    case EMU_U32:
+    case EMU_S32:
+    case EMU_B32:
+    case EMU_F32:
+    case EMU_F16X2:
+    case EMU_BF16X2:
+        return EMU_U32;
+    case EMU_U64:
+    case EMU_S64:
+    case EMU_B64:
+    case EMU_F64:
+        return EMU_U64;
+    default:
+        return type;
+    }
+}
+
+#endif

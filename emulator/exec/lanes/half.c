@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+// f16 and bf16, one or two to a register.
+//
+// Sums of two are formed in float, which has so many bits more that rounding twice is rounding
+// once. Products are exact in double; what is added to them is rounded to odd there, which leaves
+// the rounding to 16 bits as if it were the only one. Each step is a loop that compilers make
+// vectors of.
+#include "exec/half.h"
+#include "family.h"
+
+#include <math.h>
+
+// Bits of the significand, least exponent of a normal number as double has it.
+#define EXPONENT_f16   0x7c00u
+#define EXPONENT_bf16  0x7f80u
+#define ONE_f16        0x3c00u
+#define ONE_bf16       0x3f80u
+#define PRECISION_f16  11
+#define PRECISION_bf16 8
+#define LEAST_f16      (1023 - 14)
+#define LEAST_bf16     (1023 - 126)
+#define READ_f16(h)    emu_f16_to_f32((uint16_t)(h))
+#define READ_bf16(h)   emu_bf16_to_f32((uint16_t)(h))
+#define PACK_f16(x)    emu_f32_to_f16(emu_f32_bits(x))
+#define PACK_bf16(x)   emu_f32_to_bf16(emu_f32_bits(x))
+
+// Of an inexact sum, the neighbour whose last bit is set.
+static inline double odd_sum(double x, double y)
+{
+    double sum = x + y, part = sum - x, lost = (x - (sum - part)) + (y - part);
+    uint64_t bits = emu_f64_bits(sum);
+    uint64_t away = (lost > 0) == (sum > 0) ? 1 : UINT64_MAX;
+    uint64_t inexact = lost < 0 || lost > 0 ? UINT64_C(1) : 0;
+    return emu_f64(bits + (inexact & ~bits ? away : 0));
+}
+
+// To so many bits of significand, fewer below the least exponent: added to a number whose last bit
+// is the one to keep, the sum is rounded there.
+static inline double round_to(int precision, int64_t least, double x)
+{
+    uint64_t bits = emu_f64_bits(x), sign = bits & UINT64_C(0x8000000000000000);
+    int64_t exponent = (int64_t)((bits ^ sign) >> 52);
+    exponent = exponent > least ? exponent : least;
+    exponent = exponent < 1600 ? exponent : 1600; // of infinity and NaN
+    double unit = emu_f64((uint64_t)(exponent + 53 - precision) << 52);
+    double rounded = (emu_f64(bits ^ sign) + unit) - unit;
+    return emu_f64(emu_f64_bits(rounded) | sign);
+}
+
+// Hardware flushes what is below the least normal number once rounded as if exponents had no end,
+// also where rounding to a subnormal's fewer bits would have carried it up to that.
+static inline double round_result(int precision, int64_t least, bool ftz, double x)
+{
+    double rounded = round_to(precision, ftz ? 0 : least, x);
+    double bound = ftz ? emu_f64((uint64_t)least << 52) : 0;
+    return fabs(rounded) < bound ? copysign(0, rounded) : rounded;
+}
+
+static inline double product(float x, float y)
+{
+    return (double)x * (double)y;
+}
+
+#define ADD(n, x, y, z) ((x) + (y))
+#define SUB(n, x, y, z) ((x) - (y))
+#define RESULT(n, x)    (float)round_result(PRECISION_##n, LEAST_##n, insn->ftz, x)
+#define MUL(n, x, y, z) RESULT(n, product(x, y))
+#define FMA(n, x, y, z) RESULT(n, odd_sum(product(x, y), (double)(z)))
+#define IS_NAN(n, x)    (((x)&0x7fff) > EXPONENT_##n)
+#define NEG(n, x, y, z) (IS_NAN(n, x) ? EMU_F16_NAN : (x) ^ 0x8000)
+#define ABS(n, x, y, z) (IS_NAN(n, x) ? EMU_F16_NAN : (x)&0x7fff)
+// Greater for greater numbers, and for +0 than for -0.
+#define RANK(x)         ((x)&0x8000 ? 0xffff ^ (x) : 0x8000 | (x))
+#define EXTREME(n, x, y, first)                                                                    \
+    ((IS_NAN(n, x) & IS_NAN(n, y)) | ((IS_NAN(n, x) | IS_NAN(n, y)) & insn->nan) ? EMU_F16_NAN     \
+     : IS_NAN(n, x)                                                              ? (y)             \
+     : IS_NAN(n, y)                                                              ? (x)             \
+     : (first)                                                                   ? (x)             \
+                                                                                 : (y))
+#define MIN(n, x, y, z)  EXTREME(n, x, y, RANK(x) < RANK(y))
+#define MAX(n, x, y, z)  EXTREME(n, x, y, RANK(x) > RANK(y))
+// Approximate: PTX bounds the errors at 2^-9.9 and 2^-10.987 (f16), 2^-7 and 2^-8 (bf16).
+#define ROUND(n, x)      (uint32_t) emu_round_f64(&emu_format_##n, EMU_RN, x)
+#define EX2(n, x, y, z)  ROUND(n, exp2((double)READ_##n(x)))
+#define TANH(n, x, y, z) ROUND(n, tanh((double)READ_##n(x)))
+
+static inline uint32_t flush(uint32_t exponent, uint32_t h)
+{
+    return h & exponent ? h : h & 0x8000;
+}
+
+static const uint32_t *flush_source(const struct emu_insn *insn, uint32_t exponent,
+                                    const uint32_t *x, uint32_t *scratch)
+{
+    if (!insn->ftz)
+        return x;
+    EMU_FOR_LANES scratch[i] = flush(exponent, x[i] & 0xffff) | flush(exponent, x[i] >> 16) << 16;
+    return scratch;
+}
+
+// NaN and -0 become +0 under .sat.
+static inline uint32_t finish_half(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
+                                   uint32_t h)
+{
+    bool is_nan = (h & 0x7fff) > exponent, negative = h & 0x8000;
+    if (insn->ftz)
+        h = flush(exponent, h);
+    if (insn->sat)
+        h = is_nan || negative ? 0 : h > one ? one : h;
+    return insn->relu && !is_nan && negative ? 0 : h;
+}
+
+static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one, uint32_t *r)
+{
+    if (!insn->ftz && !insn->sat && !insn->relu)
+        return;
+    EMU_FOR_LANES r[i] = finish_half(insn, exponent, one, r[i] & 0xffff) |
+                         finish_half(insn, exponent, one, r[i] >> 16) << 16;
+}
+
+#define SOURCES(n, sources)                                                                        \
+    uint32_t scratch[3][EMU_LANES], *r = out;                                                      \
+    const uint32_t *a = flush_source(insn, EXPONENT_##n, src[0], scratch[0]);                      \
+    const uint32_t *b = flush_source(insn, EXPONENT_##n, src[(sources) > 1], scratch[1]);          \
+    const uint32_t *c = flush_source(insn, EXPONENT_##n, src[(sources)-1], scratch[2]);            \
+    (void)b;                                                                                       \
+    (void)c
+
+// Of numbers: widened, computed, packed.
+#define NUMBERS(name, n, op, sources, halves)                                                      \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        float x[3][EMU_LANES], result[EMU_LANES];                                                  \
+        SOURCES(n, sources);                                                                       \
+        uint32_t both[2][EMU_LANES] = { { 0 } };                                                   \
+        for (unsigned half = 0; half < halves; half++) {                                           \
+            EMU_FOR_LANES x[0][i] = READ_##n(a[i] >> 16 * half);                                   \
+            EMU_FOR_LANES x[1][i] = READ_##n(b[i] >> 16 * half);                                   \
+            EMU_FOR_LANES x[2][i] = READ_##n(c[i] >> 16 * half);                                   \
+            EMU_FOR_LANES result[i] = op(n, x[0][i], x[1][i], x[2][i]);                            \
+            EMU_FOR_LANES both[half][i] = PACK_##n(result[i]) << 16 * half;                        \
+        }                                                                                          \
+        EMU_FOR_LANES r[i] = both[0][i] | both[1][i];                                              \
+        finish(insn, EXPONENT_##n, ONE_##n, r);                                                    \
+    }
+
+// Of bits.
+#define PATTERNS(name, n, op, sources, halves)                                                     \
+    EMU_LANE_FUNCTION(name)                                                                        \
+    {                                                                                              \
+        SOURCES(n, sources);                                                                       \
+        EMU_FOR_LANES r[i] = op(n, (a[i] & 0xffff), (b[i] & 0xffff), (c[i] & 0xffff));             \
+        if (halves > 1)                                                                            \
+            EMU_FOR_LANES r[i] |= op(n, (a[i] >> 16), (b[i] >> 16), (c[i] >> 16)) << 16;           \
+        finish(insn, EXPONENT_##n, ONE_##n, r);                                                    \
+    }
+
+#define FORMATS(FUNCTION, name, op, sources)                                                       \
+    FUNCTION(name##_f16, f16, op, sources, 1)                                                      \
+    FUNCTION(name##_f16x2, f16, op, sources, 2)                                                    \
+    FUNCTION(name##_bf16, bf16, op, sources, 1)                                                    \
+    FUNCTION(name##_bf16x2, bf16, op, sources, 2)
+// Columns: kind, opcode, function, expression, sources.
+#define OPERATIONS(X)                                                                              \
+    X(NUMBERS, ADD, add, ADD, 2)                                                                   \
+    X(NUMBERS, SUB, sub, SUB, 2)                                                                   \
+    X(NUMBERS, MUL_LO, mul, MUL, 2)                                                                \
+    X(NUMBERS, FMA, fma, FMA, 3)                                                                   \
+    X(PATTERNS, MIN, min, MIN, 2)                                                                  \
+    X(PATTERNS, MAX, max, MAX, 2)                                                                  \
+    X(PATTERNS, NEG, neg, NEG, 1)                                                                  \
+    X(PATTERNS, ABS, abs, ABS, 1)                                                                  \
+    X(PATTERNS, EX2, ex2, EX2, 1)                                                                  \
+    X(PATTERNS, TANH, tanh, TANH, 1)
+#define DEFINE(kind, opcode, name, op, sources) FORMATS(kind, name, op, sources)
+OPERATIONS(DEFINE)
+
+static emu_lane_function *choose(unsigned type, emu_lane_function *f16, emu_lane_function *f16x2,
+                                 emu_lane_function *bf16, emu_lane_function *bf16x2)
+{
+    return type == EMU_F16      ? f16
+           : type == EMU_F16X2  ? f16x2
+           : type == EMU_BF16   ? bf16
+           : type == EMU_BF16X2 ? bf16x2
+                                : NULL;
+}
+
+bool EMU_NAMED(emu_find_half)(const struct emu_insn *insn, struct emu_lane_info *info)
+{
+    *info = (struct emu_lane_info) { .out = 4, .src = { 4, 4, 4, 4 } };
+#define CASE(kind, opcode, name, op, sources)                                                      \
+    case EMU_OP_##opcode:                                                                          \
+        info->fn = choose(insn->type, name##_f16, name##_f16x2, name##_bf16, name##_bf16x2);       \
+        break;
+    switch (insn->opcode) {
+        OPERATIONS(CASE)
+    default:
+        break;
+    }
+#undef CASE
+    return info->fn != NULL;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// Arithmetic over the 32 lanes of a warp: one function for each instruction and type. They compute
+// every lane, active or not, and neither fault nor trap; who calls them keeps what was asked for.
+#ifndef PTXGEN_EMULATOR_EXEC_LANES_LANES_H
+#define PTXGEN_EMULATOR_EXEC_LANES_LANES_H
+
+#include "ptx/program.h"
+
+#include <string.h>
+
+enum { EMU_LANES = 32 };
+
+#if defined(__GNUC__)
+#define EMU_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define EMU_PRINTF(text, first)
+#endif
+
+// Sources are lanes of uint32_t or uint64_t as emu_lane_find() wants them, or, for a predicate, one
+// mask. The result is lanes of the same kind, or masks. Float arithmetic rounds as the calling
+// thread does.
+typedef void emu_lane_function(void *restrict out, const void *const *src,
+                               const struct emu_insn *insn);
+
+// What an instruction's operands are: 0 for a mask, else bytes a lane.
+struct emu_lane_info {
+    emu_lane_function *fn;
+    uint8_t out;
+    uint8_t src[4];
+    bool is_float; // ftz, sat and rounding modes apply to it, from outside
+};
+
+// The function for an instruction; false if it is none of the lanes' or has no such type.
+bool emu_lane_find(const struct emu_insn *insn, struct emu_lane_info *info);
+
+// NaN results, as an H200 gives them. f32 and the 16-bit formats: always the canonical NaN. f64: an
+// operand that is NaN, made quiet, with its sign and payload; EMU_F64_NAN where no operand was. Of
+// several NaNs, add, sub, mul, min and max take the second's, div the first's, fma that of y, z, x.
+#define EMU_F16_NAN UINT32_C(0x7fff)
+#define EMU_F32_NAN UINT32_C(0x7fffffff)
+#define EMU_F64_NAN UINT64_C(0xfff8000000000000)
+
+static inline float emu_f32(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static inline uint32_t emu_f32_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+static inline double emu_f64(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static inline uint64_t emu_f64_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+static inline bool emu_is_nan64(uint64_t x)
+{
+    return (x & UINT64_C(0x7fffffffffffffff)) > UINT64_C(0x7ff0000000000000);
+}
+
+static inline uint64_t emu_quiet64(uint64_t x)
+{
+    return x | UINT64_C(0x0008000000000000);
+}
+
+// The bits of a NaN result: of the first operand that is one.
+static inline uint64_t emu_nan64(uint64_t first, uint64_t second)
+{
+    return emu_is_nan64(first)    ? emu_quiet64(first)
+           : emu_is_nan64(second) ? emu_quiet64(second)
+                                  : EMU_F64_NAN;
+}
+
+#endif

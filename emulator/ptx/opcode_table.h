@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// Every form of every instruction, and every modifier, as data.
+#ifndef PTXGEN_EMULATOR_PTX_OPCODE_TABLE_H
+#define PTXGEN_EMULATOR_PTX_OPCODE_TABLE_H
+
+#include "program.h"
+
+// What a modifier is about. A form says of each group whether it must, may or must not be there.
+// Columns: name, and how messages call it.
+#define EMU_GROUPS(X)                                                                              \
+    X(TYPE, "Type")                                                                                \
+    X(RN, "Rounding")                                                                              \
+    X(DIRECTED, "Rounding") /* .rz .rm .rp */                                                      \
+    X(INTEGRAL, "Rounding") /* .rni ... */                                                         \
+    X(FTZ, "'.ftz'")                                                                               \
+    X(SAT, "'.sat'")                                                                               \
+    X(APPROX, "'.approx'")                                                                         \
+    X(FULL, "'.full'")                                                                             \
+    X(NAN, "'.NaN'")                                                                               \
+    X(RELU, "'.relu'")                                                                             \
+    X(NOFTZ, "'.noftz'")                                                                           \
+    X(COMPARE, "Comparison")                                                                       \
+    X(LOGIC, "Boolean operation") /* .and .or .xor */                                              \
+    X(TEST, "Test")                                                                                \
+    X(PLUS, "'.add'")                                                                              \
+    X(EXTREME, "'.min/.max'")                                                                      \
+    X(COUNTER, "'.inc/.dec'")                                                                      \
+    X(EXCHANGE, "'.exch'")                                                                         \
+    X(CAS, "'.cas'")                                                                               \
+    X(SPACE, "State space")                                                                        \
+    X(FROM, "'.global'") /* after .shared, of cp.async */                                          \
+    X(ASYNC, "'.async'")                                                                           \
+    X(BATCH, "'.commit_group/.wait_group/.wait_all'")                                              \
+    X(POLICY, "'.fractional/.range/.cvt'") /* .fractional .cvt */                                  \
+    X(RANGE, "'.range'")                                                                           \
+    X(CACHE, "Cache")                                                                              \
+    X(LEVEL1, "Eviction")                                                                          \
+    X(EVICT, "Eviction") /* of the second level */                                                 \
+    X(EVICT2, "Secondary eviction")                                                                \
+    X(HINT, "'.L2::cache_hint'")                                                                   \
+    X(LEVEL2, "Prefetch size")                                                                     \
+    X(NC, "'.nc'")                                                                                 \
+    X(ORDER, "Memory order")                                                                       \
+    X(SCOPE, "Scope")                                                                              \
+    X(VECTOR, "Vector")                                                                            \
+    X(SYNC, "'.sync'")                                                                             \
+    X(ALIGNED, "'.aligned'")                                                                       \
+    X(UNI, "'.uni'")                                                                               \
+    X(LO, "'.lo'")                                                                                 \
+    X(HI, "'.hi'")                                                                                 \
+    X(WIDE, "'.wide'")                                                                             \
+    X(CC, "'.cc'")                                                                                 \
+    X(UP, "'.up'")                                                                                 \
+    X(DOWN, "'.down'")                                                                             \
+    X(BFLY, "'.bfly'")                                                                             \
+    X(IDX, "'.idx'")                                                                               \
+    X(ALL, "'.all'")                                                                               \
+    X(ANY, "'.any'")                                                                               \
+    X(BALLOT, "'.ballot'")                                                                         \
+    X(ARRIVE, "'.arrive'")                                                                         \
+    X(RED, "'.red'")                                                                               \
+    X(POPC, "'.popc'")                                                                             \
+    X(WARP, "'.warp'")                                                                             \
+    X(LEFT, "'.l'")                                                                                \
+    X(RIGHT, "'.r'")                                                                               \
+    X(CLAMP, "Clamp") /* .wrap .clamp */                                                           \
+    X(SHIFTAMT, "'.shiftamt'")                                                                     \
+    X(TO, "'.to'")                                                                                 \
+    X(PERMUTE, "Permute") /* of prmt */                                                            \
+    X(DEPEND, "'.wait/.launch_dependents'")                                                        \
+    X(MEMBAR, "'.cta/.gl/.sys'") /* .gl */                                                         \
+    X(PREFETCH, "Cache level")                                                                     \
+    X(UNSUPPORTED, "Unsupported")
+
+enum emu_group_index {
+#define EMU_GROUP_INDEX(name, text) EMU_GROUP_INDEX_##name,
+    EMU_GROUPS(EMU_GROUP_INDEX)
+#undef EMU_GROUP_INDEX
+        EMU_GROUP_COUNT
+};
+
+#define EMU_G(name) (UINT64_C(1) << EMU_GROUP_INDEX_##name)
+
+struct emu_modifier {
+    const char *name;
+    uint8_t group; // emu_group_index
+    uint8_t value; // of the field it sets
+    uint8_t isa;   // least, 0: any
+    uint8_t sm;
+};
+
+// The modifier spelled so, without its dot, or NULL.
+const struct emu_modifier *emu_modifier_find(const char *at, size_t length);
+const char *emu_group_name(unsigned index);
+
+#define EMU_TYPE_BIT(type) (UINT32_C(1) << (type))
+
+// Operands, one letter each: "destinations=sources".
+//   t s  of the first type, of the second    T S  the same, and a wider register will do
+//   w    of twice the type's width           u    of 32 bits, an integer
+//   p    predicate                           q    predicate after '|', may be missing
+//   a    address                             v    vector of the type, as .v2, .v4 says
+//   m    register or variable's address      i    integer of 32 or 64 bits
+//   k    constant                            l    label
+//   j    list of branch targets              g    address in global memory
+//   z    u, or a predicate                   h    policy of .L2::cache_hint, if that is there
+//   x    skipped
+struct emu_form {
+    const char *name;
+    uint8_t opcode;
+    const char *operands;
+    uint32_t types, types2; // bits of emu_type; 0: no such type is written
+    uint64_t required;      // groups that must all be there
+    uint64_t one_of;        // and exactly one of these, if any are named
+    uint64_t allowed;       // groups that may be there
+    uint8_t isa, sm;        // least
+};
+
+// The forms of a mnemonic; *count is 0 and the result NULL if there are none.
+const struct emu_form *emu_forms_find(const char *at, size_t length, unsigned *count);
+// An instruction of PTX that the emulator does not run.
+bool emu_is_unsupported(const char *at, size_t length);
+// All of them, for tests.
+const struct emu_form *emu_forms_all(unsigned *count);
+
+#endif

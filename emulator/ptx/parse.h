@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+// What the files of the parser share.
+//
+// A function that returns bool has reported the error where it returns false. After a fatal error
+// (out of memory, wrong version or target, too many errors) only EMU_TOKEN_END is ever read, so
+// that every loop comes to its end.
+#ifndef PTXGEN_EMULATOR_PTX_PARSE_H
+#define PTXGEN_EMULATOR_PTX_PARSE_H
+
+#include "arena.h"
+#include "lexer.h"
+#include "opcode_table.h"
+#include "program.h"
+
+enum emu_name_kind {
+    EMU_NAME_REGISTER, // index: register
+    EMU_NAME_RANGE,    // %r<10>: registers made when they are first named
+    EMU_NAME_SYMBOL,   // index: symbol
+    EMU_NAME_FUNCTION, // index: function
+    EMU_NAME_PARAM,    // index: parameter of a .func or a call, kept in registers
+    EMU_NAME_LABEL,    // index: instruction
+    EMU_NAME_TARGETS,  // index: the first of `count` targets of the function
+};
+
+struct emu_name {
+    const char *at;
+    uint32_t length;
+    uint64_t hash;
+    struct emu_name *next;  // in the bucket
+    struct emu_name *below; // in the scope
+    uint32_t index;
+    uint32_t count; // of a range, of targets
+    uint16_t depth;
+    uint8_t kind;
+    uint8_t type; // of a range
+};
+
+enum { EMU_MOST_SCOPES = 64 };
+
+// Names by scope; labels live beside the others.
+struct emu_names {
+    struct emu_name **buckets;
+    uint32_t bucket_count, count;
+    struct emu_name *scopes[EMU_MOST_SCOPES]; // newest name of each
+    unsigned depth;                           // 0: the module
+};
+
+// A .param variable of a .func or of a call.
+struct emu_param_registers {
+    uint32_t first; // register; the others follow
+    uint32_t bytes;
+    uint8_t type; // of a scalar; EMU_B8 and `array` for one register a byte
+    bool array;
+    bool readonly; // input of a .func
+};
+
+struct emu_label_use {
+    const char *at;
+    uint32_t length;
+    uint32_t insn; // that jumps there; `listed`: target of the function
+    bool listed;
+    uint32_t line, column;
+};
+
+// The function whose body is being read.
+struct emu_body {
+    uint32_t function;
+    uint32_t insn_capacity, operand_capacity, register_capacity, target_capacity;
+    struct emu_param_registers *params;
+    uint32_t param_count, param_capacity;
+    struct emu_label_use *uses;
+    uint32_t use_count, use_capacity;
+    uint32_t scope_uses[EMU_MOST_SCOPES]; // use_count where each scope began
+    uint32_t last_label;                  // instruction that the latest label names
+};
+
+// What the module's functions name, for the layout of shared memory.
+struct emu_reference {
+    uint32_t function; // that names it
+    uint32_t index;    // function called, or shared variable
+    bool is_call;
+    struct emu_token at;
+};
+
+struct emu_parser {
+    struct emu_lexer lexer;
+    struct emu_token token;
+    struct emu_arena *arena;
+    struct emu_module *module;
+    const struct emu_parse_limits *limits;
+    char *log;
+    size_t log_size, log_used;
+    unsigned errors;
+    int result; // CUresult, once there is an error
+    struct emu_names names;
+    uint32_t function_capacity, symbol_capacity, relocation_capacity;
+    struct emu_reference *references;
+    uint32_t reference_count, reference_capacity;
+    struct emu_body *body; // NULL outside functions
+};
+
+// ---- parse_error.c ------------------------------------------------------------------------------
+
+#if defined(__GNUC__)
+#define EMU_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#else
+#define EMU_PRINTF(at, first)
+#endif
+
+enum {
+    EMU_OUT_OF_HOST_MEMORY = 2,
+    EMU_NO_BINARY_FOR_GPU = 209,
+    EMU_INVALID_PTX = 218,
+    EMU_UNSUPPORTED_PTX_VERSION = 222,
+};
+
+// Reports at a token. Always false.
+bool emu_error(struct emu_parser *p, const struct emu_token *at, const char *format, ...)
+    EMU_PRINTF(3, 4);
+// The same, and ends the parse with that CUresult.
+bool emu_fatal(struct emu_parser *p, const struct emu_token *at, int result, const char *format,
+               ...) EMU_PRINTF(4, 5);
+bool emu_out_of_memory(struct emu_parser *p);
+// A token's text for a message, cut to what a message holds.
+#define EMU_TEXT(token) (int)((token)->length < 64 ? (token)->length : 64), (token)->at
+
+// ---- parse_token.c ------------------------------------------------------------------------------
+
+void emu_next(struct emu_parser *p);
+bool emu_ended(const struct emu_parser *p);
+// Takes the punctuation if it is next.
+bool emu_take(struct emu_parser *p, char punct);
+bool emu_take_dot(struct emu_parser *p, const char *name);
+bool emu_expect(struct emu_parser *p, char punct);
+bool emu_syntax_error(struct emu_parser *p);
+bool emu_parse_name(struct emu_parser *p, struct emu_token *name);
+// The token after the next.
+struct emu_token emu_peek(const struct emu_parser *p);
+// After an error: past the next ';', or up to the '}' of the scope.
+void emu_skip_statement(struct emu_parser *p);
+// After an error outside functions: past the next ';' or past a whole body.
+void emu_skip_definition(struct emu_parser *p);
+// Array element of the arena; NULL once out of memory is reported.
+void *emu_push(struct emu_parser *p, void *array, uint32_t *count, uint32_t *capacity,
+               size_t element);
+
+// ---- parse_names.c ------------------------------------------------------------------------------
+
+bool emu_scope_open(struct emu_parser *p);
+void emu_scope_close(struct emu_parser *p);
+// The innermost, NULL if there is none. Makes a range's register when it is first named.
+struct emu_name *emu_find(struct emu_parser *p, const struct emu_token *name);
+struct emu_name *emu_find_label(struct emu_parser *p, const char *at, uint32_t length);
+struct emu_name *emu_declare(struct emu_parser *p, const struct emu_token *name,
+                             enum emu_name_kind kind, uint32_t index);
+// A register of the body, without a name to find it by. EMU_NO_REGISTER: reported.
+uint32_t emu_new_register(struct emu_parser *p, const char *name, uint32_t length, uint8_t type);
+
+// ---- parse_expression.c, parse_constant.c
+// -------------------------------------------------------------------------
+
+struct emu_constant {
+    enum emu_token_kind kind; // EMU_TOKEN_INTEGER, FLOAT32, FLOAT64 or DECIMAL (a double)
+    uint64_t bits;
+    bool is_unsigned;
+};
+
+bool emu_parse_constant(struct emu_parser *p, struct emu_constant *constant);
+// An integer of at least `least` and at most `most`.
+bool emu_parse_count(struct emu_parser *p, uint64_t least, uint64_t most, uint64_t *count);
+// In the type, as an instruction or an initialiser takes it. False, silently, if it does not.
+bool emu_constant_in(const struct emu_constant *constant, enum emu_type type, uint64_t *bits);
+
+// ---- parse_module.c, parse_function.c, parse_variable.c, parse_init.c
+// -----------------------------
+
+bool emu_parse_module(struct emu_parser *p);
+bool emu_parse_function(struct emu_parser *p, bool is_entry);
+// .pragma, .loc, .file, .section: skipped. *found tells whether it was one.
+bool emu_parse_ignored(struct emu_parser *p, bool *found);
+// .reg, .shared, .const ...: from the state space up to the ';', which stays.
+bool emu_parse_variables(struct emu_parser *p, bool is_extern);
+
+enum { EMU_MOST_DIMENSIONS = 8 };
+
+// A variable or parameter as it is declared.
+struct emu_declaration {
+    struct emu_token name;
+    uint8_t space;
+    bool is_reg;
+    uint8_t type;
+    uint64_t align;
+    uint64_t lanes;                        // .v2, .v4
+    uint64_t extents[EMU_MOST_DIMENSIONS]; // 0 for []
+    unsigned dimensions;
+    uint64_t bytes;
+    bool is_extern;
+};
+// Alignment and type; then, once or more often, a name with its extents.
+bool emu_parse_declaration(struct emu_parser *p, struct emu_declaration *d);
+bool emu_parse_declarator(struct emu_parser *p, struct emu_declaration *d);
+// A symbol at the end of its space. EMU_NO_REGISTER: reported.
+uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d);
+// After '=': bytes and relocations.
+bool emu_parse_init(struct emu_parser *p, const struct emu_declaration *d, uint32_t symbol);
+
+// ---- parse_link.c -------------------------------------------------------------------------------
+
+bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct emu_token *at);
+// Checks that what is called is defined, and lays out shared memory.
+bool emu_link(struct emu_parser *p);
+
+// ---- parse_operand.c ----------------------------------------------------------------------------
+
+enum { EMU_MOST_OPERANDS = 12, EMU_MOST_LANES = 8, EMU_MOST_MODIFIERS = 16 };
+
+enum emu_syntax {
+    EMU_SYNTAX_NAME, // register, symbol, label ...
+    EMU_SYNTAX_CONSTANT,
+    EMU_SYNTAX_ADDRESS,
+    EMU_SYNTAX_VECTOR,
+    EMU_SYNTAX_SINK,
+    EMU_SYNTAX_SPECIAL,
+};
+
+// An operand as it is written, before the instruction gives it a type.
+struct emu_written {
+    enum emu_syntax syntax;
+    struct emu_token at;
+    bool negated; // !p
+    bool pair;    // a|b: this one is a, and the next in the list b
+    bool offset_given;
+    uint8_t lanes; // of a vector: the elements follow in emu_written_list.elements
+    uint8_t first;
+    const struct emu_name *name; // NULL: unknown so far
+    int64_t offset;
+    struct emu_constant constant;
+    uint8_t special, axis, special_bits;
+};
+
+struct emu_written_list {
+    struct emu_written at[EMU_MOST_OPERANDS];
+    unsigned count;
+    struct emu_written elements[2 * EMU_MOST_LANES];
+    unsigned element_count;
+};
+
+bool emu_parse_operands(struct emu_parser *p, struct emu_written_list *list);
+
+// ---- parse_instruction.c, parse_form.c, parse_typed.c, parse_check.c, parse_call.c
+// -------------------------------------------
+
+struct emu_spelled {
+    struct emu_token name;
+    struct emu_token modifiers[EMU_MOST_MODIFIERS];
+    const struct emu_modifier *known[EMU_MOST_MODIFIERS];
+    unsigned count;
+    uint64_t groups;
+    uint8_t types[3];
+    unsigned type_count;
+    struct emu_insn insn; // the fields that modifiers set
+    struct emu_token guard;
+};
+
+enum { EMU_MOST_INSN_OPERANDS = 20 };
+
+bool emu_parse_instruction(struct emu_parser *p);
+// The form that agrees in spelling and in the number of operands, or NULL.
+const struct emu_form *emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
+                                       const struct emu_form *forms, unsigned count,
+                                       const struct emu_written_list *list);
+// Whether .version and .target have the form and its modifiers.
+bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
+                      const struct emu_form *form);
+// Gives the written operands the types that the form has for them, and counts them.
+bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
+                       const struct emu_form *form, const struct emu_written_list *list,
+                       struct emu_operand *operands);
+// An instruction and its operands are added to the body in one step.
+// A label that an instruction jumps to, or that the function's next target is (`listed`).
+bool emu_use_label(struct emu_parser *p, const struct emu_token *label, bool listed);
+bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
+                const struct emu_operand *operands);
+const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, uint64_t group);
+// Rules that the table cannot hold.
+bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, const struct emu_form *form,
+               struct emu_operand *operands);
+bool emu_fits(enum emu_type declared, enum emu_type wanted, bool relaxed);
+bool emu_is_integer(enum emu_type type);
+bool emu_is_float(enum emu_type type);
+bool emu_is_bits(enum emu_type type);
+
+bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled);
+// ld.param and st.param of parameters that registers hold.
+bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
+                      const struct emu_written_list *list, bool *handled);
+// A parameter of a .func or of a call, in new registers.
+bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d, bool readonly,
+                       struct emu_param_registers *param);
+
+#endif

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+// A PTX module as the parser leaves it and the executor runs it: names resolved to numbers, labels
+// to instruction indices, modifiers to fields. Made once when a module is loaded, then read-only,
+// so that any number of threads may run it.
+#ifndef PTXGEN_EMULATOR_PTX_PROGRAM_H
+#define PTXGEN_EMULATOR_PTX_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum emu_type {
+    EMU_NONE,
+    EMU_PRED,
+    EMU_U8,
+    EMU_U16,
+    EMU_U32,
+    EMU_U64,
+    EMU_S8,
+    EMU_S16,
+    EMU_S32,
+    EMU_S64,
+    EMU_B8,
+    EMU_B16,
+    EMU_B32,
+    EMU_B64,
+    EMU_F16,
+    EMU_BF16,
+    EMU_F32,
+    EMU_F64,
+    EMU_F16X2,
+    EMU_BF16X2,
+};
+
+// Bits of a type; 1 for predicates.
+unsigned emu_bits(enum emu_type type);
+
+static inline bool emu_is_signed(enum emu_type type)
+{
+    return type >= EMU_S8 && type <= EMU_S64;
+}
+
+enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_PARAM, EMU_CONST };
+
+// One for each mnemonic; `mul.lo`, `mul.hi` and `mul.wide` are one each, and so are the modes of
+// shfl, vote, match, testp and the like.
+// clang-format off
+#define EMU_OPCODES(X) \
+    X(ABS) X(ACTIVEMASK) X(ADD) X(ADDC) X(AND) X(ATOM) X(BAR_ARRIVE) X(BAR_RED_AND) \
+    X(BAR_RED_OR) X(BAR_RED_POPC) X(BAR_SYNC) X(BAR_WARP) X(BFE) X(BFI) X(BFIND) \
+    X(BFIND_SHIFTAMT) X(BRA) X(BREV) X(BRX) X(CALL) X(CLZ) X(CNOT) X(COPYSIGN) X(COS) \
+    X(CP_ASYNC) X(CP_COMMIT) X(CP_WAIT) X(CVT) X(CVTA) X(CVTA_TO) X(DIV) X(DP2A) X(DP4A) X(EX2) X(EXIT) X(FENCE) X(FMA) X(FNS) \
+    X(GRIDDEPCONTROL) X(ISSPACEP) X(LD) X(LG2) X(LOP3) X(MAD24_HI) X(MAD24_LO) X(MADC_HI) X(MADC_LO) \
+    X(MAD_HI) X(MAD_LO) X(MAD_WIDE) \
+    X(MATCH_ALL) X(MATCH_ANY) X(MAX) X(MIN) X(MOV) X(MUL24_HI) X(MUL24_LO) X(MUL_HI) X(MUL_LO) X(MUL_WIDE) \
+    X(NANOSLEEP) X(NEG) X(NOT) X(OR) X(POPC) X(PREFETCH) X(PRMT) X(RCP) X(RED) X(REDUX) \
+    X(REM) X(RET) X(RSQRT) X(SAD) X(SELP) X(SET) X(SETP) X(SHF_L) X(SHF_R) X(SHFL_BFLY) \
+    X(SHFL_DOWN) X(SHFL_IDX) X(SHFL_UP) X(SHL) X(SHR) X(SIN) X(SLCT) X(SQRT) X(ST) X(SUB) \
+    X(SUBC) X(TANH) X(TESTP) X(TRAP) X(VOTE_ALL) X(VOTE_ANY) X(VOTE_BALLOT) X(VOTE_UNI) \
+    X(XOR)
+// clang-format on
+
+enum emu_opcode {
+#define EMU_ENUM(name) EMU_OP_##name,
+    EMU_OPCODES(EMU_ENUM)
+#undef EMU_ENUM
+        EMU_OP_COUNT
+};
+
+enum emu_round {
+    EMU_ROUND_NONE,
+    EMU_RN,
+    EMU_RZ,
+    EMU_RM,
+    EMU_RP,
+    EMU_RNI, // to an integer, in conversions
+    EMU_RZI,
+    EMU_RMI,
+    EMU_RPI,
+};
+
+enum emu_compare {
+    EMU_EQ,
+    EMU_NE,
+    EMU_LT,
+    EMU_LE,
+    EMU_GT,
+    EMU_GE,
+    EMU_LO, // unsigned
+    EMU_LS,
+    EMU_HI,
+    EMU_HS,
+    EMU_EQU, // or unordered
+    EMU_NEU,
+    EMU_LTU,
+    EMU_LEU,
+    EMU_GTU,
+    EMU_GEU,
+    EMU_NUM,
+    EMU_NAN,
+};
+
+// What is left of an instruction's spelling; 0 is the usual one: shf.clamp, prmt without a mode,
+// dp2a.lo.
+enum emu_mode {
+    EMU_MODE_NONE,
+    EMU_SHF_WRAP,
+    EMU_PRMT_F4E,
+    EMU_PRMT_B4E,
+    EMU_PRMT_RC8,
+    EMU_PRMT_ECL,
+    EMU_PRMT_ECR,
+    EMU_PRMT_RC16,
+    EMU_DP2A_HI,
+};
+
+// Memory order; atom and red without one are relaxed. is_volatile is set for .volatile alone.
+enum emu_order {
+    EMU_WEAK,
+    EMU_RELAXED,
+    EMU_ACQUIRE,
+    EMU_RELEASE,
+    EMU_ACQ_REL,
+    EMU_SEQ_CST,
+};
+
+enum emu_bool { EMU_BOOL_NONE, EMU_BOOL_AND, EMU_BOOL_OR, EMU_BOOL_XOR };
+enum emu_test { EMU_FINITE, EMU_INFINITE, EMU_NUMBER, EMU_NOTANUMBER, EMU_NORMAL, EMU_SUBNORMAL };
+enum emu_atomic {
+    EMU_ATOMIC_ADD,
+    EMU_ATOMIC_MIN,
+    EMU_ATOMIC_MAX,
+    EMU_ATOMIC_INC,
+    EMU_ATOMIC_DEC,
+    EMU_ATOMIC_AND,
+    EMU_ATOMIC_OR,
+    EMU_ATOMIC_XOR,
+    EMU_ATOMIC_EXCH,
+    EMU_ATOMIC_CAS,
+};
+
+// Special registers; the axis of a vector one is in emu_operand.index.
+enum emu_special {
+    EMU_TID,
+    EMU_NTID,
+    EMU_CTAID,
+    EMU_NCTAID,
+    EMU_LANEID,
+    EMU_WARPID,
+    EMU_NWARPID,
+    EMU_SMID,
+    EMU_NSMID,
+    EMU_GRIDID,
+    EMU_LANEMASK_EQ,
+    EMU_LANEMASK_LE,
+    EMU_LANEMASK_LT,
+    EMU_LANEMASK_GE,
+    EMU_LANEMASK_GT,
+    EMU_CLOCK,
+    EMU_CLOCK_HI,
+    EMU_CLOCK64,
+    EMU_GLOBALTIMER,
+    EMU_GLOBALTIMER_LO,
+    EMU_GLOBALTIMER_HI,
+    EMU_DYNAMIC_SMEM_SIZE,
+    EMU_TOTAL_SMEM_SIZE,
+    EMU_CLUSTERID,
+    EMU_NCLUSTERID,
+    EMU_CLUSTER_CTAID,
+    EMU_CLUSTER_NCTAID,
+    EMU_CLUSTER_CTARANK,
+    EMU_CLUSTER_NCTARANK,
+};
+
+// How far the order of an access or fence reaches; that of the GPU where none is written.
+enum emu_scope { EMU_SCOPE_CTA, EMU_SCOPE_CLUSTER, EMU_SCOPE_GPU, EMU_SCOPE_SYS };
+
+enum emu_operand_kind {
+    EMU_OPERAND_REGISTER,  // index: register of the function
+    EMU_OPERAND_IMMEDIATE, // bits, already in the instruction's operand type
+    EMU_OPERAND_SYMBOL,    // address of symbol `index`, plus offset
+    EMU_OPERAND_SPECIAL,   // special, and index: its axis
+    EMU_OPERAND_ADDRESS,   // [register index + offset], or [offset] if index is EMU_NO_REGISTER
+    EMU_OPERAND_SYMBOL_ADDRESS, // [symbol index + offset]
+    EMU_OPERAND_SINK,           // '_', as a destination or as an element of one
+};
+
+#define EMU_NO_REGISTER UINT32_MAX
+
+struct emu_operand {
+    uint8_t kind;
+    uint8_t special;
+    bool negated; // a predicate written !p
+    uint32_t index;
+    int64_t offset;
+    uint64_t bits;
+};
+
+struct emu_insn {
+    uint16_t opcode;
+    uint8_t type;        // the type that the instruction is spelled with; of the result in cvt, set
+    uint8_t source_type; // of the source in cvt, set, slct; else as type
+    uint8_t round;
+    uint8_t compare;
+    uint8_t boolean; // setp and set with a predicate
+    uint8_t test;    // testp
+    uint8_t atomic;  // atom, red
+    uint8_t space;   // ld, st, atom, red, cvta, isspacep
+    uint8_t lanes;   // ld, st, atom, red: 1, 2, 4 or 8
+    bool ftz, sat, approx, full, nan, is_volatile;
+    bool aligned; // barrier.sync.aligned, bar.sync
+    bool abs, relu;
+    bool carry_out; // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
+    uint8_t mode;   // enum emu_mode, of shf, prmt and dp2a
+    uint8_t order;  // enum emu_order, of ld, st, atom, red and fence
+    uint8_t scope;  // enum emu_scope, of the same
+    bool nc;        // ld: from memory that no thread writes while the kernel runs
+    bool uni;       // bra, call, ret: the text promises that the warp does not diverge
+    // Operands lie in emu_function.operands from here on: destinations first, then sources. A
+    // vector {a, b} is as many operands as it has lanes; setp p|q and shfl d|p have two
+    // destinations. Where the order is not that of the text:
+    //   st, red, atom  the address is the first source; then values (cas: compare, then new)
+    //   mov            packs 2, 4 or 8 sources into one destination, or unpacks one source into as
+    //                  many destinations; each lane has an equal part of the type's bits
+    //   bar.red        barrier, then the count if it is written, and the predicate last
+    //   cp.async       the addresses in shared and in global memory, the size, and, where they are
+    //                  written, the size of the source or the predicate to ignore it
+    //   call           results are destinations and arguments are sources, as many as the called
+    //                  function has, in its order
+    // An integer source register may be wider than the type (ld, st, cvt): its low bits count. A
+    // wider destination register is filled with the sign or with zeros.
+    uint32_t operands;
+    uint8_t dst_count, src_count;
+    uint32_t guard; // register of the guard predicate, EMU_NO_REGISTER: none
+    bool guard_negated;
+    uint32_t target; // bra: instruction index; call: function index; brx: the first of its targets
+    uint32_t target_count; // brx
+    uint32_t line;         // in the text, from 1
+};
+
+struct emu_register {
+    const char *name; // "%f3"
+    uint8_t type;     // as declared
+};
+
+// A variable: shared, local, const, global or a parameter of an entry. Shared offsets overlap
+// where no entry reaches both variables.
+struct emu_symbol {
+    const char *name;
+    uint8_t space;
+    uint8_t type;
+    uint32_t align;
+    uint64_t offset; // within its space: of the block's static shared memory, of a thread's local
+                     // memory, of the parameters, of the module's global or const data
+    uint64_t bytes;  // 0 for an extern shared array: it begins after the static ones
+    bool is_extern;
+    const unsigned char *init; // global and const: bytes, or NULL for zeros
+};
+
+struct emu_function {
+    const char *name;
+    bool is_entry;
+    struct emu_insn *insns;
+    uint32_t insn_count;
+    struct emu_operand *operands;
+    uint32_t operand_count;
+    uint32_t *targets; // of brx: instruction indices
+    uint32_t target_count;
+    struct emu_register *registers;
+    uint32_t register_count;
+    // Entry: parameters in order, as symbols; param_bytes is the size of their space.
+    uint32_t *params;
+    uint32_t param_count;
+    uint32_t param_bytes;
+    // .func: registers that hold the return values and parameters. A .param array is a register
+    // of type b8 for each of its bytes; ld.param and st.param on these come as mov and cvt.
+    uint32_t *results;
+    uint32_t result_count;
+    uint32_t *arguments;
+    uint32_t argument_count;
+    uint32_t shared_bytes; // static, of the entry and what it names
+    uint32_t local_bytes;
+    uint32_t required_block[3]; // .reqntid, 0 if none
+    uint32_t max_block[3];      // .maxntid
+    uint32_t min_blocks;        // .minnctapersm
+    uint32_t max_registers;     // .maxnreg
+};
+
+// An address in an initialiser: `bytes` at `offset` within the variable `symbol` are to become the
+// device address of the variable `target` plus `addend`.
+struct emu_relocation {
+    uint32_t symbol, target;
+    uint64_t offset;
+    int64_t addend;
+    uint8_t bytes; // 4 or 8
+};
+
+struct emu_module {
+    int isa;        // 80 for .version 8.0
+    int sm;         // 90
+    char sm_suffix; // 'a', 'f' or 0
+    struct emu_function *functions;
+    uint32_t function_count;
+    struct emu_symbol *symbols;
+    uint32_t symbol_count;
+    struct emu_relocation *relocations;
+    uint32_t relocation_count;
+    uint64_t global_bytes, const_bytes;
+    const char *text; // a copy, for reports that quote a line
+    struct emu_arena *arena;
+};
+
+struct emu_parse_limits {
+    int isa;        // newest that the driver accepts
+    int sm;         // of the device
+    char sm_suffix; // 'a' if the device runs sm_NNa text
+};
+
+// Parses a module. On failure NULL: *result is the CUresult the driver gives (218 invalid PTX, 222
+// unsupported PTX version, 209 no binary for the GPU, 2 out of memory), and `log` (if not NULL) has
+// lines in ptxas's manner: "ptxas application ptx input, line 7; error   : ...". Never crashes on
+// any text.
+struct emu_module *emu_module_parse(const char *text, size_t length,
+                                    const struct emu_parse_limits *limits, char *log,
+                                    size_t log_size, int *result);
+void emu_module_destroy(struct emu_module **module);
+// The entry of that name, or NULL.
+const struct emu_function *emu_module_entry(const struct emu_module *module, const char *name);
+
+#endif
