@@ -2,7 +2,7 @@
 // Types and values of the CUDA driver's binary interface, as far as the emulator answers to it.
 // Written down again rather than taken from src/driver: an independent reading. With cuda.h
 // included before, only the lists and our own structs are declared, for
-// tests/test_emulator_abi.c to compare.
+// emulator/tests/test_abi.c to compare.
 #ifndef PTXGEN_EMULATOR_CUDA_TYPES_H
 #define PTXGEN_EMULATOR_CUDA_TYPES_H
 

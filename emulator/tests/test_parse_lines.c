@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Line by line: what ptxas takes the emulator's parser takes, and what the one refuses so does the
 // other. ptxas itself is asked where it is found.
-#include "emulator_parse.h"
+#include "parse.h"
 
 #include "ptxas_batch.h"
 

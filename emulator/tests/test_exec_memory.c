@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Asynchronous copies, hints to caches, accesses of 256 bits, atomics on vectors.
-#include "emulator_fixture.h"
+#include "fixture.h"
 
 static uint64_t numbers(struct emulator *e, uint32_t count)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Chains with carries against plain C on longer numbers, products of 24 bits, jumps by a list.
-#include "emulator_apply.h"
+#include "apply.h"
 
 enum { WORDS = 4, COUNT = 32 };
 

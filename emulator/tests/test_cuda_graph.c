@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Graphs of the emulator: captured and made by hand, instantiated, launched, changed.
-#include "emulator_api.h"
+#include "api.h"
 
 static CUcontext context;
 static CUmodule module;

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TESTS_EMULATOR_APPLY_H
 #define PTXGEN_TESTS_EMULATOR_APPLY_H
 
-#include "emulator_fixture.h"
+#include "fixture.h"
 #include "random.h"
 
 enum { APPLY_COUNT = 1024 };

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT
 # An unmodified host program on the emulator, found through LD_LIBRARY_PATH; and that
 # docs/emulator.md quotes that program.
-#     emulator_host.sh PROGRAM FOLDER_OF_LIBCUDA DOCUMENT SOURCE
+#     host.sh PROGRAM FOLDER_OF_LIBCUDA DOCUMENT SOURCE
 set -u
 program=$1 folder=$2 document=$3 source=$4
 failed=0
 
 fail() {
-    echo "emulator_host.sh: $*" >&2
+    echo "host.sh: $*" >&2
     failed=1
 }
 

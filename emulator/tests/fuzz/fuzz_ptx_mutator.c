@@ -3,7 +3,7 @@
 // of what comes out still parses than would of changed bytes. Instructions that are put in take
 // their registers by the names that compilers use (%p %rs %r %rd %f %fd), which the corpus
 // declares.
-#include "fuzz_launch.h"
+#include "fuzz_device.h"
 #include "fuzz_ptx_lines.h"
 
 #include <ctype.h>

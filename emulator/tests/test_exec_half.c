@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // f16 and bf16 arithmetic and comparisons, against the tests' own conversions (half.h), which are
 // integer arithmetic alone.
-#include "emulator_apply.h"
+#include "apply.h"
 #include "half.h"
 
 #include <math.h>

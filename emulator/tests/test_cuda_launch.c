@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The emulator as a driver: launches and what is wrong with them, streams, events, callbacks.
-#include "emulator_api.h"
+#include "api.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Lanes together and apart: divergence, spin-waits, shuffles, votes, matches, barriers, calls.
-#include "emulator_fixture.h"
+#include "fixture.h"
 
 #define OUT_SLOT "mul.wide.u32 %rd10, %r0, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Stream capture by the emulator: which call may be made while one goes on. Expectations are what
 /// driver 580 answered on an H200.
-#include "emulator_api.h"
+#include "api.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Nodes of graphs one by one: their parameters read and changed, events, clones, captures into a
 /// graph that is there.
-#include "emulator_api.h"
+#include "api.h"
 
 static CUcontext context;
 static CUmodule module;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the emulator's parser says of wrong text: line, column, CUresult; and that hostile text
 // costs neither time nor memory.
-#include "emulator_parse.h"
+#include "parse.h"
 
 static void expect(const char *text, int result, const char *words)
 {

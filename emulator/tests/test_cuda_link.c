@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The emulator as a driver: its linker, and the code that comes out of it.
-#include "emulator_api.h"
+#include "api.h"
 
 /// Links the text; what comes out, for the caller to destroy the link.
 static char *link_text(CUlinkState *made, const char *text, size_t *bytes)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Conversions between all types, against the tests' own (half.h), which are integer arithmetic
 // alone; and what else is tried with every 16-bit value.
-#include "emulator_apply.h"
+#include "apply.h"
 #include "half.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The emulator as a driver: memory of all kinds, copies, fills, what a pointer is.
-#include "emulator_api.h"
+#include "api.h"
 
 static CUcontext context;
 

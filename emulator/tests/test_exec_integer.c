@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Integer instructions against plain C on 64-bit values, one bit at a time where that is clearer.
-#include "emulator_apply.h"
+#include "apply.h"
 
 struct type {
     const char *name;

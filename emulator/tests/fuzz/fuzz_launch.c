@@ -6,7 +6,7 @@
 // how many launches, and of each the entry, the way, the geometry and the arguments. What the
 // recipe lacks is zeros, so that text alone is an input too: its first entry is launched with one
 // block of the required size or 32 threads, with buffers for parameters of 8 bytes.
-#include "fuzz_launch.h"
+#include "fuzz_device.h"
 
 #include <stdio.h>
 

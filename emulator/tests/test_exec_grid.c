@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Grids: blocks that wait for blocks, cooperative launches, atomics, special registers, memory.
-#include "emulator_fixture.h"
+#include "fixture.h"
 
 #include <pthread.h>
 

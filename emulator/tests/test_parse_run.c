@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What nvcc wrote, parsed and executed: the results are those of the C++ that it came from.
-#include "emulator_fixture.h"
+#include "fixture.h"
 
 enum { LANES = 32 };
 

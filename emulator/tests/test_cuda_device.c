@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The emulator as a driver: before cuInit(), devices, contexts, names of errors and of functions.
-#include "emulator_api.h"
+#include "api.h"
 
 static void before_init(void **state)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// The emulator as a driver: loading text, its logs, functions, parameters, variables, occupancy,
 /// libraries.
-#include "emulator_api.h"
+#include "api.h"
 
 static CUmodule module;
 

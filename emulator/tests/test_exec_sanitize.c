@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Small faulty kernels: each is reported by name, with the CUresult of the hardware.
-#include "emulator_fixture.h"
+#include "fixture.h"
 
 #define SHARED_ARRAY                                                                               \
     ".shared .align 4 .b32 s[64];\n"                                                               \

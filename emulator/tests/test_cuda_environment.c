@@ -2,7 +2,7 @@
 /// What the environment tells the emulator, and kernels that fail. Each in a process of its own,
 /// since both last as long as one.
 #define _POSIX_C_SOURCE 200809L
-#include "emulator_api.h"
+#include "api.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "fuzz_launch.h"
+#include "fuzz_device.h"
 
 static struct device the_device;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The emulator's parser: our kernels, nvcc's text, and what comes out of single constructs.
-#include "emulator_parse.h"
+#include "parse.h"
 
 #include <ptxgen/kernels.h>
 

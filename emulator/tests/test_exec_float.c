@@ -2,7 +2,7 @@
 // f32 and f64 arithmetic in every rounding mode. f32 results are checked against the exact value,
 // held as the unevaluated sum of two doubles; f64 results against the sign and size of their exact
 // remainder, which fma gives.
-#include "emulator_apply.h"
+#include "apply.h"
 
 #include <float.h>
 #include <math.h>
