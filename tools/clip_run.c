@@ -80,8 +80,13 @@ static int create_plan(struct clip_session *session, struct message *error)
 {
     session->tensors = clip_plan_params(session->job, &session->params);
     session->addresses = calloc(session->job->count + 1, sizeof(*session->addresses));
-    if (!session->tensors || !session->addresses)
+    session->max_norms = calloc(session->job->group_count, sizeof(*session->max_norms));
+    if (!session->tensors || !session->addresses || !session->max_norms)
         return out_of_memory(error);
+    // One for each group: max_norm alone may not be 0, which is an answer to --max-norm.
+    for (uint32_t g = 0; g < session->job->group_count; g++)
+        session->max_norms[g] = session->job->max_norm;
+    session->params.group_max_norms = session->max_norms;
     if (ptx_clip_describe(&session->params, &session->description) != PTX_OK)
         return gpu_error(error);
     session->params.any_address = true;
@@ -191,6 +196,7 @@ static void close_session(struct clip_session *session)
     free(session->chunk_of);
     free(session->scaled_in);
     free(session->addresses);
+    free(session->max_norms);
     output_discard(&session->output);
 }
 

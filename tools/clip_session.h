@@ -17,6 +17,7 @@ struct clip_session {
     uint64_t largest;                      ///< bytes of the largest window
     uint64_t *chunk_of;     ///< the plan's first chunk of each tensor that is not empty
     uint32_t *scaled_in;    ///< the last window in which each chunk was scaled, from 1; 0: in none
+    float *max_norms;       ///< of each group
     CUdeviceptr *addresses; ///< of each tensor in the window that is in; else 0
     const struct clip_window *is_in; ///< NULL: none
     ptx_device *device;

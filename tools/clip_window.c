@@ -25,7 +25,6 @@ struct ptx_tensor *clip_plan_params(const struct clip_job *job, struct ptx_clip_
         .tensors = tensors,
         .tensor_count = job->count,
         .group_count = job->group_count,
-        .max_norm = job->max_norm,
         .eps = job->eps,
         .nonfinite = job->nonfinite,
         .loss_scale = job->loss_scale,

@@ -34,9 +34,9 @@ struct clip_windows {
     uint64_t largest; ///< bytes of memory that any of them takes
 };
 
-/// The parameters of the plan for the whole file, without addresses. A tensor that is not clipped
-/// is an empty one in them, so that the plan's numbers are the job's. `tensors` is to be freed;
-/// NULL: out of memory.
+/// The parameters of the plan for the whole file, without addresses and largest norms. A tensor
+/// that is not clipped is an empty one in them, so that the plan's numbers are the job's. `tensors`
+/// is to be freed; NULL: out of memory.
 struct ptx_tensor *clip_plan_params(const struct clip_job *job, struct ptx_clip_params *params);
 
 /// Cuts the file's gradients into windows of up to `memory` bytes each, by chunks of so many

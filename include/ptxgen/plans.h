@@ -70,19 +70,24 @@ struct ptx_clip_params {
     /// Groups, at most PTX_CLIP_MAX_TENSORS; 0: as many as the tensors use, at least 1. A group may
     /// be empty: its norm is 0.
     uint32_t group_count;
-    float max_norm;               ///< of every group: >= 0; INFINITY for no clipping
-    const float *group_max_norms; ///< NULL, or one for each group in place of max_norm; copied
-    float eps;                    ///< finite, >= 0; 1e-6 is what PyTorch adds
+    /// Of every group: > 0; INFINITY for no clipping. 0, as where it is left out, is refused by
+    /// ptx_clip_plan_create(), since it makes every gradient 0; group_max_norms may have 0.
+    float max_norm;
+    const float
+        *group_max_norms; ///< NULL, or one for each group, >= 0, in place of max_norm; copied
+    float eps;            ///< finite, >= 0; 1e-6 is what PyTorch adds
     ptx_nonfinite nonfinite;
     /// What the loss, and so each gradient, was multiplied by: finite, > 0; 0 is 1. Only a first
     /// value: ptx_clip_plan_set_loss_scale().
     float loss_scale;
-    /// The address of a struct ptx_loss_scale_state, from where each run takes the loss scale; 0:
-    /// the plan has one of its own, which starts with `loss_scale`.
+    /// The address of a struct ptx_loss_scale_state, from where each run takes the loss scale: a
+    /// multiple of 4, apart from the tensors. 0: the plan has one of its own, which starts with
+    /// `loss_scale`.
     CUdeviceptr loss_scale_state;
     /// Not NULL: a run ends by updating the loss scale from found_inf of all groups. Copied.
     const struct ptx_loss_scale_params *update;
-    /// Addresses are taken as they are: not held against the driver's allocations and each other.
+    /// Addresses are taken as they are: not held against the driver's allocations and each other,
+    /// nor is loss_scale_state.
     /// For memory that the driver did not allocate, and for gradients that take turns in a window
     /// of device memory: ptx_clip_plan_piece().
     bool any_address;
@@ -126,8 +131,8 @@ typedef struct ptx_clip_plan ptx_clip_plan;
 ///
 /// Checked: types, groups, counts and scalars are in their ranges; and, unless params->any_address
 /// is set, addresses are not null, aligned to their elements and, where the driver can tell, lie in
-/// this device's memory with room for `count` elements, and tensors do not overlap. The message
-/// names the tensor by its index.
+/// this device's memory with room for `count` elements, and tensors, loss_scale_state and the
+/// plan's own memory do not overlap. The message names the tensor by its index.
 ///
 /// Errors (NULL, and nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
 /// UNSUPPORTED, FORKED.

@@ -76,6 +76,17 @@ static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params
     return status;
 }
 
+ptx_status clip_plan_check_addresses(const ptx_clip_plan *plan, const struct clip_tensor_row *rows)
+{
+    return clip_check_addresses(plan->device, &(struct clip_addresses) {
+                                                  .rows = rows,
+                                                  .count = plan->layout.tensor_count,
+                                                  .state = plan->has_own_state ? 0 : plan->state,
+                                                  .plan = ptx_buffer_address(plan->memory),
+                                                  .plan_bytes = plan->layout.bytes,
+                                              });
+}
+
 static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *params,
                          const struct ptx_loss_scale_params *update)
 {
@@ -99,7 +110,7 @@ static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *para
         memcpy(plan->piece_tensors, image + layout->pieces.offset,
                (size_t)layout->pieces.length * sizeof *plan->piece_tensors);
         if (!plan->any_address)
-            status = clip_check_addresses(plan->device, plan->rows, layout->tensor_count);
+            status = clip_plan_check_addresses(plan, plan->rows);
     }
     if (!status)
         status = ptx_buffer_upload(plan->memory, 0, image, bytes, params->stream);
@@ -119,6 +130,7 @@ static void take_addresses(ptx_clip_plan *plan, const struct ptx_clip_params *pa
     plan->summary =
         plan->records + plan->layout.group_count * (CUdeviceptr)sizeof(struct ptx_clip_record);
     plan->used = plan->summary + offsetof(struct ptx_clip_summary, loss_scale);
+    plan->has_own_state = params->loss_scale_state == 0;
     plan->state = params->loss_scale_state
                       ? params->loss_scale_state
                       : plan->summary + offsetof(struct ptx_clip_summary, state);
@@ -145,6 +157,8 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     bool capturing;
     ptx_status status = clip_check_params(params);
 
+    if (!status)
+        status = clip_check_max_norm_given(params);
     if (!status)
         status = ptx_plan_loss_scale_check(function, params->update, &rule);
     if (!status)

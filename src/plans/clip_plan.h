@@ -13,7 +13,8 @@ struct ptx_clip_plan {
     ptx_buffer *memory;
     struct clip_layout layout;
     bool any_address, measure_only, updates;
-    bool fused; // clip_is_fused()
+    bool has_own_state; // of the loss scale; else the caller's
+    bool fused;         // clip_is_fused()
     uint32_t tiles_of_chunk;
     uint32_t apply_blocks; // as many as are resident
     ptx_graph *graph;      // a run's launches as one; NULL: the driver is too old
@@ -33,6 +34,9 @@ struct ptx_clip_plan {
     CLIP_ARRAYS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 };
+
+// clip_check_addresses() of tensors whose rows these are, and of what else the plan has.
+ptx_status clip_plan_check_addresses(const ptx_clip_plan *plan, const struct clip_tensor_row *rows);
 
 // Sets plan->graph, of a plan that is ready to run.
 ptx_status clip_plan_capture(ptx_clip_plan *plan);

@@ -312,7 +312,7 @@ static ptx_status check_data(const ptx_clip_plan *plan, size_t first, size_t cou
     memcpy(rows, plan->rows, tensors * sizeof *rows);
     for (size_t k = 0; k < count; k++)
         rows[first + k].data = data[k];
-    const ptx_status status = clip_check_addresses(plan->device, rows, tensors);
+    const ptx_status status = clip_plan_check_addresses(plan, rows);
     free(rows);
     return status;
 }

@@ -126,12 +126,22 @@ uint32_t clip_pack_team(const struct ptx_tensor *tensors, const uint32_t *pieces
 // Everything about the parameters that is known without a device; the message names what is wrong.
 ptx_status clip_check_params(const struct ptx_clip_params *params);
 ptx_status clip_check_max_norm(float max_norm);
+// That max_norm was not left out: 0 clips every gradient to 0.
+ptx_status clip_check_max_norm_given(const struct ptx_clip_params *params);
 ptx_status clip_check_loss_scale(float scale);
 
-// That the addresses in the rows are the device's memory, aligned, with room for the elements, and
-// apart from each other.
-ptx_status clip_check_addresses(ptx_device *device, const struct clip_tensor_row *rows,
-                                size_t count);
+// What a plan reads and writes.
+struct clip_addresses {
+    const struct clip_tensor_row *rows;
+    size_t count;
+    CUdeviceptr state; // the loss scale's, if it is the caller's; else 0
+    CUdeviceptr plan;  // the plan's own memory
+    uint64_t plan_bytes;
+};
+
+// That the addresses are the device's memory, aligned, with room for what is there, and apart from
+// each other.
+ptx_status clip_check_addresses(ptx_device *device, const struct clip_addresses *addresses);
 
 ptx_status clip_out_of_host_memory(void);
 

@@ -99,6 +99,8 @@ static void test_scalars(void **state)
     refuse("max_norm is nan", true);
     params.max_norm = -1.0f;
     refuse("max_norm is -1", true);
+    params.max_norm = 0.0f;
+    refuse("max_norm is 0, as where it is left out", false);
     params.group_count = 2;
     params.group_max_norms = norms;
     refuse("group_max_norms[1]", true);
@@ -178,6 +180,84 @@ static void test_addresses(void **state)
     ptx_clip_plan_destroy(&plan);
 }
 
+/// Left out of what is only described or written as text, max_norm is not missed; a 0 that is meant
+/// is given where nothing is left out, and makes every gradient 0.
+static void test_max_norm_of_zero(void **state)
+{
+    (void)state;
+    const float norms[] = { 0.0f };
+    struct ptx_clip_description description;
+    float clipped[3 * COUNT];
+    params.max_norm = 0.0f;
+    require(ptx_clip_describe(&params, &description));
+    ptx_builder *b = ptx_builder_create(NULL);
+    require(ptx_clip_emit(b, &params));
+    assert_non_null(ptx_builder_finish(b));
+    ptx_builder_destroy(&b);
+
+    params.max_norm = 1.0f; // that of group_max_norms is taken
+    params.group_max_norms = norms;
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, 0, clipped, sizeof clipped, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (unsigned k = 0; k < 3 * COUNT; k++)
+        assert_true(clipped[k] == 0.0f);
+    require(ptx_clip_plan_set_max_norm(plan, 0, INFINITY, gpu.stream));
+    require(ptx_clip_plan_set_max_norm(plan, 0, 0.0f, gpu.stream));
+    ptx_clip_plan_destroy(&plan);
+    require(ptx_buffer_fill(memory, 0, 0x3f, sizeof clipped, gpu.stream));
+}
+
+/// The state of the loss scale is the device's memory, 8 bytes of it, and no tensor's.
+static void test_loss_scale_state(void **state)
+{
+    (void)state;
+    // Large, since drivers keep the memory of small ones.
+    ptx_buffer *states = ptx_buffer_create(gpu.device, (size_t)64 << 20);
+    assert_non_null(states);
+    const CUdeviceptr apart = ptx_buffer_address(states);
+    params.loss_scale_state = 0x1234;
+    refuse("loss_scale_state: the driver knows no memory at 0x1234", false);
+    params.loss_scale_state = base + 4 * COUNT + 16;
+    refuse("tensor 1 and loss_scale_state overlap", false);
+    params.loss_scale_state = apart + ((size_t)64 << 20) - 4;
+    refuse("loss_scale_state: it takes 8 bytes, and its memory ends 4 bytes after", false);
+    params.loss_scale_state = apart + 4;
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+
+    const CUdeviceptr onto = apart + 8, beside = apart + 12, back = tensors[1].data;
+    assert_int_equal(ptx_clip_plan_set_data(plan, 1, 1, &onto, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tensor 1 and loss_scale_state overlap");
+    require(ptx_clip_plan_set_data(plan, 1, 1, &beside, gpu.stream));
+    require(ptx_clip_plan_set_data(plan, 1, 1, &back, gpu.stream));
+    ptx_buffer_destroy(&states);
+    assert_int_equal(ptx_clip_plan_set_data(plan, 1, 1, &back, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "loss_scale_state: the driver knows no memory");
+    ptx_clip_plan_destroy(&plan);
+}
+
+/// Nor is a tensor where the plan has its tables, which may be the memory of one that was freed.
+static void test_own_memory(void **state)
+{
+    (void)state;
+    tensors[1].count = 1;
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    const CUdeviceptr own[] = { ptx_clip_plan_records(plan), ptx_clip_plan_sums(plan) };
+    for (unsigned k = 0; k < 2; k++) {
+        assert_int_equal(ptx_clip_plan_set_data(plan, 1, 1, &own[k], gpu.stream),
+                         PTX_ERROR_INVALID);
+        expect_failure(PTX_ERROR_INVALID, "tensor 1 overlaps the plan's own memory");
+    }
+    ptx_clip_plan_destroy(&plan);
+}
+
 static void test_calls(void **state)
 {
     (void)state;
@@ -232,6 +312,9 @@ int main(void)
         cmocka_unit_test_setup(test_scalars, set_up),
         cmocka_unit_test_setup(test_tensors, set_up),
         cmocka_unit_test_setup(test_addresses, set_up),
+        cmocka_unit_test_setup(test_max_norm_of_zero, set_up),
+        cmocka_unit_test_setup(test_loss_scale_state, set_up),
+        cmocka_unit_test_setup(test_own_memory, set_up),
         cmocka_unit_test_setup(test_calls, set_up),
         cmocka_unit_test_setup(test_cold_capture, set_up),
     };
