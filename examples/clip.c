@@ -9,7 +9,7 @@
 
 enum { WEIGHTS = 100003, BIASES = 300, EXIT_SKIPPED = 77 };
 
-// README.md shows the lines between here and the end mark.
+// The pages show the lines between here and the end mark.
 static ptx_clip_plan *plan_gradients(ptx_device *gpu, CUdeviceptr weights, CUdeviceptr biases)
 {
     const struct ptx_tensor gradients[] = {
@@ -28,7 +28,7 @@ static ptx_graph *capture_step(ptx_device *gpu, ptx_clip_plan *plan, CUstream st
     ptx_clip_plan_run(plan, stream); // between the backward pass and the optimizer
     return ptx_capture_end(gpu, stream);
 }
-// End of what README.md shows.
+// End of what the pages show.
 
 static int failed(void)
 {

@@ -9,7 +9,7 @@
 
 enum { N = 100003, EXIT_SKIPPED = 77 };
 
-// README.md shows the lines between here and the end mark.
+// The pages show the lines between here and the end mark.
 static const struct ptx_spec spec = { .dtype = PTX_F32 };
 
 static ptx_module *prepare(ptx_device *gpu) // once: writes the text and compiles it
@@ -32,7 +32,7 @@ static ptx_status sum_of_squares(ptx_module *module, CUdeviceptr x, uint64_t n,
                       &(struct ptx_launch_params) {
                           .grid = { shape.grid }, .stream = stream, .args = args, .arg_count = 3 });
 }
-// End of what README.md shows.
+// End of what the pages show.
 
 static int failed(void)
 {

@@ -1,33 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# readme.sh README.md clip.c embed.c saxpy.c saxpy: the README shows what the examples are and print.
+# readme.sh README.md PLANS.md KERNELS.md clip.c embed.c saxpy.c saxpy: the pages show what the
+# examples are and print.
 set -eu
 
-readme=$(cat "$1")
 marked() {
-    sed -n '/^\/\/ README.md shows/,/^\/\/ End of what README.md shows/p' "$1" | sed '1d;$d'
+    sed -n '/^\/\/ The pages show/,/^\/\/ End of what the pages show/p' "$1" | sed '1d;$d'
 }
-clip=$(marked "$2")
-embed=$(marked "$3")
-build=$(sed -n '/^static void build/,/^}/p' "$4")
-text=$("$5" --emit)
 
+# shown PAGE WHAT TEXT: the page holds the text.
 shown() {
-    if [ -z "$2" ]; then
-        echo "cannot find $1"
+    if [ -z "$3" ]; then
+        echo "cannot find $2"
         exit 1
     fi
-    case $readme in
-    *"$2"*) ;;
+    case $(cat "$1") in
+    *"$3"*) ;;
     *)
-        echo "README.md does not show $1, which is now:"
-        printf '%s\n' "$2"
+        echo "$1 does not show $2, which is now:"
+        printf '%s\n' "$3"
         exit 1
         ;;
     esac
 }
 
-shown 'the marked lines of examples/clip.c' "$clip"
-shown 'the marked lines of examples/embed.c' "$embed"
-shown 'build() of examples/saxpy.c' "$build"
-shown 'what examples/saxpy --emit prints' "$text"
+shown "$2" 'the marked lines of examples/clip.c' "$(marked "$4")"
+shown "$3" 'the marked lines of examples/embed.c' "$(marked "$5")"
+shown "$1" 'build() of examples/saxpy.c' "$(sed -n '/^static void build/,/^}/p' "$6")"
+shown "$1" 'what examples/saxpy --emit prints' "$("$7" --emit)"
