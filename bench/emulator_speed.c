@@ -133,12 +133,9 @@ static void measure_work(const struct emu_machine_config *config, struct emu_mem
 static struct rates measure(const struct emu_module *module, bool sanitize, double least,
                             bool launches)
 {
-    const struct emu_machine_config config = { .sm = 90,
-                                               .multiprocessors = 132,
-                                               .max_threads_per_sm = 2048,
-                                               .shared_per_block_optin = 232448,
-                                               .sanitize = sanitize,
-                                               .host_threads = 1 };
+    const struct emu_machine_config config = {
+        .gpu = emu_gpu_of(90), .multiprocessors = 132, .sanitize = sanitize, .host_threads = 1
+    };
     struct emu_memory *memory = emu_memory_create(UINT64_C(1) << 26, sanitize);
     struct emu_programs *programs = emu_programs_create(module);
     uint64_t bytes = BLOCKS * THREADS * 4, at = memory ? emu_memory_alloc(memory, bytes) : 0;

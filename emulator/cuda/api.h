@@ -199,16 +199,7 @@ void api_drain(void);
 
 // ------------------------------------------------------------------------------ devices, contexts
 
-// Facts of a real GPU of each compute capability.
-struct api_gpu {
-    int sm, multiprocessors, threads_per_sm, blocks_per_sm;
-    int shared_per_sm, shared_optin, shared_reserved;
-    int l2, bus_width, memory_clock, clock;
-};
-// NULL: there is no such GPU.
-const struct api_gpu *api_gpu_of(int sm);
-const struct api_gpu *api_gpu(void);
-int api_shared_default(void);
+const struct emu_gpu *api_gpu(void);
 
 // Memory of any of the four kinds.
 void api_memory_free(struct api_object *object);

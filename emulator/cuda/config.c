@@ -71,7 +71,7 @@ static bool fail_device(struct api_config *config, const char *variable, const c
     char wanted[160] = "wanted: sm_NN[,sms=N][,name=TEXT], NN one of";
     for (int sm = 0; sm < 1000; sm++) {
         size_t length = strlen(wanted);
-        if (api_gpu_of(sm))
+        if (emu_gpu_of(sm))
             snprintf(wanted + length, sizeof(wanted) - length, " %d", sm);
     }
     return fail(config, variable, text, wanted);
@@ -87,9 +87,9 @@ static bool read_device(struct api_config *config)
     snprintf(copy, sizeof(copy), "%s", text);
     for (char *item = strtok_r(copy, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
         if (strncmp(item, "sm_", 3) == 0 && number(item + 3, 999, &value) &&
-            api_gpu_of((int)value)) {
+            emu_gpu_of((int)value)) {
             config->sm = (int)value;
-            config->multiprocessors = api_gpu_of((int)value)->multiprocessors;
+            config->multiprocessors = emu_gpu_of((int)value)->multiprocessors;
         } else if (strncmp(item, "sms=", 4) != 0 && strncmp(item, "name=", 5) != 0) {
             return fail_device(config, variable, text);
         }
@@ -186,7 +186,7 @@ static bool read_faults(struct api_config *config)
 void api_config_read(struct api_config *config)
 {
     *config = (struct api_config) { .sm = 90,
-                                    .multiprocessors = api_gpu_of(90)->multiprocessors,
+                                    .multiprocessors = emu_gpu_of(90)->multiprocessors,
                                     .name = "ptxgen emulator (sm_90)",
                                     .driver = 13000,
                                     .isa = 90,

@@ -4,30 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-// As data sheets and the CUDA programming guide have them.
-static const struct api_gpu gpus[] = {
-    // sm, SMs, threads, blocks, shared, opt-in, reserved, L2, bus, memory kHz, kHz
-    { 70, 80, 2048, 32, 98304, 98304, 0, 6 << 20, 4096, 877000, 1530000 },
-    { 72, 8, 2048, 32, 98304, 98304, 0, 512 << 10, 256, 1377000, 1377000 },
-    { 75, 40, 1024, 16, 65536, 65536, 0, 4 << 20, 256, 5001000, 1590000 },
-    { 80, 108, 2048, 32, 167936, 166912, 1024, 40 << 20, 5120, 1215000, 1410000 },
-    { 86, 84, 1536, 16, 102400, 101376, 1024, 6 << 20, 384, 9751000, 1695000 },
-    { 87, 16, 1536, 16, 167936, 166912, 1024, 4 << 20, 256, 1300000, 1300000 },
-    { 89, 142, 1536, 24, 102400, 101376, 1024, 96 << 20, 384, 9001000, 2490000 },
-    { 90, 132, 2048, 32, 233472, 232448, 1024, 60 << 20, 6016, 3201000, 1980000 },
-    { 100, 148, 2048, 32, 233472, 232448, 1024, 126 << 20, 8192, 3996000, 1965000 },
-    { 103, 160, 2048, 32, 233472, 232448, 1024, 126 << 20, 8192, 3996000, 1965000 },
-    { 120, 170, 1536, 24, 102400, 101376, 1024, 96 << 20, 512, 14001000, 2407000 },
-    { 121, 48, 1536, 24, 102400, 101376, 1024, 24 << 20, 256, 4266000, 2418000 },
-};
-
 // Attributes of every device: X(attribute, value).
 // clang-format off
 #define COMMON(X)                                                                                  \
-    X(1, 1024)        /* MAX_THREADS_PER_BLOCK */                                                  \
-    X(2, 1024) X(3, 1024) X(4, 64)                        /* MAX_BLOCK_DIM */                      \
-    X(5, 2147483647) X(6, 65535) X(7, 65535)              /* MAX_GRID_DIM */                       \
-    X(8, 49152)       /* MAX_SHARED_MEMORY_PER_BLOCK */                                            \
+    X(1, EMU_MAX_THREADS)                                 /* MAX_THREADS_PER_BLOCK */              \
+    X(2, EMU_MAX_THREADS) X(3, EMU_MAX_THREADS) X(4, EMU_MAX_BLOCK_Z)                              \
+    X(5, EMU_MAX_GRID_X) X(6, EMU_MAX_GRID_YZ) X(7, EMU_MAX_GRID_YZ)                               \
+    X(8, EMU_SHARED_DEFAULT)                              /* MAX_SHARED_MEMORY_PER_BLOCK */        \
     X(9, 65536)       /* TOTAL_CONSTANT_MEMORY */                                                  \
     X(10, 32)         /* WARP_SIZE */                                                              \
     X(11, 2147483647) /* MAX_PITCH */                                                              \
@@ -70,22 +53,9 @@ static const struct api_gpu gpus[] = {
     X(128, 0) X(129, 0) X(130, 0) X(131, -1) X(132, 0) X(133, 0) X(134, -1)
 // clang-format on
 
-const struct api_gpu *api_gpu_of(int sm)
+const struct emu_gpu *api_gpu(void)
 {
-    for (size_t i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++)
-        if (gpus[i].sm == sm)
-            return &gpus[i];
-    return NULL;
-}
-
-const struct api_gpu *api_gpu(void)
-{
-    return api_gpu_of(api_state.config.sm);
-}
-
-int api_shared_default(void)
-{
-    return 49152;
+    return emu_gpu_of(api_state.config.sm);
 }
 
 CUresult api_driverGetVersion(int *version)
@@ -161,7 +131,7 @@ CUresult api_deviceComputeCapability(int *major, int *minor, CUdevice device)
 /// What differs between devices.
 static bool own_attribute(unsigned attribute, int *value)
 {
-    const struct api_gpu *gpu = api_gpu();
+    const struct emu_gpu *gpu = api_gpu();
     const struct {
         unsigned attribute;
         int value;

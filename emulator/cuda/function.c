@@ -5,7 +5,7 @@
 #include <string.h>
 
 // Registers are not allotted: every kernel says that it uses so many, which limits nothing.
-enum { REGISTERS = 32, WARP = 32, SHARED_UNIT = 128, MAX_BLOCK = 1024 };
+enum { REGISTERS = 32, WARP = 32 };
 
 CUfunction api_function_find(CUfunction handle, CUresult *result)
 {
@@ -66,7 +66,7 @@ int api_function_threads(CUfunction function)
 {
     const uint32_t *most = function->entry->max_block;
     uint64_t threads = (uint64_t)most[0] * (most[1] ? most[1] : 1) * (most[2] ? most[2] : 1);
-    return threads && threads < MAX_BLOCK ? (int)threads : MAX_BLOCK;
+    return threads && threads < EMU_MAX_THREADS ? (int)threads : EMU_MAX_THREADS;
 }
 
 CUresult api_funcGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
@@ -194,17 +194,10 @@ CUresult api_funcLoad(CUfunction handle)
 
 int api_function_blocks(CUfunction function, int threads, size_t shared)
 {
-    const struct api_gpu *gpu = api_gpu();
-    if (threads > MAX_BLOCK || shared > (size_t)function->max_dynamic)
+    if (threads > EMU_MAX_THREADS || shared > (size_t)function->max_dynamic)
         return 0;
-    size_t bytes = api_align(function->entry->shared_bytes + shared, SHARED_UNIT) +
-                   (size_t)gpu->shared_reserved;
-    int blocks = gpu->threads_per_sm / WARP / ((threads + WARP - 1) / WARP);
-    if (blocks > gpu->blocks_per_sm)
-        blocks = gpu->blocks_per_sm;
-    if (bytes && (size_t)blocks > (size_t)gpu->shared_per_sm / bytes)
-        blocks = (int)((size_t)gpu->shared_per_sm / bytes);
-    return blocks;
+    return emu_blocks_per_sm(api_gpu(), (uint64_t)threads,
+                             emu_shared_bytes(function->module->program, function->entry, shared));
 }
 
 CUresult api_occupancyBlocksFlags(int *blocks, CUfunction handle, int threads, size_t shared,
@@ -264,12 +257,11 @@ CUresult api_occupancyShared(size_t *bytes, CUfunction handle, int blocks, int t
     CUfunction function = api_function_find(handle, &result);
     if (!function)
         return result;
-    if (!bytes || blocks <= 0 || threads <= 0 || threads > MAX_BLOCK)
+    if (!bytes || blocks <= 0 || threads <= 0 || blocks > api_function_blocks(function, threads, 0))
         return CUDA_ERROR_INVALID_VALUE;
-    const struct api_gpu *gpu = api_gpu();
-    int each = gpu->shared_per_sm / blocks / SHARED_UNIT * SHARED_UNIT - gpu->shared_reserved -
-               (int)function->entry->shared_bytes;
-    each = each < function->max_dynamic ? each : function->max_dynamic;
-    *bytes = each > 0 ? (size_t)each : 0;
+    uint64_t each = emu_shared_for_blocks(api_gpu(), (uint64_t)blocks);
+    uint64_t start = emu_dynamic_start(function->module->program, function->entry);
+    each = each > start ? each - start : 0;
+    *bytes = each < (uint64_t)function->max_dynamic ? (size_t)each : (size_t)function->max_dynamic;
     return CUDA_SUCCESS;
 }

@@ -9,8 +9,8 @@ enum { PORTABLE_CLUSTER = 8 };
 // Keys of the `extra` list, as cuda.h has them.
 enum { EXTRA_END = 0, EXTRA_POINTER = 1, EXTRA_SIZE = 2 };
 
-static const unsigned most_grid[3] = { 2147483647, 65535, 65535 };
-static const unsigned most_block[3] = { 1024, 1024, 64 };
+static const unsigned most_grid[3] = { EMU_MAX_GRID_X, EMU_MAX_GRID_YZ, EMU_MAX_GRID_YZ };
+static const unsigned most_block[3] = { EMU_MAX_THREADS, EMU_MAX_THREADS, EMU_MAX_BLOCK_Z };
 
 static CUresult check_geometry(const struct api_launch *launch)
 {

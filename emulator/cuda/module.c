@@ -147,7 +147,7 @@ bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uin
 static CUresult make_functions(CUmodule module)
 {
     const struct emu_module *program = module->program;
-    int most = api_shared_default();
+    const int most = EMU_SHARED_DEFAULT;
     module->functions = calloc(program->function_count + 1, sizeof(*module->functions));
     if (!module->functions)
         return CUDA_ERROR_OUT_OF_MEMORY;

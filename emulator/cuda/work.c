@@ -19,10 +19,8 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
     const struct CUfunc_st *function = work->as.kernel.function;
     const struct CUmod_st *module = function->module;
     struct emu_machine_config machine = {
-        .sm = config->sm,
+        .gpu = api_gpu(),
         .multiprocessors = config->multiprocessors,
-        .max_threads_per_sm = api_gpu()->threads_per_sm,
-        .shared_per_block_optin = (uint32_t)api_gpu()->shared_optin,
         .sanitize = config->sanitize,
         .seed = config->seed,
         .host_threads = config->threads,

@@ -99,18 +99,6 @@ static void program_free(struct emu_program *program)
     free(program);
 }
 
-// Where dynamic shared memory begins: after the static part, aligned for the arrays that name it.
-static uint32_t dynamic_start(const struct emu_launch *launch)
-{
-    uint32_t align = 16;
-    for (uint32_t i = 0; i < launch->module->symbol_count; i++) {
-        const struct emu_symbol *s = &launch->module->symbols[i];
-        if (s->space == EMU_SHARED && s->is_extern && s->align > align && s->align <= 4096)
-            align = s->align;
-    }
-    return (launch->entry->shared_bytes + align - 1) / align * align;
-}
-
 static bool lay_out_frames(struct emu_decoder *d)
 {
     struct emu_program *program = d->program;
@@ -144,7 +132,7 @@ static struct emu_program *program_build(const struct emu_launch *launch, int *r
     program->count = launch->module->function_count;
     program->codes = calloc((size_t)program->count + 1, sizeof(*program->codes));
     program->entry = (uint32_t)(launch->entry - launch->module->functions);
-    program->dynamic_at = dynamic_start(launch);
+    program->dynamic_at = emu_dynamic_start(launch->module, launch->entry);
     if (program->codes && decode_reached(&d) && lay_out_frames(&d)) {
         *result = EMU_SUCCESS;
         return program;

@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 
 enum {
-    EMU_MAX_THREADS = 1024,
     EMU_MAX_WARPS = EMU_MAX_THREADS / EMU_LANES,
     EMU_BARRIERS = 16,
     EMU_MAX_DEPTH = 64, // of calls

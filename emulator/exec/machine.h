@@ -39,11 +39,44 @@ enum emu_access_fault { EMU_ACCESS_OK, EMU_ACCESS_OUTSIDE, EMU_ACCESS_FREED };
 unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, uint64_t bytes,
                                  unsigned char **shadow, enum emu_access_fault *fault);
 
-struct emu_machine_config {
+enum {
+    EMU_MAX_THREADS = 1024, // of a block
+    EMU_MAX_BLOCK_Z = 64,
+    EMU_MAX_GRID_X = INT32_MAX,
+    EMU_MAX_GRID_YZ = 65535,
+    EMU_SHARED_DEFAULT = 49152, // bytes that a block may have without asking
+};
+
+// What a GPU of one compute capability has, as its data sheet, the CUDA programming guide and the
+// occupancy calculator say. Shared memory and L2 in bytes, the bus in bits, clocks in kHz.
+struct emu_gpu {
     int sm; // 90 for sm_90
     int multiprocessors;
-    int max_threads_per_sm;
-    uint32_t shared_per_block_optin;
+    int threads_per_sm, blocks_per_sm;
+    int shared_per_sm;
+    int shared_optin;    // the most that a block may ask for
+    int shared_reserved; // of each block, by the system
+    int shared_unit;     // what a block takes is a multiple of this
+    int l2, bus_width, memory_clock, clock;
+};
+// NULL if there is no such GPU.
+const struct emu_gpu *emu_gpu_of(int sm);
+
+// Where dynamic shared memory begins: after the static part, aligned for the arrays that name it.
+uint32_t emu_dynamic_start(const struct emu_module *module, const struct emu_function *entry);
+// Bytes of shared memory of a block: the entry's own, and `dynamic` more.
+uint64_t emu_shared_bytes(const struct emu_module *module, const struct emu_function *entry,
+                          uint64_t dynamic);
+// Blocks of so many threads and bytes of shared memory that a multiprocessor holds at once. Every
+// question about occupancy is answered from here.
+int emu_blocks_per_sm(const struct emu_gpu *gpu, uint64_t threads, uint64_t shared);
+// The most bytes of shared memory that each of `blocks` blocks may have where a multiprocessor
+// holds them at once; 0 if that is none.
+uint64_t emu_shared_for_blocks(const struct emu_gpu *gpu, uint64_t blocks);
+
+struct emu_machine_config {
+    const struct emu_gpu *gpu;
+    int multiprocessors; // that it has: other than gpu->multiprocessors if the user says so
     bool sanitize;
     uint64_t seed;         // 0: warps and blocks run in order; else permutes them
     uint64_t host_memory;  // bytes that a launch's blocks may take, 0: a quarter of the host's

@@ -140,7 +140,7 @@ static uint64_t of_grid(const struct emu_warp *warp, unsigned special, uint32_t 
     case EMU_GRIDID:
         return exec->launch->grid_id;
     case EMU_NWARPID:
-        return (uint64_t)exec->config->max_threads_per_sm / EMU_LANES;
+        return (uint64_t)exec->config->gpu->threads_per_sm / EMU_LANES;
     case EMU_DYNAMIC_SMEM_SIZE:
         return exec->launch->dynamic_shared;
     case EMU_TOTAL_SMEM_SIZE:

@@ -188,25 +188,6 @@ static void choose_order(struct emu_exec *exec)
         exec->order_step = (exec->order_step + 1) % count;
 }
 
-// Blocks that the device would hold at once.
-static uint64_t capacity(const struct emu_exec *exec)
-{
-    enum { SHARED_RESERVED = 1024 }; // of each block, by the system
-    const struct emu_machine_config *config = exec->config;
-    const uint32_t *b = exec->launch->block;
-    uint64_t warps = ((uint64_t)b[0] * b[1] * b[2] + EMU_LANES - 1) / EMU_LANES;
-    uint64_t most = config->sm == 75                        ? 16
-                    : config->sm == 86 || config->sm == 87  ? 16
-                    : config->sm == 89 || config->sm >= 120 ? 24
-                                                            : 32;
-    uint64_t by_threads = (uint64_t)config->max_threads_per_sm / EMU_LANES / warps;
-    uint64_t shared = exec->shared_bytes + (uint64_t)SHARED_RESERVED;
-    uint64_t by_shared = ((uint64_t)config->shared_per_block_optin + SHARED_RESERVED) / shared;
-    uint64_t per_sm = by_threads < by_shared ? by_threads : by_shared;
-    per_sm = per_sm < most ? per_sm : most;
-    return per_sm * (uint64_t)config->multiprocessors;
-}
-
 static bool check_shape(struct emu_exec *exec)
 {
     const struct emu_launch *launch = exec->launch;
@@ -222,15 +203,15 @@ static bool check_shape(struct emu_exec *exec)
     if (threads > EMU_MAX_THREADS)
         return emu_fault_launch(exec, EMU_INVALID_VALUE, "%u threads in a block",
                                 (unsigned)threads);
-    uint64_t shared = launch->dynamic_shared
-                          ? (uint64_t)exec->program->dynamic_at + launch->dynamic_shared
-                          : launch->entry->shared_bytes;
-    if (shared > exec->config->shared_per_block_optin)
+    const struct emu_gpu *gpu = exec->config->gpu;
+    uint64_t shared = emu_shared_bytes(launch->module, launch->entry, launch->dynamic_shared);
+    if (shared > (uint64_t)gpu->shared_optin)
         return emu_fault_launch(exec, EMU_INVALID_VALUE, "%llu bytes of shared memory in a block",
                                 (unsigned long long)shared);
     exec->shared_bytes = (uint32_t)shared;
     exec->block_count = blocks;
-    exec->resident_limit = capacity(exec);
+    exec->resident_limit =
+        (uint64_t)emu_blocks_per_sm(gpu, threads, shared) * (uint64_t)exec->config->multiprocessors;
     if (launch->cooperative && blocks > exec->resident_limit)
         return emu_fault_launch(exec, EMU_COOPERATIVE_TOO_LARGE,
                                 "cooperative launch of %llu blocks: the device holds %llu",

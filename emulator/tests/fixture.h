@@ -28,10 +28,8 @@ struct emulator {
 static inline void emulator_open(struct emulator *e)
 {
     memset(e, 0, sizeof(*e));
-    e->config = (struct emu_machine_config) { .sm = 90,
+    e->config = (struct emu_machine_config) { .gpu = emu_gpu_of(90),
                                               .multiprocessors = 4,
-                                              .max_threads_per_sm = 2048,
-                                              .shared_per_block_optin = 232448,
                                               .sanitize = true,
                                               .host_threads = 1,
                                               .timeout_ms = 20000 };

@@ -77,6 +77,68 @@ static void device_and_driver(void **state)
     IN_CHILD(is_sm_80, "PTXGEN_EMU_DEVICE=sm_80,sms=7,name=my GPU", "PTXGEN_EMU_DRIVER=12040");
 }
 
+/// The query, a cooperative launch and what is left of shared memory say the same.
+static void occupancy_agrees(void)
+{
+    const size_t shared[] = { 0, 1, 1000, 8192, 16384, 32768, 49152 };
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    int processors = 0, blocks = 0;
+    open_context();
+    WANT(cuDeviceGetAttribute(&processors, 16, 0), 0);
+    WANT(cuModuleLoadData(&module, emu_text), 0);
+    WANT(cuModuleGetFunction(&function, module, "small"), 0);
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
+        size_t left = 0;
+        unsigned bytes = (unsigned)shared[i];
+        WANT(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 64, bytes), 0);
+        TRUE(blocks > 0);
+        unsigned most = (unsigned)(blocks * processors);
+        WANT(cuLaunchCooperativeKernel(function, most, 1, 1, 64, 1, 1, bytes, NULL, NULL), 0);
+        WANT(cuLaunchCooperativeKernel(function, most + 1, 1, 1, 64, 1, 1, bytes, NULL, NULL),
+             CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+        WANT(cuOccupancyAvailableDynamicSMemPerBlock(&left, function, blocks, 64), 0);
+        TRUE(left >= shared[i]);
+        int again = 0;
+        WANT(cuOccupancyMaxActiveBlocksPerMultiprocessor(&again, function, 64, left), 0);
+        TRUE(again == blocks);
+    }
+    WANT(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 64, 0), 0);
+    size_t left = 0;
+    WANT(cuOccupancyAvailableDynamicSMemPerBlock(&left, function, blocks + 1, 64),
+         CUDA_ERROR_INVALID_VALUE);
+}
+
+/// 32 KiB of shared memory on sm_75: two blocks a multiprocessor, 80 on all of them.
+static void holds_two(void)
+{
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    int blocks = 0;
+    open_context();
+    WANT(cuModuleLoadData(&module, emu_text), 0);
+    WANT(cuModuleGetFunction(&function, module, "small"), 0);
+    WANT(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 64, 32768), 0);
+    WANT(blocks, 2);
+    WANT(cuLaunchCooperativeKernel(function, 80, 1, 1, 64, 1, 1, 32768, NULL, NULL), 0);
+    WANT(cuLaunchCooperativeKernel(function, 81, 1, 1, 64, 1, 1, 32768, NULL, NULL),
+         CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    WANT(cuCtxSynchronize(), 0);
+}
+
+static void occupancy(void **state)
+{
+    (void)state;
+    static const char *const devices[] = { "70", "72", "75",  "80",  "86",  "87",
+                                           "89", "90", "100", "103", "120", "121" };
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+        char variable[64];
+        snprintf(variable, sizeof(variable), "PTXGEN_EMU_DEVICE=sm_%s,sms=2", devices[i]);
+        IN_CHILD(occupancy_agrees, variable);
+    }
+    IN_CHILD(holds_two, "PTXGEN_EMU_DEVICE=sm_75");
+}
+
 static void has_a_megabyte(void)
 {
     CUdeviceptr address = 0, more = 0;
@@ -340,10 +402,10 @@ static void not_after_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(device_and_driver), cmocka_unit_test(memory_limit),
-        cmocka_unit_test(malformed),         cmocka_unit_test(injected_faults),
-        cmocka_unit_test(failing_kernels),   cmocka_unit_test(instruction_limit),
-        cmocka_unit_test(not_after_fork),
+        cmocka_unit_test(device_and_driver), cmocka_unit_test(occupancy),
+        cmocka_unit_test(memory_limit),      cmocka_unit_test(malformed),
+        cmocka_unit_test(injected_faults),   cmocka_unit_test(failing_kernels),
+        cmocka_unit_test(instruction_limit), cmocka_unit_test(not_after_fork),
     };
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-emulator-%ld.log", (long)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
