@@ -12,10 +12,10 @@
 //     differential -w FILE ...      writes the words themselves, program after program
 //     differential -p SEED [-k STEP]  prints the PTX; with -k, of that step and what it needs alone
 //
-// A program depends on its seed and on the instruction table: a change of the table makes other
-// programs, whose lines have to be recorded anew (tests/hardware/record.sh). The results of
-// approximate instructions are held against what PTX documents of their operands, and are not part
-// of the hash, as f64 NaN payloads are not: see canonical() in random_program_emit.c.
+// A program depends on its seed alone: what it may contain is frozen (random_program_alphabet.c),
+// and test_program_texts.c holds the texts to those that were recorded. The results of approximate
+// instructions are held against what PTX documents of their operands, and are not part of the hash,
+// as f64 NaN payloads are not: see canonical() in random_program_emit.c.
 #include "random_program_run.h"
 
 #include <inttypes.h>

@@ -14,7 +14,8 @@ enum {
     PROGRAM_NODES = 192,
     PROGRAM_APPROXIMATES = 4,
     PROGRAM_INPUTS = 4096, // values of one type
-    PROGRAM_IN_BYTES = PTX_TYPE_COUNT * PROGRAM_INPUTS * 8,
+    PROGRAM_TYPES = 20,    // by number, from 1 on
+    PROGRAM_IN_BYTES = PROGRAM_TYPES * PROGRAM_INPUTS * 8,
     // What a program writes, in words: a row of results a step, one row that every program has, 16
     // bytes of scratch a thread, 8 cells a node that all threads update, 4 words for two threads of
     // different blocks that meet, and operands and result of approximate instructions.
@@ -105,8 +106,12 @@ struct program {
     bool returns; // some lanes of a warp, before the others
 };
 
-/// What the builder accepts on sm_90: made once, before the programs.
+/// Reads the frozen alphabet (random_program_alphabet.c): once, before the programs.
 void program_catalogue(void);
+/// The types of the alphabet by number, 1 to PROGRAM_TYPES - 1, whatever the builder has more.
+ptx_type program_type(unsigned number);
+unsigned program_type_number(ptx_type type);
+bool program_is_integer(ptx_type type);
 enum program_group {
     GROUP_OPS,
     GROUP_CONVERSIONS,

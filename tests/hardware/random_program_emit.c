@@ -22,7 +22,7 @@ ptx_ptr program_words(struct emitter *e, uint32_t first, ptx_val index, uint32_t
 
 ptx_ptr program_input_array(struct emitter *e, ptx_type type)
 {
-    ptx_ptr p = ptx_at(e->b, e->in, ptx_u32((uint32_t)type * PROGRAM_INPUTS));
+    ptx_ptr p = ptx_at(e->b, e->in, ptx_u32(program_type_number(type) * PROGRAM_INPUTS));
     return ptx_ptr_cast(e->b, type, p);
 }
 
@@ -92,11 +92,6 @@ ptx_val program_opaque(struct emitter *e, ptx_val v)
     return ptx_load(e->b, p, ptx_u32(0), .order = PTX_VOLATILE);
 }
 
-static bool is_integer(ptx_type type)
-{
-    return type >= PTX_U8 && type <= PTX_B64;
-}
-
 static ptx_val emit_plain(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     const struct op_case *c = &n->c;
@@ -123,7 +118,7 @@ static ptx_val emit_case(struct emitter *e, const struct node *n, const ptx_val 
         v[k] = x[k];
     const bool lop3 = op && n->c.what == PTX_OP_lop3;
     if (sign || least || lop3 || (op && n->c.what == PTX_OP_fma) ||
-        (cvt && is_integer(n->type) && !is_integer(n->c.from)))
+        (cvt && program_is_integer(n->type) && !program_is_integer(n->c.from)))
         v[0] = program_opaque(e, x[0]);
     for (unsigned k = 1; lop3 && k < 3; k++)
         v[k] = program_opaque(e, v[k]);
@@ -133,7 +128,8 @@ static ptx_val emit_case(struct emitter *e, const struct node *n, const ptx_val 
                 v[k] = program_opaque(e, v[k]);
     ptx_val result = emit_plain(e, n, v);
     const bool bits = lop3 || (op && n->c.what == PTX_OP_prmt);
-    return sign || bits || (cvt && is_integer(n->type)) ? program_opaque(e, result) : result;
+    return sign || bits || (cvt && program_is_integer(n->type)) ? program_opaque(e, result)
+                                                                : result;
 }
 
 static ptx_val emit_packing(struct emitter *e, const struct node *n, const ptx_val *x)

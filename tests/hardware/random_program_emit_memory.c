@@ -75,7 +75,7 @@ static ptx_val atomic(struct emitter *e, const struct node *n, ptx_ptr p, ptx_va
 // operand is the upper word of another value: it gets it from memory.
 static ptx_val half_operand(struct emitter *e, const struct node *n, ptx_val x)
 {
-    if (n->c.space != PTX_SHARED || n->type < PTX_F16 || ptx_type_bytes(n->type) == 8)
+    if (n->c.space != PTX_SHARED || program_is_integer(n->type) || ptx_type_bytes(n->type) == 8)
         return x;
     ptx_ptr p = ptx_at(e->b, own_scratch(e, PTX_SHARED, PTX_U64), ptx_u32(1));
     p = ptx_ptr_cast(e->b, n->type, p);
@@ -86,7 +86,7 @@ static ptx_val half_operand(struct emitter *e, const struct node *n, ptx_val x)
 static ptx_val emit_atomic_own(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     const ptx_val none = { 0 };
-    const bool constant = x[0].kind == PTX_IMMEDIATE && n->type >= PTX_F16;
+    const bool constant = x[0].kind == PTX_IMMEDIATE && !program_is_integer(n->type);
     ptx_val before = constant ? program_opaque(e, x[0]) : x[0];
     ptx_val operand = half_operand(e, n, x[1]);
     ptx_ptr p = own_scratch(e, n->c.space, n->type);

@@ -3,11 +3,16 @@
 // barriers.
 #include "random_program_emit.h"
 
+// Frozen, as the alphabet is.
+static const ptx_shfl_mode modes[] = { PTX_SHFL_DOWN, PTX_SHFL_UP, PTX_SHFL_BFLY, PTX_SHFL_IDX };
 const struct program_warp_row program_warp_rows[] = {
-#define ROW(name, meaning, types) { ptx_redux_##name, types, PTX_NONE },
-    PTX_WARP_REDUCTIONS(ROW)
-#undef ROW
-        { ptx_match_any, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
+    { ptx_redux_add, PTX_SET_I32, PTX_NONE },
+    { ptx_redux_min, PTX_SET_I32, PTX_NONE },
+    { ptx_redux_max, PTX_SET_I32, PTX_NONE },
+    { ptx_redux_and, PTX_SET_W32, PTX_NONE },
+    { ptx_redux_or, PTX_SET_W32, PTX_NONE },
+    { ptx_redux_xor, PTX_SET_W32, PTX_NONE },
+    { ptx_match_any, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
     { ptx_match_all, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
     { ptx_ballot, PTX_SET(PRED), PTX_U32 },
     { ptx_vote_all, PTX_SET(PRED), PTX_PRED },
@@ -23,7 +28,7 @@ const unsigned program_warp_count = sizeof program_warp_rows / sizeof *program_w
 static ptx_val within_mask(struct emitter *e, const struct node *n, ptx_val distance, ptx_val mask)
 {
     ptx_builder *b = e->b;
-    const ptx_shfl_mode mode = (ptx_shfl_mode)(n->a % 4);
+    const ptx_shfl_mode mode = modes[n->a % 4];
     const uint32_t width = 1u << n->b % 6;
     ptx_val lane = ptx_laneid(b), from, self = ptx_u32(0);
 
@@ -46,7 +51,7 @@ static ptx_val call(struct emitter *e, const struct node *n, const ptx_val *x, p
 {
     if (n->kind == NODE_WARP)
         return program_warp_rows[n->c.what].call(e->b, x[0], mask);
-    const ptx_shfl_mode mode = (ptx_shfl_mode)(n->a % 4);
+    const ptx_shfl_mode mode = modes[n->a % 4];
     const bool all = mask.kind == PTX_IMMEDIATE && (uint32_t)mask.bits == UINT32_MAX;
     ptx_val distance = all ? x[1] : within_mask(e, n, x[1], mask);
     return ptx_shfl(e->b, mode, x[0], distance, .mask = mask, .width = 1u << n->b % 6);

@@ -64,7 +64,7 @@ static void plan_atomic(struct plan *g, struct node *n)
         commutes = n->c.what == PTX_ATOMIC_min || n->c.what == PTX_ATOMIC_max ||
                    n->c.what == PTX_ATOMIC_and || n->c.what == PTX_ATOMIC_or ||
                    n->c.what == PTX_ATOMIC_xor ||
-                   (n->c.what == PTX_ATOMIC_add && n->c.type <= PTX_B64);
+                   (n->c.what == PTX_ATOMIC_add && program_is_integer(n->c.type));
     } while (!own && (!commutes || (n->c.space == PTX_SHARED) != shared));
     n->type = n->c.type;
     n->x[0] = plan_operand(g, n->type);

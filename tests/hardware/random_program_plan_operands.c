@@ -49,8 +49,8 @@ struct operand plan_place(struct plan *g)
 ptx_type plan_any_type(struct plan *g, uint32_t without)
 {
     for (;;) {
-        const unsigned t = 1 + plan_below(g, PTX_TYPE_COUNT - 1);
-        if (!(without >> t & 1))
-            return (ptx_type)t;
+        const ptx_type type = program_type(1 + plan_below(g, PROGRAM_TYPES - 1));
+        if (!(without >> type & 1))
+            return type;
     }
 }

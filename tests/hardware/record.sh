@@ -58,8 +58,8 @@ fi
 {
     said_so
     echo "# What the random programs of tests/hardware/differential.c write, one hash a program: 'seed hash'."
-    echo "# Seeds 1 to $programs, two blocks of 256 threads each. Another include/ptxgen/ops.h or"
-    echo "# generator makes other programs: record them anew."
+    echo "# Seeds 1 to $programs, two blocks of 256 threads each. The programs are frozen:"
+    echo "# tests/hardware/random_program_alphabet.c says what they are made of."
     cat "$output"/programs.* | sort -n
 } > "$output/h200-programs.txt"
 cat "$output"/steps.* | sort -n > "$output/steps.txt"
