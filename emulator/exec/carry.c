@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Sums and products with a carry, as longer numbers are made of: a bit a lane; of a subtraction,
-// the borrow.
+// Sums and products with a carry, as longer numbers are made of. The flag, a bit a lane, is the
+// carry out of the addition; x - y is x + ~y + 1, so after a subtraction it says that none was
+// borrowed.
 #include "exec.h"
 
 #include <stdalign.h>
@@ -11,14 +12,14 @@ static bool is_product(unsigned opcode)
            opcode == EMU_OP_MADC_HI;
 }
 
-// x + y, or x - y, with the carry where the instruction takes one in.
+// x + y or x - y. The carry in is the flag where the instruction takes it.
 static uint64_t with_carry(const struct emu_insn *insn, bool wide, uint64_t x, uint64_t y,
                            bool *carry)
 {
     bool subtracts = insn->opcode == EMU_OP_SUB || insn->opcode == EMU_OP_SUBC;
     bool takes = insn->opcode == EMU_OP_ADDC || insn->opcode == EMU_OP_SUBC ||
                  insn->opcode == EMU_OP_MADC_LO || insn->opcode == EMU_OP_MADC_HI;
-    uint64_t in = subtracts ? !takes || !*carry : takes && *carry, sum;
+    uint64_t in = takes ? *carry : subtracts, sum;
     bool out;
     y = subtracts ? ~y : y;
     if (wide) {
@@ -30,7 +31,7 @@ static uint64_t with_carry(const struct emu_insn *insn, bool wide, uint64_t x, u
         sum = (uint32_t)sum;
     }
     if (insn->carry_out)
-        *carry = subtracts ? !out : out;
+        *carry = out;
     return sum;
 }
 

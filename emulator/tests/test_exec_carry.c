@@ -3,6 +3,7 @@
 #include "apply.h"
 
 enum { WORDS = 4, COUNT = 32 };
+enum { STEP_ADD, STEP_SUB, STEP_MAD_LO, STEP_MAD_HI, STEPS };
 
 static const uint32_t corners[] = { 0, 1, 0xffffffff, 0x80000000, 0x7fffffff, 0xfffffffe };
 
@@ -144,6 +145,125 @@ static void products(void **state)
     }
 }
 
+// A chain of three steps; the later two take the flag, the first two set it.
+struct chain {
+    unsigned bits;
+    unsigned kinds[3];
+};
+
+static uint64_t half_of_product(uint64_t x, uint64_t y, unsigned bits, bool high)
+{
+    static const uint32_t zero[WORDS];
+    const uint32_t a[2] = { (uint32_t)x, (uint32_t)(x >> 32) };
+    const uint32_t b[2] = { (uint32_t)y, (uint32_t)(y >> 32) };
+    uint32_t words[WORDS];
+    product(a, b, zero, words);
+    if (bits == 32)
+        return words[high];
+    return high ? pair(words[2], words[3]) : pair(words[0], words[1]);
+}
+
+// x - y is x + ~y + 1.
+static uint64_t chain_step(unsigned kind, unsigned bits, bool takes, const uint64_t x[3],
+                           bool *flag)
+{
+    const uint64_t ones = bits == 64 ? UINT64_MAX : UINT32_MAX;
+    const bool multiplies = kind == STEP_MAD_LO || kind == STEP_MAD_HI;
+    uint64_t first = multiplies ? half_of_product(x[0], x[1], bits, kind == STEP_MAD_HI) : x[0];
+    uint64_t second = multiplies ? x[2] : kind == STEP_SUB ? ~x[1] & ones : x[1];
+    uint64_t in = takes ? *flag : kind == STEP_SUB, sum = (first + second + in) & ones;
+    *flag = sum < first || (in && sum == first);
+    return sum;
+}
+
+static void chain_text(const struct chain *c, char *body, size_t size)
+{
+    static const char *const opcodes[STEPS][2] = {
+        { "add", "addc" }, { "sub", "subc" }, { "mad.lo", "madc.lo" }, { "mad.hi", "madc.hi" }
+    };
+    const char *r = apply_register(c->bits);
+    size_t used = (size_t)snprintf(body, size,
+                                   "mul.wide.u32 %%rd40, %%r0, 24;\n"
+                                   "add.u64 %%rd41, %%rd0, %%rd40;\n"
+                                   "add.u64 %%rd42, %%rd1, %%rd40;\n");
+    for (unsigned k = 0; k < 3; k++)
+        used += (size_t)snprintf(body + used, size - used, "ld.global.u%u %s%u, [%%rd41+%u];\n",
+                                 c->bits, r, 10 + k, 8 * k);
+    for (unsigned k = 0; k < 3; k++) {
+        used += (size_t)snprintf(body + used, size - used, "%s%s.u%u %s%u, %s10, %s11",
+                                 opcodes[c->kinds[k]][k > 0], k < 2 ? ".cc" : "", c->bits, r,
+                                 20 + k, r, r);
+        if (c->kinds[k] >= STEP_MAD_LO)
+            used += (size_t)snprintf(body + used, size - used, ", %s12", r);
+        used += (size_t)snprintf(body + used, size - used, ";\n");
+    }
+    for (unsigned k = 0; k < 3; k++)
+        used += (size_t)snprintf(body + used, size - used, "st.global.u%u [%%rd42+%u], %s%u;\n",
+                                 c->bits, 8 * k, r, 20 + k);
+    snprintf(body + used, size - used, "ret;");
+}
+
+static void check_chain(struct emulator *e, const struct chain *c)
+{
+    static const uint64_t ends[] = { 0,          1,          2,
+                                     3,          5,          0x80000000,
+                                     0xffffffff, UINT64_MAX, UINT64_MAX - 1 };
+    static uint64_t in[3][APPLY_COUNT], data[APPLY_COUNT][3];
+    char body[2048];
+    chain_text(c, body, sizeof(body));
+    apply_inputs(in, ends, 9, c->bits, 31);
+    for (unsigned i = 0; i < APPLY_COUNT; i++)
+        for (unsigned k = 0; k < 3; k++)
+            data[i][k] = in[k][i] & (c->bits == 64 ? UINT64_MAX : UINT32_MAX);
+    uint64_t from = emulator_upload(e, data, sizeof(data)), to = emulator_zeros(e, sizeof(data));
+    e->block = APPLY_COUNT;
+    emulator_expect(e, emulator_body(e, body, from, to, 0), 0, "");
+    const uint64_t *got = emulator_at(e, to, sizeof(data));
+    for (unsigned i = 0; i < APPLY_COUNT; i++) {
+        bool flag = false;
+        for (unsigned k = 0; k < 3; k++) {
+            uint64_t wanted = chain_step(c->kinds[k], c->bits, k > 0, data[i], &flag);
+            if (got[i * 3 + k] != wanted)
+                fail_msg("step %u of\n%s\nwith %llx, %llx, %llx: %llx, not %llx", k, body,
+                         (unsigned long long)data[i][0], (unsigned long long)data[i][1],
+                         (unsigned long long)data[i][2], (unsigned long long)got[i * 3 + k],
+                         (unsigned long long)wanted);
+        }
+    }
+    emu_memory_free(e->memory, from);
+    emu_memory_free(e->memory, to);
+}
+
+// Every kind of step after every other.
+static void crossing_chains(void **state)
+{
+    for (unsigned code = 0; code < STEPS * STEPS * STEPS; code++)
+        for (unsigned bits = 32; bits <= 64; bits += 32) {
+            const struct chain c = { bits,
+                                     { code % STEPS, code / STEPS % STEPS, code / STEPS / STEPS } };
+            check_chain(*state, &c);
+        }
+}
+
+// The two chains that nvcc's division of 128-bit integers has, with numbers.
+static void flag_after_a_subtraction(void **state)
+{
+    struct emulator *e = *state;
+    static const uint32_t one_two[2] = { 1, 2 };
+    uint64_t from = emulator_upload(e, one_two, sizeof(one_two)), to = emulator_zeros(e, 8);
+    emulator_expect(e,
+                    emulator_body(e,
+                                  "ld.global.v2.u32 {%r10, %r11}, [%rd0];\n"
+                                  "sub.cc.u32 %r12, %r10, %r11;\naddc.u32 %r13, 0, 0;\n"
+                                  "add.cc.u32 %r12, %r10, %r11;\nsubc.u32 %r14, 5, 3;\n"
+                                  "st.global.v2.u32 [%rd1], {%r13, %r14};\nret;",
+                                  from, to, 0),
+                    0, "");
+    const uint32_t *got = emulator_at(e, to, 8);
+    assert_int_equal(got[0], 0);
+    assert_int_equal(got[1], 1);
+}
+
 // Of 24 bits each, sign and all.
 static int64_t factor(uint64_t x, bool is_signed)
 {
@@ -216,6 +336,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EMULATOR_TEST(sums),
         EMULATOR_TEST(products),
+        EMULATOR_TEST(crossing_chains),
+        EMULATOR_TEST(flag_after_a_subtraction),
         EMULATOR_TEST(products_of_24_bits),
         EMULATOR_TEST(jumps),
     };
