@@ -154,19 +154,19 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
             access = within(&region, address[i], shared);
         else if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_ATOMIC, &access))
             return false;
-        if (access.shadow && !emu_shadow_set(access.shadow, total) &&
+        if (access.shadow && !emu_shadow_set_strong(access.shadow, total) &&
             op->insn->atomic != EMU_ATOMIC_EXCH)
             return emu_fault_uninitialised(warp, op, i, address[i], total, access.shadow);
         if (access.shared && warp->block->race &&
             !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
                              EMU_USE_ATOMIC, false))
             return false;
+        if (access.shadow)
+            emu_shadow_fill_strong(access.shadow, total);
         for (unsigned k = 0; k < elements; k++)
             longs[k][i] = exchange(op->insn, !access.shared, access.host + k * op->bytes, op->bytes,
                                    emu_lane_of(&op->src[k + 1], x[k], i),
                                    emu_lane_of(&op->src[op->src_count - 1], fresh, i));
-        if (access.shadow)
-            memset(access.shadow, 1, total);
     }
     for (unsigned k = 0; k < op->dst_count; k++)
         emu_put_longs(frame, init, &op->dst[k], mask, longs[k]);

@@ -239,6 +239,10 @@ struct emu_span emu_span_of(const uint64_t *address, uint32_t mask, uint64_t ste
 bool emu_common_region(struct emu_warp *warp, unsigned space, const struct emu_span *s,
                        uint32_t bytes, struct emu_region *region, bool *shared);
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes);
+// The same, and all bytes initialised, where other workers may be at the same bytes and mean it:
+// atomic, volatile, relaxed and stronger accesses.
+bool emu_shadow_set_strong(unsigned char *shadow, uint32_t bytes);
+void emu_shadow_fill_strong(unsigned char *shadow, uint32_t bytes);
 // Addresses of all lanes; `scratch` has room for them.
 const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
                               uint64_t *scratch);

@@ -113,6 +113,26 @@ bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes)
     return seen == ones;
 }
 
+static _Atomic(uint8_t) *strong_byte(unsigned char *shadow)
+{
+    return (_Atomic(uint8_t) *)(void *)shadow;
+}
+
+bool emu_shadow_set_strong(unsigned char *shadow, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        if (atomic_load_explicit(strong_byte(shadow + i), memory_order_relaxed) != 1)
+            return false;
+    return true;
+}
+
+void emu_shadow_fill_strong(unsigned char *shadow, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        if (atomic_load_explicit(strong_byte(shadow + i), memory_order_relaxed) != 1)
+            atomic_store_explicit(strong_byte(shadow + i), 1, memory_order_relaxed);
+}
+
 // Lane by lane, after a look at all of them has found something unusual.
 static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
                         const uint64_t *address, uint32_t total, uint64_t out[][EMU_LANES])
@@ -125,8 +145,6 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
         struct emu_access access;
         if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_LOAD, &access))
             return false;
-        if (access.shadow && !emu_shadow_set(access.shadow, total))
-            return emu_fault_uninitialised(warp, op, i, address[i], total, access.shadow);
         if (access.shared && warp->block->race &&
             !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
                              EMU_USE_LOAD, false))
@@ -134,6 +152,10 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
         for (unsigned k = 0; k < op->dst_count; k++)
             out[k][i] = strong ? read_strong(access.host + k * op->bytes, op->bytes)
                                : read_element(access.host + k * op->bytes, op->bytes);
+        // After the value: whoever stored it has marked its bytes before.
+        if (access.shadow && !(strong ? emu_shadow_set_strong(access.shadow, total)
+                                      : emu_shadow_set(access.shadow, total)))
+            return emu_fault_uninitialised(warp, op, i, address[i], total, access.shadow);
     }
     return true;
 }
@@ -302,6 +324,10 @@ static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_
             !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
                              EMU_USE_STORE, holds(access.host, op, values, i)))
             return false;
+        if (access.shadow && strong)
+            emu_shadow_fill_strong(access.shadow, total);
+        else if (access.shadow)
+            memset(access.shadow, 1, total);
         for (unsigned k = 0; k < count; k++) {
             const uint32_t *words = values[k];
             const uint64_t *longs = values[k];
@@ -311,8 +337,6 @@ static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_
             else
                 write_element(access.host + k * op->bytes, op->bytes, x);
         }
-        if (access.shadow)
-            memset(access.shadow, 1, total);
     }
     return true;
 }

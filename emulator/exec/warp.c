@@ -287,8 +287,7 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
     case EMU_DO_ACTIVEMASK:
         do_activemask(warp, frame, init, op, mask);
         return true;
-    case EMU_DO_FENCE:
-        atomic_thread_fence(memory_order_seq_cst);
+    case EMU_DO_FENCE: // strong accesses are sequentially consistent ones of the host as they are
         emu_race_fence(warp);
         return true;
     case EMU_DO_SLEEP:

@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define GLOBAL_THREAD                                                                              \
     "mad.lo.u32 %r3, %r1, %r2, %r0;\nmul.wide.u32 %rd10, %r3, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
@@ -75,6 +76,50 @@ static void grid_barrier(void **state)
     e->grid = 4 * 32 + 1;
     emulator_expect(e, emulator_body(e, body, emulator_zeros(e, 48), 0, 0), 720,
                     "cooperative launch of 129 blocks: the device holds 128");
+}
+
+// Counters, a list, flags that hand memory on, shared memory: kernels without a race, so that
+// ThreadSanitizer finds none in the emulator.
+static void many_workers(void **state)
+{
+    struct emulator *e = *state;
+    uint32_t wanted = 0;
+    e->config.host_threads = 64;
+    e->grid = 96;
+    e->block = 64;
+    for (uint32_t i = 0; i < e->grid * e->block; i++)
+        wanted += i;
+    // [0] a sum, [4] how many blocks have added theirs, [8] what the last of them saw; from 64
+    // on, what each block added. Of memory that was never written but by blocks.
+    uint64_t words = emulator_zeros(e, 64 + 96 * 4), parts = emulator_alloc(e, 96 * 4);
+    const char *body = ".shared .align 4 .b32 s;\nsetp.eq.u32 %p1, %r0, 0;\n"
+                       "@%p1 st.shared.u32 [s], 0;\nbar.sync 0;\n" GLOBAL_THREAD
+                       "red.shared.add.u32 [s], %r3;\nbar.sync 0;\n@!%p1 ret;\n"
+                       "ld.shared.u32 %r4, [s];\nmul.wide.u32 %rd4, %r1, 4;\n"
+                       "add.u64 %rd5, %rd1, %rd4;\nst.global.u32 [%rd5], %r4;\n"
+                       "add.u64 %rd6, %rd0, %rd4;\natom.global.exch.b32 %r5, [%rd6+64], %r4;\n"
+                       "red.global.add.u32 [%rd0], %r4;\nfence.acq_rel.gpu;\n"
+                       "atom.global.add.u32 %r6, [%rd0+4], 1;\nsetp.ne.u32 %p2, %r6, 95;\n"
+                       "@%p2 ret;\nfence.acq_rel.gpu;\nmov.u32 %r7, 0;\nmov.u32 %r8, 0;\n"
+                       "L: ld.global.u32 %r9, [%rd1];\nadd.u32 %r7, %r7, %r9;\n"
+                       "add.u64 %rd1, %rd1, 4;\nadd.u32 %r8, %r8, 1;\n"
+                       "setp.lt.u32 %p3, %r8, 96;\n@%p3 bra L;\n"
+                       "st.global.u32 [%rd0+8], %r7;\nret;";
+    emulator_expect(e, emulator_body(e, body, words, parts, 0), 0, "");
+    const uint32_t *got = emulator_at(e, words, 64 + 96 * 4);
+    assert_int_equal(got[0], wanted);
+    assert_int_equal(got[1], 96);
+    assert_int_equal(got[2], wanted);
+    // A word that all blocks hand on by release and acquire.
+    e->grid = 16;
+    uint64_t turn = emulator_zeros(e, 4), value = emulator_alloc(e, 4);
+    body = "setp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\nmov.u32 %r9, 0;\n"
+           "S: ld.acquire.gpu.global.u32 %r4, [%rd0];\nsetp.ne.u32 %p2, %r4, %r1;\n@%p2 bra S;\n"
+           "setp.eq.u32 %p3, %r1, 0;\n@%p3 bra FIRST;\nld.global.u32 %r9, [%rd1];\n"
+           "FIRST: add.u32 %r9, %r9, %r1;\nst.global.u32 [%rd1], %r9;\nadd.u32 %r5, %r1, 1;\n"
+           "st.release.gpu.global.u32 [%rd0], %r5;\nret;";
+    emulator_expect(e, emulator_body(e, body, turn, value, 0), 0, "");
+    assert_int_equal(*(uint32_t *)emulator_at(e, value, 4), 120);
 }
 
 static void special_registers(void **state)
@@ -309,7 +354,7 @@ struct launches {
     struct emulator *e;
     struct emu_programs *programs;
     uint64_t sums;
-    int failed;
+    atomic_int failed;
 };
 
 static void *launch_often(void *argument)
@@ -324,7 +369,8 @@ static void *launch_often(void *argument)
                                            .block = { 32, 1, 1 },
                                            .dynamic_shared = i * 64,
                                            .params = (const unsigned char *)&l->sums };
-        l->failed |= emu_run(&l->e->config, l->e->memory, &launch, report, sizeof(report));
+        atomic_fetch_or(&l->failed,
+                        emu_run(&l->e->config, l->e->memory, &launch, report, sizeof(report)));
     }
     return NULL;
 }
@@ -352,17 +398,12 @@ static void decoded_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(every_thread_once),
-        EMULATOR_TEST(blocks_wait_for_blocks),
-        EMULATOR_TEST(grid_barrier),
-        EMULATOR_TEST(special_registers),
-        EMULATOR_TEST(atomics),
-        EMULATOR_TEST(subnormal_sums),
-        EMULATOR_TEST(swaps),
-        EMULATOR_TEST(accesses),
-        EMULATOR_TEST(module_variables),
-        EMULATOR_TEST(dynamic_shared),
-        EMULATOR_TEST(host_memory),
+        EMULATOR_TEST(every_thread_once), EMULATOR_TEST(blocks_wait_for_blocks),
+        EMULATOR_TEST(grid_barrier),      EMULATOR_TEST(many_workers),
+        EMULATOR_TEST(special_registers), EMULATOR_TEST(atomics),
+        EMULATOR_TEST(subnormal_sums),    EMULATOR_TEST(swaps),
+        EMULATOR_TEST(accesses),          EMULATOR_TEST(module_variables),
+        EMULATOR_TEST(dynamic_shared),    EMULATOR_TEST(host_memory),
         EMULATOR_TEST(decoded_once),
     };
     return cmocka_run_group_tests_name("emulator exec grid", tests, NULL, NULL);
