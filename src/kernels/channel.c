@@ -6,13 +6,13 @@ static ptx_val inverse_of(ptx_builder *b, ptx_val y)
     return ptx_rcp(b, ptx_cvt(b, PTX_F64, y));
 }
 
-struct channels channels_of(ptx_builder *b, ptx_val count, ptx_val inner)
+struct channels ptxk_channels_of(ptx_builder *b, ptx_val count, ptx_val inner)
 {
     return (struct channels) { count, inner, inverse_of(b, inner) };
 }
 
 // With three roundings of 2^-53 each, the product is within 1 of x / y.
-ptx_val quotient_by(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse)
+ptx_val ptxk_quotient_by(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse)
 {
     ptx_val product = ptx_mul(b, ptx_cvt(b, PTX_F64, x), inverse);
     ptx_val rough = ptx_cvt(b, PTX_U64, product);
@@ -24,7 +24,8 @@ ptx_val quotient_by(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse)
     return ptx_sub(b, rough, ptx_select(b, high, ptx_u64(1), ptx_u64(0)));
 }
 
-struct position position_of(ptx_builder *b, const struct channels *c, ptx_val place, ptx_val skew)
+struct position ptxk_position_of(ptx_builder *b, const struct channels *c, ptx_val place,
+                                 ptx_val skew)
 {
     ptx_val period = ptx_mul(b, c->count, c->inner);
     ptx_val ahead = ptx_mul(b, period, ptx_u64(8));
@@ -32,16 +33,16 @@ struct position position_of(ptx_builder *b, const struct channels *c, ptx_val pl
     ptx_val i = ptx_sub(b, place, skew);
 
     i = ptx_add(b, i, ptx_select(b, before, ahead, ptx_u64(0)));
-    ptx_val row = ptx_var(b, quotient_by(b, i, c->inner, c->inner_inverse));
+    ptx_val row = ptx_var(b, ptxk_quotient_by(b, i, c->inner, c->inner_inverse));
     ptx_val offset = ptx_sub(b, i, ptx_mul(b, row, c->inner));
     ptx_if (b, ptx_ge(b, row, c->count)) {
-        ptx_val outer = quotient_by(b, row, c->count, inverse_of(b, c->count));
+        ptx_val outer = ptxk_quotient_by(b, row, c->count, inverse_of(b, c->count));
         ptx_set(b, row, ptx_sub(b, row, ptx_mul(b, outer, c->count)));
     }
     return (struct position) { row, offset };
 }
 
-struct position step_of(ptx_builder *b, const struct channels *c, uint32_t elements)
+struct position ptxk_step_of(ptx_builder *b, const struct channels *c, uint32_t elements)
 {
     struct position step = { ptx_var(b, ptx_u64(0)), ptx_var(b, ptx_u64(elements)) };
 
@@ -55,7 +56,8 @@ struct position step_of(ptx_builder *b, const struct channels *c, uint32_t eleme
     return step;
 }
 
-void take_step(ptx_builder *b, const struct channels *c, struct position at, struct position step)
+void ptxk_take_step(ptx_builder *b, const struct channels *c, struct position at,
+                    struct position step)
 {
     ptx_val offset = ptx_add(b, at.offset, step.offset);
     ptx_val carries = ptx_ge(b, offset, c->inner);
@@ -70,7 +72,7 @@ void take_step(ptx_builder *b, const struct channels *c, struct position at, str
     ptx_set(b, at.channel, ptx_select(b, wraps, rest, channel));
 }
 
-struct position position_var(ptx_builder *b, struct position at)
+struct position ptxk_position_var(ptx_builder *b, struct position at)
 {
     at.channel = ptx_var(b, at.channel);
     at.offset = ptx_var(b, at.offset);

@@ -65,17 +65,17 @@ static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
     }
 }
 
-ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
+ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
 {
     const ptx_type dtype = (ptx_type)chunk->x.type;
-    const unsigned lanes = vector_lanes(dtype);
+    const unsigned lanes = ptxk_vector_lanes(dtype);
     const unsigned rows = chunk->most / (BLOCK * lanes);
     const unsigned unroll = rows < IN_FLIGHT ? rows : IN_FLIGHT;
     const ptx_val length = chunk->length;
 
     ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
     ptx_comment(b, "where this thread starts in a row; rows begin at a 16-byte boundary");
-    ptx_val skew = skew_of_address(b, ptx_address(b, chunk->x), dtype);
+    ptx_val skew = ptxk_skew_of_address(b, ptx_address(b, chunk->x), dtype);
     ptx_val mine = ptx_mul(b, chunk->tid, ptx_u32(lanes));
     ptx_val start = ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew));
 
@@ -116,5 +116,5 @@ ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
         add_edge(b, sums, lanes, data, i, length);
         rotate(b, chunk->scratch, sums, lanes, mine, skew);
     }
-    return tree_sum(b, sums, lanes);
+    return ptxk_tree_sum(b, sums, lanes);
 }

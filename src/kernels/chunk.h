@@ -5,7 +5,7 @@
 
 #include "common.h"
 
-// Threads that chunk_square_sum() is written for, and the sums of a block.
+// Threads that ptxk_chunk_square_sum() is written for, and the sums of a block.
 enum { CHUNK_BLOCK = 256, CHUNK_SCRATCH = 8 * CHUNK_BLOCK };
 
 // A chunk: `length` (s32, at most `most`) elements of `x` from the element `first` (u64) on, a
@@ -21,10 +21,10 @@ struct chunk {
     bool ragged;     // many chunks end between vectors: that costs little then, and a bit in all
 };
 
-// This thread's share of the sum, for block_sum(). Which thread and which place of the tree an
+// This thread's share of the sum, for ptxk_block_sum(). Which thread and which place of the tree an
 // element goes to depends on its place in the chunk alone, so the block's sum has the same bits at
 // any alignment. f64 holds the square of every f32, f16 and bf16: nothing overflows or vanishes.
 // All threads must come by.
-ptx_val chunk_square_sum(ptx_builder *b, const struct chunk *chunk);
+ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk);
 
 #endif

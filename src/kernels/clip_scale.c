@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "clip_scale.h"
 
-ptx_val clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val norm, ptx_val max_norm,
-                   ptx_val eps)
+ptx_val ptxk_clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val norm, ptx_val max_norm,
+                        ptx_val eps)
 {
     ptx_val ratio = ptx_var(b, ptx_div(b, max_norm, ptx_add(b, norm, eps)));
 

@@ -12,10 +12,10 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
                                      .length = "count", .readonly = true);
     ptx_val count = ptx_param(b, PTX_U64, "count", .meaning = "partials");
     ptx_val max_norm =
-        scalar_param(b, PTX_F32, spec->option[OPTION_MAX_NORM],
-                     (struct ptx_param_info) { .name = "max_norm",
-                                               .meaning = "largest norm let through",
-                                               .range = PTX_NOT_NAN | PTX_NOT_NEGATIVE });
+        ptxk_scalar_param(b, PTX_F32, spec->option[OPTION_MAX_NORM],
+                          (struct ptx_param_info) { .name = "max_norm",
+                                                    .meaning = "largest norm let through",
+                                                    .range = PTX_NOT_NAN | PTX_NOT_NEGATIVE });
     ptx_val eps = ptx_param(b, PTX_F32, "eps", .meaning = "added to the norm before dividing",
                             .preset = "0", .range = PTX_FINITE | PTX_NOT_NEGATIVE);
     ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out", .meaning = "scale, norm, found_inf",
@@ -28,11 +28,11 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
         ptx_set(b, sum, ptx_add(b, sum, ptx_cvt(b, PTX_F64, partial)));
     }
 
-    ptx_val total = block_sum(b, sum, BLOCK);
+    ptx_val total = ptxk_block_sum(b, sum, BLOCK);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
         ptx_val root = ptx_sqrt(b, total);
-        ptx_val norm = one_nan(b, ptx_cvt(b, PTX_F32, root));
-        ptx_val scale = clip_scale(b, total, root, norm, max_norm, eps);
+        ptx_val norm = ptxk_one_nan(b, ptx_cvt(b, PTX_F32, root));
+        ptx_val scale = ptxk_clip_scale(b, total, root, norm, max_norm, eps);
         ptx_val finite = ptx_is_finite(b, total);
         if (spec->option[OPTION_NONFINITE] == NONFINITE_SKIP)
             scale = ptx_select(b, finite, scale, ptx_f32(1.0f));

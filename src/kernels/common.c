@@ -3,19 +3,19 @@
 
 enum { VECTOR_BYTES = 16, WARP = 32 };
 
-ptx_type compute_type(ptx_type dtype)
+ptx_type ptxk_compute_type(ptx_type dtype)
 {
     return dtype == PTX_F64 ? PTX_F64 : PTX_F32;
 }
 
-unsigned vector_lanes(ptx_type dtype)
+unsigned ptxk_vector_lanes(ptx_type dtype)
 {
     // After an error in the builder pointers are poisoned and have no type.
     const unsigned bytes = ptx_type_bytes(dtype);
     return bytes ? VECTOR_BYTES / bytes : 1;
 }
 
-ptx_val over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
+ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
 {
     unsigned shift = 0;
 
@@ -24,16 +24,16 @@ ptx_val over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
     return shift ? ptx_shr(b, x, ptx_u32(shift)) : x;
 }
 
-ptx_val tree_sum(ptx_builder *b, const ptx_val *x, unsigned count)
+ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count)
 {
     if (count == 1)
         return *x;
-    ptx_val left = tree_sum(b, x, count / 2);
-    ptx_val right = tree_sum(b, x + count / 2, count / 2);
+    ptx_val left = ptxk_tree_sum(b, x, count / 2);
+    ptx_val right = ptxk_tree_sum(b, x + count / 2, count / 2);
     return ptx_add(b, left, right);
 }
 
-ptx_val one_nan(ptx_builder *b, ptx_val x)
+ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x)
 {
     const ptx_type type = (ptx_type)x.type;
     const uint64_t all_ones = type == PTX_F64 ? UINT64_MAX >> 1 : UINT32_MAX >> 1;
@@ -51,7 +51,7 @@ static ptx_val warp_sum(ptx_builder *b, ptx_val x, unsigned lanes)
     return x;
 }
 
-ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads)
+ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads)
 {
     const unsigned warps = threads / WARP;
     const ptx_type type = (ptx_type)x.type;
@@ -74,21 +74,21 @@ ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads)
     return total;
 }
 
-ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p)
+ptx_val ptxk_elements_beyond_boundary(ptx_builder *b, ptx_ptr p)
 {
     ptx_val offset = ptx_and(b, ptx_address(b, p), ptx_u64(VECTOR_BYTES - 1));
 
-    return over_power_of_two(b, offset, ptx_type_bytes((ptx_type)p.type));
+    return ptxk_over_power_of_two(b, offset, ptx_type_bytes((ptx_type)p.type));
 }
 
-ptx_val skew_of_address(ptx_builder *b, ptx_val address, ptx_type dtype)
+ptx_val ptxk_skew_of_address(ptx_builder *b, ptx_val address, ptx_type dtype)
 {
     ptx_val offset = ptx_and(b, ptx_cvt(b, PTX_U32, address), ptx_u32(VECTOR_BYTES - 1));
 
-    return over_power_of_two(b, offset, ptx_type_bytes(dtype));
+    return ptxk_over_power_of_two(b, offset, ptx_type_bytes(dtype));
 }
 
-ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)
+ptx_val ptxk_aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)
 {
     ptx_val first = ptx_address(b, p[0]);
     ptx_val differ = { 0 };
@@ -106,7 +106,7 @@ ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)
     return ptx_eq(b, differ, ptx_u64(0));
 }
 
-ptx_val scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info)
+ptx_val ptxk_scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info)
 {
     if (!device)
         return ptx_param_value(b, type, info);

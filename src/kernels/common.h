@@ -6,33 +6,33 @@
 #include <ptxgen/kernels.h>
 
 // The type that arithmetic on tensors of `dtype` is done in.
-ptx_type compute_type(ptx_type dtype);
+ptx_type ptxk_compute_type(ptx_type dtype);
 
 // The sum of `x` over a block of `threads` (a multiple of 32, at most 1024), in lane 0 of warp 0; a
 // tree over lanes, then over warps, the same for every launch. All threads must come by.
-ptx_val block_sum(ptx_builder *b, ptx_val x, unsigned threads);
+ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads);
 
 // The sum of `count` values, a power of two, as a tree of halves.
-ptx_val tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
+ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
 
 // `x`, or the one NaN (all bits but the sign set) for every NaN: arithmetic in f64 and conversions
 // from it carry an input's NaN along, so that the result would depend on which one came first.
-ptx_val one_nan(ptx_builder *b, ptx_val x);
+ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x);
 
 // x, unsigned, over a power of two. ptxas divides by a constant at run time, with a reciprocal.
-ptx_val over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power);
+ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power);
 
 // Lanes of `dtype` in 16 bytes.
-unsigned vector_lanes(ptx_type dtype);
+unsigned ptxk_vector_lanes(ptx_type dtype);
 
 // How many elements `p` lies beyond a 16-byte boundary: u64; and the same of an address: u32.
-ptx_val elements_beyond_boundary(ptx_builder *b, ptx_ptr p);
-ptx_val skew_of_address(ptx_builder *b, ptx_val address, ptx_type dtype);
+ptx_val ptxk_elements_beyond_boundary(ptx_builder *b, ptx_ptr p);
+ptx_val ptxk_skew_of_address(ptx_builder *b, ptx_val address, ptx_type dtype);
 
 // Whether all are equally far from a 16-byte boundary; poisoned if they are all the same.
-ptx_val aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count);
+ptx_val ptxk_aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count);
 
 // A scalar passed by value, or read from device memory where the option says so.
-ptx_val scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info);
+ptx_val ptxk_scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "division.h"
 
-struct divisor divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal)
+struct divisor ptxk_divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal)
 {
     struct divisor y = { .value = value, .reciprocal = reciprocal };
 
@@ -14,7 +14,7 @@ struct divisor divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal)
     return y;
 }
 
-struct divisor divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend, bool by_reciprocal)
+struct divisor ptxk_divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend, bool by_reciprocal)
 {
     const bool narrow = dividend == PTX_F16 || dividend == PTX_BF16;
 
@@ -22,7 +22,7 @@ struct divisor divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend, bool
         return (struct divisor) { .value = value,
                                   .reciprocal = ptx_rcp(b, value),
                                   .by_reciprocal = true };
-    return divisor_from(b, value, narrow ? ptx_rcp(b, value) : (ptx_val) { 0 });
+    return ptxk_divisor_from(b, value, narrow ? ptx_rcp(b, value) : (ptx_val) { 0 });
 }
 
 // Whether the divisor of any lane is an unusual one.
@@ -63,7 +63,7 @@ static ptx_val divide(ptx_builder *b, const struct divisor *y, ptx_val x)
     return y->by_reciprocal ? ptx_mul(b, x, y->reciprocal) : ptx_div(b, x, y->value);
 }
 
-ptx_vec quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
+ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
 {
     const ptx_type dtype = (ptx_type)x.lane[0].type;
     const struct divisor *first = y->of[0];

@@ -14,10 +14,11 @@ struct divisor {
 
 // Quotients are correctly rounded, or products with the rounded reciprocal. `dividend` is the type
 // of what will be divided.
-struct divisor divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend, bool by_reciprocal);
+struct divisor ptxk_divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend,
+                               bool by_reciprocal);
 // One whose quotients are correctly rounded, with the rounded 1 / value that was found elsewhere;
 // poisoned where it has none, as for dividends of f32 and f64.
-struct divisor divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal);
+struct divisor ptxk_divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal);
 
 // The divisor of each lane; lanes may share one.
 struct divisors {
@@ -26,6 +27,6 @@ struct divisors {
 
 // In the type divided in, what converts to the type of x as x / y does. Every divisor is one for
 // that type.
-ptx_vec quotients(ptx_builder *b, const struct divisors *y, ptx_vec x);
+ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x);
 
 #endif

@@ -8,7 +8,7 @@ static ptx_val all_aligned_alike(ptx_builder *b, const struct tensors *t)
 
     for (unsigned k = 0; k < t->inputs + t->outputs; k++)
         tensors[k] = k < t->inputs ? t->in[k] : t->out[k - t->inputs];
-    return aligned_alike(b, tensors, t->inputs + t->outputs);
+    return ptxk_aligned_alike(b, tensors, t->inputs + t->outputs);
 }
 
 static void move_to_block(ptx_builder *b, struct tensors *t, ptx_val start)
@@ -26,12 +26,12 @@ static void move_to_block(ptx_builder *b, struct tensors *t, ptx_val start)
 static struct elements elements_of_thread(ptx_builder *b, ptx_val n, const struct tensors *tensors)
 {
     struct elements e = { .of = *tensors };
-    const unsigned lanes = vector_lanes((ptx_type)tensors->in[0].type);
+    const unsigned lanes = ptxk_vector_lanes((ptx_type)tensors->in[0].type);
     const uint32_t size = tensors->block * lanes;
 
     ptx_comment(b, "this thread's elements: 16 bytes, aligned where the data begins unaligned too");
     ptx_val alike = all_aligned_alike(b, tensors);
-    ptx_val skew = elements_beyond_boundary(b, tensors->in[0]);
+    ptx_val skew = ptxk_elements_beyond_boundary(b, tensors->in[0]);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val first = ptx_mul_wide(b, block, ptx_u32(size));
     ptx_val start = ptx_sub(b, first, skew); // of block 0 before the tensor: wraps round
@@ -55,16 +55,16 @@ static void read_vectors(ptx_builder *b, const struct elements *e)
     ptx_val i = ptx_bitcast(b, PTX_U32, e->place);
 
     for (unsigned t = 0; t < e->of.inputs; t++)
-        words_read(b, e->words[t], e->of.in[t], i);
+        ptxk_words_read(b, e->words[t], e->of.in[t], i);
 }
 
-struct elements read_elements(ptx_builder *b, ptx_val n, const struct tensors *tensors)
+struct elements ptxk_read_elements(ptx_builder *b, ptx_val n, const struct tensors *tensors)
 {
     struct elements e = elements_of_thread(b, n, tensors);
     ptx_val now = e.whole;
 
     for (unsigned t = 0; t < tensors->inputs; t++)
-        e.words[t] = words_var(b, (ptx_type)tensors->in[t].type);
+        e.words[t] = ptxk_words_var(b, (ptx_type)tensors->in[t].type);
     if (tensors->early.kind != PTX_POISON)
         now = ptx_and(b, now, tensors->early);
     ptx_if (b, now)
@@ -84,11 +84,11 @@ static void write_lanes(ptx_builder *b, const struct elements *e, compute_lanes 
         ptx_store_vec(b, e->of.out[t], i, out[t]);
 }
 
-void write_elements(ptx_builder *b, const struct elements *e, compute_lanes *compute,
-                    const void *user)
+void ptxk_write_elements(ptx_builder *b, const struct elements *e, compute_lanes *compute,
+                         const void *user)
 {
     const ptx_type dtype = (ptx_type)e->of.in[0].type;
-    const ptx_val width = ptx_s32((int32_t)vector_lanes(dtype));
+    const ptx_val width = ptx_s32((int32_t)ptxk_vector_lanes(dtype));
     ptx_vec in[MAX_INPUTS];
 
     ptx_if (b, e->whole) {
@@ -97,7 +97,7 @@ void write_elements(ptx_builder *b, const struct elements *e, compute_lanes *com
                 read_vectors(b, e);
         }
         for (unsigned t = 0; t < e->of.inputs; t++)
-            in[t] = words_lanes(b, e->words[t], dtype);
+            in[t] = ptxk_words_lanes(b, e->words[t], dtype);
         write_lanes(b, e, compute, user, ptx_bitcast(b, PTX_U32, e->place), in);
     }
     ptx_else (b) {

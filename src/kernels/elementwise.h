@@ -29,11 +29,11 @@ struct elements {
 };
 
 // Begins to read what is a whole vector.
-struct elements read_elements(ptx_builder *b, ptx_val n, const struct tensors *tensors);
+struct elements ptxk_read_elements(ptx_builder *b, ptx_val n, const struct tensors *tensors);
 
 // out[o] = what is computed of in[0], in[1] ..., a vector of lanes at a time.
 typedef void compute_lanes(ptx_builder *b, const void *user, const ptx_vec *in, ptx_vec *out);
-void write_elements(ptx_builder *b, const struct elements *elements, compute_lanes *compute,
-                    const void *user);
+void ptxk_write_elements(ptx_builder *b, const struct elements *elements, compute_lanes *compute,
+                         const void *user);
 
 #endif

@@ -46,7 +46,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
                                      .outputs = 1,
                                      .block = BLOCK,
                                      .early = few };
-    struct elements elements = read_elements(b, n, &tensors);
+    struct elements elements = ptxk_read_elements(b, n, &tensors);
     ptx_comment(b, "nothing is to be done if the scale is 1");
     ptx_val scale = ptx_load(b, record, ptx_u32(0));
     ptx_val unchanged = ptx_eq(b, scale, ptx_f32(1.0f));
@@ -55,8 +55,8 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
         unchanged = ptx_and(b, unchanged, ptx_not(b, c.found));
     }
     ptx_return_if(b, unchanged);
-    c.scale = ptx_cvt(b, compute_type(spec->dtype), scale);
-    write_elements(b, &elements, clip, &c);
+    c.scale = ptx_cvt(b, ptxk_compute_type(spec->dtype), scale);
+    ptxk_write_elements(b, &elements, clip, &c);
 }
 
 const ptx_kernel ptx_kernel_gradient_clip_from_device_scale = {

@@ -34,7 +34,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
 {
     const bool want_da = spec->option[OPTION_OUTPUTS] != OUTPUTS_DB;
     const bool want_db = spec->option[OPTION_OUTPUTS] != OUTPUTS_DA;
-    const ptx_type compute = compute_type(spec->dtype);
+    const ptx_type compute = ptxk_compute_type(spec->dtype);
     struct factors factors = { .count = 0 };
     struct tensors tensors = { .inputs = 1, .block = BLOCK };
 
@@ -45,18 +45,18 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     if (want_db)
         tensors.out[tensors.outputs++] = output(b, spec, "d_b");
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
-    struct elements elements = read_elements(b, n, &tensors);
+    struct elements elements = ptxk_read_elements(b, n, &tensors);
     ptx_val weight =
-        scalar_param(b, PTX_F64, spec->option[OPTION_WEIGHT],
-                     (struct ptx_param_info) {
-                         .name = "weight", .meaning = "share of b", .range = PTX_NOT_NAN });
+        ptxk_scalar_param(b, PTX_F64, spec->option[OPTION_WEIGHT],
+                          (struct ptx_param_info) {
+                              .name = "weight", .meaning = "share of b", .range = PTX_NOT_NAN });
 
     ptx_comment(b, "the factors; 1 - weight is formed in f64 and rounded once");
     if (want_da)
         factors.of[factors.count++] = ptx_cvt(b, compute, ptx_sub(b, ptx_f64(1), weight));
     if (want_db)
         factors.of[factors.count++] = ptx_cvt(b, compute, weight);
-    write_elements(b, &elements, multiply, &factors);
+    ptxk_write_elements(b, &elements, multiply, &factors);
 }
 
 const ptx_kernel ptx_kernel_lerp_backward = {

@@ -34,17 +34,17 @@ static void after_a_good_step(ptx_builder *b, ptx_val scale, ptx_val tracker,
     ptx_set(b, tracker, ptx_select(b, enough, ptx_s32(0), more));
 }
 
-void update_loss_scale(ptx_builder *b, ptx_ptr state, ptx_val found,
-                       const struct loss_scale_rule *rule)
+void ptxk_update_loss_scale(ptx_builder *b, ptx_ptr state, ptx_val found,
+                            const struct loss_scale_rule *rule)
 {
     ptx_ptr scale = ptx_ptr_cast(b, PTX_F32, state);
     ptx_ptr tracker = ptx_at(b, ptx_ptr_cast(b, PTX_S32, state), ptx_u32(1));
 
-    update_loss_scale_parts(b, scale, tracker, found, rule);
+    ptxk_update_loss_scale_parts(b, scale, tracker, found, rule);
 }
 
-void update_loss_scale_parts(ptx_builder *b, ptx_ptr scale_at, ptx_ptr tracker_at, ptx_val found,
-                             const struct loss_scale_rule *rule)
+void ptxk_update_loss_scale_parts(ptx_builder *b, ptx_ptr scale_at, ptx_ptr tracker_at,
+                                  ptx_val found, const struct loss_scale_rule *rule)
 {
     ptx_val scale = ptx_var(b, ptx_load(b, scale_at, ptx_u32(0)));
     ptx_val tracker = ptx_var(b, ptx_load(b, tracker_at, ptx_u32(0)));

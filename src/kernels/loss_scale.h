@@ -15,10 +15,10 @@ struct loss_scale_rule {
 
 // Updates { f32 scale, s32 growth_tracker } at `state`, whose elements are of 4 bytes; `found` is
 // the predicate that something was not finite. For one thread.
-void update_loss_scale(ptx_builder *b, ptx_ptr state, ptx_val found,
-                       const struct loss_scale_rule *rule);
+void ptxk_update_loss_scale(ptx_builder *b, ptx_ptr state, ptx_val found,
+                            const struct loss_scale_rule *rule);
 // The same with the two apart: f32, s32.
-void update_loss_scale_parts(ptx_builder *b, ptx_ptr scale_at, ptx_ptr tracker_at, ptx_val found,
-                             const struct loss_scale_rule *rule);
+void ptxk_update_loss_scale_parts(ptx_builder *b, ptx_ptr scale_at, ptx_ptr tracker_at,
+                                  ptx_val found, const struct loss_scale_rule *rule);
 
 #endif

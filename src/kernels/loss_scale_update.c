@@ -33,7 +33,7 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     rule.hysteresis = step_param(b, "hysteresis", "bad steps before the scale backs off", "1");
 
     ptx_val found = ptx_neu(b, ptx_load(b, found_inf, ptx_u32(0)), ptx_f32(0));
-    update_loss_scale_parts(b, scale, tracker, found, &rule);
+    ptxk_update_loss_scale_parts(b, scale, tracker, found, &rule);
 }
 
 const ptx_kernel ptx_kernel_loss_scale_update = {

@@ -21,19 +21,20 @@ struct channel_work {
 
 // Elements of a channel lie next to each other in rows that are long: a warp has adjacent vectors
 // and a thread every 32nd of them. Completes w->channels.
-void channel_pass_rows(ptx_builder *b, struct channel_work *w);
+void ptxk_channel_pass_rows(ptx_builder *b, struct channel_work *w);
 // Channels change from element to element: a thread has the vectors below each other that have the
 // same channels, and a quantizer for each lane. Completes w->channels.
-void channel_pass_columns(ptx_builder *b, struct channel_work *w);
+void ptxk_channel_pass_columns(ptx_builder *b, struct channel_work *w);
 
-struct quantizer channel_quantizer(ptx_builder *b, const struct channel_work *w, ptx_val channel);
+struct quantizer ptxk_channel_quantizer(ptx_builder *b, const struct channel_work *w,
+                                        ptx_val channel);
 // `lanes` elements from `place` on, all of them in the tensor.
-void channel_pass_through(ptx_builder *b, const struct channel_work *w, const struct quantizers *q,
-                          ptx_val place, unsigned lanes);
+void ptxk_channel_pass_through(ptx_builder *b, const struct channel_work *w,
+                               const struct quantizers *q, ptx_val place, unsigned lanes);
 // What the tensor has of the vector at `place`, element by element.
-void channel_pass_each(ptx_builder *b, const struct channel_work *w, ptx_val place,
-                       struct position start);
+void ptxk_channel_pass_each(ptx_builder *b, const struct channel_work *w, ptx_val place,
+                            struct position start);
 // Whether the vector at `place` lies in the tensor, and can be accessed at once.
-ptx_val channel_is_whole(ptx_builder *b, const struct channel_work *w, ptx_val place);
+ptx_val ptxk_channel_is_whole(ptx_builder *b, const struct channel_work *w, ptx_val place);
 
 #endif

@@ -32,7 +32,7 @@ static ptx_val stride_of(ptx_builder *b, const struct columns *c)
     ptx_val up = ptx_add(b, c->least, ptx_sub(b, c->unit, ptx_u64(1)));
     ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, c->unit));
 
-    return ptx_mul(b, quotient_by(b, up, c->unit, inverse), c->unit);
+    return ptx_mul(b, ptxk_quotient_by(b, up, c->unit, inverse), c->unit);
 }
 
 // A vector of x and of d_output, read ahead.
@@ -44,12 +44,12 @@ struct ahead {
 static ptx_val fetch(ptx_builder *b, const struct channel_work *w, const struct ahead *ahead,
                      ptx_val place)
 {
-    ptx_val whole = channel_is_whole(b, w, place);
+    ptx_val whole = ptxk_channel_is_whole(b, w, place);
 
     ptx_if (b, whole) {
         ptx_val i = ptx_sub(b, place, w->skew);
-        words_read(b, ahead->x, w->x, i);
-        words_read(b, ahead->d_output, w->d_output, i);
+        ptxk_words_read(b, ahead->x, w->x, i);
+        ptxk_words_read(b, ahead->d_output, w->d_output, i);
     }
     return whole;
 }
@@ -62,25 +62,25 @@ static void pass_column(ptx_builder *b, const struct channel_work *w, const stru
     const ptx_type dtype = w->spec->dtype;
     struct ahead ahead;
 
-    ahead.x = words_var(b, dtype);
-    ahead.d_output = words_var(b, dtype);
+    ahead.x = ptxk_words_var(b, dtype);
+    ahead.d_output = ptxk_words_var(b, dtype);
     ptx_val whole = ptx_var(b, fetch(b, w, &ahead, column));
 
     ptx_for (b, place, column, w->end, stride) {
-        ptx_vec x = words_copy(b, ahead.x);
-        ptx_vec d_output = words_copy(b, ahead.d_output);
+        ptx_vec x = ptxk_words_copy(b, ahead.x);
+        ptx_vec d_output = ptxk_words_copy(b, ahead.d_output);
         ptx_val fetched = ptx_copy(b, whole);
         ptx_val next = ptx_add(b, place, stride);
         ptx_set(b, whole, fetch(b, w, &ahead, next));
         ptx_if (b, fetched) {
-            x = words_lanes(b, x, dtype);
-            d_output = words_lanes(b, d_output, dtype);
-            ptx_vec d_input = straight_through(b, w->spec, each, x, d_output);
+            x = ptxk_words_lanes(b, x, dtype);
+            d_output = ptxk_words_lanes(b, d_output, dtype);
+            ptx_vec d_input = ptxk_straight_through(b, w->spec, each, x, d_output);
             ptx_val i = ptx_sub(b, place, w->skew);
             ptx_store_vec(b, w->d_input, i, d_input);
         }
         ptx_else (b)
-            channel_pass_each(b, w, place, position_of(b, &w->channels, place, w->skew));
+            ptxk_channel_pass_each(b, w, place, ptxk_position_of(b, &w->channels, place, w->skew));
     }
 }
 
@@ -97,7 +97,7 @@ static void share_unusual(ptx_builder *b, struct quantizer *of, unsigned lanes)
         of[k].scale.unusual = any;
 }
 
-void channel_pass_columns(ptx_builder *b, struct channel_work *w)
+void ptxk_channel_pass_columns(ptx_builder *b, struct channel_work *w)
 {
     const uint32_t span = CHANNEL_BLOCK * w->lanes;
     const struct position one = { ptx_u64(0), ptx_u64(1) };
@@ -110,19 +110,20 @@ void channel_pass_columns(ptx_builder *b, struct channel_work *w)
     ptx_val first = ptx_mad_wide(b, block, ptx_u32(span), ptx_cvt(b, PTX_U64, mine));
     ptx_comment(b, "blocks beyond any stride end before the arithmetic begins");
     ptx_return_if(b, ptx_ge(b, first, ptx_add(b, c.least, c.unit)));
-    w->channels = channels_of(b, w->channels.count, w->channels.inner);
+    w->channels = ptxk_channels_of(b, w->channels.count, w->channels.inner);
     ptx_val stride = stride_of(b, &c);
     ptx_val columns = ptx_min(b, stride, w->end);
 
     ptx_for (b, column, first, columns, ptx_mul_wide(b, blocks, ptx_u32(span))) {
-        struct position at = position_var(b, position_of(b, &w->channels, column, w->skew));
+        struct position at =
+            ptxk_position_var(b, ptxk_position_of(b, &w->channels, column, w->skew));
         struct quantizer of[8];
         struct quantizers each = { { NULL } };
         for (unsigned k = 0; k < w->lanes; k++) {
-            of[k] = channel_quantizer(b, w, at.channel);
+            of[k] = ptxk_channel_quantizer(b, w, at.channel);
             each.of[k] = &of[k];
             if (k + 1 < w->lanes)
-                take_step(b, &w->channels, at, one);
+                ptxk_take_step(b, &w->channels, at, one);
         }
         share_unusual(b, of, w->lanes);
         pass_column(b, w, &each, column, stride);

@@ -13,32 +13,32 @@ static ptx_ptr tensor_param(ptx_builder *b, const struct ptx_spec *spec, const c
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)
 {
-    struct channel_work w = { .spec = spec, .lanes = vector_lanes(spec->dtype) };
+    struct channel_work w = { .spec = spec, .lanes = ptxk_vector_lanes(spec->dtype) };
 
     w.x = tensor_param(b, spec, "x", "what was quantized", false);
     w.d_output = tensor_param(b, spec, "d_output", "gradient of the output", false);
     w.d_input = tensor_param(b, spec, "d_input", "gradient of x; may be d_output", true);
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
-    w.scale = ptx_param_ptr(b, compute_type(spec->dtype), "scale",
+    w.scale = ptx_param_ptr(b, ptxk_compute_type(spec->dtype), "scale",
                             .meaning = "step of each channel's quantizer", .length = "channels",
                             .readonly = true, .range = PTX_FINITE | PTX_POSITIVE);
-    struct ptx_param_info zero_point = zero_point_info(spec);
+    struct ptx_param_info zero_point = ptxk_zero_point_info(spec);
     zero_point.length = "channels";
     zero_point.readonly = true;
     w.zero_point = ptx_param_pointer(b, PTX_S32, zero_point);
     w.channels.count = ptx_param(b, PTX_U64, "channels", .meaning = "1 or more", .low = "1");
     w.channels.inner = ptx_param(b, PTX_U64, "inner", .preset = "1", .low = "1",
                                  .meaning = "adjacent elements of one channel");
-    w.levels = target_levels(b, spec);
+    w.levels = ptxk_target_levels(b, spec);
 
     ptx_comment(b, "places: elements from the 16-byte boundary at or before x");
-    w.skew = elements_beyond_boundary(b, w.x);
+    w.skew = ptxk_elements_beyond_boundary(b, w.x);
     w.end = ptx_add(b, n, w.skew);
-    w.alike = aligned_alike(b, (ptx_ptr[]) { w.x, w.d_output, w.d_input }, 3);
+    w.alike = ptxk_aligned_alike(b, (ptx_ptr[]) { w.x, w.d_output, w.d_input }, 3);
     if (spec->option[OPTION_LAYOUT] == LAYOUT_COLUMNS)
-        channel_pass_columns(b, &w);
+        ptxk_channel_pass_columns(b, &w);
     else
-        channel_pass_rows(b, &w);
+        ptxk_channel_pass_rows(b, &w);
 }
 
 const ptx_kernel ptx_kernel_quantize_channel_ste_backward = {

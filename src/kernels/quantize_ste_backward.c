@@ -17,13 +17,13 @@ static void pass_through(ptx_builder *b, const void *user, const ptx_vec *in, pt
 
     for (unsigned k = 0; k < dx->lanes; k++)
         same.of[k] = &t->quantizer;
-    *dx = straight_through(b, t->spec, &same, in[0], in[1]);
+    *dx = ptxk_straight_through(b, t->spec, &same, in[0], in[1]);
 }
 
 static void build(ptx_builder *b, const struct ptx_spec *spec)
 {
     const bool device = spec->option[OPTION_SCALARS];
-    const ptx_type compute = compute_type(spec->dtype);
+    const ptx_type compute = ptxk_compute_type(spec->dtype);
     struct of_tensor t = { .spec = spec };
     struct tensors tensors = { .inputs = 2, .outputs = 1, .block = BLOCK };
 
@@ -35,16 +35,17 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
         ptx_param_ptr(b, spec->dtype, "d_input", .meaning = "gradient of x; may be d_output",
                       .length = "n", .writeonly = true);
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
-    struct elements elements = read_elements(b, n, &tensors);
-    ptx_val scale = scalar_param(b, compute, device,
-                                 (struct ptx_param_info) { .name = "scale",
-                                                           .meaning = "step of the quantizer",
-                                                           .range = PTX_FINITE | PTX_POSITIVE });
-    ptx_val zero_point = scalar_param(b, PTX_S32, device, zero_point_info(spec));
+    struct elements elements = ptxk_read_elements(b, n, &tensors);
+    ptx_val scale =
+        ptxk_scalar_param(b, compute, device,
+                          (struct ptx_param_info) { .name = "scale",
+                                                    .meaning = "step of the quantizer",
+                                                    .range = PTX_FINITE | PTX_POSITIVE });
+    ptx_val zero_point = ptxk_scalar_param(b, PTX_S32, device, ptxk_zero_point_info(spec));
     zero_point = ptx_cvt(b, PTX_S64, zero_point);
-    struct levels levels = target_levels(b, spec);
-    t.quantizer = quantizer_of_block(b, spec, scale, zero_point, levels);
-    write_elements(b, &elements, pass_through, &t);
+    struct levels levels = ptxk_target_levels(b, spec);
+    t.quantizer = ptxk_quantizer_of_block(b, spec, scale, zero_point, levels);
+    ptxk_write_elements(b, &elements, pass_through, &t);
 }
 
 const ptx_kernel ptx_kernel_quantize_ste_backward = {

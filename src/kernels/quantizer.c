@@ -15,7 +15,7 @@ static const struct {
                 [TARGET_U8] = { "0", "255", 0, 255 },
                 [TARGET_ANY] = { "q_min", "q_max", 0, 0 } };
 
-struct ptx_param_info zero_point_info(const struct ptx_spec *spec)
+struct ptx_param_info ptxk_zero_point_info(const struct ptx_spec *spec)
 {
     const unsigned target = spec->option[QUANTIZER_TARGET];
 
@@ -26,7 +26,7 @@ struct ptx_param_info zero_point_info(const struct ptx_spec *spec)
                                      .high = targets[target].high };
 }
 
-struct levels target_levels(ptx_builder *b, const struct ptx_spec *spec)
+struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_spec *spec)
 {
     const unsigned target = spec->option[QUANTIZER_TARGET];
 
@@ -107,7 +107,7 @@ static bool divides_by_reciprocal(const struct ptx_spec *spec)
 static void set_bounds(ptx_builder *b, const struct ptx_spec *spec, struct quantizer *q,
                        ptx_val zero_point, struct levels levels)
 {
-    const ptx_type compute = compute_type(spec->dtype);
+    const ptx_type compute = ptxk_compute_type(spec->dtype);
 
     q->lo = ptx_cvt(b, compute, ptx_sub(b, levels.q_min, zero_point), .round = PTX_RP);
     q->hi = ptx_cvt(b, compute, ptx_sub(b, levels.q_max, zero_point), .round = PTX_RM);
@@ -115,18 +115,18 @@ static void set_bounds(ptx_builder *b, const struct ptx_spec *spec, struct quant
         bound_x(b, q);
 }
 
-struct quantizer quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
-                              ptx_val zero_point, struct levels levels)
+struct quantizer ptxk_quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
+                                   ptx_val zero_point, struct levels levels)
 {
     struct quantizer q;
 
-    q.scale = divisor_of(b, scale, spec->dtype, divides_by_reciprocal(spec));
+    q.scale = ptxk_divisor_of(b, scale, spec->dtype, divides_by_reciprocal(spec));
     set_bounds(b, spec, &q, zero_point, levels);
     return q;
 }
 
-struct quantizer quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
-                                    ptx_val zero_point, struct levels levels)
+struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
+                                         ptx_val zero_point, struct levels levels)
 {
     enum { LO, HI, RECIPROCAL, VALUES = 4 };
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
@@ -135,10 +135,10 @@ struct quantizer quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec,
 
     if (divides_by_reciprocal(spec)) {
         ptx_comment(b, "the divisor, and what is in range");
-        return quantizer_of(b, spec, scale, zero_point, levels);
+        return ptxk_quantizer_of(b, spec, scale, zero_point, levels);
     }
     ptx_comment(b, "the divisor, and what is in range: found by one thread, for all of the block");
-    ptx_ptr shared = ptx_shared(b, compute_type(spec->dtype), VALUES);
+    ptx_ptr shared = ptx_shared(b, ptxk_compute_type(spec->dtype), VALUES);
     ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
         struct quantizer q = { .scale.value = scale };
         if (narrow) // fake quantizing makes no use of it
@@ -153,7 +153,7 @@ struct quantizer quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec,
     ptx_val reciprocal = { 0 };
     if (has_reciprocal)
         reciprocal = ptx_load(b, shared, ptx_u32(RECIPROCAL));
-    return (struct quantizer) { .scale = divisor_from(b, scale, reciprocal),
+    return (struct quantizer) { .scale = ptxk_divisor_from(b, scale, reciprocal),
                                 .lo = bounds.lane[0],
                                 .hi = bounds.lane[1] };
 }
@@ -170,7 +170,7 @@ static void values_of(struct quantizer *q, ptx_val *values[QUANTIZER_VALUES])
     values[5] = &q->hi;
 }
 
-struct quantizer quantizer_var(ptx_builder *b, struct quantizer init)
+struct quantizer ptxk_quantizer_var(ptx_builder *b, struct quantizer init)
 {
     ptx_val *values[QUANTIZER_VALUES];
 
@@ -181,7 +181,7 @@ struct quantizer quantizer_var(ptx_builder *b, struct quantizer init)
     return init;
 }
 
-void quantizer_set(ptx_builder *b, const struct quantizer *var, struct quantizer q)
+void ptxk_quantizer_set(ptx_builder *b, const struct quantizer *var, struct quantizer q)
 {
     struct quantizer copy = *var;
     ptx_val *to[QUANTIZER_VALUES], *from[QUANTIZER_VALUES];
@@ -203,15 +203,15 @@ static ptx_val in_range(ptx_builder *b, const struct quantizer *q, ptx_val x)
     return ptx_and(b, above, ptx_le(b, x, q->hi));
 }
 
-ptx_vec straight_through(ptx_builder *b, const struct ptx_spec *spec, const struct quantizers *q,
-                         ptx_vec x, ptx_vec d_output)
+ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_spec *spec,
+                              const struct quantizers *q, ptx_vec x, ptx_vec d_output)
 {
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
     struct divisors scales = { { NULL } };
 
     for (unsigned k = 0; k < x.lanes; k++)
         scales.of[k] = &q->of[k]->scale;
-    ptx_vec gradient = fake ? d_output : quotients(b, &scales, d_output);
+    ptx_vec gradient = fake ? d_output : ptxk_quotients(b, &scales, d_output);
     const ptx_val zero = ptx_zero((ptx_type)gradient.lane[0].type);
     for (unsigned k = 0; k < x.lanes; k++) {
         ptx_val inside = in_range(b, q->of[k], x.lane[k]);

@@ -29,10 +29,10 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     const struct chunk own = {
         .x = x, .first = first, .length = length, .most = CHUNK, .tid = tid
     };
-    ptx_val sum = chunk_square_sum(b, &own);
-    ptx_val total = block_sum(b, sum, BLOCK);
+    ptx_val sum = ptxk_chunk_square_sum(b, &own);
+    ptx_val total = ptxk_block_sum(b, sum, BLOCK);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0)))
-        ptx_store(b, partials, block, one_nan(b, ptx_cvt(b, partial_type, total)));
+        ptx_store(b, partials, block, ptxk_one_nan(b, ptx_cvt(b, partial_type, total)));
 }
 
 const ptx_kernel ptx_kernel_squared_sum = {

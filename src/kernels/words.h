@@ -7,14 +7,14 @@
 #include "common.h"
 
 // Variables for a vector of `dtype`, zeros until it is read.
-ptx_vec words_var(ptx_builder *b, ptx_type dtype);
+ptx_vec ptxk_words_var(ptx_builder *b, ptx_type dtype);
 
 // Sets them to the vector that begins with p[i], at a 16-byte boundary.
-void words_read(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i);
+void ptxk_words_read(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i);
 
-ptx_vec words_copy(ptx_builder *b, ptx_vec words);
+ptx_vec ptxk_words_copy(ptx_builder *b, ptx_vec words);
 
 // The lanes, of `dtype`.
-ptx_vec words_lanes(ptx_builder *b, ptx_vec words, ptx_type dtype);
+ptx_vec ptxk_words_lanes(ptx_builder *b, ptx_vec words, ptx_type dtype);
 
 #endif

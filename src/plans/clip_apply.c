@@ -14,7 +14,7 @@ struct apply {
     ptx_val factor, zeros; // variables: f32; a predicate: store 0
 };
 
-ptx_vec clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx_vec *in)
+ptx_vec ptxk_clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx_vec *in)
 {
     const ptx_type compute = (ptx_type)v->factor.type;
     ptx_vec out = *in;
@@ -31,7 +31,7 @@ ptx_vec clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx_vec 
 static void scale_element(ptx_builder *b, const struct clip_scaling *v, ptx_val i)
 {
     ptx_vec in = ptx_load_vec(b, v->data, i, 1, .cache = PTX_STREAM);
-    ptx_vec out = clip_scaled(b, v, &in);
+    ptx_vec out = ptxk_clip_scaled(b, v, &in);
     ptx_store_vec(b, v->data, i, out, .cache = PTX_STREAM);
 }
 
@@ -39,7 +39,7 @@ static void scale_element(ptx_builder *b, const struct clip_scaling *v, ptx_val 
 static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
                        unsigned rows)
 {
-    const unsigned lanes = vector_lanes(v->dtype);
+    const unsigned lanes = ptxk_vector_lanes(v->dtype);
     const int32_t row = (int32_t)(CLIP_BLOCK * lanes);
     const int32_t reach = (int32_t)(rows - 1) * row + (int32_t)lanes;
     ptx_val last = ptx_sub(b, length, ptx_s32(reach));
@@ -50,7 +50,7 @@ static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, 
         for (unsigned k = 0; k < rows; k++)
             in[k] = ptx_load_vec(b, p, ptx_s32((int32_t)k * row), lanes, .cache = PTX_STREAM);
         for (unsigned k = 0; k < rows; k++) {
-            ptx_vec out = clip_scaled(b, v, &in[k]);
+            ptx_vec out = ptxk_clip_scaled(b, v, &in[k]);
             ptx_store_vec(b, p, ptx_s32((int32_t)k * row), out, .cache = PTX_STREAM);
         }
         ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)rows * row)));
@@ -61,7 +61,7 @@ static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, 
 static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
                             unsigned rows)
 {
-    const unsigned lanes = vector_lanes(v->dtype);
+    const unsigned lanes = ptxk_vector_lanes(v->dtype);
     const int32_t row = (int32_t)(CLIP_BLOCK * lanes);
 
     ptx_if (b, ptx_lt(b, i, length)) {
@@ -74,7 +74,7 @@ static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_va
             in[k] = ptx_load_vec(b, v->data, place[k], lanes, .cache = PTX_STREAM);
         }
         for (unsigned k = 0; k < rows; k++) {
-            ptx_vec out = clip_scaled(b, v, &in[k]);
+            ptx_vec out = ptxk_clip_scaled(b, v, &in[k]);
             ptx_if (b, within[k])
                 ptx_store_vec(b, v->data, place[k], out, .cache = PTX_STREAM);
         }
@@ -84,8 +84,8 @@ static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_va
 static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct apply *a = user;
-    const unsigned lanes = vector_lanes(dtype);
-    const unsigned rows = clip_tile(a->spec) / (CLIP_BLOCK * lanes);
+    const unsigned lanes = ptxk_vector_lanes(dtype);
+    const unsigned rows = ptxk_clip_tile(a->spec) / (CLIP_BLOCK * lanes);
     const unsigned most = a->spec->chunk > CLIP_SHORT_CHUNK ? MOST_IN_FLIGHT / 2 : MOST_IN_FLIGHT;
     const unsigned unroll = rows < most ? rows : most;
     const ptx_val length = a->now.length;
@@ -93,10 +93,10 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
 
     if (a->spec->nonfinite == PTX_NONFINITE_ZERO)
         v.zeros = a->zeros;
-    v.factor = ptx_cvt(b, compute_type(dtype), a->factor);
+    v.factor = ptx_cvt(b, ptxk_compute_type(dtype), a->factor);
     ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, a->now.data);
     v.data = ptx_at(b, ptx_at(b, x, a->now.first), a->now.start);
-    ptx_val skew = skew_of_address(b, a->now.data, dtype);
+    ptx_val skew = ptxk_skew_of_address(b, a->now.data, dtype);
     ptx_comment(b, "whole vectors, from the first 16-byte boundary on");
     ptx_val head =
         ptx_and(b, ptx_neg(b, ptx_bitcast(b, PTX_S32, skew)), ptx_s32((int32_t)lanes - 1));
@@ -130,20 +130,20 @@ static void take_partials(ptx_builder *b, const struct apply *a, const struct so
                           ptx_vec row)
 {
     ptx_ptr shared = ptx_shared(b, PTX_F32, 2);
-    struct clip_inputs inputs = clip_inputs_read(b, &from->results, a->now.group);
-    ptx_val sum = clip_group_total(b, &from->partials, a->tid, row);
+    struct clip_inputs inputs = ptxk_clip_inputs_read(b, &from->results, a->now.group);
+    ptx_val sum = ptxk_clip_group_total(b, &from->partials, a->tid, row);
 
     ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0))) {
-        struct clip_record record = clip_record_of(b, &from->results, &inputs, sum);
+        struct clip_record record = ptxk_clip_record_of(b, &from->results, &inputs, sum);
         ptx_val found = ptx_select(b, record.finite, ptx_f32(0.0f), ptx_f32(1.0f));
         ptx_store_vec(b, shared, ptx_u32(0), ptx_vec2(record.factor, found));
         ptx_val end = ptx_add(b, row.lane[0], row.lane[1]);
         ptx_val last_chunk = ptx_eq(b, ptx_add(b, a->now.chunk, ptx_u32(1)), end);
-        const uint32_t tiles_of_chunk = clip_tiles_of_chunk(a->spec);
+        const uint32_t tiles_of_chunk = ptxk_clip_tiles_of_chunk(a->spec);
         ptx_val place = ptx_and(b, a->now.ticket, ptx_u32(tiles_of_chunk - 1));
         ptx_val last_tile = ptx_eq(b, place, ptx_u32(0));
         ptx_if (b, ptx_and(b, last_chunk, last_tile))
-            clip_record_write(b, &from->results, a->now.group, &record);
+            ptxk_clip_record_write(b, &from->results, a->now.group, &record);
     }
     ptx_barrier(b);
     ptx_vec result = ptx_load_vec(b, shared, ptx_u32(0), 2);
@@ -177,7 +177,7 @@ static void scale_tile(ptx_builder *b, struct apply *a)
 
     if (!a->spec->packs) {
         ptx_if (b, ptx_and(b, changes, some))
-            clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
+            ptxk_clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
         return;
     }
     ptx_if (b, changes) {
@@ -191,11 +191,11 @@ static void scale_tile(ptx_builder *b, struct apply *a)
             };
             const bool zero = a->spec->nonfinite == PTX_NONFINITE_ZERO;
             const ptx_val zeros = zero ? a->zeros : (ptx_val) { 0 };
-            clip_share_scale(b, a->spec, &share, a->tid, a->factor, zeros);
+            ptxk_clip_share_scale(b, a->spec, &share, a->tid, a->factor, zeros);
         }
         ptx_else (b) {
             ptx_if (b, some)
-                clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
+                ptxk_clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
         }
     }
 }
@@ -203,7 +203,7 @@ static void scale_tile(ptx_builder *b, struct apply *a)
 static void read_next(ptx_builder *b, const struct apply *a, ptx_val tiles)
 {
     ptx_if (b, ptx_lt(b, a->next.ticket, tiles))
-        clip_place_read(b, &a->tiles, &a->next);
+        ptxk_clip_place_read(b, &a->tiles, &a->next);
 }
 
 // Where blocks take several tiles and there are several groups, factors come from the records.
@@ -233,7 +233,7 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
             ptx_store(b, drawn, slot, number);
         ptx_barrier(b);
-        clip_place_copy(b, a->spec, &a->now, &a->next);
+        ptxk_clip_place_copy(b, a->spec, &a->now, &a->next);
         ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), own);
         ptx_set(b, a->next.ticket, second);
         ptx_set(b, slot, ptx_xor(b, slot, ptx_u32(1)));
@@ -247,16 +247,16 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         leave(b, from->results.totals, blocks);
 }
 
-void clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
+void ptxk_clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     struct apply a = { .spec = spec };
     struct source from;
 
     ptx_comment(b, "tile after tile, from the last to the first: what was read last may still be "
                    "in the cache");
-    a.tiles = (struct clip_tiles) { .spec = spec, .tables = clip_tables_param(b, spec) };
-    from.partials = clip_partials_param(b);
-    from.results = clip_results_param(b, spec);
+    a.tiles = (struct clip_tiles) { .spec = spec, .tables = ptxk_clip_tables_param(b, spec) };
+    from.partials = ptxk_clip_partials_param(b);
+    from.results = ptxk_clip_results_param(b, spec);
     a.tiles.last = ptx_param(b, PTX_U32, "last", .meaning = "chunk of the first tile");
     ptx_val tiles = ptx_param(b, PTX_U32, "tiles");
     from.fused = ptx_param(b, PTX_U32, "fused",
@@ -264,16 +264,16 @@ void clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
 
     a.tid = a.tiles.tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
-    a.now = clip_place_variables(b, spec, block);
-    a.next = clip_place_variables(b, spec, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
+    a.now = ptxk_clip_place_variables(b, spec, block);
+    a.next = ptxk_clip_place_variables(b, spec, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
     a.factor = ptx_var(b, ptx_f32(1.0f));
     a.zeros = ptx_var(b, ptx_bool(false));
     from.fused = ptx_ne(b, from.fused, ptx_u32(0));
-    clip_place_read(b, &a.tiles, &a.now);
+    ptxk_clip_place_read(b, &a.tiles, &a.now);
     ptx_val at = ptx_mul_wide(b, a.now.group, ptx_u32(2));
     ptx_vec row = ptx_load_vec(b, from.partials.groups, at, 2);
     read_next(b, &a, tiles);
-    clip_wait_for_last(b);
+    ptxk_clip_wait_for_last(b);
     ptx_if (b, from.fused)
         take_partials(b, &a, &from, row);
     ptx_else (b)

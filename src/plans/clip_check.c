@@ -8,7 +8,7 @@
 
 static bool is_gradient_type(ptx_type dtype)
 {
-    return clip_dtype_code(dtype) < CLIP_DTYPE_COUNT;
+    return ptxp_clip_dtype_code(dtype) < CLIP_DTYPE_COUNT;
 }
 
 static ptx_status check_tensor(const struct ptx_clip_params *params, size_t t)
@@ -41,7 +41,7 @@ static ptx_status check_tensor(const struct ptx_clip_params *params, size_t t)
     return PTX_OK;
 }
 
-ptx_status clip_check_max_norm_given(const struct ptx_clip_params *params)
+ptx_status ptxp_clip_check_max_norm_given(const struct ptx_clip_params *params)
 {
     if (params->group_max_norms || params->max_norm != 0.0f)
         return PTX_OK;
@@ -56,9 +56,9 @@ static ptx_status check_scalars(const struct ptx_clip_params *params, uint32_t g
     ptx_status status = PTX_OK;
 
     if (!params->group_max_norms)
-        status = clip_check_max_norm(params->max_norm);
+        status = ptxp_clip_check_max_norm(params->max_norm);
     for (uint32_t g = 0; params->group_max_norms && g < groups && !status; g++) {
-        status = clip_check_max_norm(params->group_max_norms[g]);
+        status = ptxp_clip_check_max_norm(params->group_max_norms[g]);
         if (status)
             ptx_driver_explain("\nin group_max_norms[%" PRIu32 "]", g);
     }
@@ -71,7 +71,7 @@ static ptx_status check_scalars(const struct ptx_clip_params *params, uint32_t g
         return ptx_driver_fail(PTX_ERROR_INVALID, "nonfinite is %d; there are %d to %d",
                                (int)params->nonfinite, PTX_NONFINITE_PROPAGATE, PTX_NONFINITE_ZERO);
     if (params->loss_scale != 0.0f)
-        status = clip_check_loss_scale(params->loss_scale);
+        status = ptxp_clip_check_loss_scale(params->loss_scale);
     if (!status && params->loss_scale_state % 4)
         status = ptx_driver_fail(PTX_ERROR_INVALID,
                                  "loss_scale_state is 0x%llx; it must be a multiple of 4",
@@ -79,7 +79,7 @@ static ptx_status check_scalars(const struct ptx_clip_params *params, uint32_t g
     return status;
 }
 
-ptx_status clip_check_max_norm(float max_norm)
+ptx_status ptxp_clip_check_max_norm(float max_norm)
 {
     if (max_norm >= 0.0f)
         return PTX_OK;
@@ -89,7 +89,7 @@ ptx_status clip_check_max_norm(float max_norm)
         (double)max_norm);
 }
 
-ptx_status clip_check_loss_scale(float scale)
+ptx_status ptxp_clip_check_loss_scale(float scale)
 {
     if (scale > 0.0f && isfinite(scale))
         return PTX_OK;
@@ -97,7 +97,7 @@ ptx_status clip_check_loss_scale(float scale)
                            (double)scale);
 }
 
-ptx_status clip_check_params(const struct ptx_clip_params *params)
+ptx_status ptxp_clip_check_params(const struct ptx_clip_params *params)
 {
     uint32_t groups;
     uint64_t elements = 0;
@@ -127,7 +127,7 @@ ptx_status clip_check_params(const struct ptx_clip_params *params)
     return check_scalars(params, groups);
 }
 
-ptx_status clip_out_of_host_memory(void)
+ptx_status ptxp_clip_out_of_host_memory(void)
 {
     return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a clip plan");
 }
@@ -200,7 +200,7 @@ static ptx_status find_allocation(ptx_device *device, CUdeviceptr address,
 
 static ptx_status check_address(const struct clip_tensor_row *row, size_t t)
 {
-    const unsigned bytes = clip_row_bytes(row);
+    const unsigned bytes = ptxp_clip_row_bytes(row);
 
     if (row->data == 0)
         return ptx_driver_fail(PTX_ERROR_INVALID,
@@ -218,7 +218,7 @@ static ptx_status check_address(const struct clip_tensor_row *row, size_t t)
 static ptx_status check_allocation(ptx_device *device, const struct clip_tensor_row *row, size_t t,
                                    struct extent *allocation)
 {
-    const uint64_t bytes = row->count * clip_row_bytes(row);
+    const uint64_t bytes = row->count * ptxp_clip_row_bytes(row);
     const ptx_status status = find_allocation(device, row->data, allocation);
 
     if (status == PTX_ERROR_NOT_FOUND)
@@ -278,7 +278,7 @@ static ptx_status check_each(ptx_device *device, const struct clip_addresses *of
         if (!status)
             status = check_allocation(device, row, t, &allocation);
         extents[(*used)++] =
-            (struct extent) { row->data, row->data + row->count * clip_row_bytes(row), t };
+            (struct extent) { row->data, row->data + row->count * ptxp_clip_row_bytes(row), t };
     }
     if (status || !of->state)
         return status;
@@ -287,13 +287,13 @@ static ptx_status check_each(ptx_device *device, const struct clip_addresses *of
     return check_state(device, of->state);
 }
 
-ptx_status clip_check_addresses(ptx_device *device, const struct clip_addresses *addresses)
+ptx_status ptxp_clip_check_addresses(ptx_device *device, const struct clip_addresses *addresses)
 {
     struct extent *extents = malloc((addresses->count + 2) * sizeof *extents);
     size_t used = 0;
 
     if (!extents)
-        return clip_out_of_host_memory();
+        return ptxp_clip_out_of_host_memory();
     ptx_status status = check_each(device, addresses, extents, &used);
     if (!status)
         status = check_overlap(extents, used);

@@ -8,14 +8,14 @@ ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
 {
     struct ptx_loss_scale_params rule;
     struct clip_layout layout;
-    ptx_status status = clip_check_params(params);
+    ptx_status status = ptxp_clip_check_params(params);
 
     if (!status && !description)
         status = ptx_driver_fail(PTX_ERROR_INVALID, "ptx_clip_describe: description is NULL");
     if (!status)
         status = ptx_plan_loss_scale_check("ptx_clip_describe", params->update, &rule);
     if (!status)
-        status = clip_layout_create(params, &layout);
+        status = ptxp_clip_layout_create(params, &layout);
     if (status)
         return status;
     *description = (struct ptx_clip_description) {
@@ -23,7 +23,7 @@ ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
         .groups = layout.group_count,
         .chunk = layout.chunk,
         .chunks = layout.chunk_count,
-        .launches = params->measure_only || clip_is_fused(params, &layout) ? 2 : 3,
+        .launches = params->measure_only || ptxp_clip_is_fused(params, &layout) ? 2 : 3,
         .bytes_measured = layout.gradient_bytes,
         .bytes_clipped = (params->measure_only ? 1 : 3) * layout.gradient_bytes,
         .workspace = layout.bytes,

@@ -14,7 +14,7 @@ enum { SUMMARY_FOUND_INF };
 enum { ARRIVALS = CLIP_TOTALS_WORD(arrivals), FOUND = CLIP_TOTALS_WORD(found) };
 enum { PARTIALS_AT_ONCE = 16 };
 
-struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *spec)
+struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_spec *spec)
 {
     struct clip_results r = { .spec = spec };
 
@@ -55,7 +55,7 @@ static void update(ptx_builder *b, const struct clip_results *r, ptx_val found)
     rule.min_scale = scalar(b, r, PTX_F32, MIN_SCALE);
     rule.max_scale = scalar(b, r, PTX_F32, MAX_SCALE);
     rule.hysteresis = scalar(b, r, PTX_S32, HYSTERESIS);
-    update_loss_scale(b, r->state, found, &rule);
+    ptxk_update_loss_scale(b, r->state, found, &rule);
 }
 
 // Whether this is the last of the groups to come by; then `found` is of all of them.
@@ -85,7 +85,8 @@ static ptx_ptr record_at(ptx_builder *b, const struct clip_results *r, ptx_val g
     return ptx_at(b, r->records, ptx_mul_wide(b, group, ptx_u32(RECORD_WORDS)));
 }
 
-struct clip_inputs clip_inputs_read(ptx_builder *b, const struct clip_results *r, ptx_val group)
+struct clip_inputs ptxk_clip_inputs_read(ptx_builder *b, const struct clip_results *r,
+                                         ptx_val group)
 {
     ptx_val max_norm = ptx_load(b, record_at(b, r, group), ptx_u32(MAX_NORM));
     ptx_val loss_scale = ptx_load(b, r->used, ptx_u32(0));
@@ -93,17 +94,17 @@ struct clip_inputs clip_inputs_read(ptx_builder *b, const struct clip_results *r
     return (struct clip_inputs) { max_norm, inverse };
 }
 
-struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *r,
-                                  const struct clip_inputs *inputs, ptx_val sum)
+struct clip_record ptxk_clip_record_of(ptx_builder *b, const struct clip_results *r,
+                                       const struct clip_inputs *inputs, ptx_val sum)
 {
     struct clip_record record;
 
     ptx_comment(b, "the norm of the unscaled gradients, and what they are multiplied by");
     ptx_val root = ptx_mul(b, ptx_sqrt(b, sum), inputs->inverse);
-    record.norm = one_nan(b, ptx_cvt(b, PTX_F32, root));
-    ptx_val clip = clip_scale(b, sum, root, record.norm, inputs->max_norm, r->eps);
+    record.norm = ptxk_one_nan(b, ptx_cvt(b, PTX_F32, root));
+    ptx_val clip = ptxk_clip_scale(b, sum, root, record.norm, inputs->max_norm, r->eps);
     ptx_val product = ptx_mul(b, ptx_cvt(b, PTX_F64, clip), inputs->inverse);
-    ptx_val factor = one_nan(b, ptx_cvt(b, PTX_F32, product));
+    ptx_val factor = ptxk_one_nan(b, ptx_cvt(b, PTX_F32, product));
     record.finite = ptx_is_finite(b, sum);
     if (r->spec->nonfinite == PTX_NONFINITE_SKIP)
         factor = ptx_select(b, record.finite, factor, ptx_f32(1.0f));
@@ -113,8 +114,8 @@ struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *r,
     return record;
 }
 
-void clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_val group,
-                       const struct clip_record *record)
+void ptxk_clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_val group,
+                            const struct clip_record *record)
 {
     ptx_ptr at = record_at(b, r, group);
     ptx_val found_inf = ptx_select(b, record->finite, ptx_f32(0.0f), ptx_f32(1.0f));
@@ -135,7 +136,7 @@ void clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_val gro
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-struct clip_partials clip_partials_param(ptx_builder *b)
+struct clip_partials ptxk_clip_partials_param(ptx_builder *b)
 {
     ptx_ptr groups = ptx_param_ptr(b, PTX_U32, "groups", .readonly = true,
                                    .meaning = "rows of 2: first chunk, chunks");
@@ -161,8 +162,8 @@ static void add_partials(ptx_builder *b, ptx_ptr partials, ptx_val i, ptx_val co
     }
 }
 
-ptx_val clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_val tid,
-                         ptx_vec group)
+ptx_val ptxk_clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_val tid,
+                              ptx_vec group)
 {
     ptx_ptr partials = ptx_at(b, from->partials, group.lane[0]);
     ptx_val count = group.lane[1];
@@ -184,45 +185,45 @@ ptx_val clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_v
     }
     for (unsigned k = 0; k < TURNS; k++)
         ptx_set(b, sums[k], ptx_add(b, sums[k], partial[k]));
-    return one_nan(b, block_sum(b, tree_sum(b, sums, TURNS), CLIP_BLOCK));
+    return ptxk_one_nan(b, ptxk_block_sum(b, ptxk_tree_sum(b, sums, TURNS), CLIP_BLOCK));
 }
 
-void clip_sums_emit(ptx_builder *b, const struct clip_spec *spec)
+void ptxk_clip_sums_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     ptx_comment(b, "a block for each group: the sum of its partials");
-    struct clip_partials from = clip_partials_param(b);
+    struct clip_partials from = ptxk_clip_partials_param(b);
     ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .writeonly = true, .meaning = "one a group");
-    struct clip_results results = clip_results_param(b, spec);
+    struct clip_results results = ptxk_clip_results_param(b, spec);
     ptx_val finishes = ptx_param(b, PTX_U32, "finishes", .meaning = "1: writes the records, too");
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val group = ptx_ctaid(b, PTX_X);
     ptx_vec row = ptx_load_vec(b, from.groups, ptx_mul_wide(b, group, ptx_u32(2)), 2);
-    clip_let_next_start(b);
-    clip_wait_for_last(b);
-    struct clip_inputs inputs = clip_inputs_read(b, &results, group);
-    ptx_val sum = clip_group_total(b, &from, tid, row);
+    ptxk_clip_let_next_start(b);
+    ptxk_clip_wait_for_last(b);
+    struct clip_inputs inputs = ptxk_clip_inputs_read(b, &results, group);
+    ptx_val sum = ptxk_clip_group_total(b, &from, tid, row);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
         ptx_store(b, sums, group, sum);
         ptx_if (b, ptx_ne(b, finishes, ptx_u32(0))) {
-            struct clip_record record = clip_record_of(b, &results, &inputs, sum);
-            clip_record_write(b, &results, group, &record);
+            struct clip_record record = ptxk_clip_record_of(b, &results, &inputs, sum);
+            ptxk_clip_record_write(b, &results, group, &record);
         }
     }
 }
 
-void clip_finish_emit(ptx_builder *b, const struct clip_spec *spec)
+void ptxk_clip_finish_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     ptx_comment(b, "a thread for each group: its record from its sum");
     ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .readonly = true,
                                  .meaning = "of weighted squares, one a group");
-    struct clip_results results = clip_results_param(b, spec);
+    struct clip_results results = ptxk_clip_results_param(b, spec);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val group = ptx_mad(b, block, ptx_u32(CLIP_BLOCK), tid);
     ptx_if (b, ptx_lt(b, group, results.groups)) {
-        struct clip_inputs inputs = clip_inputs_read(b, &results, group);
+        struct clip_inputs inputs = ptxk_clip_inputs_read(b, &results, group);
         ptx_val sum = ptx_load(b, sums, group);
-        struct clip_record record = clip_record_of(b, &results, &inputs, sum);
-        clip_record_write(b, &results, group, &record);
+        struct clip_record record = ptxk_clip_record_of(b, &results, &inputs, sum);
+        ptxk_clip_record_write(b, &results, group, &record);
     }
 }

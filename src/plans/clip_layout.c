@@ -35,7 +35,7 @@ static const ptx_type dtypes[] = {
 #undef CLIP_DTYPE
 };
 
-unsigned clip_dtype_code(ptx_type dtype)
+unsigned ptxp_clip_dtype_code(ptx_type dtype)
 {
     unsigned code = 0;
 
@@ -44,7 +44,7 @@ unsigned clip_dtype_code(ptx_type dtype)
     return code;
 }
 
-unsigned clip_row_bytes(const struct clip_tensor_row *row)
+unsigned ptxp_clip_row_bytes(const struct clip_tensor_row *row)
 {
     return ptx_type_bytes(dtypes[row->dtype]);
 }
@@ -107,7 +107,7 @@ static uint64_t add_to_tally(struct tally *tally, const struct ptx_tensor *tenso
 
     tally->chunks += chunks;
     if (small) {
-        tally->with_packed += !clip_pack_add(&tally->pack, tensor->count, chunk);
+        tally->with_packed += !ptxp_clip_pack_add(&tally->pack, tensor->count, chunk);
     } else if (chunks) {
         tally->with_packed += chunks;
         tally->pack.pieces = 0;
@@ -141,12 +141,12 @@ static bool count_chunks(const struct ptx_clip_params *params, struct clip_layou
     return true;
 }
 
-ptx_status clip_layout_create(const struct ptx_clip_params *params, struct clip_layout *layout)
+ptx_status ptxp_clip_layout_create(const struct ptx_clip_params *params, struct clip_layout *layout)
 {
     memset(layout, 0, sizeof *layout);
     count_elements(params, layout);
     if (!count_chunks(params, layout))
-        return clip_out_of_host_memory();
+        return ptxp_clip_out_of_host_memory();
     place(layout);
     return PTX_OK;
 }
@@ -208,7 +208,7 @@ static void write_pack(struct writer *w, uint32_t group, uint32_t count)
         write_chunks(w, group, w->pieces[first], 1);
     if (count < 2)
         return;
-    const uint32_t team = clip_pack_team(w->tensors, w->pieces + first, count);
+    const uint32_t team = ptxp_clip_pack_team(w->tensors, w->pieces + first, count);
     w->starts[w->start_count++] = (struct clip_start) { w->chunk, first, count };
     w->chunks[w->chunk++] = (struct clip_chunk_row) { first, count, group, team };
     w->groups[group].count++;
@@ -220,7 +220,7 @@ static void write_tensor(struct writer *w, uint32_t group, uint32_t tensor)
     const uint32_t chunk = w->layout->chunk, pieces = w->pack.pieces;
 
     if (w->layout->packs && is_small(&w->tensors[tensor], chunk)) {
-        if (!clip_pack_add(&w->pack, count, chunk))
+        if (!ptxp_clip_pack_add(&w->pack, count, chunk))
             write_pack(w, group, pieces);
         w->pieces[w->piece++] = tensor;
     } else if (count) {
@@ -252,7 +252,7 @@ static void write_tensors(const struct ptx_clip_params *params, const struct cli
             .weight = tensor->uncounted       ? 0.0
                       : tensor->weight == 0.0 ? 1.0
                                               : tensor->weight,
-            .dtype = clip_dtype_code(tensor->dtype),
+            .dtype = ptxp_clip_dtype_code(tensor->dtype),
         };
     }
     // The type of the empty tensor must be one that the kernels know.
@@ -274,9 +274,10 @@ static void write_records(const struct ptx_clip_params *params, const struct cli
     memcpy(&records[layout->group_count], &summary, sizeof summary);
 }
 
-ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct clip_layout *layout,
-                            const struct clip_rule *rule, unsigned char *image,
-                            struct clip_start *starts, size_t *start_count)
+ptx_status ptxp_clip_layout_fill(const struct ptx_clip_params *params,
+                                 const struct clip_layout *layout, const struct clip_rule *rule,
+                                 unsigned char *image, struct clip_start *starts,
+                                 size_t *start_count)
 {
     struct grouping grouping;
     struct writer w = {
@@ -290,7 +291,7 @@ ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct c
     ptx_status status = PTX_OK;
 
     if (!group_tensors(params, layout->group_count, &grouping)) {
-        status = clip_out_of_host_memory();
+        status = ptxp_clip_out_of_host_memory();
     } else {
         for (uint32_t g = 0; g < layout->group_count; g++)
             write_group(&w, g, grouping.order + grouping.first[g],

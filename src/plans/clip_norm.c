@@ -26,20 +26,20 @@ static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
                                  .scratch = n->scratch,
                                  .ragged = true };
 
-    ptx_set(b, n->sum, chunk_square_sum(b, &chunk));
+    ptx_set(b, n->sum, ptxk_chunk_square_sum(b, &chunk));
 }
 
 static void read_tensor(ptx_builder *b, struct norm *n)
 {
-    n->tensor = clip_tensor_read(b, &n->tables, n->chunk.tensor);
-    n->extent = clip_extent_of(b, n->chunk.index, n->tensor.count, n->spec->chunk);
+    n->tensor = ptxk_clip_tensor_read(b, &n->tables, n->chunk.tensor);
+    n->extent = ptxk_clip_extent_of(b, n->chunk.index, n->tensor.count, n->spec->chunk);
 }
 
 static void sum_tensor(ptx_builder *b, struct norm *n)
 {
     read_tensor(b, n);
     n->sum = ptx_var(b, ptx_f64(0));
-    clip_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+    ptxk_clip_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
     n->weight = n->tensor.weight;
 }
 
@@ -50,24 +50,24 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm *n)
     n->weight = ptx_var(b, ptx_f64(1));
     ptx_if (b, ptx_ne(b, n->chunk.team, ptx_u32(0))) {
         const ptx_val one = { 0 };
-        struct clip_share share = clip_share_of(b, &n->chunk, n->tid, one, 1);
-        ptx_val tensor = clip_share_tensor(b, &n->tables, &n->chunk, &share, n->tid);
-        share.row = clip_tensor_read(b, &n->tables, tensor);
-        ptx_set(b, n->sum, clip_share_sum(b, n->spec, &share, n->tid));
+        struct clip_share share = ptxk_clip_share_of(b, &n->chunk, n->tid, one, 1);
+        ptx_val tensor = ptxk_clip_share_tensor(b, &n->tables, &n->chunk, &share, n->tid);
+        share.row = ptxk_clip_tensor_read(b, &n->tables, tensor);
+        ptx_set(b, n->sum, ptxk_clip_share_sum(b, n->spec, &share, n->tid));
     }
     ptx_else (b) {
         read_tensor(b, n);
         ptx_set(b, n->weight, n->tensor.weight);
-        clip_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+        ptxk_clip_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
     }
 }
 
-void clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
+void ptxk_clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     struct norm n = { .spec = spec };
 
     ptx_comment(b, "a block for each chunk: the sum of its squares in f64, times its weight");
-    n.tables = clip_tables_param(b, spec);
+    n.tables = ptxk_clip_tables_param(b, spec);
     ptx_ptr partials = ptx_param_ptr(b, PTX_F64, "partials", .writeonly = true,
                                      .meaning = "sums of squares, one a chunk");
     ptx_ptr state = ptx_param_ptr(b, PTX_F32, "state", .readonly = true, .length = "1",
@@ -76,18 +76,18 @@ void clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
                                  .meaning = "the loss scale that this run divides by");
     ptx_val first = ptx_param(b, PTX_U32, "first", .meaning = "chunk of block 0");
 
-    clip_let_next_start(b);
+    ptxk_clip_let_next_start(b);
     n.scratch = ptx_shared(b, PTX_F64, CHUNK_SCRATCH);
     n.tid = ptx_tid(b, PTX_X);
     ptx_val k = ptx_add(b, ptx_ctaid(b, PTX_X), first);
-    n.chunk = clip_chunk_read(b, &n.tables, k);
+    n.chunk = ptxk_clip_chunk_read(b, &n.tables, k);
     if (spec->packs)
         sum_pieces_or_tensor(b, &n);
     else
         sum_tensor(b, &n);
-    ptx_val sum = block_sum(b, n.sum, CLIP_BLOCK);
+    ptx_val sum = ptxk_block_sum(b, n.sum, CLIP_BLOCK);
     ptx_if (b, ptx_eq(b, n.tid, ptx_u32(0))) {
-        ptx_store(b, partials, k, one_nan(b, ptx_mul(b, sum, n.weight)));
+        ptx_store(b, partials, k, ptxk_one_nan(b, ptx_mul(b, sum, n.weight)));
         ptx_if (b, ptx_eq(b, k, ptx_u32(0)))
             ptx_store(b, used, ptx_u32(0), ptx_load(b, state, ptx_u32(0)));
     }

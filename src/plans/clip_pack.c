@@ -4,7 +4,7 @@
 
 enum { LEAST_TEAM = 5 }; // log2: of a warp, which then has one piece, of one type
 
-bool clip_pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk)
+bool ptxp_clip_pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk)
 {
     if (pack->pieces && pack->pieces < CLIP_PIECES && pack->elements + count <= chunk) {
         pack->pieces++;
@@ -35,7 +35,8 @@ static uint64_t turns(const struct ptx_tensor *tensors, const uint32_t *pieces, 
 }
 
 // Of teams that are equally good the smallest: there are more pieces on their way at a time.
-uint32_t clip_pack_team(const struct ptx_tensor *tensors, const uint32_t *pieces, uint32_t count)
+uint32_t ptxp_clip_pack_team(const struct ptx_tensor *tensors, const uint32_t *pieces,
+                             uint32_t count)
 {
     uint32_t best = LEAST_TEAM;
     uint64_t least = turns(tensors, pieces, count, best);

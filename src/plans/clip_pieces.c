@@ -14,8 +14,8 @@ struct piece {
     void *user;
 };
 
-struct clip_share clip_share_of(ptx_builder *b, const struct clip_chunk *chunk, ptx_val tid,
-                                ptx_val part, uint32_t parts)
+struct clip_share ptxk_clip_share_of(ptx_builder *b, const struct clip_chunk *chunk, ptx_val tid,
+                                     ptx_val part, uint32_t parts)
 {
     struct clip_share share = { .team = chunk->team, .count = chunk->index };
     ptx_val teams = ptx_sub(b, ptx_u32(BLOCK_LOG2), chunk->team); // log2
@@ -27,9 +27,9 @@ struct clip_share clip_share_of(ptx_builder *b, const struct clip_chunk *chunk, 
     return share;
 }
 
-ptx_val clip_share_tensor(ptx_builder *b, const struct clip_tables *tables,
-                          const struct clip_chunk *chunk, const struct clip_share *share,
-                          ptx_val tid)
+ptx_val ptxk_clip_share_tensor(ptx_builder *b, const struct clip_tables *tables,
+                               const struct clip_chunk *chunk, const struct clip_share *share,
+                               ptx_val tid)
 {
     ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
     ptx_val own = ptx_mad(b, lane, share->units, share->unit);
@@ -58,7 +58,7 @@ static void for_pieces(ptx_builder *b, const struct clip_spec *spec, const struc
         piece->count = ptx_shfl_idx(b, count, lane);
         if (share->row.weight.kind != PTX_POISON)
             piece->weight = ptx_shfl_idx(b, share->row.weight, lane);
-        clip_for_dtype(b, spec, dtype, body, piece);
+        ptxk_clip_for_dtype(b, spec, dtype, body, piece);
         ptx_set(b, at, ptx_add(b, at, share->units));
         ptx_set(b, lane, ptx_add(b, lane, ptx_u32(1)));
     }
@@ -75,7 +75,7 @@ struct vectors {
 
 static struct vectors vectors_of(ptx_builder *b, const struct piece *piece, ptx_ptr x, ptx_val end)
 {
-    struct vectors v = { .x = x, .lanes = vector_lanes((ptx_type)x.type), .end = end };
+    struct vectors v = { .x = x, .lanes = ptxk_vector_lanes((ptx_type)x.type), .end = end };
 
     v.i = ptx_var(b, ptx_mul(b, piece->thread, ptx_s32((int32_t)v.lanes)));
     v.stride = ptx_shl(b, ptx_s32((int32_t)v.lanes), piece->team);
@@ -147,7 +147,7 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct piece *piece = user;
     const ptx_val total = *(const ptx_val *)piece->user;
-    const int32_t lanes = (int32_t)vector_lanes(dtype);
+    const int32_t lanes = (int32_t)ptxk_vector_lanes(dtype);
     ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, piece->data);
     ptx_val whole = ptx_and(b, piece->count, ptx_s32(-lanes));
     ptx_val left = ptx_var(b, ptx_zero(dtype));
@@ -169,8 +169,8 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
     ptx_set(b, total, ptx_add(b, total, sum));
 }
 
-ptx_val clip_share_sum(ptx_builder *b, const struct clip_spec *spec, const struct clip_share *share,
-                       ptx_val tid)
+ptx_val ptxk_clip_share_sum(ptx_builder *b, const struct clip_spec *spec,
+                            const struct clip_share *share, ptx_val tid)
 {
     ptx_val total = ptx_var(b, ptx_f64(0));
     struct piece piece = { .user = &total };
@@ -192,10 +192,10 @@ static void scale_vectors(ptx_builder *b, const struct vectors *v, const struct 
         ptx_val place[IN_FLIGHT], within[IN_FLIGHT];
         ptx_vec in[IN_FLIGHT];
         read_vectors(b, v, false, place, within, in);
-        ptx_vec out = clip_scaled(b, s, &in[0]);
+        ptx_vec out = ptxk_clip_scaled(b, s, &in[0]);
         ptx_store_vec(b, v->x, place[0], out, .cache = PTX_STREAM);
         for (unsigned k = 1; k < IN_FLIGHT; k++) {
-            out = clip_scaled(b, s, &in[k]);
+            out = ptxk_clip_scaled(b, s, &in[k]);
             ptx_if (b, within[k])
                 ptx_store_vec(b, v->x, place[k], out, .cache = PTX_STREAM);
         }
@@ -209,12 +209,12 @@ static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct piece *piece = user;
     const struct scale *scale = piece->user;
-    const uint32_t lanes = vector_lanes(dtype);
+    const uint32_t lanes = ptxk_vector_lanes(dtype);
     struct clip_scaling s = { .dtype = dtype, .zeros = scale->zeros };
 
-    s.factor = ptx_cvt(b, compute_type(dtype), scale->factor);
+    s.factor = ptx_cvt(b, ptxk_compute_type(dtype), scale->factor);
     ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, piece->data);
-    ptx_val beyond = skew_of_address(b, piece->data, dtype);
+    ptx_val beyond = ptxk_skew_of_address(b, piece->data, dtype);
     ptx_val before = ptx_and(b, ptx_sub(b, ptx_u32(lanes), beyond), ptx_u32(lanes - 1));
     ptx_val head = ptx_min(b, ptx_bitcast(b, PTX_S32, before), piece->count);
     ptx_val whole = ptx_and(b, ptx_sub(b, piece->count, head), ptx_s32(-(int32_t)lanes));
@@ -229,11 +229,12 @@ static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
     struct vectors v = vectors_of(b, piece, ptx_at(b, x, head), whole);
     scale_vectors(b, &v, &s);
     ptx_if (b, has_left)
-        ptx_store(b, x, place, clip_scaled(b, &s, &left).lane[0]);
+        ptx_store(b, x, place, ptxk_clip_scaled(b, &s, &left).lane[0]);
 }
 
-void clip_share_scale(ptx_builder *b, const struct clip_spec *spec, const struct clip_share *share,
-                      ptx_val tid, ptx_val factor, ptx_val zeros)
+void ptxk_clip_share_scale(ptx_builder *b, const struct clip_spec *spec,
+                           const struct clip_share *share, ptx_val tid, ptx_val factor,
+                           ptx_val zeros)
 {
     struct scale scale = { factor, zeros };
     struct piece piece = { .user = &scale };

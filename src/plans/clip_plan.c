@@ -9,8 +9,8 @@
 #include "loss_scale.h"
 #include "target.h"
 
-struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
-                              const struct clip_layout *layout)
+static struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
+                                     const struct clip_layout *layout)
 {
     return (struct clip_spec) { .dtypes = layout->dtypes,
                                 .chunk = layout->chunk,
@@ -19,10 +19,10 @@ struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                                 .packs = layout->packs };
 }
 
-bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout)
+bool ptxp_clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout)
 {
     const struct clip_spec spec = clip_spec_of(params, layout);
-    const uint64_t tiles = layout->chunk_count * clip_tiles_of_chunk(&spec);
+    const uint64_t tiles = layout->chunk_count * ptxk_clip_tiles_of_chunk(&spec);
     return !params->measure_only && (layout->group_count == 1 || tiles <= CLIP_FUSED);
 }
 
@@ -30,16 +30,16 @@ ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
 {
     struct ptx_loss_scale_params rule;
     struct clip_layout layout;
-    ptx_status status = clip_check_params(params);
+    ptx_status status = ptxp_clip_check_params(params);
 
     if (!status)
         status = ptx_plan_loss_scale_check("ptx_clip_emit", params->update, &rule);
     if (!status)
-        status = clip_layout_create(params, &layout);
+        status = ptxp_clip_layout_create(params, &layout);
     if (status)
         return status;
     const struct clip_spec spec = clip_spec_of(params, &layout);
-    clip_emit(b, &spec);
+    ptxk_clip_emit(b, &spec);
     return PTX_OK;
 }
 
@@ -53,10 +53,10 @@ static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params
     struct ptx_builder_params builder = { 0 };
     ptx_status status = PTX_OK;
 
-    if (!plan_target(plan->device, &builder.target))
+    if (!ptxp_target(plan->device, &builder.target))
         return ptx_error_status();
     ptx_builder *b = ptx_builder_create(&builder);
-    clip_emit(b, &spec);
+    ptxk_clip_emit(b, &spec);
     const char *text = ptx_builder_finish(b);
     module.stream = params->stream;
     if (text)
@@ -76,15 +76,17 @@ static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params
     return status;
 }
 
-ptx_status clip_plan_check_addresses(const ptx_clip_plan *plan, const struct clip_tensor_row *rows)
+ptx_status ptxp_clip_plan_check_addresses(const ptx_clip_plan *plan,
+                                          const struct clip_tensor_row *rows)
 {
-    return clip_check_addresses(plan->device, &(struct clip_addresses) {
-                                                  .rows = rows,
-                                                  .count = plan->layout.tensor_count,
-                                                  .state = plan->has_own_state ? 0 : plan->state,
-                                                  .plan = ptx_buffer_address(plan->memory),
-                                                  .plan_bytes = plan->layout.bytes,
-                                              });
+    return ptxp_clip_check_addresses(plan->device,
+                                     &(struct clip_addresses) {
+                                         .rows = rows,
+                                         .count = plan->layout.tensor_count,
+                                         .state = plan->has_own_state ? 0 : plan->state,
+                                         .plan = ptx_buffer_address(plan->memory),
+                                         .plan_bytes = plan->layout.bytes,
+                                     });
 }
 
 static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *params,
@@ -101,16 +103,17 @@ static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *para
     ptx_status status = PTX_OK;
 
     if (!image || !plan->rows || !plan->starts || !plan->piece_tensors)
-        status = clip_out_of_host_memory();
+        status = ptxp_clip_out_of_host_memory();
     if (!status)
-        status = clip_layout_fill(params, layout, &rule, image, plan->starts, &plan->start_count);
+        status =
+            ptxp_clip_layout_fill(params, layout, &rule, image, plan->starts, &plan->start_count);
     if (!status) {
         memcpy(plan->rows, image + layout->tensors.offset,
                layout->tensor_count * sizeof *plan->rows);
         memcpy(plan->piece_tensors, image + layout->pieces.offset,
                (size_t)layout->pieces.length * sizeof *plan->piece_tensors);
         if (!plan->any_address)
-            status = clip_plan_check_addresses(plan, plan->rows);
+            status = ptxp_clip_plan_check_addresses(plan, plan->rows);
     }
     if (!status)
         status = ptx_buffer_upload(plan->memory, 0, image, bytes, params->stream);
@@ -145,8 +148,8 @@ static void take_params(ptx_clip_plan *plan, const struct ptx_clip_params *param
     plan->measure_only = params->measure_only;
     plan->updates = params->update != NULL;
     plan->eps = params->eps;
-    plan->fused = clip_is_fused(params, &plan->layout);
-    plan->tiles_of_chunk = clip_tiles_of_chunk(&spec);
+    plan->fused = ptxp_clip_is_fused(params, &plan->layout);
+    plan->tiles_of_chunk = ptxk_clip_tiles_of_chunk(&spec);
     plan->apply_blocks = CLIP_APPLY_BLOCKS * (uint32_t)multiprocessors;
 }
 
@@ -155,10 +158,10 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     static const char function[] = "ptx_clip_plan_create";
     struct ptx_loss_scale_params rule;
     bool capturing;
-    ptx_status status = clip_check_params(params);
+    ptx_status status = ptxp_clip_check_params(params);
 
     if (!status)
-        status = clip_check_max_norm_given(params);
+        status = ptxp_clip_check_max_norm_given(params);
     if (!status)
         status = ptx_plan_loss_scale_check(function, params->update, &rule);
     if (!status)
@@ -169,7 +172,7 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
                                  "begins, and run it there",
                                  ptx_driver_captured(params->stream));
     if (!status)
-        status = clip_layout_create(params, &plan->layout);
+        status = ptxp_clip_layout_create(params, &plan->layout);
     if (status)
         return status;
     take_params(plan, params);
@@ -180,7 +183,7 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     status = upload(plan, params, &rule);
     if (!status)
         status = load(plan, params);
-    return status ? status : clip_plan_capture(plan);
+    return status ? status : ptxp_clip_plan_capture(plan);
 }
 
 ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params)
@@ -193,7 +196,7 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
     }
     plan = calloc(1, sizeof *plan);
     if (!plan) {
-        clip_out_of_host_memory();
+        ptxp_clip_out_of_host_memory();
         return NULL;
     }
     atomic_flag_clear(&plan->busy);

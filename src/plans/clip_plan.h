@@ -14,7 +14,7 @@ struct ptx_clip_plan {
     struct clip_layout layout;
     bool any_address, measure_only, updates;
     bool has_own_state; // of the loss scale; else the caller's
-    bool fused;         // clip_is_fused()
+    bool fused;         // ptxp_clip_is_fused()
     uint32_t tiles_of_chunk;
     uint32_t apply_blocks; // as many as are resident
     ptx_graph *graph;      // a run's launches as one; NULL: the driver is too old
@@ -35,17 +35,15 @@ struct ptx_clip_plan {
 #undef CLIP_DECLARE
 };
 
-// clip_check_addresses() of tensors whose rows these are, and of what else the plan has.
-ptx_status clip_plan_check_addresses(const ptx_clip_plan *plan, const struct clip_tensor_row *rows);
+// ptxp_clip_check_addresses() of tensors whose rows these are, and of what else the plan has.
+ptx_status ptxp_clip_plan_check_addresses(const ptx_clip_plan *plan,
+                                          const struct clip_tensor_row *rows);
 
 // Sets plan->graph, of a plan that is ready to run.
-ptx_status clip_plan_capture(ptx_clip_plan *plan);
+ptx_status ptxp_clip_plan_capture(ptx_clip_plan *plan);
 
 // Whether a run's second launch takes its factors from the partials itself: each block adds up
 // those of its group, which is cheap for few groups or few blocks.
-bool clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout);
-
-struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
-                              const struct clip_layout *layout);
+bool ptxp_clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout);
 
 #endif

@@ -136,7 +136,7 @@ static ptx_status run(ptx_clip_plan *plan, CUstream stream)
 
 // Relaxed, so that it has no say in what others do meanwhile, and for a stream of its own, so that
 // it may go on beside captures of the caller's.
-ptx_status clip_plan_capture(ptx_clip_plan *plan)
+ptx_status ptxp_clip_plan_capture(ptx_clip_plan *plan)
 {
     enum { PROGRAMMATIC_EDGES = 12030 }; // drivers before cannot capture launches that overlap
     if (ptx_device_get_info(plan->device)->driver_version < PROGRAMMATIC_EDGES)
@@ -243,7 +243,7 @@ ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint6
 static ptx_status set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_norm, CUstream stream)
 {
     const uint32_t groups = plan->layout.group_count;
-    ptx_status status = clip_check_max_norm(max_norm);
+    ptx_status status = ptxp_clip_check_max_norm(max_norm);
 
     if (!status && group >= groups && group != PTX_ALL_GROUPS)
         status = ptx_driver_fail(PTX_ERROR_INVALID, "group is %u; the plan has groups 0 to %u",
@@ -270,7 +270,7 @@ ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_sca
     ptx_status status = begin(plan);
     if (status)
         return status;
-    status = clip_check_loss_scale(state.scale);
+    status = ptxp_clip_check_loss_scale(state.scale);
     const struct ptx_arg args[] = { PTX_ARG(plan->state), PTX_ARG(state.scale),
                                     PTX_ARG(state.growth_tracker) };
     if (!status)
@@ -308,11 +308,11 @@ static ptx_status check_data(const ptx_clip_plan *plan, size_t first, size_t cou
     struct clip_tensor_row *rows = malloc(tensors * sizeof *rows);
 
     if (!rows)
-        return clip_out_of_host_memory();
+        return ptxp_clip_out_of_host_memory();
     memcpy(rows, plan->rows, tensors * sizeof *rows);
     for (size_t k = 0; k < count; k++)
         rows[first + k].data = data[k];
-    const ptx_status status = clip_plan_check_addresses(plan, rows);
+    const ptx_status status = ptxp_clip_plan_check_addresses(plan, rows);
     free(rows);
     return status;
 }

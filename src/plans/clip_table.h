@@ -91,8 +91,9 @@ struct clip_layout {
 #undef CLIP_DECLARE
 };
 
-// Counts and places, from tensors that clip_check_params() found in order.
-ptx_status clip_layout_create(const struct ptx_clip_params *params, struct clip_layout *layout);
+// Counts and places, from tensors that ptxp_clip_check_params() found in order.
+ptx_status ptxp_clip_layout_create(const struct ptx_clip_params *params,
+                                   struct clip_layout *layout);
 
 // Where a tensor's chunks start, or a packed chunk.
 struct clip_start {
@@ -103,9 +104,10 @@ struct clip_start {
 
 // Fills an image of the plan's memory up to the partials, zeroed before, and `starts`, which has
 // room for every tensor and every group, in the order of chunks.
-ptx_status clip_layout_fill(const struct ptx_clip_params *params, const struct clip_layout *layout,
-                            const struct clip_rule *rule, unsigned char *image,
-                            struct clip_start *starts, size_t *start_count);
+ptx_status ptxp_clip_layout_fill(const struct ptx_clip_params *params,
+                                 const struct clip_layout *layout, const struct clip_rule *rule,
+                                 unsigned char *image, struct clip_start *starts,
+                                 size_t *start_count);
 
 // ---- packed chunks ------------------------------------------------------------------------------
 
@@ -116,19 +118,20 @@ struct clip_pack {
 };
 
 // Adds a tensor of at most half a chunk to it; or, if it is full, false, and begins the next.
-bool clip_pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk);
+bool ptxp_clip_pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk);
 
 // The log2 of the threads that each piece gets.
-uint32_t clip_pack_team(const struct ptx_tensor *tensors, const uint32_t *pieces, uint32_t count);
+uint32_t ptxp_clip_pack_team(const struct ptx_tensor *tensors, const uint32_t *pieces,
+                             uint32_t count);
 
 // ---- checks -------------------------------------------------------------------------------------
 
 // Everything about the parameters that is known without a device; the message names what is wrong.
-ptx_status clip_check_params(const struct ptx_clip_params *params);
-ptx_status clip_check_max_norm(float max_norm);
+ptx_status ptxp_clip_check_params(const struct ptx_clip_params *params);
+ptx_status ptxp_clip_check_max_norm(float max_norm);
 // That max_norm was not left out: 0 clips every gradient to 0.
-ptx_status clip_check_max_norm_given(const struct ptx_clip_params *params);
-ptx_status clip_check_loss_scale(float scale);
+ptx_status ptxp_clip_check_max_norm_given(const struct ptx_clip_params *params);
+ptx_status ptxp_clip_check_loss_scale(float scale);
 
 // What a plan reads and writes.
 struct clip_addresses {
@@ -141,12 +144,12 @@ struct clip_addresses {
 
 // That the addresses are the device's memory, aligned, with room for what is there, and apart from
 // each other.
-ptx_status clip_check_addresses(ptx_device *device, const struct clip_addresses *addresses);
+ptx_status ptxp_clip_check_addresses(ptx_device *device, const struct clip_addresses *addresses);
 
-ptx_status clip_out_of_host_memory(void);
+ptx_status ptxp_clip_out_of_host_memory(void);
 
 // The code of a tensor's type in its row, and the bytes of an element.
-unsigned clip_dtype_code(ptx_type dtype);
-unsigned clip_row_bytes(const struct clip_tensor_row *row);
+unsigned ptxp_clip_dtype_code(ptx_type dtype);
+unsigned ptxp_clip_row_bytes(const struct clip_tensor_row *row);
 
 #endif

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "clip_text.h"
 
-void clip_emit(ptx_builder *b, const struct clip_spec *spec)
+void ptxk_clip_emit(ptx_builder *b, const struct clip_spec *spec)
 {
 #define CLIP_EMIT(name, blocks)                                                                    \
     ptx_entry (b, #name, .block = { CLIP_BLOCK }, .min_blocks = blocks)                            \
-        name##_emit(b, spec);
+        ptxk_##name##_emit(b, spec);
     CLIP_KERNELS(CLIP_EMIT)
 #undef CLIP_EMIT
 }
 
-uint32_t clip_tile(const struct clip_spec *spec)
+uint32_t ptxk_clip_tile(const struct clip_spec *spec)
 {
     if (spec->chunk <= CLIP_SHORT_CHUNK)
         return spec->chunk;
@@ -19,12 +19,12 @@ uint32_t clip_tile(const struct clip_spec *spec)
     return spec->dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
 }
 
-uint32_t clip_tiles_of_chunk(const struct clip_spec *spec)
+uint32_t ptxk_clip_tiles_of_chunk(const struct clip_spec *spec)
 {
-    return spec->chunk / clip_tile(spec);
+    return spec->chunk / ptxk_clip_tile(spec);
 }
 
-struct clip_tables clip_tables_param(ptx_builder *b, const struct clip_spec *spec)
+struct clip_tables ptxk_clip_tables_param(ptx_builder *b, const struct clip_spec *spec)
 {
     struct clip_tables tables;
 
@@ -39,14 +39,15 @@ struct clip_tables clip_tables_param(ptx_builder *b, const struct clip_spec *spe
     return tables;
 }
 
-struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k)
+struct clip_chunk ptxk_clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k)
 {
     ptx_val row = ptx_mul_wide(b, k, ptx_u32(4));
     ptx_vec place = ptx_load_vec(b, tables->chunks, row, 4);
     return (struct clip_chunk) { place.lane[0], place.lane[1], place.lane[2], place.lane[3] };
 }
 
-struct clip_tensor clip_tensor_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k)
+struct clip_tensor ptxk_clip_tensor_read(ptx_builder *b, const struct clip_tables *tables,
+                                         ptx_val k)
 {
     struct clip_tensor t;
 
@@ -60,22 +61,22 @@ struct clip_tensor clip_tensor_read(ptx_builder *b, const struct clip_tables *ta
     return t;
 }
 
-struct clip_extent clip_extent_of(ptx_builder *b, ptx_val index, ptx_val count, uint32_t chunk)
+struct clip_extent ptxk_clip_extent_of(ptx_builder *b, ptx_val index, ptx_val count, uint32_t chunk)
 {
     ptx_val first = ptx_mul_wide(b, index, ptx_u32(chunk));
     ptx_val left = ptx_min(b, ptx_sub(b, count, first), ptx_u64(chunk));
     return (struct clip_extent) { first, ptx_cvt(b, PTX_S32, left) };
 }
 
-void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
-                    void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user)
+void ptxk_clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
+                         void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user)
 {
 #define CLIP_BODY(name)                                                                            \
     if (spec->dtypes == PTX_SET(name)) {                                                           \
         body(b, PTX_##name, user);                                                                 \
     } else if (spec->dtypes & PTX_SET(name)) {                                                     \
         ptx_comment(b, "tensors of " #name);                                                       \
-        ptx_if (b, ptx_eq(b, dtype, ptx_u32(clip_dtype_code(PTX_##name))))                         \
+        ptx_if (b, ptx_eq(b, dtype, ptx_u32(ptxp_clip_dtype_code(PTX_##name))))                    \
             body(b, PTX_##name, user);                                                             \
     }
     CLIP_DTYPES(CLIP_BODY)
@@ -87,13 +88,13 @@ static bool has_programmatic_launches(const ptx_builder *b)
     return ptx_builder_target(b).sm >= 90;
 }
 
-void clip_let_next_start(ptx_builder *b)
+void ptxk_clip_let_next_start(ptx_builder *b)
 {
     if (has_programmatic_launches(b))
         ptx_griddepcontrol_launch_dependents(b);
 }
 
-void clip_wait_for_last(ptx_builder *b)
+void ptxk_clip_wait_for_last(ptx_builder *b)
 {
     if (has_programmatic_launches(b))
         ptx_griddepcontrol_wait(b);
@@ -108,7 +109,7 @@ static ptx_val thread(ptx_builder *b)
     return ptx_mad(b, block, ptx_u32(CLIP_BLOCK), tid);
 }
 
-void clip_set_max_norm_emit(ptx_builder *b, const struct clip_spec *spec)
+void ptxk_clip_set_max_norm_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     (void)spec;
     ptx_ptr records = ptx_param_ptr(b, PTX_F32, "records", .writeonly = true,
@@ -122,7 +123,7 @@ void clip_set_max_norm_emit(ptx_builder *b, const struct clip_spec *spec)
     }
 }
 
-void clip_set_loss_scale_emit(ptx_builder *b, const struct clip_spec *spec)
+void ptxk_clip_set_loss_scale_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     (void)spec;
     ptx_ptr state = ptx_param_ptr(b, PTX_B32, "state", .writeonly = true, .length = "2",
@@ -135,7 +136,7 @@ void clip_set_loss_scale_emit(ptx_builder *b, const struct clip_spec *spec)
     }
 }
 
-void clip_set_data_emit(ptx_builder *b, const struct clip_spec *spec)
+void ptxk_clip_set_data_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     (void)spec;
     ptx_ptr tensors =

@@ -35,16 +35,17 @@ enum {
     CLIP_SET_DATA_BATCH = 256, // addresses of a launch
 };
 
-#define CLIP_DECLARE(name, blocks) void name##_emit(ptx_builder *b, const struct clip_spec *spec);
+#define CLIP_DECLARE(name, blocks)                                                                 \
+    void ptxk_##name##_emit(ptx_builder *b, const struct clip_spec *spec);
 CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 
 // Elements that a block scales at a time, and how many such tiles a whole chunk has: powers of two.
-uint32_t clip_tile(const struct clip_spec *spec);
-uint32_t clip_tiles_of_chunk(const struct clip_spec *spec);
+uint32_t ptxk_clip_tile(const struct clip_spec *spec);
+uint32_t ptxk_clip_tiles_of_chunk(const struct clip_spec *spec);
 
 // All of them.
-void clip_emit(ptx_builder *b, const struct clip_spec *spec);
+void ptxk_clip_emit(ptx_builder *b, const struct clip_spec *spec);
 
 // ---- what they share ----------------------------------------------------------------------------
 
@@ -53,29 +54,31 @@ struct clip_tables {
     ptx_ptr tensors, chunks;
     ptx_ptr pieces; // where chunks are packed
 };
-struct clip_tables clip_tables_param(ptx_builder *b, const struct clip_spec *spec);
+struct clip_tables ptxk_clip_tables_param(ptx_builder *b, const struct clip_spec *spec);
 
 // The row of chunk `k`: u32.
 struct clip_chunk {
     ptx_val tensor, index, group, team;
 };
-struct clip_chunk clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k);
+struct clip_chunk ptxk_clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k);
 
 // The row of tensor `k`: u64, u64, f64, u32.
 struct clip_tensor {
     ptx_val data, count, weight, dtype;
 };
-struct clip_tensor clip_tensor_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k);
+struct clip_tensor ptxk_clip_tensor_read(ptx_builder *b, const struct clip_tables *tables,
+                                         ptx_val k);
 
 // The elements of a tensor's chunk: u64, s32.
 struct clip_extent {
     ptx_val first, length;
 };
-struct clip_extent clip_extent_of(ptx_builder *b, ptx_val index, ptx_val count, uint32_t chunk);
+struct clip_extent ptxk_clip_extent_of(ptx_builder *b, ptx_val index, ptx_val count,
+                                       uint32_t chunk);
 
 // A body for each type that a tensor may have, of which the block takes the one of its chunk.
-void clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
-                    void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user);
+void ptxk_clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
+                         void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user);
 
 // ---- packed chunks (clip_pieces.c) --------------------------------------------------------------
 
@@ -89,17 +92,18 @@ struct clip_share {
 };
 
 // All but the row. `part`: u32, or poisoned if there is one.
-struct clip_share clip_share_of(ptx_builder *b, const struct clip_chunk *chunk, ptx_val tid,
-                                ptx_val part, uint32_t parts);
+struct clip_share ptxk_clip_share_of(ptx_builder *b, const struct clip_chunk *chunk, ptx_val tid,
+                                     ptx_val part, uint32_t parts);
 // The tensor (u32) whose row this lane is to read.
-ptx_val clip_share_tensor(ptx_builder *b, const struct clip_tables *tables,
-                          const struct clip_chunk *chunk, const struct clip_share *share,
-                          ptx_val tid);
+ptx_val ptxk_clip_share_tensor(ptx_builder *b, const struct clip_tables *tables,
+                               const struct clip_chunk *chunk, const struct clip_share *share,
+                               ptx_val tid);
 
-// This thread's part of the weighted sum of squares, for block_sum(). An element's place decides
-// which thread and which sum it goes to, so the block's sum has the same bits at any alignment.
-ptx_val clip_share_sum(ptx_builder *b, const struct clip_spec *spec, const struct clip_share *share,
-                       ptx_val tid);
+// This thread's part of the weighted sum of squares, for ptxk_block_sum(). An element's place
+// decides which thread and which sum it goes to, so the block's sum has the same bits at any
+// alignment.
+ptx_val ptxk_clip_share_sum(ptx_builder *b, const struct clip_spec *spec,
+                            const struct clip_share *share, ptx_val tid);
 
 // Elements of `dtype` times a factor of its compute type; or 0, where `zeros` is not poisoned and
 // holds.
@@ -109,28 +113,29 @@ struct clip_scaling {
     ptx_val zeros;
     ptx_ptr data;
 };
-ptx_vec clip_scaled(ptx_builder *b, const struct clip_scaling *s, const ptx_vec *in);
+ptx_vec ptxk_clip_scaled(ptx_builder *b, const struct clip_scaling *s, const ptx_vec *in);
 
 // Scales them by `factor` (f32); tensors whose address is 0 are left out.
-void clip_share_scale(ptx_builder *b, const struct clip_spec *spec, const struct clip_share *share,
-                      ptx_val tid, ptx_val factor, ptx_val zeros);
+void ptxk_clip_share_scale(ptx_builder *b, const struct clip_spec *spec,
+                           const struct clip_share *share, ptx_val tid, ptx_val factor,
+                           ptx_val zeros);
 
 // ---- launches -----------------------------------------------------------------------------------
 
 // Programmatic launches overlap: where the target has them, a kernel lets the next one start as
 // soon as all of its own blocks have, and that one waits before it looks at what the first has
 // written.
-void clip_let_next_start(ptx_builder *b);
-void clip_wait_for_last(ptx_builder *b);
+void ptxk_clip_let_next_start(ptx_builder *b);
+void ptxk_clip_wait_for_last(ptx_builder *b);
 
 // The sum of a group's partials, in thread 0: thread t adds partials t, t + 256 ... in four turns,
 // which are added in pairs, then a tree over the threads. All threads must come by.
 struct clip_partials {
     ptx_ptr groups, partials;
 };
-struct clip_partials clip_partials_param(ptx_builder *b);
-ptx_val clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_val tid,
-                         ptx_vec group);
+struct clip_partials ptxk_clip_partials_param(ptx_builder *b);
+ptx_val ptxk_clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_val tid,
+                              ptx_vec group);
 
 // Where a group's results go; declared as parameters.
 struct clip_results {
@@ -139,27 +144,27 @@ struct clip_results {
     ptx_val groups, eps;
     ptx_ptr state, rule; // where there is an update
 };
-struct clip_results clip_results_param(ptx_builder *b, const struct clip_spec *spec);
+struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_spec *spec);
 
 // What a record depends on beside the sum; read before the sum is made, since it takes a while.
 struct clip_inputs {
     ptx_val max_norm; // f32
     ptx_val inverse;  // f64: 1 / loss scale
 };
-struct clip_inputs clip_inputs_read(ptx_builder *b, const struct clip_results *results,
-                                    ptx_val group);
+struct clip_inputs ptxk_clip_inputs_read(ptx_builder *b, const struct clip_results *results,
+                                         ptx_val group);
 
 // A group's record from its sum (f64): f32 values, the policy heeded.
 struct clip_record {
     ptx_val factor, norm;
     ptx_val finite; // a predicate
 };
-struct clip_record clip_record_of(ptx_builder *b, const struct clip_results *results,
-                                  const struct clip_inputs *inputs, ptx_val sum);
+struct clip_record ptxk_clip_record_of(ptx_builder *b, const struct clip_results *results,
+                                       const struct clip_inputs *inputs, ptx_val sum);
 
 // Writes the record, and, if it is the last of all groups', the summary and the update of the loss
 // scale. For one thread.
-void clip_record_write(ptx_builder *b, const struct clip_results *results, ptx_val group,
-                       const struct clip_record *record);
+void ptxk_clip_record_write(ptx_builder *b, const struct clip_results *results, ptx_val group,
+                            const struct clip_record *record);
 
 #endif

@@ -43,12 +43,12 @@ struct clip_tiles {
     ptx_val last; // chunk of tile 0
 };
 
-struct clip_place clip_place_variables(ptx_builder *b, const struct clip_spec *spec,
-                                       ptx_val ticket);
+struct clip_place ptxk_clip_place_variables(ptx_builder *b, const struct clip_spec *spec,
+                                            ptx_val ticket);
 // Sets all from the ticket.
-void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
-                     const struct clip_place *place);
-void clip_place_copy(ptx_builder *b, const struct clip_spec *spec, const struct clip_place *to,
-                     const struct clip_place *from);
+void ptxk_clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
+                          const struct clip_place *place);
+void ptxk_clip_place_copy(ptx_builder *b, const struct clip_spec *spec, const struct clip_place *to,
+                          const struct clip_place *from);
 
 #endif

@@ -15,7 +15,7 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_lerp_par
 {
     if (!p)
         return ptx_driver_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
-    ptx_status status = plan_check_dtype(call, p->dtype);
+    ptx_status status = ptxp_check_dtype(call, p->dtype);
     if (status)
         return status;
     if (!p->d_a && !p->d_b && p->count)
@@ -35,7 +35,7 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_lerp_par
                                             : !p->d_a ? OUTPUTS_DB
                                                       : OUTPUTS_BOTH,
                                             p->weight_at != 0 } };
-    return plan_check_count(call, PLAN_lerp_backward, p->dtype, p->count);
+    return ptxp_check_count(call, PLAN_lerp_backward, p->dtype, p->count);
 }
 
 static ptx_status check_addresses(const ptx_operations *operations, const struct ptx_lerp_params *p)
@@ -49,14 +49,14 @@ static ptx_status check_addresses(const ptx_operations *operations, const struct
         spans[count++] = (struct plan_span) { "d_b", p->d_b, p->count, p->dtype, true, true };
     if (p->weight_at)
         spans[count++] = (struct plan_span) { "weight_at", p->weight_at, 1, PTX_F64, false, false };
-    return plan_check_spans(operations, &backward, spans, count);
+    return ptxp_check_spans(operations, &backward, spans, count);
 }
 
 ptx_status ptx_lerp_backward(ptx_operations *operations, const struct ptx_lerp_params *params,
                              CUstream stream)
 {
     struct ptx_spec spec;
-    ptx_status status = plan_check_operations(operations, &backward);
+    ptx_status status = ptxp_check_operations(operations, &backward);
 
     if (!status)
         status = choose(&backward, params, &spec);
@@ -76,7 +76,7 @@ ptx_status ptx_lerp_backward(ptx_operations *operations, const struct ptx_lerp_p
         args[count++] = (struct ptx_arg)PTX_ARG(params->weight_at);
     else
         args[count++] = (struct ptx_arg)PTX_ARG(params->weight);
-    return plan_launch(operations, &backward, PLAN_lerp_backward, &spec, params->count, args, count,
+    return ptxp_launch(operations, &backward, PLAN_lerp_backward, &spec, params->count, args, count,
                        stream);
 }
 
@@ -84,12 +84,12 @@ ptx_status ptx_lerp_prepare(ptx_operations *operations, const struct ptx_lerp_pa
 {
     struct ptx_spec spec;
     ptx_function *function;
-    ptx_status status = plan_check_operations(operations, &prepare);
+    ptx_status status = ptxp_check_operations(operations, &prepare);
 
     if (!status)
         status = choose(&prepare, params, &spec);
     return status ? status
-                  : plan_function(operations, &prepare, PLAN_lerp_backward, &spec, NULL, &function);
+                  : ptxp_function(operations, &prepare, PLAN_lerp_backward, &spec, NULL, &function);
 }
 
 ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
@@ -106,6 +106,6 @@ ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
     uint64_t bytes = tensors * params->count * ptx_type_bytes(params->dtype);
     if (params->weight_at && params->count)
         bytes += sizeof(double);
-    plan_describe(PLAN_lerp_backward, &spec, params->count, bytes, description);
+    ptxp_describe(PLAN_lerp_backward, &spec, params->count, bytes, description);
     return PTX_OK;
 }

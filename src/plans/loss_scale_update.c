@@ -18,12 +18,12 @@ ptx_status ptx_loss_scale_update(ptx_operations *operations, CUdeviceptr state,
     };
     const CUdeviceptr tracker = state + offsetof(struct ptx_loss_scale_state, growth_tracker);
     struct ptx_loss_scale_params rule;
-    ptx_status status = plan_check_operations(operations, &update);
+    ptx_status status = ptxp_check_operations(operations, &update);
 
     if (!status)
         status = ptx_plan_loss_scale_check(update.name, params, &rule);
     if (!status)
-        status = plan_check_spans(operations, &update, spans, 2);
+        status = ptxp_check_spans(operations, &update, spans, 2);
     if (status)
         return status;
     const struct ptx_arg args[] = {
@@ -31,16 +31,16 @@ ptx_status ptx_loss_scale_update(ptx_operations *operations, CUdeviceptr state,
         PTX_ARG(rule.growth),    PTX_ARG(rule.backoff),   PTX_ARG(rule.interval),
         PTX_ARG(rule.min_scale), PTX_ARG(rule.max_scale), PTX_ARG(rule.hysteresis),
     };
-    return plan_launch(operations, &update, PLAN_loss_scale_update, &spec, 1, args, 9, stream);
+    return ptxp_launch(operations, &update, PLAN_loss_scale_update, &spec, 1, args, 9, stream);
 }
 
 ptx_status ptx_loss_scale_prepare(ptx_operations *operations)
 {
     ptx_function *function;
-    ptx_status status = plan_check_operations(operations, &prepare);
+    ptx_status status = ptxp_check_operations(operations, &prepare);
 
     return status ? status
-                  : plan_function(operations, &prepare, PLAN_loss_scale_update, &spec, NULL,
+                  : ptxp_function(operations, &prepare, PLAN_loss_scale_update, &spec, NULL,
                                   &function);
 }
 
@@ -55,7 +55,7 @@ ptx_status ptx_loss_scale_describe(const struct ptx_loss_scale_params *params,
         return status;
     if (!description)
         return ptx_driver_fail(PTX_ERROR_INVALID, "%s: description is NULL", name);
-    plan_describe(PLAN_loss_scale_update, &spec, 1,
+    ptxp_describe(PLAN_loss_scale_update, &spec, 1,
                   2 * sizeof(struct ptx_loss_scale_state) + sizeof(float), description);
     return PTX_OK;
 }

@@ -4,7 +4,7 @@
 #include "driver/error.h"
 #include "operations.h"
 
-ptx_status plan_check_operations(const ptx_operations *operations, const struct plan_call *call)
+ptx_status ptxp_check_operations(const ptx_operations *operations, const struct plan_call *call)
 {
     if (operations)
         return PTX_OK;
@@ -13,7 +13,7 @@ ptx_status plan_check_operations(const ptx_operations *operations, const struct 
                            call->name);
 }
 
-ptx_status plan_check_dtype(const struct plan_call *call, ptx_type dtype)
+ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype)
 {
     if (dtype == PTX_F32 || dtype == PTX_F64 || dtype == PTX_F16 || dtype == PTX_BF16)
         return PTX_OK;
@@ -21,13 +21,13 @@ ptx_status plan_check_dtype(const struct plan_call *call, ptx_type dtype)
                            call->name, ptx_type_name(dtype));
 }
 
-ptx_status plan_check_count(const struct plan_call *call, enum plan_kernel kernel, ptx_type dtype,
+ptx_status ptxp_check_count(const struct plan_call *call, enum plan_kernel kernel, ptx_type dtype,
                             uint64_t n)
 {
     struct ptx_geometry geometry;
 
     if (n <= UINT64_MAX / 2 / ptx_type_bytes(dtype) &&
-        ptx_kernel_geometry(plan_kernel(kernel), dtype, n, &geometry))
+        ptx_kernel_geometry(ptxp_kernel(kernel), dtype, n, &geometry))
         return PTX_OK;
     return ptx_driver_fail(PTX_ERROR_INVALID,
                            "%s: count is %" PRIu64 ", more than a launch can cover: split the "
@@ -105,7 +105,7 @@ static ptx_status check_allocation(const ptx_operations *operations, const struc
                            (unsigned long long)span->address);
 }
 
-ptx_status plan_check_spans(const ptx_operations *operations, const struct plan_call *call,
+ptx_status ptxp_check_spans(const ptx_operations *operations, const struct plan_call *call,
                             const struct plan_span *spans, size_t count)
 {
     ptx_status status = PTX_OK;

@@ -15,7 +15,7 @@ static const struct {
 #undef PLAN_ROW
 };
 
-const ptx_kernel *plan_kernel(enum plan_kernel kernel)
+const ptx_kernel *ptxp_kernel(enum plan_kernel kernel)
 {
     return kernels[kernel].kernel;
 }
@@ -93,7 +93,7 @@ static ptx_module *compile(const ptx_operations *operations, const ptx_kernel *k
     struct ptx_module_params params = operations->module;
     ptx_module *module = NULL;
 
-    if (!plan_target(operations->device, &builder.target))
+    if (!ptxp_target(operations->device, &builder.target))
         return NULL;
     ptx_builder *b = ptx_builder_create(&builder);
     ptx_kernel_emit(b, kernel, spec);
@@ -143,7 +143,7 @@ static ptx_status refuse_capture(const ptx_operations *operations, const struct 
                            call->name, ptx_driver_captured(stream), call->prepare);
 }
 
-ptx_status plan_function(ptx_operations *operations, const struct plan_call *call,
+ptx_status ptxp_function(ptx_operations *operations, const struct plan_call *call,
                          enum plan_kernel kernel, const struct ptx_spec *spec, CUstream stream,
                          ptx_function **function)
 {
@@ -162,13 +162,13 @@ ptx_status plan_function(ptx_operations *operations, const struct plan_call *cal
     return status;
 }
 
-ptx_status plan_launch(ptx_operations *operations, const struct plan_call *call,
+ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
                        enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n,
                        const struct ptx_arg *args, size_t arg_count, CUstream stream)
 {
     struct ptx_geometry geometry = { 0 };
     ptx_function *function;
-    ptx_status status = plan_function(operations, call, kernel, spec, stream, &function);
+    ptx_status status = ptxp_function(operations, call, kernel, spec, stream, &function);
 
     if (status)
         return status;
@@ -179,7 +179,7 @@ ptx_status plan_launch(ptx_operations *operations, const struct plan_call *call,
                                                               .arg_count = arg_count });
 }
 
-void plan_describe(enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n, uint64_t bytes,
+void ptxp_describe(enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n, uint64_t bytes,
                    struct ptx_operation_description *description)
 {
     const ptx_kernel *row = kernels[kernel].kernel;

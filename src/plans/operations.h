@@ -48,22 +48,22 @@ struct plan_call {
     const char *name, *prepare;
 };
 
-const ptx_kernel *plan_kernel(enum plan_kernel kernel);
+const ptx_kernel *ptxp_kernel(enum plan_kernel kernel);
 
 // PTX_OK if there are operations.
-ptx_status plan_check_operations(const ptx_operations *operations, const struct plan_call *call);
+ptx_status ptxp_check_operations(const ptx_operations *operations, const struct plan_call *call);
 
 // PTX_OK if tensors may be of the dtype.
-ptx_status plan_check_dtype(const struct plan_call *call, ptx_type dtype);
+ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype);
 
 // The compiled variant; compiles it if the stream is not being captured, or, for NULL, no blocking
 // stream of the context.
-ptx_status plan_function(ptx_operations *operations, const struct plan_call *call,
+ptx_status ptxp_function(ptx_operations *operations, const struct plan_call *call,
                          enum plan_kernel kernel, const struct ptx_spec *spec, CUstream stream,
                          ptx_function **function);
 
 // Compiles and launches the variant over n elements.
-ptx_status plan_launch(ptx_operations *operations, const struct plan_call *call,
+ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
                        enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n,
                        const struct ptx_arg *args, size_t arg_count, CUstream stream);
 
@@ -78,15 +78,15 @@ struct plan_span {
 };
 
 // None is 0 or misaligned, none ends beyond its memory, none is written where another lies.
-ptx_status plan_check_spans(const ptx_operations *operations, const struct plan_call *call,
+ptx_status ptxp_check_spans(const ptx_operations *operations, const struct plan_call *call,
                             const struct plan_span *spans, size_t count);
 
 // Whether n elements are what a launch can cover.
-ptx_status plan_check_count(const struct plan_call *call, enum plan_kernel kernel, ptx_type dtype,
+ptx_status ptxp_check_count(const struct plan_call *call, enum plan_kernel kernel, ptx_type dtype,
                             uint64_t n);
 
 // `bytes` of a call over n elements.
-void plan_describe(enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n, uint64_t bytes,
+void ptxp_describe(enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n, uint64_t bytes,
                    struct ptx_operation_description *description);
 
 #endif

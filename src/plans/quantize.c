@@ -106,7 +106,7 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_quantize
         return ptx_driver_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
     *c = (struct choice) { .params = *params, .f32_scale = (float)params->scale };
     struct ptx_quantize_params *p = &c->params;
-    ptx_status status = plan_check_dtype(call, p->dtype);
+    ptx_status status = ptxp_check_dtype(call, p->dtype);
 
     if (!status)
         status = check_channels(call, p);
@@ -123,7 +123,7 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_quantize
                                   .option = { p->reciprocal, p->fake_quantize, target_of(p),
                                               p->channels ? layout_of(p) : p->scales != 0 } };
     status = check_scalars(call, c);
-    return status ? status : plan_check_count(call, c->kernel, p->dtype, p->count);
+    return status ? status : ptxp_check_count(call, c->kernel, p->dtype, p->count);
 }
 
 static uint64_t scale_count(const struct choice *c)
@@ -144,7 +144,7 @@ static ptx_status check_addresses(const ptx_operations *operations, const struct
         { "zero_points", p->zero_points, scales, PTX_S32, false, false },
     };
 
-    return plan_check_spans(operations, call, spans, p->scales ? 5 : 3);
+    return ptxp_check_spans(operations, call, spans, p->scales ? 5 : 3);
 }
 
 static void add(struct ptx_arg *args, size_t *count, const void *value, size_t size)
@@ -178,14 +178,14 @@ static ptx_status launch(ptx_operations *operations, const struct plan_call *cal
         add(args, &count, &p->q_min, sizeof p->q_min);
         add(args, &count, &p->q_max, sizeof p->q_max);
     }
-    return plan_launch(operations, call, c->kernel, &c->spec, p->count, args, count, stream);
+    return ptxp_launch(operations, call, c->kernel, &c->spec, p->count, args, count, stream);
 }
 
 ptx_status ptx_quantize_backward(ptx_operations *operations,
                                  const struct ptx_quantize_params *params, CUstream stream)
 {
     struct choice c;
-    ptx_status status = plan_check_operations(operations, &backward);
+    ptx_status status = ptxp_check_operations(operations, &backward);
 
     if (!status)
         status = choose(&backward, params, &c);
@@ -200,17 +200,17 @@ ptx_status ptx_quantize_prepare(ptx_operations *operations,
 {
     struct choice c;
     ptx_function *function;
-    ptx_status status = plan_check_operations(operations, &prepare);
+    ptx_status status = ptxp_check_operations(operations, &prepare);
 
     if (!status)
         status = choose(&prepare, params, &c);
     if (!status)
-        status = plan_function(operations, &prepare, c.kernel, &c.spec, NULL, &function);
+        status = ptxp_function(operations, &prepare, c.kernel, &c.spec, NULL, &function);
     if (status || c.kernel != PLAN_quantize_channel_ste_backward)
         return status;
     // Which layout a call takes depends on inner and on where x lies.
     c.spec.option[3] = c.spec.option[3] == LAYOUT_ROWS ? LAYOUT_COLUMNS : LAYOUT_ROWS;
-    return plan_function(operations, &prepare, c.kernel, &c.spec, NULL, &function);
+    return ptxp_function(operations, &prepare, c.kernel, &c.spec, NULL, &function);
 }
 
 ptx_status ptx_quantize_describe(const struct ptx_quantize_params *params,
@@ -227,6 +227,6 @@ ptx_status ptx_quantize_describe(const struct ptx_quantize_params *params,
     uint64_t bytes = 3 * c.params.count * ptx_type_bytes(c.params.dtype);
     if (c.params.scales && c.params.count)
         bytes += scale_count(&c) * scale_bytes;
-    plan_describe(c.kernel, &c.spec, c.params.count, bytes, description);
+    ptxp_describe(c.kernel, &c.spec, c.params.count, bytes, description);
     return PTX_OK;
 }

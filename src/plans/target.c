@@ -3,7 +3,7 @@
 
 #include "driver/error.h"
 
-bool plan_target(const ptx_device *device, struct ptx_target *target)
+bool ptxp_target(const ptx_device *device, struct ptx_target *target)
 {
     const struct ptx_device_info *info = ptx_device_get_info(device);
     const bool found = ptx_target_newest(info->sm, info->isa, target);

@@ -7,6 +7,6 @@
 
 // The newest plain target that the device runs and its driver reads. False, with the error said, if
 // there is none.
-bool plan_target(const ptx_device *device, struct ptx_target *target);
+bool ptxp_target(const ptx_device *device, struct ptx_target *target);
 
 #endif

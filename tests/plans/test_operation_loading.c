@@ -17,7 +17,7 @@ static void test_every_variant_has_a_slot(void **state)
 #undef ROW
     };
     for (int k = 0; k < PLAN_KERNEL_COUNT; k++) {
-        const struct ptx_option *option = plan_kernel((enum plan_kernel)k)->options;
+        const struct ptx_option *option = ptxp_kernel((enum plan_kernel)k)->options;
         for (int o = 0; o < PTX_MAX_OPTIONS; o++) {
             int count = 0;
             while (option[o].name && count < PTX_MAX_CHOICES && option[o].values[count])
