@@ -58,15 +58,28 @@ if [ -x "$tree/bin/ptxgen" ]; then
     echo "the installed command finds the installed emulator"
 fi
 
-# ---- what the shared library shows and needs
+# ---- what the libraries show and need
 if ! command -v readelf >/dev/null 2>&1; then
-    echo "skipped: no readelf to look into the shared library with"
+    echo "skipped: no readelf to look into the libraries with"
     exit 0
 fi
-readelf --wide --dyn-syms "$scratch/libptxgen.so" |
-    awk '$5 ~ /GLOBAL|WEAK/ && $7 != "UND" { print $8 }' >"$scratch/symbols"
-[ -s "$scratch/symbols" ] || fail "libptxgen.so exports nothing"
-! grep -vE '^(ptx_|ptxgen_)' "$scratch/symbols" || fail "these exported names are not ptx_ or ptxgen_"
+
+# globals_of FILE OPTION: the global names that the file defines.
+globals_of() {
+    readelf --wide "$2" "$1" | awk '$5 ~ /GLOBAL|WEAK|UNIQUE/ && $7 != "UND" && NF >= 8 { print $8 }'
+}
+globals_of "$tree/lib/libptxgen.a" --syms | sort -u >"$scratch/archive"
+[ "$(wc -l <"$scratch/archive")" -gt 100 ] || fail "libptxgen.a defines hardly anything"
+! grep -v '^ptx' "$scratch/archive" || fail "these names in libptxgen.a do not begin with ptx"
+globals_of "$scratch/libptxgen.so" --dyn-syms >"$scratch/versioned"
+sed 's/@.*//' "$scratch/versioned" | sort >"$scratch/symbols"
+[ "$(wc -l <"$scratch/symbols")" -gt 100 ] || fail "libptxgen.so exports hardly anything"
+! grep -vE '^(ptx_|ptxgen_|PTXGEN_0)' "$scratch/symbols" ||
+    fail "these exported names are not ptx_ or ptxgen_"
+! grep -vE '@@PTXGEN_0\.1$|^PTXGEN_0\.1$' "$scratch/versioned" || fail "these exported names have no version"
+globals_of "$tree/lib/ptxgen/libcuda.so.1" --dyn-syms >"$scratch/emulator"
+[ -s "$scratch/emulator" ] || fail "the emulator exports nothing"
+! grep -v '^cu' "$scratch/emulator" || fail "the emulator exports more than the driver's functions"
 readelf --dynamic "$scratch/libptxgen.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >"$scratch/needed"
 # ld-linux is the C library's own loader: it has the thread-local variables.
 ! grep -vE '^(libc|libm|libdl|ld-linux[^.]*)\.so\.' "$scratch/needed" || fail "libptxgen.so needs these as well"

@@ -1,9 +1,31 @@
 // SPDX-License-Identifier: MIT
-// Uses every layer of the library as a host does: its headers and its exported functions.
+// Uses every layer of the library as a host does: its headers and its exported functions; and has
+// functions of its own with common names.
 #include <ptxgen/ptxgen.h>
 
 #include <stdio.h>
 #include <string.h>
+
+// A host's own functions, named as functions of kernels might be: the library leaves these names
+// free.
+int block_sum(int x);
+int tree_sum(int x);
+int take_step(int x);
+
+int block_sum(int x)
+{
+    return x + 1;
+}
+
+int tree_sum(int x)
+{
+    return block_sum(x) + 1;
+}
+
+int take_step(int x)
+{
+    return tree_sum(x) + 1;
+}
 
 int main(void)
 {
@@ -18,5 +40,5 @@ int main(void)
     const ptx_status status = ptx_device_count(&devices);
     printf("ptxgen %s: kernel %s, %s\n", ptxgen_version(), written ? "written" : "not written",
            ptx_status_name(status));
-    return written ? 0 : 1;
+    return written && take_step(0) == 3 ? 0 : 1;
 }
