@@ -131,18 +131,70 @@ PTXGEN_API const struct ptx_function_info *ptx_function_get_info(const ptx_funct
 PTXGEN_API ptx_status ptx_function_occupancy(const ptx_function *function, int threads,
                                              size_t shared_bytes, int *blocks_per_sm);
 
-/// One argument of a launch: the address and the size of a value of exactly the parameter's type.
-struct ptx_arg {
-    const void *value;
-    size_t size;
+/// What is known of an argument's C type.
+enum ptx_arg_type {
+    PTX_ARG_UNTYPED = 0, ///< nothing, or a struct, union or array: checked by its size alone
+    PTX_ARG_INTEGER,     ///< a CUdeviceptr and a bool among them, and in C an enumeration
+    PTX_ARG_FLOAT,
+    PTX_ARG_POINTER, ///< to the host's memory, which no kernel takes
 };
 
-/// An argument from a variable: PTX_ARG(n). Mind its type: an `int` for a .u64 parameter is
-/// refused. Not for arrays and pointers to host memory; a buffer goes in as its CUdeviceptr.
+/// One argument of a launch: the address and the size of a value of exactly the parameter's type.
+/// PTX_ARG() fills it in from a variable. Filled in by hand, with the type left 0, it is checked by
+/// its size alone.
+struct ptx_arg {
+    const void *value;
+    size_t size; ///< bytes
+    enum ptx_arg_type type;
+};
+
+/// An argument from a variable: PTX_ARG(n). A launch refuses one whose size is not the parameter's,
+/// an `int` for a .u64 say, and one of the wrong kind: .f32 and .f64 take a `float` and a `double`
+/// alone, .u and .s any integer of the size, other types anything of the size. A buffer goes in as
+/// its CUdeviceptr: a pointer is refused.
 #define PTX_ARG(variable)                                                                          \
     {                                                                                              \
-        &(variable), sizeof(variable)                                                              \
+        &(variable), sizeof(variable), PTX_ARG_TYPE(variable)                                      \
     }
+
+// X(C type, what it counts as)
+#define PTX_ARG_TYPES(X)                                                                           \
+    X(float, PTX_ARG_FLOAT)                                                                        \
+    X(double, PTX_ARG_FLOAT)                                                                       \
+    X(bool, PTX_ARG_INTEGER)                                                                       \
+    X(char, PTX_ARG_INTEGER)                                                                       \
+    X(signed char, PTX_ARG_INTEGER)                                                                \
+    X(unsigned char, PTX_ARG_INTEGER)                                                              \
+    X(short, PTX_ARG_INTEGER)                                                                      \
+    X(unsigned short, PTX_ARG_INTEGER)                                                             \
+    X(int, PTX_ARG_INTEGER)                                                                        \
+    X(unsigned, PTX_ARG_INTEGER)                                                                   \
+    X(long, PTX_ARG_INTEGER)                                                                       \
+    X(unsigned long, PTX_ARG_INTEGER)                                                              \
+    X(long long, PTX_ARG_INTEGER)                                                                  \
+    X(unsigned long long, PTX_ARG_INTEGER)
+
+#ifdef __cplusplus
+#define PTX_ARG_TYPE(variable) ptx_arg_type_of(&(variable))
+#else
+#define PTX_ARG_CHOICE(c_type, arg_type)                                                           \
+    c_type:                                                                                        \
+    arg_type,
+#define PTX_ARG_TYPE(variable)                                                                     \
+    _Generic((variable), PTX_ARG_TYPES(PTX_ARG_CHOICE) default : PTX_ARG_OTHER_TYPE(variable))
+#endif
+
+// A pointer, not an array that would become one: that has another type then.
+#ifdef __GNUC__
+enum { PTX_ARG_POINTER_CLASS = 5 }; // of __builtin_classify_type()
+#define PTX_ARG_OTHER_TYPE(variable)                                                               \
+    (__builtin_classify_type(variable) == PTX_ARG_POINTER_CLASS &&                                 \
+             __builtin_types_compatible_p(__typeof__(variable), __typeof__((void)0, (variable)))   \
+         ? PTX_ARG_POINTER                                                                         \
+         : PTX_ARG_UNTYPED)
+#else
+#define PTX_ARG_OTHER_TYPE(variable) PTX_ARG_UNTYPED
+#endif
 
 /// One launch. Dimensions that are 0 are 1, but see `grid` and `block`.
 struct ptx_launch_params {
@@ -176,5 +228,25 @@ PTXGEN_API ptx_status ptx_launch(const ptx_function *function,
                                  const struct ptx_launch_params *params);
 
 PTXGEN_END
+
+#ifdef __cplusplus
+extern "C++" {
+constexpr enum ptx_arg_type ptx_arg_type_of(const void *)
+{
+    return PTX_ARG_UNTYPED;
+}
+#define PTX_ARG_OVERLOAD(c_type, arg_type)                                                         \
+    constexpr enum ptx_arg_type ptx_arg_type_of(const c_type *)                                    \
+    {                                                                                              \
+        return arg_type;                                                                           \
+    }
+PTX_ARG_TYPES(PTX_ARG_OVERLOAD)
+#undef PTX_ARG_OVERLOAD
+template <typename T> constexpr enum ptx_arg_type ptx_arg_type_of(T *const *)
+{
+    return PTX_ARG_POINTER;
+}
+}
+#endif
 
 #endif

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "internal.h"
 
+#include <ctype.h>
+#include <string.h>
+
 static const char axes[] = "xyz";
 
 /// A launch after its defaults have been filled in.
@@ -14,6 +17,28 @@ struct geometry {
 static bool any(const unsigned dimensions[3])
 {
     return dimensions[0] || dimensions[1] || dimensions[2];
+}
+
+/// Holds what is known of the argument's C type against the parameter's: floats for .f32 and .f64,
+/// integers for .u and .s, anything for the others, but never a pointer of the host's.
+static ptx_status check_type(const ptx_function *function, size_t i, const struct ptx_arg *argument)
+{
+    const struct ptx_function_param *param = &function->info.params[i];
+    const char *kernel = function->info.name;
+    const char first = param->type[0];
+    bool takes_float = strcmp(param->type, "f32") == 0 || strcmp(param->type, "f64") == 0;
+    bool takes_integer = first == 'u' || (first == 's' && isdigit((unsigned char)param->type[1]));
+    if (takes_float && argument->type == PTX_ARG_INTEGER)
+        return ptx_driver_fail(
+            PTX_ERROR_INVALID, "kernel %s: args[%zu] (%s) is .%s and takes a %s, not an integer",
+            kernel, i, param->name, param->type, param->type[1] == '3' ? "float" : "double");
+    if (takes_integer && argument->type == PTX_ARG_FLOAT)
+        return ptx_driver_fail(PTX_ERROR_INVALID,
+                               "kernel %s: args[%zu] (%s) is .%s and takes an integer of %zu "
+                               "bytes, not a %s",
+                               kernel, i, param->name, param->type, param->size,
+                               param->size == sizeof(float) ? "float" : "double");
+    return PTX_OK;
 }
 
 static ptx_status check_arguments(const ptx_function *function,
@@ -31,10 +56,19 @@ static ptx_status check_arguments(const ptx_function *function,
         if (!argument->value)
             return ptx_driver_fail(PTX_ERROR_INVALID, "kernel %s: args[%zu] (%s) has no value",
                                    info->name, i, param->name);
+        if (argument->type == PTX_ARG_POINTER)
+            return ptx_driver_fail(PTX_ERROR_INVALID,
+                                   "kernel %s: args[%zu] (%s) is .%s, and the argument is a "
+                                   "pointer of the host: pass the CUdeviceptr, which "
+                                   "ptx_buffer_address() gives of a buffer",
+                                   info->name, i, param->name, param->type);
         if (argument->size != param->size)
             return ptx_driver_fail(
                 PTX_ERROR_INVALID, "kernel %s: args[%zu] (%s) is .%s and takes %zu bytes, not %zu",
                 info->name, i, param->name, param->type, param->size, argument->size);
+        ptx_status status = check_type(function, i, argument);
+        if (status)
+            return status;
         values[i] = (void *)argument->value;
     }
     return PTX_OK;

@@ -113,6 +113,71 @@ static void arguments_are_checked(void **state)
     tear_down(&scene);
 }
 
+/// The kernel takes one parameter of each kind; what does not fit is refused by its C type.
+static void types_of_arguments_are_checked(void **state)
+{
+    (void)state;
+    static const char text[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
+                               ".visible .entry types(.param .f32 f, .param .u32 u, .param .s64 s,"
+                               " .param .b32 b, .param .f64 d, .param .b8 h[8], .param .u64 p)\n"
+                               "{\n    ret;\n}\n";
+    struct scene scene = set_up();
+    ptx_module *module = load_module(scene.device, text);
+    const ptx_function *function = ptx_module_function(module, "types");
+    assert_non_null(function);
+    const float f = 1;
+    const double d = 1;
+    const uint32_t u = 1;
+    const int i = 1;
+    const long long s = 1;
+    enum { ENUMERATOR } e = ENUMERATOR;
+    struct {
+        float x, y;
+    } pair = { 1, 2 };
+    float two[2] = { 1, 2 };
+    ptx_buffer *buffer = NULL;
+    const char *text_pointer = text;
+    const struct ptx_arg right[] = { PTX_ARG(f), PTX_ARG(u),    PTX_ARG(s),   PTX_ARG(f),
+                                     PTX_ARG(d), PTX_ARG(pair), PTX_ARG(data) };
+    const struct {
+        size_t at;
+        struct ptx_arg arg;
+        const char *message;
+    } other[] = {
+        { 0, PTX_ARG(u), "kernel types: args[0] (f) is .f32 and takes a float, not an integer" },
+        { 4, PTX_ARG(s), "args[4] (d) is .f64 and takes a double, not an integer" },
+        { 1, PTX_ARG(f), "args[1] (u) is .u32 and takes an integer of 4 bytes, not a float" },
+        { 2, PTX_ARG(d), "args[2] (s) is .s64 and takes an integer of 8 bytes, not a double" },
+        { 6, PTX_ARG(buffer),
+          "args[6] (p) is .u64, and the argument is a pointer of the host: pass "
+          "the CUdeviceptr" },
+        { 5, PTX_ARG(text_pointer), "args[5] (h) is .b8, and the argument is a pointer" },
+        { 1, PTX_ARG(i), NULL },
+        { 1, PTX_ARG(e), NULL },
+        { 3, PTX_ARG(i), NULL },
+        { 5, PTX_ARG(two), NULL },
+        { 5, PTX_ARG(d), NULL },
+        { 5, PTX_ARG(s), NULL },
+        { 0, { .value = &i, .size = sizeof i }, NULL },
+        { 6, { .value = &buffer, .size = sizeof buffer }, NULL },
+    };
+    struct ptx_arg args[7];
+    struct ptx_launch_params params = {
+        .grid = { 1 }, .block = { 1 }, .args = args, .arg_count = 7
+    };
+    for (size_t k = 0; k < sizeof other / sizeof other[0]; k++) {
+        memcpy(args, right, sizeof args);
+        assert_int_equal(ptx_launch(function, &params), PTX_OK);
+        args[other[k].at] = other[k].arg;
+        if (other[k].message)
+            refused(function, params, other[k].message);
+        else if (ptx_launch(function, &params))
+            fail_msg("%zu: %s", k, ptx_error_message());
+    }
+    ptx_module_unload(&module);
+    tear_down(&scene);
+}
+
 static void geometry_is_checked(void **state)
 {
     (void)state;
@@ -321,6 +386,7 @@ int main(void)
         FAKE_TEST(everything_arrives),
         FAKE_TEST(empty_grid_does_nothing),
         FAKE_TEST(arguments_are_checked),
+        FAKE_TEST(types_of_arguments_are_checked),
         FAKE_TEST(geometry_is_checked),
         FAKE_TEST(required_block),
         FAKE_TEST(attributes),

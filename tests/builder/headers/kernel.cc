@@ -41,6 +41,30 @@ static void write_kernel(ptx_builder *b)
     }
 }
 
+// What PTX_ARG() makes of a variable's type.
+enum answer { yes };
+static float single;
+static const double twice = 2;
+static const unsigned count = 4;
+static const long long wide = 3;
+static bool flag;
+static answer answered;
+static ptx_buffer *buffer;
+static const char *const text_pointer = "";
+static float array[2];
+static struct {
+    int x, y;
+} pair;
+static_assert(PTX_ARG_TYPE(single) == PTX_ARG_FLOAT && PTX_ARG_TYPE(twice) == PTX_ARG_FLOAT);
+static_assert(PTX_ARG_TYPE(count) == PTX_ARG_INTEGER && PTX_ARG_TYPE(wide) == PTX_ARG_INTEGER);
+static_assert(PTX_ARG_TYPE(flag) == PTX_ARG_INTEGER && PTX_ARG_TYPE(answered) == PTX_ARG_UNTYPED);
+static_assert(PTX_ARG_TYPE(buffer) == PTX_ARG_POINTER);
+static_assert(PTX_ARG_TYPE(text_pointer) == PTX_ARG_POINTER);
+static_assert(PTX_ARG_TYPE(array) == PTX_ARG_UNTYPED && PTX_ARG_TYPE(pair) == PTX_ARG_UNTYPED);
+static constexpr ptx_arg args[] = { PTX_ARG(single), PTX_ARG(buffer), { &count, sizeof count } };
+static_assert(args[0].size == sizeof(float) && args[0].type == PTX_ARG_FLOAT);
+static_assert(args[1].type == PTX_ARG_POINTER && args[2].type == PTX_ARG_UNTYPED);
+
 int main()
 {
     ptx_builder_params params = {};
