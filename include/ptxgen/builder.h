@@ -46,8 +46,8 @@ PTXGEN_API ptx_builder *ptx_builder_create(const struct ptx_builder_params *para
 /// Frees the builder with all that it returned, and sets *builder to NULL.
 PTXGEN_API void ptx_builder_destroy(ptx_builder **builder);
 /// Checks the module and returns its text, or NULL if anything failed: ptx_builder_error() says
-/// what. The text lives as long as the builder. Nothing can be added afterwards; a second call
-/// returns the same.
+/// what. The text lives as long as the builder. Nothing can be added afterwards: a call that tries
+/// is an error that ptx_builder_error() names, and this function keeps returning the finished text.
 PTXGEN_API const char *ptx_builder_finish(ptx_builder *b);
 /// The first error, or NULL. Names the entry, the call, what it got and what it wanted. Lives as
 /// long as the builder.
@@ -90,7 +90,8 @@ enum ptx_range {
     PTX_NOT_NEGATIVE = 8,
 };
 
-/// One declared parameter of an entry. Strings must outlive the builder.
+/// One declared parameter of an entry. Its strings are copied, and those that ptx_builder_param()
+/// gives back live as long as the builder.
 struct ptx_param_info {
     const char *name;
     const char *meaning; ///< printed as a comment beside the declaration

@@ -167,12 +167,14 @@ static inline ptx_val ptx_bool(bool x)
     return ptx_immediate_bits(PTX_PRED, x);
 }
 
-PTXGEN_API ptx_val ptx_f32(float x);
+/// `x` rounded to nearest even; see ptx_imm().
+PTXGEN_API ptx_val ptx_f32(double x);
 PTXGEN_API ptx_val ptx_f64(double x);
 
 /// `x` as an immediate of any type. Integers: `x` must be an integer in the type's range. Floats:
-/// rounded to nearest even; a packed type gets `x` in both halves. Poisoned if `x` does not fit,
-/// so that the first use reports it.
+/// rounded to nearest even; a packed type gets `x` in both halves. Infinity is a value of every
+/// float type, but a finite `x` that would round to it does not fit. What does not fit gives a
+/// poisoned value, and its first use is an error that names the number and the type.
 PTXGEN_API ptx_val ptx_imm(ptx_type type, double x);
 
 /// The type's zero; false for a predicate.

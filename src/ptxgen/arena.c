@@ -91,7 +91,8 @@ bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint3
     const uint32_t larger = usual < least ? least : usual < most ? usual : most;
 
     if (least > most) {
-        ptxb_fail(b, NULL, "the module is too large: it has more than %u of a kind", most);
+        ptxb_fail(b, NULL,
+                  "the module is too large: it has more than %u values, labels or the like", most);
         return false;
     }
     if (*capacity || larger > first)

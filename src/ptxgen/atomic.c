@@ -24,12 +24,13 @@ static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_in
                   ptx_type_name((ptx_type)p.type));
         return false;
     }
-    if (!cas && a->compare.kind != PTX_POISON) {
+    if (!cas && ptxb_is_given(a->compare)) {
         ptxb_fail(b, call, "%s takes no .compare; cas does", info->name);
         return false;
     }
     if (p.readonly || p.writeonly || p.space > PTX_SHARED) {
-        ptxb_fail(b, call, "it reads and writes global or shared memory; the pointer is %s%s",
+        ptxb_fail(b, call,
+                  "an atomic reads and writes global or shared memory; the pointer is %s%s",
                   p.readonly    ? "readonly, "
                   : p.writeonly ? "writeonly, "
                                 : "",
@@ -37,12 +38,13 @@ static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_in
         return false;
     }
     if (a->order == PTX_VOLATILE || (unsigned)a->order > PTX_ACQ_REL) {
-        ptxb_fail(b, call, "order %d; it is PTX_RELAXED, PTX_ACQUIRE, PTX_RELEASE or PTX_ACQ_REL",
+        ptxb_fail(b, call,
+                  "order %d; an atomic takes PTX_RELAXED, PTX_ACQUIRE, PTX_RELEASE or PTX_ACQ_REL",
                   (int)a->order);
         return false;
     }
     if ((unsigned)a->scope > PTX_SCOPE_SYSTEM) {
-        ptxb_fail(b, call, "%d is no scope; see ptx_scope", (int)a->scope);
+        ptxb_fail(b, call, "%d is not a scope; see ptx_scope", (int)a->scope);
         return false;
     }
     return true;
@@ -94,7 +96,7 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
 
     if (!info) {
         if (b)
-            ptxb_fail(b, "atomic", "%d is no operation; see ptx_atomic_op", (int)op);
+            ptxb_fail(b, "atomic", "%d is not an operation; see ptx_atomic_op", (int)op);
         return poison;
     }
     if (!ptxb_ready(b, "atomic"))
@@ -148,7 +150,8 @@ void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
     if (!ptxb_ready(b, "fence"))
         return;
     if ((order != PTX_ACQ_REL && order != PTX_SEQ_CST) || (unsigned)scope > PTX_SCOPE_SYSTEM) {
-        ptxb_fail(b, "fence", "order %d, scope %d; the order is PTX_ACQ_REL or PTX_SEQ_CST",
+        ptxb_fail(b, "fence",
+                  "order %d, scope %d; a fence takes PTX_ACQ_REL or PTX_SEQ_CST, and a ptx_scope",
                   (int)order, (int)scope);
         return;
     }

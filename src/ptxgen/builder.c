@@ -198,10 +198,12 @@ static const char *block_names[] = { "ptx_entry", "ptx_if", "ptx_else", "ptx_for
 
 const char *ptx_builder_finish(ptx_builder *b)
 {
-    if (!b || b->failed)
+    if (!b)
         return NULL;
     if (b->finished)
         return b->text.at;
+    if (b->failed)
+        return NULL;
     if (b->blocks.count) {
         const struct block *open = &b->blocks.at[b->blocks.count - 1];
         ptxb_fail(b, "builder_finish",

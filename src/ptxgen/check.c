@@ -52,7 +52,8 @@ static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
     if (!missing)
         return true;
     ptxb_label_text(missing, text);
-    ptxb_fail(b, "branch", "label %s is never placed; ptx_label_place() does it", text);
+    ptxb_fail(b, "branch",
+              "a branch goes to label %s, which is never placed; call ptx_label_place()", text);
     return false;
 }
 

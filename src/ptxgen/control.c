@@ -98,7 +98,7 @@ static bool range_ok(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
         !((PTX_SET_I32 | PTX_SET_I64) >> lo.type & 1)) {
         ptxb_fail(
             b, "for",
-            "lo, hi and step are %s, %s and %s; all must be the same of u32, s32, u64 and s64",
+            "lo, hi and step are %s, %s and %s; they must have one type: u32, s32, u64 or s64",
             ptx_type_name((ptx_type)lo.type), ptx_type_name((ptx_type)hi.type),
             ptx_type_name((ptx_type)step.type));
         return false;
@@ -206,7 +206,7 @@ bool ptx_while_test(ptx_builder *b, ptx_val cond)
     if (top->kind == BLOCK_LOOP)
         ptxb_branch(b, guard, true, top->end);
     else
-        ptxb_fail(b, "while", "the innermost block is no loop; ptx_loop_begin() opens one");
+        ptxb_fail(b, "while", "the innermost block is not a loop; ptx_loop_begin() opens one");
     return true;
 }
 

@@ -13,8 +13,12 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
     if (!ptxb_ready(b, "bitcast") || !ptxb_usable(b, "bitcast", "x", x))
         return (ptx_val) { 0 };
     if (ptxb_bits(type) != ptxb_bits((ptx_type)x.type) || type == PTX_PRED) {
-        ptxb_fail(b, "bitcast", "x is %s; the same bits as %s would have another width",
-                  ptx_type_name((ptx_type)x.type), ptx_type_name(type));
+        if (type == PTX_PRED)
+            ptxb_fail(b, "bitcast", "the result cannot be a predicate; ptx_ne() makes one");
+        else
+            ptxb_fail(b, "bitcast", "x is %s of %u bits; %s has %u",
+                      ptx_type_name((ptx_type)x.type), ptxb_bits((ptx_type)x.type),
+                      ptx_type_name(type), ptxb_bits(type));
         return (ptx_val) { 0 };
     }
     if (x.kind == PTX_IMMEDIATE)
@@ -149,7 +153,8 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
     const bool toward_zero = p.round == PTX_RZ;
 
     if (p.sat || p.ftz || p.round > PTX_RZ) {
-        ptxb_fail(b, "cvt", "from %s to bf16 there is rounding .rn and .rz, and no .ftz or .sat",
+        ptxb_fail(b, "cvt",
+                  "a conversion from %s to bf16 rounds by .rn or .rz, and takes no .ftz or .sat",
                   ptx_type_name(from));
         return (ptx_val) { 0 };
     }
@@ -214,8 +219,8 @@ static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
     const char *mode = rounding(to, from, p.round);
 
     if (!mode || (p.ftz && from != PTX_F32 && to != PTX_F32)) {
-        ptxb_fail(b, "cvt", "from %s to %s there is no %s", ptx_type_name(from), ptx_type_name(to),
-                  mode ? ".ftz" : "rounding to choose");
+        ptxb_fail(b, "cvt", "a conversion from %s to %s takes no %s", ptx_type_name(from),
+                  ptx_type_name(to), mode ? ".ftz" : "choice of rounding");
         return (ptx_val) { 0 };
     }
     const char *text = ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "", ".",

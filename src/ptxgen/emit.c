@@ -15,11 +15,16 @@ void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val
     const unsigned bits = ptxb_bits((ptx_type)x.type);
     const bool fits = x.kind != PTX_IMMEDIATE || bits > 63 || x.bits >> bits == 0;
 
-    if (x.kind == PTX_POISON || x.kind > PTX_IMMEDIATE || !bits || !fits)
-        ptxb_fail(
-            b, call,
-            "%s is not a value: it was never set, or is an immediate outside its type's range",
-            name);
+    if (x.kind == PTX_POISON && bits) { // as ptx_imm() leaves it
+        double number;
+        memcpy(&number, &x.bits, sizeof number);
+        ptxb_fail(b, call, "%s is the immediate %.17g, which %s cannot hold", name, number,
+                  ptx_type_name((ptx_type)x.type));
+    } else if (!fits)
+        ptxb_fail(b, call, "%s is an immediate of %s with bits that its type does not have: 0x%llx",
+                  name, ptx_type_name((ptx_type)x.type), (unsigned long long)x.bits);
+    else if (x.kind == PTX_POISON || x.kind > PTX_IMMEDIATE || !bits)
+        ptxb_fail(b, call, "%s was never set", name);
     else if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count)
         ptxb_fail(b, call, "%s belongs to another builder", name);
     else if (b->regs.at[x.reg].where < ptxb_entry(b)->first_block)

@@ -20,6 +20,11 @@ static inline bool ptxb_is_alive(const ptx_builder *b, const ptx_val *x)
            x->reg < b->regs.count && ptxb_is_open(b, b->regs.at[x->reg].where);
 }
 
+// Whether an optional operand was given at all, be it wrong.
+static inline bool ptxb_is_given(ptx_val x)
+{
+    return x.kind != PTX_POISON || x.type != PTX_NONE;
+}
 void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val x);
 static inline bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
 {

@@ -30,7 +30,10 @@ static bool valid_name(ptx_builder *b, const char *call, const char *name)
         }
     }
     if (length > 1024 || (length == 1 && *name == '_') || !strcmp(name, "WARP_SZ")) {
-        ptxb_fail(b, call, "'%.64s' is a name that PTX refuses", name);
+        ptxb_fail(
+            b, call,
+            "'%.64s' is a name that PTX refuses: it is reserved, or longer than 1024 characters",
+            name);
         return false;
     }
     return true;
@@ -59,7 +62,8 @@ static bool names_differ(ptx_builder *b, const char *call, const char *entry, co
 {
     if (strcmp(entry, param) != 0)
         return true;
-    ptxb_fail(b, call, "the module has an entry and a parameter '%.64s'; ptxas wants two names",
+    ptxb_fail(b, call,
+              "'%.64s' names an entry and a parameter of the module; ptxas wants different names",
               param);
     return false;
 }
@@ -81,7 +85,7 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
         return false;
     for (uint32_t e = 0; e < b->entries.count; e++) {
         if (strcmp(b->entries.at[e].decl.name, decl->name) == 0) {
-            ptxb_fail(b, "entry", "the module has an entry '%.64s' already", decl->name);
+            ptxb_fail(b, "entry", "the module already has an entry '%.64s'", decl->name);
             return false;
         }
         for (uint32_t k = 0; k < b->entries.at[e].params.count; k++)
@@ -184,14 +188,31 @@ static bool reserve(ptx_builder *b, const char *call, const char *name, uint64_t
     struct entry *entry = ptxb_entry(b);
     const uint64_t end = (entry->param_bytes + align - 1) / align * align + bytes;
 
-    if (!bytes || end > LARGE_PARAM_BYTES) {
-        ptxb_fail(b, call, "with '%.64s' of %llu bytes there are %llu; 1 to %d can be passed", name,
-                  (unsigned long long)bytes, (unsigned long long)end, LARGE_PARAM_BYTES);
+    if (!bytes) {
+        ptxb_fail(b, call, "parameter '%.64s' has no elements", name);
+        return false;
+    }
+    if (end > LARGE_PARAM_BYTES) {
+        ptxb_fail(b, call,
+                  "parameter '%.64s' of %llu bytes makes %llu bytes of parameters; an entry takes "
+                  "at most %d",
+                  name, (unsigned long long)bytes, (unsigned long long)end, LARGE_PARAM_BYTES);
         return false;
     }
     entry->param_bytes = (uint32_t)end;
     return end <= PARAM_BYTES ||
            ptxb_require(b, call, 81, 70, "more than 4352 bytes of parameters");
+}
+
+static bool copy_strings(ptx_builder *b, struct ptx_param_info *info)
+{
+    const char **strings[] = { &info->name,   &info->meaning, &info->length,
+                               &info->preset, &info->low,     &info->high };
+
+    for (size_t k = 0; k < sizeof strings / sizeof *strings; k++)
+        if (*strings[k])
+            *strings[k] = ptxb_join(b, *strings[k], NULL);
+    return !b->failed;
 }
 
 static struct param *declare(ptx_builder *b, const char *call, ptx_type type, uint64_t bytes,
@@ -205,20 +226,29 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
     struct entry *entry = ptxb_entry(b);
     for (uint32_t k = 0; k < entry->params.count; k++) {
         if (strcmp(entry->params.at[k].info.name, info->name) == 0) {
-            ptxb_fail(b, call, "the entry has a parameter '%.64s' already", info->name);
+            ptxb_fail(b, call, "the entry already has a parameter '%.64s'", info->name);
             return NULL;
         }
     }
     if (!ptx_type_bytes(type)) {
-        ptxb_fail(b, call, "parameter '%.64s' is %s, which memory does not hold", info->name,
-                  ptx_type_name(type));
+        if (type == PTX_PRED)
+            ptxb_fail(b, call,
+                      "parameter '%.64s' cannot be pred, which memory does not hold; pass an "
+                      "integer and compare it",
+                      info->name);
+        else
+            ptxb_fail(b, call, "parameter '%.64s' needs a type; %d is not a ptx_type", info->name,
+                      (int)type);
         return NULL;
     }
     if (!reserve(b, call, info->name, bytes, align) || !ROOM_FOR(b, entry->params, 1))
         return NULL;
-    struct param *p = &entry->params.at[entry->params.count++];
+    struct param *p = &entry->params.at[entry->params.count];
     memset(p, 0, sizeof *p);
     p->info = *info;
+    if (!copy_strings(b, &p->info))
+        return NULL;
+    entry->params.count++;
     p->info.type = (uint8_t)type;
     p->info.is_pointer = false;
     p->info.count = 0;
@@ -310,15 +340,19 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
     struct entry *entry = ptxb_entry(b);
     uint32_t *held = kind == SYMBOL_LOCAL ? &entry->local_bytes : &entry->shared_bytes;
     if (!ptx_type_bytes(type) || (kind != SYMBOL_DYNAMIC && !count)) {
-        ptxb_fail(b, call, "an array of %u %s is none", count, ptx_type_name(type));
+        if (ptx_type_bytes(type))
+            ptxb_fail(b, call, "the array has no elements");
+        else
+            ptxb_fail(b, call, "an array cannot have elements of type %s", ptx_type_name(type));
         return (ptx_ptr) { 0 };
     }
     if (*held + bytes > limit) {
         ptxb_fail(b, call,
-                  "%u %s are %llu bytes, and %u are declared already; an entry has at most %llu%s",
+                  "%u elements of %s take %llu bytes, and %u bytes are declared already; an entry "
+                  "has at most %llu%s",
                   count, ptx_type_name(type), (unsigned long long)bytes, *held,
                   (unsigned long long)limit,
-                  kind == SYMBOL_SHARED ? ", more is ptx_shared_dynamic()" : "");
+                  kind == SYMBOL_SHARED ? "; ptx_shared_dynamic() can have more" : "");
         return (ptx_ptr) { 0 };
     }
     *held += (uint32_t)(bytes + 15) / 16 * 16;
@@ -358,7 +392,7 @@ ptx_ptr ptx_param_array(ptx_builder *b, ptx_type type, const char *name, uint32_
         return (ptx_ptr) { 0 };
     p->info.count = count;
     struct symbol symbol = {
-        .name = name, .kind = SYMBOL_PARAM, .type = (uint8_t)type, .count = count
+        .name = p->info.name, .kind = SYMBOL_PARAM, .type = (uint8_t)type, .count = count
     };
     p->symbol = add_symbol(b, symbol);
     return (ptx_ptr) { .base.owner = b->owner,

@@ -94,7 +94,7 @@ void ptx_label_place(ptx_builder *b, ptx_label label)
         return;
     if (b->labels.at[label.id - 1].placed) {
         ptxb_label_text(&b->labels.at[label.id - 1], text);
-        ptxb_fail(b, "label_place", "label %s is placed already", text);
+        ptxb_fail(b, "label_place", "label %s is already placed", text);
         return;
     }
     if (b->labels.at[label.id - 1].uses &&

@@ -90,7 +90,7 @@ static bool vector_shape(ptx_builder *b, const char *call, ptx_ptr p, unsigned l
     const bool wide = lanes * size > 16;
 
     if (lanes != 1 && lanes != 2 && lanes != 4 && lanes != 8) {
-        ptxb_fail(b, call, "%u lanes; there are accesses of 1, 2, 4 and 8", lanes);
+        ptxb_fail(b, call, "%u lanes; an access has 1, 2, 4 or 8", lanes);
         return false;
     }
     if (lanes * size > 32 || (lanes == 8 && size == 1) || (wide && p.space != PTX_GLOBAL)) {

@@ -31,13 +31,13 @@ static void fail_operands(ptx_builder *b, const struct ptx_op_info *info, const 
                           unsigned k, ptx_type wanted)
 {
     if (info->shape[2 + k] == 'T')
-        ptxb_fail(b, info->name, "x is %s and %s is %s; both must have one type",
+        ptxb_fail(b, info->name, "x is %s and %s is %s; both must have the same type",
                   ptx_type_name((ptx_type)src[0].type), operand_names[k],
                   ptx_type_name((ptx_type)src[k].type));
     else
-        ptxb_fail(b, info->name, "%s is %s; with x of %s it must be %s", operand_names[k],
-                  ptx_type_name((ptx_type)src[k].type), ptx_type_name((ptx_type)src[0].type),
-                  ptx_type_name(wanted));
+        ptxb_fail(b, info->name, "%s is %s; it must be %s where x is %s", operand_names[k],
+                  ptx_type_name((ptx_type)src[k].type), ptx_type_name(wanted),
+                  ptx_type_name((ptx_type)src[0].type));
 }
 
 // A comma-free list of what the instruction takes, for the message.
@@ -48,7 +48,7 @@ static void fail_type(ptx_builder *b, const struct ptx_op_info *info, ptx_type t
 
     for (size_t k = 0; k < info->form_count; k++)
         set |= info->forms[k].types;
-    ptxb_fail(b, info->name, "x is %s; it takes %s", ptx_type_name(type),
+    ptxb_fail(b, info->name, "x is %s; the instruction takes %s", ptx_type_name(type),
               ptxb_type_list(set, list));
 }
 
@@ -61,7 +61,7 @@ static const char *modifiers(ptx_builder *b, const char *call, const struct ptx_
     const unsigned refused = asked & ~form->modifiers;
 
     if ((unsigned)p->round > PTX_RP) {
-        ptxb_fail(b, call, "%d is no rounding; there are PTX_RN, PTX_RZ, PTX_RM and PTX_RP",
+        ptxb_fail(b, call, "%d is not a rounding; there are PTX_RN, PTX_RZ, PTX_RM and PTX_RP",
                   (int)p->round);
         return NULL;
     }
@@ -133,7 +133,7 @@ static bool fields_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx
     for (unsigned k = count - 2; k < count; k++) {
         if (src[k].kind != PTX_IMMEDIATE || src[k].bits <= 255)
             continue;
-        ptxb_fail(b, info->name, "%s is %llu; a place or length as an immediate is 0 to 255",
+        ptxb_fail(b, info->name, "%s is %llu; an immediate position or length is 0 to 255",
                   operand_names[k], (unsigned long long)src[k].bits);
         return false;
     }
@@ -149,8 +149,9 @@ static uint32_t op_opcode(ptx_builder *b, uint64_t key, const struct ptx_op_para
 
     if (!info || !info->shape) {
         ptxb_fail(b, "op",
-                  "%s is not an instruction of values to one value; it has its own function",
-                  info ? info->name : "the opcode");
+                  info ? "ptx_op() does not emit %s, which has a function of its own"
+                       : "the opcode is not one of ptx_opcode%s",
+                  info ? info->name : "");
         return 0;
     }
     while (info->shape[2 + count])
@@ -158,10 +159,10 @@ static uint32_t op_opcode(ptx_builder *b, uint64_t key, const struct ptx_op_para
     if (!ptxb_ready(b, info->name) || !operands_fit(b, info, src, count))
         return 0;
     for (unsigned k = count; k < 4; k++) {
-        if (src[k].kind == PTX_POISON)
+        if (!ptxb_is_given(src[k]))
             continue;
-        ptxb_fail(b, info->name, "%s is given; it takes %u operand%s", operand_names[k], count,
-                  count == 1 ? "" : "s");
+        ptxb_fail(b, info->name, "%s is given; the instruction takes %u operand%s",
+                  operand_names[k], count, count == 1 ? "" : "s");
         return 0;
     }
     if (p->op == PTX_OP_lop3 && (p->w.kind != PTX_IMMEDIATE || p->w.bits > 255)) {
@@ -285,7 +286,7 @@ static ptx_val read_axis(ptx_builder *b, const char *call, const char *const tex
     if (!ptxb_ready(b, call))
         return (ptx_val) { 0 };
     if ((unsigned)axis > PTX_Z) {
-        ptxb_fail(b, call, "%d is no axis; there are PTX_X, PTX_Y and PTX_Z", (int)axis);
+        ptxb_fail(b, call, "%d is not an axis; there are PTX_X, PTX_Y and PTX_Z", (int)axis);
         return (ptx_val) { 0 };
     }
     return read_special(b, call, text[axis], PTX_U32, isa, sm, varying);

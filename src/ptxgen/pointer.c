@@ -151,7 +151,7 @@ ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p)
     if (!pointer_ok(b, "ptr_cast", p))
         return p;
     if (!ptx_type_bytes(type)) {
-        ptxb_fail(b, "ptr_cast", "memory does not hold %s", ptx_type_name(type));
+        ptxb_fail(b, "ptr_cast", "memory does not hold elements of type %s", ptx_type_name(type));
         return p;
     }
     p.count =
@@ -173,7 +173,11 @@ ptx_ptr ptx_pointer(ptx_builder *b, ptx_type type, ptx_space space, ptx_val addr
                   ptxb_space_name(space));
         return p;
     }
-    if (!ptx_type_bytes(type) || address.type != wanted) {
+    if (!ptx_type_bytes(type)) {
+        ptxb_fail(b, "pointer", "memory does not hold elements of type %s", ptx_type_name(type));
+        return p;
+    }
+    if (address.type != wanted) {
         ptxb_fail(b, "pointer", "a %s pointer to %s needs a %s address; got %s",
                   ptxb_space_name(space), ptx_type_name(type), ptx_type_name(wanted),
                   ptx_type_name((ptx_type)address.type));

@@ -163,10 +163,23 @@ bool ptx_target_parse(const char *name, struct ptx_target *target)
     return false;
 }
 
-ptx_val ptx_f32(float x)
+// Poison that says what did not fit; see ptxb_fail_value().
+static ptx_val unfit(ptx_type type, double x)
 {
+    ptx_val v = { .kind = PTX_POISON, .type = (uint8_t)type };
+    memcpy(&v.bits, &x, sizeof v.bits);
+    return v;
+}
+
+ptx_val ptx_f32(double x)
+{
+    const double rounds_to_infinity = 0x1.ffffffp127; // and all above it
     uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
+
+    if (isfinite(x) && fabs(x) >= rounds_to_infinity)
+        return unfit(PTX_F32, x);
+    const float single = (float)x;
+    memcpy(&bits, &single, sizeof bits);
     return ptx_immediate_bits(PTX_F32, bits);
 }
 
@@ -213,32 +226,36 @@ static bool fits(ptx_type type, double x)
     return is_signed ? x >= -limit / 2 && x < limit / 2 : x >= 0 && x < limit;
 }
 
+// In one 16-bit float, or in both halves of a pair.
+static ptx_val half_immediate(ptx_type type, double x, int fraction, int exponent_bits)
+{
+    const uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << fraction;
+    const uint64_t half = round_to_half(x, fraction, exponent_bits);
+
+    if (isfinite(x) && (half & 0x7fff) == infinity)
+        return unfit(type, x);
+    return ptx_immediate_bits(type, ptxb_bits(type) == 32 ? half << 16 | half : half);
+}
+
 ptx_val ptx_imm(ptx_type type, double x)
 {
-    ptx_val poison = { 0 };
-    uint64_t half;
-
     switch (type) {
     case PTX_NONE:
     case PTX_TYPE_COUNT:
-        return poison;
+        return (ptx_val) { 0 };
     case PTX_F64:
         return ptx_f64(x);
     case PTX_F32:
-        return ptx_f32((float)x);
+        return ptx_f32(x);
     case PTX_F16:
-        return ptx_immediate_bits(type, round_to_half(x, 10, 5));
-    case PTX_BF16:
-        return ptx_immediate_bits(type, round_to_half(x, 7, 8));
     case PTX_F16X2:
-        half = round_to_half(x, 10, 5);
-        return ptx_immediate_bits(type, half << 16 | half);
+        return half_immediate(type, x, 10, 5);
+    case PTX_BF16:
     case PTX_BF16X2:
-        half = round_to_half(x, 7, 8);
-        return ptx_immediate_bits(type, half << 16 | half);
+        return half_immediate(type, x, 7, 8);
     default:
         if (!fits(type, x))
-            return poison;
+            return unfit(type, x);
         return ptx_immediate_bits(type, x < 0 ? (uint64_t)(int64_t)x &
                                                     (UINT64_MAX >> (64 - ptxb_bits(type)))
                                               : (uint64_t)x);

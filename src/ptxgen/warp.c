@@ -101,11 +101,11 @@ static bool shuffle_ok(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
 {
     if (!ptxb_ready(b, "shfl") || !ptxb_usable(b, "shfl", "x", x) ||
         !is_u32(b, "shfl", "the lane", p->lane) ||
-        (p->mask.kind != PTX_POISON && !is_u32(b, "shfl", "the mask", p->mask)))
+        (ptxb_is_given(p->mask) && !is_u32(b, "shfl", "the mask", p->mask)))
         return false;
     if ((unsigned)mode > PTX_SHFL_IDX) {
         ptxb_fail(b, "shfl",
-                  "%d is no mode; there are PTX_SHFL_DOWN, PTX_SHFL_UP, PTX_SHFL_BFLY and "
+                  "%d is not a mode; there are PTX_SHFL_DOWN, PTX_SHFL_UP, PTX_SHFL_BFLY and "
                   "PTX_SHFL_IDX",
                   (int)mode);
         return false;
@@ -132,7 +132,7 @@ ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x, struct ptx_
         return (ptx_val) { 0 };
     const uint32_t width = p.width ? p.width : 32;
     const uint32_t clamp = (32 - width) << 8 | (mode == PTX_SHFL_UP ? 0u : 31u);
-    const ptx_val mask = p.mask.kind == PTX_POISON ? ptx_full_warp() : p.mask;
+    const ptx_val mask = ptxb_is_given(p.mask) ? p.mask : ptx_full_warp();
     const char *opcode = opcodes[mode];
 
     switch (ptxb_bits(type)) {
@@ -270,7 +270,7 @@ static ptx_val redux(ptx_builder *b, const char *call, enum redux_op op, const c
         return (ptx_val) { 0 };
     const ptx_type type = (ptx_type)x.type;
     if (!(types >> type & 1)) {
-        ptxb_fail(b, call, "x is %s; it takes %s", ptx_type_name(type),
+        ptxb_fail(b, call, "x is %s; the instruction takes %s", ptx_type_name(type),
                   ptxb_type_list(types, list));
         return (ptx_val) { 0 };
     }

@@ -118,19 +118,42 @@ static void a_user_has_errors_too(void **state)
     ptx_builder_fail(NULL, "nobody hears this");
 }
 
+// A call that comes too late is reported, and the text stays what it was.
+static void expect_text_and_error(ptx_builder *b, const char *text, const char *copy,
+                                  const char *words)
+{
+    assert_ptr_equal(ptx_builder_finish(b), text);
+    assert_string_equal(text, copy);
+    assert_non_null(ptx_builder_error(b));
+    assert_string_equal(ptx_builder_error(b), words);
+    assert_ptr_equal(ptx_builder_finish(b), text);
+    ptx_builder_destroy(&b);
+}
+
 static void a_finished_module_takes_nothing(void **state)
 {
+    char copy[1000];
+
     (void)state;
-    ptx_builder *b = builder_at(80);
-    an_empty_kernel(b, "k");
-    finished(b);
-    an_empty_kernel(b, "l");
-    EXPECT_ERROR(b, "ptx_entry: the module is finished; nothing can be added");
-    b = builder_at(80);
-    an_empty_kernel(b, "k");
-    finished(b);
-    ptx_barrier(b);
-    EXPECT_ERROR(b, "ptx_barrier: the module is finished; nothing can be added");
+    for (int late = 0; late < 3; late++) {
+        ptx_builder *b = builder_at(80);
+        an_empty_kernel(b, "k");
+        const char *text = finished(b);
+        snprintf(copy, sizeof copy, "%s", text);
+        assert_null(ptx_builder_error(b));
+        assert_ptr_equal(ptx_builder_finish(b), text);
+        if (late == 0)
+            an_empty_kernel(b, "l");
+        else if (late == 1)
+            ptx_barrier(b);
+        else
+            ptx_builder_fail(b, "a user's own");
+        expect_text_and_error(b, text, copy,
+                              late == 0 ? "ptx_entry: the module is finished; nothing can be added"
+                              : late == 1
+                                  ? "ptx_barrier: the module is finished; nothing can be added"
+                                  : "a user's own");
+    }
 }
 
 static void values_belong_to_their_entry_and_builder(void **state)
@@ -192,7 +215,7 @@ static void a_module_has_a_limit(void **state)
         for (long k = 0; k < 1L << 22 && !ptx_builder_error(b); k++)
             x = ptx_copy(b, x);
     }
-    EXPECT_ERROR(b, "k: the module is too large: it has more than 4194303 of a kind");
+    EXPECT_ERROR(b, "k: the module is too large: it has more than 4194303 values");
 }
 
 static void no_builder_is_taken_everywhere(void **state)

@@ -238,23 +238,23 @@ static void wrong_values_are_named(void **state)
     const ptx_val none = { 0 };
 
     (void)state;
-    REFUSED(ptx_var(b, none), "var: init is not a value");
-    REFUSED(ptx_copy(b, none), "copy: x is not a value");
-    REFUSED(ptx_set(b, none, u), "set: the variable is not a value");
-    REFUSED(ptx_set(b, u, none), "set: the value is not a value");
+    REFUSED(ptx_var(b, none), "var: init was never set");
+    REFUSED(ptx_copy(b, none), "copy: x was never set");
+    REFUSED(ptx_set(b, none, u), "set: the variable was never set");
+    REFUSED(ptx_set(b, u, none), "set: the value was never set");
     REFUSED(ptx_set(b, ptx_copy(b, u), u), "set: the first value is not a variable", "ptx_var()");
     REFUSED(ptx_set(b, ptx_u32(1), u), "set: the first value is not a variable");
     REFUSED(ptx_set(b, u, f), "set: the variable is u32 and the value f32");
     REFUSED(ptx_if (b, u) {}, "if: the condition is u32", "must be pred");
-    REFUSED(ptx_if (b, none) {}, "if: the condition is not a value");
+    REFUSED(ptx_if (b, none) {}, "if: the condition was never set");
     REFUSED(ptx_while (b, f) {}, "while: the condition is f32");
     REFUSED(ptx_break_if(b, u), "break_if: the condition is u32");
     REFUSED(ptx_return_if(b, u), "return_if: the condition is u32");
     REFUSED(ptx_for (b, i, u, f, u) {}, "for: lo, hi and step are u32, f32 and u32");
-    REFUSED(ptx_for (b, i, f, f, f) {}, "for: lo, hi and step are f32", "u32, s32, u64 and s64");
-    REFUSED(ptx_for (b, i, none, u, u) {}, "for: lo is not a value");
-    REFUSED(ptx_for (b, i, u, none, u) {}, "for: hi is not a value");
-    REFUSED(ptx_for (b, i, u, u, none) {}, "for: step is not a value");
+    REFUSED(ptx_for (b, i, f, f, f) {}, "for: lo, hi and step are f32", "u32, s32, u64 or s64");
+    REFUSED(ptx_for (b, i, none, u, u) {}, "for: lo was never set");
+    REFUSED(ptx_for (b, i, u, none, u) {}, "for: hi was never set");
+    REFUSED(ptx_for (b, i, u, u, none) {}, "for: step was never set");
     REFUSED(ptx_for (b, i, u, u, ptx_u32(0)) {}, "for: the step must be above zero");
     REFUSED(ptx_for (b, i, ptx_s32(9), ptx_s32(0), ptx_s32(-1)) {}, "for: the step must be above");
     REFUSED(ptx_for (b, i, u, u, u) ptx_set(b, i, u), "set: the first value is not a variable");
@@ -277,16 +277,17 @@ static void misplaced_calls_are_named(void **state)
             ptx_if (b, p) {}
         } ptx_else (b) {},
         "else: it must directly follow");
-    REFUSED(ptx_while_test(b, p), "while: the innermost block is no loop");
+    REFUSED(ptx_while_test(b, p), "while: the innermost block is not a loop");
     REFUSED(ptx_label_place(b, none), "label_place: the label is not one of this entry");
     REFUSED(ptx_branch(b, none), "branch: the label is not one of this entry", "ptx_label_create");
     REFUSED(ptx_branch_if(b, p, none), "branch_if: the label is not one of this entry");
     REFUSED(ptx_branch_if(b, u, ptx_label_create(b, "l")), "branch_if: the condition is u32");
     REFUSED(ptx_label_create(b, "no way"), "label_create: 'no way' is not a name");
     REFUSED(ptx_label_create(b, "no:\n"), "label_create: 'no:");
-    REFUSED(ptx_branch(b, ptx_label_create(b, "lost")), "branch: label $lost_1 is never placed");
+    REFUSED(ptx_branch(b, ptx_label_create(b, "lost")),
+            "branch: a branch goes to label $lost_1, which is never placed");
     REFUSED(ptx_label l = ptx_label_create(b, "l"); ptx_label_place(b, l);
-            ptx_label_place(b, l), "label_place: label $l_1 is placed already");
+            ptx_label_place(b, l), "label_place: label $l_1 is already placed");
     REFUSED(ptx_label l = ptx_label_create(b, "l"); ptx_if (b, p) ptx_label_place(b, l);
             ptx_branch(b, l), "branch: label $l_1 stands in a block that is closed");
     REFUSED(ptx_label l = ptx_label_create(b, "l"); ptx_branch_if(b, p, l);

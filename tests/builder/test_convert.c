@@ -184,28 +184,33 @@ static void wrong_conversions_are_named(void **state)
     REFUSED(ptx_cvt(b, PTX_B32, f), "cvt: there is no conversion from f32 to b32");
     REFUSED(ptx_cvt(b, PTX_F16X2, f), "cvt: there is no conversion from f32 to f16x2");
     REFUSED(ptx_cvt(b, PTX_NONE, f), "cvt: there is no conversion from f32 to none");
-    REFUSED(ptx_cvt(b, PTX_F32, none), "cvt: x is not a value");
-    REFUSED(ptx_cvt(b, PTX_F64, f, .round = PTX_RZ), "cvt: from f32 to f64", "rounding");
-    REFUSED(ptx_cvt(b, PTX_U32, u, .round = PTX_RZ), "cvt: from u32 to u32", "rounding");
-    REFUSED(ptx_cvt(b, PTX_S32, f, .round = (ptx_round)9), "cvt: from f32 to s32", "rounding");
-    REFUSED(ptx_cvt(b, PTX_U64, u, .ftz = true), "cvt: from u32 to u64 there is no .ftz");
-    REFUSED(ptx_cvt(b, PTX_BF16, f, .round = PTX_RM), "cvt: from f32 to bf16", ".rn and .rz");
-    REFUSED(ptx_cvt(b, PTX_BF16, f, .sat = true), "cvt: from f32 to bf16", "no .ftz or .sat");
+    REFUSED(ptx_cvt(b, PTX_F32, none), "cvt: x was never set");
+    REFUSED(ptx_cvt(b, PTX_F64, f, .round = PTX_RZ), "cvt: a conversion from f32 to f64",
+            "rounding");
+    REFUSED(ptx_cvt(b, PTX_U32, u, .round = PTX_RZ), "cvt: a conversion from u32 to u32",
+            "rounding");
+    REFUSED(ptx_cvt(b, PTX_S32, f, .round = (ptx_round)9), "cvt: a conversion from f32 to s32",
+            "rounding");
+    REFUSED(ptx_cvt(b, PTX_U64, u, .ftz = true), "cvt: a conversion from u32 to u64 takes no .ftz");
+    REFUSED(ptx_cvt(b, PTX_BF16, f, .round = PTX_RM), "cvt: a conversion from f32 to bf16",
+            ".rn or .rz");
+    REFUSED(ptx_cvt(b, PTX_BF16, f, .sat = true), "cvt: a conversion from f32 to bf16",
+            "no .ftz or .sat");
     REFUSED(ptx_cvt(b, PTX_BF16, u), "cvt: cvt.rn.bf16.u32 needs sm_90", "sm_80");
     REFUSED(ptx_cvt_pack(b, PTX_F16X2, f, h), "cvt_pack: two f32", "got f32 and f16 for f16x2");
     REFUSED(ptx_cvt_pack(b, PTX_U32, f, f), "cvt_pack: two f32", "for u32");
-    REFUSED(ptx_cvt_pack(b, PTX_F16X2, none, f), "cvt_pack: lo is not a value");
-    REFUSED(ptx_cvt_pack(b, PTX_F16X2, f, none), "cvt_pack: hi is not a value");
-    REFUSED(ptx_bitcast(b, PTX_U64, f), "bitcast: x is f32", "u64", "width");
-    REFUSED(ptx_bitcast(b, PTX_PRED, p), "bitcast: x is pred");
-    REFUSED(ptx_bitcast(b, PTX_U32, none), "bitcast: x is not a value");
+    REFUSED(ptx_cvt_pack(b, PTX_F16X2, none, f), "cvt_pack: lo was never set");
+    REFUSED(ptx_cvt_pack(b, PTX_F16X2, f, none), "cvt_pack: hi was never set");
+    REFUSED(ptx_bitcast(b, PTX_U64, f), "bitcast: x is f32", "u64", "of 32 bits; u64 has 64");
+    REFUSED(ptx_bitcast(b, PTX_PRED, p), "bitcast: the result cannot be a predicate");
+    REFUSED(ptx_bitcast(b, PTX_U32, none), "bitcast: x was never set");
     REFUSED(ptx_pack(b, PTX_B64, five), "pack: there are 5 lanes", "2 or 4");
     REFUSED(ptx_pack(b, PTX_B64, ptx_vec2(u, f)), "pack: lane 0 is u32 and lane 1 is f32");
-    REFUSED(ptx_pack(b, PTX_B64, ptx_vec2(u, none)), "pack: a lane is not a value");
+    REFUSED(ptx_pack(b, PTX_B64, ptx_vec2(u, none)), "pack: a lane was never set");
     REFUSED(ptx_pack(b, PTX_B64, ptx_vec2(h, h)), "pack: 2 lanes of f16 do not make one b64");
     REFUSED(ptx_unpack(b, PTX_U8, u), "unpack: 4 lanes of u8 do not make one u32", "16 or 32");
     REFUSED(ptx_unpack(b, PTX_U64, u), "unpack: 0 lanes of u64");
-    REFUSED(ptx_unpack(b, PTX_U16, none), "unpack: x is not a value");
+    REFUSED(ptx_unpack(b, PTX_U16, none), "unpack: x was never set");
 #undef REFUSED
 }
 

@@ -47,6 +47,56 @@ static void a_module_holds_several_entries(void **state)
                  "$if_1_end:");
 }
 
+// Every string that is given may go or change as soon as the call returns.
+static void strings_are_copied(void **state)
+{
+    char text[6][16];
+    struct ptx_param_info info;
+
+    (void)state;
+    for (int unused = 0; unused < 2; unused++) {
+        ptx_builder *b = builder_at(80);
+#define LEND(k, s) strcpy(text[k], s)
+        LEND(0, "entry");
+        ptx_entry (b, text[0]) {
+            LEND(0, "p"), LEND(1, "meaning"), LEND(2, "n");
+            ptx_ptr p = ptx_param_ptr(b, PTX_F32, text[0], .meaning = text[1], .length = text[2]);
+            LEND(0, "n"), LEND(1, "counted"), LEND(3, "5"), LEND(4, "1"), LEND(5, "9");
+            ptx_val n = ptx_param(b, PTX_U32, text[0], .meaning = text[1], .preset = text[3],
+                                  .low = text[4], .high = text[5]);
+            LEND(0, "a");
+            ptx_ptr a = ptx_param_array(b, PTX_F32, text[0], 4);
+            LEND(0, "label");
+            ptx_label label = ptx_label_create(b, text[0]);
+            memset(text, 'X', sizeof text);
+            ptx_label_place(b, label);
+            ptx_store(b, p, n, ptx_load(b, a, ptx_u32(1)));
+            ptx_branch_if(b, ptx_eq(b, n, ptx_u32(0)), label);
+            LEND(0, "idle");
+            if (unused)
+                ptx_param(b, PTX_U32, text[0]);
+            memset(text, 'X', sizeof text);
+        }
+        if (unused) {
+            EXPECT_ERROR(b, "entry: ptx_param: parameter 'idle' is never used");
+            continue;
+        }
+        finished(b);
+        assert_true(ptx_builder_param(b, 0, 0, &info));
+        assert_string_equal(info.name, "p");
+        assert_string_equal(info.meaning, "meaning");
+        assert_string_equal(info.length, "n");
+        assert_true(ptx_builder_param(b, 0, 1, &info));
+        assert_string_equal(info.preset, "5");
+        assert_string_equal(info.low, "1");
+        assert_string_equal(info.high, "9");
+        EXPECT_LINES(b, ".entry entry(", ".param .u64 p, // f32[n]: meaning",
+                     ".param .u32 n, // counted", ".f32 a[4]", "ld.param.u64 %rd1, [p];",
+                     "$label_1:", "ld.param.f32 %f1, [a+4];", "bra $label_1;");
+#undef LEND
+    }
+}
+
 static void names_that_ptx_refuses_are_refused(void **state)
 {
     static const char *const names[] = { "9a",  "a-b", "a b",     "$a",  "%a",
@@ -96,7 +146,7 @@ static void wrong_entries_are_named(void **state)
 {
     (void)state;
     REFUSED(an_empty_kernel(b, "k");
-            an_empty_kernel(b, "k"), "ptx_entry: the module has an entry 'k'");
+            an_empty_kernel(b, "k"), "ptx_entry: the module already has an entry 'k'");
     REFUSED(ptx_entry (b, "k") an_empty_kernel(b, "l"), "k: ptx_entry: entry 'k' is still open");
     REFUSED(ENTRY_WITH(.block = { 1025 }), "ptx_entry: .block = {1025, 0, 0}", "1 to 1024 threads");
     REFUSED(ENTRY_WITH(.block = { 0, 8 }), "ptx_entry: .block = {0, 8, 0}");
@@ -122,20 +172,20 @@ static void wrong_parameters_are_named(void **state)
 {
     (void)state;
     REFUSED(PARAMS(ptx_param(b, PTX_U32, "n"); ptx_param_ptr(b, PTX_U32, "n")),
-            "k: ptx_param_ptr: the entry has a parameter 'n' already");
-    REFUSED(PARAMS(ptx_param(b, PTX_U32, "k")),
-            "k: ptx_param: the module has an entry and a parameter 'k'");
+            "k: ptx_param_ptr: the entry already has a parameter 'n'");
+    REFUSED(PARAMS(ptx_param(b, PTX_U32, "k")), "k: ptx_param: 'k' names an entry and a parameter");
     REFUSED(ptx_entry (b, "j") ptx_return_if(b, ptx_eq(b, ptx_param(b, PTX_U32, "k"), ptx_u32(0)));
-            an_empty_kernel(b, "k"), "ptx_entry: the module has an entry and a parameter 'k'");
-    REFUSED(PARAMS(ptx_param(b, PTX_PRED, "n")), "ptx_param: parameter 'n' is pred");
-    REFUSED(PARAMS(ptx_param_ptr(b, PTX_NONE, "n")), "ptx_param_ptr: parameter 'n' is none");
+            an_empty_kernel(b, "k"), "ptx_entry: 'k' names an entry and a parameter");
+    REFUSED(PARAMS(ptx_param(b, PTX_PRED, "n")), "ptx_param: parameter 'n' cannot be pred");
+    REFUSED(PARAMS(ptx_param_ptr(b, PTX_NONE, "n")), "ptx_param_ptr: parameter 'n' needs a type");
     REFUSED(PARAMS(ptx_param_ptr(b, PTX_U8, "n", .readonly = true, .writeonly = true)),
             "ptx_param_ptr: 'n' is readonly and writeonly");
-    REFUSED(PARAMS(ptx_param_array(b, PTX_U32, "n", 0)), "ptx_param_array: with 'n' of 0 bytes");
+    REFUSED(PARAMS(ptx_param_array(b, PTX_U32, "n", 0)),
+            "ptx_param_array: parameter 'n' has no elements");
     REFUSED(PARAMS(ptx_param_array(b, PTX_U8, "n", 32765)), "'n' of 32765 bytes", "32764");
     REFUSED(PARAMS(ptx_param_array(b, PTX_F64, "n", UINT32_MAX)), "'n' of 34359738360 bytes");
     REFUSED(PARAMS(ptx_param_array(b, PTX_U8, "m", 30000); ptx_param_array(b, PTX_U8, "n", 3000)),
-            "'n' of 3000 bytes there are 33000");
+            "'n' of 3000 bytes makes 33000 bytes");
     REFUSED(ptx_param(b, PTX_U32, "n"), "ptx_param: there is no open entry");
 }
 
@@ -166,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_module_holds_several_entries),
+        cmocka_unit_test(strings_are_copied),
         cmocka_unit_test(names_that_ptx_refuses_are_refused),
         cmocka_unit_test(wrong_entries_are_named),
         cmocka_unit_test(wrong_parameters_are_named),

@@ -155,13 +155,14 @@ static void arrays_are_declared(void **state)
 static void arrays_have_limits(void **state)
 {
     (void)state;
-    REFUSED(ptx_shared(b, PTX_F32, 12 * 1024 - 7), "shared: 12281 f32 are 49124 bytes",
-            "32 are declared already", "at most 49152", "ptx_shared_dynamic()");
-    REFUSED(ptx_shared(b, PTX_F64, UINT32_MAX), "shared: 4294967295 f64 are 34359738360 bytes");
-    REFUSED(ptx_shared(b, PTX_F64, 0), "shared: an array of 0 f64");
-    REFUSED(ptx_shared(b, PTX_PRED, 4), "shared: an array of 4 pred");
-    REFUSED(ptx_local(b, PTX_U8, 524289), "local: 524289 u8", "at most 524288");
-    REFUSED(ptx_shared_dynamic(b, PTX_NONE), "shared_dynamic: an array of 0 none");
+    REFUSED(ptx_shared(b, PTX_F32, 12 * 1024 - 7), "shared: 12281 elements of f32 take 49124 bytes",
+            "32 bytes are declared already", "at most 49152", "ptx_shared_dynamic()");
+    REFUSED(ptx_shared(b, PTX_F64, UINT32_MAX),
+            "shared: 4294967295 elements of f64 take 34359738360 bytes");
+    REFUSED(ptx_shared(b, PTX_F64, 0), "shared: the array has no elements");
+    REFUSED(ptx_shared(b, PTX_PRED, 4), "shared: an array cannot have elements of type pred");
+    REFUSED(ptx_local(b, PTX_U8, 524289), "local: 524289 elements of u8", "at most 524288");
+    REFUSED(ptx_shared_dynamic(b, PTX_NONE), "shared_dynamic: an array cannot have elements");
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr s = ptx_shared(b, PTX_F32, 12 * 1024 - 4), t = ptx_shared(b, PTX_U8, 3);
@@ -188,7 +189,7 @@ static void constant_indices_stay_inside(void **state)
     REFUSED(ptx_load(b, ptx_ptr_cast(b, PTX_F64, s), ptx_u32(4)), "load: 8 bytes at byte 32");
     REFUSED(ptx_load(b, ptx_shared_dynamic(b, PTX_F32), ptx_s32(-1)), "load: index -1 of f32",
             "dynamic");
-    REFUSED(ptx_load(b, p, none), "load: the index is not a value");
+    REFUSED(ptx_load(b, p, none), "load: the index was never set");
     REFUSED(ptx_load(b, p, f), "load: the index is f32", "u32, s32, u64 or s64");
     // From the end one can go back.
     ptx_builder *b = builder_at(80);
@@ -211,10 +212,10 @@ static void wrong_accesses_are_named(void **state)
     REFUSED(ptx_at(b, nowhere, z), "at: the pointer was never set");
     REFUSED(ptx_address(b, nowhere), "address: the pointer was never set");
     REFUSED(ptx_ptr_cast(b, PTX_F32, nowhere), "ptr_cast: the pointer was never set");
-    REFUSED(ptx_ptr_cast(b, PTX_PRED, p), "ptr_cast: memory does not hold pred");
+    REFUSED(ptx_ptr_cast(b, PTX_PRED, p), "ptr_cast: memory does not hold elements of type pred");
     REFUSED(ptx_store(b, p, z, i), "store: the value is u32", "pointer is to f32");
-    REFUSED(ptx_store(b, p, z, none), "store: the value is not a value");
-    REFUSED(ptx_load_vec(b, p, z, 3), "load_vec: 3 lanes", "1, 2, 4 and 8");
+    REFUSED(ptx_store(b, p, z, none), "store: the value was never set");
+    REFUSED(ptx_load_vec(b, p, z, 3), "load_vec: 3 lanes", "1, 2, 4 or 8");
     REFUSED(ptx_store_vec(b, p, z, three), "store_vec: 3 lanes");
     REFUSED(ptx_load_vec(b, ptx_ptr_cast(b, PTX_F64, p), z, 8), "load_vec: 8 lanes of f64",
             "at most 16 bytes");
@@ -247,9 +248,10 @@ static void wrong_accesses_are_named(void **state)
     REFUSED(ptx_pointer(b, PTX_F32, PTX_GLOBAL, i), "pointer: a global pointer to f32",
             "needs a u64 address; got u32");
     REFUSED(ptx_pointer(b, PTX_F32, PTX_SHARED, ptx_u64(0)), "a shared pointer", "a u32 address");
-    REFUSED(ptx_pointer(b, PTX_PRED, PTX_GENERIC, ptx_u64(0)), "a generic pointer to pred");
+    REFUSED(ptx_pointer(b, PTX_PRED, PTX_GENERIC, ptx_u64(0)),
+            "memory does not hold elements of type pred");
     REFUSED(ptx_pointer(b, PTX_F32, PTX_PARAM, ptx_u64(0)), "pointer: the space is param");
-    REFUSED(ptx_pointer(b, PTX_F32, PTX_GLOBAL, none), "pointer: the address is not a value");
+    REFUSED(ptx_pointer(b, PTX_F32, PTX_GLOBAL, none), "pointer: the address was never set");
 }
 
 // The hint came with ISA 7.4: a text pinned below cannot have it.
@@ -302,14 +304,14 @@ static void wrong_atomics_are_named(void **state)
     const ptx_val z = ptx_u32(0), none = { 0 };
 
     (void)state;
-    REFUSED(ptx_atomic_add(b, p, z, none), "atomic_add: x is not a value");
+    REFUSED(ptx_atomic_add(b, p, z, none), "atomic_add: x was never set");
     REFUSED(ptx_atomic_add(b, p, z, i), "atomic_add: the value is u32; the pointer is to f32");
     REFUSED(ptx_atomic_min(b, p, z, f), "atomic_min: there is no atomic min of f32");
-    REFUSED(ptx_atomic_cas(b, p, z, none, f), "atomic_cas: compare is not a value");
+    REFUSED(ptx_atomic_cas(b, p, z, none, f), "atomic_cas: compare was never set");
     REFUSED(ptx_atomic_cas(b, p, z, i, f), "atomic_cas: the value is u32");
     REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .compare = f), "add takes no .compare");
-    REFUSED(ptx_atomic_add(b, ptx_local(b, PTX_F32, 1), z, f), "atomic_add: it reads and writes",
-            "is local");
+    REFUSED(ptx_atomic_add(b, ptx_local(b, PTX_F32, 1), z, f),
+            "atomic_add: an atomic reads and writes", "is local");
     REFUSED(ptx_atomic_add(b, ptx_param_ptr(b, PTX_F32, "a", .readonly = true), z, f), "atomic_add",
             "is readonly, global");
     REFUSED(ptx_atomic_add(b, ptx_param_ptr(b, PTX_F32, "a", .writeonly = true), z, f),
@@ -317,8 +319,8 @@ static void wrong_atomics_are_named(void **state)
     REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .order = PTX_VOLATILE), "atomic_add: order 1");
     REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .order = PTX_SEQ_CST), "atomic_add: order 6",
             "PTX_ACQ_REL");
-    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .scope = (ptx_scope)9), "9 is no scope");
-    REFUSED(ptx_atomic(b, PTX_ATOMIC_COUNT, p, z, f), "atomic: 10 is no operation");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .scope = (ptx_scope)9), "9 is not a scope");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_COUNT, p, z, f), "atomic: 10 is not an operation");
     REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .scope = PTX_SCOPE_CLUSTER),
             "atomic_add: atom.relaxed.cluster.global.add.f32 needs sm_90", "sm_80");
     REFUSED(ptx_atomic_add(b, ptx_ptr_cast(b, PTX_BF16, p), z, ptx_imm(PTX_BF16, 1)),

@@ -163,20 +163,23 @@ static void wrong_operands_are_named(void **state)
         EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
     } while (0)
 
-    REFUSED(ptx_add(b, u, f), "add: x is u32 and y is f32", "one type");
-    REFUSED(ptx_fma(b, f, f, u), "fma: x is f32 and z is u32", "one type");
-    REFUSED(ptx_shl(b, u, f), "shl: y is f32", "x of u32", "must be u32");
+    REFUSED(ptx_add(b, u, f), "add: x is u32 and y is f32", "the same type");
+    REFUSED(ptx_fma(b, f, f, u), "fma: x is f32 and z is u32", "the same type");
+    REFUSED(ptx_shl(b, u, f), "shl: y is f32", "must be u32 where x is u32");
     REFUSED(ptx_selp(b, u, u, u), "selp: z is u32", "must be pred");
     REFUSED(ptx_mad_wide(b, u, u, u), "mad_wide: z is u32", "must be u64");
-    REFUSED(ptx_sqrt(b, u), "sqrt: x is u32", "it takes f32 or f64");
+    REFUSED(ptx_sqrt(b, u), "sqrt: x is u32", "the instruction takes f32 or f64");
     REFUSED(ptx_mul_wide(b, f, f), "mul_wide: x is f32", "u16, u32, s16 or s32");
-    REFUSED(ptx_add(b, ptx_bool(true), ptx_bool(true)), "add: x is pred", "it takes u16");
+    REFUSED(ptx_add(b, ptx_bool(true), ptx_bool(true)), "add: x is pred",
+            "the instruction takes u16");
     REFUSED(ptx_not(b, f), "not: x is f32", "or b64");
     REFUSED(ptx_select(b, ptx_bool(true), ptx_bool(true), ptx_bool(false)), "selp: x is pred");
-    REFUSED(ptx_add(b, none, f), "add: x is not a value");
-    REFUSED(ptx_add(b, f, none), "add: y is not a value");
-    REFUSED(ptx_add(b, ptx_imm(PTX_U16, -1), ptx_u16(1)), "x is not a value", "range");
-    REFUSED(ptx_add(b, u, ptx_immediate_bits(PTX_U32, UINT64_C(1) << 32)), "y is not", "range");
+    REFUSED(ptx_add(b, none, f), "add: x was never set");
+    REFUSED(ptx_add(b, f, none), "add: y was never set");
+    REFUSED(ptx_add(b, ptx_imm(PTX_U16, -1), ptx_u16(1)), "x is the immediate -1",
+            "u16 cannot hold");
+    REFUSED(ptx_add(b, u, ptx_immediate_bits(PTX_U32, UINT64_C(1) << 32)),
+            "y is an immediate of u32", "0x100000000");
     REFUSED(ptx_lop3(b, u, u, u, u), "lop3: w", "immediate from 0 to 255");
     REFUSED(ptx_lop3(b, u, u, u, ptx_u32(256)), "lop3: w", "immediate from 0 to 255");
     REFUSED(ptx_bfe(b, u, u, ptx_u32(256)), "bfe: z is 256", "0 to 255");
@@ -187,12 +190,12 @@ static void wrong_operands_are_named(void **state)
             "rounding for u32");
     REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .ftz = true), "add: add has no .ftz for u32");
     REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .sat = true), "add: add has no .sat for u32");
-    REFUSED(ptx_op(b, PTX_OP_add, .x = f, .y = f, .round = (ptx_round)5), "add: 5 is no rounding",
-            "PTX_RN");
-    REFUSED(ptx_op(b, PTX_OP_ld, .x = u), "op: ld is not", "own function");
+    REFUSED(ptx_op(b, PTX_OP_add, .x = f, .y = f, .round = (ptx_round)5),
+            "add: 5 is not a rounding", "PTX_RN");
+    REFUSED(ptx_op(b, PTX_OP_ld, .x = u), "op: ptx_op() does not emit ld", "function of its own");
     REFUSED(ptx_op(b, PTX_OP_NONE, .x = u), "op: the opcode is not");
     REFUSED(ptx_op(b, PTX_OP_COUNT, .x = u), "op: the opcode is not");
-    REFUSED(ptx_tid(b, (ptx_axis)3), "tid: 3 is no axis", "PTX_X");
+    REFUSED(ptx_tid(b, (ptx_axis)3), "tid: 3 is not an axis", "PTX_X");
     REFUSED(ptx_clusterid(b, PTX_X), "clusterid: %clusterid.x needs sm_90", "sm_80");
     REFUSED(ptx_cluster_ctarank(b), "cluster_ctarank: %cluster_ctarank needs sm_90", "sm_80");
 #undef REFUSED

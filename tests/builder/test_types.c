@@ -146,6 +146,17 @@ static double value_of(unsigned bits, int fraction, int exponent_bits)
     return bits >> 15 ? -x : x;
 }
 
+// The first use reports what does not fit, with the number and the type.
+static void expect_unfit(ptx_val v, const char *words)
+{
+    ptx_builder *b = builder_at(90);
+
+    assert_int_equal(v.kind, PTX_POISON);
+    ptx_entry (b, "k")
+        ptx_copy(b, v);
+    EXPECT_ERROR(b, "k: ptx_copy: x is the immediate ", words);
+}
+
 static void expect_bits(ptx_type type, double x, unsigned bits)
 {
     if (ptx_imm(type, x).bits != bits)
@@ -154,7 +165,7 @@ static void expect_bits(ptx_type type, double x, unsigned bits)
 }
 
 // Every value of the type, and around the middle between each and the next: below, above, and the
-// tie, which goes to the even one. The one after the largest is infinity.
+// tie, which goes to the even one. What would round to infinity does not fit.
 static void halves_are_rounded(ptx_type type, int fraction, int exponent_bits)
 {
     const unsigned infinity = ((1u << exponent_bits) - 1) << fraction;
@@ -166,18 +177,24 @@ static void halves_are_rounded(ptx_type type, int fraction, int exponent_bits)
             const double next = value_of(h + 1, fraction, exponent_bits);
             const double tie = copysign((fabs(x) + next) / 2, x);
             expect_bits(type, x, h | sign);
-            expect_bits(type, tie, (h + (h & 1)) | sign);
             expect_bits(type, nextafter(tie, 0), h | sign);
+            if (h + 1 == infinity) {
+                assert_int_equal(ptx_imm(type, tie).kind, PTX_POISON);
+                continue;
+            }
+            expect_bits(type, tie, (h + (h & 1)) | sign);
             expect_bits(type, nextafter(tie, copysign(INFINITY, x)), (h + 1) | sign);
         }
     expect_bits(type, INFINITY, infinity);
     expect_bits(type, -INFINITY, infinity | 0x8000);
-    expect_bits(type, 1e308, infinity);
     expect_bits(type, -5e-324, 0x8000);
     expect_bits(type, NAN, 0x7fff);
     const uint64_t one = ptx_imm(type, 1).bits;
     const ptx_type pair = type == PTX_F16 ? PTX_F16X2 : PTX_BF16X2;
     assert_true(ptx_imm(pair, 1).bits == (one << 16 | one));
+    assert_int_equal(ptx_imm(type, 1e308).kind, PTX_POISON);
+    assert_int_equal(ptx_imm(pair, -1e308).kind, PTX_POISON);
+    assert_int_equal(ptx_imm(pair, INFINITY).kind, PTX_IMMEDIATE);
 }
 
 static void floats_are_rounded_to_nearest_even(void **state)
@@ -186,8 +203,24 @@ static void floats_are_rounded_to_nearest_even(void **state)
     halves_are_rounded(PTX_F16, 10, 5);
     halves_are_rounded(PTX_BF16, 7, 8);
     assert_true(ptx_imm(PTX_F32, 0.1).bits == 0x3dcccccd);
-    assert_true(ptx_imm(PTX_F32, 1e300).bits == 0x7f800000);
+    assert_true(ptx_f32(0x1.fffffefffffffp127).bits == 0x7f7fffff);
+    assert_true(ptx_f32(INFINITY).bits == 0x7f800000);
+    assert_true(ptx_f32(-INFINITY).bits == 0xff800000);
+    assert_int_equal(ptx_f32(NAN).kind, PTX_IMMEDIATE);
     assert_true(ptx_imm(PTX_F64, 0.1).bits == UINT64_C(0x3fb999999999999a));
+}
+
+static void immediates_that_do_not_fit_are_errors(void **state)
+{
+    (void)state;
+    expect_unfit(ptx_imm(PTX_F16, 1e9), "1000000000, which f16 cannot hold");
+    expect_unfit(ptx_imm(PTX_F16X2, 65520), "65520, which f16x2 cannot hold");
+    expect_unfit(ptx_imm(PTX_BF16, 3.4e38), "which bf16 cannot hold");
+    expect_unfit(ptx_imm(PTX_F32, 1e300), "1e+300, which f32 cannot hold");
+    expect_unfit(ptx_f32(0x1.ffffffp127), "which f32 cannot hold");
+    expect_unfit(ptx_f32(-1e39), "which f32 cannot hold");
+    expect_unfit(ptx_imm(PTX_U32, 0.5), "0.5, which u32 cannot hold");
+    expect_unfit(ptx_imm(PTX_PRED, 2), "2, which pred cannot hold");
 }
 
 static void vectors_hold_what_they_are_given(void **state)
@@ -209,6 +242,7 @@ int main(void)
         cmocka_unit_test(immediates_keep_their_bits),
         cmocka_unit_test(integers_must_fit),
         cmocka_unit_test(floats_are_rounded_to_nearest_even),
+        cmocka_unit_test(immediates_that_do_not_fit_are_errors),
         cmocka_unit_test(vectors_hold_what_they_are_given),
     };
 
