@@ -171,7 +171,8 @@ struct api_state {
     unsigned long long last_id;
     _Atomic CUresult error; // of a kernel that failed: what later calls return
     uint64_t grids;
-    char report[16384];
+    char report[16384]; // the last one
+    char fault[16640];  // of the kernel that failed: the result in words, and the report
 };
 extern struct api_state api_state;
 
@@ -182,7 +183,11 @@ struct api_thread {
     unsigned depth;
     CUstreamCaptureMode mode;
     bool in_callback;
-    bool per_thread; // stream 0 is the per-thread default stream
+    bool per_thread;        // stream 0 is the per-thread default stream
+    enum api_function call; // the one that this thread is in
+    bool told_now;          // whether that has told why it is refused
+    CUresult told;          // the result that `why` explains; CUDA_SUCCESS: none
+    char why[2048];
 };
 extern _Thread_local struct api_thread api_thread;
 
@@ -190,7 +195,19 @@ unsigned long long api_new_id(void);
 CUcontext api_current(void);
 // What api_enter() does for a function of such needs, for needs that depend on the arguments.
 CUresult api_require(enum api_needs needs);
+// What cuGetErrorString() says of the result where there is nothing to add; NULL: no such result.
+const char *api_result_text(CUresult result);
+const char *api_result_name(CUresult result);
+// Appends to the log, and keeps for cuEmulatorReport().
 void api_report(const char *text);
+// The same for a call that fails with the result: cuGetErrorString() has the text, too, in this
+// thread and until a call returns that result for another reason.
+void api_explain(CUresult result, const char *text);
+// The same with the call's name before it, for what a GPU would have done. Returns the result.
+CUresult api_refuse(CUresult result, const char *format, ...) EMU_PRINTF(2, 3);
+// A kernel failed, and the context with it: later calls return the result. Without the lock, in
+// the engine.
+void api_fail(CUresult result, const char *report);
 
 void api_engine_enter(void);
 void api_engine_leave(void);

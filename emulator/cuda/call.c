@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L // getpid
 #include "api.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ CUresult api_require(enum api_needs needs)
     return CUDA_SUCCESS;
 }
 
-static CUresult api_enter(enum api_function id, enum api_needs needs)
+static CUresult admit(enum api_function id, enum api_needs needs)
 {
     CUresult result = injected(id);
     if (result)
@@ -80,10 +81,25 @@ static CUresult api_enter(enum api_function id, enum api_needs needs)
     return result;
 }
 
+/// What was told of an earlier call does not explain this one.
+static CUresult settle(CUresult result)
+{
+    if (result && result == api_thread.told && !api_thread.told_now)
+        api_thread.told = CUDA_SUCCESS;
+    return result;
+}
+
+static CUresult api_enter(enum api_function id, enum api_needs needs)
+{
+    api_thread.call = id;
+    api_thread.told_now = false;
+    return settle(admit(id, needs));
+}
+
 static CUresult api_leave(CUresult result)
 {
     pthread_mutex_unlock(&api_state.lock);
-    return result;
+    return settle(result);
 }
 
 #define API_DEFINE(symbol, name, since, needs, implementation, parameters, arguments)              \
@@ -133,14 +149,46 @@ void api_drain(void)
 
 void api_report(const char *text)
 {
+    const char *path = api_state.config.log;
     snprintf(api_state.report, sizeof(api_state.report), "%s", text);
-    const char *path = getenv("PTXGEN_EMU_LOG");
-    FILE *file = path && path[0] ? fopen(path, "a") : stderr;
+    FILE *file = path[0] ? fopen(path, "a") : stderr;
     if (!file)
         file = stderr;
     fprintf(file, "ptxgen emulator: %s\n", text);
     if (file != stderr)
         fclose(file);
+}
+
+void api_explain(CUresult result, const char *text)
+{
+    const char *plain = api_result_text(result);
+    snprintf(api_thread.why, sizeof(api_thread.why), "%.150s: %.1890s", plain ? plain : "refused",
+             text);
+    api_thread.told = result;
+    api_thread.told_now = true;
+    api_report(text);
+}
+
+CUresult api_refuse(CUresult result, const char *format, ...)
+{
+    char text[sizeof(api_state.report)];
+    int length =
+        snprintf(text, sizeof(text), "%s failed (%d %s): ", api_rows[api_thread.call].symbol,
+                 (int)result, api_result_name(result));
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + length, sizeof(text) - (size_t)length, format, arguments);
+    va_end(arguments);
+    api_explain(result, text);
+    return result;
+}
+
+void api_fail(CUresult result, const char *report)
+{
+    const char *plain = api_result_text(result);
+    snprintf(api_state.fault, sizeof(api_state.fault), "%s%s%s", plain ? plain : "a kernel failed",
+             report[0] ? ": " : "", report);
+    atomic_store(&api_state.error, result); // after the text: whoever sees it reads the text
 }
 
 CUresult api_init(unsigned flags)
@@ -173,6 +221,7 @@ CUresult api_emulatorReport(const char **text)
 CUresult api_emulatorClearError(void)
 {
     atomic_store(&api_state.error, CUDA_SUCCESS);
+    api_thread.told = CUDA_SUCCESS;
     api_state.report[0] = '\0';
     return CUDA_SUCCESS;
 }

@@ -202,6 +202,11 @@ void api_config_read(struct api_config *config)
     read_number(config, "PTXGEN_EMU_INSTRUCTIONS", UINT64_MAX, "wanted: a number",
                 &config->instructions);
     read_faults(config);
+    const char *log = getenv("PTXGEN_EMU_LOG");
+    if (log && strlen(log) < sizeof(config->log))
+        strcpy(config->log, log);
+    else if (log)
+        fail(config, "PTXGEN_EMU_LOG", log, "too long a path");
     config->sanitize = sanitize != 0;
     config->threads = (unsigned)threads;
     config->timeout = (unsigned)timeout;

@@ -26,6 +26,7 @@ struct api_config {
     unsigned threads, timeout;
     struct api_fault faults[API_MAX_FAULTS];
     unsigned fault_count;
+    char log[4096];  // file that reports are appended to; "": standard error
     char error[320]; // what is malformed; "" if nothing is
 };
 

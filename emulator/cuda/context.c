@@ -145,7 +145,7 @@ CUresult api_ctxCreate3(CUcontext *context, CUexecAffinityParam *params, int cou
                         CUdevice device)
 {
     if (params || count)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return api_refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator has no execution affinity");
     return api_ctxCreate(context, flags, device);
 }
 
@@ -153,7 +153,8 @@ CUresult api_ctxCreate4(CUcontext *context, CUctxCreateParams *params, unsigned 
                         CUdevice device)
 {
     if (params && (params->execAffinityParams || params->cigParams))
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                          "the emulator has neither execution affinity nor CIG contexts");
     return api_ctxCreate(context, flags, device);
 }
 

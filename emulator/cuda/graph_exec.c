@@ -114,7 +114,9 @@ static CUresult find(CUgraphExec handle, CUstream stream_handle, CUgraphExec *ex
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = api_stream_find(stream_handle, &stream);
     if (!result && stream->capture)
-        result = api_capture_fail(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        result = api_capture_fail(stream->capture,
+                                  api_refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                                             "the emulator captures no graphs within graphs"));
     return result;
 }
 

@@ -61,8 +61,11 @@ static CUresult check_cluster(const struct api_launch *launch)
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     if ((uint64_t)cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER)
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    return asks_for_cluster(launch->function->module->program) ? CUDA_ERROR_NOT_SUPPORTED
-                                                               : CUDA_SUCCESS;
+    if (asks_for_cluster(launch->function->module->program))
+        return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                          "kernel %s asks for its place in a cluster; the emulator has no clusters",
+                          launch->function->entry->name);
+    return CUDA_SUCCESS;
 }
 
 /// Parameters from an `extra` list: one buffer as the kernel sees it.

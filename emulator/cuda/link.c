@@ -108,7 +108,7 @@ CUresult api_linkAddData(CUlinkState handle, CUjitInputType type, void *data, si
     if (!data || bytes == 0 || (unsigned)type >= INPUT_TYPES || (count && (!options || !values)))
         return CUDA_ERROR_INVALID_VALUE;
     if (link->code || (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN))
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return api_refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator links one input, of PTX text");
     char *text = malloc(bytes + 1);
     if (!text)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -130,7 +130,9 @@ static CUresult stream_ready(CUstream handle)
     CUstream stream = NULL;
     CUresult result = api_stream_find(handle, &stream);
     if (!result && stream->capture)
-        return api_capture_fail(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        return api_capture_fail(stream->capture,
+                                api_refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                                           "the emulator captures no allocations"));
     return result ? result : api_capture_unsafe();
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { JIT_OPTIONS = 35 };
+enum { JIT_OPTIONS = 35, LOG = 16000 };
 
 /// What of the options of a load matters here.
 struct jit {
@@ -186,7 +186,9 @@ void api_module_release(CUmodule module)
 
 static bool is_binary(const char *image)
 {
-    return strncmp(image, "\177ELF", 4) == 0 || strncmp(image, "\x50\xed\x55\xba", 4) == 0;
+    return strncmp(image, "\177ELF", 4) == 0 || strncmp(image, "\x50\xed\x55\xba", 4) == 0 ||
+           strncmp(image, "\xb1\x43\x62\x46", 4) ==
+               0; // ELF, a fat binary, what nvcc puts round one
 }
 
 /// Text begins with comments and then .version: anything else is not looked at as PTX.
@@ -232,7 +234,13 @@ static CUresult load(CUmodule module, const char *image, char *log, size_t log_s
     if (!module->programs)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult made = make_functions(module);
-    return made ? made : place_variables(module);
+    if (!made)
+        made = place_variables(module);
+    if (made)
+        snprintf(
+            log, log_size, "error   : no memory for %llu bytes of variables",
+            (unsigned long long)(module->program->global_bytes + module->program->const_bytes));
+    return made;
 }
 
 static void describe(CUmodule module, char *log, size_t size)
@@ -260,7 +268,6 @@ CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
         result = read_options(&jit, count, options, values);
     if (result)
         return result;
-    enum { LOG = 16384 };
     char *log = calloc(1, LOG);
     CUmodule made = calloc(1, sizeof(*made));
     if (!log || !made) {
@@ -275,6 +282,8 @@ CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
         describe(made, log, LOG);
     clock_gettime(CLOCK_MONOTONIC, &end);
     give_log(result ? log : "", jit.error, jit.error_size, jit.error_written);
+    if (result && !(jit.error && jit.error_size))
+        api_refuse(result, "%s", log[0] ? log : "out of host memory"); // there is no other place
     give_log(result ? "" : log, jit.info, jit.info_size, jit.info_written);
     if (jit.wall_time) {
         float wall = (float)(end.tv_sec - start.tv_sec) * 1e3f +

@@ -12,16 +12,31 @@ static const struct {
     { "cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000 },
 };
 
+const char *api_result_name(CUresult result)
+{
+#define NAME(code, value, text)                                                                    \
+    if ((unsigned)result == value)                                                                 \
+        return #code;
+    API_RESULTS(NAME)
+#undef NAME
+    return NULL;
+}
+
+const char *api_result_text(CUresult result)
+{
+#define TEXT(code, value, text)                                                                    \
+    if ((unsigned)result == value)                                                                 \
+        return text;
+    API_RESULTS(TEXT)
+#undef TEXT
+    return NULL;
+}
+
 CUresult api_getErrorName(CUresult result, const char **name)
 {
     if (!name)
         return CUDA_ERROR_INVALID_VALUE;
-    *name = NULL;
-#define NAME(code, value, text)                                                                    \
-    if ((unsigned)result == value)                                                                 \
-        *name = #code;
-    API_RESULTS(NAME)
-#undef NAME
+    *name = api_result_name(result);
     return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -29,15 +44,14 @@ CUresult api_getErrorString(CUresult result, const char **text)
 {
     if (!text)
         return CUDA_ERROR_INVALID_VALUE;
-    *text = NULL;
-#define TEXT(code, value, words)                                                                   \
-    if ((unsigned)result == value)                                                                 \
-        *text = words;
-    API_RESULTS(TEXT)
-#undef TEXT
+    *text = api_result_text(result);
     // A malformed variable makes cuInit() return this: say which.
     if (result == CUDA_ERROR_INVALID_VALUE && api_state.config.error[0])
         *text = api_state.config.error;
+    else if (result && result == api_thread.told)
+        *text = api_thread.why;
+    else if (result && result == atomic_load(&api_state.error))
+        *text = api_state.fault;
     return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -45,7 +45,8 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
 
 static void run_host(const struct api_work *work)
 {
-    bool before = api_thread.in_callback;
+    const bool before = api_thread.in_callback, told_now = api_thread.told_now;
+    const enum api_function call = api_thread.call;
     api_thread.in_callback = true;
     if (work->as.host.callback)
         work->as.host.callback(work->as.host.stream, atomic_load(&api_state.error),
@@ -53,6 +54,8 @@ static void run_host(const struct api_work *work)
     else
         work->as.host.function(work->as.host.data);
     api_thread.in_callback = before;
+    api_thread.told_now = told_now;
+    api_thread.call = call;
 }
 
 CUresult api_work_run(const struct api_work *work, char *report, size_t report_size)
@@ -95,9 +98,11 @@ CUresult api_work_run_all(const struct api_work *works, size_t count)
     for (size_t i = 0; i < count && !result && !atomic_load(&api_state.error); i++)
         result = works[i].disabled ? CUDA_SUCCESS : api_work_run(&works[i], report, sizeof(report));
     if (result && !refused(result))
-        atomic_store(&api_state.error, result);
+        api_fail(result, report);
     api_engine_leave();
-    if (result && report[0])
+    if (result && report[0] && refused(result))
+        api_explain(result, report);
+    else if (result && report[0])
         api_report(report);
     return result && refused(result) ? result : CUDA_SUCCESS;
 }

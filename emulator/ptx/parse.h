@@ -101,12 +101,6 @@ struct emu_parser {
 
 // ---- parse_error.c ------------------------------------------------------------------------------
 
-#if defined(__GNUC__)
-#define EMU_PRINTF(at, first) __attribute__((format(printf, at, first)))
-#else
-#define EMU_PRINTF(at, first)
-#endif
-
 enum {
     EMU_OUT_OF_HOST_MEMORY = 2,
     EMU_NO_BINARY_FOR_GPU = 209,

@@ -9,6 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__GNUC__)
+#define EMU_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#else
+#define EMU_PRINTF(at, first)
+#endif
+
 enum emu_type {
     EMU_NONE,
     EMU_PRED,

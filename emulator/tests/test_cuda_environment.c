@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "api.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,18 @@ static void in_child(void (*check)(void), const char *const *variables)
     int status = 0;
     waitpid(child, &status, 0);
     assert_int_equal(status, 0);
+}
+
+static void in_log(const char *words)
+{
+    char text[8192] = "";
+    FILE *file = fopen(log_path, "r");
+    assert_non_null(file);
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    if (!strstr(text, words))
+        fail_msg("'%s' is not in the report: %s", words, text);
 }
 
 #define IN_CHILD(check, ...) in_child(check, (const char *const[]) { __VA_ARGS__, NULL })
@@ -293,6 +306,94 @@ static void is_trapped(void)
     is_poisoned(CUDA_ERROR_LAUNCH_FAILED);
 }
 
+static void *describe(void *text)
+{
+    WANT(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, text), 0);
+    return NULL;
+}
+
+/// cuGetErrorString() has the report, for every thread, and only of what happened.
+static void is_described(void)
+{
+    const char *plain = "an illegal memory access was encountered: ", *text = NULL, *other = NULL;
+    pthread_t thread;
+    open_context();
+    WANT(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text), 0);
+    TRUE(strcmp(text, "an illegal memory access was encountered") == 0);
+    WANT(launch("store", 16), 0);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    WANT(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text), 0);
+    TRUE(strncmp(text, plain, strlen(plain)) == 0);
+    TRUE(strstr(text, "kernel store") && strstr(text, "st.global.u32 [%d1], %r1;"));
+    WANT(pthread_create(&thread, NULL, describe, &other), 0);
+    WANT(pthread_join(thread, NULL), 0);
+    TRUE(other == text);
+    WANT(cuGetErrorString(CUDA_ERROR_LAUNCH_FAILED, &other), 0);
+    TRUE(strcmp(other, "unspecified launch failure") == 0);
+    WANT(cuEmulatorClearError(), 0);
+    WANT(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &other), 0);
+    TRUE(strcmp(other, "an illegal memory access was encountered") == 0);
+}
+
+/// What the emulator refuses says why: to who gave no buffer for the log, in words of the result.
+static void is_refused(void)
+{
+    static const unsigned char fat_binary[16] = { 0x50, 0xed, 0x55, 0xba };
+    static const char bad[] = EMU_TEXT_HEAD ".visible .entry bad()\n{\n    frobnicate.b32;\n}\n";
+    const char *text = NULL, *report = NULL;
+    CUmodule module = NULL;
+    CUlibrary library = NULL;
+    CUkernel kernel = NULL;
+    open_context();
+    WANT(cuModuleLoadData(&module, bad), CUDA_ERROR_INVALID_PTX);
+    WANT(cuGetErrorString(CUDA_ERROR_INVALID_PTX, &text), 0);
+    TRUE(strncmp(text, "a PTX JIT compilation failed: cuModuleLoadData failed", 53) == 0);
+    TRUE(strstr(text, "line 6") && strstr(text, "frobnicate"));
+    WANT(cuEmulatorReport(&report), 0);
+    TRUE(strstr(report, "line 6") && strstr(report, "frobnicate"));
+    WANT(cuModuleLoadData(&module, fat_binary), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    WANT(cuGetErrorString(CUDA_ERROR_NO_BINARY_FOR_GPU, &text), 0);
+    TRUE(strstr(text, "the emulator runs PTX text"));
+    WANT(cuLibraryLoadData(&library, bad, NULL, NULL, 0, NULL, NULL, 0), 0);
+    WANT(cuLibraryGetKernel(&kernel, library, "bad"), CUDA_ERROR_INVALID_PTX);
+    WANT(cuGetErrorString(CUDA_ERROR_INVALID_PTX, &text), 0);
+    TRUE(strstr(text, "cuLibraryGetKernel failed"));
+    WANT(cuLibraryUnload(library), 0);
+}
+
+/// A buffer has the log then; nobody else is told. Nor does an earlier call explain a later one.
+static void is_silent(void)
+{
+    char log[256] = "";
+    const char *text = NULL;
+    CUmodule module = NULL;
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { log, (void *)sizeof(log) };
+    open_context();
+    WANT(cuModuleLoadDataEx(&module, "nonsense", 2, options, values), CUDA_ERROR_INVALID_IMAGE);
+    TRUE(log[0]);
+    WANT(cuGetErrorString(CUDA_ERROR_INVALID_IMAGE, &text), 0);
+    TRUE(strcmp(text, "device kernel image is invalid") == 0);
+    FILE *file = fopen(log_path, "r");
+    TRUE(!file);
+    WANT(cuModuleLoadData(&module, "nonsense"), CUDA_ERROR_INVALID_IMAGE);
+    WANT(cuGetErrorString(CUDA_ERROR_INVALID_IMAGE, &text), 0);
+    TRUE(strstr(text, "not recognized"));
+    WANT(cuModuleLoadDataEx(&module, "nonsense", 2, options, values), CUDA_ERROR_INVALID_IMAGE);
+    WANT(cuGetErrorString(CUDA_ERROR_INVALID_IMAGE, &text), 0);
+    TRUE(strcmp(text, "device kernel image is invalid") == 0);
+}
+
+static void explanations(void **state)
+{
+    (void)state;
+    in_child(is_described, NULL);
+    in_child(is_refused, NULL);
+    in_log("cuModuleLoadData failed (218 CUDA_ERROR_INVALID_PTX): ");
+    in_log("cuModuleLoadData failed (209 CUDA_ERROR_NO_BINARY_FOR_GPU): ");
+    in_child(is_silent, NULL);
+}
+
 static void is_freed(void)
 {
     CUdeviceptr address = 0, other = 0;
@@ -341,18 +442,6 @@ static void is_limited(void)
     turns = 0; // four thousand million
     WANT(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
     WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_TIMEOUT);
-}
-
-static void in_log(const char *words)
-{
-    char text[8192] = "";
-    FILE *file = fopen(log_path, "r");
-    assert_non_null(file);
-    size_t length = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[length] = '\0';
-    if (!strstr(text, words))
-        fail_msg("'%s' is not in the report: %s", words, text);
 }
 
 static void failing_kernels(void **state)
@@ -405,7 +494,8 @@ int main(void)
         cmocka_unit_test(device_and_driver), cmocka_unit_test(occupancy),
         cmocka_unit_test(memory_limit),      cmocka_unit_test(malformed),
         cmocka_unit_test(injected_faults),   cmocka_unit_test(failing_kernels),
-        cmocka_unit_test(instruction_limit), cmocka_unit_test(not_after_fork),
+        cmocka_unit_test(explanations),      cmocka_unit_test(instruction_limit),
+        cmocka_unit_test(not_after_fork),
     };
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-emulator-%ld.log", (long)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,12 +10,6 @@
 
 enum { EMU_LANES = 32 };
 
-#if defined(__GNUC__)
-#define EMU_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#else
-#define EMU_PRINTF(text, first)
-#endif
-
 // Sources are lanes of uint32_t or uint64_t as emu_lane_find() wants them, or, for a predicate, one
 // mask. The result is lanes of the same kind, or masks. Float arithmetic rounds as the calling
 // thread does.
