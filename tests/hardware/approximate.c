@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "half.h"
+#include "op_inputs.h"
 #include "random.h"
 
 // ---- formats ------------------------------------------------------------------------------------
@@ -88,11 +89,14 @@ static long double exact_result(const struct op_case *c, long double x, long dou
         return cosl(x);
     case PTX_OP_tanh:
         return tanhl(x);
-    default: // div_approx, whose table ends at 2^126, and div_full
+    case PTX_OP_div_approx: // its table ends at 2^126
+    case PTX_OP_div_full:
         if (c->what == PTX_OP_div_approx && fabsl(y) > 0x1p126L && fabsl(y) < 0x1p128L)
             return !isfinite(x) ? (long double)NAN
                                 : copysignl(0, signbit(x) == signbit(y) ? 1 : -1);
         return x / y;
+    default:
+        return NAN; // see approximate_is_documented()
     }
 }
 
@@ -190,6 +194,25 @@ static struct approximate_error one(const struct op_case *c, uint64_t x_bits, ui
     return (struct approximate_error) { true, share <= 1, (double)share };
 }
 
+bool approximate_is_documented(const struct op_case *c)
+{
+    switch (c->what) {
+    case PTX_OP_sqrt_approx:
+    case PTX_OP_rcp_approx:
+    case PTX_OP_rsqrt_approx:
+    case PTX_OP_ex2:
+    case PTX_OP_lg2:
+    case PTX_OP_sin:
+    case PTX_OP_cos:
+    case PTX_OP_tanh:
+    case PTX_OP_div_approx:
+    case PTX_OP_div_full:
+        return true;
+    default:
+        return false;
+    }
+}
+
 struct approximate_error approximate_error(const struct op_case *c, uint64_t x, uint64_t y,
                                            uint64_t result)
 {
@@ -263,7 +286,7 @@ static uint64_t half_input(ptx_type type, unsigned i)
 
 uint64_t approximate_input(ptx_type type, unsigned operand, unsigned i)
 {
-    struct random r = { (uint64_t)i << 8 | operand << 4 | type };
+    struct random r = { (uint64_t)i << 8 | operand << 4 | op_type_number(type) };
     const unsigned pick = operand ? i * 5 / 3 + i / CORNERS : i; // pairs of corners
 
     if (type == PTX_F16 || type == PTX_BF16)

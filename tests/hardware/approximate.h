@@ -12,6 +12,9 @@ struct approximate_error {
     double share;    ///< of the bound; 0 for a corner case
 };
 
+/// Whether this file has the instruction's function and bound. A new approximate instruction needs
+/// both.
+bool approximate_is_documented(const struct op_case *c);
 /// Of an instruction of one operand, `y` is not looked at. Packed types are held lane by lane; the
 /// share is the greater one.
 struct approximate_error approximate_error(const struct op_case *c, uint64_t x, uint64_t y,

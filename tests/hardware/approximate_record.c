@@ -6,10 +6,12 @@
 //     approximate_record [-o FILE]    a line a case: its name, the greatest share of the documented
 //                                     error that a result has, and the results of the first 256
 //                                     operands
-//     approximate_record -c FILE      and holds what a GPU gave against the driver's: corner cases
-//                                     to the bit, the others within the bound, both
+//     approximate_record -c FILE [-o FILE]
+//                                     and holds what a GPU gave against the driver's: corner cases
+//                                     to the bit, the others within the bound, both; with -o,
+//                                     writes the file completed by the cases that it lacks
 //
-// Fails if a result is not as documented.
+// Fails if a result is not as documented. A case without a line is unrecorded.
 #include <ptxgen/ptxgen.h>
 
 #include <inttypes.h>
@@ -19,6 +21,7 @@
 #include <string.h>
 
 #include "approximate.h"
+#include "recording.h"
 
 enum { MAX_CASES = 64, BLOCK = 256, SHOWN = 5 };
 
@@ -28,7 +31,7 @@ struct record {
     struct op_case c[MAX_CASES];
     unsigned count;
     ptx_buffer *in[2], *out;
-    FILE *to, *known;
+    struct recording recording;
     unsigned faults;
 };
 
@@ -78,6 +81,9 @@ static void visit(void *user, const struct op_case *c)
 
     if (!op_case_is_approximate(c))
         return;
+    if (!approximate_is_documented(c))
+        die(ptx_op_info((ptx_opcode)c->what)->name,
+            "has no function and bound in tests/hardware/approximate.c");
     if (r->count == MAX_CASES)
         die("cases", "more than there is room for");
     snprintf(name, sizeof name, "case_%u", r->count);
@@ -124,30 +130,15 @@ static struct approximate_error hold(struct record *r, const struct op_case *c, 
     return error;
 }
 
-// The line of the case in the record of a GPU, behind its name; NULL if it has none.
-static const char *known_line(struct record *r, const char *name, char *line, int size)
+static void compare(struct record *r, const struct op_case *c, const char *name, const char *at,
+                    const uint64_t *results)
 {
-    const size_t length = strlen(name);
-
-    rewind(r->known);
-    while (fgets(line, size, r->known))
-        if (!strncmp(line, name, length) && line[length] == ' ')
-            return line + length;
-    return NULL;
-}
-
-static void compare(struct record *r, const struct op_case *c, const uint64_t *results)
-{
-    static char line[APPROXIMATE_CHOSEN * 20];
-    char name[OP_CASE_NAME];
     unsigned shown = 0;
     double share;
     int used = 0;
 
-    op_case_name(c, name);
-    const char *at = known_line(r, name, line, sizeof line);
-    if (!at || sscanf(at, " %lf%n", &share, &used) != 1)
-        die(name, "is not in the record");
+    if (sscanf(at, " %lf%n", &share, &used) != 1)
+        die(name, "has no share of the bound in its line");
     at += used;
     for (unsigned i = 0; i < APPROXIMATE_CHOSEN; i++, at += used) {
         uint64_t gpu;
@@ -161,6 +152,16 @@ static void compare(struct record *r, const struct op_case *c, const uint64_t *r
             fprintf(stderr, "%s of %" PRIx64 ": %" PRIx64 ", the GPU gave %" PRIx64 "\n", name,
                     approximate_input(c->type, 0, i), results[i], gpu);
     }
+}
+
+static void add(struct record *r, const char *name, double worst, const uint64_t *results)
+{
+    static char line[APPROXIMATE_CHOSEN * 17 + 1];
+    size_t used = 0;
+
+    for (unsigned i = 0; i < APPROXIMATE_CHOSEN; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, " %" PRIx64, results[i]);
+    recording_add(&r->recording, name, "%.4f%s", worst, line);
 }
 
 static void run(struct record *r, ptx_module *module, unsigned k)
@@ -195,14 +196,11 @@ static void run(struct record *r, ptx_module *module, unsigned k)
         worst = fmax(worst, hold(r, c, i, results[i], "this driver", &shown).share);
     }
     op_case_name(c, name);
-    if (r->known) {
-        compare(r, c, results);
-        return;
-    }
-    fprintf(r->to, "%s %.4f", name, worst);
-    for (unsigned i = 0; i < APPROXIMATE_CHOSEN; i++)
-        fprintf(r->to, " %" PRIx64, results[i]);
-    fputc('\n', r->to);
+    const char *known = recording_find(&r->recording, name);
+    if (known)
+        compare(r, c, name, known, results);
+    else
+        add(r, name, worst, results);
 }
 
 static void run_all(struct record *r)
@@ -229,27 +227,28 @@ static void run_all(struct record *r)
 
 int main(int argc, char **argv)
 {
-    struct record r = { .gpu = ptx_device_open(NULL), .to = stdout };
+    struct record r = { .gpu = ptx_device_open(NULL) };
+    const char *known = NULL, *out = NULL;
 
     if (!r.gpu) {
         fprintf(stderr, "approximate_record: nothing to run on: %s\n", ptx_error_message());
         return 77;
     }
-    if (argc == 3 && !strcmp(argv[1], "-c"))
-        r.known = fopen(argv[2], "r");
-    else if (argc == 3 && !strcmp(argv[1], "-o"))
-        r.to = fopen(argv[2], "w");
-    if ((argc == 3 && !r.known && r.to == stdout) || !r.to)
-        die(argv[2], "cannot be opened");
+    for (int k = 1; k + 1 < argc; k += 2) {
+        if (!strcmp(argv[k], "-c"))
+            known = argv[k + 1];
+        if (!strcmp(argv[k], "-o"))
+            out = argv[k + 1];
+    }
+    if (!recording_open(&r.recording, known, known || out ? out : "-"))
+        return 2;
     r.builder = new_builder();
     run_all(&r);
     printf("%u cases, %u operands each: %u results are not as they should be\n", r.count,
            (unsigned)APPROXIMATE_SWEEP, r.faults);
     ptx_builder_destroy(&r.builder);
     ptx_device_close(&r.gpu);
-    if (r.known)
-        fclose(r.known);
-    if (r.to != stdout && fclose(r.to))
-        die(argv[2], "cannot be written");
+    if (!recording_close(&r.recording))
+        die(out, "cannot be written");
     return r.faults ? 1 : 0;
 }

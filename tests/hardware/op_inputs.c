@@ -70,6 +70,29 @@ static const uint64_t doubles[OP_CORNERS] = {
     0x40effc0000000000,
 };
 
+static const ptx_type types[OP_TYPES] = {
+    PTX_NONE, PTX_PRED, PTX_U8,  PTX_U16, PTX_U32,   PTX_U64,    PTX_S8,
+    PTX_S16,  PTX_S32,  PTX_S64, PTX_B8,  PTX_B16,   PTX_B32,    PTX_B64,
+    PTX_F16,  PTX_BF16, PTX_F32, PTX_F64, PTX_F16X2, PTX_BF16X2,
+};
+
+ptx_type op_type(unsigned number)
+{
+    return types[number];
+}
+
+unsigned op_type_number(ptx_type type)
+{
+    unsigned hash = 0;
+
+    for (unsigned k = 0; k < OP_TYPES; k++)
+        if (types[k] == type)
+            return k;
+    for (const char *c = ptx_type_name(type); *c; c++)
+        hash = hash * 31 + (unsigned char)*c;
+    return OP_TYPES + hash % 1000;
+}
+
 const uint32_t op_corners_f32[OP_CORNERS] = {
     0,          0x80000000, 1,          0x80000001, 0x007fffff, 0x00800000, 0x3f800000, 0xbf800000,
     0x3f000000, 0x3fc00000, 0x40200000, 0xc0200000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,

@@ -7,6 +7,12 @@
 
 #include "random.h"
 
+/// The types by a number that never changes: those that the recordings began with from 1 to
+/// OP_TYPES - 1, any later one beyond.
+enum { OP_TYPES = 20 };
+ptx_type op_type(unsigned number);
+unsigned op_type_number(ptx_type type);
+
 /// Corner values of f32, and of f16 and bf16 together.
 enum { OP_CORNERS = 32 };
 extern const uint32_t op_corners_f32[OP_CORNERS];

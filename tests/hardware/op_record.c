@@ -2,11 +2,14 @@
 // What every value instruction and conversion of the table computes: runs each, in each type, with
 // each modifier, on corner values and random ones, and prints one line a case with a hash of the
 // result bits. The lines of a real GPU are kept in tests/hardware; a driver that computes the same
-// prints the same.
+// prints the same. Results are also held to the plain C of op_expected.c, where it has the case.
 //
-//     op_record [-d FILE]           prints the lines; with -d, writes all result bits to FILE
-//     op_record -c LINES            compares with the lines of a file; approximate ones are left
-//     out
+//     op_record [-o FILE] [-d FILE]   the lines, to standard output or FILE; with -d, all result
+//                                     bits
+//     op_record -c LINES [-o FILE]    compares with the lines of a file, but for approximate cases;
+//                                     with -o, writes the file completed by the cases that it lacks
+//
+// A case without a line is unrecorded. It fails if it has no expectation in plain C either.
 #include <ptxgen/ptxgen.h>
 
 #include <inttypes.h>
@@ -15,9 +18,11 @@
 #include <string.h>
 
 #include "op_cases.h"
+#include "op_expected.h"
 #include "op_inputs.h"
+#include "recording.h"
 
-enum { VALUES = 2048, BATCH = 64, MAX_OPERANDS = 4 };
+enum { VALUES = 2048, BATCH = 64, MAX_OPERANDS = 4, LOP3_TABLE = 0xe2 };
 
 struct record {
     ptx_device *gpu;
@@ -27,7 +32,9 @@ struct record {
     unsigned count;
     ptx_buffer *in[PTX_TYPE_COUNT][MAX_OPERANDS];
     ptx_buffer *out;
-    FILE *dump, *known;
+    uint64_t values[PTX_TYPE_COUNT][MAX_OPERANDS][VALUES]; // of the same
+    FILE *dump;
+    struct recording recording;
     unsigned cases, differences;
 };
 
@@ -45,25 +52,41 @@ static void check(ptx_status status)
 
 // ---- inputs -------------------------------------------------------------------------------------
 
+static void make_input(struct record *r, ptx_type type, unsigned operand, struct random *random)
+{
+    const ptx_type in_memory = type == PTX_PRED ? PTX_U32 : type;
+    const unsigned size = ptx_type_bytes(in_memory);
+    unsigned char bytes[VALUES * 8];
+    ptx_buffer *in = ptx_buffer_create(r->gpu, VALUES * size);
+
+    if (!in)
+        die("memory", ptx_error_message());
+    for (unsigned i = 0; i < VALUES; i++) {
+        const uint64_t v = op_input(random, in_memory, operand, i);
+        for (unsigned k = 0; k < size; k++)
+            bytes[i * size + k] = (unsigned char)(v >> 8 * k);
+        r->values[type][operand][i] = type == PTX_PRED ? v & 1
+                                      : size < 8       ? v & ((UINT64_C(1) << 8 * size) - 1)
+                                                       : v;
+    }
+    check(ptx_buffer_upload(in, 0, bytes, VALUES * size, NULL));
+    check(ptx_stream_synchronize(r->gpu, NULL));
+    r->in[type][operand] = in;
+}
+
+// The types of the first recording share their random numbers; a later one has its own.
 static void make_inputs(struct record *r)
 {
     struct random random = { 20260 };
-    unsigned char bytes[VALUES * 8];
 
+    for (unsigned t = 1; t < OP_TYPES; t++)
+        for (unsigned operand = 0; operand < MAX_OPERANDS; operand++)
+            make_input(r, op_type(t), operand, &random);
     for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
-        for (unsigned operand = 0; operand < MAX_OPERANDS; operand++) {
-            const ptx_type type = t == PTX_PRED ? PTX_U32 : (ptx_type)t;
-            const unsigned size = ptx_type_bytes(type);
-            for (unsigned i = 0; i < VALUES; i++) {
-                const uint64_t v = op_input(&random, type, operand, i);
-                for (unsigned k = 0; k < size; k++)
-                    bytes[i * size + k] = (unsigned char)(v >> 8 * k);
-            }
-            r->in[t][operand] = ptx_buffer_create(r->gpu, VALUES * size);
-            if (!r->in[t][operand])
-                die("memory", ptx_error_message());
-            check(ptx_buffer_upload(r->in[t][operand], 0, bytes, VALUES * size, NULL));
-            check(ptx_stream_synchronize(r->gpu, NULL));
+        if (!r->in[t][0]) {
+            random.state = op_type_number((ptx_type)t);
+            for (unsigned operand = 0; operand < MAX_OPERANDS; operand++)
+                make_input(r, (ptx_type)t, operand, &random);
         }
 }
 
@@ -97,7 +120,7 @@ static ptx_val result_of(ptx_builder *b, const struct op_case *c, const ptx_val 
     if (c->kind == CASE_CVT_PACK)
         return ptx_cvt_pack(b, c->type, v[0], v[1]);
     return ptx_op(b, (ptx_opcode)c->what, .x = v[0], .y = v[1], .z = v[2],
-                  .w = c->what == PTX_OP_lop3 ? ptx_u32(0xe2) : v[3], .round = c->round,
+                  .w = c->what == PTX_OP_lop3 ? ptx_u32(LOP3_TABLE) : v[3], .round = c->round,
                   .ftz = c->ftz, .sat = c->sat);
 }
 
@@ -143,22 +166,48 @@ static ptx_builder *new_builder(struct record *r)
     return ptx_builder_create(&params);
 }
 
-static void compare(struct record *r, const char *name, uint64_t hash)
+// Holds each result to its expectation in plain C.
+static void expect(struct record *r, const struct op_case *c, const char *name,
+                   const unsigned char *out, unsigned size)
 {
-    char line[160], known[80];
+    ptx_type types[MAX_OPERANDS];
+    const unsigned count = operand_types(c, types);
+    uint64_t operand[MAX_OPERANDS] = { 0 }, wanted;
+
+    for (unsigned i = 0; i < VALUES && op_is_expected(c); i++) {
+        uint64_t result = 0;
+        for (unsigned k = 0; k < count; k++)
+            operand[k] = r->values[types[k]][k][i];
+        if (c->what == PTX_OP_lop3)
+            operand[3] = LOP3_TABLE;
+        for (unsigned k = 0; k < size; k++)
+            result |= (uint64_t)out[i * size + k] << 8 * k;
+        if (!op_expected(c, operand, &wanted) || result == wanted)
+            continue;
+        printf("%s of %" PRIx64 ", %" PRIx64 ", %" PRIx64 ", %" PRIx64 ": %" PRIx64
+               ", plain C gives %" PRIx64 "\n",
+               name, operand[0], operand[1], operand[2], operand[3], result, wanted);
+        r->differences++;
+        return;
+    }
+}
+
+static void compare(struct record *r, const struct op_case *c, const char *name, uint64_t hash)
+{
+    const char *known = recording_find(&r->recording, name);
+    const bool approximate = op_case_is_approximate(c);
     uint64_t wanted;
 
-    rewind(r->known);
-    while (fgets(line, sizeof line, r->known))
-        if (sscanf(line, "%79s %" SCNx64, known, &wanted) == 2 && !strcmp(known, name)) {
-            if (wanted == hash)
-                return;
-            printf("%s: %016" PRIx64 ", the GPU gave %016" PRIx64 "\n", name, hash, wanted);
-            r->differences++;
-            return;
-        }
-    printf("%s: the GPU's lines have no such case\n", name);
-    r->differences++;
+    if (!known && r->recording.text && !approximate && !op_is_expected(c)) {
+        printf("%s: no recorded line, and no expectation in tests/hardware/op_expected.c\n", name);
+        r->differences++;
+    } else if (!known) {
+        recording_add(&r->recording, name, "%016" PRIx64 "%s", hash,
+                      approximate ? " approximate" : "");
+    } else if (!approximate && (sscanf(known, "%" SCNx64, &wanted) != 1 || wanted != hash)) {
+        printf("%s: %016" PRIx64 ", the GPU gave%.17s\n", name, hash, known);
+        r->differences++;
+    }
 }
 
 static void report(struct record *r, const struct op_case *c, const unsigned char *out, size_t size)
@@ -173,11 +222,8 @@ static void report(struct record *r, const struct op_case *c, const unsigned cha
     if (r->dump &&
         (fprintf(r->dump, "%s %zu\n", name, size) < 0 || fwrite(out, 1, size, r->dump) != size))
         die("dump", "cannot write");
-    if (!r->known)
-        printf("%s %016" PRIx64 "%s\n", name, hash,
-               op_case_is_approximate(c) ? " approximate" : "");
-    else if (!op_case_is_approximate(c))
-        compare(r, name, hash);
+    expect(r, c, name, out, (unsigned)(size / VALUES));
+    compare(r, c, name, hash);
 }
 
 static void run_entry(struct record *r, ptx_module *module, const char *entry,
@@ -257,8 +303,10 @@ static void visit(void *user, const struct op_case *c)
 
 int main(int argc, char **argv)
 {
-    struct record r = { .gpu = ptx_device_open(NULL) };
+    static struct record r;
+    const char *known = NULL, *out = NULL;
 
+    r.gpu = ptx_device_open(NULL);
     if (!r.gpu) {
         fprintf(stderr, "op_record: nothing to run on: %s\n", ptx_error_message());
         return 77;
@@ -266,9 +314,13 @@ int main(int argc, char **argv)
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-d") && !(r.dump = fopen(argv[k + 1], "wb")))
             die(argv[k + 1], "cannot be written");
-        if (!strcmp(argv[k], "-c") && !(r.known = fopen(argv[k + 1], "r")))
-            die(argv[k + 1], "cannot be read");
+        if (!strcmp(argv[k], "-c"))
+            known = argv[k + 1];
+        if (!strcmp(argv[k], "-o"))
+            out = argv[k + 1];
     }
+    if (!recording_open(&r.recording, known, known || out ? out : "-"))
+        return 1;
     make_inputs(&r);
     r.out = ptx_buffer_create(r.gpu, VALUES * 8);
     if (!r.out)
@@ -282,9 +334,9 @@ int main(int argc, char **argv)
     ptx_device_close(&r.gpu);
     if (r.dump)
         fclose(r.dump);
-    if (r.known) {
-        fclose(r.known);
-        printf("%u of %u cases differ from the GPU's\n", r.differences, r.cases);
-    }
+    if (known)
+        printf("%u of %u cases differ from the GPU's or from plain C\n", r.differences, r.cases);
+    if (!recording_close(&r.recording))
+        die(out, "cannot be written");
     return r.differences ? 1 : 0;
 }

@@ -4,6 +4,7 @@
 #define PTXGEN_TESTS_RANDOM_PROGRAM_H
 
 #include "op_cases.h"
+#include "op_inputs.h"
 #include "random.h"
 
 enum {
@@ -14,8 +15,7 @@ enum {
     PROGRAM_NODES = 192,
     PROGRAM_APPROXIMATES = 4,
     PROGRAM_INPUTS = 4096, // values of one type
-    PROGRAM_TYPES = 20,    // by number, from 1 on
-    PROGRAM_IN_BYTES = PROGRAM_TYPES * PROGRAM_INPUTS * 8,
+    PROGRAM_IN_BYTES = OP_TYPES * PROGRAM_INPUTS * 8,
     // What a program writes, in words: a row of results a step, one row that every program has, 16
     // bytes of scratch a thread, 8 cells a node that all threads update, 4 words for two threads of
     // different blocks that meet, and operands and result of approximate instructions.
@@ -108,9 +108,6 @@ struct program {
 
 /// Reads the frozen alphabet (random_program_alphabet.c): once, before the programs.
 void program_catalogue(void);
-/// The types of the alphabet by number, 1 to PROGRAM_TYPES - 1, whatever the builder has more.
-ptx_type program_type(unsigned number);
-unsigned program_type_number(ptx_type type);
 bool program_is_integer(ptx_type type);
 enum program_group {
     GROUP_OPS,

@@ -10,11 +10,6 @@
 
 // ---- the alphabet -------------------------------------------------------------------------------
 
-static const char *const type_names[PROGRAM_TYPES] = {
-    NULL, "pred", "u8",  "u16", "u32", "u64",  "s8",  "s16", "s32",   "s64",
-    "b8", "b16",  "b32", "b64", "f16", "bf16", "f32", "f64", "f16x2", "bf16x2",
-};
-
 // Lists of modifiers, "-" for none.
 #define PLAIN      "-"
 #define FTZ        "- .ftz"
@@ -428,8 +423,6 @@ struct catalogue {
     unsigned groups;
 };
 static struct catalogue catalogues[GROUP_COUNT];
-static ptx_type types[PROGRAM_TYPES];
-static unsigned type_numbers[PTX_TYPE_COUNT];
 
 static void add_cases(enum program_group to, struct op_case c, const char *list)
 {
@@ -514,9 +507,9 @@ static void add_accesses(enum program_group to, enum op_case_kind kind, const ch
 {
     static const ptx_space space[] = { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL };
 
-    for (unsigned t = 2; t < PROGRAM_TYPES; t++)
+    for (unsigned t = 2; t < OP_TYPES; t++)
         for (unsigned s = 0; s < 4; s++) {
-            struct op_case c = { .kind = kind, .type = types[t], .space = space[s] };
+            struct op_case c = { .kind = kind, .type = op_type(t), .space = space[s] };
             begin_group(to);
             const unsigned bytes = ptx_type_bytes(c.type), most = bytes == 1 ? 4 : 16 / bytes;
             for (c.lanes = 1; c.lanes <= most; c.lanes *= 2) {
@@ -532,10 +525,6 @@ void program_catalogue(void)
 {
     if (catalogues[GROUP_OPS].count)
         return;
-    for (unsigned t = 1; t < PROGRAM_TYPES; t++) {
-        types[t] = parse_type(type_names[t]);
-        type_numbers[types[t]] = t;
-    }
 #define ADD(group, rows) add_letters(group, rows, sizeof rows / sizeof *rows)
     ADD(GROUP_OPS, ops);
     ADD(GROUP_APPROXIMATE, approximates);
@@ -554,16 +543,6 @@ struct op_case program_choose(struct random *r, enum program_group from)
     const struct catalogue *all = &catalogues[from];
     const unsigned g = random_below(r, all->groups);
     return all->c[all->group[g] + random_below(r, all->group[g + 1] - all->group[g])];
-}
-
-ptx_type program_type(unsigned number)
-{
-    return types[number];
-}
-
-unsigned program_type_number(ptx_type type)
-{
-    return type_numbers[type];
 }
 
 bool program_is_integer(ptx_type type)

@@ -22,7 +22,7 @@ ptx_ptr program_words(struct emitter *e, uint32_t first, ptx_val index, uint32_t
 
 ptx_ptr program_input_array(struct emitter *e, ptx_type type)
 {
-    ptx_ptr p = ptx_at(e->b, e->in, ptx_u32(program_type_number(type) * PROGRAM_INPUTS));
+    ptx_ptr p = ptx_at(e->b, e->in, ptx_u32(op_type_number(type) * PROGRAM_INPUTS));
     return ptx_ptr_cast(e->b, type, p);
 }
 

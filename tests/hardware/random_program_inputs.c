@@ -77,9 +77,9 @@ void program_inputs(unsigned char in[PROGRAM_IN_BYTES])
 
     for (unsigned k = 0; k < PROGRAM_IN_BYTES; k++)
         in[k] = (unsigned char)random_u64(&r);
-    for (unsigned t = 1; t < PROGRAM_TYPES; t++)
-        for (unsigned i = 0, size = ptx_type_bytes(program_type(t)); i < PROGRAM_INPUTS; i++) {
-            const uint64_t v = program_value(&r, program_type(t));
+    for (unsigned t = 1; t < OP_TYPES; t++)
+        for (unsigned i = 0, size = ptx_type_bytes(op_type(t)); i < PROGRAM_INPUTS; i++) {
+            const uint64_t v = program_value(&r, op_type(t));
             for (unsigned k = 0; k < size; k++)
                 in[t * PROGRAM_INPUTS * 8 + i * size + k] = (unsigned char)(v >> 8 * k);
         }

@@ -49,7 +49,7 @@ struct operand plan_place(struct plan *g)
 ptx_type plan_any_type(struct plan *g, uint32_t without)
 {
     for (;;) {
-        const ptx_type type = program_type(1 + plan_below(g, PROGRAM_TYPES - 1));
+        const ptx_type type = op_type(1 + plan_below(g, OP_TYPES - 1));
         if (!(without >> type & 1))
             return type;
     }
