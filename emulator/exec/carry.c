@@ -6,17 +6,11 @@
 
 #include <stdalign.h>
 
-static bool is_product(unsigned opcode)
-{
-    return opcode == EMU_OP_MAD_LO || opcode == EMU_OP_MAD_HI || opcode == EMU_OP_MADC_LO ||
-           opcode == EMU_OP_MADC_HI;
-}
-
 // x + y or x - y. The carry in is the flag where the instruction takes it.
 static uint64_t with_carry(const struct emu_insn *insn, bool wide, uint64_t x, uint64_t y,
                            bool *carry)
 {
-    bool subtracts = insn->opcode == EMU_OP_SUB || insn->opcode == EMU_OP_SUBC;
+    bool subtracts = insn->opcode == EMU_OP_SUB_CC || insn->opcode == EMU_OP_SUBC;
     bool takes = insn->opcode == EMU_OP_ADDC || insn->opcode == EMU_OP_SUBC ||
                  insn->opcode == EMU_OP_MADC_LO || insn->opcode == EMU_OP_MADC_HI;
     uint64_t in = takes ? *carry : subtracts, sum;
@@ -46,7 +40,7 @@ void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     struct emu_sources s;
     alignas(64) uint64_t longs[EMU_LANES], product[EMU_LANES];
     alignas(64) uint32_t words[EMU_LANES];
-    const bool wide = emu_bits(op->insn->type) == 64, multiplies = is_product(op->insn->opcode);
+    const bool wide = emu_bits(op->insn->type) == 64, multiplies = op->fn != NULL;
     emu_fetch_all(warp, frame, op, &s);
     if (multiplies)
         op->fn(product, s.at, op->insn);

@@ -34,6 +34,8 @@ struct emu_value {
     const struct emu_operand *operand;
 };
 
+// What runs an instruction, as its row in isa.def says; EMU_DO_FLOAT and EMU_DO_COMPARE_PAIR are
+// for some types and modifiers of EMU_DO_LANES and EMU_DO_COMPARE.
 enum emu_handler {
     EMU_DO_LANES,   // fn over all lanes, nothing else
     EMU_DO_FLOAT,   // fn with ftz, sat or a rounding mode round it
@@ -61,6 +63,23 @@ enum emu_handler {
     EMU_DO_NOTHING,
     EMU_DO_TRAP,
 };
+
+// Which bits of a result are undefined where some of the sources are, as the row in isa.def says.
+enum emu_definedness {
+    EMU_DEFINED_OWN,       // the handler knows, or there is no result
+    EMU_DEFINED_ALL,       // all, if any bit of a source is
+    EMU_DEFINED_BITWISE,   // each bit comes of the same bits of the sources
+    EMU_DEFINED_MOVES,     // bits of the first source, to where the others say
+    EMU_DEFINED_MOVES_TWO, // and of the second
+    EMU_DEFINED_SUM,       // of integers; so are the next three
+    EMU_DEFINED_DIFFERENCE,
+    EMU_DEFINED_PRODUCT,
+    EMU_DEFINED_UPWARD,  // from the lowest undefined bit of a source upward
+    EMU_DEFINED_CHOICE,  // slct: those of the source that is taken
+    EMU_DEFINED_CONVERT, // between integers MOVES, else ALL
+};
+
+extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
 
 struct emu_op {
     uint8_t handler;

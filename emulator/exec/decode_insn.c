@@ -136,25 +136,17 @@ static bool decode_targets(struct emu_decoder *d, struct emu_op *op, struct emu_
 
 static bool decode_carry(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
 {
-    unsigned bits = emu_bits(d->insn->type);
-    bool mad = d->insn->opcode == EMU_OP_MAD_LO || d->insn->opcode == EMU_OP_MAD_HI ||
-               d->insn->opcode == EMU_OP_MADC_LO || d->insn->opcode == EMU_OP_MADC_HI;
-    if (bits != 32 && bits != 64)
-        return emu_decode_unsupported(d, "carry for this type");
+    struct emu_lane_info product;
+    const bool mad = d->insn->src_count == 3;
     if (mad) {
-        struct emu_insn product = *d->insn;
-        struct emu_lane_info info;
-        bool low = product.opcode == EMU_OP_MAD_LO || product.opcode == EMU_OP_MADC_LO;
-        product.opcode = low ? EMU_OP_MUL_LO : EMU_OP_MUL_HI;
-        product.sat = false;
-        if (!emu_lane_find(&product, &info))
+        if (!emu_lane_find(d->insn, &product))
             return emu_decode_unsupported(d, "carry for this type");
-        op->fn = info.fn;
+        op->fn = product.fn;
     }
     op->handler = EMU_DO_CARRY;
     emu_want_all(wants->src, emu_storage(d->insn->type));
     emu_want_all(wants->dst, emu_storage(d->insn->type));
-    return emu_decode_need(d, 1, mad ? 3 : 2, mad ? 3 : 2) && emu_decode_operands(d, op, wants);
+    return emu_decode_need(d, 1, 2, 3) && emu_decode_operands(d, op, wants);
 }
 
 static bool decode_lanes(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
@@ -243,89 +235,64 @@ static bool decode_plain(struct emu_decoder *d, struct emu_op *op, enum emu_hand
     return emu_decode_operands(d, op, &wants);
 }
 
-static bool decode_by_opcode(struct emu_decoder *d, struct emu_op *op)
+static const uint8_t handlers[EMU_OP_COUNT] = {
+#define INSTRUCTION(opcode, mnemonic, handler, ...) [EMU_OP_##opcode] = EMU_DO_##handler,
+#include "isa.def"
+};
+
+const uint8_t emu_definedness_of[EMU_OP_COUNT] = {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, defined, ...)                                \
+    [EMU_OP_##opcode] = EMU_DEFINED_##defined,
+#include "isa.def"
+};
+
+static bool decode_by_handler(struct emu_decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
     struct emu_wants wants = { { 0 }, { 0 }, insn->type };
-    switch (insn->opcode) {
-    case EMU_OP_MOV:
+    enum emu_handler handler = (enum emu_handler)handlers[insn->opcode];
+    switch (handler) {
+    case EMU_DO_MOVE:
         return decode_move(d, op, &wants);
-    case EMU_OP_LD:
-    case EMU_OP_ST:
-    case EMU_OP_ATOM:
-    case EMU_OP_RED:
+    case EMU_DO_LOAD:
+    case EMU_DO_STORE:
+    case EMU_DO_ATOMIC:
         return emu_decode_memory(d, op, &wants);
-    case EMU_OP_CVTA:
-    case EMU_OP_CVTA_TO:
-    case EMU_OP_ISSPACEP:
+    case EMU_DO_ADDRESS:
         return emu_decode_address(d, op, &wants);
-    case EMU_OP_SETP:
-    case EMU_OP_SET:
+    case EMU_DO_COMPARE:
         return decode_compare(d, op, &wants);
-    case EMU_OP_BAR_SYNC:
-    case EMU_OP_BAR_ARRIVE:
-    case EMU_OP_BAR_RED_AND:
-    case EMU_OP_BAR_RED_OR:
-    case EMU_OP_BAR_RED_POPC:
+    case EMU_DO_BARRIER:
         wants.type = EMU_U32;
         return emu_decode_barrier(d, op, &wants);
-    case EMU_OP_BAR_WARP:
-    case EMU_OP_SHFL_BFLY:
-    case EMU_OP_SHFL_DOWN:
-    case EMU_OP_SHFL_IDX:
-    case EMU_OP_SHFL_UP:
-    case EMU_OP_VOTE_ALL:
-    case EMU_OP_VOTE_ANY:
-    case EMU_OP_VOTE_UNI:
-    case EMU_OP_VOTE_BALLOT:
-    case EMU_OP_MATCH_ALL:
-    case EMU_OP_MATCH_ANY:
-    case EMU_OP_REDUX:
+    case EMU_DO_WARP_SYNC:
         wants.type = EMU_B32;
         return emu_decode_warp(d, op, &wants);
-    case EMU_OP_CALL:
+    case EMU_DO_CALL:
         return decode_call(d, op, &wants);
-    case EMU_OP_BRA:
+    case EMU_DO_BRANCH:
         op->handler = EMU_DO_BRANCH;
         op->target = insn->target;
         return insn->target <= d->code->count
                    ? true
                    : emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch to nowhere");
-    case EMU_OP_RET:
-        return decode_plain(d, op, EMU_DO_RETURN);
-    case EMU_OP_EXIT:
-        return decode_plain(d, op, EMU_DO_EXIT);
-    case EMU_OP_TRAP:
-        return decode_plain(d, op, EMU_DO_TRAP);
-    case EMU_OP_FENCE:
-        return decode_plain(d, op, EMU_DO_FENCE);
-    case EMU_OP_NANOSLEEP:
-        return decode_plain(d, op, EMU_DO_SLEEP);
-    case EMU_OP_ACTIVEMASK:
-        return emu_decode_need(d, 1, 0, 0) && decode_plain(d, op, EMU_DO_ACTIVEMASK);
-    case EMU_OP_GRIDDEPCONTROL:
-    case EMU_OP_PREFETCH: // what it names need not even be memory
+    case EMU_DO_ACTIVEMASK:
+        return emu_decode_need(d, 1, 0, 0) && decode_plain(d, op, handler);
+    case EMU_DO_NOTHING: // what a prefetch names need not even be memory
         op->handler = EMU_DO_NOTHING;
         return true;
-    case EMU_OP_BRX:
+    case EMU_DO_BRANCH_LIST:
         return decode_targets(d, op, &wants);
-    case EMU_OP_CP_ASYNC:
+    case EMU_DO_COPY:
         return emu_decode_copy(d, op, &wants);
-    case EMU_OP_CP_COMMIT:
-        return decode_plain(d, op, EMU_DO_COPY_COMMIT);
-    case EMU_OP_CP_WAIT:
-        return decode_plain(d, op, EMU_DO_COPY_WAIT);
-    case EMU_OP_ADDC:
-    case EMU_OP_SUBC:
-    case EMU_OP_MADC_LO:
-    case EMU_OP_MADC_HI:
+    case EMU_DO_CARRY:
         return decode_carry(d, op, &wants);
-    default:
-        if (insn->carry_out)
-            return decode_carry(d, op, &wants);
+    case EMU_DO_LANES:
         if (insn->src_count != lane_sources(insn))
             return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "%u operands", insn->src_count);
         return decode_lanes(d, op, &wants);
+    default:
+        return decode_plain(d, op, handler);
     }
 }
 
@@ -345,5 +312,5 @@ bool emu_decode_insn(struct emu_decoder *d, struct emu_op *op)
         op->guard_register = insn->guard;
         op->guard_negated = insn->guard_negated;
     }
-    return decode_by_opcode(d, op);
+    return decode_by_handler(d, op);
 }

@@ -45,8 +45,7 @@ bool emu_decode_warp(struct emu_decoder *d, struct emu_op *op, struct emu_wants 
 bool emu_decode_barrier(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
 {
     const struct emu_insn *insn = d->insn;
-    bool red = insn->opcode == EMU_OP_BAR_RED_AND || insn->opcode == EMU_OP_BAR_RED_OR ||
-               insn->opcode == EMU_OP_BAR_RED_POPC;
+    bool red = insn->opcode == EMU_OP_BAR_RED || insn->opcode == EMU_OP_BAR_RED_POPC;
     op->handler = EMU_DO_BARRIER;
     emu_want_all(wants->src, EMU_WORD);
     emu_want_all(wants->dst, insn->opcode == EMU_OP_BAR_RED_POPC ? EMU_WORD : EMU_MASK);

@@ -94,9 +94,9 @@ static void write_results(struct emu_warp *warp, uint32_t lanes, uint32_t count,
             continue;
         for (unsigned i = 0; i < EMU_LANES; i++)
             words[i] = count;
-        mask = op->insn->opcode == EMU_OP_BAR_RED_AND ? (every ? UINT32_MAX : 0)
-               : count                                ? UINT32_MAX
-                                                      : 0;
+        mask = op->insn->boolean == EMU_BOOL_AND ? (every ? UINT32_MAX : 0)
+               : count                           ? UINT32_MAX
+                                                 : 0;
         emu_put(emu_frame(warp, warp->lane_depth[first], program, warp->lane_code[first]),
                 emu_init(warp, warp->lane_depth[first], program, warp->lane_code[first]),
                 &op->dst[0], group,

@@ -6,7 +6,7 @@
 
 // ---- barriers -----------------------------------------------------------------------------------
 
-static bool check_barrier(const struct emu_check *c)
+bool emu_rule_barrier(const struct emu_check *c)
 {
     struct emu_insn *insn = c->insn;
     const struct emu_operand *source = &c->operands[insn->dst_count];
@@ -19,12 +19,9 @@ static bool check_barrier(const struct emu_check *c)
                          "Barriers beyond the block are not supported by the emulator");
     if (emu_spells(c, EMU_G(SCOPE)) && !emu_requires(c, "bar.cta", 78, 30))
         return false;
-    if (insn->opcode == EMU_OP_BAR_RED_AND && insn->boolean == EMU_BOOL_XOR)
+    if (insn->opcode == EMU_OP_BAR_RED && insn->boolean == EMU_BOOL_XOR)
         return emu_error(c->p, &c->spelled->name,
                          "Illegal reduction operation for instruction 'bar.red.pred'");
-    if (insn->opcode == EMU_OP_BAR_RED_AND && insn->boolean == EMU_BOOL_OR)
-        insn->opcode = EMU_OP_BAR_RED_OR;
-    insn->boolean = EMU_BOOL_NONE;
     if (source->kind == EMU_OPERAND_IMMEDIATE && source->bits > 15)
         return emu_error(c->p, &c->spelled->name,
                          "Barrier number '%llu' out of range, expected to be in range [0..15]",
@@ -40,7 +37,7 @@ static bool check_barrier(const struct emu_check *c)
 
 // ---- comparisons --------------------------------------------------------------------------------
 
-static bool check_compare(const struct emu_check *c)
+bool emu_rule_compare(const struct emu_check *c)
 {
     const enum emu_type type = (enum emu_type)c->insn->source_type;
     const uint8_t compare = c->insn->compare;
@@ -86,7 +83,7 @@ static bool check_rounding(const struct emu_check *c, enum rounds rounds)
     return true;
 }
 
-static bool check_cvt(const struct emu_check *c)
+bool emu_rule_cvt(const struct emu_check *c)
 {
     struct emu_insn *insn = c->insn;
     const enum emu_type to = (enum emu_type)insn->type, from = (enum emu_type)insn->source_type;
@@ -120,7 +117,7 @@ static bool check_cvt(const struct emu_check *c)
 
 // ---- the rest -----------------------------------------------------------------------------------
 
-static bool check_cvta(const struct emu_check *c)
+bool emu_rule_address(const struct emu_check *c)
 {
     const uint8_t space = c->insn->space;
 
@@ -129,58 +126,32 @@ static bool check_cvta(const struct emu_check *c)
     return space != EMU_CONST || emu_requires(c, "cvta.const", 31, 20);
 }
 
-static bool check_dot(const struct emu_check *c)
+bool emu_rule_dot(const struct emu_check *c)
 {
     c->insn->mode = emu_spells(c, EMU_G(HI)) ? EMU_DP2A_HI : EMU_MODE_NONE;
     return true;
 }
 
-bool emu_check(struct emu_parser *p, struct emu_spelled *spelled_as, const struct emu_form *form,
-               struct emu_operand *operands)
+bool emu_rule_redux(const struct emu_check *c)
 {
-    const struct emu_check c = { p, spelled_as, &spelled_as->insn, operands };
+    c->insn->boolean = EMU_BOOL_NONE;
+    return true;
+}
 
-    switch (form->opcode) {
-    case EMU_OP_LD:
-    case EMU_OP_ST:
-        return emu_check_access(&c);
-    case EMU_OP_ATOM:
-    case EMU_OP_RED:
-        return emu_check_atomic(&c);
-    case EMU_OP_FENCE:
-        return emu_check_fence(&c);
-    case EMU_OP_BAR_SYNC:
-    case EMU_OP_BAR_ARRIVE:
-    case EMU_OP_BAR_RED_AND:
-    case EMU_OP_BAR_RED_POPC:
-        return check_barrier(&c);
-    case EMU_OP_SETP:
-    case EMU_OP_SET:
-        return check_compare(&c);
-    case EMU_OP_CVT:
-        return check_cvt(&c);
-    case EMU_OP_CVTA:
-    case EMU_OP_CVTA_TO:
-    case EMU_OP_ISSPACEP:
-        return check_cvta(&c);
-    case EMU_OP_DP2A:
-        return check_dot(&c);
-    case EMU_OP_REDUX:
-        c.insn->boolean = EMU_BOOL_NONE;
-        return true;
-    case EMU_OP_PREFETCH:
-        return emu_check_prefetch(&c);
-    case EMU_OP_CP_ASYNC:
-        return emu_check_copy(&c);
-    case EMU_OP_CP_COMMIT:
-    case EMU_OP_CP_WAIT:
-        return emu_check_copy_batch(&c);
-    case EMU_OP_MOV:
-        return emu_check_policy(&c);
-    case EMU_OP_LOP3:
-        operands[spelled_as->insn.dst_count + 3].bits &= 0xff;
-        return true;
-    default:
-        return true;
-    }
+bool emu_rule_lop3(const struct emu_check *c)
+{
+    c->operands[c->insn->dst_count + 3].bits &= 0xff;
+    return true;
+}
+
+bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, struct emu_operand *operands)
+{
+    static bool (*const rules[EMU_OP_COUNT])(const struct emu_check *) = {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, defined, rule, ...)                          \
+    [EMU_OP_##opcode] = emu_rule_##rule,
+#include "isa.def"
+    };
+    const struct emu_check c = { p, spelled, &spelled->insn, operands };
+
+    return !rules[spelled->insn.opcode] || rules[spelled->insn.opcode](&c);
 }

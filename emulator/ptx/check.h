@@ -20,12 +20,22 @@ bool emu_cannot_combine(const struct emu_check *c, uint64_t one, uint64_t other)
 bool emu_requires(const struct emu_check *c, const char *what, int isa, int sm);
 bool emu_spells(const struct emu_check *c, uint64_t group);
 
-bool emu_check_access(const struct emu_check *c);
-bool emu_check_atomic(const struct emu_check *c);
-bool emu_check_fence(const struct emu_check *c);
-bool emu_check_copy(const struct emu_check *c);
-bool emu_check_copy_batch(const struct emu_check *c);
-bool emu_check_policy(const struct emu_check *c);
-bool emu_check_prefetch(const struct emu_check *c);
+// The rules that rows of isa.def name. False, and reported, where one is broken; some also complete
+// the instruction.
+#define emu_rule_none NULL
+bool emu_rule_access(const struct emu_check *c);
+bool emu_rule_address(const struct emu_check *c);
+bool emu_rule_atomic(const struct emu_check *c);
+bool emu_rule_barrier(const struct emu_check *c);
+bool emu_rule_compare(const struct emu_check *c);
+bool emu_rule_copy(const struct emu_check *c);
+bool emu_rule_copy_batch(const struct emu_check *c);
+bool emu_rule_cvt(const struct emu_check *c);
+bool emu_rule_dot(const struct emu_check *c);
+bool emu_rule_fence(const struct emu_check *c);
+bool emu_rule_lop3(const struct emu_check *c);
+bool emu_rule_policy(const struct emu_check *c);
+bool emu_rule_prefetch(const struct emu_check *c);
+bool emu_rule_redux(const struct emu_check *c);
 
 #endif

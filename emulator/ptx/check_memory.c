@@ -118,7 +118,7 @@ static bool check_width(const struct emu_check *c)
     return emu_requires(c, "256 bit wide load/store", 88, 100);
 }
 
-bool emu_check_access(const struct emu_check *c)
+bool emu_rule_access(const struct emu_check *c)
 {
     const struct emu_symbol *symbol = symbol_of(c);
     const bool store = c->insn->opcode == EMU_OP_ST;
@@ -145,7 +145,7 @@ static bool check_atomic_vector(const struct emu_check *c)
                      EMU_TEXT(&c->spelled->name));
 }
 
-bool emu_check_atomic(const struct emu_check *c)
+bool emu_rule_atomic(const struct emu_check *c)
 {
     struct emu_insn *insn = c->insn;
     const bool red = insn->opcode == EMU_OP_RED;
@@ -168,7 +168,7 @@ bool emu_check_atomic(const struct emu_check *c)
     return !emu_spells(c, EMU_G(SCOPE)) || emu_requires(c, "scopes of atomics", 50, 60);
 }
 
-bool emu_check_fence(const struct emu_check *c)
+bool emu_rule_fence(const struct emu_check *c)
 {
     struct emu_insn *insn = c->insn;
 
@@ -186,7 +186,7 @@ bool emu_check_fence(const struct emu_check *c)
     return true;
 }
 
-bool emu_check_copy(const struct emu_check *c)
+bool emu_rule_copy(const struct emu_check *c)
 {
     const struct emu_insn *insn = c->insn;
     const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
@@ -210,7 +210,7 @@ bool emu_check_copy(const struct emu_check *c)
     return true;
 }
 
-bool emu_check_copy_batch(const struct emu_check *c)
+bool emu_rule_copy_batch(const struct emu_check *c)
 {
     const struct emu_modifier *batch = emu_spelled_in(c->spelled, EMU_G(BATCH));
     const bool counted = batch->value == 1;
@@ -223,13 +223,11 @@ bool emu_check_copy_batch(const struct emu_check *c)
 }
 
 // A policy is a number that means something to caches alone.
-bool emu_check_policy(const struct emu_check *c)
+bool emu_rule_policy(const struct emu_check *c)
 {
     struct emu_insn *insn = c->insn;
     const struct emu_modifier *policy = emu_spelled_in(c->spelled, EMU_G(POLICY));
 
-    if (!policy && !emu_spells(c, EMU_G(RANGE))) // mov
-        return true;
     if (insn->dst_count != 1 || (policy && policy->value) != emu_spells(c, EMU_G(PREFETCH)))
         return emu_error(c->p, &c->spelled->name, "Modifiers mismatch for instruction '%.*s'",
                          EMU_TEXT(&c->spelled->name));
@@ -238,7 +236,7 @@ bool emu_check_policy(const struct emu_check *c)
     return true;
 }
 
-bool emu_check_prefetch(const struct emu_check *c)
+bool emu_rule_prefetch(const struct emu_check *c)
 {
     const uint8_t space = c->insn->space;
     const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));

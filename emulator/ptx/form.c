@@ -7,25 +7,25 @@ enum agreement { AGREES_NOT, AGREES_REQUIRED, AGREES_TYPES, AGREES_ONE_OF, AGREE
 
 static bool types_agree(const struct emu_spelled *spelled, const struct emu_form *form)
 {
-    const unsigned wanted = (form->types ? 1u : 0u) + (form->types2 ? 1u : 0u);
+    const unsigned wanted = (form->types ? 1u : 0u) + (form->second ? 1u : 0u);
 
     if (spelled->type_count != wanted)
         return false;
     return (!form->types || form->types >> spelled->types[0] & 1) &&
-           (!form->types2 || form->types2 >> spelled->types[1] & 1);
+           (!form->second || form->second >> spelled->types[1] & 1);
 }
 
 static enum agreement agree(const struct emu_spelled *spelled, const struct emu_form *form)
 {
     const uint64_t chosen = spelled->groups & form->one_of;
 
-    if ((spelled->groups & form->required) != form->required)
+    if ((spelled->groups & form->must) != form->must)
         return AGREES_NOT;
     if (!types_agree(spelled, form))
         return AGREES_REQUIRED;
     if (form->one_of && (chosen == 0 || (chosen & (chosen - 1))))
         return AGREES_TYPES;
-    if (spelled->groups & ~(form->required | form->one_of | form->allowed))
+    if (spelled->groups & ~(form->must | form->one_of | form->may))
         return AGREES_ONE_OF;
     return AGREES;
 }
@@ -33,7 +33,7 @@ static enum agreement agree(const struct emu_spelled *spelled, const struct emu_
 static bool refuse_required(struct emu_parser *p, const struct emu_spelled *spelled,
                             const struct emu_form *form)
 {
-    const uint64_t missing = (form->required ? form->required : form->one_of) & ~spelled->groups;
+    const uint64_t missing = (form->must ? form->must : form->one_of) & ~spelled->groups;
     unsigned group = 0;
 
     while (group < EMU_GROUP_COUNT && !(missing >> group & 1))
@@ -72,7 +72,7 @@ static bool known_elsewhere(const struct emu_token *name, unsigned group)
 static bool refuse_modifier(struct emu_parser *p, const struct emu_spelled *spelled,
                             const struct emu_form *form)
 {
-    const uint64_t fine = form->required | form->one_of | form->allowed | EMU_G(TYPE);
+    const uint64_t fine = form->must | form->one_of | form->may | EMU_G(TYPE);
 
     for (unsigned k = 0; k < spelled->count; k++) {
         const unsigned group = spelled->known[k]->group;
@@ -155,27 +155,28 @@ static unsigned written_count(const struct emu_spelled *spelled, const struct em
     return count;
 }
 
-// The form that agrees in spelling and in the number of operands.
-const struct emu_form *emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
-                                       const struct emu_form *forms, unsigned count,
-                                       const struct emu_written_list *list)
+bool emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
+                     const struct emu_spelling *rows, unsigned count,
+                     const struct emu_written_list *list, struct emu_choice *choice)
 {
-    const struct emu_form *nearest = forms;
+    const struct emu_form *nearest = rows->forms;
     enum agreement best = AGREES_NOT;
 
-    for (unsigned k = 0; k < count; k++) {
-        const enum agreement found = agree(spelled, &forms[k]);
-        if (found == AGREES && written_count(spelled, &forms[k], list) == list->count)
-            return &forms[k];
-        if (found > best) {
-            best = found;
-            nearest = &forms[k];
+    for (unsigned row = 0; row < count; row++)
+        for (unsigned k = 0; k < rows[row].form_count; k++) {
+            const struct emu_form *form = &rows[row].forms[k];
+            const enum agreement found = agree(spelled, form);
+            if (found == AGREES && written_count(spelled, form, list) == list->count) {
+                *choice = (struct emu_choice) { (enum emu_opcode)rows[row].opcode, form };
+                return true;
+            }
+            if (found > best) {
+                best = found;
+                nearest = form;
+            }
         }
-    }
     if (best == AGREES)
-        emu_error(p, &spelled->name, "Arguments mismatch for instruction '%.*s'",
-                  EMU_TEXT(&spelled->name));
-    else
-        refuse(p, spelled, nearest, best);
-    return NULL;
+        return emu_error(p, &spelled->name, "Arguments mismatch for instruction '%.*s'",
+                         EMU_TEXT(&spelled->name));
+    return refuse(p, spelled, nearest, best);
 }

@@ -179,14 +179,15 @@ bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
     return true;
 }
 
-static bool finish(struct emu_parser *p, struct emu_spelled *spelled, const struct emu_form *form,
-                   const struct emu_written_list *list)
+static bool finish(struct emu_parser *p, struct emu_spelled *spelled,
+                   const struct emu_choice *choice, const struct emu_written_list *list)
 {
+    const struct emu_form *form = choice->form;
     struct emu_operand operands[EMU_MOST_INSN_OPERANDS];
     struct emu_insn *insn = &spelled->insn;
     bool handled = false;
 
-    insn->opcode = form->opcode;
+    insn->opcode = (uint16_t)choice->opcode;
     insn->type = spelled->types[0];
     insn->source_type = spelled->type_count > 1 ? spelled->types[1] : spelled->types[0];
     if (!emu_check_floors(p, spelled, form) || !emu_param_access(p, spelled, list, &handled))
@@ -194,8 +195,8 @@ static bool finish(struct emu_parser *p, struct emu_spelled *spelled, const stru
     if (handled)
         return true;
     memset(operands, 0, sizeof operands);
-    return emu_type_operands(p, spelled, form, list, operands) &&
-           emu_check(p, spelled, form, operands) && emu_append(p, insn, operands);
+    return emu_type_operands(p, spelled, form, list, operands) && emu_check(p, spelled, operands) &&
+           emu_append(p, insn, operands);
 }
 
 bool emu_parse_instruction(struct emu_parser *p)
@@ -212,8 +213,9 @@ bool emu_parse_instruction(struct emu_parser *p)
     spelled.insn.lanes = 1;
     if (!emu_parse_name(p, &spelled.name))
         return false;
-    const struct emu_form *forms = emu_forms_find(spelled.name.at, spelled.name.length, &count);
-    if (!forms) {
+    const struct emu_spelling *rows =
+        emu_spellings_find(spelled.name.at, spelled.name.length, &count);
+    if (!rows) {
         const bool known = emu_is_unsupported(spelled.name.at, spelled.name.length);
         return emu_error(p, &spelled.name,
                          known ? "Instruction '%.*s' is not supported by the emulator"
@@ -222,12 +224,13 @@ bool emu_parse_instruction(struct emu_parser *p)
     }
     if (!parse_modifiers(p, &spelled))
         return false;
-    if (forms->opcode == EMU_OP_CALL)
+    if (rows->opcode == EMU_OP_CALL)
         return emu_parse_call(p, &spelled);
     if (!emu_parse_operands(p, &list))
         return false;
     if (!emu_token_is(&p->token, ';'))
         return emu_syntax_error(p);
-    const struct emu_form *form = emu_choose_form(p, &spelled, forms, count, &list);
-    return form && finish(p, &spelled, form, &list);
+    struct emu_choice choice;
+    return emu_choose_form(p, &spelled, rows, count, &list, &choice) &&
+           finish(p, &spelled, &choice, &list);
 }

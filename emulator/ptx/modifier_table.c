@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "opcode_table.h"
+#include "isa.h"
 
 #include <string.h>
 

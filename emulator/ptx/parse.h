@@ -8,8 +8,8 @@
 #define PTXGEN_EMULATOR_PTX_PARSE_H
 
 #include "arena.h"
+#include "isa.h"
 #include "lexer.h"
-#include "opcode_table.h"
 #include "program.h"
 
 enum emu_name_kind {
@@ -259,10 +259,15 @@ struct emu_spelled {
 enum { EMU_MOST_INSN_OPERANDS = 20 };
 
 bool emu_parse_instruction(struct emu_parser *p);
-// The form that agrees in spelling and in the number of operands, or NULL.
-const struct emu_form *emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
-                                       const struct emu_form *forms, unsigned count,
-                                       const struct emu_written_list *list);
+struct emu_choice {
+    enum emu_opcode opcode;
+    const struct emu_form *form;
+};
+
+// The form, of `count` rows, that agrees in spelling and in the number of operands.
+bool emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
+                     const struct emu_spelling *rows, unsigned count,
+                     const struct emu_written_list *list, struct emu_choice *choice);
 // Whether .version and .target have the form and its modifiers.
 bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
                       const struct emu_form *form);
@@ -277,8 +282,7 @@ bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
                 const struct emu_operand *operands);
 const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, uint64_t group);
 // Rules that the table cannot hold.
-bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, const struct emu_form *form,
-               struct emu_operand *operands);
+bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, struct emu_operand *operands);
 bool emu_fits(enum emu_type declared, enum emu_type wanted, bool relaxed);
 bool emu_is_integer(enum emu_type type);
 bool emu_is_float(enum emu_type type);

@@ -48,29 +48,12 @@ static inline bool emu_is_signed(enum emu_type type)
 
 enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_PARAM, EMU_CONST };
 
-// One for each mnemonic; `mul.lo`, `mul.hi` and `mul.wide` are one each, and so are the modes of
-// shfl, vote, match, testp and the like.
-// clang-format off
-#define EMU_OPCODES(X) \
-    X(ABS) X(ACTIVEMASK) X(ADD) X(ADDC) X(AND) X(ATOM) X(BAR_ARRIVE) X(BAR_RED_AND) \
-    X(BAR_RED_OR) X(BAR_RED_POPC) X(BAR_SYNC) X(BAR_WARP) X(BFE) X(BFI) X(BFIND) \
-    X(BFIND_SHIFTAMT) X(BRA) X(BREV) X(BRX) X(CALL) X(CLZ) X(CNOT) X(COPYSIGN) X(COS) \
-    X(CP_ASYNC) X(CP_COMMIT) X(CP_WAIT) X(CVT) X(CVTA) X(CVTA_TO) X(DIV) X(DP2A) X(DP4A) X(EX2) X(EXIT) X(FENCE) X(FMA) X(FNS) \
-    X(GRIDDEPCONTROL) X(ISSPACEP) X(LD) X(LG2) X(LOP3) X(MAD24_HI) X(MAD24_LO) X(MADC_HI) X(MADC_LO) \
-    X(MAD_HI) X(MAD_LO) X(MAD_WIDE) \
-    X(MATCH_ALL) X(MATCH_ANY) X(MAX) X(MIN) X(MOV) X(MUL24_HI) X(MUL24_LO) X(MUL_HI) X(MUL_LO) X(MUL_WIDE) \
-    X(NANOSLEEP) X(NEG) X(NOT) X(OR) X(POPC) X(PREFETCH) X(PRMT) X(RCP) X(RED) X(REDUX) \
-    X(REM) X(RET) X(RSQRT) X(SAD) X(SELP) X(SET) X(SETP) X(SHF_L) X(SHF_R) X(SHFL_BFLY) \
-    X(SHFL_DOWN) X(SHFL_IDX) X(SHFL_UP) X(SHL) X(SHR) X(SIN) X(SLCT) X(SQRT) X(ST) X(SUB) \
-    X(SUBC) X(TANH) X(TESTP) X(TRAP) X(VOTE_ALL) X(VOTE_ANY) X(VOTE_BALLOT) X(VOTE_UNI) \
-    X(XOR)
-// clang-format on
-
+// An instruction's row in isa.def. `mul.lo`, `mul.hi` and `mul.wide` have one each, and so have the
+// modes of shfl, vote, match and the like.
 enum emu_opcode {
-#define EMU_ENUM(name) EMU_OP_##name,
-    EMU_OPCODES(EMU_ENUM)
-#undef EMU_ENUM
-        EMU_OP_COUNT
+#define INSTRUCTION(opcode, ...) EMU_OP_##opcode,
+#include "isa.def"
+    EMU_OP_COUNT
 };
 
 enum emu_round {

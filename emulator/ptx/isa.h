@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Every form of every instruction, and every modifier, as data.
-#ifndef PTXGEN_EMULATOR_PTX_OPCODE_TABLE_H
-#define PTXGEN_EMULATOR_PTX_OPCODE_TABLE_H
+// The rows of isa.def as the parser uses them, and every modifier.
+#ifndef PTXGEN_EMULATOR_PTX_ISA_H
+#define PTXGEN_EMULATOR_PTX_ISA_H
 
 #include "program.h"
 
@@ -106,21 +106,27 @@ const char *emu_group_name(unsigned index);
 //   z    u, or a predicate                   h    policy of .L2::cache_hint, if that is there
 //   x    skipped
 struct emu_form {
-    const char *name;
-    uint8_t opcode;
     const char *operands;
-    uint32_t types, types2; // bits of emu_type; 0: no such type is written
-    uint64_t required;      // groups that must all be there
+    uint32_t types, second; // bits of emu_type; 0: no such type is written
+    uint64_t must;          // groups that must all be there
     uint64_t one_of;        // and exactly one of these, if any are named
-    uint64_t allowed;       // groups that may be there
+    uint64_t may;           // groups that may be there
     uint8_t isa, sm;        // least
 };
 
-// The forms of a mnemonic; *count is 0 and the result NULL if there are none.
-const struct emu_form *emu_forms_find(const char *at, size_t length, unsigned *count);
+// The forms of an instruction under one mnemonic.
+struct emu_spelling {
+    const char *mnemonic;
+    uint16_t opcode;
+    uint16_t form_count;
+    const struct emu_form *forms;
+};
+
+// The first of *count rows of the mnemonic; NULL if there are none.
+const struct emu_spelling *emu_spellings_find(const char *at, size_t length, unsigned *count);
 // An instruction of PTX that the emulator does not run.
 bool emu_is_unsupported(const char *at, size_t length);
 // All of them, for tests.
-const struct emu_form *emu_forms_all(unsigned *count);
+const struct emu_spelling *emu_spellings_all(unsigned *count);
 
 #endif
