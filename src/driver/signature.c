@@ -4,8 +4,12 @@
 #include "internal.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+/// Of a parameter: many times what a kernel can take, and few enough that sums do not overflow.
+enum { MOST_BYTES = 1 << 20 };
 
 struct scanner {
     const char *source;
@@ -63,11 +67,39 @@ static bool accept(struct scanner *s, const char *word)
     return true;
 }
 
-static unsigned long number(struct scanner *s)
+static int digit_of(char c)
 {
-    unsigned long value = strtoul(s->word, NULL, 0);
+    if (isdigit((unsigned char)c))
+        return c - '0';
+    return isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : 99;
+}
+
+/// Takes an integer, as PTX writes them, that is `most` or less. False, and the token stays, if it
+/// is none.
+static bool number(struct scanner *s, unsigned most, unsigned *value)
+{
+    const char *p = s->word;
+    const char *end = s->word + s->length;
+    unsigned base = 10;
+    unsigned long long sum = 0;
+    if (s->length == 0 || !isdigit((unsigned char)*p))
+        return false;
+    if (*p == '0' && end - p > 1) {
+        bool prefix = p[1] == 'x' || p[1] == 'X' || p[1] == 'b' || p[1] == 'B';
+        base = p[1] == 'x' || p[1] == 'X' ? 16 : prefix ? 2 : 8;
+        p += prefix ? 2 : 1;
+    }
+    if (end - p > 1 && end[-1] == 'U')
+        end--;
+    for (; p < end; p++) {
+        unsigned digit = (unsigned)digit_of(*p);
+        sum = sum * base + digit;
+        if (digit >= base || sum > most)
+            return false;
+    }
+    *value = (unsigned)sum;
     advance(s);
-    return value;
+    return true;
 }
 
 static char *copy(const struct scanner *s)
@@ -100,15 +132,28 @@ static size_t type_size(const struct scanner *s)
     return 0;
 }
 
-static ptx_status not_understood(const struct scanner *s, const char *kernel)
+static ptx_status not_understood(const struct scanner *s, const char *kernel, const char *what,
+                                 const char *rule)
 {
     int line = 1;
     for (const char *p = s->source; p < s->word; p++)
         line += *p == '\n';
     return ptx_driver_fail(PTX_ERROR_UNSUPPORTED,
-                           "cannot read the parameters of kernel %s in line %d, near '%.*s': a "
-                           "kernel parameter is .param, a type of 1 to 16 bytes, and a name",
-                           kernel, line, (int)(s->length < 40 ? s->length : 40), s->word);
+                           "cannot read the %s of kernel %s in line %d, near '%.*s': %s", what,
+                           kernel, line, (int)(s->length < 40 ? s->length : 40), s->word, rule);
+}
+
+static ptx_status bad_param(const struct scanner *s, const char *kernel)
+{
+    return not_understood(s, kernel, "parameters",
+                          "a kernel parameter is .param, a type of 1 to 16 bytes, and a name");
+}
+
+static ptx_status too_large(const struct scanner *s, const char *kernel)
+{
+    return not_understood(s, kernel, "parameters",
+                          "alignments and sizes of arrays are 1 or more, and a parameter takes at "
+                          "most 1 MiB");
 }
 
 static ptx_status out_of_memory(void)
@@ -116,38 +161,50 @@ static ptx_status out_of_memory(void)
     return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while reading PTX");
 }
 
+/// `[24]` or `[2][3]`, if there are any.
+static ptx_status read_lengths(struct scanner *s, const char *kernel,
+                               struct ptx_function_param *param)
+{
+    while (accept(s, "[")) {
+        unsigned length = 0;
+        if (!number(s, MOST_BYTES, &length) || length == 0 || param->size > MOST_BYTES / length)
+            return too_large(s, kernel);
+        param->size *= length;
+        if (!accept(s, "]"))
+            return bad_param(s, kernel);
+    }
+    return PTX_OK;
+}
+
 /// Reads `.param .u64 .ptr .global .align 16 name` or `.param .align 8 .b8 name[24]`.
 static ptx_status read_param(struct scanner *s, const char *kernel,
                              struct ptx_function_param *param)
 {
-    bool declared = accept(s, ".param");
-    size_t alignment = accept(s, ".align") ? number(s) : 0;
-    size_t size = type_size(s);
-    if (!declared || size == 0)
-        return not_understood(s, kernel);
+    if (!accept(s, ".param"))
+        return bad_param(s, kernel);
+    unsigned alignment = 0;
+    if (accept(s, ".align") && (!number(s, MOST_BYTES, &alignment) || alignment == 0))
+        return too_large(s, kernel);
+    param->size = type_size(s);
+    if (param->size == 0)
+        return bad_param(s, kernel);
     memcpy(param->type, s->word + 1, s->length - 1);
     advance(s);
-    while (s->length && *s->word == '.') // of what it points to: no matter here
-        if (accept(s, ".align"))
-            number(s);
-        else
+    if (alignment == 0)
+        alignment = (unsigned)param->size;
+    while (s->length && *s->word == '.') { // of what it points to: no matter here
+        bool align = accept(s, ".align");
+        if (!align || (s->length && isdigit((unsigned char)*s->word)))
             advance(s);
+    }
     if (s->length == 0 || !is_word(*s->word))
-        return not_understood(s, kernel);
+        return bad_param(s, kernel);
     param->name = copy(s);
     if (!param->name)
         return out_of_memory();
     advance(s);
-    if (alignment == 0)
-        alignment = size;
-    while (accept(s, "[")) {
-        size *= number(s);
-        if (!accept(s, "]"))
-            return not_understood(s, kernel);
-    }
-    param->size = size;
     param->offset = (param->offset + alignment - 1) / alignment * alignment;
-    return PTX_OK;
+    return read_lengths(s, kernel, param);
 }
 
 static ptx_status read_params(struct scanner *s, struct ptx_driver_signature *entry)
@@ -155,7 +212,7 @@ static ptx_status read_params(struct scanner *s, struct ptx_driver_signature *en
     size_t offset = 0;
     while (!accept(s, ")")) {
         if (entry->param_count && !accept(s, ","))
-            return not_understood(s, entry->name);
+            return bad_param(s, entry->name);
         if (entry->param_count == PTX_DRIVER_MAX_PARAMS)
             return ptx_driver_fail(PTX_ERROR_UNSUPPORTED, "kernel %s has more than %d parameters",
                                    entry->name, PTX_DRIVER_MAX_PARAMS);
@@ -174,6 +231,19 @@ static ptx_status read_params(struct scanner *s, struct ptx_driver_signature *en
     return PTX_OK;
 }
 
+/// The numbers of a .reqntid; those that are left out are 1.
+static ptx_status read_block(struct scanner *s, struct ptx_driver_signature *entry)
+{
+    for (int i = 0; i < 3; i++) {
+        unsigned threads = 1;
+        if ((i == 0 || accept(s, ",")) && (!number(s, INT_MAX, &threads) || threads == 0))
+            return not_understood(s, entry->name, ".reqntid",
+                                  "it takes one to three numbers of threads, each 1 or more");
+        entry->required_block[i] = (int)threads;
+    }
+    return PTX_OK;
+}
+
 static ptx_status read_entry(struct scanner *s, struct ptx_driver_signature *entry)
 {
     entry->name = copy(s);
@@ -182,12 +252,10 @@ static ptx_status read_entry(struct scanner *s, struct ptx_driver_signature *ent
     advance(s);
     ptx_status status = accept(s, "(") ? read_params(s, entry) : PTX_OK;
     while (!status && s->length && !is(s, "{") && !is(s, ";")) {
-        if (!accept(s, ".reqntid")) {
+        if (accept(s, ".reqntid"))
+            status = read_block(s, entry);
+        else
             advance(s);
-            continue;
-        }
-        for (int i = 0; i < 3; i++)
-            entry->required_block[i] = i == 0 || accept(s, ",") ? (int)number(s) : 1;
     }
     entry->body = (size_t)(s->word - s->source);
     return status;
@@ -205,11 +273,19 @@ static ptx_status add_entry(struct scanner *s, struct ptx_driver_text *text)
     return read_entry(s, entry);
 }
 
+/// Leaves isa at 0 where the version is none that there could be.
 static void read_version(struct scanner *s, struct ptx_driver_text *text)
 {
-    int major = (int)number(s);
-    int minor = s->length > 1 && *s->word == '.' ? atoi(s->word + 1) : 0;
-    text->isa = 10 * major + minor;
+    unsigned major = 0, minor = 0;
+    if (!number(s, 999, &major))
+        return;
+    if (s->length > 1 && *s->word == '.') {
+        struct scanner fraction = { .source = s->source, .next = s->word + 1 };
+        advance(&fraction);
+        if (!number(&fraction, 9, &minor))
+            return;
+    }
+    text->isa = (int)(10 * major + minor);
 }
 
 static void read_target(const struct scanner *s, struct ptx_driver_text *text)
@@ -217,8 +293,10 @@ static void read_target(const struct scanner *s, struct ptx_driver_text *text)
     size_t length = s->length < sizeof(text->target) ? s->length : sizeof(text->target) - 1;
     memcpy(text->target, s->word, length);
     text->target[length] = '\0';
-    if (strncmp(text->target, "sm_", 3) == 0)
-        text->sm = atoi(text->target + 3);
+    if (strncmp(text->target, "sm_", 3) != 0)
+        return;
+    for (const char *p = text->target + 3; isdigit((unsigned char)*p) && text->sm < 10000; p++)
+        text->sm = 10 * text->sm + (*p - '0');
 }
 
 ptx_status ptx_driver_text_read(struct ptx_driver_text *text, const char *source, bool entries)

@@ -2,6 +2,8 @@
 /// Modules: what is compiled, how a failure is told, and what is read from the text.
 #include "driver_fixture.h"
 
+#include <limits.h>
+
 static CUresult jit_fails(ptx_device *device, CUresult result, const char *log, const char *text)
 {
     fake->fail_call = "cuModuleLoadDataEx";
@@ -281,6 +283,52 @@ static void unreadable_parameters(void **state)
     ptx_device_close(&device);
 }
 
+/// Numbers that no int or size holds, and those that PTX has no use for, are refused; written in
+/// other bases, right ones are read.
+static void numbers_in_text(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "k(\n.param .b8 x[0])",
+        "k(\n.param .b8 x[4294967296])",
+        "k(\n.param .b8 x[65536][65536])",
+        "k(\n.param .b64 x[2305843009213693953])",
+        "k(\n.param .b8 x[99999999999999999999999])",
+        "k(\n.param .b8 x[-1])",
+        "k(\n.param .b8 x[08])",
+        "k(\n.param .align 0 .b8 x[8])",
+        "k(\n.param .align 18446744073709551615 .b8 x[8])",
+        "k()\n.reqntid 4294967297",
+        "k()\n.reqntid 0",
+        "k()\n.reqntid 1, 2147483648",
+        "k()\n.reqntid 1, 1, 99999999999999999999999",
+    };
+    ptx_device *device = open_device();
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char text[200];
+        snprintf(text, sizeof(text), ".version 8.0\n.visible .entry %s {}", texts[i]);
+        assert_null(ptx_module_load(device, text, NULL));
+        assert_error(PTX_ERROR_UNSUPPORTED, "cannot read the ");
+        assert_message("of kernel k in line 3");
+    }
+    ptx_module *module =
+        load_module(device, ".version 0x8.0b100\n.visible .entry k(.param .align 0x10U .b8 x[0b11]"
+                            "[010U]) .reqntid 0x20, 2147483647U {}");
+    const struct ptx_function_info *info = ptx_function_get_info(ptx_module_function(module, "k"));
+    assert_int_equal(info->params[0].size, 24);
+    assert_int_equal(info->required_block[0], 32);
+    assert_int_equal(info->required_block[1], INT_MAX);
+    ptx_module_unload(&module);
+
+    // A version that is none is told as a text without one.
+    fake->fail_call = "cuModuleLoadDataEx";
+    fake->fail_result = CUDA_ERROR_INVALID_PTX;
+    assert_null(
+        ptx_module_load(device, ".version 99999999999.9\n.target sm_99999999999999999", NULL));
+    assert_error(PTX_ERROR_JIT, "text: .version 0.0, .target sm_99999999999999999");
+    ptx_device_close(&device);
+}
+
 /// A cold load on the stream that is being captured: refused before the driver is asked.
 static void loading_under_capture_is_refused(void **state)
 {
@@ -313,6 +361,7 @@ int main(void)
         FAKE_TEST(variables),
         FAKE_TEST(text_of_others),
         FAKE_TEST(unreadable_parameters),
+        FAKE_TEST(numbers_in_text),
         FAKE_TEST(loading_under_capture_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
