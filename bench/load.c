@@ -25,7 +25,6 @@ struct answer {
 struct run {
     enum load_way way;
     int ordinal;
-    const char *cache; ///< NULL: none
     ptx_device *gpu;
     ptx_builder *builder;
     ptx_module *module;
@@ -71,19 +70,6 @@ static const char *write_text(struct run *run)
     return text;
 }
 
-/// The cache has to have done what this way is about.
-static bool check_cache(struct run *run)
-{
-    const struct ptx_cache_result *result = ptx_module_cache_result(run->module);
-    const enum ptx_cache_outcome wanted = run->way == LOAD_CACHE    ? PTX_CACHE_HIT
-                                          : run->way == LOAD_STORED ? PTX_CACHE_STORED
-                                                                    : PTX_CACHE_OFF;
-    if (result->outcome != wanted)
-        snprintf(run->answer->error, sizeof(run->answer->error), "cache: outcome %d, %s",
-                 (int)result->outcome, result->reason);
-    return result->outcome == wanted;
-}
-
 static bool make_code(struct run *run)
 {
     struct load_sample *sample = &run->answer->sample;
@@ -98,8 +84,7 @@ static bool make_code(struct run *run)
     sample->text = now() - start;
     if (!text)
         return false;
-    run->module =
-        ptx_module_load(run->gpu, text, &(struct ptx_module_params) { .cache = run->cache });
+    run->module = ptx_module_load(run->gpu, text, NULL);
     return run->module ? true : failed(run, "load");
 }
 
@@ -168,7 +153,7 @@ static bool timed(struct run *run, const float *ones)
     if (run->module)
         sample->registers =
             ptx_function_get_info(ptx_module_function(run->module, "squared_sum_f32"))->registers;
-    return run->way == LOAD_NVRTC || check_cache(run);
+    return true;
 }
 
 /// The process of a sample. The first device stays open: it is what makes the context a warm one.
@@ -199,12 +184,8 @@ static void take_sample(struct run *run)
 
 static void in_child(enum load_way way, int ordinal, const char *scratch, int to)
 {
-    char cache[4096];
     struct answer answer = { 0 };
     struct run run = { .way = way, .ordinal = ordinal, .answer = &answer };
-    snprintf(cache, sizeof(cache), "%s/cache", scratch);
-    if (way == LOAD_CACHE || way == LOAD_STORED)
-        run.cache = cache;
     setenv("CUDA_CACHE_DISABLE", way == LOAD_DRIVER_CACHE ? "0" : "1", 1);
     setenv("CUDA_CACHE_PATH", scratch, 1);
     take_sample(&run);
@@ -283,15 +264,12 @@ bool load_measure(enum load_way way, int ordinal, int samples, const char *scrat
 {
     struct load_sample taken[LOAD_MOST_SAMPLES];
     struct answer answer;
-    // One to fill the caches; for the others to bring the files of the libraries into memory.
-    const enum load_way first = way == LOAD_CACHE ? LOAD_STORED : way;
     bool done = samples > 0 && samples <= LOAD_MOST_SAMPLES;
     *summary = (struct load_summary) { 0 };
     snprintf(error, error_size, "samples are from 1 to %d", (int)LOAD_MOST_SAMPLES);
     for (int i = -1; i < samples && done; i++) {
-        if (way == LOAD_STORED)
-            empty_folder(scratch);
-        done = ask_child(i < 0 ? first : way, ordinal, scratch, &answer);
+        // The first fills the driver's cache; or brings the libraries' files into memory.
+        done = ask_child(way, ordinal, scratch, &answer);
         summary->no_gpu = answer.no_gpu;
         if (!done)
             snprintf(error, error_size, "%s", answer.error);

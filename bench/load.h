@@ -12,9 +12,7 @@
 /// Ways to machine code: X(name, key, what it is)
 #define LOAD_WAYS(X)                                                                               \
     X(LOAD_COMPILED, "compiled", "ptxgen, compiled anew")                                          \
-    X(LOAD_STORED, "stored", "ptxgen, compiled anew and kept in its cache")                        \
     X(LOAD_DRIVER_CACHE, "driver cache", "ptxgen, found in the driver's cache")                    \
-    X(LOAD_CACHE, "cache", "ptxgen, found in its own cache")                                       \
     X(LOAD_NVRTC, "nvrtc", "CUDA C++ by NVRTC to machine code")
 
 enum load_way {
@@ -45,9 +43,9 @@ struct load_summary {
 
 enum { LOAD_MOST_SAMPLES = 100 };
 
-/// Takes samples on GPU `ordinal`. `scratch` is an empty folder for caches, which is emptied again.
-/// False: it could not be done; `error` says why, and summary->no_gpu whether it is for want of a
-/// GPU.
+/// Takes samples on GPU `ordinal`. `scratch` is an empty folder for the driver's cache, which is
+/// emptied again. False: it could not be done; `error` says why, and summary->no_gpu whether it is
+/// for want of a GPU.
 bool load_measure(enum load_way way, int ordinal, int samples, const char *scratch,
                   struct load_summary *summary, char *error, size_t error_size);
 

@@ -307,7 +307,8 @@ const struct command command_bench = {
     .run = run,
     .details =
         "emit: writing the kernels' text. load: the time to a first result, by way of compiler and "
-        "caches.\nkernels: every kernel in every type. clip: plans for the gradients of models. "
+        "driver's cache.\nkernels: every kernel in every type. clip: plans for the gradients of "
+        "models. "
         "growth: the same\nagainst bytes and against the number of tensors. all, the default: each "
         "of them. Results are\nchecked before they are timed; bandwidths are set beside that of a "
         "copy in the same run. What the\nemulator takes is marked as such, and says nothing of a "

@@ -3,17 +3,79 @@
 #include "json_print.h"
 #include "place.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+/// The driver's own cache of what it compiled: CUDA_CACHE_PATH or its default for Linux.
+struct compute_cache {
+    char path[4096]; ///< "" if it is switched off or the user has no home
+    bool disabled;
+    int error; ///< errno of what keeps the user from writing to it; 0: nothing
+};
+
+/// Whether the user may write to the folder; where it is not there yet, whether it can be made.
+static int write_error(const char *path)
+{
+    char folder[sizeof(((struct compute_cache *)NULL)->path)];
+    snprintf(folder, sizeof(folder), "%s", path);
+    while (access(folder, W_OK | X_OK) != 0) {
+        char *slash = strrchr(folder, '/');
+        if (errno != ENOENT)
+            return errno;
+        if (slash)
+            slash[slash == folder] = '\0';
+        else
+            strcpy(folder, ".");
+    }
+    return 0;
+}
+
+static struct compute_cache find_compute_cache(void)
+{
+    struct compute_cache cache = { .path = "" };
+    const char *disable = getenv("CUDA_CACHE_DISABLE");
+    const char *path = getenv("CUDA_CACHE_PATH");
+    const char *home = getenv("HOME");
+    cache.disabled = disable && strcmp(disable, "1") == 0;
+    if (cache.disabled)
+        return cache;
+    if (path && path[0])
+        snprintf(cache.path, sizeof(cache.path), "%s", path);
+    else if (home && home[0])
+        snprintf(cache.path, sizeof(cache.path), "%s/.nv/ComputeCache", home);
+    cache.error = cache.path[0] ? write_error(cache.path) : ENOENT;
+    return cache;
+}
+
+static void print_compute_cache(void)
+{
+    const struct compute_cache cache = find_compute_cache();
+    if (cache.disabled)
+        puts("compute cache: off, since CUDA_CACHE_DISABLE is 1: every process compiles");
+    else if (!cache.path[0])
+        puts("compute cache: none, since neither CUDA_CACHE_PATH nor HOME is set");
+    else if (cache.error)
+        printf("compute cache: %s, which cannot be written: %s\n", cache.path,
+               strerror(cache.error));
+    else
+        printf("compute cache: %s, which can be written\n", cache.path);
+}
+
 static json_t *device_json(const struct ptx_device_info *info)
 {
-    return json_pack("{s:i, s:s, s:i, s:I, s:i, s:i, s:i, s:s, s:b}", "ordinal", info->ordinal,
-                     "name", info->name, "sm", info->sm, "memory", (json_int_t)info->memory,
-                     "multiprocessors", info->multiprocessors, "driver_version",
-                     info->driver_version, "isa", info->isa, "library", info->library_path,
-                     "emulator", emulator_is(info->library_path));
+    const struct compute_cache cache = find_compute_cache();
+    const bool emulated = emulator_is(info->library_path); // which compiles nothing
+    const char *path = cache.path[0] && !emulated ? cache.path : NULL;
+    return json_pack("{s:i, s:s, s:i, s:I, s:i, s:i, s:i, s:s, s:b, s:s?, s:b}", "ordinal",
+                     info->ordinal, "name", info->name, "sm", info->sm, "memory",
+                     (json_int_t)info->memory, "multiprocessors", info->multiprocessors,
+                     "driver_version", info->driver_version, "isa", info->isa, "library",
+                     info->library_path, "emulator", emulated, "compute_cache", path,
+                     "compute_cache_writable", path && cache.error == 0);
 }
 
 static void print_device(json_t *device)
@@ -108,8 +170,14 @@ static int run(const struct command *command, int argc, char **argv)
     json_decref(emulator);
     if (json)
         return json_print(command, list);
-    for (size_t k = 0; k < json_array_size(list); k++)
-        print_device(json_array_get(list, k));
+    bool real = false;
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        json_t *device = json_array_get(list, k);
+        print_device(device);
+        real = real || json_is_false(json_object_get(device, "emulator"));
+    }
+    if (real)
+        print_compute_cache();
     if (instead)
         printf("no GPU: %s\n", error.text);
     json_decref(list);
@@ -123,5 +191,6 @@ const struct command command_devices = {
     .run = run,
     .details = "PTXGEN_LIBCUDA names the driver's library, where it is not to be libcuda.so.1; "
                "then no other is\nlooked at. PTXGEN_EMULATOR names the emulator, where it is not "
-               "the one that came with this program.",
+               "the one that came with this program.\nThe compute cache is where the driver keeps "
+               "what it compiled: CUDA_CACHE_PATH, CUDA_CACHE_DISABLE.",
 };

@@ -13,7 +13,7 @@
 ///         .args = (struct ptx_arg[]){ PTX_ARG(data), PTX_ARG(n) }, .arg_count = 2 });
 ///
 /// device.h has errors, devices, streams, events and memory; graph.h captures and graphs; module.h
-/// modules, their cache, kernels and launches. This header includes the three.
+/// modules, kernels and launches. This header includes the three.
 ///
 /// What holds for all of it:
 ///

@@ -24,29 +24,6 @@ struct ptx_module_params {
     bool line_info;
     /// Ask the compiler for registers and memory of each kernel in ptx_module_log().
     bool verbose;
-    /// Folder that keeps what was compiled, so that a later load, in any process, has it without
-    /// the compiler; NULL: none. See ptx_module_cache_result().
-    const char *cache;
-    /// Most bytes that the folder is to hold; 0: PTX_CACHE_BYTES. What was not used for longest
-    /// goes first.
-    uint64_t cache_bytes;
-};
-
-/// The size of a cache unless ptx_module_params.cache_bytes says another: 64 MiB.
-#define PTX_CACHE_BYTES (UINT64_C(64) << 20)
-
-/// How a load and its cache got on.
-enum ptx_cache_outcome {
-    PTX_CACHE_OFF = 0, ///< none was asked for
-    PTX_CACHE_HIT,     ///< taken from the cache; nothing was compiled
-    PTX_CACHE_STORED,  ///< compiled, and kept for the next time
-    PTX_CACHE_FAILED,  ///< compiled, as without a cache, and not kept
-};
-
-struct ptx_cache_result {
-    enum ptx_cache_outcome outcome;
-    size_t bytes;     ///< of the file that was read or written; 0 where there was none
-    char reason[256]; ///< STORED: why it was no hit; FAILED: why it was not kept; else ""
 };
 
 /// Compiles PTX text for the device and makes all of its kernels ready to launch, with as much
@@ -74,29 +51,9 @@ PTXGEN_API ptx_function *ptx_module_function(ptx_module *module, const char *nam
 PTXGEN_API ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *address,
                                         size_t *bytes);
 
-/// What the compiler said while it compiled the module, warnings for one; "" if nothing. The same
-/// where the module came from a cache. Owned by the module.
+/// What the compiler said while it compiled the module, warnings for one; "" if nothing. Owned by
+/// the module.
 PTXGEN_API const char *ptx_module_log(const ptx_module *module);
-
-/// What ptx_module_params.cache has done for this module. Owned by the module; NULL for NULL.
-///
-/// A cache never makes a load fail: a folder that cannot be used, a full disk, a file that is
-/// damaged, of another format, or refused by the driver only mean that the text is compiled. The
-/// thread's error stays as it is then; `reason` says what was in the way.
-///
-/// The compiler does not give its code out, the driver's linker does. So to keep a module it is
-/// compiled twice: once to run now, once by the linker with the same registers. The code differs a
-/// little, its results do not. Where it would take more registers or spill, it is not kept:
-/// FAILED, and the driver's own cache is what helps. A module is worth keeping or not as a whole.
-///
-/// What is kept is found again by the text, the compute capability, the version of the driver (and
-/// the name of its file, which has the exact version on most systems) and the options in
-/// ptx_module_params that the compiler sees. Files appear whole or not at all, and processes and
-/// threads may share a folder. The files' checksum is against damage, not against somebody who
-/// means harm: who can write to the folder can run code on the GPU. So the folder, made with mode
-/// 0700 where it is missing (and the folders above it), has to belong to the user or to root, and
-/// nobody else may be able to write to it. One that the user cannot write to serves hits.
-PTXGEN_API const struct ptx_cache_result *ptx_module_cache_result(const ptx_module *module);
 
 // -------------------------------------------------------------------------------------- functions
 

@@ -33,7 +33,7 @@ PTXGEN_BEGIN
 typedef struct ptx_operations ptx_operations;
 
 struct ptx_operations_params {
-    /// How modules are loaded: a cache, say; the stream in it is not used. Copied. NULL: the
+    /// How modules are loaded; the stream in it is not used. Copied. NULL: the
     /// defaults.
     const struct ptx_module_params *module;
     /// Do not ask the driver about addresses: for memory that it does not know and the GPU can read

@@ -97,7 +97,7 @@ struct ptx_clip_params {
     /// The stream that creation uploads on; creation waits for it. Not one that is being captured;
     /// captures of other streams are not disturbed.
     CUstream stream;
-    /// How the kernels are loaded: a cache, say; the stream in it is not used. NULL: the defaults.
+    /// How the kernels are loaded; the stream in it is not used. NULL: the defaults.
     const struct ptx_module_params *module;
 };
 

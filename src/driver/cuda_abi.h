@@ -95,8 +95,6 @@
     X(CU_JIT_LOG_VERBOSE, 12)                                                                      \
     X(CU_JIT_GENERATE_LINE_INFO, 13)
 
-#define CUDA_ABI_JIT_INPUTS(X) X(CU_JIT_INPUT_PTX, 1)
-
 #define CUDA_ABI_CAPTURE_STATUSES(X)                                                               \
     X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                            \
     X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
@@ -139,7 +137,6 @@
     X(CUdevice_attribute, CUDA_ABI_DEVICE_ATTRIBUTES)                                              \
     X(CUfunction_attribute, CUDA_ABI_FUNCTION_ATTRIBUTES)                                          \
     X(CUjit_option, CUDA_ABI_JIT_OPTIONS)                                                          \
-    X(CUjitInputType, CUDA_ABI_JIT_INPUTS)                                                         \
     X(CUstreamCaptureStatus, CUDA_ABI_CAPTURE_STATUSES)                                            \
     X(CUstreamCaptureMode, CUDA_ABI_CAPTURE_MODES)                                                 \
     X(CUpointer_attribute, CUDA_ABI_POINTER_ATTRIBUTES)                                            \
@@ -153,7 +150,6 @@
 #define CUDA_ABI_STREAM_LEGACY         1u ///< a CUstream; NULL is the same one
 
 typedef int CUdevice;
-typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
@@ -264,13 +260,6 @@ typedef struct cuda_abi_launch_config CUlaunchConfig;
     X(0, cuModuleLoadDataEx,   (CUmodule *module, const void *image, unsigned option_count,        \
                                 CUjit_option *options, void **values))                             \
     X(0, cuModuleUnload,       (CUmodule module))                                                  \
-    X(6050, cuLinkCreate_v2,   (unsigned option_count, CUjit_option *options, void **values,       \
-                                CUlinkState *state))                                               \
-    X(6050, cuLinkAddData_v2,  (CUlinkState state, CUjitInputType type, void *data, size_t bytes,  \
-                                const char *name, unsigned option_count, CUjit_option *options,    \
-                                void **values))                                                    \
-    X(6050, cuLinkComplete,    (CUlinkState state, void **image, size_t *bytes))                   \
-    X(6050, cuLinkDestroy,     (CUlinkState state))                                                \
     X(0, cuModuleGetFunction,  (CUfunction *function, CUmodule module, const char *name))          \
     X(0, cuModuleGetGlobal_v2, (CUdeviceptr *address, size_t *bytes, CUmodule module,              \
                                 const char *name))                                                 \

@@ -144,18 +144,8 @@ struct ptx_module {
     ptx_device *device;
     CUmodule handle;
     char *log;
-    struct ptx_cache_result cache;
     struct ptx_driver_text text;
     ptx_function *functions; ///< one for each of text.entries
 };
-
-/// Loads the module's code from params->cache, if it is there, and sets handle and log. *keep:
-/// ptx_driver_cache_keep() is worth a try.
-bool ptx_driver_cache_load(ptx_module *module, const char *source,
-                           const struct ptx_module_params *params, bool *keep);
-
-/// Keeps code for a module that was compiled and is ready to launch in params->cache.
-void ptx_driver_cache_keep(ptx_module *module, const char *source,
-                           const struct ptx_module_params *params);
 
 #endif

@@ -74,9 +74,7 @@ static ptx_status load(ptx_module *module, const char *text, const struct ptx_mo
 {
     ptx_status status = ptx_driver_refuse_capture(&module->device->library, params->stream,
                                                   "compile and load the PTX text");
-    bool keep = false;
-    bool hit = !status && params->cache && ptx_driver_cache_load(module, text, params, &keep);
-    if (!status && !hit)
+    if (!status)
         status = ptx_driver_jit(module->device, text, params, &module->handle, &module->log);
     if (!status)
         status = ptx_driver_text_read(&module->text, text, true);
@@ -87,8 +85,6 @@ static ptx_status load(ptx_module *module, const char *text, const struct ptx_mo
         return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
     for (size_t i = 0; i < module->text.entry_count && !status; i++)
         status = prepare(module, &module->functions[i], &module->text.entries[i]);
-    if (!status && keep)
-        ptx_driver_cache_keep(module, text, params);
     return status;
 }
 
@@ -198,9 +194,4 @@ ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *
 const char *ptx_module_log(const ptx_module *module)
 {
     return module && module->log ? module->log : "";
-}
-
-const struct ptx_cache_result *ptx_module_cache_result(const ptx_module *module)
-{
-    return module ? &module->cache : NULL;
 }

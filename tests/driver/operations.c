@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "operations.h"
 
-#include <dirent.h>
-#include <unistd.h>
-
 static ptx_status made(struct scene *scene, bool made_it)
 {
     scene->calls_when_made = atomic_load(&scene->fake->calls);
@@ -135,59 +132,6 @@ static ptx_status module(struct scene *scene)
     return status;
 }
 
-/// A load by way of the cache, which may do without: it then works, and says what was in the way.
-static ptx_status load_cached(struct scene *scene, enum ptx_cache_outcome wanted)
-{
-    ptx_module *made_module = ptx_module_load(
-        scene->device, KERNEL_TEXT, &(struct ptx_module_params) { .cache = scene->cache_folder });
-    ptx_status status = made(scene, made_module);
-    if (made_module) {
-        const struct ptx_cache_result *result = ptx_module_cache_result(made_module);
-        assert_non_null(ptx_module_function(made_module, "fixed"));
-        if (result->outcome != wanted && result->reason[0] == '\0')
-            fail_msg("outcome %d without a reason", (int)result->outcome);
-    }
-    ptx_module_unload(&made_module);
-    return status;
-}
-
-static ptx_status cached_miss(struct scene *scene)
-{
-    return load_cached(scene, PTX_CACHE_STORED);
-}
-
-void empty_cache(const char *cache_folder)
-{
-    DIR *open = opendir(cache_folder);
-    for (struct dirent *found; open && (found = readdir(open));)
-        unlinkat(dirfd(open), found->d_name, 0);
-    if (open)
-        closedir(open);
-}
-
-static void empty_scenes_cache(struct scene *scene)
-{
-    empty_cache(scene->cache_folder);
-}
-
-static ptx_status cached_hit(struct scene *scene)
-{
-    return load_cached(scene, PTX_CACHE_HIT);
-}
-
-static ptx_status cached_worse(struct scene *scene)
-{
-    scene->fake->linked_registers = 105;
-    ptx_status status = load_cached(scene, PTX_CACHE_OFF);
-    scene->fake->linked_registers = 0;
-    return status;
-}
-
-static void fill_cache(struct scene *scene)
-{
-    assert_int_equal(load_cached(scene, PTX_CACHE_HIT), PTX_OK);
-}
-
 static ptx_status global(struct scene *scene)
 {
     CUdeviceptr address = 0;
@@ -283,16 +227,13 @@ const struct operation operations[] = {
     { "abandon", abandon },
     { "graph_launch", graph_launch },
     { "address_range", address_range },
-    { "cached_miss", cached_miss, empty_scenes_cache, true },
-    { "cached_hit", cached_hit, fill_cache, true },
-    { "cached_worse", cached_worse, empty_scenes_cache, true },
 };
 
 const size_t operation_count = sizeof(operations) / sizeof(operations[0]);
 
-struct scene scene_create(struct fake_cuda *libcuda, const char *cache_folder)
+struct scene scene_create(struct fake_cuda *libcuda)
 {
-    struct scene scene = { .cache_folder = cache_folder, .fake = libcuda, .device = open_device() };
+    struct scene scene = { .fake = libcuda, .device = open_device() };
     scene.buffer = ptx_buffer_create(scene.device, 32);
     scene.module = load_module(scene.device, KERNEL_TEXT);
     scene.stream = ptx_stream_create(scene.device);

@@ -2,9 +2,7 @@
 /// Modules and launches on a real GPU. Skipped where there is none.
 #include "gpu_fixture.h"
 
-#include <dirent.h>
 #include <pthread.h>
-#include <unistd.h>
 
 static void load_and_launch(void **state)
 {
@@ -81,78 +79,6 @@ static void bad_text(void **state)
     ptx_module_unload(&module);
 }
 
-static ptx_module *load_cached(const char *folder, enum ptx_cache_outcome outcome)
-{
-    ptx_module *module =
-        need(ptx_module_load(gpu, text, &(struct ptx_module_params) { .cache = folder }));
-    const struct ptx_cache_result *result = ptx_module_cache_result(module);
-    if (result->outcome != outcome)
-        fail_msg("outcome %d: %s", (int)result->outcome, result->reason);
-    assert_true(
-        scales(need(ptx_module_function(module, "scale")), (struct ptx_launch_params) { 0 }, 1000));
-    return module;
-}
-
-/// Turns a bit in the middle of the one file that is there; its path.
-static void spoil(const char *folder, char *path, size_t size)
-{
-    DIR *open = need(opendir(folder));
-    for (struct dirent *found; (found = readdir(open));)
-        if (found->d_name[0] != '.')
-            snprintf(path, size, "%s/%s", folder, found->d_name);
-    closedir(open);
-    FILE *file = need(fopen(path, "r+b"));
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    long middle = ftell(file) / 2;
-    assert_int_equal(fseek(file, middle, SEEK_SET), 0);
-    int byte = fgetc(file);
-    assert_int_equal(fseek(file, middle, SEEK_SET), 0);
-    assert_int_not_equal(fputc(byte ^ 4, file), EOF);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void cached_modules(void **state)
-{
-    (void)state;
-    char folder[256];
-    char path[600] = "";
-    char message[8192];
-    snprintf(folder, sizeof(folder), "%s/ptxgen-test-gpu-XXXXXX",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    need(mkdtemp(folder));
-    ptx_module *plain = need(ptx_module_load(gpu, text, NULL));
-    ptx_module *stored = load_cached(folder, PTX_CACHE_STORED);
-    ptx_module *hit = load_cached(folder, PTX_CACHE_HIT);
-    const struct ptx_function_info *infos[] = {
-        ptx_function_get_info(ptx_module_function(plain, "last")),
-        ptx_function_get_info(ptx_module_function(stored, "last")),
-        ptx_function_get_info(ptx_module_function(hit, "last")),
-    };
-    for (int i = 1; i < 3; i++) {
-        assert_int_equal(infos[i]->registers, infos[0]->registers);
-        assert_int_equal(infos[i]->binary_version, infos[0]->binary_version);
-        assert_int_equal(infos[i]->max_dynamic_shared, infos[0]->max_dynamic_shared);
-        assert_int_equal(infos[i]->required_block[0], 32);
-    }
-    ptx_module_unload(&hit);
-    spoil(folder, path, sizeof(path));
-    hit = load_cached(folder, PTX_CACHE_STORED);
-    ptx_module_unload(&hit);
-    hit = load_cached(folder, PTX_CACHE_HIT);
-    ptx_module_unload(&hit);
-
-    static const char bad[] = ".version 6.4\n.target sm_70\n.address_size 64\n"
-                              ".visible .entry k()\n{\n    frobnicate.u32 1;\n    ret;\n}\n";
-    assert_null(ptx_module_load(gpu, bad, NULL));
-    snprintf(message, sizeof(message), "%s", ptx_error_message());
-    assert_null(ptx_module_load(gpu, bad, &(struct ptx_module_params) { .cache = folder }));
-    assert_string_equal(ptx_error_message(), message);
-    ptx_module_unload(&stored);
-    ptx_module_unload(&plain);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(rmdir(folder), 0);
-}
-
 static void *work(void *argument)
 {
     (void)argument;
@@ -184,8 +110,9 @@ static void many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(load_and_launch), cmocka_unit_test(ways_to_launch),
-        cmocka_unit_test(bad_text),        cmocka_unit_test(cached_modules),
+        cmocka_unit_test(load_and_launch),
+        cmocka_unit_test(ways_to_launch),
+        cmocka_unit_test(bad_text),
         cmocka_unit_test(many_threads),
     };
     int unusable = open_gpu();

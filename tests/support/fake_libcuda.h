@@ -8,9 +8,6 @@
 
 #include "cuda_abi.h"
 
-/// What its machine code begins with; the text that was compiled follows.
-#define FAKE_CODE "\177ELF of the fake\n"
-
 /// Set before use; fake->reset() puts the defaults back.
 struct fake_cuda {
     int device_count;
@@ -19,9 +16,6 @@ struct fake_cuda {
     int shared_optin;
     int cooperative;
     int max_threads;        ///< of every kernel
-    int linked_registers;   ///< of kernels of machine code; 0: as many as compiled ones have
-    int linked_local;       ///< the same of local memory
-    int refuse_code;        ///< so many times: machine code is for another GPU
     CUdeviceptr foreign;    ///< 4096 bytes that are memory of GPU 1
     CUdeviceptr registered; ///< 4096 bytes that are host memory
     int static_shared;
@@ -34,14 +28,13 @@ struct fake_cuda {
     CUresult fail_result;
     atomic_int fail_at;
 
-    atomic_int calls;        ///< of functions that can be made to fail
-    atomic_int alive;        ///< allocations, streams, events, modules, retained contexts
-    atomic_int loads;        ///< modules loaded
-    atomic_int compilations; ///< of text, to load or to link it
-    atomic_int launches;     ///< kernels launched
-    atomic_int graphs;       ///< graphs launched
-    atomic_int violations;   ///< calls in a context that is not right, handles that are not
-    const char *failed;      ///< the call that was made to fail last
+    atomic_int calls;      ///< of functions that can be made to fail
+    atomic_int alive;      ///< allocations, streams, events, modules, retained contexts
+    atomic_int loads;      ///< modules loaded
+    atomic_int launches;   ///< kernels launched
+    atomic_int graphs;     ///< graphs launched
+    atomic_int violations; ///< calls in a context that is not right, handles that are not
+    const char *failed;    ///< the call that was made to fail last
 
     CUlaunchConfig launch; ///< the one that made launches 1
     CUlaunchAttribute attributes[4];

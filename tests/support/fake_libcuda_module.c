@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Modules, the linker and launches of the libcuda without a GPU.
+/// Modules and launches of the libcuda without a GPU.
 #include "fake_libcuda_state.h"
 
 #include <stdio.h>
@@ -61,78 +61,17 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned option
     if (result == CUDA_SUCCESS)
         result = fake_unsafe_call();
     const char *text = image;
-    bool code = strncmp(text, FAKE_CODE, strlen(FAKE_CODE)) == 0;
-    if (code) {
-        text += strlen(FAKE_CODE);
-        if (result == CUDA_SUCCESS && fake.refuse_code > 0 && fake.refuse_code--)
-            result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-    } else {
-        note_options(option_count, options, values);
-        if (option_count)
-            write_logs();
-    }
+    note_options(option_count, options, values);
+    if (option_count)
+        write_logs();
     if (result != CUDA_SUCCESS)
         return result;
     *module = fake_create(sizeof(**module) + strlen(text) + 1);
     (*module)->context = fake_current();
-    (*module)->code = code;
     strcpy((*module)->text, text);
     atomic_fetch_add(&fake.loads, 1);
-    atomic_fetch_add(&fake.compilations, !code);
     return result;
 }
-
-#ifndef FAKE_WITHOUT_OPTIONAL
-struct CUlinkState_st {
-    char *code;
-};
-
-CUresult cuLinkCreate_v2(unsigned option_count, CUjit_option *options, void **values,
-                         CUlinkState *state)
-{
-    FAKE_BEGIN_IN_CONTEXT(cuLinkCreate_v2);
-    if ((result = fake_unsafe_call()) != CUDA_SUCCESS)
-        return result;
-    (void)option_count;
-    (void)options;
-    (void)values;
-    *state = fake_create(sizeof(**state));
-    return result;
-}
-
-CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes,
-                          const char *name, unsigned option_count, CUjit_option *options,
-                          void **values)
-{
-    (void)name;
-    (void)options;
-    (void)values;
-    FAKE_BEGIN_IN_CONTEXT(cuLinkAddData_v2);
-    if (type != CU_JIT_INPUT_PTX || bytes != strlen(data) + 1 || option_count || state->code)
-        return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_VALUE;
-    state->code = calloc(1, strlen(FAKE_CODE) + bytes);
-    strcpy(state->code, FAKE_CODE);
-    strcat(state->code, data);
-    atomic_fetch_add(&fake.compilations, 1);
-    return result;
-}
-
-CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
-{
-    FAKE_BEGIN_IN_CONTEXT(cuLinkComplete);
-    *image = state->code;
-    *bytes = strlen(state->code) + 1;
-    return result;
-}
-
-CUresult cuLinkDestroy(CUlinkState state)
-{
-    FAKE_RELEASE(cuLinkDestroy);
-    free(state->code);
-    fake_destroy(state);
-    return result;
-}
-#endif
 
 CUresult cuModuleUnload(CUmodule module)
 {
@@ -176,13 +115,9 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule modu
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
 {
+    (void)function;
     FAKE_BEGIN_IN_CONTEXT(cuFuncGetAttribute);
     *value = (int)attribute + 100;
-    if (attribute == CU_FUNC_ATTRIBUTE_NUM_REGS && function->module->code && fake.linked_registers)
-        *value = fake.linked_registers;
-    if (attribute == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES && function->module->code &&
-        fake.linked_local)
-        *value = fake.linked_local;
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         *value = fake.max_threads;
     if (attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)

@@ -257,6 +257,21 @@ result 'no output file of a run that failed'
 PTXGEN_LIBCUDA=$fake_libcuda
 works 'devices' '0: Fake GPU 0, sm_90' devices
 works 'devices --json' '"sm": 90' devices --json
+export CUDA_CACHE_PATH="$PWD/none/cache"
+works 'devices: a compute cache' "compute cache: $PWD/none/cache, which can be written" devices
+works 'devices --json: a compute cache' '"compute_cache_writable": true' devices --json
+[ ! -e none ]
+result 'devices makes no compute cache'
+export CUDA_CACHE_PATH=none
+works 'devices: a compute cache below this folder' 'compute cache: none, which can' devices
+export CUDA_CACHE_PATH="$PWD/x.st/cache"
+works 'devices: a compute cache in a file' 'x.st/cache, which cannot be written: Not a dir' devices
+works 'devices --json: it in a file' '"compute_cache_writable": false' devices --json
+unset CUDA_CACHE_PATH
+works 'devices: the compute cache by default' "compute cache: $HOME/.nv/ComputeCache, which" devices
+export CUDA_CACHE_DISABLE=1
+works 'devices: no compute cache' 'compute cache: off, since CUDA_CACHE_DISABLE is 1' devices
+unset CUDA_CACHE_DISABLE
 works 'run' 'partials F64 [1]' run squared_sum -i x.st -o o.st
 grep -q '"__metadata__":{"from":"a test"}' o.st && grep -q '"shape":\[1\]' o.st
 result 'run keeps the metadata'
