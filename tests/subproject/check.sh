@@ -27,30 +27,51 @@ cp "$here/meson.build" "$here/host.c" "$scratch/host"
 ln -s "$source" "$scratch/host/subprojects/ptxgen"
 quietly meson setup "$scratch/host/build" "$scratch/host"
 quietly meson test -C "$scratch/host/build" host
-echo "a Meson subproject: works"
+quietly meson setup -Ddefault_library=static "$scratch/host/static" "$scratch/host"
+quietly meson test -C "$scratch/host/static" host
+[ ! -e "$scratch/host/static/subprojects/ptxgen/libptxgen.so" ] ||
+    fail "a static subproject builds the shared library"
+echo "a Meson subproject, shared and static: works"
 
 # ---- installed, in a place of its own
+
+# install_as KIND: with default_library=KIND, into $tree, which pkg-config then searches.
 prefix=/opt/ptxgen
-tree=$scratch/tree$prefix
-quietly meson setup --prefix "$prefix" --libdir lib -Dtests=disabled -Dexamples=false \
-    "$scratch/build" "$source"
-quietly meson compile -C "$scratch/build"
-quietly env DESTDIR="$scratch/tree" meson install -C "$scratch/build" --no-rebuild
-export PKG_CONFIG_PATH="$tree/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$scratch/tree"
-[ "$(pkg-config --modversion ptxgen)" ] || fail "pkg-config does not know ptxgen"
+install_as() {
+    tree=$scratch/$1$prefix
+    quietly meson setup --prefix "$prefix" --libdir lib "-Ddefault_library=$1" -Dtests=disabled \
+        -Dexamples=false -Dbench=disabled "$scratch/build-$1" "$source"
+    [ ! -e "$scratch/build-$1/bench" ] || fail "-Dbench=disabled builds the benchmarks"
+    quietly meson compile -C "$scratch/build-$1"
+    quietly env DESTDIR="$scratch/$1" meson install -C "$scratch/build-$1" --no-rebuild
+    export PKG_CONFIG_PATH="$tree/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$scratch/$1"
+    [ "$(pkg-config --modversion ptxgen)" ] || fail "pkg-config does not know ptxgen"
+}
 link() {
     program=$1
     shift
     # shellcheck disable=SC2046,SC2086 # one word a flag; CC may hold arguments
     quietly ${CC:-cc} -std=c11 "$here/host.c" -o "$program" $(pkg-config "$@" --cflags --libs ptxgen)
 }
-link "$scratch/shared"
-quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/shared"
+install_as static
+! ls "$tree"/lib/libptxgen.so* >/dev/null 2>&1 || fail "a static build installs the shared library"
+for option in '' --static; do
+    # shellcheck disable=SC2086 # no word if empty
+    link "$scratch/program" $option
+    quietly "$scratch/program"
+done
+install_as shared
+[ ! -e "$tree/lib/libptxgen.a" ] || fail "a shared build installs the archive"
+link "$scratch/program"
+quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/program"
+install_as both
+link "$scratch/program"
+quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/program"
 cp "$tree/lib/libptxgen.so.0" "$scratch/libptxgen.so"
 rm "$tree"/lib/libptxgen.so* # the archive alone is left to link with
-link "$scratch/static" --static
-quietly "$scratch/static"
-echo "installed, through ptxgen.pc, shared and static: works"
+link "$scratch/program" --static
+quietly "$scratch/program"
+echo "installed, through ptxgen.pc, shared, static and both: works"
 if [ -x "$tree/bin/ptxgen" ]; then
     env -u PTXGEN_LIBCUDA -u PTXGEN_EMULATOR "$tree/bin/ptxgen" devices --json >"$scratch/log" 2>&1
     grep -q "\"$tree/lib/ptxgen/libcuda.so.1\"" "$scratch/log" ||
