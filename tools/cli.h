@@ -66,6 +66,9 @@ struct cli_option {
         NULL, 0, NULL, NULL, NULL, NULL, NULL                                                      \
     }
 
+/// Of --force, which every command has that writes a file.
+#define FORCE_HELP "write over a file that is read-only"
+
 /// What cli_parse() returns when the command is to go on.
 enum { CLI_GO_ON = -1 };
 

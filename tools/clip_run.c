@@ -120,8 +120,9 @@ static bool begin_output(struct clip_session *session, struct message *error)
     uint64_t passes = session->report->windows > 1 ? 3 : 2; // over the gradients
     progress_begin(&session->progress, passes * job->clipped.bytes + job->copied.bytes,
                    session->request->quiet);
-    return tensor_file_begin(&session->output, session->request->path, job->file->tensors,
-                             job->file->count, job->file->notes, job->file->note_count, error);
+    return output_open(&session->output, session->request->path, session->request->force, error) &&
+           tensor_file_begin(&session->output, job->file->tensors, job->file->count,
+                             job->file->notes, job->file->note_count, error);
 }
 
 // ---- the run ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 struct clip_request {
     struct clip_job *job; ///< the groups' records are filled in
     const char *path;     ///< of the output
+    bool force;           ///< even where it is read-only
     struct place place;
     uint64_t memory; ///< most bytes of device memory; 0: what is free, less a margin
     bool quiet;      ///< no progress bar

@@ -13,7 +13,7 @@
 
 struct arguments {
     const char *json, *only, *samples, *sizes, *device;
-    bool quiet;
+    bool force, quiet;
     struct cli_list names;
 };
 
@@ -224,11 +224,11 @@ static int run_with_output(struct bench *b, const char *name, const struct argum
                            const struct seen *seen, bool device)
 {
     struct output json;
-    if (given->json && !output_open(&json, given->json, &b->error))
+    if (given->json && !output_open(&json, given->json, given->force, &b->error))
         return EXIT_FAILED;
     b->json = given->json ? &json : NULL;
     // Standard output may have been given to the JSON.
-    b->text = given->json && strcmp(given->json, "-") == 0 ? stderr : stdout;
+    b->text = given->json && output_is_stdout(given->json) ? stderr : stdout;
     bool done = report_machine(b, device ? seen : NULL) && run_suites(b, name, seen);
     const bool idle = done && b->chosen == 0;
     bench_close(b);
@@ -253,6 +253,8 @@ static int measure(struct bench *b, const struct arguments *given, int argc, cha
         return status;
     for (size_t k = 0; k < SUITE_COUNT; k++)
         device = device || (suites[k].device && is_chosen(&suites[k], name));
+    if (given->json && !output_check(given->json, given->force, &b->error))
+        return EXIT_FAILED;
     struct seen *seen = calloc(1, sizeof(*seen));
     if (!seen) {
         message_set(&b->error, "out of memory");
@@ -279,6 +281,7 @@ static int run(const struct command *command, int argc, char **argv)
     struct arguments given = { 0 };
     const struct cli_option options[] = {
         CLI_TEXT("json", 0, "FILE", &given.json, "where to write the figures, an object a line"),
+        CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_TEXT("only", 0, "TEXT", &given.only, "measure what has this in its name"),
         CLI_TEXT("samples", 0, "N", &given.samples, "how often each is measured"),
         CLI_TEXT("sizes", 0, "N,N...", &given.sizes, "elements of the kernels' tensors, 64M say"),
@@ -301,8 +304,9 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_bench = {
     .name = "bench",
-    .synopsis = "[emit|load|kernels|clip|growth|all] [--json FILE] [--only TEXT] [--samples N]\n"
-                "       [--sizes N,N...] [--device N|emulator] [-q]",
+    .synopsis =
+        "[emit|load|kernels|clip|growth|all] [--json FILE [-f]] [--only TEXT] [--samples N]\n"
+        "       [--sizes N,N...] [--device N|emulator] [-q]",
     .summary = "measure the kernels, clip plans and what comes before them",
     .run = run,
     .details =

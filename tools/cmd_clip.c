@@ -11,7 +11,7 @@
 /// The command line as it was given.
 struct arguments {
     const char *output, *max_norm, *loss_scale, *eps, *group_by, *nonfinite, *device, *memory;
-    bool json, quiet;
+    bool force, json, quiet;
     struct cli_list names;
 };
 
@@ -102,7 +102,7 @@ static int clip_tensors(struct clip_request *request, const struct clip_job *val
     if (status == EXIT_DONE) {
         struct clip_end end = { file->path, request->path, clock_now() - begun };
         // Standard output may have been given to the tensors.
-        FILE *stream = strcmp(request->path, "-") == 0 ? stderr : stdout;
+        FILE *stream = output_is_stdout(request->path) ? stderr : stdout;
         if (!given->json) {
             clip_print(stream, &job, &report, &end);
         } else if (!clip_print_json(stream, &job, &report, &end)) {
@@ -119,12 +119,15 @@ static int clip_file(const struct arguments *given, struct place *place, struct 
     double begun = clock_now();
     struct tensor_file file;
     struct clip_job values;
-    struct clip_request request = { .path = given->output, .quiet = given->quiet };
+    struct clip_request request = { .path = given->output,
+                                    .force = given->force,
+                                    .quiet = given->quiet };
     int status = read_values(given, &values, &request, error);
     *place = request.place;
     if (status != EXIT_DONE)
         return status;
-    if (!tensor_file_open(&file, given->names.items[0], error))
+    if (!output_check(given->output, given->force, error) ||
+        !tensor_file_open(&file, given->names.items[0], error))
         return EXIT_FAILED;
     status = clip_tensors(&request, &values, &file, given, begun, error);
     tensor_file_close(&file);
@@ -144,6 +147,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("nonfinite", 0, "POLICY", &given.nonfinite,
                  "propagate, skip or zero; default propagate"),
         CLI_TEXT("eps", 0, "E", &given.eps, "added to the norm; default 1e-6"),
+        CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_TEXT("device", 0, "N", &given.device, PLACE_HELP),
         CLI_TEXT("memory", 0, "BYTES", &given.memory,
                  "most device memory to use, 512M say; default what is free"),
@@ -173,7 +177,7 @@ const struct command command_clip = {
     .name = "clip",
     .synopsis = "FILE --max-norm X --output FILE [--loss-scale S] [--group-by REGEX] "
                 "[--nonfinite POLICY]\n       [--eps E] [--device N|emulator] [--memory BYTES] "
-                "[--json] [--quiet]",
+                "[--force] [--json] [--quiet]",
     .summary = "clip the gradients of a safetensors file by their norm",
     .run = run,
     .details =

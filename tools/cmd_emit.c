@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 struct arguments {
-    bool all;
+    bool all, force;
     const char *dtype;
     const char *target;
     const char *isa;
@@ -18,13 +18,14 @@ struct arguments {
     struct cli_list sets;
 };
 
-static bool emit_to(const struct selection *selection, const char *path, struct message *error)
+static bool emit_to(const struct selection *selection, const char *path, bool force,
+                    struct message *error)
 {
     ptx_builder *b = selection_emit(selection, error);
     if (!b)
         return false;
     struct output output;
-    bool written = output_open(&output, path, error);
+    bool written = output_open(&output, path, force, error);
     if (written) {
         const char *text = ptx_builder_finish(b);
         output_write(&output, text, strlen(text));
@@ -34,22 +35,25 @@ static bool emit_to(const struct selection *selection, const char *path, struct 
     return written;
 }
 
-static bool emit_into(const struct selection *selection, const char *folder, struct message *error)
+static bool emit_into(const struct selection *selection, const struct arguments *given,
+                      struct message *error)
 {
-    const char *dtype = ptx_type_name(selection->spec.dtype);
+    const char *dtype = ptx_type_name(selection->spec.dtype), *folder = given->output;
     size_t size = strlen(folder) + strlen(selection->kernel->name) + strlen(dtype) + 8;
     char *path = malloc(size);
     if (!path)
         return message_set(error, "out of memory");
     snprintf(path, size, "%s/%s.%s.ptx", folder, selection->kernel->name, dtype);
-    bool written = emit_to(selection, path, error);
+    bool written = emit_to(selection, path, given->force, error);
     free(path);
     return written;
 }
 
 /// Every kernel in every dtype, each with its defaults.
-static int emit_all(const struct command *command, struct selection *selection, const char *folder)
+static int emit_all(const struct command *command, struct selection *selection,
+                    const struct arguments *given)
 {
+    const char *folder = given->output;
     struct message error;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return cli_fail(command, EXIT_FAILED, "cannot make the folder %s: %s", folder,
@@ -58,7 +62,7 @@ static int emit_all(const struct command *command, struct selection *selection, 
         ptx_type dtype;
         for (size_t t = 0; (dtype = kernel_dtype_at(selection->kernel, t)) != PTX_NONE; t++) {
             selection->spec = (struct ptx_spec) { .dtype = dtype };
-            if (!emit_into(selection, folder, &error))
+            if (!emit_into(selection, given, &error))
                 return cli_fail(command, EXIT_FAILED, "%s", error.text);
         }
     }
@@ -75,7 +79,7 @@ static int emit_one(const struct command *command, struct selection *selection,
     for (size_t k = 0; k < given->sets.count; k++)
         if (!select_option(selection, given->sets.items[k], &error))
             return cli_fail(command, EXIT_USAGE, "%s", error.text);
-    if (!emit_to(selection, given->output, &error))
+    if (!emit_to(selection, given->output, given->force, &error))
         return cli_fail(command, EXIT_FAILED, "%s", error.text);
     return EXIT_DONE;
 }
@@ -91,6 +95,7 @@ static int run(const struct command *command, int argc, char **argv)
                  "PTX ISA, 8.0 say; default: the least that will do"),
         CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "choose an option"),
         CLI_TEXT("output", 'o', "FILE", &given.output, "where to; default: standard output"),
+        CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_END,
     };
     int status = cli_parse(command, options, &given.names, 1, argc, argv);
@@ -109,13 +114,14 @@ static int run(const struct command *command, int argc, char **argv)
         return cli_fail(command, EXIT_USAGE, "--all takes no kernel, no --dtype and no --set");
     if (!given.output)
         return cli_fail(command, EXIT_USAGE, "--all needs a folder to write to: -o FOLDER");
-    return emit_all(command, &selection, given.output);
+    return emit_all(command, &selection, &given);
 }
 
 const struct command command_emit = {
     .name = "emit",
-    .synopsis = "KERNEL [--dtype TYPE] [--target SM] [--isa VERSION] [--set OPTION=VALUE]... "
-                "[-o FILE]\n       ptxgen emit --all -o FOLDER [--target SM] [--isa VERSION]",
+    .synopsis =
+        "KERNEL [--dtype TYPE] [--target SM] [--isa VERSION] [--set OPTION=VALUE]... "
+        "[-o FILE [-f]]\n       ptxgen emit --all -o FOLDER [-f] [--target SM] [--isa VERSION]",
     .summary = "write a kernel's PTX text",
     .run = run,
     .details = "With --all the files are FOLDER/KERNEL.TYPE.ptx. ptxgen info KERNEL shows its "

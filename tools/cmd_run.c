@@ -12,6 +12,7 @@ struct arguments {
     const char *input;
     const char *output;
     const char *device;
+    bool force;
     struct cli_list names;
     struct cli_list sets;
 };
@@ -48,28 +49,31 @@ static void print_report(FILE *stream, const struct binding *binding,
 }
 
 static bool write_outputs(const struct binding *binding, const struct tensor_file *input,
-                          const char *path, struct message *error)
+                          const struct arguments *given, struct message *error)
 {
     struct tensor outputs[BINDING_LIMIT];
     size_t count = 0;
     for (size_t k = 0; k < binding->count; k++)
         if (binding->arguments[k].output.name)
             outputs[count++] = binding->arguments[k].output;
-    return tensor_file_write(path, outputs, count, input->notes, input->note_count, error);
+    return tensor_file_write(given->output, given->force, outputs, count, input->notes,
+                             input->note_count, error);
 }
 
 static int run_bound(struct binding *binding, const struct tensor_file *file,
-                     const struct place *place, const char *path, struct message *error)
+                     const struct place *place, const struct arguments *given,
+                     struct message *error)
 {
     struct gpu_report report = { 0 };
     int status = binding_fill(binding, file, error);
     if (status == EXIT_DONE)
         status = gpu_run(binding, place, &report, error);
-    if (status == EXIT_DONE && !write_outputs(binding, file, path, error))
+    if (status == EXIT_DONE && !write_outputs(binding, file, given, error))
         status = EXIT_FAILED;
     // Standard output may have been given to the tensors.
     if (status == EXIT_DONE)
-        print_report(strcmp(path, "-") == 0 ? stderr : stdout, binding, &report, path);
+        print_report(output_is_stdout(given->output) ? stderr : stdout, binding, &report,
+                     given->output);
     gpu_report_release(&report);
     return status;
 }
@@ -81,9 +85,10 @@ static int run_file(struct binding *binding, const struct arguments *given,
     int status = binding_select(binding, given->names.items[0], &given->sets, error);
     if (status != EXIT_DONE)
         return status;
-    if (!tensor_file_open(&file, given->input, error))
+    if (!output_check(given->output, given->force, error) ||
+        !tensor_file_open(&file, given->input, error))
         return EXIT_FAILED;
-    status = run_bound(binding, &file, place, given->output, error);
+    status = run_bound(binding, &file, place, given, error);
     tensor_file_close(&file);
     return status;
 }
@@ -94,6 +99,7 @@ static int run(const struct command *command, int argc, char **argv)
     const struct cli_option options[] = {
         CLI_TEXT("input", 'i', "FILE", &given.input, "safetensors file to read"),
         CLI_TEXT("output", 'o', "FILE", &given.output, "safetensors file to write"),
+        CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "an option or a value"),
         CLI_TEXT("device", 0, "N", &given.device, PLACE_HELP),
         CLI_END,
@@ -125,7 +131,8 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_run = {
     .name = "run",
-    .synopsis = "KERNEL --input FILE --output FILE [--set NAME=VALUE]... [--device N|emulator]",
+    .synopsis = "KERNEL --input FILE --output FILE [--force] [--set NAME=VALUE]...\n"
+                "       [--device N|emulator]",
     .summary = "run a kernel on the GPU or the emulator, on tensors of a safetensors file",
     .run = run,
     .details =

@@ -92,7 +92,7 @@ static int make(const uint64_t shape[2], const char *path)
             tensor_f32("gradient", shape, 2, gradient),
             tensor_f32("record", &three, 1, record),
         };
-        made = tensor_file_write(path, tensors, 4, NULL, 0, &error);
+        made = tensor_file_write(path, true, tensors, 4, NULL, 0, &error);
     }
     free(x);
     if (!made)
@@ -196,11 +196,11 @@ static bool write_model(const struct model *model, const char *path, struct mess
 {
     struct output output;
     const struct tensor **order = calloc(model->count, sizeof(*order));
-    if (!order || !tensor_file_begin(&output, path, model->tensors, model->count, NULL, 0, error)) {
+    if (!order || !output_open(&output, path, true, error)) {
         free(order);
         return false;
     }
-    bool whole = true;
+    bool whole = tensor_file_begin(&output, model->tensors, model->count, NULL, 0, error);
     tensor_file_order(model->tensors, model->count, order);
     for (size_t k = 0; k < model->count && whole; k++)
         whole = write_tensor(&output, order[k], k + 1);

@@ -2,6 +2,7 @@
 #include "ptxas.h"
 
 #include "output.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,7 +112,16 @@ static bool spawn(struct ptxas *ptxas, const char *target, int *status, struct m
     char to[] = "-o";
     char *arguments[] = { ptxas->path, arch, to, output, input, NULL };
     posix_spawn_file_actions_t actions;
-    int failed = posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    signals_of_child(&defaults);
+    int failed = posix_spawnattr_init(&attributes);
+    if (!failed)
+        failed = posix_spawnattr_setsigdefault(&attributes, &defaults);
+    if (!failed)
+        failed = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    if (!failed)
+        failed = posix_spawn_file_actions_init(&actions);
     if (!failed) {
         failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
                                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -119,7 +129,7 @@ static bool spawn(struct ptxas *ptxas, const char *target, int *status, struct m
             failed = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
         pid_t child = 0;
         if (!failed)
-            failed = posix_spawn(&child, ptxas->path, &actions, NULL, arguments, environ);
+            failed = posix_spawn(&child, ptxas->path, &actions, &attributes, arguments, environ);
         posix_spawn_file_actions_destroy(&actions);
         while (!failed && waitpid(child, status, 0) < 0)
             failed = errno == EINTR ? 0 : errno;

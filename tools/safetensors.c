@@ -2,6 +2,7 @@
 #include "safetensors.h"
 
 #include "safetensors_header.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,6 +115,7 @@ bool tensor_file_open(struct tensor_file *file, const char *path, struct message
     }
     file->map = map;
     file->map_bytes = size;
+    signals_mapped(map, size, path);
     return true;
 }
 
@@ -123,8 +125,10 @@ void tensor_file_close(struct tensor_file *file)
     free(file->notes);
     free(file->shapes);
     json_decref(file->header);
-    if (file->map)
+    if (file->map) {
+        signals_mapped(NULL, 0, NULL);
         munmap(file->map, file->map_bytes);
+    }
     *file = (struct tensor_file) { 0 };
 }
 

@@ -84,17 +84,18 @@ void tensor_file_close(struct tensor_file *file);
 /// The tensor of that name, or NULL.
 const struct tensor *tensor_file_find(const struct tensor_file *file, const char *name);
 
-/// Writes a file, whole or not at all. Of each tensor, `bytes` must be what shape and dtype make;
-/// names must differ. Tensors of wider elements come first, so that all are aligned.
-bool tensor_file_write(const char *path, const struct tensor *tensors, size_t count,
+/// Writes a file, whole or not at all; `path` and `force` are those of output_open(). Of each
+/// tensor, `bytes` must be what shape and dtype make; names must differ. Tensors of wider elements
+/// come first, so that all are aligned.
+bool tensor_file_write(const char *path, bool force, const struct tensor *tensors, size_t count,
                        const struct tensor_note *notes, size_t note_count, struct message *error);
 
-/// The same for data that is not there yet: begins the file, up to its data, which the caller adds
-/// with output_write() in the order of tensor_file_order() and completes with output_commit(). Of
-/// the tensors, `data` is not looked at. On failure there is nothing to discard.
-bool tensor_file_begin(struct output *output, const char *path, const struct tensor *tensors,
-                       size_t count, const struct tensor_note *notes, size_t note_count,
-                       struct message *error);
+/// The same for data that is not there yet: writes the file's header to an output that was opened.
+/// The caller adds the data with output_write() in the order of tensor_file_order() and completes
+/// the file with output_commit(). Of the tensors, `data` is not looked at. False if memory ran out;
+/// the output is the caller's to discard.
+bool tensor_file_begin(struct output *output, const struct tensor *tensors, size_t count,
+                       const struct tensor_note *notes, size_t note_count, struct message *error);
 /// The order that tensors have in a file that is written here; room for `count` of them.
 void tensor_file_order(const struct tensor *tensors, size_t count, const struct tensor **order);
 

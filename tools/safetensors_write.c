@@ -94,18 +94,13 @@ void tensor_file_order(const struct tensor *tensors, size_t count, const struct 
         *order++ = t;
 }
 
-bool tensor_file_begin(struct output *output, const char *path, const struct tensor *tensors,
-                       size_t count, const struct tensor_note *notes, size_t note_count,
-                       struct message *error)
+bool tensor_file_begin(struct output *output, const struct tensor *tensors, size_t count,
+                       const struct tensor_note *notes, size_t note_count, struct message *error)
 {
     size_t length = 0;
     char *header = header_text(tensors, count, notes, note_count, &length);
     if (!header)
-        return message_set(error, "%s: out of memory", path);
-    if (!output_open(output, path, error)) {
-        free(header);
-        return false;
-    }
+        return message_set(error, "%s: out of memory", output->name);
     uint8_t prefix[8];
     for (unsigned k = 0; k < 8; k++)
         prefix[k] = (uint8_t)((uint64_t)length >> 8 * k);
@@ -115,12 +110,16 @@ bool tensor_file_begin(struct output *output, const char *path, const struct ten
     return true;
 }
 
-bool tensor_file_write(const char *path, const struct tensor *tensors, size_t count,
+bool tensor_file_write(const char *path, bool force, const struct tensor *tensors, size_t count,
                        const struct tensor_note *notes, size_t note_count, struct message *error)
 {
     struct output output;
-    if (!tensor_file_begin(&output, path, tensors, count, notes, note_count, error))
+    if (!output_open(&output, path, force, error))
         return false;
+    if (!tensor_file_begin(&output, tensors, count, notes, note_count, error)) {
+        output_discard(&output);
+        return false;
+    }
     unsigned width = WIDEST;
     size_t k = 0;
     for (const struct tensor *t; (t = next(tensors, count, &width, &k));)

@@ -161,7 +161,7 @@ static bool write_inputs(const struct job *job, const char *path)
                                        .bytes = count * ref_bytes(array->type),
                                        .data = array->data };
     }
-    if (tensor_file_write(path, tensors, job->inputs, NULL, 0, &error))
+    if (tensor_file_write(path, false, tensors, job->inputs, NULL, 0, &error))
         return true;
     fprintf(stderr, "%s\n", error.text);
     return false;

@@ -286,7 +286,7 @@ static void test_write_every_dtype(void **state)
         tensors[k].dtype = tensor_dtype_named(tensors[k].name);
     struct message error = { "" };
     struct tensor_file file;
-    if (!tensor_file_write(folder->file, tensors, count, notes, 2, &error) ||
+    if (!tensor_file_write(folder->file, false, tensors, count, notes, 2, &error) ||
         !tensor_file_open(&file, folder->file, &error))
         fail_msg("%s", error.text);
     assert_int_equal(file.count, count);
@@ -310,7 +310,7 @@ static void test_write_nothing(void **state)
     struct folder *folder = *state;
     struct message error = { "" };
     struct tensor_file file;
-    assert_true(tensor_file_write(folder->file, NULL, 0, NULL, 0, &error));
+    assert_true(tensor_file_write(folder->file, false, NULL, 0, NULL, 0, &error));
     assert_true(tensor_file_open(&file, folder->file, &error));
     assert_int_equal(file.count, 0);
     assert_int_equal(file.note_count, 0);
@@ -325,10 +325,10 @@ static void test_write_over_input(void **state)
     struct tensor_file file;
     const struct tensor_dtype *u8 = tensor_dtype_of(PTX_U8);
     struct tensor tensor = { "x", u8, shape_5, 1, 5, 5, "abcde" };
-    assert_true(tensor_file_write(folder->file, &tensor, 1, NULL, 0, &error));
+    assert_true(tensor_file_write(folder->file, false, &tensor, 1, NULL, 0, &error));
     assert_true(tensor_file_open(&file, folder->file, &error));
     tensor.data = "fghij";
-    assert_true(tensor_file_write(folder->file, &tensor, 1, NULL, 0, &error));
+    assert_true(tensor_file_write(folder->file, false, &tensor, 1, NULL, 0, &error));
     assert_memory_equal(file.tensors[0].data, "abcde", 5);
     tensor_file_close(&file);
     assert_true(tensor_file_open(&file, folder->file, &error));
@@ -340,11 +340,11 @@ static void test_write_fails(void **state)
 {
     (void)state;
     struct message error = { "" };
-    assert_false(tensor_file_write("/nonexistent/a", NULL, 0, NULL, 0, &error));
+    assert_false(tensor_file_write("/nonexistent/a", false, NULL, 0, NULL, 0, &error));
     assert_non_null(strstr(error.text, "/nonexistent/a: No such file"));
     // What is no regular file is written to, not replaced.
     if (access("/dev/full", W_OK) == 0) {
-        assert_false(tensor_file_write("/dev/full", NULL, 0, NULL, 0, &error));
+        assert_false(tensor_file_write("/dev/full", false, NULL, 0, NULL, 0, &error));
         assert_non_null(strstr(error.text, "No space left"));
         assert_int_equal(access("/dev/full", W_OK), 0);
     }
