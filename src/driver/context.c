@@ -46,24 +46,28 @@ static CUresult acquire(struct ptx_driver_scope *scope, const ptx_device *device
     return result;
 }
 
-static ptx_status enter(struct ptx_driver_scope *scope, const ptx_device *device, bool relaxed)
+static ptx_status enter(struct ptx_driver_scope *scope, const ptx_device *device, bool relaxed,
+                        const char *call)
 {
     ptx_status status = ptx_driver_usable(device);
     if (status)
         return status;
-    const char *call = NULL;
-    CUresult result = acquire(scope, device, relaxed, &call);
-    return ptx_driver_check(&device->library, result, call, "enter the device's context");
+    ptx_driver_set_call(call);
+    const char *failed = NULL;
+    CUresult result = acquire(scope, device, relaxed, &failed);
+    return ptx_driver_check(&device->library, result, failed, "enter the device's context");
 }
 
-ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *device)
+ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *device,
+                            const char *call)
 {
-    return enter(scope, device, false);
+    return enter(scope, device, false, call);
 }
 
-ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device)
+ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device,
+                                 const char *call)
 {
-    return enter(scope, device, true);
+    return enter(scope, device, true, call);
 }
 
 ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status)
@@ -118,9 +122,9 @@ const char *ptx_driver_captured(CUstream stream)
 }
 
 ptx_status ptx_driver_enter_stream(struct ptx_driver_scope *scope, const ptx_device *device,
-                                   CUstream stream, const char *purpose)
+                                   CUstream stream, const char *call, const char *purpose)
 {
-    ptx_status status = ptx_driver_enter(scope, device);
+    ptx_status status = ptx_driver_enter(scope, device, call);
     if (status || !ptx_driver_is_legacy(stream))
         return status;
     bool capturing = false;

@@ -69,7 +69,7 @@ static ptx_status read_info(ptx_device *device)
 static ptx_status find_device_of_context(ptx_device *device)
 {
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device);
+    ptx_status status = ptx_driver_enter(&scope, device, "ptx_device_open");
     if (status)
         return status;
     status = PTX_DRIVER_CALL(&device->library, "ask for the context's GPU", cuCtxGetDevice,
@@ -150,6 +150,7 @@ static ptx_status take_context(ptx_device *device, const struct ptx_device_param
 
 ptx_status ptx_device_count(int *count)
 {
+    ptx_driver_set_call(__func__);
     if (!count)
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_device_count: count is NULL");
     *count = 0;
@@ -164,6 +165,7 @@ ptx_status ptx_device_count(int *count)
 
 ptx_device *ptx_device_open(const struct ptx_device_params *params)
 {
+    ptx_driver_set_call(__func__);
     static const struct ptx_device_params defaults;
     if (!params)
         params = &defaults;

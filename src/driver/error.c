@@ -9,8 +9,13 @@ static _Thread_local struct {
     ptx_status status;
     int code;
     size_t length;
+    size_t
+        name; ///< bytes of the call that the message begins with; 0: it tells of no kernel's fault
     char message[8192];
 } last;
+
+/// The public function that the thread is in.
+static _Thread_local const char *current_call = "ptxgen";
 
 static const struct {
     CUresult result;
@@ -47,18 +52,6 @@ static const struct {
     { CUDA_ERROR_ILLEGAL_STATE, PTX_ERROR_CAPTURE, NULL },
     { CUDA_ERROR_NOT_FOUND, PTX_ERROR_NOT_FOUND, NULL },
     { CUDA_ERROR_NOT_READY, PTX_ERROR_DRIVER, "wait first: ptx_event_synchronize()" },
-    { CUDA_ERROR_ILLEGAL_ADDRESS, PTX_ERROR_DRIVER,
-      "a kernel launched earlier used memory that is not its own, and the context is lost with it: "
-      "run the program under compute-sanitizer" },
-    { CUDA_ERROR_MISALIGNED_ADDRESS, PTX_ERROR_DRIVER,
-      "a kernel launched earlier used a misaligned address, and the context is lost with it: run "
-      "the program under compute-sanitizer" },
-    { CUDA_ERROR_LAUNCH_FAILED, PTX_ERROR_DRIVER,
-      "a kernel launched earlier failed, and the context is lost with it: run the program under "
-      "compute-sanitizer" },
-    { CUDA_ERROR_LAUNCH_TIMEOUT, PTX_ERROR_DRIVER,
-      "a kernel ran longer than the display's watchdog allows: use smaller pieces, or a GPU "
-      "without a display" },
     { CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, PTX_ERROR_DRIVER,
       "the block needs more registers or shared memory than there are: use fewer threads or "
       "ptx_module_params.max_registers" },
@@ -137,6 +130,7 @@ ptx_status ptx_driver_fail(ptx_status status, const char *format, ...)
     last.status = status;
     last.code = 0;
     last.length = 0;
+    last.name = 0;
     va_list arguments;
     va_start(arguments, format);
     append(format, arguments);
@@ -150,6 +144,69 @@ void ptx_driver_explain(const char *format, ...)
     va_start(arguments, format);
     append(format, arguments);
     va_end(arguments);
+}
+
+/// How work that was launched earlier ends: any later call may meet it, and has nothing to do with
+/// it.
+static bool is_kernel_fault(CUresult result)
+{
+    switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/// `text` is the driver's; behind a colon it has the emulator's report, which says what is to be
+/// known.
+static ptx_status fail_for_kernel(const struct ptx_driver_library *library, CUresult result,
+                                  const char *text)
+{
+    ptx_driver_fail(PTX_ERROR_DRIVER, "%s: an earlier kernel failed: %s (%d)%s%s", current_call,
+                    ptx_driver_result_name(library, result), (int)result, text ? ", " : "",
+                    text ? text : "");
+    last.code = (int)result;
+    last.name = strlen(current_call);
+    ptx_driver_explain("\nthe context is lost with it");
+    if (result == CUDA_ERROR_LAUNCH_TIMEOUT)
+        ptx_driver_explain(
+            ": the kernel ran longer than the display's watchdog allows; use smaller "
+            "pieces, or a GPU without a display");
+    else if (!text || !strstr(text, ": "))
+        ptx_driver_explain("; the emulator says which access it was: run the program with "
+                           "PTXGEN_LIBCUDA naming its libcuda.so.1");
+    return PTX_ERROR_DRIVER;
+}
+
+void ptx_driver_set_call(const char *call)
+{
+    current_call = call;
+}
+
+void ptx_driver_name_call(const char *call)
+{
+    char rest[sizeof(last.message)];
+    if (last.name == 0)
+        return;
+    memcpy(rest, last.message + last.name, last.length + 1 - last.name);
+    last.name = strlen(call);
+    last.length = (size_t)snprintf(last.message, sizeof(last.message), "%s%s", call, rest);
+    if (last.length >= sizeof(last.message))
+        last.length = sizeof(last.message) - 1;
+}
+
+bool ptx_driver_kernel_failed(void)
+{
+    return last.name != 0;
 }
 
 ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult result,
@@ -167,6 +224,8 @@ ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult r
     const char *text = NULL;
     if (library->cuGetErrorString(result, &text) != CUDA_SUCCESS)
         text = NULL;
+    if (is_kernel_fault(result))
+        return fail_for_kernel(library, result, text);
     ptx_driver_fail(status, "could not %s: %s failed with %s (%d)", purpose, call,
                     ptx_driver_result_name(library, result), (int)result);
     last.code = (int)result;

@@ -33,7 +33,7 @@ ptx_status ptx_capture_begin(ptx_device *device, CUstream stream, enum ptx_captu
     if (status)
         return status;
     struct ptx_driver_scope scope;
-    status = ptx_driver_enter(&scope, device);
+    status = ptx_driver_enter(&scope, device, __func__);
     if (status)
         return status;
     status = PTX_DRIVER_CALL(scope.library, "begin a capture", cuStreamBeginCapture_v2, stream,
@@ -146,7 +146,7 @@ ptx_graph *ptx_capture_end(ptx_device *device, CUstream stream)
         status =
             ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while making a graph");
     else
-        status = ptx_driver_enter_cold(&scope, device);
+        status = ptx_driver_enter_cold(&scope, device, __func__);
     if (status) {
         free(graph);
         ptx_capture_abandon(device, stream);
@@ -167,7 +167,7 @@ ptx_status ptx_graph_launch(const ptx_graph *graph, CUstream stream)
                                "the graph is NULL: see what ptx_capture_end() said");
     struct ptx_driver_scope scope;
     const char *purpose = "launch the graph";
-    ptx_status status = ptx_driver_enter_stream(&scope, graph->device, stream, purpose);
+    ptx_status status = ptx_driver_enter_stream(&scope, graph->device, stream, __func__, purpose);
     if (status)
         return status;
     status = PTX_DRIVER_CALL(scope.library, purpose, cuGraphLaunch, graph->handle, stream);

@@ -32,8 +32,13 @@ void ptx_driver_library_close(struct ptx_driver_library *library);
 /// The result's name, "CUDA_ERROR_UNKNOWN" say. A constant string, never NULL.
 const char *ptx_driver_result_name(const struct ptx_driver_library *library, CUresult result);
 
+/// Notes which public function the thread is in, a constant string, for errors of kernels launched
+/// earlier.
+void ptx_driver_set_call(const char *call);
+
 /// PTX_OK if the driver call went well; else the error: what was being done, which call failed,
-/// with what, and the remedy if there is one for the result alone.
+/// with what, and the remedy if there is one for the result alone. Where a kernel launched earlier
+/// failed, that, and the public function that the thread is in.
 ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult result,
                             const char *call, const char *purpose);
 
@@ -69,18 +74,21 @@ struct ptx_driver_scope {
     CUstreamCaptureMode mode;
 };
 
-/// Makes the device's context current. Every PTX_OK of it is followed by ptx_driver_leave().
-ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *device);
+/// Makes the device's context current, in the public function `call`. Every PTX_OK of it is
+/// followed by ptx_driver_leave().
+ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *device,
+                            const char *call);
 
 /// The same for calls that CUDA forbids while a stream is being captured (allocating, loading,
 /// waiting): keeps them from spoiling captures of other streams.
-ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device);
+ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device,
+                                 const char *call);
 
 /// The same for calls that put work on the stream. Fails with PTX_ERROR_CAPTURE where that would
 /// spoil a capture of another stream: on the legacy default stream, which alone costs a driver call
 /// more.
 ptx_status ptx_driver_enter_stream(struct ptx_driver_scope *scope, const ptx_device *device,
-                                   CUstream stream, const char *purpose);
+                                   CUstream stream, const char *call, const char *purpose);
 
 /// Puts the thread's state back. Returns `status`, or the error in putting back if it was PTX_OK.
 ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status);
@@ -93,8 +101,7 @@ void ptx_driver_leave_release(struct ptx_driver_scope *scope);
 /// NULL and CU_STREAM_LEGACY: work on it waits for the blocking streams of the context.
 bool ptx_driver_is_legacy(CUstream stream);
 
-/// Sets *capturing; the context must be current. It fails where work launched earlier did, and so
-/// in the words of the caller's `purpose`.
+/// Sets *capturing; the context must be current.
 ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstream stream,
                                 const char *purpose, bool *capturing);
 

@@ -128,6 +128,8 @@ static ptx_status explain_failure(const ptx_device *device, const char *source, 
 {
     ptx_status status = ptx_driver_check(&device->library, result, "cuModuleLoadDataEx",
                                          "compile and load the PTX text");
+    if (ptx_driver_kernel_failed()) // which has nothing to do with this text
+        return status;
     trim(logs->error);
     trim(logs->info);
     show(logs->error);

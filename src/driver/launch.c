@@ -198,6 +198,8 @@ static void explain_launch(const ptx_function *function, const struct ptx_launch
 {
     const unsigned *grid = geometry->grid;
     const unsigned *block = geometry->block;
+    if (ptx_driver_kernel_failed()) // another one
+        return;
     ptx_driver_explain("\nkernel %s, grid %u x %u x %u, block %u x %u x %u, %zu bytes of dynamic "
                        "shared memory",
                        function->info.name, grid[0], grid[1], grid[2], block[0], block[1], block[2],
@@ -211,7 +213,8 @@ static ptx_status launch(const ptx_function *function, const struct ptx_launch_p
     const struct ptx_driver_library *library = &device->library;
     struct ptx_driver_scope scope;
     const char *purpose = "launch the kernel";
-    ptx_status status = ptx_driver_enter_stream(&scope, device, params->stream, purpose);
+    ptx_status status =
+        ptx_driver_enter_stream(&scope, device, params->stream, "ptx_launch", purpose);
     if (status) {
         explain_launch(function, params, geometry);
         return status;
@@ -277,7 +280,7 @@ ptx_status ptx_function_occupancy(const ptx_function *function, int threads, siz
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_function_occupancy: %s",
                                blocks_per_sm ? "threads is not positive" : "blocks_per_sm is NULL");
     struct ptx_driver_scope scope;
-    status = ptx_driver_enter(&scope, function->module->device);
+    status = ptx_driver_enter(&scope, function->module->device, __func__);
     if (status)
         return status;
     status = PTX_DRIVER_CALL(scope.library, "compute the occupancy",

@@ -15,7 +15,7 @@ static ptx_status allocate(ptx_buffer *buffer)
     if (buffer->size == 0)
         return ptx_driver_usable(buffer->device);
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, buffer->device);
+    ptx_status status = ptx_driver_enter_cold(&scope, buffer->device, "ptx_buffer_create");
     if (status)
         return status;
     status = ptx_driver_refuse_capture(scope.library, NULL, "allocate device memory");
@@ -90,7 +90,8 @@ static ptx_status check_range(const ptx_buffer *buffer, const char *operation, s
 
 /// A copy or a fill that is to be put on a stream.
 struct transfer {
-    const char *operation; ///< function, and parameter if there are two
+    const char *call;
+    const char *operand; ///< the call, and the parameter if there are two
     const char *purpose;
     CUstream stream;
 };
@@ -102,13 +103,13 @@ static ptx_status enter_range(struct ptx_driver_scope *scope, const ptx_buffer *
                               bool *nothing)
 {
     *nothing = true;
-    ptx_status status = check_range(buffer, transfer->operation, offset, bytes);
+    ptx_status status = check_range(buffer, transfer->operand, offset, bytes);
     if (status)
         return status;
     *nothing = bytes == 0;
     return bytes == 0 ? ptx_driver_usable(buffer->device)
                       : ptx_driver_enter_stream(scope, buffer->device, transfer->stream,
-                                                transfer->purpose);
+                                                transfer->call, transfer->purpose);
 }
 
 ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const void *source, size_t bytes,
@@ -116,7 +117,7 @@ ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const void *sour
 {
     if (!source && bytes)
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_upload: source is NULL");
-    const struct transfer transfer = { "ptx_buffer_upload", "copy to the device", stream };
+    const struct transfer transfer = { __func__, __func__, "copy to the device", stream };
     struct ptx_driver_scope scope;
     bool nothing = false;
     ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
@@ -132,7 +133,7 @@ ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *ta
 {
     if (!target && bytes)
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_download: target is NULL");
-    const struct transfer transfer = { "ptx_buffer_download", "copy from the device", stream };
+    const struct transfer transfer = { __func__, __func__, "copy from the device", stream };
     struct ptx_driver_scope scope;
     bool nothing = false;
     ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
@@ -149,7 +150,8 @@ ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *f
     ptx_status status = check_range(from, "ptx_buffer_copy, from", from_offset, bytes);
     if (status)
         return status;
-    const struct transfer transfer = { "ptx_buffer_copy, to", "copy within the device", stream };
+    const struct transfer transfer = { __func__, "ptx_buffer_copy, to", "copy within the device",
+                                       stream };
     struct ptx_driver_scope scope;
     bool nothing = false;
     if (to && to->device != from->device)
@@ -169,7 +171,7 @@ ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *f
 ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char value, size_t bytes,
                            CUstream stream)
 {
-    const struct transfer transfer = { "ptx_buffer_fill", "fill device memory", stream };
+    const struct transfer transfer = { __func__, __func__, "fill device memory", stream };
     struct ptx_driver_scope scope;
     bool nothing = false;
     ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
@@ -196,7 +198,7 @@ void *ptx_host_alloc(ptx_device *device, size_t bytes)
         return NULL;
     }
     struct ptx_driver_scope scope;
-    if (ptx_driver_enter_cold(&scope, device))
+    if (ptx_driver_enter_cold(&scope, device, __func__))
         return NULL;
     void *memory = NULL;
     ptx_status status =
@@ -226,7 +228,7 @@ ptx_status ptx_device_memory(ptx_device *device, size_t *available, size_t *tota
 {
     size_t sizes[2] = { 0, 0 };
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, device);
+    ptx_status status = ptx_driver_enter_cold(&scope, device, __func__);
     if (status)
         return status;
     status = PTX_DRIVER_CALL(scope.library, "ask for the free device memory", cuMemGetInfo_v2,
@@ -272,7 +274,7 @@ ptx_status ptx_address_range(ptx_device *device, CUdeviceptr address, CUdevicept
     CUdeviceptr start = 0;
     size_t size = 0;
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device);
+    ptx_status status = ptx_driver_enter(&scope, device, __func__);
     if (!status)
         status = ptx_driver_leave(&scope, ask_range(device, address, &start, &size));
     if (base)

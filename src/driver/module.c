@@ -100,7 +100,7 @@ ptx_module *ptx_module_load(ptx_device *device, const char *text,
         return NULL;
     }
     struct ptx_driver_scope scope;
-    if (ptx_driver_enter_cold(&scope, device))
+    if (ptx_driver_enter_cold(&scope, device, __func__))
         return NULL;
     ptx_module *module = calloc(1, sizeof(*module));
     ptx_status status = PTX_OK;
@@ -174,7 +174,7 @@ ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_module_global: the %s is NULL",
                                module ? "name" : "module");
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, module->device);
+    ptx_status status = ptx_driver_enter_cold(&scope, module->device, __func__);
     if (status)
         return status;
     CUdeviceptr found = 0;

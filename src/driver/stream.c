@@ -4,7 +4,7 @@
 CUstream ptx_stream_create(ptx_device *device)
 {
     struct ptx_driver_scope scope;
-    if (ptx_driver_enter_cold(&scope, device))
+    if (ptx_driver_enter_cold(&scope, device, __func__))
         return NULL;
     CUstream stream = NULL;
     ptx_status status = PTX_DRIVER_CALL(scope.library, "create a stream", cuStreamCreate, &stream,
@@ -29,7 +29,7 @@ void ptx_stream_destroy(ptx_device *device, CUstream *stream)
 ptx_status ptx_stream_synchronize(ptx_device *device, CUstream stream)
 {
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, device);
+    ptx_status status = ptx_driver_enter_cold(&scope, device, __func__);
     if (status)
         return status;
     status = ptx_driver_refuse_capture(scope.library, stream, "wait for the stream");
@@ -43,7 +43,7 @@ ptx_status ptx_stream_is_capturing(ptx_device *device, CUstream stream, bool *ca
     if (!capturing)
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_stream_is_capturing: capturing is NULL");
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device);
+    ptx_status status = ptx_driver_enter(&scope, device, __func__);
     if (status)
         return status;
     status = ptx_driver_capturing(scope.library, stream, "ask whether the stream is being captured",
@@ -62,7 +62,7 @@ ptx_status ptx_stream_wait_event(ptx_device *device, CUstream stream, CUevent ev
         return no_event("ptx_stream_wait_event");
     struct ptx_driver_scope scope;
     const char *purpose = "make the stream wait for the event";
-    ptx_status status = ptx_driver_enter_stream(&scope, device, stream, purpose);
+    ptx_status status = ptx_driver_enter_stream(&scope, device, stream, __func__, purpose);
     if (status)
         return status;
     status = PTX_DRIVER_CALL(scope.library, purpose, cuStreamWaitEvent, stream, event, 0);
@@ -72,7 +72,7 @@ ptx_status ptx_stream_wait_event(ptx_device *device, CUstream stream, CUevent ev
 CUevent ptx_event_create(ptx_device *device)
 {
     struct ptx_driver_scope scope;
-    if (ptx_driver_enter_cold(&scope, device))
+    if (ptx_driver_enter_cold(&scope, device, __func__))
         return NULL;
     CUevent event = NULL;
     ptx_status status =
@@ -100,7 +100,7 @@ ptx_status ptx_event_record(ptx_device *device, CUevent event, CUstream stream)
         return no_event("ptx_event_record");
     struct ptx_driver_scope scope;
     const char *purpose = "record the event";
-    ptx_status status = ptx_driver_enter_stream(&scope, device, stream, purpose);
+    ptx_status status = ptx_driver_enter_stream(&scope, device, stream, __func__, purpose);
     if (status)
         return status;
     status = PTX_DRIVER_CALL(scope.library, purpose, cuEventRecord, event, stream);
@@ -112,7 +112,7 @@ ptx_status ptx_event_synchronize(ptx_device *device, CUevent event)
     if (!event)
         return no_event("ptx_event_synchronize");
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, device);
+    ptx_status status = ptx_driver_enter_cold(&scope, device, __func__);
     if (status)
         return status;
     status = PTX_DRIVER_CALL(scope.library, "wait for the event", cuEventSynchronize, event);
@@ -126,7 +126,7 @@ ptx_status ptx_event_elapsed(ptx_device *device, CUevent start, CUevent end, flo
     if (!milliseconds)
         return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_event_elapsed: milliseconds is NULL");
     struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, device);
+    ptx_status status = ptx_driver_enter_cold(&scope, device, __func__);
     if (status)
         return status;
     status = PTX_DRIVER_CALL(scope.library, "read the time between events", cuEventElapsedTime,

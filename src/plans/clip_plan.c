@@ -201,8 +201,10 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
     }
     atomic_flag_clear(&plan->busy);
     plan->device = device;
-    if (make(plan, params))
+    if (make(plan, params)) {
+        ptx_driver_name_call(__func__);
         ptx_clip_plan_destroy(&plan);
+    }
     return plan;
 }
 
@@ -258,6 +260,8 @@ ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_
     if (summary && !status)
         status = ptx_buffer_download(plan->memory, offset + groups * sizeof *records, summary,
                                      sizeof *summary, stream);
+    if (status)
+        ptx_driver_name_call(__func__);
     return status;
 }
 

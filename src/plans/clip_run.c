@@ -19,8 +19,11 @@ static ptx_status begin(ptx_clip_plan *plan)
     return PTX_OK;
 }
 
-static ptx_status end(ptx_clip_plan *plan, ptx_status status)
+// `call`: the public function, which has met the fault of a kernel launched earlier if that is it.
+static ptx_status end(ptx_clip_plan *plan, const char *call, ptx_status status)
 {
+    if (status)
+        ptx_driver_name_call(call);
     atomic_flag_clear_explicit(&plan->busy, memory_order_release);
     return status;
 }
@@ -172,7 +175,7 @@ static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
 ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, run_or_launch_graph(plan, stream));
+    return status ? status : end(plan, __func__, run_or_launch_graph(plan, stream));
 }
 
 static ptx_status norm_sq(ptx_clip_plan *plan, uint64_t first, uint64_t count, CUstream stream)
@@ -186,19 +189,21 @@ static ptx_status norm_sq(ptx_clip_plan *plan, uint64_t first, uint64_t count, C
 ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, norm_sq(plan, 0, plan->layout.chunk_count, stream));
+    return status ? status
+                  : end(plan, __func__, norm_sq(plan, 0, plan->layout.chunk_count, stream));
 }
 
 ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, finish(plan, stream));
+    return status ? status : end(plan, __func__, finish(plan, stream));
 }
 
 ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, apply(plan, 0, plan->layout.chunk_count, 0, false, stream));
+    return status ? status
+                  : end(plan, __func__, apply(plan, 0, plan->layout.chunk_count, 0, false, stream));
 }
 
 // ---- windows ------------------------------------------------------------------------------------
@@ -223,7 +228,7 @@ ptx_status ptx_clip_plan_norm_sq_chunks(ptx_clip_plan *plan, uint64_t first, uin
     status = check_chunks(plan, first, count);
     if (!status && count)
         status = norm_sq(plan, first, count, stream);
-    return end(plan, status);
+    return end(plan, __func__, status);
 }
 
 ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint64_t count,
@@ -235,7 +240,7 @@ ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint6
     status = check_chunks(plan, first, count);
     if (!status && count)
         status = apply(plan, first, count, 0, false, stream);
-    return end(plan, status);
+    return end(plan, __func__, status);
 }
 
 // ---- changes ------------------------------------------------------------------------------------
@@ -261,7 +266,7 @@ ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group, float
                                       CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, set_max_norm(plan, group, max_norm, stream));
+    return status ? status : end(plan, __func__, set_max_norm(plan, group, max_norm, stream));
 }
 
 ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_scale_state state,
@@ -275,7 +280,7 @@ ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_sca
                                     PTX_ARG(state.growth_tracker) };
     if (!status)
         status = launch(plan->clip_set_loss_scale, 1, args, 3, stream, false);
-    return end(plan, status);
+    return end(plan, __func__, status);
 }
 
 // plan->rows follows what is launched, batch by batch: they are the same after an error, too.
@@ -337,5 +342,5 @@ ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t coun
                                   const CUdeviceptr *data, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, set_data(plan, first, count, data, stream));
+    return status ? status : end(plan, __func__, set_data(plan, first, count, data, stream));
 }

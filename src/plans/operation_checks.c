@@ -92,6 +92,7 @@ static ptx_status check_allocation(const ptx_operations *operations, const struc
                                "freed, or is the host's; any_address lets it pass",
                                call->name, span->name, (unsigned long long)span->address);
     if (status) {
+        ptx_driver_name_call(call->name);
         ptx_driver_explain("\n%s: %s", call->name, span->name);
         return status;
     }

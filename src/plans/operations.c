@@ -135,6 +135,8 @@ static ptx_status refuse_capture(const ptx_operations *operations, const struct 
     bool capturing = false;
     ptx_status status = ptx_stream_is_capturing(operations->device, stream, &capturing);
 
+    if (status)
+        ptx_driver_name_call(call->name);
     if (status || !capturing)
         return status;
     return ptx_driver_fail(PTX_ERROR_CAPTURE,
@@ -158,6 +160,8 @@ ptx_status ptxp_function(ptx_operations *operations, const struct plan_call *cal
     pthread_mutex_lock(&operations->compiling);
     status = fill_slot(operations, kernels[kernel].kernel, spec, stream, slot);
     pthread_mutex_unlock(&operations->compiling);
+    if (status)
+        ptx_driver_name_call(call->name);
     *function = atomic_load_explicit(&operations->ready[slot], memory_order_acquire);
     return status;
 }
@@ -173,10 +177,13 @@ ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
     if (status)
         return status;
     ptx_kernel_geometry(kernels[kernel].kernel, spec->dtype, n, &geometry);
-    return ptx_launch(function, &(struct ptx_launch_params) { .grid = { geometry.grid },
-                                                              .stream = stream,
-                                                              .args = args,
-                                                              .arg_count = arg_count });
+    status = ptx_launch(function, &(struct ptx_launch_params) { .grid = { geometry.grid },
+                                                                .stream = stream,
+                                                                .args = args,
+                                                                .arg_count = arg_count });
+    if (status)
+        ptx_driver_name_call(call->name);
+    return status;
 }
 
 void ptxp_describe(enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n, uint64_t bytes,

@@ -68,7 +68,8 @@ static void remedies(void **state)
     jit_fails(device, CUDA_ERROR_OUT_OF_MEMORY, NULL, KERNEL_TEXT);
     assert_error(PTX_ERROR_OUT_OF_MEMORY, "free device memory");
     jit_fails(device, CUDA_ERROR_ILLEGAL_ADDRESS, NULL, KERNEL_TEXT);
-    assert_error(PTX_ERROR_DRIVER, "launched earlier");
+    assert_error(PTX_ERROR_DRIVER, "ptx_module_load: an earlier kernel failed");
+    assert_null(strstr(ptx_error_message(), ".version"));
     ptx_device_close(&device);
 }
 

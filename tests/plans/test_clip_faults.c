@@ -157,10 +157,35 @@ static ptx_status set_data(ptx_clip_plan *plan)
     return ptx_clip_plan_set_data(plan, 0, 1, &fake->registered, NULL);
 }
 
+// The call'th driver call of the operation meets the fault of a kernel launched earlier: it names
+// the operation, whichever call of the driver layer it was in.
+static void meet_a_fault(ptx_status (*operation)(ptx_clip_plan *), const char *name,
+                         ptx_clip_plan *plan, int call)
+{
+    char begin[128];
+    snprintf(begin, sizeof begin, "%s: an earlier kernel failed: CUDA_ERROR_LAUNCH_FAILED", name);
+    fake->fail_result = CUDA_ERROR_LAUNCH_FAILED;
+    atomic_store(&fake->fail_at, call);
+    assert_int_equal(operation(plan), PTX_ERROR_DRIVER);
+    atomic_store(&fake->fail_at, 0);
+    if (strncmp(ptx_error_message(), begin, strlen(begin)) != 0)
+        fail_msg("%s: %s", name, ptx_error_message());
+}
+
 static void fail_each_call_of_a_run(int driver_version)
 {
-    static ptx_status (*const operations[])(ptx_clip_plan *) = {
-        run, norm_sq, finish, apply, set_max_norm, set_loss_scale, set_data, read_back
+    static const struct {
+        ptx_status (*call)(ptx_clip_plan *);
+        const char *name;
+    } operations[] = {
+        { run, "ptx_clip_plan_run" },
+        { norm_sq, "ptx_clip_plan_norm_sq" },
+        { finish, "ptx_clip_plan_finish" },
+        { apply, "ptx_clip_plan_apply" },
+        { set_max_norm, "ptx_clip_plan_set_max_norm" },
+        { set_loss_scale, "ptx_clip_plan_set_loss_scale" },
+        { set_data, "ptx_clip_plan_set_data" },
+        { read_back, "ptx_clip_plan_read" },
     };
     struct scene scene;
     fake->driver_version = driver_version;
@@ -169,15 +194,16 @@ static void fail_each_call_of_a_run(int driver_version)
     assert_non_null(plan);
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         int before = atomic_load(&fake->calls);
-        assert_int_equal(operations[i](plan), PTX_OK);
+        assert_int_equal(operations[i].call(plan), PTX_OK);
         const int calls = atomic_load(&fake->calls) - before;
         for (int call = 1; call <= calls; call++) {
             fake->fail_result = CUDA_ERROR_UNKNOWN;
             atomic_store(&fake->fail_at, call);
-            assert_int_equal(operations[i](plan), PTX_ERROR_DRIVER);
+            assert_int_equal(operations[i].call(plan), PTX_ERROR_DRIVER);
             atomic_store(&fake->fail_at, 0);
             assert_int_equal(fake->context_depth(), 0);
-            assert_int_equal(operations[i](plan), PTX_OK); // it is as good as new
+            assert_int_equal(operations[i].call(plan), PTX_OK); // it is as good as new
+            meet_a_fault(operations[i].call, operations[i].name, plan, call);
         }
     }
     allocations = 0;

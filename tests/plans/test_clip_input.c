@@ -305,6 +305,34 @@ static void test_cold_capture(void **state)
     ptx_clip_plan_destroy(&plan);
 }
 
+/// The calls that meet a fault of the plan's kernels name themselves, and have the emulator's
+/// report of it. Last: the context is lost with it.
+static void test_fault(void **state)
+{
+    (void)state;
+    ptx_operations *operations = ptx_operations_create(gpu.device, NULL);
+    assert_non_null(operations);
+    tensors[1].data = 16; // no memory
+    params.any_address = true;
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_ERROR_DRIVER);
+    expect_failure(PTX_ERROR_DRIVER,
+                   "ptx_stream_synchronize: an earlier kernel failed: CUDA_ERROR_");
+    if (strstr(ptx_device_get_info(gpu.device)->name, "emulator"))
+        expect_failure(PTX_ERROR_DRIVER, "clip_norm");
+    assert_int_equal(ptx_clip_plan_run(plan, gpu.stream), PTX_ERROR_DRIVER);
+    expect_failure(PTX_ERROR_DRIVER, "ptx_clip_plan_run: an earlier kernel failed: CUDA_ERROR_");
+    assert_int_equal(ptx_loss_scale_prepare(operations), PTX_ERROR_DRIVER);
+    expect_failure(PTX_ERROR_DRIVER, "ptx_loss_scale_prepare: an earlier kernel failed");
+    assert_null(ptx_clip_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_DRIVER, "ptx_clip_plan_create: an earlier kernel failed");
+    ptx_clip_plan_destroy(&plan);
+    ptx_operations_destroy(&operations);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup(test_own_memory, set_up),
         cmocka_unit_test_setup(test_calls, set_up),
         cmocka_unit_test_setup(test_cold_capture, set_up),
+        cmocka_unit_test_setup(test_fault, set_up),
     };
     gpu_open(&gpu);
     memory = ptx_buffer_create(gpu.device, 3 * 4 * COUNT);

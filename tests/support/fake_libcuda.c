@@ -198,7 +198,7 @@ CUresult cuGetErrorName(CUresult code, const char **name)
 
 CUresult cuGetErrorString(CUresult code, const char **text)
 {
-    *text = "as the test wants it";
+    *text = fake.error_text ? fake.error_text : "as the test wants it";
     return code == CUDA_ERROR_STUB_LIBRARY ? CUDA_ERROR_STUB_LIBRARY : CUDA_SUCCESS;
 }
 

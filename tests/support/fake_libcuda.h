@@ -26,6 +26,7 @@ struct fake_cuda {
     /// The call by this name fails with fail_result, or the fail_at'th call from now, from 1.
     const char *fail_call;
     CUresult fail_result;
+    const char *error_text; ///< what the driver says of it; NULL: "as the test wants it"
     atomic_int fail_at;
 
     atomic_int calls;      ///< of functions that can be made to fail
