@@ -21,11 +21,18 @@ PTXGEN_API ptx_val ptx_barrier_all(ptx_builder *b, ptx_val pred);
 PTXGEN_API ptx_val ptx_barrier_any(ptx_builder *b, ptx_val pred);
 PTXGEN_API ptx_val ptx_barrier_count(ptx_builder *b, ptx_val pred);
 
-/// Warp operations take the mask of lanes that take part as a u32; ptx_full_warp() is all 32.
+/// Warp operations take the mask of lanes that take part as a u32; ptx_full_warp() is all 32. The
+/// mask 0 is refused. So is the full one where the lanes of a warp may part: behind a condition or
+/// a return that may differ between them. Conditions for whole warps are seen as such (tid < 64,
+/// tid / 32 == 0, the result of a vote); for them, a block whose shape the entry does not say is
+/// taken to have whole warps in every row. ptx_assume_warp_uniform() tells of others.
 static inline ptx_val ptx_full_warp(void)
 {
     return ptx_u32(UINT32_MAX);
 }
+/// The caller vouches that `x` is the same in all lanes of a warp, whatever a variable is set to,
+/// so that conditions made of it do not part them. Emits nothing.
+PTXGEN_API void ptx_assume_warp_uniform(ptx_builder *b, ptx_val x);
 /// Waits for the lanes of the mask, which then see what each of them has written.
 PTXGEN_API void ptx_barrier_warp(ptx_builder *b, ptx_val mask);
 

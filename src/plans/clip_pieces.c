@@ -52,6 +52,7 @@ static void for_pieces(ptx_builder *b, const struct clip_spec *spec, const struc
 
     piece->thread = ptx_bitcast(b, PTX_S32, place);
     piece->team = share->team;
+    ptx_assume_warp_uniform(b, at); // a team has whole warps
     ptx_while (b, ptx_lt(b, at, share->count)) {
         ptx_val dtype = mixed ? ptx_shfl_idx(b, share->row.dtype, lane) : share->row.dtype;
         piece->data = ptx_shfl_idx(b, share->row.data, lane);

@@ -161,6 +161,8 @@ ptx_val ptx_for_end(ptx_builder *b, ptx_val i)
     // i + step may wrap near the type's end; hi - i, seen as unsigned, cannot.
     const ptx_type counter = ptxb_bits((ptx_type)i.type) == 64 ? PTX_U64 : PTX_U32;
     ptx_val left = ptx_sub(b, top->hi, i);
+    if (!b->failed)
+        ptxb_newest(b)->positive = 1;
     ptx_val unsigned_left = ptx_bitcast(b, counter, left);
     ptx_val step = top->step;
     ptx_val unsigned_step = ptx_bitcast(b, counter, step);

@@ -69,7 +69,7 @@ static inline struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, uint
     struct insn *insn = ptxb_insn(code, code->count);
     *insn = (struct insn) { .opcode = opcode & MOST_INDEX,
                             .kind = kind & 7u,
-                            .depth = (uint8_t)(depth < MOST_DEPTH ? depth : MOST_DEPTH),
+                            .depth = (depth < MOST_DEPTH ? depth : MOST_DEPTH) & 127u,
                             .dst_count = (uint8_t)dst,
                             .operand_count = (uint8_t)(dst + src) };
     code->last = code->count;

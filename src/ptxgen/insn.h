@@ -22,7 +22,7 @@ struct reg {
     uint32_t used : 1, used_again : 1;
     uint32_t variable : 1;
     uint32_t placed : 1;
-    uint32_t varying : 1; // differs between threads
+    uint32_t assumed : 1; // the same in all lanes of a warp, as the caller says
 };
 
 enum operand_kind {
@@ -62,6 +62,7 @@ enum insn_kind {
     INSN_BARRIER, // every thread of the block must come by
     INSN_COMMENT,
     INSN_DROPPED, // writes nothing
+    INSN_WARP,    // every lane of the warp must come by
 };
 
 struct insn {
@@ -73,7 +74,8 @@ struct insn {
     uint32_t moves : 1;                // a value to a register, as it is
     uint32_t named : 1;                // some operand is written by name, of any length
     uint32_t floats : 1;               // some source is a float immediate
-    uint8_t depth;
+    uint8_t depth : 7;
+    uint8_t positive : 1; // a difference that is above zero
     uint8_t dst_count;
     uint8_t operand_count; // destinations first
     struct operand operands[];

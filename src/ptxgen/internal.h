@@ -56,6 +56,9 @@ struct param {
     uint32_t symbol; // parameters that are arrays
 };
 
+// Who must come by an instruction together: all threads of the block, or of the warp.
+enum meeting { MEET_BLOCK, MEET_WARP, MEETINGS };
+
 struct entry {
     struct ptx_entry_params decl;
     struct stretch prologue, body; // once the entry is closed
@@ -65,8 +68,10 @@ struct entry {
     uint32_t labels;                // that have a number
     uint32_t first_label, first_block, first_reg;
     uint32_t shared_bytes, local_bytes, param_bytes;
-    bool returns;                  // before its end
-    bool barriers, inner_barriers; // the latter in a block or after a return
+    bool returns; // before its end
+    // By enum meeting, whether something needs all threads; and whether in a block or after a
+    // return.
+    bool meets[MEETINGS], inner[MEETINGS];
     bool raw_labels;
 };
 
@@ -318,6 +323,48 @@ char *ptxb_write_decimal(char *at, ptx_type type, uint64_t bits);
 
 // check.c
 bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
+
+// The instructions of a body, one after the other, with their indices:
+// for (struct reader r = ptxb_read_body(b, entry); r.insn; ptxb_read_next(&r)).
+struct reader {
+    const struct insn *insn;
+    uint32_t index, count;
+};
+
+static inline struct reader ptxb_read_body(const ptx_builder *b, const struct entry *entry)
+{
+    return (struct reader) { ptxb_insn(&b->code[0], entry->body.first), 0, entry->body.count };
+}
+
+// As if the label came next.
+static inline struct reader ptxb_read_from(const ptx_builder *b, const struct reader *r,
+                                           const struct label *label)
+{
+    return (struct reader) { ptxb_insn(&b->code[0], label->place), label->index, r->count };
+}
+
+static inline void ptxb_read_next(struct reader *r)
+{
+    r->insn = ++r->index < r->count ? ptxb_next(r->insn) : NULL;
+}
+
+static inline struct label *ptxb_label_of(const ptx_builder *b, const struct insn *branch)
+{
+    return &b->labels.at[branch->operands[branch->guarded].value - 1];
+}
+
+// The index that a branch or return goes to; the entry's end for returns.
+static inline uint32_t ptxb_target_of(const ptx_builder *b, const struct entry *entry,
+                                      const struct insn *insn)
+{
+    return insn->kind == INSN_RETURN ? entry->body.count : ptxb_label_of(b, insn)->index;
+}
+
+// divergence.c
+// Nobody is missing where threads meet.
+bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry);
+// Those who must come by the newest instruction.
+void ptxb_meet(ptx_builder *b, enum meeting scope);
 
 // settle.c: drops idle moves and numbers the registers. Returns about how long the text of the
 // entry will be.

@@ -18,8 +18,8 @@ static struct operand *result_in(struct insn *insn, uint32_t reg)
 // or if y has become var before.
 static bool drop_move(ptx_builder *b, struct insn *op, struct insn *mov)
 {
-    if (!mov->moves || !op || op->kind != INSN_PLAIN || mov->operands[1].kind != OPERAND_REGISTER ||
-        !b->regs.at[mov->operands[0].id].variable)
+    if (!mov->moves || !op || (op->kind != INSN_PLAIN && op->kind != INSN_WARP) ||
+        mov->operands[1].kind != OPERAND_REGISTER || !b->regs.at[mov->operands[0].id].variable)
         return false;
     struct operand *made = result_in(op, mov->operands[1].id);
     if (!made || b->regs.at[made->id].used_again || b->regs.at[made->id].variable ||

@@ -4,16 +4,6 @@
 
 // ---- barriers -----------------------------------------------------------------------------------
 
-static void barrier_insn(ptx_builder *b)
-{
-    if (b->failed)
-        return;
-    ptxb_newest(b)->kind = INSN_BARRIER;
-    struct entry *entry = ptxb_entry(b);
-    entry->barriers = true;
-    entry->inner_barriers |= b->blocks.count > 1 || entry->returns;
-}
-
 void ptx_barrier(ptx_builder *b)
 {
     const ptx_val zero = ptx_u32(0);
@@ -21,7 +11,7 @@ void ptx_barrier(ptx_builder *b)
     if (!ptxb_ready(b, "barrier"))
         return;
     ptxb_emit_void(b, ptxb_opcode(b, "bar.sync"), 1, &zero);
-    barrier_insn(b);
+    ptxb_meet(b, MEET_BLOCK);
 }
 
 void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
@@ -40,7 +30,7 @@ void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
     }
     ptxb_emit_void(b, ptxb_opcode(b, "bar.sync"), threads ? 2 : 1, src);
     if (!threads)
-        barrier_insn(b);
+        ptxb_meet(b, MEET_BLOCK);
 }
 
 static ptx_val reduce_barrier(ptx_builder *b, const char *call, const char *opcode, ptx_type type,
@@ -50,7 +40,7 @@ static ptx_val reduce_barrier(ptx_builder *b, const char *call, const char *opco
         return (ptx_val) { 0 };
     const ptx_val src[] = { ptx_u32(0), ptxb_in_register(b, pred) };
     ptx_val result = ptxb_emit(b, type, ptxb_opcode(b, opcode), 2, src);
-    barrier_insn(b);
+    ptxb_meet(b, MEET_BLOCK);
     return result;
 }
 
@@ -79,10 +69,29 @@ static bool is_u32(ptx_builder *b, const char *call, const char *name, ptx_val x
     return false;
 }
 
+static bool mask_ok(ptx_builder *b, const char *call, ptx_val mask)
+{
+    if (!is_u32(b, call, "the mask", mask))
+        return false;
+    if (mask.kind != PTX_IMMEDIATE || mask.bits)
+        return true;
+    ptxb_fail(b, call, "the mask is 0; it must have the bits of the lanes that take part");
+    return false;
+}
+
+// With the full mask, all lanes must come by the newest instruction.
+static void note_mask(ptx_builder *b, ptx_val mask)
+{
+    if (mask.kind == PTX_IMMEDIATE && mask.bits == UINT32_MAX)
+        ptxb_meet(b, MEET_WARP);
+}
+
 void ptx_barrier_warp(ptx_builder *b, ptx_val mask)
 {
-    if (ptxb_ready(b, "barrier_warp") && is_u32(b, "barrier_warp", "the mask", mask))
-        ptxb_emit_void(b, ptxb_opcode(b, "bar.warp.sync"), 1, &mask);
+    if (!ptxb_ready(b, "barrier_warp") || !mask_ok(b, "barrier_warp", mask))
+        return;
+    ptxb_emit_void(b, ptxb_opcode(b, "bar.warp.sync"), 1, &mask);
+    note_mask(b, mask);
 }
 
 // ---- shuffles -----------------------------------------------------------------------------------
@@ -93,6 +102,7 @@ static ptx_val shuffle_word(ptx_builder *b, const char *opcode, ptx_val x, ptx_v
     const ptx_val src[] = { ptxb_in_register(b, x), lane, ptx_u32(clamp), mask };
     ptx_val result = ptxb_emit(b, PTX_B32, ptxb_opcode(b, opcode), 4, src);
     ptxb_mark_varying(b);
+    note_mask(b, mask);
     return result;
 }
 
@@ -101,7 +111,7 @@ static bool shuffle_ok(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
 {
     if (!ptxb_ready(b, "shfl") || !ptxb_usable(b, "shfl", "x", x) ||
         !is_u32(b, "shfl", "the lane", p->lane) ||
-        (ptxb_is_given(p->mask) && !is_u32(b, "shfl", "the mask", p->mask)))
+        (ptxb_is_given(p->mask) && !mask_ok(b, "shfl", p->mask)))
         return false;
     if ((unsigned)mode > PTX_SHFL_IDX) {
         ptxb_fail(b, "shfl",
@@ -180,11 +190,12 @@ ptx_val ptx_shfl_idx(ptx_builder *b, ptx_val x, ptx_val lane)
 static ptx_val combine(ptx_builder *b, const char *call, uint32_t opcode, ptx_type type, ptx_val x,
                        ptx_val mask)
 {
-    if (!is_u32(b, call, "the mask", mask))
+    if (!mask_ok(b, call, mask))
         return (ptx_val) { 0 };
     const ptx_val src[] = { ptxb_in_register(b, x), mask };
     ptx_val result = ptxb_emit(b, type, opcode, 2, src);
     ptxb_mark_varying(b);
+    note_mask(b, mask);
     return result;
 }
 

@@ -263,6 +263,7 @@ static void no_builder_is_taken_everywhere(void **state)
     ptx_barrier_all(b, v);
     ptx_barrier_any(b, v);
     ptx_barrier_warp(b, v);
+    ptx_assume_warp_uniform(b, v);
     ptx_vote_all(b, v, v);
     ptx_vote_any(b, v, v);
     ptx_vote_uniform(b, v, v);

@@ -27,6 +27,12 @@
         EXPECT_ERROR(b, "k: ptx_", words);                                                         \
     } while (0)
 
+#define REFUSED_LANES(...)                                                                         \
+    do {                                                                                           \
+        BODY(__VA_ARGS__)                                                                          \
+        EXPECT_ERROR(b, "with the full mask is in code that only some lanes");                     \
+    } while (0)
+
 #define ACCEPTED(...)                                                                              \
     do {                                                                                           \
         BODY(__VA_ARGS__)                                                                          \
@@ -36,7 +42,7 @@
 static void divergent_barriers_are_refused(void **state)
 {
     (void)state;
-    REFUSED("barrier: barrier 1 of the entry stands where only some",
+    REFUSED("barrier: barrier 1 of the entry is in code that only some threads",
             ptx_if (b, mine) ptx_barrier(b););
     REFUSED(
         "the branch to $if_1_else", ptx_if (b, mine) {} ptx_else (b) ptx_barrier(b););
@@ -186,12 +192,217 @@ static void uniform_barriers_are_accepted(void **state)
     // What a reducing barrier answers is one for all.
     ACCEPTED(ptx_if (b, ptx_barrier_any(b, mine)) ptx_barrier(b););
     ACCEPTED(ptx_val c = ptx_barrier_count(b, mine); ptx_for (b, i, zero, c, one) ptx_barrier(b););
-    // Barriers of a number of threads, or of a warp, may be anywhere.
+    // Barriers of a number of threads, or of some lanes, may be anywhere.
     ACCEPTED(ptx_if (b, mine) ptx_barrier_named(b, 1, 32););
-    ACCEPTED(ptx_if (b, mine) ptx_barrier_warp(b, ptx_full_warp()););
+    ACCEPTED(ptx_if (b, mine) ptx_barrier_warp(b, one););
     // A variable that is set only where threads are together.
     ACCEPTED(ptx_if (b, ours) ptx_set(b, var, zero);
              ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b););
+}
+
+// Every instruction that takes a mask of lanes.
+static void with_mask(ptx_builder *b, int which, ptx_val n, ptx_val pred, ptx_val mask)
+{
+    switch (which) {
+    case 0:
+        ptx_shfl(b, PTX_SHFL_BFLY, n, ptx_u32(1), .mask = mask);
+        break;
+    case 1:
+        ptx_vote_all(b, pred, mask);
+        break;
+    case 2:
+        ptx_vote_any(b, pred, mask);
+        break;
+    case 3:
+        ptx_vote_uniform(b, pred, mask);
+        break;
+    case 4:
+        ptx_ballot(b, pred, mask);
+        break;
+    case 5:
+        ptx_match_any(b, n, mask);
+        break;
+    case 6:
+        ptx_match_all(b, n, mask);
+        break;
+    case 7:
+        ptx_redux_add(b, n, mask);
+        break;
+    default:
+        ptx_barrier_warp(b, mask);
+    }
+}
+
+static void full_masks_need_the_whole_warp(void **state)
+{
+    static const char *const names[] = { "shfl.sync.bfly", "vote.sync.all", "vote.sync.any",
+                                         "vote.sync.uni",  "vote.sync.bal", "match.any.sync",
+                                         "match.all.sync", "redux.sync",    "bar.warp.sync" };
+    const ptx_val full = ptx_full_warp();
+
+    (void)state;
+    for (int k = 0; k < 9; k++) {
+        ACCEPTED(with_mask(b, k, n, mine, full););
+        ACCEPTED(ptx_if (b, ours) with_mask(b, k, n, mine, full););
+        ACCEPTED(ptx_if (b, mine) with_mask(b, k, n, mine, one););
+        ACCEPTED(ptx_val some = ptx_ballot(b, mine, full);
+                 ptx_if (b, mine) with_mask(b, k, n, mine, some););
+        ACCEPTED(ptx_if (b, ptx_lt(b, tid, ptx_u32(64))) with_mask(b, k, n, mine, full););
+        BODY(ptx_if (b, mine) with_mask(b, k, n, mine, full););
+        EXPECT_ERROR(b, names[k], "with the full mask is in code that only some lanes of a warp");
+        REFUSED("the mask is 0", with_mask(b, k, n, mine, zero););
+    }
+    REFUSED_LANES(ptx_return_if(b, mine); ptx_ballot(b, mine, full););
+    REFUSED_LANES(ptx_for (b, i, tid, n, one) ptx_shfl_down(b, n, one););
+    REFUSED_LANES(ptx_while (b, ptx_lt(b, var, tid)) {
+        ptx_shfl_down(b, n, one);
+        ptx_set(b, var, ptx_add(b, var, one));
+    });
+    REFUSED_LANES(ptx_if (b, mine) {} ptx_else (b) ptx_shfl_down(b, n, one););
+    REFUSED_LANES(ptx_if (b, ptx_eq(b, ptx_shfl_down(b, n, one), zero)) ptx_shfl_down(b, n, one););
+    REFUSED_LANES(ptx_val old = ptx_atomic_add(b, out, zero, one);
+                  ptx_if (b, ptx_eq(b, old, zero)) ptx_shfl_down(b, n, one););
+    // 64 bits are two shuffles.
+    REFUSED_LANES(ptx_val x = ptx_cvt(b, PTX_F64, n); ptx_if (b, mine) ptx_shfl_down(b, x, one););
+    // Behind the block all are together again.
+    ACCEPTED(ptx_if (b, mine) ptx_store(b, out, zero, one); ptx_shfl_down(b, n, one););
+    // Set where only some lanes are.
+    REFUSED_LANES(ptx_if (b, mine) ptx_set(b, var, zero);
+                  ptx_if (b, ptx_eq(b, var, zero)) ptx_shfl_down(b, n, one););
+    // By raw branches.
+    REFUSED_LANES(ptx_label over = ptx_label_create(b, "over"); ptx_branch_if(b, mine, over);
+                  ptx_shfl_down(b, n, one); ptx_label_place(b, over););
+}
+
+#define WHOLE(condition) ACCEPTED(ptx_if (b, condition) ptx_shfl_down(b, n, one);)
+#define SPLIT(condition) REFUSED_LANES(ptx_if (b, condition) ptx_shfl_down(b, n, one);)
+
+static void conditions_for_whole_warps_are_seen(void **state)
+{
+    (void)state;
+    WHOLE(ptx_lt(b, tid, ptx_u32(32)));
+    WHOLE(ptx_ge(b, tid, ptx_u32(96)));
+    WHOLE(ptx_le(b, tid, ptx_u32(31)));
+    WHOLE(ptx_gt(b, tid, ptx_u32(63)));
+    WHOLE(ptx_gt(b, ptx_u32(64), tid));
+    WHOLE(ptx_le(b, ptx_u32(64), tid));
+    WHOLE(ptx_lt(b, ptx_u32(31), tid));
+    SPLIT(ptx_lt(b, tid, ptx_u32(31)));
+    SPLIT(ptx_lt(b, tid, ptx_u32(16)));
+    SPLIT(ptx_le(b, tid, ptx_u32(32)));
+    SPLIT(ptx_gt(b, tid, ptx_u32(64)));
+    SPLIT(ptx_gt(b, ptx_u32(33), tid));
+    SPLIT(ptx_lt(b, ptx_u32(32), tid));
+    SPLIT(ptx_eq(b, tid, ptx_u32(32)));
+    SPLIT(ptx_lt(b, tid, n));
+    WHOLE(ptx_eq(b, ptx_shr(b, tid, ptx_u32(5)), zero));
+    WHOLE(ptx_ne(b, ptx_shr(b, tid, ptx_u32(7)), n));
+    SPLIT(ptx_eq(b, ptx_shr(b, tid, ptx_u32(4)), zero));
+    WHOLE(ptx_eq(b, ptx_div(b, tid, ptx_u32(32)), one));
+    WHOLE(ptx_lt(b, ptx_div(b, tid, ptx_u32(96)), n));
+    SPLIT(ptx_eq(b, ptx_div(b, tid, ptx_u32(48)), one));
+    SPLIT(ptx_eq(b, ptx_rem(b, tid, ptx_u32(32)), one));
+    WHOLE(ptx_lt(b, ptx_rem(b, tid, ptx_u32(64)), ptx_u32(32)));
+    WHOLE(ptx_eq(b, ptx_and(b, tid, ptx_u32(32)), zero));
+    WHOLE(ptx_eq(b, ptx_and(b, tid, ptx_u32(0xffffffe0)), zero));
+    SPLIT(ptx_eq(b, ptx_and(b, tid, ptx_u32(31)), zero));
+    SPLIT(ptx_eq(b, ptx_laneid(b), zero));
+    WHOLE(ptx_eq(b, ptx_bfe(b, tid, ptx_u32(5), ptx_u32(3)), one));
+    SPLIT(ptx_eq(b, ptx_bfe(b, tid, ptx_u32(4), ptx_u32(3)), one));
+    // Indices: blocks of a multiple of 32 threads, in bytes, in 64 bits.
+    WHOLE(ptx_lt(b, ptx_mad(b, block, ptx_u32(256), tid), ptx_u32(1024)));
+    WHOLE(ptx_lt(b, ptx_mad(b, block, ptx_ntid(b, PTX_X), tid), ptx_u32(1024)));
+    SPLIT(ptx_lt(b, ptx_mad(b, block, ptx_u32(100), tid), ptx_u32(1024)));
+    SPLIT(ptx_lt(b, ptx_mad(b, block, ptx_u32(256), tid), n));
+    WHOLE(ptx_lt(b, ptx_mul(b, tid, ptx_u32(4)), ptx_u32(128)));
+    SPLIT(ptx_lt(b, ptx_mul(b, tid, ptx_u32(4)), ptx_u32(64)));
+    SPLIT(ptx_lt(b, ptx_mul(b, tid, ptx_u32(3)), ptx_u32(96)));
+    WHOLE(ptx_lt(b, ptx_shl(b, tid, ptx_u32(2)), ptx_u32(128)));
+    WHOLE(ptx_lt(b, ptx_mul_wide(b, tid, ptx_u32(8)), ptx_u64(256)));
+    WHOLE(ptx_lt(b, ptx_cvt(b, PTX_U64, tid), ptx_u64(64)));
+    WHOLE(ptx_lt(b, ptx_bitcast(b, PTX_S32, tid), ptx_s32(64)));
+    WHOLE(ptx_lt(b, ptx_sub(b, tid, ptx_u32(32)), ptx_u32(64)));
+    SPLIT(ptx_lt(b, ptx_sub(b, ptx_u32(64), tid), ptx_u32(32)));
+    SPLIT(ptx_lt(b, ptx_add(b, tid, one), ptx_u32(64)));
+    SPLIT(ptx_lt(b, ptx_add(b, tid, tid), ptx_u32(64)));
+    // Of what the lanes agree on.
+    WHOLE(ptx_vote_any(b, mine, ptx_full_warp()));
+    WHOLE(ptx_eq(b, ptx_ballot(b, mine, ptx_full_warp()), zero));
+    WHOLE(ptx_eq(b, ptx_redux_max(b, tid, ptx_full_warp()), zero));
+    WHOLE(ptx_eq(b, ptx_shfl_idx(b, tid, one), zero));
+    SPLIT(ptx_eq(b, ptx_shfl_idx(b, tid, tid), zero));
+    SPLIT(ptx_eq(b, ptx_shfl(b, PTX_SHFL_IDX, tid, one, .width = 16), zero));
+    SPLIT(ptx_eq(b, ptx_match_any(b, tid, ptx_full_warp()), zero));
+    // Together, and by choice.
+    WHOLE(ptx_and(b, ours, ptx_lt(b, tid, ptx_u32(32))));
+    SPLIT(ptx_or(b, ours, mine));
+    WHOLE(ptx_eq(b, ptx_select(b, ours, ptx_u32(1), n), zero));
+    SPLIT(ptx_eq(b, ptx_select(b, mine, ptx_u32(1), n), zero));
+    // 1.0f has many zeros as an integer; its sums have not.
+    SPLIT(ptx_lt(b, tid, ptx_cvt(b, PTX_U32, ptx_add(b, ptx_f32(32), ptx_f32(1)))));
+    // Both halves of a value do not have what the whole has.
+    SPLIT(ptx_eq(b, ptx_unpack(b, PTX_U32, ptx_cvt(b, PTX_U64, tid)).lane[0], zero));
+}
+
+static void loops_of_whole_warps_are_seen(void **state)
+{
+    (void)state;
+    ACCEPTED(ptx_for (b, i, ptx_shr(b, tid, ptx_u32(5)), n, ptx_u32(8)) ptx_shfl_down(b, n, one););
+    ACCEPTED(ptx_for (b, i, tid, ptx_u32(1024), ptx_u32(256)) ptx_shfl_down(b, n, one););
+    REFUSED_LANES(ptx_for (b, i, tid, ptx_u32(1000), ptx_u32(256)) ptx_shfl_down(b, n, one););
+    REFUSED_LANES(ptx_for (b, i, tid, ptx_u32(1024), ptx_u32(16)) ptx_shfl_down(b, n, one););
+    // What a variable becomes in the loop counts for its head.
+    REFUSED_LANES(ptx_for (b, i, zero, n, one) {
+        ptx_if (b, ptx_lt(b, var, ptx_u32(64)))
+            ptx_shfl_down(b, n, one);
+        ptx_set(b, var, ptx_add(b, tid, one));
+    });
+    ACCEPTED(ptx_set(b, var, zero); ptx_for (b, i, zero, n, one) {
+        ptx_if (b, ptx_lt(b, var, ptx_u32(64)))
+            ptx_shfl_down(b, n, one);
+        ptx_set(b, var, tid);
+    });
+}
+
+// The rows of a block whose shape is given.
+static void shapes_of_blocks_count(void **state)
+{
+    static const struct {
+        uint32_t block[3];
+        bool by_x, by_y; // tid.x < 32 and tid.y == 0 are for whole warps
+    } rows[] = { { { 0 }, true, true },        { { 100 }, true, true },
+                 { { 64, 4 }, true, true },    { { 48, 2 }, false, false },
+                 { { 16, 16 }, false, false }, { { 8, 1, 8 }, false, false } };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (int y = 0; y < 2; y++) {
+            ptx_builder *b = builder_at(80);
+            const uint32_t *shape = rows[k].block;
+            ptx_entry (b, "k", .block = { shape[0], shape[1], shape[2] }) {
+                ptx_val id = ptx_tid(b, y ? PTX_Y : PTX_X);
+                ptx_if (b, y ? ptx_eq(b, id, ptx_u32(0)) : ptx_lt(b, id, ptx_u32(32)))
+                    ptx_shfl_down(b, id, ptx_u32(1));
+            }
+            if (y ? rows[k].by_y : rows[k].by_x)
+                EXPECT_LINES(b, "shfl.sync");
+            else
+                EXPECT_ERROR(b, "k: shfl.sync.down.b32 with the full mask");
+        }
+}
+
+static void what_the_caller_vouches_for_is_believed(void **state)
+{
+    (void)state;
+    ACCEPTED(ptx_val x = ptx_load(b, out, tid); ptx_assume_warp_uniform(b, x);
+             ptx_if (b, ptx_eq(b, x, zero)) ptx_shfl_down(b, n, one););
+    ACCEPTED(ptx_assume_warp_uniform(b, var); ptx_if (b, mine) ptx_set(b, var, zero);
+             ptx_if (b, ptx_eq(b, var, zero)) ptx_shfl_down(b, n, one););
+    // Of a warp: warps of a block may differ.
+    REFUSED("barrier 1", ptx_assume_warp_uniform(b, tid);
+            ptx_if (b, ptx_eq(b, tid, zero)) ptx_barrier(b););
+    ACCEPTED(ptx_assume_warp_uniform(b, one););
+    REFUSED("assume_warp_uniform: x was never set", ptx_assume_warp_uniform(b, (ptx_val) { 0 }););
 }
 
 static void values_stay_in_their_block(void **state)
@@ -266,6 +477,11 @@ int main(void)
         cmocka_unit_test(divergence_goes_round_every_loop),
         cmocka_unit_test(divergent_loops_and_exits_are_seen),
         cmocka_unit_test(uniform_barriers_are_accepted),
+        cmocka_unit_test(full_masks_need_the_whole_warp),
+        cmocka_unit_test(conditions_for_whole_warps_are_seen),
+        cmocka_unit_test(loops_of_whole_warps_are_seen),
+        cmocka_unit_test(shapes_of_blocks_count),
+        cmocka_unit_test(what_the_caller_vouches_for_is_believed),
         cmocka_unit_test(values_stay_in_their_block),
         cmocka_unit_test(raw_branches_do_not_skip_definitions),
         cmocka_unit_test(parameters_are_used),

@@ -181,7 +181,7 @@ static void blocks_are_deep(void **state)
     ptx_builder_destroy(&b);
     b = builder_at(80);
     write_nest(b, false);
-    EXPECT_ERROR(b, "k: ptx_barrier: barrier 1 of the entry stands where only some threads");
+    EXPECT_ERROR(b, "k: ptx_barrier: barrier 1 of the entry is in code that only some threads");
 }
 
 static void returns_are_many(void **state)

@@ -76,6 +76,8 @@ static ptx_val brought(ptx_builder *b, ptx_ptr out, ptx_type type, ptx_val *seco
 
 static ptx_val is_member(ptx_builder *b, const struct row *row)
 {
+    if (mask_of(row) == UINT32_MAX) // which the builder cannot see
+        return ptx_bool(true);
     ptx_val bit = ptx_shr(b, ptx_u32(mask_of(row)), ptx_laneid(b));
     bit = ptx_and(b, bit, ptx_u32(1));
     return ptx_ne(b, bit, ptx_u32(0));

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT
+// Where threads may part: a barrier needs all threads of the block, a warp instruction with the
+// full mask all lanes of the warp.
+#include "internal.h"
+
+#include <string.h>
+
+// What is known of a value in the threads of a block or, one by one, of its warps: its bits from
+// `spread` up are the same in all of them, and its `zeros` lowest bits are zero. So %tid.x has
+// spread 5 in a warp, %tid.x >> 5 has 0 and is uniform, and x < 64 is uniform where x has spread 5
+// since 64 has enough zeros. Floats and predicates have spread 0 or VARIES. A reversed value counts
+// down: from a multiple of 2^spread it is less by what the lower bits would be.
+struct value {
+    uint8_t spread, zeros;
+    bool reversed;
+};
+enum { MOST_BITS = 16, VARIES = 64 }; // more bits are not told apart
+
+static struct value make_value(unsigned spread, unsigned zeros)
+{
+    return (struct value) { .spread = spread <= MOST_BITS ? (uint8_t)spread : VARIES,
+                            .zeros = zeros <= MOST_BITS ? (uint8_t)zeros : MOST_BITS };
+}
+
+static unsigned larger(unsigned x, unsigned y)
+{
+    return x > y ? x : y;
+}
+
+static unsigned smaller(unsigned x, unsigned y)
+{
+    return x < y ? x : y;
+}
+
+// The code between a divergent branch and its label is divergent; so is what a jump out of
+// divergent code skips. Variables written in divergent code differ from there on. All of it only
+// grows; what grows in a loop can matter to what stands before it there, so that loops are read
+// again until it is stable.
+struct divergence {
+    enum meeting scope;
+    struct value *values; // by register of the entry
+    uint32_t *from;       // by instruction: where the branch is that made it divergent, or NO_INDEX
+    uint32_t first_reg;
+    uint32_t changes;   // that can matter to what was read before
+    uint32_t until;     // from what is read now up to here all is divergent
+    bool rows_of_warps; // a warp has 32 threads in a row of the block
+    bool whole_rows;    // and the rows are multiples of 32
+};
+
+static struct value *value_at(const struct divergence *d, uint32_t reg)
+{
+    return &d->values[reg - d->first_reg];
+}
+
+// ---- what instructions make of it ---------------------------------------------------------------
+
+struct source {
+    struct value v;
+    bool constant;
+    uint64_t bits; // of a constant
+};
+
+static struct source source_of(const ptx_builder *b, const struct divergence *d,
+                               const struct operand *operand)
+{
+    const uint32_t reg = ptxb_operand_reg(operand);
+    struct source s = { .v = make_value(0, 0) };
+
+    if (reg) {
+        s.v = *value_at(d, reg);
+    } else if (operand->kind == OPERAND_IMMEDIATE || operand->kind == OPERAND_WIDE) {
+        unsigned zeros = 0;
+        s.constant = true;
+        s.bits = operand->kind == OPERAND_WIDE ? b->extras.at[operand->value].bits : operand->value;
+        while (zeros < MOST_BITS && !(s.bits >> zeros & 1))
+            zeros++;
+        s.v = make_value(0, zeros);
+    }
+    return s;
+}
+
+static struct value uniform_if(bool uniform)
+{
+    return make_value(uniform ? 0 : VARIES, 0);
+}
+
+static struct value sum(struct value x, struct value y, bool minus)
+{
+    const unsigned zeros = smaller(x.zeros, y.zeros);
+
+    if (!y.spread && (!x.spread || y.zeros >= x.spread))
+        return make_value(x.spread, zeros);
+    if (!x.spread && !minus && x.zeros >= y.spread)
+        return make_value(y.spread, zeros);
+    return make_value(VARIES, 0);
+}
+
+static struct value shifted_left(struct value x, struct source by)
+{
+    if (by.v.spread)
+        return make_value(VARIES, 0);
+    const unsigned n = by.constant ? (unsigned)smaller((unsigned)by.bits, 64) : 0;
+    if (x.spread)
+        return by.constant ? make_value(x.spread + n, x.zeros + n) : make_value(VARIES, 0);
+    return make_value(0, x.zeros + n);
+}
+
+static struct value shifted_right(struct value x, struct source by)
+{
+    if (by.v.spread || x.spread == VARIES)
+        return uniform_if(false);
+    const unsigned n = by.constant ? (unsigned)smaller((unsigned)by.bits, 64) : 0;
+    return make_value(x.spread > n ? x.spread - n : 0,
+                      by.constant && x.zeros > n ? x.zeros - n : 0);
+}
+
+// log2 of a constant power of two, else -1.
+static int power_of(struct source s)
+{
+    int k = 0;
+
+    if (!s.constant || !s.bits || (s.bits & (s.bits - 1)))
+        return -1;
+    while (s.bits >> k != 1)
+        k++;
+    return k;
+}
+
+static struct value product(struct source x, struct source y)
+{
+    if (!x.v.spread && !y.v.spread)
+        return make_value(0, x.v.zeros + y.v.zeros);
+    const struct source other = x.v.spread ? y : x;
+    const int power = power_of(other);
+    if (other.v.spread || power < 0)
+        return make_value(VARIES, 0);
+    return shifted_left(x.v.spread ? x.v : y.v,
+                        (struct source) { .constant = true, .bits = (uint64_t)power });
+}
+
+static struct value masked(struct source x, struct source y)
+{
+    const unsigned zeros = larger(x.v.zeros, y.v.zeros);
+    unsigned spread = larger(x.v.spread, y.v.spread);
+
+    if (x.constant || y.constant) { // only the bits that the mask lets through
+        const uint64_t mask = x.constant ? x.bits : y.bits;
+        unsigned bits = smaller(spread, 64);
+        while (bits && !(mask >> (bits - 1) & 1))
+            bits--;
+        spread = bits;
+    }
+    return make_value(spread <= zeros ? 0 : spread, zeros);
+}
+
+// Unsigned division, or what it leaves.
+static struct value quotient(struct source x, struct source y, bool remainder)
+{
+    const int power = power_of(y);
+
+    if (!x.v.spread || y.v.spread)
+        return uniform_if(!y.v.spread);
+    if (y.v.zeros >= x.v.spread)
+        return make_value(remainder ? x.v.spread : 0, 0);
+    if (power < 0)
+        return make_value(VARIES, 0);
+    return remainder
+               ? make_value(smaller(x.v.spread, (unsigned)power), 0)
+               : shifted_right(x.v, (struct source) { .constant = true, .bits = (uint64_t)power });
+}
+
+// Whether all of a window of 2^spread numbers, from a multiple of that on, is on one side: below a
+// multiple of it, or up to one less than a multiple.
+static bool splits_no_window(struct source bound, unsigned spread, bool inclusive)
+{
+    if (bound.v.spread || spread > MOST_BITS)
+        return false;
+    if (!inclusive)
+        return bound.v.zeros >= spread;
+    return bound.constant && !((bound.bits + 1) & ((UINT64_C(1) << spread) - 1));
+}
+
+static struct value compared(const char *how, struct source x, struct source y)
+{
+    if (!x.v.spread && !y.v.spread)
+        return uniform_if(true);
+    const bool less_or_not = !strncmp(how, "lt", 2) || !strncmp(how, "ge", 2);
+    const bool order = less_or_not || !strncmp(how, "le", 2) || !strncmp(how, "gt", 2);
+    if (!order || (x.v.spread && y.v.spread) || y.v.reversed)
+        return uniform_if(false);
+    if (x.v.reversed)
+        return uniform_if(!less_or_not && splits_no_window(y, x.v.spread, false));
+    return uniform_if(x.v.spread ? splits_no_window(y, x.v.spread, !less_or_not)
+                                 : splits_no_window(x, y.v.spread, less_or_not));
+}
+
+static bool starts(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+static struct value special_register(const struct divergence *d, const char *name, bool varying)
+{
+    if (!strcmp(name, "%laneid") || !strcmp(name, "%tid.x"))
+        return name[1] == 'l' || d->rows_of_warps ? make_value(5, 0) : make_value(VARIES, 0);
+    if (!strcmp(name, "%tid.y") || !strcmp(name, "%tid.z"))
+        return uniform_if(d->rows_of_warps);
+    if (!strcmp(name, "%ntid.x"))
+        return make_value(0, d->whole_rows ? 5 : 0);
+    return uniform_if(!varying || !strcmp(name, "%warpid") || !strcmp(name, "%smid"));
+}
+
+// Of the instructions of integers that indices are made with, in a warp. False for others.
+static bool integer_value(const ptx_builder *b, const struct divergence *d, const struct insn *insn,
+                          struct value *v)
+{
+    const char *text = b->opcodes.at[insn->opcode].text;
+    const struct operand *last = &insn->operands[insn->operand_count - 1];
+    struct source s[4];
+    bool reversed = false;
+    unsigned n = 0;
+
+    if (insn->dst_count != 1 || strstr(text, ".f") || strstr(text, ".bf") || strstr(text, ".sat"))
+        return false;
+    for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
+        if (n == 4 || insn->operands[k].open)
+            return false;
+        s[n] = source_of(b, d, &insn->operands[k]);
+        reversed |= s[n++].v.reversed;
+    }
+    const bool is_unsigned = strstr(text, ".u") != NULL;
+    if (starts(text, "mov.") && last->kind == OPERAND_TEXT)
+        *v = special_register(d, b->extras.at[last->value].text, insn->varying);
+    else if (starts(text, "mov.") || starts(text, "cvt."))
+        *v = s[0].v;
+    else if (reversed)
+        *v = n == 2 && starts(text, "setp.") ? compared(text + strlen("setp."), s[0], s[1])
+                                             : make_value(VARIES, 0);
+    else if (starts(text, "add."))
+        *v = sum(s[0].v, s[1].v, false);
+    else if (insn->positive && s[1].v.spread && !s[0].v.spread && s[0].v.zeros >= s[1].v.spread)
+        *v = (struct value) { .spread = s[1].v.spread, .reversed = true };
+    else if (starts(text, "sub."))
+        *v = sum(s[0].v, s[1].v, true);
+    else if (starts(text, "mul.lo.") || starts(text, "mul.wide."))
+        *v = product(s[0], s[1]);
+    else if (starts(text, "mad.lo.") || starts(text, "mad.wide."))
+        *v = sum(product(s[0], s[1]), s[2].v, false);
+    else if (starts(text, "shl."))
+        *v = shifted_left(s[0].v, s[1]);
+    else if (starts(text, "shr."))
+        *v = shifted_right(s[0].v, s[1]);
+    else if (starts(text, "and."))
+        *v = masked(s[0], s[1]);
+    else if (starts(text, "or.") || starts(text, "xor."))
+        *v = make_value(larger(s[0].v.spread, s[1].v.spread), smaller(s[0].v.zeros, s[1].v.zeros));
+    else if (starts(text, "not."))
+        *v = make_value(s[0].v.spread, 0);
+    else if (is_unsigned && (starts(text, "div.") || starts(text, "rem.")))
+        *v = quotient(s[0], s[1], *text == 'r');
+    else if (is_unsigned && starts(text, "bfe.") && !s[2].v.spread)
+        *v = shifted_right(s[0].v, s[1]);
+    else if (starts(text, "setp."))
+        *v = compared(text + strlen("setp."), s[0], s[1]);
+    else if (starts(text, "selp.") && !s[2].v.spread)
+        *v = make_value(larger(s[0].v.spread, s[1].v.spread), smaller(s[0].v.zeros, s[1].v.zeros));
+    else if (starts(text, "vote.") || starts(text, "redux.") || starts(text, "match.all."))
+        *v = uniform_if(!s[1].v.spread);     // one answer for all lanes of the mask
+    else if (starts(text, "shfl.sync.idx.")) // of one lane, whatever the value
+        *v = uniform_if(!s[1].v.spread && s[2].bits == 31 && !s[3].v.spread);
+    else
+        return false;
+    return true;
+}
+
+static struct value result_of(const ptx_builder *b, const struct divergence *d,
+                              const struct insn *insn)
+{
+    struct value v;
+    bool differs = insn->varying;
+
+    if (insn->kind == INSN_BARRIER)
+        return uniform_if(true); // one answer for all
+    if (d->scope == MEET_WARP && integer_value(b, d, insn, &v))
+        return v;
+    for (unsigned k = insn->dst_count; k < insn->operand_count; k++)
+        differs |= source_of(b, d, &insn->operands[k]).v.spread != 0;
+    return uniform_if(!differs);
+}
+
+// ---- the analysis -------------------------------------------------------------------------------
+
+static bool parts(const struct divergence *d, const struct insn *insn)
+{
+    return insn->guarded && value_at(d, insn->operands[0].id)->spread;
+}
+
+static void mark_results(ptx_builder *b, struct divergence *d, const struct entry *entry,
+                         const struct reader *at)
+{
+    const struct insn *insn = at->insn;
+    const bool here = d->from[at->index] != NO_INDEX;
+
+    if (!insn->dst_count)
+        return;
+    const struct value result = result_of(b, d, insn);
+    for (unsigned k = 0; k < insn->dst_count; k++) {
+        const struct reg *reg = &b->regs.at[insn->operands[k].id];
+        struct value *known = value_at(d, insn->operands[k].id);
+        // Without blocks, a value can outlive the divergent loop that it is made in.
+        const bool left = here && (reg->variable || entry->raw_labels);
+        struct value v = make_value(left ? VARIES : larger(known->spread, result.spread),
+                                    smaller(known->zeros, result.zeros));
+        v.reversed = result.reversed;
+        if (known->spread && known->reversed != result.reversed)
+            v.spread = VARIES;
+        if (reg->assumed && d->scope == MEET_WARP)
+            v.spread = 0;
+        if (v.spread == known->spread && v.zeros == known->zeros)
+            continue;
+        *known = v;
+        d->changes += reg->variable; // no other is read before it is written
+    }
+}
+
+static void mark_region(const ptx_builder *b, struct divergence *d, const struct entry *entry,
+                        const struct reader *at)
+{
+    const struct insn *insn = at->insn;
+    const bool here = parts(d, insn);
+    if (!here && d->from[at->index] == NO_INDEX)
+        return;
+    const uint32_t from = here ? ptxb_place_of(&b->code[0], insn) : d->from[at->index];
+    const uint32_t target = ptxb_target_of(b, entry, insn);
+    const bool back = target < at->index;
+    const uint32_t next = at->index + 1;
+    const uint32_t first = back ? target : d->until > next ? d->until : next;
+    const uint32_t last = back ? at->index : target;
+    if (!back && d->until < target)
+        d->until = target;
+    for (uint32_t k = first; k < last; k++) {
+        if (d->from[k] != NO_INDEX)
+            continue;
+        d->from[k] = from;
+        d->changes += back;
+    }
+}
+
+static void find_divergence(ptx_builder *b, struct divergence *d, const struct entry *entry)
+{
+    const struct insn *insn = ptxb_first(&b->code[1], &entry->prologue);
+
+    for (uint32_t k = 0; k < entry->prologue.count; k++, insn = ptxb_next(insn))
+        *value_at(d, insn->operands[0].id) = result_of(b, d, insn);
+    for (struct reader r = ptxb_read_body(b, entry); r.insn; ptxb_read_next(&r)) {
+        if (r.insn->kind == INSN_LABEL)
+            b->labels.at[r.insn->operands[0].value - 1].changes = d->changes;
+        mark_results(b, d, entry, &r);
+        if (r.insn->kind != INSN_BRANCH && r.insn->kind != INSN_RETURN)
+            continue;
+        mark_region(b, d, entry, &r);
+        if (ptxb_target_of(b, entry, r.insn) > r.index)
+            continue;
+        // Once more around the loop, until nothing changes in it.
+        struct label *head = ptxb_label_of(b, r.insn);
+        if (head->changes != d->changes) {
+            r = ptxb_read_from(b, &r, head);
+            d->until = 0;
+        }
+        head->changes = d->changes;
+    }
+}
+
+static void report(ptx_builder *b, const struct divergence *d, const struct entry *entry)
+{
+    const enum insn_kind kind = d->scope == MEET_WARP ? INSN_WARP : INSN_BARRIER;
+    unsigned nth = 0;
+
+    for (struct reader r = ptxb_read_body(b, entry); r.insn; ptxb_read_next(&r)) {
+        if (r.insn->kind != kind)
+            continue;
+        nth++;
+        if (d->from[r.index] == NO_INDEX)
+            continue;
+        const struct insn *from = ptxb_insn(&b->code[0], d->from[r.index]);
+        char to[96] = "a return";
+        if (from->kind == INSN_BRANCH)
+            ptxb_label_text(ptxb_label_of(b, from), to);
+        if (d->scope == MEET_BLOCK)
+            ptxb_fail(b, "barrier",
+                      "barrier %u of the entry is in code that only some threads may reach: the "
+                      "condition of the branch to %s differs between threads of a block. Move the "
+                      "barrier out, or make the condition the same for all",
+                      nth, to);
+        else
+            ptxb_fail(b, NULL,
+                      "%s with the full mask is in code that only some lanes of a warp may reach: "
+                      "the condition of the branch to %s differs between lanes. Move it out, "
+                      "make the condition the same for whole warps (tid / 32 == 0, say), or pass "
+                      "the mask of the lanes that come, from a ptx_ballot before the branch",
+                      b->opcodes.at[r.insn->opcode].text, to);
+        return;
+    }
+}
+
+static bool check_scope(ptx_builder *b, const struct entry *entry, enum meeting scope)
+{
+    const uint32_t *block = entry->decl.block;
+    const uint32_t registers = b->regs.count - entry->first_reg;
+    const size_t from_bytes = entry->body.count * sizeof(uint32_t);
+    const size_t bytes = from_bytes + registers * sizeof(struct value);
+    struct divergence d = { .scope = scope, .first_reg = entry->first_reg };
+
+    d.from = ptxb_resize(b, NULL, 0, bytes);
+    if (!d.from)
+        return false;
+    d.values = (struct value *)(d.from + entry->body.count);
+    memset(d.from, 0xff, from_bytes); // NO_INDEX
+    for (uint32_t k = 0; k < registers; k++)
+        d.values[k] = make_value(0, MOST_BITS); // as nothing is written yet
+    d.whole_rows = block[0] % 32 == 0;
+    d.rows_of_warps = d.whole_rows || (block[1] <= 1 && block[2] <= 1);
+    find_divergence(b, &d, entry);
+    report(b, &d, entry);
+    ptxb_resize(b, d.from, bytes, 0);
+    return !b->failed;
+}
+
+bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry)
+{
+    for (int scope = 0; scope < MEETINGS; scope++) {
+        // All threads come by what stands in no block, with no return before it.
+        const bool passed = entry->inner[scope] || (entry->meets[scope] && entry->raw_labels);
+        if (passed && !check_scope(b, entry, (enum meeting)scope))
+            return false;
+    }
+    return true;
+}
+
+void ptxb_meet(ptx_builder *b, enum meeting scope)
+{
+    if (b->failed)
+        return;
+    struct entry *entry = ptxb_entry(b);
+    ptxb_newest(b)->kind = scope == MEET_WARP ? INSN_WARP : INSN_BARRIER;
+    entry->meets[scope] = true;
+    entry->inner[scope] |= b->blocks.count > 1 || entry->returns;
+}
+
+void ptx_assume_warp_uniform(ptx_builder *b, ptx_val x)
+{
+    if (ptxb_ready(b, "assume_warp_uniform") && ptxb_usable(b, "assume_warp_uniform", "x", x) &&
+        x.kind != PTX_IMMEDIATE)
+        b->regs.at[x.reg].assumed = 1;
+}
