@@ -227,21 +227,29 @@ EMU_LANE_FUNCTION(convert_pack)
     EMU_FOR_LANES r[i] = (uint32_t)(convert(&half, a[i]) << 16 | convert(&half, b[i]));
 }
 
+bool emu_is_conversion(const struct emu_insn *insn)
+{
+    switch (insn->opcode) {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
+    case EMU_OP_##opcode:                                                                          \
+        lanes break;
+#define CONVERSIONS return true;
+#include "isa.def"
+    default:
+        break;
+    }
+    return false;
+}
+
 bool emu_find_any_convert(const struct emu_insn *insn, struct emu_lane_info *info)
 {
-    if (insn->opcode != EMU_OP_CVT)
+    const bool packed = insn->type == EMU_F16X2 || insn->type == EMU_BF16X2;
+    if (!emu_is_conversion(insn))
         return false;
-    bool packed = insn->type == EMU_F16X2 || insn->type == EMU_BF16X2;
-    if (packed) {
-        *info = (struct emu_lane_info) { .fn = convert_pack, .out = 4, .src = { 4, 4 } };
+    info->fn = packed ? convert_pack : convert_lanes;
+    if (packed)
         return insn->src_count == 2 && insn->source_type == EMU_F32;
-    }
-    if (insn->src_count != 1 || insn->type == EMU_PRED || insn->type == EMU_NONE ||
-        insn->source_type == EMU_PRED || insn->source_type == EMU_NONE ||
-        insn->source_type >= EMU_F16X2)
-        return false;
-    *info = (struct emu_lane_info) { .fn = convert_lanes,
-                                     .out = emu_lane_width(insn->type),
-                                     .src = { emu_lane_width(insn->source_type) } };
-    return true;
+    return insn->src_count == 1 && insn->type != EMU_PRED && insn->type != EMU_NONE &&
+           insn->source_type != EMU_PRED && insn->source_type != EMU_NONE &&
+           insn->source_type < EMU_F16X2;
 }

@@ -1,33 +1,94 @@
 // SPDX-License-Identifier: MIT
-// Instructions: to each its handler or lane function, and what its operands are to be.
+// Instructions: to each its handler or lane function, and what its operands are to be, as its row
+// in isa.def says.
 #include "decode.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-void emu_want_all(uint8_t *wants, uint8_t want)
+static bool unsupported(struct emu_decoder *d, const char *what)
 {
-    memset(wants, want, EMU_MAX_OPERANDS);
-}
-
-bool emu_decode_need(struct emu_decoder *d, unsigned dst, unsigned least, unsigned most)
-{
-    const struct emu_insn *insn = d->insn;
-    if (insn->dst_count != dst || insn->src_count < least || insn->src_count > most)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "%u results and %u operands",
-                               insn->dst_count, insn->src_count);
-    return true;
-}
-
-bool emu_decode_unsupported(struct emu_decoder *d, const char *format, ...)
-{
-    char what[128];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof(what), format, args);
-    va_end(args);
     return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the emulator has no %s", what);
 }
+
+// ---- operands by their letters ------------------------------------------------------------------
+
+static enum emu_type twice(enum emu_type type)
+{
+    return type == EMU_U16   ? EMU_U32
+           : type == EMU_S16 ? EMU_S32
+           : type == EMU_U32 ? EMU_U64
+                             : EMU_S64;
+}
+
+static bool is_predicate(const struct emu_decoder *d, const struct emu_operand *operand)
+{
+    const struct emu_function *f = d->code->function;
+    return operand->kind == EMU_OPERAND_REGISTER && operand->index < f->register_count &&
+           f->registers[operand->index].type == EMU_PRED;
+}
+
+// `operand`: the first of those that the letter stands for.
+static uint8_t width_of(const struct emu_decoder *d, char letter, const struct emu_operand *operand)
+{
+    switch (letter) {
+    case 's':
+    case 'S':
+        return emu_storage(d->insn->source_type);
+    case 'w':
+        return emu_storage(twice((enum emu_type)d->insn->type));
+    case 'p':
+    case 'q':
+        return EMU_MASK;
+    case 'u':
+    case 'k':
+        return EMU_WORD;
+    case 'z':
+        return is_predicate(d, operand) ? EMU_MASK : EMU_WORD;
+    case 'a':
+    case 'g':
+    case 'i':
+    case 'm':
+        return EMU_LONG;
+    default:
+        return emu_storage(d->insn->type);
+    }
+}
+
+static bool decode_operands(struct emu_decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    const unsigned count = (unsigned)insn->dst_count + insn->src_count;
+    const struct emu_operand *list = count ? d->code->function->operands + insn->operands : NULL;
+    struct emu_wants wants = { { 0 }, { 0 }, insn->type };
+    unsigned dst = 0, src = 0;
+    bool sources = false, fine = true;
+    if (insn->letters[0] == 'w')
+        wants.type = (uint8_t)twice((enum emu_type)insn->type);
+    else if (insn->letters[0] == 'u')
+        wants.type = EMU_U32;
+    for (const char *letter = insn->letters; *letter && fine; letter++) {
+        bool left_out = strchr("hjlx", *letter) || (*letter == 'q' && dst == insn->dst_count);
+        unsigned times = *letter == 'v' ? insn->lanes : 1;
+        if (*letter == '=')
+            sources = true;
+        if (*letter == '=' || left_out)
+            continue;
+        for (; times && fine; times--) {
+            fine = sources ? src < insn->src_count : dst < insn->dst_count;
+            if (!fine)
+                break;
+            uint8_t width = width_of(d, *letter, &list[dst + src]);
+            if (sources)
+                wants.src[src++] = width;
+            else
+                wants.dst[dst++] = width;
+        }
+    }
+    if (!fine || dst != insn->dst_count || src != insn->src_count)
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "%u results and %u operands",
+                               insn->dst_count, insn->src_count);
+    return emu_decode_operands(d, op, &wants);
+}
+
+// ---- by handler ---------------------------------------------------------------------------------
 
 static void copy_word(void *restrict out, const void *const *src, const struct emu_insn *insn)
 {
@@ -47,25 +108,31 @@ static void copy_mask(void *restrict out, const void *const *src, const struct e
     memcpy(out, src[0], sizeof(uint32_t));
 }
 
+// All operands are to be the same.
+static void want_all(uint8_t *wants, uint8_t want)
+{
+    memset(wants, want, EMU_MAX_OPERANDS);
+}
+
 static uint8_t part_of(const struct emu_insn *insn, unsigned parts)
 {
     return emu_bits(insn->type) / parts > 32 ? EMU_LONG : EMU_WORD;
 }
 
-static bool decode_move(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
+static bool decode_move(struct emu_decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
+    struct emu_wants wants = { { 0 }, { 0 }, insn->type };
     uint8_t width = emu_storage(insn->type);
     unsigned parts = insn->dst_count > insn->src_count ? insn->dst_count : insn->src_count;
     if (insn->dst_count == 0 || insn->src_count == 0 ||
         (insn->dst_count > 1 && insn->src_count > 1))
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with so many operands");
-    emu_want_all(wants->dst, insn->dst_count > 1 ? part_of(insn, parts) : width);
-    emu_want_all(wants->src, insn->src_count > 1 ? part_of(insn, parts) : width);
+    want_all(wants.dst, insn->dst_count > 1 ? part_of(insn, parts) : width);
+    want_all(wants.src, insn->src_count > 1 ? part_of(insn, parts) : width);
     if (insn->dst_count > 1)
-        wants->type = EMU_B8; // parts fill their registers
-    op->handler = EMU_DO_MOVE;
-    if (!emu_decode_operands(d, op, wants))
+        wants.type = EMU_B8; // parts fill their registers
+    if (!emu_decode_operands(d, op, &wants))
         return false;
     if (parts > 1) {
         op->bytes = (uint8_t)(emu_bits(insn->type) / 8 / parts);
@@ -79,160 +146,104 @@ static bool decode_move(struct emu_decoder *d, struct emu_op *op, struct emu_wan
     return true;
 }
 
-static bool decode_compare(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
-{
-    struct emu_lane_info info;
-    bool set = d->insn->opcode == EMU_OP_SET;
-    if (!emu_lane_find(d->insn, &info))
-        return emu_decode_unsupported(d, "comparison of this kind for this type");
-    unsigned compared = set ? d->insn->source_type : d->insn->type;
-    bool packed = compared == EMU_F16X2 || compared == EMU_BF16X2;
-    op->handler = packed ? EMU_DO_COMPARE_PAIR : EMU_DO_COMPARE;
-    op->fn = info.fn;
-    op->is_float = info.is_float && d->insn->ftz;
-    memcpy(wants->src, info.src, sizeof(info.src));
-    emu_want_all(wants->dst, set ? emu_storage(d->insn->type) : EMU_MASK);
-    bool third = d->insn->boolean != EMU_BOOL_NONE;
-    unsigned count = third ? 3 : 2;
-    if (d->insn->dst_count < 1 || d->insn->dst_count > (set ? 1 : 2) || d->insn->src_count != count)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a comparison with so many operands");
-    return emu_decode_operands(d, op, wants);
-}
-
-static bool decode_call(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
+static bool decode_call(struct emu_decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
+    struct emu_wants wants = { { 0 }, { 0 }, EMU_B64 };
     if (insn->target >= d->module->function_count)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call of no function");
     const struct emu_function *f = &d->module->functions[insn->target];
     if (f->argument_count != insn->src_count || f->result_count != insn->dst_count)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call with so many arguments");
     for (unsigned i = 0; i < insn->dst_count; i++)
-        wants->dst[i] = emu_storage(f->registers[f->results[i]].type);
+        wants.dst[i] = emu_storage(f->registers[f->results[i]].type);
     for (unsigned i = 0; i < insn->src_count; i++)
-        wants->src[i] = emu_storage(f->registers[f->arguments[i]].type);
-    op->handler = EMU_DO_CALL;
+        wants.src[i] = emu_storage(f->registers[f->arguments[i]].type);
     d->program->calls = true;
-    wants->type = EMU_B64;
-    if (!emu_decode_operands(d, op, wants))
-        return false;
+    return emu_decode_operands(d, op, &wants);
+}
+
+static bool decode_lanes(struct emu_decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    struct emu_lane_info info;
+    if (!emu_lane_find(emu_lane_build(), insn, &info))
+        return unsupported(d, "such instruction for this type");
+    op->fn = info.fn;
+    bool directed = insn->round >= EMU_RZ && insn->round <= EMU_RP;
+    if (info.is_float && (directed || insn->ftz || insn->sat))
+        op->handler = EMU_DO_FLOAT;
+    op->is_float = info.is_float && insn->type == EMU_F32;
+    op->float_out = op->is_float && insn->letters[0] == 't';
     return true;
 }
 
-static bool decode_targets(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
+static bool decode_compare(struct emu_decoder *d, struct emu_op *op)
+{
+    struct emu_lane_info info;
+    if (!emu_lane_find(emu_lane_build(), d->insn, &info))
+        return unsupported(d, "comparison of this kind for this type");
+    op->fn = info.fn;
+    op->is_float = info.is_float && d->insn->ftz;
+    if (d->insn->source_type == EMU_F16X2 || d->insn->source_type == EMU_BF16X2)
+        op->handler = EMU_DO_COMPARE_PAIR;
+    return true;
+}
+
+// Of a product, its half; then all is an addition.
+static bool decode_carry(struct emu_decoder *d, struct emu_op *op)
+{
+    struct emu_lane_info info;
+    if (d->insn->src_count == 2)
+        return true;
+    if (!emu_lane_find(emu_lane_build(), d->insn, &info))
+        return unsupported(d, "carry for this type");
+    op->fn = info.fn;
+    return true;
+}
+
+static bool decode_access(struct emu_decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    op->space = insn->space;
+    op->bytes = (uint8_t)(emu_bits(insn->type) / 8);
+    if (op->bytes == 0)
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access of no type");
+    if ((insn->space == EMU_SHARED || insn->space == EMU_GENERIC) &&
+        op->bytes < d->program->race_grain)
+        d->program->race_grain = op->bytes;
+    return true;
+}
+
+static bool decode_copy(struct emu_decoder *d, struct emu_op *op)
+{
+    const struct emu_operand *size = op->src[2].operand;
+    if (size->kind != EMU_OPERAND_IMMEDIATE ||
+        (size->bits != 4 && size->bits != 8 && size->bits != 16))
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a copy of no size");
+    op->space = EMU_SHARED;
+    op->bytes = (uint8_t)size->bits;
+    return true;
+}
+
+static bool decode_branch(struct emu_decoder *d, struct emu_op *op)
+{
+    op->target = d->insn->target;
+    return op->target <= d->code->count ||
+           emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch to nowhere");
+}
+
+static bool decode_targets(struct emu_decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
     const struct emu_function *f = d->code->function;
+    op->target = insn->target;
     if (insn->target > f->target_count || insn->target_count > f->target_count - insn->target)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "targets that there are not");
     for (uint32_t i = 0; i < insn->target_count; i++)
         if (f->targets[insn->target + i] > d->code->count)
             return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch to nowhere");
-    op->handler = EMU_DO_BRANCH_LIST;
-    op->target = insn->target;
-    emu_want_all(wants->src, EMU_WORD);
-    return emu_decode_need(d, 0, 1, 1) && emu_decode_operands(d, op, wants);
-}
-
-static bool decode_carry(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
-{
-    struct emu_lane_info product;
-    const bool mad = d->insn->src_count == 3;
-    if (mad) {
-        if (!emu_lane_find(d->insn, &product))
-            return emu_decode_unsupported(d, "carry for this type");
-        op->fn = product.fn;
-    }
-    op->handler = EMU_DO_CARRY;
-    emu_want_all(wants->src, emu_storage(d->insn->type));
-    emu_want_all(wants->dst, emu_storage(d->insn->type));
-    return emu_decode_need(d, 1, 2, 3) && emu_decode_operands(d, op, wants);
-}
-
-static bool decode_lanes(struct emu_decoder *d, struct emu_op *op, struct emu_wants *wants)
-{
-    const struct emu_insn *insn = d->insn;
-    struct emu_lane_info info;
-    if (!emu_lane_find(insn, &info))
-        return emu_decode_unsupported(d, "such instruction for this type");
-    op->fn = info.fn;
-    wants->dst[0] = info.out;
-    memcpy(wants->src, info.src, sizeof(info.src));
-    if (insn->opcode == EMU_OP_MUL_WIDE || insn->opcode == EMU_OP_MAD_WIDE)
-        wants->type = insn->type == EMU_U32   ? EMU_U64
-                      : insn->type == EMU_S32 ? EMU_S64
-                      : insn->type == EMU_U16 ? EMU_U32
-                                              : EMU_S32;
-    else if (info.out == EMU_WORD && emu_bits(insn->type) == 64)
-        wants->type = EMU_U32; // popc, clz, bfind
-    bool directed = insn->round >= EMU_RZ && insn->round <= EMU_RP && info.is_float;
-    bool around = info.is_float && (directed || insn->ftz || insn->sat);
-    op->handler = around ? EMU_DO_FLOAT : EMU_DO_LANES;
-    op->is_float = info.is_float && insn->type == EMU_F32;
-    op->float_out = op->is_float && info.out == EMU_WORD;
-    unsigned least = 1, most = 4;
-    if (insn->opcode == EMU_OP_FMA)
-        least = most = 3;
-    return emu_decode_need(d, 1, least, most) && emu_decode_operands(d, op, wants);
-}
-
-// Sources that the lane function of an opcode reads, so that it never reads one that is not there.
-static unsigned lane_sources(const struct emu_insn *insn)
-{
-    switch (insn->opcode) {
-    case EMU_OP_ABS:
-    case EMU_OP_NEG:
-    case EMU_OP_NOT:
-    case EMU_OP_CNOT:
-    case EMU_OP_POPC:
-    case EMU_OP_CLZ:
-    case EMU_OP_BFIND:
-    case EMU_OP_BFIND_SHIFTAMT:
-    case EMU_OP_BREV:
-    case EMU_OP_SQRT:
-    case EMU_OP_RCP:
-    case EMU_OP_RSQRT:
-    case EMU_OP_EX2:
-    case EMU_OP_LG2:
-    case EMU_OP_SIN:
-    case EMU_OP_COS:
-    case EMU_OP_TANH:
-    case EMU_OP_TESTP:
-        return 1;
-    case EMU_OP_CVT:
-        return insn->type == EMU_F16X2 || insn->type == EMU_BF16X2 ? 2 : 1;
-    case EMU_OP_MAD_LO:
-    case EMU_OP_MAD_HI:
-    case EMU_OP_MAD_WIDE:
-    case EMU_OP_MAD24_LO:
-    case EMU_OP_MAD24_HI:
-    case EMU_OP_FMA:
-    case EMU_OP_SAD:
-    case EMU_OP_SELP:
-    case EMU_OP_SLCT:
-    case EMU_OP_BFE:
-    case EMU_OP_SHF_L:
-    case EMU_OP_SHF_R:
-    case EMU_OP_PRMT:
-    case EMU_OP_DP4A:
-    case EMU_OP_DP2A:
-    case EMU_OP_FNS:
-        return 3;
-    case EMU_OP_BFI:
-    case EMU_OP_LOP3:
-        return 4;
-    default:
-        return 2;
-    }
-}
-
-static bool decode_plain(struct emu_decoder *d, struct emu_op *op, enum emu_handler handler)
-{
-    struct emu_wants wants = { { 0 }, { 0 }, EMU_B32 };
-    emu_want_all(wants.src, EMU_WORD);
-    emu_want_all(wants.dst, EMU_WORD);
-    op->handler = (uint8_t)handler;
-    return emu_decode_operands(d, op, &wants);
+    return true;
 }
 
 static const uint8_t handlers[EMU_OP_COUNT] = {
@@ -249,50 +260,41 @@ const uint8_t emu_definedness_of[EMU_OP_COUNT] = {
 static bool decode_by_handler(struct emu_decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
-    struct emu_wants wants = { { 0 }, { 0 }, insn->type };
-    enum emu_handler handler = (enum emu_handler)handlers[insn->opcode];
-    switch (handler) {
-    case EMU_DO_MOVE:
-        return decode_move(d, op, &wants);
+    op->handler = handlers[insn->opcode];
+    switch (op->handler) {
+    case EMU_DO_MOVE: // of parts, too
+        return decode_move(d, op);
+    case EMU_DO_CALL:
+        return decode_call(d, op);
+    case EMU_DO_NOTHING: // what a prefetch names need not even be memory
+        return true;
+    default:
+        break;
+    }
+    if (!decode_operands(d, op))
+        return false;
+    switch (op->handler) {
+    case EMU_DO_LANES:
+        return decode_lanes(d, op);
+    case EMU_DO_COMPARE:
+        return decode_compare(d, op);
+    case EMU_DO_CARRY:
+        return decode_carry(d, op);
     case EMU_DO_LOAD:
     case EMU_DO_STORE:
     case EMU_DO_ATOMIC:
-        return emu_decode_memory(d, op, &wants);
+        return decode_access(d, op);
     case EMU_DO_ADDRESS:
-        return emu_decode_address(d, op, &wants);
-    case EMU_DO_COMPARE:
-        return decode_compare(d, op, &wants);
-    case EMU_DO_BARRIER:
-        wants.type = EMU_U32;
-        return emu_decode_barrier(d, op, &wants);
-    case EMU_DO_WARP_SYNC:
-        wants.type = EMU_B32;
-        return emu_decode_warp(d, op, &wants);
-    case EMU_DO_CALL:
-        return decode_call(d, op, &wants);
-    case EMU_DO_BRANCH:
-        op->handler = EMU_DO_BRANCH;
-        op->target = insn->target;
-        return insn->target <= d->code->count
-                   ? true
-                   : emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch to nowhere");
-    case EMU_DO_ACTIVEMASK:
-        return emu_decode_need(d, 1, 0, 0) && decode_plain(d, op, handler);
-    case EMU_DO_NOTHING: // what a prefetch names need not even be memory
-        op->handler = EMU_DO_NOTHING;
+        op->space = insn->space;
         return true;
-    case EMU_DO_BRANCH_LIST:
-        return decode_targets(d, op, &wants);
     case EMU_DO_COPY:
-        return emu_decode_copy(d, op, &wants);
-    case EMU_DO_CARRY:
-        return decode_carry(d, op, &wants);
-    case EMU_DO_LANES:
-        if (insn->src_count != lane_sources(insn))
-            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "%u operands", insn->src_count);
-        return decode_lanes(d, op, &wants);
+        return decode_copy(d, op);
+    case EMU_DO_BRANCH:
+        return decode_branch(d, op);
+    case EMU_DO_BRANCH_LIST:
+        return decode_targets(d, op);
     default:
-        return decode_plain(d, op, handler);
+        return true;
     }
 }
 

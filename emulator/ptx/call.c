@@ -74,7 +74,8 @@ static bool emit(const struct access *a, uint16_t opcode, enum emu_type type,
                  enum emu_type source_type, unsigned dst_count, unsigned src_count,
                  const struct emu_operand *operands)
 {
-    struct emu_insn insn = { .opcode = opcode,
+    struct emu_insn insn = { .letters = opcode == EMU_OP_CVT ? "T=S" : "t=m",
+                             .opcode = opcode,
                              .type = (uint8_t)type,
                              .source_type = (uint8_t)source_type,
                              .dst_count = (uint8_t)dst_count,
@@ -380,6 +381,7 @@ bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled)
     if (!emu_token_is(&p->token, ';'))
         return emu_syntax_error(p);
     insn->opcode = EMU_OP_CALL;
+    insn->letters = "";
     insn->dst_count = (uint8_t)call.counts[0];
     insn->src_count = (uint8_t)call.counts[1];
     return emu_append(p, insn, call.operands);

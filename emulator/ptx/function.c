@@ -130,7 +130,9 @@ static bool close_function(struct emu_parser *p, uint32_t line)
 {
     const struct emu_function *f = &p->module->functions[p->body->function];
     const struct emu_insn *last = f->insn_count ? &f->insns[f->insn_count - 1] : NULL;
-    const struct emu_insn ret = { .opcode = EMU_OP_RET, .guard = EMU_NO_REGISTER, .line = line };
+    const struct emu_insn ret = {
+        .letters = "=", .opcode = EMU_OP_RET, .guard = EMU_NO_REGISTER, .line = line
+    };
     const bool leaves =
         last && last->guard == EMU_NO_REGISTER &&
         (last->opcode == EMU_OP_RET || last->opcode == EMU_OP_EXIT || last->opcode == EMU_OP_BRA) &&

@@ -187,6 +187,7 @@ static bool finish(struct emu_parser *p, struct emu_spelled *spelled,
     struct emu_insn *insn = &spelled->insn;
     bool handled = false;
 
+    insn->letters = form->operands;
     insn->opcode = (uint16_t)choice->opcode;
     insn->type = spelled->types[0];
     insn->source_type = spelled->type_count > 1 ? spelled->types[1] : spelled->types[0];

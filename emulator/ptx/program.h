@@ -186,6 +186,7 @@ struct emu_operand {
 };
 
 struct emu_insn {
+    const char *letters; // its operands, of the form in isa.def (ptx/isa.h)
     uint16_t opcode;
     uint8_t type;        // the type that the instruction is spelled with; of the result in cvt, set
     uint8_t source_type; // of the source in cvt, set, slct; else as type

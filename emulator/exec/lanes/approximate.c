@@ -40,28 +40,20 @@ APPROXIMATE(ex2_f32, exp2(x))
 APPROXIMATE(lg2_f32, log2(x))
 APPROXIMATE(tanh_f32, tanh(x))
 
-// By its table: 0 for a finite x, and NaN for another one, where 2^126 < |y| < 2^128.
-EMU_LANE_FUNCTION(div_approx_f32)
+// div.approx, by its table: 0 for a finite x, and NaN for another one, where 2^126 < |y| < 2^128.
+static double quotient_f32(double x, double y, bool full)
 {
-    const uint32_t *a = src[0], *b = src[1];
-    uint32_t *r = out;
-    (void)insn;
-    EMU_FOR_LANES
-    {
-        double x = (double)emu_f32(a[i]), y = (double)emu_f32(b[i]), magnitude = fabs(y);
-        double quotient = x / y;
-        if (magnitude > 0x1p126 && magnitude < (double)INFINITY)
-            quotient = isfinite(x) ? copysign(0, quotient) : (double)NAN;
-        r[i] = round_f32(quotient);
-    }
+    if (!full && fabs(y) > 0x1p126 && fabs(y) < (double)INFINITY)
+        return isfinite(x) ? copysign(0, x / y) : (double)NAN;
+    return x / y;
 }
 
-EMU_LANE_FUNCTION(div_full_f32)
+EMU_LANE_FUNCTION(div_f32)
 {
     const uint32_t *a = src[0], *b = src[1];
     uint32_t *r = out;
-    (void)insn;
-    EMU_FOR_LANES r[i] = round_f32((double)emu_f32(a[i]) / (double)emu_f32(b[i]));
+    EMU_FOR_LANES
+    r[i] = round_f32(quotient_f32((double)emu_f32(a[i]), (double)emu_f32(b[i]), insn->full));
 }
 
 // With .ftz, which is in the name of rcp: of the argument's upper word alone, its lower one taken
@@ -105,43 +97,29 @@ EMU_LANE_FUNCTION(rsqrt_f64)
     }
 }
 
-static emu_lane_function *find_f32(const struct emu_insn *insn)
+static emu_lane_function *find(const struct emu_insn *insn)
 {
     switch (insn->opcode) {
-    case EMU_OP_RCP:
-        return rcp_f32;
-    case EMU_OP_SQRT:
-        return sqrt_f32;
-    case EMU_OP_RSQRT:
-        return rsqrt_f32;
-    case EMU_OP_SIN:
-        return sin_f32;
-    case EMU_OP_COS:
-        return cos_f32;
-    case EMU_OP_EX2:
-        return ex2_f32;
-    case EMU_OP_LG2:
-        return lg2_f32;
-    case EMU_OP_TANH:
-        return tanh_f32;
-    case EMU_OP_DIV:
-        return insn->full ? div_full_f32 : div_approx_f32;
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
+    case EMU_OP_##opcode:                                                                          \
+        lanes break;
+#define APPROXIMATE_F32(stem)                                                                      \
+    if (insn->type == EMU_F32)                                                                     \
+        return stem##_f32;
+#define APPROXIMATE_F64(stem)                                                                      \
+    if (insn->type == EMU_F64)                                                                     \
+        return stem##_f64;
+#include "isa.def"
     default:
-        return NULL;
+        break;
     }
+    return NULL;
 }
 
 bool emu_find_approximate(const struct emu_insn *insn, struct emu_lane_info *info)
 {
-    if (insn->type == EMU_F64) {
-        *info = (struct emu_lane_info) { .out = 8, .src = { 8 } };
-        info->fn = insn->opcode == EMU_OP_RCP     ? rcp_f64
-                   : insn->opcode == EMU_OP_RSQRT ? rsqrt_f64
-                                                  : NULL;
-        return info->fn != NULL;
-    }
-    if (insn->type != EMU_F32)
+    if (!insn->approx && !insn->full)
         return false;
-    *info = (struct emu_lane_info) { find_f32(insn), 4, { 4, 4 }, true };
+    *info = (struct emu_lane_info) { find(insn), insn->type == EMU_F32 };
     return info->fn != NULL;
 }

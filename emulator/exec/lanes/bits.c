@@ -3,7 +3,7 @@
 #include "family.h"
 
 // Columns: name, storage of a lane, bits.
-#define WIDTHS(X)                                                                                  \
+#define SIZES(X)                                                                                   \
     X(b16, uint32_t, 16)                                                                           \
     X(b32, uint32_t, 32)                                                                           \
     X(b64, uint64_t, 64)
@@ -53,7 +53,7 @@
         (void)insn;                                                                                \
         EMU_FOR_LANES r[i] = b[i] < BITS ? a[i] << b[i] & ((S)-1 >> (sizeof(S) * 8 - BITS)) : 0;   \
     }                                                                                              \
-    EMU_LANE_FUNCTION(shr_u_##n)                                                                   \
+    EMU_LANE_FUNCTION(shr_u##BITS)                                                                 \
     {                                                                                              \
         const S *a = src[0];                                                                       \
         const uint32_t *b = src[1];                                                                \
@@ -61,11 +61,11 @@
         (void)insn;                                                                                \
         EMU_FOR_LANES r[i] = b[i] < BITS ? a[i] >> b[i] : 0;                                       \
     }
-WIDTHS(LOGIC)
+SIZES(LOGIC)
 
 // Shifted up to the sign of int64_t and back, so that the result's upper bits can be dropped.
 #define SHIFT_SIGNED(n, S, BITS)                                                                   \
-    EMU_LANE_FUNCTION(shr_s_##n)                                                                   \
+    EMU_LANE_FUNCTION(shr_s##BITS)                                                                 \
     {                                                                                              \
         const S *a = src[0];                                                                       \
         const uint32_t *b = src[1];                                                                \
@@ -79,7 +79,7 @@ WIDTHS(LOGIC)
             r[i] = (S)(x >> (64 - BITS));                                                          \
         }                                                                                          \
     }
-WIDTHS(SHIFT_SIGNED)
+SIZES(SHIFT_SIGNED)
 
 #define MASKS(name, expression)                                                                    \
     EMU_LANE_FUNCTION(name)                                                                        \
@@ -95,76 +95,41 @@ MASKS(or_pred, *a | *b)
 MASKS(xor_pred, *a ^ *b)
 MASKS(not_pred, ~*a)
 
-static emu_lane_function *by_width(const struct emu_insn *insn)
+static emu_lane_function *find(const struct emu_insn *insn)
 {
-    enum emu_type type = emu_plain(insn->type);
-    bool is_signed = insn->type == EMU_S16 || insn->type == EMU_S32 || insn->type == EMU_S64;
-    bool by_float = insn->source_type == EMU_F32;
-#define THREE(name)                                                                                \
-    (type == EMU_U16   ? name##_b16                                                                \
-     : type == EMU_U32 ? name##_b32                                                                \
-     : type == EMU_U64 ? name##_b64                                                                \
-                       : NULL)
+    const enum emu_type type = emu_plain(insn->type);
+    const bool is_signed = emu_is_signed(insn->type), by_float = insn->source_type == EMU_F32;
     switch (insn->opcode) {
-    case EMU_OP_AND:
-        return THREE(and);
-    case EMU_OP_OR:
-        return THREE(or);
-    case EMU_OP_XOR:
-        return THREE(xor);
-    case EMU_OP_NOT:
-        return THREE(not );
-    case EMU_OP_CNOT:
-        return THREE(cnot);
-    case EMU_OP_SELP:
-        return THREE(selp);
-    case EMU_OP_SLCT:
-        return by_float ? THREE(slct_f32) : THREE(slct_s32);
-    case EMU_OP_SHL:
-        return THREE(shl);
-    case EMU_OP_SHR:
-        return is_signed ? THREE(shr_s) : THREE(shr_u);
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
+    case EMU_OP_##opcode:                                                                          \
+        lanes break;
+#define BY_SIZE(of_16, of_32, of_64)                                                               \
+    if (type == EMU_U16)                                                                           \
+        return of_16;                                                                              \
+    if (type == EMU_U32)                                                                           \
+        return of_32;                                                                              \
+    if (type == EMU_U64)                                                                           \
+        return of_64;
+#define WIDTHS(stem) BY_SIZE(stem##_b16, stem##_b32, stem##_b64)
+#define SHIFTS(stem)                                                                               \
+    BY_SIZE(is_signed ? stem##_s16 : stem##_u16, is_signed ? stem##_s32 : stem##_u32,              \
+            is_signed ? stem##_s64 : stem##_u64)
+#define CHOICES(stem)                                                                              \
+    BY_SIZE(by_float ? stem##_f32_b16 : stem##_s32_b16,                                            \
+            by_float ? stem##_f32_b32 : stem##_s32_b32,                                            \
+            by_float ? stem##_f32_b64 : stem##_s32_b64)
+#define PREDICATES(stem)                                                                           \
+    if (type == EMU_PRED)                                                                          \
+        return stem##_pred;
+#include "isa.def"
     default:
-        return NULL;
+        break;
     }
-#undef THREE
-}
-
-static emu_lane_function *predicates(unsigned opcode)
-{
-    switch (opcode) {
-    case EMU_OP_AND:
-        return and_pred;
-    case EMU_OP_OR:
-        return or_pred;
-    case EMU_OP_XOR:
-        return xor_pred;
-    case EMU_OP_NOT:
-        return not_pred;
-    default:
-        return NULL;
-    }
+    return NULL;
 }
 
 bool EMU_NAMED(emu_find_bits)(const struct emu_insn *insn, struct emu_lane_info *info)
 {
-    uint8_t width = emu_lane_width(insn->type);
-    *info = (struct emu_lane_info) { .out = width, .src = { width, width, 4, 4 } };
-    if (insn->type == EMU_PRED) {
-        info->fn = predicates(insn->opcode);
-        return info->fn != NULL;
-    }
-    info->fn = by_width(insn);
-    switch (insn->opcode) {
-    case EMU_OP_SELP:
-        info->src[2] = 0;
-        break;
-    case EMU_OP_SHL:
-    case EMU_OP_SHR:
-        info->src[1] = 4;
-        break;
-    default:
-        break;
-    }
+    info->fn = find(insn);
     return info->fn != NULL;
 }

@@ -53,7 +53,7 @@ static const uint32_t bit_of_lane[EMU_LANES] = {
     COMPARE(le_##n, S, read, LE)                                                                   \
     COMPARE(gt_##n, S, read, GT)                                                                   \
     COMPARE(ge_##n, S, read, GE)
-#define FLOATS(n, S, read)                                                                         \
+#define FOURTEEN(n, S, read)                                                                       \
     SIX(n, S, read, LG)                                                                            \
     COMPARE(equ_##n, S, read, EQU)                                                                 \
     COMPARE(neu_##n, S, read, NEU)                                                                 \
@@ -70,11 +70,11 @@ SIX(u32, uint32_t, TO_U32, NE)
 SIX(s32, uint32_t, TO_S32, NE)
 SIX(u64, uint64_t, TO_U64, NE)
 SIX(s64, uint64_t, TO_S64, NE)
-FLOATS(f16, uint32_t, TO_F16)
-FLOATS(f16_ftz, uint32_t, TO_F16_FTZ)
-FLOATS(bf16, uint32_t, TO_BF16)
-FLOATS(f32, uint32_t, emu_f32)
-FLOATS(f64, uint64_t, emu_f64)
+FOURTEEN(f16, uint32_t, TO_F16)
+FOURTEEN(f16_ftz, uint32_t, TO_F16_FTZ)
+FOURTEEN(bf16, uint32_t, TO_BF16)
+FOURTEEN(f32, uint32_t, emu_f32)
+FOURTEEN(f64, uint64_t, emu_f64)
 
 #define SIX_CASES(n)                                                                               \
     case EMU_EQ:                                                                                   \
@@ -174,15 +174,26 @@ static emu_lane_function *find(enum emu_type type, unsigned compare, bool ftz)
     }
 }
 
+static bool is_comparison(const struct emu_insn *insn)
+{
+    switch (insn->opcode) {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
+    case EMU_OP_##opcode:                                                                          \
+        lanes break;
+#define COMPARISONS return true;
+#include "isa.def"
+    default:
+        break;
+    }
+    return false;
+}
+
 // setp and set: the caller combines the mask with the predicate and makes the result.
 bool EMU_NAMED(emu_find_compare)(const struct emu_insn *insn, struct emu_lane_info *info)
 {
-    if (insn->opcode != EMU_OP_SETP && insn->opcode != EMU_OP_SET)
+    const enum emu_type type = insn->source_type;
+    if (!is_comparison(insn))
         return false;
-    enum emu_type type = insn->opcode == EMU_OP_SET ? insn->source_type : insn->type;
-    uint8_t width = emu_lane_width(type);
-    *info = (struct emu_lane_info) { .fn = find(type, insn->compare, insn->ftz),
-                                     .src = { width, width, 0 } };
-    info->is_float = type == EMU_F32;
+    *info = (struct emu_lane_info) { find(type, insn->compare, insn->ftz), type == EMU_F32 };
     return info->fn != NULL;
 }

@@ -99,12 +99,10 @@ static emu_lane_function *find(enum emu_type to, enum emu_type from)
 
 bool EMU_NAMED(emu_find_convert)(const struct emu_insn *insn, struct emu_lane_info *info)
 {
-    bool plain = insn->round == EMU_ROUND_NONE || insn->round == EMU_RN;
-    if (insn->opcode != EMU_OP_CVT || insn->src_count != 1 || insn->ftz || insn->sat ||
-        insn->relu || !plain)
+    const bool plain = insn->round == EMU_ROUND_NONE || insn->round == EMU_RN;
+    if (!emu_is_conversion(insn) || insn->src_count != 1 || insn->ftz || insn->sat || insn->relu ||
+        !plain)
         return false;
-    *info = (struct emu_lane_info) { .fn = find(insn->type, insn->source_type),
-                                     .out = emu_lane_width(insn->type),
-                                     .src = { emu_lane_width(insn->source_type) } };
+    info->fn = find(insn->type, insn->source_type);
     return info->fn != NULL;
 }

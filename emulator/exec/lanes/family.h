@@ -53,13 +53,19 @@
         }                                                                                          \
     }
 
-bool EMU_NAMED(emu_find_integer)(const struct emu_insn *insn, struct emu_lane_info *info);
-bool EMU_NAMED(emu_find_bits)(const struct emu_insn *insn, struct emu_lane_info *info);
-bool EMU_NAMED(emu_find_fields)(const struct emu_insn *insn, struct emu_lane_info *info);
-bool EMU_NAMED(emu_find_compare)(const struct emu_insn *insn, struct emu_lane_info *info);
-bool EMU_NAMED(emu_find_float)(const struct emu_insn *insn, struct emu_lane_info *info);
-bool EMU_NAMED(emu_find_half)(const struct emu_insn *insn, struct emu_lane_info *info);
-bool EMU_NAMED(emu_find_convert)(const struct emu_insn *insn, struct emu_lane_info *info);
+// Each family's function for an instruction: in every build, or in one for both.
+typedef bool emu_lane_finder(const struct emu_insn *insn, struct emu_lane_info *info);
+
+emu_lane_finder EMU_NAMED(emu_find_integer);
+emu_lane_finder EMU_NAMED(emu_find_bits);
+emu_lane_finder EMU_NAMED(emu_find_fields);
+emu_lane_finder EMU_NAMED(emu_find_compare);
+emu_lane_finder EMU_NAMED(emu_find_float);
+emu_lane_finder EMU_NAMED(emu_find_half);
+emu_lane_finder EMU_NAMED(emu_find_convert);
+emu_lane_finder emu_find_approximate;
+emu_lane_finder emu_find_any_convert;
+bool emu_is_conversion(const struct emu_insn *insn);
 
 // Bytes a lane of a value of the type.
 static inline uint8_t emu_lane_width(enum emu_type type)

@@ -77,6 +77,42 @@ EMU_LANE_FUNCTION(prmt)
     }
 }
 
+// Bytes (or halves) of x times bytes of y, each signed or not, added to z.
+static inline int32_t piece(uint32_t x, unsigned first, unsigned bits, bool is_signed)
+{
+    uint32_t part = x >> first & ((1u << bits) - 1);
+    return is_signed && part >> (bits - 1) ? (int32_t)part - (1 << bits) : (int32_t)part;
+}
+
+EMU_LANE_FUNCTION(dp4a)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    bool sa = insn->type == EMU_S32, sb = insn->source_type == EMU_S32;
+    EMU_FOR_LANES
+    {
+        uint32_t sum = c[i];
+        for (unsigned k = 0; k < 32; k += 8)
+            sum += (uint32_t)(piece(a[i], k, 8, sa) * piece(b[i], k, 8, sb));
+        r[i] = sum;
+    }
+}
+
+EMU_LANE_FUNCTION(dp2a)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    bool sa = insn->type == EMU_S32, sb = insn->source_type == EMU_S32;
+    unsigned half = insn->mode == EMU_DP2A_HI ? 16 : 0;
+    EMU_FOR_LANES
+    {
+        uint32_t sum = c[i];
+        for (unsigned k = 0; k < 2; k++)
+            sum += (uint32_t)(piece(a[i], 16 * k, 16, sa) * piece(b[i], half + 8 * k, 8, sb));
+        r[i] = sum;
+    }
+}
+
 EMU_LANE_FUNCTION(fns)
 {
     const uint32_t *a = src[0], *b = src[1], *c = src[2];
@@ -186,59 +222,24 @@ static inline uint32_t leading(uint64_t x, unsigned bits)
 COUNTS(b32, uint32_t, 32, 0xff)
 COUNTS(b64, uint64_t, 64, UINT32_MAX)
 
-static emu_lane_function *by_width(const struct emu_insn *insn)
+static emu_lane_function *find(const struct emu_insn *insn)
 {
-    enum emu_type type = emu_plain(insn->type);
-#define TWO(name) (type == EMU_U32 ? name##_b32 : type == EMU_U64 ? name##_b64 : NULL)
+    const bool is_long = emu_bits(insn->type) == 64;
     switch (insn->opcode) {
-    case EMU_OP_POPC:
-        return TWO(popc);
-    case EMU_OP_CLZ:
-        return TWO(clz);
-    case EMU_OP_BFIND:
-    case EMU_OP_BFIND_SHIFTAMT:
-        return TWO(bfind);
-    case EMU_OP_BREV:
-        return TWO(brev);
-    case EMU_OP_BFE:
-        return TWO(bfe);
-    case EMU_OP_BFI:
-        return TWO(bfi);
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
+    case EMU_OP_##opcode:                                                                          \
+        lanes break;
+#define LENGTHS(stem) return is_long ? stem##_b64 : stem##_b32;
+#define WORDS(stem)   return stem;
+#include "isa.def"
     default:
-        return NULL;
+        break;
     }
-#undef TWO
-}
-
-static emu_lane_function *words(const struct emu_insn *insn)
-{
-    switch (insn->opcode) {
-    case EMU_OP_LOP3:
-        return lop3;
-    case EMU_OP_SHF_L:
-        return shf_l;
-    case EMU_OP_SHF_R:
-        return shf_r;
-    case EMU_OP_PRMT:
-        return prmt;
-    case EMU_OP_FNS:
-        return fns;
-    default:
-        return NULL;
-    }
+    return NULL;
 }
 
 bool EMU_NAMED(emu_find_fields)(const struct emu_insn *insn, struct emu_lane_info *info)
 {
-    uint8_t width = emu_lane_width(insn->type);
-    *info = (struct emu_lane_info) { .out = width, .src = { width, width, 4, 4 } };
-    info->fn = words(insn);
-    if (info->fn)
-        return width == 4;
-    info->fn = insn->type == EMU_PRED ? NULL : by_width(insn);
-    if (insn->opcode == EMU_OP_BFE)
-        info->src[1] = 4;
-    else if (insn->opcode != EMU_OP_BFI && insn->opcode != EMU_OP_BREV)
-        info->out = 4;
+    info->fn = find(insn);
     return info->fn != NULL;
 }

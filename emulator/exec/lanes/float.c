@@ -95,38 +95,23 @@ FAMILY(f64, uint64_t, double, UINT64_C(0x8000000000000000), UINT64_C(0x001000000
 
 static emu_lane_function *find(const struct emu_insn *insn)
 {
-    bool wide = insn->type == EMU_F64;
-#define CHOOSE(op, name)                                                                           \
-    case EMU_OP_##op:                                                                              \
-        return wide ? name##_f64 : name##_f32;
+    const bool wide = insn->type == EMU_F64;
     switch (insn->opcode) {
-        CHOOSE(ADD, add)
-        CHOOSE(SUB, sub)
-        CHOOSE(MUL_LO, mul)
-        CHOOSE(FMA, fma)
-        CHOOSE(MAD_LO, fma)
-        CHOOSE(DIV, div)
-        CHOOSE(SQRT, sqrt)
-        CHOOSE(RCP, rcp)
-        CHOOSE(NEG, neg)
-        CHOOSE(ABS, abs)
-        CHOOSE(MIN, min)
-        CHOOSE(MAX, max)
-        CHOOSE(COPYSIGN, copysign)
-        CHOOSE(TESTP, testp)
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
+    case EMU_OP_##opcode:                                                                          \
+        lanes break;
+#define FLOATS(stem) return wide ? stem##_f64 : stem##_f32;
+#include "isa.def"
     default:
-        return NULL;
+        break;
     }
-#undef CHOOSE
+    return NULL;
 }
 
 bool EMU_NAMED(emu_find_float)(const struct emu_insn *insn, struct emu_lane_info *info)
 {
     if ((insn->type != EMU_F32 && insn->type != EMU_F64) || insn->approx || insn->full)
         return false;
-    uint8_t width = emu_lane_width(insn->type);
-    *info = (struct emu_lane_info) { find(insn), width, { width, width, width, 0 }, true };
-    if (insn->opcode == EMU_OP_TESTP)
-        info->out = 0;
+    *info = (struct emu_lane_info) { find(insn), true };
     return info->fn != NULL;
 }

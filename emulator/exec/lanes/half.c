@@ -160,43 +160,42 @@ static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
     FUNCTION(name##_f16x2, f16, op, sources, 2)                                                    \
     FUNCTION(name##_bf16, bf16, op, sources, 1)                                                    \
     FUNCTION(name##_bf16x2, bf16, op, sources, 2)
-// Columns: kind, opcode, function, expression, sources.
+// Columns: kind, function, expression, sources.
 #define OPERATIONS(X)                                                                              \
-    X(NUMBERS, ADD, add, ADD, 2)                                                                   \
-    X(NUMBERS, SUB, sub, SUB, 2)                                                                   \
-    X(NUMBERS, MUL_LO, mul, MUL, 2)                                                                \
-    X(NUMBERS, FMA, fma, FMA, 3)                                                                   \
-    X(PATTERNS, MIN, min, MIN, 2)                                                                  \
-    X(PATTERNS, MAX, max, MAX, 2)                                                                  \
-    X(PATTERNS, NEG, neg, NEG, 1)                                                                  \
-    X(PATTERNS, ABS, abs, ABS, 1)                                                                  \
-    X(PATTERNS, EX2, ex2, EX2, 1)                                                                  \
-    X(PATTERNS, TANH, tanh, TANH, 1)
-#define DEFINE(kind, opcode, name, op, sources) FORMATS(kind, name, op, sources)
+    X(NUMBERS, add, ADD, 2)                                                                        \
+    X(NUMBERS, sub, SUB, 2)                                                                        \
+    X(NUMBERS, mul, MUL, 2)                                                                        \
+    X(NUMBERS, fma, FMA, 3)                                                                        \
+    X(PATTERNS, min, MIN, 2)                                                                       \
+    X(PATTERNS, max, MAX, 2)                                                                       \
+    X(PATTERNS, neg, NEG, 1)                                                                       \
+    X(PATTERNS, abs, ABS, 1)                                                                       \
+    X(PATTERNS, ex2, EX2, 1)                                                                       \
+    X(PATTERNS, tanh, TANH, 1)
+#define DEFINE(kind, name, op, sources) FORMATS(kind, name, op, sources)
 OPERATIONS(DEFINE)
 
-static emu_lane_function *choose(unsigned type, emu_lane_function *f16, emu_lane_function *f16x2,
-                                 emu_lane_function *bf16, emu_lane_function *bf16x2)
+static emu_lane_function *find(const struct emu_insn *insn)
 {
-    return type == EMU_F16      ? f16
-           : type == EMU_F16X2  ? f16x2
-           : type == EMU_BF16   ? bf16
-           : type == EMU_BF16X2 ? bf16x2
-                                : NULL;
+    switch (insn->opcode) {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
+    case EMU_OP_##opcode:                                                                          \
+        lanes break;
+#define HALVES(stem)                                                                               \
+    return insn->type == EMU_F16      ? stem##_f16                                                 \
+           : insn->type == EMU_F16X2  ? stem##_f16x2                                               \
+           : insn->type == EMU_BF16   ? stem##_bf16                                                \
+           : insn->type == EMU_BF16X2 ? stem##_bf16x2                                              \
+                                      : NULL;
+#include "isa.def"
+    default:
+        break;
+    }
+    return NULL;
 }
 
 bool EMU_NAMED(emu_find_half)(const struct emu_insn *insn, struct emu_lane_info *info)
 {
-    *info = (struct emu_lane_info) { .out = 4, .src = { 4, 4, 4, 4 } };
-#define CASE(kind, opcode, name, op, sources)                                                      \
-    case EMU_OP_##opcode:                                                                          \
-        info->fn = choose(insn->type, name##_f16, name##_f16x2, name##_bf16, name##_bf16x2);       \
-        break;
-    switch (insn->opcode) {
-        OPERATIONS(CASE)
-    default:
-        break;
-    }
-#undef CASE
+    info->fn = find(insn);
     return info->fn != NULL;
 }

@@ -10,22 +10,25 @@
 
 enum { EMU_LANES = 32 };
 
-// Sources are lanes of uint32_t or uint64_t as emu_lane_find() wants them, or, for a predicate, one
-// mask. The result is lanes of the same kind, or masks. Float arithmetic rounds as the calling
+// Sources are lanes of uint32_t or, of 64-bit types, uint64_t; of a predicate, one mask. So is the
+// result. Float arithmetic rounds as the calling
 // thread does.
 typedef void emu_lane_function(void *restrict out, const void *const *src,
                                const struct emu_insn *insn);
 
-// What an instruction's operands are: 0 for a mask, else bytes a lane.
 struct emu_lane_info {
     emu_lane_function *fn;
-    uint8_t out;
-    uint8_t src[4];
     bool is_float; // ftz, sat and rounding modes apply to it, from outside
 };
 
-// The function for an instruction; false if it is none of the lanes' or has no such type.
-bool emu_lane_find(const struct emu_insn *insn, struct emu_lane_info *info);
+// Builds of the functions: for any processor, and for one with AVX2 and FMA.
+enum emu_lane_build { EMU_LANES_PLAIN, EMU_LANES_AVX2 };
+
+// The best that this processor runs.
+enum emu_lane_build emu_lane_build(void);
+// The function for an instruction, by its row in isa.def; false if the row has none for its type.
+bool emu_lane_find(enum emu_lane_build build, const struct emu_insn *insn,
+                   struct emu_lane_info *info);
 
 // NaN results, as an H200 gives them. f32 and the 16-bit formats: always the canonical NaN. f64: an
 // operand that is NaN, made quiet, with its sign and payload; EMU_F64_NAN where no operand was. Of

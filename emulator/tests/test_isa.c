@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// The rows of isa.def: in order, and each with functions for all that its forms allow, in every
+// build of the lanes.
+#include "exec/lanes/lanes.h"
+#include "ptx/parse.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const lanes_of[EMU_OP_COUNT] = {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...) [EMU_OP_##opcode] = #lanes,
+#include "isa.def"
+};
+
+static void rows_are_sorted(void **state)
+{
+    unsigned count;
+    const struct emu_spelling *rows = emu_spellings_all(&count);
+    (void)state;
+    assert_true(count > 100);
+    for (unsigned k = 1; k < count; k++)
+        assert_true(strcmp(rows[k - 1].mnemonic, rows[k].mnemonic) <= 0);
+    for (unsigned k = 0; k < count; k++) {
+        unsigned found;
+        const struct emu_spelling *first =
+            emu_spellings_find(rows[k].mnemonic, strlen(rows[k].mnemonic), &found);
+        assert_true(first <= &rows[k] && &rows[k] < first + found);
+    }
+}
+
+static bool finds(enum emu_lane_build build, const struct emu_insn *insn)
+{
+    struct emu_lane_info info;
+    return emu_lane_find(build, insn, &info) && info.fn;
+}
+
+static void require_lanes(const struct emu_spelling *row, const struct emu_insn *insn)
+{
+    for (enum emu_lane_build build = EMU_LANES_PLAIN; build <= EMU_LANES_AVX2; build++)
+        if (!finds(build, insn))
+            fail_msg("%s, type %u, source type %u: no function in build %u", row->mnemonic,
+                     insn->type, insn->source_type, build);
+}
+
+// Whether values of the type can be compared so.
+static bool applies(unsigned compare, unsigned type)
+{
+    if (type >= EMU_F16)
+        return compare <= EMU_GE || compare >= EMU_EQU;
+    return compare <= (type >= EMU_B8 ? EMU_NE : type >= EMU_S8 ? EMU_GE : EMU_HS);
+}
+
+static unsigned sources(const struct emu_form *form)
+{
+    return (unsigned)strlen(strchr(form->operands, '=') + 1);
+}
+
+static void try_types(const struct emu_spelling *row, const struct emu_form *form,
+                      struct emu_insn insn)
+{
+    for (unsigned type = EMU_NONE; type <= EMU_BF16X2; type++)
+        for (unsigned second = EMU_NONE; second <= EMU_BF16X2; second++) {
+            bool is_first = form->types ? form->types >> type & 1 : type == EMU_NONE;
+            bool is_second = form->second ? form->second >> second & 1 : second == type;
+            if (!is_first || !is_second)
+                continue;
+            insn.type = (uint8_t)type;
+            insn.source_type = (uint8_t)second;
+            insn.src_count = (uint8_t)sources(form);
+            for (unsigned compare = EMU_EQ; compare <= EMU_NAN; compare++) {
+                insn.compare = (uint8_t)compare;
+                if (compare == EMU_EQ || (form->must & EMU_G(COMPARE) && applies(compare, second)))
+                    require_lanes(row, &insn);
+            }
+        }
+}
+
+// With each modifier that a form may have, and may choose among.
+static void every_form_has_a_function(void **state)
+{
+    unsigned count, tried = 0;
+    const struct emu_spelling *rows = emu_spellings_all(&count);
+    (void)state;
+    for (unsigned k = 0; k < count; k++)
+        for (unsigned i = 0; i < rows[k].form_count && lanes_of[rows[k].opcode][0]; i++, tried++) {
+            const struct emu_form *form = &rows[k].forms[i];
+            const uint64_t may = form->must | form->one_of | form->may;
+            const bool rounds = form->one_of & EMU_G(RN);
+            struct emu_insn insn = { .opcode = rows[k].opcode,
+                                     .lanes = 1,
+                                     .approx = form->must >> EMU_GROUP_INDEX_APPROX & 1 };
+            // add.cc without a product is an addition and no more
+            if (form->must & EMU_G(CC) && sources(form) < 3)
+                continue;
+            try_types(&rows[k], form, insn);
+            insn.sat = may >> EMU_GROUP_INDEX_SAT & 1;
+            insn.ftz = may >> EMU_GROUP_INDEX_FTZ & 1;
+            insn.relu = may >> EMU_GROUP_INDEX_RELU & 1;
+            insn.nan = may >> EMU_GROUP_INDEX_NAN & 1;
+            insn.round = may & EMU_G(DIRECTED) ? EMU_RP : EMU_ROUND_NONE;
+            try_types(&rows[k], form, insn);
+            insn.round = rounds ? EMU_RN : EMU_ROUND_NONE;
+            insn.approx = insn.approx || form->one_of >> EMU_GROUP_INDEX_APPROX & 1;
+            if (form->one_of & EMU_G(APPROX))
+                try_types(&rows[k], form, insn);
+            insn.approx = false;
+            insn.full = form->one_of >> EMU_GROUP_INDEX_FULL & 1;
+            if (insn.full)
+                try_types(&rows[k], form, insn);
+        }
+    assert_true(tried > 100);
+}
+
+// Handlers that run a function of the lanes, and rows that name one, are the same.
+static void rows_name_what_their_handler_runs(void **state)
+{
+    static const char *const handlers[EMU_OP_COUNT] = {
+#define INSTRUCTION(opcode, mnemonic, handler, ...) [EMU_OP_##opcode] = #handler,
+#include "isa.def"
+    };
+    (void)state;
+    for (unsigned k = 0; k < EMU_OP_COUNT; k++) {
+        assert_non_null(handlers[k]);
+        bool runs = !strcmp(handlers[k], "LANES") || !strcmp(handlers[k], "COMPARE");
+        if (runs)
+            assert_true(lanes_of[k][0]);
+        else if (strcmp(handlers[k], "CARRY") != 0)
+            assert_false(lanes_of[k][0]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_sorted),
+        cmocka_unit_test(every_form_has_a_function),
+        cmocka_unit_test(rows_name_what_their_handler_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
