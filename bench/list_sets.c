@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Prints the gradient sets as JSON, one a line, so that no other program repeats them:
 // {"set": "LoRA layer", "counts": [24576, ...], "groups": [0, ...]}
-#include "gradient_sets.h"
+#include "bench/gradient_sets.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "bench.h"
-#include "bench_commit.h"
+#include "bench/bench.h"
+#include "commit.h"
 #include "emulator.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "clip_report.h"
+#include "clip/report.h"
 #include "clock.h"
 #include "emulator.h"
 #include "scalar.h"

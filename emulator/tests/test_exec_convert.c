@@ -2,7 +2,7 @@
 // Conversions between all types, against the tests' own (half.h), which are integer arithmetic
 // alone; and what else is tried with every 16-bit value.
 #include "apply.h"
-#include "half.h"
+#include "reference/half.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 // f16 and bf16 arithmetic and comparisons, against the tests' own conversions (half.h), which are
 // integer arithmetic alone.
 #include "apply.h"
-#include "half.h"
+#include "reference/half.h"
 
 #include <math.h>
 

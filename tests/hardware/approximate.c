@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#include "half.h"
 #include "op_inputs.h"
 #include "random.h"
+#include "reference/half.h"
 
 // ---- formats ------------------------------------------------------------------------------------
 

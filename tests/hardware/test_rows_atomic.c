@@ -13,7 +13,7 @@
 // After those four, as it asks.
 #include <cmocka.h>
 
-#include "half.h"
+#include "reference/half.h"
 
 // A cell a thread at the start of `out`, old values behind them, 8 bytes each.
 enum { THREADS = 256, OLD = THREADS * 8, MOST_ROWS = 8192 };

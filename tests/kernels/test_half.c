@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "half.h"
 #include "random.h"
+#include "reference/half.h"
 
 struct format {
     int exponent_bits;

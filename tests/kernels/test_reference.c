@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The reference held against truths it does not share code with: exact sums, brute force over
 // integers, formulas of other libraries written out again. Contracts C-CLIP-001, C-FUSEDCLIP-001.
-#include "reference.h"
+#include "reference/reference.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "half.h"
 #include "random.h"
+#include "reference/half.h"
 
 static const enum ref_type all_types[] = { REF_F32, REF_F64, REF_F16, REF_BF16 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The reference of quantize_ste_backward held against quantisation done on integers.
-#include "reference.h"
+#include "reference/reference.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "half.h"
 #include "random.h"
+#include "reference/half.h"
 
 static uint32_t f32_gradient(float x, float dy, struct ref_quantize q)
 {

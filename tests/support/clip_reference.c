@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "half.h"
+#include "reference/half.h"
 
 enum { THREADS = 256 };
 

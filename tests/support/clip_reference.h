@@ -4,7 +4,7 @@
 #ifndef PTXGEN_TESTS_CLIP_REFERENCE_H
 #define PTXGEN_TESTS_CLIP_REFERENCE_H
 
-#include "reference.h"
+#include "reference/reference.h"
 
 struct ref_gradient {
     enum ref_type type;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
+#include "reference/half.h"
 
 struct layout {
     int bits, fraction;

@@ -4,7 +4,7 @@
 #define PTXGEN_TESTS_DATA_H
 
 #include "random.h"
-#include "reference.h"
+#include "reference/reference.h"
 
 enum data_kind {
     DATA_PLAIN,   ///< numbers of about the size of 1

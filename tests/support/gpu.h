@@ -12,7 +12,7 @@
 #include <ptxgen/ptxgen.h>
 
 #include "random.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "variants.h"
 
 struct gpu {

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #include "data.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "safetensors.h"
 
 enum { EXIT_SKIPPED = 77, ROWS = 768, COLUMNS = 3072, PATH_SIZE = 512, MOST_TENSORS = 4 };

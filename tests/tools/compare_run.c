@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reference.h"
+#include "reference/reference.h"
 #include "safetensors.h"
 
 /// The files of one run, and memory for what should be in the second.

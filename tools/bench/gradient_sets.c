@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "bench/gradient_sets.h"
+
+#include <stdlib.h>
+
+struct list {
+    struct ptx_tensor *tensors; // NULL: only counted
+    size_t count;
+};
+
+static void add(struct list *list, uint64_t count, uint32_t group)
+{
+    if (list->tensors) {
+        list->tensors[list->count].count = count;
+        list->tensors[list->count].group = group;
+    }
+    list->count++;
+}
+
+// GPT-2 with so many layers and channels.
+static size_t gpt2(struct ptx_tensor *tensors, int layers, int channels)
+{
+    const uint64_t c = (uint64_t)channels;
+    const uint64_t block[] = { c, c, 3 * c * c, 3 * c, c * c,     c,
+                               c, c, 4 * c * c, 4 * c, 4 * c * c, c };
+    struct list list = { tensors, 0 };
+
+    add(&list, 50257 * c, 0);
+    add(&list, 1024 * c, 0);
+    for (int layer = 0; layer < layers; layer++)
+        for (size_t k = 0; k < sizeof block / sizeof *block; k++)
+            add(&list, block[k], 0);
+    add(&list, c, 0);
+    add(&list, c, 0);
+    return list.count;
+}
+
+// LoRA adapters of rank 16 on layers of 1536 channels; `groups`: a norm for each layer.
+static size_t lora(struct ptx_tensor *tensors, int layers, int groups)
+{
+    static const uint64_t layer[] = { 1536 * 16, 16 * 1536, 1536 * 16, 16 * 256, 1536, 1536 };
+    struct list list = { tensors, 0 };
+
+    for (int k = 0; k < layers; k++)
+        for (size_t t = 0; t < sizeof layer / sizeof *layer; t++)
+            add(&list, layer[t], groups ? (uint32_t)k : 0);
+    return list.count;
+}
+
+// Adapters of rank 16 on Qwen2-7B.
+static size_t qwen_lora(struct ptx_tensor *tensors, int layers, int unused)
+{
+    static const uint64_t layer[] = { 16 * 3584, 3584 * 16, 16 * 3584, 512 * 16, 3584, 3584 };
+    struct list list = { tensors, 0 };
+
+    (void)unused;
+    for (int k = 0; k < layers; k++)
+        for (size_t t = 0; t < sizeof layer / sizeof *layer; t++)
+            add(&list, layer[t], 0);
+    return list.count;
+}
+
+static size_t llama(struct ptx_tensor *tensors, int layers, int channels)
+{
+    const uint64_t c = (uint64_t)channels, wide = 14336, kv = 1024;
+    const uint64_t layer[] = { c * c, kv * c, kv * c, c * c, wide * c, wide * c, c * wide, c, c };
+    struct list list = { tensors, 0 };
+
+    add(&list, 128256 * c, 0);
+    for (int k = 0; k < layers; k++)
+        for (size_t t = 0; t < sizeof layer / sizeof *layer; t++)
+            add(&list, layer[t], 0);
+    add(&list, c, 0);
+    add(&list, 128256 * c, 0);
+    return list.count;
+}
+
+static size_t alike(struct ptx_tensor *tensors, int count, int elements)
+{
+    struct list list = { tensors, 0 };
+
+    for (int k = 0; k < count; k++)
+        add(&list, (uint64_t)elements, 0);
+    return list.count;
+}
+
+static const struct gradient_set sets[] = {
+    { "LoRA layer", lora, 1, 0 },       { "LoRA 28 x 6", lora, 28, 0 },
+    { "LoRA 28 norms", lora, 28, 1 },   { "Qwen2-7B LoRA", qwen_lora, 28, 0 },
+    { "2000 x 512", alike, 2000, 512 }, { "GPT-2 124M", gpt2, 12, 768 },
+    { "GPT-2 350M", gpt2, 24, 1024 },   { "GPT-2 1.5B", gpt2, 48, 1600 },
+    { "Llama-3 8B", llama, 32, 4096 },
+};
+
+const struct gradient_set *gradient_set_at(size_t k)
+{
+    return k < sizeof sets / sizeof *sets ? &sets[k] : 0;
+}
+
+size_t gradient_set_list(const struct gradient_set *set, struct ptx_tensor *tensors)
+{
+    return set->list(tensors, set->first, set->second);
+}
+
+uint64_t gradient_set_elements(const struct gradient_set *set)
+{
+    uint64_t elements = 0;
+    const size_t count = gradient_set_list(set, NULL);
+    struct ptx_tensor *tensors = calloc(count, sizeof *tensors);
+
+    // Memory that is not there for a list of tensors is not there for the tensors either.
+    if (!tensors)
+        return UINT64_MAX;
+    gradient_set_list(set, tensors);
+    for (size_t t = 0; t < count; t++)
+        elements += tensors[t].count;
+    free(tensors);
+    return elements;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/// Gradients of known sums, and whether a plan gives these, and the right gradients.
+#ifndef PTXGEN_TOOLS_BENCH_SET_H
+#define PTXGEN_TOOLS_BENCH_SET_H
+
+#include "bench/bench.h"
+
+/// The sums of squares of the first k random words, for k from 0 to BENCH_PERIOD.
+struct bench_sums {
+    ptx_type dtype;
+    double *sums;
+};
+
+bool bench_sums_create(struct bench *b, struct bench_sums *sums, ptx_type dtype);
+void bench_sums_destroy(struct bench_sums *sums);
+
+struct bench_set {
+    const char *name;
+    ptx_type dtype;
+    struct ptx_tensor *tensors;
+    size_t count;
+    uint32_t groups;
+    uint64_t elements, bytes;
+    uint64_t span; ///< bytes that the tensors take with what is between them
+    ptx_buffer *memory;
+};
+
+/// A set of tensors whose counts and groups the caller fills in before bench_set_place().
+bool bench_set_create(struct bench *b, struct bench_set *set, const char *name, ptx_type dtype,
+                      size_t tensors);
+/// Lays the tensors out, without memory as yet. Each begins at a multiple of 256 bytes.
+void bench_set_place(struct bench_set *set);
+void bench_set_destroy(struct bench *b, struct bench_set *set);
+
+/// Runs the plan once, with half the norm that the gradients have as its limit and a loss scale,
+/// and holds norms and factors of all groups and some elements against what the host makes of the
+/// same random numbers. The set's memory is as bench_randomize() left it; afterwards it is clipped.
+bool bench_set_check(struct bench *b, const struct bench_set *set, ptx_clip_plan *plan,
+                     const struct bench_sums *made);
+
+#endif

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+#include "clip/job.h"
+
+#include "cli.h"
+
+#include <regex.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_clipped(const struct tensor *tensor)
+{
+    ptx_type type = tensor->dtype->type;
+    return type == PTX_F32 || type == PTX_F64 || type == PTX_F16 || type == PTX_BF16;
+}
+
+static void count_in(struct clip_group *group, const struct tensor *tensor)
+{
+    group->tensors++;
+    group->elements += tensor->count;
+    group->bytes += tensor->bytes;
+}
+
+static int by_name(const void *x, const void *y)
+{
+    const struct clip_group *a = x;
+    const struct clip_group *b = y;
+    return strcmp(a->name, b->name);
+}
+
+/// What the search for groups by their names keeps.
+struct grouping {
+    struct clip_job *job;
+    regex_t expression;
+    void *names; ///< tsearch() tree of the groups that have one
+    uint32_t rest;
+    uint64_t matches;
+};
+
+static struct clip_group *add_group(struct clip_job *job, char *name)
+{
+    struct clip_group *group = &job->groups[job->group_count++];
+    group->name = name;
+    return group;
+}
+
+/// The group of that name, a new one if there is none yet; CLIP_NO_GROUP: out of memory.
+static uint32_t group_named(struct grouping *g, const char *name, size_t length)
+{
+    struct clip_job *job = g->job;
+    char *copy = strndup(name, length);
+    if (!copy)
+        return CLIP_NO_GROUP;
+    struct clip_group *group = add_group(job, copy);
+    struct clip_group **found = tsearch(group, &g->names, by_name);
+    if (found && *found == group)
+        return job->group_count - 1;
+    job->group_count--;
+    group->name = NULL;
+    free(copy);
+    return found ? (uint32_t)(*found - job->groups) : CLIP_NO_GROUP;
+}
+
+static uint32_t group_of(struct grouping *g, const char *name)
+{
+    regmatch_t match[2];
+    if (regexec(&g->expression, name, 2, match, 0) != 0) {
+        if (g->rest == CLIP_NO_GROUP)
+            g->rest = (uint32_t)(add_group(g->job, NULL) - g->job->groups);
+        return g->rest;
+    }
+    g->matches++;
+    const regmatch_t *part = &match[g->expression.re_nsub > 0 && match[1].rm_so >= 0];
+    return group_named(g, name + part->rm_so, (size_t)(part->rm_eo - part->rm_so));
+}
+
+static bool group_all(struct grouping *g)
+{
+    struct clip_job *job = g->job;
+    for (size_t k = 0; k < job->count; k++) {
+        if (job->group_of[k] == CLIP_NO_GROUP)
+            continue;
+        job->group_of[k] = group_of(g, job->tensors[k]->name);
+        if (job->group_of[k] == CLIP_NO_GROUP)
+            return false;
+        count_in(&job->groups[job->group_of[k]], job->tensors[k]);
+    }
+    return true;
+}
+
+static int group_by(struct clip_job *job, const char *text, struct message *error)
+{
+    struct grouping g = { .job = job, .rest = CLIP_NO_GROUP };
+    int status = EXIT_DONE;
+    int broken = regcomp(&g.expression, text, REG_EXTENDED);
+    char quoted[QUOTED_SIZE];
+    if (broken) {
+        char reason[256];
+        regerror(broken, &g.expression, reason, sizeof(reason));
+        message_set(error, "--group-by %s: %s", quote(quoted, text), reason);
+        return EXIT_USAGE;
+    }
+    job->group_count = 0;
+    if (!group_all(&g)) {
+        status = EXIT_FAILED;
+        message_set(error, "out of memory");
+    } else if (g.matches == 0 && job->clipped.tensors > 0) {
+        char name[QUOTED_SIZE];
+        size_t k = 0;
+        while (job->group_of[k] == CLIP_NO_GROUP)
+            k++;
+        status = EXIT_USAGE;
+        message_set(error, "--group-by %s matches the name of no tensor; the first is %s",
+                    quote(quoted, text), quote(name, job->tensors[k]->name));
+    } else if (job->group_count == 0) {
+        job->group_count = 1;
+    }
+    while (g.names) {
+        struct clip_group *root = *(struct clip_group **)g.names;
+        tdelete(root, &g.names, by_name);
+    }
+    regfree(&g.expression);
+    return status;
+}
+
+int clip_job_create(struct clip_job *job, const struct tensor_file *file, const char *expression,
+                    struct message *error)
+{
+    *job = (struct clip_job) { .file = file, .count = file->count, .group_count = 1 };
+    job->tensors = calloc(file->count + 1, sizeof(*job->tensors));
+    job->group_of = calloc(file->count + 1, sizeof(*job->group_of));
+    // Every tensor may have a group of its own; one more, where there are no tensors.
+    job->groups = calloc(file->count + 2, sizeof(*job->groups));
+    if (!job->tensors || !job->group_of || !job->groups) {
+        message_set(error, "out of memory");
+        return EXIT_FAILED;
+    }
+    tensor_file_order(file->tensors, file->count, job->tensors);
+    for (size_t k = 0; k < job->count; k++) {
+        bool clipped = is_clipped(job->tensors[k]);
+        job->group_of[k] = clipped ? 0 : CLIP_NO_GROUP;
+        count_in(clipped ? &job->clipped : &job->copied, job->tensors[k]);
+    }
+    job->grouped = expression != NULL;
+    if (job->grouped)
+        return group_by(job, expression, error);
+    job->groups[0] = job->clipped;
+    return EXIT_DONE;
+}
+
+void clip_job_release(struct clip_job *job)
+{
+    for (uint32_t g = 0; job->groups && g < job->group_count; g++)
+        free(job->groups[g].name);
+    free(job->groups);
+    free(job->group_of);
+    free(job->tensors);
+    *job = (struct clip_job) { 0 };
+}

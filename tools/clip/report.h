@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/// What `ptxgen clip` says when it is done.
+#ifndef PTXGEN_TOOLS_CLIP_REPORT_H
+#define PTXGEN_TOOLS_CLIP_REPORT_H
+
+#include "clip/run.h"
+
+#include <stdio.h>
+
+/// The whole job, from file to file.
+struct clip_end {
+    const char *input, *output; ///< paths
+    double seconds;
+};
+
+/// The name of a policy, as --nonfinite has it.
+extern const char *const clip_policies[3];
+
+void clip_print(FILE *stream, const struct clip_job *job, const struct clip_report *report,
+                const struct clip_end *end);
+/// The same as JSON. Numbers that JSON does not have are the strings "inf" and "nan". False: out of
+/// memory.
+bool clip_print_json(FILE *stream, const struct clip_job *job, const struct clip_report *report,
+                     const struct clip_end *end);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+#include "clip/session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int out_of_memory(struct message *error)
+{
+    message_set(error, "out of memory");
+    return EXIT_FAILED;
+}
+
+// ---- how it fits --------------------------------------------------------------------------------
+
+/// The device memory that may be used.
+static int allowance(const struct clip_session *session, uint64_t *memory, struct message *error)
+{
+    enum { MARGIN = 16 }; // a 16th is left to code, and to others on the device
+    size_t available;
+    *memory = session->request->memory;
+    if (*memory > 0)
+        return EXIT_DONE;
+    if (ptx_device_memory(session->device, &available, NULL) != PTX_OK)
+        return gpu_error(error);
+    *memory = available - available / MARGIN;
+    return EXIT_DONE;
+}
+
+static int cut(struct clip_session *session, uint64_t memory, struct message *error)
+{
+    const struct ptx_clip_description *plan = &session->description;
+    uint64_t least, room = memory > plan->workspace ? memory - plan->workspace : 0;
+    struct clip_windows *measured = &session->measured, *written = &session->written;
+    if (clip_windows_cut(measured, session->job, session->chunk_of, plan->chunk, room, &least) &&
+        clip_windows_cut(written, session->job, NULL, plan->chunk, room, &least)) {
+        session->largest =
+            measured->largest > written->largest ? measured->largest : written->largest;
+        session->report->windows =
+            measured->count > written->count ? measured->count : written->count;
+        session->report->memory = session->largest + plan->workspace;
+        return EXIT_DONE;
+    }
+    if (least == 0)
+        return out_of_memory(error);
+    message_set(error,
+                "%" PRIu64 " bytes of device memory are too few: the plan's tables take %" PRIu64
+                ", and the largest chunk of gradients, which is needed at once, %" PRIu64,
+                memory, plan->workspace, least);
+    return session->request->memory > 0 ? EXIT_USAGE : EXIT_FAILED;
+}
+
+// ---- what is set up -----------------------------------------------------------------------------
+
+static int open_stream(struct clip_session *session, struct message *error)
+{
+    session->stream = ptx_stream_create(session->device);
+    session->begin = session->stream ? ptx_event_create(session->device) : NULL;
+    session->end = session->begin ? ptx_event_create(session->device) : NULL;
+    return session->end ? EXIT_DONE : gpu_error(error);
+}
+
+static bool find_chunks(struct clip_session *session)
+{
+    struct ptx_clip_piece piece;
+    uint64_t chunks = ptx_clip_plan_chunk_count(session->plan);
+    session->chunk_of = calloc(session->job->count + 1, sizeof(*session->chunk_of));
+    session->scaled_in = calloc((size_t)chunks + 1, sizeof(*session->scaled_in));
+    if (!session->chunk_of || !session->scaled_in)
+        return false;
+    for (uint64_t k = 0; k < chunks; k++)
+        for (uint32_t i = 0; ptx_clip_plan_piece(session->plan, k, i, &piece); i++)
+            if (piece.first == 0)
+                session->chunk_of[piece.tensor] = k;
+    return true;
+}
+
+/// The plan, before there is memory for gradients: it says how they can be cut into windows.
+static int create_plan(struct clip_session *session, struct message *error)
+{
+    session->tensors = clip_plan_params(session->job, &session->params);
+    session->addresses = calloc(session->job->count + 1, sizeof(*session->addresses));
+    session->max_norms = calloc(session->job->group_count, sizeof(*session->max_norms));
+    if (!session->tensors || !session->addresses || !session->max_norms)
+        return out_of_memory(error);
+    // One for each group: max_norm alone may not be 0, which is an answer to --max-norm.
+    for (uint32_t g = 0; g < session->job->group_count; g++)
+        session->max_norms[g] = session->job->max_norm;
+    session->params.group_max_norms = session->max_norms;
+    if (ptx_clip_describe(&session->params, &session->description) != PTX_OK)
+        return gpu_error(error);
+    session->params.any_address = true;
+    session->params.stream = session->stream;
+    session->plan = ptx_clip_plan_create(session->device, &session->params);
+    if (!session->plan)
+        return gpu_error(error);
+    return find_chunks(session) ? EXIT_DONE : out_of_memory(error);
+}
+
+static int open_copier(struct clip_session *session, struct message *error)
+{
+    session->buffer = ptx_buffer_create(session->device, (size_t)session->largest);
+    if (!session->buffer)
+        return gpu_error(error);
+    session->copier = (struct clip_copier) {
+        .job = session->job,
+        .device = session->device,
+        .stream = session->stream,
+        .buffer = session->buffer,
+        .output = &session->output,
+        .progress = &session->progress,
+        .largest = session->largest,
+    };
+    return clip_copier_open(&session->copier) == PTX_OK ? EXIT_DONE : gpu_error(error);
+}
+
+static bool begin_output(struct clip_session *session, struct message *error)
+{
+    const struct clip_job *job = session->job;
+    uint64_t passes = session->report->windows > 1 ? 3 : 2; // over the gradients
+    progress_begin(&session->progress, passes * job->clipped.bytes + job->copied.bytes,
+                   session->request->quiet);
+    return output_open(&session->output, session->request->path, session->request->force, error) &&
+           tensor_file_begin(&session->output, job->file->tensors, job->file->count,
+                             job->file->notes, job->file->note_count, error);
+}
+
+// ---- the run ------------------------------------------------------------------------------------
+
+static int read_records(struct clip_session *session, struct message *error)
+{
+    uint32_t count = session->job->group_count;
+    struct ptx_clip_record *records = calloc(count, sizeof(*records));
+    if (!records)
+        return out_of_memory(error);
+    ptx_status status = ptx_clip_plan_read(session->plan, 0, count, records,
+                                           &session->report->summary, session->stream);
+    if (status == PTX_OK)
+        status = ptx_stream_synchronize(session->device, session->stream);
+    for (uint32_t g = 0; g < count && status == PTX_OK; g++)
+        session->job->groups[g].record = records[g];
+    free(records);
+    return status == PTX_OK ? EXIT_DONE : gpu_error(error);
+}
+
+/// Every gradient is read once, and where its group is scaled read and written once more.
+static uint64_t traffic(const struct clip_job *job)
+{
+    uint64_t bytes = job->clipped.bytes;
+    for (uint32_t g = 0; g < job->group_count; g++)
+        if (job->groups[g].record.factor != 1.0f)
+            bytes += 2 * job->groups[g].bytes;
+    return bytes;
+}
+
+static int run_all(struct clip_session *session, struct message *error)
+{
+    uint64_t memory;
+    int status = allowance(session, &memory, error);
+    if (status == EXIT_DONE)
+        status = open_stream(session, error);
+    if (status == EXIT_DONE)
+        status = create_plan(session, error);
+    if (status == EXIT_DONE)
+        status = cut(session, memory, error);
+    if (status == EXIT_DONE)
+        status = open_copier(session, error);
+    if (status != EXIT_DONE)
+        return status;
+    if (!begin_output(session, error))
+        return EXIT_FAILED;
+    if (clip_pass_all(session) != PTX_OK)
+        return gpu_error(error);
+    status = read_records(session, error);
+    if (status != EXIT_DONE)
+        return status;
+    session->report->bytes = traffic(session->job);
+    return output_commit(&session->output, error) ? EXIT_DONE : EXIT_FAILED;
+}
+
+static void close_session(struct clip_session *session)
+{
+    // A failed run may have left copies under way, to memory that is about to be freed.
+    if (session->stream)
+        ptx_stream_synchronize(session->device, session->stream);
+    progress_end(&session->progress);
+    clip_copier_close(&session->copier);
+    ptx_clip_plan_destroy(&session->plan);
+    ptx_buffer_destroy(&session->buffer);
+    ptx_event_destroy(session->device, &session->begin);
+    ptx_event_destroy(session->device, &session->end);
+    ptx_stream_destroy(session->device, &session->stream);
+    ptx_device_close(&session->device);
+    clip_windows_release(&session->measured);
+    clip_windows_release(&session->written);
+    free(session->tensors);
+    free(session->chunk_of);
+    free(session->scaled_in);
+    free(session->addresses);
+    free(session->max_norms);
+    output_discard(&session->output);
+}
+
+int clip_run(const struct clip_request *request, struct clip_report *report, struct message *error)
+{
+    struct opened opened;
+    *report = (struct clip_report) { 0 };
+    int status = place_open(&request->place, &opened, error);
+    if (status != EXIT_DONE)
+        return status;
+    memcpy(report->device, opened.name, sizeof(report->device));
+    report->emulated = opened.emulated;
+    struct clip_session session = {
+        .request = request, .job = request->job, .report = report, .device = opened.device
+    };
+    status = run_all(&session, error);
+    close_session(&session);
+    return status;
+}

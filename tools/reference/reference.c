@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+#include "reference/reference.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "reference/half.h"
+
+// A compiler that evaluates floats in a wider type would round twice.
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
+#error "the reference needs float arithmetic in float"
+#endif
+
+size_t ref_bytes(enum ref_type type)
+{
+    return type == REF_F64 ? 8 : type == REF_F32 ? 4 : 2;
+}
+
+double ref_load(enum ref_type type, const void *p, uint64_t i)
+{
+    const char *at = (const char *)p + i * ref_bytes(type);
+    float f32;
+    double f64;
+    uint16_t half;
+    switch (type) {
+    case REF_F32:
+        memcpy(&f32, at, sizeof f32);
+        return (double)f32;
+    case REF_F64:
+        memcpy(&f64, at, sizeof f64);
+        return f64;
+    case REF_F16:
+        memcpy(&half, at, sizeof half);
+        return f16_to_f64(half);
+    default:
+        memcpy(&half, at, sizeof half);
+        return bf16_to_f64(half);
+    }
+}
+
+void ref_store(enum ref_type type, void *p, uint64_t i, double x)
+{
+    char *at = (char *)p + i * ref_bytes(type);
+    if (type == REF_F64) {
+        memcpy(at, &x, sizeof x);
+    } else if (type == REF_F32) {
+        uint32_t f32 = isnan(x) ? 0x7fffffff : bits_of_f32((float)x);
+        memcpy(at, &f32, sizeof f32);
+    } else {
+        uint16_t half = type == REF_F16 ? f16_from_f64(x) : bf16_from_f64(x);
+        memcpy(at, &half, sizeof half);
+    }
+}
+
+bool ref_same(enum ref_type type, const void *p, const void *q, uint64_t i)
+{
+    size_t bytes = ref_bytes(type);
+    if (memcmp((const char *)p + i * bytes, (const char *)q + i * bytes, bytes) == 0)
+        return true;
+    return type == REF_F64 && isnan(ref_load(type, p, i)) && isnan(ref_load(type, q, i));
+}
+
+// Arithmetic in the compute type: f64 for f64 tensors, else f32.
+
+static double round_compute(enum ref_type type, double x)
+{
+    return type == REF_F64 ? x : (double)(float)x;
+}
+
+static double multiply(enum ref_type type, double x, double y)
+{
+    return type == REF_F64 ? x * y : (double)((float)x * (float)y);
+}
+
+static double divide(enum ref_type type, double x, double y)
+{
+    return type == REF_F64 ? x / y : (double)((float)x / (float)y);
+}
+
+// Sums, in the order of the threads.
+
+/// v[i] += v[i + d] for d = count / 2 ... 1, as a warp shuffles down.
+static double halving_sum(double *v, int count)
+{
+    for (int d = count / 2; d > 0; d /= 2)
+        for (int i = 0; i < d; ++i)
+            v[i] += v[i + d];
+    return v[0];
+}
+
+/// Neighbours in pairs, then the pairs in pairs ...
+static double neighbour_sum(double *v, int count)
+{
+    for (; count > 1; count /= 2)
+        for (int i = 0; i < count / 2; ++i)
+            v[i] = v[2 * i] + v[2 * i + 1];
+    return v[0];
+}
+
+double ref_block_sum(double *v, int threads)
+{
+    double warp[32];
+    for (int w = 0; w < threads / 32; ++w)
+        warp[w] = halving_sum(v + 32 * w, 32);
+    return halving_sum(warp, threads / 32);
+}
+
+double ref_chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t end)
+{
+    enum { THREADS = 256, MOST_LANES = 8 };
+    int lanes = 16 / (int)ref_bytes(type);
+    double slot[THREADS * MOST_LANES] = { 0 };
+    double thread[THREADS];
+    for (uint64_t i = begin; i < end; ++i) {
+        double *sum = &slot[(i - begin) % (uint64_t)(THREADS * lanes)];
+        double value = ref_load(type, x, i);
+        *sum = fma(value, value, *sum);
+    }
+    for (int t = 0; t < THREADS; ++t)
+        thread[t] = neighbour_sum(slot + t * lanes, lanes);
+    return ref_block_sum(thread, THREADS);
+}
+
+uint64_t ref_chunk(uint64_t n)
+{
+    return n > 4194304 ? 16384 : 4096;
+}
+
+uint64_t ref_partial_count(uint64_t n)
+{
+    return (n + ref_chunk(n) - 1) / ref_chunk(n);
+}
+
+void ref_partials(enum ref_type type, const void *x, uint64_t n, uint64_t chunk, bool f32_partials,
+                  void *partials)
+{
+    for (uint64_t k = 0; k * chunk < n; ++k) {
+        uint64_t begin = k * chunk;
+        uint64_t end = n - begin < chunk ? n : begin + chunk;
+        double sum = ref_chunk_sum(type, x, begin, end);
+        // Which of several NaNs comes through would depend on the hardware: there is one.
+        if (isnan(sum))
+            sum = f64_of_bits(UINT64_MAX >> 1);
+        ref_store(f32_partials ? REF_F32 : REF_F64, partials, k, sum);
+    }
+}
+
+void ref_squared_sum(enum ref_type type, const void *x, uint64_t n, bool f32_partials,
+                     void *partials)
+{
+    ref_partials(type, x, n, ref_chunk(n), f32_partials, partials);
+}
+
+void ref_clip_scale_reduce(enum ref_type type, const void *partials, uint64_t count,
+                           struct ref_clip clip, float out[3])
+{
+    enum { THREADS = 1024 };
+    double thread[THREADS] = { 0 };
+    for (uint64_t i = 0; i < count; ++i)
+        thread[i % THREADS] += ref_load(type, partials, i);
+    double total = ref_block_sum(thread, THREADS);
+
+    double exact_norm = sqrt(total);
+    float norm = (float)exact_norm;
+    bool found = !isfinite(total);
+    // A finite total may have a norm beyond f32: then f64 has the quotient.
+    float ratio = isfinite(norm) || found ? clip.max_norm / (norm + clip.eps)
+                                          : (float)((double)clip.max_norm / exact_norm);
+    float scale = ratio < 1.0f || isnan(ratio) ? ratio : 1.0f;
+    if (total == 0.0)
+        scale = 1.0f;
+    if (found && clip.nonfinite == REF_SKIP)
+        scale = 1.0f;
+    if (found && clip.nonfinite == REF_ZERO)
+        scale = 0.0f;
+    ref_store(REF_F32, out, 0, (double)scale);
+    ref_store(REF_F32, out, 1, (double)norm);
+    ref_store(REF_F32, out, 2, found ? 1.0 : 0.0);
+}
+
+void ref_gradient_clip_from_device_scale(enum ref_type type, void *gradient, uint64_t n,
+                                         enum ref_nonfinite nonfinite, const float *record)
+{
+    if (nonfinite == REF_ZERO && record[2] != 0.0f) {
+        memset(gradient, 0, (size_t)n * ref_bytes(type));
+        return;
+    }
+    if (record[0] == 1.0f)
+        return;
+    for (uint64_t i = 0; i < n; ++i) {
+        double g = ref_load(type, gradient, i);
+        ref_store(type, gradient, i, multiply(type, g, (double)record[0]));
+    }
+}
+
+void ref_quantize_ste_backward(enum ref_type type, const void *x, const void *d_output,
+                               void *d_input, uint64_t n, struct ref_quantize quantize)
+{
+    // Integers of 33 bits, and every f32, are exact in f64: the comparison below is that of real
+    // numbers.
+    double low = (double)((int64_t)quantize.q_min - quantize.zero_point);
+    double high = (double)((int64_t)quantize.q_max - quantize.zero_point);
+    double inverse = divide(type, 1.0, quantize.scale);
+    size_t bytes = ref_bytes(type);
+    for (uint64_t i = 0; i < n; ++i) {
+        double value = ref_load(type, x, i), dy = ref_load(type, d_output, i);
+        double q = rint(quantize.reciprocal ? multiply(type, value, inverse)
+                                            : divide(type, value, quantize.scale));
+        if (!(q >= low && q <= high))
+            ref_store(type, d_input, i, 0.0);
+        else if (quantize.fake_quantize)
+            memmove((char *)d_input + i * bytes, (const char *)d_output + i * bytes, bytes);
+        else
+            ref_store(type, d_input, i,
+                      quantize.reciprocal ? multiply(type, dy, inverse)
+                                          : divide(type, dy, quantize.scale));
+    }
+}
+
+void ref_quantize_channel_ste_backward(enum ref_type type, const void *x, const void *d_output,
+                                       void *d_input, uint64_t n, struct ref_channels channels,
+                                       struct ref_quantize quantize)
+{
+    size_t bytes = ref_bytes(type);
+    for (uint64_t i = 0; i < n; ++i) {
+        uint64_t channel = i / channels.inner % channels.count;
+        quantize.scale = channels.scale[channel];
+        quantize.zero_point = channels.zero_point[channel];
+        ref_quantize_ste_backward(type, (const char *)x + i * bytes,
+                                  (const char *)d_output + i * bytes, (char *)d_input + i * bytes,
+                                  1, quantize);
+    }
+}
+
+void ref_loss_scale_update(float *scale, int32_t *tracker, bool found, struct ref_loss_scale rule)
+{
+    if (found) {
+        int64_t bad = (*tracker < 0 ? -(int64_t)*tracker : 0) + 1;
+        if (bad >= rule.hysteresis) {
+            *scale *= rule.backoff;
+            bad = 0;
+        }
+        *tracker = (int32_t)-bad;
+    } else {
+        int64_t good = (*tracker > 0 ? (int64_t)*tracker : 0) + 1;
+        if (good >= rule.interval) {
+            if (*scale * rule.growth <= FLT_MAX)
+                *scale *= rule.growth;
+            good = 0;
+        }
+        *tracker = (int32_t)good;
+    }
+    if (*scale < rule.min_scale)
+        *scale = rule.min_scale;
+    if (*scale > rule.max_scale)
+        *scale = rule.max_scale;
+}
+
+void ref_lerp_backward(enum ref_type type, const void *d_output, void *d_a, void *d_b, uint64_t n,
+                       double weight)
+{
+    double a = round_compute(type, 1.0 - weight), b = round_compute(type, weight);
+    for (uint64_t i = 0; i < n; ++i) {
+        double dy = ref_load(type, d_output, i);
+        if (d_a)
+            ref_store(type, d_a, i, multiply(type, a, dy));
+        if (d_b)
+            ref_store(type, d_b, i, multiply(type, b, dy));
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+/// The kernels in plain C: what a GPU must give, bit for bit.
+///
+/// Written from the formulas alone; shares nothing with the library. Must be compiled without
+/// contraction of multiplications and additions.
+///
+/// NaN results are 0x7fffffff in f32 and 0x7fff in f16 and bf16, as PTX has it, and partials have
+/// the same in f64, all bits but the sign. In f64 tensors PTX leaves the payload open, so compare
+/// f64 NaNs as equal; ref_same() does.
+#ifndef PTXGEN_TOOLS_REFERENCE_H
+#define PTXGEN_TOOLS_REFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ref_type { REF_F32, REF_F64, REF_F16, REF_BF16 };
+
+size_t ref_bytes(enum ref_type type);
+/// Element i, exactly.
+double ref_load(enum ref_type type, const void *p, uint64_t i);
+/// Element i = x, rounded to nearest even.
+void ref_store(enum ref_type type, void *p, uint64_t i, double x);
+/// Element i of both: the same bits, or two NaNs in f64.
+bool ref_same(enum ref_type type, const void *p, const void *q, uint64_t i);
+
+/// The sum of v as a block of so many threads (a multiple of 32) makes it: over the lanes of each
+/// warp, then over the warps. Overwrites v.
+double ref_block_sum(double *v, int threads);
+/// The sum of squares of elements begin to end - 1, as a block of 256 threads makes it.
+double ref_chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t end);
+
+/// Elements that squared_sum sums at a time of n, and how many partials that makes.
+uint64_t ref_chunk(uint64_t n);
+uint64_t ref_partial_count(uint64_t n);
+/// partials[k], f64 or f32, for every `chunk` elements of x, and for what is left of n in the end.
+void ref_partials(enum ref_type type, const void *x, uint64_t n, uint64_t chunk, bool f32_partials,
+                  void *partials);
+/// The same with the kernel's chunk.
+void ref_squared_sum(enum ref_type type, const void *x, uint64_t n, bool f32_partials,
+                     void *partials);
+
+/// What to do about a NaN or infinite sum.
+enum ref_nonfinite { REF_PROPAGATE, REF_SKIP, REF_ZERO };
+
+struct ref_clip {
+    enum ref_nonfinite nonfinite;
+    float max_norm;
+    float eps;
+};
+
+/// out = { scale, norm, found }. `type` is that of the partials, f64 or f32.
+void ref_clip_scale_reduce(enum ref_type type, const void *partials, uint64_t count,
+                           struct ref_clip clip, float out[3]);
+
+/// record[2] is read under REF_ZERO alone.
+void ref_gradient_clip_from_device_scale(enum ref_type type, void *gradient, uint64_t n,
+                                         enum ref_nonfinite nonfinite, const float *record);
+
+struct ref_quantize {
+    bool reciprocal;    ///< multiply by the rounded 1 / scale
+    bool fake_quantize; ///< the gradient of quantize-dequantize: d_output as it is
+    double scale;       ///< a float's value but for f64 tensors
+    int32_t zero_point, q_min, q_max;
+};
+
+/// d_input may be d_output.
+void ref_quantize_ste_backward(enum ref_type type, const void *x, const void *d_output,
+                               void *d_input, uint64_t n, struct ref_quantize quantize);
+
+/// A tensor [outer, channels, inner]: element i is of channel i / inner % count.
+struct ref_channels {
+    uint64_t count, inner;
+    const double *scale; ///< of each channel; floats' values but for f64 tensors
+    const int32_t *zero_point;
+};
+
+/// The same with a scale and a zero point for each channel; those of `quantize` are not read.
+void ref_quantize_channel_ste_backward(enum ref_type type, const void *x, const void *d_output,
+                                       void *d_input, uint64_t n, struct ref_channels channels,
+                                       struct ref_quantize quantize);
+
+/// A dynamic loss scale. No bound: min_scale 0, max_scale INFINITY; no hysteresis: 1.
+struct ref_loss_scale {
+    float growth, backoff;
+    int32_t interval;
+    float min_scale, max_scale;
+    int32_t hysteresis;
+};
+
+/// Bad steps in a row are counted below zero in *tracker.
+void ref_loss_scale_update(float *scale, int32_t *tracker, bool found, struct ref_loss_scale rule);
+
+/// Either output may be NULL, or d_output.
+void ref_lerp_backward(enum ref_type type, const void *d_output, void *d_a, void *d_b, uint64_t n,
+                       double weight);
+
+#endif
