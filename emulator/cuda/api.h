@@ -8,18 +8,11 @@
 
 #include "config.h"
 #include "exec/machine.h"
-#include "functions.h"
+#include "extensions.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-
-// Functions that libcuda does not have, in rows as of API_FUNCTIONS.
-// clang-format off
-#define API_EXTENSIONS(X)                                                                          \
-    X(cuEmulatorReport, cuEmulatorReport, 0, INIT, emulatorReport, (const char **text), (text))    \
-    X(cuEmulatorClearError, cuEmulatorClearError, 0, INIT, emulatorClearError, (void), ())
-// clang-format on
 
 enum api_needs {
     API_NEEDS_ANY,
@@ -32,26 +25,22 @@ enum api_needs {
 };
 
 enum api_function {
-#define API_ID(symbol, name, since, needs, implementation, parameters, arguments) API_ID_##symbol,
-    API_FUNCTIONS(API_ID) API_EXTENSIONS(API_ID)
-#undef API_ID
-        API_FUNCTION_COUNT
+#define API(symbol, needs, implementation) API_ID_##symbol,
+#include "functions.def"
+    API_FUNCTION_COUNT
 };
 
-#define API_DECLARE(symbol, name, since, needs, implementation, parameters, arguments)             \
-    CUresult api_##implementation parameters;
-API_FUNCTIONS(API_DECLARE)
-API_EXTENSIONS(API_DECLARE)
-#undef API_DECLARE
+// An implementation has the type of the functions that it is of.
+#define API(symbol, needs, implementation) __typeof__(symbol) api_##implementation;
+#include "functions.def"
 
 struct api_row {
     const char *symbol, *name;
     int since;
     void (*function)(void);
+    void (*variant)(void); // for which stream 0 is the per-thread default stream, or NULL
 };
 extern const struct api_row api_rows[API_FUNCTION_COUNT];
-// The variant of a function for which stream 0 is the per-thread default stream, or NULL.
-void (*api_per_thread(const char *symbol))(void);
 
 // --------------------------------------------------------------------------------------- objects
 
@@ -176,7 +165,7 @@ struct api_state {
 };
 extern struct api_state api_state;
 
-enum { API_MAX_DEPTH = 256 };
+enum { API_MAX_DEPTH = 256, API_GREATEST_PRIORITY = -5 };
 
 struct api_thread {
     CUcontext stack[API_MAX_DEPTH];
@@ -271,7 +260,7 @@ struct api_work {
             struct api_side to, from;
             size_t width, height, depth;
         } copy;
-        struct api_memset_params set;
+        CUDA_MEMSET_NODE_PARAMS set;
         struct {
             CUhostFn function;
             CUstreamCallback callback;
@@ -293,8 +282,8 @@ void api_work_clear(struct api_work *work);
 CUresult api_copy_check(const struct api_work *work);
 void api_copy_run(const struct api_work *work);
 CUresult api_copy_work(struct api_work *work, const CUDA_MEMCPY3D *copy);
-CUresult api_set_check(const struct api_memset_params *set);
-void api_set_run(const struct api_memset_params *set);
+CUresult api_set_check(const CUDA_MEMSET_NODE_PARAMS *set);
+void api_set_run(const CUDA_MEMSET_NODE_PARAMS *set);
 struct api_side api_side_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
                             size_t height);
 

@@ -102,20 +102,53 @@ static CUresult api_leave(CUresult result)
     return settle(result);
 }
 
-#define API_DEFINE(symbol, name, since, needs, implementation, parameters, arguments)              \
-    __attribute__((visibility("default"))) CUresult symbol parameters;                             \
-    CUresult symbol parameters                                                                     \
-    {                                                                                              \
-        CUresult entered = api_enter(API_ID_##symbol, API_NEEDS_##needs);                          \
-        return entered ? entered : api_leave(api_##implementation arguments);                      \
-    }
-API_FUNCTIONS(API_DEFINE)
-API_EXTENSIONS(API_DEFINE)
+enum {
+#define API(symbol, needs, implementation) NEEDS_OF_##symbol = API_NEEDS_##needs,
+#include "functions.def"
+};
 
-#define API_ROW(symbol, name, since, needs, implementation, parameters, arguments)                 \
-    { #symbol, #name, since, (void (*)(void))symbol },
-const struct api_row api_rows[API_FUNCTION_COUNT] = { API_FUNCTIONS(API_ROW)
-                                                          API_EXTENSIONS(API_ROW) };
+#define API(symbol, needs, implementation)                                                         \
+    static __typeof__(symbol) *const of_##symbol = api_##implementation;
+#include "functions.def"
+
+#define EXPORT(symbol, parameters)                                                                 \
+    __attribute__((visibility("default"))) CUresult symbol parameters;                             \
+    CUresult symbol parameters
+#define DEFINE(symbol, name, since, variant, parameters, arguments)                                \
+    EXPORT(symbol, parameters)                                                                     \
+    {                                                                                              \
+        CUresult entered = api_enter(API_ID_##symbol, (enum api_needs)NEEDS_OF_##symbol);          \
+        return entered ? entered : api_leave(of_##symbol arguments);                               \
+    }                                                                                              \
+    DEFINE_##variant(symbol, parameters, arguments)
+#define DEFINE_none(symbol, parameters, arguments)
+#define DEFINE_ptsz(symbol, parameters, arguments)                                                 \
+    DEFINE_VARIANT(symbol, _ptsz, parameters, arguments)
+#define DEFINE_ptds(symbol, parameters, arguments)                                                 \
+    DEFINE_VARIANT(symbol, _ptds, parameters, arguments)
+#define DEFINE_VARIANT(symbol, suffix, parameters, arguments)                                      \
+    EXPORT(symbol##suffix, parameters)                                                             \
+    {                                                                                              \
+        api_thread.per_thread = true;                                                              \
+        CUresult returned = symbol arguments;                                                      \
+        api_thread.per_thread = false;                                                             \
+        return returned;                                                                           \
+    }
+#define CUDA_FUNCTION DEFINE
+#include "abi/functions.def"
+EMULATOR_FUNCTIONS(DEFINE)
+
+typedef void function(void);
+#define VARIANT_none(symbol) NULL
+#define VARIANT_ptsz(symbol) (function *)symbol##_ptsz
+#define VARIANT_ptds(symbol) (function *)symbol##_ptds
+#define ROW(symbol, name, since, variant, parameters, arguments)                                   \
+    [API_ID_##symbol] = { #symbol, #name, since, (function *)symbol, VARIANT_##variant(symbol) },
+const struct api_row api_rows[API_FUNCTION_COUNT] = {
+#define CUDA_FUNCTION ROW
+#include "abi/functions.def"
+    EMULATOR_FUNCTIONS(ROW)
+};
 
 unsigned long long api_new_id(void)
 {

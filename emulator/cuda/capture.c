@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-enum { NON_BLOCKING = 1 };
-
 CUresult api_capture_fail(struct api_capture *capture, CUresult result)
 {
     capture->invalid = true;
@@ -42,7 +40,7 @@ CUresult api_capture_legacy(bool invalidate)
 {
     for (struct api_capture *capture = api_state.captures; capture; capture = capture->next)
         for (CUstream stream = capture->members; stream; stream = stream->next_member)
-            if (!(stream->flags & NON_BLOCKING) && stream->context == api_current()) {
+            if (!(stream->flags & CU_STREAM_NON_BLOCKING) && stream->context == api_current()) {
                 if (invalidate)
                     capture->invalid = true;
                 return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;

@@ -130,7 +130,7 @@ static int code_of(const char *text)
 #define CODE(name, code, words)                                                                    \
     if (strcmp(text, #name) == 0)                                                                  \
         return code;
-    API_RESULTS(CODE)
+    CUDA_ABI_RESULTS(CODE)
 #undef CODE
     return number(text, 999, &value) ? (int)value : 0;
 }

@@ -319,6 +319,6 @@ CUresult api_ctxGetStreamPriorityRange(int *least, int *greatest)
     if (least)
         *least = 0;
     if (greatest)
-        *greatest = -5;
+        *greatest = API_GREATEST_PRIORITY;
     return CUDA_SUCCESS;
 }

@@ -79,7 +79,7 @@ void api_copy_run(const struct api_work *work)
         }
 }
 
-CUresult api_set_check(const struct api_memset_params *set)
+CUresult api_set_check(const CUDA_MEMSET_NODE_PARAMS *set)
 {
     unsigned size = set->elementSize;
     if ((size != 1 && size != 2 && size != 4) || set->dst % size)
@@ -99,7 +99,7 @@ CUresult api_set_check(const struct api_memset_params *set)
     return CUDA_SUCCESS;
 }
 
-void api_set_run(const struct api_memset_params *set)
+void api_set_run(const CUDA_MEMSET_NODE_PARAMS *set)
 {
     struct api_side side = { .device = true, .address = set->dst, .pitch = set->pitch };
     size_t size = set->elementSize, width = set->width * size;
@@ -255,7 +255,7 @@ static CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned size
                      size_t height, CUstream stream)
 {
     struct api_work work = { .type = CU_GRAPH_NODE_TYPE_MEMSET };
-    work.as.set = (struct api_memset_params) { to, pitch, value, size, width, height };
+    work.as.set = (CUDA_MEMSET_NODE_PARAMS) { to, pitch, value, size, width, height };
     return submit_to(stream, &work);
 }
 

@@ -1,56 +1,49 @@
 // SPDX-License-Identifier: MIT
 #include "api.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-// Attributes of every device: X(attribute, value).
+enum { NEWEST_ATTRIBUTE = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED };
+
+// What every device says of an attribute: X(attribute, value). The others are 0.
 // clang-format off
-#define COMMON(X)                                                                                  \
-    X(1, EMU_MAX_THREADS)                                 /* MAX_THREADS_PER_BLOCK */              \
-    X(2, EMU_MAX_THREADS) X(3, EMU_MAX_THREADS) X(4, EMU_MAX_BLOCK_Z)                              \
-    X(5, EMU_MAX_GRID_X) X(6, EMU_MAX_GRID_YZ) X(7, EMU_MAX_GRID_YZ)                               \
-    X(8, EMU_SHARED_DEFAULT)                              /* MAX_SHARED_MEMORY_PER_BLOCK */        \
-    X(9, 65536)       /* TOTAL_CONSTANT_MEMORY */                                                  \
-    X(10, 32)         /* WARP_SIZE */                                                              \
-    X(11, 2147483647) /* MAX_PITCH */                                                              \
-    X(12, 65536)      /* MAX_REGISTERS_PER_BLOCK */                                                \
-    X(14, 512)        /* TEXTURE_ALIGNMENT */                                                      \
-    X(15, 1)          /* GPU_OVERLAP */                                                            \
-    X(17, 0)          /* KERNEL_EXEC_TIMEOUT */                                                    \
-    X(18, 0)          /* INTEGRATED */                                                             \
-    X(19, 1)          /* CAN_MAP_HOST_MEMORY */                                                    \
-    X(20, 0)          /* COMPUTE_MODE */                                                           \
-    X(30, 512)        /* SURFACE_ALIGNMENT */                                                      \
-    X(31, 1)          /* CONCURRENT_KERNELS */                                                     \
-    X(32, 0)          /* ECC_ENABLED */                                                            \
-    X(33, 0) X(34, 0) X(50, 0)                            /* PCI */                                \
-    X(35, 0)          /* TCC_DRIVER */                                                             \
-    X(40, 1)          /* ASYNC_ENGINE_COUNT */                                                     \
-    X(41, 1)          /* UNIFIED_ADDRESSING */                                                     \
-    X(51, 32)         /* TEXTURE_PITCH_ALIGNMENT */                                                \
-    X(78, 1)          /* STREAM_PRIORITIES_SUPPORTED */                                            \
-    X(79, 1) X(80, 1)                                     /* L1 caches */                          \
-    X(82, 65536)      /* MAX_REGISTERS_PER_MULTIPROCESSOR */                                       \
-    X(83, 1)          /* MANAGED_MEMORY */                                                         \
-    X(84, 0) X(85, 0)                                     /* MULTI_GPU_BOARD */                    \
-    X(86, 0)          /* HOST_NATIVE_ATOMIC_SUPPORTED */                                           \
-    X(88, 0)          /* PAGEABLE_MEMORY_ACCESS */                                                 \
-    X(89, 1)          /* CONCURRENT_MANAGED_ACCESS */                                              \
-    X(90, 1)          /* COMPUTE_PREEMPTION_SUPPORTED */                                           \
-    X(91, 1)          /* CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM */                                \
-    X(92, 0) X(93, 0) X(94, 0) X(122, 0) X(123, 0)        /* stream memory operations */           \
-    X(95, 1)          /* COOPERATIVE_LAUNCH */                                                     \
-    X(96, 0)          /* COOPERATIVE_MULTI_DEVICE_LAUNCH */                                        \
-    X(98, 0)          /* CAN_FLUSH_REMOTE_WRITES */                                                \
-    X(99, 1)          /* HOST_REGISTER_SUPPORTED */                                                \
-    X(100, 0) X(101, 0)                                                                            \
-    X(102, 0)         /* VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */                                    \
-    X(103, 0) X(104, 0) X(105, 0)                         /* shareable handles */                  \
-    X(107, 0) X(108, 0) X(109, 0) X(110, 0) X(112, 0) X(113, 0) X(114, 0)                          \
-    X(115, 1)         /* MEMORY_POOLS_SUPPORTED: cuMemAllocAsync() */                              \
-    X(116, 0) X(117, 0) X(118, 0) X(119, 0) X(121, 0) X(124, 0) X(125, 0) X(126, 1) X(127, 0)      \
-    X(128, 0) X(129, 0) X(130, 0) X(131, -1) X(132, 0) X(133, 0) X(134, -1)
+#define COMMON(X) \
+    X(MAX_THREADS_PER_BLOCK, EMU_MAX_THREADS) \
+    X(MAX_BLOCK_DIM_X, EMU_MAX_THREADS) \
+    X(MAX_BLOCK_DIM_Y, EMU_MAX_THREADS) \
+    X(MAX_BLOCK_DIM_Z, EMU_MAX_BLOCK_Z) \
+    X(MAX_GRID_DIM_X, EMU_MAX_GRID_X) \
+    X(MAX_GRID_DIM_Y, EMU_MAX_GRID_YZ) \
+    X(MAX_GRID_DIM_Z, EMU_MAX_GRID_YZ) \
+    X(MAX_SHARED_MEMORY_PER_BLOCK, EMU_SHARED_DEFAULT) \
+    X(TOTAL_CONSTANT_MEMORY, 65536) \
+    X(WARP_SIZE, EMU_LANES) \
+    X(MAX_PITCH, INT_MAX) \
+    X(MAX_REGISTERS_PER_BLOCK, 65536) \
+    X(TEXTURE_ALIGNMENT, 512) \
+    X(GPU_OVERLAP, 1) \
+    X(CAN_MAP_HOST_MEMORY, 1) \
+    X(SURFACE_ALIGNMENT, 512) \
+    X(CONCURRENT_KERNELS, 1) \
+    X(ASYNC_ENGINE_COUNT, 1) \
+    X(UNIFIED_ADDRESSING, 1) \
+    X(TEXTURE_PITCH_ALIGNMENT, 32) \
+    X(STREAM_PRIORITIES_SUPPORTED, 1) \
+    X(GLOBAL_L1_CACHE_SUPPORTED, 1) \
+    X(LOCAL_L1_CACHE_SUPPORTED, 1) \
+    X(MAX_REGISTERS_PER_MULTIPROCESSOR, 65536) \
+    X(MANAGED_MEMORY, 1) \
+    X(CONCURRENT_MANAGED_ACCESS, 1) \
+    X(COMPUTE_PREEMPTION_SUPPORTED, 1) \
+    X(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1) \
+    X(COOPERATIVE_LAUNCH, 1) \
+    X(HOST_REGISTER_SUPPORTED, 1) \
+    X(MEMORY_POOLS_SUPPORTED, 1) \
+    X(MEM_SYNC_DOMAIN_COUNT, 1) \
+    X(NUMA_ID, -1) \
+    X(HOST_NUMA_ID, -1)
 // clang-format on
 
 const struct emu_gpu *api_gpu(void)
@@ -136,20 +129,21 @@ static bool own_attribute(unsigned attribute, int *value)
         unsigned attribute;
         int value;
     } own[] = {
-        { 13, gpu->clock },
-        { 16, api_state.config.multiprocessors },
-        { 36, gpu->memory_clock },
-        { 37, gpu->bus_width },
-        { 38, gpu->l2 },
-        { 39, gpu->threads_per_sm },
-        { 75, gpu->sm / 10 },
-        { 76, gpu->sm % 10 },
-        { 81, gpu->shared_per_sm },
-        { 87, gpu->sm == 70 || gpu->sm == 80 || gpu->sm == 90 || gpu->sm == 100 ? 2 : 64 },
-        { 97, gpu->shared_optin },
-        { 106, gpu->blocks_per_sm },
-        { 111, gpu->shared_reserved },
-        { 120, gpu->sm >= 90 },
+        { CU_DEVICE_ATTRIBUTE_CLOCK_RATE, gpu->clock },
+        { CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, api_state.config.multiprocessors },
+        { CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, gpu->memory_clock },
+        { CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, gpu->bus_width },
+        { CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, gpu->l2 },
+        { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, gpu->threads_per_sm },
+        { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu->sm / 10 },
+        { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu->sm % 10 },
+        { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, gpu->shared_per_sm },
+        { CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO,
+          gpu->sm == 70 || gpu->sm == 80 || gpu->sm == 90 || gpu->sm == 100 ? 2 : 64 },
+        { CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, gpu->shared_optin },
+        { CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, gpu->blocks_per_sm },
+        { CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, gpu->shared_reserved },
+        { CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, gpu->sm >= 90 },
     };
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (own[i].attribute == attribute) {
@@ -165,15 +159,16 @@ CUresult api_deviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevi
     if (result || own_attribute((unsigned)attribute, value))
         return result;
     switch ((unsigned)attribute) {
-#define CASE(number, constant)                                                                     \
-    case number:                                                                                   \
+#define CASE(name, constant)                                                                       \
+    case CU_DEVICE_ATTRIBUTE_##name:                                                               \
         *value = constant;                                                                         \
         return CUDA_SUCCESS;
         COMMON(CASE)
 #undef CASE
-    default: // there are no textures or surfaces
+    default:
         *value = 0;
-        return attribute >= 1 && attribute <= 147 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return attribute >= 1 && (unsigned)attribute <= NEWEST_ATTRIBUTE ? CUDA_SUCCESS
+                                                                         : CUDA_ERROR_INVALID_VALUE;
     }
 }
 

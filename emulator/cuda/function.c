@@ -5,7 +5,7 @@
 #include <string.h>
 
 // Registers are not allotted: every kernel says that it uses so many, which limits nothing.
-enum { REGISTERS = 32, WARP = 32 };
+enum { REGISTERS = 32 };
 
 CUfunction api_function_find(CUfunction handle, CUresult *result)
 {
@@ -232,7 +232,7 @@ CUresult api_occupancyBlockSizeFlags(int *grid, int *block, CUfunction handle,
     if (limit > 0 && limit < most)
         most = limit;
     *grid = *block = 0;
-    for (int size = (most + WARP - 1) / WARP * WARP; size > 0; size -= WARP) {
+    for (int size = (most + EMU_LANES - 1) / EMU_LANES * EMU_LANES; size > 0; size -= EMU_LANES) {
         int threads = size < most ? size : most;
         size_t bytes = shared_of ? shared_of(threads) : shared;
         int blocks = api_function_blocks(function, threads, bytes);

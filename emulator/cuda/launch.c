@@ -6,9 +6,6 @@
 
 enum { PORTABLE_CLUSTER = 8 };
 
-// Keys of the `extra` list, as cuda.h has them.
-enum { EXTRA_END = 0, EXTRA_POINTER = 1, EXTRA_SIZE = 2 };
-
 static const unsigned most_grid[3] = { EMU_MAX_GRID_X, EMU_MAX_GRID_YZ, EMU_MAX_GRID_YZ };
 static const unsigned most_block[3] = { EMU_MAX_THREADS, EMU_MAX_THREADS, EMU_MAX_BLOCK_Z };
 
@@ -73,10 +70,10 @@ static CUresult unpack(const struct emu_function *entry, void **extra, unsigned 
 {
     const void *buffer = NULL;
     const size_t *size = NULL;
-    for (; (uintptr_t)extra[0] != EXTRA_END; extra += 2) {
-        if ((uintptr_t)extra[0] == EXTRA_POINTER)
+    for (; (uintptr_t)extra[0] != CUDA_ABI_LAUNCH_PARAM_END; extra += 2) {
+        if ((uintptr_t)extra[0] == CUDA_ABI_LAUNCH_PARAM_BUFFER_POINTER)
             buffer = extra[1];
-        else if ((uintptr_t)extra[0] == EXTRA_SIZE)
+        else if ((uintptr_t)extra[0] == CUDA_ABI_LAUNCH_PARAM_BUFFER_SIZE)
             size = extra[1];
         else
             return CUDA_ERROR_INVALID_VALUE;
@@ -181,8 +178,7 @@ CUresult api_launchCooperativeKernel(CUfunction function, unsigned grid_x, unsig
     return submit(&launch, function, stream);
 }
 
-static CUresult read_attribute(struct api_launch *launch,
-                               const struct api_launch_attribute *attribute)
+static CUresult read_attribute(struct api_launch *launch, const CUlaunchAttribute *attribute)
 {
     if (attribute->id > CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING)
         return CUDA_ERROR_INVALID_VALUE;

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-enum { NON_BLOCKING = 1, GREATEST = -5 };
-
 static CUstream create(CUcontext context, unsigned flags, int priority)
 {
     CUstream made = calloc(1, sizeof(*made));
@@ -41,13 +39,13 @@ static CUstream per_thread(CUcontext context)
 
 bool api_stream_is_legacy(CUstream handle)
 {
-    return (uintptr_t)handle == 1 || (!handle && !api_thread.per_thread);
+    return (uintptr_t)handle == CUDA_ABI_STREAM_LEGACY || (!handle && !api_thread.per_thread);
 }
 
 CUresult api_stream_any(CUstream handle, CUstream *stream)
 {
     CUcontext context = api_current();
-    if ((uintptr_t)handle > 2) {
+    if ((uintptr_t)handle > CUDA_ABI_STREAM_PER_THREAD) {
         *stream = API_FIND(handle, API_STREAM);
         return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
     }
@@ -74,9 +72,11 @@ CUresult api_stream_find(CUstream handle, CUstream *stream)
 
 CUresult api_streamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
 {
-    if (!stream || flags > NON_BLOCKING)
+    if (!stream || flags > CU_STREAM_NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
-    priority = priority > 0 ? 0 : priority < GREATEST ? GREATEST : priority;
+    priority = priority > 0                       ? 0
+               : priority < API_GREATEST_PRIORITY ? API_GREATEST_PRIORITY
+                                                  : priority;
     CUstream made = create(api_current(), flags, priority);
     if (!made)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -91,7 +91,8 @@ CUresult api_streamCreate(CUstream *stream, unsigned flags)
 
 CUresult api_streamDestroy(CUstream handle)
 {
-    CUstream stream = (uintptr_t)handle > 2 ? API_FIND(handle, API_STREAM) : NULL;
+    CUstream stream =
+        (uintptr_t)handle > CUDA_ABI_STREAM_PER_THREAD ? API_FIND(handle, API_STREAM) : NULL;
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
     api_stream_free(stream);

@@ -17,7 +17,7 @@ const char *api_result_name(CUresult result)
 #define NAME(code, value, text)                                                                    \
     if ((unsigned)result == value)                                                                 \
         return #code;
-    API_RESULTS(NAME)
+    CUDA_ABI_RESULTS(NAME)
 #undef NAME
     return NULL;
 }
@@ -27,7 +27,7 @@ const char *api_result_text(CUresult result)
 #define TEXT(code, value, text)                                                                    \
     if ((unsigned)result == value)                                                                 \
         return text;
-    API_RESULTS(TEXT)
+    CUDA_ABI_RESULTS(TEXT)
 #undef TEXT
     return NULL;
 }
@@ -93,8 +93,8 @@ CUresult api_getProcAddress(const char *name, void **function, int version, cuui
     bool known = false;
     const struct api_row *row = newest(name, version, &known);
     void (*found)(void) = row ? row->function : NULL;
-    if (row && flags == 2 && api_per_thread(row->symbol))
-        found = api_per_thread(row->symbol);
+    if (row && flags == 2 && row->variant)
+        found = row->variant;
     memcpy(function, &found, sizeof(found));
     if (status)
         *status = row     ? CU_GET_PROC_ADDRESS_SUCCESS

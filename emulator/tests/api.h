@@ -14,16 +14,7 @@
 // After those, as it asks.
 #include <cmocka.h>
 
-#include "cuda/functions.h"
-#include "cuda/per_thread.h"
-
-#define EMU_DECLARE(symbol, name, since, needs, implementation, parameters, arguments)             \
-    CUresult symbol parameters;
-API_FUNCTIONS(EMU_DECLARE)
-#define EMU_DECLARE_VARIANT(symbol, variant, parameters, arguments) CUresult variant parameters;
-API_PER_THREAD(EMU_DECLARE_VARIANT)
-CUresult cuEmulatorReport(const char **text);
-CUresult cuEmulatorClearError(void);
+#include "cuda/extensions.h"
 
 #define RETURNS(call, result) assert_int_equal((int)(call), (int)(result))
 #define OK(call)              RETURNS(call, CUDA_SUCCESS)

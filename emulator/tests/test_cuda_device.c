@@ -35,7 +35,7 @@ static void names_of_errors(void **state)
 #define NAMED(code, value, words)                                                                  \
     OK(cuGetErrorName(code, &text));                                                               \
     assert_string_equal(text, #code);
-    API_RESULTS(NAMED)
+    CUDA_ABI_RESULTS(NAMED)
 }
 
 static void one_device(void **state)

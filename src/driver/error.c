@@ -94,7 +94,7 @@ static const struct {
 static const char *known_name(CUresult result)
 {
     switch (result) {
-#define NAME(name, value)                                                                          \
+#define NAME(name, value, text)                                                                    \
     case name:                                                                                     \
         return #name;
         CUDA_ABI_RESULTS(NAME)

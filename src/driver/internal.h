@@ -9,18 +9,19 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
-#include "cuda_abi.h"
+#include "abi/cuda.h"
 #include "error.h"
 
 // --------------------------------------------------------------------------------------- library
 
-/// An open libcuda: one member for each row of CUDA_ABI_FUNCTIONS; NULL for an optional function
-/// that this library lacks.
+/// An open libcuda: one member for each row of functions.def; NULL for an optional function that
+/// this library lacks.
 struct ptx_driver_library {
     void *handle;
     char *path;
     int version;
-    CUDA_ABI_FUNCTIONS(CUDA_ABI_MEMBER)
+#define DRIVER_FUNCTION(need, symbol) __typeof__(symbol) *symbol;
+#include "functions.def"
 };
 
 /// Finds a libcuda, fills the table and calls cuInit. On error *library is all zero.

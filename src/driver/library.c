@@ -38,17 +38,17 @@ static ptx_status bind_functions(struct ptx_driver_library *library, const char 
     library->path = path_of(symbol, name);
     if (!library->path)
         return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of memory while opening %s", name);
-        // memcpy: ISO C has no conversion between pointers to objects and to functions.
-#define BIND(since, function, parameters)                                                          \
+    // memcpy: ISO C has no conversion between pointers to objects and to functions.
+    enum need { OPTIONAL, REQUIRED };
+#define DRIVER_FUNCTION(need, function)                                                            \
     symbol = dlsym(library->handle, #function);                                                    \
-    if (!symbol && (since) == 0)                                                                   \
+    if (!symbol && (need) == REQUIRED)                                                             \
         return ptx_driver_fail(                                                                    \
             PTX_ERROR_NO_DRIVER,                                                                   \
             "%s has no %s: it is no libcuda, or older than 450 (CUDA 11.0); update the driver",    \
             library->path, #function);                                                             \
     memcpy(&library->function, &symbol, sizeof(symbol));
-    CUDA_ABI_FUNCTIONS(BIND)
-#undef BIND
+#include "functions.def"
     return PTX_OK;
 }
 

@@ -1,53 +1,99 @@
 // SPDX-License-Identifier: MIT
-/// Holds src/driver/cuda_abi.h against NVIDIA's own cuda.h, while compiling: every value, every
-/// field, every signature. There is nothing left to do at run time but to say so.
+/// Holds abi/cuda.h and abi/functions.def against NVIDIA's own headers: every value, every field,
+/// every signature and the CUDA version that brought it, while compiling.
+#include <stdint.h>
 #include <stdio.h>
 
 #ifdef HAVE_CUDA_H
+#define __CUDA_API_VERSION_INTERNAL // every version of every function, under its own name
 #include <cuda.h>
-#include <stddef.h>
+#include <cudaProfilerTypedefs.h>
+#include <cudaTypedefs.h>
 
-#include "cuda_abi.h"
+// Its header is not in every package that has the others.
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
 
-#define SAME_VALUE(name, value)   _Static_assert((int)(name) == (value), #name);
-#define SAME_VALUES(type, values) values(SAME_VALUE)
-CUDA_ABI_ENUMS(SAME_VALUES)
-_Static_assert(CU_MEMHOSTALLOC_PORTABLE == CUDA_ABI_MEMHOSTALLOC_PORTABLE, "flag");
+#include "abi/cuda.h"
+
+#define SAME(type, ours, what) _Static_assert(__builtin_types_compatible_p(type, ours), what);
+
+#define SAME_RESULT(name, value, text) _Static_assert((int)(name) == (value), #name);
+CUDA_ABI_RESULTS(SAME_RESULT)
 
 // Our enums have fewer constants, but have to be as wide.
 enum narrow { NARROW };
-#define SAME_WIDTH(type, values) _Static_assert(sizeof(type) == sizeof(enum narrow), #type);
-CUDA_ABI_ENUMS(SAME_WIDTH)
+#define SAME_VALUE(name, value) _Static_assert((int)(name) == (value), #name);
+#define SAME_ENUM(type, values)                                                                    \
+    _Static_assert(sizeof(type) == sizeof(enum narrow), #type);                                    \
+    values(SAME_VALUE)
+CUDA_ABI_ENUMS(SAME_ENUM)
 
-#define SAME_FIELD(type, ours, field)                                                              \
-    _Static_assert(offsetof(type, field) == offsetof(struct ours, field), #type "." #field);       \
-    _Static_assert(sizeof(((type *)0)->field) == sizeof(((struct ours *)0)->field),                \
-                   #type "." #field);                                                              \
-    _Static_assert(sizeof(type) == sizeof(struct ours), #type);
-CUDA_ABI_FIELDS(SAME_FIELD)
+#define SAME_FIELD(type, field)                                                                    \
+    _Static_assert(offsetof(THEIRS, field) == offsetof(OURS, field), #field);                      \
+    _Static_assert(sizeof(((THEIRS *)0)->field) == sizeof(((OURS *)0)->field), #field);
+#define SAME_STRUCT(name, ours, fields)                                                            \
+    _Static_assert(sizeof(name) == sizeof(struct ours), #name);                                    \
+    static inline void same_##ours(void)                                                           \
+    {                                                                                              \
+        typedef name THEIRS;                                                                       \
+        typedef struct ours OURS;                                                                  \
+        fields(SAME_FIELD)                                                                         \
+    }
+CUDA_ABI_STRUCTS(SAME_STRUCT)
+static inline void same_launch_value(void)
+{
+    typedef CUlaunchAttributeValue THEIRS;
+    typedef union cuda_launch_value OURS;
+    SAME_FIELD(int, cooperative)
+    SAME_FIELD(unsigned, clusterDim.x)
+    SAME_FIELD(unsigned, clusterDim.y)
+    SAME_FIELD(unsigned, clusterDim.z)
+    SAME_FIELD(int, programmaticStreamSerializationAllowed)
+    _Static_assert(sizeof(THEIRS) == sizeof(OURS), "CUlaunchAttributeValue");
+}
 
-#define SAME_SIGNATURE(since, name, parameters)                                                    \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(name), CUresult parameters), #name);
-CUDA_ABI_FUNCTIONS(SAME_SIGNATURE)
+#define VARIANT_none(symbol, parameters)
+#define VARIANT_ptsz(symbol, parameters)                                                           \
+    SAME(__typeof__(symbol##_ptsz), CUresult parameters, #symbol "_ptsz")
+#define VARIANT_ptds(symbol, parameters)                                                           \
+    SAME(__typeof__(symbol##_ptds), CUresult parameters, #symbol "_ptds")
+// cudaTypedefs.h has a type for each name and each version that changed it.
+#define CUDA_FUNCTION(symbol, name, since, variant, parameters, arguments)                         \
+    SAME(__typeof__(symbol), CUresult parameters, #symbol)                                         \
+    SAME(PFN_##name##_v##since, CUresult(*) parameters, #symbol " since " #since)                  \
+    VARIANT_##variant(symbol, parameters)
+#include "abi/functions.def"
 
-#define COUNT_VALUE(name, value)                +1
-#define COUNT_VALUES(type, values)              values(COUNT_VALUE)
-#define COUNT_FIELD(type, ours, field)          +1
-#define COUNT_FUNCTION(since, name, parameters) +1
+#define COUNT(...)                    +1
+#define COUNT_VALUES(type, values)    values(COUNT)
+#define COUNT_FIELDS(x, ours, fields) fields(COUNT)
 
 int main(void)
 {
+    int different = 0;
+    // Pointers, some of them, and so no constant expressions.
+#define SAME_FLAG(name, value)                                                                     \
+    if ((uintptr_t)(name) != (value)) {                                                            \
+        fprintf(stderr, "%s is %u here\n", #name, value);                                          \
+        different++;                                                                               \
+    }
+    CUDA_ABI_FLAGS(SAME_FLAG)
     printf("as in cuda.h %d: %d values, %d fields, %d functions\n", CUDA_VERSION,
-           0 CUDA_ABI_ENUMS(COUNT_VALUES), 0 CUDA_ABI_FIELDS(COUNT_FIELD),
-           0 CUDA_ABI_FUNCTIONS(COUNT_FUNCTION));
-    return 0;
+           0 CUDA_ABI_RESULTS(COUNT) CUDA_ABI_ENUMS(COUNT_VALUES) CUDA_ABI_FLAGS(COUNT),
+           0 CUDA_ABI_STRUCTS(COUNT_FIELDS), 0
+#define CUDA_FUNCTION COUNT
+#include "abi/functions.def"
+    );
+    return different != 0;
 }
 
 #else
 
 int main(void)
 {
-    puts("skipped: no cuda.h of CUDA 12.4 or newer was found to compare with");
+    puts("skipped: no cuda.h of CUDA 13.0 or newer was found to compare abi/cuda.h with; name its "
+         "folder with meson configure -Dnvidia_headers=FOLDER");
     return 77;
 }
 

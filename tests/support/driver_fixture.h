@@ -15,6 +15,8 @@
 // After those four, as it asks.
 #include <cmocka.h>
 
+#include <ptxgen/driver.h>
+
 #include "fake_libcuda.h"
 
 static struct fake_cuda *fake;

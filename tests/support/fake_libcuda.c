@@ -185,7 +185,7 @@ CUresult cuGetErrorName(CUresult code, const char **name)
     return CUDA_ERROR_STUB_LIBRARY;
 #endif
     switch (code) {
-#define NAME(constant, value)                                                                      \
+#define NAME(constant, value, text)                                                                \
     case constant:                                                                                 \
         *name = #constant;                                                                         \
         return CUDA_SUCCESS;

@@ -4,9 +4,10 @@
 #ifndef PTXGEN_TESTS_FAKE_LIBCUDA_H
 #define PTXGEN_TESTS_FAKE_LIBCUDA_H
 
-#include <stdatomic.h>
+#include "abi/cuda.h"
 
-#include "cuda_abi.h"
+#include <stdatomic.h>
+#include <stdbool.h>
 
 /// Set before use; fake->reset() puts the defaults back.
 struct fake_cuda {

@@ -5,8 +5,6 @@
 
 #include "fake_libcuda.h"
 
-CUDA_ABI_FUNCTIONS(CUDA_ABI_PROTOTYPE)
-
 enum { FAKE_DEVICES = 4, FAKE_DEPTH = 16, FAKE_CAPTURES = 4, FAKE_NODES = 16 };
 
 struct CUctx_st {

@@ -4,11 +4,9 @@
 #ifndef PTXGEN_EMULATOR_EXEC_LANES_LANES_H
 #define PTXGEN_EMULATOR_EXEC_LANES_LANES_H
 
-#include "ptx/program.h"
+#include "exec/machine.h"
 
 #include <string.h>
-
-enum { EMU_LANES = 32 };
 
 // Sources are lanes of uint32_t or, of 64-bit types, uint64_t; of a predicate, one mask. So is the
 // result. Float arithmetic rounds as the calling

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TESTS_FUZZ_LAUNCH_H
 #define PTXGEN_TESTS_FUZZ_LAUNCH_H
 
-#include "cuda/functions.h"
+#include "cuda/extensions.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,13 +13,6 @@
 
 int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-#define FUZZ_DECLARE(symbol, name, since, needs, implementation, parameters, arguments)            \
-    CUresult symbol parameters;
-API_FUNCTIONS(FUZZ_DECLARE)
-#undef FUZZ_DECLARE
-CUresult cuEmulatorReport(const char **text);
-CUresult cuEmulatorClearError(void);
 
 // To be called for text that does not load: the ways to refuse one are another fuzzer's, and what
 // is made of such text does not load either.

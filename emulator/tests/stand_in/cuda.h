@@ -3,11 +3,7 @@
 #ifndef PTXGEN_TESTS_STAND_IN_CUDA_H
 #define PTXGEN_TESTS_STAND_IN_CUDA_H
 
-#include "cuda/functions.h"
-
-#define STAND_IN(symbol, name, since, needs, implementation, parameters, arguments)                \
-    CUresult symbol parameters;
-API_FUNCTIONS(STAND_IN)
+#include "abi/cuda.h"
 
 #define cuMemAlloc   cuMemAlloc_v2
 #define cuMemFree    cuMemFree_v2
