@@ -63,9 +63,8 @@ const char *recording_find(struct recording *r, const char *name)
     const char *found = find_between(r->at, r->text + strlen(r->text), name);
     if (!found)
         found = find_between(r->text, r->at, name);
-    const char *end = found ? strchr(found, '\n') : NULL;
     if (found)
-        r->at = end ? end + 1 : found;
+        r->at = found - strlen(name);
     return found;
 }
 

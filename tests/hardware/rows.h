@@ -9,6 +9,7 @@
 #include <ptxgen/ptxgen.h>
 
 #include "op_cases.h"
+#include "recording.h"
 
 enum { ROWS_IN = 20480, ROWS_OUT = 65536 }; // bytes
 
@@ -26,18 +27,23 @@ struct rows {
     unsigned char out[ROWS_OUT];  ///< what the kernel left
     unsigned char want[ROWS_OUT]; ///< what it should have
     unsigned wrong;               // rows of the last run
+    struct recording recording;   // a line for each row that came out as wanted, on a GPU
 };
 
-/// Opens the device and fills `in`; exits with 77 where there is none.
-void rows_open(struct rows *rows);
+/// Opens the device and fills `in`; exits with 77 where there is none. Of the arguments, `-c FILE`
+/// names the rows that a GPU has confirmed, `-o FILE` is where this run's are written.
+void rows_open(struct rows *rows, int argc, char **argv);
+/// Prints how many rows no GPU has confirmed.
 void rows_close(struct rows *rows);
 
 /// `emit` writes the body between its parameters' declaration and the end of the entry; `expect`
 /// fills `want`, which begins as `before` (0xcc where NULL), and so does the device's `out`.
+/// `varies`: what is wanted depends on the run, as with a clock.
 struct row_test {
     void (*emit)(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out);
     void (*expect)(struct rows *rows, const struct row *row);
     void (*before)(struct rows *rows, const struct row *row, unsigned char *out);
+    bool varies;
 };
 
 /// Whether the builder takes the row.

@@ -231,7 +231,7 @@ static void trap(void **state)
     ptx_builder_destroy(&b);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_barrier),
@@ -239,7 +239,7 @@ int main(void)
         cmocka_unit_test(messages),
         cmocka_unit_test(trap),
     };
-    rows_open(&rows);
+    rows_open(&rows, argc, argv);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rows_close(&rows);
     return failed;

@@ -272,14 +272,14 @@ static void parameters(void **state)
     assert_true(ran > 30);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_load),
         cmocka_unit_test(every_store),
         cmocka_unit_test(parameters),
     };
-    rows_open(&rows);
+    rows_open(&rows, argc, argv);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rows_close(&rows);
     return failed;
