@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What every exported function is: enter, implementation, leave.
+// What every exported function is: enter, implementation, leave. Which handles are live, so that
+// any value may come in as one; errors in words, and functions by name.
 #define _POSIX_C_SOURCE 200809L // getpid
 #include "api.h"
 
@@ -138,12 +139,12 @@ enum {
 #include "abi/functions.def"
 EMULATOR_FUNCTIONS(DEFINE)
 
-typedef void function(void);
+typedef void code(void);
 #define VARIANT_none(symbol) NULL
-#define VARIANT_ptsz(symbol) (function *)symbol##_ptsz
-#define VARIANT_ptds(symbol) (function *)symbol##_ptds
+#define VARIANT_ptsz(symbol) (code *)symbol##_ptsz
+#define VARIANT_ptds(symbol) (code *)symbol##_ptds
 #define ROW(symbol, name, since, variant, parameters, arguments)                                   \
-    [API_ID_##symbol] = { #symbol, #name, since, (function *)symbol, VARIANT_##variant(symbol) },
+    [API_ID_##symbol] = { #symbol, #name, since, (code *)symbol, VARIANT_##variant(symbol) },
 const struct api_row api_rows[API_FUNCTION_COUNT] = {
 #define CUDA_FUNCTION ROW
 #include "abi/functions.def"
@@ -257,4 +258,172 @@ CUresult api_emulatorClearError(void)
     api_thread.told = CUDA_SUCCESS;
     api_state.report[0] = '\0';
     return CUDA_SUCCESS;
+}
+
+// -------------------------------------------------------------- errors in words, functions by name
+
+/// Names that stand for a symbol that they are no prefix of.
+static const struct {
+    const char *name, *symbol;
+    int since;
+} aliases[] = {
+    { "cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000 },
+};
+
+const char *api_result_name(CUresult result)
+{
+#define NAME(code, value, text)                                                                    \
+    if ((unsigned)result == value)                                                                 \
+        return #code;
+    CUDA_ABI_RESULTS(NAME)
+#undef NAME
+    return NULL;
+}
+
+const char *api_result_text(CUresult result)
+{
+#define TEXT(code, value, text)                                                                    \
+    if ((unsigned)result == value)                                                                 \
+        return text;
+    CUDA_ABI_RESULTS(TEXT)
+#undef TEXT
+    return NULL;
+}
+
+CUresult api_getErrorName(CUresult result, const char **name)
+{
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
+    *name = api_result_name(result);
+    return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult api_getErrorString(CUresult result, const char **text)
+{
+    if (!text)
+        return CUDA_ERROR_INVALID_VALUE;
+    *text = api_result_text(result);
+    // A malformed variable makes cuInit() return this: say which.
+    if (result == CUDA_ERROR_INVALID_VALUE && api_state.config.error[0])
+        *text = api_state.config.error;
+    else if (result && result == api_thread.told)
+        *text = api_thread.why;
+    else if (result && result == atomic_load(&api_state.error))
+        *text = api_state.fault;
+    return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static const struct api_row *row_of(const char *symbol)
+{
+    for (size_t i = 0; i < API_FUNCTION_COUNT; i++)
+        if (strcmp(api_rows[i].symbol, symbol) == 0)
+            return &api_rows[i];
+    return NULL;
+}
+
+/// The newest of that name that `version` has; *known: there is one, if only a newer one.
+static const struct api_row *newest(const char *name, int version, bool *known)
+{
+    const struct api_row *best = NULL;
+    int since = 0;
+    *known = false;
+    for (size_t i = 0; i < API_FUNCTION_COUNT; i++) {
+        const struct api_row *row = &api_rows[i];
+        if (strcmp(row->name, name) != 0)
+            continue;
+        *known = true;
+        if (row->since <= version && row->since >= since) {
+            best = row;
+            since = row->since;
+        }
+    }
+    for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+        if (strcmp(aliases[i].name, name) == 0 && aliases[i].since <= version)
+            best = row_of(aliases[i].symbol);
+    return best;
+}
+
+CUresult api_getProcAddress(const char *name, void **function, int version, cuuint64_t flags,
+                            CUdriverProcAddressQueryResult *status)
+{
+    if (!name || !function || flags > 2 || version > api_state.config.driver)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool known = false;
+    const struct api_row *row = newest(name, version, &known);
+    void (*found)(void) = row ? row->function : NULL;
+    if (row && flags == 2 && row->variant)
+        found = row->variant;
+    memcpy(function, &found, sizeof(found));
+    if (status)
+        *status = row     ? CU_GET_PROC_ADDRESS_SUCCESS
+                  : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                          : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_getProcAddress1(const char *name, void **function, int version, cuuint64_t flags)
+{
+    CUresult result = api_getProcAddress(name, function, version, flags, NULL);
+    return result || *function ? result : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult api_getExportTable(const void **table, const CUuuid *id)
+{
+    if (table)
+        *table = NULL;
+    return table && id ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult api_profilerStart(void)
+{
+    return CUDA_SUCCESS;
+}
+
+CUresult api_profilerStop(void)
+{
+    return CUDA_SUCCESS;
+}
+
+// ----------------------------------------------------------------------------------------- handles
+
+enum { BUCKETS = 4096 };
+
+static struct api_object *buckets[BUCKETS];
+
+static struct api_object **bucket(uint64_t key)
+{
+    return &buckets[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+}
+
+void api_object_add(struct api_object *object, enum api_kind kind, uint64_t key, CUcontext context)
+{
+    struct api_object **first = bucket(key);
+    *object = (struct api_object) { key, kind, context, *first };
+    *first = object;
+}
+
+void api_object_remove(struct api_object *object)
+{
+    struct api_object **at = bucket(object->key);
+    while (*at && *at != object)
+        at = &(*at)->next;
+    if (*at)
+        *at = object->next;
+}
+
+struct api_object *api_object_at(uint64_t key, enum api_kind kind)
+{
+    struct api_object *object = *bucket(key);
+    while (object && (object->key != key || object->kind != kind))
+        object = object->next;
+    return object;
+}
+
+struct api_object *api_object_of(CUcontext context)
+{
+    for (int i = 0; i < BUCKETS; i++)
+        for (struct api_object *object = buckets[i]; object; object = object->next)
+            if (object->context == context && object->kind != API_FUNCTION)
+                return object;
+    return NULL;
 }
