@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The text of each kernel and dtype, with default options for sm_80, and of two clip plans, against
-// golden/. After a change that is meant: meson compile -C build golden, and read the difference in
-// version control.
+// Texts against golden/: of each kernel and dtype with default options for sm_80, of each option
+// with its second value, and of three clip plans; and a hash of every text there is. After a change
+// that is meant: meson compile -C build golden, and read the difference in version control.
 #define _POSIX_C_SOURCE 200809L
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -155,12 +156,121 @@ static void check_clip_plans(struct golden *g)
     check_text(g, b, "clip_plan", "packed");
 }
 
+/// The second value of each option, the others at their defaults.
+static void check_options(struct golden *g)
+{
+    const ptx_kernel *kernel;
+    for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; ++k)
+        for (size_t o = 0; kernel->options[o].name; ++o) {
+            const struct ptx_option *option = &kernel->options[o];
+            struct ptx_spec spec;
+            char type[64];
+            assert_true(variant_first(kernel, PTX_F32, &spec));
+            spec.option[o] = 1;
+            snprintf(type, sizeof type, "f32.%s=%s", option->name, option->values[1]);
+            ptx_builder *b = ptx_builder_create(NULL);
+            ptx_kernel_emit(b, kernel, &spec);
+            check_text(g, b, kernel->name, type);
+        }
+}
+
+// ---- a hash of every text -----------------------------------------------------------------------
+
+struct hashes {
+    char text[1 << 17]; // a line each: name and hash
+    size_t used;
+};
+
+/// Takes the builder and destroys it.
+static void add_hash(struct hashes *all, ptx_builder *b, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); // FNV-1a
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s: %s", name, ptx_builder_error(b));
+    for (const char *c = text; *c; ++c)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    assert_true(all->used + strlen(name) + 24 < sizeof all->text);
+    all->used += (size_t)snprintf(all->text + all->used, sizeof all->text - all->used,
+                                  "%s %016" PRIx64 "\n", name, hash);
+    ptx_builder_destroy(&b);
+}
+
+/// For the oldest target, the default and one of the newest.
+static void hash_kernels(struct hashes *all)
+{
+    static const int targets[] = { 70, 80, 100 };
+    const ptx_kernel *kernel;
+    for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; ++k) {
+        struct ptx_spec spec;
+        for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
+             more = variant_next(kernel, &spec))
+            for (unsigned t = 0; t < 3; ++t) {
+                const struct ptx_builder_params target = { .target = { .sm = targets[t] } };
+                char variant[VARIANT_NAME_SIZE], name[VARIANT_NAME_SIZE + 16];
+                ptx_builder *b = ptx_builder_create(&target);
+                ptx_kernel_emit(b, kernel, &spec);
+                snprintf(name, sizeof name, "%s_sm%d", variant_name(kernel, &spec, variant),
+                         targets[t]);
+                add_hash(all, b, name);
+            }
+    }
+}
+
+/// Plans of one type and of all, of few and of many tensors, with each policy, on two targets.
+static void hash_clip_plans(struct hashes *all)
+{
+    enum { MANY = 1000 };
+    static const struct ptx_loss_scale_params update;
+    static const ptx_type types[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
+    for (unsigned v = 0; v < 5 * 3 * 2 * 2 * 2 * 2; ++v) {
+        const unsigned set = v % 5, policy = v / 5 % 3, updates = v / 15 % 2, measures = v / 30 % 2;
+        const unsigned many = v / 60 % 2, sm = v / 120 % 2 ? 90 : 80;
+        struct ptx_tensor tensors[MANY];
+        for (size_t t = 0; t < MANY; ++t)
+            tensors[t] =
+                (struct ptx_tensor) { .count = 1000, .dtype = types[set < 4 ? set : t % 4] };
+        const struct ptx_clip_params params = { .tensors = tensors,
+                                                .tensor_count = many ? MANY : 4,
+                                                .nonfinite = (ptx_nonfinite)policy,
+                                                .update = updates ? &update : NULL,
+                                                .measure_only = measures };
+        const struct ptx_builder_params target = { .target = { .sm = (int)sm } };
+        ptx_builder *b = ptx_builder_create(&target);
+        char name[64];
+        assert_int_equal(ptx_clip_emit(b, &params), PTX_OK);
+        snprintf(name, sizeof name, "clip_plan_%s_nonfinite%u%s%s%s_sm%u",
+                 set < 4 ? ptx_type_name(types[set]) : "mixed", policy, updates ? "_update" : "",
+                 measures ? "_measure" : "", many ? "_packed" : "", sm);
+        add_hash(all, b, name);
+    }
+}
+
+static void check_hashes(struct golden *g)
+{
+    static struct hashes all;
+    char path[PATH_SIZE];
+    const char *folder = getenv("PTXGEN_GOLDEN_DIR");
+    all.used = 0;
+    hash_kernels(&all);
+    hash_clip_plans(&all);
+    snprintf(path, sizeof path, "%s/hashes.txt", folder ? folder : GOLDEN_DIR);
+    if (!g->rewrite)
+        compare_with_golden(path, all.text, g);
+    else if (!write_file(path, all.text))
+        fail_msg("cannot write %s", path);
+    else
+        ++g->written;
+}
+
 static void test_golden(void **state)
 {
     (void)state;
     struct golden g = { .rewrite = getenv("PTXGEN_REWRITE_GOLDEN") != NULL };
     check_kernels(&g);
     check_clip_plans(&g);
+    check_options(&g);
+    check_hashes(&g);
     if (g.rewrite)
         fprintf(stderr, "%u golden texts written\n", g.written);
     if (g.differences)
