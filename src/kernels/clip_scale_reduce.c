@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "clip_scale.h"
-#include "common.h"
+#include "common/clip_scale.h"
+#include "common/common.h"
 
 enum { BLOCK = 1024 };
 enum { OPTION_NONFINITE, OPTION_MAX_NORM };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "elementwise.h"
+#include "common/elementwise.h"
 
 // So few elements are read before it is known whether they change: one latency, not two. Of more,
 // none are read in vain.

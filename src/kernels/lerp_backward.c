@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "elementwise.h"
+#include "common/elementwise.h"
 
 enum { BLOCK = 256 };
 enum { OPTION_OUTPUTS, OPTION_WEIGHT };

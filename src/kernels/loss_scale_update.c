@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "common.h"
-#include "loss_scale.h"
+#include "common/common.h"
+#include "common/loss_scale.h"
 
 static ptx_val float_param(ptx_builder *b, const char *name, const char *meaning,
                            const char *preset, unsigned range)

@@ -3,8 +3,8 @@
 #ifndef PTXGEN_KERNELS_QUANTIZE_CHANNEL_H
 #define PTXGEN_KERNELS_QUANTIZE_CHANNEL_H
 
-#include "channel.h"
-#include "quantizer.h"
+#include "common/channel.h"
+#include "common/quantizer.h"
 
 enum { CHANNEL_BLOCK = 128, CHANNEL_CHUNK = 4096 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "common/words.h"
 #include "quantize_channel.h"
-#include "words.h"
 
 enum { MANY_BLOCKS = 8192, LOG_MANY_STEPS = 6 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "elementwise.h"
-#include "quantizer.h"
+#include "common/elementwise.h"
+#include "common/quantizer.h"
 
 enum { BLOCK = 256 };
 enum { OPTION_SCALARS = QUANTIZER_OPTIONS };

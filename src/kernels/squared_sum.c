@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "chunk.h"
+#include "common/chunk.h"
 
 // Few elements are cut into short chunks, to keep more multiprocessors busy; many into long ones,
 // since each ends with a sum over the block.

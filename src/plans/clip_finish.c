@@ -2,9 +2,9 @@
 // A group's partials made into its sum, and that into its record; the last group's, into the plan's
 // summary too.
 #include "clip_text.h"
-#include "kernels/clip_scale.h"
-#include "kernels/common.h"
-#include "kernels/loss_scale.h"
+#include "kernels/common/clip_scale.h"
+#include "kernels/common/common.h"
+#include "kernels/common/loss_scale.h"
 
 // Words of struct clip_rule.
 enum { GROWTH, BACKOFF, MIN_SCALE, MAX_SCALE, INTERVAL, HYSTERESIS };

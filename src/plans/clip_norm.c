@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The sums of squares: a block for each chunk leaves one partial.
 #include "clip_text.h"
-#include "kernels/chunk.h"
+#include "kernels/common/chunk.h"
 
 struct norm {
     const struct clip_spec *spec;
