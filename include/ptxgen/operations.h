@@ -24,6 +24,7 @@
 #define PTXGEN_OPERATIONS_H
 
 #include <ptxgen/driver.h>
+#include <ptxgen/records.h>
 #include <ptxgen/types.h>
 
 PTXGEN_BEGIN
@@ -137,13 +138,6 @@ PTXGEN_API ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
                                         struct ptx_operation_description *description);
 
 // ------------------------------------------------------------------------------------- loss scale
-
-/// The scale that the loss was multiplied by, and how long it has served; 8 bytes in device or host
-/// memory.
-struct ptx_loss_scale_state {
-    float scale;            ///< finite, > 0
-    int32_t growth_tracker; ///< steps in a row without a NaN or infinity
-};
 
 /// How the scale changes after a step. All zero: growth 2, backoff 0.5, interval 2000, no bounds,
 /// no hysteresis, as PyTorch's GradScaler.

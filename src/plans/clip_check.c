@@ -3,12 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "clip_table.h"
+#include "clip_layout.h"
 #include "driver/error.h"
 
 static bool is_gradient_type(ptx_type dtype)
 {
-    return ptxp_clip_dtype_code(dtype) < CLIP_DTYPE_COUNT;
+    return ptxk_clip_dtype_code(dtype) < CLIP_DTYPE_COUNT;
 }
 
 static ptx_status check_tensor(const struct ptx_clip_params *params, size_t t)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clip_table.h"
+#include "clip_layout.h"
 
 enum { ALIGNMENT = 256, FEW_CHUNKS = 512 };
 
@@ -34,15 +34,6 @@ static const ptx_type dtypes[] = {
     CLIP_DTYPES(CLIP_DTYPE)
 #undef CLIP_DTYPE
 };
-
-unsigned ptxp_clip_dtype_code(ptx_type dtype)
-{
-    unsigned code = 0;
-
-    while (code < CLIP_DTYPE_COUNT && dtypes[code] != dtype)
-        code++;
-    return code;
-}
 
 unsigned ptxp_clip_row_bytes(const struct clip_tensor_row *row)
 {
@@ -252,7 +243,7 @@ static void write_tensors(const struct ptx_clip_params *params, const struct cli
             .weight = tensor->uncounted       ? 0.0
                       : tensor->weight == 0.0 ? 1.0
                                               : tensor->weight,
-            .dtype = ptxp_clip_dtype_code(tensor->dtype),
+            .dtype = ptxk_clip_dtype_code(tensor->dtype),
         };
     }
     // The type of the empty tensor must be one that the kernels know.

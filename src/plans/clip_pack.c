@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which small tensors share a chunk, and how its threads share them.
-#include "clip_table.h"
+#include "clip_layout.h"
 
 enum { LEAST_TEAM = 5 }; // log2: of a warp, which then has one piece, of one type
 

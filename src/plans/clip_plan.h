@@ -4,8 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "clip_table.h"
-#include "clip_text.h"
+#include "clip_layout.h"
 
 struct ptx_clip_plan {
     ptx_device *device;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The tiles that gradients are scaled by: numbered from the last of the last chunk to the first.
-#ifndef PTXGEN_PLANS_CLIP_TILE_H
-#define PTXGEN_PLANS_CLIP_TILE_H
+#ifndef PTXGEN_KERNELS_CLIP_TILE_H
+#define PTXGEN_KERNELS_CLIP_TILE_H
 
-#include "clip_text.h"
+#include "common/clip_parts.h"
 
 // A tile and where it lies, X(name, type): variables, so that the next one's can be read ahead.
 //

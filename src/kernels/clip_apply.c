@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Gradients times their group's factor, in place.
 #include "clip_tile.h"
-#include "kernels/common/common.h"
+#include "common/common.h"
 
 enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
 enum { TICKET = CLIP_TOTALS_WORD(ticket), THROUGH = CLIP_TOTALS_WORD(through) };

@@ -1,51 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The kernels of a clip plan, as text.
-#ifndef PTXGEN_PLANS_CLIP_TEXT_H
-#define PTXGEN_PLANS_CLIP_TEXT_H
+// What the kernels of a clip plan share.
+#ifndef PTXGEN_KERNELS_CLIP_PARTS_H
+#define PTXGEN_KERNELS_CLIP_PARTS_H
 
-#include "clip_table.h"
-
-// What the text depends on. Neither sizes nor numbers of tensors are among it, so that plans share
-// compiled kernels.
-struct clip_spec {
-    uint32_t dtypes; // PTX_SET() bits
-    uint32_t chunk;
-    ptx_nonfinite nonfinite;
-    bool updates; // the loss scale
-    bool packs;   // some chunks are packed
-};
-
-// X(name of the entry, .minnctapersm): the kernels, in the order of the text.
-#define CLIP_KERNELS(X)                                                                            \
-    X(clip_norm, 4)                                                                                \
-    X(clip_sums, 1)                                                                                \
-    X(clip_finish, 1)                                                                              \
-    X(clip_apply, CLIP_APPLY_BLOCKS)                                                               \
-    X(clip_set_max_norm, 1)                                                                        \
-    X(clip_set_loss_scale, 1)                                                                      \
-    X(clip_set_data, 1)
-
-enum {
-    CLIP_APPLY_BLOCKS = 3,   // on a multiprocessor, where blocks take tile after tile
-    CLIP_SHORT_CHUNK = 8192, // a chunk up to which is one tile
-    CLIP_TILE_WIDE = 4096,   // elements of a tile of a longer one
-    CLIP_TILE_HALF = 8192,   // the same where all are of 16 bits
-    CLIP_TILE_PACKED = 8192, // and where tensors share chunks: fewer parts, of which some are empty
-    CLIP_FUSED = 2048,       // most tiles of several groups that take factors from the partials
-    CLIP_SET_DATA_BATCH = 256, // addresses of a launch
-};
-
-#define CLIP_DECLARE(name, blocks)                                                                 \
-    void ptxk_##name##_emit(ptx_builder *b, const struct clip_spec *spec);
-CLIP_KERNELS(CLIP_DECLARE)
-#undef CLIP_DECLARE
-
-// Elements that a block scales at a time, and how many such tiles a whole chunk has: powers of two.
-uint32_t ptxk_clip_tile(const struct clip_spec *spec);
-uint32_t ptxk_clip_tiles_of_chunk(const struct clip_spec *spec);
-
-// All of them.
-void ptxk_clip_emit(ptx_builder *b, const struct clip_spec *spec);
+#include "clip.h"
 
 // ---- what they share ----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "clip_tile.h"
 
-#include "kernels/common/common.h"
+#include "common/common.h"
 
 struct clip_place ptxk_clip_place_variables(ptx_builder *b, const struct clip_spec *spec,
                                             ptx_val ticket)

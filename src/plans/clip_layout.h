@@ -1,62 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A clip plan's device memory: the rows that the host writes and the kernels read, and where they
-// lie.
-//
-// A tensor is cut into chunks, of which each has a partial sum. A group's chunks follow each other,
-// tensor after tensor. Where many tensors are small, tensors of half a chunk at most that follow
-// each other in a group are the pieces of one packed chunk.
-#ifndef PTXGEN_PLANS_CLIP_TABLE_H
-#define PTXGEN_PLANS_CLIP_TABLE_H
+// A clip plan's device memory: where the rows lie that the host writes and the kernels read.
+#ifndef PTXGEN_PLANS_CLIP_LAYOUT_H
+#define PTXGEN_PLANS_CLIP_LAYOUT_H
 
 #include <stddef.h>
 
 #include <ptxgen/plans.h>
 
-// The types a tensor may have, in the order of clip_tensor_row.dtype.
-#define CLIP_DTYPES(X) X(F32) X(F64) X(F16) X(BF16)
-enum { CLIP_DTYPE_COUNT = 4 };
-
-enum {
-    CLIP_BLOCK = 256, // threads, of each kernel
-    // Most pieces of a chunk: a warp looks all of them up at once, each lane one.
-    CLIP_PIECES = 32,
-    CLIP_PIECE_VECTORS = 4, // that a thread reads at once
-};
-
-struct clip_tensor_row {
-    uint64_t data;
-    uint64_t count;
-    double weight;
-    uint32_t dtype;
-    uint32_t unused;
-};
-
-struct clip_chunk_row {
-    uint32_t tensor; // of a packed chunk: its first piece, in `pieces`
-    uint32_t index;  // of the chunk in its tensor; of a packed chunk: its pieces
-    uint32_t group;
-    uint32_t team; // 0; of a packed chunk: log2 of the threads that a piece gets
-};
-
-struct clip_group_row {
-    uint32_t first; // chunk
-    uint32_t count; // chunks
-};
-
-// How the loss scale changes; struct ptx_loss_scale_params with its defaults in place.
-struct clip_rule {
-    float growth, backoff, min_scale, max_scale;
-    int32_t interval, hysteresis;
-};
-
-// Words by which blocks keep count; 0 before and after a launch.
-struct clip_totals {
-    uint32_t arrivals; // of groups whose record is written
-    uint32_t found;    // not 0 if one of them was not finite
-    uint32_t ticket;   // tiles that blocks have drawn: all beyond the first two of each
-    uint32_t through;  // blocks that will take no more
-};
-#define CLIP_TOTALS_WORD(member) (offsetof(struct clip_totals, member) / sizeof(uint32_t))
+#include "kernels/clip.h"
 
 // X(member, type of an element): the arrays in the plan's memory, each from a 256-byte boundary.
 // The summary follows the records. The host writes all that comes before the partials.
@@ -148,8 +99,7 @@ ptx_status ptxp_clip_check_addresses(ptx_device *device, const struct clip_addre
 
 ptx_status ptxp_clip_out_of_host_memory(void);
 
-// The code of a tensor's type in its row, and the bytes of an element.
-unsigned ptxp_clip_dtype_code(ptx_type dtype);
+// The bytes of an element.
 unsigned ptxp_clip_row_bytes(const struct clip_tensor_row *row);
 
 #endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The module of a clip plan, and those of its kernels that change what the others read.
+#include "clip.h"
+
+void ptxk_clip_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+#define CLIP_EMIT(name, blocks)                                                                    \
+    ptx_entry (b, #name, .block = { CLIP_BLOCK }, .min_blocks = blocks)                            \
+        ptxk_##name##_emit(b, spec);
+    CLIP_KERNELS(CLIP_EMIT)
+#undef CLIP_EMIT
+}
+
+uint32_t ptxk_clip_tile(const struct clip_spec *spec)
+{
+    if (spec->chunk <= CLIP_SHORT_CHUNK)
+        return spec->chunk;
+    if (spec->packs)
+        return CLIP_TILE_PACKED;
+    return spec->dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
+}
+
+uint32_t ptxk_clip_tiles_of_chunk(const struct clip_spec *spec)
+{
+    return spec->chunk / ptxk_clip_tile(spec);
+}
+
+// ---- setting ------------------------------------------------------------------------------------
+
+static ptx_val thread(ptx_builder *b)
+{
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val tid = ptx_tid(b, PTX_X);
+    return ptx_mad(b, block, ptx_u32(CLIP_BLOCK), tid);
+}
+
+void ptxk_clip_set_max_norm_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    (void)spec;
+    ptx_ptr records = ptx_param_ptr(b, PTX_F32, "records", .writeonly = true,
+                                    .meaning = "rows of 4: factor, norm, found_inf, max_norm");
+    ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "records to set");
+    ptx_val max_norm = ptx_param(b, PTX_F32, "max_norm", .range = PTX_NOT_NAN | PTX_NOT_NEGATIVE);
+    ptx_val k = thread(b);
+    ptx_if (b, ptx_lt(b, k, count)) {
+        ptx_val row = ptx_mul_wide(b, k, ptx_u32(4));
+        ptx_store(b, ptx_at(b, records, row), ptx_u32(3), max_norm);
+    }
+}
+
+void ptxk_clip_set_loss_scale_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    (void)spec;
+    ptx_ptr state = ptx_param_ptr(b, PTX_B32, "state", .writeonly = true, .length = "2",
+                                  .meaning = "scale (f32), growth_tracker (s32)");
+    ptx_val scale = ptx_param(b, PTX_F32, "scale", .range = PTX_FINITE | PTX_POSITIVE);
+    ptx_val tracker = ptx_param(b, PTX_S32, "growth_tracker");
+    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
+        ptx_store(b, state, ptx_u32(0), ptx_bitcast(b, PTX_B32, scale));
+        ptx_store(b, state, ptx_u32(1), ptx_bitcast(b, PTX_B32, tracker));
+    }
+}
+
+void ptxk_clip_set_data_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    (void)spec;
+    ptx_ptr tensors =
+        ptx_param_ptr(b, PTX_U64, "tensors", .writeonly = true,
+                      .meaning = "rows of 4, the first of which is the tensor's address");
+    ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "rows to set");
+    ptx_ptr data = ptx_param_array(b, PTX_U64, "data", CLIP_SET_DATA_BATCH);
+    ptx_val k = ptx_tid(b, PTX_X);
+    ptx_if (b, ptx_lt(b, k, count)) {
+        ptx_val address = ptx_load(b, data, k);
+        ptx_val row = ptx_mul(b, k, ptx_u32(4));
+        ptx_store(b, tensors, row, address);
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// A group's sum from its partials, and its record from the sum.
+#include "common/clip_parts.h"
+
+void ptxk_clip_sums_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    ptx_comment(b, "a block for each group: the sum of its partials");
+    struct clip_partials from = ptxk_clip_partials_param(b);
+    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .writeonly = true, .meaning = "one a group");
+    struct clip_results results = ptxk_clip_results_param(b, spec);
+    ptx_val finishes = ptx_param(b, PTX_U32, "finishes", .meaning = "1: writes the records, too");
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val group = ptx_ctaid(b, PTX_X);
+    ptx_vec row = ptx_load_vec(b, from.groups, ptx_mul_wide(b, group, ptx_u32(2)), 2);
+    ptxk_clip_let_next_start(b);
+    ptxk_clip_wait_for_last(b);
+    struct clip_inputs inputs = ptxk_clip_inputs_read(b, &results, group);
+    ptx_val sum = ptxk_clip_group_total(b, &from, tid, row);
+    ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
+        ptx_store(b, sums, group, sum);
+        ptx_if (b, ptx_ne(b, finishes, ptx_u32(0))) {
+            struct clip_record record = ptxk_clip_record_of(b, &results, &inputs, sum);
+            ptxk_clip_record_write(b, &results, group, &record);
+        }
+    }
+}
+
+void ptxk_clip_finish_emit(ptx_builder *b, const struct clip_spec *spec)
+{
+    ptx_comment(b, "a thread for each group: its record from its sum");
+    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .readonly = true,
+                                 .meaning = "of weighted squares, one a group");
+    struct clip_results results = ptxk_clip_results_param(b, spec);
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val group = ptx_mad(b, block, ptx_u32(CLIP_BLOCK), tid);
+    ptx_if (b, ptx_lt(b, group, results.groups)) {
+        struct clip_inputs inputs = ptxk_clip_inputs_read(b, &results, group);
+        ptx_val sum = ptx_load(b, sums, group);
+        struct clip_record record = ptxk_clip_record_of(b, &results, &inputs, sum);
+        ptxk_clip_record_write(b, &results, group, &record);
+    }
+}
