@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void print_set(const struct gradient_set *set, const struct ptx_tensor *tensors,
+static void print_set(const struct gradient_set *set, const struct ptx_clip_tensor *tensors,
                       size_t count)
 {
     printf("{\"set\": \"%s\", \"counts\": [", set->name);
@@ -24,7 +24,7 @@ int main(void)
     for (size_t k = 0; gradient_set_at(k); k++) {
         const struct gradient_set *set = gradient_set_at(k);
         const size_t count = gradient_set_list(set, NULL);
-        struct ptx_tensor *tensors = calloc(count, sizeof *tensors);
+        struct ptx_clip_tensor *tensors = calloc(count, sizeof *tensors);
         if (!tensors) {
             fputs("list_sets: out of memory\n", stderr);
             return 1;

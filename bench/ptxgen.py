@@ -52,7 +52,7 @@ class _Launch(Structure):
 
 
 class Tensor(Structure):
-    """struct ptx_tensor; dtype is what Library.dtype() gives."""
+    """struct ptx_clip_tensor; dtype is what Library.dtype() gives."""
     _fields_ = [("data", c_uint64), ("count", c_uint64), ("dtype", c_int), ("group", c_uint32),
                 ("weight", c_double), ("uncounted", c_bool)]
 
@@ -114,7 +114,7 @@ class Library:
             getattr(self.c, name).restype = c_void_p
         for name in _STRINGS:
             getattr(self.c, name).restype = c_char_p
-        self.c.ptx_spec_set.restype = self.c.ptx_kernel_geometry.restype = c_bool
+        self.c.ptx_kernel_spec_set.restype = self.c.ptx_kernel_geometry.restype = c_bool
         self.c.ptx_target_at.restype = c_bool
         self.c.ptx_clip_plan_run.argtypes = [c_void_p, c_void_p]
         self.c.ptx_launch.argtypes = [c_void_p, POINTER(_Launch)]
@@ -185,7 +185,7 @@ class Kernel:
         self.kernel = c_void_p(c.ptx_kernel_find(name.encode()))
         self.spec = _Spec(dtype=library.dtype(dtype), entry=b"kernel")
         for option, value in options.items():
-            if not c.ptx_spec_set(byref(self.spec), self.kernel, option.encode(), value.encode()):
+            if not c.ptx_kernel_spec_set(byref(self.spec), self.kernel, option.encode(), value.encode()):
                 raise Error(f"{name} has no {option}={value}")
         builder = c_void_p(c.ptx_builder_create(byref(_BuilderParams(target=library.target()))))
         c.ptx_kernel_emit(builder, self.kernel, byref(self.spec))

@@ -25,7 +25,7 @@ static const struct {
     { PTX_MOD_SAT, "sat" },
 };
 
-static void print_form(FILE *to, const struct ptx_form *form, uint32_t taken)
+static void print_form(FILE *to, const struct ptx_op_form *form, uint32_t taken)
 {
     const char *before = "";
     for (int type = 1; type < PTX_TYPE_COUNT; type++) {
@@ -79,19 +79,19 @@ static void print_page(FILE *to)
     fprintf(to, "%s\n## Values in, one value out\n\n", head);
     fprintf(to, "| function | shape | meaning | types |\n|---%s", columns);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
-        if (ptx_op_info((ptx_opcode)op)->shape)
-            print_row(to, "ptx_", ptx_op_info((ptx_opcode)op));
+        if (ptx_op_get_info((ptx_opcode)op)->shape)
+            print_row(to, "ptx_", ptx_op_get_info((ptx_opcode)op));
     fprintf(to, "\n## Atomics\n\n| function | what memory becomes | types |\n%s", columns);
     for (int op = 0; op < PTX_ATOMIC_COUNT; op++)
-        print_row(to, "ptx_atomic_", ptx_atomic_info((ptx_atomic_op)op));
+        print_row(to, "ptx_atomic_", ptx_atomic_get_info((ptx_atomic_op)op));
     fprintf(to,
             "\n## What other functions write\n\nThey are one by one in `memory.h` (loads, stores, "
             "fences), `threads.h` (barriers, shuffles),\n`control.h` (branches) and `builder.h` "
             "(conversions, special registers).\n\n| instruction | meaning | needs |\n%s",
             columns);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
-        if (!ptx_op_info((ptx_opcode)op)->shape)
-            print_row(to, "", ptx_op_info((ptx_opcode)op));
+        if (!ptx_op_get_info((ptx_opcode)op)->shape)
+            print_row(to, "", ptx_op_get_info((ptx_opcode)op));
 }
 
 static int compare(FILE *page, FILE *file)

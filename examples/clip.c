@@ -12,7 +12,7 @@ enum { WEIGHTS = 100003, BIASES = 300, EXIT_SKIPPED = 77 };
 // The pages show the lines between here and the end mark.
 static ptx_clip_plan *plan_gradients(ptx_device *gpu, CUdeviceptr weights, CUdeviceptr biases)
 {
-    const struct ptx_tensor gradients[] = {
+    const struct ptx_clip_tensor gradients[] = {
         { .data = weights, .count = WEIGHTS, .dtype = PTX_BF16 },
         { .data = biases, .count = BIASES, .dtype = PTX_F32 },
     };
@@ -95,8 +95,8 @@ int main(int argc, char **argv)
     ptx_device *gpu;
 
     if (argc == 2 && strcmp(argv[1], "--emit") == 0) {
-        const struct ptx_tensor tensors[] = { { .count = WEIGHTS, .dtype = PTX_BF16 },
-                                              { .count = BIASES, .dtype = PTX_F32 } };
+        const struct ptx_clip_tensor tensors[] = { { .count = WEIGHTS, .dtype = PTX_BF16 },
+                                                   { .count = BIASES, .dtype = PTX_F32 } };
         ptx_builder *b = ptx_builder_create(NULL);
         ptx_clip_emit(b, &(struct ptx_clip_params) { .tensors = tensors, .tensor_count = 2 });
         const char *text = ptx_builder_finish(b);

@@ -10,7 +10,7 @@
 enum { N = 100003, EXIT_SKIPPED = 77 };
 
 // The pages show the lines between here and the end mark.
-static const struct ptx_spec spec = { .dtype = PTX_F32 };
+static const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
 
 static ptx_module *prepare(ptx_device *gpu) // once: writes the text and compiles it
 {

@@ -31,14 +31,14 @@ static int read_params(struct binding *binding, struct message *error)
 /// max_norm=1 sets.
 static bool take_options(struct binding *binding, struct message *error)
 {
-    bool chosen[PTX_MAX_OPTIONS] = { false };
+    bool chosen[PTX_KERNEL_MAX_OPTIONS] = { false };
     for (size_t k = 0; k < binding->sets->count; k++) {
         char name[ASSIGNMENT_NAME_SIZE];
         const char *value;
         if (!split_assignment(binding->sets->items[k], name, &value, error))
             return false;
-        int option = ptx_kernel_option(binding->selection.kernel, name);
-        if (!ptx_spec_set(&binding->selection.spec, binding->selection.kernel, name, value))
+        int option = ptx_kernel_find_option(binding->selection.kernel, name);
+        if (!ptx_kernel_spec_set(&binding->selection.spec, binding->selection.kernel, name, value))
             continue;
         if (chosen[option])
             return message_set(error, "--set %s is given twice", binding->sets->items[k]);
@@ -51,9 +51,9 @@ static bool take_options(struct binding *binding, struct message *error)
 static bool fail_name(const struct binding *binding, const char *name, struct message *error)
 {
     const ptx_kernel *kernel = binding->selection.kernel;
-    const char *names[PTX_MAX_OPTIONS + BINDING_LIMIT];
+    const char *names[PTX_KERNEL_MAX_OPTIONS + BINDING_LIMIT];
     size_t count = 0;
-    for (size_t o = 0; o < PTX_MAX_OPTIONS && kernel->options[o].name; o++)
+    for (size_t o = 0; o < PTX_KERNEL_MAX_OPTIONS && kernel->options[o].name; o++)
         names[count++] = kernel->options[o].name;
     for (size_t a = 0; a < binding->count; a++)
         if (!binding->arguments[a].info.is_pointer)
@@ -67,7 +67,7 @@ static bool check_value(const struct binding *binding, const char *assignment, c
                         const char *value, struct message *error)
 {
     const struct argument *argument = binding_argument(binding, name);
-    bool option = ptx_kernel_option(binding->selection.kernel, name) >= 0;
+    bool option = ptx_kernel_find_option(binding->selection.kernel, name) >= 0;
     struct selection scratch = binding->selection;
     if (!argument || argument->info.is_pointer) {
         if (option)

@@ -144,7 +144,7 @@ static bool check_kernels(struct check *check, struct request *request)
         return check_kernel(check, selection, request->dtype, request->fixed,
                             request->every_target);
     for (size_t k = 0; (selection->kernel = ptx_kernel_at(k)); k++) {
-        selection->spec = (struct ptx_spec) { 0 };
+        selection->spec = (struct ptx_kernel_spec) { 0 };
         if (!check_kernel(check, selection, NULL, 0, request->every_target))
             return false;
     }
@@ -193,7 +193,7 @@ static bool fix_options(struct request *request, const struct cli_list *sets, st
         if (!select_option(&request->selection, sets->items[k], error) ||
             !split_assignment(sets->items[k], name, &value, error))
             return false;
-        request->fixed |= 1u << ptx_kernel_option(request->selection.kernel, name);
+        request->fixed |= 1u << ptx_kernel_find_option(request->selection.kernel, name);
     }
     return true;
 }

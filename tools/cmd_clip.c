@@ -72,11 +72,12 @@ static int read_values(const struct arguments *given, struct clip_job *values,
     *values = (struct clip_job) { .eps = 1e-6f, .loss_scale = 1 };
     if (!place_read(&request->place, given->device))
         message_set(error, "--device takes a number from 0, or emulator");
-    else if (read_number("max-norm", given->max_norm, PTX_NOT_NAN | PTX_NOT_NEGATIVE,
+    else if (read_number("max-norm", given->max_norm, PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE,
                          &values->max_norm, error) &&
-             read_number("loss-scale", given->loss_scale, PTX_FINITE | PTX_POSITIVE,
+             read_number("loss-scale", given->loss_scale, PTX_RANGE_FINITE | PTX_RANGE_POSITIVE,
                          &values->loss_scale, error) &&
-             read_number("eps", given->eps, PTX_FINITE | PTX_NOT_NEGATIVE, &values->eps, error) &&
+             read_number("eps", given->eps, PTX_RANGE_FINITE | PTX_RANGE_NOT_NEGATIVE, &values->eps,
+                         error) &&
              read_policy(given->nonfinite, &values->nonfinite, error) &&
              read_memory(given->memory, &request->memory, error))
         return EXIT_DONE;

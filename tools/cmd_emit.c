@@ -61,7 +61,7 @@ static int emit_all(const struct command *command, struct selection *selection,
     for (size_t k = 0; (selection->kernel = ptx_kernel_at(k)); k++) {
         ptx_type dtype;
         for (size_t t = 0; (dtype = kernel_dtype_at(selection->kernel, t)) != PTX_NONE; t++) {
-            selection->spec = (struct ptx_spec) { .dtype = dtype };
+            selection->spec = (struct ptx_kernel_spec) { .dtype = dtype };
             if (!emit_into(selection, given, &error))
                 return cli_fail(command, EXIT_FAILED, "%s", error.text);
         }

@@ -11,10 +11,10 @@ static const struct {
     uint8_t bit;
     const char *text;
 } ranges[] = {
-    { PTX_NOT_NAN, "not NaN" },
-    { PTX_FINITE, "finite" },
-    { PTX_POSITIVE, "positive" },
-    { PTX_NOT_NEGATIVE, "not negative" },
+    { PTX_RANGE_NOT_NAN, "not NaN" },
+    { PTX_RANGE_FINITE, "finite" },
+    { PTX_RANGE_POSITIVE, "positive" },
+    { PTX_RANGE_NOT_NEGATIVE, "not negative" },
 };
 
 enum { RANGE_COUNT = sizeof(ranges) / sizeof(ranges[0]) };
@@ -49,10 +49,10 @@ static json_t *options_json(const struct selection *selection)
 {
     const ptx_kernel *kernel = selection->kernel;
     json_t *list = json_array();
-    for (size_t k = 0; k < PTX_MAX_OPTIONS && kernel->options[k].name; k++) {
-        const struct ptx_option *option = &kernel->options[k];
+    for (size_t k = 0; k < PTX_KERNEL_MAX_OPTIONS && kernel->options[k].name; k++) {
+        const struct ptx_kernel_option *option = &kernel->options[k];
         json_t *values = json_array();
-        for (size_t v = 0; v < PTX_MAX_CHOICES && option->values[v]; v++)
+        for (size_t v = 0; v < PTX_KERNEL_MAX_CHOICES && option->values[v]; v++)
             json_array_append_new(values, json_string(option->values[v]));
         json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:o, s:s}", "name", option->name,
                                               "summary", json_text(option->summary), "default",
@@ -73,10 +73,12 @@ static int info_json(const struct command *command, const struct selection *sele
         json_array_append_new(params, param_json(&param));
     json_t *launch = json_pack("{s:s, s:i}", "grid", grids[kernel->grid], "block", kernel->block);
     if (kernel->grid == PTX_GRID_CHUNKS)
-        json_object_set_new(launch, "chunk", json_integer(kernel->chunk));
-    if (kernel->short_chunk) {
-        json_object_set_new(launch, "short_chunk", json_integer(kernel->short_chunk));
-        json_object_set_new(launch, "short_most", json_integer((json_int_t)kernel->short_most));
+        json_object_set_new(launch, "chunk", json_integer(ptx_kernel_chunk(kernel, UINT64_MAX)));
+    const uint64_t short_most = ptx_kernel_short_most(kernel);
+    if (short_most) {
+        json_object_set_new(launch, "short_chunk",
+                            json_integer(ptx_kernel_chunk(kernel, short_most)));
+        json_object_set_new(launch, "short_most", json_integer((json_int_t)short_most));
     }
     return json_print(
         command,
@@ -90,12 +92,12 @@ static int info_json(const struct command *command, const struct selection *sele
 
 static void print_options(const struct selection *selection)
 {
-    const struct ptx_option *option = selection->kernel->options;
+    const struct ptx_kernel_option *option = selection->kernel->options;
     if (option->name)
         puts("\noptions (the first value is the default):");
-    for (size_t k = 0; k < PTX_MAX_OPTIONS && option[k].name; k++) {
+    for (size_t k = 0; k < PTX_KERNEL_MAX_OPTIONS && option[k].name; k++) {
         char values[128] = "";
-        for (size_t v = 0, used = 0; v < PTX_MAX_CHOICES && option[k].values[v]; v++) {
+        for (size_t v = 0, used = 0; v < PTX_KERNEL_MAX_CHOICES && option[k].values[v]; v++) {
             int length = snprintf(values + used, sizeof(values) - used, "%s%s", v ? " | " : "",
                                   option[k].values[v]);
             used += length > 0 && (size_t)length < sizeof(values) - used ? (size_t)length : 0;
@@ -129,16 +131,19 @@ static void print_param(const struct ptx_param_info *param)
 
 static void print_launch(const ptx_kernel *kernel)
 {
+    const uint64_t short_most = ptx_kernel_short_most(kernel);
+
     printf("\nlaunch:      ");
     switch (kernel->grid) {
     case PTX_GRID_VECTORS:
         printf("blocks of %u threads, each with the elements of 16 bytes\n", kernel->block);
         break;
     case PTX_GRID_CHUNKS:
-        printf("blocks of %u threads, a block with %u elements", kernel->block, kernel->chunk);
-        if (kernel->short_chunk)
-            printf(", or with %u where n is %" PRIu64 " or less", kernel->short_chunk,
-                   kernel->short_most);
+        printf("blocks of %u threads, a block with %u elements", kernel->block,
+               ptx_kernel_chunk(kernel, UINT64_MAX));
+        if (short_most)
+            printf(", or with %u where n is %" PRIu64 " or less",
+                   ptx_kernel_chunk(kernel, short_most), short_most);
         putchar('\n');
         break;
     case PTX_GRID_ONE:

@@ -128,13 +128,13 @@ const char *scalar_range_broken(const struct scalar *scalar, unsigned range)
     bool infinite = !scalar->integer && isinf(scalar->number);
     bool below = scalar->integer ? scalar->negative : scalar->number < 0;
     bool zero = scalar->integer ? scalar->magnitude == 0 : scalar->number == 0;
-    if (nan && range != PTX_ANY_VALUE)
+    if (nan && range != PTX_RANGE_ANY)
         return "must not be NaN";
-    if (range & PTX_POSITIVE && (below || zero))
+    if (range & PTX_RANGE_POSITIVE && (below || zero))
         return "must be above 0";
-    if (range & PTX_NOT_NEGATIVE && below)
+    if (range & PTX_RANGE_NOT_NEGATIVE && below)
         return "must not be below 0";
-    if (range & PTX_FINITE && infinite)
+    if (range & PTX_RANGE_FINITE && infinite)
         return "must be finite";
     return NULL;
 }

@@ -29,7 +29,7 @@ bool scalar_parse(struct scalar *scalar, ptx_type type, const char *text, struct
 bool scalar_from_count(struct scalar *scalar, ptx_type type, uint64_t count, struct message *error);
 /// Less than 0, 0 or more, as x is below, equal to or above y; both of the same kind.
 int scalar_compare(const struct scalar *x, const struct scalar *y);
-/// Holds the value against PTX_NOT_NAN and the others: NULL, or what it must be.
+/// Holds the value against PTX_RANGE_NOT_NAN and the others: NULL, or what it must be.
 const char *scalar_range_broken(const struct scalar *scalar, unsigned range);
 
 #endif

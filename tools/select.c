@@ -31,7 +31,7 @@ bool select_dtype(const ptx_kernel *kernel, const char *name, ptx_type *dtype,
                   struct message *error)
 {
     if (!name) {
-        *dtype = kernel->dtypes & PTX_SET(F32) ? PTX_F32 : kernel_dtype_at(kernel, 0);
+        *dtype = kernel->dtypes & PTX_TYPE_BIT(F32) ? PTX_F32 : kernel_dtype_at(kernel, 0);
         return true;
     }
     *dtype = ptx_type_parse(name);
@@ -87,10 +87,8 @@ bool select_isa(const char *name, struct ptx_target target, int *isa, struct mes
         return message_set(error, "%s is below %d.%d, the least PTX ISA version that has %s",
                            quote(quoted, name), least / 10, least % 10,
                            ptx_target_name(target, target_name));
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { target, .isa = *isa });
-    bool refused = b && ptx_builder_error(b);
-    ptx_builder_destroy(&b);
-    return !refused || message_set(error, "there is no PTX ISA version %s", quote(quoted, name));
+    return ptx_isa_exists(*isa) ||
+           message_set(error, "there is no PTX ISA version %s", quote(quoted, name));
 }
 
 bool split_assignment(const char *text, char name[ASSIGNMENT_NAME_SIZE], const char **value,
@@ -108,10 +106,10 @@ bool split_assignment(const char *text, char name[ASSIGNMENT_NAME_SIZE], const c
     return true;
 }
 
-static size_t choice_count(const struct ptx_option *option)
+static size_t choice_count(const struct ptx_kernel_option *option)
 {
     size_t count = 0;
-    while (count < PTX_MAX_CHOICES && option->values[count])
+    while (count < PTX_KERNEL_MAX_CHOICES && option->values[count])
         count++;
     return count;
 }
@@ -123,18 +121,18 @@ bool select_option(struct selection *selection, const char *assignment, struct m
     const char *value = NULL;
     if (!split_assignment(assignment, name, &value, error))
         return false;
-    if (ptx_spec_set(&selection->spec, kernel, name, value))
+    if (ptx_kernel_spec_set(&selection->spec, kernel, name, value))
         return true;
-    int at = ptx_kernel_option(kernel, name);
+    int at = ptx_kernel_find_option(kernel, name);
     if (at >= 0) {
-        const struct ptx_option *option = &kernel->options[at];
+        const struct ptx_kernel_option *option = &kernel->options[at];
         char what[ASSIGNMENT_NAME_SIZE + 32];
         snprintf(what, sizeof(what), "value of option %s", name);
         return message_unknown(error, what, value, option->values, choice_count(option));
     }
-    const char *names[PTX_MAX_OPTIONS];
+    const char *names[PTX_KERNEL_MAX_OPTIONS];
     size_t count = 0;
-    while (count < PTX_MAX_OPTIONS && kernel->options[count].name) {
+    while (count < PTX_KERNEL_MAX_OPTIONS && kernel->options[count].name) {
         names[count] = kernel->options[count].name;
         count++;
     }
@@ -156,11 +154,11 @@ ptx_builder *selection_emit(const struct selection *selection, struct message *e
 const char *selection_name(const struct selection *selection, char name[SELECTION_NAME_SIZE])
 {
     const ptx_kernel *kernel = selection->kernel;
-    const struct ptx_spec *spec = &selection->spec;
+    const struct ptx_kernel_spec *spec = &selection->spec;
     char target[PTX_TARGET_NAME_SIZE];
     int used =
         snprintf(name, SELECTION_NAME_SIZE, "%s.%s", kernel->name, ptx_type_name(spec->dtype));
-    for (size_t k = 0; k < PTX_MAX_OPTIONS && kernel->options[k].name; k++)
+    for (size_t k = 0; k < PTX_KERNEL_MAX_OPTIONS && kernel->options[k].name; k++)
         if (used >= 0 && used < SELECTION_NAME_SIZE)
             used += snprintf(name + used, (size_t)(SELECTION_NAME_SIZE - used), " %s=%s",
                              kernel->options[k].name, kernel->options[k].values[spec->option[k]]);
@@ -172,8 +170,8 @@ const char *selection_name(const struct selection *selection, char name[SELECTIO
 
 bool selection_next_options(struct selection *selection, unsigned fixed)
 {
-    const struct ptx_option *options = selection->kernel->options;
-    for (size_t k = 0; k < PTX_MAX_OPTIONS && options[k].name; k++) {
+    const struct ptx_kernel_option *options = selection->kernel->options;
+    for (size_t k = 0; k < PTX_KERNEL_MAX_OPTIONS && options[k].name; k++) {
         if (fixed >> k & 1)
             continue;
         if (++selection->spec.option[k] < choice_count(&options[k]))

@@ -11,7 +11,7 @@
 /// One text: what to write, and for what.
 struct selection {
     const ptx_kernel *kernel;
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
     struct ptx_target target; ///< zero: sm_80
     int isa;                  ///< 80 for 8.0; zero: the least
 };

@@ -33,7 +33,7 @@ static void goldens(void **state)
     (void)state;
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++) {
-        struct ptx_spec spec;
+        struct ptx_kernel_spec spec;
         for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
              more = variant_next(kernel, &spec)) {
             char path[512];

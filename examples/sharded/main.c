@@ -52,7 +52,8 @@ static bool run_round(struct task *t, enum round round)
 static bool stay_as_large(struct rank *r)
 {
     const struct ptx_loss_scale_state state = { .scale = 0.9999f };
-    return ptx_clip_plan_set_max_norm(r->plan, PTX_ALL_GROUPS, INFINITY, r->stream) == PTX_OK &&
+    return ptx_clip_plan_set_max_norm(r->plan, PTX_CLIP_ALL_GROUPS, INFINITY, r->stream) ==
+               PTX_OK &&
            ptx_clip_plan_set_loss_scale(r->plan, state, r->stream) == PTX_OK;
 }
 

@@ -27,12 +27,12 @@ static bool make_current(struct rank *r)
 static bool plan(struct rank *r)
 {
     static const struct ptx_loss_scale_params update = { 0 };
-    struct ptx_tensor tensors[RANK_MAX_PARTS];
+    struct ptx_clip_tensor tensors[RANK_MAX_PARTS];
     for (size_t k = 0; k < r->part_count; k++)
-        tensors[k] = (struct ptx_tensor) { .data = ptx_buffer_address(r->buffers[k]),
-                                           .count = r->parts[k].count,
-                                           .dtype = r->parts[k].dtype,
-                                           .weight = r->parts[k].weight };
+        tensors[k] = (struct ptx_clip_tensor) { .data = ptx_buffer_address(r->buffers[k]),
+                                                .count = r->parts[k].count,
+                                                .dtype = r->parts[k].dtype,
+                                                .weight = r->parts[k].weight };
     r->plan = ptx_clip_plan_create(r->device,
                                    &(struct ptx_clip_params) { .tensors = tensors,
                                                                .tensor_count = r->part_count,

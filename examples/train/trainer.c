@@ -279,11 +279,11 @@ static void allocate(struct trainer *t)
 static void plan(struct trainer *t)
 {
     const uint32_t W = t->options.width, R = t->options.rank;
-    struct ptx_tensor tensors[TRAIN_ADAPTERS];
+    struct ptx_clip_tensor tensors[TRAIN_ADAPTERS];
     for (size_t k = 0; k < TRAIN_ADAPTERS; k++)
-        tensors[k] = (struct ptx_tensor) { .data = matrix(t->gradients, k, 2, R, W).data,
-                                           .count = train_adapter_elements(&t->options),
-                                           .dtype = PTX_F16 };
+        tensors[k] = (struct ptx_clip_tensor) { .data = matrix(t->gradients, k, 2, R, W).data,
+                                                .count = train_adapter_elements(&t->options),
+                                                .dtype = PTX_F16 };
     if (t->failed)
         return;
     t->plan = ptx_clip_plan_create(t->device,

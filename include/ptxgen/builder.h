@@ -83,11 +83,11 @@ PTXGEN_API int ptx_entry_end(ptx_builder *b, int block);
 /// What a host may pass for a parameter, bits to be combined. Documentation that travels with the
 /// text and can be read back with ptx_builder_param(); the kernel itself does not check it.
 enum ptx_range {
-    PTX_ANY_VALUE = 0,
-    PTX_NOT_NAN = 1,
-    PTX_FINITE = 2,
-    PTX_POSITIVE = 4,
-    PTX_NOT_NEGATIVE = 8,
+    PTX_RANGE_ANY = 0,
+    PTX_RANGE_NOT_NAN = 1,
+    PTX_RANGE_FINITE = 2,
+    PTX_RANGE_POSITIVE = 4,
+    PTX_RANGE_NOT_NEGATIVE = 8,
 };
 
 /// One declared parameter of an entry. Its strings are copied, and those that ptx_builder_param()
@@ -109,13 +109,13 @@ struct ptx_param_info {
 };
 
 /// A parameter passed by value. Every parameter must be used.
-PTXGEN_API ptx_val ptx_param_value(ptx_builder *b, ptx_type type, struct ptx_param_info info);
+PTXGEN_API ptx_val ptx_param_emit(ptx_builder *b, ptx_type type, struct ptx_param_info info);
 #define ptx_param(b, type, ...)                                                                    \
-    ptx_param_value(b, type, PTXGEN_STRUCT(ptx_param_info, .name = __VA_ARGS__))
+    ptx_param_emit(b, type, PTXGEN_STRUCT(ptx_param_info, .name = __VA_ARGS__))
 /// A pointer to global memory, passed as a 64-bit address.
-PTXGEN_API ptx_ptr ptx_param_pointer(ptx_builder *b, ptx_type type, struct ptx_param_info info);
+PTXGEN_API ptx_ptr ptx_param_ptr_emit(ptx_builder *b, ptx_type type, struct ptx_param_info info);
 #define ptx_param_ptr(b, type, ...)                                                                \
-    ptx_param_pointer(b, type, PTXGEN_STRUCT(ptx_param_info, .name = __VA_ARGS__))
+    ptx_param_ptr_emit(b, type, PTXGEN_STRUCT(ptx_param_info, .name = __VA_ARGS__))
 /// An array of `count` elements passed by value, read with ptx_load().
 PTXGEN_API ptx_ptr ptx_param_array(ptx_builder *b, ptx_type type, const char *name, uint32_t count);
 /// The k-th parameter of the e-th entry, in order of declaration. False past the last.
@@ -167,10 +167,10 @@ typedef enum ptx_opcode {
 /// zero for float to integer.
 typedef enum ptx_round {
     PTX_ROUND_DEFAULT,
-    PTX_RN, ///< nearest, ties to even
-    PTX_RZ, ///< towards zero
-    PTX_RM, ///< towards minus infinity
-    PTX_RP, ///< towards plus infinity
+    PTX_ROUND_RN, ///< nearest, ties to even
+    PTX_ROUND_RZ, ///< towards zero
+    PTX_ROUND_RM, ///< towards minus infinity
+    PTX_ROUND_RP, ///< towards plus infinity
 } ptx_round;
 
 struct ptx_op_params {
@@ -182,7 +182,7 @@ struct ptx_op_params {
 };
 
 /// Any row of ops.h with the modifiers that it allows:
-/// ptx_op(b, PTX_OP_add, .x = x, .y = y, .round = PTX_RZ).
+/// ptx_op(b, PTX_OP_add, .x = x, .y = y, .round = PTX_ROUND_RZ).
 PTXGEN_API ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params params);
 #define ptx_op(b, ...) ptx_op_emit(b, PTXGEN_STRUCT(ptx_op_params, .op = __VA_ARGS__))
 
@@ -231,8 +231,8 @@ PTX_SPECIAL_SCALARS(PTX_DECLARE)
 // ---- the table, as data -------------------------------------------------------------------------
 
 /// A form of an instruction; see ops.h.
-struct ptx_form {
-    uint32_t types;     ///< PTX_SET() bits
+struct ptx_op_form {
+    uint32_t types;     ///< PTX_TYPE_BIT() bits
     const char *text;   ///< the spelling, without modifiers and type
     unsigned modifiers; ///< enum ptx_modifier bits
     int isa;            ///< least PTX ISA: 80 for 8.0
@@ -244,14 +244,14 @@ struct ptx_op_info {
     const char *name;
     const char *shape; ///< NULL for a special row
     const char *meaning;
-    const struct ptx_form *forms;
+    const struct ptx_op_form *forms;
     size_t form_count;
 };
 
 /// The row of `op`; NULL for what is none.
-PTXGEN_API const struct ptx_op_info *ptx_op_info(ptx_opcode op);
+PTXGEN_API const struct ptx_op_info *ptx_op_get_info(ptx_opcode op);
 /// The row of an atomic operation; its shape is NULL.
-PTXGEN_API const struct ptx_op_info *ptx_atomic_info(ptx_atomic_op op);
+PTXGEN_API const struct ptx_op_info *ptx_atomic_get_info(ptx_atomic_op op);
 
 PTXGEN_END
 

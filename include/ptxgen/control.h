@@ -20,7 +20,7 @@ PTXGEN_BEGIN
 
 #define ptx_if(b, cond) PTXGEN_BLOCK(ptx_if_begin(b, cond), ptx_if_end, b)
 /// Directly after the block of a ptx_if.
-#define ptx_else(b)     PTXGEN_BLOCK(ptx_else_begin(b), ptx_if_end, b)
+#define ptx_else(b)     PTXGEN_BLOCK(ptx_else_begin(b), ptx_else_end, b)
 /// For i = lo, lo + step, ... while i < hi; an integer of 32 or 64 bits, step > 0. Never wraps,
 /// even where hi is within step of the type's end. hi and step are taken once, as they are before
 /// the loop; `i` must not be set in the body.
@@ -28,21 +28,24 @@ PTXGEN_BEGIN
     for (ptx_val i = ptx_for_begin(b, lo, hi, step); i.kind; i = ptx_for_end(b, i))
 /// While cond holds; the expression is emitted at the loop's head and tested before each turn.
 #define ptx_while(b, cond)                                                                         \
-    for (int PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_loop_begin(b);                                \
+    for (int PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_while_begin(b);                               \
          PTXGEN_JOIN(ptx_block_, __LINE__) && ptx_while_test(b, cond);                             \
-         PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_loop_end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
+         PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_while_end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
 /// For ever; leave it with ptx_break_if() or ptx_return_if().
 #define ptx_loop(b) PTXGEN_BLOCK(ptx_loop_begin(b), ptx_loop_end, b)
 
 /// What the macros call. A begin returns the block's number, an end takes it and returns 0.
 PTXGEN_API int ptx_if_begin(ptx_builder *b, ptx_val cond);
-PTXGEN_API int ptx_else_begin(ptx_builder *b);
 PTXGEN_API int ptx_if_end(ptx_builder *b, int block);
+PTXGEN_API int ptx_else_begin(ptx_builder *b);
+PTXGEN_API int ptx_else_end(ptx_builder *b, int block);
 PTXGEN_API ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step);
 PTXGEN_API ptx_val ptx_for_end(ptx_builder *b, ptx_val i);
 PTXGEN_API int ptx_loop_begin(ptx_builder *b);
-PTXGEN_API bool ptx_while_test(ptx_builder *b, ptx_val cond);
 PTXGEN_API int ptx_loop_end(ptx_builder *b, int block);
+PTXGEN_API int ptx_while_begin(ptx_builder *b);
+PTXGEN_API bool ptx_while_test(ptx_builder *b, ptx_val cond);
+PTXGEN_API int ptx_while_end(ptx_builder *b, int block);
 
 /// Leaves the innermost loop; an error where there is none.
 PTXGEN_API void ptx_break(ptx_builder *b);

@@ -5,7 +5,7 @@
 /// must know to launch it - parameters, geometry, options, guarantees - can be asked here, so that
 /// no caller repeats it. Nothing here calls CUDA; every function may be called from any thread.
 ///
-///     struct ptx_spec spec = { .dtype = PTX_F32 };
+///     struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
 ///     ptx_builder *b = ptx_builder_create(NULL);
 ///     ptx_kernel_emit(b, ptx_kernel_find("squared_sum"), &spec);
 ///     const char *text = ptx_builder_finish(b);
@@ -18,21 +18,21 @@
 
 PTXGEN_BEGIN
 
-enum { PTX_MAX_OPTIONS = 4, PTX_MAX_CHOICES = 4 };
+enum { PTX_KERNEL_MAX_OPTIONS = 4, PTX_KERNEL_MAX_CHOICES = 4 };
 
 /// A choice made when the text is written. The first value is the default.
-struct ptx_option {
+struct ptx_kernel_option {
     const char *name; ///< NULL ends the list
-    const char *values[PTX_MAX_CHOICES];
+    const char *values[PTX_KERNEL_MAX_CHOICES];
     const char *summary;
 };
 
 /// Which text of a kernel: the tensors' type and the options. Zeros beside the dtype are the
 /// defaults.
-struct ptx_spec {
+struct ptx_kernel_spec {
     ptx_type dtype;
-    uint8_t option[PTX_MAX_OPTIONS]; ///< an index into that option's values
-    const char *entry;               ///< name of the entry; NULL: "<kernel>_<dtype>"
+    uint8_t option[PTX_KERNEL_MAX_OPTIONS]; ///< an index into that option's values
+    const char *entry;                      ///< name of the entry; NULL: "<kernel>_<dtype>"
 };
 
 /// How blocks cover n elements.
@@ -47,16 +47,14 @@ struct ptx_kernel {
     const char *name;
     const char *summary;
     const char *formula;
-    uint32_t dtypes; ///< PTX_SET() bits
-    struct ptx_option options[PTX_MAX_OPTIONS + 1];
+    uint32_t dtypes; ///< PTX_TYPE_BIT() bits
+    struct ptx_kernel_option options[PTX_KERNEL_MAX_OPTIONS + 1];
     ptx_grid grid;
     uint32_t block;          ///< threads; exactly so many
-    uint32_t chunk;          ///< PTX_GRID_CHUNKS: elements a block
-    uint32_t short_chunk;    ///< the same for n up to short_most; 0: `chunk` for every n
-    uint64_t short_most;     ///< elements
     const char *accumulator; ///< type of the sums; NULL where there are none
     const char *guarantees;
-    void (*build)(ptx_builder *b, const struct ptx_spec *spec); ///< the entry's body
+    const struct ptx_kernel_code
+        *code; ///< the library's own; ptx_kernel_emit() and the like use it
 };
 
 PTXGEN_API extern const ptx_kernel ptx_kernel_squared_sum;
@@ -72,19 +70,20 @@ PTXGEN_API const ptx_kernel *ptx_kernel_at(size_t k);
 /// The kernel of that name, or NULL.
 PTXGEN_API const ptx_kernel *ptx_kernel_find(const char *name);
 /// The index of the kernel's option of that name, or -1.
-PTXGEN_API int ptx_kernel_option(const ptx_kernel *kernel, const char *name);
+PTXGEN_API int ptx_kernel_find_option(const ptx_kernel *kernel, const char *name);
 /// Chooses a value of an option by name. False, and *spec unchanged, if the kernel has no such
 /// option or the option no such value.
-PTXGEN_API bool ptx_spec_set(struct ptx_spec *spec, const ptx_kernel *kernel, const char *option,
-                             const char *value);
+PTXGEN_API bool ptx_kernel_spec_set(struct ptx_kernel_spec *spec, const ptx_kernel *kernel,
+                                    const char *option, const char *value);
 
 /// Adds the kernel to the builder's module as one entry. Errors (a dtype or option the kernel does
 /// not have, say) are the builder's. *spec is read before the call returns.
 PTXGEN_API void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel,
-                                const struct ptx_spec *spec);
+                                const struct ptx_kernel_spec *spec);
 /// The entry's name: spec->entry, or "<kernel>_<dtype>" written into `name`. Returns it.
 enum { PTX_ENTRY_NAME_SIZE = 64 };
-PTXGEN_API const char *ptx_kernel_entry_name(const ptx_kernel *kernel, const struct ptx_spec *spec,
+PTXGEN_API const char *ptx_kernel_entry_name(const ptx_kernel *kernel,
+                                             const struct ptx_kernel_spec *spec,
                                              char name[PTX_ENTRY_NAME_SIZE]);
 
 /// A one-dimensional launch.
@@ -97,6 +96,9 @@ struct ptx_geometry {
 /// last block what is left; 0 for other kernels and for NULL. A partial of squared_sum is the sum
 /// over so many, and there are as many partials as blocks.
 PTXGEN_API uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n);
+/// The greatest n for which ptx_kernel_chunk() is shorter than for all above; 0 where it is the
+/// same for every n, and for NULL.
+PTXGEN_API uint64_t ptx_kernel_short_most(const ptx_kernel *kernel);
 /// The launch that covers n elements: exactly so many blocks of so many threads. False, and
 /// *geometry unchanged, if they need more blocks than a grid can have (2^31 - 1), or the kernel has
 /// no such dtype.

@@ -9,11 +9,11 @@
 
 PTXGEN_BEGIN
 
-/// A pointer from a computed address: u64, or u32 in shared memory. A PTX_GLOBAL address is taken
-/// as generic, as hosts and cuMemAlloc give it.
-PTXGEN_API ptx_ptr ptx_pointer(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address);
+/// A pointer from a computed address: u64, or u32 in shared memory. A PTX_SPACE_GLOBAL address is
+/// taken as generic, as hosts and cuMemAlloc give it.
+PTXGEN_API ptx_ptr ptx_ptr_from(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address);
 /// The address that `p` holds: u64, or u32 in shared memory.
-PTXGEN_API ptx_val ptx_address(ptx_builder *b, ptx_ptr p);
+PTXGEN_API ptx_val ptx_ptr_address(ptx_builder *b, ptx_ptr p);
 /// `p + i`, in elements. `i` is any integer of 32 or 64 bits.
 PTXGEN_API ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i);
 /// `p` counting in elements of another type.
@@ -22,24 +22,24 @@ PTXGEN_API ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p);
 /// A hint where data is to be cached.
 typedef enum ptx_cache {
     PTX_CACHE_DEFAULT,
-    PTX_STREAM,      ///< .cs: read or written once
-    PTX_CACHE_ALL,   ///< .ca, loads
-    PTX_CACHE_L2,    ///< .cg: past L1
-    PTX_CACHE_BACK,  ///< .wb, stores
-    PTX_NO_ALLOCATE, ///< .L1::no_allocate
-    PTX_EVICT_FIRST, ///< .L1::evict_first
-    PTX_EVICT_LAST,  ///< .L1::evict_last
+    PTX_CACHE_STREAMING,   ///< .cs: read or written once
+    PTX_CACHE_ALL,         ///< .ca, loads
+    PTX_CACHE_L2,          ///< .cg: past L1
+    PTX_CACHE_WRITE_BACK,  ///< .wb, stores
+    PTX_CACHE_NO_ALLOCATE, ///< .L1::no_allocate
+    PTX_CACHE_EVICT_FIRST, ///< .L1::evict_first
+    PTX_CACHE_EVICT_LAST,  ///< .L1::evict_last
 } ptx_cache;
 
 /// What other threads see of an access, and when: PTX's memory consistency model.
 typedef enum ptx_order {
-    PTX_WEAK, ///< the default: no other thread writes there meanwhile
-    PTX_VOLATILE,
-    PTX_RELAXED,
-    PTX_ACQUIRE, ///< loads and atomics
-    PTX_RELEASE, ///< stores and atomics
-    PTX_ACQ_REL, ///< atomics and fences
-    PTX_SEQ_CST, ///< fences
+    PTX_ORDER_WEAK, ///< the default: no other thread writes there meanwhile
+    PTX_ORDER_VOLATILE,
+    PTX_ORDER_RELAXED,
+    PTX_ORDER_ACQUIRE, ///< loads and atomics
+    PTX_ORDER_RELEASE, ///< stores and atomics
+    PTX_ORDER_ACQ_REL, ///< atomics and fences
+    PTX_ORDER_SEQ_CST, ///< fences
 } ptx_order;
 
 /// Among which threads an order holds.
@@ -79,11 +79,11 @@ struct ptx_store_vec_params {
     PTX_ACCESS_FIELDS
 };
 
-/// p[i]: ptx_load(b, p, i, .cache = PTX_STREAM).
+/// p[i]: ptx_load(b, p, i, .cache = PTX_CACHE_STREAMING).
 PTXGEN_API ptx_val ptx_load_emit(ptx_builder *b, ptx_ptr p, struct ptx_load_params params);
 #define ptx_load(b, p, ...)                                                                        \
     ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, .index = __VA_ARGS__))
-/// p[i] = x: ptx_store(b, p, i, x, .cache = PTX_STREAM).
+/// p[i] = x: ptx_store(b, p, i, x, .cache = PTX_CACHE_STREAMING).
 PTXGEN_API void ptx_store_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                struct ptx_store_params params);
 #define ptx_store(b, p, i, ...)                                                                    \
@@ -112,7 +112,7 @@ PTXGEN_API ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val 
 
 typedef enum ptx_atomic_op {
 #define PTX_DECLARE(name, ...) PTX_ATOMIC_##name,
-    PTX_ATOMICS(PTX_DECLARE) PTX_ATOMIC_CAS(PTX_DECLARE)
+    PTX_ATOMICS(PTX_DECLARE) PTX_ATOMICS_CAS(PTX_DECLARE)
 #undef PTX_DECLARE
         PTX_ATOMIC_COUNT
 } ptx_atomic_op;
@@ -124,14 +124,14 @@ struct ptx_atomic_params {
     ptx_scope scope;
 };
 
-/// ptx_atomic(b, PTX_ATOMIC_add, p, i, x, .order = PTX_ACQUIRE, .scope = PTX_SCOPE_SYSTEM).
+/// ptx_atomic(b, PTX_ATOMIC_add, p, i, x, .order = PTX_ORDER_ACQUIRE, .scope = PTX_SCOPE_SYSTEM).
 PTXGEN_API ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
                                    struct ptx_atomic_params params);
 #define ptx_atomic(b, op, p, i, ...)                                                               \
     ptx_atomic_emit(b, op, p, i, PTXGEN_STRUCT(ptx_atomic_params, .x = __VA_ARGS__))
 
-/// Orders the memory accesses before it against those after it. `order` is PTX_ACQ_REL or
-/// PTX_SEQ_CST.
+/// Orders the memory accesses before it against those after it. `order` is PTX_ORDER_ACQ_REL or
+/// PTX_ORDER_SEQ_CST.
 PTXGEN_API void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope);
 
 PTXGEN_END

@@ -27,190 +27,190 @@ enum ptx_modifier {
     PTX_MOD_APPROX = 16 ///< the result is approximate: within PTX's documented error, not one value
 };
 
-#define PTX_SET_S      (PTX_SET(S16) | PTX_SET(S32) | PTX_SET(S64))
-#define PTX_SET_U      (PTX_SET(U16) | PTX_SET(U32) | PTX_SET(U64))
-#define PTX_SET_I      (PTX_SET_S | PTX_SET_U)
-#define PTX_SET_I32    (PTX_SET(U32) | PTX_SET(S32))
-#define PTX_SET_I64    (PTX_SET(U64) | PTX_SET(S64))
-#define PTX_SET_I16_32 (PTX_SET(U16) | PTX_SET(S16) | PTX_SET_I32)
-#define PTX_SET_B      (PTX_SET(B16) | PTX_SET(B32) | PTX_SET(B64))
-#define PTX_SET_BITS   (PTX_SET_I | PTX_SET_B) ///< spelled .b16, .b32, .b64
-#define PTX_SET_W32    (PTX_SET_I32 | PTX_SET(B32))
-#define PTX_SET_W64    (PTX_SET_I64 | PTX_SET(B64))
-#define PTX_SET_F16S   (PTX_SET(F16) | PTX_SET(F16X2))
-#define PTX_SET_BF16S  (PTX_SET(BF16) | PTX_SET(BF16X2))
+#define PTX_TYPES_S      (PTX_TYPE_BIT(S16) | PTX_TYPE_BIT(S32) | PTX_TYPE_BIT(S64))
+#define PTX_TYPES_U      (PTX_TYPE_BIT(U16) | PTX_TYPE_BIT(U32) | PTX_TYPE_BIT(U64))
+#define PTX_TYPES_I      (PTX_TYPES_S | PTX_TYPES_U)
+#define PTX_TYPES_I32    (PTX_TYPE_BIT(U32) | PTX_TYPE_BIT(S32))
+#define PTX_TYPES_I64    (PTX_TYPE_BIT(U64) | PTX_TYPE_BIT(S64))
+#define PTX_TYPES_I16_32 (PTX_TYPE_BIT(U16) | PTX_TYPE_BIT(S16) | PTX_TYPES_I32)
+#define PTX_TYPES_B      (PTX_TYPE_BIT(B16) | PTX_TYPE_BIT(B32) | PTX_TYPE_BIT(B64))
+#define PTX_TYPES_BITS   (PTX_TYPES_I | PTX_TYPES_B) ///< spelled .b16, .b32, .b64
+#define PTX_TYPES_W32    (PTX_TYPES_I32 | PTX_TYPE_BIT(B32))
+#define PTX_TYPES_W64    (PTX_TYPES_I64 | PTX_TYPE_BIT(B64))
+#define PTX_TYPES_F16S   (PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(F16X2))
+#define PTX_TYPES_BF16S  (PTX_TYPE_BIT(BF16) | PTX_TYPE_BIT(BF16X2))
 
-#define PTX_ROUND_FTZ     (PTX_MOD_ROUND | PTX_MOD_FTZ)
-#define PTX_ROUND_FTZ_SAT (PTX_MOD_ROUND | PTX_MOD_FTZ | PTX_MOD_SAT)
-#define PTX_FTZ_SAT       (PTX_MOD_FTZ | PTX_MOD_SAT)
-#define PTX_APPROX_FTZ    (PTX_MOD_APPROX | PTX_MOD_FTZ)
+#define PTX_MOD_ROUND_FTZ     (PTX_MOD_ROUND | PTX_MOD_FTZ)
+#define PTX_MOD_ROUND_FTZ_SAT (PTX_MOD_ROUND | PTX_MOD_FTZ | PTX_MOD_SAT)
+#define PTX_MOD_FTZ_SAT       (PTX_MOD_FTZ | PTX_MOD_SAT)
+#define PTX_MOD_APPROX_FTZ    (PTX_MOD_APPROX | PTX_MOD_FTZ)
 
 // clang-format off
 
 #define PTX_OPS_UNARY(X) \
     X(neg, "T=T", "-x", \
-      { PTX_SET_S, "neg", 0, 60, 70 }, \
-      { PTX_SET(F32), "neg", PTX_MOD_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "neg", 0, 60, 70 }, \
-      { PTX_SET_F16S, "neg", PTX_MOD_FTZ, 60, 70 }, \
-      { PTX_SET_BF16S, "neg", 0, 70, 80 }) \
+      { PTX_TYPES_S, "neg", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32), "neg", PTX_MOD_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "neg", 0, 60, 70 }, \
+      { PTX_TYPES_F16S, "neg", PTX_MOD_FTZ, 60, 70 }, \
+      { PTX_TYPES_BF16S, "neg", 0, 70, 80 }) \
     X(abs, "T=T", "|x|", \
-      { PTX_SET_S, "abs", 0, 60, 70 }, \
-      { PTX_SET(F32), "abs", PTX_MOD_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "abs", 0, 60, 70 }, \
-      { PTX_SET_F16S, "abs", PTX_MOD_FTZ, 65, 70 }, \
-      { PTX_SET_BF16S, "abs", 0, 70, 80 }) \
+      { PTX_TYPES_S, "abs", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32), "abs", PTX_MOD_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "abs", 0, 60, 70 }, \
+      { PTX_TYPES_F16S, "abs", PTX_MOD_FTZ, 65, 70 }, \
+      { PTX_TYPES_BF16S, "abs", 0, 70, 80 }) \
     X(not, "T=T", "~x; logical not of a predicate", \
-      { PTX_SET_BITS, "not.b", 0, 60, 70 }, \
-      { PTX_SET(PRED), "not", 0, 60, 70 }) \
+      { PTX_TYPES_BITS, "not.b", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(PRED), "not", 0, 60, 70 }) \
     X(popc, "u=T", "number of one bits", \
-      { PTX_SET_W32 | PTX_SET_W64, "popc.b", 0, 60, 70 }) \
+      { PTX_TYPES_W32 | PTX_TYPES_W64, "popc.b", 0, 60, 70 }) \
     X(clz, "u=T", "number of leading zero bits", \
-      { PTX_SET_W32 | PTX_SET_W64, "clz.b", 0, 60, 70 }) \
+      { PTX_TYPES_W32 | PTX_TYPES_W64, "clz.b", 0, 60, 70 }) \
     X(bfind, "u=T", "place of the most significant non-sign bit; 0xffffffff if none", \
-      { PTX_SET_I32 | PTX_SET_I64, "bfind", 0, 60, 70 }) \
+      { PTX_TYPES_I32 | PTX_TYPES_I64, "bfind", 0, 60, 70 }) \
     X(brev, "T=T", "bits in reverse order", \
-      { PTX_SET_W32 | PTX_SET_W64, "brev.b", 0, 60, 70 }) \
+      { PTX_TYPES_W32 | PTX_TYPES_W64, "brev.b", 0, 60, 70 }) \
     X(sqrt, "T=T", "square root, correctly rounded", \
-      { PTX_SET(F32), "sqrt", PTX_ROUND_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "sqrt", PTX_MOD_ROUND, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "sqrt", PTX_MOD_ROUND_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "sqrt", PTX_MOD_ROUND, 60, 70 }) \
     X(rcp, "T=T", "1 / x, correctly rounded", \
-      { PTX_SET(F32), "rcp", PTX_ROUND_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "rcp", PTX_MOD_ROUND, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "rcp", PTX_MOD_ROUND_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "rcp", PTX_MOD_ROUND, 60, 70 }) \
     X(sqrt_approx, "T=T", "square root, approximate", \
-      { PTX_SET(F32), "sqrt.approx", PTX_APPROX_FTZ, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "sqrt.approx", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(rcp_approx, "T=T", "1 / x, approximate", \
-      { PTX_SET(F32), "rcp.approx", PTX_APPROX_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "rcp.approx.ftz", PTX_MOD_APPROX, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "rcp.approx", PTX_MOD_APPROX_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "rcp.approx.ftz", PTX_MOD_APPROX, 60, 70 }) \
     X(rsqrt_approx, "T=T", "1 / sqrt(x), approximate", \
-      { PTX_SET(F32), "rsqrt.approx", PTX_APPROX_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "rsqrt.approx", PTX_APPROX_FTZ, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "rsqrt.approx", PTX_MOD_APPROX_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "rsqrt.approx", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(ex2, "T=T", "2 to the power x, approximate", \
-      { PTX_SET(F32), "ex2.approx", PTX_APPROX_FTZ, 60, 70 }, \
-      { PTX_SET_F16S, "ex2.approx", PTX_MOD_APPROX, 70, 75 }, \
-      { PTX_SET_BF16S, "ex2.approx.ftz", PTX_MOD_APPROX, 78, 90 }) \
+      { PTX_TYPE_BIT(F32), "ex2.approx", PTX_MOD_APPROX_FTZ, 60, 70 }, \
+      { PTX_TYPES_F16S, "ex2.approx", PTX_MOD_APPROX, 70, 75 }, \
+      { PTX_TYPES_BF16S, "ex2.approx.ftz", PTX_MOD_APPROX, 78, 90 }) \
     X(lg2, "T=T", "logarithm to base 2, approximate", \
-      { PTX_SET(F32), "lg2.approx", PTX_APPROX_FTZ, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "lg2.approx", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(sin, "T=T", "sine of x in radians, approximate", \
-      { PTX_SET(F32), "sin.approx", PTX_APPROX_FTZ, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "sin.approx", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(cos, "T=T", "cosine of x in radians, approximate", \
-      { PTX_SET(F32), "cos.approx", PTX_APPROX_FTZ, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "cos.approx", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(tanh, "T=T", "hyperbolic tangent, approximate", \
-      { PTX_SET(F32), "tanh.approx", PTX_MOD_APPROX, 70, 75 }, \
-      { PTX_SET_F16S, "tanh.approx", PTX_MOD_APPROX, 70, 75 }, \
-      { PTX_SET_BF16S, "tanh.approx", PTX_MOD_APPROX, 78, 90 }) \
+      { PTX_TYPE_BIT(F32), "tanh.approx", PTX_MOD_APPROX, 70, 75 }, \
+      { PTX_TYPES_F16S, "tanh.approx", PTX_MOD_APPROX, 70, 75 }, \
+      { PTX_TYPES_BF16S, "tanh.approx", PTX_MOD_APPROX, 78, 90 }) \
     X(rint, "T=T", "nearest integer, ties to even, as a float", \
-      { PTX_SET(F32), "cvt.rni", PTX_MOD_TWICE | PTX_FTZ_SAT, 60, 70 }, \
-      { PTX_SET(F64) | PTX_SET(F16), "cvt.rni", PTX_MOD_TWICE, 60, 70 }, \
-      { PTX_SET(BF16), "cvt.rni", PTX_MOD_TWICE, 78, 90 }) \
+      { PTX_TYPE_BIT(F32), "cvt.rni", PTX_MOD_TWICE | PTX_MOD_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16), "cvt.rni", PTX_MOD_TWICE, 60, 70 }, \
+      { PTX_TYPE_BIT(BF16), "cvt.rni", PTX_MOD_TWICE, 78, 90 }) \
     X(trunc, "T=T", "x without its fraction", \
-      { PTX_SET(F32), "cvt.rzi", PTX_MOD_TWICE | PTX_FTZ_SAT, 60, 70 }, \
-      { PTX_SET(F64) | PTX_SET(F16), "cvt.rzi", PTX_MOD_TWICE, 60, 70 }, \
-      { PTX_SET(BF16), "cvt.rzi", PTX_MOD_TWICE, 78, 90 }) \
+      { PTX_TYPE_BIT(F32), "cvt.rzi", PTX_MOD_TWICE | PTX_MOD_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16), "cvt.rzi", PTX_MOD_TWICE, 60, 70 }, \
+      { PTX_TYPE_BIT(BF16), "cvt.rzi", PTX_MOD_TWICE, 78, 90 }) \
     X(floor, "T=T", "greatest integer not above x, as a float", \
-      { PTX_SET(F32), "cvt.rmi", PTX_MOD_TWICE | PTX_FTZ_SAT, 60, 70 }, \
-      { PTX_SET(F64) | PTX_SET(F16), "cvt.rmi", PTX_MOD_TWICE, 60, 70 }, \
-      { PTX_SET(BF16), "cvt.rmi", PTX_MOD_TWICE, 78, 90 }) \
+      { PTX_TYPE_BIT(F32), "cvt.rmi", PTX_MOD_TWICE | PTX_MOD_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16), "cvt.rmi", PTX_MOD_TWICE, 60, 70 }, \
+      { PTX_TYPE_BIT(BF16), "cvt.rmi", PTX_MOD_TWICE, 78, 90 }) \
     X(ceil, "T=T", "least integer not below x, as a float", \
-      { PTX_SET(F32), "cvt.rpi", PTX_MOD_TWICE | PTX_FTZ_SAT, 60, 70 }, \
-      { PTX_SET(F64) | PTX_SET(F16), "cvt.rpi", PTX_MOD_TWICE, 60, 70 }, \
-      { PTX_SET(BF16), "cvt.rpi", PTX_MOD_TWICE, 78, 90 }) \
+      { PTX_TYPE_BIT(F32), "cvt.rpi", PTX_MOD_TWICE | PTX_MOD_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16), "cvt.rpi", PTX_MOD_TWICE, 60, 70 }, \
+      { PTX_TYPE_BIT(BF16), "cvt.rpi", PTX_MOD_TWICE, 78, 90 }) \
     X(is_finite, "p=T", "neither infinite nor NaN", \
-      { PTX_SET(F32) | PTX_SET(F64), "testp.finite", 0, 60, 70 }) \
+      { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "testp.finite", 0, 60, 70 }) \
     X(is_infinite, "p=T", "plus or minus infinity", \
-      { PTX_SET(F32) | PTX_SET(F64), "testp.infinite", 0, 60, 70 }) \
+      { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "testp.infinite", 0, 60, 70 }) \
     X(is_number, "p=T", "not NaN", \
-      { PTX_SET(F32) | PTX_SET(F64), "testp.number", 0, 60, 70 }) \
+      { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "testp.number", 0, 60, 70 }) \
     X(is_nan, "p=T", "NaN", \
-      { PTX_SET(F32) | PTX_SET(F64), "testp.notanumber", 0, 60, 70 }) \
+      { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "testp.notanumber", 0, 60, 70 }) \
     X(is_normal, "p=T", "normal: not zero, subnormal, infinite or NaN", \
-      { PTX_SET(F32) | PTX_SET(F64), "testp.normal", 0, 60, 70 }) \
+      { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "testp.normal", 0, 60, 70 }) \
     X(is_subnormal, "p=T", "subnormal", \
-      { PTX_SET(F32) | PTX_SET(F64), "testp.subnormal", 0, 60, 70 })
+      { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "testp.subnormal", 0, 60, 70 })
 
 #define PTX_COMPARE_ORDERED(text) \
-    { PTX_SET_I, text, 0, 60, 70 }, \
-    { PTX_SET(F32), text, PTX_MOD_FTZ, 60, 70 }, \
-    { PTX_SET(F64), text, 0, 60, 70 }, \
-    { PTX_SET(F16), text, PTX_MOD_FTZ, 60, 70 }, \
-    { PTX_SET(BF16), text, 0, 78, 90 }
+    { PTX_TYPES_I, text, 0, 60, 70 }, \
+    { PTX_TYPE_BIT(F32), text, PTX_MOD_FTZ, 60, 70 }, \
+    { PTX_TYPE_BIT(F64), text, 0, 60, 70 }, \
+    { PTX_TYPE_BIT(F16), text, PTX_MOD_FTZ, 60, 70 }, \
+    { PTX_TYPE_BIT(BF16), text, 0, 78, 90 }
 
 #define PTX_COMPARE_FLOAT(text) \
-    { PTX_SET(F32), text, PTX_MOD_FTZ, 60, 70 }, \
-    { PTX_SET(F64), text, 0, 60, 70 }, \
-    { PTX_SET(F16), text, PTX_MOD_FTZ, 60, 70 }, \
-    { PTX_SET(BF16), text, 0, 78, 90 }
+    { PTX_TYPE_BIT(F32), text, PTX_MOD_FTZ, 60, 70 }, \
+    { PTX_TYPE_BIT(F64), text, 0, 60, 70 }, \
+    { PTX_TYPE_BIT(F16), text, PTX_MOD_FTZ, 60, 70 }, \
+    { PTX_TYPE_BIT(BF16), text, 0, 78, 90 }
 
 #define PTX_OPS_BINARY(X) \
     X(add, "T=TT", "x + y", \
-      { PTX_SET(S32), "add", PTX_MOD_SAT, 60, 70 }, \
-      { PTX_SET_I, "add", 0, 60, 70 }, \
-      { PTX_SET(F32), "add", PTX_ROUND_FTZ_SAT, 60, 70 }, \
-      { PTX_SET(F64), "add", PTX_MOD_ROUND, 60, 70 }, \
-      { PTX_SET_F16S, "add.rn", PTX_FTZ_SAT, 60, 70 }, \
-      { PTX_SET_BF16S, "add.rn", 0, 78, 90 }) \
+      { PTX_TYPE_BIT(S32), "add", PTX_MOD_SAT, 60, 70 }, \
+      { PTX_TYPES_I, "add", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32), "add", PTX_MOD_ROUND_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "add", PTX_MOD_ROUND, 60, 70 }, \
+      { PTX_TYPES_F16S, "add.rn", PTX_MOD_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPES_BF16S, "add.rn", 0, 78, 90 }) \
     X(sub, "T=TT", "x - y", \
-      { PTX_SET(S32), "sub", PTX_MOD_SAT, 60, 70 }, \
-      { PTX_SET_I, "sub", 0, 60, 70 }, \
-      { PTX_SET(F32), "sub", PTX_ROUND_FTZ_SAT, 60, 70 }, \
-      { PTX_SET(F64), "sub", PTX_MOD_ROUND, 60, 70 }, \
-      { PTX_SET_F16S, "sub.rn", PTX_FTZ_SAT, 60, 70 }, \
-      { PTX_SET_BF16S, "sub.rn", 0, 78, 90 }) \
+      { PTX_TYPE_BIT(S32), "sub", PTX_MOD_SAT, 60, 70 }, \
+      { PTX_TYPES_I, "sub", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32), "sub", PTX_MOD_ROUND_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "sub", PTX_MOD_ROUND, 60, 70 }, \
+      { PTX_TYPES_F16S, "sub.rn", PTX_MOD_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPES_BF16S, "sub.rn", 0, 78, 90 }) \
     X(mul, "T=TT", "x * y; the low half for integers", \
-      { PTX_SET_I, "mul.lo", 0, 60, 70 }, \
-      { PTX_SET(F32), "mul", PTX_ROUND_FTZ_SAT, 60, 70 }, \
-      { PTX_SET(F64), "mul", PTX_MOD_ROUND, 60, 70 }, \
-      { PTX_SET_F16S, "mul.rn", PTX_FTZ_SAT, 60, 70 }, \
-      { PTX_SET_BF16S, "mul.rn", 0, 78, 90 }) \
+      { PTX_TYPES_I, "mul.lo", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32), "mul", PTX_MOD_ROUND_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "mul", PTX_MOD_ROUND, 60, 70 }, \
+      { PTX_TYPES_F16S, "mul.rn", PTX_MOD_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPES_BF16S, "mul.rn", 0, 78, 90 }) \
     X(mul_hi, "T=TT", "the high half of x * y", \
-      { PTX_SET_I, "mul.hi", 0, 60, 70 }) \
+      { PTX_TYPES_I, "mul.hi", 0, 60, 70 }) \
     X(mul_wide, "W=TT", "x * y in twice the width", \
-      { PTX_SET_I16_32, "mul.wide", 0, 60, 70 }) \
+      { PTX_TYPES_I16_32, "mul.wide", 0, 60, 70 }) \
     X(div, "T=TT", "x / y; integers truncate towards zero", \
-      { PTX_SET_I, "div", 0, 60, 70 }, \
-      { PTX_SET(F32), "div", PTX_ROUND_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "div", PTX_MOD_ROUND, 60, 70 }) \
+      { PTX_TYPES_I, "div", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32), "div", PTX_MOD_ROUND_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "div", PTX_MOD_ROUND, 60, 70 }) \
     X(div_approx, "T=TT", "x / y, approximate; 0 for y beyond 2^126", \
-      { PTX_SET(F32), "div.approx", PTX_APPROX_FTZ, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "div.approx", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(div_full, "T=TT", "x / y, approximate over the full range of y", \
-      { PTX_SET(F32), "div.full", PTX_APPROX_FTZ, 60, 70 }) \
+      { PTX_TYPE_BIT(F32), "div.full", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(rem, "T=TT", "remainder of the truncating x / y", \
-      { PTX_SET_I, "rem", 0, 60, 70 }) \
+      { PTX_TYPES_I, "rem", 0, 60, 70 }) \
     X(min, "T=TT", "the smaller; the other operand if one is NaN", \
-      { PTX_SET_I, "min", 0, 60, 70 }, \
-      { PTX_SET(F32), "min", PTX_MOD_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "min", 0, 60, 70 }, \
-      { PTX_SET_F16S, "min", PTX_MOD_FTZ, 70, 80 }, \
-      { PTX_SET_BF16S, "min", 0, 70, 80 }) \
+      { PTX_TYPES_I, "min", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32), "min", PTX_MOD_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "min", 0, 60, 70 }, \
+      { PTX_TYPES_F16S, "min", PTX_MOD_FTZ, 70, 80 }, \
+      { PTX_TYPES_BF16S, "min", 0, 70, 80 }) \
     X(max, "T=TT", "the larger; the other operand if one is NaN", \
-      { PTX_SET_I, "max", 0, 60, 70 }, \
-      { PTX_SET(F32), "max", PTX_MOD_FTZ, 60, 70 }, \
-      { PTX_SET(F64), "max", 0, 60, 70 }, \
-      { PTX_SET_F16S, "max", PTX_MOD_FTZ, 70, 80 }, \
-      { PTX_SET_BF16S, "max", 0, 70, 80 }) \
+      { PTX_TYPES_I, "max", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32), "max", PTX_MOD_FTZ, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "max", 0, 60, 70 }, \
+      { PTX_TYPES_F16S, "max", PTX_MOD_FTZ, 70, 80 }, \
+      { PTX_TYPES_BF16S, "max", 0, 70, 80 }) \
     X(min_nan, "T=TT", "the smaller; NaN if either is NaN", \
-      { PTX_SET(F32), "min%.NaN", PTX_MOD_FTZ, 70, 80 }, \
-      { PTX_SET_F16S, "min%.NaN", PTX_MOD_FTZ, 70, 80 }, \
-      { PTX_SET_BF16S, "min.NaN", 0, 70, 80 }) \
+      { PTX_TYPE_BIT(F32), "min%.NaN", PTX_MOD_FTZ, 70, 80 }, \
+      { PTX_TYPES_F16S, "min%.NaN", PTX_MOD_FTZ, 70, 80 }, \
+      { PTX_TYPES_BF16S, "min.NaN", 0, 70, 80 }) \
     X(max_nan, "T=TT", "the larger; NaN if either is NaN", \
-      { PTX_SET(F32), "max%.NaN", PTX_MOD_FTZ, 70, 80 }, \
-      { PTX_SET_F16S, "max%.NaN", PTX_MOD_FTZ, 70, 80 }, \
-      { PTX_SET_BF16S, "max.NaN", 0, 70, 80 }) \
+      { PTX_TYPE_BIT(F32), "max%.NaN", PTX_MOD_FTZ, 70, 80 }, \
+      { PTX_TYPES_F16S, "max%.NaN", PTX_MOD_FTZ, 70, 80 }, \
+      { PTX_TYPES_BF16S, "max.NaN", 0, 70, 80 }) \
     X(copysign, "T=TT", "the magnitude of y with the sign of x", \
-      { PTX_SET(F32) | PTX_SET(F64), "copysign", 0, 60, 70 }) \
+      { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "copysign", 0, 60, 70 }) \
     X(and, "T=TT", "bitwise and; logical and of predicates", \
-      { PTX_SET_BITS, "and.b", 0, 60, 70 }, \
-      { PTX_SET(PRED), "and", 0, 60, 70 }) \
+      { PTX_TYPES_BITS, "and.b", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(PRED), "and", 0, 60, 70 }) \
     X(or, "T=TT", "bitwise or; logical or of predicates", \
-      { PTX_SET_BITS, "or.b", 0, 60, 70 }, \
-      { PTX_SET(PRED), "or", 0, 60, 70 }) \
+      { PTX_TYPES_BITS, "or.b", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(PRED), "or", 0, 60, 70 }) \
     X(xor, "T=TT", "bitwise exclusive or; inequality of predicates", \
-      { PTX_SET_BITS, "xor.b", 0, 60, 70 }, \
-      { PTX_SET(PRED), "xor", 0, 60, 70 }) \
+      { PTX_TYPES_BITS, "xor.b", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(PRED), "xor", 0, 60, 70 }) \
     X(shl, "T=Tu", "x shifted left; 0 from the width up", \
-      { PTX_SET_BITS, "shl.b", 0, 60, 70 }) \
+      { PTX_TYPES_BITS, "shl.b", 0, 60, 70 }) \
     X(shr, "T=Tu", "x shifted right, filled with the sign for signed types", \
-      { PTX_SET_I | PTX_SET_B, "shr", 0, 60, 70 }) \
+      { PTX_TYPES_I | PTX_TYPES_B, "shr", 0, 60, 70 }) \
     X(eq, "p=TT", "x == y; false if either is NaN", PTX_COMPARE_ORDERED("setp.eq")) \
     X(ne, "p=TT", "x != y; false if either is NaN (see neu)", PTX_COMPARE_ORDERED("setp.ne")) \
     X(lt, "p=TT", "x < y; false if either is NaN", PTX_COMPARE_ORDERED("setp.lt")) \
@@ -228,39 +228,39 @@ enum ptx_modifier {
 
 #define PTX_OPS_TERNARY(X) \
     X(fma, "T=TTT", "x * y + z with one rounding", \
-      { PTX_SET(F32), "fma", PTX_ROUND_FTZ_SAT, 60, 70 }, \
-      { PTX_SET(F64), "fma", PTX_MOD_ROUND, 60, 70 }, \
-      { PTX_SET_F16S, "fma.rn", PTX_FTZ_SAT, 60, 70 }, \
-      { PTX_SET_BF16S, "fma.rn", 0, 70, 80 }) \
+      { PTX_TYPE_BIT(F32), "fma", PTX_MOD_ROUND_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPE_BIT(F64), "fma", PTX_MOD_ROUND, 60, 70 }, \
+      { PTX_TYPES_F16S, "fma.rn", PTX_MOD_FTZ_SAT, 60, 70 }, \
+      { PTX_TYPES_BF16S, "fma.rn", 0, 70, 80 }) \
     X(mad, "T=TTT", "the low half of x * y, plus z", \
-      { PTX_SET_I, "mad.lo", 0, 60, 70 }) \
+      { PTX_TYPES_I, "mad.lo", 0, 60, 70 }) \
     X(mad_hi, "T=TTT", "the high half of x * y, plus z", \
-      { PTX_SET(S32), "mad.hi", PTX_MOD_SAT, 60, 70 }, \
-      { PTX_SET_I, "mad.hi", 0, 60, 70 }) \
+      { PTX_TYPE_BIT(S32), "mad.hi", PTX_MOD_SAT, 60, 70 }, \
+      { PTX_TYPES_I, "mad.hi", 0, 60, 70 }) \
     X(mad_wide, "W=TTW", "x * y in twice the width, plus z", \
-      { PTX_SET_I16_32, "mad.wide", 0, 60, 70 }) \
+      { PTX_TYPES_I16_32, "mad.wide", 0, 60, 70 }) \
     X(sad, "T=TTT", "|x - y| + z", \
-      { PTX_SET_I, "sad", 0, 60, 70 }) \
+      { PTX_TYPES_I, "sad", 0, 60, 70 }) \
     X(selp, "T=TTp", "p ? x : y", \
-      { PTX_SET_I | PTX_SET_B | PTX_SET(F32) | PTX_SET(F64), "selp", 0, 60, 70 }, \
-      { PTX_SET(F16) | PTX_SET(BF16) | PTX_SET_F16S | PTX_SET_BF16S, "selp.b", 0, 60, 70 }) \
+      { PTX_TYPES_I | PTX_TYPES_B | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "selp", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) | PTX_TYPES_F16S | PTX_TYPES_BF16S, "selp.b", 0, 60, 70 }) \
     X(bfe, "T=Tuu", "y: first bit, z: length; that field of x, extended by its sign if signed", \
-      { PTX_SET_I32 | PTX_SET_I64, "bfe", 0, 60, 70 }) \
+      { PTX_TYPES_I32 | PTX_TYPES_I64, "bfe", 0, 60, 70 }) \
     X(shf_l, "T=TTu", "(y:x) shifted left by z, clamped at 32; the high word", \
-      { PTX_SET_W32, "shf.l.clamp.b", 0, 60, 70 }) \
+      { PTX_TYPES_W32, "shf.l.clamp.b", 0, 60, 70 }) \
     X(shf_r, "T=TTu", "(y:x) shifted right by z, clamped at 32; the low word", \
-      { PTX_SET_W32, "shf.r.clamp.b", 0, 60, 70 }) \
+      { PTX_TYPES_W32, "shf.r.clamp.b", 0, 60, 70 }) \
     X(prmt, "T=TTu", "bytes of (y:x) chosen by the nibbles of z", \
-      { PTX_SET_W32, "prmt.b", 0, 60, 70 }) \
+      { PTX_TYPES_W32, "prmt.b", 0, 60, 70 }) \
     X(dp4a, "T=TTT", "dot product of four bytes, plus z", \
-      { PTX_SET(U32), "dp4a.u32", 0, 60, 70 }, \
-      { PTX_SET(S32), "dp4a.s32", 0, 60, 70 })
+      { PTX_TYPE_BIT(U32), "dp4a.u32", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(S32), "dp4a.s32", 0, 60, 70 })
 
 #define PTX_OPS_QUATERNARY(X) \
     X(bfi, "T=TTuu", "y with x inserted; z: first bit, w: length", \
-      { PTX_SET_W32 | PTX_SET_W64, "bfi.b", 0, 60, 70 }) \
+      { PTX_TYPES_W32 | PTX_TYPES_W64, "bfi.b", 0, 60, 70 }) \
     X(lop3, "T=TTTu", "any bitwise function of x, y, z; w, an immediate, is its truth table", \
-      { PTX_SET_W32, "lop3.b", 0, 60, 70 })
+      { PTX_TYPES_W32, "lop3.b", 0, 60, 70 })
 
 /// Instructions whose calls do not fit "values in, one value out"; builder.h and the headers it
 /// includes declare them one by one. Columns: name, meaning, spelling, least ISA, least target.
@@ -295,32 +295,32 @@ enum ptx_modifier {
 /// the old value is not used.
 #define PTX_ATOMICS(X) \
     X(add, "old + x", \
-      { PTX_SET_I32 | PTX_SET(U64), "add", 0, 60, 70 }, \
-      { PTX_SET(F32) | PTX_SET(F64), "add", 0, 60, 70 }, \
-      { PTX_SET(F16X2), "add.noftz", 0, 62, 70 }, \
-      { PTX_SET(F16), "add.noftz", 0, 63, 70 }, \
-      { PTX_SET_BF16S, "add.noftz", 0, 78, 90 }) \
-    X(min, "min(old, x)", { PTX_SET_I32 | PTX_SET_I64, "min", 0, 60, 70 }) \
-    X(max, "max(old, x)", { PTX_SET_I32 | PTX_SET_I64, "max", 0, 60, 70 }) \
-    X(inc, "old >= x ? 0 : old + 1", { PTX_SET(U32), "inc", 0, 60, 70 }) \
-    X(dec, "old == 0 || old > x ? x : old - 1", { PTX_SET(U32), "dec", 0, 60, 70 }) \
-    X(and, "old & x", { PTX_SET_W32 | PTX_SET_W64, "and.b", 0, 60, 70 }) \
-    X(or, "old | x", { PTX_SET_W32 | PTX_SET_W64, "or.b", 0, 60, 70 }) \
-    X(xor, "old ^ x", { PTX_SET_W32 | PTX_SET_W64, "xor.b", 0, 60, 70 }) \
-    X(exch, "x", { PTX_SET_W32 | PTX_SET_W64, "exch.b", 0, 60, 70 })
-#define PTX_ATOMIC_CAS(X) \
+      { PTX_TYPES_I32 | PTX_TYPE_BIT(U64), "add", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "add", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(F16X2), "add.noftz", 0, 62, 70 }, \
+      { PTX_TYPE_BIT(F16), "add.noftz", 0, 63, 70 }, \
+      { PTX_TYPES_BF16S, "add.noftz", 0, 78, 90 }) \
+    X(min, "min(old, x)", { PTX_TYPES_I32 | PTX_TYPES_I64, "min", 0, 60, 70 }) \
+    X(max, "max(old, x)", { PTX_TYPES_I32 | PTX_TYPES_I64, "max", 0, 60, 70 }) \
+    X(inc, "old >= x ? 0 : old + 1", { PTX_TYPE_BIT(U32), "inc", 0, 60, 70 }) \
+    X(dec, "old == 0 || old > x ? x : old - 1", { PTX_TYPE_BIT(U32), "dec", 0, 60, 70 }) \
+    X(and, "old & x", { PTX_TYPES_W32 | PTX_TYPES_W64, "and.b", 0, 60, 70 }) \
+    X(or, "old | x", { PTX_TYPES_W32 | PTX_TYPES_W64, "or.b", 0, 60, 70 }) \
+    X(xor, "old ^ x", { PTX_TYPES_W32 | PTX_TYPES_W64, "xor.b", 0, 60, 70 }) \
+    X(exch, "x", { PTX_TYPES_W32 | PTX_TYPES_W64, "exch.b", 0, 60, 70 })
+#define PTX_ATOMICS_CAS(X) \
     X(cas, "old == compare ? x : old", \
-      { PTX_SET_W32 | PTX_SET_W64, "cas.b", 0, 60, 70 }, \
-      { PTX_SET(U16) | PTX_SET(S16) | PTX_SET(B16), "cas.b", 0, 63, 70 })
+      { PTX_TYPES_W32 | PTX_TYPES_W64, "cas.b", 0, 60, 70 }, \
+      { PTX_TYPE_BIT(U16) | PTX_TYPE_BIT(S16) | PTX_TYPE_BIT(B16), "cas.b", 0, 63, 70 })
 
 /// Reductions over the lanes of a warp. Columns: name, meaning, types.
 #define PTX_WARP_REDUCTIONS(X) \
-    X(add, "sum", PTX_SET_I32) \
-    X(min, "least", PTX_SET_I32) \
-    X(max, "greatest", PTX_SET_I32) \
-    X(and, "bitwise and", PTX_SET_W32) \
-    X(or, "bitwise or", PTX_SET_W32) \
-    X(xor, "bitwise exclusive or", PTX_SET_W32)
+    X(add, "sum", PTX_TYPES_I32) \
+    X(min, "least", PTX_TYPES_I32) \
+    X(max, "greatest", PTX_TYPES_I32) \
+    X(and, "bitwise and", PTX_TYPES_W32) \
+    X(or, "bitwise or", PTX_TYPES_W32) \
+    X(xor, "bitwise exclusive or", PTX_TYPES_W32)
 
 /// Special registers with an axis. Columns: name, PTX name, meaning, least ISA, least target,
 /// whether threads of one block may see different values.

@@ -44,7 +44,7 @@ PTXGEN_BEGIN
 // ------------------------------------------------------------------------------------- parameters
 
 /// A gradient in device memory.
-struct ptx_tensor {
+struct ptx_clip_tensor {
     CUdeviceptr data; ///< a multiple of the element's size; may be 0 if count is
     uint64_t count;   ///< elements; may be 0
     ptx_type dtype;   ///< PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
@@ -58,8 +58,8 @@ struct ptx_tensor {
 };
 
 struct ptx_clip_params {
-    const struct ptx_tensor *tensors; ///< copied
-    size_t tensor_count;              ///< at most PTX_CLIP_MAX_TENSORS; may be 0
+    const struct ptx_clip_tensor *tensors; ///< copied
+    size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
     /// Groups, at most PTX_CLIP_MAX_TENSORS; 0: as many as the tensors use, at least 1. A group may
     /// be empty: its norm is 0.
     uint32_t group_count;
@@ -152,7 +152,7 @@ PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t fir
                                          struct ptx_clip_summary *summary, CUstream stream);
 
 /// Every group, as the `group` of ptx_clip_plan_set_max_norm().
-#define PTX_ALL_GROUPS UINT32_MAX
+#define PTX_CLIP_ALL_GROUPS UINT32_MAX
 
 /// Changes max_norm for later runs on the stream, replays of a captured run among them.
 /// Errors: those of a run.

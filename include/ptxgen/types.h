@@ -42,8 +42,8 @@ typedef enum ptx_type {
         PTX_TYPE_COUNT
 } ptx_type;
 
-/// Sets of types, one bit a type: `PTX_SET(F32) | PTX_SET(F64)`.
-#define PTX_SET(name) (UINT32_C(1) << PTX_##name)
+/// Sets of types, one bit a type: `PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64)`.
+#define PTX_TYPE_BIT(name) (UINT32_C(1) << PTX_##name)
 
 /// The PTX spelling, without a dot ("f32"); "none" for PTX_NONE and for anything out of range.
 PTXGEN_API const char *ptx_type_name(ptx_type type);
@@ -54,11 +54,11 @@ PTXGEN_API unsigned ptx_type_bytes(ptx_type type);
 
 /// State spaces of memory.
 typedef enum ptx_space {
-    PTX_GENERIC,
-    PTX_GLOBAL,
-    PTX_SHARED,
-    PTX_LOCAL,
-    PTX_PARAM,
+    PTX_SPACE_GENERIC,
+    PTX_SPACE_GLOBAL,
+    PTX_SPACE_SHARED,
+    PTX_SPACE_LOCAL,
+    PTX_SPACE_PARAM,
 } ptx_space;
 
 typedef enum ptx_axis {
@@ -67,13 +67,13 @@ typedef enum ptx_axis {
     PTX_Z,
 } ptx_axis;
 
-/// What a ptx_val is. PTX_POISON is zero, so `ptx_val v = {0};` is a poisoned value, which every
-/// builder call refuses.
+/// What a ptx_val is. PTX_KIND_POISON is zero, so `ptx_val v = {0};` is a poisoned value, which
+/// every builder call refuses.
 typedef enum ptx_kind {
-    PTX_POISON,
-    PTX_REGISTER,
-    PTX_VARIABLE,
-    PTX_IMMEDIATE,
+    PTX_KIND_POISON,
+    PTX_KIND_REGISTER,
+    PTX_KIND_VARIABLE,
+    PTX_KIND_IMMEDIATE,
 } ptx_kind;
 
 /// A value: the result of a builder call, or an immediate. Copy it freely; the fields are the
@@ -114,9 +114,9 @@ typedef struct ptx_label {
 } ptx_label;
 
 /// An immediate with these bits, which must be no more than the type has; emits nothing.
-static inline ptx_val ptx_immediate_bits(ptx_type type, uint64_t bits)
+static inline ptx_val ptx_imm_bits(ptx_type type, uint64_t bits)
 {
-    ptx_val v = { 0, 0, 0, PTX_IMMEDIATE, 0 };
+    ptx_val v = { 0, 0, 0, PTX_KIND_IMMEDIATE, 0 };
     v.type = (uint8_t)type;
     v.bits = bits;
     return v;
@@ -124,47 +124,47 @@ static inline ptx_val ptx_immediate_bits(ptx_type type, uint64_t bits)
 
 static inline ptx_val ptx_u16(uint16_t x)
 {
-    return ptx_immediate_bits(PTX_U16, x);
+    return ptx_imm_bits(PTX_U16, x);
 }
 
 static inline ptx_val ptx_s16(int16_t x)
 {
-    return ptx_immediate_bits(PTX_S16, (uint16_t)x);
+    return ptx_imm_bits(PTX_S16, (uint16_t)x);
 }
 
 static inline ptx_val ptx_u32(uint32_t x)
 {
-    return ptx_immediate_bits(PTX_U32, x);
+    return ptx_imm_bits(PTX_U32, x);
 }
 
 static inline ptx_val ptx_s32(int32_t x)
 {
-    return ptx_immediate_bits(PTX_S32, (uint32_t)x);
+    return ptx_imm_bits(PTX_S32, (uint32_t)x);
 }
 
 static inline ptx_val ptx_u64(uint64_t x)
 {
-    return ptx_immediate_bits(PTX_U64, x);
+    return ptx_imm_bits(PTX_U64, x);
 }
 
 static inline ptx_val ptx_s64(int64_t x)
 {
-    return ptx_immediate_bits(PTX_S64, (uint64_t)x);
+    return ptx_imm_bits(PTX_S64, (uint64_t)x);
 }
 
 static inline ptx_val ptx_b32(uint32_t x)
 {
-    return ptx_immediate_bits(PTX_B32, x);
+    return ptx_imm_bits(PTX_B32, x);
 }
 
 static inline ptx_val ptx_b64(uint64_t x)
 {
-    return ptx_immediate_bits(PTX_B64, x);
+    return ptx_imm_bits(PTX_B64, x);
 }
 
 static inline ptx_val ptx_bool(bool x)
 {
-    return ptx_immediate_bits(PTX_PRED, x);
+    return ptx_imm_bits(PTX_PRED, x);
 }
 
 /// `x` rounded to nearest even; see ptx_imm().
@@ -180,7 +180,7 @@ PTXGEN_API ptx_val ptx_imm(ptx_type type, double x);
 /// The type's zero; false for a predicate.
 static inline ptx_val ptx_zero(ptx_type type)
 {
-    return ptx_immediate_bits(type, 0);
+    return ptx_imm_bits(type, 0);
 }
 
 /// A GPU generation: `{ .sm = 90 }` is sm_90, `{ .sm = 90, .suffix = 'a' }` sm_90a, `{ 0 }` the
@@ -199,6 +199,9 @@ PTXGEN_API bool ptx_target_at(size_t k, struct ptx_target *target, int *least_is
 /// texts up to PTX ISA `isa` (84 is 8.4; 0: any); struct ptx_device_info of device.h has both.
 /// False, and *target unchanged, if there is none.
 PTXGEN_API bool ptx_target_newest(int sm, int isa, struct ptx_target *target);
+/// Whether there is a PTX ISA of this version, ten times major plus minor: 80 for 8.0. True for
+/// all from 9.0 on, which are not all known yet.
+PTXGEN_API bool ptx_isa_exists(int isa);
 /// Room that ptx_target_name() needs, the terminating NUL included.
 enum { PTX_TARGET_NAME_SIZE = 16 };
 /// Writes "sm_90a" into `name` and returns it.

@@ -17,7 +17,7 @@ uint32_t ptxk_clip_tile(const struct clip_spec *spec)
         return spec->chunk;
     if (spec->packs)
         return CLIP_TILE_PACKED;
-    return spec->dtypes & (PTX_SET(F32) | PTX_SET(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
+    return spec->dtypes & (PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
 }
 
 uint32_t ptxk_clip_tiles_of_chunk(const struct clip_spec *spec)
@@ -40,7 +40,8 @@ void ptxk_clip_set_max_norm_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_ptr records = ptx_param_ptr(b, PTX_F32, "records", .writeonly = true,
                                     .meaning = "rows of 4: factor, norm, found_inf, max_norm");
     ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "records to set");
-    ptx_val max_norm = ptx_param(b, PTX_F32, "max_norm", .range = PTX_NOT_NAN | PTX_NOT_NEGATIVE);
+    ptx_val max_norm =
+        ptx_param(b, PTX_F32, "max_norm", .range = PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE);
     ptx_val k = thread(b);
     ptx_if (b, ptx_lt(b, k, count)) {
         ptx_val row = ptx_mul_wide(b, k, ptx_u32(4));
@@ -53,7 +54,7 @@ void ptxk_clip_set_loss_scale_emit(ptx_builder *b, const struct clip_spec *spec)
     (void)spec;
     ptx_ptr state = ptx_param_ptr(b, PTX_B32, "state", .writeonly = true, .length = "2",
                                   .meaning = "scale (f32), growth_tracker (s32)");
-    ptx_val scale = ptx_param(b, PTX_F32, "scale", .range = PTX_FINITE | PTX_POSITIVE);
+    ptx_val scale = ptx_param(b, PTX_F32, "scale", .range = PTX_RANGE_FINITE | PTX_RANGE_POSITIVE);
     ptx_val tracker = ptx_param(b, PTX_S32, "growth_tracker");
     ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
         ptx_store(b, state, ptx_u32(0), ptx_bitcast(b, PTX_B32, scale));

@@ -66,7 +66,7 @@ unsigned ptxk_clip_dtype_code(ptx_type dtype);
 // What the text depends on. Neither sizes nor numbers of tensors are among it, so that plans share
 // compiled kernels.
 struct clip_spec {
-    uint32_t dtypes; // PTX_SET() bits
+    uint32_t dtypes; // PTX_TYPE_BIT() bits
     uint32_t chunk;
     ptx_nonfinite nonfinite;
     bool updates; // the loss scale

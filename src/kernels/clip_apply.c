@@ -21,7 +21,7 @@ ptx_vec ptxk_clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx
 
     for (unsigned k = 0; k < in->lanes; k++) {
         ptx_val product = ptx_mul(b, ptx_cvt(b, compute, in->lane[k]), v->factor);
-        if (v->zeros.kind != PTX_POISON)
+        if (v->zeros.kind != PTX_KIND_POISON)
             product = ptx_select(b, v->zeros, ptx_zero(compute), product);
         out.lane[k] = ptx_cvt(b, v->dtype, product);
     }
@@ -30,9 +30,9 @@ ptx_vec ptxk_clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx
 
 static void scale_element(ptx_builder *b, const struct clip_scaling *v, ptx_val i)
 {
-    ptx_vec in = ptx_load_vec(b, v->data, i, 1, .cache = PTX_STREAM);
+    ptx_vec in = ptx_load_vec(b, v->data, i, 1, .cache = PTX_CACHE_STREAMING);
     ptx_vec out = ptxk_clip_scaled(b, v, &in);
-    ptx_store_vec(b, v->data, i, out, .cache = PTX_STREAM);
+    ptx_store_vec(b, v->data, i, out, .cache = PTX_CACHE_STREAMING);
 }
 
 // So many rows at a time while they lie within the chunk.
@@ -48,10 +48,11 @@ static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, 
         ptx_vec in[MOST_IN_FLIGHT];
         ptx_ptr p = ptx_at(b, v->data, i);
         for (unsigned k = 0; k < rows; k++)
-            in[k] = ptx_load_vec(b, p, ptx_s32((int32_t)k * row), lanes, .cache = PTX_STREAM);
+            in[k] =
+                ptx_load_vec(b, p, ptx_s32((int32_t)k * row), lanes, .cache = PTX_CACHE_STREAMING);
         for (unsigned k = 0; k < rows; k++) {
             ptx_vec out = ptxk_clip_scaled(b, v, &in[k]);
-            ptx_store_vec(b, p, ptx_s32((int32_t)k * row), out, .cache = PTX_STREAM);
+            ptx_store_vec(b, p, ptx_s32((int32_t)k * row), out, .cache = PTX_CACHE_STREAMING);
         }
         ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)rows * row)));
     }
@@ -71,12 +72,12 @@ static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_va
             place[k] = k ? ptx_add(b, i, ptx_s32((int32_t)k * row)) : i;
             within[k] = ptx_lt(b, place[k], length);
             place[k] = ptx_select(b, within[k], place[k], i);
-            in[k] = ptx_load_vec(b, v->data, place[k], lanes, .cache = PTX_STREAM);
+            in[k] = ptx_load_vec(b, v->data, place[k], lanes, .cache = PTX_CACHE_STREAMING);
         }
         for (unsigned k = 0; k < rows; k++) {
             ptx_vec out = ptxk_clip_scaled(b, v, &in[k]);
             ptx_if (b, within[k])
-                ptx_store_vec(b, v->data, place[k], out, .cache = PTX_STREAM);
+                ptx_store_vec(b, v->data, place[k], out, .cache = PTX_CACHE_STREAMING);
         }
     }
 }
@@ -94,7 +95,7 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     if (a->spec->nonfinite == PTX_NONFINITE_ZERO)
         v.zeros = a->zeros;
     v.factor = ptx_cvt(b, ptxk_compute_type(dtype), a->factor);
-    ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, a->now.data);
+    ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, a->now.data);
     v.data = ptx_at(b, ptx_at(b, x, a->now.first), a->now.start);
     ptx_val skew = ptxk_skew_of_address(b, a->now.data, dtype);
     ptx_comment(b, "whole vectors, from the first 16-byte boundary on");
@@ -164,7 +165,7 @@ static void leave(ptx_builder *b, ptx_ptr totals, ptx_val blocks)
 {
     ptx_val limit = ptx_sub(b, blocks, ptx_u32(1));
     ptx_val before =
-        ptx_atomic(b, PTX_ATOMIC_inc, totals, ptx_u32(THROUGH), limit, .order = PTX_ACQ_REL);
+        ptx_atomic(b, PTX_ATOMIC_inc, totals, ptx_u32(THROUGH), limit, .order = PTX_ORDER_ACQ_REL);
 
     ptx_if (b, ptx_eq(b, before, limit))
         ptx_store(b, totals, ptx_u32(TICKET), ptx_u32(0));

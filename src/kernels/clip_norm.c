@@ -18,7 +18,7 @@ struct norm {
 static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
 {
     struct norm *n = user;
-    const struct chunk chunk = { .x = ptx_pointer(b, dtype, PTX_GLOBAL, n->tensor.data),
+    const struct chunk chunk = { .x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data),
                                  .first = n->extent.first,
                                  .length = n->extent.length,
                                  .most = n->spec->chunk,

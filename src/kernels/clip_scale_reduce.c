@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "common/clip_scale.h"
 #include "common/common.h"
+#include "kernel_code.h"
 
 enum { BLOCK = 1024 };
 enum { OPTION_NONFINITE, OPTION_MAX_NORM };
 enum { NONFINITE_PROPAGATE, NONFINITE_SKIP, NONFINITE_ZERO };
 
-static void build(ptx_builder *b, const struct ptx_spec *spec)
+static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     ptx_ptr partials = ptx_param_ptr(b, spec->dtype, "partials", .meaning = "sums of squares",
                                      .length = "count", .readonly = true);
     ptx_val count = ptx_param(b, PTX_U64, "count", .meaning = "partials");
-    ptx_val max_norm =
-        ptxk_scalar_param(b, PTX_F32, spec->option[OPTION_MAX_NORM],
-                          (struct ptx_param_info) { .name = "max_norm",
-                                                    .meaning = "largest norm let through",
-                                                    .range = PTX_NOT_NAN | PTX_NOT_NEGATIVE });
+    ptx_val max_norm = ptxk_scalar_param(
+        b, PTX_F32, spec->option[OPTION_MAX_NORM],
+        (struct ptx_param_info) { .name = "max_norm",
+                                  .meaning = "largest norm let through",
+                                  .range = PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE });
     ptx_val eps = ptx_param(b, PTX_F32, "eps", .meaning = "added to the norm before dividing",
-                            .preset = "0", .range = PTX_FINITE | PTX_NOT_NEGATIVE);
+                            .preset = "0", .range = PTX_RANGE_FINITE | PTX_RANGE_NOT_NEGATIVE);
     ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out", .meaning = "scale, norm, found_inf",
                                 .length = "3", .writeonly = true);
 
@@ -49,7 +50,7 @@ const ptx_kernel ptx_kernel_clip_scale_reduce = {
     .summary = "sums of squares folded into the clip scale and the norm",
     .formula = "norm = sqrt(sum of partials); scale = min(1, max_norm / (norm + eps)), 1 if the "
                "sum is 0",
-    .dtypes = PTX_SET(F64) | PTX_SET(F32),
+    .dtypes = PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F32),
     .options = {
         [OPTION_NONFINITE] = { "nonfinite",
                                { "propagate", "skip", "zero" },
@@ -63,5 +64,5 @@ const ptx_kernel ptx_kernel_clip_scale_reduce = {
     .accumulator = "f64",
     .guarantees = "deterministic; the tree depends on the count alone; found_inf is set under every "
                   "policy",
-    .build = build,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "common/elementwise.h"
+#include "kernel_code.h"
 
 // So few elements are read before it is known whether they change: one latency, not two. Of more,
 // none are read in vain.
@@ -21,13 +22,13 @@ static void clip(ptx_builder *b, const void *user, const ptx_vec *gradient, ptx_
     for (unsigned k = 0; k < gradient->lanes; k++) {
         ptx_val wide = ptx_cvt(b, compute, gradient->lane[k]);
         ptx_val scaled = ptx_mul(b, wide, c->scale);
-        if (c->found.kind != PTX_POISON)
+        if (c->found.kind != PTX_KIND_POISON)
             scaled = ptx_select(b, c->found, ptx_zero(compute), scaled);
         clipped->lane[k] = ptx_cvt(b, c->dtype, scaled);
     }
 }
 
-static void build(ptx_builder *b, const struct ptx_spec *spec)
+static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     const bool zero = spec->option[OPTION_NONFINITE] == NONFINITE_ZERO;
     struct clip c = { .dtype = spec->dtype };
@@ -63,7 +64,7 @@ const ptx_kernel ptx_kernel_gradient_clip_from_device_scale = {
     .name = "gradient_clip_from_device_scale",
     .summary = "a gradient multiplied by a scale that lies on the device",
     .formula = "gradient[i] = gradient[i] * scale; nothing is written if scale is exactly 1",
-    .dtypes = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     .options = { [OPTION_NONFINITE] = { "nonfinite",
                                         { "propagate", "skip", "zero" },
                                         "propagate and skip multiply by the scale that "
@@ -71,5 +72,5 @@ const ptx_kernel ptx_kernel_gradient_clip_from_device_scale = {
     .grid = PTX_GRID_VECTORS,
     .block = BLOCK,
     .guarantees = "deterministic; one rounding an element; bit-stable at any alignment",
-    .build = build,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "common/elementwise.h"
+#include "kernel_code.h"
 
 enum { BLOCK = 256 };
 enum { OPTION_OUTPUTS, OPTION_WEIGHT };
@@ -24,13 +25,13 @@ static void multiply(ptx_builder *b, const void *user, const ptx_vec *dy, ptx_ve
     }
 }
 
-static ptx_ptr output(ptx_builder *b, const struct ptx_spec *spec, const char *name)
+static ptx_ptr output(ptx_builder *b, const struct ptx_kernel_spec *spec, const char *name)
 {
     return ptx_param_ptr(b, spec->dtype, name, .meaning = "a gradient; may be d_output",
                          .length = "n", .writeonly = true);
 }
 
-static void build(ptx_builder *b, const struct ptx_spec *spec)
+static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     const bool want_da = spec->option[OPTION_OUTPUTS] != OUTPUTS_DB;
     const bool want_db = spec->option[OPTION_OUTPUTS] != OUTPUTS_DA;
@@ -46,10 +47,10 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
         tensors.out[tensors.outputs++] = output(b, spec, "d_b");
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
     struct elements elements = ptxk_read_elements(b, n, &tensors);
-    ptx_val weight =
-        ptxk_scalar_param(b, PTX_F64, spec->option[OPTION_WEIGHT],
-                          (struct ptx_param_info) {
-                              .name = "weight", .meaning = "share of b", .range = PTX_NOT_NAN });
+    ptx_val weight = ptxk_scalar_param(b, PTX_F64, spec->option[OPTION_WEIGHT],
+                                       (struct ptx_param_info) { .name = "weight",
+                                                                 .meaning = "share of b",
+                                                                 .range = PTX_RANGE_NOT_NAN });
 
     ptx_comment(b, "the factors; 1 - weight is formed in f64 and rounded once");
     if (want_da)
@@ -63,7 +64,7 @@ const ptx_kernel ptx_kernel_lerp_backward = {
     .name = "lerp_backward",
     .summary = "gradients of a + weight * (b - a)",
     .formula = "d_a = (1 - weight) * d_output; d_b = weight * d_output",
-    .dtypes = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     .options = {
         [OPTION_OUTPUTS] = { "outputs", { "both", "da", "db" }, "which gradients are written" },
         [OPTION_WEIGHT] = { "weight",
@@ -73,5 +74,5 @@ const ptx_kernel ptx_kernel_lerp_backward = {
     .grid = PTX_GRID_VECTORS,
     .block = BLOCK,
     .guarantees = "deterministic; one rounding an element; bit-stable at any alignment",
-    .build = build,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

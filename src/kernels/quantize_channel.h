@@ -10,7 +10,7 @@ enum { CHANNEL_BLOCK = 128, CHANNEL_CHUNK = 4096 };
 
 // Places are elements counted from the 16-byte boundary at or before x.
 struct channel_work {
-    const struct ptx_spec *spec;
+    const struct ptx_kernel_spec *spec;
     unsigned lanes;
     ptx_ptr x, d_output, d_input, scale, zero_point;
     struct levels levels;

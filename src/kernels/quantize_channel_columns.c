@@ -89,7 +89,7 @@ static void share_unusual(ptx_builder *b, struct quantizer *of, unsigned lanes)
 {
     ptx_val any = of[0].scale.unusual;
 
-    if (any.kind == PTX_POISON)
+    if (any.kind == PTX_KIND_POISON)
         return;
     for (unsigned k = 1; k < lanes; k++)
         any = ptx_or(b, any, of[k].scale.unusual);

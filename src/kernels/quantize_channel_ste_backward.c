@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
+#include "kernel_code.h"
 #include "quantize_channel.h"
 
 enum { OPTION_LAYOUT = QUANTIZER_OPTIONS };
 enum { LAYOUT_ROWS, LAYOUT_COLUMNS };
 
-static ptx_ptr tensor_param(ptx_builder *b, const struct ptx_spec *spec, const char *name,
+static ptx_ptr tensor_param(ptx_builder *b, const struct ptx_kernel_spec *spec, const char *name,
                             const char *meaning, bool written)
 {
     return ptx_param_ptr(b, spec->dtype, name, .meaning = meaning, .length = "n",
                          .readonly = !written, .writeonly = written);
 }
 
-static void build(ptx_builder *b, const struct ptx_spec *spec)
+static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     struct channel_work w = { .spec = spec, .lanes = ptxk_vector_lanes(spec->dtype) };
 
@@ -21,11 +22,11 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
     w.scale = ptx_param_ptr(b, ptxk_compute_type(spec->dtype), "scale",
                             .meaning = "step of each channel's quantizer", .length = "channels",
-                            .readonly = true, .range = PTX_FINITE | PTX_POSITIVE);
+                            .readonly = true, .range = PTX_RANGE_FINITE | PTX_RANGE_POSITIVE);
     struct ptx_param_info zero_point = ptxk_zero_point_info(spec);
     zero_point.length = "channels";
     zero_point.readonly = true;
-    w.zero_point = ptx_param_pointer(b, PTX_S32, zero_point);
+    w.zero_point = ptx_param_ptr_emit(b, PTX_S32, zero_point);
     w.channels.count = ptx_param(b, PTX_U64, "channels", .meaning = "1 or more", .low = "1");
     w.channels.inner = ptx_param(b, PTX_U64, "inner", .preset = "1", .low = "1",
                                  .meaning = "adjacent elements of one channel");
@@ -45,7 +46,7 @@ const ptx_kernel ptx_kernel_quantize_channel_ste_backward = {
     .name = "quantize_channel_ste_backward",
     .summary = "straight-through gradient of a quantizer with a scale for each channel",
     .formula = "as quantize_ste_backward, with scale and zero_point [i / inner % channels]",
-    .dtypes = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     .options = { QUANTIZER_OPTION_ROWS,
                  [OPTION_LAYOUT] = { "layout",
                                      { "rows", "columns" },
@@ -53,7 +54,6 @@ const ptx_kernel ptx_kernel_quantize_channel_ste_backward = {
                                      "bits" } },
     .grid = PTX_GRID_CHUNKS,
     .block = CHANNEL_BLOCK,
-    .chunk = CHANNEL_CHUNK,
     .guarantees = "deterministic; correctly rounded; NaN and infinite x give +0",
-    .build = build,
+    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = CHANNEL_CHUNK },
 };

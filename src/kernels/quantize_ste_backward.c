@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "common/elementwise.h"
 #include "common/quantizer.h"
+#include "kernel_code.h"
 
 enum { BLOCK = 256 };
 enum { OPTION_SCALARS = QUANTIZER_OPTIONS };
 
 struct of_tensor {
-    const struct ptx_spec *spec;
+    const struct ptx_kernel_spec *spec;
     struct quantizer quantizer;
 };
 
@@ -20,7 +21,7 @@ static void pass_through(ptx_builder *b, const void *user, const ptx_vec *in, pt
     *dx = ptxk_straight_through(b, t->spec, &same, in[0], in[1]);
 }
 
-static void build(ptx_builder *b, const struct ptx_spec *spec)
+static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     const bool device = spec->option[OPTION_SCALARS];
     const ptx_type compute = ptxk_compute_type(spec->dtype);
@@ -36,11 +37,11 @@ static void build(ptx_builder *b, const struct ptx_spec *spec)
                       .length = "n", .writeonly = true);
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
     struct elements elements = ptxk_read_elements(b, n, &tensors);
-    ptx_val scale =
-        ptxk_scalar_param(b, compute, device,
-                          (struct ptx_param_info) { .name = "scale",
-                                                    .meaning = "step of the quantizer",
-                                                    .range = PTX_FINITE | PTX_POSITIVE });
+    ptx_val scale = ptxk_scalar_param(
+        b, compute, device,
+        (struct ptx_param_info) { .name = "scale",
+                                  .meaning = "step of the quantizer",
+                                  .range = PTX_RANGE_FINITE | PTX_RANGE_POSITIVE });
     ptx_val zero_point = ptxk_scalar_param(b, PTX_S32, device, ptxk_zero_point_info(spec));
     zero_point = ptx_cvt(b, PTX_S64, zero_point);
     struct levels levels = ptxk_target_levels(b, spec);
@@ -52,7 +53,7 @@ const ptx_kernel ptx_kernel_quantize_ste_backward = {
     .name = "quantize_ste_backward",
     .summary = "straight-through gradient of a per-tensor quantizer",
     .formula = "d_input = q_min <= rint(x / scale) + zero_point <= q_max ? d_output / scale : 0",
-    .dtypes = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     .options = {
         QUANTIZER_OPTION_ROWS,
         [OPTION_SCALARS] = { "scalars",
@@ -62,5 +63,5 @@ const ptx_kernel ptx_kernel_quantize_ste_backward = {
     .grid = PTX_GRID_VECTORS,
     .block = BLOCK,
     .guarantees = "deterministic; correctly rounded; NaN and infinite x give +0",
-    .build = build,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <ptxgen/kernels.h>
+#include "kernel_code.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ const ptx_kernel *ptx_kernel_find(const char *name)
     return NULL;
 }
 
-int ptx_kernel_option(const ptx_kernel *kernel, const char *name)
+int ptx_kernel_find_option(const ptx_kernel *kernel, const char *name)
 {
     for (int k = 0; kernel && name && kernel->options[k].name; k++)
         if (strcmp(kernel->options[k].name, name) == 0)
@@ -39,14 +39,14 @@ int ptx_kernel_option(const ptx_kernel *kernel, const char *name)
     return -1;
 }
 
-bool ptx_spec_set(struct ptx_spec *spec, const ptx_kernel *kernel, const char *option,
-                  const char *value)
+bool ptx_kernel_spec_set(struct ptx_kernel_spec *spec, const ptx_kernel *kernel, const char *option,
+                         const char *value)
 {
-    const int k = ptx_kernel_option(kernel, option);
+    const int k = ptx_kernel_find_option(kernel, option);
 
     if (k < 0 || !value)
         return false;
-    for (int v = 0; v < PTX_MAX_CHOICES && kernel->options[k].values[v]; v++) {
+    for (int v = 0; v < PTX_KERNEL_MAX_CHOICES && kernel->options[k].values[v]; v++) {
         if (strcmp(kernel->options[k].values[v], value) != 0)
             continue;
         spec->option[k] = (uint8_t)v;
@@ -55,15 +55,16 @@ bool ptx_spec_set(struct ptx_spec *spec, const ptx_kernel *kernel, const char *o
     return false;
 }
 
-static bool options_exist(ptx_builder *b, const ptx_kernel *kernel, const struct ptx_spec *spec)
+static bool options_exist(ptx_builder *b, const ptx_kernel *kernel,
+                          const struct ptx_kernel_spec *spec)
 {
     int known = 0;
 
     while (kernel->options[known].name)
         known++;
-    for (int k = 0; k < PTX_MAX_OPTIONS; k++) {
+    for (int k = 0; k < PTX_KERNEL_MAX_OPTIONS; k++) {
         const uint8_t value = spec->option[k];
-        if (k < known ? value < PTX_MAX_CHOICES && kernel->options[k].values[value] : !value)
+        if (k < known ? value < PTX_KERNEL_MAX_CHOICES && kernel->options[k].values[value] : !value)
             continue;
         ptx_builder_fail(b, "%s: option %d (%s) has no value %u", kernel->name, k,
                          k < known ? kernel->options[k].name : "none", value);
@@ -72,7 +73,7 @@ static bool options_exist(ptx_builder *b, const ptx_kernel *kernel, const struct
     return true;
 }
 
-void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel, const struct ptx_spec *spec)
+void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel, const struct ptx_kernel_spec *spec)
 {
     char name[PTX_ENTRY_NAME_SIZE];
 
@@ -88,11 +89,11 @@ void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel, const struct ptx_
         return;
     ptx_entry (b, ptx_kernel_entry_name(kernel, spec, name), .block = { kernel->block }) {
         ptx_comment(b, "%s", kernel->formula);
-        kernel->build(b, spec);
+        kernel->code->build(b, spec);
     }
 }
 
-const char *ptx_kernel_entry_name(const ptx_kernel *kernel, const struct ptx_spec *spec,
+const char *ptx_kernel_entry_name(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                                   char name[PTX_ENTRY_NAME_SIZE])
 {
     if (spec->entry)
@@ -105,7 +106,13 @@ uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n)
 {
     if (!kernel || kernel->grid != PTX_GRID_CHUNKS)
         return 0;
-    return kernel->short_chunk && n <= kernel->short_most ? kernel->short_chunk : kernel->chunk;
+    const struct ptx_kernel_code *code = kernel->code;
+    return code->short_chunk && n <= code->short_most ? code->short_chunk : code->chunk;
+}
+
+uint64_t ptx_kernel_short_most(const ptx_kernel *kernel)
+{
+    return kernel ? kernel->code->short_most : 0;
 }
 
 bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "common/chunk.h"
+#include "kernel_code.h"
 
 // Few elements are cut into short chunks, to keep more multiprocessors busy; many into long ones,
 // since each ends with a sum over the block.
 enum { BLOCK = CHUNK_BLOCK, CHUNK = 16384, SHORT_CHUNK = 4096, SHORT_MOST = 1 << 22 };
 enum { OPTION_PARTIALS }; // f64, f32
 
-static void build(ptx_builder *b, const struct ptx_spec *spec)
+static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     const ptx_type partial_type = spec->option[OPTION_PARTIALS] ? PTX_F32 : PTX_F64;
 
@@ -40,14 +41,13 @@ const ptx_kernel ptx_kernel_squared_sum = {
     .summary = "sums of squares of a tensor, one for each chunk of 4096 or 16384 elements",
     .formula = "partials[k] = sum of x[i]^2 over the k-th chunk of 4096 elements, of 16384 where n "
                "> 2^22",
-    .dtypes = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     .options = { [OPTION_PARTIALS] = { "partials", { "f64", "f32" }, "type of the sums written" } },
     .grid = PTX_GRID_CHUNKS,
     .block = BLOCK,
-    .chunk = CHUNK,
-    .short_chunk = SHORT_CHUNK,
-    .short_most = SHORT_MOST,
     .accumulator = "f64",
     .guarantees = "deterministic; bit-stable at any alignment; no f32, f16 or bf16 square is lost",
-    .build = build,
+    .code =
+        &(const struct ptx_kernel_code) {
+            .build = build, .chunk = CHUNK, .short_chunk = SHORT_CHUNK, .short_most = SHORT_MOST },
 };

@@ -13,7 +13,7 @@ static bool is_gradient_type(ptx_type dtype)
 
 static ptx_status check_tensor(const struct ptx_clip_params *params, size_t t)
 {
-    const struct ptx_tensor *tensor = &params->tensors[t];
+    const struct ptx_clip_tensor *tensor = &params->tensors[t];
 
     if (!is_gradient_type(tensor->dtype))
         return ptx_driver_fail(PTX_ERROR_INVALID,

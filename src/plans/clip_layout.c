@@ -44,7 +44,7 @@ static void count_elements(const struct ptx_clip_params *params, struct clip_lay
 {
     layout->group_count = params->group_count ? params->group_count : 1;
     for (size_t t = 0; t < params->tensor_count; t++) {
-        const struct ptx_tensor *tensor = &params->tensors[t];
+        const struct ptx_clip_tensor *tensor = &params->tensors[t];
         layout->element_count += tensor->count;
         layout->gradient_bytes += tensor->count * ptx_type_bytes(tensor->dtype);
         if (tensor->count)
@@ -53,7 +53,7 @@ static void count_elements(const struct ptx_clip_params *params, struct clip_lay
             layout->group_count = tensor->group + 1;
     }
     if (!layout->dtypes)
-        layout->dtypes = PTX_SET(F32);
+        layout->dtypes = PTX_TYPE_BIT(F32);
     layout->chunk = chunk_for(layout->element_count);
     layout->tensor_count = (uint32_t)params->tensor_count + 1;
 }
@@ -80,7 +80,7 @@ static void place(struct clip_layout *layout)
                    "the summary is in the records' array");
 }
 
-static bool is_small(const struct ptx_tensor *tensor, uint32_t chunk)
+static bool is_small(const struct ptx_clip_tensor *tensor, uint32_t chunk)
 {
     return tensor->count && tensor->count <= chunk / 2;
 }
@@ -91,7 +91,8 @@ struct tally {
     struct clip_pack pack;
 };
 
-static uint64_t add_to_tally(struct tally *tally, const struct ptx_tensor *tensor, uint32_t chunk)
+static uint64_t add_to_tally(struct tally *tally, const struct ptx_clip_tensor *tensor,
+                             uint32_t chunk)
 {
     const uint64_t chunks = parts(tensor->count, chunk);
     const bool small = is_small(tensor, chunk);
@@ -116,7 +117,7 @@ static bool count_chunks(const struct ptx_clip_params *params, struct clip_layou
     if (!tallies)
         return false;
     for (size_t t = 0; t < params->tensor_count; t++) {
-        const struct ptx_tensor *tensor = &params->tensors[t];
+        const struct ptx_clip_tensor *tensor = &params->tensors[t];
         small += add_to_tally(&tallies[tensor->group], tensor, layout->chunk);
     }
     for (uint32_t g = 0; g < layout->group_count; g++) {
@@ -171,7 +172,7 @@ static bool group_tensors(const struct ptx_clip_params *params, uint32_t groups,
 }
 
 struct writer {
-    const struct ptx_tensor *tensors;
+    const struct ptx_clip_tensor *tensors;
     const struct clip_layout *layout;
     struct clip_chunk_row *chunks;
     struct clip_group_row *groups;
@@ -236,7 +237,7 @@ static void write_tensors(const struct ptx_clip_params *params, const struct cli
                           struct clip_tensor_row *rows)
 {
     for (size_t t = 0; t < params->tensor_count; t++) {
-        const struct ptx_tensor *tensor = &params->tensors[t];
+        const struct ptx_clip_tensor *tensor = &params->tensors[t];
         rows[t] = (struct clip_tensor_row) {
             .data = tensor->data,
             .count = tensor->count,

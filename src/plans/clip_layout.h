@@ -34,7 +34,7 @@ struct clip_layout {
     uint64_t chunk_count;
     uint64_t element_count;
     uint64_t gradient_bytes;
-    uint32_t dtypes; // PTX_SET() bits of the tensors that are not empty; f32 if all are
+    uint32_t dtypes; // PTX_TYPE_BIT() bits of the tensors that are not empty; f32 if all are
     bool packs;      // small tensors share chunks; then `pieces` has each of them
     uint64_t bytes;
 #define CLIP_DECLARE(member, type) struct clip_array member;
@@ -72,7 +72,7 @@ struct clip_pack {
 bool ptxp_clip_pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk);
 
 // The log2 of the threads that each piece gets.
-uint32_t ptxp_clip_pack_team(const struct ptx_tensor *tensors, const uint32_t *pieces,
+uint32_t ptxp_clip_pack_team(const struct ptx_clip_tensor *tensors, const uint32_t *pieces,
                              uint32_t count);
 
 // ---- checks -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ bool ptxp_clip_pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk)
 }
 
 // How often the busiest of the teams reads: a thread reads some vectors at once, of one piece.
-static uint64_t turns(const struct ptx_tensor *tensors, const uint32_t *pieces, uint32_t count,
+static uint64_t turns(const struct ptx_clip_tensor *tensors, const uint32_t *pieces, uint32_t count,
                       uint32_t team)
 {
     const uint32_t teams = CLIP_BLOCK >> team;
@@ -25,7 +25,7 @@ static uint64_t turns(const struct ptx_tensor *tensors, const uint32_t *pieces, 
     for (uint32_t t = 0; t < teams; t++) {
         uint64_t turns = 0;
         for (uint32_t k = t; k < count; k += teams) {
-            const struct ptx_tensor *piece = &tensors[pieces[k]];
+            const struct ptx_clip_tensor *piece = &tensors[pieces[k]];
             const uint64_t bytes = piece->count * ptx_type_bytes(piece->dtype);
             turns += (bytes - 1) / ((uint64_t)16 * CLIP_PIECE_VECTORS << team) + 1;
         }
@@ -35,7 +35,7 @@ static uint64_t turns(const struct ptx_tensor *tensors, const uint32_t *pieces, 
 }
 
 // Of teams that are equally good the smallest: there are more pieces on their way at a time.
-uint32_t ptxp_clip_pack_team(const struct ptx_tensor *tensors, const uint32_t *pieces,
+uint32_t ptxp_clip_pack_team(const struct ptx_clip_tensor *tensors, const uint32_t *pieces,
                              uint32_t count)
 {
     uint32_t best = LEAST_TEAM;

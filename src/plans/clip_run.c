@@ -250,13 +250,13 @@ static ptx_status set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_no
     const uint32_t groups = plan->layout.group_count;
     ptx_status status = ptxp_clip_check_max_norm(max_norm);
 
-    if (!status && group >= groups && group != PTX_ALL_GROUPS)
+    if (!status && group >= groups && group != PTX_CLIP_ALL_GROUPS)
         status = ptx_driver_fail(PTX_ERROR_INVALID, "group is %u; the plan has groups 0 to %u",
                                  group, groups - 1);
     if (status)
         return status;
-    const uint32_t first = group == PTX_ALL_GROUPS ? 0 : group;
-    const uint32_t count = group == PTX_ALL_GROUPS ? groups : 1;
+    const uint32_t first = group == PTX_CLIP_ALL_GROUPS ? 0 : group;
+    const uint32_t count = group == PTX_CLIP_ALL_GROUPS ? groups : 1;
     const CUdeviceptr records = plan->records + first * (CUdeviceptr)sizeof(struct ptx_clip_record);
     const struct ptx_arg args[] = { PTX_ARG(records), PTX_ARG(count), PTX_ARG(max_norm) };
     return launch(plan->clip_set_max_norm, (count - 1) / CLIP_BLOCK + 1, args, 3, stream, false);

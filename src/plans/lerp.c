@@ -11,7 +11,7 @@ static const struct plan_call describe = { "ptx_lerp_describe", "ptx_lerp_prepar
 enum { OUTPUTS_BOTH, OUTPUTS_DA, OUTPUTS_DB };
 
 static ptx_status choose(const struct plan_call *call, const struct ptx_lerp_params *p,
-                         struct ptx_spec *spec)
+                         struct ptx_kernel_spec *spec)
 {
     if (!p)
         return ptx_driver_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
@@ -30,11 +30,11 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_lerp_par
                                "%s: there is a weight by value and one by address, weight_at; "
                                "leave one out",
                                call->name);
-    *spec = (struct ptx_spec) { .dtype = p->dtype,
-                                .option = { !p->d_b   ? OUTPUTS_DA
-                                            : !p->d_a ? OUTPUTS_DB
-                                                      : OUTPUTS_BOTH,
-                                            p->weight_at != 0 } };
+    *spec = (struct ptx_kernel_spec) { .dtype = p->dtype,
+                                       .option = { !p->d_b   ? OUTPUTS_DA
+                                                   : !p->d_a ? OUTPUTS_DB
+                                                             : OUTPUTS_BOTH,
+                                                   p->weight_at != 0 } };
     return ptxp_check_count(call, PLAN_lerp_backward, p->dtype, p->count);
 }
 
@@ -55,7 +55,7 @@ static ptx_status check_addresses(const ptx_operations *operations, const struct
 ptx_status ptx_lerp_backward(ptx_operations *operations, const struct ptx_lerp_params *params,
                              CUstream stream)
 {
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
     ptx_status status = ptxp_check_operations(operations, &backward);
 
     if (!status)
@@ -82,7 +82,7 @@ ptx_status ptx_lerp_backward(ptx_operations *operations, const struct ptx_lerp_p
 
 ptx_status ptx_lerp_prepare(ptx_operations *operations, const struct ptx_lerp_params *params)
 {
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
     ptx_function *function;
     ptx_status status = ptxp_check_operations(operations, &prepare);
 
@@ -95,7 +95,7 @@ ptx_status ptx_lerp_prepare(ptx_operations *operations, const struct ptx_lerp_pa
 ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
                              struct ptx_operation_description *description)
 {
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
     ptx_status status = choose(&describe, params, &spec);
 
     if (status)

@@ -6,7 +6,7 @@
 static const struct plan_call update = { "ptx_loss_scale_update", "ptx_loss_scale_prepare" };
 static const struct plan_call prepare = { "ptx_loss_scale_prepare", "ptx_loss_scale_prepare" };
 
-static const struct ptx_spec spec = { .dtype = PTX_F32 };
+static const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
 
 ptx_status ptx_loss_scale_update(ptx_operations *operations, CUdeviceptr state,
                                  CUdeviceptr found_inf, const struct ptx_loss_scale_params *params,

@@ -8,7 +8,7 @@
 
 static const struct {
     const ptx_kernel *kernel;
-    uint8_t values[PTX_MAX_OPTIONS];
+    uint8_t values[PTX_KERNEL_MAX_OPTIONS];
 } kernels[] = {
 #define PLAN_ROW(name, ...) { &ptx_kernel_##name, { __VA_ARGS__ } },
     PLAN_KERNELS(PLAN_ROW)
@@ -31,18 +31,18 @@ static size_t variants_of(enum plan_kernel kernel)
 {
     size_t count = PLAN_DTYPES;
 
-    for (int k = 0; k < PTX_MAX_OPTIONS; k++)
+    for (int k = 0; k < PTX_KERNEL_MAX_OPTIONS; k++)
         count *= kernels[kernel].values[k];
     return count;
 }
 
-static size_t slot_of(enum plan_kernel kernel, const struct ptx_spec *spec)
+static size_t slot_of(enum plan_kernel kernel, const struct ptx_kernel_spec *spec)
 {
     size_t first = 0, variant = dtype_code(spec->dtype);
 
     for (int k = 0; k < (int)kernel; k++)
         first += variants_of((enum plan_kernel)k);
-    for (int k = 0; k < PTX_MAX_OPTIONS; k++)
+    for (int k = 0; k < PTX_KERNEL_MAX_OPTIONS; k++)
         variant = variant * kernels[kernel].values[k] + spec->option[k];
     return first + variant;
 }
@@ -87,7 +87,7 @@ void ptx_operations_destroy(ptx_operations **operations)
 }
 
 static ptx_module *compile(const ptx_operations *operations, const ptx_kernel *kernel,
-                           const struct ptx_spec *spec, CUstream stream)
+                           const struct ptx_kernel_spec *spec, CUstream stream)
 {
     struct ptx_builder_params builder = { 0 };
     struct ptx_module_params params = operations->module;
@@ -110,7 +110,7 @@ static ptx_module *compile(const ptx_operations *operations, const ptx_kernel *k
 
 // With the mutex held.
 static ptx_status fill_slot(ptx_operations *operations, const ptx_kernel *kernel,
-                            const struct ptx_spec *spec, CUstream stream, size_t slot)
+                            const struct ptx_kernel_spec *spec, CUstream stream, size_t slot)
 {
     char name[PTX_ENTRY_NAME_SIZE];
 
@@ -146,8 +146,8 @@ static ptx_status refuse_capture(const ptx_operations *operations, const struct 
 }
 
 ptx_status ptxp_function(ptx_operations *operations, const struct plan_call *call,
-                         enum plan_kernel kernel, const struct ptx_spec *spec, CUstream stream,
-                         ptx_function **function)
+                         enum plan_kernel kernel, const struct ptx_kernel_spec *spec,
+                         CUstream stream, ptx_function **function)
 {
     const size_t slot = slot_of(kernel, spec);
 
@@ -167,7 +167,7 @@ ptx_status ptxp_function(ptx_operations *operations, const struct plan_call *cal
 }
 
 ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
-                       enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n,
+                       enum plan_kernel kernel, const struct ptx_kernel_spec *spec, uint64_t n,
                        const struct ptx_arg *args, size_t arg_count, CUstream stream)
 {
     struct ptx_geometry geometry = { 0 };
@@ -186,8 +186,8 @@ ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
     return status;
 }
 
-void ptxp_describe(enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n, uint64_t bytes,
-                   struct ptx_operation_description *description)
+void ptxp_describe(enum plan_kernel kernel, const struct ptx_kernel_spec *spec, uint64_t n,
+                   uint64_t bytes, struct ptx_operation_description *description)
 {
     const ptx_kernel *row = kernels[kernel].kernel;
 

@@ -59,12 +59,12 @@ ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype);
 // The compiled variant; compiles it if the stream is not being captured, or, for NULL, no blocking
 // stream of the context.
 ptx_status ptxp_function(ptx_operations *operations, const struct plan_call *call,
-                         enum plan_kernel kernel, const struct ptx_spec *spec, CUstream stream,
-                         ptx_function **function);
+                         enum plan_kernel kernel, const struct ptx_kernel_spec *spec,
+                         CUstream stream, ptx_function **function);
 
 // Compiles and launches the variant over n elements.
 ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
-                       enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n,
+                       enum plan_kernel kernel, const struct ptx_kernel_spec *spec, uint64_t n,
                        const struct ptx_arg *args, size_t arg_count, CUstream stream);
 
 // An address that was passed, and what lies there.
@@ -86,7 +86,7 @@ ptx_status ptxp_check_count(const struct plan_call *call, enum plan_kernel kerne
                             uint64_t n);
 
 // `bytes` of a call over n elements.
-void ptxp_describe(enum plan_kernel kernel, const struct ptx_spec *spec, uint64_t n, uint64_t bytes,
-                   struct ptx_operation_description *description);
+void ptxp_describe(enum plan_kernel kernel, const struct ptx_kernel_spec *spec, uint64_t n,
+                   uint64_t bytes, struct ptx_operation_description *description);
 
 #endif

@@ -17,7 +17,7 @@ struct choice {
     struct ptx_quantize_params params;
     float f32_scale;
     enum plan_kernel kernel;
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
 };
 
 static bool is_f64(const struct choice *c)
@@ -119,9 +119,10 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_quantize
     if (p->channels && !p->inner)
         p->inner = 1;
     c->kernel = p->channels ? PLAN_quantize_channel_ste_backward : PLAN_quantize_ste_backward;
-    c->spec = (struct ptx_spec) { .dtype = p->dtype,
-                                  .option = { p->reciprocal, p->fake_quantize, target_of(p),
-                                              p->channels ? layout_of(p) : p->scales != 0 } };
+    c->spec =
+        (struct ptx_kernel_spec) { .dtype = p->dtype,
+                                   .option = { p->reciprocal, p->fake_quantize, target_of(p),
+                                               p->channels ? layout_of(p) : p->scales != 0 } };
     status = check_scalars(call, c);
     return status ? status : ptxp_check_count(call, c->kernel, p->dtype, p->count);
 }

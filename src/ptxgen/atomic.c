@@ -6,10 +6,10 @@
 
 static const char *const scopes[] = { ".gpu", ".cta", ".cluster", ".gpu", ".sys" };
 static const char *const orders[] = {
-    [PTX_RELAXED] = ".relaxed",
-    [PTX_ACQUIRE] = ".acquire",
-    [PTX_RELEASE] = ".release",
-    [PTX_ACQ_REL] = ".acq_rel",
+    [PTX_ORDER_RELAXED] = ".relaxed",
+    [PTX_ORDER_ACQUIRE] = ".acquire",
+    [PTX_ORDER_RELEASE] = ".release",
+    [PTX_ORDER_ACQ_REL] = ".acq_rel",
 };
 
 static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_info *info, ptx_ptr p,
@@ -28,7 +28,7 @@ static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_in
         ptxb_fail(b, call, "%s takes no .compare; cas does", info->name);
         return false;
     }
-    if (p.readonly || p.writeonly || p.space > PTX_SHARED) {
+    if (p.readonly || p.writeonly || p.space > PTX_SPACE_SHARED) {
         ptxb_fail(b, call,
                   "an atomic reads and writes global or shared memory; the pointer is %s%s",
                   p.readonly    ? "readonly, "
@@ -37,9 +37,10 @@ static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_in
                   ptxb_space_name(p.space));
         return false;
     }
-    if (a->order == PTX_VOLATILE || (unsigned)a->order > PTX_ACQ_REL) {
+    if (a->order == PTX_ORDER_VOLATILE || (unsigned)a->order > PTX_ORDER_ACQ_REL) {
         ptxb_fail(b, call,
-                  "order %d; an atomic takes PTX_RELAXED, PTX_ACQUIRE, PTX_RELEASE or PTX_ACQ_REL",
+                  "order %d; an atomic takes PTX_ORDER_RELAXED, PTX_ORDER_ACQUIRE, "
+                  "PTX_ORDER_RELEASE or PTX_ORDER_ACQ_REL",
                   (int)a->order);
         return false;
     }
@@ -52,25 +53,25 @@ static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_in
 
 static const char *const calls[] = {
 #define CALL(name, ...) "atomic_" #name,
-    PTX_ATOMICS(CALL) PTX_ATOMIC_CAS(CALL)
+    PTX_ATOMICS(CALL) PTX_ATOMICS_CAS(CALL)
 #undef CALL
 };
 
-static const char *spell(ptx_builder *b, const struct ptx_form *form, ptx_ptr p,
+static const char *spell(ptx_builder *b, const struct ptx_op_form *form, ptx_ptr p,
                          const struct ptx_atomic_params *a)
 {
-    const bool explicit_order = a->order != PTX_WEAK || a->scope != PTX_SCOPE_DEFAULT;
+    const bool explicit_order = a->order != PTX_ORDER_WEAK || a->scope != PTX_SCOPE_DEFAULT;
     const size_t length = strlen(form->text);
     const bool bits = length > 2 && !strcmp(form->text + length - 2, ".b");
 
-    return ptxb_join(b, "atom", explicit_order ? orders[a->order ? a->order : PTX_RELAXED] : "",
-                     explicit_order ? scopes[a->scope] : "", ptxb_space_text(p.space), ".",
-                     form->text, bits ? "" : ".",
-                     bits ? ptxb_bits_name((ptx_type)p.type) + 1 : ptx_type_name((ptx_type)p.type),
-                     NULL);
+    return ptxb_join(
+        b, "atom", explicit_order ? orders[a->order ? a->order : PTX_ORDER_RELAXED] : "",
+        explicit_order ? scopes[a->scope] : "", ptxb_space_text(p.space), ".", form->text,
+        bits ? "" : ".",
+        bits ? ptxb_bits_name((ptx_type)p.type) + 1 : ptx_type_name((ptx_type)p.type), NULL);
 }
 
-static uint32_t atomic_opcode(ptx_builder *b, const char *call, const struct ptx_form *form,
+static uint32_t atomic_opcode(ptx_builder *b, const char *call, const struct ptx_op_form *form,
                               ptx_ptr p, const struct ptx_atomic_params *a, ptx_atomic_op op)
 {
     const uint64_t key = SPELLED_ATOM | (uint64_t)op << 8 | (uint64_t)p.type << 16 |
@@ -90,7 +91,7 @@ static uint32_t atomic_opcode(ptx_builder *b, const char *call, const struct ptx
 ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
                         struct ptx_atomic_params a)
 {
-    const struct ptx_op_info *info = ptx_atomic_info(op);
+    const struct ptx_op_info *info = ptx_atomic_get_info(op);
     const bool cas = op == PTX_ATOMIC_cas;
     const ptx_val poison = { 0 };
 
@@ -106,7 +107,7 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
     if (b->failed || !operands_ok(b, call, info, p, &a, cas) ||
         !ptxb_in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)))
         return poison;
-    const struct ptx_form *form = ptxb_form(info, (ptx_type)p.type);
+    const struct ptx_op_form *form = ptxb_form(info, (ptx_type)p.type);
     if (!form) {
         ptxb_fail(b, call, "there is no atomic %s of %s", info->name,
                   ptx_type_name((ptx_type)p.type));
@@ -127,8 +128,8 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
         ptxb_source(b, insn, 2, &a.compare);
     ptxb_source(b, insn, cas ? 3 : 2, &a.x);
     insn->varying = true;
-    insn->reducible =
-        !cas && op != PTX_ATOMIC_exch && a.order != PTX_ACQUIRE && a.order != PTX_ACQ_REL;
+    insn->reducible = !cas && op != PTX_ATOMIC_exch && a.order != PTX_ORDER_ACQUIRE &&
+                      a.order != PTX_ORDER_ACQ_REL;
     return old;
 }
 
@@ -149,9 +150,11 @@ void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
 {
     if (!ptxb_ready(b, "fence"))
         return;
-    if ((order != PTX_ACQ_REL && order != PTX_SEQ_CST) || (unsigned)scope > PTX_SCOPE_SYSTEM) {
+    if ((order != PTX_ORDER_ACQ_REL && order != PTX_ORDER_SEQ_CST) ||
+        (unsigned)scope > PTX_SCOPE_SYSTEM) {
         ptxb_fail(b, "fence",
-                  "order %d, scope %d; a fence takes PTX_ACQ_REL or PTX_SEQ_CST, and a ptx_scope",
+                  "order %d, scope %d; a fence takes PTX_ORDER_ACQ_REL or PTX_ORDER_SEQ_CST, and a "
+                  "ptx_scope",
                   (int)order, (int)scope);
         return;
     }
@@ -159,8 +162,8 @@ void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
     const uint64_t key = SPELLED_FENCE | (uint64_t)order << 8 | (uint64_t)scope << 16;
     uint32_t opcode = ptxb_remembered(b, key);
     if (!opcode) {
-        const char *text =
-            ptxb_join(b, "fence", order == PTX_SEQ_CST ? ".sc" : ".acq_rel", scopes[scope], NULL);
+        const char *text = ptxb_join(b, "fence", order == PTX_ORDER_SEQ_CST ? ".sc" : ".acq_rel",
+                                     scopes[scope], NULL);
         if (!ptxb_require(b, "fence", cluster ? 78 : 60, cluster ? 90 : 70, text))
             return;
         opcode = ptxb_remember(b, key, text);

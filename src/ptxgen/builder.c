@@ -49,13 +49,6 @@ void ptxb_out_of_memory(ptx_builder *b)
     ptxb_fail(b, NULL, "out of memory");
 }
 
-// 6.5, 7.8 and 8.8 were the last of their kind; what follows 9.0 is not known yet.
-static bool isa_exists(int isa)
-{
-    return (isa >= 10 && isa < 60) || (isa >= 60 && isa <= 65) || (isa >= 70 && isa <= 78) ||
-           (isa >= 80 && isa <= 88) || (isa >= 90 && isa <= 999);
-}
-
 static void choose_target(ptx_builder *b)
 {
     char name[PTX_TARGET_NAME_SIZE];
@@ -71,7 +64,7 @@ static void choose_target(ptx_builder *b)
                   name);
         return;
     }
-    if (b->params.isa && !isa_exists(b->params.isa)) {
+    if (b->params.isa && !ptx_isa_exists(b->params.isa)) {
         ptxb_fail(b, "builder_create",
                   "there is no PTX ISA %d.%d; .isa is ten times major plus minor, 80 for 8.0",
                   b->params.isa / 10, b->params.isa % 10);

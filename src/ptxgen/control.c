@@ -62,6 +62,11 @@ int ptx_if_end(ptx_builder *b, int id)
     return 0;
 }
 
+int ptx_else_end(ptx_builder *b, int id)
+{
+    return ptx_if_end(b, id);
+}
+
 int ptx_else_begin(ptx_builder *b)
 {
     if (!ptxb_ready(b, "else"))
@@ -95,7 +100,7 @@ static bool range_ok(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
         !ptxb_usable(b, "for", "hi", hi) || !ptxb_usable(b, "for", "step", step))
         return false;
     if (lo.type != hi.type || lo.type != step.type ||
-        !((PTX_SET_I32 | PTX_SET_I64) >> lo.type & 1)) {
+        !((PTX_TYPES_I32 | PTX_TYPES_I64) >> lo.type & 1)) {
         ptxb_fail(
             b, "for",
             "lo, hi and step are %s, %s and %s; they must have one type: u32, s32, u64 or s64",
@@ -106,7 +111,7 @@ static bool range_ok(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
     const uint64_t sign = lo.type == PTX_S32   ? UINT64_C(1) << 31
                           : lo.type == PTX_S64 ? UINT64_C(1) << 63
                                                : 0;
-    if (step.kind == PTX_IMMEDIATE && (!step.bits || (step.bits & sign))) {
+    if (step.kind == PTX_KIND_IMMEDIATE && (!step.bits || (step.bits & sign))) {
         ptxb_fail(b, "for", "the step must be above zero, or the loop never ends");
         return false;
     }
@@ -115,14 +120,14 @@ static bool range_ok(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
 
 ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
 {
-    const ptx_val failed = { .kind = PTX_REGISTER, .type = lo.type };
+    const ptx_val failed = { .kind = PTX_KIND_REGISTER, .type = lo.type };
 
     if (!b || b->failed || !range_ok(b, lo, hi, step))
         return failed;
     ptx_val i = ptxb_mov(b, lo);
     // The bounds are what they are here, whatever the body sets.
-    hi = hi.kind == PTX_VARIABLE ? ptxb_mov(b, hi) : hi;
-    step = step.kind == PTX_VARIABLE ? ptxb_mov(b, step) : step;
+    hi = hi.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, hi) : hi;
+    step = step.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, step) : step;
     ptx_val none = ptx_ge(b, i, hi);
     if (b->failed)
         return failed;
@@ -173,7 +178,7 @@ ptx_val ptx_for_end(ptx_builder *b, ptx_val i)
     top = &b->blocks.at[b->blocks.count - 1];
     ptxb_branch(b, guard, false, top->end);
     ptx_val next = ptx_add(b, i, step);
-    i.kind = PTX_VARIABLE;
+    i.kind = PTX_KIND_VARIABLE;
     if (!b->failed)
         ptxb_assign(b, i, next);
     ptxb_branch(b, 0, false, top->head);
@@ -208,7 +213,7 @@ bool ptx_while_test(ptx_builder *b, ptx_val cond)
     if (top->kind == BLOCK_LOOP)
         ptxb_branch(b, guard, true, top->end);
     else
-        ptxb_fail(b, "while", "the innermost block is not a loop; ptx_loop_begin() opens one");
+        ptxb_fail(b, "while", "the innermost block is not a loop; ptx_while_begin() opens one");
     return true;
 }
 
@@ -224,6 +229,16 @@ int ptx_loop_end(ptx_builder *b, int id)
     if (close_block(b, "loop", (uint32_t)id, 1u << BLOCK_LOOP, &block))
         ptxb_place(b, block.end);
     return 0;
+}
+
+int ptx_while_begin(ptx_builder *b)
+{
+    return ptx_loop_begin(b);
+}
+
+int ptx_while_end(ptx_builder *b, int id)
+{
+    return ptx_loop_end(b, id);
 }
 
 static void leave_loop(ptx_builder *b, const char *call, uint32_t guard)

@@ -21,18 +21,18 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
                       ptx_type_name(type), ptxb_bits(type));
         return (ptx_val) { 0 };
     }
-    if (x.kind == PTX_IMMEDIATE)
+    if (x.kind == PTX_KIND_IMMEDIATE)
         return retype(x, type);
     // A variable may change later: what is returned is its value now.
     if (ptxb_file(type) == ptxb_file((ptx_type)x.type))
-        return retype(x.kind == PTX_VARIABLE ? ptxb_mov(b, x) : x, type);
+        return retype(x.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, x) : x, type);
     return ptxb_emit(b, type, ptxb_opcode(b, ptxb_mov_bits(type)), 1, &x);
 }
 
 // 0 if something is out of range.
 static inline uint64_t cvt_key(ptx_type to, const struct ptx_cvt_params *p)
 {
-    if ((unsigned)to >= PTX_TYPE_COUNT || (unsigned)p->round > PTX_RP)
+    if ((unsigned)to >= PTX_TYPE_COUNT || (unsigned)p->round > PTX_ROUND_RP)
         return 0;
     return SPELLED_CVT | (uint64_t)to << 8 | (uint64_t)p->x.type << 16 | (uint64_t)p->round << 24 |
            (uint64_t)p->ftz << 28 | (uint64_t)p->sat << 29;
@@ -115,7 +115,7 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
 // bf16 is the upper half of an f32: exact, and no target lacks it.
 static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
 {
-    const ptx_val halves[] = { ptx_immediate_bits(PTX_U16, 0), ptxb_in_register(b, x) };
+    const ptx_val halves[] = { ptx_imm_bits(PTX_U16, 0), ptxb_in_register(b, x) };
     const ptx_val result = ptxb_emit_plain(b, PTX_F32, ptxb_opcode(b, "mov.b32"), 2, halves);
     struct insn *insn = b->failed ? NULL : ptxb_newest(b);
 
@@ -130,7 +130,7 @@ static ptx_val narrow_bf16(ptx_builder *b, ptx_val x, ptx_round round)
 {
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
     ptx_val rounded = bits;
-    if (round != PTX_RZ) {
+    if (round != PTX_ROUND_RZ) {
         ptx_val odd = ptx_bfe(b, bits, ptx_u32(16), ptx_u32(1));
         ptx_val half = ptx_add(b, odd, ptx_u32(0x7fff));
         rounded = ptx_add(b, bits, half);
@@ -150,16 +150,16 @@ static bool exact_in_f32(ptx_type type)
 static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
 {
     const ptx_type from = (ptx_type)p.x.type;
-    const bool toward_zero = p.round == PTX_RZ;
+    const bool toward_zero = p.round == PTX_ROUND_RZ;
 
-    if (p.sat || p.ftz || p.round > PTX_RZ) {
+    if (p.sat || p.ftz || p.round > PTX_ROUND_RZ) {
         ptxb_fail(b, "cvt",
                   "a conversion from %s to bf16 rounds by .rn or .rz, and takes no .ftz or .sat",
                   ptx_type_name(from));
         return (ptx_val) { 0 };
     }
     if (from == PTX_F32 || exact_in_f32(from)) {
-        const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_bf16)->forms;
+        const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_cvt_bf16)->forms;
         ptx_val x = from == PTX_F32 ? p.x : ptx_cvt(b, PTX_F32, p.x);
         if (b->params.target.sm < form->sm || (b->params.isa && b->params.isa < form->isa))
             return narrow_bf16(b, x, p.round);
@@ -168,7 +168,7 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
                    ? ptxb_emit(b, PTX_BF16, ptxb_opcode(b, opcode), 1, &x)
                    : (ptx_val) { 0 };
     }
-    const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_bf16_any)->forms;
+    const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_cvt_bf16_any)->forms;
     const char *text =
         ptxb_join(b, toward_zero ? "cvt.rz.bf16." : "cvt.rn.bf16.", ptx_type_name(from), NULL);
     if (!ptxb_require(b, "cvt", form->isa, form->sm, text))
@@ -186,7 +186,7 @@ static const char *rounding(ptx_type to, ptx_type from, ptx_round round)
     static const char *const to_integer[] = { ".rzi", ".rni", ".rzi", ".rmi", ".rpi" };
     static const char *const to_float[] = { ".rn", ".rn", ".rz", ".rm", ".rp" };
 
-    if (round > PTX_RP)
+    if (round > PTX_ROUND_RP)
         return NULL;
     if (ptxb_is_float(from) && ptxb_is_integer(to))
         return to_integer[round];
@@ -277,7 +277,7 @@ ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi)
                   ptx_type_name(type));
         return poison;
     }
-    const struct ptx_form *form = ptx_op_info(PTX_OP_cvt_pack)->forms;
+    const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_cvt_pack)->forms;
     if (b->params.target.sm >= form->sm && (!b->params.isa || b->params.isa >= form->isa)) {
         const char *opcode = type == PTX_F16X2 ? "cvt.rn.f16x2.f32" : "cvt.rn.bf16x2.f32";
         const ptx_val halves[] = { hi, lo }; // the first source goes to the upper half

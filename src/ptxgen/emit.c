@@ -13,9 +13,9 @@ static const char *entry_of(const ptx_builder *b, uint32_t block)
 void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val x)
 {
     const unsigned bits = ptxb_bits((ptx_type)x.type);
-    const bool fits = x.kind != PTX_IMMEDIATE || bits > 63 || x.bits >> bits == 0;
+    const bool fits = x.kind != PTX_KIND_IMMEDIATE || bits > 63 || x.bits >> bits == 0;
 
-    if (x.kind == PTX_POISON && bits) { // as ptx_imm() leaves it
+    if (x.kind == PTX_KIND_POISON && bits) { // as ptx_imm() leaves it
         double number;
         memcpy(&number, &x.bits, sizeof number);
         ptxb_fail(b, call, "%s is the immediate %.17g, which %s cannot hold", name, number,
@@ -23,7 +23,7 @@ void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val
     } else if (!fits)
         ptxb_fail(b, call, "%s is an immediate of %s with bits that its type does not have: 0x%llx",
                   name, ptx_type_name((ptx_type)x.type), (unsigned long long)x.bits);
-    else if (x.kind == PTX_POISON || x.kind > PTX_IMMEDIATE || !bits)
+    else if (x.kind == PTX_KIND_POISON || x.kind > PTX_KIND_IMMEDIATE || !bits)
         ptxb_fail(b, call, "%s was never set", name);
     else if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count)
         ptxb_fail(b, call, "%s belongs to another builder", name);
@@ -69,7 +69,7 @@ void ptxb_immediate(ptx_builder *b, struct insn *insn, unsigned k, const ptx_val
 
 void ptxb_address(ptx_builder *b, struct insn *insn, unsigned k, ptx_ptr p)
 {
-    const bool known = p.base.kind == PTX_POISON;
+    const bool known = p.base.kind == PTX_KIND_POISON;
 
     insn->operands[k] = (struct operand) {
         .id = (known ? p.symbol : p.base.reg) & MOST_INDEX,

@@ -12,18 +12,18 @@ static inline bool ptxb_is_open(const ptx_builder *b, uint32_t block)
 // Whether `x`, whose type is one, is a value that can be used here; not whether the builder failed.
 static inline bool ptxb_is_alive(const ptx_builder *b, const ptx_val *x)
 {
-    if (x->kind == PTX_IMMEDIATE) {
+    if (x->kind == PTX_KIND_IMMEDIATE) {
         const unsigned bits = ptxb_types[x->type].bits;
         return bits > 63 || x->bits >> bits == 0;
     }
-    return (x->kind == PTX_REGISTER || x->kind == PTX_VARIABLE) && x->owner == b->owner && x->reg &&
-           x->reg < b->regs.count && ptxb_is_open(b, b->regs.at[x->reg].where);
+    return (x->kind == PTX_KIND_REGISTER || x->kind == PTX_KIND_VARIABLE) && x->owner == b->owner &&
+           x->reg && x->reg < b->regs.count && ptxb_is_open(b, b->regs.at[x->reg].where);
 }
 
 // Whether an optional operand was given at all, be it wrong.
 static inline bool ptxb_is_given(ptx_val x)
 {
-    return x.kind != PTX_POISON || x.type != PTX_NONE;
+    return x.kind != PTX_KIND_POISON || x.type != PTX_NONE;
 }
 void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val x);
 static inline bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
@@ -45,7 +45,7 @@ static inline ptx_val ptxb_next_register(ptx_builder *b, ptx_type type)
     b->regs.at[b->regs.count] =
         (struct reg) { .where = block->id & MOST_INDEX, .file = ptxb_file(type) & 7u };
     return (ptx_val) {
-        .reg = b->regs.count++, .owner = b->owner, .kind = PTX_REGISTER, .type = (uint8_t)type
+        .reg = b->regs.count++, .owner = b->owner, .kind = PTX_KIND_REGISTER, .type = (uint8_t)type
     };
 }
 static inline ptx_val ptxb_register(ptx_builder *b, ptx_type type)
@@ -93,7 +93,7 @@ static inline void ptxb_result(struct insn *insn, unsigned k, ptx_val x)
 void ptxb_immediate(ptx_builder *b, struct insn *insn, unsigned k, const ptx_val *x);
 static inline void ptxb_source(ptx_builder *b, struct insn *insn, unsigned k, const ptx_val *x)
 {
-    if (x->kind == PTX_IMMEDIATE) {
+    if (x->kind == PTX_KIND_IMMEDIATE) {
         ptxb_immediate(b, insn, k, x);
         return;
     }
@@ -108,8 +108,8 @@ void ptxb_text_operand(ptx_builder *b, struct insn *insn, unsigned k, enum opera
 // Whether the value can stand in an instruction: PTX has no literals of some types.
 static inline bool ptxb_has_literal(const ptx_val *x)
 {
-    const uint32_t types = PTX_SET_I | PTX_SET_B | PTX_SET(F32) | PTX_SET(F64);
-    return x->kind != PTX_IMMEDIATE || (types >> x->type & 1);
+    const uint32_t types = PTX_TYPES_I | PTX_TYPES_B | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64);
+    return x->kind != PTX_KIND_IMMEDIATE || (types >> x->type & 1);
 }
 
 // `dst = opcode src...`, up to 4 of them; the result's register has type `result`. Immediates that
@@ -123,7 +123,7 @@ ptx_val ptxb_mov(ptx_builder *b, ptx_val x);
 // `x` in a register, immediates too.
 static inline ptx_val ptxb_in_register(ptx_builder *b, ptx_val x)
 {
-    return x.kind == PTX_IMMEDIATE ? ptxb_mov(b, x) : x;
+    return x.kind == PTX_KIND_IMMEDIATE ? ptxb_mov(b, x) : x;
 }
 // Whether `cond` is a predicate that can be used.
 bool ptxb_is_condition(ptx_builder *b, const char *call, ptx_val cond);

@@ -273,7 +273,7 @@ static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
     return x;
 }
 
-ptx_val ptx_param_value(ptx_builder *b, ptx_type type, struct ptx_param_info info)
+ptx_val ptx_param_emit(ptx_builder *b, ptx_type type, struct ptx_param_info info)
 {
     const uint32_t bytes = ptx_type_bytes(type);
     struct param *p = declare(b, "param", type, bytes, bytes, &info);
@@ -284,7 +284,7 @@ ptx_val ptx_param_value(ptx_builder *b, ptx_type type, struct ptx_param_info inf
     return x;
 }
 
-ptx_ptr ptx_param_pointer(ptx_builder *b, ptx_type type, struct ptx_param_info info)
+ptx_ptr ptx_param_ptr_emit(ptx_builder *b, ptx_type type, struct ptx_param_info info)
 {
     struct param *p = declare(b, "param_ptr", type, 8, 8, &info);
     if (!p)
@@ -302,7 +302,7 @@ ptx_ptr ptx_param_pointer(ptx_builder *b, ptx_type type, struct ptx_param_info i
     p->reg = address.reg;
     return (ptx_ptr) { .base = address,
                        .type = (uint8_t)type,
-                       .space = PTX_GLOBAL,
+                       .space = PTX_SPACE_GLOBAL,
                        .readonly = info.readonly,
                        .writeonly = info.writeonly };
 }
@@ -331,7 +331,7 @@ static uint32_t add_symbol(ptx_builder *b, struct symbol symbol)
 static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, ptx_type type,
                      uint32_t count)
 {
-    static const uint8_t spaces[] = { PTX_SHARED, PTX_SHARED, PTX_LOCAL };
+    static const uint8_t spaces[] = { PTX_SPACE_SHARED, PTX_SPACE_SHARED, PTX_SPACE_LOCAL };
     const uint64_t bytes = (uint64_t)count * ptx_type_bytes(type);
     const uint64_t limit = kind == SYMBOL_LOCAL ? 512 << 10 : 48 << 10;
 
@@ -399,7 +399,7 @@ ptx_ptr ptx_param_array(ptx_builder *b, ptx_type type, const char *name, uint32_
                        .symbol = p->symbol,
                        .count = count,
                        .type = (uint8_t)type,
-                       .space = PTX_PARAM,
+                       .space = PTX_SPACE_PARAM,
                        .readonly = true };
 }
 

@@ -211,7 +211,7 @@ extern const char ptxb_cvta[];
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 
 // table.c
-const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
+const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
 // Opcodes are remembered by what they are spelled from: one of these and fields above its byte.
 enum {
     SPELLED_OP = 1,

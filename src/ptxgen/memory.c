@@ -13,13 +13,13 @@ static const struct {
     uint8_t isa, sm;
 } caches[] = {
     [PTX_CACHE_DEFAULT] = { "", true, true, 60, 70 },
-    [PTX_STREAM] = { ".cs", true, true, 60, 70 },
+    [PTX_CACHE_STREAMING] = { ".cs", true, true, 60, 70 },
     [PTX_CACHE_ALL] = { ".ca", true, false, 60, 70 },
     [PTX_CACHE_L2] = { ".cg", true, true, 60, 70 },
-    [PTX_CACHE_BACK] = { ".wb", false, true, 60, 70 },
-    [PTX_NO_ALLOCATE] = { ".L1::no_allocate", true, true, 74, 70 },
-    [PTX_EVICT_FIRST] = { ".L1::evict_first", true, true, 74, 70 },
-    [PTX_EVICT_LAST] = { ".L1::evict_last", true, true, 74, 70 },
+    [PTX_CACHE_WRITE_BACK] = { ".wb", false, true, 60, 70 },
+    [PTX_CACHE_NO_ALLOCATE] = { ".L1::no_allocate", true, true, 74, 70 },
+    [PTX_CACHE_EVICT_FIRST] = { ".L1::evict_first", true, true, 74, 70 },
+    [PTX_CACHE_EVICT_LAST] = { ".L1::evict_last", true, true, 74, 70 },
 };
 
 struct access {
@@ -32,7 +32,8 @@ struct access {
 static void fail_access(ptx_builder *b, const char *call, const char *wrong, ptx_ptr p,
                         const struct access *a)
 {
-    const bool known = (unsigned)a->cache <= PTX_EVICT_LAST && (unsigned)a->order <= PTX_SEQ_CST &&
+    const bool known = (unsigned)a->cache <= PTX_CACHE_EVICT_LAST &&
+                       (unsigned)a->order <= PTX_ORDER_SEQ_CST &&
                        (unsigned)a->scope <= PTX_SCOPE_SYSTEM;
 
     if (known)
@@ -47,27 +48,29 @@ static void fail_access(ptx_builder *b, const char *call, const char *wrong, ptx
 static bool access_ok(ptx_builder *b, const char *call, ptx_ptr p, const struct access *a,
                       bool store)
 {
-    const bool scoped = a->order >= PTX_RELAXED;
+    const bool scoped = a->order >= PTX_ORDER_RELAXED;
     const char *wrong = NULL;
 
-    if ((unsigned)a->cache > PTX_EVICT_LAST || (unsigned)a->order > PTX_SEQ_CST ||
+    if ((unsigned)a->cache > PTX_CACHE_EVICT_LAST || (unsigned)a->order > PTX_ORDER_SEQ_CST ||
         (unsigned)a->scope > PTX_SCOPE_SYSTEM)
         wrong = "the cache operator, order and scope are ptx_cache, ptx_order and ptx_scope";
     else if (store ? !caches[a->cache].store : !caches[a->cache].load)
         wrong = store ? ".ca is for loads" : ".wb is for stores";
-    else if (a->nc && (store || p.space != PTX_GLOBAL))
+    else if (a->nc && (store || p.space != PTX_SPACE_GLOBAL))
         wrong = ".nc is for loads from global memory";
-    else if (a->order >= PTX_ACQ_REL || a->order == (store ? PTX_ACQUIRE : PTX_RELEASE))
+    else if (a->order >= PTX_ORDER_ACQ_REL ||
+             a->order == (store ? PTX_ORDER_ACQUIRE : PTX_ORDER_RELEASE))
         wrong = "a load can be relaxed or acquire, a store relaxed or release";
-    else if (a->order != PTX_WEAK && (a->cache != PTX_CACHE_DEFAULT || a->nc))
+    else if (a->order != PTX_ORDER_WEAK && (a->cache != PTX_CACHE_DEFAULT || a->nc))
         wrong = "a cache operator or .nc goes with weak accesses alone";
     else if (!scoped && a->scope != PTX_SCOPE_DEFAULT)
         wrong = "a scope goes with relaxed, acquire or release";
-    else if (a->order != PTX_WEAK && (p.space == PTX_PARAM || p.space == PTX_LOCAL))
+    else if (a->order != PTX_ORDER_WEAK &&
+             (p.space == PTX_SPACE_PARAM || p.space == PTX_SPACE_LOCAL))
         wrong = "local memory and parameters have no order";
-    else if (a->cache >= PTX_NO_ALLOCATE && p.space != PTX_GLOBAL)
+    else if (a->cache >= PTX_CACHE_NO_ALLOCATE && p.space != PTX_SPACE_GLOBAL)
         wrong = "L1 hints are for global memory";
-    else if (a->cache != PTX_CACHE_DEFAULT && p.space == PTX_PARAM)
+    else if (a->cache != PTX_CACHE_DEFAULT && p.space == PTX_SPACE_PARAM)
         wrong = "parameters have no cache operator";
     else if (store ? p.readonly : p.writeonly)
         wrong = store ? "the pointer is declared readonly" : "the pointer is declared writeonly";
@@ -93,7 +96,7 @@ static bool vector_shape(ptx_builder *b, const char *call, ptx_ptr p, unsigned l
         ptxb_fail(b, call, "%u lanes; an access has 1, 2, 4 or 8", lanes);
         return false;
     }
-    if (lanes * size > 32 || (lanes == 8 && size == 1) || (wide && p.space != PTX_GLOBAL)) {
+    if (lanes * size > 32 || (lanes == 8 && size == 1) || (wide && p.space != PTX_SPACE_GLOBAL)) {
         ptxb_fail(b, call,
                   "%u lanes of %s: an access has at most 16 bytes (32 in global memory "
                   "on sm_100), and lanes of 8 bits at most 4",
@@ -101,7 +104,7 @@ static bool vector_shape(ptx_builder *b, const char *call, ptx_ptr p, unsigned l
         return false;
     }
     if (wide) {
-        const struct ptx_form *form = ptx_op_info(PTX_OP_wide_256)->forms;
+        const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_wide_256)->forms;
         if (!ptxb_require(b, call, form->isa, form->sm, "an access of 32 bytes"))
             return false;
     }
@@ -115,8 +118,8 @@ static uint32_t memory_opcode(ptx_builder *b, const char *call, bool store, ptx_
                               const struct access *a, const struct shape *shape)
 {
     static const char *const vectors[] = { "", "", ".v2", "", ".v4", "", "", "", ".v8" };
-    const bool scoped = a->order >= PTX_RELAXED;
-    const bool l1 = a->cache >= PTX_NO_ALLOCATE;
+    const bool scoped = a->order >= PTX_ORDER_RELAXED;
+    const bool l1 = a->cache >= PTX_CACHE_NO_ALLOCATE;
     const uint64_t key =
         (store ? SPELLED_ST : SPELLED_LD) | (uint64_t)a->cache << 8 | (uint64_t)a->order << 12 |
         (uint64_t)a->scope << 16 | (uint64_t)p.space << 48 | (uint64_t)a->nc << 24 |
@@ -159,7 +162,7 @@ static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsi
         ptxb_result(insn, k, words.lane[k]);
     ptxb_address(b, insn, shape.words, p);
     insn->operands[0].open = insn->operands[shape.words - 1].close = shape.words > 1;
-    insn->varying = p.space == PTX_LOCAL || a.order != PTX_WEAK;
+    insn->varying = p.space == PTX_SPACE_LOCAL || a.order != PTX_ORDER_WEAK;
     if (!shape.paired)
         return words;
     for (unsigned k = 0; k < shape.words; k++) {

@@ -52,7 +52,7 @@ static void fail_type(ptx_builder *b, const struct ptx_op_info *info, ptx_type t
               ptxb_type_list(set, list));
 }
 
-static const char *modifiers(ptx_builder *b, const char *call, const struct ptx_form *form,
+static const char *modifiers(ptx_builder *b, const char *call, const struct ptx_op_form *form,
                              const struct ptx_op_params *p, ptx_type type)
 {
     static const char *const rounds[] = { ".rn", ".rn", ".rz", ".rm", ".rp" };
@@ -60,8 +60,10 @@ static const char *modifiers(ptx_builder *b, const char *call, const struct ptx_
                            (p->ftz ? PTX_MOD_FTZ : 0u) | (p->sat ? PTX_MOD_SAT : 0u);
     const unsigned refused = asked & ~form->modifiers;
 
-    if ((unsigned)p->round > PTX_RP) {
-        ptxb_fail(b, call, "%d is not a rounding; there are PTX_RN, PTX_RZ, PTX_RM and PTX_RP",
+    if ((unsigned)p->round > PTX_ROUND_RP) {
+        ptxb_fail(b, call,
+                  "%d is not a rounding; there are PTX_ROUND_RN, PTX_ROUND_RZ, PTX_ROUND_RM and "
+                  "PTX_ROUND_RP",
                   (int)p->round);
         return NULL;
     }
@@ -78,7 +80,7 @@ static const char *modifiers(ptx_builder *b, const char *call, const struct ptx_
 }
 
 // spelling + modifiers + type; '%' in the spelling stands for the modifiers.
-static const char *spell(ptx_builder *b, const struct ptx_form *form, const char *mods,
+static const char *spell(ptx_builder *b, const struct ptx_op_form *form, const char *mods,
                          ptx_type type)
 {
     const size_t length = strlen(form->text);
@@ -131,7 +133,7 @@ static bool fields_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx
                        unsigned count)
 {
     for (unsigned k = count - 2; k < count; k++) {
-        if (src[k].kind != PTX_IMMEDIATE || src[k].bits <= 255)
+        if (src[k].kind != PTX_KIND_IMMEDIATE || src[k].bits <= 255)
             continue;
         ptxb_fail(b, info->name, "%s is %llu; an immediate position or length is 0 to 255",
                   operand_names[k], (unsigned long long)src[k].bits);
@@ -144,7 +146,7 @@ static bool fields_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx
 static uint32_t op_opcode(ptx_builder *b, uint64_t key, const struct ptx_op_params *p,
                           const ptx_val *src)
 {
-    const struct ptx_op_info *info = ptx_op_info(p->op);
+    const struct ptx_op_info *info = ptx_op_get_info(p->op);
     unsigned count = 1; // of the letters after "T="
 
     if (!info || !info->shape) {
@@ -165,7 +167,7 @@ static uint32_t op_opcode(ptx_builder *b, uint64_t key, const struct ptx_op_para
                   operand_names[k], count, count == 1 ? "" : "s");
         return 0;
     }
-    if (p->op == PTX_OP_lop3 && (p->w.kind != PTX_IMMEDIATE || p->w.bits > 255)) {
+    if (p->op == PTX_OP_lop3 && (p->w.kind != PTX_KIND_IMMEDIATE || p->w.bits > 255)) {
         ptxb_fail(b, info->name, "w, the truth table, must be an immediate from 0 to 255");
         return 0;
     }
@@ -175,7 +177,7 @@ static uint32_t op_opcode(ptx_builder *b, uint64_t key, const struct ptx_op_para
     if (known)
         return known;
     const ptx_type type = (ptx_type)src[0].type;
-    const struct ptx_form *form = ptxb_form(info, type);
+    const struct ptx_op_form *form = ptxb_form(info, type);
     const char *text = spell(b, form, modifiers(b, info->name, form, p, type), type);
     const uint32_t number =
         ptxb_require(b, info->name, form->isa, form->sm, text) ? ptxb_remember(b, key, text) : 0;
@@ -224,7 +226,7 @@ ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
     if (!b || b->failed)
         return (ptx_val) { 0 };
     // 0: a rounding that is none is not remembered.
-    const uint64_t key = (unsigned)p.round > PTX_RP
+    const uint64_t key = (unsigned)p.round > PTX_ROUND_RP
                              ? 0
                              : ptxb_op_key(p.op, (ptx_type)p.x.type) | (uint64_t)p.round << 24 |
                                    (uint64_t)p.ftz << 28 | (uint64_t)p.sat << 29;

@@ -6,11 +6,11 @@ static bool pointer_ok(ptx_builder *b, const char *call, ptx_ptr p)
 {
     if (!ptxb_ready(b, call))
         return false;
-    if (!ptx_type_bytes((ptx_type)p.type) || (!p.symbol && p.base.kind == PTX_POISON)) {
+    if (!ptx_type_bytes((ptx_type)p.type) || (!p.symbol && p.base.kind == PTX_KIND_POISON)) {
         ptxb_fail(b, call, "the pointer was never set");
         return false;
     }
-    if (p.base.kind != PTX_POISON)
+    if (p.base.kind != PTX_KIND_POISON)
         return ptxb_usable(b, call, "the pointer", p.base);
     if (p.base.owner != b->owner || p.symbol > b->symbols.count) {
         ptxb_fail(b, call, "the array belongs to another builder");
@@ -30,7 +30,7 @@ static bool index_ok(ptx_builder *b, const char *call, ptx_val i)
 {
     if (!ptxb_usable(b, call, "the index", i))
         return false;
-    if ((PTX_SET_I32 | PTX_SET_I64) >> i.type & 1)
+    if ((PTX_TYPES_I32 | PTX_TYPES_I64) >> i.type & 1)
         return true;
     ptxb_fail(b, call, "the index is %s; it must be u32, s32, u64 or s64",
               ptx_type_name((ptx_type)i.type));
@@ -44,7 +44,7 @@ static int64_t signed_immediate(ptx_val i)
 
 static ptx_val base_register(ptx_builder *b, ptx_ptr p)
 {
-    return p.base.kind != PTX_POISON ? p.base : ptxb_symbol_base(b, p.symbol);
+    return p.base.kind != PTX_KIND_POISON ? p.base : ptxb_symbol_base(b, p.symbol);
 }
 
 // base + i * size as one instruction, in the width of the address.
@@ -53,7 +53,7 @@ static ptx_val scaled(ptx_builder *b, ptx_ptr p, ptx_val i)
     const uint32_t size = ptx_type_bytes((ptx_type)p.type);
     ptx_val base = base_register(b, p);
 
-    if (p.space == PTX_SHARED) {
+    if (p.space == PTX_SPACE_SHARED) {
         i = ptx_cvt(b, PTX_U32, i);
         return size == 1 ? ptx_add(b, base, i) : ptx_mad(b, i, ptx_u32(size), base);
     }
@@ -71,7 +71,7 @@ static ptx_val scaled(ptx_builder *b, ptx_ptr p, ptx_val i)
 // shared memory, whose size is the launch's.
 static bool has_constant_place(const ptx_builder *b, ptx_ptr p, int64_t *bytes)
 {
-    if (!p.symbol || p.base.kind != PTX_POISON)
+    if (!p.symbol || p.base.kind != PTX_KIND_POISON)
         return false;
     const struct symbol *symbol = &b->symbols.at[p.symbol - 1];
     *bytes = (int64_t)symbol->count * (int64_t)ptx_type_bytes((ptx_type)symbol->type);
@@ -105,7 +105,7 @@ ptx_ptr ptxb_at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
 
     if (!pointer_ok(b, call, p) || !index_ok(b, call, i))
         return (ptx_ptr) { 0 };
-    if (i.kind != PTX_IMMEDIATE)
+    if (i.kind != PTX_KIND_IMMEDIATE)
         return at_register(b, p, i);
     const int64_t index = signed_immediate(i);
     const bool near = index >= INT32_MIN && index <= INT32_MAX;
@@ -160,39 +160,40 @@ ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p)
     return p;
 }
 
-ptx_ptr ptx_pointer(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address)
+ptx_ptr ptx_ptr_from(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address)
 {
     ptx_ptr p = { .type = (uint8_t)type, .space = (uint8_t)space };
-    const ptx_type wanted = space == PTX_SHARED ? PTX_U32 : PTX_U64;
+    const ptx_type wanted = space == PTX_SPACE_SHARED ? PTX_U32 : PTX_U64;
 
-    if (!ptxb_ready(b, "pointer") || !ptxb_usable(b, "pointer", "the address", address))
+    if (!ptxb_ready(b, "ptr_from") || !ptxb_usable(b, "ptr_from", "the address", address))
         return p;
-    if ((unsigned)space > PTX_LOCAL) {
-        ptxb_fail(b, "pointer",
+    if ((unsigned)space > PTX_SPACE_LOCAL) {
+        ptxb_fail(b, "ptr_from",
                   "the space is %s; computed addresses are generic, global, shared or local",
                   ptxb_space_name(space));
         return p;
     }
     if (!ptx_type_bytes(type)) {
-        ptxb_fail(b, "pointer", "memory does not hold elements of type %s", ptx_type_name(type));
+        ptxb_fail(b, "ptr_from", "memory does not hold elements of type %s", ptx_type_name(type));
         return p;
     }
     if (address.type != wanted) {
-        ptxb_fail(b, "pointer", "a %s pointer to %s needs a %s address; got %s",
+        ptxb_fail(b, "ptr_from", "a %s pointer to %s needs a %s address; got %s",
                   ptxb_space_name(space), ptx_type_name(type), ptx_type_name(wanted),
                   ptx_type_name((ptx_type)address.type));
         return p;
     }
     address = ptxb_in_register(b, address);
-    p.base = space == PTX_GLOBAL ? ptxb_emit(b, PTX_U64, ptxb_opcode(b, ptxb_cvta), 1, &address)
-             : address.kind == PTX_VARIABLE ? ptxb_mov(b, address)
-                                            : address;
+    p.base = space == PTX_SPACE_GLOBAL
+                 ? ptxb_emit(b, PTX_U64, ptxb_opcode(b, ptxb_cvta), 1, &address)
+             : address.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, address)
+                                                 : address;
     return p;
 }
 
-ptx_val ptx_address(ptx_builder *b, ptx_ptr p)
+ptx_val ptx_ptr_address(ptx_builder *b, ptx_ptr p)
 {
-    if (!pointer_ok(b, "address", p))
+    if (!pointer_ok(b, "ptr_address", p))
         return (ptx_val) { 0 };
     ptx_val base = base_register(b, p);
     if (!p.offset)

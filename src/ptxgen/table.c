@@ -8,20 +8,20 @@ static_assert(PTX_OP_COUNT <= 256 && PTX_TYPE_COUNT <= 32,
               "keys have 8 bits for either, operands 5 for a type");
 
 #define FORMS(name, shape, meaning, ...)                                                           \
-    static const struct ptx_form name##_forms[] = { __VA_ARGS__ };
+    static const struct ptx_op_form name##_forms[] = { __VA_ARGS__ };
 PTX_OPS_UNARY(FORMS)
 PTX_OPS_BINARY(FORMS)
 PTX_OPS_TERNARY(FORMS)
 PTX_OPS_QUATERNARY(FORMS)
 #undef FORMS
 #define FORMS(name, meaning, text, isa, sm)                                                        \
-    static const struct ptx_form name##_forms[] = { { 0, text, 0, isa, sm } };
+    static const struct ptx_op_form name##_forms[] = { { 0, text, 0, isa, sm } };
 PTX_OPS_SPECIAL(FORMS)
 #undef FORMS
 #define FORMS(name, meaning, ...)                                                                  \
-    static const struct ptx_form atomic_##name##_forms[] = { __VA_ARGS__ };
+    static const struct ptx_op_form atomic_##name##_forms[] = { __VA_ARGS__ };
 PTX_ATOMICS(FORMS)
-PTX_ATOMIC_CAS(FORMS)
+PTX_ATOMICS_CAS(FORMS)
 #undef FORMS
 
 #define COUNT(forms) (sizeof(forms) / sizeof *(forms))
@@ -41,21 +41,21 @@ static const struct ptx_op_info atomics[PTX_ATOMIC_COUNT] = {
 #define ROW(name, meaning, ...)                                                                    \
     [PTX_ATOMIC_##                                                                                 \
         name] = { #name, NULL, meaning, atomic_##name##_forms, COUNT(atomic_##name##_forms) },
-    PTX_ATOMICS(ROW) PTX_ATOMIC_CAS(ROW)
+    PTX_ATOMICS(ROW) PTX_ATOMICS_CAS(ROW)
 #undef ROW
 };
 
-const struct ptx_op_info *ptx_op_info(ptx_opcode op)
+const struct ptx_op_info *ptx_op_get_info(ptx_opcode op)
 {
     return op > PTX_OP_NONE && op < PTX_OP_COUNT ? &ops[op] : NULL;
 }
 
-const struct ptx_op_info *ptx_atomic_info(ptx_atomic_op op)
+const struct ptx_op_info *ptx_atomic_get_info(ptx_atomic_op op)
 {
     return (unsigned)op < PTX_ATOMIC_COUNT ? &atomics[op] : NULL;
 }
 
-const struct ptx_form *ptxb_form(const struct ptx_op_info *info, ptx_type type)
+const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type type)
 {
     for (size_t k = 0; k < info->form_count; k++)
         if (info->forms[k].types >> type & 1)

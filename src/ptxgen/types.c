@@ -59,8 +59,8 @@ const char *ptxb_mov_bits(ptx_type type)
 
 const char *ptxb_mov_value(ptx_type type)
 {
-    const bool plain = type == PTX_PRED || (ptxb_bits(type) > 8 && !(PTX_SET_BF16S >> type & 1) &&
-                                            !(PTX_SET_F16S >> type & 1));
+    const bool plain = type == PTX_PRED || (ptxb_bits(type) > 8 && !(PTX_TYPES_BF16S >> type & 1) &&
+                                            !(PTX_TYPES_F16S >> type & 1));
     return plain ? ptxb_types[type].mov : ptxb_mov_bits(type);
 }
 
@@ -99,12 +99,12 @@ static const char *const spaces[] = { ".generic", ".global", ".shared", ".local"
 
 const char *ptxb_space_name(unsigned space)
 {
-    return space <= PTX_PARAM ? spaces[space] + 1 : "none";
+    return space <= PTX_SPACE_PARAM ? spaces[space] + 1 : "none";
 }
 
 const char *ptxb_space_text(unsigned space)
 {
-    return space != PTX_GENERIC && space <= PTX_PARAM ? spaces[space] : "";
+    return space != PTX_SPACE_GENERIC && space <= PTX_SPACE_PARAM ? spaces[space] : "";
 }
 
 int ptxb_target_isa(struct ptx_target target)
@@ -113,6 +113,13 @@ int ptxb_target_isa(struct ptx_target target)
         if (targets[k].target.sm == target.sm && targets[k].target.suffix == target.suffix)
             return targets[k].isa;
     return 0;
+}
+
+// 6.5, 7.8 and 8.8 were the last of their kind; what follows 9.0 is not known yet.
+bool ptx_isa_exists(int isa)
+{
+    return (isa >= 10 && isa < 60) || (isa >= 60 && isa <= 65) || (isa >= 70 && isa <= 78) ||
+           (isa >= 80 && isa <= 88) || (isa >= 90 && isa <= 999);
 }
 
 bool ptx_target_at(size_t k, struct ptx_target *target, int *least_isa)
@@ -166,7 +173,7 @@ bool ptx_target_parse(const char *name, struct ptx_target *target)
 // Poison that says what did not fit; see ptxb_fail_value().
 static ptx_val unfit(ptx_type type, double x)
 {
-    ptx_val v = { .kind = PTX_POISON, .type = (uint8_t)type };
+    ptx_val v = { .kind = PTX_KIND_POISON, .type = (uint8_t)type };
     memcpy(&v.bits, &x, sizeof v.bits);
     return v;
 }
@@ -180,14 +187,14 @@ ptx_val ptx_f32(double x)
         return unfit(PTX_F32, x);
     const float single = (float)x;
     memcpy(&bits, &single, sizeof bits);
-    return ptx_immediate_bits(PTX_F32, bits);
+    return ptx_imm_bits(PTX_F32, bits);
 }
 
 ptx_val ptx_f64(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    return ptx_immediate_bits(PTX_F64, bits);
+    return ptx_imm_bits(PTX_F64, bits);
 }
 
 // `x` rounded to nearest even into a 16-bit float with that many bits of fraction and exponent.
@@ -234,7 +241,7 @@ static ptx_val half_immediate(ptx_type type, double x, int fraction, int exponen
 
     if (isfinite(x) && (half & 0x7fff) == infinity)
         return unfit(type, x);
-    return ptx_immediate_bits(type, ptxb_bits(type) == 32 ? half << 16 | half : half);
+    return ptx_imm_bits(type, ptxb_bits(type) == 32 ? half << 16 | half : half);
 }
 
 ptx_val ptx_imm(ptx_type type, double x)
@@ -256,8 +263,8 @@ ptx_val ptx_imm(ptx_type type, double x)
     default:
         if (!fits(type, x))
             return unfit(type, x);
-        return ptx_immediate_bits(type, x < 0 ? (uint64_t)(int64_t)x &
-                                                    (UINT64_MAX >> (64 - ptxb_bits(type)))
-                                              : (uint64_t)x);
+        return ptx_imm_bits(type,
+                            x < 0 ? (uint64_t)(int64_t)x & (UINT64_MAX >> (64 - ptxb_bits(type)))
+                                  : (uint64_t)x);
     }
 }

@@ -10,7 +10,7 @@ ptx_val ptx_var(ptx_builder *b, ptx_val init)
     if (b->failed)
         return (ptx_val) { 0 };
     b->regs.at[var.reg].variable = true;
-    var.kind = PTX_VARIABLE;
+    var.kind = PTX_KIND_VARIABLE;
     return var;
 }
 
@@ -31,7 +31,7 @@ void ptx_set(ptx_builder *b, ptx_val var, ptx_val x)
     if (!ptxb_ready(b, "set") || !ptxb_usable(b, "set", "the variable", var) ||
         !ptxb_usable(b, "set", "the value", x))
         return;
-    if (var.kind != PTX_VARIABLE) {
+    if (var.kind != PTX_KIND_VARIABLE) {
         ptxb_fail(b, "set", "the first value is not a variable; ptx_var() makes one");
         return;
     }

@@ -73,7 +73,7 @@ static bool mask_ok(ptx_builder *b, const char *call, ptx_val mask)
 {
     if (!is_u32(b, call, "the mask", mask))
         return false;
-    if (mask.kind != PTX_IMMEDIATE || mask.bits)
+    if (mask.kind != PTX_KIND_IMMEDIATE || mask.bits)
         return true;
     ptxb_fail(b, call, "the mask is 0; it must have the bits of the lanes that take part");
     return false;
@@ -82,7 +82,7 @@ static bool mask_ok(ptx_builder *b, const char *call, ptx_val mask)
 // With the full mask, all lanes must come by the newest instruction.
 static void note_mask(ptx_builder *b, ptx_val mask)
 {
-    if (mask.kind == PTX_IMMEDIATE && mask.bits == UINT32_MAX)
+    if (mask.kind == PTX_KIND_IMMEDIATE && mask.bits == UINT32_MAX)
         ptxb_meet(b, MEET_WARP);
 }
 
@@ -255,7 +255,7 @@ ptx_val ptx_match_all(ptx_builder *b, ptx_val x, ptx_val mask)
 
 ptx_val ptx_activemask(ptx_builder *b)
 {
-    const struct ptx_form *form = ptx_op_info(PTX_OP_activemask)->forms;
+    const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_activemask)->forms;
 
     if (!ptxb_ready(b, "activemask") ||
         !ptxb_require(b, "activemask", form->isa, form->sm, form->text))
@@ -274,7 +274,7 @@ enum redux_op {
 static ptx_val redux(ptx_builder *b, const char *call, enum redux_op op, const char *name,
                      uint32_t types, ptx_val x, ptx_val mask)
 {
-    const struct ptx_form *form = ptx_op_info(PTX_OP_redux)->forms;
+    const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_redux)->forms;
     char list[160];
 
     if (!ptxb_ready(b, call) || !ptxb_usable(b, call, "x", x))
@@ -315,7 +315,7 @@ void ptx_trap(ptx_builder *b)
 
 static bool special_ready(ptx_builder *b, ptx_opcode op)
 {
-    const struct ptx_op_info *info = ptx_op_info(op);
+    const struct ptx_op_info *info = ptx_op_get_info(op);
     return ptxb_ready(b, info->name) &&
            ptxb_require(b, info->name, info->forms->isa, info->forms->sm, info->forms->text);
 }

@@ -7,13 +7,14 @@ static void arithmetic(ptx_builder *b, ptx_ptr out, ptx_val n)
     ptx_val h = ptx_cvt(b, PTX_F16, x);
     ptx_val pair = ptx_cvt_pack(b, PTX_BF16X2, x, x);
     ptx_val chosen = ptx_select(b, ptx_lt(b, h, ptx_imm(PTX_F16, 0.5)), h, ptx_imm(PTX_F16, 2));
-    ptx_val rounded = ptx_op(b, PTX_OP_fma, .x = x, .y = x, .z = ptx_f32(0.1f), .round = PTX_RZ);
+    ptx_val rounded =
+        ptx_op(b, PTX_OP_fma, .x = x, .y = x, .z = ptx_f32(0.1f), .round = PTX_ROUND_RZ);
     ptx_vec halves = ptx_unpack(b, PTX_B16, pair);
     ptx_val b16 = ptx_cvt(b, PTX_BF16, rounded);
     ptx_val merged = ptx_pack(b, PTX_B32, ptx_vec2(halves.lane[0], ptx_bitcast(b, PTX_B16, b16)));
 
     ptx_comment(b, "results of %d operations", 5);
-    ptx_store(b, ptx_ptr_cast(b, PTX_B32, out), n, merged, .cache = PTX_STREAM);
+    ptx_store(b, ptx_ptr_cast(b, PTX_B32, out), n, merged, .cache = PTX_CACHE_STREAMING);
     ptx_store(b, ptx_ptr_cast(b, PTX_F16, out), n, chosen);
 }
 
@@ -32,11 +33,11 @@ static void together(ptx_builder *b, ptx_ptr out, ptx_val n)
     ptx_val all = ptx_barrier_count(b, ptx_ne(b, votes, same));
     ptx_atomic_add(b, d, tid, all);
     ptx_val old = ptx_atomic(b, PTX_ATOMIC_cas, d, tid, all, .compare = ptx_redux_max(b, n, full),
-                             .order = PTX_ACQ_REL);
-    ptx_fence(b, PTX_SEQ_CST, PTX_SCOPE_SYSTEM);
+                             .order = PTX_ORDER_ACQ_REL);
+    ptx_fence(b, PTX_ORDER_SEQ_CST, PTX_SCOPE_SYSTEM);
     ptx_store(b, ptx_ptr_cast(b, PTX_U32, out), old, ptx_load(b, l, ptx_u32(7)));
-    ptx_vec four =
-        ptx_load_vec(b, ptx_at(b, out, old), ptx_u32(0), 4, .nc = true, .cache = PTX_NO_ALLOCATE);
+    ptx_vec four = ptx_load_vec(b, ptx_at(b, out, old), ptx_u32(0), 4, .nc = true,
+                                .cache = PTX_CACHE_NO_ALLOCATE);
     ptx_store_vec(b, out, ptx_u32(0), four);
 }
 

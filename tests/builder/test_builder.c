@@ -76,8 +76,8 @@ static void the_first_error_stays(void **state)
     assert_null(ptx_builder_error(b));
     ptx_entry (b, "k") {
         ptx_val wrong = ptx_add(b, ptx_u32(1), ptx_f32(1));
-        assert_int_equal(wrong.kind, PTX_POISON);
-        assert_int_equal(ptx_tid(b, PTX_X).kind, PTX_POISON);
+        assert_int_equal(wrong.kind, PTX_KIND_POISON);
+        assert_int_equal(ptx_tid(b, PTX_X).kind, PTX_KIND_POISON);
         ptx_builder_fail(b, "a later one");
         // Loops end all the same, and bodies are C that runs once.
         int turns = 0;
@@ -255,8 +255,8 @@ static void no_builder_is_taken_everywhere(void **state)
     ptx_atomic(b, PTX_ATOMIC_COUNT, p, v, v);
     ptx_pack(b, PTX_B64, two);
     ptx_unpack(b, PTX_B16, v);
-    ptx_pointer(b, PTX_F32, PTX_GLOBAL, v);
-    ptx_address(b, p);
+    ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, v);
+    ptx_ptr_address(b, p);
     ptx_at(b, p, v);
     ptx_ptr_cast(b, PTX_F32, p);
     ptx_barrier_named(b, 1, 32);

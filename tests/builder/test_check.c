@@ -56,7 +56,7 @@ static void divergent_barriers_are_refused(void **state)
             ptx_if (b, ptx_eq(b, x, n)) ptx_barrier(b););
     REFUSED("barrier 1", ptx_val x = ptx_atomic_add(b, out, zero, one);
             ptx_if (b, ptx_eq(b, x, n)) ptx_barrier(b););
-    REFUSED("barrier 1", ptx_val x = ptx_load(b, out, zero, .order = PTX_VOLATILE);
+    REFUSED("barrier 1", ptx_val x = ptx_load(b, out, zero, .order = PTX_ORDER_VOLATILE);
             ptx_if (b, ptx_eq(b, x, n)) ptx_barrier(b););
     REFUSED("barrier 1", ptx_val x = ptx_shfl_down(b, n, one);
             ptx_if (b, ptx_eq(b, x, n)) ptx_barrier(b););

@@ -33,12 +33,12 @@ static void conversions_are_spelled(void **state)
     expect_cvt(70, PTX_U64, PTX_U32, plain, "cvt.u64.u32 %rd1, %r1;", "ret;");
     expect_cvt(70, PTX_S64, PTX_S32, plain, "cvt.s64.s32 %rd1, %r1;", "ret;");
     expect_cvt(70, PTX_U16, PTX_S32, plain, "cvt.u16.s32 %rs1, %r1;", "ret;");
-    expect_cvt(70, PTX_S32, PTX_F32, (struct ptx_cvt_params) { .round = PTX_RN },
+    expect_cvt(70, PTX_S32, PTX_F32, (struct ptx_cvt_params) { .round = PTX_ROUND_RN },
                "cvt.rni.s32.f32 %r1, %f1;", "ret;");
-    expect_cvt(70, PTX_S32, PTX_F32, (struct ptx_cvt_params) { .round = PTX_RM, .ftz = true },
+    expect_cvt(70, PTX_S32, PTX_F32, (struct ptx_cvt_params) { .round = PTX_ROUND_RM, .ftz = true },
                "cvt.rmi.ftz.s32.f32 %r1, %f1;", "ret;");
     expect_cvt(70, PTX_F32, PTX_F64,
-               (struct ptx_cvt_params) { .round = PTX_RP, .ftz = true, .sat = true },
+               (struct ptx_cvt_params) { .round = PTX_ROUND_RP, .ftz = true, .sat = true },
                "cvt.rp.ftz.sat.f32.f64 %f1, %fd1;", "ret;");
     expect_cvt(70, PTX_F32, PTX_F32, (struct ptx_cvt_params) { .sat = true },
                "cvt.sat.f32.f32 %f2, %f1;", "ret;");
@@ -61,7 +61,7 @@ static void idle_saturation_is_dropped(void **state)
 
 static void bf16_is_converted_on_every_target(void **state)
 {
-    const struct ptx_cvt_params plain = { 0 }, rz = { .round = PTX_RZ };
+    const struct ptx_cvt_params plain = { 0 }, rz = { .round = PTX_ROUND_RZ };
 
     (void)state;
     expect_cvt(80, PTX_BF16, PTX_F32, plain, "cvt.rn.bf16.f32 %rs1, %f1;", "ret;");
@@ -74,7 +74,7 @@ static void bf16_is_converted_on_every_target(void **state)
     expect_cvt(90, PTX_BF16, PTX_U32, rz, "cvt.rz.bf16.u32 %rs1, %r1;", "ret;");
     expect_cvt(70, PTX_F32, PTX_BF16, plain, "mov.b32 %f1, {0, %rs1};", "ret;");
     expect_cvt(70, PTX_F64, PTX_BF16, plain, "mov.b32 %f1, {0, %rs1};", "cvt.f64.f32 %fd1, %f1;");
-    expect_cvt(70, PTX_S32, PTX_BF16, (struct ptx_cvt_params) { .round = PTX_RP },
+    expect_cvt(70, PTX_S32, PTX_BF16, (struct ptx_cvt_params) { .round = PTX_ROUND_RP },
                "mov.b32 %f1, {0, %rs1};", "cvt.rpi.s32.f32 %r1, %f1;");
     expect_cvt(70, PTX_F32, PTX_BF16, (struct ptx_cvt_params) { .sat = true },
                "mov.b32 %f1, {0, %rs1};", "cvt.sat.f32.f32 %f2, %f1;");
@@ -117,7 +117,8 @@ static void bits_are_seen_as_another_type(void **state)
         assert_int_equal(s.type, PTX_S32);
         ptx_bitcast(b, PTX_U64, d);
         ptx_val one = ptx_bitcast(b, PTX_U32, ptx_f32(1));
-        assert_true(one.kind == PTX_IMMEDIATE && one.type == PTX_U32 && one.bits == 0x3f800000);
+        assert_true(one.kind == PTX_KIND_IMMEDIATE && one.type == PTX_U32 &&
+                    one.bits == 0x3f800000);
     }
     EXPECT_LINES(b, "mov.b32 %r1, %f1;", "mov.b64 %rd1, %fd1;", "ret;");
 }
@@ -185,14 +186,14 @@ static void wrong_conversions_are_named(void **state)
     REFUSED(ptx_cvt(b, PTX_F16X2, f), "cvt: there is no conversion from f32 to f16x2");
     REFUSED(ptx_cvt(b, PTX_NONE, f), "cvt: there is no conversion from f32 to none");
     REFUSED(ptx_cvt(b, PTX_F32, none), "cvt: x was never set");
-    REFUSED(ptx_cvt(b, PTX_F64, f, .round = PTX_RZ), "cvt: a conversion from f32 to f64",
+    REFUSED(ptx_cvt(b, PTX_F64, f, .round = PTX_ROUND_RZ), "cvt: a conversion from f32 to f64",
             "rounding");
-    REFUSED(ptx_cvt(b, PTX_U32, u, .round = PTX_RZ), "cvt: a conversion from u32 to u32",
+    REFUSED(ptx_cvt(b, PTX_U32, u, .round = PTX_ROUND_RZ), "cvt: a conversion from u32 to u32",
             "rounding");
     REFUSED(ptx_cvt(b, PTX_S32, f, .round = (ptx_round)9), "cvt: a conversion from f32 to s32",
             "rounding");
     REFUSED(ptx_cvt(b, PTX_U64, u, .ftz = true), "cvt: a conversion from u32 to u64 takes no .ftz");
-    REFUSED(ptx_cvt(b, PTX_BF16, f, .round = PTX_RM), "cvt: a conversion from f32 to bf16",
+    REFUSED(ptx_cvt(b, PTX_BF16, f, .round = PTX_ROUND_RM), "cvt: a conversion from f32 to bf16",
             ".rn or .rz");
     REFUSED(ptx_cvt(b, PTX_BF16, f, .sat = true), "cvt: a conversion from f32 to bf16",
             "no .ftz or .sat");

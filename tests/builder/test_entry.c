@@ -23,7 +23,7 @@ static void a_module_holds_several_entries(void **state)
         ptx_entry (b, k ? "second" : "first", .max_block = { 8, 4, 2 }) {
             ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p", .meaning = "here", .length = "n");
             ptx_val n = ptx_param(b, PTX_U64, "n", .preset = "5", .low = "0", .high = "9",
-                                  .range = PTX_NOT_NEGATIVE);
+                                  .range = PTX_RANGE_NOT_NEGATIVE);
             ptx_ptr s = ptx_shared(b, PTX_F32, 4), d = ptx_shared_dynamic(b, PTX_F32);
             ptx_store(b, s, ptx_u32(0), ptx_load(b, p, n));
             ptx_store(b, d, ptx_u32(0), ptx_load(b, p, n));
@@ -34,7 +34,7 @@ static void a_module_holds_several_entries(void **state)
     assert_true(info.is_pointer && info.type == PTX_F32 && !info.count);
     assert_string_equal(info.length, "n");
     assert_true(ptx_builder_param(b, 0, 1, &info));
-    assert_true(!info.is_pointer && info.type == PTX_U64 && info.range == PTX_NOT_NEGATIVE);
+    assert_true(!info.is_pointer && info.type == PTX_U64 && info.range == PTX_RANGE_NOT_NEGATIVE);
     assert_string_equal(info.high, "9");
     assert_true(ptx_builder_param(b, 0, 1, NULL));
     assert_false(ptx_builder_param(b, 0, 2, &info));

@@ -90,10 +90,10 @@ static void extreme_immediates_assemble(void **state)
         for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
             const unsigned bits = 8 * ptx_type_bytes(types[k]);
             const uint64_t ones = UINT64_MAX >> (64 - bits), top = UINT64_C(1) << (bits - 1);
-            ptx_val x = ptx_var(b, ptx_immediate_bits(types[k], ones));
-            ptx_add(b, x, ptx_immediate_bits(types[k], ones));
-            ptx_add(b, x, ptx_immediate_bits(types[k], top));
-            ptx_add(b, ptx_immediate_bits(types[k], ones >> 1), x);
+            ptx_val x = ptx_var(b, ptx_imm_bits(types[k], ones));
+            ptx_add(b, x, ptx_imm_bits(types[k], ones));
+            ptx_add(b, x, ptx_imm_bits(types[k], top));
+            ptx_add(b, ptx_imm_bits(types[k], ones >> 1), x);
         }
     }
     accepted(b, "sm_80");

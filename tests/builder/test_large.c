@@ -259,7 +259,7 @@ static struct size size_of_opcodes(unsigned rounds)
 #undef ONE
                 };
                 for (size_t o = 0; o < sizeof types / sizeof *types; o++) {
-                    const struct ptx_op_info *info = ptx_op_info((ptx_opcode)types[o]);
+                    const struct ptx_op_info *info = ptx_op_get_info((ptx_opcode)types[o]);
                     uint32_t set = 0;
                     for (size_t f = 0; f < info->form_count; f++)
                         if (info->forms[f].sm <= 90)
@@ -272,11 +272,11 @@ static struct size size_of_opcodes(unsigned rounds)
                                                     .x = x,
                                                     .y = info->shape[3] ? x : (ptx_val) { 0 } });
                 }
-                if (PTX_SET_I >> t & 1) {
+                if (PTX_TYPES_I >> t & 1) {
                     ptx_cvt(b, PTX_S64, x, .sat = true);
                     ptx_cvt(b, PTX_BF16, x);
                 }
-                ptx_fence(b, t & 1 ? PTX_ACQ_REL : PTX_SEQ_CST, PTX_SCOPE_SYSTEM);
+                ptx_fence(b, t & 1 ? PTX_ORDER_ACQ_REL : PTX_ORDER_SEQ_CST, PTX_SCOPE_SYSTEM);
                 ptx_redux_min(b, t & 1 ? ptx_u32(t) : ptx_s32((int32_t)t), ptx_full_warp());
             }
     }

@@ -69,19 +69,19 @@ static void pointers_come_from_addresses(void **state)
     ptx_entry (b, "k") {
         ptx_val a = ptx_param(b, PTX_U64, "a");
         ptx_ptr s = ptx_shared(b, PTX_F32, 4);
-        ptx_ptr global = ptx_pointer(b, PTX_F32, PTX_GLOBAL, a);
-        ptx_ptr generic = ptx_pointer(b, PTX_F32, PTX_GENERIC, a);
-        ptx_ptr shared = ptx_pointer(b, PTX_F32, PTX_SHARED, ptx_address(b, s));
+        ptx_ptr global = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, a);
+        ptx_ptr generic = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GENERIC, a);
+        ptx_ptr shared = ptx_ptr_from(b, PTX_F32, PTX_SPACE_SHARED, ptx_ptr_address(b, s));
         ptx_val var = ptx_var(b, a);
-        ptx_ptr held = ptx_pointer(b, PTX_F32, PTX_LOCAL, var);
+        ptx_ptr held = ptx_ptr_from(b, PTX_F32, PTX_SPACE_LOCAL, var);
         ptx_set(b, var, ptx_u64(0));
         ptx_load(b, global, ptx_u32(0));
         ptx_load(b, generic, ptx_u32(1));
         ptx_load(b, shared, ptx_u32(2));
         ptx_load(b, held, ptx_u32(3));
-        ptx_address(b, ptx_at(b, s, ptx_u32(1)));
-        ptx_address(b, ptx_at(b, generic, ptx_u32(1)));
-        ptx_load(b, ptx_pointer(b, PTX_U8, PTX_GLOBAL, ptx_u64(4096)), ptx_u32(0));
+        ptx_ptr_address(b, ptx_at(b, s, ptx_u32(1)));
+        ptx_ptr_address(b, ptx_at(b, generic, ptx_u32(1)));
+        ptx_load(b, ptx_ptr_from(b, PTX_U8, PTX_SPACE_GLOBAL, ptx_u64(4096)), ptx_u32(0));
     }
     EXPECT_LINES(b, "cvta.to.global.u64 %rd2, %rd1;", "mov.u64 %rd3, %rd1;", "mov.u64 %rd4, %rd3;",
                  "mov.u64 %rd3, 0;", "ld.global.f32 %f1, [%rd2];", "ld.f32 %f2, [%rd1+4];",
@@ -97,21 +97,21 @@ static void accesses_are_spelled(void **state)
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), h = ptx_ptr_cast(b, PTX_BF16, p);
         const ptx_val z = ptx_u32(0), one = ptx_f32(1);
-        ptx_load(b, p, z, .nc = true, .cache = PTX_NO_ALLOCATE);
-        ptx_load(b, p, z, .cache = PTX_STREAM);
-        ptx_load(b, p, z, .order = PTX_VOLATILE);
-        ptx_load(b, p, z, .order = PTX_ACQUIRE);
-        ptx_load(b, p, z, .order = PTX_RELAXED, .scope = PTX_SCOPE_SYSTEM);
-        ptx_vec four = ptx_load_vec(b, p, z, 4, .cache = PTX_EVICT_FIRST);
+        ptx_load(b, p, z, .nc = true, .cache = PTX_CACHE_NO_ALLOCATE);
+        ptx_load(b, p, z, .cache = PTX_CACHE_STREAMING);
+        ptx_load(b, p, z, .order = PTX_ORDER_VOLATILE);
+        ptx_load(b, p, z, .order = PTX_ORDER_ACQUIRE);
+        ptx_load(b, p, z, .order = PTX_ORDER_RELAXED, .scope = PTX_SCOPE_SYSTEM);
+        ptx_vec four = ptx_load_vec(b, p, z, 4, .cache = PTX_CACHE_EVICT_FIRST);
         ptx_vec eight = ptx_load_vec(b, h, z, 8);
         ptx_vec wide = ptx_load_vec(b, p, z, 8);
         assert_int_equal(eight.lanes, 8);
         assert_int_equal(eight.lane[7].type, PTX_BF16);
-        ptx_store(b, p, z, one, .cache = PTX_CACHE_BACK);
-        ptx_store(b, p, z, one, .order = PTX_RELEASE, .scope = PTX_SCOPE_CLUSTER);
+        ptx_store(b, p, z, one, .cache = PTX_CACHE_WRITE_BACK);
+        ptx_store(b, p, z, one, .order = PTX_ORDER_RELEASE, .scope = PTX_SCOPE_CLUSTER);
         ptx_store_vec(b, p, z, four);
         ptx_store_vec(b, h, z, eight);
-        ptx_store_vec(b, p, z, wide, .cache = PTX_STREAM);
+        ptx_store_vec(b, p, z, wide, .cache = PTX_CACHE_STREAMING);
         ptx_load(b, ptx_ptr_cast(b, PTX_F16X2, p), z);
     }
     EXPECT_LINES(b, "ld.global.nc.L1::no_allocate.f32 %f1, [%rd2];", "ld.global.cs.f32 %f2,",
@@ -210,7 +210,7 @@ static void wrong_accesses_are_named(void **state)
     REFUSED(ptx_load(b, nowhere, z), "load: the pointer was never set");
     REFUSED(ptx_store(b, nowhere, z, f), "store: the pointer was never set");
     REFUSED(ptx_at(b, nowhere, z), "at: the pointer was never set");
-    REFUSED(ptx_address(b, nowhere), "address: the pointer was never set");
+    REFUSED(ptx_ptr_address(b, nowhere), "ptr_address: the pointer was never set");
     REFUSED(ptx_ptr_cast(b, PTX_F32, nowhere), "ptr_cast: the pointer was never set");
     REFUSED(ptx_ptr_cast(b, PTX_PRED, p), "ptr_cast: memory does not hold elements of type pred");
     REFUSED(ptx_store(b, p, z, i), "store: the value is u32", "pointer is to f32");
@@ -223,21 +223,24 @@ static void wrong_accesses_are_named(void **state)
     REFUSED(ptx_load_vec(b, s, z, 8), "load_vec: 8 lanes of f32", "in global memory");
     REFUSED(ptx_load_vec(b, p, z, 8), "load_vec: an access of 32 bytes needs sm_100", "sm_80");
     REFUSED(ptx_load(b, p, z, .cache = (ptx_cache)99), "load: the cache operator", "operator 99");
-    REFUSED(ptx_load(b, p, z, .cache = PTX_CACHE_BACK), "load: .wb is for stores");
+    REFUSED(ptx_load(b, p, z, .cache = PTX_CACHE_WRITE_BACK), "load: .wb is for stores");
     REFUSED(ptx_store(b, p, z, f, .cache = PTX_CACHE_ALL), "store: .ca is for loads");
     REFUSED(ptx_load(b, s, z, .nc = true), "load: .nc is for loads from global",
             "'.nc' on a shared");
     REFUSED(ptx_store(b, p, z, f, .nc = true), "store: .nc is for loads");
-    REFUSED(ptx_load(b, p, z, .order = PTX_RELEASE), "load: a load can be relaxed or acquire",
+    REFUSED(ptx_load(b, p, z, .order = PTX_ORDER_RELEASE), "load: a load can be relaxed or acquire",
             "got '.release'");
-    REFUSED(ptx_store(b, p, z, f, .order = PTX_ACQUIRE), "store: a load can be", "'.acquire'");
-    REFUSED(ptx_load(b, p, z, .order = PTX_ACQUIRE, .nc = true), "load: a cache operator or .nc");
+    REFUSED(ptx_store(b, p, z, f, .order = PTX_ORDER_ACQUIRE), "store: a load can be",
+            "'.acquire'");
+    REFUSED(ptx_load(b, p, z, .order = PTX_ORDER_ACQUIRE, .nc = true),
+            "load: a cache operator or .nc");
     REFUSED(ptx_load(b, p, z, .scope = PTX_SCOPE_SYSTEM), "load: a scope goes with", "'.sys'");
-    REFUSED(ptx_load(b, p, z, .order = PTX_RELAXED, .scope = PTX_SCOPE_CLUSTER),
+    REFUSED(ptx_load(b, p, z, .order = PTX_ORDER_RELAXED, .scope = PTX_SCOPE_CLUSTER),
             "load: ld.relaxed.cluster.global.f32 needs sm_90", "sm_80");
-    REFUSED(ptx_load(b, ptx_local(b, PTX_F32, 1), z, .order = PTX_RELAXED), "load: local memory");
-    REFUSED(ptx_load(b, s, z, .cache = PTX_EVICT_LAST), "load: L1 hints are for global");
-    REFUSED(ptx_load(b, ptx_param_array(b, PTX_F32, "a", 1), z, .cache = PTX_STREAM),
+    REFUSED(ptx_load(b, ptx_local(b, PTX_F32, 1), z, .order = PTX_ORDER_RELAXED),
+            "load: local memory");
+    REFUSED(ptx_load(b, s, z, .cache = PTX_CACHE_EVICT_LAST), "load: L1 hints are for global");
+    REFUSED(ptx_load(b, ptx_param_array(b, PTX_F32, "a", 1), z, .cache = PTX_CACHE_STREAMING),
             "load: parameters have no cache operator", "param pointer");
     REFUSED(ptx_store(b, ptx_param_array(b, PTX_F32, "a", 1), z, f), "store: the pointer is",
             "readonly");
@@ -245,13 +248,15 @@ static void wrong_accesses_are_named(void **state)
             "store: the pointer is declared readonly");
     REFUSED(ptx_load(b, ptx_param_ptr(b, PTX_F32, "a", .writeonly = true), z),
             "load: the pointer is declared writeonly");
-    REFUSED(ptx_pointer(b, PTX_F32, PTX_GLOBAL, i), "pointer: a global pointer to f32",
+    REFUSED(ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, i), "ptr_from: a global pointer to f32",
             "needs a u64 address; got u32");
-    REFUSED(ptx_pointer(b, PTX_F32, PTX_SHARED, ptx_u64(0)), "a shared pointer", "a u32 address");
-    REFUSED(ptx_pointer(b, PTX_PRED, PTX_GENERIC, ptx_u64(0)),
+    REFUSED(ptx_ptr_from(b, PTX_F32, PTX_SPACE_SHARED, ptx_u64(0)), "a shared pointer",
+            "a u32 address");
+    REFUSED(ptx_ptr_from(b, PTX_PRED, PTX_SPACE_GENERIC, ptx_u64(0)),
             "memory does not hold elements of type pred");
-    REFUSED(ptx_pointer(b, PTX_F32, PTX_PARAM, ptx_u64(0)), "pointer: the space is param");
-    REFUSED(ptx_pointer(b, PTX_F32, PTX_GLOBAL, none), "pointer: the address was never set");
+    REFUSED(ptx_ptr_from(b, PTX_F32, PTX_SPACE_PARAM, ptx_u64(0)), "ptr_from: the space is param");
+    REFUSED(ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, none),
+            "ptr_from: the address was never set");
 }
 
 // The hint came with ISA 7.4: a text pinned below cannot have it.
@@ -261,7 +266,7 @@ static void hints_have_an_isa(void **state)
     ptx_builder *b =
         ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 80 }, .isa = 73 });
     ptx_entry (b, "k")
-        ptx_load(b, ptx_param_ptr(b, PTX_F32, "p"), ptx_u32(0), .cache = PTX_NO_ALLOCATE);
+        ptx_load(b, ptx_param_ptr(b, PTX_F32, "p"), ptx_u32(0), .cache = PTX_CACHE_NO_ALLOCATE);
     EXPECT_ERROR(b, "load: ld.global.L1::no_allocate.f32 needs PTX ISA 7.4", "pinned to 7.3");
 }
 
@@ -281,8 +286,9 @@ static void atomics_return_the_old_value_or_reduce(void **state)
         ptx_atomic_cas(b, p, z, x, ptx_u32(1));
         ptx_atomic_add(b, f, z, ptx_imm(PTX_BF16X2, 1));
         ptx_atomic_cas(b, t, z, ptx_imm(PTX_B16, 1), ptx_imm(PTX_B16, 2));
-        ptx_atomic(b, PTX_ATOMIC_add, p, z, x, .order = PTX_RELEASE, .scope = PTX_SCOPE_SYSTEM);
-        ptx_atomic(b, PTX_ATOMIC_add, p, z, x, .order = PTX_ACQ_REL);
+        ptx_atomic(b, PTX_ATOMIC_add, p, z, x, .order = PTX_ORDER_RELEASE,
+                   .scope = PTX_SCOPE_SYSTEM);
+        ptx_atomic(b, PTX_ATOMIC_add, p, z, x, .order = PTX_ORDER_ACQ_REL);
         ptx_atomic(b, PTX_ATOMIC_max, p, z, x, .scope = PTX_SCOPE_CLUSTER);
         ptx_val var = ptx_var(b, x);
         ptx_set(b, var, ptx_atomic_add(b, p, z, x));
@@ -316,18 +322,20 @@ static void wrong_atomics_are_named(void **state)
             "is readonly, global");
     REFUSED(ptx_atomic_add(b, ptx_param_ptr(b, PTX_F32, "a", .writeonly = true), z, f),
             "atomic_add", "is writeonly, global");
-    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .order = PTX_VOLATILE), "atomic_add: order 1");
-    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .order = PTX_SEQ_CST), "atomic_add: order 6",
-            "PTX_ACQ_REL");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .order = PTX_ORDER_VOLATILE),
+            "atomic_add: order 1");
+    REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .order = PTX_ORDER_SEQ_CST),
+            "atomic_add: order 6", "PTX_ORDER_ACQ_REL");
     REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .scope = (ptx_scope)9), "9 is not a scope");
     REFUSED(ptx_atomic(b, PTX_ATOMIC_COUNT, p, z, f), "atomic: 10 is not an operation");
     REFUSED(ptx_atomic(b, PTX_ATOMIC_add, p, z, f, .scope = PTX_SCOPE_CLUSTER),
             "atomic_add: atom.relaxed.cluster.global.add.f32 needs sm_90", "sm_80");
     REFUSED(ptx_atomic_add(b, ptx_ptr_cast(b, PTX_BF16, p), z, ptx_imm(PTX_BF16, 1)),
             "atomic_add: atom.global.add.noftz.bf16 needs sm_90");
-    REFUSED(ptx_fence(b, PTX_RELAXED, PTX_SCOPE_GPU), "fence: order 2, scope 3", "PTX_SEQ_CST");
-    REFUSED(ptx_fence(b, PTX_ACQ_REL, (ptx_scope)9), "fence: order 5, scope 9");
-    REFUSED(ptx_fence(b, PTX_ACQ_REL, PTX_SCOPE_CLUSTER),
+    REFUSED(ptx_fence(b, PTX_ORDER_RELAXED, PTX_SCOPE_GPU), "fence: order 2, scope 3",
+            "PTX_ORDER_SEQ_CST");
+    REFUSED(ptx_fence(b, PTX_ORDER_ACQ_REL, (ptx_scope)9), "fence: order 5, scope 9");
+    REFUSED(ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_CLUSTER),
             "fence: fence.acq_rel.cluster needs sm_90");
 }
 
@@ -336,10 +344,10 @@ static void fences_are_spelled(void **state)
     (void)state;
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
-        ptx_fence(b, PTX_ACQ_REL, PTX_SCOPE_DEFAULT);
-        ptx_fence(b, PTX_SEQ_CST, PTX_SCOPE_SYSTEM);
-        ptx_fence(b, PTX_ACQ_REL, PTX_SCOPE_BLOCK);
-        ptx_fence(b, PTX_ACQ_REL, PTX_SCOPE_CLUSTER);
+        ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_DEFAULT);
+        ptx_fence(b, PTX_ORDER_SEQ_CST, PTX_SCOPE_SYSTEM);
+        ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_BLOCK);
+        ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_CLUSTER);
     }
     EXPECT_LINES(b, "fence.acq_rel.gpu;", "fence.sc.sys;", "fence.acq_rel.cta;",
                  "fence.acq_rel.cluster;");

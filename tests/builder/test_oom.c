@@ -56,7 +56,7 @@ static void write_kernel(ptx_builder *b, const void *with)
 
     for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
         if (kernel->dtypes >> t & 1)
-            ptx_kernel_emit(b, kernel, &(struct ptx_spec) { .dtype = (ptx_type)t });
+            ptx_kernel_emit(b, kernel, &(struct ptx_kernel_spec) { .dtype = (ptx_type)t });
 }
 
 static void write_everything(ptx_builder *b, const void *with)
@@ -203,7 +203,7 @@ static void a_kernel_takes_64_kib_at_most(void **state)
             if (!(kernel->dtypes >> t & 1))
                 continue;
             ptx_builder *b = ptx_builder_create(NULL);
-            ptx_kernel_emit(b, kernel, &(struct ptx_spec) { .dtype = (ptx_type)t });
+            ptx_kernel_emit(b, kernel, &(struct ptx_kernel_spec) { .dtype = (ptx_type)t });
             assert_non_null(ptx_builder_finish(b));
             if (ptx_builder_peak_bytes(b) > 64 << 10)
                 fail_msg("%s %s takes %zu bytes", kernel->name, ptx_type_name((ptx_type)t),

@@ -109,7 +109,7 @@ static int higher(int x, int y)
     return x > y ? x : y;
 }
 
-static void expect_floor(const struct known *k, const struct ptx_form *form)
+static void expect_floor(const struct known *k, const struct ptx_op_form *form)
 {
     while (!(form->types >> k->c.type & 1))
         form++;
@@ -127,19 +127,19 @@ static void every_row_is_reached_at_its_floor(void **state)
     for (size_t k = 0; k < case_count; k++) {
         const struct op_case *c = &cases[k].c;
         if (c->kind == CASE_OP) {
-            expect_floor(&cases[k], ptx_op_info((ptx_opcode)c->what)->forms);
+            expect_floor(&cases[k], ptx_op_get_info((ptx_opcode)c->what)->forms);
             seen[c->what] = true;
         } else if (c->kind == CASE_ATOMIC && c->scope != PTX_SCOPE_CLUSTER) {
-            expect_floor(&cases[k], ptx_atomic_info((ptx_atomic_op)c->what)->forms);
+            expect_floor(&cases[k], ptx_atomic_get_info((ptx_atomic_op)c->what)->forms);
             atomic_types[c->what] |= UINT32_C(1) << c->type;
         }
         registers += c->kind == CASE_SPECIAL && !c->literal;
     }
     for (unsigned op = 1; op < PTX_OP_COUNT; op++)
-        if (ptx_op_info((ptx_opcode)op)->shape && !seen[op])
-            fail_msg("no case of ptx_%s was accepted", ptx_op_info((ptx_opcode)op)->name);
+        if (ptx_op_get_info((ptx_opcode)op)->shape && !seen[op])
+            fail_msg("no case of ptx_%s was accepted", ptx_op_get_info((ptx_opcode)op)->name);
     for (unsigned op = 0; op < PTX_ATOMIC_COUNT; op++) {
-        const struct ptx_op_info *info = ptx_atomic_info((ptx_atomic_op)op);
+        const struct ptx_op_info *info = ptx_atomic_get_info((ptx_atomic_op)op);
         uint32_t types = 0;
         for (size_t f = 0; f < info->form_count; f++)
             types |= info->forms[f].types;

@@ -28,9 +28,9 @@ static void each_form_has_its_line(void **state)
 
     (void)state;
     for (size_t k = 0; k < line_count; k++) {
-        const struct ptx_op_info *info = ptx_op_info(ops_lines[k].op);
+        const struct ptx_op_info *info = ptx_op_get_info(ops_lines[k].op);
         ptx_builder *b = builder_at(100);
-        const struct ptx_form *form = info->forms;
+        const struct ptx_op_form *form = info->forms;
         while (!(form->types >> ops_lines[k].type & 1))
             form++;
         const unsigned mods = ops_lines[k].all ? form->modifiers : 0;
@@ -38,13 +38,15 @@ static void each_form_has_its_line(void **state)
             ptx_val v[4];
             operands(b, info, ops_lines[k].type, v);
             ptx_op(b, ops_lines[k].op, .x = v[0], .y = v[1], .z = v[2], .w = v[3],
-                   .round = mods & PTX_MOD_ROUND ? PTX_RP : PTX_ROUND_DEFAULT,
+                   .round = mods & PTX_MOD_ROUND ? PTX_ROUND_RP : PTX_ROUND_DEFAULT,
                    .ftz = mods & PTX_MOD_FTZ, .sat = mods & PTX_MOD_SAT);
         }
         EXPECT_LINES(b, ops_lines[k].line);
     }
     for (unsigned op = 1; op < PTX_OP_COUNT; op++)
-        forms += ptx_op_info((ptx_opcode)op)->shape ? ptx_op_info((ptx_opcode)op)->form_count : 0;
+        forms += ptx_op_get_info((ptx_opcode)op)->shape
+                     ? ptx_op_get_info((ptx_opcode)op)->form_count
+                     : 0;
     // A form more is a line more.
     assert_int_equal(line_count, forms);
 }
@@ -54,7 +56,7 @@ static void each_function_is_its_row(void **state)
 {
 #define CALL(name, ...)                                                                            \
     for (int plain = 0; plain < 2; plain++) {                                                      \
-        const struct ptx_op_info *info = ptx_op_info(PTX_OP_##name);                               \
+        const struct ptx_op_info *info = ptx_op_get_info(PTX_OP_##name);                           \
         ptx_type type = PTX_U8;                                                                    \
         while (!(info->forms->types >> type & 1))                                                  \
             type = (ptx_type)(type + 1);                                                           \
@@ -99,10 +101,10 @@ static void roundings_are_spelled(void **state)
     ptx_entry (b, "k") {
         ptx_val x = ptx_var(b, ptx_f32(1.5f));
         ptx_add(b, x, x);
-        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_RN);
-        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_RZ);
-        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_RM);
-        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_RP, .sat = true);
+        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_ROUND_RN);
+        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_ROUND_RZ);
+        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_ROUND_RM);
+        ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_ROUND_RP, .sat = true);
     }
     EXPECT_LINES(b, "add.rn.f32 %f2, %f1, %f1;", "add.rn.f32 %f3,", "add.rz.f32 %f4,",
                  "add.rm.f32 %f5,", "add.rp.sat.f32 %f6,");
@@ -178,20 +180,20 @@ static void wrong_operands_are_named(void **state)
     REFUSED(ptx_add(b, f, none), "add: y was never set");
     REFUSED(ptx_add(b, ptx_imm(PTX_U16, -1), ptx_u16(1)), "x is the immediate -1",
             "u16 cannot hold");
-    REFUSED(ptx_add(b, u, ptx_immediate_bits(PTX_U32, UINT64_C(1) << 32)),
-            "y is an immediate of u32", "0x100000000");
+    REFUSED(ptx_add(b, u, ptx_imm_bits(PTX_U32, UINT64_C(1) << 32)), "y is an immediate of u32",
+            "0x100000000");
     REFUSED(ptx_lop3(b, u, u, u, u), "lop3: w", "immediate from 0 to 255");
     REFUSED(ptx_lop3(b, u, u, u, ptx_u32(256)), "lop3: w", "immediate from 0 to 255");
     REFUSED(ptx_bfe(b, u, u, ptx_u32(256)), "bfe: z is 256", "0 to 255");
     REFUSED(ptx_bfi(b, u, u, ptx_u32(300), u), "bfi: z is 300", "0 to 255");
     REFUSED(ptx_op(b, PTX_OP_neg, .x = f, .y = f), "neg: y is given", "takes 1 operand");
     REFUSED(ptx_op(b, PTX_OP_add, .x = f, .y = f, .w = f), "add: w is given", "2 operands");
-    REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .round = PTX_RZ), "add: add has no choice of",
-            "rounding for u32");
+    REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .round = PTX_ROUND_RZ),
+            "add: add has no choice of", "rounding for u32");
     REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .ftz = true), "add: add has no .ftz for u32");
     REFUSED(ptx_op(b, PTX_OP_add, .x = u, .y = u, .sat = true), "add: add has no .sat for u32");
     REFUSED(ptx_op(b, PTX_OP_add, .x = f, .y = f, .round = (ptx_round)5),
-            "add: 5 is not a rounding", "PTX_RN");
+            "add: 5 is not a rounding", "PTX_ROUND_RN");
     REFUSED(ptx_op(b, PTX_OP_ld, .x = u), "op: ptx_op() does not emit ld", "function of its own");
     REFUSED(ptx_op(b, PTX_OP_NONE, .x = u), "op: the opcode is not");
     REFUSED(ptx_op(b, PTX_OP_COUNT, .x = u), "op: the opcode is not");
@@ -232,13 +234,13 @@ static void special_registers_are_read(void **state)
 static void the_table_is_data(void **state)
 {
     (void)state;
-    assert_null(ptx_op_info(PTX_OP_NONE));
-    assert_null(ptx_op_info(PTX_OP_COUNT));
-    assert_null(ptx_atomic_info(PTX_ATOMIC_COUNT));
-    assert_string_equal(ptx_op_info(PTX_OP_fma)->name, "fma");
-    assert_string_equal(ptx_op_info(PTX_OP_fma)->shape, "T=TTT");
-    assert_null(ptx_op_info(PTX_OP_ld)->shape);
-    assert_string_equal(ptx_atomic_info(PTX_ATOMIC_cas)->name, "cas");
+    assert_null(ptx_op_get_info(PTX_OP_NONE));
+    assert_null(ptx_op_get_info(PTX_OP_COUNT));
+    assert_null(ptx_atomic_get_info(PTX_ATOMIC_COUNT));
+    assert_string_equal(ptx_op_get_info(PTX_OP_fma)->name, "fma");
+    assert_string_equal(ptx_op_get_info(PTX_OP_fma)->shape, "T=TTT");
+    assert_null(ptx_op_get_info(PTX_OP_ld)->shape);
+    assert_string_equal(ptx_atomic_get_info(PTX_ATOMIC_cas)->name, "cas");
 }
 
 int main(void)

@@ -48,6 +48,22 @@ static void targets_are_listed_in_order(void **state)
     assert_string_equal(ptx_target_name((struct ptx_target) { 80, 0 }, name), "sm_80");
 }
 
+static void isa_versions_exist(void **state)
+{
+    static const int last[] = { 59, 65, 78, 88 }; // of 1 to 5, 6, 7 and 8
+
+    (void)state;
+    for (int isa = -10; isa < 90; isa++) {
+        const int most = isa < 60 ? last[0] : last[isa / 10 - 5];
+        assert_int_equal(ptx_isa_exists(isa), isa >= 10 && isa <= most);
+    }
+    assert_true(ptx_isa_exists(90) && ptx_isa_exists(999));
+    assert_false(ptx_isa_exists(1000));
+    int least;
+    for (size_t k = 0; ptx_target_at(k, NULL, &least); k++)
+        assert_true(ptx_isa_exists(least));
+}
+
 static void the_newest_target_fits_gpu_and_driver(void **state)
 {
     struct ptx_target target = { 0 };
@@ -90,7 +106,7 @@ static void immediates_keep_their_bits(void **state)
     assert_true(ptx_f32(1).bits == 0x3f800000 && ptx_f32(1).type == PTX_F32);
     assert_true(ptx_f64(-2).bits == UINT64_C(0xc000000000000000) && ptx_f64(1).type == PTX_F64);
     assert_true(ptx_zero(PTX_BF16X2).bits == 0 && ptx_zero(PTX_BF16X2).type == PTX_BF16X2);
-    assert_true(ptx_u32(1).kind == PTX_IMMEDIATE);
+    assert_true(ptx_u32(1).kind == PTX_KIND_IMMEDIATE);
 }
 
 static void integers_must_fit(void **state)
@@ -130,7 +146,8 @@ static void integers_must_fit(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         ptx_val v = ptx_imm(rows[k].type, rows[k].x);
-        if ((v.kind == PTX_IMMEDIATE) != rows[k].fits || (rows[k].fits && v.bits != rows[k].bits))
+        if ((v.kind == PTX_KIND_IMMEDIATE) != rows[k].fits ||
+            (rows[k].fits && v.bits != rows[k].bits))
             fail_msg("ptx_imm(%s, %g)", ptx_type_name(rows[k].type), rows[k].x);
     }
 }
@@ -151,7 +168,7 @@ static void expect_unfit(ptx_val v, const char *words)
 {
     ptx_builder *b = builder_at(90);
 
-    assert_int_equal(v.kind, PTX_POISON);
+    assert_int_equal(v.kind, PTX_KIND_POISON);
     ptx_entry (b, "k")
         ptx_copy(b, v);
     EXPECT_ERROR(b, "k: ptx_copy: x is the immediate ", words);
@@ -179,7 +196,7 @@ static void halves_are_rounded(ptx_type type, int fraction, int exponent_bits)
             expect_bits(type, x, h | sign);
             expect_bits(type, nextafter(tie, 0), h | sign);
             if (h + 1 == infinity) {
-                assert_int_equal(ptx_imm(type, tie).kind, PTX_POISON);
+                assert_int_equal(ptx_imm(type, tie).kind, PTX_KIND_POISON);
                 continue;
             }
             expect_bits(type, tie, (h + (h & 1)) | sign);
@@ -192,9 +209,9 @@ static void halves_are_rounded(ptx_type type, int fraction, int exponent_bits)
     const uint64_t one = ptx_imm(type, 1).bits;
     const ptx_type pair = type == PTX_F16 ? PTX_F16X2 : PTX_BF16X2;
     assert_true(ptx_imm(pair, 1).bits == (one << 16 | one));
-    assert_int_equal(ptx_imm(type, 1e308).kind, PTX_POISON);
-    assert_int_equal(ptx_imm(pair, -1e308).kind, PTX_POISON);
-    assert_int_equal(ptx_imm(pair, INFINITY).kind, PTX_IMMEDIATE);
+    assert_int_equal(ptx_imm(type, 1e308).kind, PTX_KIND_POISON);
+    assert_int_equal(ptx_imm(pair, -1e308).kind, PTX_KIND_POISON);
+    assert_int_equal(ptx_imm(pair, INFINITY).kind, PTX_KIND_IMMEDIATE);
 }
 
 static void floats_are_rounded_to_nearest_even(void **state)
@@ -206,7 +223,7 @@ static void floats_are_rounded_to_nearest_even(void **state)
     assert_true(ptx_f32(0x1.fffffefffffffp127).bits == 0x7f7fffff);
     assert_true(ptx_f32(INFINITY).bits == 0x7f800000);
     assert_true(ptx_f32(-INFINITY).bits == 0xff800000);
-    assert_int_equal(ptx_f32(NAN).kind, PTX_IMMEDIATE);
+    assert_int_equal(ptx_f32(NAN).kind, PTX_KIND_IMMEDIATE);
     assert_true(ptx_imm(PTX_F64, 0.1).bits == UINT64_C(0x3fb999999999999a));
 }
 
@@ -229,7 +246,7 @@ static void vectors_hold_what_they_are_given(void **state)
 
     (void)state;
     assert_int_equal(v.lanes, 2);
-    assert_true(v.lane[0].bits == 1 && v.lane[1].bits == 2 && v.lane[2].kind == PTX_POISON);
+    assert_true(v.lane[0].bits == 1 && v.lane[1].bits == 2 && v.lane[2].kind == PTX_KIND_POISON);
 }
 
 int main(void)
@@ -237,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_have_names_and_sizes),
         cmocka_unit_test(targets_are_listed_in_order),
+        cmocka_unit_test(isa_versions_exist),
         cmocka_unit_test(the_newest_target_fits_gpu_and_driver),
         cmocka_unit_test(unknown_targets_are_not_parsed),
         cmocka_unit_test(immediates_keep_their_bits),

@@ -49,7 +49,7 @@ static void check(ptx_status status)
 
 static bool has_two(const struct op_case *c)
 {
-    return ptx_op_info((ptx_opcode)c->what)->shape[3] != 0;
+    return ptx_op_get_info((ptx_opcode)c->what)->shape[3] != 0;
 }
 
 static void emit(ptx_builder *b, const struct op_case *c, const char *name)
@@ -82,7 +82,7 @@ static void visit(void *user, const struct op_case *c)
     if (!op_case_is_approximate(c))
         return;
     if (!approximate_is_documented(c))
-        die(ptx_op_info((ptx_opcode)c->what)->name,
+        die(ptx_op_get_info((ptx_opcode)c->what)->name,
             "has no function and bound in tests/hardware/approximate.c");
     if (r->count == MAX_CASES)
         die("cases", "more than there is room for");

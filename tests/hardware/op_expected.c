@@ -372,11 +372,11 @@ static bool is_signed(ptx_type type)
 
 static const struct expectation *find(const struct op_case *c)
 {
-    const uint32_t integers = PTX_SET_BITS | PTX_SET(PRED);
+    const uint32_t integers = PTX_TYPES_BITS | PTX_TYPE_BIT(PRED);
 
     for (size_t k = 0; c->kind == CASE_OP && k < sizeof expectations / sizeof *expectations; k++) {
         const struct expectation *e = &expectations[k];
-        if (!strcmp(e->name, ptx_op_info((ptx_opcode)c->what)->name))
+        if (!strcmp(e->name, ptx_op_get_info((ptx_opcode)c->what)->name))
             return e->any_type || integers >> c->type & 1 ? e : NULL;
     }
     return NULL;
@@ -417,7 +417,7 @@ bool op_expected(const struct op_case *c, const uint64_t operand[4], uint64_t *r
     v.sz = sign_extend(v.z, width);
     if (is_open(e, &v))
         return false;
-    const char of_result = ptx_op_info((ptx_opcode)c->what)->shape[0];
+    const char of_result = ptx_op_get_info((ptx_opcode)c->what)->shape[0];
     *result = low_bits(e->compute(&v), of_result == 'W'   ? 2 * width
                                        : of_result == 'u' ? 32
                                        : of_result == 'p' ? 1

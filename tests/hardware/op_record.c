@@ -103,7 +103,7 @@ static unsigned operand_types(const struct op_case *c, ptx_type types[MAX_OPERAN
         types[0] = types[1] = PTX_F32;
         return 2;
     }
-    const char *shape = ptx_op_info((ptx_opcode)c->what)->shape + 2;
+    const char *shape = ptx_op_get_info((ptx_opcode)c->what)->shape + 2;
     const unsigned count = (unsigned)strlen(shape);
     for (unsigned k = 0; k < count; k++)
         types[k] = shape[k] == 'W'   ? (ptx_type)(c->type + 1)

@@ -333,7 +333,7 @@ static ptx_type parse_type(const char *name)
 static unsigned parse_op(const char *name)
 {
     for (unsigned k = 1; k < PTX_OP_COUNT; k++) {
-        const struct ptx_op_info *info = ptx_op_info((ptx_opcode)k);
+        const struct ptx_op_info *info = ptx_op_get_info((ptx_opcode)k);
         if (info && info->name && !strcmp(info->name, name))
             return k;
     }
@@ -368,26 +368,26 @@ static const struct modifier {
     ptx_scope scope;
     bool ftz, sat, nc;
 } modifiers[] = {
-    { .name = "rn", .round = PTX_RN },
-    { .name = "rz", .round = PTX_RZ },
-    { .name = "rm", .round = PTX_RM },
-    { .name = "rp", .round = PTX_RP },
+    { .name = "rn", .round = PTX_ROUND_RN },
+    { .name = "rz", .round = PTX_ROUND_RZ },
+    { .name = "rm", .round = PTX_ROUND_RM },
+    { .name = "rp", .round = PTX_ROUND_RP },
     { .name = "ftz", .ftz = true },
     { .name = "sat", .sat = true },
     { .name = "nc", .nc = true },
-    { .name = "cs", .cache = PTX_STREAM },
+    { .name = "cs", .cache = PTX_CACHE_STREAMING },
     { .name = "ca", .cache = PTX_CACHE_ALL },
     { .name = "cg", .cache = PTX_CACHE_L2 },
-    { .name = "wb", .cache = PTX_CACHE_BACK },
-    { .name = "L1::no_allocate", .cache = PTX_NO_ALLOCATE },
-    { .name = "L1::evict_first", .cache = PTX_EVICT_FIRST },
-    { .name = "L1::evict_last", .cache = PTX_EVICT_LAST },
-    { .name = "volatile", .order = PTX_VOLATILE },
-    { .name = "relaxed", .order = PTX_RELAXED },
-    { .name = "acquire", .order = PTX_ACQUIRE },
-    { .name = "release", .order = PTX_RELEASE },
-    { .name = "acq_rel", .order = PTX_ACQ_REL },
-    { .name = "sc", .order = PTX_SEQ_CST },
+    { .name = "wb", .cache = PTX_CACHE_WRITE_BACK },
+    { .name = "L1::no_allocate", .cache = PTX_CACHE_NO_ALLOCATE },
+    { .name = "L1::evict_first", .cache = PTX_CACHE_EVICT_FIRST },
+    { .name = "L1::evict_last", .cache = PTX_CACHE_EVICT_LAST },
+    { .name = "volatile", .order = PTX_ORDER_VOLATILE },
+    { .name = "relaxed", .order = PTX_ORDER_RELAXED },
+    { .name = "acquire", .order = PTX_ORDER_ACQUIRE },
+    { .name = "release", .order = PTX_ORDER_RELEASE },
+    { .name = "acq_rel", .order = PTX_ORDER_ACQ_REL },
+    { .name = "sc", .order = PTX_ORDER_SEQ_CST },
     { .name = "cta", .scope = PTX_SCOPE_BLOCK },
     { .name = "cluster", .scope = PTX_SCOPE_CLUSTER },
     { .name = "gpu", .scope = PTX_SCOPE_GPU },
@@ -474,7 +474,7 @@ static struct op_case letter(enum program_group in, const char *name, ptx_type t
 static void add_letters(enum program_group to, const struct letters *rows, size_t count)
 {
     const unsigned spaces = to == GROUP_ATOMICS ? 3 : 1;
-    static const ptx_space space[] = { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED };
+    static const ptx_space space[] = { PTX_SPACE_GENERIC, PTX_SPACE_GLOBAL, PTX_SPACE_SHARED };
     char word[16];
 
     for (size_t k = 0; k < count; k++) {
@@ -505,7 +505,8 @@ static bool is_ordered(ptx_type type)
 static void add_accesses(enum program_group to, enum op_case_kind kind, const char *plain,
                          const char *global, const char *orders)
 {
-    static const ptx_space space[] = { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL };
+    static const ptx_space space[] = { PTX_SPACE_GENERIC, PTX_SPACE_GLOBAL, PTX_SPACE_SHARED,
+                                       PTX_SPACE_LOCAL };
 
     for (unsigned t = 2; t < OP_TYPES; t++)
         for (unsigned s = 0; s < 4; s++) {
@@ -513,8 +514,8 @@ static void add_accesses(enum program_group to, enum op_case_kind kind, const ch
             begin_group(to);
             const unsigned bytes = ptx_type_bytes(c.type), most = bytes == 1 ? 4 : 16 / bytes;
             for (c.lanes = 1; c.lanes <= most; c.lanes *= 2) {
-                add_cases(to, c, space[s] == PTX_GLOBAL ? global : plain);
-                if (space[s] != PTX_LOCAL && is_ordered(c.type))
+                add_cases(to, c, space[s] == PTX_SPACE_GLOBAL ? global : plain);
+                if (space[s] != PTX_SPACE_LOCAL && is_ordered(c.type))
                     add_cases(to, c, orders);
             }
         }
@@ -547,6 +548,7 @@ struct op_case program_choose(struct random *r, enum program_group from)
 
 bool program_is_integer(ptx_type type)
 {
-    const uint32_t all = PTX_SET_I | PTX_SET_B | PTX_SET(U8) | PTX_SET(S8) | PTX_SET(B8);
+    const uint32_t all =
+        PTX_TYPES_I | PTX_TYPES_B | PTX_TYPE_BIT(U8) | PTX_TYPE_BIT(S8) | PTX_TYPE_BIT(B8);
     return all >> type & 1;
 }

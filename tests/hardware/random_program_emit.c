@@ -7,10 +7,10 @@
 // operands: of f64, no NaN but this one is ever used or stored.
 static ptx_val canonical(ptx_builder *b, ptx_val v)
 {
-    if (v.type != PTX_F64 || v.kind == PTX_IMMEDIATE)
+    if (v.type != PTX_F64 || v.kind == PTX_KIND_IMMEDIATE)
         return v;
     ptx_val nan = ptx_is_nan(b, v);
-    return ptx_select(b, nan, ptx_immediate_bits(PTX_F64, UINT64_C(0x7ff8000000000000)), v);
+    return ptx_select(b, nan, ptx_imm_bits(PTX_F64, UINT64_C(0x7ff8000000000000)), v);
 }
 
 ptx_ptr program_words(struct emitter *e, uint32_t first, ptx_val index, uint32_t scale,
@@ -67,7 +67,7 @@ ptx_val program_operand(struct emitter *e, const struct operand *o)
     case OPERAND_INPUT:
         return input(e, o->type, o->bits);
     case OPERAND_CONSTANT:
-        return ptx_immediate_bits(o->type, o->bits);
+        return ptx_imm_bits(o->type, o->bits);
     case OPERAND_SPECIAL:
         return special(e, o->bits);
     default:
@@ -88,8 +88,8 @@ ptx_val program_opaque(struct emitter *e, ptx_val v)
     if (v.type == PTX_PRED)
         return v;
     ptx_ptr p = program_words(e, PROGRAM_SCRATCH, e->thread, 2, (ptx_type)v.type);
-    ptx_store(e->b, p, ptx_u32(0), v, .order = PTX_VOLATILE);
-    return ptx_load(e->b, p, ptx_u32(0), .order = PTX_VOLATILE);
+    ptx_store(e->b, p, ptx_u32(0), v, .order = PTX_ORDER_VOLATILE);
+    return ptx_load(e->b, p, ptx_u32(0), .order = PTX_ORDER_VOLATILE);
 }
 
 static ptx_val emit_plain(struct emitter *e, const struct node *n, const ptx_val *x)
@@ -124,7 +124,7 @@ static ptx_val emit_case(struct emitter *e, const struct node *n, const ptx_val 
         v[k] = program_opaque(e, v[k]);
     if (op && (n->c.what == PTX_OP_bfe || n->c.what == PTX_OP_bfi))
         for (unsigned k = 1; k < 4; k++)
-            if (v[k].kind > PTX_POISON && v[k].kind != PTX_IMMEDIATE)
+            if (v[k].kind > PTX_KIND_POISON && v[k].kind != PTX_KIND_IMMEDIATE)
                 v[k] = program_opaque(e, v[k]);
     ptx_val result = emit_plain(e, n, v);
     const bool bits = lop3 || (op && n->c.what == PTX_OP_prmt);
@@ -150,7 +150,7 @@ static ptx_val emit_packing(struct emitter *e, const struct node *n, const ptx_v
 static ptx_val emit_approximate(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     const uint32_t first = PROGRAM_APPROXIMATE + n->site * 3 * PROGRAM_THREADS;
-    const bool pair = ptx_op_info((ptx_opcode)n->c.what)->shape[3] != 0;
+    const bool pair = ptx_op_get_info((ptx_opcode)n->c.what)->shape[3] != 0;
     const ptx_val none = { 0 };
 
     ptx_val result =

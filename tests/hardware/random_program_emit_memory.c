@@ -6,14 +6,16 @@ static ptx_ptr own_scratch(struct emitter *e, ptx_space space, ptx_type type)
 {
     ptx_builder *b = e->b;
 
-    if (space == PTX_LOCAL)
+    if (space == PTX_SPACE_LOCAL)
         return ptx_ptr_cast(b, type, ptx_local(b, PTX_U64, 2));
-    if (space == PTX_SHARED) {
+    if (space == PTX_SPACE_SHARED) {
         ptx_val i = ptx_mul(b, e->tid, ptx_u32(2));
         return ptx_ptr_cast(b, type, ptx_at(b, e->own, i));
     }
     ptx_ptr p = program_words(e, PROGRAM_SCRATCH, e->thread, 2, type);
-    return space == PTX_GENERIC ? ptx_pointer(b, type, PTX_GENERIC, ptx_address(b, p)) : p;
+    return space == PTX_SPACE_GENERIC
+               ? ptx_ptr_from(b, type, PTX_SPACE_GENERIC, ptx_ptr_address(b, p))
+               : p;
 }
 
 static ptx_vec load_case(struct emitter *e, const struct op_case *c, ptx_ptr p, ptx_val i)
@@ -29,8 +31,8 @@ static ptx_val emit_load(struct emitter *e, const struct node *n, ptx_val index)
 
     ptx_val i = ptx_and(b, index, ptx_u32((PROGRAM_INPUTS - 1) & ~(c->lanes - 1)));
     ptx_ptr p = program_input_array(e, c->type);
-    if (c->space == PTX_GENERIC)
-        p = ptx_pointer(b, c->type, PTX_GENERIC, ptx_address(b, p));
+    if (c->space == PTX_SPACE_GENERIC)
+        p = ptx_ptr_from(b, c->type, PTX_SPACE_GENERIC, ptx_ptr_address(b, p));
     ptx_vec v = load_case(e, c, p, i);
     return v.lane[n->b % c->lanes];
 }
@@ -75,18 +77,19 @@ static ptx_val atomic(struct emitter *e, const struct node *n, ptx_ptr p, ptx_va
 // operand is the upper word of another value: it gets it from memory.
 static ptx_val half_operand(struct emitter *e, const struct node *n, ptx_val x)
 {
-    if (n->c.space != PTX_SHARED || program_is_integer(n->type) || ptx_type_bytes(n->type) == 8)
+    if (n->c.space != PTX_SPACE_SHARED || program_is_integer(n->type) ||
+        ptx_type_bytes(n->type) == 8)
         return x;
-    ptx_ptr p = ptx_at(e->b, own_scratch(e, PTX_SHARED, PTX_U64), ptx_u32(1));
+    ptx_ptr p = ptx_at(e->b, own_scratch(e, PTX_SPACE_SHARED, PTX_U64), ptx_u32(1));
     p = ptx_ptr_cast(e->b, n->type, p);
-    ptx_store(e->b, p, ptx_u32(0), x, .order = PTX_VOLATILE);
-    return ptx_load(e->b, p, ptx_u32(0), .order = PTX_VOLATILE);
+    ptx_store(e->b, p, ptx_u32(0), x, .order = PTX_ORDER_VOLATILE);
+    return ptx_load(e->b, p, ptx_u32(0), .order = PTX_ORDER_VOLATILE);
 }
 
 static ptx_val emit_atomic_own(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     const ptx_val none = { 0 };
-    const bool constant = x[0].kind == PTX_IMMEDIATE && !program_is_integer(n->type);
+    const bool constant = x[0].kind == PTX_KIND_IMMEDIATE && !program_is_integer(n->type);
     ptx_val before = constant ? program_opaque(e, x[0]) : x[0];
     ptx_val operand = half_operand(e, n, x[1]);
     ptx_ptr p = own_scratch(e, n->c.space, n->type);
@@ -108,8 +111,8 @@ static void emit_atomic(struct emitter *e, const struct node *n, const ptx_val *
     const ptx_val none = { 0 };
     ptx_ptr p = cells(e, n);
 
-    if (n->c.space == PTX_GENERIC)
-        p = ptx_pointer(e->b, n->type, PTX_GENERIC, ptx_address(e->b, p));
+    if (n->c.space == PTX_SPACE_GENERIC)
+        p = ptx_ptr_from(e->b, n->type, PTX_SPACE_GENERIC, ptx_ptr_address(e->b, p));
     ptx_val i = ptx_and(e->b, x[1], ptx_u32(7));
     atomic(e, n, p, i, x[2], none);
 }
@@ -120,7 +123,7 @@ static void emit_cas(struct emitter *e, const struct node *n, const ptx_val *x)
     ptx_builder *b = e->b;
     ptx_ptr p = cells(e, n);
     ptx_val i = ptx_and(b, x[1], ptx_u32(7));
-    ptx_val old = ptx_var(b, ptx_load(b, p, i, .order = PTX_RELAXED));
+    ptx_val old = ptx_var(b, ptx_load(b, p, i, .order = PTX_ORDER_RELAXED));
 
     ptx_loop (b) {
         ptx_val sum = ptx_add(b, old, x[0]);
@@ -136,7 +139,7 @@ static void emit_cas(struct emitter *e, const struct node *n, const ptx_val *x)
 static void emit_meeting(struct emitter *e, const struct node *n, ptx_val x)
 {
     ptx_builder *b = e->b;
-    const ptx_order order = n->a & 1 ? PTX_SEQ_CST : PTX_ACQ_REL;
+    const ptx_order order = n->a & 1 ? PTX_ORDER_SEQ_CST : PTX_ORDER_ACQ_REL;
     const ptx_scope scope = n->a & 2 ? PTX_SCOPE_SYSTEM : PTX_SCOPE_GPU;
     ptx_ptr words = program_words(e, PROGRAM_MEETING, e->tid, 4, PTX_U64);
     ptx_ptr flags = ptx_ptr_cast(b, PTX_U32, ptx_at(b, words, ptx_u32(2)));

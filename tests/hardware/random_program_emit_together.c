@@ -6,18 +6,18 @@
 // Frozen, as the alphabet is.
 static const ptx_shfl_mode modes[] = { PTX_SHFL_DOWN, PTX_SHFL_UP, PTX_SHFL_BFLY, PTX_SHFL_IDX };
 const struct program_warp_row program_warp_rows[] = {
-    { ptx_redux_add, PTX_SET_I32, PTX_NONE },
-    { ptx_redux_min, PTX_SET_I32, PTX_NONE },
-    { ptx_redux_max, PTX_SET_I32, PTX_NONE },
-    { ptx_redux_and, PTX_SET_W32, PTX_NONE },
-    { ptx_redux_or, PTX_SET_W32, PTX_NONE },
-    { ptx_redux_xor, PTX_SET_W32, PTX_NONE },
-    { ptx_match_any, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
-    { ptx_match_all, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
-    { ptx_ballot, PTX_SET(PRED), PTX_U32 },
-    { ptx_vote_all, PTX_SET(PRED), PTX_PRED },
-    { ptx_vote_any, PTX_SET(PRED), PTX_PRED },
-    { ptx_vote_uniform, PTX_SET(PRED), PTX_PRED },
+    { ptx_redux_add, PTX_TYPES_I32, PTX_NONE },
+    { ptx_redux_min, PTX_TYPES_I32, PTX_NONE },
+    { ptx_redux_max, PTX_TYPES_I32, PTX_NONE },
+    { ptx_redux_and, PTX_TYPES_W32, PTX_NONE },
+    { ptx_redux_or, PTX_TYPES_W32, PTX_NONE },
+    { ptx_redux_xor, PTX_TYPES_W32, PTX_NONE },
+    { ptx_match_any, PTX_TYPES_W32 | PTX_TYPES_W64, PTX_U32 },
+    { ptx_match_all, PTX_TYPES_W32 | PTX_TYPES_W64, PTX_U32 },
+    { ptx_ballot, PTX_TYPE_BIT(PRED), PTX_U32 },
+    { ptx_vote_all, PTX_TYPE_BIT(PRED), PTX_PRED },
+    { ptx_vote_any, PTX_TYPE_BIT(PRED), PTX_PRED },
+    { ptx_vote_uniform, PTX_TYPE_BIT(PRED), PTX_PRED },
 };
 const unsigned program_warp_count = sizeof program_warp_rows / sizeof *program_warp_rows;
 
@@ -52,7 +52,7 @@ static ptx_val call(struct emitter *e, const struct node *n, const ptx_val *x, p
     if (n->kind == NODE_WARP)
         return program_warp_rows[n->c.what].call(e->b, x[0], mask);
     const ptx_shfl_mode mode = modes[n->a % 4];
-    const bool all = mask.kind == PTX_IMMEDIATE && (uint32_t)mask.bits == UINT32_MAX;
+    const bool all = mask.kind == PTX_KIND_IMMEDIATE && (uint32_t)mask.bits == UINT32_MAX;
     ptx_val distance = all ? x[1] : within_mask(e, n, x[1], mask);
     return ptx_shfl(e->b, mode, x[0], distance, .mask = mask, .width = 1u << n->b % 6);
 }
@@ -69,7 +69,7 @@ static ptx_val over_lanes(struct emitter *e, const struct node *n, const ptx_val
         return call(e, n, x, e->lanes);
     ptx_val result = ptx_var(b, ptx_zero(n->type));
     if (way == 2) {
-        const bool all = e->lanes.kind == PTX_IMMEDIATE;
+        const bool all = e->lanes.kind == PTX_KIND_IMMEDIATE;
         ptx_val mask = all ? ptx_u32(n->b | 1) : ptx_and(b, e->lanes, ptx_u32(n->b | 1));
         ptx_val bit = ptx_shr(b, mask, ptx_laneid(b));
         ptx_if (b, program_is_odd(b, bit)) {

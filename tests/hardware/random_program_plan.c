@@ -21,7 +21,7 @@ static void plan_case(struct plan *g, struct node *n, enum program_group from)
     }
     n->type = n->c.type;
     if (n->c.kind == CASE_OP) {
-        const char *shape = ptx_op_info((ptx_opcode)n->c.what)->shape;
+        const char *shape = ptx_op_get_info((ptx_opcode)n->c.what)->shape;
         n->type = shape_type(&n->c, shape[0]);
         for (unsigned k = 0; shape[2 + k]; k++)
             n->x[k] = n->c.what == PTX_OP_lop3 && k == 3 ? plan_constant(PTX_U32, n->a & 255)
@@ -37,14 +37,14 @@ static void plan_case(struct plan *g, struct node *n, enum program_group from)
     }
 }
 
-static const uint32_t bytes_only = PTX_SET(U8) | PTX_SET(S8) | PTX_SET(B8);
+static const uint32_t bytes_only = PTX_TYPE_BIT(U8) | PTX_TYPE_BIT(S8) | PTX_TYPE_BIT(B8);
 
 static void plan_packing(struct plan *g, struct node *n)
 {
     unsigned whole, part;
     do {
-        n->type = plan_any_type(g, PTX_SET(PRED) | bytes_only);
-        n->other = plan_any_type(g, PTX_SET(PRED) | bytes_only);
+        n->type = plan_any_type(g, PTX_TYPE_BIT(PRED) | bytes_only);
+        n->other = plan_any_type(g, PTX_TYPE_BIT(PRED) | bytes_only);
         whole = ptx_type_bytes(n->kind == NODE_PACK ? n->type : n->other);
         part = ptx_type_bytes(n->kind == NODE_PACK ? n->other : n->type);
     } while (part > 4 || whole <= part);
@@ -65,7 +65,7 @@ static void plan_atomic(struct plan *g, struct node *n)
                    n->c.what == PTX_ATOMIC_and || n->c.what == PTX_ATOMIC_or ||
                    n->c.what == PTX_ATOMIC_xor ||
                    (n->c.what == PTX_ATOMIC_add && program_is_integer(n->c.type));
-    } while (!own && (!commutes || (n->c.space == PTX_SHARED) != shared));
+    } while (!own && (!commutes || (n->c.space == PTX_SPACE_SHARED) != shared));
     n->type = n->c.type;
     n->x[0] = plan_operand(g, n->type);
     n->x[1] = own ? plan_operand(g, n->type) : plan_operand(g, PTX_U32);
@@ -88,8 +88,8 @@ static void plan_warp(struct plan *g, struct node *n)
 
 static void plan_memory(struct plan *g, struct node *n)
 {
-    n->type = plan_any_type(g, PTX_SET(PRED));
-    n->other = plan_any_type(g, PTX_SET(PRED));
+    n->type = plan_any_type(g, PTX_TYPE_BIT(PRED));
+    n->other = plan_any_type(g, PTX_TYPE_BIT(PRED));
     n->by = g->by;
     if (n->kind == NODE_LOCAL || n->kind == NODE_MEETING || n->by > BY_BLOCK)
         n->other = n->type;
@@ -105,7 +105,7 @@ static void plan_access(struct plan *g, struct node *n)
     if (n->kind == NODE_LOAD) {
         do
             n->load = program_choose(&g->r, GROUP_LOADS);
-        while (n->load.space != PTX_GLOBAL && n->load.space != PTX_GENERIC);
+        while (n->load.space != PTX_SPACE_GLOBAL && n->load.space != PTX_SPACE_GENERIC);
     } else {
         n->c = program_choose(&g->r, GROUP_STORES);
         do
@@ -291,7 +291,7 @@ static void plan_kind(struct plan *g, struct node *n)
         n->x[0] = plan_operand(g, PTX_U32);
         break;
     case NODE_SHUFFLE:
-        n->type = plan_any_type(g, PTX_SET(PRED));
+        n->type = plan_any_type(g, PTX_TYPE_BIT(PRED));
         n->x[0] = plan_operand(g, n->type);
         n->x[1] = plan_place(g);
         n->x[2] = plan_operand(g, PTX_PRED);

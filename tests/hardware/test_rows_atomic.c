@@ -85,9 +85,9 @@ static uint64_t add(const struct op_case *c, uint64_t x, uint64_t y)
 {
     switch (c->type) {
     case PTX_F32:
-        return add_f32((uint32_t)x, (uint32_t)y, c->space != PTX_SHARED);
+        return add_f32((uint32_t)x, (uint32_t)y, c->space != PTX_SPACE_SHARED);
     case PTX_F64:
-        return add_f64(x, y, c->space == PTX_SHARED);
+        return add_f64(x, y, c->space == PTX_SPACE_SHARED);
     case PTX_F16:
     case PTX_BF16:
         return add_half(c->type, x, y);
@@ -157,11 +157,11 @@ static void emit_own(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr 
         ptx_val i = ptx_select(b, ptx_eq(b, fourth, ptx_u32(0)), place, tid);
         compare = ptx_load(b, from, i);
     }
-    if (c->space == PTX_SHARED)
+    if (c->space == PTX_SPACE_SHARED)
         cell = ptx_shared(b, c->type, THREADS);
     ptx_store(b, cell, tid, before);
-    if (c->space == PTX_GENERIC)
-        cell = ptx_pointer(b, c->type, PTX_GENERIC, ptx_address(b, cell));
+    if (c->space == PTX_SPACE_GENERIC)
+        cell = ptx_ptr_from(b, c->type, PTX_SPACE_GENERIC, ptx_ptr_address(b, cell));
     ptx_val old = ptx_atomic(b, (ptx_atomic_op)c->what, cell, tid, x, .compare = compare,
                              .order = c->order, .scope = c->scope);
     if (c->used) {
@@ -169,7 +169,7 @@ static void emit_own(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr 
         to = ptx_ptr_cast(b, c->type, ptx_at(b, to, tid));
         ptx_store(b, to, ptx_u32(0), old);
     }
-    if (c->space == PTX_SHARED) {
+    if (c->space == PTX_SPACE_SHARED) {
         ptx_val now = ptx_load(b, cell, tid);
         ptx_store(b, ptx_ptr_cast(b, c->type, out), tid, now);
     }
@@ -216,7 +216,7 @@ static void emit_one(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr 
         x = ptx_cvt(b, PTX_U16, x);
     if (x.type != c->type)
         x = ptx_bitcast(b, c->type, x);
-    if (c->space == PTX_SHARED)
+    if (c->space == PTX_SPACE_SHARED)
         cell = ptx_shared(b, c->type, 8);
     ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
         ptx_store(b, cell, ptx_u32(0), start);
@@ -290,7 +290,7 @@ static void collect(void *user, const struct op_case *c)
         return;
     assert_true(listed < MOST_ROWS);
     snprintf(row.name, sizeof row.name, "%s.%s %s %s order %d scope %d", c->used ? "atom" : "red",
-             ptx_atomic_info((ptx_atomic_op)c->what)->name, ptx_type_name(c->type),
+             ptx_atomic_get_info((ptx_atomic_op)c->what)->name, ptx_type_name(c->type),
              spaces[c->space], c->order, c->scope);
     list[listed++] = row;
 }

@@ -140,16 +140,17 @@ static void emit_sender(ptx_builder *b, const struct row *row, ptx_ptr out, ptx_
     if (row->c.kind == CASE_FENCE)
         ptx_fence(b, row->c.order, row->c.scope);
     ptx_store(b, flag, ptx_u32(0), ptx_u32(1),
-              .order = row->c.kind == CASE_FENCE ? PTX_RELAXED : PTX_RELEASE,
+              .order = row->c.kind == CASE_FENCE ? PTX_ORDER_RELAXED : PTX_ORDER_RELEASE,
               .scope = row->c.scope);
 }
 
 static void emit_receiver(ptx_builder *b, const struct row *row, ptx_ptr out, ptx_ptr flag)
 {
     ptx_loop (b) {
-        ptx_val set = ptx_load(b, flag, ptx_u32(0),
-                               .order = row->c.kind == CASE_FENCE ? PTX_RELAXED : PTX_ACQUIRE,
-                               .scope = row->c.scope);
+        ptx_val set =
+            ptx_load(b, flag, ptx_u32(0),
+                     .order = row->c.kind == CASE_FENCE ? PTX_ORDER_RELAXED : PTX_ORDER_ACQUIRE,
+                     .scope = row->c.scope);
         ptx_break_if(b, ptx_eq(b, set, ptx_u32(1)));
         ptx_nanosleep(b, ptx_u32(20));
     }
@@ -193,7 +194,7 @@ static void messages(void **state)
     for (unsigned k = 0; k < 3 * 5; k++) {
         struct row *row = add_row(0, 1);
         row->c.kind = k < 10 ? CASE_FENCE : CASE_LOAD;
-        row->c.order = k < 5 ? PTX_ACQ_REL : PTX_SEQ_CST;
+        row->c.order = k < 5 ? PTX_ORDER_ACQ_REL : PTX_ORDER_SEQ_CST;
         row->c.scope = (ptx_scope)(k % 5);
         row->grid = is_wide(row) ? 2 : 1;
         snprintf(row->name, sizeof row->name, "message, kind %d order %d scope %d", row->c.kind,

@@ -86,14 +86,14 @@ static ptx_ptr load_from(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_
     ptx_ptr p = ptx_ptr_cast(b, type, in);
 
     switch (row->c.space) {
-    case PTX_GENERIC:
-        return ptx_pointer(b, type, PTX_GENERIC, ptx_address(b, p));
-    case PTX_SHARED:
+    case PTX_SPACE_GENERIC:
+        return ptx_ptr_from(b, type, PTX_SPACE_GENERIC, ptx_ptr_address(b, p));
+    case PTX_SPACE_SHARED:
         p = ptx_shared(b, PTX_U64, THREADS * WIDE / 8);
         fill(b, row, in, p, bytes_of(b, row));
         ptx_barrier(b);
         return ptx_ptr_cast(b, type, p);
-    case PTX_LOCAL:
+    case PTX_SPACE_LOCAL:
         p = ptx_local(b, PTX_U64, WIDE / 8);
         fill(b, row, in, p, ptx_u32(0));
         *i = ptx_u32(0);
@@ -141,19 +141,19 @@ static void emit_store(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_pt
         ptx_val at = ptx_add(b, i, ptx_u32(k));
         v.lane[k] = ptx_load(b, from, at);
     }
-    const bool device = c->space <= PTX_GLOBAL;
-    ptx_ptr p = device                  ? ptx_ptr_cast(b, c->type, out)
-                : c->space == PTX_LOCAL ? ptx_local(b, c->type, c->lanes)
-                                        : ptx_shared(b, c->type, THREADS * c->lanes);
-    if (c->space == PTX_GENERIC)
-        p = ptx_pointer(b, c->type, PTX_GENERIC, ptx_address(b, p));
-    ptx_val to = device ? ptx_mul(b, i, ptx_u32(2)) : c->space == PTX_LOCAL ? ptx_u32(0) : i;
+    const bool device = c->space <= PTX_SPACE_GLOBAL;
+    ptx_ptr p = device                        ? ptx_ptr_cast(b, c->type, out)
+                : c->space == PTX_SPACE_LOCAL ? ptx_local(b, c->type, c->lanes)
+                                              : ptx_shared(b, c->type, THREADS * c->lanes);
+    if (c->space == PTX_SPACE_GENERIC)
+        p = ptx_ptr_from(b, c->type, PTX_SPACE_GENERIC, ptx_ptr_address(b, p));
+    ptx_val to = device ? ptx_mul(b, i, ptx_u32(2)) : c->space == PTX_SPACE_LOCAL ? ptx_u32(0) : i;
     ptx_store_vec(b, p, to, v, .nc = c->nc, .cache = c->cache, .order = c->order,
                   .scope = c->scope);
     if (device)
         return;
     ptx_val tid = ptx_tid(b, PTX_X), other = tid, first = ptx_u32(0);
-    if (c->space == PTX_SHARED) {
+    if (c->space == PTX_SPACE_SHARED) {
         ptx_barrier(b);
         other = ptx_xor(b, tid, ptx_u32(THREADS - 1));
         first = ptx_mul(b, other, ptx_u32(bytes));
@@ -187,7 +187,7 @@ static void collect(void *user, const struct op_case *c)
     const struct row_test *test = *kind == CASE_LOAD ? &loads : &stores;
     struct row row = { .c = *c, .threads = THREADS };
 
-    if (c->kind != *kind || c->space == PTX_PARAM || !rows_accepts(&rows, test, &row))
+    if (c->kind != *kind || c->space == PTX_SPACE_PARAM || !rows_accepts(&rows, test, &row))
         return;
     assert_true(listed < MOST_ROWS);
     snprintf(row.name, sizeof row.name, "%s %s %s x%u nc %d cache %d order %d scope %d",

@@ -173,12 +173,12 @@ static const struct {
 #define ROW(name, meaning, types) { "redux " #name, ptx_redux_##name, types, PTX_NONE },
     PTX_WARP_REDUCTIONS(ROW)
 #undef ROW
-        [MATCH_ANY] = { "match any", ptx_match_any, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
-    [MATCH_ALL] = { "match all", ptx_match_all, PTX_SET_W32 | PTX_SET_W64, PTX_U32 },
-    [BALLOT] = { "ballot", ptx_ballot, PTX_SET(PRED), PTX_U32 },
-    [ALL] = { "vote all", ptx_vote_all, PTX_SET(PRED), PTX_U32 },
-    [ANY] = { "vote any", ptx_vote_any, PTX_SET(PRED), PTX_U32 },
-    [UNIFORM] = { "vote uniform", ptx_vote_uniform, PTX_SET(PRED), PTX_U32 },
+        [MATCH_ANY] = { "match any", ptx_match_any, PTX_TYPES_W32 | PTX_TYPES_W64, PTX_U32 },
+    [MATCH_ALL] = { "match all", ptx_match_all, PTX_TYPES_W32 | PTX_TYPES_W64, PTX_U32 },
+    [BALLOT] = { "ballot", ptx_ballot, PTX_TYPE_BIT(PRED), PTX_U32 },
+    [ALL] = { "vote all", ptx_vote_all, PTX_TYPE_BIT(PRED), PTX_U32 },
+    [ANY] = { "vote any", ptx_vote_any, PTX_TYPE_BIT(PRED), PTX_U32 },
+    [UNIFORM] = { "vote uniform", ptx_vote_uniform, PTX_TYPE_BIT(PRED), PTX_U32 },
 };
 
 // Four mixtures: random; few different values; one for a warp and all but one lane of the other; of

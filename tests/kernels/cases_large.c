@@ -109,8 +109,8 @@ static void large_destroy(struct large *x)
 static void load_f16(struct gpu *gpu, const ptx_kernel *kernel, const char *option,
                      const char *value, struct gpu_kernel *loaded)
 {
-    struct ptx_spec spec = { .dtype = PTX_F16 };
-    assert_true(!option || ptx_spec_set(&spec, kernel, option, value));
+    struct ptx_kernel_spec spec = { .dtype = PTX_F16 };
+    assert_true(!option || ptx_kernel_spec_set(&spec, kernel, option, value));
     gpu_kernel_load(gpu, kernel, &spec, gpu_target(gpu), loaded);
 }
 

@@ -47,8 +47,8 @@ void check_loss_scale_update(struct gpu *gpu, ptx_type dtype)
     struct gpu_kernel loaded;
     struct random r = gpu_random(gpu, "loss_scale_update");
     int trial = 0;
-    gpu_kernel_load(gpu, &ptx_kernel_loss_scale_update, &(struct ptx_spec) { .dtype = dtype },
-                    gpu_target(gpu), &loaded);
+    gpu_kernel_load(gpu, &ptx_kernel_loss_scale_update,
+                    &(struct ptx_kernel_spec) { .dtype = dtype }, gpu_target(gpu), &loaded);
     for (size_t k = 0; k < sizeof rules / sizeof *rules; ++k)
         for (size_t s = 0; s < sizeof scales / sizeof *scales; ++s)
             for (size_t t = 0; t < sizeof trackers / sizeof *trackers; ++t, ++trial) {

@@ -118,7 +118,7 @@ static void check_kernels(struct golden *g)
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; ++k)
         for (int t = 1; t < PTX_TYPE_COUNT; ++t) {
-            struct ptx_spec spec;
+            struct ptx_kernel_spec spec;
             if (!variant_first(kernel, (ptx_type)t, &spec))
                 continue;
             ptx_builder *b = ptx_builder_create(NULL);
@@ -132,10 +132,12 @@ static void check_kernels(struct golden *g)
 static void check_clip_plans(struct golden *g)
 {
     static const struct ptx_loss_scale_params update;
-    static const struct ptx_tensor tensors[] = { { .count = 1000, .dtype = PTX_F32 },
-                                                 { .count = 1000, .dtype = PTX_F64, .group = 1 },
-                                                 { .count = 1000, .dtype = PTX_F16, .group = 1 },
-                                                 { .count = 1000, .dtype = PTX_BF16 } };
+    static const struct ptx_clip_tensor tensors[] = {
+        { .count = 1000, .dtype = PTX_F32 },
+        { .count = 1000, .dtype = PTX_F64, .group = 1 },
+        { .count = 1000, .dtype = PTX_F16, .group = 1 },
+        { .count = 1000, .dtype = PTX_BF16 }
+    };
     const struct ptx_clip_params one = { .tensors = tensors, .tensor_count = 1 };
     const struct ptx_clip_params all = {
         .tensors = tensors, .tensor_count = 4, .nonfinite = PTX_NONFINITE_ZERO, .update = &update
@@ -147,7 +149,7 @@ static void check_clip_plans(struct golden *g)
     b = ptx_builder_create(NULL);
     assert_int_equal(ptx_clip_emit(b, &all), PTX_OK);
     check_text(g, b, "clip_plan", "mixed");
-    struct ptx_tensor many[1000];
+    struct ptx_clip_tensor many[1000];
     for (size_t t = 0; t < 1000; ++t)
         many[t] = tensors[0];
     const struct ptx_clip_params packed = { .tensors = many, .tensor_count = 1000 };
@@ -162,8 +164,8 @@ static void check_options(struct golden *g)
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; ++k)
         for (size_t o = 0; kernel->options[o].name; ++o) {
-            const struct ptx_option *option = &kernel->options[o];
-            struct ptx_spec spec;
+            const struct ptx_kernel_option *option = &kernel->options[o];
+            struct ptx_kernel_spec spec;
             char type[64];
             assert_true(variant_first(kernel, PTX_F32, &spec));
             spec.option[o] = 1;
@@ -202,7 +204,7 @@ static void hash_kernels(struct hashes *all)
     static const int targets[] = { 70, 80, 100 };
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; ++k) {
-        struct ptx_spec spec;
+        struct ptx_kernel_spec spec;
         for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
              more = variant_next(kernel, &spec))
             for (unsigned t = 0; t < 3; ++t) {
@@ -226,10 +228,10 @@ static void hash_clip_plans(struct hashes *all)
     for (unsigned v = 0; v < 5 * 3 * 2 * 2 * 2 * 2; ++v) {
         const unsigned set = v % 5, policy = v / 5 % 3, updates = v / 15 % 2, measures = v / 30 % 2;
         const unsigned many = v / 60 % 2, sm = v / 120 % 2 ? 90 : 80;
-        struct ptx_tensor tensors[MANY];
+        struct ptx_clip_tensor tensors[MANY];
         for (size_t t = 0; t < MANY; ++t)
             tensors[t] =
-                (struct ptx_tensor) { .count = 1000, .dtype = types[set < 4 ? set : t % 4] };
+                (struct ptx_clip_tensor) { .count = 1000, .dtype = types[set < 4 ? set : t % 4] };
         const struct ptx_clip_params params = { .tensors = tensors,
                                                 .tensor_count = many ? MANY : 4,
                                                 .nonfinite = (ptx_nonfinite)policy,

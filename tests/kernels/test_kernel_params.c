@@ -35,9 +35,11 @@ static const struct wanted squared_sum[] = {
 static const struct wanted clip_scale_reduce[] = {
     { "partials", "S", "count", 'r' },
     { "count", "u64", NULL, 'v' },
-    { "max_norm", "f32", NULL, 'v', NULL, PTX_NOT_NAN | PTX_NOT_NEGATIVE, "max_norm", "value" },
-    { "max_norm", "f32", "1", 'r', NULL, PTX_NOT_NAN | PTX_NOT_NEGATIVE, "max_norm", "device" },
-    { "eps", "f32", NULL, 'v', "0", PTX_FINITE | PTX_NOT_NEGATIVE },
+    { "max_norm", "f32", NULL, 'v', NULL, PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE, "max_norm",
+      "value" },
+    { "max_norm", "f32", "1", 'r', NULL, PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE, "max_norm",
+      "device" },
+    { "eps", "f32", NULL, 'v', "0", PTX_RANGE_FINITE | PTX_RANGE_NOT_NEGATIVE },
     { "out", "f32", "3", 'w' },
     { NULL }
 };
@@ -56,8 +58,8 @@ static const struct wanted quantize[] = {
     { "d_output", "S", "n", 'r' },
     { "d_input", "S", "n", 'w' },
     { "n", "u64", NULL, 'v' },
-    { "scale", "C", NULL, 'v', NULL, PTX_FINITE | PTX_POSITIVE, "scalars", "value" },
-    { "scale", "C", "1", 'r', NULL, PTX_FINITE | PTX_POSITIVE, "scalars", "device" },
+    { "scale", "C", NULL, 'v', NULL, PTX_RANGE_FINITE | PTX_RANGE_POSITIVE, "scalars", "value" },
+    { "scale", "C", "1", 'r', NULL, PTX_RANGE_FINITE | PTX_RANGE_POSITIVE, "scalars", "device" },
     { "zero_point", "s32", NULL, 'v', "0", 0, "scalars", "value" },
     { "zero_point", "s32", "1", 'r', "0", 0, "scalars", "device" },
     { "q_min", "s32", NULL, 'v', "*", 0, "target", "any" },
@@ -70,7 +72,7 @@ static const struct wanted quantize_channel[] = {
     { "d_output", "S", "n", 'r' },
     { "d_input", "S", "n", 'w' },
     { "n", "u64", NULL, 'v' },
-    { "scale", "C", "channels", 'r', NULL, PTX_FINITE | PTX_POSITIVE },
+    { "scale", "C", "channels", 'r', NULL, PTX_RANGE_FINITE | PTX_RANGE_POSITIVE },
     { "zero_point", "s32", "channels", 'r', "0" },
     { "channels", "u64", NULL, 'v' },
     { "inner", "u64", NULL, 'v', "1" },
@@ -83,11 +85,11 @@ static const struct wanted loss_scale[] = {
     { "scale", "f32", "1", 'b' },
     { "growth_tracker", "s32", "1", 'b' },
     { "found_inf", "f32", "1", 'r' },
-    { "growth", "f32", NULL, 'v', "2", PTX_FINITE | PTX_POSITIVE },
-    { "backoff", "f32", NULL, 'v', "0.5", PTX_FINITE | PTX_POSITIVE },
+    { "growth", "f32", NULL, 'v', "2", PTX_RANGE_FINITE | PTX_RANGE_POSITIVE },
+    { "backoff", "f32", NULL, 'v', "0.5", PTX_RANGE_FINITE | PTX_RANGE_POSITIVE },
     { "interval", "s32", NULL, 'v', "2000" },
-    { "min_scale", "f32", NULL, 'v', "0", PTX_FINITE | PTX_NOT_NEGATIVE },
-    { "max_scale", "f32", NULL, 'v', "inf", PTX_NOT_NAN | PTX_POSITIVE },
+    { "min_scale", "f32", NULL, 'v', "0", PTX_RANGE_FINITE | PTX_RANGE_NOT_NEGATIVE },
+    { "max_scale", "f32", NULL, 'v', "inf", PTX_RANGE_NOT_NAN | PTX_RANGE_POSITIVE },
     { "hysteresis", "s32", NULL, 'v', "1" },
     { NULL }
 };
@@ -99,8 +101,8 @@ static const struct wanted lerp[] = {
     { "d_b", "S", "n", 'w', NULL, 0, "outputs", "both" },
     { "d_b", "S", "n", 'w', NULL, 0, "outputs", "db" },
     { "n", "u64", NULL, 'v' },
-    { "weight", "f64", NULL, 'v', NULL, PTX_NOT_NAN, "weight", "value" },
-    { "weight", "f64", "1", 'r', NULL, PTX_NOT_NAN, "weight", "device" },
+    { "weight", "f64", NULL, 'v', NULL, PTX_RANGE_NOT_NAN, "weight", "value" },
+    { "weight", "f64", "1", 'r', NULL, PTX_RANGE_NOT_NAN, "weight", "device" },
     { NULL }
 };
 
@@ -139,7 +141,7 @@ static void assert_param(const struct ptx_param_info *got, const struct wanted *
 
 static void check_params(const ptx_kernel *kernel, const struct wanted *rows)
 {
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
     for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
          more = variant_next(kernel, &spec)) {
         struct ptx_param_info info;
@@ -227,10 +229,10 @@ static void test_option_values(void **state)
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
         char values[128] = "";
-        int i = ptx_kernel_option(rows[k].kernel, rows[k].option);
+        int i = ptx_kernel_find_option(rows[k].kernel, rows[k].option);
         assert_true(i >= 0);
-        const struct ptx_option *option = &rows[k].kernel->options[i];
-        for (int v = 0; v < PTX_MAX_CHOICES && option->values[v]; ++v) {
+        const struct ptx_kernel_option *option = &rows[k].kernel->options[i];
+        for (int v = 0; v < PTX_KERNEL_MAX_CHOICES && option->values[v]; ++v) {
             strcat(values, option->values[v]);
             strcat(values, " ");
         }

@@ -13,8 +13,8 @@
 
 #include "variants.h"
 
-enum { WITH_F64_PARTIALS = PTX_SET(F64) | PTX_SET(F32) };
-#define ALL_DTYPES (PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16))
+enum { WITH_F64_PARTIALS = PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F32) };
+#define ALL_DTYPES (PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16))
 
 static const struct {
     const char *name;
@@ -30,7 +30,7 @@ static const struct {
     { "quantize_ste_backward", &ptx_kernel_quantize_ste_backward, ALL_DTYPES, PTX_GRID_VECTORS,
       256 },
     { "lerp_backward", &ptx_kernel_lerp_backward, ALL_DTYPES, PTX_GRID_VECTORS, 256 },
-    { "loss_scale_update", &ptx_kernel_loss_scale_update, PTX_SET(F32), PTX_GRID_ONE, 1 },
+    { "loss_scale_update", &ptx_kernel_loss_scale_update, PTX_TYPE_BIT(F32), PTX_GRID_ONE, 1 },
     { "quantize_channel_ste_backward", &ptx_kernel_quantize_channel_ste_backward, ALL_DTYPES,
       PTX_GRID_CHUNKS, 128 },
 };
@@ -62,31 +62,31 @@ static void test_options_are_set_by_name(void **state)
 {
     (void)state;
     const ptx_kernel *kernel = &ptx_kernel_quantize_ste_backward;
-    struct ptx_spec spec = { .dtype = PTX_F32 };
-    assert_true(ptx_spec_set(&spec, kernel, "division", "reciprocal"));
-    assert_true(ptx_spec_set(&spec, kernel, "target", "any"));
+    struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
+    assert_true(ptx_kernel_spec_set(&spec, kernel, "division", "reciprocal"));
+    assert_true(ptx_kernel_spec_set(&spec, kernel, "target", "any"));
     assert_true(variant_is(kernel, &spec, "division", "reciprocal"));
     assert_true(variant_is(kernel, &spec, "gradient", "quantize"));
     assert_true(variant_is(kernel, &spec, "target", "any"));
-    const struct ptx_spec before = spec;
-    assert_false(ptx_spec_set(&spec, kernel, "target", "s4"));
-    assert_false(ptx_spec_set(&spec, kernel, "target", ""));
-    assert_false(ptx_spec_set(&spec, kernel, "target", NULL));
-    assert_false(ptx_spec_set(&spec, kernel, "nonfinite", "skip"));
-    assert_false(ptx_spec_set(&spec, kernel, "", "exact"));
-    assert_false(ptx_spec_set(&spec, kernel, NULL, "exact"));
+    const struct ptx_kernel_spec before = spec;
+    assert_false(ptx_kernel_spec_set(&spec, kernel, "target", "s4"));
+    assert_false(ptx_kernel_spec_set(&spec, kernel, "target", ""));
+    assert_false(ptx_kernel_spec_set(&spec, kernel, "target", NULL));
+    assert_false(ptx_kernel_spec_set(&spec, kernel, "nonfinite", "skip"));
+    assert_false(ptx_kernel_spec_set(&spec, kernel, "", "exact"));
+    assert_false(ptx_kernel_spec_set(&spec, kernel, NULL, "exact"));
     assert_memory_equal(&spec, &before, sizeof spec);
-    assert_true(ptx_spec_set(&spec, kernel, "division", "exact"));
+    assert_true(ptx_kernel_spec_set(&spec, kernel, "division", "exact"));
     assert_true(variant_is(kernel, &spec, "division", "exact"));
-    assert_int_equal(ptx_kernel_option(kernel, "scalars"), 3);
-    assert_int_equal(ptx_kernel_option(kernel, "scalar"), -1);
+    assert_int_equal(ptx_kernel_find_option(kernel, "scalars"), 3);
+    assert_int_equal(ptx_kernel_find_option(kernel, "scalar"), -1);
 }
 
 static void test_entry_names(void **state)
 {
     (void)state;
     char name[PTX_ENTRY_NAME_SIZE];
-    struct ptx_spec spec = { .dtype = PTX_BF16 };
+    struct ptx_kernel_spec spec = { .dtype = PTX_BF16 };
     assert_string_equal(
         ptx_kernel_entry_name(&ptx_kernel_gradient_clip_from_device_scale, &spec, name),
         "gradient_clip_from_device_scale_bf16");
@@ -150,8 +150,11 @@ static void test_chunk(void **state)
     assert_int_equal(ptx_kernel_chunk(square, (1u << 22) + 1), 16384);
     assert_int_equal(ptx_kernel_chunk(square, (UINT64_C(1) << 32) + 1), 16384);
     assert_int_equal(ptx_kernel_chunk(square, UINT64_MAX), 16384);
-    assert_int_equal(ptx_kernel_chunk(channel, 0), channel->chunk);
-    assert_int_equal(ptx_kernel_chunk(channel, UINT64_MAX), channel->chunk);
+    assert_int_equal(ptx_kernel_chunk(channel, 0), 4096);
+    assert_int_equal(ptx_kernel_chunk(channel, UINT64_MAX), 4096);
+    assert_int_equal(ptx_kernel_short_most(square), 1u << 22);
+    assert_int_equal(ptx_kernel_short_most(channel), 0);
+    assert_int_equal(ptx_kernel_short_most(NULL), 0);
     assert_int_equal(ptx_kernel_chunk(&ptx_kernel_lerp_backward, 1), 0);
     assert_int_equal(ptx_kernel_chunk(&ptx_kernel_clip_scale_reduce, 1), 0);
     assert_int_equal(ptx_kernel_chunk(NULL, 1), 0);
@@ -231,11 +234,11 @@ static void test_every_variant_builds_for_every_target(void **state)
     for (size_t t = 0; ptx_target_at(t, &target, &least); ++t)
         for (size_t k = 0; k < KERNELS; ++k) {
             const ptx_kernel *kernel = expected[k].kernel;
-            struct ptx_spec spec;
+            struct ptx_kernel_spec spec;
             bool more = variant_first(kernel, PTX_NONE, &spec);
             for (assert_true(more); more; more = variant_next(kernel, &spec)) {
                 char entry[VARIANT_NAME_SIZE], header[VARIANT_NAME_SIZE + 32], required[32];
-                struct ptx_spec named = spec;
+                struct ptx_kernel_spec named = spec;
                 named.entry = variant_name(kernel, &spec, entry);
                 ptx_builder *b =
                     ptx_builder_create(&(struct ptx_builder_params) { .target = target });
@@ -261,7 +264,7 @@ static void test_a_second_build_gives_the_same_bytes(void **state)
     (void)state;
     for (size_t k = 0; k < KERNELS; ++k) {
         const ptx_kernel *kernel = expected[k].kernel;
-        struct ptx_spec spec;
+        struct ptx_kernel_spec spec;
         for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
              more = variant_next(kernel, &spec)) {
             ptx_builder *first = ptx_builder_create(NULL), *second = ptx_builder_create(NULL);
@@ -281,7 +284,7 @@ static void test_what_a_kernel_has_not_is_an_error(void **state)
     (void)state;
     static const struct {
         const ptx_kernel *kernel;
-        struct ptx_spec spec;
+        struct ptx_kernel_spec spec;
     } rows[] = {
         { &ptx_kernel_clip_scale_reduce, { .dtype = PTX_F16 } },
         { &ptx_kernel_squared_sum, { .dtype = PTX_U32 } },

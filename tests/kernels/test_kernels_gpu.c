@@ -76,7 +76,8 @@ static void require(ptx_status status)
 
 static void load_default(const ptx_kernel *kernel, ptx_type dtype, struct gpu_kernel *loaded)
 {
-    gpu_kernel_load(&gpu, kernel, &(struct ptx_spec) { .dtype = dtype }, gpu_target(&gpu), loaded);
+    gpu_kernel_load(&gpu, kernel, &(struct ptx_kernel_spec) { .dtype = dtype }, gpu_target(&gpu),
+                    loaded);
 }
 
 /// Norm, scale and clipping on the device; the clipped gradient comes back in x.

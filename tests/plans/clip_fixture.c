@@ -58,7 +58,7 @@ void clip_set_create(struct clip_set *set, struct gpu *gpu, struct random *r,
     assert_true(shape->tensors <= CLIP_MOST_TENSORS && shape->groups <= CLIP_MOST_GROUPS);
     size_t at = 0;
     for (size_t t = 0; t < set->count; ++t) {
-        struct ptx_tensor *tensor = &set->tensors[t];
+        struct ptx_clip_tensor *tensor = &set->tensors[t];
         tensor->dtype = random_type(r, shape->types);
         tensor->count =
             random_size(r, shape->large && random_below(r, 40) == 0 ? shape->large : shape->most);

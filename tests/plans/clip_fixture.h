@@ -16,7 +16,7 @@ struct clip_shape {
     uint32_t groups;
     uint64_t most;  ///< elements of a tensor; sizes are random, 0 among them
     uint64_t large; ///< not 0: one of a few tensors has up to so many instead
-    uint32_t types; ///< PTX_SET() bits
+    uint32_t types; ///< PTX_TYPE_BIT() bits
     enum data_kind data;
     bool aligned; ///< to 16 bytes; else to the element alone
     bool weighted;
@@ -26,7 +26,7 @@ struct clip_set {
     struct gpu *gpu;
     size_t count;
     uint32_t groups;
-    struct ptx_tensor tensors[CLIP_MOST_TENSORS];
+    struct ptx_clip_tensor tensors[CLIP_MOST_TENSORS];
     struct ref_gradient
         host[CLIP_MOST_TENSORS]; ///< what the gradients are, then what they should be
     float max_norms[CLIP_MOST_GROUPS];

@@ -20,7 +20,7 @@ struct gradient {
     uint64_t count, period;
     float *block; ///< on the host
     ptx_buffer *memory;
-    struct ptx_tensor tensors[3]; ///< the whole of it in three parts
+    struct ptx_clip_tensor tensors[3]; ///< the whole of it in three parts
     ptx_clip_plan *plan;
 };
 
@@ -44,10 +44,10 @@ static void gradient_create(struct gradient *g, uint64_t count, float size,
     clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
     const uint64_t cuts[] = { 0, count / 3, count / 3 + count / 2, count };
     for (int t = 0; t < 3; ++t)
-        g->tensors[t] =
-            (struct ptx_tensor) { .data = ptx_buffer_address(g->memory) + cuts[t] * sizeof(float),
-                                  .count = cuts[t + 1] - cuts[t],
-                                  .dtype = PTX_F32 };
+        g->tensors[t] = (struct ptx_clip_tensor) { .data = ptx_buffer_address(g->memory) +
+                                                           cuts[t] * sizeof(float),
+                                                   .count = cuts[t + 1] - cuts[t],
+                                                   .dtype = PTX_F32 };
     params.tensors = g->tensors;
     params.tensor_count = 3;
     params.stream = gpu.stream;
@@ -177,7 +177,7 @@ static void test_replicas(void **state)
     clip_require(ptx_buffer_upload(memory, 0, data, sizeof data, gpu.stream));
     const CUdeviceptr base = ptx_buffer_address(memory);
     for (unsigned rank = 0; rank < RANKS; ++rank) {
-        const struct ptx_tensor tensors[] = {
+        const struct ptx_clip_tensor tensors[] = {
             { .data = base + rank * OWN * 4, .count = OWN, .dtype = PTX_F32 },
             { .data = base + RANKS * OWN * 4,
               .count = SHARED,

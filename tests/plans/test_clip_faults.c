@@ -13,7 +13,7 @@ enum { TENSORS = 5, COUNT = 100 }; // within the 4096 bytes that the fake says i
 struct scene {
     ptx_device *device;
     ptx_buffer *memory;
-    struct ptx_tensor tensors[TENSORS];
+    struct ptx_clip_tensor tensors[TENSORS];
 };
 
 static void set_up(struct scene *scene)
@@ -25,7 +25,7 @@ static void set_up(struct scene *scene)
     assert_non_null(scene->memory);
     fake->registered = ptx_buffer_address(scene->memory);
     for (unsigned t = 0; t < TENSORS; t++)
-        scene->tensors[t] = (struct ptx_tensor) {
+        scene->tensors[t] = (struct ptx_clip_tensor) {
             .data = ptx_buffer_address(scene->memory) + t * COUNT * 8,
             .count = COUNT,
             .dtype = types[t],
@@ -120,7 +120,7 @@ static ptx_status run(ptx_clip_plan *plan)
 
 static ptx_status set_max_norm(ptx_clip_plan *plan)
 {
-    return ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, 2.0f, NULL);
+    return ptx_clip_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, 2.0f, NULL);
 }
 
 static ptx_status set_loss_scale(ptx_clip_plan *plan)

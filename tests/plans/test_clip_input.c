@@ -23,15 +23,16 @@ static void require(ptx_status status)
         fail_msg("%s", ptx_error_message());
 }
 
-static struct ptx_tensor tensors[3];
+static struct ptx_clip_tensor tensors[3];
 static struct ptx_clip_params params;
 
 static int set_up(void **state)
 {
     (void)state;
     for (unsigned t = 0; t < 3; ++t)
-        tensors[t] =
-            (struct ptx_tensor) { .data = base + t * 4 * COUNT, .count = COUNT, .dtype = PTX_F32 };
+        tensors[t] = (struct ptx_clip_tensor) { .data = base + t * 4 * COUNT,
+                                                .count = COUNT,
+                                                .dtype = PTX_F32 };
     params = (struct ptx_clip_params) {
         .tensors = tensors, .tensor_count = 3, .max_norm = 1.0f, .stream = gpu.stream
     };

@@ -13,7 +13,7 @@
 
 #include "clip_fixture.h"
 
-enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
+enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
 static struct gpu gpu;
 static bool small; // the emulator: fewer elements
@@ -24,7 +24,7 @@ enum { MOST_TENSORS = 3000 };
 
 /// A list of tensors that are nowhere.
 struct list {
-    struct ptx_tensor tensors[MOST_TENSORS];
+    struct ptx_clip_tensor tensors[MOST_TENSORS];
     struct ref_gradient host[MOST_TENSORS];
     size_t count;
 };
@@ -32,7 +32,7 @@ struct list {
 static void add(struct list *list, uint64_t count, ptx_type type, uint32_t group)
 {
     list->tensors[list->count] =
-        (struct ptx_tensor) { .count = count, .dtype = type, .group = group };
+        (struct ptx_clip_tensor) { .count = count, .dtype = type, .group = group };
     list->host[list->count++] =
         (struct ref_gradient) { .type = gpu_ref_type(type), .count = count, .group = group };
 }
@@ -152,8 +152,8 @@ static uint64_t check_set(struct random *r, const struct clip_shape *shape,
 static void test_random_sets(void **state)
 {
     (void)state;
-    static const uint32_t types[] = { PTX_SET(F32), PTX_SET(BF16), PTX_SET(F16),
-                                      PTX_SET(F64), ALL_TYPES,     ALL_TYPES };
+    static const uint32_t types[] = { PTX_TYPE_BIT(F32), PTX_TYPE_BIT(BF16), PTX_TYPE_BIT(F16),
+                                      PTX_TYPE_BIT(F64), ALL_TYPES,          ALL_TYPES };
     static const uint64_t sizes[] = { 700, 40, 3, 300, 120, 1 };
     struct random r = gpu_random(&gpu, "packed sets");
     for (unsigned trial = 0; trial < (small ? 12u : 60u); ++trial) {
@@ -182,7 +182,7 @@ static void test_long_chunks(void **state)
         const struct clip_shape shape = { .tensors = CLIP_MOST_TENSORS,
                                           .groups = trial % 2 ? 1 : 7,
                                           .most = 7400,
-                                          .types = trial % 3 ? ALL_TYPES : PTX_SET(BF16),
+                                          .types = trial % 3 ? ALL_TYPES : PTX_TYPE_BIT(BF16),
                                           .data = DATA_PLAIN,
                                           .aligned = trial == 1,
                                           .weighted = true };
@@ -215,7 +215,7 @@ static void test_very_many(void **state)
     (void)state;
     enum { MANY = 100000, MOST = 24 };
     struct random r = gpu_random(&gpu, "very many");
-    struct ptx_tensor *tensors = calloc(MANY, sizeof *tensors);
+    struct ptx_clip_tensor *tensors = calloc(MANY, sizeof *tensors);
     struct ref_gradient *host = calloc(MANY, sizeof *host);
     float *data = malloc(sizeof *data * MANY * MOST), *got = malloc(sizeof *got * MANY * MOST);
     ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof *data * MANY * MOST);
@@ -224,9 +224,9 @@ static void test_very_many(void **state)
     assert_true(tensors && host && data && got && memory);
     for (size_t t = 0; t < MANY; ++t) {
         const uint64_t size = random_below(&r, MOST + 1);
-        tensors[t] = (struct ptx_tensor) { .data = ptx_buffer_address(memory) + 4 * count,
-                                           .count = size,
-                                           .dtype = PTX_F32 };
+        tensors[t] = (struct ptx_clip_tensor) { .data = ptx_buffer_address(memory) + 4 * count,
+                                                .count = size,
+                                                .dtype = PTX_F32 };
         host[t] = (struct ref_gradient) { REF_F32, data + count, size, 0, 1.0 };
         count += size;
     }

@@ -13,7 +13,7 @@
 
 #include "clip_fixture.h"
 
-enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
+enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
 static struct gpu gpu;
 
@@ -29,7 +29,7 @@ static void check_set(struct random *r, const struct clip_shape *shape,
 static void test_random_sets(void **state)
 {
     (void)state;
-    static const uint32_t one_type[] = { PTX_SET(F32), PTX_SET(BF16), PTX_SET(F16) };
+    static const uint32_t one_type[] = { PTX_TYPE_BIT(F32), PTX_TYPE_BIT(BF16), PTX_TYPE_BIT(F16) };
     struct random r = gpu_random(&gpu, "clip plan");
     for (unsigned trial = 0; trial < 24; ++trial) {
         const struct clip_shape shape = {
@@ -71,7 +71,7 @@ static void test_many_tensors(void **state)
         const struct clip_shape shape = { .tensors = 2500 + random_below(&r, 400),
                                           .groups = trial % 2 ? 5 : 1,
                                           .most = 40,
-                                          .types = trial / 2 ? ALL_TYPES : PTX_SET(BF16),
+                                          .types = trial / 2 ? ALL_TYPES : PTX_TYPE_BIT(BF16),
                                           .data = DATA_PLAIN,
                                           .weighted = true };
         const struct ptx_clip_params params = { .nonfinite = PTX_NONFINITE_ZERO,
@@ -91,7 +91,7 @@ static void test_large_sets(void **state)
         const struct clip_shape shape = { .tensors = 7,
                                           .groups = 1 + trial % 2,
                                           .most = 12000000,
-                                          .types = trial / 2 ? ALL_TYPES : PTX_SET(BF16),
+                                          .types = trial / 2 ? ALL_TYPES : PTX_TYPE_BIT(BF16),
                                           .data = DATA_PLAIN,
                                           .aligned = trial == 1 };
         check_set(&r, &shape, (struct ptx_clip_params) { .eps = 1e-6f, .loss_scale = 2.0f });

@@ -43,15 +43,15 @@ struct rank {
 static void rank_create(struct rank *rank, unsigned number)
 {
     static const struct ptx_loss_scale_params update = { 0 };
-    struct ptx_tensor tensors[TENSORS];
+    struct ptx_clip_tensor tensors[TENSORS];
     for (unsigned t = 0; t < TENSORS; ++t) {
         rank->buffers[t] = ptx_buffer_create(gpu.device, sizeof rank->data[t]);
         assert_non_null(rank->buffers[t]);
-        tensors[t] = (struct ptx_tensor) { .data = ptx_buffer_address(rank->buffers[t]),
-                                           .count = shapes[number][t].count,
-                                           .dtype = PTX_F32,
-                                           .group = shapes[number][t].group,
-                                           .weight = t == TENSORS - 1 ? 1.0 / RANKS : 1.0 };
+        tensors[t] = (struct ptx_clip_tensor) { .data = ptx_buffer_address(rank->buffers[t]),
+                                                .count = shapes[number][t].count,
+                                                .dtype = PTX_F32,
+                                                .group = shapes[number][t].group,
+                                                .weight = t == TENSORS - 1 ? 1.0 / RANKS : 1.0 };
     }
     rank->plan = ptx_clip_plan_create(gpu.device,
                                       &(struct ptx_clip_params) { .tensors = tensors,

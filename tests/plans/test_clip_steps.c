@@ -13,7 +13,7 @@
 
 #include "clip_fixture.h"
 
-enum { ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16) };
+enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
 static struct gpu gpu;
 static bool small; // the emulator: fewer turns
@@ -86,7 +86,8 @@ static void test_many_replays(void **state)
         ptx_graph *graph = captured ? capture(plan, PTX_CAPTURE_THREAD_LOCAL) : NULL;
         for (int turn = 0; turn < turns; ++turn) {
             const float max_norm = (float)(1 + turn % 13);
-            clip_require(ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, max_norm, gpu.stream));
+            clip_require(
+                ptx_clip_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, max_norm, gpu.stream));
             clip_require(graph ? ptx_graph_launch(graph, gpu.stream)
                                : ptx_clip_plan_run(plan, gpu.stream));
         }

@@ -26,7 +26,7 @@ static const struct clip_shape shape = {
     .tensors = 7,
     .groups = 2,
     .most = 2500,
-    .types = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    .types = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     .data = DATA_PLAIN,
 };
 
@@ -191,7 +191,7 @@ static void expect_refusals(ptx_clip_plan *plan, const CUdeviceptr *data, CUstre
         ptx_clip_plan_apply(plan, stream),
         ptx_clip_plan_norm_sq_chunks(plan, 0, 1, stream),
         ptx_clip_plan_apply_chunks(plan, 0, 1, stream),
-        ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, 3.0f, stream),
+        ptx_clip_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, 3.0f, stream),
         ptx_clip_plan_set_loss_scale(plan, state, stream),
         ptx_clip_plan_set_data(plan, 0, 1, data, stream),
         ptx_clip_plan_read(plan, 0, 0, NULL, &summary, stream),

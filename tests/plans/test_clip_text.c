@@ -17,10 +17,10 @@ enum { TENSORS = 4 };
 
 static const struct ptx_loss_scale_params update;
 
-static void fill(struct ptx_tensor tensors[TENSORS], const ptx_type *types, uint64_t count)
+static void fill(struct ptx_clip_tensor tensors[TENSORS], const ptx_type *types, uint64_t count)
 {
     for (unsigned t = 0; t < TENSORS; ++t)
-        tensors[t] = (struct ptx_tensor) { .count = count, .dtype = types[t], .group = t / 2 };
+        tensors[t] = (struct ptx_clip_tensor) { .count = count, .dtype = types[t], .group = t / 2 };
 }
 
 static char *text_of(const struct ptx_clip_params *params, struct ptx_target target)
@@ -60,7 +60,7 @@ static void test_targets(void **state)
                                               { PTX_BF16, PTX_BF16, PTX_F16, PTX_F16 },
                                               { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 } };
     static const uint64_t counts[] = { 1000, 1000000, 100000000 };
-    struct ptx_tensor tensors[TENSORS];
+    struct ptx_clip_tensor tensors[TENSORS];
     struct ptx_target target;
     unsigned variant = 0;
     (void)state;
@@ -84,7 +84,7 @@ static void test_targets_packed(void **state)
     static const ptx_type sets[][TENSORS] = { { PTX_F32, PTX_F32, PTX_F32, PTX_F32 },
                                               { PTX_BF16, PTX_BF16, PTX_BF16, PTX_BF16 },
                                               { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 } };
-    static struct ptx_tensor tensors[MANY];
+    static struct ptx_clip_tensor tensors[MANY];
     struct ptx_clip_params params = { .tensors = tensors, .tensor_count = MANY };
     struct ptx_target target;
     unsigned variant = 0;
@@ -93,8 +93,8 @@ static void test_targets_packed(void **state)
         for (size_t s = 0; s < 3; ++s, ++variant) {
             struct ptx_clip_description d;
             for (size_t t = 0; t < MANY; ++t)
-                tensors[t] = (struct ptx_tensor) { .count = variant % 2 ? 7000 : 20,
-                                                   .dtype = sets[s][t % TENSORS] };
+                tensors[t] = (struct ptx_clip_tensor) { .count = variant % 2 ? 7000 : 20,
+                                                        .dtype = sets[s][t % TENSORS] };
             params.nonfinite = (ptx_nonfinite)(variant / 3 % 3);
             params.update = variant % 2 ? &update : NULL;
             assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
@@ -107,7 +107,7 @@ static void test_targets_packed(void **state)
 static void test_text_is_shared(void **state)
 {
     static const ptx_type types[TENSORS] = { PTX_F32, PTX_F32, PTX_F32, PTX_F32 };
-    struct ptx_tensor tensors[TENSORS];
+    struct ptx_clip_tensor tensors[TENSORS];
     struct ptx_clip_params params = { .tensors = tensors, .tensor_count = TENSORS };
     (void)state;
     fill(tensors, types, 1000);
@@ -127,7 +127,7 @@ static void test_text_is_shared(void **state)
 static void test_description(void **state)
 {
     static const ptx_type types[TENSORS] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
-    struct ptx_tensor tensors[TENSORS];
+    struct ptx_clip_tensor tensors[TENSORS];
     struct ptx_clip_params params = { .tensors = tensors, .tensor_count = TENSORS };
     struct ptx_clip_description d;
     (void)state;

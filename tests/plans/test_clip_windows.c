@@ -12,7 +12,7 @@
 #include "clip_fixture.h"
 
 enum {
-    ALL_TYPES = PTX_SET(F32) | PTX_SET(F64) | PTX_SET(F16) | PTX_SET(BF16),
+    ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     CHUNK_BYTES = 4096 * 8,
 };
 

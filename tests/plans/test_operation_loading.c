@@ -11,16 +11,16 @@
 static void test_every_variant_has_a_slot(void **state)
 {
     (void)state;
-    static const uint8_t values[][PTX_MAX_OPTIONS] = {
+    static const uint8_t values[][PTX_KERNEL_MAX_OPTIONS] = {
 #define ROW(name, ...) { __VA_ARGS__ },
         PLAN_KERNELS(ROW)
 #undef ROW
     };
     for (int k = 0; k < PLAN_KERNEL_COUNT; k++) {
-        const struct ptx_option *option = ptxp_kernel((enum plan_kernel)k)->options;
-        for (int o = 0; o < PTX_MAX_OPTIONS; o++) {
+        const struct ptx_kernel_option *option = ptxp_kernel((enum plan_kernel)k)->options;
+        for (int o = 0; o < PTX_KERNEL_MAX_OPTIONS; o++) {
             int count = 0;
-            while (option[o].name && count < PTX_MAX_CHOICES && option[o].values[count])
+            while (option[o].name && count < PTX_KERNEL_MAX_CHOICES && option[o].values[count])
                 count++;
             assert_int_equal(values[k][o], count ? count : 1);
         }

@@ -29,7 +29,7 @@ int take_step(int x)
 
 int main(void)
 {
-    const struct ptx_spec spec = { .dtype = PTX_BF16 };
+    const struct ptx_kernel_spec spec = { .dtype = PTX_BF16 };
     ptx_builder *b = ptx_builder_create(NULL);
     int devices;
 

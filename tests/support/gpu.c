@@ -92,7 +92,8 @@ void gpu_report_text(const struct gpu_kernel *kernel)
         fprintf(stderr, "  PTX:\n%s\n", kernel->text);
 }
 
-static char *build(const ptx_kernel *kernel, const struct ptx_spec *spec, struct ptx_target target)
+static char *build(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+                   struct ptx_target target)
 {
     ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
     ptx_kernel_emit(b, kernel, spec);
@@ -106,7 +107,7 @@ static char *build(const ptx_kernel *kernel, const struct ptx_spec *spec, struct
     return copy;
 }
 
-void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_spec *spec,
+void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                      struct ptx_target target, struct gpu_kernel *loaded)
 {
     memset(loaded, 0, sizeof *loaded);
@@ -164,7 +165,7 @@ int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
                       struct gpu_kernel loaded[GPU_MOST_VARIANTS])
 {
     const struct ptx_target newest = gpu_target(gpu), oldest = { .sm = 70 };
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
     int count = 0;
     for (bool more = variant_first(kernel, dtype, &spec); more;
          more = variant_next_option(kernel, &spec)) {

@@ -31,7 +31,7 @@ struct random gpu_random(const struct gpu *gpu, const char *name);
 /// A variant of a kernel, loaded.
 struct gpu_kernel {
     const ptx_kernel *kernel;
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
     struct ptx_target target;
     enum ref_type type;
     char name[VARIANT_NAME_SIZE];
@@ -43,7 +43,7 @@ struct gpu_kernel {
 /// The target of the device: the newest plain one that it and its driver take.
 struct ptx_target gpu_target(const struct gpu *gpu);
 /// Fails the test if the kernel cannot be built or loaded.
-void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_spec *spec,
+void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                      struct ptx_target target, struct gpu_kernel *loaded);
 void gpu_kernel_unload(struct gpu_kernel *loaded);
 /// Loads every variant of a dtype; for bf16 also as sm_70 has it, with integer arithmetic in place

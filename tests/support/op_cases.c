@@ -11,7 +11,7 @@ static void ops(op_case_visit *visit, void *user)
     struct op_case c = { .kind = CASE_OP };
 
     for (c.what = 1; c.what < PTX_OP_COUNT; c.what++) {
-        const struct ptx_op_info *info = ptx_op_info((ptx_opcode)c.what);
+        const struct ptx_op_info *info = ptx_op_get_info((ptx_opcode)c.what);
         for (size_t f = 0; info->shape && f < info->form_count; f++)
             for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
                 for (unsigned m = 0; m < 20; m++) {
@@ -59,11 +59,11 @@ static void accesses(op_case_visit *visit, void *user, enum op_case_kind kind)
     struct op_case c = { .kind = kind };
 
     for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
-        for (unsigned s = 0; s <= PTX_PARAM; s++)
+        for (unsigned s = 0; s <= PTX_SPACE_PARAM; s++)
             for (unsigned lanes = 1; lanes <= 8; lanes *= 2) {
                 c = (struct op_case) { .kind = kind, .type = (ptx_type)t, .lanes = lanes };
                 c.space = (ptx_space)s;
-                for (unsigned k = 0; k < 2 * (PTX_EVICT_LAST + 1); k++) {
+                for (unsigned k = 0; k < 2 * (PTX_CACHE_EVICT_LAST + 1); k++) {
                     c.cache = (ptx_cache)(k / 2);
                     c.nc = k & 1;
                     visit(user, &c);
@@ -72,7 +72,7 @@ static void accesses(op_case_visit *visit, void *user, enum op_case_kind kind)
                 c.nc = false;
                 // Orders and scopes do not depend on the type beyond its width.
                 const bool typical = t == PTX_F32 || t == PTX_F16 || t == PTX_U64 || t == PTX_U8;
-                for (unsigned k = 5; typical && k < 5 * (PTX_SEQ_CST + 1); k++) {
+                for (unsigned k = 5; typical && k < 5 * (PTX_ORDER_SEQ_CST + 1); k++) {
                     c.order = (ptx_order)(k / 5);
                     c.scope = (ptx_scope)(k % 5);
                     visit(user, &c);
@@ -86,8 +86,8 @@ static void atomics(op_case_visit *visit, void *user)
 
     for (c.what = 0; c.what < PTX_ATOMIC_COUNT; c.what++)
         for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
-            for (unsigned s = 0; s <= PTX_SHARED; s++)
-                for (unsigned k = 0; k < 2 * 5 * (PTX_SEQ_CST + 1); k++) {
+            for (unsigned s = 0; s <= PTX_SPACE_SHARED; s++)
+                for (unsigned k = 0; k < 2 * 5 * (PTX_ORDER_SEQ_CST + 1); k++) {
                     c.type = (ptx_type)t;
                     c.space = (ptx_space)s;
                     c.used = k & 1;
@@ -96,7 +96,7 @@ static void atomics(op_case_visit *visit, void *user)
                     visit(user, &c);
                 }
     c = (struct op_case) { .kind = CASE_FENCE };
-    for (unsigned k = 0; k < 5 * (PTX_SEQ_CST + 1); k++) {
+    for (unsigned k = 0; k < 5 * (PTX_ORDER_SEQ_CST + 1); k++) {
         c.order = (ptx_order)(k / 5);
         c.scope = (ptx_scope)(k % 5);
         visit(user, &c);
@@ -196,7 +196,7 @@ bool op_case_is_approximate(const struct op_case *c)
 {
     if (c->kind != CASE_OP)
         return false;
-    const struct ptx_op_info *info = ptx_op_info((ptx_opcode)c->what);
+    const struct ptx_op_info *info = ptx_op_get_info((ptx_opcode)c->what);
     for (size_t k = 0; k < info->form_count; k++)
         if (info->forms[k].types >> c->type & 1)
             return info->forms[k].modifiers & PTX_MOD_APPROX;
@@ -206,7 +206,7 @@ bool op_case_is_approximate(const struct op_case *c)
 void op_case_name(const struct op_case *c, char name[OP_CASE_NAME])
 {
     static const char *const rounds[] = { "", ".rn", ".rz", ".rm", ".rp" };
-    const char *op = c->kind == CASE_OP    ? ptx_op_info((ptx_opcode)c->what)->name
+    const char *op = c->kind == CASE_OP    ? ptx_op_get_info((ptx_opcode)c->what)->name
                      : c->kind == CASE_CVT ? "cvt"
                                            : "cvt_pack";
     snprintf(name, OP_CASE_NAME, "%s%s%s%s.%s%s%s", op, rounds[c->round], c->ftz ? ".ftz" : "",
@@ -223,22 +223,22 @@ struct op_frame op_frame_open(ptx_builder *b)
     memset(&frame, 0, sizeof frame);
     ptx_ptr global = ptx_param_ptr(b, PTX_U32, "global");
     ptx_val address = ptx_param(b, PTX_U64, "address");
-    frame.space[PTX_GENERIC] = ptx_pointer(b, PTX_U32, PTX_GENERIC, address);
-    frame.space[PTX_GLOBAL] = global;
-    frame.space[PTX_SHARED] = ptx_shared(b, PTX_U32, 16);
-    frame.space[PTX_LOCAL] = ptx_local(b, PTX_U32, 16);
-    frame.space[PTX_PARAM] = ptx_param_array(b, PTX_U32, "array", 16);
+    frame.space[PTX_SPACE_GENERIC] = ptx_ptr_from(b, PTX_U32, PTX_SPACE_GENERIC, address);
+    frame.space[PTX_SPACE_GLOBAL] = global;
+    frame.space[PTX_SPACE_SHARED] = ptx_shared(b, PTX_U32, 16);
+    frame.space[PTX_SPACE_LOCAL] = ptx_local(b, PTX_U32, 16);
+    frame.space[PTX_SPACE_PARAM] = ptx_param_array(b, PTX_U32, "array", 16);
     for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
         frame.of[t] = ptx_var(b, ptx_zero((ptx_type)t));
-    ptx_val first = ptx_load(b, frame.space[PTX_PARAM], ptx_u32(0));
+    ptx_val first = ptx_load(b, frame.space[PTX_SPACE_PARAM], ptx_u32(0));
     ptx_store(b, global, ptx_u32(0), first);
-    ptx_store(b, frame.space[PTX_GENERIC], ptx_u32(0), first);
+    ptx_store(b, frame.space[PTX_SPACE_GENERIC], ptx_u32(0), first);
     return frame;
 }
 
 static void emit_op(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
 {
-    const char *shape = ptx_op_info((ptx_opcode)c->what)->shape + 2;
+    const char *shape = ptx_op_get_info((ptx_opcode)c->what)->shape + 2;
     const unsigned count = (unsigned)strlen(shape);
     ptx_val v[4] = { { 0 } };
 

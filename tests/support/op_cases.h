@@ -50,7 +50,7 @@ void op_case_name(const struct op_case *c, char name[OP_CASE_NAME]);
 
 // What the cases of one entry work on.
 struct op_frame {
-    ptx_ptr space[PTX_PARAM + 1];
+    ptx_ptr space[PTX_SPACE_PARAM + 1];
     ptx_val of[PTX_TYPE_COUNT]; // a variable of every type
 };
 struct op_frame op_frame_open(ptx_builder *b);

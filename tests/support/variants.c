@@ -12,18 +12,18 @@ static ptx_type dtype_after(const ptx_kernel *kernel, ptx_type dtype)
     return PTX_NONE;
 }
 
-bool variant_first(const ptx_kernel *kernel, ptx_type dtype, struct ptx_spec *spec)
+bool variant_first(const ptx_kernel *kernel, ptx_type dtype, struct ptx_kernel_spec *spec)
 {
     memset(spec, 0, sizeof *spec);
     spec->dtype = dtype == PTX_NONE ? dtype_after(kernel, PTX_NONE) : dtype;
     return spec->dtype != PTX_NONE && (kernel->dtypes >> spec->dtype & 1);
 }
 
-bool variant_next_option(const ptx_kernel *kernel, struct ptx_spec *spec)
+bool variant_next_option(const ptx_kernel *kernel, struct ptx_kernel_spec *spec)
 {
-    for (int i = 0; i < PTX_MAX_OPTIONS && kernel->options[i].name; ++i) {
+    for (int i = 0; i < PTX_KERNEL_MAX_OPTIONS && kernel->options[i].name; ++i) {
         int next = spec->option[i] + 1;
-        if (next < PTX_MAX_CHOICES && kernel->options[i].values[next]) {
+        if (next < PTX_KERNEL_MAX_CHOICES && kernel->options[i].values[next]) {
             spec->option[i] = (uint8_t)next;
             return true;
         }
@@ -32,7 +32,7 @@ bool variant_next_option(const ptx_kernel *kernel, struct ptx_spec *spec)
     return false;
 }
 
-bool variant_next(const ptx_kernel *kernel, struct ptx_spec *spec)
+bool variant_next(const ptx_kernel *kernel, struct ptx_kernel_spec *spec)
 {
     if (variant_next_option(kernel, spec))
         return true;
@@ -40,23 +40,24 @@ bool variant_next(const ptx_kernel *kernel, struct ptx_spec *spec)
     return spec->dtype != PTX_NONE;
 }
 
-const char *variant_value(const ptx_kernel *kernel, const struct ptx_spec *spec, const char *option)
+const char *variant_value(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+                          const char *option)
 {
-    int i = ptx_kernel_option(kernel, option);
+    int i = ptx_kernel_find_option(kernel, option);
     return i < 0 ? "" : kernel->options[i].values[spec->option[i]];
 }
 
-bool variant_is(const ptx_kernel *kernel, const struct ptx_spec *spec, const char *option,
+bool variant_is(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec, const char *option,
                 const char *value)
 {
     return strcmp(variant_value(kernel, spec, option), value) == 0;
 }
 
-const char *variant_name(const ptx_kernel *kernel, const struct ptx_spec *spec,
+const char *variant_name(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                          char name[VARIANT_NAME_SIZE])
 {
     int used = snprintf(name, VARIANT_NAME_SIZE, "%s_%s", kernel->name, ptx_type_name(spec->dtype));
-    for (int i = 0; i < PTX_MAX_OPTIONS && kernel->options[i].name; ++i)
+    for (int i = 0; i < PTX_KERNEL_MAX_OPTIONS && kernel->options[i].name; ++i)
         used += snprintf(name + used, (size_t)(VARIANT_NAME_SIZE - used), "_%s",
                          kernel->options[i].values[spec->option[i]]);
     return name;
@@ -66,11 +67,11 @@ void variants_emit(ptx_builder *b)
 {
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++) {
-        struct ptx_spec spec;
+        struct ptx_kernel_spec spec;
         for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
              more = variant_next(kernel, &spec)) {
             char entry[VARIANT_NAME_SIZE];
-            struct ptx_spec named = spec;
+            struct ptx_kernel_spec named = spec;
             named.entry = variant_name(kernel, &spec, entry);
             ptx_kernel_emit(b, kernel, &named);
         }

@@ -130,17 +130,16 @@ static bool measure_plan(struct bench *b, const struct bench_set *set,
                                             .tensor_count = set->count,
                                             .max_norm = INFINITY };
     struct measured of = { .set = set, .plan = ptx_clip_plan_create(b->gpu.device, &params) };
-    bool done =
-        of.plan
-            ? bench_randomize(b, memory, set->span, set->dtype) &&
-                  bench_set_check(b, set, of.plan, sums) &&
-                  bench_randomize(b, memory, set->span, set->dtype) &&
-                  bench_ok(b,
-                           ptx_clip_plan_set_max_norm(of.plan, PTX_ALL_GROUPS, INFINITY, b->stream),
-                           "max_norm") &&
-                  capture(b, &of) && measure_mode(b, &of, &clipped, parts) &&
-                  measure_mode(b, &of, &unclipped, parts)
-            : bench_ok(b, ptx_error_status(), "plan");
+    bool done = of.plan ? bench_randomize(b, memory, set->span, set->dtype) &&
+                              bench_set_check(b, set, of.plan, sums) &&
+                              bench_randomize(b, memory, set->span, set->dtype) &&
+                              bench_ok(b,
+                                       ptx_clip_plan_set_max_norm(of.plan, PTX_CLIP_ALL_GROUPS,
+                                                                  INFINITY, b->stream),
+                                       "max_norm") &&
+                              capture(b, &of) && measure_mode(b, &of, &clipped, parts) &&
+                              measure_mode(b, &of, &unclipped, parts)
+                        : bench_ok(b, ptx_error_status(), "plan");
     ptx_graph_destroy(&of.graph);
     ptx_clip_plan_destroy(&of.plan);
     return done;

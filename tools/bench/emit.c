@@ -30,7 +30,7 @@ static bool measure(struct bench *b, const ptx_kernel *kernel, size_t *count)
     static const struct ptx_target target = { .sm = 90 };
     const unsigned samples = b->options.samples ? b->options.samples : SAMPLES;
     for (unsigned type = 1; type < PTX_TYPE_COUNT; type++) {
-        const struct ptx_spec spec = { .dtype = (ptx_type)type };
+        const struct ptx_kernel_spec spec = { .dtype = (ptx_type)type };
         struct emit_time t;
         if (!(kernel->dtypes >> type & 1))
             continue;

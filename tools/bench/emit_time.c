@@ -52,7 +52,7 @@ static size_t count_instructions(const char *text)
 }
 
 // One text with its allocations counted, which the timed ones are not.
-static bool look(const ptx_kernel *kernel, const struct ptx_spec *spec,
+static bool look(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                  const struct ptx_builder_params *params, struct emit_time *result)
 {
     struct ptx_builder_params counting = *params;
@@ -73,8 +73,8 @@ static bool look(const ptx_kernel *kernel, const struct ptx_spec *spec,
     return !result->error[0];
 }
 
-bool emit_time(const ptx_kernel *kernel, const struct ptx_spec *spec, struct ptx_target target,
-               unsigned samples, unsigned batch, struct emit_time *result)
+bool emit_time(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+               struct ptx_target target, unsigned samples, unsigned batch, struct emit_time *result)
 {
     const struct ptx_builder_params params = { .target = target };
 

@@ -18,7 +18,7 @@ struct emit_time {
 // Writes the kernel `samples` times `batch` times: `best` and `median` are of the samples, each the
 // mean of its batch, since a clock's own time is not small beside a text's. False, with `error`, if
 // the kernel cannot be written.
-bool emit_time(const ptx_kernel *kernel, const struct ptx_spec *spec, struct ptx_target target,
-               unsigned samples, unsigned batch, struct emit_time *time);
+bool emit_time(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+               struct ptx_target target, unsigned samples, unsigned batch, struct emit_time *time);
 
 #endif

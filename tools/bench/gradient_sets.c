@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 struct list {
-    struct ptx_tensor *tensors; // NULL: only counted
+    struct ptx_clip_tensor *tensors; // NULL: only counted
     size_t count;
 };
 
@@ -18,7 +18,7 @@ static void add(struct list *list, uint64_t count, uint32_t group)
 }
 
 // GPT-2 with so many layers and channels.
-static size_t gpt2(struct ptx_tensor *tensors, int layers, int channels)
+static size_t gpt2(struct ptx_clip_tensor *tensors, int layers, int channels)
 {
     const uint64_t c = (uint64_t)channels;
     const uint64_t block[] = { c, c, 3 * c * c, 3 * c, c * c,     c,
@@ -36,7 +36,7 @@ static size_t gpt2(struct ptx_tensor *tensors, int layers, int channels)
 }
 
 // LoRA adapters of rank 16 on layers of 1536 channels; `groups`: a norm for each layer.
-static size_t lora(struct ptx_tensor *tensors, int layers, int groups)
+static size_t lora(struct ptx_clip_tensor *tensors, int layers, int groups)
 {
     static const uint64_t layer[] = { 1536 * 16, 16 * 1536, 1536 * 16, 16 * 256, 1536, 1536 };
     struct list list = { tensors, 0 };
@@ -48,7 +48,7 @@ static size_t lora(struct ptx_tensor *tensors, int layers, int groups)
 }
 
 // Adapters of rank 16 on Qwen2-7B.
-static size_t qwen_lora(struct ptx_tensor *tensors, int layers, int unused)
+static size_t qwen_lora(struct ptx_clip_tensor *tensors, int layers, int unused)
 {
     static const uint64_t layer[] = { 16 * 3584, 3584 * 16, 16 * 3584, 512 * 16, 3584, 3584 };
     struct list list = { tensors, 0 };
@@ -60,7 +60,7 @@ static size_t qwen_lora(struct ptx_tensor *tensors, int layers, int unused)
     return list.count;
 }
 
-static size_t llama(struct ptx_tensor *tensors, int layers, int channels)
+static size_t llama(struct ptx_clip_tensor *tensors, int layers, int channels)
 {
     const uint64_t c = (uint64_t)channels, wide = 14336, kv = 1024;
     const uint64_t layer[] = { c * c, kv * c, kv * c, c * c, wide * c, wide * c, c * wide, c, c };
@@ -75,7 +75,7 @@ static size_t llama(struct ptx_tensor *tensors, int layers, int channels)
     return list.count;
 }
 
-static size_t alike(struct ptx_tensor *tensors, int count, int elements)
+static size_t alike(struct ptx_clip_tensor *tensors, int count, int elements)
 {
     struct list list = { tensors, 0 };
 
@@ -97,7 +97,7 @@ const struct gradient_set *gradient_set_at(size_t k)
     return k < sizeof sets / sizeof *sets ? &sets[k] : 0;
 }
 
-size_t gradient_set_list(const struct gradient_set *set, struct ptx_tensor *tensors)
+size_t gradient_set_list(const struct gradient_set *set, struct ptx_clip_tensor *tensors)
 {
     return set->list(tensors, set->first, set->second);
 }
@@ -106,7 +106,7 @@ uint64_t gradient_set_elements(const struct gradient_set *set)
 {
     uint64_t elements = 0;
     const size_t count = gradient_set_list(set, NULL);
-    struct ptx_tensor *tensors = calloc(count, sizeof *tensors);
+    struct ptx_clip_tensor *tensors = calloc(count, sizeof *tensors);
 
     // Memory that is not there for a list of tensors is not there for the tensors either.
     if (!tensors)

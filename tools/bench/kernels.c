@@ -193,7 +193,7 @@ static bool measure(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, u
     struct bench_times times;
     const struct bench_work work = { kernel_launch, &run, false };
     if (last_axis)
-        ptx_spec_set(&run.spec, kernel, "layout", "columns");
+        ptx_kernel_spec_set(&run.spec, kernel, "layout", "columns");
     snprintf(label, sizeof(label), "%s%s %s, %" PRIu64, kernel->name,
              last_axis ? ", last axis" : "", ptx_type_name(dtype), n);
     if (!bench_can_check(kernel)) {
@@ -229,7 +229,7 @@ static bool of_size(struct bench *b, uint64_t n, bool first_size, size_t *count)
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)); k++) {
         const bool one_block = kernel->grid == PTX_GRID_ONE;
-        const bool by_axis = ptx_kernel_option(kernel, "layout") >= 0;
+        const bool by_axis = ptx_kernel_find_option(kernel, "layout") >= 0;
         if (!bench_is_wanted(b, kernel->name) || (one_block && !first_size))
             continue;
         for (size_t t = 0; t < sizeof(dtypes) / sizeof(dtypes[0]); t++) {

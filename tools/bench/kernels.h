@@ -9,7 +9,7 @@ enum { KERNEL_MOST_PARAMS = 12, KERNEL_COLUMNS = 16384 };
 
 struct kernel_run {
     const ptx_kernel *kernel;
-    struct ptx_spec spec;
+    struct ptx_kernel_spec spec;
     uint64_t n;
     /// Where there are channels, the tensor is a matrix of KERNEL_COLUMNS columns, whose rows are
     /// the channels, or whose columns are.

@@ -60,7 +60,7 @@ static bool is_mapped(const char *name)
 
 static const char *write_text(struct run *run)
 {
-    static const struct ptx_spec spec = { .dtype = PTX_F32 };
+    static const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
     run->builder = ptx_builder_create(NULL);
     ptx_kernel_emit(run->builder, ptx_kernel_find("squared_sum"), &spec);
     const char *text = ptx_builder_finish(run->builder);

@@ -88,7 +88,7 @@ void bench_set_place(struct bench_set *set)
 {
     const size_t element_bytes = ptx_type_bytes(set->dtype);
     for (size_t t = 0; t < set->count; t++) {
-        struct ptx_tensor *tensor = &set->tensors[t];
+        struct ptx_clip_tensor *tensor = &set->tensors[t];
         tensor->dtype = set->dtype;
         tensor->data = set->span; // from the memory's beginning, until there is memory
         set->span += (tensor->count * element_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -138,7 +138,7 @@ static bool check_records(struct bench *b, const struct bench_set *set,
 static bool check_tensor(struct bench *b, const struct bench_set *set, size_t t, float factor)
 {
     const enum ref_type type = ref_of(set->dtype);
-    const struct ptx_tensor *tensor = &set->tensors[t];
+    const struct ptx_clip_tensor *tensor = &set->tensors[t];
     const uint64_t count = tensor->count < WINDOW ? tensor->count : WINDOW;
     const uint64_t first = first_of(set, t) + tensor->count - count;
     const size_t element_bytes = ptx_type_bytes(set->dtype);
@@ -169,7 +169,7 @@ static bool check_run(struct bench *b, const struct bench_set *set, ptx_clip_pla
         sums[set->tensors[t].group] += tensor_sum(made, first_of(set, t), set->tensors[t].count);
     const float max_norm = (float)(0.5 * sqrt(sums[0]) / (double)check_scale);
     const struct ptx_loss_scale_state state = { .scale = check_scale };
-    if (!bench_ok(b, ptx_clip_plan_set_max_norm(plan, PTX_ALL_GROUPS, max_norm, b->stream),
+    if (!bench_ok(b, ptx_clip_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, max_norm, b->stream),
                   "max_norm") ||
         !bench_ok(b, ptx_clip_plan_set_loss_scale(plan, state, b->stream), "loss scale") ||
         !bench_ok(b, ptx_clip_plan_run(plan, b->stream), "run") ||

@@ -17,7 +17,7 @@ void bench_sums_destroy(struct bench_sums *sums);
 struct bench_set {
     const char *name;
     ptx_type dtype;
-    struct ptx_tensor *tensors;
+    struct ptx_clip_tensor *tensors;
     size_t count;
     uint32_t groups;
     uint64_t elements, bytes;

@@ -10,7 +10,7 @@ struct clip_session {
     const struct clip_request *request;
     struct clip_job *job;
     struct clip_report *report;
-    struct ptx_tensor *tensors; ///< of `params`
+    struct ptx_clip_tensor *tensors; ///< of `params`
     struct ptx_clip_params params;
     struct ptx_clip_description description;
     struct clip_windows measured, written; ///< one of each, if all fits

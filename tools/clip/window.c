@@ -8,9 +8,9 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + CLIP_ALIGNMENT - 1) / CLIP_ALIGNMENT * CLIP_ALIGNMENT;
 }
 
-struct ptx_tensor *clip_plan_params(const struct clip_job *job, struct ptx_clip_params *params)
+struct ptx_clip_tensor *clip_plan_params(const struct clip_job *job, struct ptx_clip_params *params)
 {
-    struct ptx_tensor *tensors = calloc(job->count + 1, sizeof(*tensors));
+    struct ptx_clip_tensor *tensors = calloc(job->count + 1, sizeof(*tensors));
     if (!tensors)
         return NULL;
     for (size_t k = 0; k < job->count; k++) {

@@ -37,7 +37,8 @@ struct clip_windows {
 /// The parameters of the plan for the whole file, without addresses and largest norms. A tensor
 /// that is not clipped is an empty one in them, so that the plan's numbers are the job's. `tensors`
 /// is to be freed; NULL: out of memory.
-struct ptx_tensor *clip_plan_params(const struct clip_job *job, struct ptx_clip_params *params);
+struct ptx_clip_tensor *clip_plan_params(const struct clip_job *job,
+                                         struct ptx_clip_params *params);
 
 /// Cuts the file's gradients into windows of up to `memory` bytes each, by chunks of so many
 /// elements: one window if all fit. With `chunk_of`, the plan's first chunk of each tensor, for the

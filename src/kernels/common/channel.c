@@ -64,7 +64,7 @@ void ptxk_take_step(ptx_builder *b, const struct channels *c, struct position at
     ptx_val rest = ptx_sub(b, offset, c->inner);
     ptx_set(b, at.offset, ptx_select(b, carries, rest, offset));
 
-    const bool within = step.channel.kind == PTX_IMMEDIATE && step.channel.bits == 0;
+    const bool within = step.channel.kind == PTX_KIND_IMMEDIATE && step.channel.bits == 0;
     ptx_val channel = within ? at.channel : ptx_add(b, at.channel, step.channel);
     channel = ptx_add(b, channel, ptx_select(b, carries, ptx_u64(1), ptx_u64(0)));
     ptx_val wraps = ptx_ge(b, channel, c->count);

@@ -58,7 +58,7 @@ static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
         ptx_ptr p = ptx_at(b, data, i);
         for (unsigned v = 0; v < rows; v++)
             vectors[v] = ptx_load_vec(b, p, ptx_s32((int32_t)v * row), lanes, .nc = true,
-                                      .cache = PTX_STREAM);
+                                      .cache = PTX_CACHE_STREAMING);
         for (unsigned k = 0; k < rows * lanes; k++)
             add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
         ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)rows * row)));
@@ -75,7 +75,7 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
 
     ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
     ptx_comment(b, "where this thread starts in a row; rows begin at a 16-byte boundary");
-    ptx_val skew = ptxk_skew_of_address(b, ptx_address(b, chunk->x), dtype);
+    ptx_val skew = ptxk_skew_of_address(b, ptx_ptr_address(b, chunk->x), dtype);
     ptx_val mine = ptx_mul(b, chunk->tid, ptx_u32(lanes));
     ptx_val start = ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew));
 

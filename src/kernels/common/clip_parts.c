@@ -63,9 +63,9 @@ void ptxk_clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val d
                          void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user)
 {
 #define CLIP_BODY(name)                                                                            \
-    if (spec->dtypes == PTX_SET(name)) {                                                           \
+    if (spec->dtypes == PTX_TYPE_BIT(name)) {                                                      \
         body(b, PTX_##name, user);                                                                 \
-    } else if (spec->dtypes & PTX_SET(name)) {                                                     \
+    } else if (spec->dtypes & PTX_TYPE_BIT(name)) {                                                \
         ptx_comment(b, "tensors of " #name);                                                       \
         ptx_if (b, ptx_eq(b, dtype, ptx_u32(ptxk_clip_dtype_code(PTX_##name))))                    \
             body(b, PTX_##name, user);                                                             \

@@ -21,7 +21,7 @@ struct clip_share ptxk_clip_share_of(ptx_builder *b, const struct clip_chunk *ch
     ptx_val teams = ptx_sub(b, ptx_u32(BLOCK_LOG2), chunk->team); // log2
 
     share.unit = ptx_shr(b, tid, chunk->team);
-    if (part.kind != PTX_POISON)
+    if (part.kind != PTX_KIND_POISON)
         share.unit = ptx_add(b, share.unit, ptx_shl(b, part, teams));
     share.units = ptx_shl(b, ptx_u32(parts), teams);
     return share;
@@ -57,7 +57,7 @@ static void for_pieces(ptx_builder *b, const struct clip_spec *spec, const struc
         ptx_val dtype = mixed ? ptx_shfl_idx(b, share->row.dtype, lane) : share->row.dtype;
         piece->data = ptx_shfl_idx(b, share->row.data, lane);
         piece->count = ptx_shfl_idx(b, count, lane);
-        if (share->row.weight.kind != PTX_POISON)
+        if (share->row.weight.kind != PTX_KIND_POISON)
             piece->weight = ptx_shfl_idx(b, share->row.weight, lane);
         ptxk_clip_for_dtype(b, spec, dtype, body, piece);
         ptx_set(b, at, ptx_add(b, at, share->units));
@@ -88,12 +88,12 @@ static void read_vectors(ptx_builder *b, const struct vectors *v, bool nc, ptx_v
                          ptx_val *within, ptx_vec *in)
 {
     place[0] = v->i;
-    in[0] = ptx_load_vec(b, v->x, v->i, v->lanes, .nc = nc, .cache = PTX_STREAM);
+    in[0] = ptx_load_vec(b, v->x, v->i, v->lanes, .nc = nc, .cache = PTX_CACHE_STREAMING);
     for (unsigned k = 1; k < IN_FLIGHT; k++) {
         place[k] = ptx_add(b, place[k - 1], v->stride);
         within[k] = ptx_lt(b, place[k], v->end);
         ptx_val at = ptx_select(b, within[k], place[k], v->i);
-        in[k] = ptx_load_vec(b, v->x, at, v->lanes, .nc = nc, .cache = PTX_STREAM);
+        in[k] = ptx_load_vec(b, v->x, at, v->lanes, .nc = nc, .cache = PTX_CACHE_STREAMING);
     }
 }
 
@@ -149,7 +149,7 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
     const struct piece *piece = user;
     const ptx_val total = *(const ptx_val *)piece->user;
     const int32_t lanes = (int32_t)ptxk_vector_lanes(dtype);
-    ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, piece->data);
+    ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, piece->data);
     ptx_val whole = ptx_and(b, piece->count, ptx_s32(-lanes));
     ptx_val left = ptx_var(b, ptx_zero(dtype));
     ptx_val place = ptx_add(b, whole, piece->thread);
@@ -194,11 +194,11 @@ static void scale_vectors(ptx_builder *b, const struct vectors *v, const struct 
         ptx_vec in[IN_FLIGHT];
         read_vectors(b, v, false, place, within, in);
         ptx_vec out = ptxk_clip_scaled(b, s, &in[0]);
-        ptx_store_vec(b, v->x, place[0], out, .cache = PTX_STREAM);
+        ptx_store_vec(b, v->x, place[0], out, .cache = PTX_CACHE_STREAMING);
         for (unsigned k = 1; k < IN_FLIGHT; k++) {
             out = ptxk_clip_scaled(b, s, &in[k]);
             ptx_if (b, within[k])
-                ptx_store_vec(b, v->x, place[k], out, .cache = PTX_STREAM);
+                ptx_store_vec(b, v->x, place[k], out, .cache = PTX_CACHE_STREAMING);
         }
         next_vectors(b, v);
     }
@@ -214,7 +214,7 @@ static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
     struct clip_scaling s = { .dtype = dtype, .zeros = scale->zeros };
 
     s.factor = ptx_cvt(b, ptxk_compute_type(dtype), scale->factor);
-    ptx_ptr x = ptx_pointer(b, dtype, PTX_GLOBAL, piece->data);
+    ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, piece->data);
     ptx_val beyond = ptxk_skew_of_address(b, piece->data, dtype);
     ptx_val before = ptx_and(b, ptx_sub(b, ptx_u32(lanes), beyond), ptx_u32(lanes - 1));
     ptx_val head = ptx_min(b, ptx_bitcast(b, PTX_S32, before), piece->count);

@@ -29,7 +29,7 @@ struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_sp
                                  "through");
     r.groups = ptx_param(b, PTX_U32, "group_count");
     r.eps = ptx_param(b, PTX_F32, "eps", .meaning = "added to the norm before dividing",
-                      .range = PTX_FINITE | PTX_NOT_NEGATIVE);
+                      .range = PTX_RANGE_FINITE | PTX_RANGE_NOT_NEGATIVE);
     if (!spec->updates)
         return r;
     r.state = ptx_param_ptr(b, PTX_B32, "state", .length = "2",
@@ -68,7 +68,7 @@ static ptx_val is_last_group(ptx_builder *b, const struct clip_results *r, ptx_v
             ptx_atomic_or(b, ptx_ptr_cast(b, PTX_B32, r->totals), ptx_u32(FOUND), ptx_b32(1));
         ptx_val limit = ptx_sub(b, r->groups, ptx_u32(1));
         ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, r->totals, ptx_u32(ARRIVALS), limit,
-                                    .order = PTX_ACQ_REL);
+                                    .order = PTX_ORDER_ACQ_REL);
         ptx_set(b, last, ptx_eq(b, before, limit));
         ptx_if (b, last) {
             ptx_val any =

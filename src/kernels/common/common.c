@@ -39,7 +39,7 @@ ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x)
     const uint64_t all_ones = type == PTX_F64 ? UINT64_MAX >> 1 : UINT32_MAX >> 1;
     ptx_val is_nan = ptx_is_nan(b, x);
 
-    return ptx_select(b, is_nan, ptx_immediate_bits(type, all_ones), x);
+    return ptx_select(b, is_nan, ptx_imm_bits(type, all_ones), x);
 }
 
 static ptx_val warp_sum(ptx_builder *b, ptx_val x, unsigned lanes)
@@ -76,7 +76,7 @@ ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads)
 
 ptx_val ptxk_elements_beyond_boundary(ptx_builder *b, ptx_ptr p)
 {
-    ptx_val offset = ptx_and(b, ptx_address(b, p), ptx_u64(VECTOR_BYTES - 1));
+    ptx_val offset = ptx_and(b, ptx_ptr_address(b, p), ptx_u64(VECTOR_BYTES - 1));
 
     return ptxk_over_power_of_two(b, offset, ptx_type_bytes((ptx_type)p.type));
 }
@@ -90,17 +90,17 @@ ptx_val ptxk_skew_of_address(ptx_builder *b, ptx_val address, ptx_type dtype)
 
 ptx_val ptxk_aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)
 {
-    ptx_val first = ptx_address(b, p[0]);
+    ptx_val first = ptx_ptr_address(b, p[0]);
     ptx_val differ = { 0 };
 
     for (unsigned t = 1; t < count; t++) {
-        ptx_val other = ptx_address(b, p[t]);
+        ptx_val other = ptx_ptr_address(b, p[t]);
         if (other.reg == first.reg)
             continue;
         ptx_val bits = ptx_xor(b, first, other);
-        differ = differ.kind == PTX_POISON ? bits : ptx_or(b, differ, bits);
+        differ = differ.kind == PTX_KIND_POISON ? bits : ptx_or(b, differ, bits);
     }
-    if (differ.kind == PTX_POISON)
+    if (differ.kind == PTX_KIND_POISON)
         return differ;
     differ = ptx_and(b, differ, ptx_u64(VECTOR_BYTES - 1));
     return ptx_eq(b, differ, ptx_u64(0));
@@ -109,9 +109,9 @@ ptx_val ptxk_aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)
 ptx_val ptxk_scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info)
 {
     if (!device)
-        return ptx_param_value(b, type, info);
+        return ptx_param_emit(b, type, info);
     info.readonly = true;
     info.length = "1";
-    ptx_ptr p = ptx_param_pointer(b, type, info);
+    ptx_ptr p = ptx_param_ptr_emit(b, type, info);
     return ptx_load(b, p, ptx_u32(0));
 }

@@ -5,7 +5,7 @@ struct divisor ptxk_divisor_from(ptx_builder *b, ptx_val value, ptx_val reciproc
 {
     struct divisor y = { .value = value, .reciprocal = reciprocal };
 
-    if (reciprocal.kind == PTX_POISON)
+    if (reciprocal.kind == PTX_KIND_POISON)
         return y;
     y.negated = ptx_neg(b, reciprocal);
     ptx_val below = ptx_lt(b, value, ptx_f32(0x1p-60f));

@@ -13,12 +13,12 @@ static ptx_val all_aligned_alike(ptx_builder *b, const struct tensors *t)
 
 static void move_to_block(ptx_builder *b, struct tensors *t, ptx_val start)
 {
-    const ptx_val first = ptx_address(b, t->in[0]);
+    const ptx_val first = ptx_ptr_address(b, t->in[0]);
 
     for (unsigned k = 0; k < t->inputs; k++)
         t->in[k] = ptx_at(b, t->in[k], start);
     for (unsigned k = 0; k < t->outputs; k++) {
-        const bool in_place = ptx_address(b, t->out[k]).reg == first.reg;
+        const bool in_place = ptx_ptr_address(b, t->out[k]).reg == first.reg;
         t->out[k] = in_place ? t->in[0] : ptx_at(b, t->out[k], start);
     }
 }
@@ -45,7 +45,7 @@ static struct elements elements_of_thread(ptx_builder *b, ptx_val n, const struc
     e.place = ptx_bitcast(b, PTX_S32, mine);
     e.whole = ptx_le(b, e.place, ptx_sub(b, e.end, ptx_s32((int32_t)lanes)));
     e.whole = ptx_and(b, e.whole, ptx_ge(b, e.place, e.head));
-    if (alike.kind != PTX_POISON)
+    if (alike.kind != PTX_KIND_POISON)
         e.whole = ptx_and(b, e.whole, alike);
     return e;
 }
@@ -65,7 +65,7 @@ struct elements ptxk_read_elements(ptx_builder *b, ptx_val n, const struct tenso
 
     for (unsigned t = 0; t < tensors->inputs; t++)
         e.words[t] = ptxk_words_var(b, (ptx_type)tensors->in[t].type);
-    if (tensors->early.kind != PTX_POISON)
+    if (tensors->early.kind != PTX_KIND_POISON)
         now = ptx_and(b, now, tensors->early);
     ptx_if (b, now)
         read_vectors(b, &e);
@@ -92,7 +92,7 @@ void ptxk_write_elements(ptx_builder *b, const struct elements *e, compute_lanes
     ptx_vec in[MAX_INPUTS];
 
     ptx_if (b, e->whole) {
-        if (e->of.early.kind != PTX_POISON) {
+        if (e->of.early.kind != PTX_KIND_POISON) {
             ptx_if (b, ptx_not(b, e->of.early))
                 read_vectors(b, e);
         }

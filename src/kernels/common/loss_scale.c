@@ -6,7 +6,7 @@ static void after_a_bad_step(ptx_builder *b, ptx_val scale, ptx_val tracker,
 {
     ptx_val smaller = ptx_mul(b, scale, rule->backoff);
 
-    if (rule->hysteresis.kind == PTX_POISON) {
+    if (rule->hysteresis.kind == PTX_KIND_POISON) {
         ptx_set(b, scale, smaller);
         ptx_set(b, tracker, ptx_s32(0));
         return;
@@ -53,11 +53,11 @@ void ptxk_update_loss_scale_parts(ptx_builder *b, ptx_ptr scale_at, ptx_ptr trac
         after_a_bad_step(b, scale, tracker, rule);
     ptx_else (b)
         after_a_good_step(b, scale, tracker, rule);
-    if (rule->min_scale.kind != PTX_POISON) {
+    if (rule->min_scale.kind != PTX_KIND_POISON) {
         ptx_val below = ptx_lt(b, scale, rule->min_scale);
         ptx_set(b, scale, ptx_select(b, below, rule->min_scale, scale));
     }
-    if (rule->max_scale.kind != PTX_POISON) {
+    if (rule->max_scale.kind != PTX_KIND_POISON) {
         ptx_val above = ptx_gt(b, scale, rule->max_scale);
         ptx_set(b, scale, ptx_select(b, above, rule->max_scale, scale));
     }

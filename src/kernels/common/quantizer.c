@@ -15,7 +15,7 @@ static const struct {
                 [TARGET_U8] = { "0", "255", 0, 255 },
                 [TARGET_ANY] = { "q_min", "q_max", 0, 0 } };
 
-struct ptx_param_info ptxk_zero_point_info(const struct ptx_spec *spec)
+struct ptx_param_info ptxk_zero_point_info(const struct ptx_kernel_spec *spec)
 {
     const unsigned target = spec->option[QUANTIZER_TARGET];
 
@@ -26,7 +26,7 @@ struct ptx_param_info ptxk_zero_point_info(const struct ptx_spec *spec)
                                      .high = targets[target].high };
 }
 
-struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_spec *spec)
+struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     const unsigned target = spec->option[QUANTIZER_TARGET];
 
@@ -76,8 +76,8 @@ static ptx_val greatest(ptx_builder *b, const struct magnitude *scale, ptx_val l
     ptx_val d = ptx_mul(b, ptx_sub(b, next, c), ptx_imm(type, 0.5));
 
     d = ptx_select(b, scale->infinite, ptx_zero(type), ptx_mul(b, scale->value, d));
-    ptx_val x = ptx_op(b, PTX_OP_fma, scale->value, c, d, .round = PTX_RM);
-    x = ptx_op(b, PTX_OP_mul, x, scale->power, .round = PTX_RM);
+    ptx_val x = ptx_op(b, PTX_OP_fma, scale->value, c, d, .round = PTX_ROUND_RM);
+    x = ptx_op(b, PTX_OP_mul, x, scale->power, .round = PTX_ROUND_RM);
     return ptx_min(b, x, ptx_imm(type, type == PTX_F64 ? DBL_MAX : (double)FLT_MAX));
 }
 
@@ -97,26 +97,26 @@ static void bound_x(ptx_builder *b, struct quantizer *q)
     q->hi = ptx_select(b, divides, hi, ptx_imm((ptx_type)scale.type, -(double)INFINITY));
 }
 
-static bool divides_by_reciprocal(const struct ptx_spec *spec)
+static bool divides_by_reciprocal(const struct ptx_kernel_spec *spec)
 {
     return spec->option[QUANTIZER_DIVISION] == DIVISION_RECIPROCAL;
 }
 
 // Sets lo and hi; q->scale.value is there already. The difference of two s32 fits s64; rounding it
 // inwards changes no comparison with an integer.
-static void set_bounds(ptx_builder *b, const struct ptx_spec *spec, struct quantizer *q,
+static void set_bounds(ptx_builder *b, const struct ptx_kernel_spec *spec, struct quantizer *q,
                        ptx_val zero_point, struct levels levels)
 {
     const ptx_type compute = ptxk_compute_type(spec->dtype);
 
-    q->lo = ptx_cvt(b, compute, ptx_sub(b, levels.q_min, zero_point), .round = PTX_RP);
-    q->hi = ptx_cvt(b, compute, ptx_sub(b, levels.q_max, zero_point), .round = PTX_RM);
+    q->lo = ptx_cvt(b, compute, ptx_sub(b, levels.q_min, zero_point), .round = PTX_ROUND_RP);
+    q->hi = ptx_cvt(b, compute, ptx_sub(b, levels.q_max, zero_point), .round = PTX_ROUND_RM);
     if (!divides_by_reciprocal(spec))
         bound_x(b, q);
 }
 
-struct quantizer ptxk_quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
-                                   ptx_val zero_point, struct levels levels)
+struct quantizer ptxk_quantizer_of(ptx_builder *b, const struct ptx_kernel_spec *spec,
+                                   ptx_val scale, ptx_val zero_point, struct levels levels)
 {
     struct quantizer q;
 
@@ -125,8 +125,8 @@ struct quantizer ptxk_quantizer_of(ptx_builder *b, const struct ptx_spec *spec, 
     return q;
 }
 
-struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
-                                         ptx_val zero_point, struct levels levels)
+struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel_spec *spec,
+                                         ptx_val scale, ptx_val zero_point, struct levels levels)
 {
     enum { LO, HI, RECIPROCAL, VALUES = 4 };
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
@@ -176,7 +176,7 @@ struct quantizer ptxk_quantizer_var(ptx_builder *b, struct quantizer init)
 
     values_of(&init, values);
     for (int k = 0; k < QUANTIZER_VALUES; k++)
-        if (values[k]->kind != PTX_POISON)
+        if (values[k]->kind != PTX_KIND_POISON)
             *values[k] = ptx_var(b, *values[k]);
     return init;
 }
@@ -189,7 +189,7 @@ void ptxk_quantizer_set(ptx_builder *b, const struct quantizer *var, struct quan
     values_of(&copy, to);
     values_of(&q, from);
     for (int k = 0; k < QUANTIZER_VALUES; k++)
-        if (to[k]->kind != PTX_POISON)
+        if (to[k]->kind != PTX_KIND_POISON)
             ptx_set(b, *to[k], *from[k]);
 }
 
@@ -203,7 +203,7 @@ static ptx_val in_range(ptx_builder *b, const struct quantizer *q, ptx_val x)
     return ptx_and(b, above, ptx_le(b, x, q->hi));
 }
 
-ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_spec *spec,
+ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_kernel_spec *spec,
                               const struct quantizers *q, ptx_vec x, ptx_vec d_output)
 {
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;

@@ -21,13 +21,13 @@ enum { QUANTIZER_DIVISION, QUANTIZER_GRADIENT, QUANTIZER_TARGET, QUANTIZER_OPTIO
                            "-128..127, 0..255, or q_min and q_max as parameters" }
 
 // The zero point's parameter, but for what it is passed as.
-struct ptx_param_info ptxk_zero_point_info(const struct ptx_spec *spec);
+struct ptx_param_info ptxk_zero_point_info(const struct ptx_kernel_spec *spec);
 
 // The bounds of the target, s64; for `any` they are parameters.
 struct levels {
     ptx_val q_min, q_max;
 };
-struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_spec *spec);
+struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_kernel_spec *spec);
 
 // A scale, and what is in range, in the compute type: x from lo to hi, or rint(x * reciprocal)
 // where the option says so.
@@ -37,13 +37,13 @@ struct quantizer {
 };
 
 // `zero_point` is an s64.
-struct quantizer ptxk_quantizer_of(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
-                                   ptx_val zero_point, struct levels levels);
+struct quantizer ptxk_quantizer_of(ptx_builder *b, const struct ptx_kernel_spec *spec,
+                                   ptx_val scale, ptx_val zero_point, struct levels levels);
 
 // The same for a whole block, of which all threads come by: one thread makes it where that takes
 // more than handing it on.
-struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_spec *spec, ptx_val scale,
-                                         ptx_val zero_point, struct levels levels);
+struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel_spec *spec,
+                                         ptx_val scale, ptx_val zero_point, struct levels levels);
 
 // One that can be set to another.
 struct quantizer ptxk_quantizer_var(ptx_builder *b, struct quantizer init);
@@ -55,7 +55,7 @@ struct quantizers {
 };
 
 // d_input, from x and d_output.
-ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_spec *spec,
+ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_kernel_spec *spec,
                               const struct quantizers *q, ptx_vec x, ptx_vec d_output);
 
 #endif

@@ -16,10 +16,10 @@ static void write_kernel(ptx_builder *b)
         ptx_val sum = ptx_var(b, ptx_f32(0));
 
         ptx_for (b, i, tid, n, ptx_u32(128)) {
-            ptx_val x = ptx_load(b, in, i, .nc = true, .cache = PTX_STREAM);
+            ptx_val x = ptx_load(b, in, i, .nc = true, .cache = PTX_CACHE_STREAMING);
             ptx_vec two = ptx_load_vec(b, out, ptx_u32(0), 2);
-            ptx_store_vec(b, out, ptx_u32(2), two, .cache = PTX_STREAM);
-            ptx_set(b, sum, ptx_op(b, PTX_OP_add, .x = sum, .y = x, .round = PTX_RZ));
+            ptx_store_vec(b, out, ptx_u32(2), two, .cache = PTX_CACHE_STREAMING);
+            ptx_set(b, sum, ptx_op(b, PTX_OP_add, .x = sum, .y = x, .round = PTX_ROUND_RZ));
         }
         ptx_while (b, ptx_lt(b, sum, bare)) {
             ptx_set(b, sum, ptx_add(b, sum, sum));
@@ -28,13 +28,13 @@ static void write_kernel(ptx_builder *b)
             ptx_break_if(b, ptx_gt(b, sum, ptx_f32(4)));
             ptx_set(b, sum, ptx_mul(b, sum, ptx_f32(2)));
         }
-        ptx_val rounded = ptx_cvt(b, PTX_S32, sum, .round = PTX_RN);
+        ptx_val rounded = ptx_cvt(b, PTX_S32, sum, .round = PTX_ROUND_RN);
         ptx_val moved = ptx_shfl(b, PTX_SHFL_DOWN, rounded, ptx_u32(1), .width = 16);
         ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
             ptx_store(b, out, ptx_u32(1), ptx_cvt(b, PTX_F32, moved));
         }
         ptx_else (b) {
-            ptx_atomic(b, PTX_ATOMIC_add, out, ptx_u32(0), sum, .order = PTX_RELAXED,
+            ptx_atomic(b, PTX_ATOMIC_add, out, ptx_u32(0), sum, .order = PTX_ORDER_RELAXED,
                        .scope = PTX_SCOPE_SYSTEM);
             ptx_comment(b, "in C++ %d", 20);
         }
