@@ -159,7 +159,8 @@ static void test_no_piece(void **state)
 {
     (void)state;
     struct ptx_clip_piece piece;
-    ptx_clip_plan *plan = clip_create(&gpu, &(struct ptx_clip_params) { .group_count = 2 });
+    ptx_clip_plan *plan =
+        clip_create(&gpu, &(struct ptx_clip_params) { .group_count = 2, .max_norm = 1 });
     assert_int_equal(ptx_clip_plan_chunk_count(plan), 2);
     assert_false(ptx_clip_plan_piece(plan, 0, 0, &piece)); // of an empty group
     assert_false(ptx_clip_plan_piece(plan, 2, 0, &piece));
