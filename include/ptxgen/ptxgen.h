@@ -3,6 +3,7 @@
 #ifndef PTXGEN_PTXGEN_H
 #define PTXGEN_PTXGEN_H
 
+#include <ptxgen/binding.h>
 #include <ptxgen/builder.h>
 #include <ptxgen/driver.h>
 #include <ptxgen/kernels.h>

@@ -73,15 +73,18 @@ struct clip_spec {
     bool packs;   // some chunks are packed
 };
 
-// X(name of the entry, .minnctapersm): the kernels, in the order of the text.
-#define CLIP_KERNELS(X)                                                                            \
+// X(name of the entry, .minnctapersm): the kernels, in the order of the text: those of a run, and
+// those that change what it reads.
+#define CLIP_RUN_KERNELS(X)                                                                        \
     X(clip_norm, 4)                                                                                \
     X(clip_sums, 1)                                                                                \
     X(clip_finish, 1)                                                                              \
-    X(clip_apply, CLIP_APPLY_BLOCKS)                                                               \
+    X(clip_apply, CLIP_APPLY_BLOCKS)
+#define CLIP_SET_KERNELS(X)                                                                        \
     X(clip_set_max_norm, 1)                                                                        \
     X(clip_set_loss_scale, 1)                                                                      \
     X(clip_set_data, 1)
+#define CLIP_KERNELS(X) CLIP_RUN_KERNELS(X) CLIP_SET_KERNELS(X)
 
 enum {
     CLIP_APPLY_BLOCKS = 3,   // on a multiprocessor, where blocks take tile after tile

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "clip_plan.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <ptxgen/binding.h>
+
 #include "driver/error.h"
+#include "load.h"
 #include "loss_scale.h"
-#include "target.h"
 
 static struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                                      const struct clip_layout *layout)
@@ -45,34 +46,73 @@ ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
 
 // ---- creation -----------------------------------------------------------------------------------
 
+static ptx_status bind_kernel(ptx_clip_plan *plan, struct clip_kernel *kernel, const char *name,
+                              const ptx_builder *b, unsigned entry,
+                              const struct ptx_named_arg *values, size_t count)
+{
+    const ptx_status status =
+        ptx_bind(b, entry, values, count, kernel->args, CLIP_MOST_ARGS, &kernel->arg_count);
+
+    kernel->function = ptx_module_function(plan->module, name);
+    return status || kernel->function ? status : ptx_error_status();
+}
+
+// All that the kernels' parameters are given, by their names.
+static ptx_status bind_kernels(ptx_clip_plan *plan, const ptx_builder *b)
+{
+    const struct clip_launch *launch = &plan->launch;
+    const struct ptx_named_arg values[] = {
+        // For the kernels that set something; the others take the whole array.
+        { "records", PTX_ARG(launch->rows) },
+        { "tensors", PTX_ARG(launch->rows) },
+#define CLIP_VALUE(member, type) { #member, PTX_ARG(plan->member) },
+        CLIP_ARRAYS(CLIP_VALUE)
+#undef CLIP_VALUE
+            { "state", PTX_ARG(plan->state) },
+        { "used", PTX_ARG(plan->used) },
+        { "group_count", PTX_ARG(plan->layout.group_count) },
+        { "eps", PTX_ARG(plan->eps) },
+        { "first", PTX_ARG(launch->first) },
+        { "last", PTX_ARG(launch->last) },
+        { "tiles", PTX_ARG(launch->tiles) },
+        { "fused", PTX_ARG(launch->fused) },
+        { "finishes", PTX_ARG(launch->finishes) },
+        { "count", PTX_ARG(launch->count) },
+        { "max_norm", PTX_ARG(launch->max_norm) },
+        { "scale", PTX_ARG(launch->state.scale) },
+        { "growth_tracker", PTX_ARG(launch->state.growth_tracker) },
+        { "data", PTX_ARG(launch->data) },
+    };
+    enum { OF_SETTERS = 2, VALUES = sizeof values / sizeof *values };
+    ptx_status status = PTX_OK;
+    unsigned entry = 0;
+
+#define CLIP_BIND(name, blocks)                                                                    \
+    if (!status)                                                                                   \
+        status = bind_kernel(plan, &plan->name, #name, b, entry++, given, count);
+    const struct ptx_named_arg *given = values + OF_SETTERS;
+    size_t count = VALUES - OF_SETTERS;
+    CLIP_RUN_KERNELS(CLIP_BIND)
+    given = values;
+    count = VALUES;
+    CLIP_SET_KERNELS(CLIP_BIND)
+#undef CLIP_BIND
+    return status;
+}
+
 static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params)
 {
     static const struct ptx_module_params defaults;
     const struct clip_spec spec = clip_spec_of(params, &plan->layout);
-    struct ptx_module_params module = params->module ? *params->module : defaults;
-    struct ptx_builder_params builder = { 0 };
-    ptx_status status = PTX_OK;
+    ptx_builder *b = ptxp_builder_create(plan->device);
 
-    if (!ptxp_target(plan->device, &builder.target))
+    if (!b)
         return ptx_error_status();
-    ptx_builder *b = ptx_builder_create(&builder);
     ptxk_clip_emit(b, &spec);
-    const char *text = ptx_builder_finish(b);
-    module.stream = params->stream;
-    if (text)
-        plan->module = ptx_module_load(plan->device, text, &module);
-    else
-        ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "the kernels of the clip plan: %s",
-                        b ? ptx_builder_error(b) : "out of host memory");
+    plan->module = ptxp_load(plan->device, b, "the kernels of the clip plan",
+                             params->module ? params->module : &defaults, params->stream);
+    const ptx_status status = plan->module ? bind_kernels(plan, b) : ptx_error_status();
     ptx_builder_destroy(&b);
-    if (!plan->module)
-        return ptx_error_status();
-#define CLIP_FIND(name, blocks)                                                                    \
-    plan->name = ptx_module_function(plan->module, #name);                                         \
-    if (!plan->name)                                                                               \
-        status = ptx_error_status();
-    CLIP_KERNELS(CLIP_FIND)
-#undef CLIP_FIND
     return status;
 }
 

@@ -6,6 +6,24 @@
 
 #include "clip_layout.h"
 
+enum { CLIP_MOST_ARGS = 16 };
+
+// A kernel with its arguments, which point at what the plan has for them.
+struct clip_kernel {
+    ptx_function *function;
+    struct ptx_arg args[CLIP_MOST_ARGS];
+    size_t arg_count;
+};
+
+// What differs from launch to launch, by the names of the kernels' parameters; under `busy`.
+struct clip_launch {
+    uint32_t first, last, tiles, fused, finishes, count;
+    float max_norm;
+    struct ptx_loss_scale_state state;
+    CUdeviceptr rows; // of what is set: the records, or the tensors
+    uint64_t data[CLIP_SET_DATA_BATCH];
+};
+
 struct ptx_clip_plan {
     ptx_device *device;
     ptx_module *module;
@@ -22,9 +40,10 @@ struct ptx_clip_plan {
     struct clip_start *starts;    // in the order of chunks
     size_t start_count;
     uint32_t *piece_tensors; // the host's copy of `pieces`
-#define CLIP_DECLARE(name, blocks) ptx_function *name;
+#define CLIP_DECLARE(name, blocks) struct clip_kernel name;
     CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
+    struct clip_launch launch;
     CUdeviceptr state;   // the loss scale's
     CUdeviceptr summary; // after the records
     CUdeviceptr used;    // the loss scale that a run divides by, in the summary

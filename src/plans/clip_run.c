@@ -28,77 +28,33 @@ static ptx_status end(ptx_clip_plan *plan, const char *call, ptx_status status)
     return status;
 }
 
-static ptx_status launch(const ptx_function *function, uint64_t blocks, const struct ptx_arg *args,
-                         size_t count, CUstream stream, bool programmatic)
+static ptx_status launch(const struct clip_kernel *kernel, uint64_t blocks, CUstream stream,
+                         bool programmatic)
 {
-    return ptx_launch(function, &(struct ptx_launch_params) { .grid = { (unsigned)blocks },
-                                                              .stream = stream,
-                                                              .args = args,
-                                                              .arg_count = count,
-                                                              .programmatic = programmatic });
-}
-
-enum { MOST_ARGS = 16 };
-
-// Arguments that every kernel has which reads gradients.
-static size_t add_tables(const ptx_clip_plan *plan, struct ptx_arg *args)
-{
-    size_t count = 0;
-
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->tensors);
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->chunks);
-    if (plan->layout.packs)
-        args[count++] = (struct ptx_arg)PTX_ARG(plan->pieces);
-    return count;
+    return ptx_launch(kernel->function,
+                      &(struct ptx_launch_params) { .grid = { (unsigned)blocks },
+                                                    .stream = stream,
+                                                    .args = kernel->args,
+                                                    .arg_count = kernel->arg_count,
+                                                    .programmatic = programmatic });
 }
 
 static ptx_status norm(ptx_clip_plan *plan, uint32_t first, uint64_t count, CUstream stream)
 {
-    struct ptx_arg args[MOST_ARGS];
-    size_t n = add_tables(plan, args);
-
-    args[n++] = (struct ptx_arg)PTX_ARG(plan->partials);
-    args[n++] = (struct ptx_arg)PTX_ARG(plan->state);
-    args[n++] = (struct ptx_arg)PTX_ARG(plan->used);
-    args[n++] = (struct ptx_arg)PTX_ARG(first);
-    return launch(plan->clip_norm, count, args, n, stream, false);
-}
-
-// Arguments that every kernel has which writes records; the last two only where there is an update.
-static size_t add_results(const ptx_clip_plan *plan, struct ptx_arg *args)
-{
-    size_t count = 0;
-
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->records);
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->used);
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->totals);
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->layout.group_count);
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->eps);
-    if (plan->updates) {
-        args[count++] = (struct ptx_arg)PTX_ARG(plan->state);
-        args[count++] = (struct ptx_arg)PTX_ARG(plan->rule);
-    }
-    return count;
+    plan->launch.first = first;
+    return launch(&plan->clip_norm, count, stream, false);
 }
 
 static ptx_status sums(ptx_clip_plan *plan, uint32_t finishes, CUstream stream)
 {
-    struct ptx_arg args[MOST_ARGS] = { PTX_ARG(plan->groups), PTX_ARG(plan->partials),
-                                       PTX_ARG(plan->sums) };
-    size_t count = 3;
-
-    count += add_results(plan, args + count);
-    args[count++] = (struct ptx_arg)PTX_ARG(finishes);
-    return launch(plan->clip_sums, plan->layout.group_count, args, count, stream, true);
+    plan->launch.finishes = finishes;
+    return launch(&plan->clip_sums, plan->layout.group_count, stream, true);
 }
 
 static ptx_status finish(ptx_clip_plan *plan, CUstream stream)
 {
-    const uint32_t groups = plan->layout.group_count;
-    struct ptx_arg args[MOST_ARGS] = { PTX_ARG(plan->sums) };
-    const size_t count = 1 + add_results(plan, args + 1);
-
-    return launch(plan->clip_finish, (groups - 1) / CLIP_BLOCK + 1, args, count, stream, false);
+    return launch(&plan->clip_finish, (plan->layout.group_count - 1) / CLIP_BLOCK + 1, stream,
+                  false);
 }
 
 // `fused`: factors from the partials; else from the records. `overlaps`: the launch ahead on the
@@ -107,22 +63,16 @@ static ptx_status finish(ptx_clip_plan *plan, CUstream stream)
 static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, uint32_t fused,
                         bool overlaps, CUstream stream)
 {
-    const uint32_t last = (uint32_t)(first + chunks - 1);
     const uint32_t tiles = (uint32_t)(chunks * plan->tiles_of_chunk);
     // A block that came to another group's tile would need that one's record, which may not be
     // there.
     const bool one_each = fused && plan->layout.group_count > 1;
     const uint32_t blocks = one_each || tiles < plan->apply_blocks ? tiles : plan->apply_blocks;
-    struct ptx_arg args[MOST_ARGS];
-    size_t count = add_tables(plan, args);
 
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->groups);
-    args[count++] = (struct ptx_arg)PTX_ARG(plan->partials);
-    count += add_results(plan, args + count);
-    args[count++] = (struct ptx_arg)PTX_ARG(last);
-    args[count++] = (struct ptx_arg)PTX_ARG(tiles);
-    args[count++] = (struct ptx_arg)PTX_ARG(fused);
-    return launch(plan->clip_apply, blocks, args, count, stream, overlaps);
+    plan->launch.last = (uint32_t)(first + chunks - 1);
+    plan->launch.tiles = tiles;
+    plan->launch.fused = fused;
+    return launch(&plan->clip_apply, blocks, stream, overlaps);
 }
 
 static ptx_status run(ptx_clip_plan *plan, CUstream stream)
@@ -257,9 +207,10 @@ static ptx_status set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_no
         return status;
     const uint32_t first = group == PTX_CLIP_ALL_GROUPS ? 0 : group;
     const uint32_t count = group == PTX_CLIP_ALL_GROUPS ? groups : 1;
-    const CUdeviceptr records = plan->records + first * (CUdeviceptr)sizeof(struct ptx_clip_record);
-    const struct ptx_arg args[] = { PTX_ARG(records), PTX_ARG(count), PTX_ARG(max_norm) };
-    return launch(plan->clip_set_max_norm, (count - 1) / CLIP_BLOCK + 1, args, 3, stream, false);
+    plan->launch.rows = plan->records + first * (CUdeviceptr)sizeof(struct ptx_clip_record);
+    plan->launch.count = count;
+    plan->launch.max_norm = max_norm;
+    return launch(&plan->clip_set_max_norm, (count - 1) / CLIP_BLOCK + 1, stream, false);
 }
 
 ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_norm,
@@ -276,10 +227,9 @@ ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_sca
     if (status)
         return status;
     status = ptxp_clip_check_loss_scale(state.scale);
-    const struct ptx_arg args[] = { PTX_ARG(plan->state), PTX_ARG(state.scale),
-                                    PTX_ARG(state.growth_tracker) };
+    plan->launch.state = state;
     if (!status)
-        status = launch(plan->clip_set_loss_scale, 1, args, 3, stream, false);
+        status = launch(&plan->clip_set_loss_scale, 1, stream, false);
     return end(plan, __func__, status);
 }
 
@@ -287,19 +237,17 @@ ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_sca
 static ptx_status launch_data(ptx_clip_plan *plan, size_t first, size_t count,
                               const CUdeviceptr *data, CUstream stream)
 {
-    uint64_t batch[CLIP_SET_DATA_BATCH] = { 0 };
+    struct clip_launch *values = &plan->launch;
     ptx_status status = PTX_OK;
 
     for (size_t done = 0; done < count && !status; done += CLIP_SET_DATA_BATCH) {
         const size_t left = count - done;
-        const uint32_t rows = left < CLIP_SET_DATA_BATCH ? (uint32_t)left : CLIP_SET_DATA_BATCH;
-        const CUdeviceptr tensors =
-            plan->tensors + (first + done) * (CUdeviceptr)sizeof(struct clip_tensor_row);
-        for (uint32_t k = 0; k < rows; k++)
-            batch[k] = data[done + k];
-        const struct ptx_arg args[] = { PTX_ARG(tensors), PTX_ARG(rows), PTX_ARG(batch) };
-        status = launch(plan->clip_set_data, 1, args, 3, stream, false);
-        for (uint32_t k = 0; k < rows && !status; k++)
+        values->count = left < CLIP_SET_DATA_BATCH ? (uint32_t)left : CLIP_SET_DATA_BATCH;
+        values->rows = plan->tensors + (first + done) * (CUdeviceptr)sizeof(struct clip_tensor_row);
+        for (uint32_t k = 0; k < values->count; k++)
+            values->data[k] = data[done + k];
+        status = launch(&plan->clip_set_data, 1, stream, false);
+        for (uint32_t k = 0; k < values->count && !status; k++)
             plan->rows[first + done + k].data = data[done + k];
     }
     return status;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <math.h>
+#include <string.h>
 
 #include "driver/error.h"
 #include "operations.h"
@@ -8,10 +9,38 @@ static const struct plan_call backward = { "ptx_lerp_backward", "ptx_lerp_prepar
 static const struct plan_call prepare = { "ptx_lerp_prepare", "ptx_lerp_prepare" };
 static const struct plan_call describe = { "ptx_lerp_describe", "ptx_lerp_prepare" };
 
+enum { OPTION_OUTPUTS, OPTION_WEIGHT };
 enum { OUTPUTS_BOTH, OUTPUTS_DA, OUTPUTS_DB };
+enum { WEIGHT_VALUE, WEIGHT_DEVICE };
+
+static size_t values_of(const void *call, struct ptx_named_arg *values)
+{
+    const struct ptx_lerp_params *p = call;
+    const struct ptx_named_arg all[] = {
+        { "d_output", PTX_ARG(p->d_output) },
+        { "d_a", PTX_ARG(p->d_a) },
+        { "d_b", PTX_ARG(p->d_b) },
+        { "n", PTX_ARG(p->count) },
+        { "weight", p->weight_at ? (struct ptx_arg)PTX_ARG(p->weight_at)
+                                 : (struct ptx_arg)PTX_ARG(p->weight) },
+    };
+    memcpy(values, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+const struct plan_operation ptxp_operation_lerp = {
+    .kernel = &ptx_kernel_lerp_backward,
+    .options = { [OPTION_OUTPUTS] = { "outputs",
+                                      { [OUTPUTS_BOTH] = "both",
+                                        [OUTPUTS_DA] = "da",
+                                        [OUTPUTS_DB] = "db" } },
+                 [OPTION_WEIGHT] = { "weight",
+                                     { [WEIGHT_VALUE] = "value", [WEIGHT_DEVICE] = "device" } } },
+    .values = values_of,
+};
 
 static ptx_status choose(const struct plan_call *call, const struct ptx_lerp_params *p,
-                         struct ptx_kernel_spec *spec)
+                         struct plan_request *request)
 {
     if (!p)
         return ptx_driver_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
@@ -30,12 +59,17 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_lerp_par
                                "%s: there is a weight by value and one by address, weight_at; "
                                "leave one out",
                                call->name);
-    *spec = (struct ptx_kernel_spec) { .dtype = p->dtype,
-                                       .option = { !p->d_b   ? OUTPUTS_DA
-                                                   : !p->d_a ? OUTPUTS_DB
-                                                             : OUTPUTS_BOTH,
-                                                   p->weight_at != 0 } };
-    return ptxp_check_count(call, PLAN_lerp_backward, p->dtype, p->count);
+    *request = (struct plan_request) {
+        .operation = PLAN_lerp,
+        .dtype = p->dtype,
+        .option = { [OPTION_OUTPUTS] = !p->d_b   ? OUTPUTS_DA
+                                       : !p->d_a ? OUTPUTS_DB
+                                                 : OUTPUTS_BOTH,
+                    [OPTION_WEIGHT] = p->weight_at ? WEIGHT_DEVICE : WEIGHT_VALUE },
+        .n = p->count,
+        .call = p,
+    };
+    return ptxp_check_count(call, request);
 }
 
 static ptx_status check_addresses(const ptx_operations *operations, const struct ptx_lerp_params *p)
@@ -55,57 +89,41 @@ static ptx_status check_addresses(const ptx_operations *operations, const struct
 ptx_status ptx_lerp_backward(ptx_operations *operations, const struct ptx_lerp_params *params,
                              CUstream stream)
 {
-    struct ptx_kernel_spec spec;
+    struct plan_request request;
     ptx_status status = ptxp_check_operations(operations, &backward);
 
     if (!status)
-        status = choose(&backward, params, &spec);
+        status = choose(&backward, params, &request);
     if (status || params->count == 0)
         return status;
     status = check_addresses(operations, params);
-    if (status)
-        return status;
-    struct ptx_arg args[5] = { PTX_ARG(params->d_output) };
-    size_t count = 1;
-    if (params->d_a)
-        args[count++] = (struct ptx_arg)PTX_ARG(params->d_a);
-    if (params->d_b)
-        args[count++] = (struct ptx_arg)PTX_ARG(params->d_b);
-    args[count++] = (struct ptx_arg)PTX_ARG(params->count);
-    if (params->weight_at)
-        args[count++] = (struct ptx_arg)PTX_ARG(params->weight_at);
-    else
-        args[count++] = (struct ptx_arg)PTX_ARG(params->weight);
-    return ptxp_launch(operations, &backward, PLAN_lerp_backward, &spec, params->count, args, count,
-                       stream);
+    return status ? status : ptxp_launch(operations, &backward, &request, stream);
 }
 
 ptx_status ptx_lerp_prepare(ptx_operations *operations, const struct ptx_lerp_params *params)
 {
-    struct ptx_kernel_spec spec;
-    ptx_function *function;
+    struct plan_request request;
     ptx_status status = ptxp_check_operations(operations, &prepare);
 
     if (!status)
-        status = choose(&prepare, params, &spec);
-    return status ? status
-                  : ptxp_function(operations, &prepare, PLAN_lerp_backward, &spec, NULL, &function);
+        status = choose(&prepare, params, &request);
+    return status ? status : ptxp_prepare(operations, &prepare, &request, NULL);
 }
 
 ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
                              struct ptx_operation_description *description)
 {
-    struct ptx_kernel_spec spec;
-    ptx_status status = choose(&describe, params, &spec);
+    struct plan_request request;
+    ptx_status status = choose(&describe, params, &request);
 
     if (status)
         return status;
     if (!description)
         return ptx_driver_fail(PTX_ERROR_INVALID, "%s: description is NULL", describe.name);
-    const uint64_t tensors = spec.option[0] == OUTPUTS_BOTH ? 3 : 2;
+    const uint64_t tensors = request.option[OPTION_OUTPUTS] == OUTPUTS_BOTH ? 3 : 2;
     uint64_t bytes = tensors * params->count * ptx_type_bytes(params->dtype);
     if (params->weight_at && params->count)
         bytes += sizeof(double);
-    ptxp_describe(PLAN_lerp_backward, &spec, params->count, bytes, description);
+    ptxp_describe(&request, bytes, description);
     return PTX_OK;
 }

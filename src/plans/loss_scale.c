@@ -2,8 +2,10 @@
 #include "loss_scale.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "driver/error.h"
+#include "operations.h"
 
 static ptx_status refuse(const char *function, const char *name, double value, const char *wanted)
 {
@@ -79,5 +81,94 @@ ptx_status ptx_loss_scale_step(struct ptx_loss_scale_state *state, bool found_in
     next.scale = next.scale < rule.min_scale ? rule.min_scale : next.scale;
     next.scale = next.scale > rule.max_scale ? rule.max_scale : next.scale;
     *state = next;
+    return PTX_OK;
+}
+
+// ---- on the device ------------------------------------------------------------------------------
+
+static const struct plan_call update = { "ptx_loss_scale_update", "ptx_loss_scale_prepare" };
+static const struct plan_call prepare = { "ptx_loss_scale_prepare", "ptx_loss_scale_prepare" };
+
+// A call, with the parameters' defaults in place.
+struct update {
+    CUdeviceptr scale, tracker, found_inf;
+    struct ptx_loss_scale_params rule;
+};
+
+static size_t values_of(const void *call, struct ptx_named_arg *values)
+{
+    const struct update *u = call;
+    const struct ptx_named_arg all[] = {
+        { "scale", PTX_ARG(u->scale) },
+        { "growth_tracker", PTX_ARG(u->tracker) },
+        { "found_inf", PTX_ARG(u->found_inf) },
+        { "growth", PTX_ARG(u->rule.growth) },
+        { "backoff", PTX_ARG(u->rule.backoff) },
+        { "interval", PTX_ARG(u->rule.interval) },
+        { "min_scale", PTX_ARG(u->rule.min_scale) },
+        { "max_scale", PTX_ARG(u->rule.max_scale) },
+        { "hysteresis", PTX_ARG(u->rule.hysteresis) },
+    };
+    memcpy(values, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+const struct plan_operation ptxp_operation_loss_scale = {
+    .kernel = &ptx_kernel_loss_scale_update,
+    .values = values_of,
+};
+
+static struct plan_request request_of(const struct update *call)
+{
+    return (struct plan_request) {
+        .operation = PLAN_loss_scale, .dtype = PTX_F32, .n = 1, .call = call
+    };
+}
+
+ptx_status ptx_loss_scale_update(ptx_operations *operations, CUdeviceptr state,
+                                 CUdeviceptr found_inf, const struct ptx_loss_scale_params *params,
+                                 CUstream stream)
+{
+    const struct plan_span spans[] = {
+        { "found_inf", found_inf, 1, PTX_F32, false, false },
+        { "state", state, 2, PTX_F32, true, false },
+    };
+    struct update call = { .scale = state,
+                           .tracker = state + offsetof(struct ptx_loss_scale_state, growth_tracker),
+                           .found_inf = found_inf };
+    ptx_status status = ptxp_check_operations(operations, &update);
+
+    if (!status)
+        status = ptx_plan_loss_scale_check(update.name, params, &call.rule);
+    if (!status)
+        status = ptxp_check_spans(operations, &update, spans, 2);
+    if (status)
+        return status;
+    const struct plan_request request = request_of(&call);
+    return ptxp_launch(operations, &update, &request, stream);
+}
+
+ptx_status ptx_loss_scale_prepare(ptx_operations *operations)
+{
+    const struct update call = { 0 };
+    const struct plan_request request = request_of(&call);
+    ptx_status status = ptxp_check_operations(operations, &prepare);
+
+    return status ? status : ptxp_prepare(operations, &prepare, &request, NULL);
+}
+
+ptx_status ptx_loss_scale_describe(const struct ptx_loss_scale_params *params,
+                                   struct ptx_operation_description *description)
+{
+    static const char name[] = "ptx_loss_scale_describe";
+    struct ptx_loss_scale_params rule;
+    ptx_status status = ptx_plan_loss_scale_check(name, params, &rule);
+
+    if (status)
+        return status;
+    if (!description)
+        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: description is NULL", name);
+    const struct plan_request request = request_of(NULL);
+    ptxp_describe(&request, 2 * sizeof(struct ptx_loss_scale_state) + sizeof(float), description);
     return PTX_OK;
 }

@@ -21,18 +21,18 @@ ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype)
                            call->name, ptx_type_name(dtype));
 }
 
-ptx_status ptxp_check_count(const struct plan_call *call, enum plan_kernel kernel, ptx_type dtype,
-                            uint64_t n)
+ptx_status ptxp_check_count(const struct plan_call *call, const struct plan_request *request)
 {
+    const ptx_kernel *kernel = ptxp_operation(request->operation)->kernel;
     struct ptx_geometry geometry;
 
-    if (n <= UINT64_MAX / 2 / ptx_type_bytes(dtype) &&
-        ptx_kernel_geometry(ptxp_kernel(kernel), dtype, n, &geometry))
+    if (request->n <= UINT64_MAX / 2 / ptx_type_bytes(request->dtype) &&
+        ptx_kernel_geometry(kernel, request->dtype, request->n, &geometry))
         return PTX_OK;
     return ptx_driver_fail(PTX_ERROR_INVALID,
                            "%s: count is %" PRIu64 ", more than a launch can cover: split the "
                            "tensors",
-                           call->name, n);
+                           call->name, request->n);
 }
 
 static uint64_t bytes_of(const struct plan_span *span)

@@ -4,20 +4,25 @@
 #include <stdlib.h>
 
 #include "driver/error.h"
-#include "target.h"
+#include "load.h"
 
-static const struct {
-    const ptx_kernel *kernel;
-    uint8_t values[PTX_KERNEL_MAX_OPTIONS];
-} kernels[] = {
-#define PLAN_ROW(name, ...) { &ptx_kernel_##name, { __VA_ARGS__ } },
-    PLAN_KERNELS(PLAN_ROW)
-#undef PLAN_ROW
-};
-
-const ptx_kernel *ptxp_kernel(enum plan_kernel kernel)
+const struct plan_operation *ptxp_operation(enum plan_operation_id id)
 {
-    return kernels[kernel].kernel;
+    static const struct plan_operation *const operations[] = {
+#define PLAN_ROW(name) &ptxp_operation_##name,
+        PLAN_OPERATIONS(PLAN_ROW)
+#undef PLAN_ROW
+    };
+    return operations[id];
+}
+
+unsigned ptxp_option_values(const struct plan_operation *operation, unsigned option)
+{
+    unsigned count = 0;
+
+    while (count < PTX_KERNEL_MAX_CHOICES && operation->options[option].values[count])
+        count++;
+    return count ? count : 1;
 }
 
 static unsigned dtype_code(ptx_type dtype)
@@ -27,24 +32,45 @@ static unsigned dtype_code(ptx_type dtype)
     return codes[dtype];
 }
 
-static size_t variants_of(enum plan_kernel kernel)
+static size_t variants_of(const struct plan_operation *operation)
 {
     size_t count = PLAN_DTYPES;
 
-    for (int k = 0; k < PTX_KERNEL_MAX_OPTIONS; k++)
-        count *= kernels[kernel].values[k];
+    for (unsigned k = 0; k < PTX_KERNEL_MAX_OPTIONS; k++)
+        count *= ptxp_option_values(operation, k);
     return count;
 }
 
-static size_t slot_of(enum plan_kernel kernel, const struct ptx_kernel_spec *spec)
+static struct plan_slot *slot_of(const ptx_operations *operations,
+                                 const struct plan_request *request)
 {
-    size_t first = 0, variant = dtype_code(spec->dtype);
+    const struct plan_operation *operation = ptxp_operation(request->operation);
+    size_t variant = dtype_code(request->dtype);
 
-    for (int k = 0; k < (int)kernel; k++)
-        first += variants_of((enum plan_kernel)k);
-    for (int k = 0; k < PTX_KERNEL_MAX_OPTIONS; k++)
-        variant = variant * kernels[kernel].values[k] + spec->option[k];
-    return first + variant;
+    for (unsigned k = 0; k < PTX_KERNEL_MAX_OPTIONS; k++)
+        variant = variant * ptxp_option_values(operation, k) + request->option[k];
+    return &operations->slots[request->operation][variant];
+}
+
+static bool allocate_slots(ptx_operations *operations)
+{
+    for (int k = 0; k < PLAN_OPERATION_COUNT; k++) {
+        const struct plan_operation *operation = ptxp_operation((enum plan_operation_id)k);
+        operations->slots[k] = calloc(variants_of(operation), sizeof *operations->slots[k]);
+        if (!operations->slots[k])
+            return false;
+    }
+    return true;
+}
+
+static void free_slots(ptx_operations *operations)
+{
+    for (int k = 0; operations && k < PLAN_OPERATION_COUNT; k++) {
+        const size_t count = variants_of(ptxp_operation((enum plan_operation_id)k));
+        for (size_t s = 0; operations->slots[k] && s < count; s++)
+            ptx_module_unload(&operations->slots[k][s].module);
+        free(operations->slots[k]);
+    }
 }
 
 ptx_operations *ptx_operations_create(ptx_device *device,
@@ -59,9 +85,10 @@ ptx_operations *ptx_operations_create(ptx_device *device,
     if (!anchor)
         return NULL;
     made = calloc(1, sizeof *made);
-    if (!made || pthread_mutex_init(&made->compiling, NULL) != 0) {
+    if (!made || !allocate_slots(made) || pthread_mutex_init(&made->compiling, NULL) != 0) {
         ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for operations");
         ptx_buffer_destroy(&anchor);
+        free_slots(made);
         free(made);
         return NULL;
     }
@@ -79,54 +106,73 @@ void ptx_operations_destroy(ptx_operations **operations)
         return;
     ptx_operations *old = *operations;
     *operations = NULL;
-    for (size_t k = 0; k < PLAN_SLOTS; k++)
-        ptx_module_unload(&old->modules[k]);
+    free_slots(old);
     pthread_mutex_destroy(&old->compiling);
     ptx_buffer_destroy(&old->anchor);
     free(old);
 }
 
-static ptx_module *compile(const ptx_operations *operations, const ptx_kernel *kernel,
-                           const struct ptx_kernel_spec *spec, CUstream stream)
+// The kernel's own numbers for the options of a variant.
+static ptx_status find_options(const struct plan_operation *operation,
+                               const struct plan_request *request, struct ptx_kernel_spec *spec)
 {
-    struct ptx_builder_params builder = { 0 };
-    struct ptx_module_params params = operations->module;
-    ptx_module *module = NULL;
+    *spec = (struct ptx_kernel_spec) { .dtype = request->dtype };
+    for (unsigned k = 0; k < PTX_KERNEL_MAX_OPTIONS && operation->options[k].name; k++) {
+        const struct plan_option *option = &operation->options[k];
+        const char *value = option->values[request->option[k]];
+        if (!ptx_kernel_spec_set(spec, operation->kernel, option->name, value))
+            return ptx_driver_fail(PTX_ERROR_INVALID, "%s has no option %s with the value %s",
+                                   operation->kernel->name, option->name, value);
+    }
+    return PTX_OK;
+}
 
-    if (!ptxp_target(operations->device, &builder.target))
-        return NULL;
-    ptx_builder *b = ptx_builder_create(&builder);
-    ptx_kernel_emit(b, kernel, spec);
-    const char *text = ptx_builder_finish(b);
-    params.stream = stream;
-    if (text)
-        module = ptx_module_load(operations->device, text, &params);
-    else
-        ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "%s: %s", kernel->name,
-                        b ? ptx_builder_error(b) : "out of host memory");
-    ptx_builder_destroy(&b);
-    return module;
+// The places in a call of what the kernel's parameters take.
+static ptx_status find_arguments(const ptx_builder *b, const struct plan_operation *operation,
+                                 const void *call, struct plan_slot *slot)
+{
+    struct ptx_named_arg values[PLAN_MOST_ARGS];
+    struct ptx_arg args[PLAN_MOST_ARGS];
+    const size_t count = operation->values(call, values);
+    const ptx_status status = ptx_bind(b, 0, values, count, args, PLAN_MOST_ARGS, &slot->arg_count);
+
+    for (size_t k = 0; k < slot->arg_count && !status; k++)
+        slot->args[k] =
+            (struct plan_place) { (size_t)((const char *)args[k].value - (const char *)call),
+                                  args[k].size, args[k].type };
+    return status;
 }
 
 // With the mutex held.
-static ptx_status fill_slot(ptx_operations *operations, const ptx_kernel *kernel,
-                            const struct ptx_kernel_spec *spec, CUstream stream, size_t slot)
+static ptx_status fill_slot(const ptx_operations *operations, const struct plan_request *request,
+                            CUstream stream, struct plan_slot *slot)
 {
+    const struct plan_operation *operation = ptxp_operation(request->operation);
     char name[PTX_ENTRY_NAME_SIZE];
+    struct ptx_kernel_spec spec;
+    ptx_function *function = NULL;
 
-    if (atomic_load_explicit(&operations->ready[slot], memory_order_relaxed))
+    if (atomic_load_explicit(&slot->ready, memory_order_relaxed))
         return PTX_OK;
-    ptx_module *module = compile(operations, kernel, spec, stream);
-    if (!module)
+    ptx_status status = find_options(operation, request, &spec);
+    if (status)
+        return status;
+    ptx_builder *b = ptxp_builder_create(operations->device);
+    if (!b)
         return ptx_error_status();
-    ptx_function *function = ptx_module_function(module, ptx_kernel_entry_name(kernel, spec, name));
-    if (!function) {
-        ptx_module_unload(&module);
-        return ptx_error_status();
-    }
-    operations->modules[slot] = module;
-    atomic_store_explicit(&operations->ready[slot], function, memory_order_release);
-    return PTX_OK;
+    ptx_kernel_emit(b, operation->kernel, &spec);
+    slot->module =
+        ptxp_load(operations->device, b, operation->kernel->name, &operations->module, stream);
+    if (slot->module)
+        function = ptx_module_function(slot->module,
+                                       ptx_kernel_entry_name(operation->kernel, &spec, name));
+    status = function ? find_arguments(b, operation, request->call, slot) : ptx_error_status();
+    ptx_builder_destroy(&b);
+    if (status)
+        ptx_module_unload(&slot->module);
+    else
+        atomic_store_explicit(&slot->ready, function, memory_order_release);
+    return status;
 }
 
 static ptx_status refuse_capture(const ptx_operations *operations, const struct plan_call *call,
@@ -145,58 +191,61 @@ static ptx_status refuse_capture(const ptx_operations *operations, const struct 
                            call->name, ptx_driver_captured(stream), call->prepare);
 }
 
-ptx_status ptxp_function(ptx_operations *operations, const struct plan_call *call,
-                         enum plan_kernel kernel, const struct ptx_kernel_spec *spec,
-                         CUstream stream, ptx_function **function)
+ptx_status ptxp_prepare(ptx_operations *operations, const struct plan_call *call,
+                        const struct plan_request *request, CUstream stream)
 {
-    const size_t slot = slot_of(kernel, spec);
+    struct plan_slot *slot = slot_of(operations, request);
 
-    *function = atomic_load_explicit(&operations->ready[slot], memory_order_acquire);
-    if (*function)
+    if (atomic_load_explicit(&slot->ready, memory_order_acquire))
         return PTX_OK;
     ptx_status status = refuse_capture(operations, call, stream);
     if (status)
         return status;
     pthread_mutex_lock(&operations->compiling);
-    status = fill_slot(operations, kernels[kernel].kernel, spec, stream, slot);
+    status = fill_slot(operations, request, stream, slot);
     pthread_mutex_unlock(&operations->compiling);
     if (status)
         ptx_driver_name_call(call->name);
-    *function = atomic_load_explicit(&operations->ready[slot], memory_order_acquire);
     return status;
 }
 
 ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
-                       enum plan_kernel kernel, const struct ptx_kernel_spec *spec, uint64_t n,
-                       const struct ptx_arg *args, size_t arg_count, CUstream stream)
+                       const struct plan_request *request, CUstream stream)
 {
+    const struct plan_slot *slot = slot_of(operations, request);
     struct ptx_geometry geometry = { 0 };
-    ptx_function *function;
-    ptx_status status = ptxp_function(operations, call, kernel, spec, stream, &function);
+    struct ptx_arg args[PLAN_MOST_ARGS];
+    ptx_status status = ptxp_prepare(operations, call, request, stream);
 
     if (status)
         return status;
-    ptx_kernel_geometry(kernels[kernel].kernel, spec->dtype, n, &geometry);
-    status = ptx_launch(function, &(struct ptx_launch_params) { .grid = { geometry.grid },
-                                                                .stream = stream,
-                                                                .args = args,
-                                                                .arg_count = arg_count });
+    for (size_t k = 0; k < slot->arg_count; k++)
+        args[k] = (struct ptx_arg) { (const char *)request->call + slot->args[k].offset,
+                                     slot->args[k].size, slot->args[k].type };
+    ptx_kernel_geometry(ptxp_operation(request->operation)->kernel, request->dtype, request->n,
+                        &geometry);
+    status = ptx_launch(atomic_load_explicit(&slot->ready, memory_order_acquire),
+                        &(struct ptx_launch_params) { .grid = { geometry.grid },
+                                                      .stream = stream,
+                                                      .args = args,
+                                                      .arg_count = slot->arg_count });
     if (status)
         ptx_driver_name_call(call->name);
     return status;
 }
 
-void ptxp_describe(enum plan_kernel kernel, const struct ptx_kernel_spec *spec, uint64_t n,
-                   uint64_t bytes, struct ptx_operation_description *description)
+void ptxp_describe(const struct plan_request *request, uint64_t bytes,
+                   struct ptx_operation_description *description)
 {
-    const ptx_kernel *row = kernels[kernel].kernel;
+    const ptx_kernel *kernel = ptxp_operation(request->operation)->kernel;
+    const struct ptx_kernel_spec spec = { .dtype = request->dtype };
 
     *description = (struct ptx_operation_description) {
-        .launches = n != 0,
+        .launches = request->n != 0,
         .bytes = bytes,
-        .accumulator = row->accumulator ? row->accumulator : "none",
-        .determinism = row->guarantees,
+        .accumulator = kernel->accumulator ? kernel->accumulator : "none",
+        .determinism = kernel->guarantees,
     };
-    if (n)
-        ptx_kernel_entry_name(row, spec, description->entry);
+    if (request->n)
+        ptx_kernel_entry_name(kernel, &spec, description->entry);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "driver/error.h"
 #include "operations.h"
@@ -9,21 +10,80 @@ static const struct plan_call backward = { "ptx_quantize_backward", "ptx_quantiz
 static const struct plan_call prepare = { "ptx_quantize_prepare", "ptx_quantize_prepare" };
 static const struct plan_call describe = { "ptx_quantize_describe", "ptx_quantize_prepare" };
 
+enum {
+    OPTION_DIVISION,
+    OPTION_GRADIENT,
+    OPTION_TARGET,
+    OPTION_SCALARS,
+    OPTION_LAYOUT = OPTION_SCALARS
+};
 enum { TARGET_S8, TARGET_U8, TARGET_ANY };
+enum { SCALARS_VALUE, SCALARS_DEVICE };
 enum { LAYOUT_ROWS, LAYOUT_COLUMNS };
 
-// The parameters with their defaults in place, and the kernel that they come to.
+// The parameters with their defaults in place, and what they come to.
 struct choice {
     struct ptx_quantize_params params;
     float f32_scale;
-    enum plan_kernel kernel;
-    struct ptx_kernel_spec spec;
+    struct plan_request request;
 };
 
 static bool is_f64(const struct choice *c)
 {
     return c->params.dtype == PTX_F64;
 }
+
+static struct ptx_arg scale_of(const struct choice *c)
+{
+    const struct ptx_quantize_params *p = &c->params;
+
+    if (p->scales)
+        return (struct ptx_arg)PTX_ARG(p->scales);
+    return is_f64(c) ? (struct ptx_arg)PTX_ARG(p->scale) : (struct ptx_arg)PTX_ARG(c->f32_scale);
+}
+
+static size_t values_of(const void *call, struct ptx_named_arg *values)
+{
+    const struct choice *c = call;
+    const struct ptx_quantize_params *p = &c->params;
+    const struct ptx_named_arg all[] = {
+        { "x", PTX_ARG(p->x) },
+        { "d_output", PTX_ARG(p->d_output) },
+        { "d_input", PTX_ARG(p->d_input) },
+        { "n", PTX_ARG(p->count) },
+        { "scale", scale_of(c) },
+        { "zero_point", p->scales ? (struct ptx_arg)PTX_ARG(p->zero_points)
+                                  : (struct ptx_arg)PTX_ARG(p->zero_point) },
+        { "channels", PTX_ARG(p->channels) },
+        { "inner", PTX_ARG(p->inner) },
+        { "q_min", PTX_ARG(p->q_min) },
+        { "q_max", PTX_ARG(p->q_max) },
+    };
+    memcpy(values, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+#define QUANTIZER_OPTIONS                                                                          \
+    [OPTION_DIVISION] = { "division", { "exact", "reciprocal" } },                                 \
+    [OPTION_GRADIENT] = { "gradient", { "quantize", "fake_quantize" } },                           \
+    [OPTION_TARGET] = { "target",                                                                  \
+                        { [TARGET_S8] = "s8", [TARGET_U8] = "u8", [TARGET_ANY] = "any" } }
+
+const struct plan_operation ptxp_operation_quantize = {
+    .kernel = &ptx_kernel_quantize_ste_backward,
+    .options = { QUANTIZER_OPTIONS, [OPTION_SCALARS] = { "scalars",
+                                                         { [SCALARS_VALUE] = "value",
+                                                           [SCALARS_DEVICE] = "device" } } },
+    .values = values_of,
+};
+
+const struct plan_operation ptxp_operation_quantize_channel = {
+    .kernel = &ptx_kernel_quantize_channel_ste_backward,
+    .options = { QUANTIZER_OPTIONS,
+                 [OPTION_LAYOUT] = { "layout",
+                                     { [LAYOUT_ROWS] = "rows", [LAYOUT_COLUMNS] = "columns" } } },
+    .values = values_of,
+};
 
 static uint8_t target_of(const struct ptx_quantize_params *p)
 {
@@ -118,13 +178,20 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_quantize
     }
     if (p->channels && !p->inner)
         p->inner = 1;
-    c->kernel = p->channels ? PLAN_quantize_channel_ste_backward : PLAN_quantize_ste_backward;
-    c->spec =
-        (struct ptx_kernel_spec) { .dtype = p->dtype,
-                                   .option = { p->reciprocal, p->fake_quantize, target_of(p),
-                                               p->channels ? layout_of(p) : p->scales != 0 } };
+    c->request = (struct plan_request) {
+        .operation = p->channels ? PLAN_quantize_channel : PLAN_quantize,
+        .dtype = p->dtype,
+        .option = { [OPTION_DIVISION] = p->reciprocal,
+                    [OPTION_GRADIENT] = p->fake_quantize,
+                    [OPTION_TARGET] = target_of(p),
+                    [OPTION_SCALARS] = p->channels ? layout_of(p)
+                                       : p->scales ? SCALARS_DEVICE
+                                                   : SCALARS_VALUE },
+        .n = p->count,
+        .call = c,
+    };
     status = check_scalars(call, c);
-    return status ? status : ptxp_check_count(call, c->kernel, p->dtype, p->count);
+    return status ? status : ptxp_check_count(call, &c->request);
 }
 
 static uint64_t scale_count(const struct choice *c)
@@ -148,40 +215,6 @@ static ptx_status check_addresses(const ptx_operations *operations, const struct
     return ptxp_check_spans(operations, call, spans, p->scales ? 5 : 3);
 }
 
-static void add(struct ptx_arg *args, size_t *count, const void *value, size_t size)
-{
-    args[(*count)++] = (struct ptx_arg) { value, size };
-}
-
-static ptx_status launch(ptx_operations *operations, const struct plan_call *call,
-                         const struct choice *c, CUstream stream)
-{
-    const struct ptx_quantize_params *p = &c->params;
-    struct ptx_arg args[10] = { PTX_ARG(p->x), PTX_ARG(p->d_output), PTX_ARG(p->d_input),
-                                PTX_ARG(p->count) };
-    size_t count = 4;
-
-    if (p->scales) {
-        add(args, &count, &p->scales, sizeof p->scales);
-        add(args, &count, &p->zero_points, sizeof p->zero_points);
-    } else {
-        if (is_f64(c))
-            add(args, &count, &p->scale, sizeof p->scale);
-        else
-            add(args, &count, &c->f32_scale, sizeof c->f32_scale);
-        add(args, &count, &p->zero_point, sizeof p->zero_point);
-    }
-    if (p->channels) {
-        add(args, &count, &p->channels, sizeof p->channels);
-        add(args, &count, &p->inner, sizeof p->inner);
-    }
-    if (target_of(p) == TARGET_ANY) {
-        add(args, &count, &p->q_min, sizeof p->q_min);
-        add(args, &count, &p->q_max, sizeof p->q_max);
-    }
-    return ptxp_launch(operations, call, c->kernel, &c->spec, p->count, args, count, stream);
-}
-
 ptx_status ptx_quantize_backward(ptx_operations *operations,
                                  const struct ptx_quantize_params *params, CUstream stream)
 {
@@ -193,25 +226,25 @@ ptx_status ptx_quantize_backward(ptx_operations *operations,
     if (status || c.params.count == 0)
         return status;
     status = check_addresses(operations, &backward, &c);
-    return status ? status : launch(operations, &backward, &c, stream);
+    return status ? status : ptxp_launch(operations, &backward, &c.request, stream);
 }
 
 ptx_status ptx_quantize_prepare(ptx_operations *operations,
                                 const struct ptx_quantize_params *params)
 {
     struct choice c;
-    ptx_function *function;
     ptx_status status = ptxp_check_operations(operations, &prepare);
 
     if (!status)
         status = choose(&prepare, params, &c);
     if (!status)
-        status = ptxp_function(operations, &prepare, c.kernel, &c.spec, NULL, &function);
-    if (status || c.kernel != PLAN_quantize_channel_ste_backward)
+        status = ptxp_prepare(operations, &prepare, &c.request, NULL);
+    if (status || c.request.operation != PLAN_quantize_channel)
         return status;
     // Which layout a call takes depends on inner and on where x lies.
-    c.spec.option[3] = c.spec.option[3] == LAYOUT_ROWS ? LAYOUT_COLUMNS : LAYOUT_ROWS;
-    return ptxp_function(operations, &prepare, c.kernel, &c.spec, NULL, &function);
+    uint8_t *layout = &c.request.option[OPTION_LAYOUT];
+    *layout = *layout == LAYOUT_ROWS ? LAYOUT_COLUMNS : LAYOUT_ROWS;
+    return ptxp_prepare(operations, &prepare, &c.request, NULL);
 }
 
 ptx_status ptx_quantize_describe(const struct ptx_quantize_params *params,
@@ -228,6 +261,6 @@ ptx_status ptx_quantize_describe(const struct ptx_quantize_params *params,
     uint64_t bytes = 3 * c.params.count * ptx_type_bytes(c.params.dtype);
     if (c.params.scales && c.params.count)
         bytes += scale_count(&c) * scale_bytes;
-    ptxp_describe(c.kernel, &c.spec, c.params.count, bytes, description);
+    ptxp_describe(&c.request, bytes, description);
     return PTX_OK;
 }

@@ -7,22 +7,30 @@
 #include "operation_fixture.h"
 #include "plans/operations.h"
 
-/// The rows of PLAN_KERNELS: how many values each option has.
+/// An operation names every option of its kernel, and every value.
 static void test_every_variant_has_a_slot(void **state)
 {
     (void)state;
-    static const uint8_t values[][PTX_KERNEL_MAX_OPTIONS] = {
-#define ROW(name, ...) { __VA_ARGS__ },
-        PLAN_KERNELS(ROW)
-#undef ROW
-    };
-    for (int k = 0; k < PLAN_KERNEL_COUNT; k++) {
-        const struct ptx_kernel_option *option = ptxp_kernel((enum plan_kernel)k)->options;
-        for (int o = 0; o < PTX_KERNEL_MAX_OPTIONS; o++) {
-            int count = 0;
-            while (option[o].name && count < PTX_KERNEL_MAX_CHOICES && option[o].values[count])
-                count++;
-            assert_int_equal(values[k][o], count ? count : 1);
+    for (int k = 0; k < PLAN_OPERATION_COUNT; k++) {
+        const struct plan_operation *operation = ptxp_operation((enum plan_operation_id)k);
+        const struct ptx_kernel_option *options = operation->kernel->options;
+        struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
+        unsigned options_of_kernel = 0;
+        for (unsigned o = 0; o < PTX_KERNEL_MAX_OPTIONS && options[o].name; o++)
+            options_of_kernel++;
+        for (unsigned o = 0; o < PTX_KERNEL_MAX_OPTIONS; o++) {
+            const struct plan_option *option = &operation->options[o];
+            assert_int_equal(o < options_of_kernel, option->name != NULL);
+            if (!option->name)
+                break;
+            const int of_kernel = ptx_kernel_find_option(operation->kernel, option->name);
+            unsigned values = 0;
+            while (values < PTX_KERNEL_MAX_CHOICES && options[of_kernel].values[values])
+                values++;
+            assert_int_equal(ptxp_option_values(operation, o), values);
+            for (unsigned v = 0; v < values; v++)
+                assert_true(
+                    ptx_kernel_spec_set(&spec, operation->kernel, option->name, option->values[v]));
         }
     }
 }
