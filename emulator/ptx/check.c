@@ -15,8 +15,7 @@ bool emu_rule_barrier(const struct emu_check *c)
     if (emu_token_is_name(&c->spelled->name, "bar"))
         insn->aligned = true;
     if (emu_spells(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
-        return emu_error(c->p, &c->spelled->name,
-                         "Barriers beyond the block are not supported by the emulator");
+        return emu_illegal(c, EMU_G(SCOPE));
     if (emu_spells(c, EMU_G(SCOPE)) && !emu_requires(c, "bar.cta", 78, 30))
         return false;
     if (insn->opcode == EMU_OP_BAR_RED && insn->boolean == EMU_BOOL_XOR)

@@ -8,7 +8,8 @@ bool emu_illegal(const struct emu_check *c, uint64_t group)
 {
     const struct emu_modifier *known = emu_spelled_in(c->spelled, group);
 
-    return emu_error(c->p, &c->spelled->name, "Illegal modifier '.%s' for instruction '%.*s'",
+    return emu_error(c->p, &c->spelled->name,
+                     "Illegal modifier '.%s' for instruction '%.*s'" EMU_NOT_PTX,
                      known ? known->name : "", EMU_TEXT(&c->spelled->name));
 }
 

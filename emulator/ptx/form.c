@@ -2,6 +2,9 @@
 // The form that an instruction's spelling agrees with, and why none does.
 #include "parse.h"
 
+#include <stdio.h>
+#include <string.h>
+
 // How far a form agrees with what is written.
 enum agreement { AGREES_NOT, AGREES_REQUIRED, AGREES_TYPES, AGREES_ONE_OF, AGREES };
 
@@ -19,7 +22,7 @@ static enum agreement agree(const struct emu_spelled *spelled, const struct emu_
 {
     const uint64_t chosen = spelled->groups & form->one_of;
 
-    if ((spelled->groups & form->must) != form->must)
+    if (!form->operands || (spelled->groups & form->must) != form->must)
         return AGREES_NOT;
     if (!types_agree(spelled, form))
         return AGREES_REQUIRED;
@@ -50,25 +53,6 @@ static bool refuse_required(struct emu_parser *p, const struct emu_spelled *spel
                      emu_group_name(group), EMU_TEXT(&spelled->name));
 }
 
-// Modifiers that PTX has for an instruction and the emulator does not.
-static bool known_elsewhere(const struct emu_token *name, unsigned group)
-{
-    static const struct {
-        const char *name;
-        uint8_t group;
-    } rows[] = {
-        { "atom", EMU_GROUP_INDEX_VECTOR }, { "lop3", EMU_GROUP_INDEX_LOGIC },
-        { "max", EMU_GROUP_INDEX_RELU },    { "min", EMU_GROUP_INDEX_RELU },
-        { "red", EMU_GROUP_INDEX_ASYNC },   { "red", EMU_GROUP_INDEX_VECTOR },
-        { "st", EMU_GROUP_INDEX_ASYNC },
-    };
-
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (rows[k].group == group && emu_token_is_name(name, rows[k].name))
-            return true;
-    return false;
-}
-
 static bool refuse_modifier(struct emu_parser *p, const struct emu_spelled *spelled,
                             const struct emu_form *form)
 {
@@ -81,16 +65,13 @@ static bool refuse_modifier(struct emu_parser *p, const struct emu_spelled *spel
             continue;
         if (rounds)
             return emu_error(p, &spelled->modifiers[k],
-                             "Illegal rounding modifier for instruction '%.*s'",
+                             "Illegal rounding modifier for instruction '%.*s'" EMU_NOT_PTX,
                              EMU_TEXT(&spelled->name));
         return emu_error(p, &spelled->modifiers[k],
-                         known_elsewhere(&spelled->name, group)
-                             ? "Modifier '.%s' of instruction '%.*s' is not supported by the "
-                               "emulator"
-                             : "Illegal modifier '.%s' for instruction '%.*s'",
+                         "Illegal modifier '.%s' for instruction '%.*s'" EMU_NOT_PTX,
                          spelled->known[k]->name, EMU_TEXT(&spelled->name));
     }
-    return emu_error(p, &spelled->name, "Modifiers mismatch for instruction '%.*s'",
+    return emu_error(p, &spelled->name, "Modifiers mismatch for instruction '%.*s'" EMU_NOT_PTX,
                      EMU_TEXT(&spelled->name));
 }
 
@@ -101,7 +82,8 @@ static bool refuse(struct emu_parser *p, const struct emu_spelled *spelled,
     case AGREES_NOT:
         return refuse_required(p, spelled, nearest);
     case AGREES_REQUIRED:
-        return emu_error(p, &spelled->name, "Unexpected instruction types specified for '%.*s'",
+        return emu_error(p, &spelled->name,
+                         "Unexpected instruction types specified for '%.*s'" EMU_NOT_PTX,
                          EMU_TEXT(&spelled->name));
     case AGREES_TYPES:
         if (nearest->one_of & EMU_G(RN))
@@ -137,7 +119,10 @@ bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
 {
     if (!floors(p, spelled, &spelled->name, NULL, form->isa, form->sm))
         return false;
-    for (unsigned k = 0; k < spelled->count; k++)
+    if (form->own && !p->module->sm_suffix)
+        return emu_error(p, &spelled->name, "Feature '%.*s' requires .target sm_%da",
+                         EMU_TEXT(&spelled->name), form->sm);
+    for (unsigned k = 0; k < spelled->count && spelled->known[k]; k++)
         if (!floors(p, spelled, &spelled->modifiers[k], spelled->known[k]->name,
                     spelled->known[k]->isa, spelled->known[k]->sm))
             return false;
@@ -155,6 +140,60 @@ static unsigned written_count(const struct emu_spelled *spelled, const struct em
     return count;
 }
 
+// ---- known, and not supported -------------------------------------------------------------------
+
+// Whether the instruction has all modifiers of the list.
+static bool has_modifiers(const struct emu_spelled *spelled, const char *list)
+{
+    while (*list) {
+        const size_t length = strcspn(list, " ");
+        unsigned k = 0;
+        while (k < spelled->count && (spelled->modifiers[k].length != length ||
+                                      memcmp(spelled->modifiers[k].at, list, length) != 0))
+            k++;
+        if (k == spelled->count)
+            return false;
+        list += length + (list[length] == ' ');
+    }
+    return true;
+}
+
+static bool refuse_unsupported(struct emu_parser *p, const struct emu_spelled *spelled,
+                               const struct emu_form *form)
+{
+    char what[64] = "";
+
+    snprintf(what, sizeof what, "%s%s", *form->lacks ? "." : "", form->lacks);
+    for (char *c = what; *c; c++)
+        *c = *c == ' ' ? '.' : *c;
+    return emu_error(p, &spelled->name, "Instruction '%.*s%s' is not supported by the emulator",
+                     EMU_TEXT(&spelled->name), what);
+}
+
+bool emu_check_supported(struct emu_parser *p, const struct emu_spelled *spelled,
+                         const struct emu_spelling *rows, unsigned count)
+{
+    const struct emu_form *last = NULL;
+    bool runs = false;
+
+    for (unsigned row = 0; row < count; row++) {
+        runs = runs || rows[row].opcode != EMU_OP_COUNT;
+        for (unsigned k = 0; k < rows[row].form_count; k++) {
+            const struct emu_form *form = &rows[row].forms[k];
+            if (form->operands || !has_modifiers(spelled, form->lacks))
+                continue;
+            if (!emu_check_floors(p, spelled, form))
+                return false;
+            last = form;
+        }
+    }
+    if (last)
+        return refuse_unsupported(p, spelled, last);
+    return runs ||
+           emu_error(p, &spelled->name, "Unknown modifiers of instruction '%.*s'" EMU_NOT_PTX,
+                     EMU_TEXT(&spelled->name));
+}
+
 bool emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
                      const struct emu_spelling *rows, unsigned count,
                      const struct emu_written_list *list, struct emu_choice *choice)
@@ -167,6 +206,9 @@ bool emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
             const struct emu_form *form = &rows[row].forms[k];
             const enum agreement found = agree(spelled, form);
             if (found == AGREES && written_count(spelled, form, list) == list->count) {
+                if (form->lacks)
+                    return emu_check_floors(p, spelled, form) &&
+                           refuse_unsupported(p, spelled, form);
                 *choice = (struct emu_choice) { (enum emu_opcode)rows[row].opcode, form };
                 return true;
             }

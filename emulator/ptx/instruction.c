@@ -8,7 +8,7 @@
 
 const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, uint64_t group)
 {
-    for (unsigned k = 0; k < spelled->count; k++)
+    for (unsigned k = 0; k < spelled->count && spelled->known[k]; k++)
         if (group >> spelled->known[k]->group & 1)
             return spelled->known[k];
     return NULL;
@@ -62,21 +62,14 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         insn->is_volatile = strcmp(known->name, "volatile") == 0;
 }
 
-static bool add_modifier(struct emu_parser *p, struct emu_spelled *spelled,
-                         const struct emu_token *at, const struct emu_modifier *known)
+static bool take_modifier(struct emu_parser *p, struct emu_spelled *spelled,
+                          const struct emu_token *at, const struct emu_modifier *known)
 {
     const uint64_t rounding = EMU_G(RN) | EMU_G(DIRECTED) | EMU_G(INTEGRAL);
     const uint64_t bit = UINT64_C(1) << known->group;
 
-    if (spelled->count == EMU_MOST_MODIFIERS)
-        return emu_error(p, at, "Instruction '%.*s' has too many modifiers",
-                         EMU_TEXT(&spelled->name));
     if (bit & rounding && spelled->groups & rounding)
         return emu_error(p, at, "Multiple rounding modifiers specified");
-    if (known->group == EMU_GROUP_INDEX_UNSUPPORTED)
-        return emu_error(p, at, "Modifier '.%.*s' is not supported by the emulator", EMU_TEXT(at));
-    spelled->modifiers[spelled->count] = *at;
-    spelled->known[spelled->count++] = known;
     if (known->group == EMU_GROUP_INDEX_TYPE) {
         if (spelled->type_count == 3)
             return emu_error(p, at, "Unexpected instruction types specified for '%.*s'",
@@ -120,20 +113,31 @@ static const struct emu_modifier *second(const struct emu_spelled *spelled,
     return known;
 }
 
-static bool parse_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
+static bool read_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
+{
+    for (; p->token.kind == EMU_TOKEN_DOT; emu_next(p)) {
+        if (spelled->count == EMU_MOST_MODIFIERS)
+            return emu_error(p, &p->token, "Instruction '%.*s' has too many modifiers",
+                             EMU_TEXT(&spelled->name));
+        spelled->modifiers[spelled->count++] = p->token;
+    }
+    return true;
+}
+
+static bool take_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
 {
     const bool comparison =
         emu_token_is_name(&spelled->name, "setp") || emu_token_is_name(&spelled->name, "set");
 
-    while (p->token.kind == EMU_TOKEN_DOT) {
-        const struct emu_token at = p->token;
-        const struct emu_modifier *known = emu_modifier_find(at.at, at.length);
+    for (unsigned k = 0; k < spelled->count; k++) {
+        const struct emu_token *at = &spelled->modifiers[k];
+        const struct emu_modifier *known = emu_modifier_find(at->at, at->length);
         if (!known)
-            return emu_error(p, &at, "Unknown modifier '.%.*s'", EMU_TEXT(&at));
-        known = comparison ? in_comparison(known) : second(spelled, known);
-        if (!add_modifier(p, spelled, &at, known))
+            return emu_error(p, at, "Unknown modifier '.%.*s' of instruction '%.*s'" EMU_NOT_PTX,
+                             EMU_TEXT(at), EMU_TEXT(&spelled->name));
+        spelled->known[k] = comparison ? in_comparison(known) : second(spelled, known);
+        if (!take_modifier(p, spelled, at, spelled->known[k]))
             return false;
-        emu_next(p);
     }
     return true;
 }
@@ -216,14 +220,11 @@ bool emu_parse_instruction(struct emu_parser *p)
         return false;
     const struct emu_spelling *rows =
         emu_spellings_find(spelled.name.at, spelled.name.length, &count);
-    if (!rows) {
-        const bool known = emu_is_unsupported(spelled.name.at, spelled.name.length);
-        return emu_error(p, &spelled.name,
-                         known ? "Instruction '%.*s' is not supported by the emulator"
-                               : "Not a name of any known instruction: '%.*s'",
+    if (!rows)
+        return emu_error(p, &spelled.name, "Not a name of any known instruction: '%.*s'",
                          EMU_TEXT(&spelled.name));
-    }
-    if (!parse_modifiers(p, &spelled))
+    if (!read_modifiers(p, &spelled) || !emu_check_supported(p, &spelled, rows, count) ||
+        !take_modifiers(p, &spelled))
         return false;
     if (rows->opcode == EMU_OP_CALL)
         return emu_parse_call(p, &spelled);

@@ -33,10 +33,18 @@
 
 #define FORM(least_isa, least_sm, ...)                                                             \
     { .isa = least_isa, .sm = least_sm, .operands = __VA_ARGS__ },
+#define LACKS(least_isa, least_sm, modifiers)                                                      \
+    { .isa = least_isa, .sm = least_sm, .lacks = modifiers },
+#define LACKS_OWN(least_isa, least_sm, modifiers)                                                  \
+    { .isa = least_isa, .sm = least_sm, .lacks = modifiers, .own = true },
+#define LACKS_FORM(least_isa, least_sm, ...)                                                       \
+    { .isa = least_isa, .sm = least_sm, .lacks = "", .operands = __VA_ARGS__ },
 
 #define INSTRUCTION(opcode, mnemonic, handler, lanes, defined, rule, ...)                          \
     static const struct emu_form forms_##opcode[] = { __VA_ARGS__ };
 #define ALSO(name, opcode, mnemonic, ...)                                                          \
+    static const struct emu_form forms_##name[] = { __VA_ARGS__ };
+#define UNSUPPORTED(name, mnemonic, ...)                                                           \
     static const struct emu_form forms_##name[] = { __VA_ARGS__ };
 #include "isa.def"
 
@@ -46,21 +54,9 @@
 static const struct emu_spelling spellings[] = {
 #define INSTRUCTION(opcode, mnemonic, ...) SPELLED(opcode, opcode, mnemonic)
 #define ALSO(name, opcode, mnemonic, ...)  SPELLED(name, opcode, mnemonic)
+#define UNSUPPORTED(name, mnemonic, ...)   SPELLED(name, COUNT, mnemonic)
 #include "isa.def"
 };
-
-// clang-format off
-
-static const char *const unsupported[] = {
-    "alloca", "bmsk", "brkpt", "clusterlaunchcontrol", "elect", "getctarank", "istypep", "ldmatrix",
-    "mapa", "mbarrier", "mma", "movmatrix", "multimem", "pmevent", "setmaxnreg", "stackrestore", "stacksave",
-    "stmatrix", "st_async", "suld", "suq", "sured", "sust", "szext", "tcgen05", "tensormap", "tex",
-    "tld4", "txq", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2",
-    "vavrg4", "vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vset", "vset2", "vset4",
-    "vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma",
-};
-
-// clang-format on
 
 static int order(const char *name, const char *at, size_t length)
 {
@@ -84,14 +80,6 @@ const struct emu_spelling *emu_spellings_find(const char *at, size_t length, uns
         end++;
     *count = (unsigned)(end - low);
     return *count ? &spellings[low] : NULL;
-}
-
-bool emu_is_unsupported(const char *at, size_t length)
-{
-    for (size_t k = 0; k < sizeof unsupported / sizeof *unsupported; k++)
-        if (!order(unsupported[k], at, length))
-            return true;
-    return false;
 }
 
 const struct emu_spelling *emu_spellings_all(unsigned *count)

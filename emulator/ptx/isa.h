@@ -17,6 +17,7 @@
     X(APPROX, "'.approx'")                                                                         \
     X(FULL, "'.full'")                                                                             \
     X(NAN, "'.NaN'")                                                                               \
+    X(ABS, "'.abs'")                                                                               \
     X(RELU, "'.relu'")                                                                             \
     X(NOFTZ, "'.noftz'")                                                                           \
     X(COMPARE, "Comparison")                                                                       \
@@ -69,8 +70,7 @@
     X(PERMUTE, "Permute") /* of prmt */                                                            \
     X(DEPEND, "'.wait/.launch_dependents'")                                                        \
     X(MEMBAR, "'.cta/.gl/.sys'") /* .gl */                                                         \
-    X(PREFETCH, "Cache level")                                                                     \
-    X(UNSUPPORTED, "Unsupported")
+    X(PREFETCH, "Cache level")
 
 enum emu_group_index {
 #define EMU_GROUP_INDEX(name, text) EMU_GROUP_INDEX_##name,
@@ -106,26 +106,28 @@ const char *emu_group_name(unsigned index);
 //   z    u, or a predicate                   h    policy of .L2::cache_hint, if that is there
 //   x    skipped
 struct emu_form {
-    const char *operands;
+    const char *operands; // NULL: any
+    // Of PTX that the emulator does not run: the modifiers that tell it, with spaces, "" for none.
+    // Else NULL.
+    const char *lacks;
     uint32_t types, second; // bits of emu_type; 0: no such type is written
     uint64_t must;          // groups that must all be there
     uint64_t one_of;        // and exactly one of these, if any are named
     uint64_t may;           // groups that may be there
     uint8_t isa, sm;        // least
+    bool own;               // of sm_NNa alone
 };
 
 // The forms of an instruction under one mnemonic.
 struct emu_spelling {
     const char *mnemonic;
-    uint16_t opcode;
+    uint16_t opcode; // EMU_OP_COUNT: PTX, but not one that the emulator runs
     uint16_t form_count;
     const struct emu_form *forms;
 };
 
 // The first of *count rows of the mnemonic; NULL if there are none.
 const struct emu_spelling *emu_spellings_find(const char *at, size_t length, unsigned *count);
-// An instruction of PTX that the emulator does not run.
-bool emu_is_unsupported(const char *at, size_t length);
 // All of them, for tests.
 const struct emu_spelling *emu_spellings_all(unsigned *count);
 

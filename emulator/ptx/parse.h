@@ -206,7 +206,7 @@ bool emu_link(struct emu_parser *p);
 
 // ---- parse_operand.c ----------------------------------------------------------------------------
 
-enum { EMU_MOST_OPERANDS = 12, EMU_MOST_LANES = 8, EMU_MOST_MODIFIERS = 16 };
+enum { EMU_MOST_OPERANDS = 12, EMU_MOST_LANES = 8, EMU_MOST_MODIFIERS = 24 };
 
 enum emu_syntax {
     EMU_SYNTAX_NAME, // register, symbol, label ...
@@ -247,7 +247,7 @@ bool emu_parse_operands(struct emu_parser *p, struct emu_written_list *list);
 struct emu_spelled {
     struct emu_token name;
     struct emu_token modifiers[EMU_MOST_MODIFIERS];
-    const struct emu_modifier *known[EMU_MOST_MODIFIERS];
+    const struct emu_modifier *known[EMU_MOST_MODIFIERS]; // NULL from the first not yet looked up
     unsigned count;
     uint64_t groups;
     uint8_t types[3];
@@ -257,6 +257,9 @@ struct emu_spelled {
 };
 
 enum { EMU_MOST_INSN_OPERANDS = 20 };
+
+// Behind the message about an instruction of which no row agrees.
+#define EMU_NOT_PTX ": not PTX, or not supported by the emulator"
 
 bool emu_parse_instruction(struct emu_parser *p);
 struct emu_choice {
@@ -268,6 +271,9 @@ struct emu_choice {
 bool emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
                      const struct emu_spelling *rows, unsigned count,
                      const struct emu_written_list *list, struct emu_choice *choice);
+// False, and reported, for PTX that the rows know to be unsupported.
+bool emu_check_supported(struct emu_parser *p, const struct emu_spelled *spelled,
+                         const struct emu_spelling *rows, unsigned count);
 // Whether .version and .target have the form and its modifiers.
 bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
                       const struct emu_form *form);

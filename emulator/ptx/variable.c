@@ -33,8 +33,8 @@ static bool parse_type(struct emu_parser *p, struct emu_declaration *d)
     const struct emu_modifier *known =
         at.kind == EMU_TOKEN_DOT ? emu_modifier_find(at.at, at.length) : NULL;
 
-    if (emu_token_is_dot(&at, "texref") || emu_token_is_dot(&at, "samplerref") ||
-        emu_token_is_dot(&at, "surfref"))
+    if (emu_token_is_dot(&at, "b128") || emu_token_is_dot(&at, "texref") ||
+        emu_token_is_dot(&at, "samplerref") || emu_token_is_dot(&at, "surfref"))
         return emu_error(p, &at, "Type '.%.*s' is not supported by the emulator", EMU_TEXT(&at));
     if (!known)
         return emu_syntax_error(p);

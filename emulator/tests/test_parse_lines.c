@@ -3,9 +3,10 @@
 // other. ptxas itself is asked where it is found.
 #include "parse.h"
 
+#include "ptx/isa.h"
 #include "ptxas_batch.h"
 
-enum { LINE_SIZE = 256, TOGETHER = 20 };
+enum { LINE_SIZE = 512, TOGETHER = 20 };
 
 typedef void with_line(const char *line, const char *text);
 
@@ -73,6 +74,135 @@ static void ptxas_refuses(const char *line, const char *text)
     ptxas_report_free(&report);
 }
 
+// ---- PTX that the emulator does not run ---------------------------------------------------------
+
+// "86 100a LINE": the least PTX ISA and target.
+struct unsupported {
+    int isa, sm;
+    bool own; // of sm_NNa alone
+    const char *line;
+};
+
+static struct unsupported read_unsupported(const char *line)
+{
+    char *end;
+    struct unsupported u = { .isa = (int)strtol(line, &end, 10) };
+    u.sm = (int)strtol(end, &end, 10);
+    u.own = *end == 'a';
+    u.line = end + u.own + 1;
+    return u;
+}
+
+static const struct {
+    int sm, isa, own_isa;
+} targets[] = { { 70, 60, 0 }, { 75, 63, 0 },  { 80, 70, 0 },   { 86, 71, 0 },
+                { 89, 78, 0 }, { 90, 78, 80 }, { 100, 86, 86 }, { 120, 87, 87 } };
+enum { TARGETS = sizeof targets / sizeof *targets };
+
+static const char *frame_for(const struct unsupported *u, char *text, size_t size)
+{
+    snprintf(text, size,
+             ".version %d.%d\n.target sm_%d%s\n.address_size 64\n"
+             ".shared .align 16 .b32 sv[8];\n%s.visible .entry k(.param .u64 p0)\n{\n"
+             ".reg .pred p, q; .reg .b16 h, h1, h2, h3;\n.reg .b32 r, r1, r2, r3;\n"
+             ".reg .u32 u, u1; .reg .s32 s, s1; .reg .f32 f, f1, f2, f3;\n"
+             ".reg .b64 d, d1, d2, d3; .reg .f64 e, e1, e2, e3;\n%s\nret;\n}\n",
+             u->isa / 10, u->isa % 10, u->sm, u->own ? "a" : "",
+             strstr(u->line, "[tr") || strstr(u->line, "[sr")
+                 ? ".global .texref tr; .global .surfref sr;\n"
+                 : "",
+             u->line);
+    return text;
+}
+
+// The floors as a text has them whose target has the PTX ISA; and as texts just below have them.
+static unsigned around_floors(const char *line, struct unsupported at[3])
+{
+    const struct unsupported u = read_unsupported(line);
+    unsigned count = 1;
+    size_t k = 0;
+    while (k < TARGETS && (targets[k].sm < u.sm || (u.own && !targets[k].own_isa)))
+        k++;
+    assert_true(k < TARGETS);
+    const int least = u.own ? targets[k].own_isa : targets[k].isa;
+    at[0] = u;
+    at[0].sm = targets[k].sm;
+    at[0].isa = u.isa > least ? u.isa : least;
+    if (u.isa > least) {
+        static const int versions[] = { 60, 61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75, 76,
+                                        77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90 };
+        size_t v = 0;
+        while (versions[v + 1] < u.isa)
+            v++;
+        at[count] = at[0];
+        at[count++].isa = versions[v];
+    }
+    if (u.own || (k > 0 && u.sm > targets[0].sm)) {
+        at[count] = at[0];
+        at[count].own = false;
+        if (!u.own)
+            at[count].sm = targets[k - 1].sm;
+        count++;
+    }
+    return count;
+}
+
+static void is_named_unsupported(const char *line, const char *text)
+{
+    struct unsupported at[3];
+    const unsigned count = around_floors(line, at);
+    char own_text[2048], mnemonic[64];
+    (void)text;
+    for (unsigned k = 0; k < count; k++) {
+        struct parsed parsed =
+            parse_for(frame_for(&at[k], own_text, sizeof own_text), 90, at[k].sm, 'a');
+        const char *wanted = k == 0                  ? "is not supported by the emulator"
+                             : at[k].isa < at[0].isa ? "requires PTX ISA .version"
+                                                     : "requires .target";
+        if (parsed.module || parsed.result != 218 || !strstr(parsed.log, wanted))
+            fail_msg("%s\nwith .version %d and sm_%d: %s, not '%s'", line, at[k].isa, at[k].sm,
+                     parsed.log, wanted);
+    }
+    // The instruction is what is named, not an operand.
+    struct parsed parsed = parse_for(frame_for(at, own_text, sizeof own_text), 90, at->sm, 'a');
+    const char *begin = at->line[0] == '{' ? strstr(at->line, "; ") + 2 : at->line;
+    snprintf(mnemonic, sizeof mnemonic, "Instruction '%.*s", (int)strcspn(begin, ". ;"), begin);
+    if (!strstr(parsed.log, mnemonic))
+        fail_msg("%s: %s", line, parsed.log);
+}
+
+static void ptxas_has_the_floors(const char *line, const char *text)
+{
+    struct unsupported at[3];
+    const unsigned count = around_floors(line, at);
+    char own_text[2048], target[16];
+    (void)text;
+    for (unsigned k = 0; k < count; k++) {
+        snprintf(target, sizeof target, "sm_%d%s", at[k].sm, at[k].own ? "a" : "");
+        if (!ptxas_knows(target))
+            continue;
+        struct ptxas_report report =
+            ptxas_run(frame_for(&at[k], own_text, sizeof own_text), target);
+        if (report.accepted != (k == 0))
+            fail_msg("ptxas %s with .version %d for %s: %s\n%s",
+                     report.accepted ? "accepts" : "refuses", at[k].isa, target, line,
+                     report.count ? report.errors[0].text : "");
+        ptxas_report_free(&report);
+    }
+}
+
+// Every row of isa.def that the emulator lacks has a line, and is what the line is refused by.
+static void unsupported(void **state)
+{
+    unsigned rows, lacks = 0;
+    const struct emu_spelling *all = emu_spellings_all(&rows);
+    (void)state;
+    for (unsigned row = 0; row < rows; row++)
+        for (unsigned k = 0; k < all[row].form_count; k++)
+            lacks += all[row].forms[k].lacks != NULL;
+    assert_int_equal(each_line(PTX_DIR "/unsupported.txt", is_named_unsupported), lacks);
+}
+
 static void accepted(void **state)
 {
     (void)state;
@@ -94,6 +224,7 @@ static void ptxas_agrees(void **state)
     if (together_count)
         ask_together();
     each_line(PTX_DIR "/refused.txt", ptxas_refuses);
+    each_line(PTX_DIR "/unsupported.txt", ptxas_has_the_floors);
 }
 
 int main(void)
@@ -101,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accepted),
         cmocka_unit_test(refused),
+        cmocka_unit_test(unsupported),
         cmocka_unit_test(ptxas_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
