@@ -16,6 +16,8 @@ struct session {
     ptx_function *function;
     ptx_buffer *buffers[BINDING_LIMIT];
     CUdeviceptr addresses[BINDING_LIMIT];
+    struct ptx_arg args[BINDING_LIMIT]; ///< in the order of the kernel's parameters
+    size_t arg_count;
 };
 
 static int open_session(struct session *session, const struct place *place,
@@ -96,23 +98,33 @@ static ptx_status allocate(struct session *session)
     return upload(session, false);
 }
 
-static ptx_status launch(struct session *session)
+/// By name: tensors by the addresses of their buffers, values as they are.
+static ptx_status bind(struct session *session)
 {
-    struct binding *binding = session->binding;
-    struct ptx_arg args[BINDING_LIMIT];
+    const struct binding *binding = session->binding;
+    struct ptx_named_arg values[BINDING_LIMIT];
     for (size_t k = 0; k < binding->count; k++) {
         const struct argument *argument = &binding->arguments[k];
+        values[k].name = argument->info.name;
         if (argument->info.is_pointer)
-            args[k] = (struct ptx_arg)PTX_ARG(session->addresses[k]);
+            values[k].arg = (struct ptx_arg)PTX_ARG(session->addresses[k]);
         else
-            args[k] = (struct ptx_arg) { &argument->value.as, argument->value.bytes };
+            values[k].arg =
+                (struct ptx_arg) { .value = &argument->value.as, .size = argument->value.bytes };
     }
+    return ptx_bind(binding->builder, 0, values, binding->count, session->args, BINDING_LIMIT,
+                    &session->arg_count);
+}
+
+static ptx_status launch(struct session *session)
+{
+    const struct ptx_geometry *geometry = &session->binding->geometry;
     struct ptx_launch_params params = {
-        .grid = { binding->geometry.grid },
-        .block = { binding->geometry.block },
+        .grid = { geometry->grid },
+        .block = { geometry->block },
         .stream = session->stream,
-        .args = args,
-        .arg_count = binding->count,
+        .args = session->args,
+        .arg_count = session->arg_count,
     };
     return ptx_launch(session->function, &params);
 }
@@ -193,7 +205,7 @@ int gpu_run(struct binding *binding, const struct place *place, struct gpu_repor
     if (status == EXIT_DONE)
         status = load(&session, error);
     int launches = report->emulated ? 1 : LAUNCHES;
-    if (status == EXIT_DONE && (allocate(&session) != PTX_OK ||
+    if (status == EXIT_DONE && (allocate(&session) != PTX_OK || bind(&session) != PTX_OK ||
                                 launch_all(&session, launches, &report->milliseconds) != PTX_OK))
         status = gpu_error(error);
     if (status == EXIT_DONE)

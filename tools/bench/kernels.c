@@ -156,16 +156,24 @@ static bool prepare(struct bench *b, struct kernel_run *run)
     if (!ptx_kernel_geometry(run->kernel, run->spec.dtype, run->n, &run->geometry))
         return message_set(&b->error, "%s: %" PRIu64 " elements are too many for one launch",
                            run->kernel->name, run->n);
+    struct ptx_named_arg values[KERNEL_MOST_PARAMS];
     while (run->count < KERNEL_MOST_PARAMS &&
            ptx_builder_param(builder, 0, run->count, &run->params[run->count]))
         run->count++;
     for (unsigned k = 0; k < run->count; k++) {
-        run->args[k] = (struct ptx_arg) { &run->values[k], value_bytes(&run->params[k]) };
+        values[k].name = run->params[k].name;
+        values[k].arg =
+            (struct ptx_arg) { .value = &run->values[k], .size = value_bytes(&run->params[k]) };
         if (!run->params[k].is_pointer)
             set_scalar(run, k);
         else if (!make_tensor(b, run, k))
             return false;
     }
+    size_t count = 0;
+    if (!bench_ok(b,
+                  ptx_bind(builder, 0, values, run->count, run->args, KERNEL_MOST_PARAMS, &count),
+                  "arguments"))
+        return false;
     run->module = bench_load_module(b, builder);
     run->function = run->module ? ptx_module_function(run->module, run->spec.entry) : NULL;
     return run->module != NULL;
