@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "internal.h"
 
-static CUresult restore(struct ptx_driver_scope *scope, const char **call)
+static CUresult restore(struct ptxd_scope *scope, const char **call)
 {
     CUresult first = CUDA_SUCCESS;
     if (scope->relaxed) {
@@ -21,12 +21,11 @@ static CUresult restore(struct ptx_driver_scope *scope, const char **call)
 
 /// With `relaxed`, lifts CUDA's ban on allocating, loading and waiting while any thread captures in
 /// the global mode: breaking the ban would spoil that capture, the calls themselves do not.
-static CUresult acquire(struct ptx_driver_scope *scope, const ptx_device *device, bool relaxed,
+static CUresult acquire(struct ptxd_scope *scope, const ptx_device *device, bool relaxed,
                         const char **call)
 {
-    const struct ptx_driver_library *library = &device->library;
-    *scope =
-        (struct ptx_driver_scope) { .library = library, .mode = CU_STREAM_CAPTURE_MODE_RELAXED };
+    const struct ptxd_library *library = &device->library;
+    *scope = (struct ptxd_scope) { .library = library, .mode = CU_STREAM_CAPTURE_MODE_RELAXED };
     CUcontext current = NULL;
     *call = "cuCtxGetCurrent";
     CUresult result = library->cuCtxGetCurrent(&current);
@@ -46,45 +45,41 @@ static CUresult acquire(struct ptx_driver_scope *scope, const ptx_device *device
     return result;
 }
 
-static ptx_status enter(struct ptx_driver_scope *scope, const ptx_device *device, bool relaxed,
+static ptx_status enter(struct ptxd_scope *scope, const ptx_device *device, bool relaxed,
                         const char *call)
 {
-    ptx_status status = ptx_driver_usable(device);
+    ptx_status status = ptxd_usable(device);
     if (status)
         return status;
-    ptx_driver_set_call(call);
+    ptxd_set_call(call);
     const char *failed = NULL;
     CUresult result = acquire(scope, device, relaxed, &failed);
-    return ptx_driver_check(&device->library, result, failed, "enter the device's context");
+    return ptxd_check(&device->library, result, failed, "enter the device's context");
 }
 
-ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *device,
-                            const char *call)
+ptx_status ptxd_enter(struct ptxd_scope *scope, const ptx_device *device, const char *call)
 {
     return enter(scope, device, false, call);
 }
 
-ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device,
-                                 const char *call)
+ptx_status ptxd_enter_cold(struct ptxd_scope *scope, const ptx_device *device, const char *call)
 {
     return enter(scope, device, true, call);
 }
 
-ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status)
+ptx_status ptxd_leave(struct ptxd_scope *scope, ptx_status status)
 {
     const char *call = NULL;
     CUresult result = restore(scope, &call);
-    return status ? status
-                  : ptx_driver_check(scope->library, result, call, "leave the device's context");
+    return status ? status : ptxd_check(scope->library, result, call, "leave the device's context");
 }
 
 /// Goes as far as it can: what is to be released is worth a try even where a step fails.
-bool ptx_driver_enter_release(struct ptx_driver_scope *scope, const ptx_device *device)
+bool ptxd_enter_release(struct ptxd_scope *scope, const ptx_device *device)
 {
-    const struct ptx_driver_library *library = &device->library;
-    *scope =
-        (struct ptx_driver_scope) { .library = library, .mode = CU_STREAM_CAPTURE_MODE_RELAXED };
-    if (!ptx_driver_same_process(device))
+    const struct ptxd_library *library = &device->library;
+    *scope = (struct ptxd_scope) { .library = library, .mode = CU_STREAM_CAPTURE_MODE_RELAXED };
+    if (!ptxd_same_process(device))
         return false;
     CUcontext current = NULL;
     library->cuCtxGetCurrent(&current);
@@ -94,60 +89,59 @@ bool ptx_driver_enter_release(struct ptx_driver_scope *scope, const ptx_device *
     return true;
 }
 
-void ptx_driver_leave_release(struct ptx_driver_scope *scope)
+void ptxd_leave_release(struct ptxd_scope *scope)
 {
     const char *call = NULL;
     restore(scope, &call);
 }
 
-ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstream stream,
-                                const char *purpose, bool *capturing)
+ptx_status ptxd_capturing(const struct ptxd_library *library, CUstream stream, const char *purpose,
+                          bool *capturing)
 {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = library->cuStreamIsCapturing(stream, &state);
     // The answer for the legacy default stream while a blocking stream is being captured.
     bool implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     *capturing = implicit || state != CU_STREAM_CAPTURE_STATUS_NONE;
-    return implicit ? PTX_OK : ptx_driver_check(library, result, "cuStreamIsCapturing", purpose);
+    return implicit ? PTX_OK : ptxd_check(library, result, "cuStreamIsCapturing", purpose);
 }
 
-bool ptx_driver_is_legacy(CUstream stream)
+bool ptxd_is_legacy(CUstream stream)
 {
     return !stream || (uintptr_t)stream == CUDA_ABI_STREAM_LEGACY;
 }
 
-const char *ptx_driver_captured(CUstream stream)
+const char *ptxd_captured(CUstream stream)
 {
-    return ptx_driver_is_legacy(stream) ? "a blocking stream of the context" : "the stream";
+    return ptxd_is_legacy(stream) ? "a blocking stream of the context" : "the stream";
 }
 
-ptx_status ptx_driver_enter_stream(struct ptx_driver_scope *scope, const ptx_device *device,
-                                   CUstream stream, const char *call, const char *purpose)
+ptx_status ptxd_enter_stream(struct ptxd_scope *scope, const ptx_device *device, CUstream stream,
+                             const char *call, const char *purpose)
 {
-    ptx_status status = ptx_driver_enter(scope, device, call);
-    if (status || !ptx_driver_is_legacy(stream))
+    ptx_status status = ptxd_enter(scope, device, call);
+    if (status || !ptxd_is_legacy(stream))
         return status;
     bool capturing = false;
-    status = ptx_driver_capturing(scope->library, stream, purpose, &capturing);
+    status = ptxd_capturing(scope->library, stream, purpose, &capturing);
     if (!status && capturing)
-        status =
-            ptx_driver_fail(PTX_ERROR_CAPTURE,
-                            "could not %s: a blocking stream of the context is being captured, "
-                            "and work on the legacy default stream would spoil that; use "
-                            "another stream. The capture is not disturbed",
-                            purpose);
-    return status ? ptx_driver_leave(scope, status) : PTX_OK;
+        status = ptxd_fail(PTX_ERROR_CAPTURE,
+                           "could not %s: a blocking stream of the context is being captured, "
+                           "and work on the legacy default stream would spoil that; use "
+                           "another stream. The capture is not disturbed",
+                           purpose);
+    return status ? ptxd_leave(scope, status) : PTX_OK;
 }
 
-ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, CUstream stream,
-                                     const char *purpose)
+ptx_status ptxd_refuse_capture(const struct ptxd_library *library, CUstream stream,
+                               const char *purpose)
 {
     bool capturing = false;
-    ptx_status status = ptx_driver_capturing(library, stream, purpose, &capturing);
+    ptx_status status = ptxd_capturing(library, stream, purpose, &capturing);
     if (status || !capturing)
         return status;
-    return ptx_driver_fail(PTX_ERROR_CAPTURE,
-                           "could not %s: %s is being captured into a graph, and this has no place "
-                           "in one; do it before the capture begins. The capture is not disturbed",
-                           purpose, ptx_driver_captured(stream));
+    return ptxd_fail(PTX_ERROR_CAPTURE,
+                     "could not %s: %s is being captured into a graph, and this has no place "
+                     "in one; do it before the capture begins. The capture is not disturbed",
+                     purpose, ptxd_captured(stream));
 }

@@ -38,7 +38,7 @@ static const struct {
 
 static ptx_status read_info(ptx_device *device)
 {
-    const struct ptx_driver_library *library = &device->library;
+    const struct ptxd_library *library = &device->library;
     struct ptx_device_info *info = &device->info;
     info->library_path = library->path;
     info->driver_version = library->version;
@@ -46,17 +46,17 @@ static ptx_status read_info(ptx_device *device)
         if (library->version >= newest_isa[i].driver)
             info->isa = newest_isa[i].isa;
 
-    ptx_status status = PTX_DRIVER_CALL(library, "ask for the GPU's name", cuDeviceGetName,
-                                        info->name, (int)sizeof(info->name), device->device);
+    ptx_status status = PTXD_CALL(library, "ask for the GPU's name", cuDeviceGetName, info->name,
+                                  (int)sizeof(info->name), device->device);
     if (!status)
-        status = PTX_DRIVER_CALL(library, "ask for the size of memory", cuDeviceTotalMem_v2,
-                                 &info->memory, device->device);
+        status = PTXD_CALL(library, "ask for the size of memory", cuDeviceTotalMem_v2,
+                           &info->memory, device->device);
     int major = 0;
     int minor = 0;
 #define READ(field, attribute)                                                                     \
     if (!status)                                                                                   \
-        status = PTX_DRIVER_CALL(library, "ask for the GPU's " #attribute, cuDeviceGetAttribute,   \
-                                 &(field), CU_DEVICE_ATTRIBUTE_##attribute, device->device);
+        status = PTXD_CALL(library, "ask for the GPU's " #attribute, cuDeviceGetAttribute,         \
+                           &(field), CU_DEVICE_ATTRIBUTE_##attribute, device->device);
 #define READ_INFO(field, attribute) READ(info->field, attribute)
     READ(major, COMPUTE_CAPABILITY_MAJOR)
     READ(minor, COMPUTE_CAPABILITY_MINOR)
@@ -68,22 +68,22 @@ static ptx_status read_info(ptx_device *device)
 /// Turns device->context, which is the caller's, into its GPU.
 static ptx_status find_device_of_context(ptx_device *device)
 {
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device, "ptx_device_open");
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter(&scope, device, "ptx_device_open");
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(&device->library, "ask for the context's GPU", cuCtxGetDevice,
-                             &device->device);
-    return ptx_driver_leave(&scope, status);
+    status =
+        PTXD_CALL(&device->library, "ask for the context's GPU", cuCtxGetDevice, &device->device);
+    return ptxd_leave(&scope, status);
 }
 
-static ptx_status count_devices(const struct ptx_driver_library *library, int *count)
+static ptx_status count_devices(const struct ptxd_library *library, int *count)
 {
     *count = 0;
-    ptx_status status = PTX_DRIVER_CALL(library, "count the GPUs", cuDeviceGetCount, count);
+    ptx_status status = PTXD_CALL(library, "count the GPUs", cuDeviceGetCount, count);
     if (!status && *count <= 0)
-        status = ptx_driver_fail(PTX_ERROR_NO_DEVICE, "the driver sees no GPU; library: %s",
-                                 library->path);
+        status =
+            ptxd_fail(PTX_ERROR_NO_DEVICE, "the driver sees no GPU; library: %s", library->path);
     return status;
 }
 
@@ -94,7 +94,7 @@ static ptx_status find_ordinal(ptx_device *device)
     ptx_status status = count_devices(&device->library, &count);
     for (int i = 0; i < count && !status; i++) {
         CUdevice candidate = 0;
-        status = PTX_DRIVER_CALL(&device->library, "list the GPUs", cuDeviceGet, &candidate, i);
+        status = PTXD_CALL(&device->library, "list the GPUs", cuDeviceGet, &candidate, i);
         if (!status && candidate == device->device) {
             device->info.ordinal = i;
             return PTX_OK;
@@ -112,20 +112,20 @@ static ptx_status adopt(ptx_device *device, CUcontext context)
 
 static ptx_status retain_primary(ptx_device *device, int ordinal)
 {
-    const struct ptx_driver_library *library = &device->library;
+    const struct ptxd_library *library = &device->library;
     int count = 0;
     ptx_status status = count_devices(library, &count);
     if (status)
         return status;
     if (ordinal < 0 || ordinal >= count)
-        return ptx_driver_fail(
+        return ptxd_fail(
             PTX_ERROR_NO_DEVICE,
             "there is no GPU %d: the driver sees %d, numbered from 0 (see CUDA_VISIBLE_DEVICES)",
             ordinal, count);
-    status = PTX_DRIVER_CALL(library, "get the GPU", cuDeviceGet, &device->device, ordinal);
+    status = PTXD_CALL(library, "get the GPU", cuDeviceGet, &device->device, ordinal);
     if (!status)
-        status = PTX_DRIVER_CALL(library, "retain the GPU's primary context",
-                                 cuDevicePrimaryCtxRetain, &device->context, device->device);
+        status = PTXD_CALL(library, "retain the GPU's primary context", cuDevicePrimaryCtxRetain,
+                           &device->context, device->device);
     device->retained = !status;
     device->info.ordinal = ordinal;
     return status;
@@ -138,8 +138,8 @@ static ptx_status take_context(ptx_device *device, const struct ptx_device_param
     CUcontext current = NULL;
     ptx_status status = PTX_OK;
     if (!params->primary)
-        status = PTX_DRIVER_CALL(&device->library, "ask for the current context", cuCtxGetCurrent,
-                                 &current);
+        status =
+            PTXD_CALL(&device->library, "ask for the current context", cuCtxGetCurrent, &current);
     if (!status && current) {
         status = adopt(device, current);
         if (status || params->ordinal == 0 || params->ordinal == device->info.ordinal)
@@ -150,39 +150,39 @@ static ptx_status take_context(ptx_device *device, const struct ptx_device_param
 
 ptx_status ptx_device_count(int *count)
 {
-    ptx_driver_set_call(__func__);
+    ptxd_set_call(__func__);
     if (!count)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_device_count: count is NULL");
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_device_count: count is NULL");
     *count = 0;
-    struct ptx_driver_library library;
-    ptx_status status = ptx_driver_library_open(&library);
+    struct ptxd_library library;
+    ptx_status status = ptxd_library_open(&library);
     if (status)
         return status;
     status = count_devices(&library, count);
-    ptx_driver_library_close(&library);
+    ptxd_library_close(&library);
     return status;
 }
 
 ptx_device *ptx_device_open(const struct ptx_device_params *params)
 {
-    ptx_driver_set_call(__func__);
+    ptxd_set_call(__func__);
     static const struct ptx_device_params defaults;
     if (!params)
         params = &defaults;
     ptx_device *device = calloc(1, sizeof(*device));
     if (!device) {
-        ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of memory while opening a device");
+        ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of memory while opening a device");
         return NULL;
     }
     device->process = getpid();
     atomic_init(&device->references, 1);
-    ptx_status status = ptx_driver_library_open(&device->library);
+    ptx_status status = ptxd_library_open(&device->library);
     if (!status)
         status = take_context(device, params);
     if (!status)
         status = read_info(device);
     if (status)
-        ptx_driver_device_release(device);
+        ptxd_device_release(device);
     return status ? NULL : device;
 }
 
@@ -190,7 +190,7 @@ void ptx_device_close(ptx_device **device)
 {
     if (!device || !*device)
         return;
-    ptx_driver_device_release(*device);
+    ptxd_device_release(*device);
     *device = NULL;
 }
 
@@ -204,39 +204,38 @@ CUcontext ptx_device_context(const ptx_device *device)
     return device ? device->context : NULL;
 }
 
-void ptx_driver_device_retain(ptx_device *device)
+void ptxd_device_retain(ptx_device *device)
 {
     atomic_fetch_add(&device->references, 1);
 }
 
-void ptx_driver_device_release(ptx_device *device)
+void ptxd_device_release(ptx_device *device)
 {
     if (atomic_fetch_sub(&device->references, 1) != 1)
         return;
-    if (ptx_driver_same_process(device)) {
+    if (ptxd_same_process(device)) {
         if (device->retained)
             device->library.cuDevicePrimaryCtxRelease_v2(device->device);
-        ptx_driver_library_close(&device->library);
+        ptxd_library_close(&device->library);
     }
     free(device->library.path);
     free(device);
 }
 
-bool ptx_driver_same_process(const ptx_device *device)
+bool ptxd_same_process(const ptx_device *device)
 {
     return device->process == getpid();
 }
 
-ptx_status ptx_driver_usable(const ptx_device *device)
+ptx_status ptxd_usable(const ptx_device *device)
 {
     if (!device)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "the device is NULL: see what ptx_device_open() said");
-    if (!ptx_driver_same_process(device))
-        return ptx_driver_fail(PTX_ERROR_FORKED,
-                               "this device was opened by process %ld, which forked this one; CUDA "
-                               "does not survive fork(): open the device in the child instead, or "
-                               "start the child with exec",
-                               device->process);
+        return ptxd_fail(PTX_ERROR_INVALID, "the device is NULL: see what ptx_device_open() said");
+    if (!ptxd_same_process(device))
+        return ptxd_fail(PTX_ERROR_FORKED,
+                         "this device was opened by process %ld, which forked this one; CUDA "
+                         "does not survive fork(): open the device in the child instead, or "
+                         "start the child with exec",
+                         device->process);
     return PTX_OK;
 }

@@ -103,7 +103,7 @@ static const char *known_name(CUresult result)
     return "an unknown error";
 }
 
-const char *ptx_driver_result_name(const struct ptx_driver_library *library, CUresult result)
+const char *ptxd_result_name(const struct ptxd_library *library, CUresult result)
 {
     const char *name = NULL;
     if (library->cuGetErrorName(result, &name) != CUDA_SUCCESS || !name)
@@ -125,7 +125,7 @@ static void append(const char *format, va_list arguments)
     memcpy(last.message + last.length - 3, "...", 3);
 }
 
-ptx_status ptx_driver_fail(ptx_status status, const char *format, ...)
+ptx_status ptxd_fail(ptx_status status, const char *format, ...)
 {
     last.status = status;
     last.code = 0;
@@ -138,7 +138,7 @@ ptx_status ptx_driver_fail(ptx_status status, const char *format, ...)
     return status;
 }
 
-void ptx_driver_explain(const char *format, ...)
+void ptxd_explain(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -168,31 +168,29 @@ static bool is_kernel_fault(CUresult result)
 
 /// `text` is the driver's; behind a colon it has the emulator's report, which says what is to be
 /// known.
-static ptx_status fail_for_kernel(const struct ptx_driver_library *library, CUresult result,
+static ptx_status fail_for_kernel(const struct ptxd_library *library, CUresult result,
                                   const char *text)
 {
-    ptx_driver_fail(PTX_ERROR_DRIVER, "%s: an earlier kernel failed: %s (%d)%s%s", current_call,
-                    ptx_driver_result_name(library, result), (int)result, text ? ", " : "",
-                    text ? text : "");
+    ptxd_fail(PTX_ERROR_DRIVER, "%s: an earlier kernel failed: %s (%d)%s%s", current_call,
+              ptxd_result_name(library, result), (int)result, text ? ", " : "", text ? text : "");
     last.code = (int)result;
     last.name = strlen(current_call);
-    ptx_driver_explain("\nthe context is lost with it");
+    ptxd_explain("\nthe context is lost with it");
     if (result == CUDA_ERROR_LAUNCH_TIMEOUT)
-        ptx_driver_explain(
-            ": the kernel ran longer than the display's watchdog allows; use smaller "
-            "pieces, or a GPU without a display");
+        ptxd_explain(": the kernel ran longer than the display's watchdog allows; use smaller "
+                     "pieces, or a GPU without a display");
     else if (!text || !strstr(text, ": "))
-        ptx_driver_explain("; the emulator says which access it was: run the program with "
-                           "PTXGEN_LIBCUDA naming its libcuda.so.1");
+        ptxd_explain("; the emulator says which access it was: run the program with "
+                     "PTXGEN_LIBCUDA naming its libcuda.so.1");
     return PTX_ERROR_DRIVER;
 }
 
-void ptx_driver_set_call(const char *call)
+void ptxd_set_call(const char *call)
 {
     current_call = call;
 }
 
-void ptx_driver_name_call(const char *call)
+void ptxd_name_call(const char *call)
 {
     char rest[sizeof(last.message)];
     if (last.name == 0)
@@ -204,13 +202,13 @@ void ptx_driver_name_call(const char *call)
         last.length = sizeof(last.message) - 1;
 }
 
-bool ptx_driver_kernel_failed(void)
+bool ptxd_kernel_failed(void)
 {
     return last.name != 0;
 }
 
-ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult result,
-                            const char *call, const char *purpose)
+ptx_status ptxd_check(const struct ptxd_library *library, CUresult result, const char *call,
+                      const char *purpose)
 {
     if (result == CUDA_SUCCESS)
         return PTX_OK;
@@ -226,13 +224,13 @@ ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult r
         text = NULL;
     if (is_kernel_fault(result))
         return fail_for_kernel(library, result, text);
-    ptx_driver_fail(status, "could not %s: %s failed with %s (%d)", purpose, call,
-                    ptx_driver_result_name(library, result), (int)result);
+    ptxd_fail(status, "could not %s: %s failed with %s (%d)", purpose, call,
+              ptxd_result_name(library, result), (int)result);
     last.code = (int)result;
     if (text)
-        ptx_driver_explain(", %s", text);
+        ptxd_explain(", %s", text);
     if (remedy)
-        ptx_driver_explain("\n%s", remedy);
+        ptxd_explain("\n%s", remedy);
     return status;
 }
 

@@ -7,20 +7,20 @@
 #include <ptxgen/driver.h>
 
 /// Starts this thread's error message anew; returns `status`.
-ptx_status ptx_driver_fail(ptx_status status, const char *format, ...) PTXGEN_PRINTF(2, 3);
+ptx_status ptxd_fail(ptx_status status, const char *format, ...) PTXGEN_PRINTF(2, 3);
 
-/// Adds to the message that ptx_driver_fail() or ptx_driver_check() started.
-void ptx_driver_explain(const char *format, ...) PTXGEN_PRINTF(1, 2);
+/// Adds to the message that ptxd_fail() or ptxd_check() started.
+void ptxd_explain(const char *format, ...) PTXGEN_PRINTF(1, 2);
 
 /// The thread's last error is that a kernel launched earlier failed: names `call`, a public
 /// function, as the one that met it, in place of the driver layer's own. Leaves other errors alone.
-void ptx_driver_name_call(const char *call);
+void ptxd_name_call(const char *call);
 
 /// Whether the thread's last error is that a kernel launched earlier failed.
-bool ptx_driver_kernel_failed(void);
+bool ptxd_kernel_failed(void);
 
 /// Names what is being captured where ptx_stream_is_capturing() says so of `stream`: the stream,
 /// or, for the legacy default stream, a blocking stream of the context.
-const char *ptx_driver_captured(CUstream stream);
+const char *ptxd_captured(CUstream stream);
 
 #endif

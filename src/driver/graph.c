@@ -11,12 +11,12 @@ struct ptx_graph {
 
 static ptx_status refuse_legacy(CUstream stream, const char *function)
 {
-    if (!ptx_driver_is_legacy(stream))
+    if (!ptxd_is_legacy(stream))
         return PTX_OK;
-    return ptx_driver_fail(PTX_ERROR_INVALID,
-                           "%s: the legacy default stream cannot be captured: use one from "
-                           "ptx_stream_create(), or the per-thread default stream",
-                           function);
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "%s: the legacy default stream cannot be captured: use one from "
+                     "ptx_stream_create(), or the per-thread default stream",
+                     function);
 }
 
 ptx_status ptx_capture_begin(ptx_device *device, CUstream stream, enum ptx_capture_mode mode)
@@ -27,21 +27,20 @@ ptx_status ptx_capture_begin(ptx_device *device, CUstream stream, enum ptx_captu
         [PTX_CAPTURE_RELAXED] = CU_STREAM_CAPTURE_MODE_RELAXED,
     };
     if ((unsigned)mode >= sizeof(modes) / sizeof(modes[0]))
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_capture_begin: there is no mode %d",
-                               (int)mode);
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_capture_begin: there is no mode %d", (int)mode);
     ptx_status status = refuse_legacy(stream, "ptx_capture_begin");
     if (status)
         return status;
-    struct ptx_driver_scope scope;
-    status = ptx_driver_enter(&scope, device, __func__);
+    struct ptxd_scope scope;
+    status = ptxd_enter(&scope, device, __func__);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "begin a capture", cuStreamBeginCapture_v2, stream,
-                             modes[mode]);
+    status =
+        PTXD_CALL(scope.library, "begin a capture", cuStreamBeginCapture_v2, stream, modes[mode]);
     bool begun = !status;
     if (ptx_error_code() == CUDA_ERROR_ILLEGAL_STATE && status)
-        ptx_driver_explain("\nthe stream is being captured already: end that capture first");
-    status = ptx_driver_leave(&scope, status);
+        ptxd_explain("\nthe stream is being captured already: end that capture first");
+    status = ptxd_leave(&scope, status);
     if (status && begun)
         ptx_capture_abandon(device, stream);
     return status;
@@ -49,14 +48,14 @@ ptx_status ptx_capture_begin(ptx_device *device, CUstream stream, enum ptx_captu
 
 void ptx_capture_abandon(ptx_device *device, CUstream stream)
 {
-    struct ptx_driver_scope scope;
+    struct ptxd_scope scope;
     CUgraph captured = NULL;
-    if (!device || !stream || !ptx_driver_enter_release(&scope, device))
+    if (!device || !stream || !ptxd_enter_release(&scope, device))
         return;
     scope.library->cuStreamEndCapture(stream, &captured);
     if (captured)
         scope.library->cuGraphDestroy(captured);
-    ptx_driver_leave_release(&scope);
+    ptxd_leave_release(&scope);
 }
 
 static void count_node(struct ptx_graph_info *info, CUgraphNodeType type)
@@ -80,24 +79,24 @@ static void count_node(struct ptx_graph_info *info, CUgraphNodeType type)
     }
 }
 
-static ptx_status count_nodes(const struct ptx_driver_library *library, CUgraph captured,
+static ptx_status count_nodes(const struct ptxd_library *library, CUgraph captured,
                               struct ptx_graph_info *info)
 {
     size_t count = 0;
-    ptx_status status = PTX_DRIVER_CALL(library, "count the nodes of a graph", cuGraphGetNodes,
-                                        captured, NULL, &count);
+    ptx_status status =
+        PTXD_CALL(library, "count the nodes of a graph", cuGraphGetNodes, captured, NULL, &count);
     if (status)
         return status;
     CUgraphNode *nodes = calloc(count + 1, sizeof(CUgraphNode));
     if (!nodes)
-        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while making a graph");
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while making a graph");
     if (count)
-        status = PTX_DRIVER_CALL(library, "list the nodes of a graph", cuGraphGetNodes, captured,
-                                 nodes, &count);
+        status = PTXD_CALL(library, "list the nodes of a graph", cuGraphGetNodes, captured, nodes,
+                           &count);
     for (size_t i = 0; i < count && !status; i++) {
         CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-        status = PTX_DRIVER_CALL(library, "ask what a node of a graph is", cuGraphNodeGetType,
-                                 nodes[i], &type);
+        status = PTXD_CALL(library, "ask what a node of a graph is", cuGraphNodeGetType, nodes[i],
+                           &type);
         count_node(info, type);
     }
     free(nodes);
@@ -105,57 +104,56 @@ static ptx_status count_nodes(const struct ptx_driver_library *library, CUgraph 
 }
 
 /// Uploads, so that the first launch does not have to.
-static ptx_status instantiate(ptx_graph *graph, const struct ptx_driver_library *library,
+static ptx_status instantiate(ptx_graph *graph, const struct ptxd_library *library,
                               CUgraph captured, CUstream stream)
 {
     if (!library->cuGraphInstantiateWithFlags)
-        return ptx_driver_fail(PTX_ERROR_UNSUPPORTED,
-                               "making a graph needs cuGraphInstantiateWithFlags, which %s lacks: "
-                               "update the driver to 470 (CUDA 11.4) or newer",
-                               library->path);
-    ptx_status status = PTX_DRIVER_CALL(library, "make the captured work ready to launch",
-                                        cuGraphInstantiateWithFlags, &graph->handle, captured, 0);
+        return ptxd_fail(PTX_ERROR_UNSUPPORTED,
+                         "making a graph needs cuGraphInstantiateWithFlags, which %s lacks: "
+                         "update the driver to 470 (CUDA 11.4) or newer",
+                         library->path);
+    ptx_status status = PTXD_CALL(library, "make the captured work ready to launch",
+                                  cuGraphInstantiateWithFlags, &graph->handle, captured, 0);
     if (!status && library->cuGraphUpload)
-        status = PTX_DRIVER_CALL(library, "upload the graph", cuGraphUpload, graph->handle, stream);
+        status = PTXD_CALL(library, "upload the graph", cuGraphUpload, graph->handle, stream);
     return status;
 }
 
-static ptx_status end(ptx_graph *graph, const struct ptx_driver_library *library, CUstream stream)
+static ptx_status end(ptx_graph *graph, const struct ptxd_library *library, CUstream stream)
 {
     CUgraph captured = NULL;
     ptx_status status =
-        PTX_DRIVER_CALL(library, "end the capture", cuStreamEndCapture, stream, &captured);
+        PTXD_CALL(library, "end the capture", cuStreamEndCapture, stream, &captured);
     if (status && ptx_error_code() == CUDA_ERROR_ILLEGAL_STATE)
-        ptx_driver_explain("\nthe stream is not being captured: ptx_capture_begin() begins it");
+        ptxd_explain("\nthe stream is not being captured: ptx_capture_begin() begins it");
     if (!status)
         status = count_nodes(library, captured, &graph->info);
     if (!status)
         status = instantiate(graph, library, captured, stream);
     CUresult result = captured ? library->cuGraphDestroy(captured) : CUDA_SUCCESS;
-    return status ? status : ptx_driver_check(library, result, "cuGraphDestroy", "end the capture");
+    return status ? status : ptxd_check(library, result, "cuGraphDestroy", "end the capture");
 }
 
 ptx_graph *ptx_capture_end(ptx_device *device, CUstream stream)
 {
-    if (refuse_legacy(stream, "ptx_capture_end") || ptx_driver_usable(device))
+    if (refuse_legacy(stream, "ptx_capture_end") || ptxd_usable(device))
         return NULL;
-    struct ptx_driver_scope scope;
+    struct ptxd_scope scope;
     ptx_graph *graph = calloc(1, sizeof(*graph));
     ptx_status status = PTX_OK;
     if (!graph)
-        status =
-            ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while making a graph");
+        status = ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while making a graph");
     else
-        status = ptx_driver_enter_cold(&scope, device, __func__);
+        status = ptxd_enter_cold(&scope, device, __func__);
     if (status) {
         free(graph);
         ptx_capture_abandon(device, stream);
         return NULL;
     }
-    ptx_driver_device_retain(device);
+    ptxd_device_retain(device);
     graph->device = device;
     status = end(graph, scope.library, stream);
-    if (ptx_driver_leave(&scope, status))
+    if (ptxd_leave(&scope, status))
         ptx_graph_destroy(&graph);
     return graph;
 }
@@ -163,15 +161,14 @@ ptx_graph *ptx_capture_end(ptx_device *device, CUstream stream)
 ptx_status ptx_graph_launch(const ptx_graph *graph, CUstream stream)
 {
     if (!graph)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "the graph is NULL: see what ptx_capture_end() said");
-    struct ptx_driver_scope scope;
+        return ptxd_fail(PTX_ERROR_INVALID, "the graph is NULL: see what ptx_capture_end() said");
+    struct ptxd_scope scope;
     const char *purpose = "launch the graph";
-    ptx_status status = ptx_driver_enter_stream(&scope, graph->device, stream, __func__, purpose);
+    ptx_status status = ptxd_enter_stream(&scope, graph->device, stream, __func__, purpose);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, purpose, cuGraphLaunch, graph->handle, stream);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, purpose, cuGraphLaunch, graph->handle, stream);
+    return ptxd_leave(&scope, status);
 }
 
 const struct ptx_graph_info *ptx_graph_get_info(const ptx_graph *graph)
@@ -185,11 +182,11 @@ void ptx_graph_destroy(ptx_graph **graph)
         return;
     ptx_graph *old = *graph;
     *graph = NULL;
-    struct ptx_driver_scope scope;
-    if (old->handle && ptx_driver_enter_release(&scope, old->device)) {
+    struct ptxd_scope scope;
+    if (old->handle && ptxd_enter_release(&scope, old->device)) {
         scope.library->cuGraphExecDestroy(old->handle);
-        ptx_driver_leave_release(&scope);
+        ptxd_leave_release(&scope);
     }
-    ptx_driver_device_release(old->device);
+    ptxd_device_release(old->device);
     free(old);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the driver layer's sources share. Names start with ptx_driver_, since a static library has
+/// What the driver layer's sources share. Names start with ptxd_, since a static library has
 /// no other way to keep them out of a program's own names.
 #ifndef PTXGEN_DRIVER_INTERNAL_H
 #define PTXGEN_DRIVER_INTERNAL_H
@@ -16,7 +16,7 @@
 
 /// An open libcuda: one member for each row of functions.def; NULL for an optional function that
 /// this library lacks.
-struct ptx_driver_library {
+struct ptxd_library {
     void *handle;
     char *path;
     int version;
@@ -25,32 +25,32 @@ struct ptx_driver_library {
 };
 
 /// Finds a libcuda, fills the table and calls cuInit. On error *library is all zero.
-ptx_status ptx_driver_library_open(struct ptx_driver_library *library);
-void ptx_driver_library_close(struct ptx_driver_library *library);
+ptx_status ptxd_library_open(struct ptxd_library *library);
+void ptxd_library_close(struct ptxd_library *library);
 
 // ---------------------------------------------------------------------------------------- errors
 
 /// The result's name, "CUDA_ERROR_UNKNOWN" say. A constant string, never NULL.
-const char *ptx_driver_result_name(const struct ptx_driver_library *library, CUresult result);
+const char *ptxd_result_name(const struct ptxd_library *library, CUresult result);
 
 /// Notes which public function the thread is in, a constant string, for errors of kernels launched
 /// earlier.
-void ptx_driver_set_call(const char *call);
+void ptxd_set_call(const char *call);
 
 /// PTX_OK if the driver call went well; else the error: what was being done, which call failed,
 /// with what, and the remedy if there is one for the result alone. Where a kernel launched earlier
 /// failed, that, and the public function that the thread is in.
-ptx_status ptx_driver_check(const struct ptx_driver_library *library, CUresult result,
-                            const char *call, const char *purpose);
+ptx_status ptxd_check(const struct ptxd_library *library, CUresult result, const char *call,
+                      const char *purpose);
 
-/// The same for a call made in place: PTX_DRIVER_CALL(library, "wait", cuEventSynchronize, event).
-#define PTX_DRIVER_CALL(library, purpose, function, ...)                                           \
-    ptx_driver_check(library, (library)->function(__VA_ARGS__), #function, purpose)
+/// The same for a call made in place: PTXD_CALL(library, "wait", cuEventSynchronize, event).
+#define PTXD_CALL(library, purpose, function, ...)                                                 \
+    ptxd_check(library, (library)->function(__VA_ARGS__), #function, purpose)
 
 // ------------------------------------------------------------------------------- device and scope
 
 struct ptx_device {
-    struct ptx_driver_library library;
+    struct ptxd_library library;
     struct ptx_device_info info;
     CUcontext context;
     CUdevice device;
@@ -59,63 +59,61 @@ struct ptx_device {
     atomic_int references;
 };
 
-void ptx_driver_device_retain(ptx_device *device);
-void ptx_driver_device_release(ptx_device *device);
+void ptxd_device_retain(ptx_device *device);
+void ptxd_device_release(ptx_device *device);
 
-bool ptx_driver_same_process(const ptx_device *device);
+bool ptxd_same_process(const ptx_device *device);
 
 /// PTX_OK unless the device is NULL or belongs to the process that forked this one.
-ptx_status ptx_driver_usable(const ptx_device *device);
+ptx_status ptxd_usable(const ptx_device *device);
 
 /// The state of the calling thread that a scope has changed.
-struct ptx_driver_scope {
-    const struct ptx_driver_library *library;
+struct ptxd_scope {
+    const struct ptxd_library *library;
     bool pushed;
     bool relaxed;
     CUstreamCaptureMode mode;
 };
 
 /// Makes the device's context current, in the public function `call`. Every PTX_OK of it is
-/// followed by ptx_driver_leave().
-ptx_status ptx_driver_enter(struct ptx_driver_scope *scope, const ptx_device *device,
-                            const char *call);
+/// followed by ptxd_leave().
+ptx_status ptxd_enter(struct ptxd_scope *scope, const ptx_device *device, const char *call);
 
 /// The same for calls that CUDA forbids while a stream is being captured (allocating, loading,
 /// waiting): keeps them from spoiling captures of other streams.
-ptx_status ptx_driver_enter_cold(struct ptx_driver_scope *scope, const ptx_device *device,
-                                 const char *call);
+ptx_status ptxd_enter_cold(struct ptxd_scope *scope, const ptx_device *device, const char *call);
 
 /// The same for calls that put work on the stream. Fails with PTX_ERROR_CAPTURE where that would
 /// spoil a capture of another stream: on the legacy default stream, which alone costs a driver call
 /// more.
-ptx_status ptx_driver_enter_stream(struct ptx_driver_scope *scope, const ptx_device *device,
-                                   CUstream stream, const char *call, const char *purpose);
+ptx_status ptxd_enter_stream(struct ptxd_scope *scope, const ptx_device *device, CUstream stream,
+                             const char *call, const char *purpose);
 
 /// Puts the thread's state back. Returns `status`, or the error in putting back if it was PTX_OK.
-ptx_status ptx_driver_leave(struct ptx_driver_scope *scope, ptx_status status);
+ptx_status ptxd_leave(struct ptxd_scope *scope, ptx_status status);
 
 /// The same for destructors, which cannot be refused and leave the thread's error alone. Where it
-/// returns false, the driver is not to be called; else ptx_driver_leave_release() follows.
-bool ptx_driver_enter_release(struct ptx_driver_scope *scope, const ptx_device *device);
-void ptx_driver_leave_release(struct ptx_driver_scope *scope);
+/// returns false, the driver is not to be called; else ptxd_leave_release() follows.
+bool ptxd_enter_release(struct ptxd_scope *scope, const ptx_device *device);
+void ptxd_leave_release(struct ptxd_scope *scope);
 
 /// NULL and CU_STREAM_LEGACY: work on it waits for the blocking streams of the context.
-bool ptx_driver_is_legacy(CUstream stream);
+bool ptxd_is_legacy(CUstream stream);
 
 /// Sets *capturing; the context must be current.
-ptx_status ptx_driver_capturing(const struct ptx_driver_library *library, CUstream stream,
-                                const char *purpose, bool *capturing);
+ptx_status ptxd_capturing(const struct ptxd_library *library, CUstream stream, const char *purpose,
+                          bool *capturing);
 
 /// Fails with PTX_ERROR_CAPTURE if the stream is being captured; the context must be current.
-ptx_status ptx_driver_refuse_capture(const struct ptx_driver_library *library, CUstream stream,
-                                     const char *purpose);
+ptx_status ptxd_refuse_capture(const struct ptxd_library *library, CUstream stream,
+                               const char *purpose);
 
 // -------------------------------------------------------------------------- modules and functions
 
-enum { PTX_DRIVER_MAX_PARAMS = 512 };
+enum { PTXD_MAX_PARAMS = 512 };
 
 /// What a kernel's text says about it; strings and array are its own.
-struct ptx_driver_signature {
+struct ptxd_signature {
     char *name;
     struct ptx_function_param *params;
     size_t param_count;
@@ -124,23 +122,23 @@ struct ptx_driver_signature {
 };
 
 /// What PTX text says about itself.
-struct ptx_driver_text {
+struct ptxd_text {
     int isa;         ///< .version, 84 for 8.4; 0 if there is none
     int sm;          ///< .target, 90 for sm_90a; 0 if there is none
     char target[32]; ///< as it is written
-    struct ptx_driver_signature *entries;
+    struct ptxd_signature *entries;
     size_t entry_count;
 };
 
 /// Reads version and target, and with `entries` the signature of each kernel too. On error *text
-/// is as after ptx_driver_text_free().
-ptx_status ptx_driver_text_read(struct ptx_driver_text *text, const char *source, bool entries);
-void ptx_driver_text_free(struct ptx_driver_text *text);
+/// is as after ptxd_text_free().
+ptx_status ptxd_text_read(struct ptxd_text *text, const char *source, bool entries);
+void ptxd_text_free(struct ptxd_text *text);
 
 /// Compiles and loads; the context must be current. *log is set to the compiler's remarks, for the
 /// caller to free, if all went well.
-ptx_status ptx_driver_jit(const ptx_device *device, const char *source,
-                          const struct ptx_module_params *params, CUmodule *module, char **log);
+ptx_status ptxd_jit(const ptx_device *device, const char *source,
+                    const struct ptx_module_params *params, CUmodule *module, char **log);
 
 struct ptx_function {
     ptx_module *module;
@@ -152,7 +150,7 @@ struct ptx_module {
     ptx_device *device;
     CUmodule handle;
     char *log;
-    struct ptx_driver_text text;
+    struct ptxd_text text;
     ptx_function *functions; ///< one for each of text.entries
 };
 

@@ -64,8 +64,7 @@ static void trim(char *log)
 static void show(const char *log)
 {
     if (log[0])
-        ptx_driver_explain("\n%.*s%s", SHOWN_BYTES, log,
-                           strlen(log) > SHOWN_BYTES ? " [and so on]" : "");
+        ptxd_explain("\n%.*s%s", SHOWN_BYTES, log, strlen(log) > SHOWN_BYTES ? " [and so on]" : "");
 }
 
 static void quote(const char *source, long line)
@@ -76,8 +75,8 @@ static void quote(const char *source, long line)
     if (!source)
         return;
     size_t length = strcspn(source, "\r\n");
-    ptx_driver_explain("\nline %ld is: %.*s", line,
-                       length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, source);
+    ptxd_explain("\nline %ld is: %.*s", line, length < QUOTE_BYTES ? (int)length : QUOTE_BYTES,
+                 source);
 }
 
 /// Adds each line of the text that the log mentions as "line N".
@@ -97,38 +96,37 @@ static void quote_lines(const char *source, const char *log)
     }
 }
 
-static void explain_remedy(CUresult result, const struct ptx_driver_text *text,
+static void explain_remedy(CUresult result, const struct ptxd_text *text,
                            const struct ptx_device_info *gpu)
 {
     char suffix = text->target[0] ? text->target[strlen(text->target) - 1] : '\0';
     if (result == CUDA_ERROR_JIT_COMPILER_NOT_FOUND)
-        ptx_driver_explain("\nlibnvidia-ptxjitcompiler.so.1 is missing: install all of the driver; "
-                           "in a container, NVIDIA_DRIVER_CAPABILITIES must have compute");
+        ptxd_explain("\nlibnvidia-ptxjitcompiler.so.1 is missing: install all of the driver; "
+                     "in a container, NVIDIA_DRIVER_CAPABILITIES must have compute");
     else if (result == CUDA_ERROR_JIT_COMPILATION_DISABLED)
-        ptx_driver_explain("\nunset CUDA_DISABLE_PTX_JIT");
+        ptxd_explain("\nunset CUDA_DISABLE_PTX_JIT");
     else if (text->isa == 0)
-        ptx_driver_explain("\nthe text has no .version: is it PTX?");
+        ptxd_explain("\nthe text has no .version: is it PTX?");
     else if (text->isa > gpu->isa || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-        ptx_driver_explain("\nthe text's .version is newer than the driver: write it for PTX ISA "
-                           "%d.%d or older, or update the driver",
-                           gpu->isa / 10, gpu->isa % 10);
+        ptxd_explain("\nthe text's .version is newer than the driver: write it for PTX ISA "
+                     "%d.%d or older, or update the driver",
+                     gpu->isa / 10, gpu->isa % 10);
     else if (text->sm > gpu->sm)
-        ptx_driver_explain("\nthe text's .target is above the GPU: write it for sm_%d or lower",
-                           gpu->sm);
+        ptxd_explain("\nthe text's .target is above the GPU: write it for sm_%d or lower", gpu->sm);
     else if (text->sm != gpu->sm && (suffix == 'a' || suffix == 'f'))
-        ptx_driver_explain("\n.target %s is not for this GPU: write the text for sm_%d or lower, "
-                           "without a letter",
-                           text->target, gpu->sm);
+        ptxd_explain("\n.target %s is not for this GPU: write the text for sm_%d or lower, "
+                     "without a letter",
+                     text->target, gpu->sm);
     else
-        ptx_driver_explain("\ncorrect the text");
+        ptxd_explain("\ncorrect the text");
 }
 
 static ptx_status explain_failure(const ptx_device *device, const char *source, CUresult result,
                                   struct logs *logs)
 {
-    ptx_status status = ptx_driver_check(&device->library, result, "cuModuleLoadDataEx",
-                                         "compile and load the PTX text");
-    if (ptx_driver_kernel_failed()) // which has nothing to do with this text
+    ptx_status status =
+        ptxd_check(&device->library, result, "cuModuleLoadDataEx", "compile and load the PTX text");
+    if (ptxd_kernel_failed()) // which has nothing to do with this text
         return status;
     trim(logs->error);
     trim(logs->info);
@@ -137,24 +135,24 @@ static ptx_status explain_failure(const ptx_device *device, const char *source, 
     quote_lines(source, logs->error);
 
     const struct ptx_device_info *gpu = &device->info;
-    struct ptx_driver_text text;
-    ptx_driver_text_read(&text, source, false);
-    ptx_driver_explain("\ntext: .version %d.%d, .target %s; GPU: %s, sm_%d; driver: CUDA %d.%d, "
-                       "PTX ISA up to %d.%d; library: %s",
-                       text.isa / 10, text.isa % 10, text.target, gpu->name, gpu->sm,
-                       gpu->driver_version / 1000, gpu->driver_version % 1000 / 10, gpu->isa / 10,
-                       gpu->isa % 10, gpu->library_path);
+    struct ptxd_text text;
+    ptxd_text_read(&text, source, false);
+    ptxd_explain("\ntext: .version %d.%d, .target %s; GPU: %s, sm_%d; driver: CUDA %d.%d, "
+                 "PTX ISA up to %d.%d; library: %s",
+                 text.isa / 10, text.isa % 10, text.target, gpu->name, gpu->sm,
+                 gpu->driver_version / 1000, gpu->driver_version % 1000 / 10, gpu->isa / 10,
+                 gpu->isa % 10, gpu->library_path);
     if (status == PTX_ERROR_JIT)
         explain_remedy(result, &text, gpu);
     return status;
 }
 
-ptx_status ptx_driver_jit(const ptx_device *device, const char *source,
-                          const struct ptx_module_params *params, CUmodule *module, char **log)
+ptx_status ptxd_jit(const ptx_device *device, const char *source,
+                    const struct ptx_module_params *params, CUmodule *module, char **log)
 {
     struct logs *logs = calloc(1, sizeof(*logs));
     if (!logs)
-        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
     struct options options = options_of(params, logs);
     CUresult result = device->library.cuModuleLoadDataEx(module, source, options.count,
                                                          options.keys, options.values);
@@ -168,7 +166,7 @@ ptx_status ptx_driver_jit(const ptx_device *device, const char *source,
         if (*log)
             strcpy(*log, logs->info);
         else
-            status = ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory");
+            status = ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory");
     }
     free(logs);
     return status;

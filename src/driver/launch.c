@@ -29,15 +29,15 @@ static ptx_status check_type(const ptx_function *function, size_t i, const struc
     bool takes_float = strcmp(param->type, "f32") == 0 || strcmp(param->type, "f64") == 0;
     bool takes_integer = first == 'u' || (first == 's' && isdigit((unsigned char)param->type[1]));
     if (takes_float && argument->type == PTX_ARG_INTEGER)
-        return ptx_driver_fail(
-            PTX_ERROR_INVALID, "kernel %s: args[%zu] (%s) is .%s and takes a %s, not an integer",
-            kernel, i, param->name, param->type, param->type[1] == '3' ? "float" : "double");
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "kernel %s: args[%zu] (%s) is .%s and takes a %s, not an integer", kernel,
+                         i, param->name, param->type, param->type[1] == '3' ? "float" : "double");
     if (takes_integer && argument->type == PTX_ARG_FLOAT)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "kernel %s: args[%zu] (%s) is .%s and takes an integer of %zu "
-                               "bytes, not a %s",
-                               kernel, i, param->name, param->type, param->size,
-                               param->size == sizeof(float) ? "float" : "double");
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "kernel %s: args[%zu] (%s) is .%s and takes an integer of %zu "
+                         "bytes, not a %s",
+                         kernel, i, param->name, param->type, param->size,
+                         param->size == sizeof(float) ? "float" : "double");
     return PTX_OK;
 }
 
@@ -46,26 +46,26 @@ static ptx_status check_arguments(const ptx_function *function,
 {
     const struct ptx_function_info *info = &function->info;
     if (params->arg_count != info->param_count)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "kernel %s takes %zu arguments, not %zu",
-                               info->name, info->param_count, params->arg_count);
+        return ptxd_fail(PTX_ERROR_INVALID, "kernel %s takes %zu arguments, not %zu", info->name,
+                         info->param_count, params->arg_count);
     if (!params->args && params->arg_count)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "kernel %s: args is NULL", info->name);
+        return ptxd_fail(PTX_ERROR_INVALID, "kernel %s: args is NULL", info->name);
     for (size_t i = 0; i < params->arg_count; i++) {
         const struct ptx_arg *argument = &params->args[i];
         const struct ptx_function_param *param = &info->params[i];
         if (!argument->value)
-            return ptx_driver_fail(PTX_ERROR_INVALID, "kernel %s: args[%zu] (%s) has no value",
-                                   info->name, i, param->name);
+            return ptxd_fail(PTX_ERROR_INVALID, "kernel %s: args[%zu] (%s) has no value",
+                             info->name, i, param->name);
         if (argument->type == PTX_ARG_POINTER)
-            return ptx_driver_fail(PTX_ERROR_INVALID,
-                                   "kernel %s: args[%zu] (%s) is .%s, and the argument is a "
-                                   "pointer of the host: pass the CUdeviceptr, which "
-                                   "ptx_buffer_address() gives of a buffer",
-                                   info->name, i, param->name, param->type);
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "kernel %s: args[%zu] (%s) is .%s, and the argument is a "
+                             "pointer of the host: pass the CUdeviceptr, which "
+                             "ptx_buffer_address() gives of a buffer",
+                             info->name, i, param->name, param->type);
         if (argument->size != param->size)
-            return ptx_driver_fail(
-                PTX_ERROR_INVALID, "kernel %s: args[%zu] (%s) is .%s and takes %zu bytes, not %zu",
-                info->name, i, param->name, param->type, param->size, argument->size);
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "kernel %s: args[%zu] (%s) is .%s and takes %zu bytes, not %zu",
+                             info->name, i, param->name, param->type, param->size, argument->size);
         ptx_status status = check_type(function, i, argument);
         if (status)
             return status;
@@ -81,30 +81,29 @@ static ptx_status check_block(const ptx_function *function, const unsigned given
     const struct ptx_function_info *info = &function->info;
     bool required = info->required_block[0] != 0;
     if (!any(given) && !required)
-        return ptx_driver_fail(
-            PTX_ERROR_INVALID,
-            "kernel %s: block is 0, and the kernel has no .reqntid to fill it in", info->name);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "kernel %s: block is 0, and the kernel has no .reqntid to fill it in",
+                         info->name);
     unsigned long long threads = 1;
     for (int i = 0; i < 3; i++) {
         block[i] = given[i] ? given[i] : 1;
         if (!any(given))
             block[i] = (unsigned)info->required_block[i];
         if (required && block[i] != (unsigned)info->required_block[i])
-            return ptx_driver_fail(PTX_ERROR_INVALID,
-                                   "kernel %s: block.%c is %u, but the kernel's .reqntid is %d",
-                                   info->name, axes[i], block[i], info->required_block[i]);
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "kernel %s: block.%c is %u, but the kernel's .reqntid is %d",
+                             info->name, axes[i], block[i], info->required_block[i]);
         if (block[i] > (unsigned)gpu->max_block[i])
-            return ptx_driver_fail(PTX_ERROR_INVALID,
-                                   "kernel %s: block.%c is %u, the GPU allows %d", info->name,
-                                   axes[i], block[i], gpu->max_block[i]);
+            return ptxd_fail(PTX_ERROR_INVALID, "kernel %s: block.%c is %u, the GPU allows %d",
+                             info->name, axes[i], block[i], gpu->max_block[i]);
         threads *= block[i];
     }
     if (threads > (unsigned)info->max_threads_per_block)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "kernel %s: block is %u x %u x %u = %llu threads, the kernel runs "
-                               "with at most %d (%d registers a thread)",
-                               info->name, block[0], block[1], block[2], threads,
-                               info->max_threads_per_block, info->registers);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "kernel %s: block is %u x %u x %u = %llu threads, the kernel runs "
+                         "with at most %d (%d registers a thread)",
+                         info->name, block[0], block[1], block[2], threads,
+                         info->max_threads_per_block, info->registers);
     return PTX_OK;
 }
 
@@ -118,12 +117,12 @@ static ptx_status check_grid(const ptx_function *function, const struct ptx_laun
         geometry->grid[i] = params->grid[i] || i == 0 ? params->grid[i] : 1;
         geometry->cluster[i] = params->cluster[i] ? params->cluster[i] : 1;
         if (geometry->grid[i] > (unsigned)gpu->max_grid[i])
-            return ptx_driver_fail(PTX_ERROR_INVALID, "kernel %s: grid.%c is %u, the GPU allows %d",
-                                   name, axes[i], geometry->grid[i], gpu->max_grid[i]);
+            return ptxd_fail(PTX_ERROR_INVALID, "kernel %s: grid.%c is %u, the GPU allows %d", name,
+                             axes[i], geometry->grid[i], gpu->max_grid[i]);
         if (geometry->grid[i] % geometry->cluster[i] != 0)
-            return ptx_driver_fail(PTX_ERROR_INVALID,
-                                   "kernel %s: grid.%c is %u, no multiple of cluster.%c, %u", name,
-                                   axes[i], geometry->grid[i], axes[i], geometry->cluster[i]);
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "kernel %s: grid.%c is %u, no multiple of cluster.%c, %u", name,
+                             axes[i], geometry->grid[i], axes[i], geometry->cluster[i]);
     }
     return PTX_OK;
 }
@@ -135,25 +134,24 @@ static ptx_status check_features(const ptx_function *function,
     const struct ptx_device_info *gpu = &device->info;
     const char *feature = params->cooperative ? "cooperative" : "cluster";
     if (params->shared_bytes > (size_t)function->info.max_dynamic_shared)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "kernel %s: shared_bytes is %zu, but only %d are left on this GPU "
-                               "besides the kernel's own %d",
-                               function->info.name, params->shared_bytes,
-                               function->info.max_dynamic_shared, function->info.static_shared);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "kernel %s: shared_bytes is %zu, but only %d are left on this GPU "
+                         "besides the kernel's own %d",
+                         function->info.name, params->shared_bytes,
+                         function->info.max_dynamic_shared, function->info.static_shared);
     if (!params->cooperative && !any(params->cluster))
         return PTX_OK;
     if (!device->library.cuLaunchKernelEx)
-        return ptx_driver_fail(PTX_ERROR_UNSUPPORTED,
-                               "kernel %s: a %s launch needs cuLaunchKernelEx, which %s lacks: "
-                               "update the driver to 520 (CUDA 11.8) or newer",
-                               function->info.name, feature, device->library.path);
+        return ptxd_fail(PTX_ERROR_UNSUPPORTED,
+                         "kernel %s: a %s launch needs cuLaunchKernelEx, which %s lacks: "
+                         "update the driver to 520 (CUDA 11.8) or newer",
+                         function->info.name, feature, device->library.path);
     if (params->cooperative && !gpu->cooperative_launch)
-        return ptx_driver_fail(PTX_ERROR_UNSUPPORTED, "kernel %s: %s has no cooperative launches",
-                               function->info.name, gpu->name);
+        return ptxd_fail(PTX_ERROR_UNSUPPORTED, "kernel %s: %s has no cooperative launches",
+                         function->info.name, gpu->name);
     if (any(params->cluster) && gpu->sm < 90)
-        return ptx_driver_fail(PTX_ERROR_UNSUPPORTED,
-                               "kernel %s: clusters need sm_90, and %s is sm_%d",
-                               function->info.name, gpu->name, gpu->sm);
+        return ptxd_fail(PTX_ERROR_UNSUPPORTED, "kernel %s: clusters need sm_90, and %s is sm_%d",
+                         function->info.name, gpu->name, gpu->sm);
     return PTX_OK;
 }
 
@@ -198,23 +196,22 @@ static void explain_launch(const ptx_function *function, const struct ptx_launch
 {
     const unsigned *grid = geometry->grid;
     const unsigned *block = geometry->block;
-    if (ptx_driver_kernel_failed()) // another one
+    if (ptxd_kernel_failed()) // another one
         return;
-    ptx_driver_explain("\nkernel %s, grid %u x %u x %u, block %u x %u x %u, %zu bytes of dynamic "
-                       "shared memory",
-                       function->info.name, grid[0], grid[1], grid[2], block[0], block[1], block[2],
-                       params->shared_bytes);
+    ptxd_explain("\nkernel %s, grid %u x %u x %u, block %u x %u x %u, %zu bytes of dynamic "
+                 "shared memory",
+                 function->info.name, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                 params->shared_bytes);
 }
 
 static ptx_status launch(const ptx_function *function, const struct ptx_launch_params *params,
                          const struct geometry *geometry, void **values)
 {
     const ptx_device *device = function->module->device;
-    const struct ptx_driver_library *library = &device->library;
-    struct ptx_driver_scope scope;
+    const struct ptxd_library *library = &device->library;
+    struct ptxd_scope scope;
     const char *purpose = "launch the kernel";
-    ptx_status status =
-        ptx_driver_enter_stream(&scope, device, params->stream, "ptx_launch", purpose);
+    ptx_status status = ptxd_enter_stream(&scope, device, params->stream, "ptx_launch", purpose);
     if (status) {
         explain_launch(function, params, geometry);
         return status;
@@ -224,24 +221,23 @@ static ptx_status launch(const ptx_function *function, const struct ptx_launch_p
     const unsigned *grid = geometry->grid;
     const unsigned *block = geometry->block;
     if (params->cooperative || geometry->clustered || programmatic)
-        status =
-            ptx_driver_check(library, launch_with_attributes(function, params, geometry, values),
-                             "cuLaunchKernelEx", purpose);
+        status = ptxd_check(library, launch_with_attributes(function, params, geometry, values),
+                            "cuLaunchKernelEx", purpose);
     else
-        status = PTX_DRIVER_CALL(library, purpose, cuLaunchKernel, function->handle, grid[0],
-                                 grid[1], grid[2], block[0], block[1], block[2],
-                                 (unsigned)params->shared_bytes, params->stream, values, NULL);
+        status = PTXD_CALL(library, purpose, cuLaunchKernel, function->handle, grid[0], grid[1],
+                           grid[2], block[0], block[1], block[2], (unsigned)params->shared_bytes,
+                           params->stream, values, NULL);
     if (status)
         explain_launch(function, params, geometry);
-    return ptx_driver_leave(&scope, status);
+    return ptxd_leave(&scope, status);
 }
 
 static ptx_status check_function(const ptx_function *function)
 {
     if (!function)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "the function is NULL: see what ptx_module_function() said");
-    return ptx_driver_usable(function->module->device);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the function is NULL: see what ptx_module_function() said");
+    return ptxd_usable(function->module->device);
 }
 
 ptx_status ptx_launch(const ptx_function *function, const struct ptx_launch_params *params)
@@ -250,8 +246,8 @@ ptx_status ptx_launch(const ptx_function *function, const struct ptx_launch_para
     if (status)
         return status;
     if (!params)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "kernel %s: params is NULL", function->info.name);
-    void *values[PTX_DRIVER_MAX_PARAMS];
+        return ptxd_fail(PTX_ERROR_INVALID, "kernel %s: params is NULL", function->info.name);
+    void *values[PTXD_MAX_PARAMS];
     struct geometry geometry;
     status = check_arguments(function, params, values);
     if (!status)
@@ -277,14 +273,14 @@ ptx_status ptx_function_occupancy(const ptx_function *function, int threads, siz
     if (status)
         return status;
     if (!blocks_per_sm || threads <= 0)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_function_occupancy: %s",
-                               blocks_per_sm ? "threads is not positive" : "blocks_per_sm is NULL");
-    struct ptx_driver_scope scope;
-    status = ptx_driver_enter(&scope, function->module->device, __func__);
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_function_occupancy: %s",
+                         blocks_per_sm ? "threads is not positive" : "blocks_per_sm is NULL");
+    struct ptxd_scope scope;
+    status = ptxd_enter(&scope, function->module->device, __func__);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "compute the occupancy",
-                             cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks_per_sm,
-                             function->handle, threads, shared_bytes);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, "compute the occupancy",
+                       cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks_per_sm, function->handle,
+                       threads, shared_bytes);
+    return ptxd_leave(&scope, status);
 }

@@ -32,18 +32,18 @@ static char *path_of(void *symbol, const char *name)
     return resolved ? resolved : strdup(path);
 }
 
-static ptx_status bind_functions(struct ptx_driver_library *library, const char *name)
+static ptx_status bind_functions(struct ptxd_library *library, const char *name)
 {
     void *symbol = dlsym(library->handle, "cuInit");
     library->path = path_of(symbol, name);
     if (!library->path)
-        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of memory while opening %s", name);
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of memory while opening %s", name);
     // memcpy: ISO C has no conversion between pointers to objects and to functions.
     enum need { OPTIONAL, REQUIRED };
 #define DRIVER_FUNCTION(need, function)                                                            \
     symbol = dlsym(library->handle, #function);                                                    \
     if (!symbol && (need) == REQUIRED)                                                             \
-        return ptx_driver_fail(                                                                    \
+        return ptxd_fail(                                                                          \
             PTX_ERROR_NO_DRIVER,                                                                   \
             "%s has no %s: it is no libcuda, or older than 450 (CUDA 11.0); update the driver",    \
             library->path, #function);                                                             \
@@ -52,32 +52,32 @@ static ptx_status bind_functions(struct ptx_driver_library *library, const char 
     return PTX_OK;
 }
 
-static enum outcome open_one(struct ptx_driver_library *library, const char *name, int flags)
+static enum outcome open_one(struct ptxd_library *library, const char *name, int flags)
 {
-    *library = (struct ptx_driver_library) { 0 };
+    *library = (struct ptxd_library) { 0 };
     library->handle = dlopen(name, RTLD_NOW | flags);
     if (!library->handle) {
         const char *reason = dlerror();
-        ptx_driver_fail(PTX_ERROR_NO_DRIVER, "%s", reason ? reason : name);
+        ptxd_fail(PTX_ERROR_NO_DRIVER, "%s", reason ? reason : name);
         return PASSED_OVER;
     }
     enum outcome outcome = PASSED_OVER;
     if (bind_functions(library, name) == PTX_OK) {
         CUresult result = library->cuInit(0);
-        ptx_status status = ptx_driver_check(library, result, "cuInit", "initialise CUDA");
+        ptx_status status = ptxd_check(library, result, "cuInit", "initialise CUDA");
         if (!status)
-            status = PTX_DRIVER_CALL(library, "ask for the driver's version", cuDriverGetVersion,
-                                     &library->version);
+            status = PTXD_CALL(library, "ask for the driver's version", cuDriverGetVersion,
+                               &library->version);
         if (!status)
             return OPENED;
-        ptx_driver_explain("\nlibrary: %s", library->path);
+        ptxd_explain("\nlibrary: %s", library->path);
         outcome = result == CUDA_ERROR_STUB_LIBRARY ? PASSED_OVER : BROKEN;
     }
-    ptx_driver_library_close(library);
+    ptxd_library_close(library);
     return outcome;
 }
 
-static ptx_status search(struct ptx_driver_library *library)
+static ptx_status search(struct ptxd_library *library)
 {
     char complaints[2048] = "";
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -89,16 +89,16 @@ static ptx_status search(struct ptx_driver_library *library)
         size_t length = strlen(complaints);
         snprintf(complaints + length, sizeof(complaints) - length, "\n%s", ptx_error_message());
     }
-    ptx_driver_fail(PTX_ERROR_NO_DRIVER,
-                    "no usable libcuda.so.1: install the NVIDIA display driver, or name the "
-                    "library in PTXGEN_LIBCUDA; what was tried:%s",
-                    complaints);
+    ptxd_fail(PTX_ERROR_NO_DRIVER,
+              "no usable libcuda.so.1: install the NVIDIA display driver, or name the "
+              "library in PTXGEN_LIBCUDA; what was tried:%s",
+              complaints);
     return PTX_ERROR_NO_DRIVER;
 }
 
 /// The library stays mapped for good once it is loaded: it has threads of its own by then. One
 /// that was in the process before is its loader's to unload.
-ptx_status ptx_driver_library_open(struct ptx_driver_library *library)
+ptx_status ptxd_library_open(struct ptxd_library *library)
 {
     void *present = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (present) {
@@ -116,14 +116,14 @@ ptx_status ptx_driver_library_open(struct ptx_driver_library *library)
     enum outcome outcome = open_one(library, named, RTLD_LOCAL | RTLD_NODELETE);
     // BROKEN: the file was found and is a libcuda; its name needs no correcting.
     if (outcome == PASSED_OVER)
-        ptx_driver_explain("\nPTXGEN_LIBCUDA names this library: correct it or unset it");
+        ptxd_explain("\nPTXGEN_LIBCUDA names this library: correct it or unset it");
     return outcome == OPENED ? PTX_OK : ptx_error_status();
 }
 
-void ptx_driver_library_close(struct ptx_driver_library *library)
+void ptxd_library_close(struct ptxd_library *library)
 {
     free(library->path);
     if (library->handle)
         dlclose(library->handle);
-    *library = (struct ptx_driver_library) { 0 };
+    *library = (struct ptxd_library) { 0 };
 }

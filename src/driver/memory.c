@@ -13,30 +13,30 @@ struct ptx_buffer {
 static ptx_status allocate(ptx_buffer *buffer)
 {
     if (buffer->size == 0)
-        return ptx_driver_usable(buffer->device);
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, buffer->device, "ptx_buffer_create");
+        return ptxd_usable(buffer->device);
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter_cold(&scope, buffer->device, "ptx_buffer_create");
     if (status)
         return status;
-    status = ptx_driver_refuse_capture(scope.library, NULL, "allocate device memory");
+    status = ptxd_refuse_capture(scope.library, NULL, "allocate device memory");
     if (!status)
-        status = PTX_DRIVER_CALL(scope.library, "allocate device memory", cuMemAlloc_v2,
-                                 &buffer->address, buffer->size);
+        status = PTXD_CALL(scope.library, "allocate device memory", cuMemAlloc_v2, &buffer->address,
+                           buffer->size);
     if (status)
-        ptx_driver_explain("\n%zu bytes were asked for", buffer->size);
-    return ptx_driver_leave(&scope, status);
+        ptxd_explain("\n%zu bytes were asked for", buffer->size);
+    return ptxd_leave(&scope, status);
 }
 
 ptx_buffer *ptx_buffer_create(ptx_device *device, size_t bytes)
 {
-    if (ptx_driver_usable(device))
+    if (ptxd_usable(device))
         return NULL;
     ptx_buffer *buffer = calloc(1, sizeof(*buffer));
     if (!buffer) {
-        ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while creating a buffer");
+        ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while creating a buffer");
         return NULL;
     }
-    ptx_driver_device_retain(device);
+    ptxd_device_retain(device);
     buffer->device = device;
     buffer->size = bytes;
     if (allocate(buffer))
@@ -46,11 +46,11 @@ ptx_buffer *ptx_buffer_create(ptx_device *device, size_t bytes)
 
 static void free_device(ptx_device *device, CUdeviceptr address)
 {
-    struct ptx_driver_scope scope;
-    if (!address || !ptx_driver_enter_release(&scope, device))
+    struct ptxd_scope scope;
+    if (!address || !ptxd_enter_release(&scope, device))
         return;
     scope.library->cuMemFree_v2(address);
-    ptx_driver_leave_release(&scope);
+    ptxd_leave_release(&scope);
 }
 
 void ptx_buffer_destroy(ptx_buffer **buffer)
@@ -60,7 +60,7 @@ void ptx_buffer_destroy(ptx_buffer **buffer)
     ptx_buffer *destroyed = *buffer;
     *buffer = NULL;
     free_device(destroyed->device, destroyed->address);
-    ptx_driver_device_release(destroyed->device);
+    ptxd_device_release(destroyed->device);
     free(destroyed);
 }
 
@@ -78,13 +78,13 @@ static ptx_status check_range(const ptx_buffer *buffer, const char *operation, s
                               size_t bytes)
 {
     if (!buffer)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: the buffer is NULL", operation);
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: the buffer is NULL", operation);
     if (offset > buffer->size || bytes > buffer->size - offset)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: %zu bytes at offset %zu reach beyond the buffer, which has %zu "
-                               "bytes (at %#llx)",
-                               operation, bytes, offset, buffer->size,
-                               (unsigned long long)buffer->address);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: %zu bytes at offset %zu reach beyond the buffer, which has %zu "
+                         "bytes (at %#llx)",
+                         operation, bytes, offset, buffer->size,
+                         (unsigned long long)buffer->address);
     return PTX_OK;
 }
 
@@ -98,7 +98,7 @@ struct transfer {
 
 /// Enters the scope of a transfer to or from [offset, offset + bytes). *nothing: it is all done,
 /// and no scope was entered.
-static ptx_status enter_range(struct ptx_driver_scope *scope, const ptx_buffer *buffer,
+static ptx_status enter_range(struct ptxd_scope *scope, const ptx_buffer *buffer,
                               const struct transfer *transfer, size_t offset, size_t bytes,
                               bool *nothing)
 {
@@ -107,41 +107,41 @@ static ptx_status enter_range(struct ptx_driver_scope *scope, const ptx_buffer *
     if (status)
         return status;
     *nothing = bytes == 0;
-    return bytes == 0 ? ptx_driver_usable(buffer->device)
-                      : ptx_driver_enter_stream(scope, buffer->device, transfer->stream,
-                                                transfer->call, transfer->purpose);
+    return bytes == 0 ? ptxd_usable(buffer->device)
+                      : ptxd_enter_stream(scope, buffer->device, transfer->stream, transfer->call,
+                                          transfer->purpose);
 }
 
 ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const void *source, size_t bytes,
                              CUstream stream)
 {
     if (!source && bytes)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_upload: source is NULL");
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_buffer_upload: source is NULL");
     const struct transfer transfer = { __func__, __func__, "copy to the device", stream };
-    struct ptx_driver_scope scope;
+    struct ptxd_scope scope;
     bool nothing = false;
     ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
     if (status || nothing)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, transfer.purpose, cuMemcpyHtoDAsync_v2,
-                             buffer->address + offset, source, bytes, stream);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, transfer.purpose, cuMemcpyHtoDAsync_v2,
+                       buffer->address + offset, source, bytes, stream);
+    return ptxd_leave(&scope, status);
 }
 
 ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *target, size_t bytes,
                                CUstream stream)
 {
     if (!target && bytes)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_download: target is NULL");
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_buffer_download: target is NULL");
     const struct transfer transfer = { __func__, __func__, "copy from the device", stream };
-    struct ptx_driver_scope scope;
+    struct ptxd_scope scope;
     bool nothing = false;
     ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
     if (status || nothing)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, transfer.purpose, cuMemcpyDtoHAsync_v2, target,
-                             buffer->address + offset, bytes, stream);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, transfer.purpose, cuMemcpyDtoHAsync_v2, target,
+                       buffer->address + offset, bytes, stream);
+    return ptxd_leave(&scope, status);
 }
 
 ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *from,
@@ -152,61 +152,60 @@ ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *f
         return status;
     const struct transfer transfer = { __func__, "ptx_buffer_copy, to", "copy within the device",
                                        stream };
-    struct ptx_driver_scope scope;
+    struct ptxd_scope scope;
     bool nothing = false;
     if (to && to->device != from->device)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "ptx_buffer_copy: the buffers belong to different devices");
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "ptx_buffer_copy: the buffers belong to different devices");
     if (to == from && bytes > 0 && to_offset < from_offset + bytes &&
         from_offset < to_offset + bytes)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_buffer_copy: the ranges overlap");
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_buffer_copy: the ranges overlap");
     status = enter_range(&scope, to, &transfer, to_offset, bytes, &nothing);
     if (status || nothing)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, transfer.purpose, cuMemcpyDtoDAsync_v2,
-                             to->address + to_offset, from->address + from_offset, bytes, stream);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, transfer.purpose, cuMemcpyDtoDAsync_v2,
+                       to->address + to_offset, from->address + from_offset, bytes, stream);
+    return ptxd_leave(&scope, status);
 }
 
 ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char value, size_t bytes,
                            CUstream stream)
 {
     const struct transfer transfer = { __func__, __func__, "fill device memory", stream };
-    struct ptx_driver_scope scope;
+    struct ptxd_scope scope;
     bool nothing = false;
     ptx_status status = enter_range(&scope, buffer, &transfer, offset, bytes, &nothing);
     if (status || nothing)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, transfer.purpose, cuMemsetD8Async,
-                             buffer->address + offset, value, bytes, stream);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, transfer.purpose, cuMemsetD8Async, buffer->address + offset,
+                       value, bytes, stream);
+    return ptxd_leave(&scope, status);
 }
 
 static void free_host(ptx_device *device, void *block)
 {
-    struct ptx_driver_scope scope;
-    if (!block || !device || !ptx_driver_enter_release(&scope, device))
+    struct ptxd_scope scope;
+    if (!block || !device || !ptxd_enter_release(&scope, device))
         return;
     scope.library->cuMemFreeHost(block);
-    ptx_driver_leave_release(&scope);
+    ptxd_leave_release(&scope);
 }
 
 void *ptx_host_alloc(ptx_device *device, size_t bytes)
 {
     if (bytes == 0) {
-        ptx_driver_fail(PTX_ERROR_INVALID, "ptx_host_alloc: bytes is 0");
+        ptxd_fail(PTX_ERROR_INVALID, "ptx_host_alloc: bytes is 0");
         return NULL;
     }
-    struct ptx_driver_scope scope;
-    if (ptx_driver_enter_cold(&scope, device, __func__))
+    struct ptxd_scope scope;
+    if (ptxd_enter_cold(&scope, device, __func__))
         return NULL;
     void *memory = NULL;
-    ptx_status status =
-        ptx_driver_refuse_capture(scope.library, NULL, "allocate pinned host memory");
+    ptx_status status = ptxd_refuse_capture(scope.library, NULL, "allocate pinned host memory");
     if (!status)
-        status = PTX_DRIVER_CALL(scope.library, "allocate pinned host memory", cuMemHostAlloc,
-                                 &memory, bytes, CUDA_ABI_MEMHOSTALLOC_PORTABLE);
-    if (ptx_driver_leave(&scope, status)) {
+        status = PTXD_CALL(scope.library, "allocate pinned host memory", cuMemHostAlloc, &memory,
+                           bytes, CUDA_ABI_MEMHOSTALLOC_PORTABLE);
+    if (ptxd_leave(&scope, status)) {
         free_host(device, memory);
         return NULL;
     }
@@ -227,13 +226,13 @@ void ptx_host_free(ptx_device *device, void *memory)
 ptx_status ptx_device_memory(ptx_device *device, size_t *available, size_t *total)
 {
     size_t sizes[2] = { 0, 0 };
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, device, __func__);
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter_cold(&scope, device, __func__);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "ask for the free device memory", cuMemGetInfo_v2,
-                             &sizes[0], &sizes[1]);
-    status = ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, "ask for the free device memory", cuMemGetInfo_v2, &sizes[0],
+                       &sizes[1]);
+    status = ptxd_leave(&scope, status);
     if (!status && available)
         *available = sizes[0];
     if (!status && total)
@@ -254,17 +253,17 @@ static ptx_status ask_range(const ptx_device *device, CUdeviceptr address, CUdev
         CU_POINTER_ATTRIBUTE_RANGE_SIZE,
     };
     void *values[] = { &type, &managed, &ordinal, base, bytes };
-    ptx_status status = PTX_DRIVER_CALL(&device->library, "ask what an address belongs to",
-                                        cuPointerGetAttributes, 5, attributes, values, address);
+    ptx_status status = PTXD_CALL(&device->library, "ask what an address belongs to",
+                                  cuPointerGetAttributes, 5, attributes, values, address);
     if (status)
         return status;
     if (type == 0 || *bytes == 0)
-        return ptx_driver_fail(PTX_ERROR_NOT_FOUND,
-                               "%#llx is in no memory that the driver allocated or registered",
-                               (unsigned long long)address);
+        return ptxd_fail(PTX_ERROR_NOT_FOUND,
+                         "%#llx is in no memory that the driver allocated or registered",
+                         (unsigned long long)address);
     if (type == CU_MEMORYTYPE_DEVICE && !managed && ordinal != device->info.ordinal)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%#llx is memory of GPU %d, not of GPU %d",
-                               (unsigned long long)address, ordinal, device->info.ordinal);
+        return ptxd_fail(PTX_ERROR_INVALID, "%#llx is memory of GPU %d, not of GPU %d",
+                         (unsigned long long)address, ordinal, device->info.ordinal);
     return PTX_OK;
 }
 
@@ -273,10 +272,10 @@ ptx_status ptx_address_range(ptx_device *device, CUdeviceptr address, CUdevicept
 {
     CUdeviceptr start = 0;
     size_t size = 0;
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device, __func__);
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter(&scope, device, __func__);
     if (!status)
-        status = ptx_driver_leave(&scope, ask_range(device, address, &start, &size));
+        status = ptxd_leave(&scope, ask_range(device, address, &start, &size));
     if (base)
         *base = status ? 0 : start;
     if (bytes)

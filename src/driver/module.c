@@ -12,14 +12,14 @@
     X(local, LOCAL_SIZE_BYTES)                                                                     \
     X(binary_version, BINARY_VERSION)
 
-static ptx_status read_info(const struct ptx_driver_library *library, ptx_function *function)
+static ptx_status read_info(const struct ptxd_library *library, ptx_function *function)
 {
     ptx_status status = PTX_OK;
 #define READ(field, attribute)                                                                     \
     if (!status)                                                                                   \
-        status = PTX_DRIVER_CALL(library, "ask for the kernel's " #attribute, cuFuncGetAttribute,  \
-                                 &function->info.field, CU_FUNC_ATTRIBUTE_##attribute,             \
-                                 function->handle);
+        status =                                                                                   \
+            PTXD_CALL(library, "ask for the kernel's " #attribute, cuFuncGetAttribute,             \
+                      &function->info.field, CU_FUNC_ATTRIBUTE_##attribute, function->handle);
     FUNCTION_FACTS(READ)
 #undef READ
     return status;
@@ -36,16 +36,16 @@ static ptx_status open_shared_memory(const ptx_device *device, ptx_function *fun
     }
     most = device->info.shared_per_block_optin - function->info.static_shared;
     function->info.max_dynamic_shared = most;
-    return PTX_DRIVER_CALL(&device->library, "raise the kernel's limit of shared memory",
-                           cuFuncSetAttribute, function->handle,
-                           CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most);
+    return PTXD_CALL(&device->library, "raise the kernel's limit of shared memory",
+                     cuFuncSetAttribute, function->handle,
+                     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most);
 }
 
 /// Does now what the driver would otherwise do at the first launch, perhaps under capture.
 static ptx_status prepare(ptx_module *module, ptx_function *function,
-                          const struct ptx_driver_signature *signature)
+                          const struct ptxd_signature *signature)
 {
-    const struct ptx_driver_library *library = &module->device->library;
+    const struct ptxd_library *library = &module->device->library;
     function->module = module;
     function->info.name = signature->name;
     function->info.params = signature->params;
@@ -58,31 +58,31 @@ static ptx_status prepare(ptx_module *module, ptx_function *function,
         function->handle = NULL;
         return PTX_OK;
     }
-    ptx_status status = ptx_driver_check(library, result, "cuModuleGetFunction", "find the kernel");
+    ptx_status status = ptxd_check(library, result, "cuModuleGetFunction", "find the kernel");
     if (!status && library->cuFuncLoad)
-        status = PTX_DRIVER_CALL(library, "load the kernel", cuFuncLoad, function->handle);
+        status = PTXD_CALL(library, "load the kernel", cuFuncLoad, function->handle);
     if (!status)
         status = read_info(library, function);
     if (!status)
         status = open_shared_memory(module->device, function);
     if (status)
-        ptx_driver_explain("\nkernel: %s", signature->name);
+        ptxd_explain("\nkernel: %s", signature->name);
     return status;
 }
 
 static ptx_status load(ptx_module *module, const char *text, const struct ptx_module_params *params)
 {
-    ptx_status status = ptx_driver_refuse_capture(&module->device->library, params->stream,
-                                                  "compile and load the PTX text");
+    ptx_status status = ptxd_refuse_capture(&module->device->library, params->stream,
+                                            "compile and load the PTX text");
     if (!status)
-        status = ptx_driver_jit(module->device, text, params, &module->handle, &module->log);
+        status = ptxd_jit(module->device, text, params, &module->handle, &module->log);
     if (!status)
-        status = ptx_driver_text_read(&module->text, text, true);
+        status = ptxd_text_read(&module->text, text, true);
     if (status)
         return status;
     module->functions = calloc(module->text.entry_count + 1, sizeof(*module->functions));
     if (!module->functions)
-        return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
     for (size_t i = 0; i < module->text.entry_count && !status; i++)
         status = prepare(module, &module->functions[i], &module->text.entries[i]);
     return status;
@@ -95,23 +95,23 @@ ptx_module *ptx_module_load(ptx_device *device, const char *text,
     if (!params)
         params = &defaults;
     if (!text || params->max_registers < 0) {
-        ptx_driver_fail(PTX_ERROR_INVALID, "ptx_module_load: %s",
-                        text ? "max_registers is negative" : "the text is NULL");
+        ptxd_fail(PTX_ERROR_INVALID, "ptx_module_load: %s",
+                  text ? "max_registers is negative" : "the text is NULL");
         return NULL;
     }
-    struct ptx_driver_scope scope;
-    if (ptx_driver_enter_cold(&scope, device, __func__))
+    struct ptxd_scope scope;
+    if (ptxd_enter_cold(&scope, device, __func__))
         return NULL;
     ptx_module *module = calloc(1, sizeof(*module));
     ptx_status status = PTX_OK;
     if (module) {
-        ptx_driver_device_retain(device);
+        ptxd_device_retain(device);
         module->device = device;
         status = load(module, text, params);
     } else {
-        status = ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
+        status = ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
     }
-    if (ptx_driver_leave(&scope, status))
+    if (ptxd_leave(&scope, status))
         ptx_module_unload(&module);
     return module;
 }
@@ -122,13 +122,13 @@ void ptx_module_unload(ptx_module **module)
         return;
     ptx_module *old = *module;
     *module = NULL;
-    struct ptx_driver_scope scope;
-    if (old->handle && ptx_driver_enter_release(&scope, old->device)) {
+    struct ptxd_scope scope;
+    if (old->handle && ptxd_enter_release(&scope, old->device)) {
         scope.library->cuModuleUnload(old->handle);
-        ptx_driver_leave_release(&scope);
+        ptxd_leave_release(&scope);
     }
-    ptx_driver_device_release(old->device);
-    ptx_driver_text_free(&old->text);
+    ptxd_device_release(old->device);
+    ptxd_text_free(&old->text);
     free(old->functions);
     free(old->log);
     free(old);
@@ -137,11 +137,11 @@ void ptx_module_unload(ptx_module **module)
 ptx_function *ptx_module_function(ptx_module *module, const char *name)
 {
     if (!module || !name) {
-        ptx_driver_fail(PTX_ERROR_INVALID, "ptx_module_function: the %s is NULL",
-                        module ? "name" : "module");
+        ptxd_fail(PTX_ERROR_INVALID, "ptx_module_function: the %s is NULL",
+                  module ? "name" : "module");
         return NULL;
     }
-    if (ptx_driver_usable(module->device))
+    if (ptxd_usable(module->device))
         return NULL;
     bool hidden = false;
     for (size_t i = 0; i < module->text.entry_count; i++) {
@@ -153,17 +153,17 @@ ptx_function *ptx_module_function(ptx_module *module, const char *name)
         hidden = true;
     }
     if (hidden) {
-        ptx_driver_fail(PTX_ERROR_NOT_FOUND,
-                        "kernel %s is not to be had from outside: put "
-                        ".visible before its .entry",
-                        name);
+        ptxd_fail(PTX_ERROR_NOT_FOUND,
+                  "kernel %s is not to be had from outside: put "
+                  ".visible before its .entry",
+                  name);
         return NULL;
     }
-    ptx_driver_fail(PTX_ERROR_NOT_FOUND, "the module has no kernel %s; it has:", name);
+    ptxd_fail(PTX_ERROR_NOT_FOUND, "the module has no kernel %s; it has:", name);
     for (size_t i = 0; i < module->text.entry_count; i++)
-        ptx_driver_explain("%s %s", i ? "," : "", module->text.entries[i].name);
+        ptxd_explain("%s %s", i ? "," : "", module->text.entries[i].name);
     if (module->text.entry_count == 0)
-        ptx_driver_explain(" none");
+        ptxd_explain(" none");
     return NULL;
 }
 
@@ -171,19 +171,19 @@ ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *
                              size_t *bytes)
 {
     if (!module || !name)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_module_global: the %s is NULL",
-                               module ? "name" : "module");
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, module->device, __func__);
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_module_global: the %s is NULL",
+                         module ? "name" : "module");
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter_cold(&scope, module->device, __func__);
     if (status)
         return status;
     CUdeviceptr found = 0;
     size_t size = 0;
-    status = PTX_DRIVER_CALL(scope.library, "find the variable", cuModuleGetGlobal_v2, &found,
-                             &size, module->handle, name);
+    status = PTXD_CALL(scope.library, "find the variable", cuModuleGetGlobal_v2, &found, &size,
+                       module->handle, name);
     if (status)
-        ptx_driver_explain("\nvariable: %s", name);
-    status = ptx_driver_leave(&scope, status);
+        ptxd_explain("\nvariable: %s", name);
+    status = ptxd_leave(&scope, status);
     if (!status && address)
         *address = found;
     if (!status && bytes)

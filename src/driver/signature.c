@@ -138,9 +138,9 @@ static ptx_status not_understood(const struct scanner *s, const char *kernel, co
     int line = 1;
     for (const char *p = s->source; p < s->word; p++)
         line += *p == '\n';
-    return ptx_driver_fail(PTX_ERROR_UNSUPPORTED,
-                           "cannot read the %s of kernel %s in line %d, near '%.*s': %s", what,
-                           kernel, line, (int)(s->length < 40 ? s->length : 40), s->word, rule);
+    return ptxd_fail(PTX_ERROR_UNSUPPORTED,
+                     "cannot read the %s of kernel %s in line %d, near '%.*s': %s", what, kernel,
+                     line, (int)(s->length < 40 ? s->length : 40), s->word, rule);
 }
 
 static ptx_status bad_param(const struct scanner *s, const char *kernel)
@@ -158,7 +158,7 @@ static ptx_status too_large(const struct scanner *s, const char *kernel)
 
 static ptx_status out_of_memory(void)
 {
-    return ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while reading PTX");
+    return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while reading PTX");
 }
 
 /// `[24]` or `[2][3]`, if there are any.
@@ -207,15 +207,15 @@ static ptx_status read_param(struct scanner *s, const char *kernel,
     return read_lengths(s, kernel, param);
 }
 
-static ptx_status read_params(struct scanner *s, struct ptx_driver_signature *entry)
+static ptx_status read_params(struct scanner *s, struct ptxd_signature *entry)
 {
     size_t offset = 0;
     while (!accept(s, ")")) {
         if (entry->param_count && !accept(s, ","))
             return bad_param(s, entry->name);
-        if (entry->param_count == PTX_DRIVER_MAX_PARAMS)
-            return ptx_driver_fail(PTX_ERROR_UNSUPPORTED, "kernel %s has more than %d parameters",
-                                   entry->name, PTX_DRIVER_MAX_PARAMS);
+        if (entry->param_count == PTXD_MAX_PARAMS)
+            return ptxd_fail(PTX_ERROR_UNSUPPORTED, "kernel %s has more than %d parameters",
+                             entry->name, PTXD_MAX_PARAMS);
         struct ptx_function_param *params =
             realloc(entry->params, (entry->param_count + 1) * sizeof(*params));
         if (!params)
@@ -232,7 +232,7 @@ static ptx_status read_params(struct scanner *s, struct ptx_driver_signature *en
 }
 
 /// The numbers of a .reqntid; those that are left out are 1.
-static ptx_status read_block(struct scanner *s, struct ptx_driver_signature *entry)
+static ptx_status read_block(struct scanner *s, struct ptxd_signature *entry)
 {
     for (int i = 0; i < 3; i++) {
         unsigned threads = 1;
@@ -244,7 +244,7 @@ static ptx_status read_block(struct scanner *s, struct ptx_driver_signature *ent
     return PTX_OK;
 }
 
-static ptx_status read_entry(struct scanner *s, struct ptx_driver_signature *entry)
+static ptx_status read_entry(struct scanner *s, struct ptxd_signature *entry)
 {
     entry->name = copy(s);
     if (!entry->name)
@@ -261,20 +261,20 @@ static ptx_status read_entry(struct scanner *s, struct ptx_driver_signature *ent
     return status;
 }
 
-static ptx_status add_entry(struct scanner *s, struct ptx_driver_text *text)
+static ptx_status add_entry(struct scanner *s, struct ptxd_text *text)
 {
-    struct ptx_driver_signature *entries =
+    struct ptxd_signature *entries =
         realloc(text->entries, (text->entry_count + 1) * sizeof(*entries));
     if (!entries)
         return out_of_memory();
     text->entries = entries;
-    struct ptx_driver_signature *entry = &entries[text->entry_count++];
-    *entry = (struct ptx_driver_signature) { 0 };
+    struct ptxd_signature *entry = &entries[text->entry_count++];
+    *entry = (struct ptxd_signature) { 0 };
     return read_entry(s, entry);
 }
 
 /// Leaves isa at 0 where the version is none that there could be.
-static void read_version(struct scanner *s, struct ptx_driver_text *text)
+static void read_version(struct scanner *s, struct ptxd_text *text)
 {
     unsigned major = 0, minor = 0;
     if (!number(s, 999, &major))
@@ -288,7 +288,7 @@ static void read_version(struct scanner *s, struct ptx_driver_text *text)
     text->isa = (int)(10 * major + minor);
 }
 
-static void read_target(const struct scanner *s, struct ptx_driver_text *text)
+static void read_target(const struct scanner *s, struct ptxd_text *text)
 {
     size_t length = s->length < sizeof(text->target) ? s->length : sizeof(text->target) - 1;
     memcpy(text->target, s->word, length);
@@ -299,9 +299,9 @@ static void read_target(const struct scanner *s, struct ptx_driver_text *text)
         text->sm = 10 * text->sm + (*p - '0');
 }
 
-ptx_status ptx_driver_text_read(struct ptx_driver_text *text, const char *source, bool entries)
+ptx_status ptxd_text_read(struct ptxd_text *text, const char *source, bool entries)
 {
-    *text = (struct ptx_driver_text) { 0 };
+    *text = (struct ptxd_text) { 0 };
     struct scanner s = { .source = source, .next = source };
     ptx_status status = PTX_OK;
     for (advance(&s); s.length && !status;) {
@@ -315,19 +315,19 @@ ptx_status ptx_driver_text_read(struct ptx_driver_text *text, const char *source
             status = add_entry(&s, text);
     }
     if (status)
-        ptx_driver_text_free(text);
+        ptxd_text_free(text);
     return status;
 }
 
-void ptx_driver_text_free(struct ptx_driver_text *text)
+void ptxd_text_free(struct ptxd_text *text)
 {
     for (size_t i = 0; i < text->entry_count; i++) {
-        struct ptx_driver_signature *entry = &text->entries[i];
+        struct ptxd_signature *entry = &text->entries[i];
         for (size_t k = 0; k < entry->param_count; k++)
             free((char *)entry->params[k].name);
         free(entry->params);
         free(entry->name);
     }
     free(text->entries);
-    *text = (struct ptx_driver_text) { 0 };
+    *text = (struct ptxd_text) { 0 };
 }

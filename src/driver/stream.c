@@ -3,13 +3,13 @@
 
 CUstream ptx_stream_create(ptx_device *device)
 {
-    struct ptx_driver_scope scope;
-    if (ptx_driver_enter_cold(&scope, device, __func__))
+    struct ptxd_scope scope;
+    if (ptxd_enter_cold(&scope, device, __func__))
         return NULL;
     CUstream stream = NULL;
-    ptx_status status = PTX_DRIVER_CALL(scope.library, "create a stream", cuStreamCreate, &stream,
-                                        CU_STREAM_NON_BLOCKING);
-    if (ptx_driver_leave(&scope, status))
+    ptx_status status = PTXD_CALL(scope.library, "create a stream", cuStreamCreate, &stream,
+                                  CU_STREAM_NON_BLOCKING);
+    if (ptxd_leave(&scope, status))
         ptx_stream_destroy(device, &stream);
     return stream;
 }
@@ -18,66 +18,66 @@ void ptx_stream_destroy(ptx_device *device, CUstream *stream)
 {
     if (!stream || !*stream)
         return;
-    struct ptx_driver_scope scope;
-    if (device && ptx_driver_enter_release(&scope, device)) {
+    struct ptxd_scope scope;
+    if (device && ptxd_enter_release(&scope, device)) {
         scope.library->cuStreamDestroy_v2(*stream);
-        ptx_driver_leave_release(&scope);
+        ptxd_leave_release(&scope);
     }
     *stream = NULL;
 }
 
 ptx_status ptx_stream_synchronize(ptx_device *device, CUstream stream)
 {
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, device, __func__);
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter_cold(&scope, device, __func__);
     if (status)
         return status;
-    status = ptx_driver_refuse_capture(scope.library, stream, "wait for the stream");
+    status = ptxd_refuse_capture(scope.library, stream, "wait for the stream");
     if (!status)
-        status = PTX_DRIVER_CALL(scope.library, "wait for the stream", cuStreamSynchronize, stream);
-    return ptx_driver_leave(&scope, status);
+        status = PTXD_CALL(scope.library, "wait for the stream", cuStreamSynchronize, stream);
+    return ptxd_leave(&scope, status);
 }
 
 ptx_status ptx_stream_is_capturing(ptx_device *device, CUstream stream, bool *capturing)
 {
     if (!capturing)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_stream_is_capturing: capturing is NULL");
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter(&scope, device, __func__);
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_stream_is_capturing: capturing is NULL");
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter(&scope, device, __func__);
     if (status)
         return status;
-    status = ptx_driver_capturing(scope.library, stream, "ask whether the stream is being captured",
-                                  capturing);
-    return ptx_driver_leave(&scope, status);
+    status = ptxd_capturing(scope.library, stream, "ask whether the stream is being captured",
+                            capturing);
+    return ptxd_leave(&scope, status);
 }
 
 static ptx_status no_event(const char *function)
 {
-    return ptx_driver_fail(PTX_ERROR_INVALID, "%s: an event is NULL", function);
+    return ptxd_fail(PTX_ERROR_INVALID, "%s: an event is NULL", function);
 }
 
 ptx_status ptx_stream_wait_event(ptx_device *device, CUstream stream, CUevent event)
 {
     if (!event)
         return no_event("ptx_stream_wait_event");
-    struct ptx_driver_scope scope;
+    struct ptxd_scope scope;
     const char *purpose = "make the stream wait for the event";
-    ptx_status status = ptx_driver_enter_stream(&scope, device, stream, __func__, purpose);
+    ptx_status status = ptxd_enter_stream(&scope, device, stream, __func__, purpose);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, purpose, cuStreamWaitEvent, stream, event, 0);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, purpose, cuStreamWaitEvent, stream, event, 0);
+    return ptxd_leave(&scope, status);
 }
 
 CUevent ptx_event_create(ptx_device *device)
 {
-    struct ptx_driver_scope scope;
-    if (ptx_driver_enter_cold(&scope, device, __func__))
+    struct ptxd_scope scope;
+    if (ptxd_enter_cold(&scope, device, __func__))
         return NULL;
     CUevent event = NULL;
     ptx_status status =
-        PTX_DRIVER_CALL(scope.library, "create an event", cuEventCreate, &event, CU_EVENT_DEFAULT);
-    if (ptx_driver_leave(&scope, status))
+        PTXD_CALL(scope.library, "create an event", cuEventCreate, &event, CU_EVENT_DEFAULT);
+    if (ptxd_leave(&scope, status))
         ptx_event_destroy(device, &event);
     return event;
 }
@@ -86,10 +86,10 @@ void ptx_event_destroy(ptx_device *device, CUevent *event)
 {
     if (!event || !*event)
         return;
-    struct ptx_driver_scope scope;
-    if (device && ptx_driver_enter_release(&scope, device)) {
+    struct ptxd_scope scope;
+    if (device && ptxd_enter_release(&scope, device)) {
         scope.library->cuEventDestroy_v2(*event);
-        ptx_driver_leave_release(&scope);
+        ptxd_leave_release(&scope);
     }
     *event = NULL;
 }
@@ -98,25 +98,25 @@ ptx_status ptx_event_record(ptx_device *device, CUevent event, CUstream stream)
 {
     if (!event)
         return no_event("ptx_event_record");
-    struct ptx_driver_scope scope;
+    struct ptxd_scope scope;
     const char *purpose = "record the event";
-    ptx_status status = ptx_driver_enter_stream(&scope, device, stream, __func__, purpose);
+    ptx_status status = ptxd_enter_stream(&scope, device, stream, __func__, purpose);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, purpose, cuEventRecord, event, stream);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, purpose, cuEventRecord, event, stream);
+    return ptxd_leave(&scope, status);
 }
 
 ptx_status ptx_event_synchronize(ptx_device *device, CUevent event)
 {
     if (!event)
         return no_event("ptx_event_synchronize");
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, device, __func__);
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter_cold(&scope, device, __func__);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "wait for the event", cuEventSynchronize, event);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, "wait for the event", cuEventSynchronize, event);
+    return ptxd_leave(&scope, status);
 }
 
 ptx_status ptx_event_elapsed(ptx_device *device, CUevent start, CUevent end, float *milliseconds)
@@ -124,12 +124,12 @@ ptx_status ptx_event_elapsed(ptx_device *device, CUevent start, CUevent end, flo
     if (!start || !end)
         return no_event("ptx_event_elapsed");
     if (!milliseconds)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_event_elapsed: milliseconds is NULL");
-    struct ptx_driver_scope scope;
-    ptx_status status = ptx_driver_enter_cold(&scope, device, __func__);
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_event_elapsed: milliseconds is NULL");
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter_cold(&scope, device, __func__);
     if (status)
         return status;
-    status = PTX_DRIVER_CALL(scope.library, "read the time between events", cuEventElapsedTime,
-                             milliseconds, start, end);
-    return ptx_driver_leave(&scope, status);
+    status = PTXD_CALL(scope.library, "read the time between events", cuEventElapsedTime,
+                       milliseconds, start, end);
+    return ptxd_leave(&scope, status);
 }

@@ -24,12 +24,11 @@ static const struct ptx_arg *find(const struct ptx_named_arg *values, size_t cou
 static ptx_status bind_one(const struct ptx_param_info *param, const struct ptx_arg *arg)
 {
     if (!arg || !arg->value)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_bind: parameter '%s' has no value",
-                               param->name);
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_bind: parameter '%s' has no value", param->name);
     if (arg->size != bytes_of(param))
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "ptx_bind: parameter '%s' takes %zu bytes, and its value has %zu",
-                               param->name, bytes_of(param), arg->size);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "ptx_bind: parameter '%s' takes %zu bytes, and its value has %zu",
+                         param->name, bytes_of(param), arg->size);
     return PTX_OK;
 }
 
@@ -40,17 +39,17 @@ ptx_status ptx_bind(const ptx_builder *b, unsigned e, const struct ptx_named_arg
     unsigned count = 0;
 
     if (!b || (!values && value_count) || (!args && room) || !arg_count)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_bind: the %s is NULL",
-                               !b                       ? "builder"
-                               : !values && value_count ? "list of values"
-                               : !args && room          ? "room for arguments"
-                                                        : "count");
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_bind: the %s is NULL",
+                         !b                       ? "builder"
+                         : !values && value_count ? "list of values"
+                         : !args && room          ? "room for arguments"
+                                                  : "count");
     for (; ptx_builder_param(b, e, count, &param); count++) {
         if (count == room)
-            return ptx_driver_fail(PTX_ERROR_INVALID,
-                                   "ptx_bind: entry %u has more than the %zu parameters that there "
-                                   "is room for",
-                                   e, room);
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "ptx_bind: entry %u has more than the %zu parameters that there "
+                             "is room for",
+                             e, room);
         const struct ptx_arg *arg = find(values, value_count, param.name);
         const ptx_status status = bind_one(&param, arg);
         if (status)

@@ -11,9 +11,9 @@ ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
     ptx_status status = ptxp_clip_check_params(params);
 
     if (!status && !description)
-        status = ptx_driver_fail(PTX_ERROR_INVALID, "ptx_clip_describe: description is NULL");
+        status = ptxd_fail(PTX_ERROR_INVALID, "ptx_clip_describe: description is NULL");
     if (!status)
-        status = ptx_plan_loss_scale_check("ptx_clip_describe", params->update, &rule);
+        status = ptxp_loss_scale_check("ptx_clip_describe", params->update, &rule);
     if (!status)
         status = ptxp_clip_layout_create(params, &layout);
     if (status)

@@ -34,7 +34,7 @@ ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
     ptx_status status = ptxp_clip_check_params(params);
 
     if (!status)
-        status = ptx_plan_loss_scale_check("ptx_clip_emit", params->update, &rule);
+        status = ptxp_loss_scale_check("ptx_clip_emit", params->update, &rule);
     if (!status)
         status = ptxp_clip_layout_create(params, &layout);
     if (status)
@@ -203,14 +203,14 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     if (!status)
         status = ptxp_clip_check_max_norm_given(params);
     if (!status)
-        status = ptx_plan_loss_scale_check(function, params->update, &rule);
+        status = ptxp_loss_scale_check(function, params->update, &rule);
     if (!status)
         status = ptx_stream_is_capturing(plan->device, params->stream, &capturing);
     if (!status && capturing)
-        status = ptx_driver_fail(PTX_ERROR_CAPTURE,
-                                 "%s is being captured: create the clip plan before the capture "
-                                 "begins, and run it there",
-                                 ptx_driver_captured(params->stream));
+        status = ptxd_fail(PTX_ERROR_CAPTURE,
+                           "%s is being captured: create the clip plan before the capture "
+                           "begins, and run it there",
+                           ptxd_captured(params->stream));
     if (!status)
         status = ptxp_clip_layout_create(params, &plan->layout);
     if (status)
@@ -231,7 +231,7 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
     ptx_clip_plan *plan;
 
     if (!device) {
-        ptx_driver_fail(PTX_ERROR_INVALID, "the device is NULL: see what ptx_device_open() said");
+        ptxd_fail(PTX_ERROR_INVALID, "the device is NULL: see what ptx_device_open() said");
         return NULL;
     }
     plan = calloc(1, sizeof *plan);
@@ -242,7 +242,7 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
     atomic_flag_clear(&plan->busy);
     plan->device = device;
     if (make(plan, params)) {
-        ptx_driver_name_call(__func__);
+        ptxd_name_call(__func__);
         ptx_clip_plan_destroy(&plan);
     }
     return plan;
@@ -287,13 +287,13 @@ ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_
     ptx_status status = PTX_OK;
 
     if (!plan)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_clip_plan_read: the plan is NULL");
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_clip_plan_read: the plan is NULL");
     const uint32_t groups = plan->layout.group_count;
     const size_t offset = (size_t)plan->layout.records.offset;
     if (records && (first > groups || count > groups - first))
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "ptx_clip_plan_read: records %u to %llu; the plan has %u groups",
-                               first, (unsigned long long)first + count, groups);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "ptx_clip_plan_read: records %u to %llu; the plan has %u groups", first,
+                         (unsigned long long)first + count, groups);
     if (records && count)
         status = ptx_buffer_download(plan->memory, offset + first * sizeof *records, records,
                                      count * sizeof *records, stream);
@@ -301,7 +301,7 @@ ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_
         status = ptx_buffer_download(plan->memory, offset + groups * sizeof *records, summary,
                                      sizeof *summary, stream);
     if (status)
-        ptx_driver_name_call(__func__);
+        ptxd_name_call(__func__);
     return status;
 }
 

@@ -10,12 +10,12 @@
 static ptx_status begin(ptx_clip_plan *plan)
 {
     if (!plan)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "the plan is NULL: see what ptx_clip_plan_create() said");
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the plan is NULL: see what ptx_clip_plan_create() said");
     if (atomic_flag_test_and_set_explicit(&plan->busy, memory_order_acquire))
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "another thread is using this plan: one plan is for one stream at a "
-                               "time; make a plan for each");
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "another thread is using this plan: one plan is for one stream at a "
+                         "time; make a plan for each");
     return PTX_OK;
 }
 
@@ -23,7 +23,7 @@ static ptx_status begin(ptx_clip_plan *plan)
 static ptx_status end(ptx_clip_plan *plan, const char *call, ptx_status status)
 {
     if (status)
-        ptx_driver_name_call(call);
+        ptxd_name_call(call);
     atomic_flag_clear_explicit(&plan->busy, memory_order_release);
     return status;
 }
@@ -164,9 +164,9 @@ static ptx_status check_chunks(const ptx_clip_plan *plan, uint64_t first, uint64
 
     if (first <= chunks && count <= chunks - first)
         return PTX_OK;
-    return ptx_driver_fail(PTX_ERROR_INVALID, "%llu chunks from %llu on: the plan has %llu",
-                           (unsigned long long)count, (unsigned long long)first,
-                           (unsigned long long)chunks);
+    return ptxd_fail(PTX_ERROR_INVALID, "%llu chunks from %llu on: the plan has %llu",
+                     (unsigned long long)count, (unsigned long long)first,
+                     (unsigned long long)chunks);
 }
 
 ptx_status ptx_clip_plan_norm_sq_chunks(ptx_clip_plan *plan, uint64_t first, uint64_t count,
@@ -201,8 +201,8 @@ static ptx_status set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_no
     ptx_status status = ptxp_clip_check_max_norm(max_norm);
 
     if (!status && group >= groups && group != PTX_CLIP_ALL_GROUPS)
-        status = ptx_driver_fail(PTX_ERROR_INVALID, "group is %u; the plan has groups 0 to %u",
-                                 group, groups - 1);
+        status = ptxd_fail(PTX_ERROR_INVALID, "group is %u; the plan has groups 0 to %u", group,
+                           groups - 1);
     if (status)
         return status;
     const uint32_t first = group == PTX_CLIP_ALL_GROUPS ? 0 : group;
@@ -277,10 +277,10 @@ static ptx_status set_data(ptx_clip_plan *plan, size_t first, size_t count, cons
     ptx_status status = PTX_OK;
 
     if (first > tensors || count > tensors - first)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%zu tensors from %zu on: the plan has %zu",
-                               count, first, tensors);
+        return ptxd_fail(PTX_ERROR_INVALID, "%zu tensors from %zu on: the plan has %zu", count,
+                         first, tensors);
     if (count && !data)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "data is NULL");
+        return ptxd_fail(PTX_ERROR_INVALID, "data is NULL");
     if (count && !plan->any_address)
         status = check_data(plan, first, count, data);
     return status ? status : launch_data(plan, first, count, data, stream);

@@ -43,22 +43,20 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_lerp_par
                          struct plan_request *request)
 {
     if (!p)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
     ptx_status status = ptxp_check_dtype(call, p->dtype);
     if (status)
         return status;
     if (!p->d_a && !p->d_b && p->count)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: d_a and d_b are both 0; one of them must be an address",
-                               call->name);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: d_a and d_b are both 0; one of them must be an address", call->name);
     if (isnan(p->weight))
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: weight is NaN; it must be a number",
-                               call->name);
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: weight is NaN; it must be a number", call->name);
     if (p->weight_at && p->weight != 0)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: there is a weight by value and one by address, weight_at; "
-                               "leave one out",
-                               call->name);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: there is a weight by value and one by address, weight_at; "
+                         "leave one out",
+                         call->name);
     *request = (struct plan_request) {
         .operation = PLAN_lerp,
         .dtype = p->dtype,
@@ -119,7 +117,7 @@ ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
     if (status)
         return status;
     if (!description)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: description is NULL", describe.name);
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: description is NULL", describe.name);
     const uint64_t tensors = request.option[OPTION_OUTPUTS] == OUTPUTS_BOTH ? 3 : 2;
     uint64_t bytes = tensors * params->count * ptx_type_bytes(params->dtype);
     if (params->weight_at && params->count)

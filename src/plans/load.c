@@ -9,14 +9,13 @@ ptx_builder *ptxp_builder_create(const ptx_device *device)
     struct ptx_builder_params params = { 0 };
 
     if (!ptx_target_newest(info->sm, info->isa, &params.target)) {
-        ptx_driver_fail(PTX_ERROR_UNSUPPORTED,
-                        "%s (compute capability %d.%d): there is no target for it", info->name,
-                        info->sm / 10, info->sm % 10);
+        ptxd_fail(PTX_ERROR_UNSUPPORTED, "%s (compute capability %d.%d): there is no target for it",
+                  info->name, info->sm / 10, info->sm % 10);
         return NULL;
     }
     ptx_builder *b = ptx_builder_create(&params);
     if (!b)
-        ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for the text of a kernel");
+        ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for the text of a kernel");
     return b;
 }
 
@@ -29,6 +28,6 @@ ptx_module *ptxp_load(ptx_device *device, ptx_builder *b, const char *what,
     of_stream.stream = stream;
     if (text)
         return ptx_module_load(device, text, &of_stream);
-    ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "%s: %s", what, ptx_builder_error(b));
+    ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "%s: %s", what, ptx_builder_error(b));
     return NULL;
 }

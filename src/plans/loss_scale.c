@@ -9,13 +9,12 @@
 
 static ptx_status refuse(const char *function, const char *name, double value, const char *wanted)
 {
-    return ptx_driver_fail(PTX_ERROR_INVALID, "%s: %s is %g; it must be %s", function, name, value,
-                           wanted);
+    return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is %g; it must be %s", function, name, value,
+                     wanted);
 }
 
-ptx_status ptx_plan_loss_scale_check(const char *function,
-                                     const struct ptx_loss_scale_params *params,
-                                     struct ptx_loss_scale_params *filled)
+ptx_status ptxp_loss_scale_check(const char *function, const struct ptx_loss_scale_params *params,
+                                 struct ptx_loss_scale_params *filled)
 {
     struct ptx_loss_scale_params p = params ? *params : (struct ptx_loss_scale_params) { 0 };
 
@@ -67,12 +66,12 @@ ptx_status ptx_loss_scale_step(struct ptx_loss_scale_state *state, bool found_in
                                const struct ptx_loss_scale_params *params)
 {
     struct ptx_loss_scale_params rule = { 0 };
-    ptx_status status = ptx_plan_loss_scale_check("ptx_loss_scale_step", params, &rule);
+    ptx_status status = ptxp_loss_scale_check("ptx_loss_scale_step", params, &rule);
 
     if (status)
         return status;
     if (!state)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "ptx_loss_scale_step: state is NULL");
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_loss_scale_step: state is NULL");
     if (!(state->scale >= 0 && isfinite(state->scale)))
         return refuse("ptx_loss_scale_step", "state->scale", (double)state->scale,
                       "finite and not negative");
@@ -139,7 +138,7 @@ ptx_status ptx_loss_scale_update(ptx_operations *operations, CUdeviceptr state,
     ptx_status status = ptxp_check_operations(operations, &update);
 
     if (!status)
-        status = ptx_plan_loss_scale_check(update.name, params, &call.rule);
+        status = ptxp_loss_scale_check(update.name, params, &call.rule);
     if (!status)
         status = ptxp_check_spans(operations, &update, spans, 2);
     if (status)
@@ -162,12 +161,12 @@ ptx_status ptx_loss_scale_describe(const struct ptx_loss_scale_params *params,
 {
     static const char name[] = "ptx_loss_scale_describe";
     struct ptx_loss_scale_params rule;
-    ptx_status status = ptx_plan_loss_scale_check(name, params, &rule);
+    ptx_status status = ptxp_loss_scale_check(name, params, &rule);
 
     if (status)
         return status;
     if (!description)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: description is NULL", name);
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: description is NULL", name);
     const struct plan_request request = request_of(NULL);
     ptxp_describe(&request, 2 * sizeof(struct ptx_loss_scale_state) + sizeof(float), description);
     return PTX_OK;

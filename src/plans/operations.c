@@ -86,7 +86,7 @@ ptx_operations *ptx_operations_create(ptx_device *device,
         return NULL;
     made = calloc(1, sizeof *made);
     if (!made || !allocate_slots(made) || pthread_mutex_init(&made->compiling, NULL) != 0) {
-        ptx_driver_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for operations");
+        ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for operations");
         ptx_buffer_destroy(&anchor);
         free_slots(made);
         free(made);
@@ -121,8 +121,8 @@ static ptx_status find_options(const struct plan_operation *operation,
         const struct plan_option *option = &operation->options[k];
         const char *value = option->values[request->option[k]];
         if (!ptx_kernel_spec_set(spec, operation->kernel, option->name, value))
-            return ptx_driver_fail(PTX_ERROR_INVALID, "%s has no option %s with the value %s",
-                                   operation->kernel->name, option->name, value);
+            return ptxd_fail(PTX_ERROR_INVALID, "%s has no option %s with the value %s",
+                             operation->kernel->name, option->name, value);
     }
     return PTX_OK;
 }
@@ -182,13 +182,13 @@ static ptx_status refuse_capture(const ptx_operations *operations, const struct 
     ptx_status status = ptx_stream_is_capturing(operations->device, stream, &capturing);
 
     if (status)
-        ptx_driver_name_call(call->name);
+        ptxd_name_call(call->name);
     if (status || !capturing)
         return status;
-    return ptx_driver_fail(PTX_ERROR_CAPTURE,
-                           "%s: its kernel is not compiled yet, and %s is being captured: call "
-                           "%s() before the capture begins. The capture is not disturbed",
-                           call->name, ptx_driver_captured(stream), call->prepare);
+    return ptxd_fail(PTX_ERROR_CAPTURE,
+                     "%s: its kernel is not compiled yet, and %s is being captured: call "
+                     "%s() before the capture begins. The capture is not disturbed",
+                     call->name, ptxd_captured(stream), call->prepare);
 }
 
 ptx_status ptxp_prepare(ptx_operations *operations, const struct plan_call *call,
@@ -205,7 +205,7 @@ ptx_status ptxp_prepare(ptx_operations *operations, const struct plan_call *call
     status = fill_slot(operations, request, stream, slot);
     pthread_mutex_unlock(&operations->compiling);
     if (status)
-        ptx_driver_name_call(call->name);
+        ptxd_name_call(call->name);
     return status;
 }
 
@@ -230,7 +230,7 @@ ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
                                                       .args = args,
                                                       .arg_count = slot->arg_count });
     if (status)
-        ptx_driver_name_call(call->name);
+        ptxd_name_call(call->name);
     return status;
 }
 

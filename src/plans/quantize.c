@@ -107,55 +107,54 @@ static ptx_status check_scalars(const struct plan_call *call, struct choice *c)
     const double scale = is_f64(c) ? p->scale : (double)(float)p->scale;
 
     if (p->q_min > p->q_max)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: q_min is %" PRId32 " and q_max %" PRId32
-                               "; q_min must not be above q_max",
-                               call->name, p->q_min, p->q_max);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: q_min is %" PRId32 " and q_max %" PRId32
+                         "; q_min must not be above q_max",
+                         call->name, p->q_min, p->q_max);
     if (p->scales) {
         if (p->scale != 0 || p->zero_point != 0)
-            return ptx_driver_fail(PTX_ERROR_INVALID,
-                                   "%s: there are both scales and a scale or zero_point by value; "
-                                   "leave one out",
-                                   call->name);
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "%s: there are both scales and a scale or zero_point by value; "
+                             "leave one out",
+                             call->name);
         return PTX_OK;
     }
     if (!(scale > 0 && isfinite(scale)))
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: scale is %g%s; it must be finite and above 0%s", call->name,
-                               p->scale, scale != p->scale ? ", which does not fit f32" : "",
-                               p->channels ? " (with channels: give the address in scales)" : "");
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: scale is %g%s; it must be finite and above 0%s",
+                         call->name, p->scale, scale != p->scale ? ", which does not fit f32" : "",
+                         p->channels ? " (with channels: give the address in scales)" : "");
     if (p->zero_point < p->q_min || p->zero_point > p->q_max)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: zero_point is %" PRId32 "; it must be from q_min to q_max, "
-                               "%" PRId32 " to %" PRId32,
-                               call->name, p->zero_point, p->q_min, p->q_max);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: zero_point is %" PRId32 "; it must be from q_min to q_max, "
+                         "%" PRId32 " to %" PRId32,
+                         call->name, p->zero_point, p->q_min, p->q_max);
     return PTX_OK;
 }
 
 static ptx_status check_channels(const struct plan_call *call, const struct ptx_quantize_params *p)
 {
     if (p->zero_points && !p->scales)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: scales is 0, and there are zero_points; both are addresses or "
-                               "neither is",
-                               call->name);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: scales is 0, and there are zero_points; both are addresses or "
+                         "neither is",
+                         call->name);
     if (!p->channels && p->inner)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: channels is 0, and inner is %" PRIu64
-                               "; give the number of channels, or leave inner 0",
-                               call->name, p->inner);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: channels is 0, and inner is %" PRIu64
+                         "; give the number of channels, or leave inner 0",
+                         call->name, p->inner);
     if (p->channels && !p->scales)
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: scales is 0, and there are %" PRIu64
-                               " channels; it must be the address of a scale for each",
-                               call->name, p->channels);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: scales is 0, and there are %" PRIu64
+                         " channels; it must be the address of a scale for each",
+                         call->name, p->channels);
     const uint64_t inner = p->inner ? p->inner : 1;
     if (p->channels && (p->channels > UINT64_MAX / inner || p->count % (p->channels * inner) != 0))
-        return ptx_driver_fail(PTX_ERROR_INVALID,
-                               "%s: count is %" PRIu64 ", no multiple of channels %" PRIu64
-                               " * inner %" PRIu64
-                               "; inner is the product of the dimensions after the channels' axis",
-                               call->name, p->count, p->channels, inner);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: count is %" PRIu64 ", no multiple of channels %" PRIu64
+                         " * inner %" PRIu64
+                         "; inner is the product of the dimensions after the channels' axis",
+                         call->name, p->count, p->channels, inner);
     return PTX_OK;
 }
 
@@ -163,7 +162,7 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_quantize
                          struct choice *c)
 {
     if (!params)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
     *c = (struct choice) { .params = *params, .f32_scale = (float)params->scale };
     struct ptx_quantize_params *p = &c->params;
     ptx_status status = ptxp_check_dtype(call, p->dtype);
@@ -256,7 +255,7 @@ ptx_status ptx_quantize_describe(const struct ptx_quantize_params *params,
     if (status)
         return status;
     if (!description)
-        return ptx_driver_fail(PTX_ERROR_INVALID, "%s: description is NULL", describe.name);
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: description is NULL", describe.name);
     const uint64_t scale_bytes = (is_f64(&c) ? sizeof(double) : sizeof(float)) + sizeof(int32_t);
     uint64_t bytes = 3 * c.params.count * ptx_type_bytes(c.params.dtype);
     if (c.params.scales && c.params.count)

@@ -14,11 +14,11 @@ static void require(bool holds)
         abort();
 }
 
-static void check_entry(const struct ptx_driver_signature *entry, size_t length)
+static void check_entry(const struct ptxd_signature *entry, size_t length)
 {
     size_t end = 0;
 
-    require(entry->name && entry->body <= length && entry->param_count <= PTX_DRIVER_MAX_PARAMS);
+    require(entry->name && entry->body <= length && entry->param_count <= PTXD_MAX_PARAMS);
     for (size_t k = 0; k < entry->param_count; k++) {
         const struct ptx_function_param *param = &entry->params[k];
         require(param->name && param->name[0] && param->size > 0 && param->offset >= end);
@@ -33,8 +33,8 @@ static void check_entry(const struct ptx_driver_signature *entry, size_t length)
 
 static void read_text(const char *source, bool entries)
 {
-    struct ptx_driver_text text;
-    const ptx_status status = ptx_driver_text_read(&text, source, entries);
+    struct ptxd_text text;
+    const ptx_status status = ptxd_text_read(&text, source, entries);
 
     require(text.isa >= 0 && text.isa < 10000 && text.sm >= 0);
     require(memchr(text.target, 0, sizeof(text.target)) != NULL);
@@ -42,7 +42,7 @@ static void read_text(const char *source, bool entries)
     require(!status || (entries && ptx_error_message()[0]));
     for (size_t k = 0; k < text.entry_count; k++)
         check_entry(&text.entries[k], strlen(source));
-    ptx_driver_text_free(&text);
+    ptxd_text_free(&text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
