@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "arena.h"
+// Memory of one module: given back all at once, and never more than a limit, so that a text cannot
+// ask for more than its size warrants.
+#include "parse.h"
 
 #include <stdalign.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The rows of isa.def as the parser looks them up, the modifiers and the special registers.
 #include "isa.h"
 
 #include <string.h>
@@ -86,4 +87,263 @@ const struct emu_spelling *emu_spellings_all(unsigned *count)
 {
     *count = sizeof spellings / sizeof *spellings;
     return spellings;
+}
+
+// ---- modifiers ----------------------------------------------------------------------------------
+
+#define ROW(name, group, value, isa, sm)                                                           \
+    {                                                                                              \
+        name, EMU_GROUP_INDEX_##group, value, isa, sm                                              \
+    }
+#define PLAIN(name, group, value) ROW(name, group, value, 0, 0)
+
+// clang-format off
+
+// In the order of the bytes of their names. The value is that of the field of emu_insn that the
+// group sets; of a cache operator, 1 is for stores and 2 for loads alone; of an eviction, odd ones
+// are for what createpolicy leaves over.
+static const struct emu_modifier modifiers[] = {
+    ROW("L1", PREFETCH, 0, 0, 0),
+    ROW("L1::evict_first", LEVEL1, 0, 74, 70),
+    ROW("L1::evict_last", LEVEL1, 0, 74, 70),
+    ROW("L1::evict_normal", LEVEL1, 0, 74, 70),
+    ROW("L1::evict_unchanged", LEVEL1, 0, 74, 70),
+    ROW("L1::no_allocate", LEVEL1, 0, 74, 70),
+    ROW("L2", PREFETCH, 0, 0, 0),
+    ROW("L2::128B", LEVEL2, 0, 74, 75),
+    ROW("L2::256B", LEVEL2, 0, 74, 80),
+    ROW("L2::64B", LEVEL2, 0, 74, 75),
+    ROW("L2::cache_hint", HINT, 0, 74, 80),
+    ROW("L2::evict_first", EVICT, 1, 74, 80),
+    ROW("L2::evict_last", EVICT, 0, 74, 80),
+    ROW("L2::evict_normal", EVICT, 2, 74, 80),
+    ROW("L2::evict_unchanged", EVICT, 3, 74, 80),
+    PLAIN("NaN", NAN, 0),
+    PLAIN("abs", ABS, 0),
+    ROW("acq_rel", ORDER, EMU_ACQ_REL, 60, 70),
+    ROW("acquire", ORDER, EMU_ACQUIRE, 60, 70),
+    PLAIN("add", PLUS, EMU_ATOMIC_ADD),
+    PLAIN("aligned", ALIGNED, 0),
+    PLAIN("all", ALL, 0),
+    PLAIN("and", LOGIC, EMU_BOOL_AND),
+    PLAIN("any", ANY, 0),
+    PLAIN("approx", APPROX, 0),
+    PLAIN("arrive", ARRIVE, 0),
+    ROW("async", ASYNC, 0, 70, 80),
+    PLAIN("b16", TYPE, EMU_B16),
+    PLAIN("b32", TYPE, EMU_B32),
+    PLAIN("b4e", PERMUTE, EMU_PRMT_B4E),
+    PLAIN("b64", TYPE, EMU_B64),
+    PLAIN("b8", TYPE, EMU_B8),
+    PLAIN("ballot", BALLOT, 0),
+    PLAIN("bf16", TYPE, EMU_BF16),
+    PLAIN("bf16x2", TYPE, EMU_BF16X2),
+    PLAIN("bfly", BFLY, 0),
+    ROW("ca", CACHE, 2, 20, 20),
+    PLAIN("cas", CAS, EMU_ATOMIC_CAS),
+    PLAIN("cc", CC, 0),
+    ROW("cg", CACHE, 3, 20, 20),
+    PLAIN("clamp", CLAMP, EMU_MODE_NONE),
+    ROW("cluster", SCOPE, EMU_SCOPE_CLUSTER, 78, 90),
+    ROW("commit_group", BATCH, 0, 70, 80),
+    PLAIN("const", SPACE, EMU_CONST),
+    ROW("cs", CACHE, 0, 20, 20),
+    PLAIN("cta", SCOPE, EMU_SCOPE_CTA),
+    ROW("cv", CACHE, 2, 20, 20),
+    ROW("cvt", POLICY, 1, 74, 80),
+    PLAIN("dec", COUNTER, EMU_ATOMIC_DEC),
+    PLAIN("down", DOWN, 0),
+    PLAIN("ecl", PERMUTE, EMU_PRMT_ECL),
+    PLAIN("ecr", PERMUTE, EMU_PRMT_ECR),
+    PLAIN("eq", COMPARE, EMU_EQ),
+    PLAIN("equ", COMPARE, EMU_EQU),
+    PLAIN("exch", EXCHANGE, EMU_ATOMIC_EXCH),
+    PLAIN("f16", TYPE, EMU_F16),
+    PLAIN("f16x2", TYPE, EMU_F16X2),
+    PLAIN("f32", TYPE, EMU_F32),
+    PLAIN("f4e", PERMUTE, EMU_PRMT_F4E),
+    PLAIN("f64", TYPE, EMU_F64),
+    PLAIN("finite", TEST, EMU_FINITE),
+    ROW("fractional", POLICY, 0, 74, 80),
+    PLAIN("ftz", FTZ, 0),
+    PLAIN("full", FULL, 0),
+    PLAIN("ge", COMPARE, EMU_GE),
+    PLAIN("geu", COMPARE, EMU_GEU),
+    PLAIN("gl", MEMBAR, EMU_SCOPE_GPU),
+    PLAIN("global", SPACE, EMU_GLOBAL),
+    PLAIN("gpu", SCOPE, EMU_SCOPE_GPU),
+    PLAIN("gt", COMPARE, EMU_GT),
+    PLAIN("gtu", COMPARE, EMU_GTU),
+    PLAIN("hi", HI, EMU_DP2A_HI),
+    PLAIN("hs", COMPARE, EMU_HS),
+    PLAIN("idx", IDX, 0),
+    PLAIN("inc", COUNTER, EMU_ATOMIC_INC),
+    PLAIN("infinite", TEST, EMU_INFINITE),
+    PLAIN("l", LEFT, 0),
+    PLAIN("launch_dependents", DEPEND, 0),
+    PLAIN("le", COMPARE, EMU_LE),
+    PLAIN("leu", COMPARE, EMU_LEU),
+    PLAIN("lo", LO, EMU_LO),
+    PLAIN("local", SPACE, EMU_LOCAL),
+    PLAIN("ls", COMPARE, EMU_LS),
+    PLAIN("lt", COMPARE, EMU_LT),
+    PLAIN("ltu", COMPARE, EMU_LTU),
+    ROW("lu", CACHE, 2, 20, 20),
+    PLAIN("max", EXTREME, EMU_ATOMIC_MAX),
+    PLAIN("min", EXTREME, EMU_ATOMIC_MIN),
+    PLAIN("nan", COMPARE, EMU_NAN),
+    ROW("nc", NC, 0, 31, 32),
+    PLAIN("ne", COMPARE, EMU_NE),
+    PLAIN("neu", COMPARE, EMU_NEU),
+    PLAIN("noftz", NOFTZ, 0),
+    PLAIN("normal", TEST, EMU_NORMAL),
+    PLAIN("notanumber", TEST, EMU_NOTANUMBER),
+    PLAIN("num", COMPARE, EMU_NUM),
+    PLAIN("number", TEST, EMU_NUMBER),
+    PLAIN("or", LOGIC, EMU_BOOL_OR),
+    PLAIN("param", SPACE, EMU_PARAM),
+    ROW("param::entry", SPACE, EMU_PARAM, 83, 20),
+    ROW("param::func", SPACE, EMU_PARAM, 83, 20),
+    PLAIN("popc", POPC, 0),
+    PLAIN("pred", TYPE, EMU_PRED),
+    PLAIN("r", RIGHT, 0),
+    ROW("range", RANGE, 0, 74, 80),
+    PLAIN("rc16", PERMUTE, EMU_PRMT_RC16),
+    PLAIN("rc8", PERMUTE, EMU_PRMT_RC8),
+    PLAIN("red", RED, 0),
+    ROW("relaxed", ORDER, EMU_RELAXED, 60, 70),
+    ROW("release", ORDER, EMU_RELEASE, 60, 70),
+    ROW("relu", RELU, 0, 70, 80),
+    PLAIN("rm", DIRECTED, EMU_RM),
+    PLAIN("rmi", INTEGRAL, EMU_RMI),
+    PLAIN("rn", RN, EMU_RN),
+    PLAIN("rni", INTEGRAL, EMU_RNI),
+    PLAIN("rp", DIRECTED, EMU_RP),
+    PLAIN("rpi", INTEGRAL, EMU_RPI),
+    PLAIN("rz", DIRECTED, EMU_RZ),
+    PLAIN("rzi", INTEGRAL, EMU_RZI),
+    PLAIN("s16", TYPE, EMU_S16),
+    PLAIN("s32", TYPE, EMU_S32),
+    PLAIN("s64", TYPE, EMU_S64),
+    PLAIN("s8", TYPE, EMU_S8),
+    PLAIN("sat", SAT, 0),
+    ROW("sc", ORDER, EMU_SEQ_CST, 60, 70),
+    PLAIN("shared", SPACE, EMU_SHARED),
+    ROW("shared::cta", SPACE, EMU_SHARED, 78, 30),
+    PLAIN("shiftamt", SHIFTAMT, 0),
+    PLAIN("subnormal", TEST, EMU_SUBNORMAL),
+    PLAIN("sync", SYNC, 0),
+    PLAIN("sys", SCOPE, EMU_SCOPE_SYS),
+    PLAIN("to", TO, 0),
+    PLAIN("u16", TYPE, EMU_U16),
+    PLAIN("u32", TYPE, EMU_U32),
+    PLAIN("u64", TYPE, EMU_U64),
+    PLAIN("u8", TYPE, EMU_U8),
+    PLAIN("uni", UNI, 0),
+    PLAIN("up", UP, 0),
+    PLAIN("v2", VECTOR, 2),
+    PLAIN("v4", VECTOR, 4),
+    ROW("v8", VECTOR, 8, 88, 100),
+    PLAIN("volatile", ORDER, EMU_WEAK),
+    PLAIN("wait", DEPEND, 1),
+    ROW("wait_all", BATCH, 2, 70, 80),
+    ROW("wait_group", BATCH, 1, 70, 80),
+    PLAIN("warp", WARP, 0),
+    ROW("wb", CACHE, 1, 20, 20),
+    ROW("weak", ORDER, EMU_WEAK, 60, 70),
+    PLAIN("wide", WIDE, 0),
+    PLAIN("wrap", CLAMP, EMU_SHF_WRAP),
+    ROW("wt", CACHE, 1, 20, 20),
+    PLAIN("xor", LOGIC, EMU_BOOL_XOR),
+};
+
+// clang-format on
+
+const struct emu_modifier *emu_modifier_find(const char *at, size_t length)
+{
+    size_t low = 0, high = sizeof modifiers / sizeof *modifiers;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        const char *name = modifiers[middle].name;
+        int difference = strncmp(name, at, length);
+        if (!difference)
+            difference = name[length] != '\0';
+        if (!difference)
+            return &modifiers[middle];
+        if (difference < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+const char *emu_group_name(unsigned index)
+{
+    static const char *const names[] = {
+#define NAME(name, text) text,
+        EMU_GROUPS(NAME)
+#undef NAME
+    };
+    return index < EMU_GROUP_COUNT ? names[index] : "";
+}
+
+// ---- special registers --------------------------------------------------------------------------
+
+// clang-format off
+
+static const struct emu_special_row rows[] = {
+    { "%clock",              EMU_CLOCK,              false, 32, 10, 10 },
+    { "%clock64",            EMU_CLOCK64,            false, 64, 20, 20 },
+    { "%clock_hi",           EMU_CLOCK_HI,           false, 32, 50, 20 },
+    { "%cluster_ctaid",      EMU_CLUSTER_CTAID,      true,  32, 78, 90 },
+    { "%cluster_ctarank",    EMU_CLUSTER_CTARANK,    false, 32, 78, 90 },
+    { "%cluster_nctaid",     EMU_CLUSTER_NCTAID,     true,  32, 78, 90 },
+    { "%cluster_nctarank",   EMU_CLUSTER_NCTARANK,   false, 32, 78, 90 },
+    { "%clusterid",          EMU_CLUSTERID,          true,  32, 78, 90 },
+    { "%ctaid",              EMU_CTAID,              true,  32, 10, 10 },
+    { "%dynamic_smem_size",  EMU_DYNAMIC_SMEM_SIZE,  false, 32, 41, 20 },
+    { "%globaltimer",        EMU_GLOBALTIMER,        false, 64, 31, 30 },
+    { "%globaltimer_hi",     EMU_GLOBALTIMER_HI,     false, 32, 31, 30 },
+    { "%globaltimer_lo",     EMU_GLOBALTIMER_LO,     false, 32, 31, 30 },
+    { "%gridid",             EMU_GRIDID,             false, 64, 10, 10 },
+    { "%laneid",             EMU_LANEID,             false, 32, 13, 10 },
+    { "%lanemask_eq",        EMU_LANEMASK_EQ,        false, 32, 20, 20 },
+    { "%lanemask_ge",        EMU_LANEMASK_GE,        false, 32, 20, 20 },
+    { "%lanemask_gt",        EMU_LANEMASK_GT,        false, 32, 20, 20 },
+    { "%lanemask_le",        EMU_LANEMASK_LE,        false, 32, 20, 20 },
+    { "%lanemask_lt",        EMU_LANEMASK_LT,        false, 32, 20, 20 },
+    { "%nclusterid",         EMU_NCLUSTERID,         true,  32, 78, 90 },
+    { "%nctaid",             EMU_NCTAID,             true,  32, 10, 10 },
+    { "%nsmid",              EMU_NSMID,              false, 32, 20, 20 },
+    { "%ntid",               EMU_NTID,               true,  32, 10, 10 },
+    { "%nwarpid",            EMU_NWARPID,            false, 32, 20, 20 },
+    { "%smid",               EMU_SMID,               false, 32, 13, 10 },
+    { "%tid",                EMU_TID,                true,  32, 10, 10 },
+    { "%total_smem_size",    EMU_TOTAL_SMEM_SIZE,    false, 32, 41, 20 },
+    { "%warpid",             EMU_WARPID,             false, 32, 13, 10 },
+};
+
+// clang-format on
+
+const struct emu_special_row *emu_special_find(const char *at, size_t length)
+{
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (strlen(rows[k].name) == length && memcmp(rows[k].name, at, length) == 0)
+            return &rows[k];
+    return NULL;
+}
+
+bool emu_special_is_unsupported(const char *at, size_t length)
+{
+    static const char *const prefixes[] = {
+        "%aggr_smem_size", "%current_graph_exec", "%envreg", "%is_explicit_cluster", "%pm",
+        "%reserved_smem_",
+    };
+
+    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
+        if (length >= strlen(prefixes[k]) && memcmp(at, prefixes[k], strlen(prefixes[k])) == 0)
+            return true;
+    return false;
 }

@@ -131,4 +131,19 @@ const struct emu_spelling *emu_spellings_find(const char *at, size_t length, uns
 // All of them, for tests.
 const struct emu_spelling *emu_spellings_all(unsigned *count);
 
+// ---- special registers --------------------------------------------------------------------------
+
+struct emu_special_row {
+    const char *name; // without the axis
+    uint8_t special;  // emu_special
+    bool has_axis;
+    uint8_t bits;
+    uint8_t isa, sm; // least
+};
+
+// The special register of that name, "%tid" say, or NULL.
+const struct emu_special_row *emu_special_find(const char *at, size_t length);
+// One that PTX has and the emulator has not.
+bool emu_special_is_unsupported(const char *at, size_t length);
+
 #endif

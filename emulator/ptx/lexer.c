@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "lexer.h"
+// PTX text as tokens.
+#include "parse.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,10 +7,65 @@
 #ifndef PTXGEN_EMULATOR_PTX_PARSE_H
 #define PTXGEN_EMULATOR_PTX_PARSE_H
 
-#include "arena.h"
 #include "isa.h"
-#include "lexer.h"
 #include "program.h"
+
+// ---- arena.c: memory of one module, up to a limit -----------------------------------------------
+
+struct emu_arena;
+
+struct emu_arena *emu_arena_create(size_t limit);
+void emu_arena_destroy(struct emu_arena *arena);
+// Zeroed, aligned for any type. NULL past the limit or if memory is out.
+void *emu_arena_alloc(struct emu_arena *arena, size_t bytes);
+// A terminated copy.
+char *emu_arena_copy(struct emu_arena *arena, const char *text, size_t length);
+// Makes room for one more element of an array in the arena; *at may move. False as above.
+bool emu_arena_grow(struct emu_arena *arena, void **at, uint32_t count, uint32_t *capacity,
+                    size_t element);
+
+// ---- lexer.c: text as tokens --------------------------------------------------------------------
+
+enum emu_token_kind {
+    EMU_TOKEN_END,
+    EMU_TOKEN_NAME,      // add, $L_1, %r5
+    EMU_TOKEN_DOT,       // .rn, .L1::no_allocate, .reg: the text without the dot
+    EMU_TOKEN_INTEGER,   // bits; is_unsigned if written so or beyond int64_t
+    EMU_TOKEN_FLOAT32,   // 0f3f800000: bits
+    EMU_TOKEN_FLOAT64,   // 0d...: bits
+    EMU_TOKEN_DECIMAL,   // 1.5e3: bits of the double
+    EMU_TOKEN_STRING,    // with its quotes
+    EMU_TOKEN_PUNCT,     // one character
+    EMU_TOKEN_OPERATOR2, // <<, >>, <=, >=, ==, !=, &&, ||
+    EMU_TOKEN_ERROR,     // what is wrong is in `error`
+};
+
+struct emu_token {
+    enum emu_token_kind kind;
+    const char *at;
+    uint32_t length;
+    uint32_t line, column; // from 1
+    uint64_t bits;
+    bool is_unsigned;
+    const char *error;
+};
+
+// A place in the text; a copy of it looks ahead.
+struct emu_lexer {
+    const char *at, *end, *line_start;
+    uint32_t line;
+};
+
+void emu_lexer_init(struct emu_lexer *lexer, const char *text, size_t length);
+struct emu_token emu_lexer_next(struct emu_lexer *lexer);
+// Goes to the end of the line, as directives that have no terminator need it.
+void emu_lexer_skip_line(struct emu_lexer *lexer);
+
+bool emu_token_is(const struct emu_token *token, char punct);
+bool emu_token_is_name(const struct emu_token *token, const char *name);
+bool emu_token_is_dot(const struct emu_token *token, const char *name);
+
+// ---- what the parser knows ----------------------------------------------------------------------
 
 enum emu_name_kind {
     EMU_NAME_REGISTER, // index: register
@@ -99,7 +154,7 @@ struct emu_parser {
     struct emu_body *body; // NULL outside functions
 };
 
-// ---- parse_error.c ------------------------------------------------------------------------------
+// ---- parse.c ------------------------------------------------------------------------------------
 
 enum {
     EMU_OUT_OF_HOST_MEMORY = 2,
@@ -117,8 +172,6 @@ bool emu_fatal(struct emu_parser *p, const struct emu_token *at, int result, con
 bool emu_out_of_memory(struct emu_parser *p);
 // A token's text for a message, cut to what a message holds.
 #define EMU_TEXT(token) (int)((token)->length < 64 ? (token)->length : 64), (token)->at
-
-// ---- parse_token.c ------------------------------------------------------------------------------
 
 void emu_next(struct emu_parser *p);
 bool emu_ended(const struct emu_parser *p);
@@ -138,7 +191,7 @@ void emu_skip_definition(struct emu_parser *p);
 void *emu_push(struct emu_parser *p, void *array, uint32_t *count, uint32_t *capacity,
                size_t element);
 
-// ---- parse_names.c ------------------------------------------------------------------------------
+// ---- names.c ------------------------------------------------------------------------------------
 
 bool emu_scope_open(struct emu_parser *p);
 void emu_scope_close(struct emu_parser *p);
@@ -150,8 +203,7 @@ struct emu_name *emu_declare(struct emu_parser *p, const struct emu_token *name,
 // A register of the body, without a name to find it by. EMU_NO_REGISTER: reported.
 uint32_t emu_new_register(struct emu_parser *p, const char *name, uint32_t length, uint8_t type);
 
-// ---- parse_expression.c, parse_constant.c
-// -------------------------------------------------------------------------
+// ---- expression.c -------------------------------------------------------------------------------
 
 struct emu_constant {
     enum emu_token_kind kind; // EMU_TOKEN_INTEGER, FLOAT32, FLOAT64 or DECIMAL (a double)
@@ -165,8 +217,7 @@ bool emu_parse_count(struct emu_parser *p, uint64_t least, uint64_t most, uint64
 // In the type, as an instruction or an initialiser takes it. False, silently, if it does not.
 bool emu_constant_in(const struct emu_constant *constant, enum emu_type type, uint64_t *bits);
 
-// ---- parse_module.c, parse_function.c, parse_variable.c, parse_init.c
-// -----------------------------
+// ---- module.c, function.c, variable.c -----------------------------------------------------------
 
 bool emu_parse_module(struct emu_parser *p);
 bool emu_parse_function(struct emu_parser *p, bool is_entry);
@@ -198,13 +249,13 @@ uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d);
 // After '=': bytes and relocations.
 bool emu_parse_init(struct emu_parser *p, const struct emu_declaration *d, uint32_t symbol);
 
-// ---- parse_link.c -------------------------------------------------------------------------------
+// ---- link.c -------------------------------------------------------------------------------------
 
 bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct emu_token *at);
 // Checks that what is called is defined, and lays out shared memory.
 bool emu_link(struct emu_parser *p);
 
-// ---- parse_operand.c ----------------------------------------------------------------------------
+// ---- operand.c ----------------------------------------------------------------------------------
 
 enum { EMU_MOST_OPERANDS = 12, EMU_MOST_LANES = 8, EMU_MOST_MODIFIERS = 24 };
 
@@ -241,8 +292,7 @@ struct emu_written_list {
 
 bool emu_parse_operands(struct emu_parser *p, struct emu_written_list *list);
 
-// ---- parse_instruction.c, parse_form.c, parse_typed.c, parse_check.c, parse_call.c
-// -------------------------------------------
+// ---- instruction.c, rules.c, call.c -------------------------------------------------------------
 
 struct emu_spelled {
     struct emu_token name;
@@ -262,28 +312,13 @@ enum { EMU_MOST_INSN_OPERANDS = 20 };
 #define EMU_NOT_PTX ": not PTX, or not supported by the emulator"
 
 bool emu_parse_instruction(struct emu_parser *p);
-struct emu_choice {
-    enum emu_opcode opcode;
-    const struct emu_form *form;
-};
-
-// The form, of `count` rows, that agrees in spelling and in the number of operands.
-bool emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
-                     const struct emu_spelling *rows, unsigned count,
-                     const struct emu_written_list *list, struct emu_choice *choice);
-// False, and reported, for PTX that the rows know to be unsupported.
-bool emu_check_supported(struct emu_parser *p, const struct emu_spelled *spelled,
-                         const struct emu_spelling *rows, unsigned count);
-// Whether .version and .target have the form and its modifiers.
-bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
-                      const struct emu_form *form);
 // Gives the written operands the types that the form has for them, and counts them.
 bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
                        const struct emu_form *form, const struct emu_written_list *list,
                        struct emu_operand *operands);
-// An instruction and its operands are added to the body in one step.
 // A label that an instruction jumps to, or that the function's next target is (`listed`).
 bool emu_use_label(struct emu_parser *p, const struct emu_token *label, bool listed);
+// Adds an instruction and its operands to the body.
 bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
                 const struct emu_operand *operands);
 const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, uint64_t group);

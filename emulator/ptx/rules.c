@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Rules of what goes to memory.
-#include "check.h"
+// Rules of single instructions, which the rows of isa.def name.
+#include "parse.h"
 
 #include <string.h>
 
-bool emu_illegal(const struct emu_check *c, uint64_t group)
+// What is checked, and where to say so.
+struct check {
+    struct emu_parser *p;
+    struct emu_spelled *spelled;
+    struct emu_insn *insn;
+    struct emu_operand *operands;
+};
+
+// A modifier of the groups is not for this instruction. Always false, as the next one is.
+static bool illegal(const struct check *c, uint64_t group)
 {
     const struct emu_modifier *known = emu_spelled_in(c->spelled, group);
 
@@ -13,7 +22,7 @@ bool emu_illegal(const struct emu_check *c, uint64_t group)
                      known ? known->name : "", EMU_TEXT(&c->spelled->name));
 }
 
-bool emu_cannot_combine(const struct emu_check *c, uint64_t one, uint64_t other)
+static bool cannot_combine(const struct check *c, uint64_t one, uint64_t other)
 {
     const struct emu_modifier *a = emu_spelled_in(c->spelled, one);
     const struct emu_modifier *b = emu_spelled_in(c->spelled, other);
@@ -23,7 +32,8 @@ bool emu_cannot_combine(const struct emu_check *c, uint64_t one, uint64_t other)
                      b ? b->name : "");
 }
 
-bool emu_requires(const struct emu_check *c, const char *what, int isa, int sm)
+// False, and reported, below that version or target.
+static bool requires(const struct check *c, const char *what, int isa, int sm)
 {
     if (c->p->module->isa < isa)
         return emu_error(c->p, &c->spelled->name,
@@ -35,12 +45,14 @@ bool emu_requires(const struct emu_check *c, const char *what, int isa, int sm)
     return true;
 }
 
-bool emu_spells(const struct emu_check *c, uint64_t group)
+static bool spells(const struct check *c, uint64_t group)
 {
     return (c->spelled->groups & group) != 0;
 }
 
-static const struct emu_symbol *symbol_of(const struct emu_check *c)
+// ---- what goes to memory ------------------------------------------------------------------------
+
+static const struct emu_symbol *symbol_of(const struct check *c)
 {
     const struct emu_operand *address = &c->operands[c->insn->dst_count];
 
@@ -48,7 +60,7 @@ static const struct emu_symbol *symbol_of(const struct emu_check *c)
                                                        : NULL;
 }
 
-static bool check_order(const struct emu_check *c)
+static bool check_order(const struct check *c)
 {
     const struct emu_insn *insn = c->insn;
     const bool ordered = insn->order >= EMU_RELAXED;
@@ -57,17 +69,17 @@ static bool check_order(const struct emu_check *c)
     const struct emu_modifier *order = emu_spelled_in(c->spelled, EMU_G(ORDER));
 
     if (insn->order >= EMU_ACQ_REL || insn->order == (load ? EMU_RELEASE : EMU_ACQUIRE))
-        return emu_illegal(c, EMU_G(ORDER));
-    if (ordered && !emu_spells(c, EMU_G(SCOPE)))
+        return illegal(c, EMU_G(ORDER));
+    if (ordered && !spells(c, EMU_G(SCOPE)))
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.%s' requires scope with '%.*s' instruction", order->name,
                          EMU_TEXT(&c->spelled->name));
-    if (!ordered && emu_spells(c, EMU_G(SCOPE)))
+    if (!ordered && spells(c, EMU_G(SCOPE)))
         return emu_error(
             c->p, &c->spelled->name, "Modifier '.%s' requires memory order with '%.*s' instruction",
             emu_spelled_in(c->spelled, EMU_G(SCOPE))->name, EMU_TEXT(&c->spelled->name));
-    if (strong && emu_spells(c, EMU_G(CACHE) | EMU_G(NC)))
-        return emu_cannot_combine(c, EMU_G(ORDER), EMU_G(CACHE) | EMU_G(NC));
+    if (strong && spells(c, EMU_G(CACHE) | EMU_G(NC)))
+        return cannot_combine(c, EMU_G(ORDER), EMU_G(CACHE) | EMU_G(NC));
     const bool weak_space =
         insn->space == EMU_LOCAL || insn->space == EMU_PARAM || insn->space == EMU_CONST;
     if (strong && weak_space)
@@ -76,7 +88,7 @@ static bool check_order(const struct emu_check *c)
     return true;
 }
 
-static bool check_cache(const struct emu_check *c)
+static bool check_cache(const struct check *c)
 {
     const struct emu_insn *insn = c->insn;
     const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
@@ -84,12 +96,12 @@ static bool check_cache(const struct emu_check *c)
     const bool load = insn->opcode == EMU_OP_LD;
 
     if (cache && cache->value == (load ? 1 : 2))
-        return emu_illegal(c, EMU_G(CACHE));
-    if (cache && emu_spells(c, EMU_G(LEVEL1)))
-        return emu_cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
-    if (insn->is_volatile && emu_spells(c, EMU_G(HINT)))
-        return emu_cannot_combine(c, EMU_G(HINT), EMU_G(ORDER));
-    if (emu_spells(c, hints) && insn->space != EMU_GLOBAL && insn->space != EMU_GENERIC)
+        return illegal(c, EMU_G(CACHE));
+    if (cache && spells(c, EMU_G(LEVEL1)))
+        return cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
+    if (insn->is_volatile && spells(c, EMU_G(HINT)))
+        return cannot_combine(c, EMU_G(HINT), EMU_G(ORDER));
+    if (spells(c, hints) && insn->space != EMU_GLOBAL && insn->space != EMU_GENERIC)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.%s' cannot be applied to this state space",
                          emu_spelled_in(c->spelled, hints)->name);
@@ -98,7 +110,7 @@ static bool check_cache(const struct emu_check *c)
     return true;
 }
 
-static bool check_width(const struct emu_check *c)
+static bool check_width(const struct check *c)
 {
     const unsigned bits = emu_bits((enum emu_type)c->insn->type);
     const unsigned width = bits * c->insn->lanes;
@@ -107,7 +119,7 @@ static bool check_width(const struct emu_check *c)
         return emu_error(c->p, &c->spelled->name, "Vector size exceeds 128 bits");
     const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));
     if (evict && evict->value == 3)
-        return emu_illegal(c, EMU_G(EVICT));
+        return illegal(c, EMU_G(EVICT));
     if (evict && width <= 128)
         return emu_error(c->p, &c->spelled->name,
                          "Instruction '%.*s' requires '.v8.b32/.v4.b64' type with '.%s' modifier",
@@ -116,10 +128,10 @@ static bool check_width(const struct emu_check *c)
         return true;
     if (c->insn->space != EMU_GLOBAL)
         return emu_error(c->p, &c->spelled->name, "256 bit wide accesses are to .global alone");
-    return emu_requires(c, "256 bit wide load/store", 88, 100);
+    return requires(c, "256 bit wide load/store", 88, 100);
 }
 
-bool emu_rule_access(const struct emu_check *c)
+static bool rule_access(const struct check *c)
 {
     const struct emu_symbol *symbol = symbol_of(c);
     const bool store = c->insn->opcode == EMU_OP_ST;
@@ -134,7 +146,7 @@ bool emu_rule_access(const struct emu_check *c)
 }
 
 // Of a vector each element is an operation of its own.
-static bool check_atomic_vector(const struct emu_check *c)
+static bool check_atomic_vector(const struct check *c)
 {
     const unsigned bits = emu_bits((enum emu_type)c->insn->type);
 
@@ -146,7 +158,7 @@ static bool check_atomic_vector(const struct emu_check *c)
                      EMU_TEXT(&c->spelled->name));
 }
 
-bool emu_rule_atomic(const struct emu_check *c)
+static bool rule_atomic(const struct check *c)
 {
     struct emu_insn *insn = c->insn;
     const bool red = insn->opcode == EMU_OP_RED;
@@ -158,36 +170,36 @@ bool emu_rule_atomic(const struct emu_check *c)
                          EMU_TEXT(&c->spelled->name));
     if (order && (insn->order == EMU_WEAK || insn->order == EMU_SEQ_CST ||
                   (red && (insn->order == EMU_ACQUIRE || insn->order == EMU_ACQ_REL))))
-        return emu_illegal(c, EMU_G(ORDER));
+        return illegal(c, EMU_G(ORDER));
     if (!order)
         insn->order = EMU_RELAXED;
     if (insn->lanes > 1 && !check_atomic_vector(c))
         return false;
-    if (emu_spells(c, EMU_G(HINT)) && insn->space == EMU_SHARED)
+    if (spells(c, EMU_G(HINT)) && insn->space == EMU_SHARED)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.L2::cache_hint' cannot be applied to this state space");
-    return !emu_spells(c, EMU_G(SCOPE)) || emu_requires(c, "scopes of atomics", 50, 60);
+    return !spells(c, EMU_G(SCOPE)) || requires(c, "scopes of atomics", 50, 60);
 }
 
-bool emu_rule_fence(const struct emu_check *c)
+static bool rule_fence(const struct check *c)
 {
     struct emu_insn *insn = c->insn;
 
     if (emu_token_is_name(&c->spelled->name, "membar")) {
-        if (emu_spells(c, EMU_G(SCOPE)) &&
+        if (spells(c, EMU_G(SCOPE)) &&
             (insn->scope == EMU_SCOPE_GPU || insn->scope == EMU_SCOPE_CLUSTER))
-            return emu_illegal(c, EMU_G(SCOPE));
+            return illegal(c, EMU_G(SCOPE));
         insn->order = EMU_SEQ_CST;
         return true;
     }
-    if (!emu_spells(c, EMU_G(ORDER)))
+    if (!spells(c, EMU_G(ORDER)))
         insn->order = EMU_ACQ_REL;
     else if (insn->order < EMU_ACQUIRE)
-        return emu_illegal(c, EMU_G(ORDER));
+        return illegal(c, EMU_G(ORDER));
     return true;
 }
 
-bool emu_rule_copy(const struct emu_check *c)
+static bool rule_copy(const struct check *c)
 {
     const struct emu_insn *insn = c->insn;
     const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
@@ -195,7 +207,7 @@ bool emu_rule_copy(const struct emu_check *c)
     const bool whole = strcmp(cache->name, "cg") == 0;
 
     if (strcmp(cache->name, "ca") != 0 && !whole)
-        return emu_illegal(c, EMU_G(CACHE));
+        return illegal(c, EMU_G(CACHE));
     if (insn->space != EMU_SHARED)
         return emu_error(c->p, &c->spelled->name,
                          "State space incorrect for instruction 'cp.async'");
@@ -211,7 +223,7 @@ bool emu_rule_copy(const struct emu_check *c)
     return true;
 }
 
-bool emu_rule_copy_batch(const struct emu_check *c)
+static bool rule_copy_batch(const struct check *c)
 {
     const struct emu_modifier *batch = emu_spelled_in(c->spelled, EMU_G(BATCH));
     const bool counted = batch->value == 1;
@@ -224,12 +236,12 @@ bool emu_rule_copy_batch(const struct emu_check *c)
 }
 
 // A policy is a number that means something to caches alone.
-bool emu_rule_policy(const struct emu_check *c)
+static bool rule_policy(const struct check *c)
 {
     struct emu_insn *insn = c->insn;
     const struct emu_modifier *policy = emu_spelled_in(c->spelled, EMU_G(POLICY));
 
-    if (insn->dst_count != 1 || (policy && policy->value) != emu_spells(c, EMU_G(PREFETCH)))
+    if (insn->dst_count != 1 || (policy && policy->value) != spells(c, EMU_G(PREFETCH)))
         return emu_error(c->p, &c->spelled->name, "Modifiers mismatch for instruction '%.*s'",
                          EMU_TEXT(&c->spelled->name));
     c->operands[1] = (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE };
@@ -237,13 +249,13 @@ bool emu_rule_policy(const struct emu_check *c)
     return true;
 }
 
-bool emu_rule_prefetch(const struct emu_check *c)
+static bool rule_prefetch(const struct check *c)
 {
     const uint8_t space = c->insn->space;
     const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));
 
     if (evict && (evict->value & 1 || (c->insn->src_count > 1 && evict->value != 2)))
-        return emu_illegal(c, EMU_G(EVICT));
+        return illegal(c, EMU_G(EVICT));
     if (c->insn->src_count > 1 && c->operands[1].bits != 128)
         return emu_error(c->p, &c->spelled->name,
                          "Argument 2 of instruction '%.*s': unexpected value '%llu', expected to "
@@ -252,4 +264,157 @@ bool emu_rule_prefetch(const struct emu_check *c)
 
     return space == EMU_GENERIC || space == EMU_GLOBAL || space == EMU_LOCAL ||
            emu_error(c->p, &c->spelled->name, "State space incorrect for instruction 'prefetch'");
+}
+
+// ---- barriers -----------------------------------------------------------------------------------
+
+static bool rule_barrier(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+    const struct emu_operand *source = &c->operands[insn->dst_count];
+    const unsigned predicate = insn->dst_count != 0;
+
+    if (emu_token_is_name(&c->spelled->name, "bar"))
+        insn->aligned = true;
+    if (spells(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
+        return illegal(c, EMU_G(SCOPE));
+    if (spells(c, EMU_G(SCOPE)) && !requires(c, "bar.cta", 78, 30))
+        return false;
+    if (insn->opcode == EMU_OP_BAR_RED && insn->boolean == EMU_BOOL_XOR)
+        return emu_error(c->p, &c->spelled->name,
+                         "Illegal reduction operation for instruction 'bar.red.pred'");
+    if (source->kind == EMU_OPERAND_IMMEDIATE && source->bits > 15)
+        return emu_error(c->p, &c->spelled->name,
+                         "Barrier number '%llu' out of range, expected to be in range [0..15]",
+                         (unsigned long long)source->bits);
+    const bool counted = insn->src_count > 1 + predicate;
+    if (counted && source[1].kind == EMU_OPERAND_IMMEDIATE &&
+        (source[1].bits % 32 || !source[1].bits))
+        return emu_error(c->p, &c->spelled->name,
+                         "Number of threads participating in barrier must be in multiple of warp "
+                         "size");
+    return true;
+}
+
+// ---- comparisons --------------------------------------------------------------------------------
+
+static bool rule_compare(const struct check *c)
+{
+    const enum emu_type type = (enum emu_type)c->insn->source_type;
+    const uint8_t compare = c->insn->compare;
+    const bool is_unsigned = emu_is_integer(type) && type <= EMU_U64;
+    const bool fine = emu_is_bits(type)    ? compare <= EMU_NE
+                      : emu_is_float(type) ? compare <= EMU_GE || compare >= EMU_EQU
+                      : compare >= EMU_EQU ? false
+                      : compare >= EMU_LO  ? is_unsigned
+                                           : true;
+
+    return fine || emu_error(c->p, &c->spelled->name,
+                             "Mismatch between instruction type and comparison qualifier");
+}
+
+// ---- conversions --------------------------------------------------------------------------------
+
+enum rounds { ROUNDS_NONE, ROUNDS_FLOAT, ROUNDS_INTEGRAL, ROUNDS_MAY_INTEGRAL };
+
+// The rounding that a pair of types takes.
+static enum rounds rounding_of(enum emu_type to, enum emu_type from)
+{
+    if (emu_is_integer(to))
+        return emu_is_float(from) ? ROUNDS_INTEGRAL : ROUNDS_NONE;
+    if (emu_is_integer(from))
+        return ROUNDS_FLOAT;
+    if (to == from)
+        return ROUNDS_MAY_INTEGRAL;
+    return emu_bits(to) <= emu_bits(from) ? ROUNDS_FLOAT : ROUNDS_NONE;
+}
+
+static bool check_rounding(const struct check *c, enum rounds rounds)
+{
+    const bool to_float = spells(c, EMU_G(RN) | EMU_G(DIRECTED));
+    const bool integral = spells(c, EMU_G(INTEGRAL));
+
+    if ((to_float && rounds != ROUNDS_FLOAT) ||
+        (integral && rounds != ROUNDS_INTEGRAL && rounds != ROUNDS_MAY_INTEGRAL))
+        return emu_error(c->p, &c->spelled->name,
+                         "Illegal rounding modifier for instruction 'cvt'");
+    if ((rounds == ROUNDS_FLOAT && !to_float) || (rounds == ROUNDS_INTEGRAL && !integral))
+        return emu_error(c->p, &c->spelled->name,
+                         "Rounding modifier required for instruction 'cvt'");
+    return true;
+}
+
+static bool rule_cvt(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+    const enum emu_type to = (enum emu_type)insn->type, from = (enum emu_type)insn->source_type;
+
+    if (to == EMU_F16X2 || to == EMU_BF16X2) {
+        if (insn->round > EMU_RZ)
+            return emu_error(c->p, &c->spelled->name,
+                             "Illegal rounding modifier for instruction 'cvt'");
+        return true;
+    }
+    if (!check_rounding(c, rounding_of(to, from)))
+        return false;
+    if (insn->ftz && to != EMU_F32 && from != EMU_F32)
+        return emu_error(c->p, &c->spelled->name,
+                         "Modifier '.ftz' does not apply to this type of convert operation");
+    if (insn->sat && to == EMU_BF16)
+        return illegal(c, EMU_G(SAT));
+    if (insn->relu && ((to != EMU_F16 && to != EMU_BF16) || from != EMU_F32))
+        return illegal(c, EMU_G(RELU));
+    if (insn->relu && insn->sat)
+        return cannot_combine(c, EMU_G(RELU), EMU_G(SAT));
+    if (to == EMU_BF16 && from == EMU_F32)
+    return insn->round > EMU_RZ ? requires(c, "cvt.bf16.f32 with .rm or .rp", 78, 90)
+                                : requires(c, "cvt.bf16.f32", 70, 80);
+    if (from == EMU_BF16 && to == EMU_F32)
+    return requires(c, "cvt.f32.bf16", 71, 80);
+    if (to == EMU_BF16 || from == EMU_BF16)
+    return requires(c, "cvt with .bf16", 78, 90);
+    return true;
+}
+
+// ---- the rest -----------------------------------------------------------------------------------
+
+static bool rule_address(const struct check *c)
+{
+    const uint8_t space = c->insn->space;
+
+    if (space == EMU_PARAM)
+    return requires(c, "cvta.param", 77, 70);
+    return space != EMU_CONST || requires(c, "cvta.const", 31, 20);
+}
+
+static bool rule_dot(const struct check *c)
+{
+    c->insn->mode = spells(c, EMU_G(HI)) ? EMU_DP2A_HI : EMU_MODE_NONE;
+    return true;
+}
+
+static bool rule_redux(const struct check *c)
+{
+    c->insn->boolean = EMU_BOOL_NONE;
+    return true;
+}
+
+static bool rule_lop3(const struct check *c)
+{
+    c->operands[c->insn->dst_count + 3].bits &= 0xff;
+    return true;
+}
+
+#define rule_none NULL
+
+bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, struct emu_operand *operands)
+{
+    static bool (*const rules[EMU_OP_COUNT])(const struct check *) = {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, defined, rule, ...)                          \
+    [EMU_OP_##opcode] = rule_##rule,
+#include "isa.def"
+    };
+    const struct check c = { p, spelled, &spelled->insn, operands };
+
+    return !rules[spelled->insn.opcode] || rules[spelled->insn.opcode](&c);
 }
