@@ -187,7 +187,9 @@ CUresult api_require(enum api_needs needs);
 // What cuGetErrorString() says of the result where there is nothing to add; NULL: no such result.
 const char *api_result_text(CUresult result);
 const char *api_result_name(CUresult result);
-// Appends to the log, and keeps for cuEmulatorReport().
+// Appends to the log; from anywhere.
+void api_log(const char *text);
+// The same, and keeps it for cuEmulatorReport().
 void api_report(const char *text);
 // The same for a call that fails with the result: cuGetErrorString() has the text, too, in this
 // thread and until a call returns that result for another reason.
@@ -280,7 +282,9 @@ CUresult api_work_run_all(const struct api_work *works, size_t count);
 CUresult api_work_copy(struct api_work *to, const struct api_work *from);
 void api_work_clear(struct api_work *work);
 CUresult api_copy_check(const struct api_work *work);
-void api_copy_run(const struct api_work *work);
+// CUDA_ERROR_LAUNCH_FAILED and nothing copied where the host would get undefined values, with the
+// report.
+CUresult api_copy_run(const struct api_work *work, char *report, size_t report_size);
 CUresult api_copy_work(struct api_work *work, const CUDA_MEMCPY3D *copy);
 CUresult api_set_check(const CUDA_MEMSET_NODE_PARAMS *set);
 void api_set_run(const CUDA_MEMSET_NODE_PARAMS *set);

@@ -181,16 +181,21 @@ void api_drain(void)
     api_engine_leave();
 }
 
-void api_report(const char *text)
+void api_log(const char *text)
 {
     const char *path = api_state.config.log;
-    snprintf(api_state.report, sizeof(api_state.report), "%s", text);
     FILE *file = path[0] ? fopen(path, "a") : stderr;
     if (!file)
         file = stderr;
     fprintf(file, "ptxgen emulator: %s\n", text);
     if (file != stderr)
         fclose(file);
+}
+
+void api_report(const char *text)
+{
+    snprintf(api_state.report, sizeof(api_state.report), "%s", text);
+    api_log(text);
 }
 
 void api_explain(CUresult result, const char *text)

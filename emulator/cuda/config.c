@@ -183,20 +183,34 @@ static bool read_faults(struct api_config *config)
     return right;
 }
 
+static bool read_sanitize(struct api_config *config)
+{
+    const char *variable = "PTXGEN_EMU_SANITIZE", *text = getenv(variable);
+    uint64_t value = 1;
+    if (text && strcmp(text, "warn") == 0) {
+        config->sanitize = EMU_SANITIZE_WARN;
+        return true;
+    }
+    bool read = read_number(config, variable, 1, "wanted: 0, 1 or warn", &value);
+    config->sanitize = value ? EMU_SANITIZE_ON : EMU_SANITIZE_OFF;
+    return read;
+}
+
 void api_config_read(struct api_config *config)
 {
     *config = (struct api_config) { .sm = 90,
                                     .multiprocessors = emu_gpu_of(90)->multiprocessors,
                                     .name = "ptxgen emulator (sm_90)",
                                     .driver = 13000,
+                                    .sanitize = EMU_SANITIZE_ON,
                                     .isa = 90,
                                     .memory = UINT64_C(8) << 30 };
-    uint64_t sanitize = 1, threads = 0, timeout = 0;
+    uint64_t threads = 0, timeout = 0;
     read_device(config);
     read_driver(config);
     read_memory(config);
     read_number(config, "PTXGEN_EMU_SEED", UINT64_MAX, "wanted: a number", &config->seed);
-    read_number(config, "PTXGEN_EMU_SANITIZE", 1, "wanted: 0 or 1", &sanitize);
+    read_sanitize(config);
     read_number(config, "PTXGEN_EMU_THREADS", 1024, "wanted: 0 to 1024 threads", &threads);
     read_number(config, "PTXGEN_EMU_TIMEOUT", UINT32_MAX, "wanted: milliseconds", &timeout);
     read_number(config, "PTXGEN_EMU_INSTRUCTIONS", UINT64_MAX, "wanted: a number",
@@ -207,7 +221,6 @@ void api_config_read(struct api_config *config)
         strcpy(config->log, log);
     else if (log)
         fail(config, "PTXGEN_EMU_LOG", log, "too long a path");
-    config->sanitize = sanitize != 0;
     config->threads = (unsigned)threads;
     config->timeout = (unsigned)timeout;
 }

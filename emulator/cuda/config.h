@@ -3,6 +3,8 @@
 #ifndef PTXGEN_EMULATOR_CUDA_CONFIG_H
 #define PTXGEN_EMULATOR_CUDA_CONFIG_H
 
+#include "exec/machine.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,7 +24,7 @@ struct api_config {
     int driver; // 13000
     int isa;    // 90: newest PTX that it accepts
     uint64_t memory, seed, instructions;
-    bool sanitize;
+    enum emu_sanitize sanitize;
     unsigned threads, timeout;
     struct api_fault faults[API_MAX_FAULTS];
     unsigned fault_count;

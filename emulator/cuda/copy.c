@@ -2,6 +2,7 @@
 // Copies and fills, in one, two and three dimensions.
 #include "api.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct api_side api_side_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
@@ -61,22 +62,63 @@ CUresult api_copy_check(const struct api_work *work)
     return CUDA_SUCCESS;
 }
 
-void api_copy_run(const struct api_work *work)
+/// Bytes computed from undefined values, on their way to the host: CUDA_ERROR_LAUNCH_FAILED, or a
+/// warning for each place that they come from.
+static CUresult check_defined(const struct api_side *from, size_t y, size_t z, size_t width,
+                              char *report, size_t report_size)
+{
+    uint64_t address = 0;
+    uint32_t origin = 0;
+    char text[2048] = "warning: ";
+    size_t begun = strlen(text);
+    if (!row_address(from, y, z, &address) ||
+        !emu_memory_undefined(api_state.memory, address, width, &origin, text + begun,
+                              sizeof(text) - begun))
+        return CUDA_SUCCESS;
+    if (api_state.config.sanitize == EMU_SANITIZE_WARN) {
+        if (emu_origin_report(emu_memory_shadows(api_state.memory), origin))
+            api_log(text);
+        return CUDA_SUCCESS;
+    }
+    snprintf(report, report_size, "%s", text + begun);
+    return CUDA_ERROR_LAUNCH_FAILED;
+}
+
+static CUresult check_all_defined(const struct api_work *work, char *report, size_t report_size)
 {
     size_t width = work->as.copy.width;
+    CUresult result = CUDA_SUCCESS;
+    for (size_t z = 0; width && z < work->as.copy.depth; z++)
+        for (size_t y = 0; !result && y < work->as.copy.height; y++) {
+            unsigned char *shadow = NULL, *from_shadow = NULL;
+            row_bytes(&work->as.copy.to, y, z, width, &shadow);
+            row_bytes(&work->as.copy.from, y, z, width, &from_shadow);
+            if (from_shadow && !shadow)
+                result = check_defined(&work->as.copy.from, y, z, width, report, report_size);
+        }
+    return result;
+}
+
+CUresult api_copy_run(const struct api_work *work, char *report, size_t report_size)
+{
+    size_t width = work->as.copy.width;
+    CUresult result = check_all_defined(work, report, report_size);
+    if (result)
+        return result;
     for (size_t z = 0; width && z < work->as.copy.depth; z++)
         for (size_t y = 0; y < work->as.copy.height; y++) {
             unsigned char *shadow = NULL, *from_shadow = NULL;
             unsigned char *to = row_bytes(&work->as.copy.to, y, z, width, &shadow);
             unsigned char *from = row_bytes(&work->as.copy.from, y, z, width, &from_shadow);
             if (!to || !from) // freed since: what the graph said when it was made
-                return;
+                return CUDA_SUCCESS;
             memmove(to, from, width);
             if (shadow && from_shadow)
-                memmove(shadow, from_shadow, width);
+                emu_shadow_move(emu_memory_shadows(api_state.memory), shadow, from_shadow, width);
             else if (shadow)
-                memset(shadow, 1, width);
+                memset(shadow, EMU_SHADOW_DEFINED, width);
         }
+    return CUDA_SUCCESS;
 }
 
 CUresult api_set_check(const CUDA_MEMSET_NODE_PARAMS *set)
@@ -114,7 +156,7 @@ void api_set_run(const CUDA_MEMSET_NODE_PARAMS *set)
             memcpy(to + i, size == 2 ? (const void *)&half : &set->value, size);
         }
         if (shadow)
-            memset(shadow, 1, width);
+            memset(shadow, EMU_SHADOW_DEFINED, width);
     }
 }
 

@@ -22,6 +22,7 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
         .gpu = api_gpu(),
         .multiprocessors = config->multiprocessors,
         .sanitize = config->sanitize,
+        .warn = api_log,
         .seed = config->seed,
         .host_threads = config->threads,
         .timeout_ms = config->timeout,
@@ -65,8 +66,7 @@ CUresult api_work_run(const struct api_work *work, char *report, size_t report_s
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return run_kernel(work, report, report_size);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        api_copy_run(work);
-        break;
+        return api_copy_run(work, report, report_size);
     case CU_GRAPH_NODE_TYPE_MEMSET:
         api_set_run(&work->as.set);
         break;
@@ -104,7 +104,9 @@ CUresult api_work_run_all(const struct api_work *works, size_t count)
         api_explain(result, report);
     else if (result && report[0])
         api_report(report);
-    return result && refused(result) ? result : CUDA_SUCCESS;
+    // A kernel's failure is known later; a copy's is known at once.
+    bool at_once = refused(result) || (count == 1 && works[0].type == CU_GRAPH_NODE_TYPE_MEMCPY);
+    return at_once ? result : CUDA_SUCCESS;
 }
 
 CUresult api_submit(CUstream stream, struct api_work *work)

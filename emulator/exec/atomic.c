@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // atom and red, lane after lane in ascending order. Memory is the host's, and other workers may be
 // at it: each is one atomic step of the host, or a compare-and-swap loop.
-#include "exec.h"
 #include "half.h"
+#include "undefined.h"
 
 #include <stdalign.h>
 
@@ -125,6 +125,44 @@ static struct emu_access within(const struct emu_region *region, uint64_t addres
                                  region->shadow ? region->shadow + offset : NULL, shared };
 }
 
+static unsigned elements_of(const struct emu_op *op)
+{
+    return op->insn->atomic == EMU_ATOMIC_CAS ? 1 : op->src_count - 1u;
+}
+
+// Before the operation, where something is undefined: what will be known of memory, and what is
+// known of what it gives. False after a fault.
+__attribute__((noinline)) static bool
+carry_undefined(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op, unsigned lane,
+                uint64_t address, const struct emu_access *access, const void *const *x,
+                struct emu_undefined_lanes *given)
+{
+    struct emu_undefined u[8];
+    const unsigned count = op->src_count - 1u;
+    for (unsigned k = 0; k < count; k++) {
+        struct emu_undefined_lanes fetched;
+        emu_undefined_fetch(warp, init, op, &op->src[k + 1], 1u << lane, &fetched);
+        u[k] = fetched.lane[lane];
+    }
+    for (unsigned k = 0; k < elements_of(op); k++) {
+        unsigned char *shadow = access->shadow + k * op->bytes;
+        uint64_t old = emu_read_strong(access->host + k * op->bytes, op->bytes);
+        uint64_t value = emu_lane_of(&op->src[k + 1], x[k], lane);
+        if (access->shadow) {
+            struct emu_undefined before = emu_undefined_load(warp, op, address, shadow, op->bytes);
+            given[k].lane[lane] = before;
+            emu_undefined_store(
+                warp, shadow, op->bytes,
+                emu_undefined_atomic(op->insn, old, before, value, u[k], u[count - 1]));
+        } else if (emu_is_host_address(op->space, address) && u[k].computed &&
+                   !emu_report_finding(warp, op->insn, lane, EMU_FINDING_HOST, EMU_TO_HOST,
+                                       emu_origin_text(warp->block->exec->shadows, u[k].origin))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = warp->block->exec->program;
@@ -132,15 +170,19 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     alignas(64) uint64_t scratch[9][EMU_LANES], longs[8][EMU_LANES];
     const uint64_t *address = emu_addresses(warp, frame, op, scratch[0]);
-    const unsigned elements = op->insn->atomic == EMU_ATOMIC_CAS ? 1 : op->src_count - 1u;
+    const unsigned elements = elements_of(op);
     const uint32_t total = op->bytes * elements;
-    const void *x[8];
+    const void *x[8] = { NULL };
     for (unsigned k = 0; k + 1u < op->src_count; k++)
         x[k] = emu_fetch(warp, frame, &op->src[k + 1], scratch[k + 1]);
     const void *fresh = x[op->src_count - 2];
     if (!supported(op->insn))
         return emu_fault(warp, op->insn, emu_first(mask), EMU_ILLEGAL_INSTRUCTION,
                          "the emulator has no such atomic operation for this type");
+    struct emu_undefined_lanes given[8];
+    uint32_t open = 0, gave = 0;
+    for (unsigned k = 1; init && k < op->src_count; k++)
+        open |= emu_undefined_in(init, &op->src[k], mask);
     emu_race_atomic(warp, op);
     struct emu_span s = emu_span_of(address, mask, total);
     struct emu_region region;
@@ -154,15 +196,15 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
             access = within(&region, address[i], shared);
         else if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_ATOMIC, &access))
             return false;
-        if (access.shadow && !emu_shadow_set_strong(access.shadow, total) &&
-            op->insn->atomic != EMU_ATOMIC_EXCH)
-            return emu_fault_uninitialised(warp, op, i, address[i], total, access.shadow);
         if (access.shared && warp->block->race &&
             !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
                              EMU_USE_ATOMIC, false))
             return false;
-        if (access.shadow)
-            emu_shadow_fill_strong(access.shadow, total);
+        if (open >> i & 1 || (access.shadow && !emu_shadow_set_strong(access.shadow, total))) {
+            gave |= access.shadow ? 1u << i : 0;
+            if (!carry_undefined(warp, init, op, i, address[i], &access, x, given))
+                return false;
+        }
         for (unsigned k = 0; k < elements; k++)
             longs[k][i] = exchange(op->insn, !access.shared, access.host + k * op->bytes, op->bytes,
                                    emu_lane_of(&op->src[k + 1], x[k], i),
@@ -170,5 +212,7 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
     }
     for (unsigned k = 0; k < op->dst_count; k++)
         emu_put_longs(frame, init, &op->dst[k], mask, longs[k]);
+    for (unsigned k = 0; gave && k < op->dst_count; k++)
+        emu_undefined_put(warp, init, &op->dst[k], gave, &given[k]);
     return true;
 }

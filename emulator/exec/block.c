@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A block: its warps, their registers, its shared memory. Made once a worker and used for one block
 // after the other.
-#include "exec.h"
+#include "undefined.h"
 
 #include <stdlib.h>
 
@@ -37,6 +37,20 @@ static bool allowed(const struct emu_warp *warp, uint32_t depths)
     return false;
 }
 
+static bool grow_undefined(struct emu_warp *warp, uint32_t depths)
+{
+    size_t registers = warp->block->exec->program->depth_registers;
+    if (!warp->undefined)
+        return true;
+    struct emu_undefined_lanes **more = calloc(depths * registers, sizeof(*more));
+    if (!more)
+        return false;
+    memcpy(more, warp->undefined, warp->frame_depths * registers * sizeof(*more));
+    free(warp->undefined);
+    warp->undefined = more;
+    return true;
+}
+
 static bool grow_to(struct emu_warp *warp, uint32_t depths)
 {
     const struct emu_program *program = warp->block->exec->program;
@@ -46,7 +60,8 @@ static bool grow_to(struct emu_warp *warp, uint32_t depths)
     unsigned char *frames = zeros((size_t)depths * program->depth_bytes);
     uint32_t *init = warp->block->exec->sanitize ? zeros(registers) : NULL;
     struct emu_return *returns = zeros((size_t)depths * EMU_LANES * sizeof(*returns));
-    if (!frames || !returns || (warp->block->exec->sanitize && !init)) {
+    if (!frames || !returns || (warp->block->exec->sanitize && !init) ||
+        !grow_undefined(warp, depths)) {
         free(frames);
         free(init);
         free(returns);
@@ -105,6 +120,10 @@ void emu_block_destroy(struct emu_block *block)
         struct emu_warp *warp = &block->warps[w];
         if (warp->frame_depths)
             atomic_fetch_sub(&block->exec->frame_bytes, bytes_of_calls(warp, warp->frame_depths));
+        emu_undefined_clear(warp);
+        if (warp->local_shadow)
+            emu_shadow_forget(block->exec->shadows, warp->local_shadow,
+                              block->exec->local_bytes * EMU_LANES);
         free(warp->frames);
         free(warp->init);
         free(warp->returns);
@@ -113,6 +132,8 @@ void emu_block_destroy(struct emu_block *block)
         free(warp->local_shadow);
     }
     free(block->warps);
+    if (block->shared_shadow)
+        emu_shadow_forget(block->exec->shadows, block->shared_shadow, block->exec->shared_bytes);
     free(block->shared);
     free(block->shared_shadow);
     emu_race_destroy(block->race);

@@ -89,7 +89,6 @@ struct emu_op {
     bool is_float;  // ftz applies
     bool float_out; // and to the result, and so does sat
     bool in_place;  // the result's register is none of the sources'
-    bool copies;    // register to register: what is not initialised stays so
     bool guard_negated;
     uint32_t guard; // bytes from the frame's start, EMU_NO_REGISTER: none
     uint32_t guard_register;

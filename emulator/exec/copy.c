@@ -108,7 +108,8 @@ static bool finish(struct emu_warp *warp, const struct emu_copy *copy)
     if (copy->to_shadow) { // what was not initialised stays so
         memset(copy->to_shadow, 1, bytes);
         if (copy->from_shadow)
-            memcpy(copy->to_shadow, copy->from_shadow, copy->taken);
+            emu_shadow_move(warp->block->exec->shadows, copy->to_shadow, copy->from_shadow,
+                            copy->taken);
     }
     return write_is_ordered(warp, copy);
 }

@@ -146,6 +146,7 @@ static struct emu_program *program_build(const struct emu_launch *launch, int *r
 // ---- once a module ------------------------------------------------------------------------------
 
 struct emu_programs {
+    struct emu_warnings *warnings;
     pthread_mutex_t lock; // of what is decoded
     uint32_t count;
     struct emu_program *by_entry[];
@@ -158,6 +159,11 @@ struct emu_programs *emu_programs_create(const struct emu_module *module)
         calloc(1, sizeof(*programs) + count * sizeof(programs->by_entry[0]));
     if (!programs)
         return NULL;
+    programs->warnings = emu_warnings_create();
+    if (!programs->warnings) {
+        free(programs);
+        return NULL;
+    }
     pthread_mutex_init(&programs->lock, NULL);
     programs->count = count;
     return programs;
@@ -170,8 +176,14 @@ void emu_programs_destroy(struct emu_programs **programs)
     for (uint32_t i = 0; i < (*programs)->count; i++)
         program_free((*programs)->by_entry[i]);
     pthread_mutex_destroy(&(*programs)->lock);
+    emu_warnings_destroy(&(*programs)->warnings);
     free(*programs);
     *programs = NULL;
+}
+
+struct emu_warnings *emu_programs_warnings(struct emu_programs *programs)
+{
+    return programs->warnings;
 }
 
 const struct emu_program *emu_program_of(const struct emu_launch *launch, int *result, char *reason,

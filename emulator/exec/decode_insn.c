@@ -142,7 +142,6 @@ static bool decode_move(struct emu_decoder *d, struct emu_op *op)
     }
     op->handler = EMU_DO_LANES;
     op->fn = width == EMU_MASK ? copy_mask : width == EMU_LONG ? copy_long : copy_word;
-    op->copies = op->src[0].place == EMU_AT_SLOT && op->dst[0].place == EMU_AT_SLOT;
     return true;
 }
 

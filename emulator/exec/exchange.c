@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What lanes of a warp tell each other: shuffles, votes, matches, reductions.
-#include "exec.h"
+#include "undefined.h"
 
 #include <stdalign.h>
 
@@ -57,13 +57,15 @@ static bool shuffle(const struct exchange *x)
         if (j >= 0)
             inside |= 1u << i;
         unsigned from = j >= 0 ? (unsigned)j : i;
-        if (!(x->lanes >> from & 1) && x->warp->block->exec->sanitize)
-            return emu_fault(x->warp, x->op->insn, i, EMU_LAUNCH_FAILED,
-                             "shuffle from inactive lane: lane %u reads lane %u, which %s", i, from,
-                             !(x->members >> from & 1)        ? "is not in the membermask"
-                             : !(x->warp->exists >> from & 1) ? "does not exist"
-                             : !(x->warp->live >> from & 1)   ? "has ended"
-                                                              : "is at another instruction");
+        if (!(x->lanes >> from & 1) && x->warp->block->exec->sanitize &&
+            !emu_report_finding(x->warp, x->op->insn, i, EMU_FINDING_SHUFFLE,
+                                "shuffle from inactive lane: lane %u reads lane %u, which %s", i,
+                                from,
+                                !(x->members >> from & 1)        ? "is not in the membermask"
+                                : !(x->warp->exists >> from & 1) ? "does not exist"
+                                : !(x->warp->live >> from & 1)   ? "has ended"
+                                                                 : "is at another instruction"))
+            return false;
         out[i] = a[from];
     }
     put_words(x, out);
@@ -157,24 +159,74 @@ static bool redux(const struct exchange *x)
     return true;
 }
 
-bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
-                        uint32_t *init, uint32_t lanes, uint32_t members)
+static bool is_shuffle(unsigned opcode)
 {
-    struct exchange x = { warp, op, frame, init, lanes, members };
-    switch (op->insn->opcode) {
-    case EMU_OP_BAR_WARP:
-        return true;
+    return opcode == EMU_OP_SHFL_BFLY || opcode == EMU_OP_SHFL_DOWN || opcode == EMU_OP_SHFL_IDX ||
+           opcode == EMU_OP_SHFL_UP;
+}
+
+static bool exchange(const struct exchange *x)
+{
+    switch (x->op->insn->opcode) {
     case EMU_OP_SHFL_BFLY:
     case EMU_OP_SHFL_DOWN:
     case EMU_OP_SHFL_IDX:
     case EMU_OP_SHFL_UP:
-        return shuffle(&x);
+        return shuffle(x);
     case EMU_OP_MATCH_ALL:
     case EMU_OP_MATCH_ANY:
-        return match(&x);
+        return match(x);
     case EMU_OP_REDUX:
-        return redux(&x);
+        return redux(x);
     default:
-        return vote(&x);
+        return vote(x);
     }
+}
+
+// Each lane has what is known of the value it reads.
+static void shuffle_undefined(const struct exchange *x, const struct emu_undefined_lanes *u,
+                              struct emu_undefined_lanes *results)
+{
+    alignas(64) uint32_t scratch[2][EMU_LANES];
+    const uint32_t *b = emu_fetch(x->warp, x->frame, &x->op->src[1], scratch[0]);
+    const uint32_t *c = emu_fetch(x->warp, x->frame, &x->op->src[2], scratch[1]);
+    for (uint32_t m = x->lanes; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        int from = shuffle_source(x->op->insn->opcode, i, b[i], c[i]);
+        results[0].lane[i] = u->lane[from >= 0 ? (unsigned)from : i];
+        results[1].lane[i] = (struct emu_undefined) { 0 };
+    }
+}
+
+// What is known of the results, before they go where the value was.
+static bool exchange_undefined(const struct exchange *x)
+{
+    struct emu_undefined_lanes u, results[2];
+    uint64_t scratch[EMU_LANES], values[EMU_LANES];
+    const struct emu_value *source = &x->op->src[0];
+    const void *at = emu_fetch(x->warp, x->frame, source, scratch);
+    uint32_t bits = 0;
+    emu_undefined_fetch(x->warp, x->init, x->op, source, x->lanes, &u);
+    if (source->want == EMU_MASK)
+        memcpy(&bits, at, sizeof(bits));
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        values[i] = source->want == EMU_MASK ? bits >> i & 1 : emu_lane_of(source, at, i);
+    if (is_shuffle(x->op->insn->opcode))
+        shuffle_undefined(x, &u, results);
+    else
+        emu_undefined_exchange(x->op->insn, x->lanes, values, &u, results);
+    if (!exchange(x))
+        return false;
+    for (unsigned k = 0; k < x->op->dst_count; k++)
+        emu_undefined_put(x->warp, x->init, &x->op->dst[k], x->lanes, &results[k]);
+    return true;
+}
+
+bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
+                        uint32_t *init, uint32_t lanes, uint32_t members)
+{
+    const struct exchange x = { warp, op, frame, init, lanes, members };
+    if (op->insn->opcode == EMU_OP_BAR_WARP)
+        return true;
+    return emu_undefined_in(init, &op->src[0], lanes) ? exchange_undefined(&x) : exchange(&x);
 }

@@ -47,6 +47,24 @@ struct emu_block;
 
 enum emu_wait { EMU_WAIT_NONE, EMU_WAIT_BARRIER, EMU_WAIT_WARP };
 
+// What the sanitizers find. Each is told once for each line of PTX.
+enum emu_finding {
+    EMU_FINDING_GUARD, // an undefined value decides: see undefined.h
+    EMU_FINDING_ADDRESS,
+    EMU_FINDING_TARGET,
+    EMU_FINDING_LANE,
+    EMU_FINDING_CLAMP,
+    EMU_FINDING_MEMBERS,
+    EMU_FINDING_BARRIER,
+    EMU_FINDING_COUNT,
+    EMU_FINDING_SIZE,
+    EMU_FINDING_HOST, // or is given to the host
+    EMU_FINDING_RACE,
+    EMU_FINDING_SHUFFLE,
+    EMU_FINDING_OUTSIDE, // a lane that is not in its own member mask
+    EMU_FINDING_DIVERGENCE,
+};
+
 struct emu_return {
     uint32_t code, pc;
     uint32_t local_base;
@@ -70,13 +88,17 @@ struct emu_warp {
     uint32_t lane_served[EMU_LANES]; // stamp of the last turn while others could run
     uint32_t wait[EMU_LANES];        // enum emu_wait
     uint32_t wait_mask[EMU_LANES];   // EMU_WAIT_WARP: its mask; EMU_WAIT_BARRIER: its barrier
-    uint32_t carry;
+    uint32_t carry, carry_undefined;
+    uint32_t carry_origin[EMU_LANES];
     uint32_t local_base[EMU_LANES];
     struct emu_return *returns; // [depth][lane], NULL in a program without calls
     unsigned char *frames;      // [depth], program.depth_bytes each
-    uint32_t *init;             // [depth], a mask of lanes for each register; NULL: unchecked
-    uint32_t frame_depths;      // allocated
-    struct emu_copy *copies;    // under way
+    // [depth], for each register the lanes in which all of it is defined; NULL: unchecked. Beside
+    // it, what is known of the other lanes; NULL until there is anything: see undefined.h.
+    uint32_t *init;
+    struct emu_undefined_lanes **undefined;
+    uint32_t frame_depths;   // allocated
+    struct emu_copy *copies; // under way
     uint32_t copy_count, copy_room;
     uint32_t copy_batch[EMU_LANES]; // that is open
     unsigned char *local;           // [lane][local_bytes]
@@ -123,10 +145,23 @@ struct emu_region {
 
 enum { EMU_REGIONS = 8 };
 
+// Where undefined values came from, met lately: what is read at which instruction.
+enum { EMU_ORIGINS = 8 };
+
+struct emu_origins {
+    struct {
+        const void *insn;
+        uint64_t what;
+        uint32_t origin;
+    } of[EMU_ORIGINS];
+    unsigned next;
+};
+
 struct emu_worker {
     struct emu_exec *exec;
     struct emu_region regions[EMU_REGIONS]; // allocations seen lately
     unsigned next_region;
+    struct emu_origins origins;
     uint64_t executed; // warp-instructions, for the clock
     uint64_t lanes;    // lane-instructions not yet added to the process's count
     struct emu_block *resident, *spare;
@@ -141,6 +176,8 @@ struct emu_exec {
     const struct emu_program *program;
     uint32_t shared_bytes; // of a block, static and dynamic
     bool sanitize;
+    struct emu_shadows *shadows;
+    struct emu_warnings *warnings; // EMU_SANITIZE_WARN alone
     uint64_t block_count, resident_limit;
     uint64_t host_memory; // bytes that resident blocks may take, and again for nested calls
     uint64_t local_bytes; // of a thread, calls included
@@ -171,6 +208,9 @@ bool emu_warp_grow(struct emu_warp *warp, uint32_t depth);
 uint64_t emu_depth_bytes(const struct emu_exec *exec);
 // Ends lanes; wakes who waited for them.
 void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line);
+// One instruction by its handler, for lanes of the running group. False after a fault.
+bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                 const struct emu_op *op, uint32_t mask);
 
 // Handlers. `mask` is the active lanes whose guard holds. False after a fault.
 bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
@@ -178,6 +218,10 @@ bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+enum { EMU_MOST_PARTS = 8 };
+// What a move of parts makes of its sources, lane by lane.
+void emu_move_parts(const struct emu_op *op, const uint64_t (*from)[EMU_LANES],
+                    uint64_t (*to)[EMU_LANES]);
 bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_return(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
@@ -229,6 +273,13 @@ struct emu_access {
 bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
                      uint64_t address, uint32_t bytes, enum emu_use use, struct emu_access *access);
 
+// Whether it is memory that the host sees at once.
+static inline bool emu_is_host_address(unsigned space, uint64_t address)
+{
+    return address < EMU_SHARED_WINDOW && space != EMU_SHARED && space != EMU_LOCAL &&
+           space != EMU_PARAM;
+}
+
 // What is all right for every lane of a warp at once.
 struct emu_span {
     uint64_t least, most, bits; // of the addresses; bits: all of them or-ed
@@ -238,6 +289,7 @@ struct emu_span emu_span_of(const uint64_t *address, uint32_t mask, uint64_t ste
 // The memory that holds all lanes' bytes, if one does.
 bool emu_common_region(struct emu_warp *warp, unsigned space, const struct emu_span *s,
                        uint32_t bytes, struct emu_region *region, bool *shared);
+uint64_t emu_read_strong(unsigned char *at, unsigned bytes);
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes);
 // The same, and all bytes initialised, where other workers may be at the same bytes and mean it:
 // atomic, volatile, relaxed and stronger accesses.
@@ -268,14 +320,23 @@ void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole
 bool emu_fault(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane, int result,
                const char *format, ...) EMU_PRINTF(5, 6);
 bool emu_fault_launch(struct emu_exec *exec, int result, const char *format, ...) EMU_PRINTF(3, 4);
-bool emu_fault_register(struct emu_warp *warp, const struct emu_op *op, uint32_t reg,
-                        uint32_t lanes);
+// A finding of a sanitizer: a fault, or a warning, and then true.
+bool emu_report_finding(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                        enum emu_finding kind, const char *format, ...) EMU_PRINTF(5, 6);
+// Findings that do not end a launch, counted; those of all launches of a module together.
+struct emu_warnings *emu_warnings_create(void); // NULL if host memory is out
+struct emu_warnings *emu_programs_warnings(struct emu_programs *programs);
+// The rest of what is to be told, and the end.
+void emu_warnings_destroy(struct emu_warnings **warnings);
+// What was found for the first time since it was called last.
+void emu_warnings_tell(struct emu_warnings *warnings, void (*warn)(const char *text));
+// A line of the module's text as reports quote it: ": `...`", or nothing.
+enum { EMU_QUOTE = 176 };
+void emu_quote_line(const struct emu_module *module, uint32_t line, char *text, size_t size);
 bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
                        uint64_t address, uint32_t bytes, enum emu_access_fault fault);
 bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned lane, unsigned space,
                       uint64_t given, uint64_t offset, uint32_t bytes, const char *verb);
-bool emu_fault_uninitialised(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
-                             uint64_t address, uint32_t bytes, const unsigned char *shadow);
 bool emu_fault_deadlock(struct emu_block *block);
 void emu_describe_thread(const struct emu_block *block, uint32_t thread, char *text, size_t size);
 int64_t emu_now_ms(void);

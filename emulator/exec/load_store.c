@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Loads and stores. A warp's access usually lies within one allocation: then bounds and alignment
 // are checked once for all lanes. Else, and to say which lane is at fault, lane by lane.
-#include "exec.h"
+#include "undefined.h"
 
 #include <stdalign.h>
 
@@ -67,7 +67,7 @@ static bool is_strong(const struct emu_op *op)
     return op->insn->is_volatile || op->insn->order != EMU_WEAK;
 }
 
-static uint64_t read_strong(unsigned char *at, unsigned bytes)
+uint64_t emu_read_strong(unsigned char *at, unsigned bytes)
 {
     switch (bytes) {
     case 1:
@@ -101,16 +101,16 @@ static void write_strong(unsigned char *at, unsigned bytes, uint64_t x)
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
-    uint64_t seen = ones, part;
+    uint64_t other = 0, part;
     while (bytes >= 8) {
         memcpy(&part, shadow, 8);
-        seen &= part;
+        other |= part ^ ones;
         shadow += 8;
         bytes -= 8;
     }
     if (bytes)
-        seen &= read_element(shadow, bytes) | ~((UINT64_C(1) << 8 * bytes) - 1);
-    return seen == ones;
+        other |= read_element(shadow, bytes) ^ (ones & ((UINT64_C(1) << 8 * bytes) - 1));
+    return other == 0;
 }
 
 static _Atomic(uint8_t) *strong_byte(unsigned char *shadow)
@@ -133,11 +133,14 @@ void emu_shadow_fill_strong(unsigned char *shadow, uint32_t bytes)
             atomic_store_explicit(strong_byte(shadow + i), 1, memory_order_relaxed);
 }
 
-// Lane by lane, after a look at all of them has found something unusual.
+// Lane by lane, after a look at all of them has found something unusual. `open`: lanes of which
+// something is undefined; `u` is of theirs alone.
 static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                        const uint64_t *address, uint32_t total, uint64_t out[][EMU_LANES])
+                        const uint64_t *address, uint32_t total, uint64_t out[][EMU_LANES],
+                        struct emu_undefined_lanes *u, uint32_t *open)
 {
     bool strong = is_strong(op);
+    *open = 0;
     if (strong)
         emu_race_atomic(warp, op);
     for (uint32_t m = mask; m; m &= m - 1) {
@@ -150,12 +153,16 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
                              EMU_USE_LOAD, false))
             return false;
         for (unsigned k = 0; k < op->dst_count; k++)
-            out[k][i] = strong ? read_strong(access.host + k * op->bytes, op->bytes)
+            out[k][i] = strong ? emu_read_strong(access.host + k * op->bytes, op->bytes)
                                : read_element(access.host + k * op->bytes, op->bytes);
         // After the value: whoever stored it has marked its bytes before.
-        if (access.shadow && !(strong ? emu_shadow_set_strong(access.shadow, total)
+        if (!access.shadow || (strong ? emu_shadow_set_strong(access.shadow, total)
                                       : emu_shadow_set(access.shadow, total)))
-            return emu_fault_uninitialised(warp, op, i, address[i], total, access.shadow);
+            continue;
+        *open |= 1u << i;
+        for (unsigned k = 0; k < op->dst_count; k++)
+            u[k].lane[i] =
+                emu_undefined_load(warp, op, address[i], access.shadow + k * op->bytes, op->bytes);
     }
     return true;
 }
@@ -247,10 +254,14 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
         !emu_common_region(warp, op->space, &s, total, &region, &shared) ||
         !shadow_ok(&region, &s, address, mask, total) ||
         (shared && !no_race(warp, op, mask, address, &region, total, EMU_USE_LOAD))) {
-        if (!load_slowly(warp, op, mask, address, total, out))
+        struct emu_undefined_lanes u[8];
+        uint32_t open;
+        if (!load_slowly(warp, op, mask, address, total, out, u, &open))
             return false;
         for (unsigned k = 0; k < op->dst_count; k++)
             emu_put_longs(frame, init, &op->dst[k], mask, out[k]);
+        for (unsigned k = 0; open && k < op->dst_count; k++)
+            emu_undefined_put(warp, init, &op->dst[k], open, &u[k]);
         return true;
     }
     // A result may go where the addresses are.
@@ -308,8 +319,36 @@ static bool holds(const unsigned char *host, const struct emu_op *op, const void
     return true;
 }
 
+// Says what of a lane's memory is defined once its values are there. `u` is NULL where all of them
+// are.
+static bool mark(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint64_t address,
+                 uint32_t total, const struct emu_access *access,
+                 const struct emu_undefined_lanes *u)
+{
+    if (access->shadow && !u) {
+        if (is_strong(op))
+            emu_shadow_fill_strong(access->shadow, total);
+        else
+            memset(access->shadow, EMU_SHADOW_DEFINED, total);
+        return true;
+    }
+    for (unsigned k = 0; u && k + 1u < op->src_count; k++) {
+        struct emu_undefined value = u[k].lane[lane];
+        if (op->bytes < 8)
+            value.computed &= (UINT64_C(1) << 8 * op->bytes) - 1;
+        if (access->shadow)
+            emu_undefined_store(warp, access->shadow + k * op->bytes, op->bytes, value);
+        else if (emu_is_host_address(op->space, address) && value.computed &&
+                 !emu_report_finding(warp, op->insn, lane, EMU_FINDING_HOST, EMU_TO_HOST,
+                                     emu_origin_text(warp->block->exec->shadows, value.origin)))
+            return false;
+    }
+    return true;
+}
+
 static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                         const uint64_t *address, uint32_t total, const void *const *values)
+                         const uint64_t *address, uint32_t total, const void *const *values,
+                         const struct emu_undefined_lanes *u)
 {
     unsigned count = op->src_count - 1u;
     bool strong = is_strong(op);
@@ -324,10 +363,8 @@ static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_
             !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
                              EMU_USE_STORE, holds(access.host, op, values, i)))
             return false;
-        if (access.shadow && strong)
-            emu_shadow_fill_strong(access.shadow, total);
-        else if (access.shadow)
-            memset(access.shadow, 1, total);
+        if (!mark(warp, op, i, address[i], total, &access, u))
+            return false;
         for (unsigned k = 0; k < count; k++) {
             const uint32_t *words = values[k];
             const uint64_t *longs = values[k];
@@ -345,20 +382,30 @@ bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
+    const uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     alignas(64) uint64_t scratch[9][EMU_LANES];
     const uint64_t *address = emu_addresses(warp, frame, op, scratch[0]);
     const void *values[8];
+    uint32_t open = 0;
     unsigned count = op->src_count - 1u;
     uint32_t total = op->bytes * count;
     for (unsigned k = 0; k < count; k++)
         values[k] = emu_fetch(warp, frame, &op->src[k + 1], scratch[k + 1]);
+    for (unsigned k = 0; k < count; k++)
+        open |= emu_undefined_in(init, &op->src[k + 1], mask);
+    if (open) {
+        struct emu_undefined_lanes u[8];
+        for (unsigned k = 0; k < count; k++)
+            emu_undefined_fetch(warp, init, op, &op->src[k + 1], mask, &u[k]);
+        return store_slowly(warp, op, mask, address, total, values, u);
+    }
     struct emu_span s = emu_span_of(address, mask, total);
     struct emu_region region;
     bool shared;
     if (s.bits & (total - 1) || op->space == EMU_PARAM || is_strong(op) ||
         !emu_common_region(warp, op->space, &s, total, &region, &shared) ||
         (shared && !no_race(warp, op, mask, address, &region, total, EMU_USE_STORE)))
-        return store_slowly(warp, op, mask, address, total, values);
+        return store_slowly(warp, op, mask, address, total, values, NULL);
     for (unsigned k = 0; k < count; k++) {
         unsigned char *host = region.host + (size_t)k * op->bytes;
         if (s.in_row)

@@ -4,12 +4,17 @@
 #define PTXGEN_EMULATOR_EXEC_MACHINE_H
 
 #include "ptx/program.h"
+#include "shadow.h"
 
 // Device memory: allocations at addresses of their own, red zones round each, freed ones kept
 // unmapped for a while so that use after free is seen. Thread-safe.
 struct emu_memory;
 
-struct emu_memory *emu_memory_create(uint64_t bytes, bool sanitize);
+// What the sanitizers do: nothing, end the launch with the first finding, or tell of each once and
+// go on as without them.
+enum emu_sanitize { EMU_SANITIZE_OFF, EMU_SANITIZE_ON, EMU_SANITIZE_WARN };
+
+struct emu_memory *emu_memory_create(uint64_t bytes, enum emu_sanitize sanitize);
 void emu_memory_destroy(struct emu_memory **memory);
 // 256-byte aligned, uninitialised in the shadow. 0 if memory is out.
 uint64_t emu_memory_alloc(struct emu_memory *memory, uint64_t bytes);
@@ -34,8 +39,9 @@ bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *s
 
 enum emu_access_fault { EMU_ACCESS_OK, EMU_ACCESS_OUTSIDE, EMU_ACCESS_FREED };
 // Host bytes of [address, address + bytes), all within one allocation, else NULL and why. `shadow`
-// (if not NULL) gets one byte for each byte: 0 not initialised, 1 initialised; NULL when the
-// sanitizer is off. Stays valid until the allocation is freed. Lock-free.
+// (if not NULL) gets one byte for each byte (shadow.h); NULL when the sanitizer is off, and of host
+// memory, which the host may write without anybody knowing. Stays valid until the allocation is
+// freed. Lock-free.
 unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, uint64_t bytes,
                                  unsigned char **shadow, enum emu_access_fault *fault);
 
@@ -75,11 +81,19 @@ int emu_blocks_per_sm(const struct emu_gpu *gpu, uint64_t threads, uint64_t shar
 // holds them at once; 0 if that is none.
 uint64_t emu_shared_for_blocks(const struct emu_gpu *gpu, uint64_t blocks);
 
+// The table beside the shadow bytes; NULL when the sanitizer is off.
+struct emu_shadows *emu_memory_shadows(struct emu_memory *memory);
+// Whether a copy of [address, address + bytes) to the host has bytes computed from undefined
+// values; then what to report.
+bool emu_memory_undefined(struct emu_memory *memory, uint64_t address, uint64_t bytes,
+                          uint32_t *origin, char *report, size_t report_size);
+
 struct emu_machine_config {
     const struct emu_gpu *gpu;
     int multiprocessors; // that it has: other than gpu->multiprocessors if the user says so
-    bool sanitize;
-    uint64_t seed;         // 0: warps and blocks run in order; else permutes them
+    enum emu_sanitize sanitize;
+    void (*warn)(const char *text); // of EMU_SANITIZE_WARN; may be NULL
+    uint64_t seed;                  // 0: warps and blocks run in order; else permutes them
     uint64_t host_memory;  // bytes that a launch's blocks may take, 0: a quarter of the host's
     unsigned host_threads; // workers that blocks are spread over, 0: the cores
     int64_t timeout_ms;    // 702 if no block ends for so long; 0: never
@@ -89,7 +103,7 @@ struct emu_machine_config {
 // The entries of a module, each decoded when it is launched for the first time. Thread-safe. Keeps
 // pointers into the module, and what it decoded holds for one place of the module's data.
 struct emu_programs;
-// NULL if host memory is out.
+// NULL if host memory is out. Findings are told once for all launches that share it.
 struct emu_programs *emu_programs_create(const struct emu_module *module);
 void emu_programs_destroy(struct emu_programs **programs);
 

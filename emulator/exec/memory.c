@@ -3,6 +3,7 @@
 #include "memory.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,17 +45,29 @@ struct emu_memory {
     struct emu_host_ranges hosts;
     pthread_mutex_t lock; // of all below
     uint64_t limit, used, next_granule;
-    bool sanitize;
+    enum emu_sanitize sanitize;
+    struct emu_shadows *shadows;
     struct allocation *all, *free[ORDERS];
     struct allocation *oldest, *newest; // freed ones
     unsigned quarantined;
 };
 
-struct emu_memory *emu_memory_create(uint64_t bytes, bool sanitize)
+struct emu_shadows *emu_memory_shadows(struct emu_memory *memory)
+{
+    return memory->shadows;
+}
+
+struct emu_memory *emu_memory_create(uint64_t bytes, enum emu_sanitize sanitize)
 {
     struct emu_memory *memory = calloc(1, sizeof(*memory));
     if (!memory)
         return NULL;
+    if (sanitize)
+        memory->shadows = emu_shadows_create();
+    if (sanitize && !memory->shadows) {
+        free(memory);
+        return NULL;
+    }
     pthread_mutex_init(&memory->lock, NULL);
     emu_host_ranges_init(&memory->hosts);
     memory->limit = bytes;
@@ -84,6 +97,8 @@ static unsigned char *backing_create(uint64_t size)
 static void backing_destroy(const struct emu_memory *memory, struct allocation *allocation)
 {
     uint64_t size = backing_size(memory, allocation->bytes);
+    if (allocation->shadow)
+        emu_shadow_forget(memory->shadows, allocation->shadow, (size_t)allocation->bytes);
     if (size < MAPPED_AT)
         free(allocation->data);
     else
@@ -107,6 +122,7 @@ void emu_memory_destroy(struct emu_memory **memory)
     for (size_t i = 0; i < sizeof(old->root) / sizeof(old->root[0]); i++)
         free(atomic_load(&old->root[i]));
     emu_host_ranges_destroy(&old->hosts);
+    emu_shadows_destroy(&old->shadows);
     pthread_mutex_destroy(&old->lock);
     free(old);
 }
@@ -193,7 +209,7 @@ static struct allocation *allocate(struct emu_memory *memory, uint64_t bytes)
     allocation->bytes = bytes;
     allocation->data = data;
     allocation->shadow = memory->sanitize ? data + rounded : NULL;
-    if (memory->sanitize)
+    if (memory->sanitize == EMU_SANITIZE_ON)
         memset(data, 0xcd, (size_t)(bytes < POISON_BYTES ? bytes : POISON_BYTES));
     memory->used += rounded;
     atomic_store_explicit(&allocation->live, true, memory_order_release);
@@ -253,7 +269,7 @@ bool emu_memory_free(struct emu_memory *memory, uint64_t address)
 bool emu_memory_find(struct emu_memory *memory, uint64_t address, uint64_t *start, uint64_t *bytes)
 {
     if (address < EMU_DEVICE_BASE)
-        return emu_host_ranges_find(&memory->hosts, address, 1, start, bytes, NULL);
+        return emu_host_ranges_find(&memory->hosts, address, 1, start, bytes);
     struct allocation *allocation = at(memory, address);
     if (!allocation || !atomic_load_explicit(&allocation->live, memory_order_acquire) ||
         address - allocation->start >= allocation->bytes)
@@ -275,7 +291,7 @@ void emu_memory_info(struct emu_memory *memory, uint64_t *available, uint64_t *t
 
 bool emu_memory_map_host(struct emu_memory *memory, void *host, uint64_t bytes)
 {
-    return emu_host_ranges_add(&memory->hosts, (uint64_t)(uintptr_t)host, bytes, memory->sanitize);
+    return emu_host_ranges_add(&memory->hosts, (uint64_t)(uintptr_t)host, bytes);
 }
 
 bool emu_memory_unmap_host(struct emu_memory *memory, const void *host)
@@ -310,14 +326,13 @@ unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, ui
 {
     *fault = EMU_ACCESS_OK;
     if (address < EMU_DEVICE_BASE) {
-        struct emu_host_bytes host;
-        if (!emu_host_ranges_find(&memory->hosts, address, bytes, NULL, NULL, &host)) {
+        if (!emu_host_ranges_find(&memory->hosts, address, bytes, NULL, NULL)) {
             *fault = EMU_ACCESS_OUTSIDE;
             return NULL;
         }
         if (shadow)
-            *shadow = host.shadow;
-        return host.data;
+            *shadow = NULL;
+        return (unsigned char *)(uintptr_t)address;
     }
     struct allocation *allocation = at(memory, address);
     uint64_t offset = allocation ? address - allocation->start : 0;
@@ -332,4 +347,24 @@ unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, ui
     if (shadow)
         *shadow = allocation->shadow ? allocation->shadow + offset : NULL;
     return allocation->data + offset;
+}
+
+bool emu_memory_undefined(struct emu_memory *memory, uint64_t address, uint64_t bytes,
+                          uint32_t *origin, char *report, size_t report_size)
+{
+    enum emu_access_fault fault;
+    unsigned char *shadow = NULL;
+    if (!memory->shadows || !emu_memory_access(memory, address, bytes, &shadow, &fault) || !shadow)
+        return false;
+    size_t first = emu_shadow_computed(memory->shadows, shadow, (size_t)bytes);
+    if (first == bytes)
+        return false;
+    *origin = emu_shadow_get(memory->shadows, shadow + first).origin;
+    snprintf(
+        report, report_size,
+        "uninitialised values are copied to the host: of %llu bytes at 0x%llx, the one at +%llu "
+        "was computed from them; it comes from %s",
+        (unsigned long long)bytes, (unsigned long long)address, (unsigned long long)first,
+        emu_origin_text(memory->shadows, *origin));
+    return true;
 }

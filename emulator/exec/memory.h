@@ -14,17 +14,13 @@ struct emu_host_ranges {
     pthread_mutex_t lock; // of changes
 };
 
-struct emu_host_bytes {
-    unsigned char *data, *shadow;
-};
-
 void emu_host_ranges_init(struct emu_host_ranges *ranges);
 void emu_host_ranges_destroy(struct emu_host_ranges *ranges);
-bool emu_host_ranges_add(struct emu_host_ranges *ranges, uint64_t start, uint64_t bytes,
-                         bool sanitize);
+bool emu_host_ranges_add(struct emu_host_ranges *ranges, uint64_t start, uint64_t bytes);
 bool emu_host_ranges_remove(struct emu_host_ranges *ranges, uint64_t start);
-// The range that holds all of [address, address + bytes). Lock-free; each result may be NULL.
+// The range that holds all of [address, address + bytes). Lock-free; `start` and `size` may be
+// NULL.
 bool emu_host_ranges_find(struct emu_host_ranges *ranges, uint64_t address, uint64_t bytes,
-                          uint64_t *start, uint64_t *size, struct emu_host_bytes *host);
+                          uint64_t *start, uint64_t *size);
 
 #endif

@@ -11,7 +11,6 @@ struct emu_host_range {
     struct emu_host_range *next;
     atomic_uint version;
     _Atomic uint64_t start, bytes; // bytes is 0 when not in use
-    _Atomic(unsigned char *) shadow;
 };
 
 void emu_host_ranges_init(struct emu_host_ranges *ranges)
@@ -25,20 +24,17 @@ void emu_host_ranges_destroy(struct emu_host_ranges *ranges)
     struct emu_host_range *range = atomic_load(&ranges->first);
     while (range) {
         struct emu_host_range *next = range->next;
-        free(atomic_load(&range->shadow));
         free(range);
         range = next;
     }
     pthread_mutex_destroy(&ranges->lock);
 }
 
-static void assign(struct emu_host_range *range, uint64_t start, uint64_t bytes,
-                   unsigned char *shadow)
+static void assign(struct emu_host_range *range, uint64_t start, uint64_t bytes)
 {
     atomic_fetch_add(&range->version, 1);
     atomic_store(&range->start, start);
     atomic_store(&range->bytes, bytes);
-    atomic_store(&range->shadow, shadow);
     atomic_fetch_add(&range->version, 1);
 }
 
@@ -63,52 +59,37 @@ static struct emu_host_range *vacant(struct emu_host_ranges *ranges, uint64_t st
     return found;
 }
 
-bool emu_host_ranges_add(struct emu_host_ranges *ranges, uint64_t start, uint64_t bytes,
-                         bool sanitize)
+bool emu_host_ranges_add(struct emu_host_ranges *ranges, uint64_t start, uint64_t bytes)
 {
     if (bytes == 0 || start >= EMU_DEVICE_BASE || bytes > EMU_DEVICE_BASE - start)
         return false;
-    unsigned char *shadow = NULL;
-    if (sanitize) {
-        shadow = malloc((size_t)bytes);
-        if (!shadow)
-            return false;
-        memset(shadow, 1, (size_t)bytes);
-    }
     pthread_mutex_lock(&ranges->lock);
     struct emu_host_range *range = vacant(ranges, start, bytes);
     if (range)
-        assign(range, start, bytes, shadow);
+        assign(range, start, bytes);
     pthread_mutex_unlock(&ranges->lock);
-    if (!range)
-        free(shadow);
     return range;
 }
 
 bool emu_host_ranges_remove(struct emu_host_ranges *ranges, uint64_t start)
 {
-    unsigned char *shadow = NULL;
     pthread_mutex_lock(&ranges->lock);
     struct emu_host_range *range = atomic_load(&ranges->first);
     while (range && (atomic_load(&range->bytes) == 0 || atomic_load(&range->start) != start))
         range = range->next;
-    if (range) {
-        shadow = atomic_load(&range->shadow);
-        assign(range, 0, 0, NULL);
-    }
+    if (range)
+        assign(range, 0, 0);
     pthread_mutex_unlock(&ranges->lock);
-    free(shadow);
     return range;
 }
 
 bool emu_host_ranges_find(struct emu_host_ranges *ranges, uint64_t address, uint64_t bytes,
-                          uint64_t *start, uint64_t *size, struct emu_host_bytes *host)
+                          uint64_t *start, uint64_t *size)
 {
     struct emu_host_range *range = atomic_load_explicit(&ranges->first, memory_order_acquire);
     while (range) {
         unsigned version = atomic_load(&range->version);
         uint64_t from = atomic_load(&range->start), length = atomic_load(&range->bytes);
-        unsigned char *shadow = atomic_load(&range->shadow);
         if (version % 2 || version != atomic_load(&range->version))
             continue;
         uint64_t offset = address - from;
@@ -120,9 +101,6 @@ bool emu_host_ranges_find(struct emu_host_ranges *ranges, uint64_t address, uint
             *start = from;
         if (size)
             *size = length;
-        if (host)
-            *host = (struct emu_host_bytes) { (unsigned char *)(uintptr_t)address,
-                                              shadow ? shadow + offset : NULL };
         return true;
     }
     return false;

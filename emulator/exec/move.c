@@ -1,35 +1,41 @@
 // SPDX-License-Identifier: MIT
 // Moves of parts, addresses, special registers, calls.
-#include "exec.h"
+#include "undefined.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
 #include <time.h>
+
+void emu_move_parts(const struct emu_op *op, const uint64_t (*from)[EMU_LANES],
+                    uint64_t (*to)[EMU_LANES])
+{
+    unsigned bits = op->bytes * 8u;
+    uint64_t keep = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        uint64_t whole = op->src_count > 1 ? 0 : from[0][i];
+        for (unsigned k = 0; op->src_count > 1 && k < op->src_count; k++)
+            whole |= (from[k][i] & keep) << (k * bits % 64);
+        to[0][i] = whole;
+        for (unsigned k = 0; op->dst_count > 1 && k < op->dst_count; k++)
+            to[k][i] = whole >> (k * bits % 64) & keep;
+    }
+}
 
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
-    alignas(64) uint64_t scratch[EMU_LANES], whole[EMU_LANES] = { 0 }, part[EMU_LANES];
-    unsigned bits = op->bytes * 8u;
-    uint64_t keep = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
+    alignas(64) uint64_t scratch[EMU_LANES], from[EMU_MOST_PARTS][EMU_LANES];
+    alignas(64) uint64_t to[EMU_MOST_PARTS][EMU_LANES];
     for (unsigned k = 0; k < op->src_count; k++) {
         const void *lanes = emu_fetch(warp, frame, &op->src[k], scratch);
-        for (unsigned i = 0; i < EMU_LANES; i++) {
-            uint64_t x = emu_lane_of(&op->src[k], lanes, i);
-            whole[i] |= op->src_count > 1 ? (x & keep) << (k * bits % 64) : x;
-        }
-    }
-    if (op->dst_count == 1) {
-        emu_put_longs(frame, init, &op->dst[0], mask, whole);
-        return true;
-    }
-    for (unsigned k = 0; k < op->dst_count; k++) {
         for (unsigned i = 0; i < EMU_LANES; i++)
-            part[i] = whole[i] >> (k * bits % 64) & keep;
-        emu_put_longs(frame, init, &op->dst[k], mask, part);
+            from[k][i] = emu_lane_of(&op->src[k], lanes, i);
     }
+    emu_move_parts(op, (const uint64_t(*)[EMU_LANES])from, to);
+    for (unsigned k = 0; k < op->dst_count; k++)
+        emu_put_longs(frame, init, &op->dst[k], mask, to[k]);
     return true;
 }
 
@@ -191,10 +197,22 @@ uint64_t emu_special(struct emu_warp *warp, uint8_t special, uint32_t axis, unsi
 
 // ---- calls --------------------------------------------------------------------------------------
 
+static void pass_undefined(struct emu_warp *warp, const struct emu_op *call,
+                           const struct emu_value *from, const uint32_t *from_init,
+                           const struct emu_value *to, uint32_t *to_init, uint32_t mask)
+{
+    struct emu_undefined_lanes u;
+    uint32_t open = emu_undefined_in(from_init, from, mask);
+    if (!open)
+        return;
+    emu_undefined_fetch(warp, from_init, call, from, open, &u);
+    emu_undefined_put(warp, to_init, to, open, &u);
+}
+
 // The value lies in one frame, the register in another.
-static void pass(struct emu_warp *warp, unsigned char *from, uint32_t *from_init,
-                 const struct emu_value *value, const struct emu_code *code, unsigned char *to,
-                 uint32_t *to_init, uint32_t index, uint32_t mask)
+static void pass(struct emu_warp *warp, const struct emu_op *op, unsigned char *from,
+                 uint32_t *from_init, const struct emu_value *value, const struct emu_code *code,
+                 unsigned char *to, uint32_t *to_init, uint32_t index, uint32_t mask)
 {
     alignas(64) uint64_t scratch[EMU_LANES];
     const struct emu_register *r = &code->function->registers[index];
@@ -206,8 +224,7 @@ static void pass(struct emu_warp *warp, unsigned char *from, uint32_t *from_init
                                 .at = code->slots[index],
                                 .reg = index };
     emu_put(to, to_init, &target, mask, emu_fetch(warp, from, value, scratch));
-    if (to_init && value->place == EMU_AT_SLOT)
-        to_init[index] = (to_init[index] & ~mask) | (from_init[value->reg] & mask);
+    pass_undefined(warp, op, value, from_init, &target, to_init, mask);
 }
 
 bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
@@ -228,9 +245,10 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     uint32_t *to_init = emu_init(warp, warp->depth + 1, program, callee);
     for (uint32_t i = 0; to_init && i < code->function->register_count; i++)
         to_init[i] &= ~mask;
+    emu_undefined_enter(warp, to_init, code->function->register_count, mask);
     for (unsigned k = 0; k < op->src_count; k++)
-        pass(warp, from, from_init, &op->src[k], code, to, to_init, code->function->arguments[k],
-             mask);
+        pass(warp, op, from, from_init, &op->src[k], code, to, to_init,
+             code->function->arguments[k], mask);
     const struct emu_function *caller = program->codes[warp->code].function;
     uint32_t frame = (caller->local_bytes + 15) / 16 * 16;
     for (uint32_t m = mask; m; m &= m - 1) {
@@ -251,7 +269,8 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 }
 
 // Back to the caller, whose results are the destinations of its call.
-static void give_back(struct emu_warp *warp, uint32_t lanes, uint32_t caller, uint32_t pc)
+static void give_back(struct emu_warp *warp, const struct emu_op *op, uint32_t lanes,
+                      uint32_t caller, uint32_t pc)
 {
     const struct emu_program *program = warp->block->exec->program;
     const struct emu_code *code = &program->codes[warp->code];
@@ -263,9 +282,12 @@ static void give_back(struct emu_warp *warp, uint32_t lanes, uint32_t caller, ui
     for (unsigned k = 0; k < call->dst_count; k++) {
         uint32_t result = code->function->results[k];
         emu_put(to, to_init, &call->dst[k], lanes, from + code->slots[result]);
-        if (to_init && call->dst[k].place == EMU_AT_SLOT)
-            to_init[call->dst[k].reg] =
-                (to_init[call->dst[k].reg] & ~lanes) | (from_init[result] & lanes);
+        const struct emu_value given = { .place = EMU_AT_SLOT,
+                                         .want = call->dst[k].want,
+                                         .bits = (uint8_t)emu_bits(
+                                             code->function->registers[result].type),
+                                         .reg = result };
+        pass_undefined(warp, op, &given, from_init, &call->dst[k], to_init, lanes);
     }
 }
 
@@ -284,7 +306,7 @@ bool emu_do_return(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
             if (returns[i].code == to.code && returns[i].pc == to.pc)
                 same |= 1u << i;
         }
-        give_back(warp, same, to.code, to.pc);
+        give_back(warp, op, same, to.code, to.pc);
         for (uint32_t m = same; m; m &= m - 1) {
             unsigned i = emu_first(m);
             warp->lane_depth[i] = warp->depth - 1;

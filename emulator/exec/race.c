@@ -131,10 +131,10 @@ static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane
 {
     char thread[64];
     emu_describe_thread(warp->block, thread_of(other->stamp), thread, sizeof(thread));
-    return emu_fault(warp, op->insn, lane, EMU_LAUNCH_FAILED,
-                     "shared-memory race: this %s at shared offset 0x%x and the %s by thread %s at "
-                     "line %u have no barrier between them",
-                     now, (unsigned)offset, then, thread, (unsigned)other->line);
+    return emu_report_finding(warp, op->insn, lane, EMU_FINDING_RACE,
+                              "shared-memory race: this %s at shared offset 0x%x and the %s by "
+                              "thread %s at line %u have no barrier between them",
+                              now, (unsigned)offset, then, thread, (unsigned)other->line);
 }
 
 bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
@@ -149,8 +149,9 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
     for (uint32_t k = first; k <= last; k++) {
         struct cell *cell = &race->cells[k];
         const char *verb = use == EMU_USE_LOAD ? "read" : "write";
-        if (!same && conflicts(race, warp, lane, &cell->write, strong))
-            return report(warp, op, lane, k << race->grain_shift, &cell->write, verb, "write");
+        if (!same && conflicts(race, warp, lane, &cell->write, strong) &&
+            !report(warp, op, lane, k << race->grain_shift, &cell->write, verb, "write"))
+            return false;
         if (use == EMU_USE_LOAD) {
             if (cell->read[0].stamp && thread_of(cell->read[0].stamp) != thread)
                 cell->read[1] = cell->read[0];
@@ -158,8 +159,9 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
             continue;
         }
         for (unsigned r = 0; r < 2; r++)
-            if (conflicts(race, warp, lane, &cell->read[r], strong))
-                return report(warp, op, lane, k << race->grain_shift, &cell->read[r], verb, "read");
+            if (conflicts(race, warp, lane, &cell->read[r], strong) &&
+                !report(warp, op, lane, k << race->grain_shift, &cell->read[r], verb, "read"))
+                return false;
         cell->write = now;
     }
     return true;

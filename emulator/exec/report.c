@@ -4,13 +4,34 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static void append_list(struct emu_exec *exec, const char *format, va_list args)
+struct text {
+    char *at;
+    size_t size;
+};
+
+static void add_list(struct text text, const char *format, va_list args)
 {
-    if (exec->report_size == 0)
+    if (text.size == 0)
         return;
-    size_t used = strlen(exec->report);
-    vsnprintf(exec->report + used, exec->report_size - used, format, args);
+    size_t used = strlen(text.at);
+    vsnprintf(text.at + used, text.size - used, format, args);
+}
+
+static void add(struct text text, const char *format, ...) EMU_PRINTF(2, 3);
+static void add(struct text text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_list(text, format, args);
+    va_end(args);
+}
+
+static struct text report_of(const struct emu_exec *exec)
+{
+    return (struct text) { exec->report, exec->report_size };
 }
 
 static void append(struct emu_exec *exec, const char *format, ...) EMU_PRINTF(2, 3);
@@ -18,26 +39,25 @@ static void append(struct emu_exec *exec, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    append_list(exec, format, args);
+    add_list(report_of(exec), format, args);
     va_end(args);
 }
 
-// The text of a line of the module, without the blanks round it.
-static void append_line(struct emu_exec *exec, uint32_t line)
+// Without the blanks round it.
+void emu_quote_line(const struct emu_module *module, uint32_t line, char *text, size_t size)
 {
-    const char *text = exec->launch->module->text;
-    if (!text || line == 0)
-        return;
-    for (uint32_t k = 1; k < line && text; k++) {
-        text = strchr(text, '\n');
-        text = text ? text + 1 : NULL;
+    const char *at = module->text;
+    text[0] = 0;
+    for (uint32_t k = 1; k < line && at; k++) {
+        at = strchr(at, '\n');
+        at = at ? at + 1 : NULL;
     }
-    if (!text)
+    if (!at || line == 0)
         return;
-    while (*text == ' ' || *text == '\t')
-        text++;
-    size_t length = strcspn(text, "\r\n");
-    append(exec, ": `%.*s`", (int)(length < 160 ? length : 160), text);
+    while (*at == ' ' || *at == '\t')
+        at++;
+    size_t length = strcspn(at, "\r\n");
+    snprintf(text, size, ": `%.*s`", (int)(length < 160 ? length : 160), at);
 }
 
 void emu_describe_thread(const struct emu_block *block, uint32_t thread, char *text, size_t size)
@@ -95,12 +115,21 @@ static void release(struct emu_exec *exec)
     pthread_mutex_unlock(&exec->lock);
 }
 
-static void append_place(struct emu_exec *exec, const struct emu_block *block, uint32_t thread)
+// What happened, where and to whom.
+static void add_paragraph(struct text text, const struct emu_warp *warp,
+                          const struct emu_insn *insn, unsigned lane, const char *format,
+                          va_list args)
 {
-    char who[64];
-    emu_describe_thread(block, thread, who, sizeof(who));
-    append(exec, ", block (%u,%u,%u) thread %s", (unsigned)block->id[0], (unsigned)block->id[1],
-           (unsigned)block->id[2], who);
+    const struct emu_block *block = warp->block;
+    char who[64], line[EMU_QUOTE];
+    add_list(text, format, args);
+    emu_describe_thread(block, warp->index * EMU_LANES + lane, who, sizeof(who));
+    add(text, "; kernel %s, block (%u,%u,%u) thread %s", block->exec->launch->entry->name,
+        (unsigned)block->id[0], (unsigned)block->id[1], (unsigned)block->id[2], who);
+    if (!insn)
+        return;
+    emu_quote_line(block->exec->launch->module, insn->line, line, sizeof(line));
+    add(text, ", PTX line %u%s", (unsigned)insn->line, line);
 }
 
 bool emu_fault(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane, int result,
@@ -111,14 +140,8 @@ bool emu_fault(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane
     if (!claim(exec, result))
         return false;
     va_start(args, format);
-    append_list(exec, format, args);
+    add_paragraph(report_of(exec), warp, insn, lane, format, args);
     va_end(args);
-    append(exec, "; kernel %s", exec->launch->entry->name);
-    append_place(exec, warp->block, warp->index * EMU_LANES + lane);
-    if (insn) {
-        append(exec, ", PTX line %u", (unsigned)insn->line);
-        append_line(exec, insn->line);
-    }
     append(exec, " (%d %s)", result, code_name(result));
     release(exec);
     return false;
@@ -130,20 +153,122 @@ bool emu_fault_launch(struct emu_exec *exec, int result, const char *format, ...
     if (!claim(exec, result))
         return false;
     va_start(args, format);
-    append_list(exec, format, args);
+    add_list(report_of(exec), format, args);
     va_end(args);
     append(exec, "; kernel %s (%d %s)", exec->launch->entry->name, result, code_name(result));
     release(exec);
     return false;
 }
 
-bool emu_fault_register(struct emu_warp *warp, const struct emu_op *op, uint32_t reg,
-                        uint32_t lanes)
+// ---- findings -----------------------------------------------------------------------------------
+
+struct warning {
+    uint32_t line;
+    enum emu_finding kind;
+    uint64_t count, told;
+    char *text;
+};
+
+struct emu_warnings {
+    pthread_mutex_t lock; // of all below
+    struct warning *list;
+    size_t count, room;
+    void (*warn)(const char *text);
+};
+
+struct emu_warnings *emu_warnings_create(void)
 {
-    const struct emu_function *f = warp->block->exec->program->codes[warp->code].function;
-    return emu_fault(warp, op->insn, emu_first(lanes), EMU_LAUNCH_FAILED,
-                     "uninitialised register %s is read", f->registers[reg].name);
+    struct emu_warnings *warnings = calloc(1, sizeof(*warnings));
+    if (warnings)
+        pthread_mutex_init(&warnings->lock, NULL);
+    return warnings;
 }
+
+static void tell(const struct emu_warnings *warnings, struct warning *w, const char *when)
+{
+    char text[4096];
+    snprintf(text, sizeof(text), "warning: %s; %llu time%s %s", w->text,
+             (unsigned long long)w->count, w->count == 1 ? "" : "s", when);
+    w->told = w->count;
+    if (warnings->warn)
+        warnings->warn(text);
+}
+
+void emu_warnings_tell(struct emu_warnings *warnings, void (*warn)(const char *text))
+{
+    if (!warnings)
+        return;
+    pthread_mutex_lock(&warnings->lock);
+    warnings->warn = warn;
+    for (size_t i = 0; i < warnings->count; i++)
+        if (warnings->list[i].told == 0)
+            tell(warnings, &warnings->list[i], "in this launch");
+    pthread_mutex_unlock(&warnings->lock);
+}
+
+void emu_warnings_destroy(struct emu_warnings **warnings)
+{
+    struct emu_warnings *old = *warnings;
+    *warnings = NULL;
+    for (size_t i = 0; old && i < old->count; i++) {
+        if (old->list[i].count > old->list[i].told)
+            tell(old, &old->list[i], "in all");
+        free(old->list[i].text);
+    }
+    if (!old)
+        return;
+    free(old->list);
+    pthread_mutex_destroy(&old->lock);
+    free(old);
+}
+
+// The one of the line and kind, or a vacant one; NULL if host memory is out.
+static struct warning *warning_of(struct emu_warnings *warnings, uint32_t line,
+                                  enum emu_finding kind)
+{
+    for (size_t i = 0; i < warnings->count; i++)
+        if (warnings->list[i].line == line && warnings->list[i].kind == kind)
+            return &warnings->list[i];
+    if (warnings->count == warnings->room) {
+        size_t room = warnings->room ? 2 * warnings->room : 16;
+        struct warning *more = realloc(warnings->list, room * sizeof(*more));
+        if (!more)
+            return NULL;
+        warnings->list = more;
+        warnings->room = room;
+    }
+    warnings->list[warnings->count] = (struct warning) { line, kind, 0, 0, NULL };
+    return &warnings->list[warnings->count++];
+}
+
+bool emu_report_finding(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                        enum emu_finding kind, const char *format, ...)
+{
+    struct emu_exec *exec = warp->block->exec;
+    struct emu_warnings *warnings = exec->warnings;
+    va_list args;
+    va_start(args, format);
+    if (!warnings) {
+        char text[2048] = "";
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        return emu_fault(warp, insn, lane, EMU_LAUNCH_FAILED, "%s", text);
+    }
+    pthread_mutex_lock(&warnings->lock);
+    struct warning *w = warning_of(warnings, insn ? insn->line : 0, kind);
+    char text[4096] = "";
+    if (w && !w->text) {
+        add_paragraph((struct text) { text, sizeof(text) }, warp, insn, lane, format, args);
+        w->text = strdup(text);
+    }
+    if (w && w->text)
+        w->count++;
+    pthread_mutex_unlock(&warnings->lock);
+    va_end(args);
+    return true;
+}
+
+// ---- accesses -----------------------------------------------------------------------------------
 
 bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
                        uint64_t address, uint32_t bytes, enum emu_access_fault fault)
@@ -197,26 +322,6 @@ bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned l
                          "parameters",
                          verb, (unsigned)bytes, at, o, (unsigned)exec->launch->entry->param_bytes);
     }
-}
-
-bool emu_fault_uninitialised(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
-                             uint64_t address, uint32_t bytes, const unsigned char *shadow)
-{
-    uint32_t first = 0;
-    uint64_t start, size;
-    bool freed;
-    char near[120] = "";
-    while (first < bytes && shadow[first])
-        first++;
-    if (emu_memory_nearest(warp->block->exec->memory, address, &start, &size, &freed) &&
-        address >= start && address - start < size)
-        snprintf(near, sizeof(near), ", byte %llu of the allocation of %llu bytes at 0x%llx",
-                 (unsigned long long)(address + first - start), (unsigned long long)size,
-                 (unsigned long long)start);
-    return emu_fault(warp, op->insn, lane, EMU_LAUNCH_FAILED,
-                     "uninitialised memory is read: %u bytes at 0x%llx, the first unwritten one at "
-                     "+%u%s",
-                     (unsigned)bytes, (unsigned long long)address, (unsigned)first, near);
 }
 
 // Who waits where: lanes of one warp that wait for the same are told together.

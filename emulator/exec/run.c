@@ -311,13 +311,19 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
     struct emu_exec exec = { .config = config,
                              .memory = memory,
                              .launch = launch,
-                             .sanitize = config->sanitize,
+                             .sanitize = config->sanitize && emu_memory_shadows(memory),
+                             .shadows = emu_memory_shadows(memory),
                              .report = report,
                              .report_size = report_size };
     char reason[512] = "";
+    struct emu_warnings *own = NULL;
     if (report_size)
         report[0] = 0;
     pthread_mutex_init(&exec.lock, NULL);
+    if (exec.sanitize && config->sanitize == EMU_SANITIZE_WARN) {
+        own = launch->programs ? NULL : emu_warnings_create();
+        exec.warnings = launch->programs ? emu_programs_warnings(launch->programs) : own;
+    }
     int result = EMU_SUCCESS;
     exec.program = emu_program_of(launch, &result, reason, sizeof(reason));
     if (!exec.program)
@@ -327,6 +333,8 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
         atomic_store(&exec.progress_ms, emu_now_ms());
         run_blocks(&exec);
     }
+    emu_warnings_tell(exec.warnings, config->warn);
+    emu_warnings_destroy(&own);
     emu_program_drop(launch, exec.program);
     pthread_mutex_destroy(&exec.lock);
     return exec.result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Barriers of the block, and the waiting of lanes for the lanes of their mask.
-#include "exec.h"
+#include "undefined.h"
 
 void emu_warp_park(struct emu_warp *warp, uint32_t lanes, enum emu_wait wait, uint32_t what)
 {
@@ -62,7 +62,9 @@ static bool all_there(const struct emu_block *block, const struct emu_barrier *b
     return true;
 }
 
-static uint32_t predicates_of(struct emu_warp *warp, uint32_t lanes)
+// `open` are those of undefined predicates, whose origin is kept.
+static uint32_t predicates_of(struct emu_warp *warp, uint32_t lanes, uint32_t *open,
+                              uint32_t *origin)
 {
     const struct emu_program *program = warp->block->exec->program;
     uint32_t result = 0;
@@ -76,14 +78,38 @@ static uint32_t predicates_of(struct emu_warp *warp, uint32_t lanes)
         if (op->dst_count == 0)
             continue;
         uint32_t scratch, value;
-        memcpy(&value, emu_fetch(warp, frame, &op->src[op->src_count - 1], &scratch), 4);
+        const struct emu_value *source = &op->src[op->src_count - 1];
+        memcpy(&value, emu_fetch(warp, frame, source, &scratch), 4);
         result |= value & group;
+        const uint32_t *init =
+            emu_init(warp, warp->lane_depth[first], program, warp->lane_code[first]);
+        uint32_t undefined = emu_undefined_in(init, source, group);
+        if (!undefined)
+            continue;
+        struct emu_undefined_lanes u;
+        emu_undefined_fetch(warp, init, op, source, undefined, &u);
+        *open |= undefined;
+        *origin = u.lane[emu_first(undefined)].origin;
     }
     return result;
 }
 
-static void write_results(struct emu_warp *warp, uint32_t lanes, uint32_t count, bool every)
+// How many predicates hold and how many do not; those that are undefined are neither.
+struct counts {
+    uint32_t count, threads, yes, no;
+    uint32_t origin;
+};
+
+static bool is_open(const struct counts *c, const struct emu_insn *insn)
 {
+    bool popc = insn->opcode == EMU_OP_BAR_RED_POPC, all = insn->boolean == EMU_BOOL_AND;
+    return c->yes + c->no < c->threads && (popc || (all ? c->no : c->yes) == 0);
+}
+
+static void write_results(struct emu_warp *warp, uint32_t lanes, const struct counts *c)
+{
+    uint32_t count = c->count;
+    bool every = c->count == c->threads;
     const struct emu_program *program = warp->block->exec->program;
     while (lanes) {
         uint32_t group = together(warp, lanes), words[EMU_LANES], mask;
@@ -102,6 +128,14 @@ static void write_results(struct emu_warp *warp, uint32_t lanes, uint32_t count,
                 &op->dst[0], group,
                 op->insn->opcode == EMU_OP_BAR_RED_POPC ? (const void *)words
                                                         : (const void *)&mask);
+        if (!is_open(c, op->insn))
+            continue;
+        struct emu_undefined_lanes u;
+        for (unsigned i = 0; i < EMU_LANES; i++)
+            u.lane[i] = (struct emu_undefined) { UINT64_MAX, UINT64_MAX, c->origin };
+        emu_undefined_put(warp,
+                          emu_init(warp, warp->lane_depth[first], program, warp->lane_code[first]),
+                          &op->dst[0], group, &u);
     }
 }
 
@@ -118,19 +152,22 @@ static bool check_divergence(struct emu_block *block, unsigned id)
         unsigned first = emu_first(lanes);
         const struct emu_insn *insn = op_at(warp, first)->insn;
         uint32_t apart = barrier->apart[w] ? lanes & ~together(warp, lanes) : 0;
-        if (insn->aligned && apart)
-            return emu_fault(warp, insn, first, EMU_LAUNCH_FAILED,
-                             "divergent barrier: lane %u of the same warp waits at another barrier "
-                             "instruction, line %u",
-                             emu_first(apart), (unsigned)op_at(warp, emu_first(apart))->insn->line);
+        if (insn->aligned && apart &&
+            !emu_report_finding(
+                warp, insn, first, EMU_FINDING_DIVERGENCE,
+                "divergent barrier: lane %u of the same warp waits at another barrier "
+                "instruction, line %u",
+                emu_first(apart), (unsigned)op_at(warp, emu_first(apart))->insn->line))
+            return false;
         if (barrier->all && block->exited) {
             char thread[64];
             emu_describe_thread(block, block->first_exit_thread, thread, sizeof(thread));
-            return emu_fault(warp, insn, first, EMU_LAUNCH_FAILED,
-                             "divergent barrier: barrier %u not reached by all: %u of %u threads "
-                             "have ended without it, the first of them thread %s at line %u",
-                             id, (unsigned)block->exited, (unsigned)block->threads, thread,
-                             (unsigned)block->first_exit_line);
+            return emu_report_finding(
+                warp, insn, first, EMU_FINDING_DIVERGENCE,
+                "divergent barrier: barrier %u not reached by all: %u of %u threads have ended "
+                "without it, the first of them thread %s at line %u",
+                id, (unsigned)block->exited, (unsigned)block->threads, thread,
+                (unsigned)block->first_exit_line);
         }
     }
     return true;
@@ -139,14 +176,18 @@ static bool check_divergence(struct emu_block *block, unsigned id)
 static void complete(struct emu_block *block, unsigned id)
 {
     struct emu_barrier *barrier = &block->barriers[id];
-    uint32_t count = 0, threads = 0;
+    struct counts c = { 0 };
     for (unsigned w = 0; barrier->red && w < block->warp_count; w++) {
-        count += emu_count(predicates_of(&block->warps[w], barrier->waiting[w]));
-        threads += emu_count(barrier->waiting[w]);
+        uint32_t waiting = barrier->waiting[w], open = 0;
+        uint32_t holds = predicates_of(&block->warps[w], waiting, &open, &c.origin);
+        c.count += emu_count(holds);
+        c.threads += emu_count(waiting);
+        c.yes += emu_count(holds & ~open);
+        c.no += emu_count(waiting & ~holds & ~open);
     }
     for (unsigned w = 0; w < block->warp_count; w++) {
         if (barrier->red)
-            write_results(&block->warps[w], barrier->waiting[w], count, count == threads);
+            write_results(&block->warps[w], barrier->waiting[w], &c);
         emu_warp_release(&block->warps[w], barrier->waiting[w]);
     }
     emu_race_barrier_done(block, id, barrier->all);
@@ -181,11 +222,12 @@ static bool arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t lane
                          (unsigned)expected);
     struct emu_barrier *barrier = &block->barriers[id];
     if (barrier->busy && (barrier->all != all || barrier->expected != expected) &&
-        block->exec->sanitize)
-        return emu_fault(warp, op->insn, first, EMU_LAUNCH_FAILED,
-                         "divergent barrier: barrier %u is waited for with another count at "
-                         "line %u",
-                         (unsigned)id, (unsigned)barrier->line);
+        block->exec->sanitize &&
+        !emu_report_finding(warp, op->insn, first, EMU_FINDING_DIVERGENCE,
+                            "divergent barrier: barrier %u is waited for with another count at "
+                            "line %u",
+                            (unsigned)id, (unsigned)barrier->line))
+        return false;
     if (!barrier->busy)
         barrier->line = op->insn->line;
     barrier->busy = true;
@@ -289,10 +331,11 @@ bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t m
                 same |= 1u << emu_first(m);
         rest &= ~same;
         uint32_t outside = same & ~wanted;
-        if (outside && warp->block->exec->sanitize)
-            return emu_fault(warp, op->insn, emu_first(outside), EMU_LAUNCH_FAILED,
-                             "executed by lane %u, which is not in its own membermask 0x%08x",
-                             emu_first(outside), (unsigned)wanted);
+        if (outside && warp->block->exec->sanitize &&
+            !emu_report_finding(warp, op->insn, emu_first(outside), EMU_FINDING_OUTSIDE,
+                                "executed by lane %u, which is not in its own membermask 0x%08x",
+                                emu_first(outside), (unsigned)wanted))
+            return false;
         if ((wanted & warp->live & ~same) == 0) {
             if (!emu_warp_operation(warp, op, frame, init, same, wanted))
                 return false;

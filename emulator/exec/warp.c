@@ -4,10 +4,13 @@
 // The group with the deepest call and then the lowest pc runs, so that lanes meet again where their
 // paths join. A group that has kept others waiting for long gives way to the one that has waited
 // longest: a lane may spin until another lane of its warp has done something.
-#include "exec.h"
+#include "undefined.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
+
+// Into the loop over instructions, though another function has use for it too.
+#define ALWAYS __attribute__((always_inline))
 
 enum {
     PATIENCE = 4096,
@@ -18,7 +21,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
 {
     const struct emu_program *program = warp->block->exec->program;
     warp->exists = warp->live = exists;
-    warp->waiting = warp->active = warp->carry = 0;
+    warp->waiting = warp->active = warp->carry = warp->carry_undefined = 0;
     warp->whole = false;
     warp->patience = PATIENCE;
     warp->stamp = 0;
@@ -34,6 +37,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
     }
     if (warp->init)
         memset(warp->init, 0, sizeof(uint32_t) * program->depth_registers);
+    emu_undefined_clear(warp);
 }
 
 static uint64_t key_of(const struct emu_warp *warp, unsigned lane)
@@ -161,36 +165,30 @@ void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
             return;
 }
 
-// A register that holds nothing yet may be copied, and passed on, but not used.
-static bool check_sources(struct emu_warp *warp, const struct emu_op *op, const uint32_t *init,
-                          uint32_t mask)
+// Whether all that the instruction reads is defined.
+static bool all_defined(const struct emu_warp *warp, const struct emu_op *op, const uint32_t *init,
+                        uint32_t mask)
 {
     if (op->guard != EMU_NO_REGISTER && warp->active & ~init[op->guard_register])
-        return emu_fault_register(warp, op, op->guard_register,
-                                  warp->active & ~init[op->guard_register]);
-    if (op->copies || op->handler == EMU_DO_CALL)
-        return true;
+        return false;
     for (unsigned k = 0; k < op->src_count; k++) {
         const struct emu_value *value = &op->src[k];
         if (value->place == EMU_AT_SLOT && mask & ~init[value->reg])
-            return emu_fault_register(warp, op, value->reg, mask & ~init[value->reg]);
+            return false;
     }
     return true;
 }
 
-static inline void do_lanes(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                            const struct emu_op *op, uint32_t mask)
+ALWAYS static inline void do_lanes(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                                   const struct emu_op *op, uint32_t mask)
 {
     struct emu_sources s;
     alignas(64) unsigned char out[EMU_LANES * 8];
-    uint32_t known = UINT32_MAX;
-    if (op->copies && init)
-        known = init[op->src[0].reg];
     emu_fetch_all(warp, frame, op, &s);
     if (mask == UINT32_MAX && op->in_place && op->dst[0].direct) {
         op->fn(frame + op->dst[0].at, s.at, op->insn);
         if (init)
-            init[op->dst[0].reg] = known;
+            init[op->dst[0].reg] = UINT32_MAX;
         return;
     }
     op->fn(out, s.at, op->insn);
@@ -201,11 +199,9 @@ static inline void do_lanes(struct emu_warp *warp, unsigned char *frame, uint32_
     } else {
         emu_put(frame, init, &op->dst[0], mask, out);
     }
-    if (known != UINT32_MAX && op->dst[0].place == EMU_AT_SLOT)
-        init[op->dst[0].reg] &= known | ~mask;
 }
 
-static void do_branch(struct emu_warp *warp, const struct emu_op *op, uint32_t taken)
+ALWAYS static inline void do_branch(struct emu_warp *warp, const struct emu_op *op, uint32_t taken)
 {
     uint32_t passed = warp->active & ~taken;
     if (passed == 0) {
@@ -247,8 +243,8 @@ static void do_activemask(struct emu_warp *warp, unsigned char *frame, uint32_t 
 }
 
 // What has no fast way. False after a fault.
-static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                     const struct emu_op *op, uint32_t mask)
+ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                                   const struct emu_op *op, uint32_t mask)
 {
     switch (op->handler) {
     case EMU_DO_CARRY:
@@ -301,6 +297,31 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
     }
 }
 
+bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                 const struct emu_op *op, uint32_t mask)
+{
+    switch (op->handler) {
+    case EMU_DO_LANES:
+        do_lanes(warp, frame, init, op, mask);
+        return true;
+    case EMU_DO_FLOAT:
+        emu_do_float(warp, frame, init, op, mask);
+        return true;
+    case EMU_DO_COMPARE:
+        emu_do_compare(warp, frame, init, op, mask);
+        return true;
+    case EMU_DO_LOAD:
+        return emu_do_load(warp, op, mask);
+    case EMU_DO_STORE:
+        return emu_do_store(warp, op, mask);
+    case EMU_DO_BRANCH:
+        do_branch(warp, op, mask);
+        return true;
+    default:
+        return do_other(warp, frame, init, op, mask);
+    }
+}
+
 // Until the group has to be chosen anew. False after a fault.
 static bool run_group(struct emu_warp *warp)
 {
@@ -317,9 +338,12 @@ static bool run_group(struct emu_warp *warp)
         warp->left--;
         warp->pc++;
         executed++;
-        if (init && !check_sources(warp, op, init, mask)) {
-            ok = false;
-            break;
+        if (init && !all_defined(warp, op, init, mask)) {
+            lanes += emu_count(mask);
+            ok = emu_undefined_step(warp, frame, init, op, mask);
+            if (!ok)
+                break;
+            continue;
         }
         if (mask == 0)
             continue;

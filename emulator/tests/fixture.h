@@ -146,6 +146,28 @@ static inline void emulator_expect(struct emulator *e, int got, int result, cons
             fail_msg("no '%s' in: %s", word, e->report);
 }
 
+/// The launch has ended well, but a copy of its results to the host is reported with all the words.
+static inline void emulator_expect_undefined(struct emulator *e, int got, uint64_t address,
+                                             uint64_t bytes, const char *words)
+{
+    uint32_t origin = 0;
+    if (got)
+        fail_msg("result %d: %s", got, e->report);
+    if (!emu_memory_undefined(e->memory, address, bytes, &origin, e->report, sizeof(e->report)))
+        fail_msg("nothing undefined, not: %s", words);
+    emulator_expect(e, 719, 719, words);
+}
+
+/// The launch has ended well, and so would a copy of its results.
+static inline void emulator_expect_fine(struct emulator *e, int got, uint64_t address,
+                                        uint64_t bytes)
+{
+    uint32_t origin = 0;
+    if (got ||
+        emu_memory_undefined(e->memory, address, bytes, &origin, e->report, sizeof(e->report)))
+        fail_msg("result %d: %s", got, e->report);
+}
+
 static inline int emulator_setup(void **state)
 {
     struct emulator *e = malloc(sizeof(*e));

@@ -202,6 +202,7 @@ static void malformed(void **state)
         "PTXGEN_EMU_MEMORY=0",
         "PTXGEN_EMU_MEMORY=99999999999999999999",
         "PTXGEN_EMU_SANITIZE=2",
+        "PTXGEN_EMU_SANITIZE=warning",
         "PTXGEN_EMU_THREADS=many",
         "PTXGEN_EMU_TIMEOUT=1s",
         "PTXGEN_EMU_INSTRUCTIONS=none",
@@ -444,6 +445,114 @@ static void is_limited(void)
     WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_TIMEOUT);
 }
 
+/// What compilers make of `struct { unsigned a; /* padding */ } s = { thread }; *out = s`.
+static const char padding_text[] = EMU_TEXT_HEAD ".visible .entry pad(.param .u64 p)\n"
+                                                 "{\n"
+                                                 "    .local .align 8 .b8 s[8];\n"
+                                                 "    .reg .b32 %r<2>;\n"
+                                                 "    .reg .b64 %d<5>;\n"
+                                                 "    ld.param.u64 %d1, [p];\n"
+                                                 "    mov.u32 %r1, %tid.x;\n"
+                                                 "    mul.wide.u32 %d2, %r1, 8;\n"
+                                                 "    add.u64 %d1, %d1, %d2;\n"
+                                                 "    mov.u64 %d3, s;\n"
+                                                 "    st.local.u32 [%d3], %r1;\n"
+                                                 "    ld.local.u64 %d4, [%d3];\n"
+                                                 "    st.global.u64 [%d1], %d4;\n"
+                                                 "    ret;\n"
+                                                 "}\n";
+
+static void pads(void)
+{
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    CUdeviceptr memory = 0;
+    uint32_t words[64];
+    void *params[] = { &memory };
+    open_context();
+    WANT(cuModuleLoadData(&module, padding_text), 0);
+    WANT(cuModuleGetFunction(&function, module, "pad"), 0);
+    WANT(cuMemAlloc_v2(&memory, sizeof(words)), 0);
+    WANT(cuMemcpyDtoH_v2(words, memory, sizeof(words)), 0); // as of memory that nobody wrote
+    WANT(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL), 0);
+    WANT(cuMemcpyDtoH_v2(words, memory, sizeof(words)), 0);
+    for (uint32_t i = 0; i < 32; i++)
+        WANT(words[2 * i], i);
+}
+
+/// 5 is added to what was never written; the sums are copied on the device.
+static CUdeviceptr make_sums(CUdeviceptr *copy)
+{
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    CUdeviceptr sums = 0;
+    uint32_t n = 16, value = 5;
+    void *params[] = { &sums, &n, &value };
+    open_context();
+    WANT(cuModuleLoadData(&module, emu_text), 0);
+    WANT(cuModuleGetFunction(&function, module, "add"), 0);
+    WANT(cuMemAlloc_v2(&sums, 64), 0);
+    WANT(cuMemAlloc_v2(copy, 256), 0);
+    WANT(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL), 0);
+    WANT(cuCtxSynchronize(), 0);
+    WANT(cuMemcpyDtoD_v2(*copy + 64, sums, 64), 0);
+    return sums;
+}
+
+static void is_undefined(void)
+{
+    CUdeviceptr copy = 0, sums = make_sums(&copy);
+    uint32_t words[64];
+    const char *text = NULL;
+    void *pinned = NULL;
+    WANT(cuMemcpyDtoH_v2(words, copy, 64), 0); // beside them
+    WANT(cuMemcpyDtoH_v2(words, copy, 256), CUDA_ERROR_LAUNCH_FAILED);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+    WANT(cuGetErrorString(CUDA_ERROR_LAUNCH_FAILED, &text), 0);
+    TRUE(strstr(text, "of 256 bytes") && strstr(text, "the one at +64") &&
+         strstr(text, "kernel add") && strstr(text, "ld.global.u32 %r7, [%d3];"));
+    WANT(cuEmulatorClearError(), 0);
+    WANT(cuMemcpyDtoHAsync_v2(words, sums, 64, NULL), CUDA_ERROR_LAUNCH_FAILED);
+    WANT(cuEmulatorClearError(), 0);
+    WANT(cuMemAllocHost_v2(&pinned, 64), 0);
+    WANT(cuMemcpy((CUdeviceptr)(uintptr_t)pinned, sums, 64), CUDA_ERROR_LAUNCH_FAILED);
+    WANT(cuEmulatorClearError(), 0);
+    WANT(cuMemsetD8_v2(copy + 64, 1, 32), 0);
+    WANT(cuMemcpyDtoH_v2(words, copy, 96), 0);
+    WANT(cuMemcpyHtoD_v2(copy + 96, words, 32), 0);
+    WANT(cuMemcpyDtoH_v2(words, copy, 256), 0);
+}
+
+static void is_five(void)
+{
+    CUdeviceptr copy = 0, sums = make_sums(&copy);
+    uint32_t words[16];
+    WANT(cuMemcpyDtoH_v2(words, copy + 64, 64), 0);
+    WANT(cuMemcpyDtoH_v2(words, sums, 64), 0);
+    for (int i = 0; i < 16; i++)
+        WANT(words[i], 5); // memory starts out as zeros
+}
+
+static void undefined_results(void **state)
+{
+    (void)state;
+    in_child(pads, NULL);
+    in_child(is_undefined, NULL);
+    in_log("uninitialised values are copied to the host: of 256 bytes");
+    IN_CHILD(is_five, "PTXGEN_EMU_SANITIZE=0");
+    IN_CHILD(is_five, "PTXGEN_EMU_SANITIZE=warn");
+    in_log("warning: uninitialised values are copied to the host: of 64 bytes");
+    // Once, although it is copied twice.
+    char text[8192] = "", *first;
+    FILE *file = fopen(log_path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    first = strstr(text, "warning:");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "warning:"));
+}
+
 static void failing_kernels(void **state)
 {
     (void)state;
@@ -494,8 +603,8 @@ int main(void)
         cmocka_unit_test(device_and_driver), cmocka_unit_test(occupancy),
         cmocka_unit_test(memory_limit),      cmocka_unit_test(malformed),
         cmocka_unit_test(injected_faults),   cmocka_unit_test(failing_kernels),
-        cmocka_unit_test(explanations),      cmocka_unit_test(instruction_limit),
-        cmocka_unit_test(not_after_fork),
+        cmocka_unit_test(undefined_results), cmocka_unit_test(explanations),
+        cmocka_unit_test(instruction_limit), cmocka_unit_test(not_after_fork),
     };
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-emulator-%ld.log", (long)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,35 +80,52 @@ static void uninitialised_register(void **state)
     uint64_t out = emulator_alloc(e, 128);
     int result = emulator_body(
         e, OUT_SLOT "add.u32 %r6, %r5, 1;\nst.global.u32 [%rd11], %r6;\nret;", out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised register %r5 is read|add.u32");
+    emulator_expect_undefined(e, result, out, 128, "copied to the host|register %r5|add.u32");
     // Of some lanes only; a copy is not yet a use.
     result = emulator_body(e,
                            OUT_SLOT "setp.lt.u32 %p1, %r0, 7;\n@%p1 mov.u32 %r5, 1;\n"
                                     "mov.u32 %r7, %r5;\nst.global.u32 [%rd11], %r7;\nret;",
                            out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised register %r7 is read|thread (7,0,0)|st.global");
+    emulator_expect_fine(e, result, out, 128);
+    result = emulator_body(e,
+                           OUT_SLOT "setp.lt.u32 %p1, %r0, 7;\n@%p1 mov.u32 %r5, 1;\n"
+                                    "mov.u32 %r7, %r5;\nsetp.eq.u32 %p2, %r7, 1;\n"
+                                    "@%p2 st.global.u32 [%rd11], %r7;\nret;",
+                           out, 0, 0);
+    emulator_expect(e, result, 719,
+                    "uninitialised value decides a guard: register %p2|it comes from register %r5, "
+                    "never written|mov.u32 %r7, %r5|thread (7,0,0)|st.global");
     result = emulator_body(e, "@%p3 bra L;\nL: ret;", out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised register %p3 is read");
+    emulator_expect(e, result, 719, "uninitialised value decides a guard: register %p3|bra L");
 }
+
+#define DECIDE(reg) "setp.eq.u32 %p1, " reg ", 7;\n@%p1 bra L;\nL: ret;"
 
 static void uninitialised_memory(void **state)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 128);
-    int result = emulator_body(e, OUT_SLOT "ld.global.u32 %r5, [%rd11];\nret;", out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised memory is read|byte 0 of the allocation of 128");
-    result = emulator_body(e, SHARED_ARRAY "ld.shared.u32 %r5, [%r12];\nret;", out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised memory is read|ld.shared.u32");
+    assert_int_equal(emulator_body(e, OUT_SLOT "ld.global.u32 %r5, [%rd11];\nret;", out, 0, 0), 0);
+    int result =
+        emulator_body(e, OUT_SLOT "ld.global.u32 %r5, [%rd11];\n" DECIDE("%r5"), out, 0, 0);
+    emulator_expect(e, result, 719,
+                    "uninitialised value decides a guard: register %p1|memory, never written and "
+                    "read at line|`ld.global.u32 %r5, [%rd11];`|in the allocation of 128 bytes");
+    result = emulator_body(e, SHARED_ARRAY "ld.shared.u32 %r5, [%r12];\n" DECIDE("%r5"), out, 0, 0);
+    emulator_expect(e, result, 719, "decides a guard|memory, never written|ld.shared.u32");
     result = emulator_body(e,
-                           ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\n"
-                           "st.local.u16 [%rd9], %h1;\nret;",
+                           ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\nst.local.u16 [%rd9], "
+                           "%h1;\nld.local.u16 %r5, [%rd9];\n" DECIDE("%r5"),
                            out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised register %h1");
-    result = emulator_body(e,
-                           ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\nmov.u16 %h1, 7;\n"
-                           "st.local.u16 [%rd9], %h1;\nld.local.u32 %r5, [%rd9];\nret;",
-                           out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised memory is read|the first unwritten one at +2");
+    emulator_expect(e, result, 719, "decides a guard|register %h1, never written|st.local.u16");
+    // Half of it was written; the whole decides, that half alone is fine.
+#define HALF                                                                                       \
+    ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\nmov.u16 %h1, 7;\n"                              \
+    "st.local.u16 [%rd9], %h1;\nld.local.u32 %r5, [%rd9];\n"
+    result = emulator_body(e, HALF DECIDE("%r5"), out, 0, 0);
+    emulator_expect(e, result, 719, "decides a guard|memory, never written|ld.local.u32 %r5");
+    result = emulator_body(e, HALF "and.b32 %r5, %r5, 0xffff;\n" DECIDE("%r5"), out, 0, 0);
+    emulator_expect(e, result, 0, "");
 }
 
 #define NEIGHBOUR "xor.b32 %r13, %r11, 128;\nadd.u32 %r14, %r10, %r13;\n" /* of the other warp */
@@ -124,7 +141,7 @@ static void missing_barrier(void **state)
     e->block = 64;
     assert_int_equal(emulator_body(e, MISSING_BARRIER("bar.sync 0;\n"), out, 0, 0), 0);
     int result = emulator_body(e, MISSING_BARRIER(""), out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised memory|ld.shared.u32");
+    emulator_expect(e, result, 719, "shared-memory race: this write|and the read|st.shared.u32");
     // With the bytes written before, so that it is a race and nothing else.
     result = emulator_body(e,
                            SHARED_ARRAY NEIGHBOUR OUT_SLOT
@@ -156,7 +173,8 @@ static void missing_barrier_shows_in_results(void **state)
     assert_in_range(shown, 5, 10);
     e->config.sanitize = true;
     for (e->config.seed = 1; e->config.seed <= 10; e->config.seed++)
-        emulator_expect(e, emulator_body(e, MISSING_BARRIER(""), out, 0, 0), 719, "ld.shared.u32");
+        emulator_expect(e, emulator_body(e, MISSING_BARRIER(""), out, 0, 0), 719,
+                        "shared-memory race");
 }
 
 static void lost_atomic(void **state)

@@ -150,10 +150,10 @@ static void host_memory_at_its_own_address(void **state)
     assert_true(emu_memory_map_host(memory, host, sizeof(host)));
     assert_false(emu_memory_map_host(memory, host + 10, 4));
     assert_true(emu_memory_map_host(memory, other, sizeof(other)));
-    unsigned char *shadow = NULL;
+    unsigned char *shadow = host; // the host may write it without anybody knowing
     enum emu_access_fault fault;
     assert_ptr_equal(emu_memory_access(memory, address + 7, 993, &shadow, &fault), host + 7);
-    assert_int_equal(shadow[0], 1);
+    assert_null(shadow);
     at(memory, address + 7, 994, EMU_ACCESS_OUTSIDE);
     uint64_t start = 0, bytes = 0;
     assert_true(emu_memory_find(memory, address + 999, &start, &bytes));
