@@ -252,7 +252,7 @@ static const struct emu_modifier modifiers[] = {
     ROW("wb", CACHE, 1, 20, 20),
     ROW("weak", ORDER, EMU_WEAK, 60, 70),
     PLAIN("wide", WIDE, 0),
-    PLAIN("wrap", CLAMP, EMU_SHF_WRAP),
+    PLAIN("wrap", CLAMP, EMU_WRAP),
     ROW("wt", CACHE, 1, 20, 20),
     PLAIN("xor", LOGIC, EMU_BOOL_XOR),
 };

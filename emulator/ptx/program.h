@@ -93,7 +93,7 @@ enum emu_compare {
 // dp2a.lo.
 enum emu_mode {
     EMU_MODE_NONE,
-    EMU_SHF_WRAP,
+    EMU_WRAP,
     EMU_PRMT_F4E,
     EMU_PRMT_B4E,
     EMU_PRMT_RC8,

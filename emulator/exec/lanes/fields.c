@@ -19,7 +19,7 @@ EMU_LANE_FUNCTION(lop3)
 
 static inline uint32_t funnel_count(const struct emu_insn *insn, uint32_t n)
 {
-    return insn->mode == EMU_SHF_WRAP ? n & 31 : n < 32 ? n : 32;
+    return insn->mode == EMU_WRAP ? n & 31 : n < 32 ? n : 32;
 }
 
 EMU_LANE_FUNCTION(shf_l)
