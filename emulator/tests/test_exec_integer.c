@@ -365,6 +365,54 @@ static void long_addition(void **state)
     assert_memory_equal(got + 4, words_in, 16);
 }
 
+// Bit by bit, as the PTX ISA says it.
+static uint32_t mask_bits(bool wraps, uint32_t first, uint32_t width)
+{
+    uint32_t bits = 0;
+    for (uint64_t k = 0; k < 32; k++) {
+        uint64_t from = wraps ? first & 31 : first, count = wraps ? width & 31 : width;
+        if (k >= from && k < from + count)
+            bits |= 1u << k;
+    }
+    return bits;
+}
+
+static uint32_t extended(bool wraps, bool is_signed, uint32_t x, uint32_t width)
+{
+    uint32_t count = wraps ? width & 31 : width, bits = 0;
+    for (uint32_t k = 0; k < 32; k++) {
+        uint32_t from = k < count ? k : count - 1;
+        if (k < count || (is_signed && count > 0))
+            bits |= (x >> from & 1) << k;
+    }
+    return bits;
+}
+
+static void masks_and_extensions(void **state)
+{
+    static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
+    static const char *const names[] = { "bmsk.clamp.b32", "bmsk.wrap.b32",   "szext.clamp.u32",
+                                         "szext.wrap.u32", "szext.clamp.s32", "szext.wrap.s32" };
+    struct emulator *e = *state;
+    apply_inputs(in, corners, CORNERS, 32, 9);
+    for (unsigned i = CORNERS * CORNERS; i < APPLY_COUNT; i++) {
+        in[1][i] %= 40;
+        if (i % 2)
+            in[0][i] %= 40;
+    }
+    for (unsigned k = 0; k < 6; k++) {
+        const struct apply a = { names[k], 32, { 32, 32, 0, 0 } };
+        apply(e, &a, (const uint64_t *const[4]) { in[0], in[1], NULL, NULL }, out);
+        for (unsigned i = 0; i < APPLY_COUNT; i++) {
+            uint32_t x = (uint32_t)in[0][i], y = (uint32_t)in[1][i];
+            uint32_t wanted = k < 2 ? mask_bits(k % 2, x, y) : extended(k % 2, k > 3, x, y);
+            if (out[i] != wanted)
+                fail_msg("%s of %x, %u: %x, not %x", names[k], (unsigned)x, (unsigned)y,
+                         (unsigned)out[i], (unsigned)wanted);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +422,7 @@ int main(void)
         EMULATOR_TEST(bit_fields),
         EMULATOR_TEST(counts),
         EMULATOR_TEST(words),
+        EMULATOR_TEST(masks_and_extensions),
         EMULATOR_TEST(long_addition),
     };
     return cmocka_run_group_tests_name("emulator exec integer", tests, NULL, NULL);

@@ -134,6 +134,35 @@ EMU_LANE_FUNCTION(fns)
     }
 }
 
+// Bits from a on, as many as b. With .wrap, both are taken modulo 32.
+EMU_LANE_FUNCTION(bmsk)
+{
+    const uint32_t *a = src[0], *b = src[1];
+    uint32_t *r = out;
+    uint32_t keep = insn->mode == EMU_WRAP ? 31 : UINT32_MAX;
+    EMU_FOR_LANES
+    {
+        uint32_t first = a[i] & keep, width = b[i] & keep;
+        uint32_t bits = width < 32 ? (UINT32_C(1) << width) - 1 : UINT32_MAX;
+        r[i] = first < 32 ? bits << first : 0;
+    }
+}
+
+// The low b bits of a, extended by their sign or by zeros. With .wrap, b is taken modulo 32.
+EMU_LANE_FUNCTION(szext)
+{
+    const uint32_t *a = src[0], *b = src[1];
+    uint32_t *r = out;
+    uint32_t keep = insn->mode == EMU_WRAP ? 31 : UINT32_MAX;
+    bool is_signed = insn->type == EMU_S32;
+    EMU_FOR_LANES
+    {
+        uint32_t width = b[i] & keep, above = width < 32 ? UINT32_MAX << width : 0;
+        bool sign = is_signed && width > 0 && width < 32 && a[i] >> (width - 1) & 1;
+        r[i] = (a[i] & ~above) | (sign ? above : 0);
+    }
+}
+
 static inline uint32_t ones(uint64_t x)
 {
     return (uint32_t)__builtin_popcountll(x);
