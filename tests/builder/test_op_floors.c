@@ -3,6 +3,7 @@
 // the newest target, refused below.
 #include "op_batch.h"
 #include "ptxas_batch.h"
+#include "skip.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -224,12 +225,10 @@ static unsigned hold_batch(unsigned from, unsigned target, int isa, const bool *
     return below ? wrong : wrong + unplaced;
 }
 
-static bool need_ptxas(void)
+static void need_ptxas(void)
 {
-    if (ptxas_find())
-        return true;
-    print_message("no ptxas was found: instructions are not held against it\n");
-    return false;
+    if (!ptxas_find())
+        skip_because("no ptxas: instructions are not held against it");
 }
 
 // What `k` needs at target `t`; 0 if it is written there as at a lower one. Conversions alone have
@@ -259,13 +258,12 @@ static int isa_at(struct known *k, unsigned t)
 static void ptxas_accepts_the_floor(void **state)
 {
     static const int steps[] = { 70, 75, 80, 90, 100 };
-    bool *chosen = calloc(case_count, sizeof *chosen);
-    int *isas = calloc(case_count, sizeof *isas);
     unsigned wrong = 0;
 
     (void)state;
-    if (!need_ptxas())
-        skip();
+    need_ptxas();
+    bool *chosen = calloc(case_count, sizeof *chosen);
+    int *isas = calloc(case_count, sizeof *isas);
     for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
         unsigned t = 0;
         while (targets[t].target.sm != steps[s])
@@ -293,12 +291,11 @@ static void ptxas_accepts_the_floor(void **state)
 // Everything at every target that this ptxas knows, and at the newest with its suffixes too.
 static void ptxas_accepts_every_target(void **state)
 {
-    bool *chosen = calloc(case_count, sizeof *chosen);
     unsigned wrong = 0, count = 0;
 
     (void)state;
-    if (!need_ptxas())
-        skip();
+    need_ptxas();
+    bool *chosen = calloc(case_count, sizeof *chosen);
     for (unsigned t = 0; t < target_count; t++) {
         int isa = targets[t].isa;
         if (!targets[t].assembles ||
@@ -319,12 +316,11 @@ static void ptxas_accepts_every_target(void **state)
 
 static void ptxas_refuses_an_older_target(void **state)
 {
-    bool *chosen = calloc(case_count, sizeof *chosen);
     unsigned wrong = 0;
 
     (void)state;
-    if (!need_ptxas())
-        skip();
+    need_ptxas();
+    bool *chosen = calloc(case_count, sizeof *chosen);
     for (unsigned t = 1; t < target_count; t++) {
         unsigned below = t - 1;
         while (below > 0 && !targets[below].plain)
@@ -346,12 +342,11 @@ static void ptxas_refuses_an_older_target(void **state)
 
 static void ptxas_refuses_an_older_isa(void **state)
 {
-    bool *chosen = calloc(case_count, sizeof *chosen);
     unsigned wrong = 0;
 
     (void)state;
-    if (!need_ptxas())
-        skip();
+    need_ptxas();
+    bool *chosen = calloc(case_count, sizeof *chosen);
     for (unsigned t = 0; t < target_count; t++)
         for (int isa = 60; isa <= 90; isa++) {
             size_t count = 0;

@@ -145,11 +145,11 @@ static inline int open_gpu(void)
 {
     gpu = ptx_device_open(NULL);
     if (!gpu) {
-        fprintf(stderr, "skipped, no GPU to test on: %s\n", ptx_error_message());
-        return ptx_error_status() == PTX_ERROR_NO_DRIVER ||
-                       ptx_error_status() == PTX_ERROR_NO_DEVICE
-                   ? 77
-                   : 1;
+        const ptx_status status = ptx_error_status();
+        const bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
+        fprintf(stderr, "%s: %s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable",
+                ptx_error_message());
+        return absent ? 77 : 1;
     }
     const struct ptx_device_info *info = ptx_device_get_info(gpu);
     printf("%s, sm_%d, driver CUDA %d.%d, %s\n", info->name, info->sm, info->driver_version / 1000,

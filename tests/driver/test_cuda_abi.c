@@ -92,7 +92,7 @@ int main(void)
 
 int main(void)
 {
-    puts("skipped: no cuda.h of CUDA 13.0 or newer was found to compare abi/cuda.h with; name its "
+    puts("SKIPPED: no cuda.h of CUDA 13.0 or newer was found to compare abi/cuda.h with; name its "
          "folder with meson configure -Dnvidia_headers=FOLDER");
     return 77;
 }

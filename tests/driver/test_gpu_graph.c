@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /// Captures and graphs on a real GPU. Skipped where there is none.
 #include "gpu_fixture.h"
+#include "skip.h"
 
 static void needs_graphs(void)
 {
-    if (ptx_device_get_info(gpu)->driver_version < 11040) {
-        print_message("skipped: this driver is older than graphs of this library\n");
-        skip();
-    }
+    const int version = ptx_device_get_info(gpu)->driver_version;
+    if (version < 11040)
+        skip_because("driver %d is older than 11040, which has graphs", version);
 }
 
 static ptx_status scale_one(ptx_function *scale, CUdeviceptr data, CUstream stream)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "data.h"
+#include "skip.h"
 
 /// The most elements that squared_sum cuts into short chunks, and that clipping reads before the
 /// scale.
@@ -72,11 +73,9 @@ void check_squared_sum(struct gpu *gpu, ptx_type dtype)
 static void begin_at_switch(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel,
                             ptx_type dtype, uint64_t last)
 {
-    if (gpu->max_size <= last) {
-        fprintf(stderr, "SKIPPED, %s of %" PRIu64 " elements: left out by the environment\n",
-                kernel->name, last + 1);
-        skip();
-    }
+    if (gpu->max_size <= last)
+        skip_because("%s of %" PRIu64 " elements: left out by %s", kernel->name, last + 1,
+                     gpu->limit);
     suite_begin(s, gpu, kernel, dtype);
     s->most = last + 1;
 }

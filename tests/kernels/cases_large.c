@@ -4,6 +4,7 @@
 // Eight chunks on the host then stand for all, through every step; and the partials of squared_sum,
 // all of which are compared, stand for every element.
 #include "cases.h"
+#include "skip.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -267,12 +268,11 @@ void check_beyond_32_bits(struct gpu *gpu)
     const size_t one = (size_t)(ELEMENTS + OFFSET) * 2, spare = (size_t)64 << 20;
     size_t available = 0;
     require(ptx_device_memory(gpu->device, &available, NULL), "memory");
-    if (gpu->max_size < ELEMENTS || available < one + spare) {
-        fprintf(stderr, "SKIPPED, more than 2^32 elements: %s (%.1f GB free, %.1f GB wanted)\n",
-                gpu->max_size < ELEMENTS ? "left out by the environment" : "not enough memory",
-                (double)available * 1e-9, (double)(one + spare) * 1e-9);
-        skip();
-    }
+    if (gpu->max_size < ELEMENTS)
+        skip_because("more than 2^32 elements: left out by %s", gpu->limit);
+    if (available < one + spare)
+        skip_because("more than 2^32 elements: %.3f GB free, %.3f GB wanted",
+                     (double)available * 1e-9, (double)(one + spare) * 1e-9);
     struct gpu_kernel square;
     load_f16(gpu, &ptx_kernel_squared_sum, NULL, NULL, &square);
     struct large *x = large_create(gpu, 77);
@@ -282,8 +282,10 @@ void check_beyond_32_bits(struct gpu *gpu)
     lerp_large(gpu, x);
     compare_large(gpu, &square, x, "lerp_backward");
     if (available < 2 * (one + spare)) {
-        fprintf(stderr, "SKIPPED, quantize_ste_backward on more than 2^32 elements: %.1f GB free\n",
-                (double)available * 1e-9);
+        fprintf(stderr,
+                "SKIPPED, quantize_ste_backward on more than 2^32 elements: %.3f GB free, %.3f GB "
+                "wanted\n",
+                (double)available * 1e-9, 2e-9 * (double)(one + spare));
     } else {
         struct large *dy = large_create(gpu, 4242);
         quantize_large(gpu, x, dy);

@@ -14,31 +14,13 @@
 
 #include <ptxgen/kernels.h>
 
+#include "ptxas_batch.h"
 #include "variants.h"
 
 enum { EXIT_SKIPPED = 77, OUTPUT_SIZE = 8192, COMMAND_SIZE = 2048 };
 
-static char ptxas[512];
+static const char *ptxas;
 static char folder[256];
-
-static bool find_ptxas(void)
-{
-    static const char *const fixed[] = { "/usr/local/cuda/bin", "/opt/cuda/bin" };
-    const char *search = getenv("PATH");
-    for (const char *at = search; at && *at;) {
-        size_t length = strcspn(at, ":");
-        snprintf(ptxas, sizeof ptxas, "%.*s/ptxas", (int)length, at);
-        if (access(ptxas, X_OK) == 0)
-            return true;
-        at += length + (at[length] == ':');
-    }
-    for (size_t k = 0; k < sizeof fixed / sizeof *fixed; ++k) {
-        snprintf(ptxas, sizeof ptxas, "%s/ptxas", fixed[k]);
-        if (access(ptxas, X_OK) == 0)
-            return true;
-    }
-    return false;
-}
 
 /// Assembles the text for the target. Returns the exit status; what ptxas printed goes to `output`.
 static int assemble(const char *text, const char *target, char output[OUTPUT_SIZE])
@@ -100,7 +82,8 @@ int main(void)
     struct CMUnitTest tests[MOST_TARGETS];
     size_t count = 0;
     int isa;
-    if (!find_ptxas()) {
+    ptxas = ptxas_find();
+    if (!ptxas) {
         fprintf(stderr, "SKIPPED: no ptxas in PATH or /usr/local/cuda/bin\n");
         return EXIT_SKIPPED;
     }

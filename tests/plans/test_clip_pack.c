@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "clip_fixture.h"
+#include "skip.h"
 
 enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
@@ -177,7 +178,7 @@ static void test_long_chunks(void **state)
     (void)state;
     struct random r = gpu_random(&gpu, "long packed chunks");
     if (gpu.max_size < 10000000)
-        skip();
+        skip_because("long packed chunks: left out by %s", gpu.limit);
     for (unsigned trial = 0; trial < (small ? 2u : 6u); ++trial) {
         const struct clip_shape shape = { .tensors = CLIP_MOST_TENSORS,
                                           .groups = trial % 2 ? 1 : 7,

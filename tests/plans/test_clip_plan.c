@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "clip_fixture.h"
+#include "skip.h"
 
 enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
@@ -85,8 +86,10 @@ static void test_large_sets(void **state)
 {
     (void)state;
     struct random r = gpu_random(&gpu, "large sets");
-    if (gpu.max_size < 40000000 || strstr(ptx_device_get_info(gpu.device)->name, "emulator"))
-        skip();
+    if (gpu.max_size < 40000000)
+        skip_because("large sets: left out by %s", gpu.limit);
+    if (strstr(ptx_device_get_info(gpu.device)->name, "emulator"))
+        skip_because("large sets: too slow on the emulator");
     for (unsigned trial = 0; trial < 4; ++trial) {
         const struct clip_shape shape = { .tensors = 7,
                                           .groups = 1 + trial % 2,

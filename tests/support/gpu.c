@@ -38,9 +38,12 @@ void gpu_open(struct gpu *gpu)
         exit(1);
     }
     gpu->seed = environment_number("PTXGEN_TEST_SEED", (uint64_t)time(NULL));
-    gpu->max_size = environment_number("PTXGEN_TEST_MAX_SIZE", UINT64_MAX);
-    if (environment_number("PTXGEN_TEST_LARGE", 1) == 0 && gpu->max_size > 1000000)
+    gpu->limit = "PTXGEN_TEST_MAX_SIZE";
+    gpu->max_size = environment_number(gpu->limit, UINT64_MAX);
+    if (environment_number("PTXGEN_TEST_LARGE", 1) == 0 && gpu->max_size > 1000000) {
+        gpu->limit = "PTXGEN_TEST_LARGE";
         gpu->max_size = 1000000;
+    }
     const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
     char name[PTX_TARGET_NAME_SIZE];
     printf("%s, sm_%d, driver %d, %s; kernels for %s; PTXGEN_TEST_SEED=%" PRIu64 "\n", info->name,

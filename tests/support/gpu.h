@@ -20,6 +20,7 @@ struct gpu {
     CUstream stream;
     uint64_t seed;
     uint64_t max_size;
+    const char *limit; // the variable that says so
 };
 
 /// Exits with 77 and one line if there is no GPU, with 1 if there is one that cannot be used.

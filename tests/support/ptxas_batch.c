@@ -23,8 +23,11 @@ const char *ptxas_find(void)
             return path;
         folder += length + (folder[length] == ':');
     }
-    snprintf(path, sizeof path, "/usr/local/cuda/bin/ptxas");
-    return access(path, X_OK) == 0 ? path : NULL;
+    static const char *const usual[] = { "/usr/local/cuda/bin/ptxas", "/opt/cuda/bin/ptxas" };
+    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
+        if (access(usual[k], X_OK) == 0)
+            return usual[k];
+    return NULL;
 }
 
 // "ptxas FILE, line 12; error   : Feature ..." and what has no line.

@@ -104,6 +104,11 @@ finish() {
     [ $failures -eq 0 ]
 }
 
+# Meson puts the folder of each library that a test depends on into the loader's path, where the
+# emulator would pass for the driver of this machine.
+LD_LIBRARY_PATH=$(printf '%s' "${LD_LIBRARY_PATH-}" | tr : '\n' |
+    grep -vxF -e "$(dirname "$emulator")" | paste -sd : -)
+export LD_LIBRARY_PATH
 PTXGEN_LIBCUDA=/nonexistent/libcuda.so
 PTXGEN_EMULATOR=/nonexistent/emulator.so
 export PTXGEN_LIBCUDA PTXGEN_EMULATOR

@@ -170,7 +170,7 @@ refuses 2 '--all takes no kernel' check --all squared_sum
 result 'check leaves no files behind'
 PATH=$real_path
 if [ -x /usr/local/cuda/bin/ptxas ]; then
-    skip 'status 77 without ptxas' 'there is one in /usr/local/cuda/bin'
+    skip 'status 77 without ptxas' 'there is a ptxas in /usr/local/cuda/bin'
 else
     # Words of the shell alone from here to the next line: no program is found.
     CUDA_HOME='' PATH=/nonexistent "$ptxgen" check squared_sum >out 2>err
@@ -181,7 +181,7 @@ run 0 check squared_sum
 case $? in
 0) [ ! -s err ] && result 'check by the real ptxas' ;;
 *) if grep -q 'no ptxas' err; then
-    skip 'check by the real ptxas' 'there is none'
+    skip 'check by the real ptxas' 'no ptxas'
 else
     false
     result 'check by the real ptxas'

@@ -2,6 +2,7 @@
 // Files that take the place of others: what the command's own tests cannot set up, access control
 // lists.
 #include "output.h"
+#include "skip.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -60,10 +61,8 @@ static void put_list(const char *path, const char *name)
 {
     if (setxattr(path, name, &list, sizeof(list), 0) == 0)
         return;
-    if (errno == EOPNOTSUPP) {
-        printf("skipped: the file system of %s has no access control lists\n", path);
-        skip();
-    }
+    if (errno == EOPNOTSUPP)
+        skip_because("no access control lists on the file system of %s", path);
     fail_msg("setxattr: %s", strerror(errno));
 }
 
