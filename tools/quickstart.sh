@@ -105,6 +105,7 @@ make_build() {
 # ---- test ----------------------------------------------------------------------------------------
 
 run_tests() {
+    rm -f "$build/meson-logs/testlog.json"
     meson test -C "$build" --no-rebuild --print-errorlogs || :
     echo
     python3 "$root/tests/summary.py" "$build"

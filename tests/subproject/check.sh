@@ -82,7 +82,7 @@ fi
 # ---- what the libraries show and need
 if ! command -v readelf >/dev/null 2>&1; then
     echo "skipped: no readelf to look into the libraries with"
-    exit 0
+    exit 77
 fi
 
 # globals_of FILE OPTION: the global names that the file defines.

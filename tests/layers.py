@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The arrows between the folders, of includes and of symbols:
+
+    tests/layers.py SOURCE [BUILD]
+
+Each folder includes its own headers and those that ROOMS names; no two folders include each other,
+directly or through others; no header includes itself. With a BUILD folder, each layer of the library
+uses the names of the layers below it alone, and all of its external names begin with ptx.
+"""
+
+import collections
+import glob
+import os
+import re
+import subprocess
+import sys
+
+TEXT = "common types ops builder control memory threads".split()
+DEVICE = "common driver device graph module".split()
+
+# Folder -> what its files include beside each other: folders, or a folder and the headers of it.
+# Folders that are not here may include anything, but not in a circle.
+ROOMS = {
+    "abi": (),
+    "include/ptxgen": (),
+    "src/ptxgen": (("include/ptxgen", TEXT),),
+    "src/kernels": (("include/ptxgen", TEXT + ["kernels", "records"]), "src/kernels/common"),
+    "src/kernels/common": (("include/ptxgen", TEXT + ["kernels", "records"]), "src/kernels"),
+    "src/driver": (("include/ptxgen", DEVICE), "abi"),
+    "src/plans": (
+        ("include/ptxgen", TEXT + DEVICE + ["kernels", "records", "binding", "operations", "plans"]),
+        "src/kernels",
+        ("src/driver", ["error"]),
+    ),
+    "emulator/ptx": ("emulator",),
+    "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes"),
+    "emulator/exec/lanes": ("emulator", "emulator/ptx", "emulator/exec"),
+    "emulator/cuda": ("emulator", "emulator/ptx", "emulator/exec", "abi"),
+    "tools": ("include/ptxgen", "tools/bench", "tools/clip", "tools/reference"),
+    "tools/bench": ("include/ptxgen", "tools", "tools/reference"),
+    "tools/clip": ("include/ptxgen", "tools"),
+    "tools/reference": (),
+    "examples": ("include/ptxgen",),
+    "examples/sharded": ("include/ptxgen",),
+    "examples/train": ("include/ptxgen",),
+}
+# A folder and its own subfolder that include each other: one room of two folders.
+ONE_ROOM = {
+    ("emulator/exec", "emulator/exec/lanes"),
+    ("src/kernels", "src/kernels/common"),
+    ("tools", "tools/bench"),
+    ("tools", "tools/clip"),
+}
+# Where the build looks for headers.
+SEARCHED = ("", "include", "src", "src/driver", "src/plans", "src/kernels", "emulator", "emulator/tests",
+            "tools", "tests/support")
+
+# Layer -> the layers whose names it uses.
+LAYERS = {
+    "ptxgen": (),
+    "driver": (),
+    "kernels": ("ptxgen",),
+    "plans": ("kernels", "driver", "ptxgen"),
+}
+
+
+def includes(source):
+    """(file, file that it includes) of all of the project's own."""
+    listed = subprocess.run(["git", "-C", source, "ls-files", "-co", "--exclude-standard"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
+    files = {f for f in listed if f.endswith((".c", ".h", ".cc", ".def"))}
+    for file in sorted(files):
+        with open(os.path.join(source, file), encoding="utf-8", errors="replace") as text:
+            names = re.findall(r'^\s*#\s*include\s*[<"]([^">]+)[">]', text.read(), re.M)
+        for name in names:
+            for folder in (os.path.dirname(file),) + SEARCHED:
+                path = os.path.normpath(os.path.join(folder, name))
+                if path in files:
+                    yield file, path
+                    break
+
+
+def circle(graph):
+    """A path of the graph that comes back to where it began, or nothing."""
+    done = set()
+
+    def visit(node, path):
+        if node in path:
+            return path[path.index(node):] + [node]
+        if node in done:
+            return None
+        for other in sorted(graph.get(node, ())):
+            found = visit(other, path + [node])
+            if found:
+                return found
+        done.add(node)
+        return None
+
+    for node in sorted(graph):
+        found = visit(node, [])
+        if found:
+            return found
+    return None
+
+
+def allowed(folder, path):
+    other, header = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
+    for room in ROOMS[folder]:
+        if room == other or room[0] == other and header in room[1]:
+            return True
+    return False
+
+
+def wrong_includes(source):
+    files = collections.defaultdict(set)
+    folders = collections.defaultdict(set)
+    one_room = set()
+    for file, path in includes(source):
+        folder, other = os.path.dirname(file), os.path.dirname(path)
+        files[file].add(path)
+        if folder == other:
+            continue
+        if folder in ROOMS and not allowed(folder, path):
+            yield f"{file} must not include {path}"
+        if (folder, other) in ONE_ROOM or (other, folder) in ONE_ROOM:
+            one_room.add((folder, other))
+        else:
+            folders[folder].add(other)
+    if not files:
+        yield f"no includes are found in {source}"
+    for pair in sorted(ONE_ROOM):
+        if pair not in one_room or pair[::-1] not in one_room:
+            yield f"{' and '.join(pair)} no longer include each other: take them out of ONE_ROOM"
+    for graph in (files, folders):
+        found = circle(graph)
+        if found:
+            yield "a circle of includes: " + " -> ".join(found)
+
+
+def symbols(build, layer, kinds):
+    archive = glob.glob(os.path.join(build, "src", layer, "*.a"))[0]
+    lines = subprocess.run(["nm", archive], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return set(re.findall(rf"(?m)\b[{kinds}] (\S+)$", lines))
+
+
+def wrong_symbols(build):
+    defined = {layer: symbols(build, layer, "TDBRVWC") for layer in LAYERS}
+    for layer, below in LAYERS.items():
+        if len(defined[layer]) < 4:
+            yield f"{layer} defines hardly anything"
+        for name in sorted(defined[layer]):
+            if not name.startswith("ptx"):
+                yield f"{layer}: the external name {name} does not begin with ptx"
+        used = symbols(build, layer, "U") - defined[layer]
+        used -= set().union(*(defined[other] for other in below))
+        for name in sorted(used):
+            if name.startswith("ptx"):
+                yield f"{layer} must not use {name}"
+            if re.match(r"cu[A-Z]", name):
+                yield f"{layer} calls {name}, but libcuda is opened at run time"
+
+
+def main():
+    wrong = list(wrong_includes(sys.argv[1]))
+    if len(sys.argv) > 2:
+        wrong += wrong_symbols(sys.argv[2])
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
