@@ -1,10 +1,126 @@
 // SPDX-License-Identifier: MIT
 // Gradients times their group's factor, in place.
-#include "clip_tile.h"
+#include "common/clip_parts.h"
 #include "common/common.h"
 
 enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
 enum { TICKET = CLIP_TOTALS_WORD(ticket), THROUGH = CLIP_TOTALS_WORD(through) };
+
+// ---- tiles --------------------------------------------------------------------------------------
+
+// Gradients are scaled tile by tile, numbered from the last of the last chunk to the first.
+
+// A tile and where it lies, X(name, type): variables, so that the next one's can be read ahead.
+//
+//     data, first     of the tensor; the chunk's first element
+//     start, length   of the tile in its chunk; 0 or less: it has no elements
+#define CLIP_PLACE_OF_TENSOR(X)                                                                    \
+    X(chunk, u32)                                                                                  \
+    X(group, u32)                                                                                  \
+    X(dtype, u32)                                                                                  \
+    X(data, u64)                                                                                   \
+    X(first, u64)                                                                                  \
+    X(start, s32)                                                                                  \
+    X(length, s32)
+
+// The same of a tile of a packed chunk: struct clip_share. `data`, `dtype` and `count` are those of
+// the piece whose row this lane has read; `first`, `start` and `length` mean nothing.
+#define CLIP_PLACE_OF_PIECES(X)                                                                    \
+    X(team, u32)                                                                                   \
+    X(unit, u32)                                                                                   \
+    X(units, u32)                                                                                  \
+    X(pieces, u32)                                                                                 \
+    X(count, u64)
+
+struct clip_place {
+    ptx_val ticket; // its number, from 0
+#define CLIP_DECLARE(name, type) ptx_val name;
+    CLIP_PLACE_OF_TENSOR(CLIP_DECLARE)
+    CLIP_PLACE_OF_PIECES(CLIP_DECLARE)
+#undef CLIP_DECLARE
+};
+
+// The tables that say where tiles lie.
+struct clip_tiles {
+    const struct clip_spec *spec;
+    ptx_val tid;
+    struct clip_tables tables;
+    ptx_val last; // chunk of tile 0
+};
+
+static struct clip_place clip_place_variables(ptx_builder *b, const struct clip_spec *spec,
+                                              ptx_val ticket)
+{
+    struct clip_place place = { .ticket = ptx_var(b, ticket) };
+
+#define CLIP_VARIABLE(name, type) place.name = ptx_var(b, ptx_##type(0));
+    CLIP_PLACE_OF_TENSOR(CLIP_VARIABLE)
+    if (spec->packs) {
+        CLIP_PLACE_OF_PIECES(CLIP_VARIABLE)
+    }
+#undef CLIP_VARIABLE
+    return place;
+}
+
+static void clip_place_copy(ptx_builder *b, const struct clip_spec *spec,
+                            const struct clip_place *to, const struct clip_place *from)
+{
+    ptx_set(b, to->ticket, from->ticket);
+#define CLIP_COPY(name, type) ptx_set(b, to->name, from->name);
+    CLIP_PLACE_OF_TENSOR(CLIP_COPY)
+    if (spec->packs) {
+        CLIP_PLACE_OF_PIECES(CLIP_COPY)
+    }
+#undef CLIP_COPY
+}
+
+// Of a packed chunk, what part of it the tile is. The tensor whose row this thread is to read.
+static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
+                          const struct clip_place *place, const struct clip_chunk *c,
+                          ptx_val number)
+{
+    const uint32_t parts = ptxk_clip_tiles_of_chunk(tiles->spec);
+    const ptx_val part = parts > 1 ? number : (ptx_val) { 0 };
+    ptx_val tensor = ptx_var(b, c->tensor);
+
+    ptx_set(b, place->team, c->team);
+    ptx_if (b, ptx_ne(b, c->team, ptx_u32(0))) {
+        struct clip_share share = ptxk_clip_share_of(b, c, tiles->tid, part, parts);
+        ptx_set(b, place->unit, share.unit);
+        ptx_set(b, place->units, share.units);
+        ptx_set(b, place->pieces, share.count);
+        ptx_set(b, tensor, ptxk_clip_share_tensor(b, &tiles->tables, c, &share, tiles->tid));
+    }
+    return tensor;
+}
+
+// Sets all from the ticket.
+static void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
+                            const struct clip_place *place)
+{
+    const struct clip_spec *spec = tiles->spec;
+    const uint32_t size = ptxk_clip_tile(spec), parts = ptxk_clip_tiles_of_chunk(spec);
+    ptx_val back = ptxk_over_power_of_two(b, place->ticket, parts);
+    ptx_val number = ptx_and(b, place->ticket, ptx_u32(parts - 1)); // from the chunk's end
+
+    ptx_set(b, place->chunk, ptx_sub(b, tiles->last, back));
+    struct clip_chunk c = ptxk_clip_chunk_read(b, &tiles->tables, place->chunk);
+    ptx_val tensor = spec->packs ? read_share(b, tiles, place, &c, number) : c.tensor;
+    struct clip_tensor t = ptxk_clip_tensor_read(b, &tiles->tables, tensor);
+    struct clip_extent extent = ptxk_clip_extent_of(b, c.index, t.count, spec->chunk);
+    ptx_val before = ptx_sub(b, ptx_u32(parts - 1), number);
+    ptx_set(b, place->start, ptx_cvt(b, PTX_S32, ptx_mul(b, before, ptx_u32(size))));
+    ptx_val left = ptx_sub(b, extent.length, place->start);
+    ptx_set(b, place->length, ptx_min(b, left, ptx_s32((int32_t)size)));
+    ptx_set(b, place->group, c.group);
+    ptx_set(b, place->dtype, t.dtype);
+    ptx_set(b, place->data, t.data);
+    ptx_set(b, place->first, extent.first);
+    if (spec->packs)
+        ptx_set(b, place->count, t.count);
+}
+
+// ---- scaling ------------------------------------------------------------------------------------
 
 struct apply {
     const struct clip_spec *spec;
@@ -13,20 +129,6 @@ struct apply {
     struct clip_place now, next;
     ptx_val factor, zeros; // variables: f32; a predicate: store 0
 };
-
-ptx_vec ptxk_clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx_vec *in)
-{
-    const ptx_type compute = (ptx_type)v->factor.type;
-    ptx_vec out = *in;
-
-    for (unsigned k = 0; k < in->lanes; k++) {
-        ptx_val product = ptx_mul(b, ptx_cvt(b, compute, in->lane[k]), v->factor);
-        if (v->zeros.kind != PTX_KIND_POISON)
-            product = ptx_select(b, v->zeros, ptx_zero(compute), product);
-        out.lane[k] = ptx_cvt(b, v->dtype, product);
-    }
-    return out;
-}
 
 static void scale_element(ptx_builder *b, const struct clip_scaling *v, ptx_val i)
 {
@@ -204,7 +306,7 @@ static void scale_tile(ptx_builder *b, struct apply *a)
 static void read_next(ptx_builder *b, const struct apply *a, ptx_val tiles)
 {
     ptx_if (b, ptx_lt(b, a->next.ticket, tiles))
-        ptxk_clip_place_read(b, &a->tiles, &a->next);
+        clip_place_read(b, &a->tiles, &a->next);
 }
 
 // Where blocks take several tiles and there are several groups, factors come from the records.
@@ -234,7 +336,7 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
             ptx_store(b, drawn, slot, number);
         ptx_barrier(b);
-        ptxk_clip_place_copy(b, a->spec, &a->now, &a->next);
+        clip_place_copy(b, a->spec, &a->now, &a->next);
         ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), own);
         ptx_set(b, a->next.ticket, second);
         ptx_set(b, slot, ptx_xor(b, slot, ptx_u32(1)));
@@ -265,12 +367,12 @@ void ptxk_clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
 
     a.tid = a.tiles.tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
-    a.now = ptxk_clip_place_variables(b, spec, block);
-    a.next = ptxk_clip_place_variables(b, spec, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
+    a.now = clip_place_variables(b, spec, block);
+    a.next = clip_place_variables(b, spec, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
     a.factor = ptx_var(b, ptx_f32(1.0f));
     a.zeros = ptx_var(b, ptx_bool(false));
     from.fused = ptx_ne(b, from.fused, ptx_u32(0));
-    ptxk_clip_place_read(b, &a.tiles, &a.now);
+    clip_place_read(b, &a.tiles, &a.now);
     ptx_val at = ptx_mul_wide(b, a.now.group, ptx_u32(2));
     ptx_vec row = ptx_load_vec(b, from.partials.groups, at, 2);
     read_next(b, &a, tiles);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "common/clip_scale.h"
 #include "common/common.h"
 #include "kernel_code.h"
 

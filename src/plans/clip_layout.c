@@ -80,6 +80,67 @@ static void place(struct clip_layout *layout)
                    "the summary is in the records' array");
 }
 
+// ---- packed chunks ------------------------------------------------------------------------------
+
+// Which small tensors share a chunk, and how its threads share them.
+
+// The packed chunk at the end of a group's chunks so far.
+struct clip_pack {
+    uint64_t elements;
+    uint32_t pieces;
+};
+
+enum { LEAST_TEAM = 5 }; // log2: of a warp, which then has one piece, of one type
+
+// Adds a tensor of at most half a chunk to it; or, if it is full, false, and begins the next.
+static bool pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk)
+{
+    if (pack->pieces && pack->pieces < CLIP_PIECES && pack->elements + count <= chunk) {
+        pack->pieces++;
+        pack->elements += count;
+        return true;
+    }
+    *pack = (struct clip_pack) { count, 1 };
+    return false;
+}
+
+// How often the busiest of the teams reads: a thread reads some vectors at once, of one piece.
+static uint64_t turns(const struct ptx_clip_tensor *tensors, const uint32_t *pieces, uint32_t count,
+                      uint32_t team)
+{
+    const uint32_t teams = CLIP_BLOCK >> team;
+    uint64_t most = 0;
+
+    for (uint32_t t = 0; t < teams; t++) {
+        uint64_t turns = 0;
+        for (uint32_t k = t; k < count; k += teams) {
+            const struct ptx_clip_tensor *piece = &tensors[pieces[k]];
+            const uint64_t bytes = piece->count * ptx_type_bytes(piece->dtype);
+            turns += (bytes - 1) / ((uint64_t)16 * CLIP_PIECE_VECTORS << team) + 1;
+        }
+        most = turns > most ? turns : most;
+    }
+    return most;
+}
+
+// The log2 of the threads that each piece gets.
+// Of teams that are equally good the smallest: there are more pieces on their way at a time.
+static uint32_t pack_team(const struct ptx_clip_tensor *tensors, const uint32_t *pieces,
+                          uint32_t count)
+{
+    uint32_t best = LEAST_TEAM;
+    uint64_t least = turns(tensors, pieces, count, best);
+
+    for (uint32_t team = LEAST_TEAM + 1; CLIP_BLOCK >> team; team++) {
+        const uint64_t others = turns(tensors, pieces, count, team);
+        if (others < least) {
+            best = team;
+            least = others;
+        }
+    }
+    return best;
+}
+
 static bool is_small(const struct ptx_clip_tensor *tensor, uint32_t chunk)
 {
     return tensor->count && tensor->count <= chunk / 2;
@@ -99,7 +160,7 @@ static uint64_t add_to_tally(struct tally *tally, const struct ptx_clip_tensor *
 
     tally->chunks += chunks;
     if (small) {
-        tally->with_packed += !ptxp_clip_pack_add(&tally->pack, tensor->count, chunk);
+        tally->with_packed += !pack_add(&tally->pack, tensor->count, chunk);
     } else if (chunks) {
         tally->with_packed += chunks;
         tally->pack.pieces = 0;
@@ -200,7 +261,7 @@ static void write_pack(struct writer *w, uint32_t group, uint32_t count)
         write_chunks(w, group, w->pieces[first], 1);
     if (count < 2)
         return;
-    const uint32_t team = ptxp_clip_pack_team(w->tensors, w->pieces + first, count);
+    const uint32_t team = pack_team(w->tensors, w->pieces + first, count);
     w->starts[w->start_count++] = (struct clip_start) { w->chunk, first, count };
     w->chunks[w->chunk++] = (struct clip_chunk_row) { first, count, group, team };
     w->groups[group].count++;
@@ -212,7 +273,7 @@ static void write_tensor(struct writer *w, uint32_t group, uint32_t tensor)
     const uint32_t chunk = w->layout->chunk, pieces = w->pack.pieces;
 
     if (w->layout->packs && is_small(&w->tensors[tensor], chunk)) {
-        if (!ptxp_clip_pack_add(&w->pack, count, chunk))
+        if (!pack_add(&w->pack, count, chunk))
             write_pack(w, group, pieces);
         w->pieces[w->piece++] = tensor;
     } else if (count) {

@@ -60,21 +60,6 @@ ptx_status ptxp_clip_layout_fill(const struct ptx_clip_params *params,
                                  unsigned char *image, struct clip_start *starts,
                                  size_t *start_count);
 
-// ---- packed chunks ------------------------------------------------------------------------------
-
-// The packed chunk at the end of a group's chunks so far.
-struct clip_pack {
-    uint64_t elements;
-    uint32_t pieces;
-};
-
-// Adds a tensor of at most half a chunk to it; or, if it is full, false, and begins the next.
-bool ptxp_clip_pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk);
-
-// The log2 of the threads that each piece gets.
-uint32_t ptxp_clip_pack_team(const struct ptx_clip_tensor *tensors, const uint32_t *pieces,
-                             uint32_t count);
-
 // ---- checks -------------------------------------------------------------------------------------
 
 // Everything about the parameters that is known without a device; the message names what is wrong.

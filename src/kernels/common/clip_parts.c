@@ -90,3 +90,17 @@ void ptxk_clip_wait_for_last(ptx_builder *b)
     if (has_programmatic_launches(b))
         ptx_griddepcontrol_wait(b);
 }
+
+ptx_vec ptxk_clip_scaled(ptx_builder *b, const struct clip_scaling *v, const ptx_vec *in)
+{
+    const ptx_type compute = (ptx_type)v->factor.type;
+    ptx_vec out = *in;
+
+    for (unsigned k = 0; k < in->lanes; k++) {
+        ptx_val product = ptx_mul(b, ptx_cvt(b, compute, in->lane[k]), v->factor);
+        if (v->zeros.kind != PTX_KIND_POISON)
+            product = ptx_select(b, v->zeros, ptx_zero(compute), product);
+        out.lane[k] = ptx_cvt(b, v->dtype, product);
+    }
+    return out;
+}

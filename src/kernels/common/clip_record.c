@@ -2,7 +2,6 @@
 // A group's partials made into its sum, and that into its record; the last group's, into the plan's
 // summary too.
 #include "clip_parts.h"
-#include "clip_scale.h"
 #include "common.h"
 #include "loss_scale.h"
 

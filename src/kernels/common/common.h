@@ -35,4 +35,25 @@ ptx_val ptxk_aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count);
 // A scalar passed by value, or read from device memory where the option says so.
 ptx_val ptxk_scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info);
 
+// min(1, max_norm / (norm + eps)) in f32; 1 if `total` is 0, NaN if the norm is: PTX's min would
+// drop it. `total` is the sum of squares and `root` the norm in f64, `norm` the same in f32.
+ptx_val ptxk_clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val norm, ptx_val max_norm,
+                        ptx_val eps);
+
+// ---- words --------------------------------------------------------------------------------------
+
+// Vectors of 16 bytes that are read ahead of their use, into variables: ptxas moves any other load
+// down to the first use of its value, behind branches too. Lanes of 16 bits travel as words of two.
+
+// Variables for a vector of `dtype`, zeros until it is read.
+ptx_vec ptxk_words_var(ptx_builder *b, ptx_type dtype);
+
+// Sets them to the vector that begins with p[i], at a 16-byte boundary.
+void ptxk_words_read(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i);
+
+ptx_vec ptxk_words_copy(ptx_builder *b, ptx_vec words);
+
+// The lanes, of `dtype`.
+ptx_vec ptxk_words_lanes(ptx_builder *b, ptx_vec words, ptx_type dtype);
+
 #endif

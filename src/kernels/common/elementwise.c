@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "elementwise.h"
-#include "words.h"
+#include "common.h"
 
 static ptx_val all_aligned_alike(ptx_builder *b, const struct tensors *t)
 {
