@@ -57,13 +57,19 @@ struct ptx_kernel {
         *code; ///< the library's own; ptx_kernel_emit() and the like use it
 };
 
-PTXGEN_API extern const ptx_kernel ptx_kernel_squared_sum;
-PTXGEN_API extern const ptx_kernel ptx_kernel_clip_scale_reduce;
-PTXGEN_API extern const ptx_kernel ptx_kernel_gradient_clip_from_device_scale;
-PTXGEN_API extern const ptx_kernel ptx_kernel_quantize_ste_backward;
-PTXGEN_API extern const ptx_kernel ptx_kernel_lerp_backward;
-PTXGEN_API extern const ptx_kernel ptx_kernel_loss_scale_update;
-PTXGEN_API extern const ptx_kernel ptx_kernel_quantize_channel_ste_backward;
+/// X(name): the kernels, in the order of ptx_kernel_at(). Each is ptx_kernel_<name>.
+#define PTX_KERNELS(X)                                                                             \
+    X(squared_sum)                                                                                 \
+    X(clip_scale_reduce)                                                                           \
+    X(gradient_clip_from_device_scale)                                                             \
+    X(quantize_ste_backward)                                                                       \
+    X(lerp_backward)                                                                               \
+    X(loss_scale_update)                                                                           \
+    X(quantize_channel_ste_backward)
+
+#define PTX_DECLARE(name) PTXGEN_API extern const ptx_kernel ptx_kernel_##name;
+PTX_KERNELS(PTX_DECLARE)
+#undef PTX_DECLARE
 
 /// The k-th kernel, or NULL past the last.
 PTXGEN_API const ptx_kernel *ptx_kernel_at(size_t k);

@@ -5,13 +5,9 @@
 #include <string.h>
 
 static const ptx_kernel *const kernels[] = {
-    &ptx_kernel_squared_sum,
-    &ptx_kernel_clip_scale_reduce,
-    &ptx_kernel_gradient_clip_from_device_scale,
-    &ptx_kernel_quantize_ste_backward,
-    &ptx_kernel_lerp_backward,
-    &ptx_kernel_loss_scale_update,
-    &ptx_kernel_quantize_channel_ste_backward,
+#define ROW(name) &ptx_kernel_##name,
+    PTX_KERNELS(ROW)
+#undef ROW
 };
 
 enum { VECTOR_BYTES = 16, MAX_GRID = INT32_MAX };
