@@ -44,8 +44,9 @@ void ptxk_clip_set_max_norm_emit(ptx_builder *b, const struct clip_spec *spec)
         ptx_param(b, PTX_F32, "max_norm", .range = PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE);
     ptx_val k = thread(b);
     ptx_if (b, ptx_lt(b, k, count)) {
-        ptx_val row = ptx_mul_wide(b, k, ptx_u32(4));
-        ptx_store(b, ptx_at(b, records, row), ptx_u32(3), max_norm);
+        ptx_val row = ptx_mul_wide(b, k, ptx_u32(CLIP_LENGTH(float, struct ptx_clip_record)));
+        ptx_val place = ptx_u32(CLIP_PLACE(float, struct ptx_clip_record, max_norm));
+        ptx_store(b, ptx_at(b, records, row), place, max_norm);
     }
 }
 
@@ -57,8 +58,11 @@ void ptxk_clip_set_loss_scale_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_val scale = ptx_param(b, PTX_F32, "scale", .range = PTX_RANGE_FINITE | PTX_RANGE_POSITIVE);
     ptx_val tracker = ptx_param(b, PTX_S32, "growth_tracker");
     ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
-        ptx_store(b, state, ptx_u32(0), ptx_bitcast(b, PTX_B32, scale));
-        ptx_store(b, state, ptx_u32(1), ptx_bitcast(b, PTX_B32, tracker));
+        const ptx_val scale_at = ptx_u32(CLIP_PLACE(float, struct ptx_loss_scale_state, scale));
+        const ptx_val tracker_at =
+            ptx_u32(CLIP_PLACE(int32_t, struct ptx_loss_scale_state, growth_tracker));
+        ptx_store(b, state, scale_at, ptx_bitcast(b, PTX_B32, scale));
+        ptx_store(b, state, tracker_at, ptx_bitcast(b, PTX_B32, tracker));
     }
 }
 
@@ -73,7 +77,7 @@ void ptxk_clip_set_data_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_val k = ptx_tid(b, PTX_X);
     ptx_if (b, ptx_lt(b, k, count)) {
         ptx_val address = ptx_load(b, data, k);
-        ptx_val row = ptx_mul(b, k, ptx_u32(4));
+        ptx_val row = ptx_mul(b, k, ptx_u32(CLIP_LENGTH(uint64_t, struct clip_tensor_row)));
         ptx_store(b, tensors, row, address);
     }
 }

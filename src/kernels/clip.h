@@ -56,7 +56,10 @@ struct clip_totals {
     uint32_t ticket;   // tiles that blocks have drawn: all beyond the first two of each
     uint32_t through;  // blocks that will take no more
 };
-#define CLIP_TOTALS_WORD(member) (offsetof(struct clip_totals, member) / sizeof(uint32_t))
+
+// Where a member is in its row, and how long a row is, in elements of the pointer to it.
+#define CLIP_PLACE(type, row, member) ((uint32_t)(offsetof(row, member) / sizeof(type)))
+#define CLIP_LENGTH(type, row)        ((uint32_t)(sizeof(row) / sizeof(type)))
 
 // The code of a tensor's type in its row; CLIP_DTYPE_COUNT if it may not have that type.
 unsigned ptxk_clip_dtype_code(ptx_type dtype);

@@ -4,7 +4,8 @@
 #include "common/common.h"
 
 enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
-enum { TICKET = CLIP_TOTALS_WORD(ticket), THROUGH = CLIP_TOTALS_WORD(through) };
+
+#define TOTALS(member) ptx_u32(CLIP_PLACE(uint32_t, struct clip_totals, member))
 
 // ---- tiles --------------------------------------------------------------------------------------
 
@@ -267,10 +268,10 @@ static void leave(ptx_builder *b, ptx_ptr totals, ptx_val blocks)
 {
     ptx_val limit = ptx_sub(b, blocks, ptx_u32(1));
     ptx_val before =
-        ptx_atomic(b, PTX_ATOMIC_inc, totals, ptx_u32(THROUGH), limit, .order = PTX_ORDER_ACQ_REL);
+        ptx_atomic(b, PTX_ATOMIC_inc, totals, TOTALS(through), limit, .order = PTX_ORDER_ACQ_REL);
 
     ptx_if (b, ptx_eq(b, before, limit))
-        ptx_store(b, totals, ptx_u32(TICKET), ptx_u32(0));
+        ptx_store(b, totals, TOTALS(ticket), ptx_u32(0));
 }
 
 static void scale_tile(ptx_builder *b, struct apply *a)
@@ -329,8 +330,7 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         ptx_val more = ptx_lt(b, a->next.ticket, tiles);
         ptx_val number = ptx_var(b, ptx_u32(0));
         ptx_if (b, ptx_and(b, more, draws))
-            ptx_set(b, number,
-                    ptx_atomic_add(b, from->results.totals, ptx_u32(TICKET), ptx_u32(1)));
+            ptx_set(b, number, ptx_atomic_add(b, from->results.totals, TOTALS(ticket), ptx_u32(1)));
         scale_tile(b, a);
         ptx_break_if(b, ptx_not(b, more));
         ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))

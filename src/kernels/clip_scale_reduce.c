@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include <ptxgen/records.h>
+
 #include "common/common.h"
 #include "kernel_code.h"
 
 enum { BLOCK = 1024 };
 enum { OPTION_NONFINITE, OPTION_MAX_NORM };
-enum { NONFINITE_PROPAGATE, NONFINITE_SKIP, NONFINITE_ZERO };
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
@@ -34,9 +35,9 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
         ptx_val norm = ptxk_one_nan(b, ptx_cvt(b, PTX_F32, root));
         ptx_val scale = ptxk_clip_scale(b, total, root, norm, max_norm, eps);
         ptx_val finite = ptx_is_finite(b, total);
-        if (spec->option[OPTION_NONFINITE] == NONFINITE_SKIP)
+        if (spec->option[OPTION_NONFINITE] == PTX_NONFINITE_SKIP)
             scale = ptx_select(b, finite, scale, ptx_f32(1.0f));
-        if (spec->option[OPTION_NONFINITE] == NONFINITE_ZERO)
+        if (spec->option[OPTION_NONFINITE] == PTX_NONFINITE_ZERO)
             scale = ptx_select(b, finite, scale, ptx_f32(0.0f));
         ptx_store(b, out, ptx_u32(0), scale);
         ptx_store(b, out, ptx_u32(1), norm);
@@ -52,7 +53,7 @@ const ptx_kernel ptx_kernel_clip_scale_reduce = {
     .dtypes = PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F32),
     .options = {
         [OPTION_NONFINITE] = { "nonfinite",
-                               { "propagate", "skip", "zero" },
+                               { [PTX_NONFINITE_PROPAGATE] = "propagate",[PTX_NONFINITE_SKIP] = "skip",[PTX_NONFINITE_ZERO] = "zero" },
                                "scale for a NaN or infinite sum: NaN or 0 as it comes, 1, or 0" },
         [OPTION_MAX_NORM] = { "max_norm",
                               { "value", "device" },

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <ptxgen/records.h>
+
 #include "common/elementwise.h"
 #include "kernel_code.h"
 
@@ -6,7 +8,6 @@
 // none are read in vain.
 enum { BLOCK = 256, MOST_EARLY = 1 << 18 };
 enum { OPTION_NONFINITE };
-enum { NONFINITE_PROPAGATE, NONFINITE_SKIP, NONFINITE_ZERO };
 
 struct clip {
     ptx_type dtype;
@@ -30,7 +31,7 @@ static void clip(ptx_builder *b, const void *user, const ptx_vec *gradient, ptx_
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
-    const bool zero = spec->option[OPTION_NONFINITE] == NONFINITE_ZERO;
+    const bool zero = spec->option[OPTION_NONFINITE] == PTX_NONFINITE_ZERO;
     struct clip c = { .dtype = spec->dtype };
 
     ptx_ptr gradient =
@@ -66,7 +67,9 @@ const ptx_kernel ptx_kernel_gradient_clip_from_device_scale = {
     .formula = "gradient[i] = gradient[i] * scale; nothing is written if scale is exactly 1",
     .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     .options = { [OPTION_NONFINITE] = { "nonfinite",
-                                        { "propagate", "skip", "zero" },
+                                        { [PTX_NONFINITE_PROPAGATE] = "propagate",
+                                          [PTX_NONFINITE_SKIP] = "skip",
+                                          [PTX_NONFINITE_ZERO] = "zero" },
                                         "propagate and skip multiply by the scale that "
                                         "clip_scale_reduce chose; zero stores 0 if found_inf" } },
     .grid = PTX_GRID_VECTORS,

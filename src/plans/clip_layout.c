@@ -71,11 +71,11 @@ static void place(struct clip_layout *layout)
     layout->groups.length = layout->sums.length = layout->group_count;
     layout->records.length = (uint64_t)layout->group_count + 1; // and the summary
     layout->rule.length = layout->totals.length = 1;
-#define CLIP_PLACE(member, type)                                                                   \
+#define CLIP_ALLOT(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
     layout->bytes += parts(layout->member.length * sizeof(type), ALIGNMENT) * ALIGNMENT;
-    CLIP_ARRAYS(CLIP_PLACE)
-#undef CLIP_PLACE
+    CLIP_ARRAYS(CLIP_ALLOT)
+#undef CLIP_ALLOT
     _Static_assert(sizeof(struct ptx_clip_record) == sizeof(struct ptx_clip_summary),
                    "the summary is in the records' array");
 }

@@ -32,8 +32,9 @@ struct clip_tables ptxk_clip_tables_param(ptx_builder *b, const struct clip_spec
 
 struct clip_chunk ptxk_clip_chunk_read(ptx_builder *b, const struct clip_tables *tables, ptx_val k)
 {
-    ptx_val row = ptx_mul_wide(b, k, ptx_u32(4));
-    ptx_vec place = ptx_load_vec(b, tables->chunks, row, 4);
+    const uint32_t words = CLIP_LENGTH(uint32_t, struct clip_chunk_row);
+    ptx_val row = ptx_mul_wide(b, k, ptx_u32(words));
+    ptx_vec place = ptx_load_vec(b, tables->chunks, row, words);
     return (struct clip_chunk) { place.lane[0], place.lane[1], place.lane[2], place.lane[3] };
 }
 
@@ -42,9 +43,12 @@ struct clip_tensor ptxk_clip_tensor_read(ptx_builder *b, const struct clip_table
 {
     struct clip_tensor t;
 
-    ptx_ptr tensor = ptx_at(b, tables->tensors, ptx_mul_wide(b, k, ptx_u32(4)));
-    ptx_vec extent = ptx_load_vec(b, tensor, ptx_u32(0), 2);
-    ptx_vec kind = ptx_load_vec(b, tensor, ptx_u32(2), 2);
+    const ptx_val length = ptx_u32(CLIP_LENGTH(uint64_t, struct clip_tensor_row));
+    ptx_ptr tensor = ptx_at(b, tables->tensors, ptx_mul_wide(b, k, length));
+    const ptx_val data_at = ptx_u32(CLIP_PLACE(uint64_t, struct clip_tensor_row, data));
+    const ptx_val weight_at = ptx_u32(CLIP_PLACE(uint64_t, struct clip_tensor_row, weight));
+    ptx_vec extent = ptx_load_vec(b, tensor, data_at, 2);
+    ptx_vec kind = ptx_load_vec(b, tensor, weight_at, 2);
     t.data = extent.lane[0];
     t.count = extent.lane[1];
     t.weight = ptx_bitcast(b, PTX_F64, kind.lane[0]);

@@ -5,12 +5,11 @@
 #include "common.h"
 #include "loss_scale.h"
 
-// Words of struct clip_rule.
-enum { GROWTH, BACKOFF, MIN_SCALE, MAX_SCALE, INTERVAL, HYSTERESIS };
-// Words of a record and of the summary.
-enum { FACTOR, NORM, FOUND_INF, MAX_NORM, RECORD_WORDS };
-enum { SUMMARY_FOUND_INF };
-enum { ARRIVALS = CLIP_TOTALS_WORD(arrivals), FOUND = CLIP_TOTALS_WORD(found) };
+#define RULE(member)    ptx_u32(CLIP_PLACE(uint32_t, struct clip_rule, member))
+#define RECORD(member)  ptx_u32(CLIP_PLACE(float, struct ptx_clip_record, member))
+#define SUMMARY(member) ptx_u32(CLIP_PLACE(float, struct ptx_clip_summary, member))
+#define TOTALS(member)  ptx_u32(CLIP_PLACE(uint32_t, struct clip_totals, member))
+
 enum { PARTIALS_AT_ONCE = 16 };
 
 struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_spec *spec)
@@ -39,21 +38,21 @@ struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_sp
     return r;
 }
 
-static ptx_val scalar(ptx_builder *b, const struct clip_results *r, ptx_type type, uint32_t word)
+static ptx_val scalar(ptx_builder *b, const struct clip_results *r, ptx_type type, ptx_val word)
 {
-    return ptx_bitcast(b, type, ptx_load(b, r->rule, ptx_u32(word)));
+    return ptx_bitcast(b, type, ptx_load(b, r->rule, word));
 }
 
 static void update(ptx_builder *b, const struct clip_results *r, ptx_val found)
 {
     struct loss_scale_rule rule = { { 0 } };
 
-    rule.growth = scalar(b, r, PTX_F32, GROWTH);
-    rule.backoff = scalar(b, r, PTX_F32, BACKOFF);
-    rule.interval = scalar(b, r, PTX_S32, INTERVAL);
-    rule.min_scale = scalar(b, r, PTX_F32, MIN_SCALE);
-    rule.max_scale = scalar(b, r, PTX_F32, MAX_SCALE);
-    rule.hysteresis = scalar(b, r, PTX_S32, HYSTERESIS);
+    rule.growth = scalar(b, r, PTX_F32, RULE(growth));
+    rule.backoff = scalar(b, r, PTX_F32, RULE(backoff));
+    rule.interval = scalar(b, r, PTX_S32, RULE(interval));
+    rule.min_scale = scalar(b, r, PTX_F32, RULE(min_scale));
+    rule.max_scale = scalar(b, r, PTX_F32, RULE(max_scale));
+    rule.hysteresis = scalar(b, r, PTX_S32, RULE(hysteresis));
     ptxk_update_loss_scale(b, r->state, found, &rule);
 }
 
@@ -64,14 +63,14 @@ static ptx_val is_last_group(ptx_builder *b, const struct clip_results *r, ptx_v
 
     ptx_if (b, ptx_ne(b, r->groups, ptx_u32(1))) {
         ptx_if (b, found)
-            ptx_atomic_or(b, ptx_ptr_cast(b, PTX_B32, r->totals), ptx_u32(FOUND), ptx_b32(1));
+            ptx_atomic_or(b, ptx_ptr_cast(b, PTX_B32, r->totals), TOTALS(found), ptx_b32(1));
         ptx_val limit = ptx_sub(b, r->groups, ptx_u32(1));
-        ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, r->totals, ptx_u32(ARRIVALS), limit,
+        ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, r->totals, TOTALS(arrivals), limit,
                                     .order = PTX_ORDER_ACQ_REL);
         ptx_set(b, last, ptx_eq(b, before, limit));
         ptx_if (b, last) {
             ptx_val any =
-                ptx_atomic_exch(b, ptx_ptr_cast(b, PTX_B32, r->totals), ptx_u32(FOUND), ptx_b32(0));
+                ptx_atomic_exch(b, ptx_ptr_cast(b, PTX_B32, r->totals), TOTALS(found), ptx_b32(0));
             any = ptx_bitcast(b, PTX_U32, any);
             ptx_set(b, found, ptx_ne(b, any, ptx_u32(0)));
         }
@@ -81,13 +80,14 @@ static ptx_val is_last_group(ptx_builder *b, const struct clip_results *r, ptx_v
 
 static ptx_ptr record_at(ptx_builder *b, const struct clip_results *r, ptx_val group)
 {
-    return ptx_at(b, r->records, ptx_mul_wide(b, group, ptx_u32(RECORD_WORDS)));
+    return ptx_at(b, r->records,
+                  ptx_mul_wide(b, group, ptx_u32(CLIP_LENGTH(float, struct ptx_clip_record))));
 }
 
 struct clip_inputs ptxk_clip_inputs_read(ptx_builder *b, const struct clip_results *r,
                                          ptx_val group)
 {
-    ptx_val max_norm = ptx_load(b, record_at(b, r, group), ptx_u32(MAX_NORM));
+    ptx_val max_norm = ptx_load(b, record_at(b, r, group), RECORD(max_norm));
     ptx_val loss_scale = ptx_load(b, r->used, ptx_u32(0));
     ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, loss_scale));
     return (struct clip_inputs) { max_norm, inverse };
@@ -118,16 +118,16 @@ void ptxk_clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_va
 {
     ptx_ptr at = record_at(b, r, group);
     ptx_val found_inf = ptx_select(b, record->finite, ptx_f32(0.0f), ptx_f32(1.0f));
-    ptx_store(b, at, ptx_u32(FACTOR), record->factor);
-    ptx_store(b, at, ptx_u32(NORM), record->norm);
-    ptx_store(b, at, ptx_u32(FOUND_INF), found_inf);
+    ptx_store(b, at, RECORD(factor), record->factor);
+    ptx_store(b, at, RECORD(norm), record->norm);
+    ptx_store(b, at, RECORD(found_inf), found_inf);
 
     ptx_comment(b, "the last group writes the summary");
     ptx_val found = ptx_var(b, ptx_not(b, record->finite));
     ptx_if (b, is_last_group(b, r, found)) {
         found_inf = ptx_select(b, found, ptx_f32(1.0f), ptx_f32(0.0f));
         ptx_ptr summary = record_at(b, r, r->groups); // behind the records
-        ptx_store(b, summary, ptx_u32(SUMMARY_FOUND_INF), found_inf);
+        ptx_store(b, summary, SUMMARY(found_inf), found_inf);
         if (r->spec->updates)
             update(b, r, found);
     }
