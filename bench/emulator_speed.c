@@ -7,7 +7,7 @@
 //     emulator_speed [SECONDS [NAME]]      least time of each measurement, default 0.5; of all
 //                                          kernels, or of one: "shared memory"
 #define _POSIX_C_SOURCE 200809L // clock_gettime
-#include "exec/machine.h"
+#include "exec/exec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

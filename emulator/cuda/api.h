@@ -7,7 +7,7 @@
 #define PTXGEN_EMULATOR_CUDA_API_H
 
 #include "config.h"
-#include "exec/machine.h"
+#include "exec/exec.h"
 #include "extensions.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_EMULATOR_CUDA_CONFIG_H
 #define PTXGEN_EMULATOR_CUDA_CONFIG_H
 
-#include "exec/machine.h"
+#include "exec/exec.h"
 
 #include <stdbool.h>
 #include <stdint.h>

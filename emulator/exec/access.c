@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Addresses: which memory they are in, and whether a lane may go there.
-#include "exec.h"
+#include "warp.h"
 
 struct emu_span emu_span_of(const uint64_t *address, uint32_t mask, uint64_t step)
 {

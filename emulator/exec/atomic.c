@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // atom and red, lane after lane in ascending order. Memory is the host's, and other workers may be
 // at it: each is one atomic step of the host, or a compare-and-swap loop.
-#include "half.h"
+#include "exec/lanes/formats.h"
 #include "undefined.h"
 
 #include <stdalign.h>

@@ -6,8 +6,8 @@
 #ifndef PTXGEN_EMULATOR_EXEC_CODE_H
 #define PTXGEN_EMULATOR_EXEC_CODE_H
 
+#include "exec.h"
 #include "lanes/lanes.h"
-#include "machine.h"
 
 // What a lane function or handler is given for an operand.
 enum emu_width { EMU_MASK = 0, EMU_WORD = 4, EMU_LONG = 8 };

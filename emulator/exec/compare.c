@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Comparisons: the mask of a lane function, with a predicate, to a predicate or to a number.
-#include "exec.h"
+#include "warp.h"
 
 #include <stdalign.h>
 

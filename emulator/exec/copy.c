@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Asynchronous copies to shared memory. They are done when they are waited for, as late as may be,
 // so that a kernel that does not wait finds what was there before.
-#include "exec.h"
+#include "warp.h"
 
 #include <stdalign.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_DECODE_H
 #define PTXGEN_EMULATOR_EXEC_DECODE_H
 
-#include "exec.h"
+#include "warp.h"
 
 struct emu_decoder {
     struct emu_program *program;

@@ -1,419 +1,134 @@
 // SPDX-License-Identifier: MIT
-// Inside the executor: a warp, a block, a launch.
+// The machine that runs a program: its memory with red zones and shadow, and a launch.
 #ifndef PTXGEN_EMULATOR_EXEC_EXEC_H
 #define PTXGEN_EMULATOR_EXEC_EXEC_H
 
-#include "code.h"
-#include "lanes/lanes.h"
-#include "machine.h"
+#include "ptx/program.h"
+#include "shadow.h"
 
-#include <pthread.h>
-#include <stdalign.h>
-#include <stdatomic.h>
+// Device memory: allocations at addresses of their own, red zones round each, freed ones kept
+// unmapped for a while so that use after free is seen. Thread-safe.
+struct emu_memory;
+
+// What the sanitizers do: nothing, end the launch with the first finding, or tell of each once and
+// go on as without them.
+enum emu_sanitize { EMU_SANITIZE_OFF, EMU_SANITIZE_ON, EMU_SANITIZE_WARN };
+
+struct emu_memory *emu_memory_create(uint64_t bytes, enum emu_sanitize sanitize);
+void emu_memory_destroy(struct emu_memory **memory);
+// 256-byte aligned, uninitialised in the shadow. 0 if memory is out.
+uint64_t emu_memory_alloc(struct emu_memory *memory, uint64_t bytes);
+// False if nothing was allocated there (any more).
+bool emu_memory_free(struct emu_memory *memory, uint64_t address);
+// The allocation that holds the address: its start and size. False if none does.
+bool emu_memory_find(struct emu_memory *memory, uint64_t address, uint64_t *start, uint64_t *bytes);
+void emu_memory_info(struct emu_memory *memory, uint64_t *available, uint64_t *total);
+
+// Device addresses begin here: above every address of the host, which faults if it is made to
+// follow one. Lower ones are host memory that the device may reach too (emu_memory_map_host).
+#define EMU_DEVICE_BASE 0x1000000000000u
+
+// Makes host memory accessible at its own address, until unmapped; it counts as initialised. False
+// if the range overlaps one that is mapped, or if host memory is out.
+bool emu_memory_map_host(struct emu_memory *memory, void *host, uint64_t bytes);
+bool emu_memory_unmap_host(struct emu_memory *memory, const void *host);
+// For reports: the allocation next to the address, or that held it before it was freed. False if
+// there is none near.
+bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *start,
+                        uint64_t *bytes, bool *freed);
+
+enum emu_access_fault { EMU_ACCESS_OK, EMU_ACCESS_OUTSIDE, EMU_ACCESS_FREED };
+// Host bytes of [address, address + bytes), all within one allocation, else NULL and why. `shadow`
+// (if not NULL) gets one byte for each byte (shadow.h); NULL when the sanitizer is off, and of host
+// memory, which the host may write without anybody knowing. Stays valid until the allocation is
+// freed. Lock-free.
+unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, uint64_t bytes,
+                                 unsigned char **shadow, enum emu_access_fault *fault);
 
 enum {
-    EMU_MAX_WARPS = EMU_MAX_THREADS / EMU_LANES,
-    EMU_BARRIERS = 16,
-    EMU_MAX_DEPTH = 64, // of calls
-    EMU_MAX_OPERANDS = 255,
-    EMU_MAX_LOCAL = 512 * 1024, // bytes a thread
+    EMU_LANES = 32,         // of a warp
+    EMU_MAX_THREADS = 1024, // of a block
+    EMU_MAX_BLOCK_Z = 64,
+    EMU_MAX_GRID_X = INT32_MAX,
+    EMU_MAX_GRID_YZ = 65535,
+    EMU_SHARED_DEFAULT = 49152, // bytes that a block may have without asking
 };
 
-// CUresult values that a launch may end with.
-enum {
-    EMU_SUCCESS = 0,
-    EMU_INVALID_VALUE = 1,
-    EMU_OUT_OF_MEMORY = 2,
-    EMU_ILLEGAL_ADDRESS = 700,
-    EMU_OUT_OF_RESOURCES = 701,
-    EMU_TIMEOUT = 702,
-    EMU_HARDWARE_STACK = 714,
-    EMU_ILLEGAL_INSTRUCTION = 715,
-    EMU_MISALIGNED_ADDRESS = 716,
-    EMU_LAUNCH_FAILED = 719,
-    EMU_COOPERATIVE_TOO_LARGE = 720,
+// What a GPU of one compute capability has, as its data sheet, the CUDA programming guide and the
+// occupancy calculator say. Shared memory and L2 in bytes, the bus in bits, clocks in kHz.
+struct emu_gpu {
+    int sm; // 90 for sm_90
+    int multiprocessors;
+    int threads_per_sm, blocks_per_sm;
+    int shared_per_sm;
+    int shared_optin;    // the most that a block may ask for
+    int shared_reserved; // of each block, by the system
+    int shared_unit;     // what a block takes is a multiple of this
+    int l2, bus_width, memory_clock, clock;
+};
+// NULL if there is no such GPU.
+const struct emu_gpu *emu_gpu_of(int sm);
+
+// Where dynamic shared memory begins: after the static part, aligned for the arrays that name it.
+uint32_t emu_dynamic_start(const struct emu_module *module, const struct emu_function *entry);
+// Bytes of shared memory of a block: the entry's own, and `dynamic` more.
+uint64_t emu_shared_bytes(const struct emu_module *module, const struct emu_function *entry,
+                          uint64_t dynamic);
+// Blocks of so many threads and bytes of shared memory that a multiprocessor holds at once. Every
+// question about occupancy is answered from here.
+int emu_blocks_per_sm(const struct emu_gpu *gpu, uint64_t threads, uint64_t shared);
+// The most bytes of shared memory that each of `blocks` blocks may have where a multiprocessor
+// holds them at once; 0 if that is none.
+uint64_t emu_shared_for_blocks(const struct emu_gpu *gpu, uint64_t blocks);
+
+// The table beside the shadow bytes; NULL when the sanitizer is off.
+struct emu_shadows *emu_memory_shadows(struct emu_memory *memory);
+// Whether a copy of [address, address + bytes) to the host has bytes computed from undefined
+// values; then what to report.
+bool emu_memory_undefined(struct emu_memory *memory, uint64_t address, uint64_t bytes,
+                          uint32_t *origin, char *report, size_t report_size);
+
+struct emu_machine_config {
+    const struct emu_gpu *gpu;
+    int multiprocessors; // that it has: other than gpu->multiprocessors if the user says so
+    enum emu_sanitize sanitize;
+    void (*warn)(const char *text); // of EMU_SANITIZE_WARN; may be NULL
+    uint64_t seed;                  // 0: warps and blocks run in order; else permutes them
+    uint64_t host_memory;  // bytes that a launch's blocks may take, 0: a quarter of the host's
+    unsigned host_threads; // workers that blocks are spread over, 0: the cores
+    int64_t timeout_ms;    // 702 if no block ends for so long; 0: never
+    uint64_t instructions; // 702 when the warps of a launch have run so many; 0: never
 };
 
-// Where the windows of the other spaces lie among generic addresses: between every host address
-// and EMU_DEVICE_BASE.
-#define EMU_SHARED_WINDOW UINT64_C(0x800000000000)
-#define EMU_LOCAL_WINDOW  UINT64_C(0x800100000000)
-#define EMU_PARAM_WINDOW  UINT64_C(0x800200000000)
-#define EMU_WINDOWS_END   UINT64_C(0x800300000000)
-#define EMU_WINDOW_SIZE   UINT64_C(0x000100000000)
+// The entries of a module, each decoded when it is launched for the first time. Thread-safe. Keeps
+// pointers into the module, and what it decoded holds for one place of the module's data.
+struct emu_programs;
+// NULL if host memory is out. Findings are told once for all launches that share it.
+struct emu_programs *emu_programs_create(const struct emu_module *module);
+void emu_programs_destroy(struct emu_programs **programs);
 
-struct emu_exec;
-struct emu_block;
-
-enum emu_wait { EMU_WAIT_NONE, EMU_WAIT_BARRIER, EMU_WAIT_WARP };
-
-// What the sanitizers find. Each is told once for each line of PTX.
-enum emu_finding {
-    EMU_FINDING_GUARD, // an undefined value decides: see undefined.h
-    EMU_FINDING_ADDRESS,
-    EMU_FINDING_TARGET,
-    EMU_FINDING_LANE,
-    EMU_FINDING_CLAMP,
-    EMU_FINDING_MEMBERS,
-    EMU_FINDING_BARRIER,
-    EMU_FINDING_COUNT,
-    EMU_FINDING_SIZE,
-    EMU_FINDING_HOST, // or is given to the host
-    EMU_FINDING_RACE,
-    EMU_FINDING_SHUFFLE,
-    EMU_FINDING_OUTSIDE, // a lane that is not in its own member mask
-    EMU_FINDING_DIVERGENCE,
+struct emu_launch {
+    const struct emu_module *module;
+    const struct emu_function *entry;
+    struct emu_programs *programs; // of the module; NULL: decoded for this launch alone
+    uint32_t grid[3];
+    uint32_t block[3];
+    uint32_t dynamic_shared;
+    const unsigned char *params; // param_bytes, laid out as the entry's parameters are
+    uint64_t global_base;        // device address of the module's .global data
+    uint64_t const_base;         // of its .const data
+    uint64_t grid_id;
+    bool cooperative; // all blocks are resident at once
 };
 
-struct emu_return {
-    uint32_t code, pc;
-    uint32_t local_base;
-};
+// Runs a grid to its end. Returns 0, or the CUresult that the hardware would give (700 illegal
+// address, 716 misaligned address, 719 launch failure, 715 illegal instruction, 702 timeout for a
+// deadlock, 720 cooperative launch too large ...), and then writes into `report` what happened:
+// kernel, PTX line with its text, block, thread, address. Blocks run on the configured workers.
+int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
+            const struct emu_launch *launch, char *report, size_t report_size);
 
-struct emu_warp {
-    struct emu_block *block;
-    uint32_t index, exists, live, waiting;
-    // The group of lanes that is running: they share pc, code and depth.
-    uint32_t active, pc, code, depth;
-    uint32_t limit;   // where the next other group stands
-    bool alone;       // no other group could run
-    bool leave;       // choose the group anew
-    bool whole;       // `active` is all that can run, and lane_pc is older than pc
-    int32_t left;     // instructions until the group is chosen anew
-    int32_t budget;   // of this turn
-    int32_t patience; // until another group of a divergent warp gets its turn
-    uint32_t stamp;
-    uint32_t lane_pc[EMU_LANES], lane_code[EMU_LANES], lane_depth[EMU_LANES];
-    uint32_t exit_line[EMU_LANES];
-    uint32_t lane_served[EMU_LANES]; // stamp of the last turn while others could run
-    uint32_t wait[EMU_LANES];        // enum emu_wait
-    uint32_t wait_mask[EMU_LANES];   // EMU_WAIT_WARP: its mask; EMU_WAIT_BARRIER: its barrier
-    uint32_t carry, carry_undefined;
-    uint32_t carry_origin[EMU_LANES];
-    uint32_t local_base[EMU_LANES];
-    struct emu_return *returns; // [depth][lane], NULL in a program without calls
-    unsigned char *frames;      // [depth], program.depth_bytes each
-    // [depth], for each register the lanes in which all of it is defined; NULL: unchecked. Beside
-    // it, what is known of the other lanes; NULL until there is anything: see undefined.h.
-    uint32_t *init;
-    struct emu_undefined_lanes **undefined;
-    uint32_t frame_depths;   // allocated
-    struct emu_copy *copies; // under way
-    uint32_t copy_count, copy_room;
-    uint32_t copy_batch[EMU_LANES]; // that is open
-    unsigned char *local;           // [lane][local_bytes]
-    unsigned char *local_shadow;
-};
-
-struct emu_barrier {
-    bool busy, all;
-    uint32_t expected;               // threads, where not all
-    uint32_t arrived;                // by bar.arrive
-    uint32_t waiting[EMU_MAX_WARPS]; // lanes in bar.sync and bar.red
-    bool apart[EMU_MAX_WARPS];       // that came to it at different times
-    bool red;                        // some are in bar.red
-    uint32_t line;                   // of the one that came first
-};
-
-struct emu_race;
-
-struct emu_block {
-    struct emu_exec *exec;
-    struct emu_worker *worker;
-    uint32_t id[3];
-    uint64_t linear;
-    uint32_t threads, warp_count, live_warps;
-    uint32_t exited; // threads
-    uint32_t first_exit_thread, first_exit_line;
-    uint32_t next_warp;
-    bool used; // its memory is not as it was made
-    struct emu_warp *warps;
-    unsigned char *shared, *shared_shadow;
-    unsigned char *frames; // of depth 0, all warps
-    uint32_t *inits;
-    struct emu_race *race;
-    struct emu_barrier barriers[EMU_BARRIERS];
-    uint64_t random;
-    struct emu_block *next;
-};
-
-// Part of an address space that is host memory.
-struct emu_region {
-    uint64_t start, bytes;
-    unsigned char *host, *shadow;
-};
-
-enum { EMU_REGIONS = 8 };
-
-// Where undefined values came from, met lately: what is read at which instruction.
-enum { EMU_ORIGINS = 8 };
-
-struct emu_origins {
-    struct {
-        const void *insn;
-        uint64_t what;
-        uint32_t origin;
-    } of[EMU_ORIGINS];
-    unsigned next;
-};
-
-struct emu_worker {
-    struct emu_exec *exec;
-    struct emu_region regions[EMU_REGIONS]; // allocations seen lately
-    unsigned next_region;
-    struct emu_origins origins;
-    uint64_t executed; // warp-instructions, for the clock
-    uint64_t lanes;    // lane-instructions not yet added to the process's count
-    struct emu_block *resident, *spare;
-    pthread_t thread;
-    bool started;
-};
-
-struct emu_exec {
-    const struct emu_machine_config *config;
-    struct emu_memory *memory;
-    const struct emu_launch *launch;
-    const struct emu_program *program;
-    uint32_t shared_bytes; // of a block, static and dynamic
-    bool sanitize;
-    struct emu_shadows *shadows;
-    struct emu_warnings *warnings; // EMU_SANITIZE_WARN alone
-    uint64_t block_count, resident_limit;
-    uint64_t host_memory; // bytes that resident blocks may take, and again for nested calls
-    uint64_t local_bytes; // of a thread, calls included
-    uint64_t order_step, order_start; // block k runs as (k * step + start) mod count
-    atomic_uint_fast64_t next_block, finished_blocks, resident;
-    atomic_int_fast64_t progress_ms;  // when a block last finished
-    atomic_uint_fast64_t spent;       // instructions of all warps, counted where there is a limit
-    atomic_uint_fast64_t frame_bytes; // of all warps, beyond the first depth of calls
-    atomic_bool stop;
-    pthread_mutex_t lock; // of the fault
-    int result;
-    char *report;
-    size_t report_size;
-};
-
-// A block's turn: until it ends, faults, or the budget of warp-instructions is spent. True if it
-// has ended.
-struct emu_block *emu_block_create(struct emu_worker *worker);
-void emu_block_start(struct emu_block *block, uint64_t linear);
-bool emu_block_run(struct emu_block *block, int64_t budget, int64_t *spent);
-void emu_block_destroy(struct emu_block *block);
-
-// Runs lanes of a warp until its budget is spent, it ends, or all its lanes wait.
-void emu_warp_run(struct emu_warp *warp, int32_t budget);
-void emu_warp_start(struct emu_warp *warp, uint32_t exists);
-bool emu_warp_grow(struct emu_warp *warp, uint32_t depth);
-// Host memory for the registers of a warp, at one depth of calls.
-uint64_t emu_depth_bytes(const struct emu_exec *exec);
-// Ends lanes; wakes who waited for them.
-void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line);
-// One instruction by its handler, for lanes of the running group. False after a fault.
-bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                 const struct emu_op *op, uint32_t mask);
-
-// Handlers. `mask` is the active lanes whose guard holds. False after a fault.
-bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-enum { EMU_MOST_PARTS = 8 };
-// What a move of parts makes of its sources, lane by lane.
-void emu_move_parts(const struct emu_op *op, const uint64_t (*from)[EMU_LANES],
-                    uint64_t (*to)[EMU_LANES]);
-bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-bool emu_do_return(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                  const struct emu_op *op, uint32_t mask);
-void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                    const struct emu_op *op, uint32_t mask);
-void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                         const struct emu_op *op, uint32_t mask);
-void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                  const struct emu_op *op, uint32_t mask);
-// Asynchronous copies: see exec_copy.c.
-bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-void emu_do_copy_commit(struct emu_warp *warp, uint32_t mask);
-bool emu_do_copy_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-bool emu_copy_finish(struct emu_warp *warp, uint32_t lanes);
-bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-// Parks lanes, or moves them on to `pc`; either way they are in no group until one is chosen anew.
-void emu_warp_park(struct emu_warp *warp, uint32_t lanes, enum emu_wait wait, uint32_t what);
-void emu_warp_release(struct emu_warp *warp, uint32_t lanes);
-// Completes what waits for no one any more, after lanes have arrived or ended.
-bool emu_barrier_check(struct emu_block *block, unsigned id);
-bool emu_warp_sync_check(struct emu_warp *warp);
-bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
-                        uint32_t *init, uint32_t lanes, uint32_t members);
-
-// Operands.
-const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
-                            const struct emu_value *value, void *scratch);
-uint64_t emu_special(struct emu_warp *warp, uint8_t special, uint32_t axis, unsigned lane);
-// Whether a special register differs between the lanes of a warp.
-bool emu_special_by_lane(uint8_t special);
-void emu_put_direct(unsigned char *frame, const struct emu_value *value, uint32_t mask,
-                    const void *lanes);
-void emu_put(unsigned char *frame, uint32_t *init, const struct emu_value *value, uint32_t mask,
-             const void *lanes);
-
-// Lanes of 64 bits to what the register takes.
-void emu_put_longs(unsigned char *frame, uint32_t *init, const struct emu_value *value,
-                   uint32_t mask, const uint64_t *longs);
-
-// Memory of one lane: host bytes of [address, address + bytes) of a space, after all checks. NULL
-// after a fault.
-enum emu_use { EMU_USE_LOAD, EMU_USE_STORE, EMU_USE_ATOMIC };
-struct emu_access {
-    unsigned char *host, *shadow;
-    bool shared;
-};
-bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
-                     uint64_t address, uint32_t bytes, enum emu_use use, struct emu_access *access);
-
-// Whether it is memory that the host sees at once.
-static inline bool emu_is_host_address(unsigned space, uint64_t address)
-{
-    return address < EMU_SHARED_WINDOW && space != EMU_SHARED && space != EMU_LOCAL &&
-           space != EMU_PARAM;
-}
-
-// What is all right for every lane of a warp at once.
-struct emu_span {
-    uint64_t least, most, bits; // of the addresses; bits: all of them or-ed
-    bool in_row;                // one element after the other, all lanes active
-};
-struct emu_span emu_span_of(const uint64_t *address, uint32_t mask, uint64_t step);
-// The memory that holds all lanes' bytes, if one does.
-bool emu_common_region(struct emu_warp *warp, unsigned space, const struct emu_span *s,
-                       uint32_t bytes, struct emu_region *region, bool *shared);
-uint64_t emu_read_strong(unsigned char *at, unsigned bytes);
-bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes);
-// The same, and all bytes initialised, where other workers may be at the same bytes and mean it:
-// atomic, volatile, relaxed and stronger accesses.
-bool emu_shadow_set_strong(unsigned char *shadow, uint32_t bytes);
-void emu_shadow_fill_strong(unsigned char *shadow, uint32_t bytes);
-// Addresses of all lanes; `scratch` has room for them.
-const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
-                              uint64_t *scratch);
-
-// Races in shared memory: see race.c. Each does nothing when the sanitizer is off.
-struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps);
-void emu_race_destroy(struct emu_race *race);
-void emu_race_start(struct emu_race *race);
-// Of one lane. `same`: a store of what memory holds already.
-bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
-                     uint32_t bytes, enum emu_use use, bool same);
-// Of all lanes of the mask, at address - start. False, and nothing reported, if one has to be
-// looked at more closely.
-bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                    const uint64_t *address, uint64_t start, uint32_t bytes, enum emu_use use);
-void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
-void emu_race_fence(struct emu_warp *warp);
-void emu_race_warp(struct emu_warp *warp, uint32_t lanes);
-void emu_race_arrive(struct emu_warp *warp, unsigned barrier);
-void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole_block);
-
-// Faults: the first one is kept, and stops every worker. Each returns false.
-bool emu_fault(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane, int result,
-               const char *format, ...) EMU_PRINTF(5, 6);
-bool emu_fault_launch(struct emu_exec *exec, int result, const char *format, ...) EMU_PRINTF(3, 4);
-// A finding of a sanitizer: a fault, or a warning, and then true.
-bool emu_report_finding(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
-                        enum emu_finding kind, const char *format, ...) EMU_PRINTF(5, 6);
-// Findings that do not end a launch, counted; those of all launches of a module together.
-struct emu_warnings *emu_warnings_create(void); // NULL if host memory is out
-struct emu_warnings *emu_programs_warnings(struct emu_programs *programs);
-// The rest of what is to be told, and the end.
-void emu_warnings_destroy(struct emu_warnings **warnings);
-// What was found for the first time since it was called last.
-void emu_warnings_tell(struct emu_warnings *warnings, void (*warn)(const char *text));
-// A line of the module's text as reports quote it: ": `...`", or nothing.
-enum { EMU_QUOTE = 176 };
-void emu_quote_line(const struct emu_module *module, uint32_t line, char *text, size_t size);
-bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
-                       uint64_t address, uint32_t bytes, enum emu_access_fault fault);
-bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned lane, unsigned space,
-                      uint64_t given, uint64_t offset, uint32_t bytes, const char *verb);
-bool emu_fault_deadlock(struct emu_block *block);
-void emu_describe_thread(const struct emu_block *block, uint32_t thread, char *text, size_t size);
-int64_t emu_now_ms(void);
-
-static inline unsigned emu_first(uint32_t mask)
-{
-    return (unsigned)__builtin_ctz(mask);
-}
-
-static inline unsigned emu_count(uint32_t mask)
-{
-    return (unsigned)__builtin_popcount(mask);
-}
-
-extern const uint32_t emu_bit_of_lane[EMU_LANES];
-
-// The value to the lanes of the mask, without branches: compilers make vectors of it.
-static inline void emu_set_lanes(uint32_t *to, uint32_t value, uint32_t mask)
-{
-    for (unsigned i = 0; i < EMU_LANES; i++) {
-        uint32_t keep = (mask & emu_bit_of_lane[i]) == 0 ? UINT32_MAX : 0;
-        to[i] = (to[i] & keep) | (value & ~keep);
-    }
-}
-
-static inline unsigned char *emu_frame(const struct emu_warp *warp, uint32_t depth,
-                                       const struct emu_program *program, uint32_t code)
-{
-    return warp->frames + (size_t)depth * program->depth_bytes + program->codes[code].frame_at;
-}
-
-static inline uint32_t *emu_init(const struct emu_warp *warp, uint32_t depth,
-                                 const struct emu_program *program, uint32_t code)
-{
-    return warp->init ? warp->init + (size_t)depth * program->depth_registers +
-                            program->codes[code].init_at
-                      : NULL;
-}
-
-static inline uint32_t emu_guarded(const struct emu_op *op, const unsigned char *frame,
-                                   uint32_t mask)
-{
-    uint32_t guard;
-    if (op->guard == EMU_NO_REGISTER)
-        return mask;
-    memcpy(&guard, frame + op->guard, sizeof(guard));
-    return mask & (op->guard_negated ? ~guard : guard);
-}
-
-// The operand's lanes or mask; `scratch` has room for them, should they have to be made.
-static inline const void *emu_fetch(struct emu_warp *warp, unsigned char *frame,
-                                    const struct emu_value *value, void *scratch)
-{
-    if (value->direct)
-        return value->constant ? value->constant : frame + value->at;
-    return emu_fetch_other(warp, frame, value, scratch);
-}
-
-// The i-th of the lanes that emu_fetch() gave of this value.
-static inline uint64_t emu_lane_of(const struct emu_value *value, const void *lanes, unsigned i)
-{
-    return value->want == EMU_LONG ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
-}
-
-struct emu_sources {
-    alignas(64) unsigned char scratch[4][EMU_LANES * 8];
-    const void *at[4];
-};
-
-static inline void emu_fetch_all(struct emu_warp *warp, unsigned char *frame,
-                                 const struct emu_op *op, struct emu_sources *s)
-{
-    for (unsigned k = 0; k < op->src_count; k++)
-        s->at[k] = emu_fetch(warp, frame, &op->src[k], s->scratch[k]);
-}
-
-// Subnormals of f32 to zero.
-void emu_flush_sources(const struct emu_op *op, struct emu_sources *s);
+// Lane-instructions executed since the process began, for the benchmark.
+uint64_t emu_lane_instructions(void);
 
 #endif

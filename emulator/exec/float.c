@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What goes round a lane function: ftz, sat and rounding modes.
-#include "exec.h"
+#include "warp.h"
 
 #include <fenv.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GPUs that the emulator can be, and how many blocks they hold.
-#include "exec.h"
+#include "warp.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "half.h"
+#include "exec/lanes/formats.h"
 
 const struct emu_format emu_format_f16 = { 5, 10, EMU_F16_NAN };
 const struct emu_format emu_format_bf16 = { 8, 7, EMU_F16_NAN };

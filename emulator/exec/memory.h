@@ -3,7 +3,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_MEMORY_H
 #define PTXGEN_EMULATOR_EXEC_MEMORY_H
 
-#include "machine.h"
+#include "exec.h"
 
 #include <pthread.h>
 

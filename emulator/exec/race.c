@@ -14,7 +14,7 @@
 //
 // Synchronising accesses are taken to order with all others of the block, not only with those of
 // the same address: that may hide a race, and never invents one.
-#include "exec.h"
+#include "warp.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Faults: one paragraph that says what happened, where in the text, and to whom.
-#include "exec.h"
+#include "warp.h"
 
 #include <stdarg.h>
 #include <stdio.h>

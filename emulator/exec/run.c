@@ -4,7 +4,7 @@
 // A worker runs a block to its end if it can. One that goes on for long may be waiting for another
 // block: then the worker starts more of them, up to what the device would hold at once, and gives
 // each its turn.
-#include "exec.h"
+#include "warp.h"
 
 #include <fenv.h>
 #include <stdio.h>

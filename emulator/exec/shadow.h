@@ -4,8 +4,8 @@
 // Every byte has a shadow byte beside it. Most say all there is to say; a byte of which only some
 // bits are defined has an entry in a table. Thread-safe, as memory is: what two threads write at
 // once without an order is one of the two.
-#ifndef PTXGEN_EMULATOR_SHADOW_H
-#define PTXGEN_EMULATOR_SHADOW_H
+#ifndef PTXGEN_EMULATOR_EXEC_SHADOW_H
+#define PTXGEN_EMULATOR_EXEC_SHADOW_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,10 +5,10 @@
 // executed without a thought; everything else goes through emu_undefined_step(). Of a lane without
 // its bit, the record says which bits are undefined; without a record the register was never
 // written.
-#ifndef PTXGEN_EMULATOR_UNDEFINED_H
-#define PTXGEN_EMULATOR_UNDEFINED_H
+#ifndef PTXGEN_EMULATOR_EXEC_UNDEFINED_H
+#define PTXGEN_EMULATOR_EXEC_UNDEFINED_H
 
-#include "exec.h"
+#include "warp.h"
 
 // Lanes of the operands of one instruction.
 struct emu_undefined_lanes {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Operands as lanes: what an instruction reads, and where its results go.
-#include "exec.h"
+#include "warp.h"
 
 #include <stdalign.h>
 

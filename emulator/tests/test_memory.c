@@ -10,7 +10,7 @@
 // After those, as it asks.
 #include <cmocka.h>
 
-#include "exec/machine.h"
+#include "exec/exec.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -9,7 +9,7 @@
 //   div.full.f32       2 ulp                rcp, rsqrt.approx.ftz.f64   20 bits
 //
 // A GPU gives other bits for most arguments.
-#include "exec/half.h"
+#include "exec/lanes/formats.h"
 #include "family.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 // Comparisons and least and greatest: a mask with a bit a lane.
 #include "family.h"
 
-#include "exec/half.h"
+#include "exec/lanes/formats.h"
 
 static const uint32_t bit_of_lane[EMU_LANES] = {
 #define BITS(k) 1u << (k), 1u << ((k) + 1), 1u << ((k) + 2), 1u << ((k) + 3)

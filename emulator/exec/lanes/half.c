@@ -5,7 +5,7 @@
 // once. Products are exact in double; what is added to them is rounded to odd there, which leaves
 // the rounding to 16 bits as if it were the only one. Each step is a loop that compilers make
 // vectors of.
-#include "exec/half.h"
+#include "exec/lanes/formats.h"
 #include "family.h"
 
 #include <math.h>

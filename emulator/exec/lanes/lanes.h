@@ -4,7 +4,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_LANES_LANES_H
 #define PTXGEN_EMULATOR_EXEC_LANES_LANES_H
 
-#include "exec/machine.h"
+#include "exec/exec.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // cvt between any two types, with any rounding and modifier: one lane at a time, by integer
 // arithmetic and exact steps in double.
-#include "half.h"
+#include "exec/lanes/formats.h"
 #include "lanes/family.h"
 
 #include <math.h>

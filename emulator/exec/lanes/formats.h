@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The 16-bit floating-point formats, and rounding to any format by integer arithmetic alone.
-#ifndef PTXGEN_EMULATOR_EXEC_HALF_H
-#define PTXGEN_EMULATOR_EXEC_HALF_H
+#ifndef PTXGEN_EMULATOR_EXEC_FORMATS_H
+#define PTXGEN_EMULATOR_EXEC_FORMATS_H
 
 #include "lanes/lanes.h"
 
