@@ -1,12 +1,126 @@
 // SPDX-License-Identifier: MIT
+// The memory of a device: its own, and host memory at its own addresses.
 #define _DEFAULT_SOURCE // MAP_ANONYMOUS
-#include "memory.h"
+#include "exec.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+// ---- host memory --------------------------------------------------------------------------------
+
+/// Stays in the list for good and is used again for other ranges: `version` is odd while it
+/// changes, so that a reader without a lock knows to look again.
+struct host_range {
+    struct host_range *next;
+    atomic_uint version;
+    _Atomic uint64_t start, bytes; // bytes is 0 when not in use
+};
+
+struct host_ranges {
+    _Atomic(struct host_range *) first;
+    pthread_mutex_t lock; // of changes
+};
+
+static void host_ranges_init(struct host_ranges *ranges)
+{
+    atomic_init(&ranges->first, NULL);
+    pthread_mutex_init(&ranges->lock, NULL);
+}
+
+static void host_ranges_destroy(struct host_ranges *ranges)
+{
+    struct host_range *range = atomic_load(&ranges->first);
+    while (range) {
+        struct host_range *next = range->next;
+        free(range);
+        range = next;
+    }
+    pthread_mutex_destroy(&ranges->lock);
+}
+
+static void assign(struct host_range *range, uint64_t start, uint64_t bytes)
+{
+    atomic_fetch_add(&range->version, 1);
+    atomic_store(&range->start, start);
+    atomic_store(&range->bytes, bytes);
+    atomic_fetch_add(&range->version, 1);
+}
+
+/// One to be used for the range; NULL if it overlaps another or memory is out.
+static struct host_range *vacant(struct host_ranges *ranges, uint64_t start, uint64_t bytes)
+{
+    struct host_range *found = NULL, *first = atomic_load(&ranges->first);
+    for (struct host_range *range = first; range; range = range->next) {
+        uint64_t size = atomic_load(&range->bytes), from = atomic_load(&range->start);
+        if (size == 0)
+            found = range;
+        else if (start < from + size && from < start + bytes)
+            return NULL;
+    }
+    if (found)
+        return found;
+    found = calloc(1, sizeof(*found));
+    if (found) {
+        found->next = first;
+        atomic_store(&ranges->first, found);
+    }
+    return found;
+}
+
+static bool host_ranges_add(struct host_ranges *ranges, uint64_t start, uint64_t bytes)
+{
+    if (bytes == 0 || start >= EMU_DEVICE_BASE || bytes > EMU_DEVICE_BASE - start)
+        return false;
+    pthread_mutex_lock(&ranges->lock);
+    struct host_range *range = vacant(ranges, start, bytes);
+    if (range)
+        assign(range, start, bytes);
+    pthread_mutex_unlock(&ranges->lock);
+    return range;
+}
+
+static bool host_ranges_remove(struct host_ranges *ranges, uint64_t start)
+{
+    pthread_mutex_lock(&ranges->lock);
+    struct host_range *range = atomic_load(&ranges->first);
+    while (range && (atomic_load(&range->bytes) == 0 || atomic_load(&range->start) != start))
+        range = range->next;
+    if (range)
+        assign(range, 0, 0);
+    pthread_mutex_unlock(&ranges->lock);
+    return range;
+}
+
+// The range that holds all of [address, address + bytes). Lock-free; `start` and `size` may be
+// NULL.
+static bool host_ranges_find(struct host_ranges *ranges, uint64_t address, uint64_t bytes,
+                             uint64_t *start, uint64_t *size)
+{
+    struct host_range *range = atomic_load_explicit(&ranges->first, memory_order_acquire);
+    while (range) {
+        unsigned version = atomic_load(&range->version);
+        uint64_t from = atomic_load(&range->start), length = atomic_load(&range->bytes);
+        if (version % 2 || version != atomic_load(&range->version))
+            continue;
+        uint64_t offset = address - from;
+        if (address < from || offset >= length || bytes > length - offset) {
+            range = range->next;
+            continue;
+        }
+        if (start)
+            *start = from;
+        if (size)
+            *size = length;
+        return true;
+    }
+    return false;
+}
+
+// ---- device memory ------------------------------------------------------------------------------
 
 /// Addresses cost nothing, since they are only numbers: each allocation has granules of its own,
 /// a table tells the allocation from the granule, and what is left of the last granule and the
@@ -42,7 +156,7 @@ struct leaf {
 
 struct emu_memory {
     _Atomic(struct leaf *) root[1 << ROOT_BITS];
-    struct emu_host_ranges hosts;
+    struct host_ranges hosts;
     pthread_mutex_t lock; // of all below
     uint64_t limit, used, next_granule;
     enum emu_sanitize sanitize;
@@ -69,7 +183,7 @@ struct emu_memory *emu_memory_create(uint64_t bytes, enum emu_sanitize sanitize)
         return NULL;
     }
     pthread_mutex_init(&memory->lock, NULL);
-    emu_host_ranges_init(&memory->hosts);
+    host_ranges_init(&memory->hosts);
     memory->limit = bytes;
     memory->sanitize = sanitize;
     memory->next_granule = 1;
@@ -121,7 +235,7 @@ void emu_memory_destroy(struct emu_memory **memory)
     }
     for (size_t i = 0; i < sizeof(old->root) / sizeof(old->root[0]); i++)
         free(atomic_load(&old->root[i]));
-    emu_host_ranges_destroy(&old->hosts);
+    host_ranges_destroy(&old->hosts);
     emu_shadows_destroy(&old->shadows);
     pthread_mutex_destroy(&old->lock);
     free(old);
@@ -269,7 +383,7 @@ bool emu_memory_free(struct emu_memory *memory, uint64_t address)
 bool emu_memory_find(struct emu_memory *memory, uint64_t address, uint64_t *start, uint64_t *bytes)
 {
     if (address < EMU_DEVICE_BASE)
-        return emu_host_ranges_find(&memory->hosts, address, 1, start, bytes);
+        return host_ranges_find(&memory->hosts, address, 1, start, bytes);
     struct allocation *allocation = at(memory, address);
     if (!allocation || !atomic_load_explicit(&allocation->live, memory_order_acquire) ||
         address - allocation->start >= allocation->bytes)
@@ -291,12 +405,12 @@ void emu_memory_info(struct emu_memory *memory, uint64_t *available, uint64_t *t
 
 bool emu_memory_map_host(struct emu_memory *memory, void *host, uint64_t bytes)
 {
-    return emu_host_ranges_add(&memory->hosts, (uint64_t)(uintptr_t)host, bytes);
+    return host_ranges_add(&memory->hosts, (uint64_t)(uintptr_t)host, bytes);
 }
 
 bool emu_memory_unmap_host(struct emu_memory *memory, const void *host)
 {
-    return emu_host_ranges_remove(&memory->hosts, (uint64_t)(uintptr_t)host);
+    return host_ranges_remove(&memory->hosts, (uint64_t)(uintptr_t)host);
 }
 
 bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *start,
@@ -326,7 +440,7 @@ unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, ui
 {
     *fault = EMU_ACCESS_OK;
     if (address < EMU_DEVICE_BASE) {
-        if (!emu_host_ranges_find(&memory->hosts, address, bytes, NULL, NULL)) {
+        if (!host_ranges_find(&memory->hosts, address, bytes, NULL, NULL)) {
             *fault = EMU_ACCESS_OUTSIDE;
             return NULL;
         }

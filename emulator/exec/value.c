@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Operands as lanes: what an instruction reads, and where its results go.
+// Operands as lanes: what an instruction reads, special registers among it, and where its results
+// go.
 #include "warp.h"
 
 #include <stdalign.h>
+#include <time.h>
 
 const uint32_t emu_bit_of_lane[EMU_LANES] = {
 #define BITS(k) 1u << (k), 1u << ((k) + 1), 1u << ((k) + 2), 1u << ((k) + 3)
@@ -150,4 +152,115 @@ const void *emu_fetch_other(struct emu_warp *warp, unsigned char *frame,
             memcpy((unsigned char *)scratch + 4 * i, &low, 4);
     }
     return scratch;
+}
+
+// ---- special registers --------------------------------------------------------------------------
+
+static uint64_t nanoseconds(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t thread_index(const struct emu_warp *warp, uint32_t axis, unsigned lane)
+{
+    const uint32_t *size = warp->block->exec->launch->block;
+    uint32_t linear = warp->index * EMU_LANES + lane;
+    if (axis == 0 && linear < size[0])
+        return linear;
+    return axis == 0   ? linear % size[0]
+           : axis == 1 ? linear / size[0] % size[1]
+                       : linear / size[0] / size[1];
+}
+
+static uint64_t lane_mask(unsigned special, unsigned lane)
+{
+    uint32_t equal = 1u << lane;
+    switch (special) {
+    case EMU_LANEMASK_EQ:
+        return equal;
+    case EMU_LANEMASK_LT:
+        return equal - 1;
+    case EMU_LANEMASK_LE:
+        return equal | (equal - 1);
+    case EMU_LANEMASK_GE:
+        return ~(equal - 1);
+    default:
+        return ~(equal | (equal - 1));
+    }
+}
+
+// Blocks are clusters of their own.
+static uint64_t of_grid(const struct emu_warp *warp, unsigned special, uint32_t axis)
+{
+    const struct emu_exec *exec = warp->block->exec;
+    switch (special) {
+    case EMU_NTID:
+        return exec->launch->block[axis];
+    case EMU_CTAID:
+    case EMU_CLUSTERID:
+        return warp->block->id[axis];
+    case EMU_NCTAID:
+    case EMU_NCLUSTERID:
+        return exec->launch->grid[axis];
+    case EMU_CLUSTER_NCTAID:
+    case EMU_CLUSTER_NCTARANK:
+        return 1;
+    case EMU_SMID:
+        return exec->config->multiprocessors > 0
+                   ? warp->block->linear % (uint64_t)exec->config->multiprocessors
+                   : 0;
+    case EMU_NSMID:
+        return (uint64_t)exec->config->multiprocessors;
+    case EMU_GRIDID:
+        return exec->launch->grid_id;
+    case EMU_NWARPID:
+        return (uint64_t)exec->config->gpu->threads_per_sm / EMU_LANES;
+    case EMU_DYNAMIC_SMEM_SIZE:
+        return exec->launch->dynamic_shared;
+    case EMU_TOTAL_SMEM_SIZE:
+        return exec->shared_bytes;
+    default:
+        return 0;
+    }
+}
+
+bool emu_special_by_lane(uint8_t special)
+{
+    return special == EMU_TID || special == EMU_LANEID ||
+           (special >= EMU_LANEMASK_EQ && special <= EMU_LANEMASK_GT);
+}
+
+uint64_t emu_special(struct emu_warp *warp, uint8_t special, uint32_t axis, unsigned lane)
+{
+    axis = axis < 3 ? axis : 2;
+    switch (special) {
+    case EMU_TID:
+        return thread_index(warp, axis, lane);
+    case EMU_LANEID:
+        return lane;
+    case EMU_WARPID:
+        return warp->index;
+    case EMU_LANEMASK_EQ:
+    case EMU_LANEMASK_LE:
+    case EMU_LANEMASK_LT:
+    case EMU_LANEMASK_GE:
+    case EMU_LANEMASK_GT:
+        return lane_mask(special, lane);
+    case EMU_CLOCK:
+        return (uint32_t)warp->block->worker->executed;
+    case EMU_CLOCK_HI:
+        return warp->block->worker->executed >> 32;
+    case EMU_CLOCK64:
+        return warp->block->worker->executed;
+    case EMU_GLOBALTIMER:
+        return nanoseconds();
+    case EMU_GLOBALTIMER_LO:
+        return (uint32_t)nanoseconds();
+    case EMU_GLOBALTIMER_HI:
+        return nanoseconds() >> 32;
+    default:
+        return of_grid(warp, special, axis);
+    }
 }

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_FORMATS_H
 #define PTXGEN_EMULATOR_EXEC_FORMATS_H
 
-#include "lanes/lanes.h"
+#include "exec/lanes/lanes.h"
 
 struct emu_format {
     int exponent_bits, fraction_bits;
