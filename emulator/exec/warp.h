@@ -232,7 +232,7 @@ void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *
                          const struct emu_op *op, uint32_t mask);
 void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                   const struct emu_op *op, uint32_t mask);
-// Asynchronous copies: see exec_copy.c.
+// Asynchronous copies: see copy.c.
 bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 void emu_do_copy_commit(struct emu_warp *warp, uint32_t mask);
 bool emu_do_copy_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
