@@ -140,12 +140,12 @@ struct CUmod_st {
     struct emu_programs *programs;
     CUfunction functions;
     unsigned references; // of graphs too, which may outlive the handle
+    bool of_library;     // which unloads it
     uint64_t global_base, const_base;
     struct api_module_memory {
         struct api_object object;
         CUmodule module;
-    } memory[2];   // at the two, where they are not 0
-    CUmodule next; // of its library
+    } memory[2]; // at the two, where they are not 0
 };
 
 // ------------------------------------------------------------------------------------------ state
@@ -293,6 +293,8 @@ struct api_side api_side_of(CUmemorytype type, const void *host, CUdeviceptr dev
 
 // ----------------------------------------------------------------------------- modules, functions
 
+// The handles of the module and its functions are no longer good; what graphs launch stays.
+void api_module_retire(CUmodule module);
 void api_module_release(CUmodule module);
 // The variable that the address lies in; false: in none.
 bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes);
@@ -301,8 +303,11 @@ CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
 char *api_file_read(const char *path);
 // The text in what cuLinkComplete() has given out; any other image is its own text.
 CUresult api_link_open(const char *image, const char **text);
-// The function of a CUfunction or CUkernel; NULL: there is none, and *result says why.
-CUfunction api_function_find(CUfunction handle, CUresult *result);
+// The function of a CUfunction or CUkernel; NULL: there is none, and *result says why. It has to be
+// of the context; NULL: a kernel's of the current one, a function of any.
+CUfunction api_function_find(CUfunction handle, CUcontext context, CUresult *result);
+// The kernel's function in the context.
+CUresult api_kernel_function(CUfunction *function, CUkernel kernel, CUcontext context);
 int api_function_threads(CUfunction function);
 int api_function_blocks(CUfunction function, int threads, size_t shared);
 size_t api_align(size_t value, size_t to);

@@ -31,7 +31,7 @@ static void free_object(struct api_object *object)
         api_event_free((CUevent)object);
         break;
     case API_MODULE:
-        api_object_remove(object);
+        api_module_retire((CUmodule)object);
         api_module_release((CUmodule)object);
         break;
     default:

@@ -43,23 +43,40 @@ static unsigned char *row_bytes(const struct api_side *side, size_t y, size_t z,
     return (unsigned char *)(uintptr_t)address;
 }
 
+/// Whether a row may be read or written. On the host, one that begins in memory that the device may
+/// reach, too, ends there; of other memory of the host nothing is known.
+static bool row_fits(const struct api_side *side, size_t y, size_t z, size_t width)
+{
+    uint64_t address = 0, start = 0, bytes = 0;
+    unsigned char *shadow = NULL;
+    if (side->device)
+        return row_bytes(side, y, z, width, &shadow) != NULL;
+    return row_address(side, y, z, &address) &&
+           (!emu_memory_find(api_state.memory, address, &start, &bytes) ||
+            width <= bytes - (address - start));
+}
+
+static bool side_fits(const struct api_work *work, const struct api_side *side)
+{
+    size_t width = work->as.copy.width;
+    bool rows = work->as.copy.height > 1 || work->as.copy.depth > 1;
+    if (rows && (side->pitch < width || side->pitch - width < side->x))
+        return false;
+    for (size_t z = 0; z < work->as.copy.depth; z++)
+        for (size_t y = 0; y < work->as.copy.height; y++)
+            if (!row_fits(side, y, z, width))
+                return false;
+    return true;
+}
+
 CUresult api_copy_check(const struct api_work *work)
 {
-    const struct api_side *sides[2] = { &work->as.copy.to, &work->as.copy.from };
-    size_t width = work->as.copy.width;
-    unsigned char *shadow = NULL;
-    if (width == 0 || work->as.copy.height == 0 || work->as.copy.depth == 0)
+    const struct api_side *to = &work->as.copy.to, *from = &work->as.copy.from;
+    if (work->as.copy.width == 0 || work->as.copy.height == 0 || work->as.copy.depth == 0)
         return CUDA_SUCCESS;
-    for (int i = 0; i < 2; i++) {
-        bool rows = work->as.copy.height > 1 || work->as.copy.depth > 1;
-        if (rows && (sides[i]->pitch < width || sides[i]->pitch - width < sides[i]->x))
-            return CUDA_ERROR_INVALID_VALUE;
-        for (size_t z = 0; sides[i]->device && z < work->as.copy.depth; z++)
-            for (size_t y = 0; y < work->as.copy.height; y++)
-                if (!row_bytes(sides[i], y, z, width, &shadow))
-                    return CUDA_ERROR_INVALID_VALUE;
-    }
-    return CUDA_SUCCESS;
+    if (!to->device) // the device's side first: it has an end
+        to = &work->as.copy.from, from = &work->as.copy.to;
+    return side_fits(work, to) && side_fits(work, from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /// Bytes computed from undefined values, on their way to the host: CUDA_ERROR_LAUNCH_FAILED, or a
@@ -236,9 +253,10 @@ CUresult api_copy_work(struct api_work *work, const CUDA_MEMCPY3D *copy)
     if (!plain(copy->srcMemoryType) || !plain(copy->dstMemoryType) || copy->srcLOD || copy->dstLOD)
         return CUDA_ERROR_INVALID_VALUE;
     *work = (struct api_work) { .type = CU_GRAPH_NODE_TYPE_MEMCPY };
+    bool nothing = !copy->WidthInBytes || !copy->Height || !copy->Depth;
     work->as.copy.width = copy->WidthInBytes;
     work->as.copy.height = copy->Height;
-    work->as.copy.depth = copy->Depth;
+    work->as.copy.depth = nothing ? 0 : copy->Depth; // or it takes as many turns to do nothing
     struct api_side *to = &work->as.copy.to, *from = &work->as.copy.from;
     *to = api_side_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice,
                       copy->dstPitch ? copy->dstPitch : copy->dstXInBytes + copy->WidthInBytes,
@@ -248,7 +266,6 @@ CUresult api_copy_work(struct api_work *work, const CUDA_MEMCPY3D *copy)
                         copy->srcHeight ? copy->srcHeight : copy->srcY + copy->Height);
     to->x = copy->dstXInBytes, to->y = copy->dstY, to->z = copy->dstZ;
     from->x = copy->srcXInBytes, from->y = copy->srcY, from->z = copy->srcZ;
-    bool nothing = !copy->WidthInBytes || !copy->Height || !copy->Depth;
     if (!nothing && (!to->address || !from->address))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;

@@ -62,6 +62,8 @@ CUresult api_eventRecord(CUevent handle, CUstream stream_handle)
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = api_stream_find(stream_handle, &stream);
+    if (!result && event->object.context != stream->context)
+        result = CUDA_ERROR_INVALID_HANDLE;
     if (result || stream->capture)
         return result ? result : api_capture_record(stream, event);
     api_drain();

@@ -7,17 +7,15 @@
 // Registers are not allotted: every kernel says that it uses so many, which limits nothing.
 enum { REGISTERS = 32 };
 
-CUfunction api_function_find(CUfunction handle, CUresult *result)
+CUfunction api_function_find(CUfunction handle, CUcontext context, CUresult *result)
 {
     CUfunction function = API_FIND(handle, API_FUNCTION);
-    *result = CUDA_SUCCESS;
-    if (function)
-        return function;
     CUkernel kernel = API_FIND(handle, API_KERNEL);
+    *result = CUDA_ERROR_INVALID_HANDLE;
     if (kernel)
-        *result = api_kernelGetFunction(&function, kernel);
-    else
-        *result = CUDA_ERROR_INVALID_HANDLE;
+        *result = api_kernel_function(&function, kernel, context ? context : api_current());
+    else if (function && (!context || function->object.context == context))
+        *result = CUDA_SUCCESS;
     return *result ? NULL : function;
 }
 
@@ -74,7 +72,7 @@ CUresult api_funcGetAttribute(int *value, CUfunction_attribute attribute, CUfunc
     CUresult result = CUDA_SUCCESS;
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
-    CUfunction function = api_function_find(handle, &result);
+    CUfunction function = api_function_find(handle, NULL, &result);
     if (!function)
         return result;
     const struct emu_module *program = function->module->program;
@@ -120,7 +118,7 @@ CUresult api_funcGetAttribute(int *value, CUfunction_attribute attribute, CUfunc
 CUresult api_funcSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
     CUresult result = CUDA_SUCCESS;
-    CUfunction function = api_function_find(handle, &result);
+    CUfunction function = api_function_find(handle, NULL, &result);
     if (!function)
         return result;
     switch ((unsigned)attribute) {
@@ -145,7 +143,7 @@ CUresult api_funcSetAttribute(CUfunction handle, CUfunction_attribute attribute,
 CUresult api_funcSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
     CUresult result = CUDA_SUCCESS;
-    CUfunction function = api_function_find(handle, &result);
+    CUfunction function = api_function_find(handle, NULL, &result);
     if (function && (unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
         result = CUDA_ERROR_INVALID_VALUE;
     return result;
@@ -154,7 +152,7 @@ CUresult api_funcSetCacheConfig(CUfunction handle, CUfunc_cache config)
 CUresult api_funcGetModule(CUmodule *module, CUfunction handle)
 {
     CUresult result = module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    CUfunction function = module ? api_function_find(handle, &result) : NULL;
+    CUfunction function = module ? api_function_find(handle, NULL, &result) : NULL;
     if (function)
         *module = function->module;
     return result;
@@ -163,7 +161,7 @@ CUresult api_funcGetModule(CUmodule *module, CUfunction handle)
 CUresult api_funcGetName(const char **name, CUfunction handle)
 {
     CUresult result = name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    CUfunction function = name ? api_function_find(handle, &result) : NULL;
+    CUfunction function = name ? api_function_find(handle, NULL, &result) : NULL;
     if (function)
         *name = function->entry->name;
     return result;
@@ -172,7 +170,7 @@ CUresult api_funcGetName(const char **name, CUfunction handle)
 CUresult api_funcGetParamInfo(CUfunction handle, size_t index, size_t *offset, size_t *bytes)
 {
     CUresult result = offset ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    CUfunction function = offset ? api_function_find(handle, &result) : NULL;
+    CUfunction function = offset ? api_function_find(handle, NULL, &result) : NULL;
     if (!function)
         return result;
     if (index >= function->entry->param_count)
@@ -188,7 +186,7 @@ CUresult api_funcGetParamInfo(CUfunction handle, size_t index, size_t *offset, s
 CUresult api_funcLoad(CUfunction handle)
 {
     CUresult result = CUDA_SUCCESS;
-    api_function_find(handle, &result);
+    api_function_find(handle, NULL, &result);
     return result;
 }
 
@@ -204,7 +202,7 @@ CUresult api_occupancyBlocksFlags(int *blocks, CUfunction handle, int threads, s
                                   unsigned flags)
 {
     CUresult result = CUDA_SUCCESS;
-    CUfunction function = api_function_find(handle, &result);
+    CUfunction function = api_function_find(handle, NULL, &result);
     if (!function)
         return result;
     if (!blocks || threads <= 0 || flags > 1)
@@ -218,24 +216,41 @@ CUresult api_occupancyBlocks(int *blocks, CUfunction function, int threads, size
     return api_occupancyBlocksFlags(blocks, function, threads, shared, 0);
 }
 
+/// Threads of a block of i + 1 warps, of which the last may be cut.
+static int threads_of(int i, int most)
+{
+    return (i + 1) * EMU_LANES < most ? (i + 1) * EMU_LANES : most;
+}
+
 CUresult api_occupancyBlockSizeFlags(int *grid, int *block, CUfunction handle,
                                      CUoccupancyB2DSize shared_of, size_t shared, int limit,
                                      unsigned flags)
 {
     CUresult result = CUDA_SUCCESS;
-    CUfunction function = api_function_find(handle, &result);
+    CUfunction function = api_function_find(handle, NULL, &result);
     if (!function)
         return result;
     if (!grid || !block || limit < 0 || flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
+    size_t bytes[EMU_MAX_THREADS / EMU_LANES];
     int most = api_function_threads(function), resident = 0;
     if (limit > 0 && limit < most)
         most = limit;
+    int warps = (most + EMU_LANES - 1) / EMU_LANES;
+    if (shared_of)
+        pthread_mutex_unlock(&api_state.lock); // it may call the driver
+    for (int i = 0; i < warps; i++)
+        bytes[i] = shared_of ? shared_of(threads_of(i, most)) : shared;
+    if (shared_of) {
+        pthread_mutex_lock(&api_state.lock);
+        function = api_function_find(handle, NULL, &result);
+    }
+    if (!function)
+        return result;
     *grid = *block = 0;
-    for (int size = (most + EMU_LANES - 1) / EMU_LANES * EMU_LANES; size > 0; size -= EMU_LANES) {
-        int threads = size < most ? size : most;
-        size_t bytes = shared_of ? shared_of(threads) : shared;
-        int blocks = api_function_blocks(function, threads, bytes);
+    for (int i = warps - 1; i >= 0; i--) {
+        int threads = threads_of(i, most),
+            blocks = api_function_blocks(function, threads, bytes[i]);
         if (blocks * threads <= resident)
             continue;
         resident = blocks * threads;
@@ -254,7 +269,7 @@ CUresult api_occupancyBlockSize(int *grid, int *block, CUfunction function,
 CUresult api_occupancyShared(size_t *bytes, CUfunction handle, int blocks, int threads)
 {
     CUresult result = CUDA_SUCCESS;
-    CUfunction function = api_function_find(handle, &result);
+    CUfunction function = api_function_find(handle, NULL, &result);
     if (!function)
         return result;
     if (!bytes || blocks <= 0 || threads <= 0 || blocks > api_function_blocks(function, threads, 0))

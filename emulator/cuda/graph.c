@@ -152,6 +152,9 @@ CUresult api_graph_kernel(struct api_work *work, const CUDA_KERNEL_NODE_PARAMS_v
 {
     CUresult result = CUDA_SUCCESS;
     CUfunction handle = params->func ? params->func : (CUfunction)(void *)params->kern;
+    CUcontext context = params->func ? NULL : params->ctx;
+    if (context && !API_FIND(context, API_CONTEXT))
+        return CUDA_ERROR_INVALID_CONTEXT;
     struct api_launch launch = {
         .grid = { params->gridDimX, params->gridDimY, params->gridDimZ },
         .block = { params->blockDimX, params->blockDimY, params->blockDimZ },
@@ -159,7 +162,7 @@ CUresult api_graph_kernel(struct api_work *work, const CUDA_KERNEL_NODE_PARAMS_v
         .params = params->kernelParams,
         .extra = params->extra,
     };
-    launch.function = api_function_find(handle, &result);
+    launch.function = api_function_find(handle, context, &result);
     return result ? result : api_kernel_work(work, &launch);
 }
 

@@ -139,10 +139,12 @@ static CUresult submit(struct api_launch *launch, CUfunction function, CUstream 
     struct api_work work;
     CUstream stream = NULL;
     CUresult result = CUDA_SUCCESS;
-    launch->function = api_function_find(function, &result);
+    launch->function = api_function_find(function, NULL, &result);
     if (result)
         return result;
     result = api_stream_find(handle, &stream);
+    if (!result && launch->function->object.context != stream->context)
+        launch->function = api_function_find(function, stream->context, &result);
     if (result)
         return result;
     if (stream->capture && stream->capture->invalid)

@@ -77,9 +77,11 @@ CUresult api_libraryUnload(CUlibrary handle)
             at = &use->next;
             continue;
         }
-        if (use->context->alive && use->context->id == use->context_id)
-            api_moduleUnload(use->module);
         *at = use->next;
+        if (use->context->alive && use->context->id == use->context_id) {
+            use->module->of_library = false;
+            api_moduleUnload(use->module);
+        }
         free(use);
     }
     while (library->kernels) {
@@ -93,19 +95,26 @@ CUresult api_libraryUnload(CUlibrary handle)
     return CUDA_SUCCESS;
 }
 
-static CUmodule module_of(CUlibrary library, CUresult *result)
+static CUmodule module_of(CUlibrary library, CUcontext context, CUresult *result)
 {
-    CUcontext context = api_current();
-    *result = CUDA_SUCCESS;
+    *result = !context                                ? CUDA_ERROR_INVALID_CONTEXT
+              : !context->alive                       ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+              : api_thread.depth >= API_MAX_DEPTH - 1 ? CUDA_ERROR_OUT_OF_MEMORY
+                                                      : CUDA_SUCCESS;
+    if (*result)
+        return NULL;
     for (struct use *use = uses; use; use = use->next)
         if (use->library == library && use->context == context && use->context_id == context->id)
             return use->module;
     struct use *made = calloc(1, sizeof(*made));
+    api_thread.stack[api_thread.depth++] = context;
     *result = made ? api_moduleLoadData(&made->module, library->text) : CUDA_ERROR_OUT_OF_MEMORY;
+    api_thread.depth--;
     if (*result) {
         free(made);
         return NULL;
     }
+    made->module->of_library = true;
     made->library = library;
     made->context = context;
     made->context_id = context->id;
@@ -122,7 +131,7 @@ CUresult api_libraryGetModule(CUmodule *module, CUlibrary handle)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!module)
         return CUDA_ERROR_INVALID_VALUE;
-    CUmodule found = module_of(library, &result);
+    CUmodule found = module_of(library, api_current(), &result);
     if (found)
         *module = found;
     return result;
@@ -168,14 +177,18 @@ CUresult api_libraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *na
     return CUDA_SUCCESS;
 }
 
+CUresult api_kernel_function(CUfunction *function, CUkernel kernel, CUcontext context)
+{
+    CUresult result = CUDA_SUCCESS;
+    CUmodule module = module_of(kernel->library, context, &result);
+    return module ? api_moduleGetFunction(function, module, kernel->name) : result;
+}
+
 CUresult api_kernelGetFunction(CUfunction *function, CUkernel handle)
 {
-    CUmodule module = NULL;
     CUkernel kernel = API_FIND(handle, API_KERNEL);
-    if (!kernel)
-        return CUDA_ERROR_INVALID_HANDLE;
-    CUresult result = api_libraryGetModule(&module, kernel->library);
-    return result ? result : api_moduleGetFunction(function, module, kernel->name);
+    return kernel ? api_kernel_function(function, kernel, api_current())
+                  : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult api_kernelGetLibrary(CUlibrary *library, CUkernel handle)

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { PITCH = 512, HOST_FLAGS = 7, REGISTER_FLAGS = 15 };
 
@@ -258,9 +259,18 @@ CUresult api_memHostGetFlags(unsigned *flags, void *memory)
     return CUDA_SUCCESS;
 }
 
+/// Whether the process has memory at all of the addresses.
+static bool is_mapped(const void *memory, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)memory / page * page;
+    if (bytes > UINTPTR_MAX - (uintptr_t)memory)
+        return false;
+    return msync((void *)start, (uintptr_t)memory + bytes - start, MS_ASYNC) == 0;
+}
+
 CUresult api_memHostRegister(void *memory, size_t bytes, unsigned flags)
 {
-    if (!memory || bytes == 0 || flags & ~(unsigned)REGISTER_FLAGS)
+    if (!memory || bytes == 0 || flags & ~(unsigned)REGISTER_FLAGS || !is_mapped(memory, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (!emu_memory_map_host(api_state.memory, memory, bytes))
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -337,12 +347,18 @@ CUresult api_pointerGetAttribute(void *data, CUpointer_attribute attribute, CUde
 static size_t attribute_size(unsigned attribute)
 {
     switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        return 16;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return 4;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         return 1;
     default:
         return 8;
@@ -358,7 +374,7 @@ CUresult api_pointerGetAttributes(unsigned count, CUpointer_attribute *attribute
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
         unsigned attribute = (unsigned)attributes[i];
-        if (!data[i] || attribute < 1 || attribute > 21)
+        if (!data[i] || attribute < 1 || attribute > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
             return CUDA_ERROR_INVALID_VALUE;
         if (found && attribute_of(data[i], attribute, found, address))
             continue;

@@ -165,13 +165,24 @@ static CUresult make_functions(CUmodule module)
     return CUDA_SUCCESS;
 }
 
+static void retire_functions(CUmodule module)
+{
+    for (uint32_t i = 0; module->functions && i < module->program->function_count; i++)
+        if (module->functions[i].entry->is_entry)
+            api_object_remove(&module->functions[i].object);
+}
+
+void api_module_retire(CUmodule module)
+{
+    api_object_remove(&module->object);
+    retire_functions(module);
+}
+
 void api_module_release(CUmodule module)
 {
     if (--module->references > 0)
         return;
-    for (uint32_t i = 0; module->functions && i < module->program->function_count; i++)
-        if (module->functions[i].entry->is_entry)
-            api_object_remove(&module->functions[i].object);
+    retire_functions(module);
     free(module->functions);
     uint64_t bases[2] = { module->global_base, module->const_base };
     for (int i = 0; i < 2; i++)
@@ -363,10 +374,9 @@ CUresult api_moduleUnload(CUmodule handle)
     CUmodule module = API_FIND(handle, API_MODULE);
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;
-    api_object_remove(&module->object);
-    for (uint32_t i = 0; i < module->program->function_count; i++)
-        if (module->functions[i].entry->is_entry)
-            api_object_remove(&module->functions[i].object);
+    if (module->of_library)
+        return CUDA_ERROR_NOT_PERMITTED;
+    api_module_retire(module);
     api_drain();
     api_module_release(module);
     return CUDA_SUCCESS;

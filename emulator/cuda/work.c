@@ -47,14 +47,17 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
 static void run_host(const struct api_work *work)
 {
     const bool before = api_thread.in_callback, told_now = api_thread.told_now;
+    const bool per_thread = api_thread.per_thread;
     const enum api_function call = api_thread.call;
     api_thread.in_callback = true;
+    api_thread.per_thread = false;
     if (work->as.host.callback)
         work->as.host.callback(work->as.host.stream, atomic_load(&api_state.error),
                                work->as.host.data);
     else
         work->as.host.function(work->as.host.data);
     api_thread.in_callback = before;
+    api_thread.per_thread = per_thread;
     api_thread.told_now = told_now;
     api_thread.call = call;
 }
