@@ -11,7 +11,7 @@ fast, up to the first failure. A mutant that does not compile is replaced by ano
 
 A mutant that survives shows a missing assertion, or changes nothing that can be seen ("equivalent":
 the growth of a buffer, say). Tests that need a GPU, tests of the emulator alone, and tests slower
-than --slowest seconds are left out. The same seed gives the same mutants of the same sources.
+than --slowest seconds are left out. The scratch folder is kept and used again. The same seed gives the same mutants of the same sources.
 """
 
 import argparse
@@ -22,7 +22,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -106,7 +105,7 @@ def mutants_of(path, text):
 class Test:
     def __init__(self, entry, build):
         self.name, self.command, self.tap = entry["name"], entry["cmd"], entry["protocol"] == "tap"
-        self.folder, self.seconds = entry["workdir"], 0.0
+        self.folder, self.seconds = entry["workdir"] or build, 0.0
         self.env = dict(os.environ, MALLOC_PERTURB_="165", **entry["env"])
         program = entry["cmd"][0]
         self.program = os.path.relpath(program, build) if program.startswith(str(build)) else ""
@@ -128,29 +127,35 @@ class Scratch:
 
     def __init__(self, folder, jobs, slowest):
         self.folder, self.build, self.jobs = folder, folder / "build", jobs
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True,
                                  check=True)
-        subprocess.run(["tar", "x", "-C", folder], input=archive.stdout, check=True)
-        subprocess.run(["meson", "setup", "-Dwerror=false", self.build, folder], check=True,
-                       stdout=subprocess.DEVNULL)
-        if self.make([]):
-            sys.exit("the sources do not build")
+        subprocess.run(["tar", "x", "-m", "-C", folder], input=archive.stdout, check=True)
+        if not self.build.exists():
+            subprocess.run(["meson", "setup", "-Dwerror=false", self.build, folder], check=True,
+                           stdout=subprocess.DEVNULL)
+        errors = self.make([])
+        if errors:
+            sys.exit(f"the sources do not build:\n{errors}")
         listed = subprocess.run(["meson", "introspect", self.build, "--tests"], check=True,
                                 capture_output=True).stdout
-        tests = [Test(e, self.build) for e in json.loads(listed) if not LEFT_OUT.search(e["name"])
-                 or e["name"] in ("kernels emulator sm_70",)]
-        self.tests = []
-        for test in tests:
+        self.tests = [Test(e, self.build) for e in json.loads(listed)
+                      if not LEFT_OUT.search(e["name"])]
+        self.measure(slowest)
+        self.tests.sort(key=lambda t: t.seconds)
+
+    def measure(self, slowest):
+        """Runs each test on the unchanged sources; what fails or takes too long is left out."""
+        kept = []
+        for test in self.tests:
             start = time.monotonic()
             why = test.run(slowest)
             test.seconds = time.monotonic() - start
             if why:
-                print(f"left out: {test.name} ({why})")
+                print(f"left out: {test.name} ({why})", flush=True)
             else:
-                self.tests.append(test)
-        self.tests.sort(key=lambda t: t.seconds)
+                kept.append(test)
+        self.tests = kept
 
     def make(self, targets):
         """The compiler's errors, or None."""
