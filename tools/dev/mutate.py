@@ -6,8 +6,9 @@
 
 Each mutant is one change: an operator, a constant, a condition or a dropped statement, chosen at
 random from the C files of src/ptxgen, src/kernels, src/plans and src/driver, or from those named.
-It is built in a scratch copy of HEAD. The tests of its layer run first, then all others that are
-fast, up to the first failure. A mutant that does not compile is replaced by another.
+It is built in a scratch copy of HEAD. The tests of its layer run up to the first failure; those that
+survive them all meet the other fast tests in the end. A mutant that does not compile is replaced by
+another.
 
 A mutant that survives shows a missing assertion, or changes nothing that can be seen ("equivalent":
 the growth of a buffer, say). Tests that need a GPU, tests of the emulator alone, and tests slower
@@ -17,6 +18,7 @@ than --slowest seconds are left out. The scratch folder is kept and used again. 
 import argparse
 import concurrent.futures
 import difflib
+import io
 import json
 import os
 import pathlib
@@ -24,16 +26,18 @@ import random
 import re
 import subprocess
 import sys
+import tarfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ["src/ptxgen", "src/kernels", "src/plans", "src/driver"]
-# The tests to begin with, by the folder of the change: folders of test programs, or names.
-FIRST = {
-    "src/ptxgen": ["tests/builder/", "golden", "program texts", "instructions"],
-    "src/kernels": ["golden", "tests/kernels/"],
-    "src/plans": ["golden", "tests/plans/"],
-    "src/driver": ["tests/driver/"],
+# The tests of a layer, in groups that are built and run one after the other: folders of test programs,
+# or names. Golden texts first, since one program shows most changes of what is written.
+LAYER_TESTS = {
+    "src/ptxgen": [["golden", "program texts"], ["tests/builder/", "instructions"]],
+    "src/kernels": [["golden"], ["tests/kernels/"]],
+    "src/plans": [["golden"], ["tests/plans/"]],
+    "src/driver": [["tests/driver/"]],
 }
 LEFT_OUT = re.compile(r"gpu|ptxas|op floors|cuda abi|emulator (parse|exec|cuda|fuzz|isa|memory|abi|host)"
                       r"|example|readme|half|reference")
@@ -61,6 +65,14 @@ class Mutant:
 
     def text(self, old):
         return old[:self.begin] + self.new + old[self.end:]
+
+    def place(self, old):
+        return f"{self.path}:{old.count(chr(10), 0, self.begin) + 1} {self.kind}"
+
+    def diff(self, old):
+        lines = difflib.unified_diff(old.splitlines(), self.text(old).splitlines(), self.path,
+                                     self.path, lineterm="", n=1)
+        return "".join(line + "\n" for line in lines)
 
 
 def condition_end(text, begin):
@@ -130,7 +142,13 @@ class Scratch:
         folder.mkdir(parents=True, exist_ok=True)
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True,
                                  check=True)
-        subprocess.run(["tar", "x", "-m", "-C", folder], input=archive.stdout, check=True)
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+            for member in tar.getmembers():
+                place = folder / member.name
+                new = tar.extractfile(member).read() if member.isfile() else None
+                if new is not None and not (place.exists() and place.read_bytes() == new):
+                    tar.extract(member, folder, filter="data")
+                    os.utime(place)
         if not self.build.exists():
             subprocess.run(["meson", "setup", "-Dwerror=false", self.build, folder], check=True,
                            stdout=subprocess.DEVNULL)
@@ -139,23 +157,27 @@ class Scratch:
             sys.exit(f"the sources do not build:\n{errors}")
         listed = subprocess.run(["meson", "introspect", self.build, "--tests"], check=True,
                                 capture_output=True).stdout
-        self.tests = [Test(e, self.build) for e in json.loads(listed)
-                      if not LEFT_OUT.search(e["name"])]
-        self.measure(slowest)
-        self.tests.sort(key=lambda t: t.seconds)
+        tests = [Test(e, self.build) for e in json.loads(listed)
+                 if not LEFT_OUT.search(e["name"])]
+        self.layers, others = {}, tests
+        for layer, groups in LAYER_TESTS.items():
+            self.layers[layer] = [[t for t in tests for w in group
+                                   if t.name == w or (w[-1] == "/" and t.program.startswith(w))]
+                                  for group in groups]
+            others = [t for t in others if not any(t in g for g in self.layers[layer])]
+        self.others, self.slowest, self.left_out = others, slowest, []
 
-    def measure(self, slowest):
+    def measure(self, tests):
         """Runs each test on the unchanged sources; what fails or takes too long is left out."""
-        kept = []
-        for test in self.tests:
+        for test in tests:
+            if test.seconds or test in self.left_out:
+                continue
             start = time.monotonic()
-            why = test.run(slowest)
+            why = test.run(self.slowest)
             test.seconds = time.monotonic() - start
             if why:
                 print(f"left out: {test.name} ({why})", flush=True)
-            else:
-                kept.append(test)
-        self.tests = kept
+                self.left_out.append(test)
 
     def make(self, targets):
         """The compiler's errors, or None."""
@@ -174,19 +196,16 @@ class Scratch:
                 return f"{waiting[done].name}: {done.result()}"
         return None
 
-    def killer(self, mutant):
-        """What fails with the mutant's file in place: a test, or None; "" if it does not build."""
-        wanted = next(v for k, v in FIRST.items() if mutant.path.startswith(k))
-        first = [t for t in self.tests
-                 if any(t.name == w or t.program.startswith(w) for w in wanted)]
-        if self.make(sorted({t.program for t in first if t.program})):
-            return ""
-        why = self.first_failure(first)
-        if not why:
-            if self.make([]):
+    def killer(self, groups):
+        """What fails with a mutant in place: a test, or None; "" if it does not build."""
+        for group in groups:
+            tests = sorted((t for t in group if t not in self.left_out), key=lambda t: t.seconds)
+            if self.make(sorted({t.program for t in tests if t.program})):
                 return ""
-            why = self.first_failure([t for t in self.tests if t not in first])
-        return why
+            why = self.first_failure(tests)
+            if why:
+                return why
+        return None
 
 
 def main():
@@ -201,7 +220,6 @@ def main():
     parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/tmp/ptxgen-mutants"))
     args = parser.parse_args()
 
-    scratch = None if args.list else Scratch(args.scratch.resolve(), args.jobs, args.slowest)
     files = args.files or sorted(str(p.relative_to(ROOT)) for f in FOLDERS
                                  for p in (ROOT / f).rglob("*.c"))
     texts = {f: (ROOT / f).read_text() for f in files}
@@ -209,38 +227,55 @@ def main():
     print(f"{len(all_mutants)} possible changes in {len(files)} files, seed {args.seed}", flush=True)
     random.Random(args.seed).shuffle(all_mutants)
     picked = {int(k) for k in args.pick.split(",") if k}
+    if args.list:
+        for number, mutant in enumerate(all_mutants[:args.count]):
+            print(f"#{number} {mutant.diff(texts[mutant.path])}")
+        return
+    scratch = Scratch(args.scratch.resolve(), args.jobs, args.slowest)
+    for layer in {f[:f.index("/", 4)] for f in files}:
+        for group in scratch.layers[layer]:
+            scratch.measure(group)
+
+    def killer(mutant, groups):
+        place = scratch.folder / mutant.path
+        place.write_text(mutant.text(texts[mutant.path]))
+        why = scratch.killer(groups)
+        place.write_text(texts[mutant.path])
+        return why
+
     killed, survived = 0, []
     for number, mutant in enumerate(all_mutants):
         if killed + len(survived) == args.count or (picked and number > max(picked)):
             break
         if picked and number not in picked:
             continue
-        old = texts[mutant.path]
-        new = mutant.text(old)
-        diff = "".join(line + "\n" for line in difflib.unified_diff(
-            old.splitlines(), new.splitlines(), mutant.path, mutant.path, lineterm="", n=1))
-        if args.list:
-            print(f"#{number} {diff}")
-            survived.append(number)
-            continue
-        place = args.scratch.resolve() / mutant.path
-        place.write_text(new)
-        why = scratch.killer(mutant)
-        place.write_text(old)
+        layer = next(l for l in LAYER_TESTS if mutant.path.startswith(l))
+        why = killer(mutant, scratch.layers[layer])
         if why == "":
             continue
-        line = old.count("\n", 0, mutant.begin) + 1
-        print(f"#{number} {mutant.path}:{line} {mutant.kind}: {'killed by ' + why if why else 'SURVIVED'}")
+        print(f"#{number} {mutant.place(texts[mutant.path])}: {'killed by ' + why if why else 'alive'}",
+              flush=True)
+        killed += why is not None
+        if not why:
+            survived.append(number)
+            print(mutant.diff(texts[mutant.path]), flush=True)
+    if survived:
+        scratch.make([])
+        scratch.measure(scratch.others)
+    for number in list(survived):
+        mutant = all_mutants[number]
+        rest = [scratch.others] + [g for groups in scratch.layers.values() for g in groups]
+        why = killer(mutant, rest)
+        print(f"#{number} {mutant.place(texts[mutant.path])}: {'killed by ' + why if why else 'SURVIVED'}",
+              flush=True)
         if why:
+            survived.remove(number)
             killed += 1
         else:
-            survived.append(number)
-            print(diff)
-        sys.stdout.flush()
-    if not args.list:
-        total = killed + len(survived)
-        print(f"{killed} of {total} killed ({100 * killed / max(total, 1):.0f} %); survivors: "
-              f"{','.join(map(str, survived)) or 'none'}")
+            print(mutant.diff(texts[mutant.path]), flush=True)
+    total = killed + len(survived)
+    print(f"{killed} of {total} killed ({100 * killed / max(total, 1):.0f} %); survivors: "
+          f"{','.join(map(str, survived)) or 'none'}")
 
 
 if __name__ == "__main__":
