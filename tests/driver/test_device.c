@@ -132,6 +132,26 @@ static void facts(void **state)
     ptx_device_close(&device);
 }
 
+/// The newest PTX ISA of each driver, from NVIDIA's release notes; a driver in between has that of
+/// the one before.
+static void newest_isa(void **state)
+{
+    static const struct {
+        int driver, isa;
+    } known[] = { { 11000, 70 }, { 11010, 71 }, { 11020, 72 }, { 11030, 73 }, { 11040, 74 },
+                  { 11050, 75 }, { 11060, 76 }, { 11070, 77 }, { 11080, 78 }, { 12000, 80 },
+                  { 12010, 81 }, { 12020, 82 }, { 12030, 83 }, { 12040, 84 }, { 12050, 85 },
+                  { 12060, 85 }, { 12070, 86 }, { 12080, 87 }, { 12090, 88 }, { 13000, 90 } };
+    (void)state;
+    for (size_t k = 0; k < sizeof known / sizeof *known; ++k)
+        for (int before = k > 0; before >= 0; --before) {
+            fake->driver_version = known[k].driver - before;
+            ptx_device *device = open_device();
+            assert_int_equal(ptx_device_get_info(device)->isa, known[k - (size_t)before].isa);
+            ptx_device_close(&device);
+        }
+}
+
 static void objects_keep_the_device(void **state)
 {
     (void)state;
@@ -226,6 +246,8 @@ int main(void)
         FAKE_TEST(no_such_device),
         FAKE_TEST(counting),
         FAKE_TEST(facts),
+        FAKE_TEST(newest_isa),
+        TEST(newest_isa),
         FAKE_TEST(objects_keep_the_device),
         FAKE_TEST(use_after_fork_is_refused),
     };
