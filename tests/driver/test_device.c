@@ -247,7 +247,6 @@ int main(void)
         FAKE_TEST(counting),
         FAKE_TEST(facts),
         FAKE_TEST(newest_isa),
-        TEST(newest_isa),
         FAKE_TEST(objects_keep_the_device),
         FAKE_TEST(use_after_fork_is_refused),
     };
