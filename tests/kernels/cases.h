@@ -5,18 +5,15 @@
 
 #include "gpu.h"
 
-void check_squared_sum(struct gpu *gpu, ptx_type dtype);
+#define DECLARE(name) void check_##name(struct gpu *gpu, ptx_type dtype);
+PTX_KERNELS(DECLARE)
+#undef DECLARE
+
 /// The most elements that are cut into short chunks, and one more. Skips the test aloud if the
 /// environment leaves such sizes out. So does the other.
 void check_squared_sum_at_switch(struct gpu *gpu, ptx_type dtype);
 /// The most elements that are read before the scale is, and one more.
 void check_gradient_clip_at_switch(struct gpu *gpu, ptx_type dtype);
-void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype);
-void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype);
-void check_quantize_ste_backward(struct gpu *gpu, ptx_type dtype);
-void check_lerp_backward(struct gpu *gpu, ptx_type dtype);
-void check_quantize_channel_ste_backward(struct gpu *gpu, ptx_type dtype);
-void check_loss_scale_update(struct gpu *gpu, ptx_type dtype);
 
 /// More than 2^32 elements of f16, every one checked on the device. Skips the test aloud if memory
 /// does not suffice or the environment leaves such sizes out.

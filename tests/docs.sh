@@ -1,0 +1,127 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Every path, function, name and count that docs/design.md and CONTRIBUTING.md give is there.
+# usage: docs.sh SOURCE_DIRECTORY
+set -u
+export LC_ALL=C
+cd "$1" || exit 1
+failed=0
+checked=0
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+
+fail()
+{
+    echo "$*" >&2
+    failed=$((failed + 1))
+}
+
+find . -path ./.git -prune -o -name 'build*' -type d ! -path './tests/builder' -prune -o -type f -print |
+    sed 's|^\./||' >"$scratch/files"
+for folder in include src emulator abi tools tests examples; do
+    grep "^$folder/.*\.[ch]$\|^$folder/.*\.def$" "$scratch/files"
+done >"$scratch/sources"
+# Every word of the sources, once.
+xargs cat <"$scratch/sources" | grep -oE '[A-Za-z_][A-Za-z_0-9]*' | sort -u >"$scratch/words"
+
+# is_word PATTERN: a basic regular expression that a word of the sources matches whole.
+is_word()
+{
+    grep -qx -- "$1" "$scratch/words"
+}
+
+# PTX_OP_add and ptx_add() come from a row of the table.
+is_name()
+{
+    is_word "$1" && return
+    row=$(echo "$1" | sed -n 's/^PTX_OP_//p; s/^ptx_//p')
+    [ -n "$row" ] && grep -q "X($row," include/ptxgen/ops.h
+}
+
+# is_file PATTERN FOLDER...: with * for any part of a name; below a folder, or, without /, anywhere.
+is_file()
+{
+    pattern=$(echo "$1" | sed 's/[.]/\\./g; s/\*/[^ ]*/g; s|/$||')
+    case $1 in
+    */*) grep -qE "^($2/)?(src/kernels/|include/)?$pattern(/.*)?$" "$scratch/files" ;;
+    *) grep -qE "(^|/)$pattern$" "$scratch/files" ;;
+    esac
+}
+
+check_token()
+{
+    file=$1
+    token=$(echo "$2" | sed 's/<[a-z]*>/*/g')
+    case $token in
+    build/* | /* | -* | *=* | '$'*) return ;; # made elsewhere, or an option
+    esac
+    name=$(echo "$token" | sed -n 's/^\([A-Za-z_*][A-Za-z_0-9*]*\) *(.*/\1/p')
+    if [ -n "$name" ]; then
+        is_name "$(echo "$name" | sed 's/\*/[a-z_0-9]*/g')" || fail "$file: there is no function $token"
+    elif echo "$token" | grep -qE '^[A-Za-z_0-9.*/-]+\.(c|h|def|md|sh|py|txt|scd|ptx|dict)$|^[a-z_.*]+/[A-Za-z_0-9.*/-]*$'; then
+        # Or one that a script of the tests writes.
+        is_file "$token" "$(dirname "$file")" || grep -qwF -- "$token" tests/*/*.sh ||
+            fail "$file: there is no file $token"
+    elif echo "$token" | grep -qE '^(PTX[A-Z]*|ptx[a-z]*|CUDA_ABI)_[A-Za-z_0-9*]+$'; then
+        is_name "$(echo "$token" | sed 's/\*/[a-z_0-9]*/g')" || grep -rqw -- "$token" tools tests bench .ci ||
+            fail "$file: there is no $token"
+    else
+        return
+    fi
+    checked=$((checked + 1))
+}
+
+for file in docs/design.md CONTRIBUTING.md; do
+    # Without blocks of code, which are commands and excerpts; a span may go over two lines.
+    awk '/^ *```/ { code = !code; next } !code' "$file" | tr '\n' ' ' | grep -oE '`[^`]+`' | tr -d '`' |
+        sort -u >"$scratch/tokens"
+    [ -s "$scratch/tokens" ] || fail "$file: nothing found in it"
+    while IFS= read -r token; do
+        check_token "$file" "$token"
+    done <"$scratch/tokens"
+    grep -oE '\]\([^)#:]+\)' "$file" | tr -d ']()' | sort -u >"$scratch/links"
+    while IFS= read -r link; do
+        [ -e "$(dirname "$file")/$link" ] || fail "$file: a link to $link, which is not there"
+        checked=$((checked + 1))
+    done <"$scratch/links"
+done
+
+# ---- counts
+
+number()
+{
+    case $1 in
+    [0-9]*) echo "$1" | tr -d , ;;
+    *)
+        n=0
+        for word in zero one two three four five six seven eight nine ten eleven twelve; do
+            [ "$1" = $word ] && echo $n
+            n=$((n + 1))
+        done
+        ;;
+    esac
+}
+
+# counts FILE 'WORDS AFTER THE NUMBER' HOW_MANY_THERE_ARE
+counts()
+{
+    said=$(tr '\n' ' ' <"$1" | tr A-Z a-z | sed -n "s/.*[^a-z0-9,]\([a-z0-9,]*\) $2.*/\1/p")
+    [ -n "$said" ] || fail "$1 does not say how many: $2"
+    [ "$(number "$said")" = "$3" ] || fail "$1 says \"$said $2\", and there are $3"
+    checked=$((checked + 1))
+}
+
+kernels=$(sed -n '/define PTX_KERNELS(X)/,/^$/p' include/ptxgen/kernels.h | grep -c '^ *X(')
+layers=$(sed -n 's/^layers = \[\(.*\)\]$/\1/p' meson.build | tr , '\n' | grep -c _layer)
+rooms=$(find emulator -mindepth 1 -maxdepth 1 -type d ! -name tests | grep -c .)
+places=$(awk '/^## /{ in_it = $0 == "## A kernel" } in_it && /^[0-9]+\. /' CONTRIBUTING.md | grep -c .)
+counts docs/design.md 'kernels, as data' "$kernels"
+counts docs/design.md 'layers, each usable' "$layers"
+counts docs/design.md 'rooms:\*\*' "$rooms"
+counts docs/design.md 'places, which \[contributing' "$places"
+counts CONTRIBUTING.md 'places:' "$places"
+counts CONTRIBUTING.md 'random programs' "$(grep -c '^[0-9]' tests/hardware/h200-programs.txt)"
+
+[ "$checked" -gt 60 ] || fail "only $checked names were looked at"
+echo "$checked paths, functions, names and counts; $failed are not there"
+[ "$failed" -eq 0 ]
