@@ -74,10 +74,12 @@ static void each_allocation_fails_once(void **state)
         struct scene scene = scene_create(fake);
         int alive = atomic_load(&fake->alive);
         for (int failing = 1;; failing++) {
+            const int live = live_allocations;
             allocations = 0;
             failing_allocation = failing;
             ptx_status status = operations[i].run(&scene);
             failing_allocation = 0;
+            assert_true(live_allocations <= live);
             assert_int_equal(atomic_load(&fake->alive), alive);
             assert_int_equal(fake->context_depth(), 0);
             if (allocations < failing) {

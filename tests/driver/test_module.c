@@ -23,6 +23,7 @@ static void failure_quotes_the_log_and_the_text(void **state)
                                 "ptxas application ptx input, line 6; error   : odd name\n"
                                 "ptxas application ptx input, line 2; fatal   : worse\n"
                                 "ptxas application ptx input, line 6; error   : again\n"
+                                "ptxas application ptx input, line 1; warning : first\n"
                                 "ptxas application ptx input, line 4000; error\n\n",
                                 KERNEL_TEXT);
     assert_int_equal(result, CUDA_ERROR_INVALID_PTX);
@@ -32,6 +33,7 @@ static void failure_quotes_the_log_and_the_text(void **state)
     assert_message("line 6; error   : odd name\n");
     assert_message("\nline 6 is: .visible .entry scale(\n");
     assert_message("\nline 2 is: .version 8.0\n");
+    assert_message("\nline 1 is: ");
     assert_null(strstr(ptx_error_message(), "line 4000 is"));
     assert_null(strstr(strstr(ptx_error_message(), "line 6 is") + 1, "line 6 is"));
     assert_message("text: .version 8.0, .target sm_80; GPU: Fake GPU 0, sm_90; driver: CUDA 12.4, "
@@ -274,6 +276,13 @@ static void unreadable_parameters(void **state)
         assert_null(ptx_module_load(device, texts[i], NULL));
         assert_error(PTX_ERROR_UNSUPPORTED, "cannot read the parameters of kernel k in line 3");
     }
+    assert_null(ptx_module_load(device, texts[0], NULL));
+    assert_message("near '.q32': ");
+    assert_null(ptx_module_load(device,
+                                ".visible .entry k(.param "
+                                ".u123456789_123456789_123456789_123456789_123456789 x) {}",
+                                NULL));
+    assert_message("near '.u123456789_123456789_123456789_12345678': ");
     char many[40000] = ".visible .entry k(";
     char *end = many + strlen(many);
     for (int i = 0; i < 600; i++)

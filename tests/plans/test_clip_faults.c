@@ -94,10 +94,12 @@ static void each_allocation_of_creation_fails(void **state)
     struct scene scene;
     set_up(&scene);
     allocations = failing_allocation = 0;
+    const int live = live_allocations;
     ptx_clip_plan *plan = create(&scene);
     const int count = allocations;
     assert_non_null(plan);
     ptx_clip_plan_destroy(&plan);
+    assert_int_equal(live_allocations, live);
     assert_true(count > 5);
     for (int k = 1; k <= count; k++) {
         const int alive = atomic_load(&fake->alive);
@@ -109,6 +111,7 @@ static void each_allocation_of_creation_fails(void **state)
             fail_msg("failing allocation %d of %d was not reported", k, count);
         assert_int_equal(ptx_error_status(), PTX_ERROR_OUT_OF_MEMORY);
         assert_int_equal(atomic_load(&fake->alive), alive);
+        assert_int_equal(live_allocations, live);
     }
     tear_down(&scene);
 }

@@ -92,6 +92,7 @@ static void each_driver_call_of_the_first_call_fails(void **state)
         assert_true(count > 5);
         ptx_operations_destroy(&operations);
         for (int call = 1; call <= count; call++) {
+            const int live = live_allocations;
             operations = ptx_operations_create(scene.device, NULL);
             const int launches = atomic_load(&fake->launches);
             fake->fail_result = CUDA_ERROR_UNKNOWN;
@@ -108,7 +109,7 @@ static void each_driver_call_of_the_first_call_fails(void **state)
                         strstr(fake->failed, "cuCtxPop") || call == count);
             assert_int_equal(calls[i](&scene, operations), PTX_OK);
             ptx_operations_destroy(&operations);
-            if (atomic_load(&fake->alive) != alive)
+            if (atomic_load(&fake->alive) != alive || live_allocations != live)
                 fail_msg("failing %s, call %d of %d, left something behind", fake->failed, call,
                          count);
         }
@@ -124,6 +125,7 @@ static void each_allocation_of_the_first_call_fails(void **state)
         set_up(&scene);
         const int alive = atomic_load(&fake->alive);
         for (int failing = 1;; failing++) {
+            const int live = live_allocations;
             allocations = 0;
             failing_allocation = failing;
             ptx_operations *operations = ptx_operations_create(scene.device, NULL);
@@ -135,6 +137,7 @@ static void each_allocation_of_the_first_call_fails(void **state)
                 fail_msg("allocation %d failing gave %s", failing, ptx_status_name(status));
             ptx_operations_destroy(&operations);
             assert_int_equal(atomic_load(&fake->alive), alive);
+            assert_int_equal(live_allocations, live);
             if (all)
                 break;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The program's allocations counted, one of them made to fail. For the one source of a test that
-/// is linked with --wrap for malloc, calloc and realloc.
+/// is linked with --wrap for malloc, calloc, realloc and free.
 #ifndef PTXGEN_TESTS_FAILING_ALLOCATIONS_H
 #define PTXGEN_TESTS_FAILING_ALLOCATIONS_H
 
@@ -10,32 +10,53 @@
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *memory, size_t size);
+void __real_free(void *memory);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
+void __wrap_free(void *memory);
 
 static int allocations;
 /// The number of the one that fails, from 1; 0: none.
 static int failing_allocation;
+
+/// Blocks allocated and not freed. What libc allocates for itself is not counted, though its free()
+/// may be: growth is a leak.
+static int live_allocations;
 
 static bool allocation_fails(void)
 {
     return ++allocations == failing_allocation;
 }
 
+static void *counted(void *memory)
+{
+    live_allocations += memory != NULL;
+    return memory;
+}
+
 void *__wrap_malloc(size_t size)
 {
-    return allocation_fails() ? NULL : __real_malloc(size);
+    return allocation_fails() ? NULL : counted(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return allocation_fails() ? NULL : __real_calloc(count, size);
+    return allocation_fails() ? NULL : counted(__real_calloc(count, size));
 }
 
 void *__wrap_realloc(void *memory, size_t size)
 {
-    return allocation_fails() ? NULL : __real_realloc(memory, size);
+    if (allocation_fails())
+        return NULL;
+    void *moved = __real_realloc(memory, size);
+    return memory ? moved : counted(moved);
+}
+
+void __wrap_free(void *memory)
+{
+    live_allocations -= memory != NULL;
+    __real_free(memory);
 }
 
 #endif
