@@ -26,11 +26,11 @@ ROOMS = {
     "include/ptxgen": (),
     "src/ptxgen": (("include/ptxgen", TEXT),),
     "src/kernels": (("include/ptxgen", TEXT + ["kernels", "records"]), "src/kernels/common"),
-    "src/kernels/common": (("include/ptxgen", TEXT + ["kernels", "records"]), "src/kernels"),
+    "src/kernels/common": (("include/ptxgen", TEXT + ["kernels"]),),
     "src/driver": (("include/ptxgen", DEVICE), "abi"),
     "src/plans": (
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records", "binding", "operations", "plans"]),
-        "src/kernels",
+        ("src/kernels", ["clip"]),
         ("src/driver", ["error"]),
     ),
     "emulator/ptx": ("emulator",),
@@ -48,12 +48,11 @@ ROOMS = {
 # A folder and its own subfolder that include each other: one room of two folders.
 ONE_ROOM = {
     ("emulator/exec", "emulator/exec/lanes"),
-    ("src/kernels", "src/kernels/common"),
     ("tools", "tools/bench"),
     ("tools", "tools/clip"),
 }
 # Where the build looks for headers.
-SEARCHED = ("", "include", "src", "src/driver", "src/plans", "src/kernels", "emulator", "emulator/tests",
+SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulator/tests",
             "tools", "tests/support")
 
 # Layer -> the layers whose names it uses.

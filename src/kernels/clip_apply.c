@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gradients times their group's factor, in place.
-#include "common/clip_parts.h"
+#include "clip_parts.h"
 #include "common/common.h"
 
 enum { MOST_IN_FLIGHT = 8 }; // vectors a thread

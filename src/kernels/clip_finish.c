@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A group's sum from its partials, and its record from the sum.
-#include "common/clip_parts.h"
+#include "clip_parts.h"
 
 void ptxk_clip_sums_emit(ptx_builder *b, const struct clip_spec *spec)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The sums of squares: a block for each chunk leaves one partial.
+#include "clip_parts.h"
 #include "common/chunk.h"
-#include "common/clip_parts.h"
 
 struct norm {
     const struct clip_spec *spec;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packed chunks: a team of threads takes a piece of the chunk, which is a tensor, after the other.
 #include "clip_parts.h"
-#include "common.h"
+#include "common/common.h"
 
 enum { WARP = 32, BLOCK_LOG2 = 8, IN_FLIGHT = CLIP_PIECE_VECTORS, SUMS = 2 };
 

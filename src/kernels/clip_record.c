@@ -2,8 +2,8 @@
 // A group's partials made into its sum, and that into its record; the last group's, into the plan's
 // summary too.
 #include "clip_parts.h"
-#include "common.h"
-#include "loss_scale.h"
+#include "common/common.h"
+#include "common/loss_scale.h"
 
 #define RULE(member)    ptx_u32(CLIP_PLACE(uint32_t, struct clip_rule, member))
 #define RECORD(member)  ptx_u32(CLIP_PLACE(float, struct ptx_clip_record, member))
