@@ -196,6 +196,8 @@ void api_report(const char *text);
 void api_explain(CUresult result, const char *text);
 // The same with the call's name before it, for what a GPU would have done. Returns the result.
 CUresult api_refuse(CUresult result, const char *format, ...) EMU_PRINTF(2, 3);
+// What cuEmulatorFail() wants of this call after its work, CUDA_SUCCESS if nothing.
+CUresult api_fails_late(void);
 // A kernel failed, and the context with it: later calls return the result. Without the lock, in
 // the engine.
 void api_fail(CUresult result, const char *report);

@@ -27,11 +27,62 @@ static void read_config(void)
     api_config_read(&api_state.config);
 }
 
+/// For cuEmulatorFail() and cuEmulatorCounts().
+static struct {
+    atomic_ullong calls, objects, until; // calls until one fails; 0: none
+    CUresult result;
+    const char *_Atomic failed;
+} trial;
+static _Thread_local CUresult fails_late;
+
+static bool counts(const char *symbol)
+{
+    return strncmp(symbol, "cuGetError", 10) != 0 && strncmp(symbol, "cuGetProcAddress", 16) != 0 &&
+           strncmp(symbol, "cuEmulator", 10) != 0;
+}
+
+/// A change of the capture mode gives back if it ends a relaxed one.
+static bool gives_back(const char *symbol)
+{
+    static const char *const words[] = {
+        "Destroy", "Free", "Release", "Unload", "Pop", "EndCapture"
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strstr(symbol, words[i]))
+            return true;
+    return strcmp(symbol, "cuThreadExchangeStreamCaptureMode") == 0 &&
+           api_thread.mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
+/// The result of the call if it is the one that is to fail and has nothing to do first.
+static CUresult tried(const char *symbol)
+{
+    if (!counts(symbol))
+        return CUDA_SUCCESS;
+    atomic_fetch_add(&trial.calls, 1);
+    unsigned long long until = atomic_load(&trial.until);
+    while (until && !atomic_compare_exchange_weak(&trial.until, &until, until - 1))
+        continue;
+    if (until != 1)
+        return CUDA_SUCCESS;
+    trial.failed = symbol;
+    if (!gives_back(symbol))
+        return trial.result;
+    fails_late = trial.result;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_fails_late(void)
+{
+    return fails_late;
+}
+
 static CUresult injected(enum api_function id)
 {
     pthread_once(&config_read, read_config);
-    if (api_state.config.fault_count == 0)
-        return CUDA_SUCCESS;
+    CUresult result = tried(api_rows[id].symbol);
+    if (result || api_state.config.fault_count == 0)
+        return result;
     pthread_mutex_lock(&fault_lock);
     int code = api_config_fault(&api_state.config, api_rows[id].symbol, api_rows[id].name);
     pthread_mutex_unlock(&fault_lock);
@@ -94,13 +145,16 @@ static CUresult api_enter(enum api_function id, enum api_needs needs)
 {
     api_thread.call = id;
     api_thread.told_now = false;
+    fails_late = CUDA_SUCCESS;
     return settle(admit(id, needs));
 }
 
 static CUresult api_leave(CUresult result)
 {
     pthread_mutex_unlock(&api_state.lock);
-    return settle(result);
+    const CUresult late = fails_late;
+    fails_late = CUDA_SUCCESS;
+    return settle(result ? result : late);
 }
 
 enum {
@@ -265,6 +319,25 @@ CUresult api_emulatorClearError(void)
     return CUDA_SUCCESS;
 }
 
+CUresult api_emulatorCounts(struct emulator_counts *counts_now)
+{
+    if (!counts_now)
+        return CUDA_ERROR_INVALID_VALUE;
+    *counts_now =
+        (struct emulator_counts) { atomic_load(&trial.calls),
+                                   atomic_load(&trial.objects) + api_state.primary.references,
+                                   api_state.grids, trial.failed };
+    return CUDA_SUCCESS;
+}
+
+CUresult api_emulatorFail(CUresult result, unsigned long long call)
+{
+    trial.failed = NULL;
+    trial.result = result;
+    atomic_store(&trial.until, call);
+    return CUDA_SUCCESS;
+}
+
 // -------------------------------------------------------------- errors in words, functions by name
 
 /// Names that stand for a symbol that they are no prefix of.
@@ -405,6 +478,7 @@ void api_object_add(struct api_object *object, enum api_kind kind, uint64_t key,
     struct api_object **first = bucket(key);
     *object = (struct api_object) { key, kind, context, *first };
     *first = object;
+    atomic_fetch_add(&trial.objects, 1);
 }
 
 void api_object_remove(struct api_object *object)
@@ -412,8 +486,10 @@ void api_object_remove(struct api_object *object)
     struct api_object **at = bucket(object->key);
     while (*at && *at != object)
         at = &(*at)->next;
-    if (*at)
+    if (*at) {
         *at = object->next;
+        atomic_fetch_sub(&trial.objects, 1);
+    }
 }
 
 struct api_object *api_object_at(uint64_t key, enum api_kind kind)

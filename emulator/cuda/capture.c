@@ -264,6 +264,8 @@ CUresult api_streamEndCapture(CUstream handle, CUgraph *graph)
     if (capture->origin != stream)
         return api_capture_fail(capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
     result = verdict(capture);
+    if (result == CUDA_SUCCESS)
+        result = api_fails_late();
     api_capture_end(capture, result ? NULL : graph);
     return result;
 }

@@ -30,6 +30,8 @@ int main(int count, char **arguments)
 #include "abi/functions.def"
     LOOK(cuEmulatorReport)
     LOOK(cuEmulatorClearError)
+    LOOK(cuEmulatorCounts)
+    LOOK(cuEmulatorFail)
     if (dlsym(library, "emu_run") || dlsym(library, "api_state")) {
         fprintf(stderr, "%s exports more than the driver's functions\n", arguments[1]);
         missing++;
