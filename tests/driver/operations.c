@@ -3,7 +3,7 @@
 
 static ptx_status made(struct scene *scene, bool made_it)
 {
-    scene->calls_when_made = atomic_load(&scene->fake->calls);
+    scene->calls_when_made = calls_so_far();
     return made_it ? PTX_OK : ptx_error_status();
 }
 
@@ -29,7 +29,7 @@ static ptx_status count(struct scene *scene)
     (void)scene;
     int devices = 0;
     ptx_status status = ptx_device_count(&devices);
-    assert_int_equal(devices, status ? 0 : 2);
+    assert_int_equal(devices, status ? 0 : 1);
     return status;
 }
 
@@ -171,7 +171,6 @@ static ptx_status capture(struct scene *scene)
     }
     ptx_graph *graph = ptx_capture_end(scene->device, scene->captured);
     status = made(scene, graph);
-    assert_int_equal(scene->fake->capture_status(scene->captured), CU_STREAM_CAPTURE_STATUS_NONE);
     ptx_graph_destroy(&graph);
     return status;
 }
@@ -182,7 +181,6 @@ static ptx_status abandon(struct scene *scene)
     made(scene, !status);
     if (!status)
         ptx_capture_abandon(scene->device, scene->captured);
-    assert_int_equal(scene->fake->capture_status(scene->captured), CU_STREAM_CAPTURE_STATUS_NONE);
     return status;
 }
 
@@ -194,7 +192,8 @@ static ptx_status graph_launch(struct scene *scene)
 static ptx_status address_range(struct scene *scene)
 {
     CUdeviceptr base = 0;
-    ptx_status status = ptx_address_range(scene->device, scene->fake->registered, &base, NULL);
+    ptx_status status =
+        ptx_address_range(scene->device, ptx_buffer_address(scene->buffer), &base, NULL);
     assert_int_equal(base == 0, status != PTX_OK);
     return status;
 }
@@ -231,9 +230,9 @@ const struct operation operations[] = {
 
 const size_t operation_count = sizeof(operations) / sizeof(operations[0]);
 
-struct scene scene_create(struct fake_cuda *libcuda)
+struct scene scene_create(void)
 {
-    struct scene scene = { .fake = libcuda, .device = open_device() };
+    struct scene scene = { .device = open_device() };
     scene.buffer = ptx_buffer_create(scene.device, 32);
     scene.module = load_module(scene.device, KERNEL_TEXT);
     scene.stream = ptx_stream_create(scene.device);
@@ -243,7 +242,6 @@ struct scene scene_create(struct fake_cuda *libcuda)
     assert_int_equal(ptx_capture_begin(scene.device, scene.captured, PTX_CAPTURE_GLOBAL), PTX_OK);
     scene.graph = ptx_capture_end(scene.device, scene.captured);
     assert_non_null(scene.graph);
-    libcuda->registered = ptx_buffer_address(scene.buffer);
     return scene;
 }
 

@@ -4,11 +4,10 @@
 #ifndef PTXGEN_TESTS_DRIVER_OPERATIONS_H
 #define PTXGEN_TESTS_DRIVER_OPERATIONS_H
 
-#include "driver_fixture.h"
+#include "emulator_faults.h"
 
 /// What operations work with; made while nothing fails.
 struct scene {
-    struct fake_cuda *fake;
     /// How many driver calls there had been when the operation's constructor was through. What
     /// fails after that fails in a destructor, which has no way to say so.
     int calls_when_made;
@@ -29,8 +28,7 @@ struct operation {
 extern const struct operation operations[];
 extern const size_t operation_count;
 
-/// A scene on the fake.
-struct scene scene_create(struct fake_cuda *libcuda);
+struct scene scene_create(void);
 void scene_destroy(struct scene *scene);
 
 #endif

@@ -3,12 +3,12 @@
 // the error is reported, nothing stays behind, and the next attempt works.
 //
 // Linked with --wrap for malloc, calloc and realloc.
-#include "driver_fixture.h"
+#include "emulator_faults.h"
 #include "failing_allocations.h"
 
 #include <ptxgen/plans.h>
 
-enum { TENSORS = 5, COUNT = 100 }; // within the 4096 bytes that the fake says it knows
+enum { TENSORS = 5, COUNT = 100 };
 
 struct scene {
     ptx_device *device;
@@ -23,7 +23,7 @@ static void set_up(struct scene *scene)
     assert_non_null(scene->device);
     scene->memory = ptx_buffer_create(scene->device, TENSORS * COUNT * 8);
     assert_non_null(scene->memory);
-    fake->registered = ptx_buffer_address(scene->memory);
+    assert_int_equal(ptx_buffer_fill(scene->memory, 0, 0, TENSORS * COUNT * 8, NULL), PTX_OK);
     for (unsigned t = 0; t < TENSORS; t++)
         scene->tensors[t] = (struct ptx_clip_tensor) {
             .data = ptx_buffer_address(scene->memory) + t * COUNT * 8,
@@ -54,9 +54,9 @@ static int calls_of_stream_destroy(const struct scene *scene)
 {
     CUstream stream = ptx_stream_create(scene->device);
     assert_non_null(stream);
-    const int before = atomic_load(&fake->calls);
+    const int before = calls_so_far();
     ptx_stream_destroy(scene->device, &stream);
-    return atomic_load(&fake->calls) - before;
+    return calls_so_far() - before;
 }
 
 static void each_driver_call_of_creation_fails(void **state)
@@ -64,26 +64,26 @@ static void each_driver_call_of_creation_fails(void **state)
     (void)state;
     struct scene scene;
     set_up(&scene);
-    const int before = atomic_load(&fake->calls);
+    const int before = calls_so_far();
     ptx_clip_plan *plan = create(&scene);
     if (!plan)
         fail_msg("%s", ptx_error_message());
-    const int calls = atomic_load(&fake->calls) - before - calls_of_stream_destroy(&scene);
+    const int calls = calls_so_far() - before - calls_of_stream_destroy(&scene);
     ptx_clip_plan_destroy(&plan);
     assert_true(calls > 5);
     for (int call = 1; call <= calls; call++) {
-        const int alive = atomic_load(&fake->alive);
-        fake->fail_result = CUDA_ERROR_UNKNOWN;
-        fake->failed = NULL;
-        atomic_store(&fake->fail_at, call);
+        const int alive = objects_alive();
+        fail_call(CUDA_ERROR_UNKNOWN, call);
         plan = create(&scene);
-        atomic_store(&fake->fail_at, 0);
+        const char *failed = failed_function();
+        fail_call(CUDA_SUCCESS, 0);
+        assert_non_null(failed);
         if (plan)
-            fail_msg("failing %s, call %d of %d, was not reported", fake->failed, call, calls);
+            fail_msg("failing %s, call %d of %d, was not reported", failed, call, calls);
         assert_int_equal(ptx_error_status(), PTX_ERROR_DRIVER);
-        assert_non_null(strstr(ptx_error_message(), fake->failed));
-        if (atomic_load(&fake->alive) != alive)
-            fail_msg("failing %s, call %d of %d, left something behind", fake->failed, call, calls);
+        assert_non_null(strstr(ptx_error_message(), failed));
+        if (objects_alive() != alive)
+            fail_msg("failing %s, call %d of %d, left something behind", failed, call, calls);
     }
     tear_down(&scene);
 }
@@ -102,7 +102,7 @@ static void each_allocation_of_creation_fails(void **state)
     assert_int_equal(live_allocations, live);
     assert_true(count > 5);
     for (int k = 1; k <= count; k++) {
-        const int alive = atomic_load(&fake->alive);
+        const int alive = objects_alive();
         allocations = 0;
         failing_allocation = k;
         plan = create(&scene);
@@ -110,8 +110,8 @@ static void each_allocation_of_creation_fails(void **state)
         if (plan)
             fail_msg("failing allocation %d of %d was not reported", k, count);
         assert_int_equal(ptx_error_status(), PTX_ERROR_OUT_OF_MEMORY);
-        assert_int_equal(atomic_load(&fake->alive), alive);
         assert_int_equal(live_allocations, live);
+        assert_int_equal(objects_alive(), alive);
     }
     tear_down(&scene);
 }
@@ -155,9 +155,11 @@ static ptx_status apply(ptx_clip_plan *plan)
 }
 
 // The first tensor to where it is.
+static CUdeviceptr first_tensor;
+
 static ptx_status set_data(ptx_clip_plan *plan)
 {
-    return ptx_clip_plan_set_data(plan, 0, 1, &fake->registered, NULL);
+    return ptx_clip_plan_set_data(plan, 0, 1, &first_tensor, NULL);
 }
 
 // The call'th driver call of the operation meets the fault of a kernel launched earlier: it names
@@ -167,15 +169,14 @@ static void meet_a_fault(ptx_status (*operation)(ptx_clip_plan *), const char *n
 {
     char begin[128];
     snprintf(begin, sizeof begin, "%s: an earlier kernel failed: CUDA_ERROR_LAUNCH_FAILED", name);
-    fake->fail_result = CUDA_ERROR_LAUNCH_FAILED;
-    atomic_store(&fake->fail_at, call);
+    fail_call(CUDA_ERROR_LAUNCH_FAILED, call);
     assert_int_equal(operation(plan), PTX_ERROR_DRIVER);
-    atomic_store(&fake->fail_at, 0);
+    fail_call(CUDA_SUCCESS, 0);
     if (strncmp(ptx_error_message(), begin, strlen(begin)) != 0)
         fail_msg("%s: %s", name, ptx_error_message());
 }
 
-static void fail_each_call_of_a_run(int driver_version)
+static void each_driver_call_of_a_run_fails(void **state)
 {
     static const struct {
         ptx_status (*call)(ptx_clip_plan *);
@@ -191,20 +192,20 @@ static void fail_each_call_of_a_run(int driver_version)
         { read_back, "ptx_clip_plan_read" },
     };
     struct scene scene;
-    fake->driver_version = driver_version;
+    (void)state;
     set_up(&scene);
+    first_tensor = scene.tensors[0].data;
     ptx_clip_plan *plan = create(&scene);
     assert_non_null(plan);
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-        int before = atomic_load(&fake->calls);
+        int before = calls_so_far();
         assert_int_equal(operations[i].call(plan), PTX_OK);
-        const int calls = atomic_load(&fake->calls) - before;
+        const int calls = calls_so_far() - before;
         for (int call = 1; call <= calls; call++) {
-            fake->fail_result = CUDA_ERROR_UNKNOWN;
-            atomic_store(&fake->fail_at, call);
+            fail_call(CUDA_ERROR_UNKNOWN, call);
             assert_int_equal(operations[i].call(plan), PTX_ERROR_DRIVER);
-            atomic_store(&fake->fail_at, 0);
-            assert_int_equal(fake->context_depth(), 0);
+            fail_call(CUDA_SUCCESS, 0);
+            assert_thread_untouched(NULL);
             assert_int_equal(operations[i].call(plan), PTX_OK); // it is as good as new
             meet_a_fault(operations[i].call, operations[i].name, plan, call);
         }
@@ -215,53 +216,6 @@ static void fail_each_call_of_a_run(int driver_version)
     assert_int_equal(allocations, 0);
     ptx_clip_plan_destroy(&plan);
     tear_down(&scene);
-}
-
-static void each_driver_call_of_a_run_fails(void **state)
-{
-    (void)state;
-    fail_each_call_of_a_run(12020); // kernel by kernel
-    fail_each_call_of_a_run(12030); // as a graph
-}
-
-// Kernels and graphs that a run launches on the stream.
-static void expect_run(ptx_clip_plan *plan, CUstream stream, int kernels, int graphs)
-{
-    const int kernels_before = atomic_load(&fake->launches);
-    const int graphs_before = atomic_load(&fake->graphs);
-    assert_int_equal(ptx_clip_plan_run(plan, stream), PTX_OK);
-    assert_int_equal(atomic_load(&fake->launches) - kernels_before, kernels);
-    assert_int_equal(atomic_load(&fake->graphs) - graphs_before, graphs);
-}
-
-// A plan with a driver that cannot capture a run's launches (0), or with one that can (1).
-static ptx_clip_plan *create_with_driver(struct scene *scene, int captures)
-{
-    fake->driver_version = captures ? 12030 : 12020;
-    set_up(scene);
-    return create(scene);
-}
-
-static void a_run_is_one_graph_where_it_can_be(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct scene scene;
-        ptx_clip_plan *plan = create_with_driver(&scene, i);
-        CUstream stream = ptx_stream_create(scene.device);
-        assert_true(plan && stream);
-        expect_run(plan, stream, 2, i);
-        assert_int_equal(ptx_capture_begin(scene.device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
-        expect_run(plan, stream, 0, 0);
-        ptx_graph *graph = ptx_capture_end(scene.device, stream);
-        assert_non_null(graph);
-        assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 2);
-        assert_int_equal(ptx_graph_get_info(graph)->nodes, 2);
-        ptx_graph_destroy(&graph);
-        ptx_stream_destroy(scene.device, &stream);
-        ptx_clip_plan_destroy(&plan);
-        tear_down(&scene);
-    }
 }
 
 // A run that fails in the midst of the caller's capture leaves the capture to the caller, and the
@@ -277,14 +231,13 @@ static void each_driver_call_of_a_captured_run_fails(void **state)
     int calls = 0;
     for (int call = 0; call <= calls; call++) {
         assert_int_equal(ptx_capture_begin(scene.device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
-        const int before = atomic_load(&fake->calls);
-        fake->fail_result = CUDA_ERROR_UNKNOWN;
-        atomic_store(&fake->fail_at, call); // 0: none
+        const int before = calls_so_far();
+        fail_call(CUDA_ERROR_UNKNOWN, call); // 0: none
         assert_int_equal(ptx_clip_plan_run(plan, stream), call ? PTX_ERROR_DRIVER : PTX_OK);
-        atomic_store(&fake->fail_at, 0);
-        calls = call ? calls : atomic_load(&fake->calls) - before;
+        fail_call(CUDA_SUCCESS, 0);
+        calls = call ? calls : calls_so_far() - before;
         ptx_capture_abandon(scene.device, stream);
-        expect_run(plan, stream, 2, 1);
+        assert_int_equal(ptx_clip_plan_run(plan, stream), PTX_OK);
     }
     assert_true(calls > 5);
     ptx_stream_destroy(scene.device, &stream);
@@ -292,78 +245,13 @@ static void each_driver_call_of_a_captured_run_fails(void **state)
     tear_down(&scene);
 }
 
-// Work on the legacy default stream would spoil the capture.
-static void a_blocking_stream_is_being_captured(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct scene scene;
-        ptx_clip_plan *plan = create_with_driver(&scene, i);
-        CUstream blocking = fake->stream_create(ptx_device_context(scene.device), true);
-        assert_true(plan && blocking);
-        fake->capture_begin(blocking, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-        const int launches = atomic_load(&fake->launches);
-        assert_int_equal(ptx_clip_plan_run(plan, NULL), PTX_ERROR_CAPTURE);
-        assert_message("use another stream");
-        assert_null(create(&scene));
-        assert_error(PTX_ERROR_CAPTURE, "a blocking stream of the context is being captured");
-        assert_int_equal(atomic_load(&fake->launches), launches);
-        assert_int_equal(fake->capture_end(blocking), CU_STREAM_CAPTURE_STATUS_ACTIVE);
-        expect_run(plan, NULL, 2, i);
-        free(blocking);
-        ptx_clip_plan_destroy(&plan);
-        tear_down(&scene);
-    }
-}
-
-// Without graphs, launches with attributes, and other functions that came later.
-static void a_run_with_the_oldest_driver(void **state)
-{
-    (void)state;
-    struct fake_cuda *usual = fake;
-    struct scene scene;
-    fake = fake_open(FAKE_OLD_LIBCUDA);
-    assert_non_null(fake);
-    fake->reset();
-    fake->driver_version = 11000;
-    fake->sm = 70;
-    set_up(&scene);
-    ptx_clip_plan *plan = create(&scene);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    expect_run(plan, NULL, 2, 0);
-    ptx_clip_plan_destroy(&plan);
-    tear_down(&scene);
-    fake_teardown(NULL);
-    fake = usual;
-    setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
-}
-
-static void a_plan_outlives_its_device(void **state)
-{
-    (void)state;
-    struct scene scene;
-    set_up(&scene);
-    ptx_clip_plan *plan = create(&scene);
-    assert_non_null(plan);
-    ptx_buffer_destroy(&scene.memory);
-    ptx_device_close(&scene.device);
-    expect_run(plan, NULL, 2, 1);
-    ptx_clip_plan_destroy(&plan);
-    assert_int_equal(atomic_load(&fake->alive), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FAKE_TEST(each_driver_call_of_creation_fails),
-        FAKE_TEST(each_allocation_of_creation_fails),
-        FAKE_TEST(each_driver_call_of_a_run_fails),
-        FAKE_TEST(a_run_is_one_graph_where_it_can_be),
-        FAKE_TEST(each_driver_call_of_a_captured_run_fails),
-        FAKE_TEST(a_blocking_stream_is_being_captured),
-        FAKE_TEST(a_run_with_the_oldest_driver),
-        FAKE_TEST(a_plan_outlives_its_device),
+        cmocka_unit_test(each_driver_call_of_creation_fails),
+        cmocka_unit_test(each_allocation_of_creation_fails),
+        cmocka_unit_test(each_driver_call_of_a_run_fails),
+        cmocka_unit_test(each_driver_call_of_a_captured_run_fails),
     };
-    return cmocka_run_group_tests_name("clip plans: faults", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("clip plans: faults", tests, emulator_open, NULL);
 }

@@ -29,7 +29,6 @@ CUresult fake_step(const char *name)
     bool due = atomic_load(&fake.fail_at) > 0 && atomic_fetch_sub(&fake.fail_at, 1) == 1;
     if (!due && !(fake.fail_call && strcmp(fake.fail_call, name) == 0))
         return CUDA_SUCCESS;
-    fake.failed = name;
     return fake.fail_result;
 }
 

@@ -36,7 +36,6 @@ struct fake_cuda {
     atomic_int launches;   ///< kernels launched
     atomic_int graphs;     ///< graphs launched
     atomic_int violations; ///< calls in a context that is not right, handles that are not
-    const char *failed;    ///< the call that was made to fail last
 
     CUlaunchConfig launch; ///< the one that made launches 1
     CUlaunchAttribute attributes[4];

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+/// The emulator in tests of what happens when a driver call fails: which one, how many there were,
+/// what is left over, and that a test leaves the thread as it was.
+#ifndef PTXGEN_TESTS_EMULATOR_FAULTS_H
+#define PTXGEN_TESTS_EMULATOR_FAULTS_H
+
+#include "driver_checks.h"
+
+#include "abi/cuda.h"
+#include "emulator/cuda/extensions.h"
+
+#define CUDA_FUNCTION(symbol, name, since, variant, parameters, arguments)                         \
+    CUresult symbol parameters;
+#include "abi/functions.def"
+
+#define EMULATOR_CALLS(X)                                                                          \
+    X(cuEmulatorCounts)                                                                            \
+    X(cuEmulatorFail)                                                                              \
+    X(cuCtxCreate_v2)                                                                              \
+    X(cuCtxDestroy_v2)                                                                             \
+    X(cuCtxGetCurrent)                                                                             \
+    X(cuThreadExchangeStreamCaptureMode)
+
+/// Functions of the library that PTXGEN_LIBCUDA names.
+#define FUNCTION(name) __typeof__(name) *name;
+struct emulator_functions {
+    EMULATOR_CALLS(FUNCTION)
+};
+#undef FUNCTION
+extern struct emulator_functions emulator;
+
+/// Finds them: for cmocka_run_group_tests().
+int emulator_open(void **state);
+
+/// The call'th driver call from now fails with `result`; 0: none.
+void fail_call(CUresult result, int call);
+/// The function that fail_call() made fail, or NULL.
+const char *failed_function(void);
+int calls_so_far(void);
+/// Handles, allocations and references to the primary context.
+int objects_alive(void);
+/// Kernels that ran.
+int launches_so_far(void);
+
+/// The thread's context is this one, and its capture mode the default.
+void assert_thread_untouched(CUcontext context);
+
+#endif
