@@ -125,10 +125,14 @@ static bool check_floors(struct emu_parser *p, const struct emu_spelled *spelled
     if (form->own && !p->module->sm_suffix)
         return emu_error(p, &spelled->name, "Feature '%.*s' requires .target sm_%da",
                          EMU_TEXT(&spelled->name), form->sm);
-    for (unsigned k = 0; k < spelled->count && spelled->known[k]; k++)
+    for (unsigned k = 0; k < spelled->count && spelled->known[k]; k++) {
+        // cp.async could be written with .shared::cta before anything else could.
+        if (form->must & EMU_G(FROM) && spelled->known[k]->group == EMU_GROUP_INDEX_SPACE)
+            continue;
         if (!floors(p, spelled, &spelled->modifiers[k], spelled->known[k]->name,
                     spelled->known[k]->isa, spelled->known[k]->sm))
             return false;
+    }
     return true;
 }
 

@@ -33,7 +33,7 @@ static bool cannot_combine(const struct check *c, uint64_t one, uint64_t other)
 }
 
 // False, and reported, below that version or target.
-static bool requires(const struct check *c, const char *what, int isa, int sm)
+static bool at_least(const struct check *c, const char *what, int isa, int sm)
 {
     if (c->p->module->isa < isa)
         return emu_error(c->p, &c->spelled->name,
@@ -128,7 +128,7 @@ static bool check_width(const struct check *c)
         return true;
     if (c->insn->space != EMU_GLOBAL)
         return emu_error(c->p, &c->spelled->name, "256 bit wide accesses are to .global alone");
-    return requires(c, "256 bit wide load/store", 88, 100);
+    return at_least(c, "256 bit wide load/store", 88, 100);
 }
 
 static bool rule_access(const struct check *c)
@@ -178,7 +178,7 @@ static bool rule_atomic(const struct check *c)
     if (spells(c, EMU_G(HINT)) && insn->space == EMU_SHARED)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.L2::cache_hint' cannot be applied to this state space");
-    return !spells(c, EMU_G(SCOPE)) || requires(c, "scopes of atomics", 50, 60);
+    return !spells(c, EMU_G(SCOPE)) || at_least(c, "scopes of atomics", 50, 60);
 }
 
 static bool rule_fence(const struct check *c)
@@ -220,7 +220,10 @@ static bool rule_copy(const struct check *c)
         return emu_error(c->p, &c->spelled->name,
                          "Argument 3 of instruction 'cp.async': value '%llu' out of range",
                          (unsigned long long)size[1].bits);
-    return true;
+    const struct emu_function *f = &c->p->module->functions[c->p->body->function];
+    const bool ignores = insn->src_count > 3 && size[1].kind == EMU_OPERAND_REGISTER &&
+                         f->registers[size[1].index].type == EMU_PRED;
+    return !ignores || at_least(c, "cp.async with a predicate", 75, 80);
 }
 
 static bool rule_copy_batch(const struct check *c)
@@ -278,7 +281,7 @@ static bool rule_barrier(const struct check *c)
         insn->aligned = true;
     if (spells(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
         return illegal(c, EMU_G(SCOPE));
-    if (spells(c, EMU_G(SCOPE)) && !requires(c, "bar.cta", 78, 30))
+    if (spells(c, EMU_G(SCOPE)) && !at_least(c, "bar.cta", 78, 30))
         return false;
     if (insn->opcode == EMU_OP_BAR_RED && insn->boolean == EMU_BOOL_XOR)
         return emu_error(c->p, &c->spelled->name,
@@ -364,15 +367,17 @@ static bool rule_cvt(const struct check *c)
         return illegal(c, EMU_G(SAT));
     if (insn->relu && ((to != EMU_F16 && to != EMU_BF16) || from != EMU_F32))
         return illegal(c, EMU_G(RELU));
+    if (insn->relu && insn->round > EMU_RZ)
+        return cannot_combine(c, EMU_G(RELU), EMU_G(DIRECTED));
     if (insn->relu && insn->sat)
         return cannot_combine(c, EMU_G(RELU), EMU_G(SAT));
     if (to == EMU_BF16 && from == EMU_F32)
-    return insn->round > EMU_RZ ? requires(c, "cvt.bf16.f32 with .rm or .rp", 78, 90)
-                                : requires(c, "cvt.bf16.f32", 70, 80);
+        return at_least(c, "cvt.bf16.f32", 70, 80);
     if (from == EMU_BF16 && to == EMU_F32)
-    return requires(c, "cvt.f32.bf16", 71, 80);
+        return insn->ftz ? at_least(c, "cvt.ftz.f32.bf16", 78, 90)
+                         : at_least(c, "cvt.f32.bf16", 71, 80);
     if (to == EMU_BF16 || from == EMU_BF16)
-    return requires(c, "cvt with .bf16", 78, 90);
+        return at_least(c, "cvt with .bf16", 78, 90);
     return true;
 }
 
@@ -383,8 +388,8 @@ static bool rule_address(const struct check *c)
     const uint8_t space = c->insn->space;
 
     if (space == EMU_PARAM)
-    return requires(c, "cvta.param", 77, 70);
-    return space != EMU_CONST || requires(c, "cvta.const", 31, 20);
+        return at_least(c, "cvta.param", 77, 70);
+    return space != EMU_CONST || at_least(c, "cvta.const", 31, 20);
 }
 
 static bool rule_dot(const struct check *c)

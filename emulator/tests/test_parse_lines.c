@@ -230,13 +230,102 @@ static void ptxas_agrees(void **state)
     each_line(PTX_DIR "/unsupported.txt", ptxas_has_the_floors);
 }
 
+// ---- floors -------------------------------------------------------------------------------------
+
+enum { MOST_LINES = 1024 };
+
+struct lines {
+    char text[MOST_LINES][LINE_SIZE];
+    bool refused[MOST_LINES];
+    size_t count;
+};
+
+static struct lines accepted_lines;
+
+static void keep_line(const char *line, const char *text)
+{
+    (void)text;
+    assert_true(accepted_lines.count < MOST_LINES);
+    memcpy(accepted_lines.text[accepted_lines.count++], line, strlen(line) + 1);
+}
+
+static void with_head(char *text, size_t size, const char *lines, int isa, const char *target)
+{
+    static char whole[MOST_LINES * 64 + 4096];
+    char *rest = strchr(strchr(frame(lines, whole, sizeof whole), '\n') + 1, '\n');
+    snprintf(text, size, ".version %d.%d\n.target %s%s", isa / 10, isa % 10, target, rest);
+}
+
+// Which lines ptxas refuses, a scope each: again without those, until it refuses no more.
+static void ask_for_floors(struct lines *lines, int isa, const char *target)
+{
+    static char body[MOST_LINES * 64], text[MOST_LINES * 64 + 4096];
+    static size_t line_of[MOST_LINES + 32];
+    bool again = true;
+    memset(lines->refused, 0, sizeof lines->refused);
+    while (again) {
+        size_t used = 0, at = 12; // the line that frame() puts the first at
+        for (size_t k = 0; k < lines->count; k++)
+            if (!lines->refused[k]) {
+                used +=
+                    (size_t)snprintf(body + used, sizeof body - used, "{ %s }\n", lines->text[k]);
+                line_of[at++] = k;
+            }
+        with_head(text, sizeof text, body, isa, target);
+        struct ptxas_report report = ptxas_run(text, target);
+        again = false;
+        for (size_t k = 0; k < report.count; k++)
+            if (report.errors[k].line >= 12 && (size_t)report.errors[k].line < at) {
+                lines->refused[line_of[report.errors[k].line]] = true;
+                again = true;
+            }
+        ptxas_report_free(&report);
+    }
+}
+
+// What ptxas takes at a version and a target, the emulator takes there, and nothing else.
+static void floors_agree(void **state)
+{
+    static const int versions[] = { 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77,
+                                    78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90 };
+    static const struct {
+        const char *name;
+        int sm, isa;
+    } asked[] = {
+        { "sm_75", 75, 63 }, { "sm_80", 80, 70 }, { "sm_90", 90, 78 }, { "sm_100", 100, 86 }
+    };
+    static char text[LINE_SIZE + 4096];
+    struct lines *lines = &accepted_lines;
+    (void)state;
+    if (!ptxas_find())
+        skip_because("no ptxas: the floors of what the parser accepts are not held against it");
+    if (!ptxas_knows("sm_100"))
+        skip_because("sm_100: unknown to %s", ptxas_find());
+    lines->count = 0;
+    each_line(PTX_DIR "/accepted.txt", keep_line);
+    for (size_t t = 0; t < sizeof asked / sizeof *asked; t++)
+        for (size_t v = 0; v < sizeof versions / sizeof *versions; v++) {
+            if (versions[v] < asked[t].isa)
+                continue;
+            ask_for_floors(lines, versions[v], asked[t].name);
+            for (size_t k = 0; k < lines->count; k++) {
+                with_head(text, sizeof text, lines->text[k], versions[v], asked[t].name);
+                struct parsed parsed = parse_for(text, 90, asked[t].sm, 0);
+                if ((parsed.module != NULL) == lines->refused[k])
+                    fail_msg("%s\nwith .version %d for %s: ptxas %s it. %s", lines->text[k],
+                             versions[v], asked[t].name, lines->refused[k] ? "refuses" : "takes",
+                             parsed.log);
+                emu_module_destroy(&parsed.module);
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepted),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(unsupported),
-        cmocka_unit_test(ptxas_agrees),
+        cmocka_unit_test(accepted),     cmocka_unit_test(refused),
+        cmocka_unit_test(unsupported),  cmocka_unit_test(ptxas_agrees),
+        cmocka_unit_test(floors_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
