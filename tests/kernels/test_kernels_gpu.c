@@ -15,46 +15,50 @@
 static struct gpu gpu;
 
 struct suite_row {
-    const char *name;
+    char name[80];
     void (*check)(struct gpu *gpu, ptx_type dtype);
     ptx_type dtype;
 };
 
-static struct suite_row rows[] = {
-    { "C-SQSUM-001 squared_sum f32", check_squared_sum, PTX_F32 },
-    { "C-SQSUM-001 squared_sum f64", check_squared_sum, PTX_F64 },
-    { "C-SQSUM-001 squared_sum f16", check_squared_sum, PTX_F16 },
-    { "C-SQSUM-001 squared_sum bf16", check_squared_sum, PTX_BF16 },
-    { "C-SQSUM-001 squared_sum f32 of 2^22", check_squared_sum_at_switch, PTX_F32 },
-    { "C-SQSUM-001 squared_sum f64 of 2^22", check_squared_sum_at_switch, PTX_F64 },
-    { "C-SQSUM-001 squared_sum f16 of 2^22", check_squared_sum_at_switch, PTX_F16 },
-    { "C-SQSUM-001 squared_sum bf16 of 2^22", check_squared_sum_at_switch, PTX_BF16 },
-    { "C-FUSEDCLIP-001 clip_scale_reduce f32", check_clip_scale_reduce, PTX_F32 },
-    { "C-FUSEDCLIP-001 clip_scale_reduce f64", check_clip_scale_reduce, PTX_F64 },
-    { "gradient_clip_from_device_scale f32", check_gradient_clip_from_device_scale, PTX_F32 },
-    { "gradient_clip_from_device_scale f64", check_gradient_clip_from_device_scale, PTX_F64 },
-    { "gradient_clip_from_device_scale f16", check_gradient_clip_from_device_scale, PTX_F16 },
-    { "gradient_clip_from_device_scale bf16", check_gradient_clip_from_device_scale, PTX_BF16 },
-    { "gradient_clip_from_device_scale f32 of 2^18", check_gradient_clip_at_switch, PTX_F32 },
-    { "gradient_clip_from_device_scale f64 of 2^18", check_gradient_clip_at_switch, PTX_F64 },
-    { "gradient_clip_from_device_scale f16 of 2^18", check_gradient_clip_at_switch, PTX_F16 },
-    { "gradient_clip_from_device_scale bf16 of 2^18", check_gradient_clip_at_switch, PTX_BF16 },
-    { "quantize_ste_backward f32", check_quantize_ste_backward, PTX_F32 },
-    { "quantize_ste_backward f64", check_quantize_ste_backward, PTX_F64 },
-    { "quantize_ste_backward f16", check_quantize_ste_backward, PTX_F16 },
-    { "quantize_ste_backward bf16", check_quantize_ste_backward, PTX_BF16 },
-    { "quantize_channel_ste_backward f32", check_quantize_channel_ste_backward, PTX_F32 },
-    { "quantize_channel_ste_backward f64", check_quantize_channel_ste_backward, PTX_F64 },
-    { "quantize_channel_ste_backward f16", check_quantize_channel_ste_backward, PTX_F16 },
-    { "quantize_channel_ste_backward bf16", check_quantize_channel_ste_backward, PTX_BF16 },
-    { "loss_scale_update", check_loss_scale_update, PTX_F32 },
-    { "lerp_backward f32", check_lerp_backward, PTX_F32 },
-    { "lerp_backward f64", check_lerp_backward, PTX_F64 },
-    { "lerp_backward f16", check_lerp_backward, PTX_F16 },
-    { "lerp_backward bf16", check_lerp_backward, PTX_BF16 },
+/// Every kernel in every type, then sizes at which a kernel works otherwise.
+static const struct {
+    void (*check)(struct gpu *gpu, ptx_type dtype);
+    const ptx_kernel *kernel;
+    const char *size;
+} checks[] = {
+#define ROW(kernel) { check_##kernel, &ptx_kernel_##kernel, "" },
+    PTX_KERNELS(ROW)
+#undef ROW
+        { check_squared_sum_at_switch, &ptx_kernel_squared_sum, " of 2^22" },
+    { check_gradient_clip_at_switch, &ptx_kernel_gradient_clip_from_device_scale, " of 2^18" },
 };
 
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { CHECKS = sizeof checks / sizeof *checks, MOST_ROWS = CHECKS * PTX_TYPE_COUNT };
+
+static struct suite_row rows[MOST_ROWS];
+
+/// The contract that a kernel's check is of, "" for most.
+static const char *contract_of(const ptx_kernel *kernel)
+{
+    return kernel == &ptx_kernel_squared_sum         ? "C-SQSUM-001 "
+           : kernel == &ptx_kernel_clip_scale_reduce ? "C-FUSEDCLIP-001 "
+                                                     : "";
+}
+
+static size_t fill_rows(void)
+{
+    size_t count = 0;
+    for (size_t k = 0; k < CHECKS; k++)
+        for (int dtype = 0; dtype < PTX_TYPE_COUNT; dtype++) {
+            if (!(checks[k].kernel->dtypes >> dtype & 1))
+                continue;
+            struct suite_row *row = &rows[count++];
+            *row = (struct suite_row) { .check = checks[k].check, .dtype = (ptx_type)dtype };
+            snprintf(row->name, sizeof row->name, "%s%s %s%s", contract_of(checks[k].kernel),
+                     checks[k].kernel->name, ptx_type_name((ptx_type)dtype), checks[k].size);
+        }
+    return count;
+}
 
 static void test_row(void **state)
 {
@@ -147,17 +151,18 @@ static void test_norm_after_clipping(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[ROWS + 2];
-    for (int i = 0; i < ROWS; ++i)
+    struct CMUnitTest tests[MOST_ROWS + 2];
+    size_t count = fill_rows();
+    for (size_t i = 0; i < count; ++i)
         tests[i] = (struct CMUnitTest) { rows[i].name, test_row, NULL, NULL, &rows[i] };
-    tests[ROWS] = (struct CMUnitTest) { "C-CLIP-001 norm after clipping", test_norm_after_clipping,
-                                        NULL, NULL, NULL };
-    tests[ROWS + 1] =
+    tests[count++] = (struct CMUnitTest) { "C-CLIP-001 norm after clipping",
+                                           test_norm_after_clipping, NULL, NULL, NULL };
+    tests[count++] =
         (struct CMUnitTest) { "more than 2^32 elements", test_beyond_32_bits, NULL, NULL, NULL };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("kernels on the GPU", tests, NULL, NULL);
+    int failed = _cmocka_run_group_tests("kernels on the GPU", tests, count, NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }
