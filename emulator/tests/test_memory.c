@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 // After those, as it asks.
@@ -140,6 +141,59 @@ static void the_limit_holds(void **state)
     emu_memory_destroy(&memory);
 }
 
+static void some_bits_of_a_byte(void **state)
+{
+    (void)state;
+    enum { BYTES = 4096 };
+    static unsigned char shadow[BYTES + 8];
+    struct emu_shadows *shadows = emu_shadows_create();
+    assert_non_null(shadows);
+    uint32_t origin = emu_origin_add(shadows, "a place");
+    assert_int_equal(emu_origin_add(shadows, "a place"), origin);
+    assert_string_equal(emu_origin_text(shadows, origin), "a place");
+    assert_true(emu_origin_report(shadows, origin));
+    assert_false(emu_origin_report(shadows, origin));
+#define BYTE(i) ((struct emu_undefined) { (i) % 255 + 1, 0, origin })
+    for (unsigned i = 0; i < BYTES; i++)
+        emu_shadow_put(shadows, shadow + i, BYTE(i));
+    assert_int_equal(emu_shadow_computed(shadows, shadow, BYTES), BYTES);
+    // On to itself, up and down again.
+    emu_shadow_move(shadows, shadow + 3, shadow, BYTES);
+    for (unsigned i = 0; i < BYTES; i++)
+        assert_int_equal(emu_shadow_get(shadows, shadow + 3 + i).bits, BYTE(i).bits);
+    emu_shadow_move(shadows, shadow, shadow + 3, BYTES);
+    for (unsigned i = 0; i < BYTES; i++) {
+        struct emu_undefined byte = emu_shadow_get(shadows, shadow + i);
+        assert_int_equal(byte.bits, BYTE(i).bits);
+        assert_int_equal(byte.origin, origin);
+    }
+    emu_shadow_put(shadows, shadow + 77, (struct emu_undefined) { 12, 4, origin });
+    assert_int_equal(emu_shadow_computed(shadows, shadow, BYTES), 77);
+    // What is forgotten leaves all others alone.
+    emu_shadow_forget(shadows, shadow + 1000, 2000);
+    for (unsigned i = 0; i < BYTES; i++) {
+        uint64_t bits = emu_shadow_get(shadows, shadow + i).bits;
+        if (i == 77)
+            assert_int_equal(bits, 12);
+        else if (i < 1000 || i >= 3000 || shadow[i] != EMU_SHADOW_LISTED)
+            assert_int_equal(bits, BYTE(i).bits);
+        else
+            assert_int_equal(bits, 0xff);
+    }
+    // More places than a shadow byte has room for.
+    for (unsigned i = 0; i < 300; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "place %u", i);
+        const struct emu_undefined byte = { 0xff, i % 2 ? 0xff : 0, emu_origin_add(shadows, text) };
+        emu_shadow_put(shadows, shadow, byte);
+        struct emu_undefined got = emu_shadow_get(shadows, shadow);
+        assert_true(got.bits == byte.bits && got.computed == byte.computed);
+        assert_string_equal(emu_origin_text(shadows, got.origin), text);
+    }
+    emu_shadows_destroy(&shadows);
+    assert_null(shadows);
+}
+
 static void host_memory_at_its_own_address(void **state)
 {
     (void)state;
@@ -224,6 +278,7 @@ int main(void)
         cmocka_unit_test(freed_is_told_from_outside),
         cmocka_unit_test(addresses_come_back_in_the_end),
         cmocka_unit_test(shadow_starts_uninitialised),
+        cmocka_unit_test(some_bits_of_a_byte),
         cmocka_unit_test(the_limit_holds),
         cmocka_unit_test(host_memory_at_its_own_address),
         cmocka_unit_test(many_threads),
