@@ -180,6 +180,17 @@ static void some_bits_of_a_byte(void **state)
         else
             assert_int_equal(bits, 0xff);
     }
+    // Entries that collide, too.
+    static unsigned char wide[1 << 16];
+    uint32_t random = 1;
+    for (unsigned i = 0; i < 4000; i++, random = random * 1664525 + 1013904223) {
+        unsigned at = random >> 16;
+        emu_shadow_put(shadows, wide + at, (struct emu_undefined) { at % 254 + 1, 0, origin });
+    }
+    emu_shadow_forget(shadows, wide, 30000);
+    for (unsigned at = 30000; at < sizeof(wide); at++)
+        if (wide[at] != EMU_SHADOW_NEVER)
+            assert_int_equal(emu_shadow_get(shadows, wide + at).bits, at % 254 + 1);
     // More places than a shadow byte has room for.
     for (unsigned i = 0; i < 300; i++) {
         char text[32];
