@@ -34,7 +34,7 @@ ROOMS = {
         ("src/driver", ["error"]),
     ),
     "emulator/ptx": ("emulator",),
-    "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes"),
+    "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes", "abi"),
     "emulator/exec/lanes": ("emulator", "emulator/ptx", "emulator/exec"),
     "emulator/cuda": ("emulator", "emulator/ptx", "emulator/exec", "abi"),
     "tools": ("include/ptxgen", "tools/bench", "tools/clip", "tools/reference"),

@@ -17,6 +17,8 @@ static const struct {
     { 11030, 73 }, { 11020, 72 }, { 11010, 71 }, { 11000, 70 },
 };
 
+enum { DEFAULT_SM = 90 };
+
 static bool fail(struct api_config *config, const char *variable, const char *text,
                  const char *wanted)
 {
@@ -83,18 +85,18 @@ static bool read_device(struct api_config *config)
     char copy[512], *rest = NULL;
     uint64_t value = 0;
     if (!text)
-        return true;
+        text = "";
     snprintf(copy, sizeof(copy), "%s", text);
     for (char *item = strtok_r(copy, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
         if (strncmp(item, "sm_", 3) == 0 && number(item + 3, 999, &value) &&
             emu_gpu_of((int)value)) {
-            config->sm = (int)value;
-            config->multiprocessors = emu_gpu_of((int)value)->multiprocessors;
+            config->gpu = emu_gpu_of((int)value);
+            config->multiprocessors = config->gpu->multiprocessors;
         } else if (strncmp(item, "sms=", 4) != 0 && strncmp(item, "name=", 5) != 0) {
             return fail_device(config, variable, text);
         }
     }
-    snprintf(config->name, sizeof(config->name), "ptxgen emulator (sm_%d)", config->sm);
+    snprintf(config->name, sizeof(config->name), "ptxgen emulator (sm_%d)", config->gpu->sm);
     snprintf(copy, sizeof(copy), "%s", text);
     for (char *item = strtok_r(copy, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
         if (strncmp(item, "name=", 5) == 0)
@@ -198,12 +200,10 @@ static bool read_sanitize(struct api_config *config)
 
 void api_config_read(struct api_config *config)
 {
-    *config = (struct api_config) { .sm = 90,
-                                    .multiprocessors = emu_gpu_of(90)->multiprocessors,
-                                    .name = "ptxgen emulator (sm_90)",
-                                    .driver = 13000,
+    *config = (struct api_config) { .gpu = emu_gpu_of(DEFAULT_SM),
+                                    .multiprocessors = emu_gpu_of(DEFAULT_SM)->multiprocessors,
+                                    .driver = newest_isa[0].driver,
                                     .sanitize = EMU_SANITIZE_ON,
-                                    .isa = 90,
                                     .memory = UINT64_C(8) << 30 };
     uint64_t threads = 0, timeout = 0;
     read_device(config);

@@ -48,7 +48,7 @@ enum { NEWEST_ATTRIBUTE = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SU
 
 const struct emu_gpu *api_gpu(void)
 {
-    return emu_gpu_of(api_state.config.sm);
+    return api_state.config.gpu;
 }
 
 CUresult api_driverGetVersion(int *version)
@@ -115,8 +115,8 @@ CUresult api_deviceComputeCapability(int *major, int *minor, CUdevice device)
 {
     CUresult result = check(major && minor ? major : NULL, device);
     if (!result) {
-        *major = api_state.config.sm / 10;
-        *minor = api_state.config.sm % 10;
+        *major = api_gpu()->sm / 10;
+        *minor = api_gpu()->sm % 10;
     }
     return result;
 }

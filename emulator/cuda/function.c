@@ -96,7 +96,7 @@ CUresult api_funcGetAttribute(int *value, CUfunction_attribute attribute, CUfunc
         *value = program->sm;
         break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *value = api_state.config.sm;
+        *value = api_gpu()->sm;
         break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         *value = function->max_dynamic;

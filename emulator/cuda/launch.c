@@ -51,7 +51,7 @@ static CUresult check_cluster(const struct api_launch *launch)
     const unsigned *cluster = launch->cluster;
     if (!cluster[0] && !cluster[1] && !cluster[2])
         return CUDA_SUCCESS;
-    if (api_state.config.sm < 90)
+    if (api_gpu()->sm < 90)
         return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; i < 3; i++)
         if (cluster[i] == 0 || launch->grid[i] % cluster[i] != 0)

@@ -222,8 +222,8 @@ static CUresult load(CUmodule module, const char *image, char *log, size_t log_s
 {
     const struct api_config *config = &api_state.config;
     struct emu_parse_limits limits = { .isa = config->isa,
-                                       .sm = config->sm,
-                                       .sm_suffix = config->sm >= 90 ? 'a' : '\0' };
+                                       .sm = config->gpu->sm,
+                                       .sm_suffix = config->gpu->sm >= 90 ? 'a' : '\0' };
     int result = 0;
     CUresult opened = api_link_open(image, &image);
     if (opened) {
@@ -264,7 +264,7 @@ static void describe(CUmodule module, char *log, size_t size)
                 log + length, size - length,
                 "%sptxas info    : Compiling entry function '%s' for 'sm_%d'\n"
                 "ptxas info    : Used %u virtual registers, %u bytes smem, %u bytes lmem",
-                length ? "\n" : "", entry->name, api_state.config.sm, entry->register_count,
+                length ? "\n" : "", entry->name, api_gpu()->sm, entry->register_count,
                 entry->shared_bytes, entry->local_bytes);
     }
 }
@@ -438,7 +438,7 @@ static uint64_t sum(const char *text)
 
 static void write_line(char *line, const char *text)
 {
-    snprintf(line, LINE + 1, "%s%03d %016llx %016llx\n", magic, api_state.config.sm,
+    snprintf(line, LINE + 1, "%s%03d %016llx %016llx\n", magic, api_gpu()->sm,
              (unsigned long long)strlen(text), (unsigned long long)sum(text));
 }
 
@@ -453,7 +453,7 @@ CUresult api_link_open(const char *image, const char **text)
         sscanf(image + strlen(magic), "%3d %16llx %16llx", &sm, &length, &total) != 3 ||
         strlen(image + LINE) != length || sum(image + LINE) != total)
         return CUDA_ERROR_INVALID_IMAGE;
-    if (sm / 10 != api_state.config.sm / 10 || sm > api_state.config.sm)
+    if (sm / 10 != api_gpu()->sm / 10 || sm > api_gpu()->sm)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     *text = image + LINE;
     return CUDA_SUCCESS;

@@ -69,30 +69,12 @@ void emu_describe_thread(const struct emu_block *block, uint32_t thread, char *t
 
 static const char *code_name(int result)
 {
-    switch (result) {
-    case EMU_INVALID_VALUE:
-        return "CUDA_ERROR_INVALID_VALUE";
-    case EMU_OUT_OF_MEMORY:
-        return "CUDA_ERROR_OUT_OF_MEMORY";
-    case EMU_ILLEGAL_ADDRESS:
-        return "CUDA_ERROR_ILLEGAL_ADDRESS";
-    case EMU_OUT_OF_RESOURCES:
-        return "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES";
-    case EMU_TIMEOUT:
-        return "CUDA_ERROR_LAUNCH_TIMEOUT";
-    case EMU_HARDWARE_STACK:
-        return "CUDA_ERROR_HARDWARE_STACK_ERROR";
-    case EMU_ILLEGAL_INSTRUCTION:
-        return "CUDA_ERROR_ILLEGAL_INSTRUCTION";
-    case EMU_MISALIGNED_ADDRESS:
-        return "CUDA_ERROR_MISALIGNED_ADDRESS";
-    case EMU_LAUNCH_FAILED:
-        return "CUDA_ERROR_LAUNCH_FAILED";
-    case EMU_COOPERATIVE_TOO_LARGE:
-        return "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE";
-    default:
-        return "error";
-    }
+#define NAME(name, value, text)                                                                    \
+    if (result == value)                                                                           \
+        return #name;
+    CUDA_ABI_RESULTS(NAME)
+#undef NAME
+    return "error";
 }
 
 // True for the first fault of the launch, whose teller then holds the lock.

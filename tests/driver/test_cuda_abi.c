@@ -32,26 +32,20 @@ CUDA_ABI_ENUMS(SAME_ENUM)
 #define SAME_FIELD(type, field)                                                                    \
     _Static_assert(offsetof(THEIRS, field) == offsetof(OURS, field), #field);                      \
     _Static_assert(sizeof(((THEIRS *)0)->field) == sizeof(((OURS *)0)->field), #field);
-#define SAME_STRUCT(name, ours, fields)                                                            \
-    _Static_assert(sizeof(name) == sizeof(struct ours), #name);                                    \
-    static inline void same_##ours(void)                                                           \
+#define SAME_FIELDS(theirs, ours, fields)                                                          \
     {                                                                                              \
-        typedef name THEIRS;                                                                       \
-        typedef struct ours OURS;                                                                  \
+        typedef theirs THEIRS;                                                                     \
+        typedef ours OURS;                                                                         \
+        _Static_assert(sizeof(THEIRS) == sizeof(OURS), #theirs);                                   \
         fields(SAME_FIELD)                                                                         \
     }
-CUDA_ABI_STRUCTS(SAME_STRUCT)
-static inline void same_launch_value(void)
-{
-    typedef CUlaunchAttributeValue THEIRS;
-    typedef union cuda_launch_value OURS;
-    SAME_FIELD(int, cooperative)
-    SAME_FIELD(unsigned, clusterDim.x)
-    SAME_FIELD(unsigned, clusterDim.y)
-    SAME_FIELD(unsigned, clusterDim.z)
-    SAME_FIELD(int, programmaticStreamSerializationAllowed)
-    _Static_assert(sizeof(THEIRS) == sizeof(OURS), "CUlaunchAttributeValue");
-}
+#define SAME_STRUCT(name, ours, fields) SAME_FIELDS(name, struct ours, fields)
+#define LAUNCH_VALUES(X)                                                                           \
+    X(int, cooperative)                                                                            \
+    X(unsigned, clusterDim.x)                                                                      \
+    X(unsigned, clusterDim.y)                                                                      \
+    X(unsigned, clusterDim.z)                                                                      \
+    X(int, programmaticStreamSerializationAllowed)
 
 #define VARIANT_none(symbol, parameters)
 #define VARIANT_ptsz(symbol, parameters)                                                           \
@@ -72,6 +66,8 @@ static inline void same_launch_value(void)
 int main(void)
 {
     int different = 0;
+    CUDA_ABI_STRUCTS(SAME_STRUCT)
+    SAME_FIELDS(CUlaunchAttributeValue, union cuda_launch_value, LAUNCH_VALUES)
     // Pointers, some of them, and so no constant expressions.
 #define SAME_FLAG(name, value)                                                                     \
     if ((uintptr_t)(name) != (value)) {                                                            \
