@@ -79,6 +79,7 @@ int api_config_fault(struct api_config *config, const char *symbol, const char *
 enum api_kind {
     API_CONTEXT,
     API_STREAM,
+    API_DEFAULT_STREAM, // has no handle of its own: an old one must not be taken for it
     API_EVENT,
     API_MODULE,
     API_LINK,

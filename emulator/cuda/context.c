@@ -25,6 +25,7 @@ static void free_object(struct api_object *object)
 {
     switch (object->kind) {
     case API_STREAM:
+    case API_DEFAULT_STREAM:
         api_stream_free((CUstream)object);
         break;
     case API_EVENT:

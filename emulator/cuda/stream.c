@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-static CUstream create(CUcontext context, unsigned flags, int priority)
+static CUstream create(enum api_kind kind, CUcontext context, unsigned flags, int priority)
 {
     CUstream made = calloc(1, sizeof(*made));
     if (!made)
         return NULL;
-    api_object_add(&made->object, API_STREAM, (uint64_t)(uintptr_t)made, context);
+    api_object_add(&made->object, kind, (uint64_t)(uintptr_t)made, context);
     made->context = context;
     made->flags = flags;
     made->priority = priority;
@@ -30,7 +30,7 @@ static CUstream per_thread(CUcontext context)
     CUstream stream = context->threads;
     while (stream && !pthread_equal(stream->thread, pthread_self()))
         stream = stream->next;
-    if (!stream && (stream = create(context, 0, 0))) {
+    if (!stream && (stream = create(API_DEFAULT_STREAM, context, 0, 0))) {
         stream->next = context->threads;
         context->threads = stream;
     }
@@ -50,7 +50,7 @@ CUresult api_stream_any(CUstream handle, CUstream *stream)
         return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
     }
     if (api_stream_is_legacy(handle) && !context->legacy)
-        context->legacy = create(context, 0, 0);
+        context->legacy = create(API_DEFAULT_STREAM, context, 0, 0);
     *stream = api_stream_is_legacy(handle) ? context->legacy : per_thread(context);
     return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -77,7 +77,7 @@ CUresult api_streamCreateWithPriority(CUstream *stream, unsigned flags, int prio
     priority = priority > 0                       ? 0
                : priority < API_GREATEST_PRIORITY ? API_GREATEST_PRIORITY
                                                   : priority;
-    CUstream made = create(api_current(), flags, priority);
+    CUstream made = create(API_STREAM, api_current(), flags, priority);
     if (!made)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *stream = made;

@@ -232,7 +232,7 @@ static uint64_t make_pointer(const char *type, const char *name, unsigned char *
         return (uint64_t)(uintptr_t)(const char *[]) {
             "", "x", "small", "store", "counter", "cuInit", "/nowhere/at/all"
         }[below(7)];
-    if (is(name, "image") || is(name, "code"))
+    if (is(type, "const void *") && (is(name, "image") || is(name, "code")))
         return (uint64_t)(uintptr_t)images[below(sizeof(images) / sizeof(images[0]))];
     if (is(name, "memory") && is(type, "void *"))
         return wrong() ? (uint64_t)(uintptr_t)host : from_pool(pool_of("void *"));
