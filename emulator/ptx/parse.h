@@ -10,7 +10,7 @@
 #include "isa.h"
 #include "program.h"
 
-// ---- arena.c: memory of one module, up to a limit -----------------------------------------------
+// ---- memory of one module, up to a limit --------------------------------------------------------
 
 struct emu_arena;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Logic, shifts, choices.
+// Bits: logic, shifts and choices; fields, counts, permutations, dot products.
 #include "family.h"
 
 // Columns: name, storage of a lane, bits.
@@ -95,6 +95,259 @@ MASKS(or_pred, *a | *b)
 MASKS(xor_pred, *a ^ *b)
 MASKS(not_pred, ~*a)
 
+// ---- fields -------------------------------------------------------------------------------------
+
+EMU_LANE_FUNCTION(lop3)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2], *table = src[3];
+    uint32_t *r = out;
+    (void)insn;
+    EMU_FOR_LANES
+    {
+        uint32_t bits = 0;
+        for (unsigned k = 0; k < 8; k++)
+            if (table[i] >> k & 1)
+                bits |= (k & 4 ? a[i] : ~a[i]) & (k & 2 ? b[i] : ~b[i]) & (k & 1 ? c[i] : ~c[i]);
+        r[i] = bits;
+    }
+}
+
+static inline uint32_t funnel_count(const struct emu_insn *insn, uint32_t n)
+{
+    return insn->mode == EMU_WRAP ? n & 31 : n < 32 ? n : 32;
+}
+
+EMU_LANE_FUNCTION(shf_l)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        uint64_t both = (uint64_t)b[i] << 32 | a[i];
+        r[i] = (uint32_t)(both << funnel_count(insn, c[i]) >> 32);
+    }
+}
+
+EMU_LANE_FUNCTION(shf_r)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        uint64_t both = (uint64_t)b[i] << 32 | a[i];
+        r[i] = (uint32_t)(both >> funnel_count(insn, c[i]));
+    }
+}
+
+// The four selectors, a nibble each, that a mode stands for.
+static inline uint32_t permutation(unsigned mode, uint32_t selector)
+{
+    static const uint16_t tables[][4] = {
+        [EMU_PRMT_F4E] = { 0x3210, 0x4321, 0x5432, 0x6543 },
+        [EMU_PRMT_B4E] = { 0x5670, 0x6701, 0x7012, 0x0123 },
+        [EMU_PRMT_RC8] = { 0x0000, 0x1111, 0x2222, 0x3333 },
+        [EMU_PRMT_ECL] = { 0x3210, 0x3211, 0x3222, 0x3333 },
+        [EMU_PRMT_ECR] = { 0x0000, 0x1110, 0x2210, 0x3210 },
+        [EMU_PRMT_RC16] = { 0x1010, 0x3232, 0x1010, 0x3232 },
+    };
+    return mode >= EMU_PRMT_F4E && mode <= EMU_PRMT_RC16 ? tables[mode][selector & 3] : selector;
+}
+
+EMU_LANE_FUNCTION(prmt)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        uint64_t bytes = (uint64_t)b[i] << 32 | a[i];
+        uint32_t selectors = permutation(insn->mode, c[i]), bits = 0;
+        for (unsigned k = 0; k < 4; k++) {
+            uint32_t nibble = selectors >> (4 * k) & 15;
+            uint32_t byte = (uint32_t)(bytes >> (8 * (nibble & 7))) & 0xff;
+            if (nibble & 8)
+                byte = byte & 0x80 ? 0xff : 0;
+            bits |= byte << (8 * k);
+        }
+        r[i] = bits;
+    }
+}
+
+// Bytes (or halves) of x times bytes of y, each signed or not, added to z.
+static inline int32_t piece(uint32_t x, unsigned first, unsigned bits, bool is_signed)
+{
+    uint32_t part = x >> first & ((1u << bits) - 1);
+    return is_signed && part >> (bits - 1) ? (int32_t)part - (1 << bits) : (int32_t)part;
+}
+
+EMU_LANE_FUNCTION(dp4a)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    bool sa = insn->type == EMU_S32, sb = insn->source_type == EMU_S32;
+    EMU_FOR_LANES
+    {
+        uint32_t sum = c[i];
+        for (unsigned k = 0; k < 32; k += 8)
+            sum += (uint32_t)(piece(a[i], k, 8, sa) * piece(b[i], k, 8, sb));
+        r[i] = sum;
+    }
+}
+
+EMU_LANE_FUNCTION(dp2a)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    bool sa = insn->type == EMU_S32, sb = insn->source_type == EMU_S32;
+    unsigned half = insn->mode == EMU_DP2A_HI ? 16 : 0;
+    EMU_FOR_LANES
+    {
+        uint32_t sum = c[i];
+        for (unsigned k = 0; k < 2; k++)
+            sum += (uint32_t)(piece(a[i], 16 * k, 16, sa) * piece(b[i], half + 8 * k, 8, sb));
+        r[i] = sum;
+    }
+}
+
+EMU_LANE_FUNCTION(fns)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    uint32_t *r = out;
+    (void)insn;
+    EMU_FOR_LANES
+    {
+        int64_t offset = (int32_t)c[i], left = offset < 0 ? -offset : offset;
+        int64_t step = offset < 0 ? -1 : 1;
+        r[i] = UINT32_MAX;
+        if (left == 0) {
+            if (b[i] < 32 && a[i] >> b[i] & 1)
+                r[i] = b[i];
+            continue;
+        }
+        for (int64_t at = b[i]; at >= 0 && at < 32 && r[i] == UINT32_MAX; at += step)
+            if (a[i] >> at & 1 && --left == 0)
+                r[i] = (uint32_t)at;
+    }
+}
+
+// Bits from a on, as many as b. With .wrap, both are taken modulo 32.
+EMU_LANE_FUNCTION(bmsk)
+{
+    const uint32_t *a = src[0], *b = src[1];
+    uint32_t *r = out;
+    uint32_t keep = insn->mode == EMU_WRAP ? 31 : UINT32_MAX;
+    EMU_FOR_LANES
+    {
+        uint32_t first = a[i] & keep, width = b[i] & keep;
+        uint32_t bits = width < 32 ? (UINT32_C(1) << width) - 1 : UINT32_MAX;
+        r[i] = first < 32 ? bits << first : 0;
+    }
+}
+
+// The low b bits of a, extended by their sign or by zeros. With .wrap, b is taken modulo 32.
+EMU_LANE_FUNCTION(szext)
+{
+    const uint32_t *a = src[0], *b = src[1];
+    uint32_t *r = out;
+    uint32_t keep = insn->mode == EMU_WRAP ? 31 : UINT32_MAX;
+    bool is_signed = insn->type == EMU_S32;
+    EMU_FOR_LANES
+    {
+        uint32_t width = b[i] & keep, above = width < 32 ? UINT32_MAX << width : 0;
+        bool sign = is_signed && width > 0 && width < 32 && a[i] >> (width - 1) & 1;
+        r[i] = (a[i] & ~above) | (sign ? above : 0);
+    }
+}
+
+static inline uint32_t ones(uint64_t x)
+{
+    return (uint32_t)__builtin_popcountll(x);
+}
+
+static inline uint32_t leading(uint64_t x, unsigned bits)
+{
+    return x ? (uint32_t)__builtin_clzll(x) - (64 - bits) : bits;
+}
+
+// popc, clz and bfind give u32, whatever the source. FIELD: what bfe and bfi read of first bit and
+// length. The PTX manual says the low 8 bits; for 64-bit types, a GPU takes all of them.
+#define COUNTS(n, S, BITS, FIELD)                                                                  \
+    EMU_LANE_FUNCTION(popc_##n)                                                                    \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        uint32_t *r = out;                                                                         \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = ones(a[i]);                                                           \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(clz_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        uint32_t *r = out;                                                                         \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES r[i] = leading(a[i], BITS);                                                  \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(bfind_##n)                                                                   \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        uint32_t *r = out;                                                                         \
+        bool is_signed = insn->type == EMU_S32 || insn->type == EMU_S64;                           \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            S x = is_signed && a[i] >> (BITS - 1) ? ~a[i] : a[i];                                  \
+            uint32_t place = BITS - 1 - leading(x, BITS);                                          \
+            r[i] = insn->opcode == EMU_OP_BFIND_SHIFTAMT && x ? BITS - 1 - place : place;          \
+        }                                                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(brev_##n)                                                                    \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            S x = 0;                                                                               \
+            for (unsigned k = 0; k < BITS; k++)                                                    \
+                x |= (a[i] >> k & 1) << (BITS - 1 - k);                                            \
+            r[i] = x;                                                                              \
+        }                                                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(bfe_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0];                                                                       \
+        const uint32_t *b = src[1], *c = src[2];                                                   \
+        S *r = out;                                                                                \
+        bool is_signed = insn->type == EMU_S32 || insn->type == EMU_S64;                           \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            uint32_t first = b[i] & FIELD, length = c[i] & FIELD;                                  \
+            uint64_t end = (uint64_t)first + length - 1;                                           \
+            uint32_t top = end < BITS - 1 ? (uint32_t)end : BITS - 1;                              \
+            S sign = is_signed && length ? (S)0 - (a[i] >> top & 1) : 0;                           \
+            S field = first < BITS ? a[i] >> first : 0;                                            \
+            uint32_t kept = first >= BITS ? 0 : length < BITS - first ? length : BITS - first;     \
+            S mask = kept >= BITS ? (S)-1 : ((S)1 << kept) - 1;                                    \
+            r[i] = (field & mask) | (sign & ~mask);                                                \
+        }                                                                                          \
+    }                                                                                              \
+    EMU_LANE_FUNCTION(bfi_##n)                                                                     \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        const uint32_t *c = src[2], *d = src[3];                                                   \
+        S *r = out;                                                                                \
+        (void)insn;                                                                                \
+        EMU_FOR_LANES                                                                              \
+        {                                                                                          \
+            uint32_t first = c[i] & FIELD, length = d[i] & FIELD;                                  \
+            S mask = length >= BITS ? (S)-1 : ((S)1 << length) - 1;                                \
+            mask = first < BITS ? mask << first : 0;                                               \
+            S field = first < BITS ? a[i] << first : 0;                                            \
+            r[i] = (field & mask) | (b[i] & ~mask);                                                \
+        }                                                                                          \
+    }
+COUNTS(b32, uint32_t, 32, 0xff)
+COUNTS(b64, uint64_t, 64, UINT32_MAX)
+
+// ---- by row -------------------------------------------------------------------------------------
+
 static emu_lane_function *find(const struct emu_insn *insn)
 {
     const enum emu_type type = emu_plain(insn->type);
@@ -121,6 +374,8 @@ static emu_lane_function *find(const struct emu_insn *insn)
 #define PREDICATES(stem)                                                                           \
     if (type == EMU_PRED)                                                                          \
         return stem##_pred;
+#define LENGTHS(stem) return type == EMU_U64 ? stem##_b64 : stem##_b32;
+#define WORDS(stem)   return stem;
 #include "isa.def"
     default:
         break;

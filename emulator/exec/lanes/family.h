@@ -58,12 +58,10 @@ typedef bool emu_lane_finder(const struct emu_insn *insn, struct emu_lane_info *
 
 emu_lane_finder EMU_NAMED(emu_find_integer);
 emu_lane_finder EMU_NAMED(emu_find_bits);
-emu_lane_finder EMU_NAMED(emu_find_fields);
 emu_lane_finder EMU_NAMED(emu_find_compare);
 emu_lane_finder EMU_NAMED(emu_find_float);
 emu_lane_finder EMU_NAMED(emu_find_half);
 emu_lane_finder EMU_NAMED(emu_find_convert);
-emu_lane_finder emu_find_approximate;
 emu_lane_finder emu_find_any_convert;
 bool emu_is_conversion(const struct emu_insn *insn);
 

@@ -56,8 +56,7 @@ static inline uint32_t emu_f32_to_f16(uint32_t x)
     return magnitude > UINT32_C(0x7f800000) ? EMU_F16_NAN : h | sign;
 }
 
-// The approximate functions, and conversions that the lanes' families do not have.
-bool emu_find_approximate(const struct emu_insn *insn, struct emu_lane_info *info);
+// Conversions that the lanes' families do not have.
 bool emu_find_any_convert(const struct emu_insn *insn, struct emu_lane_info *info);
 // Old value and operand of an atomic add.
 uint16_t emu_half_add(bool bf16, uint16_t x, uint16_t y);

@@ -5,18 +5,16 @@
 #include "family.h"
 
 static emu_lane_finder *const plain[] = {
-    emu_find_integer_plain, emu_find_bits_plain,    emu_find_fields_plain,
-    emu_find_compare_plain, emu_find_float_plain,   emu_find_approximate,
+    emu_find_integer_plain, emu_find_bits_plain,    emu_find_compare_plain, emu_find_float_plain,
     emu_find_half_plain,    emu_find_convert_plain, emu_find_any_convert,
 };
 
 #ifdef EMU_HAVE_AVX2
-emu_lane_finder emu_find_integer_avx2, emu_find_bits_avx2, emu_find_fields_avx2,
-    emu_find_compare_avx2, emu_find_float_avx2, emu_find_half_avx2, emu_find_convert_avx2;
+emu_lane_finder emu_find_integer_avx2, emu_find_bits_avx2, emu_find_compare_avx2,
+    emu_find_float_avx2, emu_find_half_avx2, emu_find_convert_avx2;
 
 static emu_lane_finder *const avx2[] = {
-    emu_find_integer_avx2, emu_find_bits_avx2,    emu_find_fields_avx2,
-    emu_find_compare_avx2, emu_find_float_avx2,   emu_find_approximate,
+    emu_find_integer_avx2, emu_find_bits_avx2,    emu_find_compare_avx2, emu_find_float_avx2,
     emu_find_half_avx2,    emu_find_convert_avx2, emu_find_any_convert,
 };
 
