@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
+// The builder: its life, its errors, its memory.
 #include "internal.h"
 
+#include <assert.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -44,10 +46,176 @@ void ptx_builder_fail(ptx_builder *b, const char *format, ...)
     va_end(args);
 }
 
-void ptxb_out_of_memory(ptx_builder *b)
+// ---- memory -------------------------------------------------------------------------------------
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t bytes; // with this
+};
+
+// A builder begins with so much memory behind it.
+enum { FIRST_CHUNK_BYTES = 8192, CHUNK_BYTES = 4096, ALIGNMENT = sizeof(uint64_t) };
+
+static_assert(alignof(union extra) <= ALIGNMENT && alignof(struct param) <= ALIGNMENT &&
+                  sizeof(struct arena_chunk) % ALIGNMENT == 0 &&
+                  sizeof(ptx_builder) % ALIGNMENT == 0,
+              "the arena aligns to ALIGNMENT");
+
+void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes)
 {
-    ptxb_fail(b, NULL, "out of memory");
+    void *moved;
+
+    if (b->params.resize)
+        moved = b->params.resize(b->params.user, memory, bytes);
+    else if (bytes)
+        moved = realloc(memory, bytes);
+    else {
+        free(memory);
+        moved = NULL;
+    }
+    if (bytes && !moved) {
+        ptxb_fail(b, NULL, "out of memory");
+        return NULL;
+    }
+    b->bytes += bytes - old_bytes;
+    if (b->bytes > b->peak)
+        b->peak = b->bytes;
+    return moved;
 }
+
+void *ptxb_alloc(ptx_builder *b, size_t bytes)
+{
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if ((size_t)(b->arena_end - b->arena) < bytes) {
+        const size_t least = sizeof(struct arena_chunk) + bytes;
+        const size_t size = least < CHUNK_BYTES ? CHUNK_BYTES : least;
+        struct arena_chunk *chunk = ptxb_resize(b, NULL, 0, size);
+        if (!chunk)
+            return NULL;
+        *chunk = (struct arena_chunk) { b->chunks, size };
+        b->chunks = chunk;
+        b->arena = (char *)(chunk + 1);
+        b->arena_end = (char *)chunk + size;
+    }
+    void *memory = b->arena;
+    b->arena += bytes;
+    return memory;
+}
+
+// What a small kernel needs.
+static uint32_t first_capacity(size_t size)
+{
+    return (uint32_t)(512 / size);
+}
+
+static bool set_capacity(ptx_builder *b, void **at, uint32_t *capacity, size_t size,
+                         uint32_t wanted)
+{
+    const bool in_arena = *capacity <= first_capacity(size);
+    void *moved = in_arena ? ptxb_resize(b, NULL, 0, wanted * size)
+                           : ptxb_resize(b, *at, *capacity * size, wanted * size);
+
+    if (!moved)
+        return false;
+    if (in_arena && *capacity)
+        memcpy(moved, *at, *capacity * size);
+    *at = moved;
+    *capacity = wanted;
+    return true;
+}
+
+bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t least,
+               uint32_t most)
+{
+    const uint32_t first = first_capacity(size);
+    const uint32_t usual = !*capacity              ? first
+                           : *capacity < 4 * first ? 4 * first
+                                                   : *capacity / 2 * 3;
+    const uint32_t larger = usual < least ? least : usual < most ? usual : most;
+
+    if (least > most) {
+        ptxb_fail(b, NULL,
+                  "the module is too large: it has more than %u values, labels or the like", most);
+        return false;
+    }
+    if (*capacity || larger > first)
+        return set_capacity(b, at, capacity, size, larger);
+    *at = ptxb_alloc(b, larger * size);
+    *capacity = *at ? larger : 0;
+    return *at;
+}
+
+static void release(ptx_builder *b, void *memory, uint32_t capacity, size_t size)
+{
+    if (capacity > first_capacity(size))
+        ptxb_resize(b, memory, capacity * size, 0);
+}
+
+#define RELEASE(b, list) release(b, (list).at, (list).capacity, sizeof *(list).at)
+
+static void release_all(ptx_builder *b)
+{
+    for (uint32_t e = 0; e < b->entries.count; e++)
+        RELEASE(b, b->entries.at[e].params);
+    for (int k = 0; k < 2; k++) {
+        RELEASE(b, b->code[k].insns);
+        RELEASE(b, b->code[k].operands);
+    }
+    RELEASE(b, b->regs);
+    RELEASE(b, b->open);
+    RELEASE(b, b->opcodes);
+    RELEASE(b, b->extras);
+    RELEASE(b, b->labels);
+    RELEASE(b, b->symbols);
+    RELEASE(b, b->entries);
+    RELEASE(b, b->blocks);
+    RELEASE(b, b->text);
+    while (b->chunks) {
+        struct arena_chunk *next = b->chunks->next;
+        ptxb_resize(b, b->chunks, b->chunks->bytes, 0);
+        b->chunks = next;
+    }
+}
+
+const char *ptxb_copy(ptx_builder *b, const char *text)
+{
+    const size_t bytes = strlen(text) + 1;
+    char *copy = ptxb_alloc(b, bytes);
+
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list args)
+{
+    char usual[256];
+    va_list again;
+
+    va_copy(again, args);
+    const int length = vsnprintf(usual, sizeof usual, format, again);
+    va_end(again);
+    if (length < 0) {
+        ptxb_fail(b, call, "the C library cannot write '%.64s' with these arguments", format);
+        return NULL;
+    }
+    char *text = ptxb_alloc(b, (size_t)length + 1);
+    if (text && (size_t)length < sizeof usual)
+        memcpy(text, usual, (size_t)length + 1);
+    else if (text)
+        vsnprintf(text, (size_t)length + 1, format, args);
+    return text;
+}
+
+char *ptxb_format(ptx_builder *b, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    char *text = ptxb_vformat(b, NULL, format, args);
+    va_end(args);
+    return text;
+}
+
+// ---- life ---------------------------------------------------------------------------------------
 
 static void choose_target(ptx_builder *b)
 {
@@ -71,7 +239,7 @@ static void choose_target(ptx_builder *b)
         return;
     }
     b->isa = least;
-    b->isa_reason = ptxb_join(b, name, NULL);
+    b->isa_reason = ptxb_copy(b, name);
     if (b->params.isa && b->params.isa < least)
         ptxb_fail(b, "builder_create", "target %s needs PTX ISA %d.%d; the text is pinned to %d.%d",
                   name, least / 10, least % 10, b->params.isa / 10, b->params.isa % 10);
@@ -109,7 +277,7 @@ void ptx_builder_destroy(ptx_builder **builder)
         return;
     ptx_builder *b = *builder;
     *builder = NULL;
-    ptxb_release(b);
+    release_all(b);
     if (b->params.resize)
         b->params.resize(b->params.user, b, 0);
     else
@@ -210,7 +378,7 @@ const char *ptx_builder_finish(ptx_builder *b)
                   "the module has no entry; ptx_entry (b, \"name\") opens one");
         return NULL;
     }
-    if (!ptxb_print(b))
+    if (!ptxb_print_module(b))
         return NULL;
     b->finished = true;
     return b->text.at;

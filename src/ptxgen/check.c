@@ -2,8 +2,6 @@
 // Checks on the finished list of an entry: what no single call can see.
 #include "internal.h"
 
-#include <string.h>
-
 static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
 {
     const struct label *missing = NULL;
@@ -69,10 +67,11 @@ static bool defined(const struct flow *f, uint32_t reg)
 
 static bool uses_are_defined(ptx_builder *b, const struct flow *f, const struct insn *insn)
 {
+    const struct operand *operands = ptxb_operands(&b->code[0], insn);
     bool ok = true;
 
     for (unsigned k = insn->dst_count; ok && k < insn->operand_count; k++) {
-        const uint32_t reg = ptxb_operand_reg(&insn->operands[k]);
+        const uint32_t reg = ptxb_operand_reg(&operands[k]);
         ok = !reg || defined(f, reg);
     }
     if (!ok)
@@ -83,36 +82,39 @@ static bool uses_are_defined(ptx_builder *b, const struct flow *f, const struct 
     return ok;
 }
 
-static void define_results(struct flow *f, const struct insn *insn)
+static void define_results(struct flow *f, const struct code *code, const struct insn *insn)
 {
+    const struct operand *operands = ptxb_operands(code, insn);
+
     for (unsigned k = 0; k < insn->dst_count; k++) {
-        const uint32_t bit = insn->operands[k].id - f->first_reg;
+        const uint32_t bit = operands[k].id - f->first_reg;
         f->now[bit / 64] |= UINT64_C(1) << (bit % 64);
     }
 }
 
-static void walk(ptx_builder *b, struct flow *f, const struct entry *entry, bool report)
+static void walk(ptx_builder *b, struct flow *f, bool report)
 {
-    const struct insn *first = ptxb_first(&b->code[1], &entry->prologue);
+    const struct code *code = &b->code[0], *prologue = &b->code[1];
 
     memset(f->now, 0, f->words * sizeof *f->now);
     f->reached = true;
-    for (uint32_t k = 0; k < entry->prologue.count; k++, first = ptxb_next(first))
-        define_results(f, first);
-    for (struct reader r = ptxb_read_body(b, entry); r.insn; ptxb_read_next(&r)) {
-        const struct insn *insn = r.insn;
+    for (uint32_t k = 0; k < prologue->insns.count; k++)
+        define_results(f, prologue, &prologue->insns.at[k]);
+    for (uint32_t i = 0; i < code->insns.count; i++) {
+        const struct insn *insn = &code->insns.at[i];
+        const struct operand *operands = ptxb_operands(code, insn);
         if (insn->kind == INSN_LABEL) {
-            join(f, insn->operands[0].value);
-            const uint64_t *known = at_label(f, insn->operands[0].value);
+            join(f, operands[0].value);
+            const uint64_t *known = at_label(f, operands[0].value);
             f->reached = *known;
             if (*known)
                 memcpy(f->now, known + 1, f->words * sizeof *f->now);
         }
         if (report && f->reached && !uses_are_defined(b, f, insn))
             return;
-        define_results(f, insn);
+        define_results(f, code, insn);
         if (insn->kind == INSN_BRANCH)
-            join(f, insn->operands[insn->guarded].value);
+            join(f, operands[insn->guarded].value);
         if ((insn->kind == INSN_BRANCH || insn->kind == INSN_RETURN) && !insn->guarded)
             f->reached = false;
     }
@@ -132,14 +134,14 @@ static bool definitions_reach(ptx_builder *b, const struct entry *entry)
     memset(f.now, 0, bytes);
     do {
         f.changed = false;
-        walk(b, &f, entry, false);
+        walk(b, &f, false);
     } while (f.changed);
-    walk(b, &f, entry, true);
+    walk(b, &f, true);
     ptxb_resize(b, f.now, bytes, 0);
     return !b->failed;
 }
 
-bool ptxb_check_entry(ptx_builder *b, struct entry *entry)
+bool ptxb_check_entry(ptx_builder *b, const struct entry *entry)
 {
     if (!labels_are_placed(b, entry))
         return false;

@@ -1,16 +1,80 @@
 // SPDX-License-Identifier: MIT
-// Structured blocks: conditions and loops.
+// Structured blocks, labels and branches; how a thread waits or ends.
 #include "internal.h"
 
-struct block *ptxb_open_block(ptx_builder *b, struct block block)
+#include <stdio.h>
+
+// ---- labels and branches ------------------------------------------------------------------------
+
+static uint32_t new_label(ptx_builder *b, const char *name, uint32_t number, const char *part)
+{
+    if (b->failed || !ROOM_FOR(b, b->labels, 1))
+        return 0;
+    b->labels.at[b->labels.count++] = (struct label) {
+        .name = name,
+        .part = part,
+        .number = number,
+        .entry = (uint16_t)(b->entries.count - 1),
+    };
+    return b->labels.count;
+}
+
+static void place(ptx_builder *b, uint32_t label)
+{
+    struct insn *insn = ptxb_append(b, INSN_LABEL, 0, 0, 1);
+    if (!insn)
+        return;
+    struct label *placed = &b->labels.at[label - 1];
+    ptxb_label_operand(b, insn, 0, label);
+    placed->placed = true;
+    placed->index = b->code[0].insns.count - 1;
+    placed->block = b->blocks.at[b->blocks.count - 1].id;
+}
+
+// Puts the instruction, which has room for it as its first operand, under a predicate.
+static void set_guard(ptx_builder *b, struct insn *insn, uint32_t guard, bool negated)
+{
+    insn->guarded = 1;
+    insn->negated = negated;
+    ptxb_source(b, insn, 0, (ptx_val) { .reg = guard, .kind = PTX_KIND_REGISTER });
+}
+
+static void branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label)
+{
+    struct insn *insn = ptxb_append(b, INSN_BRANCH, ptxb_opcode(b, "bra"), 0, guard ? 2 : 1);
+    if (!insn)
+        return;
+    struct label *to = &b->labels.at[label - 1];
+    if (guard)
+        set_guard(b, insn, guard, negated);
+    ptxb_label_operand(b, insn, guard != 0, label);
+    if (!to->uses++)
+        to->first_use = b->code[0].insns.count - 1;
+}
+
+void ptxb_label_text(const struct label *label, char out[96])
+{
+    snprintf(out, 96, "$%.64s_%u%s", label->name, label->number, label->part);
+}
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+uint32_t ptxb_open_block(ptx_builder *b, struct block block)
 {
     if (b->failed || !ROOM_FOR(b, b->blocks, 1) || !ROOM_FOR(b, b->open, 1))
-        return NULL;
+        return 0;
     block.id = b->open.count;
-    block.first = b->code[0].insns;
+    block.first = b->code[0].insns.count;
     b->open.at[b->open.count++] = true;
     b->blocks.at[b->blocks.count++] = block;
-    return &b->blocks.at[b->blocks.count - 1];
+    return block.id;
+}
+
+// What a begin returns: the body is entered once, be there an error or not.
+static int opened(ptx_builder *b, struct block block)
+{
+    const uint32_t id = ptxb_open_block(b, block);
+    return id ? (int)id : 1;
 }
 
 // The block that an end closes, which must be the innermost and of one of the `kinds`.
@@ -42,10 +106,9 @@ int ptx_if_begin(ptx_builder *b, ptx_val cond)
     if (!guard)
         return 1;
     const uint32_t number = ++ptxb_entry(b)->labels;
-    struct block block = { .kind = BLOCK_IF, .end = ptxb_label(b, "if", number, "_end") };
-    ptxb_branch(b, guard, true, block.end);
-    struct block *opened = ptxb_open_block(b, block);
-    return opened ? (int)opened->id : 1;
+    struct block block = { .kind = BLOCK_IF, .end = new_label(b, "if", number, "_end") };
+    branch(b, guard, true, block.end);
+    return opened(b, block);
 }
 
 int ptx_if_end(ptx_builder *b, int id)
@@ -54,9 +117,9 @@ int ptx_if_end(ptx_builder *b, int id)
 
     if (!close_block(b, "if", (uint32_t)id, 1u << BLOCK_IF | 1u << BLOCK_ELSE, &block))
         return 0;
-    ptxb_place(b, block.end);
+    place(b, block.end);
     if (!b->failed && block.kind == BLOCK_IF) {
-        b->closed_if = b->code[0].last;
+        b->closed_if = b->code[0].insns.count - 1;
         b->closed_block = block;
     }
     return 0;
@@ -77,21 +140,20 @@ int ptx_else_begin(ptx_builder *b)
     }
     // The label that ended the if becomes the jump over the else, whose own label follows.
     const uint32_t otherwise = b->closed_block.end;
-    const uint32_t end = ptxb_label(b, "if", b->labels.at[otherwise - 1].number, "_end");
+    const uint32_t end = new_label(b, "if", b->labels.at[otherwise - 1].number, "_end");
     const uint32_t bra = ptxb_opcode(b, "bra");
     if (!end || !bra)
         return 1;
-    struct insn *jump = ptxb_insn(&b->code[0], b->closed_if);
+    struct insn *jump = &b->code[0].insns.at[b->closed_if];
     jump->kind = INSN_BRANCH;
     jump->opcode = bra & MOST_INDEX;
-    jump->operands[0].value = end;
+    ptxb_label_operand(b, jump, 0, end);
     if (jump->depth < MOST_DEPTH)
         jump->depth++;
     b->labels.at[end - 1].uses++;
     b->labels.at[otherwise - 1].part = "_else";
-    ptxb_place(b, otherwise);
-    struct block *opened = ptxb_open_block(b, (struct block) { .kind = BLOCK_ELSE, .end = end });
-    return opened ? (int)opened->id : 1;
+    place(b, otherwise);
+    return opened(b, (struct block) { .kind = BLOCK_ELSE, .end = end });
 }
 
 static bool range_ok(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
@@ -134,15 +196,15 @@ ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
     b->regs.at[i.reg].variable = true;
     const uint32_t number = ++ptxb_entry(b)->labels;
     struct block block = { .kind = BLOCK_FOR, .i = i, .hi = hi, .step = step };
-    block.head = ptxb_label(b, "for", number, "");
-    block.end = ptxb_label(b, "for", number, "_end");
+    block.head = new_label(b, "for", number, "");
+    block.end = new_label(b, "for", number, "_end");
     uint32_t guard = ptxb_condition(b, "for", none);
     if (!guard || !block.end)
         return failed;
-    ptxb_branch(b, guard, false, block.end);
+    branch(b, guard, false, block.end);
     if (!ptxb_open_block(b, block))
         return failed;
-    ptxb_place(b, block.head);
+    place(b, block.head);
     return i;
 }
 
@@ -176,15 +238,15 @@ ptx_val ptx_for_end(ptx_builder *b, ptx_val i)
     if (!guard)
         return done;
     top = &b->blocks.at[b->blocks.count - 1];
-    ptxb_branch(b, guard, false, top->end);
+    branch(b, guard, false, top->end);
     ptx_val next = ptx_add(b, i, step);
     i.kind = PTX_KIND_VARIABLE;
     if (!b->failed)
         ptxb_assign(b, i, next);
-    ptxb_branch(b, 0, false, top->head);
+    branch(b, 0, false, top->head);
     if (!close_block(b, "for", top->id, 1u << BLOCK_FOR, &block))
         return done;
-    ptxb_place(b, block.end);
+    place(b, block.end);
     return done;
 }
 
@@ -194,13 +256,10 @@ int ptx_loop_begin(ptx_builder *b)
         return 1;
     const uint32_t number = ++ptxb_entry(b)->labels;
     struct block block = { .kind = BLOCK_LOOP };
-    block.head = ptxb_label(b, "loop", number, "");
-    block.end = ptxb_label(b, "loop", number, "_end");
-    struct block *opened = ptxb_open_block(b, block);
-    if (!opened)
-        return 1;
-    const int id = (int)opened->id;
-    ptxb_place(b, block.head);
+    block.head = new_label(b, "loop", number, "");
+    block.end = new_label(b, "loop", number, "_end");
+    const int id = opened(b, block);
+    place(b, block.head);
     return id;
 }
 
@@ -211,7 +270,7 @@ bool ptx_while_test(ptx_builder *b, ptx_val cond)
         return true;
     const struct block *top = &b->blocks.at[b->blocks.count - 1];
     if (top->kind == BLOCK_LOOP)
-        ptxb_branch(b, guard, true, top->end);
+        branch(b, guard, true, top->end);
     else
         ptxb_fail(b, "while", "the innermost block is not a loop; ptx_while_begin() opens one");
     return true;
@@ -225,9 +284,9 @@ int ptx_loop_end(ptx_builder *b, int id)
         return 0;
     const struct block *top = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
     if (top && top->id == (uint32_t)id && top->kind == BLOCK_LOOP)
-        ptxb_branch(b, 0, false, top->head);
+        branch(b, 0, false, top->head);
     if (close_block(b, "loop", (uint32_t)id, 1u << BLOCK_LOOP, &block))
-        ptxb_place(b, block.end);
+        place(b, block.end);
     return 0;
 }
 
@@ -246,7 +305,7 @@ static void leave_loop(ptx_builder *b, const char *call, uint32_t guard)
     for (uint32_t k = b->blocks.count; k-- > 0;) {
         const struct block *block = &b->blocks.at[k];
         if (block->kind == BLOCK_FOR || block->kind == BLOCK_LOOP) {
-            ptxb_branch(b, guard, false, block->end);
+            branch(b, guard, false, block->end);
             return;
         }
     }
@@ -266,21 +325,13 @@ void ptx_break_if(ptx_builder *b, ptx_val cond)
         leave_loop(b, "break_if", guard);
 }
 
-void ptxb_guard(ptx_builder *b, struct insn *insn, uint32_t guard, bool negated)
-{
-    insn->guarded = 1;
-    insn->negated = negated;
-    insn->operands[0] = (struct operand) { .id = guard & MOST_INDEX, .kind = OPERAND_REGISTER };
-    ptxb_use(b, guard);
-}
-
 void ptxb_return(ptx_builder *b, uint32_t guard)
 {
     const uint32_t opcode = ptxb_opcode(b, "ret");
     struct insn *insn = opcode ? ptxb_append(b, INSN_RETURN, opcode, 0, guard != 0) : NULL;
 
     if (insn && guard)
-        ptxb_guard(b, insn, guard, false);
+        set_guard(b, insn, guard, false);
     if (insn)
         ptxb_entry(b)->returns = true;
 }
@@ -296,4 +347,152 @@ void ptx_return_if(ptx_builder *b, ptx_val cond)
     uint32_t guard = ptxb_condition(b, "return_if", cond);
     if (guard)
         ptxb_return(b, guard);
+}
+
+// ---- raw control flow ---------------------------------------------------------------------------
+
+ptx_label ptx_label_create(ptx_builder *b, const char *name)
+{
+    ptx_label label = { 0 };
+
+    if (!ptxb_ready(b, "label_create"))
+        return label;
+    for (const char *c = name; c && *c; c++) {
+        if ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+            *c == '_')
+            continue;
+        ptxb_fail(b, "label_create", "'%.64s' is not a name: letters, digits and '_'", name);
+        return label;
+    }
+    if (!name)
+        name = "label";
+    // "$shared_1" and "$local_1" are arrays.
+    const bool taken = !strcmp(name, "shared") || !strcmp(name, "local");
+    const char *own = ptxb_copy(b, name);
+    label.id = new_label(b, own, ++ptxb_entry(b)->labels, taken ? "_label" : "");
+    label.owner = b->owner;
+    if (label.id) {
+        b->labels.at[label.id - 1].raw = true;
+        ptxb_entry(b)->raw_labels = true;
+    }
+    return label;
+}
+
+static bool raw_ok(ptx_builder *b, const char *call, ptx_label label)
+{
+    if (!ptxb_ready(b, call))
+        return false;
+    if (!label.id || label.owner != b->owner || label.id > b->labels.count ||
+        !b->labels.at[label.id - 1].raw ||
+        b->labels.at[label.id - 1].entry != b->entries.count - 1) {
+        ptxb_fail(b, call, "the label is not one of this entry; ptx_label_create() makes one");
+        return false;
+    }
+    return true;
+}
+
+void ptx_label_place(ptx_builder *b, ptx_label label)
+{
+    char text[96];
+
+    if (!raw_ok(b, "label_place", label))
+        return;
+    if (b->labels.at[label.id - 1].placed) {
+        ptxb_label_text(&b->labels.at[label.id - 1], text);
+        ptxb_fail(b, "label_place", "label %s is already placed", text);
+        return;
+    }
+    if (b->labels.at[label.id - 1].uses &&
+        b->labels.at[label.id - 1].first_use < b->blocks.at[b->blocks.count - 1].first) {
+        ptxb_label_text(&b->labels.at[label.id - 1], text);
+        ptxb_fail(b, "label_place",
+                  "a branch before this block goes to label %s; branches do not enter blocks",
+                  text);
+        return;
+    }
+    place(b, label.id);
+}
+
+static bool raw_branch_ok(ptx_builder *b, const char *call, ptx_label label)
+{
+    char text[96];
+
+    if (!raw_ok(b, call, label))
+        return false;
+    const struct label *to = &b->labels.at[label.id - 1];
+    if (!to->placed || ptxb_is_open(b, to->block))
+        return true;
+    ptxb_label_text(to, text);
+    ptxb_fail(b, call, "label %s stands in a block that is closed; branches do not enter blocks",
+              text);
+    return false;
+}
+
+void ptx_branch(ptx_builder *b, ptx_label label)
+{
+    if (raw_branch_ok(b, "branch", label))
+        branch(b, 0, false, label.id);
+}
+
+void ptx_branch_if(ptx_builder *b, ptx_val cond, ptx_label label)
+{
+    if (!raw_branch_ok(b, "branch_if", label))
+        return;
+    uint32_t guard = ptxb_condition(b, "branch_if", cond);
+    if (guard)
+        branch(b, guard, false, label.id);
+}
+
+// ---- waiting and ending -------------------------------------------------------------------------
+
+void ptx_trap(ptx_builder *b)
+{
+    if (ptxb_ready(b, "trap"))
+        ptxb_emit_void(b, ptxb_opcode(b, "trap"), 0, NULL);
+}
+
+static bool special_ready(ptx_builder *b, ptx_opcode op)
+{
+    const struct ptx_op_info *info = ptx_op_get_info(op);
+    return ptxb_ready(b, info->name) &&
+           ptxb_require(b, info->name, info->forms->isa, info->forms->sm, info->forms->text);
+}
+
+void ptx_nanosleep(ptx_builder *b, ptx_val nanoseconds)
+{
+    if (!special_ready(b, PTX_OP_nanosleep) ||
+        !ptxb_usable(b, "nanosleep", "the time", nanoseconds))
+        return;
+    if (nanoseconds.type != PTX_U32) {
+        ptxb_fail(b, "nanosleep", "the time is %s; it must be u32",
+                  ptx_type_name((ptx_type)nanoseconds.type));
+        return;
+    }
+    ptxb_emit_void(b, ptxb_opcode(b, "nanosleep.u32"), 1, &nanoseconds);
+}
+
+void ptx_griddepcontrol_wait(ptx_builder *b)
+{
+    if (special_ready(b, PTX_OP_griddepcontrol))
+        ptxb_emit_void(b, ptxb_opcode(b, "griddepcontrol.wait"), 0, NULL);
+}
+
+void ptx_griddepcontrol_launch_dependents(ptx_builder *b)
+{
+    if (special_ready(b, PTX_OP_griddepcontrol))
+        ptxb_emit_void(b, ptxb_opcode(b, "griddepcontrol.launch_dependents"), 0, NULL);
+}
+
+void ptx_comment(ptx_builder *b, const char *format, ...)
+{
+    va_list args;
+
+    if (!ptxb_ready(b, "comment"))
+        return;
+    va_start(args, format);
+    const char *text = ptxb_vformat(b, "comment", format, args);
+    va_end(args);
+    struct insn *insn = ptxb_append(b, INSN_COMMENT, 0, 0, 1);
+    if (insn)
+        ptxb_text_operand(b, insn, 0, OPERAND_TEXT, text);
 }

@@ -29,15 +29,6 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
     return ptxb_emit(b, type, ptxb_opcode(b, ptxb_mov_bits(type)), 1, &x);
 }
 
-// 0 if something is out of range.
-static inline uint64_t cvt_key(ptx_type to, const struct ptx_cvt_params *p)
-{
-    if ((unsigned)to >= PTX_TYPE_COUNT || (unsigned)p->round > PTX_ROUND_RP)
-        return 0;
-    return SPELLED_CVT | (uint64_t)to << 8 | (uint64_t)p->x.type << 16 | (uint64_t)p->round << 24 |
-           (uint64_t)p->ftz << 28 | (uint64_t)p->sat << 29;
-}
-
 // ---- packing ------------------------------------------------------------------------------------
 
 static uint32_t pack_opcode(ptx_builder *b, const char *call, ptx_type whole, ptx_type part,
@@ -78,10 +69,10 @@ ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, v.lanes);
     if (!insn)
         return poison;
-    ptxb_result(insn, 0, result);
+    ptxb_result(b, insn, 0, result);
     for (unsigned k = 0; k < v.lanes; k++)
-        ptxb_source(b, insn, 1 + k, &v.lane[k]);
-    insn->operands[1].open = insn->operands[v.lanes].close = true;
+        ptxb_source(b, insn, 1 + k, v.lane[k]);
+    ptxb_brace(b, insn, 1, v.lanes);
     return result;
 }
 
@@ -103,9 +94,9 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
     if (!insn)
         return (ptx_vec) { { { 0 } }, 0 };
     for (unsigned k = 0; k < lanes; k++)
-        ptxb_result(insn, k, v.lane[k]);
-    ptxb_source(b, insn, lanes, &x);
-    insn->operands[0].open = insn->operands[lanes - 1].close = true;
+        ptxb_result(b, insn, k, v.lane[k]);
+    ptxb_source(b, insn, lanes, x);
+    ptxb_brace(b, insn, 0, lanes - 1);
     v.lanes = lanes;
     return v;
 }
@@ -116,11 +107,10 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
 static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
 {
     const ptx_val halves[] = { ptx_imm_bits(PTX_U16, 0), ptxb_in_register(b, x) };
-    const ptx_val result = ptxb_emit_plain(b, PTX_F32, ptxb_opcode(b, "mov.b32"), 2, halves);
-    struct insn *insn = b->failed ? NULL : ptxb_newest(b);
+    const ptx_val result = ptxb_emit(b, PTX_F32, ptxb_opcode(b, "mov.b32"), 2, halves);
 
-    if (insn)
-        insn->operands[1].open = insn->operands[2].close = 1;
+    if (!b->failed)
+        ptxb_brace(b, ptxb_newest(b), 1, 2);
     return result;
 }
 
@@ -163,17 +153,14 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
         ptx_val x = from == PTX_F32 ? p.x : ptx_cvt(b, PTX_F32, p.x);
         if (b->params.target.sm < form->sm || (b->params.isa && b->params.isa < form->isa))
             return narrow_bf16(b, x, p.round);
-        const char *opcode = toward_zero ? "cvt.rz.bf16.f32" : "cvt.rn.bf16.f32";
-        return ptxb_require(b, "cvt", form->isa, form->sm, opcode)
-                   ? ptxb_emit(b, PTX_BF16, ptxb_opcode(b, opcode), 1, &x)
-                   : (ptx_val) { 0 };
+        const uint32_t opcode = ptxb_opcode(b, toward_zero ? "cvt.rz.bf16.f32" : "cvt.rn.bf16.f32");
+        return ptxb_emit(b, PTX_BF16, ptxb_required(b, "cvt", form->isa, form->sm, opcode), 1, &x);
     }
     const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_cvt_bf16_any)->forms;
-    const char *text =
-        ptxb_join(b, toward_zero ? "cvt.rz.bf16." : "cvt.rn.bf16.", ptx_type_name(from), NULL);
-    if (!ptxb_require(b, "cvt", form->isa, form->sm, text))
+    const uint32_t opcode =
+        ptxb_spell(b, toward_zero ? "cvt.rz.bf16." : "cvt.rn.bf16.", ptx_type_name(from), NULL);
+    if (!ptxb_required(b, "cvt", form->isa, form->sm, opcode))
         return (ptx_val) { 0 };
-    const uint32_t opcode = ptxb_remember(b, cvt_key(PTX_BF16, &p), text);
     p.x = ptxb_in_register(b, p.x);
     return ptxb_emit(b, PTX_BF16, opcode, 1, &p.x);
 }
@@ -223,9 +210,8 @@ static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
                   ptx_type_name(to), mode ? ".ftz" : "choice of rounding");
         return (ptx_val) { 0 };
     }
-    const char *text = ptxb_join(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "", ".",
-                                 ptx_type_name(to), ".", ptx_type_name(from), NULL);
-    const uint32_t opcode = ptxb_remember(b, cvt_key(to, &p), text);
+    const uint32_t opcode = ptxb_spell(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "",
+                                       ".", ptx_type_name(to), ".", ptx_type_name(from), NULL);
     p.x = ptxb_in_register(b, p.x);
     return ptxb_emit(b, to, opcode, 1, &p.x);
 }
@@ -236,11 +222,6 @@ ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
         return (ptx_val) { 0 };
     const ptx_type from = (ptx_type)p.x.type;
     p.sat = p.sat && !holds(to, from);
-    const uint32_t known = ptxb_remembered(b, cvt_key(to, &p));
-    if (known) {
-        p.x = ptxb_in_register(b, p.x);
-        return ptxb_emit(b, to, known, 1, &p.x);
-    }
     if (!convertible(to) || !convertible(from)) {
         ptxb_fail(b, "cvt", "there is no conversion from %s to %s%s", ptx_type_name(from),
                   ptx_type_name(to),
@@ -279,11 +260,11 @@ ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi)
     }
     const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_cvt_pack)->forms;
     if (b->params.target.sm >= form->sm && (!b->params.isa || b->params.isa >= form->isa)) {
-        const char *opcode = type == PTX_F16X2 ? "cvt.rn.f16x2.f32" : "cvt.rn.bf16x2.f32";
+        const uint32_t opcode =
+            ptxb_opcode(b, type == PTX_F16X2 ? "cvt.rn.f16x2.f32" : "cvt.rn.bf16x2.f32");
         const ptx_val halves[] = { hi, lo }; // the first source goes to the upper half
-        return ptxb_require(b, "cvt_pack", form->isa, form->sm, opcode)
-                   ? ptxb_emit(b, type, ptxb_opcode(b, opcode), 2, halves)
-                   : poison;
+        return ptxb_emit(b, type, ptxb_required(b, "cvt_pack", form->isa, form->sm, opcode), 2,
+                         halves);
     }
     const ptx_type half = type == PTX_F16X2 ? PTX_F16 : PTX_BF16;
     ptx_val l = ptx_cvt(b, half, lo);

@@ -3,8 +3,6 @@
 // full mask all lanes of the warp.
 #include "internal.h"
 
-#include <string.h>
-
 // What is known of a value in the threads of a block or, one by one, of its warps: its bits from
 // `spread` up are the same in all of them, and its `zeros` lowest bits are zero. So %tid.x has
 // spread 5 in a warp, %tid.x >> 5 has 0 and is uniform, and x < 64 is uniform where x has spread 5
@@ -194,11 +192,6 @@ static struct value compared(const char *how, struct source x, struct source y)
                                  : splits_no_window(x, y.v.spread, less_or_not));
 }
 
-static bool starts(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
 static struct value special_register(const struct divergence *d, const char *name, bool varying)
 {
     if (!strcmp(name, "%laneid") || !strcmp(name, "%tid.x"))
@@ -210,103 +203,152 @@ static struct value special_register(const struct divergence *d, const char *nam
     return uniform_if(!varying || !strcmp(name, "%warpid") || !strcmp(name, "%smid"));
 }
 
-// Of the instructions of integers that indices are made with, in a warp. False for others.
-static bool integer_value(const ptx_builder *b, const struct divergence *d, const struct insn *insn,
-                          struct value *v)
+// What the results of an instruction are made by; looked up once an opcode.
+enum rule { UNKNOWN, ALIKE, MOVE, ADD, SUB, MUL, MAD, SHL, SHR, AND, OR, NOT, DIV, REM, BFE };
+enum { COMPARE = BFE + 1, CHOOSE, AGREE, ONE_LANE };
+
+// Of integers that indices are made with, and of what lanes agree on; all others are ALIKE: uniform
+// if all operands are.
+static uint8_t rule_of(const char *text)
 {
-    const char *text = b->opcodes.at[insn->opcode].text;
-    const struct operand *last = &insn->operands[insn->operand_count - 1];
-    struct source s[4];
-    bool reversed = false;
+    static const struct {
+        char opcode[16];
+        uint8_t rule;
+    } rules[] = {
+        { "mov.", MOVE },
+        { "cvt.", MOVE },
+        { "add.", ADD },
+        { "sub.", SUB },
+        { "mul.lo.", MUL },
+        { "mul.wide.", MUL },
+        { "mad.lo.", MAD },
+        { "mad.wide.", MAD },
+        { "shl.", SHL },
+        { "shr.", SHR },
+        { "and.", AND },
+        { "or.", OR },
+        { "xor.", OR },
+        { "not.", NOT },
+        { "div.u", DIV },
+        { "rem.u", REM },
+        { "bfe.u", BFE },
+        { "setp.", COMPARE },
+        { "selp.", CHOOSE },
+        { "vote.", AGREE },
+        { "redux.", AGREE },
+        { "match.all.", AGREE },
+        { "shfl.sync.idx.", ONE_LANE },
+    };
+
+    if (strstr(text, ".f") || strstr(text, ".bf") || strstr(text, ".sat"))
+        return ALIKE;
+    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
+        if (!strncmp(text, rules[k].opcode, strlen(rules[k].opcode)))
+            return rules[k].rule;
+    return ALIKE;
+}
+
+static struct value alike(const struct divergence *d, const struct insn *insn,
+                          const struct operand *operands)
+{
+    if (insn->varying)
+        return uniform_if(false);
+    for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
+        const uint32_t reg = ptxb_operand_reg(&operands[k]);
+        if (reg && value_at(d, reg)->spread)
+            return uniform_if(false);
+    }
+    return uniform_if(true);
+}
+
+// In a warp.
+static struct value lanes_result(const ptx_builder *b, const struct divergence *d,
+                                 const struct insn *insn, const struct operand *operands)
+{
+    struct opcode *opcode = &b->opcodes.at[insn->opcode];
+    struct source s[4] = { 0 };
     unsigned n = 0;
 
-    if (insn->dst_count != 1 || strstr(text, ".f") || strstr(text, ".bf") || strstr(text, ".sat"))
-        return false;
-    for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
-        if (n == 4 || insn->operands[k].open)
-            return false;
-        s[n] = source_of(b, d, &insn->operands[k]);
-        reversed |= s[n++].v.reversed;
+    if (opcode->rule == UNKNOWN)
+        opcode->rule = rule_of(opcode->text);
+    if (opcode->rule == ALIKE || insn->dst_count != 1 || insn->operand_count > 5 ||
+        operands[1].open)
+        return alike(d, insn, operands);
+    for (unsigned k = 1; k < insn->operand_count; k++)
+        s[n++] = source_of(b, d, &operands[k]);
+    const struct value x = s[0].v, y = s[1].v;
+    if ((x.reversed || y.reversed) && opcode->rule != MOVE && opcode->rule != COMPARE)
+        return make_value(VARIES, 0);
+    switch (opcode->rule) {
+    case MOVE:
+        return operands[1].kind == OPERAND_TEXT
+                   ? special_register(d, b->extras.at[operands[1].value].text, insn->varying)
+                   : x;
+    case ADD:
+        return sum(x, y, false);
+    case SUB:
+        if (insn->positive && y.spread && !x.spread && x.zeros >= y.spread)
+            return (struct value) { .spread = y.spread, .reversed = true };
+        return sum(x, y, true);
+    case MUL:
+        return product(s[0], s[1]);
+    case MAD:
+        return s[2].v.reversed ? make_value(VARIES, 0) : sum(product(s[0], s[1]), s[2].v, false);
+    case SHL:
+        return shifted_left(x, s[1]);
+    case SHR:
+        return shifted_right(x, s[1]);
+    case AND:
+        return masked(s[0], s[1]);
+    case OR:
+        return make_value(larger(x.spread, y.spread), smaller(x.zeros, y.zeros));
+    case NOT:
+        return make_value(x.spread, 0);
+    case DIV:
+        return quotient(s[0], s[1], false);
+    case REM:
+        return quotient(s[0], s[1], true);
+    case BFE:
+        return s[2].v.spread ? make_value(VARIES, 0) : shifted_right(x, s[1]);
+    case COMPARE:
+        return compared(opcode->text + strlen("setp."), s[0], s[1]);
+    case CHOOSE:
+        if (s[2].v.spread)
+            return make_value(VARIES, 0);
+        return make_value(larger(x.spread, y.spread), smaller(x.zeros, y.zeros));
+    case AGREE:
+        return uniform_if(!y.spread); // one answer for all lanes of the mask
+    default:                          // of one lane, whatever the value
+        return uniform_if(!y.spread && s[2].bits == 31 && !s[3].v.spread);
     }
-    const bool is_unsigned = strstr(text, ".u") != NULL;
-    if (starts(text, "mov.") && last->kind == OPERAND_TEXT)
-        *v = special_register(d, b->extras.at[last->value].text, insn->varying);
-    else if (starts(text, "mov.") || starts(text, "cvt."))
-        *v = s[0].v;
-    else if (reversed)
-        *v = n == 2 && starts(text, "setp.") ? compared(text + strlen("setp."), s[0], s[1])
-                                             : make_value(VARIES, 0);
-    else if (starts(text, "add."))
-        *v = sum(s[0].v, s[1].v, false);
-    else if (insn->positive && s[1].v.spread && !s[0].v.spread && s[0].v.zeros >= s[1].v.spread)
-        *v = (struct value) { .spread = s[1].v.spread, .reversed = true };
-    else if (starts(text, "sub."))
-        *v = sum(s[0].v, s[1].v, true);
-    else if (starts(text, "mul.lo.") || starts(text, "mul.wide."))
-        *v = product(s[0], s[1]);
-    else if (starts(text, "mad.lo.") || starts(text, "mad.wide."))
-        *v = sum(product(s[0], s[1]), s[2].v, false);
-    else if (starts(text, "shl."))
-        *v = shifted_left(s[0].v, s[1]);
-    else if (starts(text, "shr."))
-        *v = shifted_right(s[0].v, s[1]);
-    else if (starts(text, "and."))
-        *v = masked(s[0], s[1]);
-    else if (starts(text, "or.") || starts(text, "xor."))
-        *v = make_value(larger(s[0].v.spread, s[1].v.spread), smaller(s[0].v.zeros, s[1].v.zeros));
-    else if (starts(text, "not."))
-        *v = make_value(s[0].v.spread, 0);
-    else if (is_unsigned && (starts(text, "div.") || starts(text, "rem.")))
-        *v = quotient(s[0], s[1], *text == 'r');
-    else if (is_unsigned && starts(text, "bfe.") && !s[2].v.spread)
-        *v = shifted_right(s[0].v, s[1]);
-    else if (starts(text, "setp."))
-        *v = compared(text + strlen("setp."), s[0], s[1]);
-    else if (starts(text, "selp.") && !s[2].v.spread)
-        *v = make_value(larger(s[0].v.spread, s[1].v.spread), smaller(s[0].v.zeros, s[1].v.zeros));
-    else if (starts(text, "vote.") || starts(text, "redux.") || starts(text, "match.all."))
-        *v = uniform_if(!s[1].v.spread);     // one answer for all lanes of the mask
-    else if (starts(text, "shfl.sync.idx.")) // of one lane, whatever the value
-        *v = uniform_if(!s[1].v.spread && s[2].bits == 31 && !s[3].v.spread);
-    else
-        return false;
-    return true;
 }
 
 static struct value result_of(const ptx_builder *b, const struct divergence *d,
-                              const struct insn *insn)
+                              const struct insn *insn, const struct operand *operands)
 {
-    struct value v;
-    bool differs = insn->varying;
-
     if (insn->kind == INSN_BARRIER)
         return uniform_if(true); // one answer for all
-    if (d->scope == MEET_WARP && integer_value(b, d, insn, &v))
-        return v;
-    for (unsigned k = insn->dst_count; k < insn->operand_count; k++)
-        differs |= source_of(b, d, &insn->operands[k]).v.spread != 0;
-    return uniform_if(!differs);
+    return d->scope == MEET_WARP ? lanes_result(b, d, insn, operands) : alike(d, insn, operands);
 }
 
 // ---- the analysis -------------------------------------------------------------------------------
 
-static bool parts(const struct divergence *d, const struct insn *insn)
-{
-    return insn->guarded && value_at(d, insn->operands[0].id)->spread;
-}
-
 static void mark_results(ptx_builder *b, struct divergence *d, const struct entry *entry,
-                         const struct reader *at)
+                         uint32_t at)
 {
-    const struct insn *insn = at->insn;
-    const bool here = d->from[at->index] != NO_INDEX;
+    const struct insn *insn = &b->code[0].insns.at[at];
+    const struct operand *operands = ptxb_operands(&b->code[0], insn);
+    const bool here = d->from[at] != NO_INDEX;
+    unsigned most = 0;
 
-    if (!insn->dst_count)
+    while (most < insn->dst_count && value_at(d, operands[most].id)->spread == VARIES)
+        most++;
+    if (most == insn->dst_count) // nothing is left to find out
         return;
-    const struct value result = result_of(b, d, insn);
+    const struct value result = result_of(b, d, insn, operands);
     for (unsigned k = 0; k < insn->dst_count; k++) {
-        const struct reg *reg = &b->regs.at[insn->operands[k].id];
-        struct value *known = value_at(d, insn->operands[k].id);
+        const struct reg *reg = &b->regs.at[operands[k].id];
+        struct value *known = value_at(d, operands[k].id);
         // Without blocks, a value can outlive the divergent loop that it is made in.
         const bool left = here && (reg->variable || entry->raw_labels);
         struct value v = make_value(left ? VARIES : larger(known->spread, result.spread),
@@ -323,19 +365,18 @@ static void mark_results(ptx_builder *b, struct divergence *d, const struct entr
     }
 }
 
-static void mark_region(const ptx_builder *b, struct divergence *d, const struct entry *entry,
-                        const struct reader *at)
+static void mark_region(const ptx_builder *b, struct divergence *d, uint32_t at)
 {
-    const struct insn *insn = at->insn;
-    const bool here = parts(d, insn);
-    if (!here && d->from[at->index] == NO_INDEX)
+    const struct insn *insn = &b->code[0].insns.at[at];
+    const bool here = insn->guarded && value_at(d, ptxb_operands(&b->code[0], insn)[0].id)->spread;
+    if (!here && d->from[at] == NO_INDEX)
         return;
-    const uint32_t from = here ? ptxb_place_of(&b->code[0], insn) : d->from[at->index];
-    const uint32_t target = ptxb_target_of(b, entry, insn);
-    const bool back = target < at->index;
-    const uint32_t next = at->index + 1;
+    const uint32_t from = here ? at : d->from[at];
+    const uint32_t target = ptxb_target_of(b, insn);
+    const bool back = target < at;
+    const uint32_t next = at + 1;
     const uint32_t first = back ? target : d->until > next ? d->until : next;
-    const uint32_t last = back ? at->index : target;
+    const uint32_t last = back ? at : target;
     if (!back && d->until < target)
         d->until = target;
     for (uint32_t k = first; k < last; k++) {
@@ -348,41 +389,45 @@ static void mark_region(const ptx_builder *b, struct divergence *d, const struct
 
 static void find_divergence(ptx_builder *b, struct divergence *d, const struct entry *entry)
 {
-    const struct insn *insn = ptxb_first(&b->code[1], &entry->prologue);
+    const struct code *code = &b->code[0], *prologue = &b->code[1];
 
-    for (uint32_t k = 0; k < entry->prologue.count; k++, insn = ptxb_next(insn))
-        *value_at(d, insn->operands[0].id) = result_of(b, d, insn);
-    for (struct reader r = ptxb_read_body(b, entry); r.insn; ptxb_read_next(&r)) {
-        if (r.insn->kind == INSN_LABEL)
-            b->labels.at[r.insn->operands[0].value - 1].changes = d->changes;
-        mark_results(b, d, entry, &r);
-        if (r.insn->kind != INSN_BRANCH && r.insn->kind != INSN_RETURN)
+    for (uint32_t k = 0; k < prologue->insns.count; k++) {
+        const struct operand *operands = ptxb_operands(prologue, &prologue->insns.at[k]);
+        *value_at(d, operands[0].id) = result_of(b, d, &prologue->insns.at[k], operands);
+    }
+    for (uint32_t k = 0; k < code->insns.count; k++) {
+        const struct insn *insn = &code->insns.at[k];
+        if (insn->kind == INSN_LABEL)
+            ptxb_label_of(b, insn)->changes = d->changes;
+        mark_results(b, d, entry, k);
+        if (insn->kind != INSN_BRANCH && insn->kind != INSN_RETURN)
             continue;
-        mark_region(b, d, entry, &r);
-        if (ptxb_target_of(b, entry, r.insn) > r.index)
+        mark_region(b, d, k);
+        if (ptxb_target_of(b, insn) > k)
             continue;
         // Once more around the loop, until nothing changes in it.
-        struct label *head = ptxb_label_of(b, r.insn);
+        struct label *head = ptxb_label_of(b, insn);
         if (head->changes != d->changes) {
-            r = ptxb_read_from(b, &r, head);
+            k = head->index; // and on with what follows the label
             d->until = 0;
         }
         head->changes = d->changes;
     }
 }
 
-static void report(ptx_builder *b, const struct divergence *d, const struct entry *entry)
+static void report(ptx_builder *b, const struct divergence *d)
 {
+    const struct code *code = &b->code[0];
     const enum insn_kind kind = d->scope == MEET_WARP ? INSN_WARP : INSN_BARRIER;
     unsigned nth = 0;
 
-    for (struct reader r = ptxb_read_body(b, entry); r.insn; ptxb_read_next(&r)) {
-        if (r.insn->kind != kind)
+    for (uint32_t k = 0; k < code->insns.count; k++) {
+        if (code->insns.at[k].kind != kind)
             continue;
         nth++;
-        if (d->from[r.index] == NO_INDEX)
+        if (d->from[k] == NO_INDEX)
             continue;
-        const struct insn *from = ptxb_insn(&b->code[0], d->from[r.index]);
+        const struct insn *from = &code->insns.at[d->from[k]];
         char to[96] = "a return";
         if (from->kind == INSN_BRANCH)
             ptxb_label_text(ptxb_label_of(b, from), to);
@@ -398,7 +443,7 @@ static void report(ptx_builder *b, const struct divergence *d, const struct entr
                       "the condition of the branch to %s differs between lanes. Move it out, "
                       "make the condition the same for whole warps (tid / 32 == 0, say), or pass "
                       "the mask of the lanes that come, from a ptx_ballot before the branch",
-                      b->opcodes.at[r.insn->opcode].text, to);
+                      b->opcodes.at[code->insns.at[k].opcode].text, to);
         return;
     }
 }
@@ -407,21 +452,21 @@ static bool check_scope(ptx_builder *b, const struct entry *entry, enum meeting 
 {
     const uint32_t *block = entry->decl.block;
     const uint32_t registers = b->regs.count - entry->first_reg;
-    const size_t from_bytes = entry->body.count * sizeof(uint32_t);
+    const size_t from_bytes = b->code[0].insns.count * sizeof(uint32_t);
     const size_t bytes = from_bytes + registers * sizeof(struct value);
     struct divergence d = { .scope = scope, .first_reg = entry->first_reg };
 
     d.from = ptxb_resize(b, NULL, 0, bytes);
     if (!d.from)
         return false;
-    d.values = (struct value *)(d.from + entry->body.count);
+    d.values = (struct value *)(d.from + b->code[0].insns.count);
     memset(d.from, 0xff, from_bytes); // NO_INDEX
     for (uint32_t k = 0; k < registers; k++)
         d.values[k] = make_value(0, MOST_BITS); // as nothing is written yet
     d.whole_rows = block[0] % 32 == 0;
     d.rows_of_warps = d.whole_rows || (block[1] <= 1 && block[2] <= 1);
     find_divergence(b, &d, entry);
-    report(b, &d, entry);
+    report(b, &d);
     ptxb_resize(b, d.from, bytes, 0);
     return !b->failed;
 }

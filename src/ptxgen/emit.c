@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: MIT
+// The one door: values are checked, and instructions appended. And the values that change.
 #include "internal.h"
+
+#include <assert.h>
+
+static_assert(PTX_TYPE_COUNT <= 32, "operands have 5 bits for a type");
+
+// ---- values -------------------------------------------------------------------------------------
 
 static const char *entry_of(const ptx_builder *b, uint32_t block)
 {
@@ -10,23 +17,35 @@ static const char *entry_of(const ptx_builder *b, uint32_t block)
     return b->entries.at[e].decl.name;
 }
 
-void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val x)
+static void fail_immediate(ptx_builder *b, const char *call, const char *name, ptx_val x)
 {
-    const unsigned bits = ptxb_bits((ptx_type)x.type);
-    const bool fits = x.kind != PTX_KIND_IMMEDIATE || bits > 63 || x.bits >> bits == 0;
+    double number;
 
-    if (x.kind == PTX_KIND_POISON && bits) { // as ptx_imm() leaves it
-        double number;
-        memcpy(&number, &x.bits, sizeof number);
+    memcpy(&number, &x.bits, sizeof number); // as ptx_imm() leaves what does not fit
+    if (x.kind == PTX_KIND_POISON)
         ptxb_fail(b, call, "%s is the immediate %.17g, which %s cannot hold", name, number,
                   ptx_type_name((ptx_type)x.type));
-    } else if (!fits)
+    else
         ptxb_fail(b, call, "%s is an immediate of %s with bits that its type does not have: 0x%llx",
                   name, ptx_type_name((ptx_type)x.type), (unsigned long long)x.bits);
-    else if (x.kind == PTX_KIND_POISON || x.kind > PTX_KIND_IMMEDIATE || !bits)
+}
+
+bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
+{
+    const unsigned bits = ptxb_bits((ptx_type)x.type);
+
+    if (b->failed)
+        return false;
+    if (x.kind == PTX_KIND_IMMEDIATE && bits && (bits > 63 || x.bits >> bits == 0))
+        return true;
+    if (bits && (x.kind == PTX_KIND_IMMEDIATE || x.kind == PTX_KIND_POISON))
+        fail_immediate(b, call, name, x);
+    else if (!bits || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))
         ptxb_fail(b, call, "%s was never set", name);
     else if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count)
         ptxb_fail(b, call, "%s belongs to another builder", name);
+    else if (ptxb_is_open(b, b->regs.at[x.reg].where))
+        return true;
     else if (b->regs.at[x.reg].where < ptxb_entry(b)->first_block)
         ptxb_fail(b, call, "%s was made in another entry, '%.64s'", name,
                   entry_of(b, b->regs.at[x.reg].where));
@@ -35,16 +54,100 @@ void ptxb_fail_value(ptx_builder *b, const char *call, const char *name, ptx_val
                   "%s was made inside a block that is closed, so that it is not defined on every "
                   "path; make a ptx_var before the block and ptx_set it inside",
                   name);
+    return false;
 }
 
-// Code begins with so many words once it has more than a few instructions.
-enum { CODE_WORDS = 512 };
-
-bool ptxb_grow_code(ptx_builder *b, struct code *code, uint32_t words)
+ptx_val ptxb_register(ptx_builder *b, ptx_type type)
 {
-    const uint32_t more = code->capacity && words < CODE_WORDS ? CODE_WORDS : words;
+    if (b->failed || !ROOM_FOR(b, b->regs, 1))
+        return (ptx_val) { 0 };
+    // What the prologue defines is defined everywhere in the entry.
+    const struct block *block = &b->blocks.at[b->in_prologue ? 0 : b->blocks.count - 1];
+    b->regs.at[b->regs.count] =
+        (struct reg) { .where = block->id & MOST_INDEX, .file = ptxb_file(type) & 7u };
+    return (ptx_val) {
+        .reg = b->regs.count++, .owner = b->owner, .kind = PTX_KIND_REGISTER, .type = (uint8_t)type
+    };
+}
 
-    return ROOM_FOR_CODE(b, *code, more);
+// ---- opcodes ------------------------------------------------------------------------------------
+
+uint32_t ptxb_spell(ptx_builder *b, ...)
+{
+    char text[OPCODE_BYTES];
+    uint32_t length = 0, hash = 2166136261u;
+    const char *part;
+    va_list parts;
+
+    va_start(parts, b);
+    while ((part = va_arg(parts, const char *)))
+        for (; *part && length + 1 < sizeof text; part++) {
+            text[length++] = *part;
+            hash = (hash ^ (unsigned char)*part) * 16777619u;
+        }
+    va_end(parts);
+    text[length] = 0;
+    uint32_t *newest = &b->opcode_at[(hash ^ hash >> 16) % OPCODE_HASHES];
+    for (uint32_t k = *newest; k; k = b->opcodes.at[k].next)
+        if (b->opcodes.at[k].length == length && !memcmp(b->opcodes.at[k].text, text, length))
+            return k;
+    const char *copy = !b->failed && ROOM_FOR(b, b->opcodes, 1) ? ptxb_copy(b, text) : NULL;
+    if (!copy)
+        return 0;
+    b->opcodes.at[b->opcodes.count] =
+        (struct opcode) { .text = copy, .next = *newest, .length = (uint8_t)length };
+    return *newest = b->opcodes.count++;
+}
+
+uint32_t ptxb_opcode(ptx_builder *b, const char *text)
+{
+    return ptxb_spell(b, text, NULL);
+}
+
+uint32_t ptxb_required(ptx_builder *b, const char *call, int isa, int sm, uint32_t opcode)
+{
+    return opcode && ptxb_require(b, call, isa, sm, b->opcodes.at[opcode].text) ? opcode : 0;
+}
+
+// ---- instructions -------------------------------------------------------------------------------
+
+struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, uint32_t opcode, unsigned dst,
+                         unsigned src)
+{
+    struct code *code = &b->code[b->in_prologue];
+    const uint32_t depth = b->in_prologue ? 1 : b->blocks.count;
+
+    if (b->failed || (!opcode && kind == INSN_PLAIN) || !ROOM_FOR(b, code->insns, 1) ||
+        !ROOM_FOR_UP_TO(UINT32_MAX / 2, b, code->operands, dst + src))
+        return NULL;
+    struct insn *insn = &code->insns.at[code->insns.count++];
+    *insn = (struct insn) { .operands = code->operands.count,
+                            .opcode = opcode & MOST_INDEX,
+                            .kind = kind & 7u,
+                            .depth = (uint8_t)(depth < MOST_DEPTH ? depth : MOST_DEPTH),
+                            .dst_count = (uint8_t)dst,
+                            .operand_count = (uint8_t)(dst + src) };
+    code->operands.count += dst + src;
+    if (!b->in_prologue)
+        b->closed_if = NO_INDEX;
+    return insn;
+}
+
+struct insn *ptxb_newest(const ptx_builder *b)
+{
+    const struct code *code = &b->code[b->in_prologue];
+    return &code->insns.at[code->insns.count - 1];
+}
+
+void ptxb_mark_varying(ptx_builder *b)
+{
+    if (!b->failed)
+        ptxb_newest(b)->varying = true;
+}
+
+static struct operand *operand(const ptx_builder *b, const struct insn *insn, unsigned k)
+{
+    return &ptxb_operands(&b->code[b->in_prologue], insn)[k];
 }
 
 static uint32_t add_extra(ptx_builder *b, union extra extra)
@@ -55,80 +158,88 @@ static uint32_t add_extra(ptx_builder *b, union extra extra)
     return b->extras.count++;
 }
 
-void ptxb_immediate(ptx_builder *b, struct insn *insn, unsigned k, const ptx_val *x)
+static void use(ptx_builder *b, uint32_t reg)
 {
-    const bool wide = x->bits > UINT32_MAX;
-
-    insn->operands[k] = (struct operand) {
-        .kind = wide ? OPERAND_WIDE : OPERAND_IMMEDIATE,
-        .type = x->type & 31u,
-        .value = wide ? add_extra(b, (union extra) { .bits = x->bits }) : (uint32_t)x->bits,
-    };
-    insn->floats |= ptxb_is_float((ptx_type)x->type);
+    b->regs.at[reg].used_again |= b->regs.at[reg].used;
+    b->regs.at[reg].used = 1;
 }
 
-void ptxb_address(ptx_builder *b, struct insn *insn, unsigned k, ptx_ptr p)
+void ptxb_result(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x)
+{
+    *operand(b, insn, k) = (struct operand) { .id = x.reg & MOST_INDEX, .kind = OPERAND_REGISTER };
+}
+
+void ptxb_source(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x)
+{
+    const bool wide = x.bits > UINT32_MAX;
+
+    if (x.kind != PTX_KIND_IMMEDIATE) {
+        ptxb_result(b, insn, k, x);
+        use(b, x.reg);
+        return;
+    }
+    *operand(b, insn, k) = (struct operand) {
+        .kind = wide ? OPERAND_WIDE : OPERAND_IMMEDIATE,
+        .type = x.type & 31u,
+        .value = wide ? add_extra(b, (union extra) { .bits = x.bits }) : (uint32_t)x.bits,
+    };
+}
+
+void ptxb_address(ptx_builder *b, const struct insn *insn, unsigned k, ptx_ptr p)
 {
     const bool known = p.base.kind == PTX_KIND_POISON;
 
-    insn->operands[k] = (struct operand) {
+    *operand(b, insn, k) = (struct operand) {
         .id = (known ? p.symbol : p.base.reg) & MOST_INDEX,
         .kind = known ? OPERAND_SYMBOL : OPERAND_ADDRESS,
-        .offset = (int32_t)p.offset, // ptxb_at() takes care that it fits
+        .offset = (int32_t)p.offset, // at() of memory.c takes care that it fits
     };
-    if (known)
-        insn->named = 1;
-    else
-        ptxb_use(b, p.base.reg);
+    if (!known)
+        use(b, p.base.reg);
 }
 
-void ptxb_text_operand(ptx_builder *b, struct insn *insn, unsigned k, enum operand_kind kind,
+void ptxb_text_operand(ptx_builder *b, const struct insn *insn, unsigned k, enum operand_kind kind,
                        const char *text)
 {
-    insn->operands[k] = (struct operand) {
+    *operand(b, insn, k) = (struct operand) {
         .kind = kind & 7u,
         .value = add_extra(b, (union extra) { .text = text }),
     };
-    insn->named = 1;
 }
 
-ptx_val ptxb_mov(ptx_builder *b, ptx_val x)
+void ptxb_label_operand(ptx_builder *b, const struct insn *insn, unsigned k, uint32_t label)
 {
-    const ptx_type type = (ptx_type)x.type;
-    const uint32_t opcode = ptxb_opcode(b, ptxb_mov_value(type));
-    ptx_val result = ptxb_emit_plain(b, type, opcode, 1, &x);
-
-    if (!b->failed)
-        ptxb_newest(b)->moves = 1;
-    return result;
+    *operand(b, insn, k) = (struct operand) { .kind = OPERAND_LABEL, .value = label };
 }
 
-// The sources as the instruction can have them: `src`, or `own` with some of them in registers.
-static inline const ptx_val *as_operands(ptx_builder *b, unsigned n, const ptx_val *src,
-                                         ptx_val own[4])
+void ptxb_brace(ptx_builder *b, const struct insn *insn, unsigned first, unsigned last)
 {
-    bool all = true;
-
-    for (unsigned k = 0; k < n; k++)
-        all &= ptxb_has_literal(&src[k]);
-    if (all)
-        return src;
-    for (unsigned k = 0; k < n; k++)
-        own[k] = ptxb_has_literal(&src[k]) ? src[k] : ptxb_mov(b, src[k]);
-    return own;
+    operand(b, insn, first)->open = 1;
+    operand(b, insn, last)->close = 1;
 }
 
-ptx_val ptxb_emit_plain(ptx_builder *b, ptx_type type, uint32_t opcode, unsigned n,
-                        const ptx_val *src)
+// Whether the value can stand in an instruction: PTX has no literals of some types.
+static bool has_literal(ptx_val x)
 {
-    struct insn *insn = ROOM_FOR(b, b->regs, 1) ? ptxb_append(b, INSN_PLAIN, opcode, 1, n) : NULL;
+    const uint32_t types = PTX_TYPES_I | PTX_TYPES_B | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64);
+    return x.kind != PTX_KIND_IMMEDIATE || (types >> x.type & 1);
+}
 
+// Appends with up to one result.
+static ptx_val emit(ptx_builder *b, ptx_type type, uint32_t opcode, unsigned n, const ptx_val *src)
+{
+    const unsigned dst = type != PTX_NONE;
+    ptx_val result = { 0 };
+
+    if (dst)
+        result = ptxb_register(b, type);
+    const struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, dst, n);
     if (!insn)
         return (ptx_val) { 0 };
-    const ptx_val result = ptxb_next_register(b, type);
-    ptxb_result(insn, 0, result);
+    if (dst)
+        ptxb_result(b, insn, 0, result);
     for (unsigned k = 0; k < n; k++)
-        ptxb_source(b, insn, 1 + k, &src[k]);
+        ptxb_source(b, insn, dst + k, src[k]);
     return result;
 }
 
@@ -136,27 +247,32 @@ ptx_val ptxb_emit(ptx_builder *b, ptx_type type, uint32_t opcode, unsigned n, co
 {
     ptx_val own[4];
 
-    if (b->failed)
+    if (b->failed || !opcode)
         return (ptx_val) { 0 };
-    return ptxb_emit_plain(b, type, opcode, n, as_operands(b, n, src, own));
+    for (unsigned k = 0; k < n; k++)
+        own[k] = has_literal(src[k]) ? src[k] : ptxb_mov(b, src[k]);
+    return emit(b, type, opcode, n, own);
 }
 
 void ptxb_emit_void(ptx_builder *b, uint32_t opcode, unsigned n, const ptx_val *src)
 {
-    ptx_val own[4];
-
-    if (b->failed)
-        return;
-    src = as_operands(b, n, src, own);
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 0, n);
-    for (unsigned k = 0; insn && k < n; k++)
-        ptxb_source(b, insn, k, &src[k]);
+    ptxb_emit(b, PTX_NONE, opcode, n, src);
 }
 
-void ptxb_mark_varying(ptx_builder *b)
+ptx_val ptxb_mov(ptx_builder *b, ptx_val x)
 {
+    if (b->failed)
+        return (ptx_val) { 0 };
+    const ptx_type type = (ptx_type)x.type;
+    const ptx_val result = emit(b, type, ptxb_opcode(b, ptxb_mov_value(type)), 1, &x);
     if (!b->failed)
-        ptxb_newest(b)->varying = true;
+        ptxb_newest(b)->moves = 1;
+    return result;
+}
+
+ptx_val ptxb_in_register(ptx_builder *b, ptx_val x)
+{
+    return x.kind == PTX_KIND_IMMEDIATE ? ptxb_mov(b, x) : x;
 }
 
 bool ptxb_is_condition(ptx_builder *b, const char *call, ptx_val cond)
@@ -176,4 +292,54 @@ uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond)
         return 0;
     cond = ptxb_in_register(b, cond);
     return b->failed ? 0 : cond.reg;
+}
+
+// ---- variables ----------------------------------------------------------------------------------
+
+ptx_val ptx_var(ptx_builder *b, ptx_val init)
+{
+    if (!ptxb_ready(b, "var") || !ptxb_usable(b, "var", "init", init))
+        return (ptx_val) { 0 };
+    ptx_val var = ptxb_mov(b, init);
+    if (b->failed)
+        return (ptx_val) { 0 };
+    b->regs.at[var.reg].variable = true;
+    var.kind = PTX_KIND_VARIABLE;
+    return var;
+}
+
+void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x)
+{
+    const uint32_t opcode = ptxb_opcode(b, ptxb_mov_value((ptx_type)x.type));
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
+
+    if (!insn)
+        return;
+    insn->moves = 1;
+    ptxb_result(b, insn, 0, var);
+    ptxb_source(b, insn, 1, x);
+}
+
+void ptx_set(ptx_builder *b, ptx_val var, ptx_val x)
+{
+    if (!ptxb_ready(b, "set") || !ptxb_usable(b, "set", "the variable", var) ||
+        !ptxb_usable(b, "set", "the value", x))
+        return;
+    if (var.kind != PTX_KIND_VARIABLE) {
+        ptxb_fail(b, "set", "the first value is not a variable; ptx_var() makes one");
+        return;
+    }
+    if (var.type != x.type) {
+        ptxb_fail(b, "set", "the variable is %s and the value %s",
+                  ptx_type_name((ptx_type)var.type), ptx_type_name((ptx_type)x.type));
+        return;
+    }
+    ptxb_assign(b, var, x);
+}
+
+ptx_val ptx_copy(ptx_builder *b, ptx_val x)
+{
+    if (!ptxb_ready(b, "copy") || !ptxb_usable(b, "copy", "x", x))
+        return (ptx_val) { 0 };
+    return ptxb_mov(b, x);
 }

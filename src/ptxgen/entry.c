@@ -5,8 +5,6 @@
 
 enum { MAX_ENTRIES = 10000 };
 
-const char ptxb_cvta[] = "cvta.to.global.u64";
-
 // A name that PTX takes as an identifier, kept to the part of its grammar that C has too: names
 // with '$' and '%' are the builder's own.
 static bool valid_name(ptx_builder *b, const char *call, const char *name)
@@ -118,17 +116,17 @@ int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
     struct entry entry = { .decl = params,
                            .first_label = b->labels.count,
                            .first_block = b->open.count,
-                           .first_reg = b->regs.count };
-    entry.decl.name = ptxb_join(b, params.name, NULL);
+                           .first_reg = b->regs.count,
+                           .first_symbol = b->symbols.count };
+    entry.decl.name = ptxb_copy(b, params.name);
     if (!entry.decl.name || !ROOM_FOR(b, b->entries, 1))
         return 1;
-    for (int k = 0; k < 2; k++) {
-        b->code[k].first = b->code[k].count;
-        b->code[k].insns = 0;
-    }
+    for (int k = 0; k < 2; k++)
+        b->code[k].insns.count = b->code[k].operands.count = 0;
+    b->extras.count = 0;
     b->entries.at[b->entries.count++] = entry;
-    const struct block *block = ptxb_open_block(b, (struct block) { .kind = BLOCK_ENTRY });
-    return block ? (int)block->id : 1;
+    const uint32_t block = ptxb_open_block(b, (struct block) { .kind = BLOCK_ENTRY });
+    return block ? (int)block : 1;
 }
 
 static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
@@ -148,11 +146,6 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
     return true;
 }
 
-static struct stretch stretch_of(const struct code *code)
-{
-    return (struct stretch) { code->first, code->count, code->insns };
-}
-
 int ptx_entry_end(ptx_builder *b, int block)
 {
     if (!b || b->failed)
@@ -164,13 +157,12 @@ int ptx_entry_end(ptx_builder *b, int block)
         return 0;
     }
     struct entry *entry = ptxb_entry(b);
-    const struct insn *last = b->code[0].insns ? ptxb_newest(b) : NULL;
+    const struct insn *last = b->code[0].insns.count ? ptxb_newest(b) : NULL;
     if (!last || last->kind != INSN_RETURN || last->guarded)
         ptxb_return(b, 0);
-    entry->body = stretch_of(&b->code[0]);
-    entry->prologue = stretch_of(&b->code[1]);
     if (b->failed || !parameters_are_used(b, entry) || !ptxb_check_entry(b, entry))
         return 0;
+    ptxb_print_entry(b, entry);
     b->open.at[block] = false;
     b->blocks.count = 0;
     b->closed_if = NO_INDEX;
@@ -211,7 +203,7 @@ static bool copy_strings(ptx_builder *b, struct ptx_param_info *info)
 
     for (size_t k = 0; k < sizeof strings / sizeof *strings; k++)
         if (*strings[k])
-            *strings[k] = ptxb_join(b, *strings[k], NULL);
+            *strings[k] = ptxb_copy(b, *strings[k]);
     return !b->failed;
 }
 
@@ -260,13 +252,10 @@ static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
 {
     b->in_prologue = true;
     ptx_val x = ptxb_register(b, type);
-    const uint64_t key = SPELLED_PARAM | (uint64_t)type << 8;
-    uint32_t opcode = ptxb_remembered(b, key);
-    if (!opcode)
-        opcode = ptxb_remember(b, key, ptxb_join(b, "ld.param.", ptxb_memory_name(type), NULL));
+    const uint32_t opcode = ptxb_spell(b, "ld.param.", ptxb_memory_name(type), NULL);
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
     if (insn) {
-        ptxb_result(insn, 0, x);
+        ptxb_result(b, insn, 0, x);
         ptxb_text_operand(b, insn, 1, OPERAND_PARAM, name);
     }
     b->in_prologue = false;
@@ -297,7 +286,7 @@ ptx_ptr ptx_param_ptr_emit(ptx_builder *b, ptx_type type, struct ptx_param_info 
     p->info.is_pointer = true;
     ptx_val generic = load_param(b, PTX_U64, p->info.name);
     b->in_prologue = true;
-    ptx_val address = ptxb_emit(b, PTX_U64, ptxb_opcode(b, ptxb_cvta), 1, &generic);
+    ptx_val address = ptxb_emit(b, PTX_U64, ptxb_opcode(b, "cvta.to.global.u64"), 1, &generic);
     b->in_prologue = false;
     p->reg = address.reg;
     return (ptx_ptr) { .base = address,
@@ -416,7 +405,7 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
         const uint32_t opcode = ptxb_opcode(b, shared ? "mov.u32" : "mov.u64");
         struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
         if (insn) {
-            ptxb_result(insn, 0, base);
+            ptxb_result(b, insn, 0, base);
             ptxb_text_operand(b, insn, 1, OPERAND_TEXT, symbol->name);
             insn->varying = symbol->kind == SYMBOL_LOCAL;
             symbol->base = base;

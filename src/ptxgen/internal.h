@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
-// What the builder's files share. A module is a list of entries; the instructions of all of them
-// (insn.h) are printed at the end.
+// What the builder's files share. Calls append instructions to two lists of the open entry. At its
+// end they are checked (check.c, divergence.c) and printed (print.c); the lists then serve the next
+// entry.
 #ifndef PTXGEN_BUILDER_INTERNAL_H
 #define PTXGEN_BUILDER_INTERNAL_H
-
-#include "insn.h"
 
 #include <ptxgen/builder.h>
 
 #include <stdarg.h>
 #include <string.h>
 
-// Room that numbers take in the text.
-enum { UNSIGNED_BYTES = 20, DECIMAL_BYTES = 40 };
+// Registers, blocks, opcodes and all else in lists have numbers of so many bits; ptxb_grow()
+// refuses a list with more.
+enum { INDEX_BITS = 22, MOST_INDEX = (1 << INDEX_BITS) - 1 };
+#define NO_INDEX UINT32_MAX
 
-// How a line is laid out.
-enum { INDENT = 4, MOST_DEPTH = 32, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44 };
+// Lines are indented so far; no opcode is longer.
+enum { MOST_DEPTH = 32, OPCODE_BYTES = 96 };
 
 // A growing array; see ROOM_FOR().
 #define LIST(type)                                                                                 \
@@ -24,15 +25,107 @@ enum { INDENT = 4, MOST_DEPTH = 32, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44 };
         uint32_t count, capacity;                                                                  \
     }
 
+// ---- instructions -------------------------------------------------------------------------------
+
+enum register_file { FILE_P, FILE_RS, FILE_R, FILE_RD, FILE_F, FILE_FD, FILE_COUNT };
+
+struct reg {
+    uint32_t where : INDEX_BITS; // the block that it is defined in; once placed, its number
+    uint32_t file : 3;
+    uint32_t used : 1, used_again : 1;
+    uint32_t variable : 1;
+    uint32_t placed : 1;
+    uint32_t assumed : 1; // the same in all lanes of a warp, as the caller says
+};
+
+enum operand_kind {
+    OPERAND_REGISTER,
+    OPERAND_ADDRESS,   // [register + offset]
+    OPERAND_SYMBOL,    // [symbol + offset]
+    OPERAND_IMMEDIATE, // of up to 32 bits
+    OPERAND_WIDE,      // an immediate among the extras
+    OPERAND_PARAM,     // [text]
+    OPERAND_TEXT,
+    OPERAND_LABEL,
+};
+
+struct operand {
+    uint32_t id : INDEX_BITS; // register or symbol
+    uint32_t type : 5;        // of an immediate
+    uint32_t kind : 3;
+    uint32_t open : 1;  // '{' before it
+    uint32_t close : 1; // '}' after it
+    union {
+        uint32_t value; // an immediate's bits, or the number of a label or an extra
+        int32_t offset;
+    };
+};
+
+// What has no room in an operand.
+union extra {
+    uint64_t bits;
+    const char *text;
+};
+
+enum insn_kind {
+    INSN_PLAIN,
+    INSN_LABEL,
+    INSN_BRANCH,
+    INSN_RETURN,
+    INSN_BARRIER, // every thread of the block must come by
+    INSN_WARP,    // every lane of the warp must come by
+    INSN_COMMENT,
+    INSN_DROPPED, // writes nothing
+};
+
+struct insn {
+    uint32_t operands; // the first, among those of the code; destinations first
+    uint32_t opcode : INDEX_BITS;
+    uint32_t kind : 3;
+    uint32_t guarded : 1, negated : 1; // under a predicate, its first operand
+    uint32_t varying : 1;              // its results differ between threads whatever its operands
+    uint32_t reducible : 1;            // an atomic that becomes `red` when its result is not used
+    uint32_t moves : 1;                // a value to a register, as it is
+    uint32_t positive : 1;             // a difference that is above zero
+    uint8_t depth;
+    uint8_t dst_count;
+    uint8_t operand_count;
+};
+
+struct code {
+    LIST(struct insn) insns;
+    LIST(struct operand) operands;
+};
+
+static inline struct operand *ptxb_operands(const struct code *code, const struct insn *insn)
+{
+    return &code->operands.at[insn->operands];
+}
+
+// The register that the operand reads or writes; 0: none.
+static inline uint32_t ptxb_operand_reg(const struct operand *operand)
+{
+    return operand->kind <= OPERAND_ADDRESS ? operand->id : 0;
+}
+
+struct opcode {
+    const char *text;
+    uint32_t next; // another one with the same hash; 0: no more
+    uint8_t length;
+    uint8_t rule; // divergence.c's; 0: not looked up yet
+};
+
+// ---- what entries hold --------------------------------------------------------------------------
+
 struct label {
     const char *name;
     const char *part; // "", "_end", "_else", "_label"
     uint32_t number;
     uint32_t uses;
-    uint32_t first_use;    // index of the first branch to it
-    uint32_t index, place; // of the instruction that places it
-    uint32_t changes;      // struct divergence's, when it was last come by
-    uint32_t block;        // where it is placed
+    uint32_t first_use; // the first branch to it
+    uint32_t index;     // of the instruction that places it
+    uint32_t changes;   // struct divergence's, when it was last come by
+    uint32_t block;     // where it is placed
     uint16_t entry;
     bool placed;
     bool raw;
@@ -61,16 +154,14 @@ enum meeting { MEET_BLOCK, MEET_WARP, MEETINGS };
 
 struct entry {
     struct ptx_entry_params decl;
-    struct stretch prologue, body; // once the entry is closed
     LIST(struct param) params;
     uint32_t registers[FILE_COUNT]; // by file
     uint32_t arrays;                // shared and local, for their names
     uint32_t labels;                // that have a number
-    uint32_t first_label, first_block, first_reg;
+    uint32_t first_label, first_block, first_reg, first_symbol;
     uint32_t shared_bytes, local_bytes, param_bytes;
     bool returns; // before its end
-    // By enum meeting, whether something needs all threads; and whether in a block or after a
-    // return.
+    // By enum meeting, whether something needs all; and whether in a block or after a return.
     bool meets[MEETINGS], inner[MEETINGS];
     bool raw_labels;
 };
@@ -85,16 +176,7 @@ struct block {
     ptx_val i, hi, step;
 };
 
-// The decimal of a float immediate that was written before: the search for the shortest takes
-// longer than all else of an instruction, and kernels repeat their constants.
-struct decimal {
-    uint64_t bits;
-    uint8_t type; // 0: none
-    uint8_t length;
-    char text[DECIMAL_BYTES];
-};
-
-enum { OPCODE_PLACES = 128, DECIMALS = 4 };
+enum { OPCODE_HASHES = 64 };
 
 struct ptx_builder {
     bool failed;
@@ -102,60 +184,31 @@ struct ptx_builder {
     bool in_prologue;
     uint16_t owner;
     char *arena, *arena_end;     // what is left of the newest chunk
-    struct code code[2];         // [1] is for what declarations need first
+    struct code code[2];         // of the open entry; [1] is for what declarations need first
     LIST(struct reg) regs;       // [0] is no register
     LIST(struct block) blocks;   // open ones, innermost last
     LIST(bool) open;             // by block, whether it still is
     LIST(struct opcode) opcodes; // [0] is none
-    LIST(union extra) extras;
+    LIST(union extra) extras;    // of the open entry
     LIST(struct label) labels;
     LIST(struct symbol) symbols;
     LIST(struct entry) entries;
-    // The instructions that are still to be printed lie at the end of it, from `limit` on.
-    struct {
-        char *at;
-        size_t count, limit, capacity;
-    } text;
+    LIST(char) text;
     struct arena_chunk *chunks;
     struct ptx_builder_params params;
-    uint32_t closed_if; // where the end label is of the if that closed just now, NO_INDEX: none
+    uint32_t closed_if; // the end label's index of the if that closed just now, NO_INDEX: none
     struct block closed_block;
     int isa;
     const char *isa_reason;
     size_t bytes, peak;
-    uint32_t opcode_at[OPCODE_PLACES]; // the newest of those with one place; the others by `next`
-    struct decimal decimals[DECIMALS];
+    uint32_t opcode_at[OPCODE_HASHES]; // the newest of those with one hash; the others by `next`
     char error[512];
 };
 
-// arena.c. All return NULL after ptxb_out_of_memory().
-// A builder begins with so much memory behind it.
-enum { FIRST_CHUNK_BYTES = 8192 };
-// Freed with the builder.
-void *ptxb_alloc(ptx_builder *b, size_t bytes);
-void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes);
-// Room for `least` elements of a list, of which there can be `most`. The first lie in the arena.
-bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t least,
-               uint32_t most);
-bool ptxb_set_capacity(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t wanted);
-#define ROOM_FOR_UP_TO(most, b, list, more)                                                        \
-    ((list).capacity - (list).count >= (more) ||                                                   \
-     ptxb_grow(b, (void **)&(list).at, &(list).capacity, sizeof *(list).at, (list).count + (more), \
-               most))
-// Whether there is room for so many more elements.
-#define ROOM_FOR(b, list, more)      ROOM_FOR_UP_TO(MOST_INDEX, b, list, more)
-#define ROOM_FOR_CODE(b, code, more) ROOM_FOR_UP_TO(UINT32_MAX / 2, b, code, more)
-void ptxb_release(ptx_builder *b);
-// The strings one after the other, up to a NULL.
-const char *ptxb_join(ptx_builder *b, ...);
-char *ptxb_format(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
-char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list args)
-    PTXGEN_PRINTF(3, 0);
+// ---- builder.c ----------------------------------------------------------------------------------
 
-// builder.c
 // Errors: the first one stays. `call` is the public function's name without "ptx_".
 void ptxb_fail(ptx_builder *b, const char *call, const char *format, ...) PTXGEN_PRINTF(3, 4);
-void ptxb_out_of_memory(ptx_builder *b);
 // False if nothing can be emitted: failed, finished or no open entry.
 void ptxb_fail_unready(ptx_builder *b, const char *call);
 static inline bool ptxb_ready(ptx_builder *b, const char *call)
@@ -169,7 +222,25 @@ static inline bool ptxb_ready(ptx_builder *b, const char *call)
 bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what);
 struct entry *ptxb_entry(ptx_builder *b);
 
-// types.c
+// Memory, freed with the builder. All return NULL after an error.
+void *ptxb_alloc(ptx_builder *b, size_t bytes);
+void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes);
+// Room for `least` elements of a list, of which there can be `most`. The first lie in the arena.
+bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint32_t least,
+               uint32_t most);
+#define ROOM_FOR_UP_TO(most, b, list, more)                                                        \
+    ((list).capacity - (list).count >= (more) ||                                                   \
+     ptxb_grow(b, (void **)&(list).at, &(list).capacity, sizeof *(list).at, (list).count + (more), \
+               most))
+// Whether there is room for so many more elements.
+#define ROOM_FOR(b, list, more) ROOM_FOR_UP_TO(MOST_INDEX, b, list, more)
+const char *ptxb_copy(ptx_builder *b, const char *text);
+char *ptxb_format(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
+char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list args)
+    PTXGEN_PRINTF(3, 0);
+
+// ---- types.c ------------------------------------------------------------------------------------
+
 struct type_row {
     const char *name, *mov;
     uint8_t bits, file;
@@ -204,197 +275,86 @@ const char *ptxb_space_name(unsigned space);
 const char *ptxb_space_text(unsigned space);
 int ptxb_target_isa(struct ptx_target target);
 
-// "cvta.to.global.u64", for entry.c and pointer.c alike.
-extern const char ptxb_cvta[];
+// ---- emit.c: the one door, by which every instruction is appended -------------------------------
 
-// symbols (entry.c)
+static inline bool ptxb_is_open(const ptx_builder *b, uint32_t block)
+{
+    return b->open.at[block];
+}
+// Whether an optional operand was given at all, be it wrong.
+static inline bool ptxb_is_given(ptx_val x)
+{
+    return x.kind != PTX_KIND_POISON || x.type != PTX_NONE;
+}
+// Whether `x` is a value that can be used here; `name` is for the message.
+bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x);
+ptx_val ptxb_register(ptx_builder *b, ptx_type type);
+// The number of an opcode: of the text, or of the strings one after the other up to a NULL. 0 after
+// an error, and for an opcode whose floors are not met.
+uint32_t ptxb_opcode(ptx_builder *b, const char *text);
+uint32_t ptxb_spell(ptx_builder *b, ...);
+uint32_t ptxb_required(ptx_builder *b, const char *call, int isa, int sm, uint32_t opcode);
+// Appends an instruction, whose operands are to be set before the next one is appended: that may
+// move it. NULL after an error, and for an opcode that is missing.
+struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, uint32_t opcode, unsigned dst,
+                         unsigned src);
+// The k-th operand of an instruction that was appended just now.
+void ptxb_result(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x);
+void ptxb_source(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x);
+void ptxb_address(ptx_builder *b, const struct insn *insn, unsigned k, ptx_ptr p);
+// `text` must outlive the builder.
+void ptxb_text_operand(ptx_builder *b, const struct insn *insn, unsigned k, enum operand_kind kind,
+                       const char *text);
+void ptxb_label_operand(ptx_builder *b, const struct insn *insn, unsigned k, uint32_t label);
+// Braces around operands `first` to `last`.
+void ptxb_brace(ptx_builder *b, const struct insn *insn, unsigned first, unsigned last);
+// `dst = opcode src...`, up to 4 of them; the result's register has type `result`. Immediates that
+// PTX has no literals for come in registers.
+ptx_val ptxb_emit(ptx_builder *b, ptx_type result, uint32_t opcode, unsigned n, const ptx_val *src);
+void ptxb_emit_void(ptx_builder *b, uint32_t opcode, unsigned n, const ptx_val *src);
+ptx_val ptxb_mov(ptx_builder *b, ptx_val x);
+// `x` in a register, immediates too.
+ptx_val ptxb_in_register(ptx_builder *b, ptx_val x);
+// var = x.
+void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x);
+// Whether `cond` is a predicate that can be used; and its register, 0 after an error.
+bool ptxb_is_condition(ptx_builder *b, const char *call, ptx_val cond);
+uint32_t ptxb_condition(ptx_builder *b, const char *call, ptx_val cond);
+// The newest instruction, of which there must be one.
+struct insn *ptxb_newest(const ptx_builder *b);
+// Its results differ between threads.
+void ptxb_mark_varying(ptx_builder *b);
+
+// ---- entry.c, ops.c, control.c, memory.c --------------------------------------------------------
+
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 
-// table.c
 const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
-// Opcodes are remembered by what they are spelled from: one of these and fields above its byte.
-enum {
-    SPELLED_OP = 1,
-    SPELLED_CVT,
-    SPELLED_LD,
-    SPELLED_ST,
-    SPELLED_PARAM,
-    SPELLED_ATOM,
-    SPELLED_FENCE,
-    SPELLED_REDUX
-};
-static inline uint64_t ptxb_op_key(ptx_opcode op, ptx_type type)
-{
-    return SPELLED_OP | (uint64_t)op << 8 | (uint64_t)type << 16;
-}
-static inline size_t ptxb_opcode_place(uint64_t key)
-{
-    return key * UINT64_C(0x9e3779b97f4a7c15) >> 57 & (OPCODE_PLACES - 1);
-}
-// The opcode that was remembered under the key and met its floors; 0: none.
-static inline uint32_t ptxb_remembered(const ptx_builder *b, uint64_t key)
-{
-    uint32_t number = b->opcode_at[ptxb_opcode_place(key)];
 
-    while (number && b->opcodes.at[number].key != key)
-        number = b->opcodes.at[number].next;
-    return number;
-}
-// A new opcode, under a key that none has; `text` must outlive the builder. It is not found again
-// under the key 0. 0 if memory ran out, and for no text.
-uint32_t ptxb_remember(ptx_builder *b, uint64_t key, const char *text);
-// The opcode of a constant string.
-static inline uint32_t ptxb_opcode(ptx_builder *b, const char *text)
-{
-    const uint64_t key = (uint64_t)(uintptr_t)text | UINT64_C(1) << 63; // no key of a spelling
-    const uint32_t known = ptxb_remembered(b, key);
-    return known ? known : ptxb_remember(b, key, text);
-}
-
-// label.c
-uint32_t ptxb_label(ptx_builder *b, const char *name, uint32_t number, const char *part);
-void ptxb_place(ptx_builder *b, uint32_t label);
-void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label);
+uint32_t ptxb_open_block(ptx_builder *b, struct block block); // its number; 0 after an error
+void ptxb_return(ptx_builder *b, uint32_t guard);
 // For messages, which cut long names.
 void ptxb_label_text(const struct label *label, char out[96]);
 
-// control.c
-struct block *ptxb_open_block(ptx_builder *b, struct block block);
-// Puts the instruction, which has room for it as its first operand, under a predicate.
-void ptxb_guard(ptx_builder *b, struct insn *insn, uint32_t guard, bool negated);
-void ptxb_return(ptx_builder *b, uint32_t guard);
+// ---- check.c, divergence.c, print.c: a closed entry ---------------------------------------------
 
-// var.c: var = x.
-void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x);
-
-// memory.c
-ptx_ptr ptxb_at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i);
-// Whether `bytes` from `p` on, in one access, are inside its array, if it is known.
-bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes);
-
-// text.c: what the text is made of.
-// Makes the memory that has the code that of the text, of about so many bytes: the instructions go
-// to its end, and the text is written towards them as they are printed.
-bool ptxb_text_over_code(ptx_builder *b, size_t bytes);
-// The end of the text, with room for `bytes` after it; NULL if memory ran out. Instructions that
-// are still to be printed may move. What is written there counts once ptxb_put_end() is told where
-// it ends.
-char *ptxb_grow_text(ptx_builder *b, size_t bytes);
-static inline char *ptxb_room(ptx_builder *b, size_t bytes)
-{
-    if (b->failed)
-        return NULL;
-    return b->text.limit - b->text.count > bytes ? b->text.at + b->text.count
-                                                 : ptxb_grow_text(b, bytes);
-}
-static inline void ptxb_put_end(ptx_builder *b, const char *end)
-{
-    b->text.count = (size_t)(end - b->text.at);
-}
-void ptxb_put(ptx_builder *b, const char *string);
-void ptxb_put_unsigned(ptx_builder *b, uint64_t x);
-// Text of the user's for a comment: whatever could end the comment, or is not ASCII, is replaced.
-void ptxb_put_comment(ptx_builder *b, const char *string);
-void ptxb_pad(ptx_builder *b, size_t line_start, size_t column);
-// These write where there is room, and return the end.
-static inline char *ptxb_write(char *at, const char *string)
-{
-    const size_t length = strlen(string);
-    memcpy(at, string, length + 1);
-    return at + length;
-}
-extern const struct small_number {
-    char text[3];
-    uint8_t length;
-} ptxb_small_numbers[1000];
-char *ptxb_write_digits(char *at, uint64_t x);
-// Writes up to UNSIGNED_BYTES, and 4 at least.
-static inline char *ptxb_write_unsigned(char *at, uint64_t x)
-{
-    if (x >= 1000)
-        return ptxb_write_digits(at, x);
-    const struct small_number *small = &ptxb_small_numbers[x];
-    memcpy(at, small, sizeof *small);
-    return at + small->length;
-}
-char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
-// The decimal of a float immediate; writes up to DECIMAL_BYTES.
-char *ptxb_write_decimal(char *at, ptx_type type, uint64_t bits);
-
-// check.c
-bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
-
-// The instructions of a body, one after the other, with their indices:
-// for (struct reader r = ptxb_read_body(b, entry); r.insn; ptxb_read_next(&r)).
-struct reader {
-    const struct insn *insn;
-    uint32_t index, count;
-};
-
-static inline struct reader ptxb_read_body(const ptx_builder *b, const struct entry *entry)
-{
-    return (struct reader) { ptxb_insn(&b->code[0], entry->body.first), 0, entry->body.count };
-}
-
-// As if the label came next.
-static inline struct reader ptxb_read_from(const ptx_builder *b, const struct reader *r,
-                                           const struct label *label)
-{
-    return (struct reader) { ptxb_insn(&b->code[0], label->place), label->index, r->count };
-}
-
-static inline void ptxb_read_next(struct reader *r)
-{
-    r->insn = ++r->index < r->count ? ptxb_next(r->insn) : NULL;
-}
-
+bool ptxb_check_entry(ptx_builder *b, const struct entry *entry);
 static inline struct label *ptxb_label_of(const ptx_builder *b, const struct insn *branch)
 {
-    return &b->labels.at[branch->operands[branch->guarded].value - 1];
+    return &b->labels.at[ptxb_operands(&b->code[0], branch)[branch->guarded].value - 1];
 }
-
 // The index that a branch or return goes to; the entry's end for returns.
-static inline uint32_t ptxb_target_of(const ptx_builder *b, const struct entry *entry,
-                                      const struct insn *insn)
+static inline uint32_t ptxb_target_of(const ptx_builder *b, const struct insn *insn)
 {
-    return insn->kind == INSN_RETURN ? entry->body.count : ptxb_label_of(b, insn)->index;
+    return insn->kind == INSN_RETURN ? b->code[0].insns.count : ptxb_label_of(b, insn)->index;
 }
-
-// divergence.c
 // Nobody is missing where threads meet.
 bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry);
 // Those who must come by the newest instruction.
 void ptxb_meet(ptx_builder *b, enum meeting scope);
 
-// settle.c: drops idle moves and numbers the registers. Returns about how long the text of the
-// entry will be.
-size_t ptxb_settle(ptx_builder *b, struct entry *entry);
-
-// line.c
-enum {
-    // Most that an instruction can have, beside what things are called.
-    OPCODE_BYTES = 64,
-    LINE_BYTES = MOST_DEPTH * INDENT + 16 + OPCODE_BYTES + OPERAND_COLUMN + COMMENT_COLUMN + 16,
-    OPERAND_BYTES = 32 + DECIMAL_BYTES,
-};
-size_t ptxb_names_bytes(const ptx_builder *b, const struct insn *insn);
-// At most so many bytes are written for an instruction that is no comment.
-static inline size_t ptxb_line_bytes(const ptx_builder *b, const struct insn *insn)
-{
-    return LINE_BYTES + insn->operand_count * (size_t)OPERAND_BYTES +
-           (insn->named ? ptxb_names_bytes(b, insn) : 0);
-}
-// Writes its line, for which there must be room.
-void ptxb_put_insn(ptx_builder *b, const struct insn *insn);
-extern const struct file_row {
-    const char *type;
-    uint8_t length;
-    char prefix[4];
-} ptxb_files[FILE_COUNT];
-
-// print.c
-bool ptxb_print(ptx_builder *b);
-
-#include "emit.h"
+// Appends the entry's text; and puts what a module begins with before all.
+void ptxb_print_entry(ptx_builder *b, struct entry *entry);
+bool ptxb_print_module(ptx_builder *b);
 
 #endif

@@ -1,6 +1,210 @@
 // SPDX-License-Identifier: MIT
-// Loads and stores.
+// Typed pointers, loads, stores, atomics and fences.
 #include "internal.h"
+
+// ---- pointers -----------------------------------------------------------------------------------
+
+static bool pointer_ok(ptx_builder *b, const char *call, ptx_ptr p)
+{
+    if (!ptxb_ready(b, call))
+        return false;
+    if (!ptx_type_bytes((ptx_type)p.type) || (!p.symbol && p.base.kind == PTX_KIND_POISON)) {
+        ptxb_fail(b, call, "the pointer was never set");
+        return false;
+    }
+    if (p.base.kind != PTX_KIND_POISON)
+        return ptxb_usable(b, call, "the pointer", p.base);
+    if (p.base.owner != b->owner || p.symbol > b->symbols.count) {
+        ptxb_fail(b, call, "the array belongs to another builder");
+        return false;
+    }
+    const uint32_t entry = b->symbols.at[p.symbol - 1].entry;
+    if (entry != b->entries.count - 1) {
+        ptxb_fail(b, call, "the array was declared in another entry, '%.64s'",
+                  b->entries.at[entry].decl.name);
+        return false;
+    }
+    b->symbols.at[p.symbol - 1].used = true;
+    return true;
+}
+
+static bool index_ok(ptx_builder *b, const char *call, ptx_val i)
+{
+    if (!ptxb_usable(b, call, "the index", i))
+        return false;
+    if ((PTX_TYPES_I32 | PTX_TYPES_I64) >> i.type & 1)
+        return true;
+    ptxb_fail(b, call, "the index is %s; it must be u32, s32, u64 or s64",
+              ptx_type_name((ptx_type)i.type));
+    return false;
+}
+
+static int64_t signed_immediate(ptx_val i)
+{
+    return i.type == PTX_S32 ? (int32_t)(uint32_t)i.bits : (int64_t)i.bits;
+}
+
+static ptx_val base_register(ptx_builder *b, ptx_ptr p)
+{
+    return p.base.kind != PTX_KIND_POISON ? p.base : ptxb_symbol_base(b, p.symbol);
+}
+
+// base + i * size as one instruction, in the width of the address.
+static ptx_val scaled(ptx_builder *b, ptx_ptr p, ptx_val i)
+{
+    const uint32_t size = ptx_type_bytes((ptx_type)p.type);
+    ptx_val base = base_register(b, p);
+
+    if (p.space == PTX_SPACE_SHARED) {
+        i = ptx_cvt(b, PTX_U32, i);
+        return size == 1 ? ptx_add(b, base, i) : ptx_mad(b, i, ptx_u32(size), base);
+    }
+    if (i.type == PTX_U32)
+        return ptx_mad_wide(b, i, ptx_u32(size), base);
+    if (i.type == PTX_S32) {
+        const ptx_val src[] = { i, ptx_s32((int32_t)size), base };
+        return ptxb_emit(b, PTX_U64, ptxb_opcode(b, "mad.wide.s32"), 3, src);
+    }
+    i = ptx_bitcast(b, PTX_U64, i);
+    return size == 1 ? ptx_add(b, base, i) : ptx_mad(b, i, ptx_u64(size), base);
+}
+
+// A pointer to a declared array at a place known now; `bytes` is the array's size, 0 for dynamic
+// shared memory, whose size is the launch's.
+static bool has_constant_place(const ptx_builder *b, ptx_ptr p, int64_t *bytes)
+{
+    if (!p.symbol || p.base.kind != PTX_KIND_POISON)
+        return false;
+    const struct symbol *symbol = &b->symbols.at[p.symbol - 1];
+    *bytes = (int64_t)symbol->count * (int64_t)ptx_type_bytes((ptx_type)symbol->type);
+    return true;
+}
+
+static ptx_ptr at_register(ptx_builder *b, ptx_ptr p, ptx_val i)
+{
+    p.base = scaled(b, p, i);
+    p.count = 0;
+    return b->failed ? (ptx_ptr) { 0 } : p;
+}
+
+static void fail_index(ptx_builder *b, const char *call, ptx_ptr p, int64_t index, int64_t bytes)
+{
+    const char *type = ptx_type_name((ptx_type)p.type);
+
+    if (bytes)
+        ptxb_fail(b, call,
+                  "index %lld of %s, from byte %lld on, is outside the array of %lld bytes",
+                  (long long)index, type, (long long)p.offset, (long long)bytes);
+    else
+        ptxb_fail(b, call, "index %lld of %s, from byte %lld on, is outside dynamic shared memory",
+                  (long long)index, type, (long long)p.offset);
+}
+
+static ptx_ptr at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
+{
+    const int64_t size = (int64_t)ptx_type_bytes((ptx_type)p.type);
+    int64_t bytes = 0;
+
+    if (!pointer_ok(b, call, p) || !index_ok(b, call, i))
+        return (ptx_ptr) { 0 };
+    if (i.kind != PTX_KIND_IMMEDIATE)
+        return at_register(b, p, i);
+    const int64_t index = signed_immediate(i);
+    const bool near = index >= INT32_MIN && index <= INT32_MAX;
+    const int64_t offset = near ? p.offset + index * size : 0;
+    if (has_constant_place(b, p, &bytes) && (!near || offset < 0 || (bytes && offset > bytes))) {
+        fail_index(b, call, p, index, bytes);
+        return (ptx_ptr) { 0 };
+    }
+    // What an instruction can carry beside the register; further away goes into the register.
+    if (!near || offset < INT32_MIN || offset > INT32_MAX)
+        return at_register(b, p, ptxb_mov(b, i));
+    p.offset = offset;
+    if (p.count)
+        p.count = (uint32_t)((bytes - offset) / size);
+    return p;
+}
+
+ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i)
+{
+    return at(b, "at", p, i);
+}
+
+static bool in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes)
+{
+    int64_t whole;
+
+    if (!has_constant_place(b, p, &whole))
+        return true;
+    if (whole && p.offset + (int64_t)bytes > whole) {
+        ptxb_fail(b, call, "%u bytes at byte %lld reach past the array's end, which is at %lld",
+                  bytes, (long long)p.offset, (long long)whole);
+        return false;
+    }
+    if (p.offset % (int64_t)bytes == 0) // arrays are aligned to 16 bytes
+        return true;
+    ptxb_fail(b, call, "byte %lld of the array is not a multiple of the %u bytes accessed",
+              (long long)p.offset, bytes);
+    return false;
+}
+
+ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p)
+{
+    if (!pointer_ok(b, "ptr_cast", p))
+        return p;
+    if (!ptx_type_bytes(type)) {
+        ptxb_fail(b, "ptr_cast", "memory does not hold elements of type %s", ptx_type_name(type));
+        return p;
+    }
+    p.count =
+        (uint32_t)((uint64_t)p.count * ptx_type_bytes((ptx_type)p.type) / ptx_type_bytes(type));
+    p.type = (uint8_t)type;
+    return p;
+}
+
+ptx_ptr ptx_ptr_from(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address)
+{
+    ptx_ptr p = { .type = (uint8_t)type, .space = (uint8_t)space };
+    const ptx_type wanted = space == PTX_SPACE_SHARED ? PTX_U32 : PTX_U64;
+
+    if (!ptxb_ready(b, "ptr_from") || !ptxb_usable(b, "ptr_from", "the address", address))
+        return p;
+    if ((unsigned)space > PTX_SPACE_LOCAL) {
+        ptxb_fail(b, "ptr_from",
+                  "the space is %s; computed addresses are generic, global, shared or local",
+                  ptxb_space_name(space));
+        return p;
+    }
+    if (!ptx_type_bytes(type)) {
+        ptxb_fail(b, "ptr_from", "memory does not hold elements of type %s", ptx_type_name(type));
+        return p;
+    }
+    if (address.type != wanted) {
+        ptxb_fail(b, "ptr_from", "a %s pointer to %s needs a %s address; got %s",
+                  ptxb_space_name(space), ptx_type_name(type), ptx_type_name(wanted),
+                  ptx_type_name((ptx_type)address.type));
+        return p;
+    }
+    address = ptxb_in_register(b, address);
+    p.base = space == PTX_SPACE_GLOBAL
+                 ? ptxb_emit(b, PTX_U64, ptxb_opcode(b, "cvta.to.global.u64"), 1, &address)
+             : address.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, address)
+                                                 : address;
+    return p;
+}
+
+ptx_val ptx_ptr_address(ptx_builder *b, ptx_ptr p)
+{
+    if (!pointer_ok(b, "ptr_address", p))
+        return (ptx_val) { 0 };
+    ptx_val base = base_register(b, p);
+    if (!p.offset)
+        return base;
+    return ptx_add(
+        b, base, base.type == PTX_U32 ? ptx_u32((uint32_t)p.offset) : ptx_u64((uint64_t)p.offset));
+}
+
+// ---- loads and stores ---------------------------------------------------------------------------
 
 static const char *const scope_names[] = { ".gpu", ".cta", ".cluster", ".gpu", ".sys" };
 static const char *const order_names[] = { "",         ".volatile", ".relaxed", ".acquire",
@@ -120,23 +324,15 @@ static uint32_t memory_opcode(ptx_builder *b, const char *call, bool store, ptx_
     static const char *const vectors[] = { "", "", ".v2", "", ".v4", "", "", "", ".v8" };
     const bool scoped = a->order >= PTX_ORDER_RELAXED;
     const bool l1 = a->cache >= PTX_CACHE_NO_ALLOCATE;
-    const uint64_t key =
-        (store ? SPELLED_ST : SPELLED_LD) | (uint64_t)a->cache << 8 | (uint64_t)a->order << 12 |
-        (uint64_t)a->scope << 16 | (uint64_t)p.space << 48 | (uint64_t)a->nc << 24 |
-        (uint64_t)shape->words << 28 | (uint64_t)shape->paired << 32 | (uint64_t)p.type << 40;
-    const uint32_t known = ptxb_remembered(b, key);
-    if (known)
-        return known;
-    const char *opcode = ptxb_join(
+    const uint32_t opcode = ptxb_spell(
         b, store ? "st" : "ld", order_names[a->order], scoped ? scope_names[a->scope] : "",
         ptxb_space_text(p.space), l1 ? "" : caches[a->cache].text, a->nc ? ".nc" : "",
         l1 ? caches[a->cache].text : "", vectors[shape->words], ".", shape->type, NULL);
 
-    if (!ptxb_require(b, call, caches[a->cache].isa, caches[a->cache].sm, opcode))
+    if (!ptxb_required(b, call, caches[a->cache].isa, caches[a->cache].sm, opcode))
         return 0;
-    if (scoped && a->scope == PTX_SCOPE_CLUSTER && !ptxb_require(b, call, 78, 90, opcode))
-        return 0;
-    return ptxb_remember(b, key, opcode);
+    return scoped && a->scope == PTX_SCOPE_CLUSTER ? ptxb_required(b, call, 78, 90, opcode)
+                                                   : opcode;
 }
 
 static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsigned lanes,
@@ -145,10 +341,10 @@ static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsi
     ptx_vec v = { { { 0 } }, lanes <= 8 ? lanes : 8 };
     struct shape shape;
 
-    p = ptxb_at(b, call, p, i);
+    p = at(b, call, p, i);
     if (!b || b->failed || !access_ok(b, call, p, &a, false) ||
         !vector_shape(b, call, p, lanes, &shape) ||
-        !ptxb_in_array(b, call, p, lanes * ptx_type_bytes((ptx_type)p.type)))
+        !in_array(b, call, p, lanes * ptx_type_bytes((ptx_type)p.type)))
         return v;
     const uint32_t opcode = memory_opcode(b, call, false, p, &a, &shape);
     const ptx_type type = shape.paired ? PTX_B32 : (ptx_type)p.type;
@@ -159,9 +355,10 @@ static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsi
     if (!insn)
         return v;
     for (unsigned k = 0; k < shape.words; k++)
-        ptxb_result(insn, k, words.lane[k]);
+        ptxb_result(b, insn, k, words.lane[k]);
     ptxb_address(b, insn, shape.words, p);
-    insn->operands[0].open = insn->operands[shape.words - 1].close = shape.words > 1;
+    if (shape.words > 1)
+        ptxb_brace(b, insn, 0, shape.words - 1);
     insn->varying = p.space == PTX_SPACE_LOCAL || a.order != PTX_ORDER_WEAK;
     if (!shape.paired)
         return words;
@@ -178,10 +375,10 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
 {
     struct shape shape;
 
-    p = ptxb_at(b, call, p, i);
+    p = at(b, call, p, i);
     if (!b || b->failed || !access_ok(b, call, p, &a, true) ||
         !vector_shape(b, call, p, x.lanes, &shape) ||
-        !ptxb_in_array(b, call, p, x.lanes * ptx_type_bytes((ptx_type)p.type)))
+        !in_array(b, call, p, x.lanes * ptx_type_bytes((ptx_type)p.type)))
         return;
     for (unsigned k = 0; k < x.lanes; k++) {
         if (!ptxb_usable(b, call, "the value", x.lane[k]))
@@ -201,8 +398,9 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
         return;
     ptxb_address(b, insn, 0, p);
     for (unsigned k = 0; k < shape.words; k++)
-        ptxb_source(b, insn, 1 + k, &x.lane[k]);
-    insn->operands[1].open = insn->operands[shape.words].close = shape.words > 1;
+        ptxb_source(b, insn, 1 + k, x.lane[k]);
+    if (shape.words > 1)
+        ptxb_brace(b, insn, 1, shape.words);
 }
 
 ptx_val ptx_load_emit(ptx_builder *b, ptx_ptr p, struct ptx_load_params l)
@@ -227,4 +425,146 @@ void ptx_store_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i, struct ptx_store_v
 {
     struct access a = { s.nc, s.cache, s.order, s.scope };
     store(b, "store_vec", p, i, s.x, a);
+}
+
+// ---- atomics and fences -------------------------------------------------------------------------
+
+static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_info *info, ptx_ptr p,
+                        const struct ptx_atomic_params *a, bool cas)
+{
+
+    if (!ptxb_usable(b, call, "x", a->x) || (cas && !ptxb_usable(b, call, "compare", a->compare)))
+        return false;
+    if (a->x.type != p.type || (cas && a->compare.type != p.type)) {
+        ptxb_fail(b, call, "the value is %s; the pointer is to %s",
+                  ptx_type_name((ptx_type)(a->x.type != p.type ? a->x.type : a->compare.type)),
+                  ptx_type_name((ptx_type)p.type));
+        return false;
+    }
+    if (!cas && ptxb_is_given(a->compare)) {
+        ptxb_fail(b, call, "%s takes no .compare; cas does", info->name);
+        return false;
+    }
+    if (p.readonly || p.writeonly || p.space > PTX_SPACE_SHARED) {
+        ptxb_fail(b, call,
+                  "an atomic reads and writes global or shared memory; the pointer is %s%s",
+                  p.readonly    ? "readonly, "
+                  : p.writeonly ? "writeonly, "
+                                : "",
+                  ptxb_space_name(p.space));
+        return false;
+    }
+    if (a->order == PTX_ORDER_VOLATILE || (unsigned)a->order > PTX_ORDER_ACQ_REL) {
+        ptxb_fail(b, call,
+                  "order %d; an atomic takes PTX_ORDER_RELAXED, PTX_ORDER_ACQUIRE, "
+                  "PTX_ORDER_RELEASE or PTX_ORDER_ACQ_REL",
+                  (int)a->order);
+        return false;
+    }
+    if ((unsigned)a->scope > PTX_SCOPE_SYSTEM) {
+        ptxb_fail(b, call, "%d is not a scope; see ptx_scope", (int)a->scope);
+        return false;
+    }
+    return true;
+}
+
+static const char *const calls[] = {
+#define CALL(name, ...) "atomic_" #name,
+    PTX_ATOMICS(CALL) PTX_ATOMICS_CAS(CALL)
+#undef CALL
+};
+
+static uint32_t atomic_opcode(ptx_builder *b, const char *call, const struct ptx_op_form *form,
+                              ptx_ptr p, const struct ptx_atomic_params *a)
+{
+    const bool explicit_order = a->order != PTX_ORDER_WEAK || a->scope != PTX_SCOPE_DEFAULT;
+    const size_t length = strlen(form->text);
+    const bool bits = length > 2 && !strcmp(form->text + length - 2, ".b");
+    const ptx_order order = a->order ? a->order : PTX_ORDER_RELAXED;
+    const uint32_t opcode = ptxb_spell(
+        b, "atom", explicit_order ? order_names[order] : "",
+        explicit_order ? scope_names[a->scope] : "", ptxb_space_text(p.space), ".", form->text,
+        bits ? "" : ".",
+        bits ? ptxb_bits_name((ptx_type)p.type) + 1 : ptx_type_name((ptx_type)p.type), NULL);
+
+    if (!ptxb_required(b, call, form->isa, form->sm, opcode))
+        return 0;
+    return a->scope == PTX_SCOPE_CLUSTER ? ptxb_required(b, call, 78, 90, opcode) : opcode;
+}
+
+ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
+                        struct ptx_atomic_params a)
+{
+    const struct ptx_op_info *info = ptx_atomic_get_info(op);
+    const bool cas = op == PTX_ATOMIC_cas;
+    const ptx_val poison = { 0 };
+
+    if (!info) {
+        if (b)
+            ptxb_fail(b, "atomic", "%d is not an operation; see ptx_atomic_op", (int)op);
+        return poison;
+    }
+    if (!ptxb_ready(b, "atomic"))
+        return poison;
+    const char *call = calls[op];
+    p = at(b, call, p, i);
+    if (b->failed || !operands_ok(b, call, info, p, &a, cas) ||
+        !in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)))
+        return poison;
+    const struct ptx_op_form *form = ptxb_form(info, (ptx_type)p.type);
+    if (!form) {
+        ptxb_fail(b, call, "there is no atomic %s of %s", info->name,
+                  ptx_type_name((ptx_type)p.type));
+        return poison;
+    }
+    const uint32_t opcode = atomic_opcode(b, call, form, p, &a);
+    if (!opcode)
+        return poison;
+    a.x = ptxb_in_register(b, a.x);
+    a.compare = cas ? ptxb_in_register(b, a.compare) : poison;
+    ptx_val old = ptxb_register(b, (ptx_type)p.type);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, cas ? 3 : 2);
+    if (!insn)
+        return poison;
+    ptxb_result(b, insn, 0, old);
+    ptxb_address(b, insn, 1, p);
+    if (cas)
+        ptxb_source(b, insn, 2, a.compare);
+    ptxb_source(b, insn, cas ? 3 : 2, a.x);
+    insn->varying = true;
+    insn->reducible = !cas && op != PTX_ATOMIC_exch && a.order != PTX_ORDER_ACQUIRE &&
+                      a.order != PTX_ORDER_ACQ_REL;
+    return old;
+}
+
+#define DEFINE(name, ...)                                                                          \
+    ptx_val ptx_atomic_##name(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val x)                     \
+    {                                                                                              \
+        return ptx_atomic(b, PTX_ATOMIC_##name, p, i, x);                                          \
+    }
+PTX_ATOMICS(DEFINE)
+#undef DEFINE
+
+ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare, ptx_val x)
+{
+    return ptx_atomic(b, PTX_ATOMIC_cas, p, i, x, .compare = compare);
+}
+
+void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
+{
+    if (!ptxb_ready(b, "fence"))
+        return;
+    if ((order != PTX_ORDER_ACQ_REL && order != PTX_ORDER_SEQ_CST) ||
+        (unsigned)scope > PTX_SCOPE_SYSTEM) {
+        ptxb_fail(b, "fence",
+                  "order %d, scope %d; a fence takes PTX_ORDER_ACQ_REL or PTX_ORDER_SEQ_CST, and a "
+                  "ptx_scope",
+                  (int)order, (int)scope);
+        return;
+    }
+    const bool cluster = scope == PTX_SCOPE_CLUSTER;
+    const uint32_t opcode = ptxb_spell(b, "fence", order == PTX_ORDER_SEQ_CST ? ".sc" : ".acq_rel",
+                                       scope_names[scope], NULL);
+    ptxb_emit_void(b, ptxb_required(b, "fence", cluster ? 78 : 60, cluster ? 90 : 70, opcode), 0,
+                   NULL);
 }

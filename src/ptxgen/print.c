@@ -1,79 +1,506 @@
 // SPDX-License-Identifier: MIT
-// The finished module as text.
+// A closed entry as text, and the module around it.
 #include "internal.h"
 
-#include <stddef.h>
-#include <string.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-// ---- instructions -------------------------------------------------------------------------------
+// How a line is laid out; and about how long it is, with what is around the lines of an entry.
+enum { INDENT = 4, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44, PARAM_COLUMN = 32 };
+enum { LINE_BYTES = 50, ENTRY_BYTES = 640 };
 
-static const struct insn *next_of_body(const ptx_builder *b)
+static const struct {
+    char type[7], prefix[4];
+    uint8_t length; // of the prefix
+} files[FILE_COUNT] = {
+    [FILE_P] = { "pred  ", "%p", 2 }, [FILE_RS] = { "b16   ", "%rs", 3 },
+    [FILE_R] = { "b32   ", "%r", 2 }, [FILE_RD] = { "b64   ", "%rd", 3 },
+    [FILE_F] = { "f32   ", "%f", 2 }, [FILE_FD] = { "f64   ", "%fd", 3 },
+};
+
+// ---- the buffer ---------------------------------------------------------------------------------
+
+static bool grow_text(ptx_builder *b, size_t bytes)
 {
-    return (const struct insn *)(void *)(b->text.at + b->text.limit);
+    return !b->failed && bytes <= UINT32_MAX / 2 - b->text.count &&
+           ROOM_FOR_UP_TO(UINT32_MAX / 2, b, b->text, (uint32_t)bytes);
 }
 
-static void put_body(ptx_builder *b, const struct stretch *body)
+// So many more bytes of text; NULL after an error.
+static inline char *extend(ptx_builder *b, size_t bytes)
 {
-    for (uint32_t k = 0; k < body->count; k++) {
-        if (!ptxb_room(b, ptxb_line_bytes(b, next_of_body(b))))
-            return;
-        const struct insn *insn = next_of_body(b); // where it is now
-        const size_t bytes = ptxb_insn_words(insn) * sizeof(uint64_t);
-        ptxb_put_insn(b, insn);
-        b->text.limit += bytes;
-    }
+    if (b->text.capacity - b->text.count < bytes && !grow_text(b, bytes))
+        return NULL;
+    b->text.count += (uint32_t)bytes;
+    return b->text.at + b->text.count - bytes;
 }
 
-static void put_prologue(ptx_builder *b, const struct stretch *prologue)
+static inline void put_bytes(ptx_builder *b, const char *bytes, size_t count)
 {
-    const struct insn *insn = ptxb_first(&b->code[1], prologue);
-
-    for (uint32_t k = 0; k < prologue->count; k++, insn = ptxb_next(insn))
-        if (ptxb_room(b, ptxb_line_bytes(b, insn)))
-            ptxb_put_insn(b, insn);
+    char *at = extend(b, count);
+    if (at)
+        memcpy(at, bytes, count);
 }
 
-// ---- entries ------------------------------------------------------------------------------------
+static inline void put(ptx_builder *b, const char *string)
+{
+    put_bytes(b, string, strlen(string));
+}
+
+static void put_spaces(ptx_builder *b, size_t count)
+{
+    char *at = extend(b, count);
+    if (at)
+        memset(at, ' ', count);
+}
+
+// To a column of the line, and one space at least.
+static void put_to_column(ptx_builder *b, uint32_t line_start, uint32_t column)
+{
+    const uint32_t length = b->text.count - line_start;
+    put_spaces(b, length < column ? column - length : 1);
+}
+
+static void put_unsigned(ptx_builder *b, uint64_t x)
+{
+    unsigned digits = 1;
+
+    for (uint64_t rest = x; rest >= 10; rest /= 10)
+        digits++;
+    char *at = extend(b, digits);
+    for (unsigned k = digits; at && k-- > 0; x /= 10)
+        at[k] = (char)('0' + x % 10);
+}
+
+static void put_signed(ptx_builder *b, int64_t x)
+{
+    if (x < 0)
+        put(b, "-");
+    put_unsigned(b, x < 0 ? -(uint64_t)x : (uint64_t)x);
+}
+
+static void put_hex(ptx_builder *b, uint64_t x, unsigned digits, const char alphabet[17])
+{
+    char *at = extend(b, digits);
+
+    for (unsigned k = digits; at && k-- > 0; x >>= 4)
+        at[k] = alphabet[x & 15];
+}
 
 static void put_number(ptx_builder *b, const char *before, uint64_t x, const char *after)
 {
-    ptxb_put(b, before);
-    ptxb_put_unsigned(b, x);
-    ptxb_put(b, after);
+    put(b, before);
+    put_unsigned(b, x);
+    put(b, after);
 }
+
+// Text of the user's: whatever could end a comment, or is not ASCII, is replaced.
+static void put_comment_text(ptx_builder *b, const char *string)
+{
+    while (*string) {
+        size_t plain = 0;
+        while (string[plain] >= 0x20 && string[plain] < 0x7f)
+            plain++;
+        put_bytes(b, string, plain);
+        string += plain;
+        if (!*string)
+            return;
+        const unsigned char c = (unsigned char)*string++;
+        if (c < 0x80 || c >= 0xc0) // else the rest of a UTF-8 character
+            put(b, c >= 0x80 ? "?" : " ");
+    }
+}
+
+// ---- floats in decimal --------------------------------------------------------------------------
+
+// So many digits of a number above zero, rounded, without zeros at the end: d.ddd * 10^exponent.
+struct digits {
+    char text[40]; // of printf, whose point is the locale's
+    char digit[18];
+    int count, exponent;
+};
+
+static struct digits print_digits(double x, int count)
+{
+    struct digits d = { .count = 0 };
+    const char *c = d.text;
+
+    snprintf(d.text, sizeof d.text, "%.*e", count - 1, x);
+    for (; *c != 'e'; c++)
+        if (*c >= '0' && *c <= '9' && d.count < 17)
+            d.digit[d.count++] = *c;
+    d.exponent = atoi(c + 1);
+    while (d.count > 1 && d.digit[d.count - 1] == '0')
+        d.count--;
+    return d;
+}
+
+// The shortest that reads back as the same number. A normal number that needs no more than
+// FLT_DIG or DBL_DIG digits is printed as itself with so many, and zeros.
+static struct digits shortest(double x, bool single)
+{
+    const bool normal = x >= (single ? FLT_MIN : DBL_MIN);
+    const int most = single ? FLT_DECIMAL_DIG : DBL_DECIMAL_DIG;
+    struct digits d = { .count = 0 };
+
+    for (int count = !normal ? 1 : single ? FLT_DIG : DBL_DIG; count <= most; count++) {
+        d = print_digits(x, count);
+        if (single ? strtof(d.text, NULL) == (float)x : strtod(d.text, NULL) == x)
+            break;
+    }
+    return d;
+}
+
+// As printf's %g has it, but with a point in every locale, and always with a point or an exponent.
+static void put_shortest(ptx_builder *b, double x, bool single)
+{
+    if (!isfinite(x)) {
+        put(b, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+        return;
+    }
+    if (signbit(x))
+        put(b, "-");
+    x = fabs(x);
+    if (x < 10 && 2 * x == (double)(int)(2 * x)) { // most are 0, 0.5 and 1
+        put_number(b, "", (uint64_t)x, x > (double)(int)x ? ".5" : ".0");
+        return;
+    }
+    const struct digits d = shortest(x, single);
+    const bool scientific = d.exponent < -4 || d.exponent >= d.count;
+    const int whole = scientific ? 1 : d.exponent + 1; // digits before the point
+    if (whole <= 0)
+        put(b, "0.");
+    for (int k = whole; k < 0; k++)
+        put(b, "0");
+    for (int k = 0; k < d.count || k < whole; k++) {
+        if (k && k == whole)
+            put(b, ".");
+        put_bytes(b, k < d.count ? &d.digit[k] : "0", 1);
+    }
+    if (!scientific) {
+        put(b, d.count > whole ? "" : ".0");
+        return;
+    }
+    put(b, d.exponent < 0 ? "e-" : "e+");
+    put(b, abs(d.exponent) < 10 ? "0" : "");
+    put_unsigned(b, (uint64_t)abs(d.exponent));
+}
+
+static double from_half(uint64_t bits, int fraction, int exponent_bits)
+{
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    const int exponent = (int)(bits >> fraction) & ((1 << exponent_bits) - 1);
+    const double units = (double)(bits & ((UINT64_C(1) << fraction) - 1));
+    double x;
+
+    if (exponent == (1 << exponent_bits) - 1)
+        x = units > 0 ? NAN : INFINITY;
+    else if (exponent == 0)
+        x = ldexp(units, 1 - bias - fraction);
+    else
+        x = ldexp(units + (double)(1 << fraction), exponent - bias - fraction);
+    return bits >> 15 & 1 ? -x : x;
+}
+
+static void put_decimal(ptx_builder *b, ptx_type type, uint64_t bits)
+{
+    const uint32_t word = (uint32_t)bits;
+    float single;
+    double wide;
+
+    switch (type) {
+    case PTX_F64:
+        memcpy(&wide, &bits, sizeof wide);
+        put_shortest(b, wide, false);
+        return;
+    case PTX_F16:
+        put_shortest(b, from_half(bits, 10, 5), true);
+        return;
+    case PTX_BF16:
+        put_shortest(b, from_half(bits, 7, 8), true);
+        return;
+    default:
+        memcpy(&single, &word, sizeof single);
+        put_shortest(b, (double)single, true);
+    }
+}
+
+// ---- operands -----------------------------------------------------------------------------------
+
+static void put_immediate(ptx_builder *b, ptx_type type, uint64_t bits)
+{
+    static const char upper[] = "0123456789ABCDEF", lower[] = "0123456789abcdef";
+    unsigned digits = 1;
+
+    switch (type) {
+    case PTX_F32:
+        put(b, "0f");
+        put_hex(b, bits, 8, upper);
+        return;
+    case PTX_F64:
+        put(b, "0d");
+        put_hex(b, bits, 16, upper);
+        return;
+    case PTX_F16:
+    case PTX_BF16:
+        put(b, "0x");
+        put_hex(b, bits, 4, upper);
+        return;
+    case PTX_S8:
+    case PTX_S16:
+    case PTX_S32:
+    case PTX_S64: {
+        const uint64_t sign = UINT64_C(1) << (ptxb_bits(type) - 1);
+        put(b, bits & sign ? "-" : "");
+        put_unsigned(b, bits & sign ? sign - (bits & (sign - 1)) : bits);
+        return;
+    }
+    default:
+        if (bits <= 0xffff) {
+            put_unsigned(b, bits);
+            return;
+        }
+        while (digits < 16 && bits >> (4 * digits))
+            digits++;
+        put(b, "0x");
+        put_hex(b, bits, digits, lower);
+    }
+}
+
+static void put_register(ptx_builder *b, uint32_t number)
+{
+    const struct reg reg = b->regs.at[number];
+    put_bytes(b, files[reg.file].prefix, files[reg.file].length);
+    put_unsigned(b, reg.where);
+}
+
+static void put_label(ptx_builder *b, uint32_t number)
+{
+    const struct label *label = &b->labels.at[number - 1];
+    put(b, "$");
+    put(b, label->name);
+    put_number(b, "_", label->number, label->part);
+}
+
+static uint64_t immediate_bits(const ptx_builder *b, const struct operand *operand)
+{
+    return operand->kind == OPERAND_WIDE ? b->extras.at[operand->value].bits : operand->value;
+}
+
+static void put_operand(ptx_builder *b, const struct operand *operand)
+{
+    const bool address = operand->kind == OPERAND_ADDRESS || operand->kind == OPERAND_SYMBOL;
+    const bool brackets = address || operand->kind == OPERAND_PARAM;
+
+    if (operand->open || brackets)
+        put(b, brackets ? "[" : "{");
+    switch (operand->kind) {
+    case OPERAND_REGISTER:
+    case OPERAND_ADDRESS:
+        put_register(b, operand->id);
+        break;
+    case OPERAND_SYMBOL:
+        put(b, b->symbols.at[operand->id - 1].name);
+        break;
+    case OPERAND_IMMEDIATE:
+    case OPERAND_WIDE:
+        put_immediate(b, (ptx_type)operand->type, immediate_bits(b, operand));
+        break;
+    case OPERAND_LABEL:
+        put_label(b, operand->value);
+        break;
+    default:
+        put(b, b->extras.at[operand->value].text);
+    }
+    if (address && operand->offset) {
+        put(b, "+");
+        put_signed(b, operand->offset);
+    }
+    if (operand->close || brackets)
+        put(b, brackets ? "]" : "}");
+}
+
+// ---- instructions -------------------------------------------------------------------------------
+
+// What floats are in decimal, behind the line.
+static void put_float_comment(ptx_builder *b, const struct insn *insn,
+                              const struct operand *operands, uint32_t line_start)
+{
+    bool first = true;
+
+    for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
+        const struct operand *operand = &operands[k];
+        if ((operand->kind != OPERAND_IMMEDIATE && operand->kind != OPERAND_WIDE) ||
+            !ptxb_is_float((ptx_type)operand->type))
+            continue;
+        if (first)
+            put_to_column(b, line_start, COMMENT_COLUMN);
+        put(b, first ? "// " : ", ");
+        put_decimal(b, (ptx_type)operand->type, immediate_bits(b, operand));
+        first = false;
+    }
+}
+
+static void put_plain(ptx_builder *b, const struct insn *insn, const struct operand *operands)
+{
+    const uint32_t line_start = b->text.count;
+    const struct opcode *opcode = &b->opcodes.at[insn->opcode];
+    const bool reduce = insn->reducible && !b->regs.at[operands[0].id].used;
+    const unsigned first = insn->guarded + (unsigned)reduce;
+
+    put_spaces(b, insn->depth * (size_t)INDENT);
+    const uint32_t start = b->text.count;
+    if (insn->guarded) {
+        put(b, "@");
+        if (insn->negated)
+            put(b, "!");
+        put_register(b, operands[0].id);
+        put(b, " ");
+    }
+    const unsigned skipped = reduce ? (unsigned)strlen("atom") : 0;
+    if (reduce)
+        put(b, "red");
+    put_bytes(b, opcode->text + skipped, opcode->length - skipped);
+    if (insn->operand_count > first)
+        put_to_column(b, start, OPERAND_COLUMN);
+    for (unsigned k = first; k < insn->operand_count; k++) {
+        if (k > first)
+            put(b, ", ");
+        put_operand(b, &operands[k]);
+    }
+    put(b, ";");
+    put_float_comment(b, insn, operands, line_start);
+    put(b, "\n");
+}
+
+static void put_insn(ptx_builder *b, const struct insn *insn, const struct operand *operands)
+{
+    switch (insn->kind) {
+    case INSN_DROPPED:
+        return;
+    case INSN_LABEL:
+        if (!b->labels.at[operands[0].value - 1].uses)
+            return;
+        put_label(b, operands[0].value);
+        put(b, ":\n");
+        return;
+    case INSN_COMMENT:
+        put(b, "\n");
+        put_spaces(b, insn->depth * (size_t)INDENT);
+        put(b, "// ");
+        put_comment_text(b, b->extras.at[operands[0].value].text);
+        put(b, "\n");
+        return;
+    default:
+        put_plain(b, insn, operands);
+    }
+}
+
+static void put_code(ptx_builder *b, const struct code *code)
+{
+    for (uint32_t k = 0; k < code->insns.count && !b->failed; k++)
+        put_insn(b, &code->insns.at[k], ptxb_operands(code, &code->insns.at[k]));
+}
+
+// ---- what is made of an entry before it is printed ----------------------------------------------
+
+// The result of the instruction that is the register; NULL if none is.
+static struct operand *result_in(const struct code *code, const struct insn *insn, uint32_t reg)
+{
+    struct operand *operands = ptxb_operands(code, insn);
+
+    for (unsigned k = 0; k < insn->dst_count; k++)
+        if (operands[k].id == reg)
+            return &operands[k];
+    return NULL;
+}
+
+// `op {x, y ...}; mov var, x` with no other use of x is `op {var, y ...}`. False if it is not that,
+// or if y has become var before.
+static bool drop_move(ptx_builder *b, const struct code *code, struct insn *op, struct insn *mov)
+{
+    const struct operand *moved = ptxb_operands(code, mov);
+
+    if (!mov->moves || !op || (op->kind != INSN_PLAIN && op->kind != INSN_WARP) ||
+        moved[1].kind != OPERAND_REGISTER || !b->regs.at[moved[0].id].variable)
+        return false;
+    struct operand *made = result_in(code, op, moved[1].id);
+    if (!made || b->regs.at[made->id].used_again || b->regs.at[made->id].variable ||
+        result_in(code, op, moved[0].id))
+        return false;
+    made->id = moved[0].id;
+    op->reducible = 0;
+    mov->kind = INSN_DROPPED;
+    return true;
+}
+
+static void number_results(ptx_builder *b, struct entry *entry, const struct code *code,
+                           const struct insn *insn)
+{
+    const struct operand *operands = ptxb_operands(code, insn);
+
+    for (unsigned k = 0; k < insn->dst_count; k++) {
+        struct reg *reg = &b->regs.at[operands[k].id];
+        if (reg->placed)
+            continue;
+        reg->where = ++entry->registers[reg->file] & MOST_INDEX;
+        reg->placed = 1;
+    }
+}
+
+// Drops idle moves, and numbers the registers as they appear, so that the text has no gaps.
+static void settle(ptx_builder *b, struct entry *entry, const struct code *code)
+{
+    struct insn *before = NULL; // numbered once it is known that the next does not rename it
+
+    for (uint32_t k = 0; k < code->insns.count; k++) {
+        struct insn *insn = &code->insns.at[k];
+        if (drop_move(b, code, before, insn))
+            continue;
+        if (before)
+            number_results(b, entry, code, before);
+        before = insn;
+    }
+    if (before)
+        number_results(b, entry, code, before);
+}
+
+// ---- entries ------------------------------------------------------------------------------------
 
 static void put_param_comment(ptx_builder *b, const struct ptx_param_info *info)
 {
     if (!info->is_pointer && !info->meaning)
         return;
-    ptxb_put(b, "// ");
+    put(b, "// ");
     if (info->is_pointer) {
-        ptxb_put(b, ptx_type_name((ptx_type)info->type));
-        ptxb_put(b, "[");
-        ptxb_put_comment(b, info->length ? info->length : "");
-        ptxb_put(b, info->readonly ? "], read only" : info->writeonly ? "], written" : "]");
-        ptxb_put(b, info->meaning ? ": " : "");
+        put(b, ptx_type_name((ptx_type)info->type));
+        put(b, "[");
+        put_comment_text(b, info->length ? info->length : "");
+        put(b, info->readonly ? "], read only" : info->writeonly ? "], written" : "]");
+        put(b, info->meaning ? ": " : "");
     }
-    ptxb_put_comment(b, info->meaning ? info->meaning : "");
+    put_comment_text(b, info->meaning ? info->meaning : "");
 }
 
 static void put_params(ptx_builder *b, const struct entry *entry)
 {
     for (uint32_t k = 0; k < entry->params.count; k++) {
         const struct ptx_param_info *info = &entry->params.at[k].info;
-        const size_t line_start = b->text.count;
+        const uint32_t line_start = b->text.count;
         const char *comma = k + 1 < entry->params.count ? "," : "";
-        ptxb_put(b, info->count ? "    .param .align 16 ." : "    .param .");
-        ptxb_put(b, info->is_pointer ? "u64" : ptxb_memory_name((ptx_type)info->type));
-        ptxb_put(b, " ");
-        ptxb_put(b, info->name);
+        put(b, info->count ? "    .param .align 16 ." : "    .param .");
+        put(b, info->is_pointer ? "u64" : ptxb_memory_name((ptx_type)info->type));
+        put(b, " ");
+        put(b, info->name);
         if (info->count)
             put_number(b, "[", info->count, "]");
-        ptxb_put(b, comma);
+        put(b, comma);
         if (info->is_pointer || info->meaning)
-            ptxb_pad(b, line_start, 32);
+            put_to_column(b, line_start, PARAM_COLUMN);
         put_param_comment(b, info);
-        ptxb_put(b, "\n");
+        put(b, "\n");
     }
 }
 
@@ -86,104 +513,95 @@ static void put_shape(ptx_builder *b, const char *directive, const uint32_t shap
     put_number(b, "", shape[2] ? shape[2] : 1, "\n");
 }
 
-static void put_declarations(ptx_builder *b, uint32_t number)
+static void put_declarations(ptx_builder *b, const struct entry *entry)
 {
-    const struct entry *entry = &b->entries.at[number];
-
     for (int file = 0; file < FILE_COUNT; file++)
         if (entry->registers[file]) {
-            ptxb_put(b, "    .reg .");
-            ptxb_put(b, ptxb_files[file].type);
-            ptxb_put(b, " ");
-            ptxb_put(b, ptxb_files[file].prefix);
+            put(b, "    .reg .");
+            put(b, files[file].type);
+            put(b, " ");
+            put(b, files[file].prefix);
             put_number(b, "<", entry->registers[file] + 1, ">;\n");
         }
-    for (uint32_t s = 0; s < b->symbols.count; s++) {
+    for (uint32_t s = entry->first_symbol; s < b->symbols.count; s++) {
         const struct symbol *symbol = &b->symbols.at[s];
-        if (symbol->entry != number ||
-            (symbol->kind != SYMBOL_SHARED && symbol->kind != SYMBOL_LOCAL))
+        if (symbol->kind != SYMBOL_SHARED && symbol->kind != SYMBOL_LOCAL)
             continue;
-        ptxb_put(b, symbol->kind == SYMBOL_SHARED ? "    .shared" : "    .local");
-        ptxb_put(b, " .align 16 .");
-        ptxb_put(b, ptxb_memory_name((ptx_type)symbol->type));
-        ptxb_put(b, " ");
-        ptxb_put(b, symbol->name);
+        put(b, symbol->kind == SYMBOL_SHARED ? "    .shared" : "    .local");
+        put(b, " .align 16 .");
+        put(b, ptxb_memory_name((ptx_type)symbol->type));
+        put(b, " ");
+        put(b, symbol->name);
         put_number(b, "[", symbol->count, "];\n");
     }
 }
 
-static void put_entry(ptx_builder *b, uint32_t number)
+void ptxb_print_entry(ptx_builder *b, struct entry *entry)
 {
-    const struct entry *entry = &b->entries.at[number];
+    const struct code *prologue = &b->code[1], *body = &b->code[0];
+    const size_t about =
+        ((size_t)prologue->insns.count + body->insns.count) * LINE_BYTES + ENTRY_BYTES;
 
-    ptxb_put(b, "\n.visible .entry ");
-    ptxb_put(b, entry->decl.name);
-    ptxb_put(b, "(\n");
+    settle(b, entry, prologue);
+    settle(b, entry, body);
+    if (!ROOM_FOR_UP_TO(UINT32_MAX / 2, b, b->text, (uint32_t)about))
+        return;
+    put(b, "\n.visible .entry ");
+    put(b, entry->decl.name);
+    put(b, "(\n");
     put_params(b, entry);
-    ptxb_put(b, ")\n");
+    put(b, ")\n");
     put_shape(b, ".reqntid ", entry->decl.block);
     put_shape(b, ".maxntid ", entry->decl.max_block);
     if (entry->decl.min_blocks)
         put_number(b, ".minnctapersm ", entry->decl.min_blocks, "\n");
-    ptxb_put(b, "{\n");
-    put_declarations(b, number);
-    if (entry->prologue.count)
-        ptxb_put(b, "\n");
-    put_prologue(b, &entry->prologue);
-    if (next_of_body(b)->kind != INSN_COMMENT)
-        ptxb_put(b, "\n");
-    put_body(b, &entry->body);
-    ptxb_put(b, "}\n");
+    put(b, "{\n");
+    put_declarations(b, entry);
+    if (prologue->insns.count)
+        put(b, "\n");
+    put_code(b, prologue);
+    if (body->insns.at[0].kind != INSN_COMMENT)
+        put(b, "\n");
+    put_code(b, body);
+    put(b, "}\n");
 }
 
-bool ptxb_print(ptx_builder *b)
+// ---- the module ---------------------------------------------------------------------------------
+
+static void put_header(ptx_builder *b)
 {
     char target[PTX_TARGET_NAME_SIZE];
     const int isa = ptx_builder_isa(b);
-    size_t bytes = 0;
 
-    for (uint32_t e = 0; e < b->entries.count; e++)
-        bytes += ptxb_settle(b, &b->entries.at[e]);
-    if (!ptxb_text_over_code(b, bytes))
-        return false;
-    ptxb_put(b, "// Written by ptxgen. The PTX ISA version is ");
-    if (b->params.isa)
-        ptxb_put(b, "pinned.\n");
-    else {
-        ptxb_put(b, "the least that has ");
-        ptxb_put(b, b->isa_reason);
-        ptxb_put(b, ".\n");
-    }
-    put_number(b, ".version ", (unsigned)isa / 10, ".");
+    put(b, "// Written by ptxgen. The PTX ISA version is ");
+    put(b, b->params.isa ? "pinned" : "the least that has ");
+    put(b, b->params.isa ? "" : b->isa_reason);
+    put_number(b, ".\n.version ", (unsigned)isa / 10, ".");
     put_number(b, "", (unsigned)isa % 10, "\n.target ");
-    ptxb_put(b, ptx_target_name(b->params.target, target));
-    ptxb_put(b, "\n.address_size 64\n");
+    put(b, ptx_target_name(b->params.target, target));
+    put(b, "\n.address_size 64\n");
     for (uint32_t s = 0; s < b->symbols.count; s++) {
         if (b->symbols.at[s].kind != SYMBOL_DYNAMIC)
             continue;
-        ptxb_put(b, "\n.extern .shared .align 16 .b8 ");
-        ptxb_put(b, b->symbols.at[s].name);
-        ptxb_put(b, "[];\n");
-        break;
+        put(b, "\n.extern .shared .align 16 .b8 ");
+        put(b, b->symbols.at[s].name);
+        put(b, "[];\n");
+        return;
     }
-    for (uint32_t e = 0; e < b->entries.count && !b->failed; e++)
-        put_entry(b, e);
-    char *end = ptxb_room(b, 1);
-    if (end)
-        *end = 0;
-    return !b->failed;
 }
 
-void ptx_comment(ptx_builder *b, const char *format, ...)
+bool ptxb_print_module(ptx_builder *b)
 {
-    va_list args;
+    const uint32_t entries = b->text.count;
 
-    if (!ptxb_ready(b, "comment"))
-        return;
-    va_start(args, format);
-    const char *text = ptxb_vformat(b, "comment", format, args);
-    va_end(args);
-    struct insn *insn = ptxb_append(b, INSN_COMMENT, 0, 0, 1);
-    if (insn)
-        ptxb_text_operand(b, insn, 0, OPERAND_TEXT, text);
+    // Only now is it known what the module begins with: it is written at the end and moved.
+    put_header(b);
+    const uint32_t header = b->text.count - entries;
+    if (!extend(b, header))
+        return false;
+    memmove(b->text.at + header, b->text.at, entries + header);
+    memcpy(b->text.at, b->text.at + entries + header, header);
+    b->text.count -= header;
+    put_bytes(b, "", 1);
+    return !b->failed;
 }

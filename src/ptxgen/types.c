@@ -148,12 +148,9 @@ bool ptx_target_newest(int sm, int isa, struct ptx_target *target)
 
 const char *ptx_target_name(struct ptx_target target, char name[PTX_TARGET_NAME_SIZE])
 {
-    const int64_t sm = target.sm;
-    char *end = ptxb_write(name, sm < 0 ? "sm_-" : "sm_");
+    const char suffix[] = { target.suffix, 0 };
 
-    end = ptxb_write_unsigned(end, (uint64_t)(sm < 0 ? -sm : sm));
-    end[0] = target.suffix;
-    end[target.suffix != 0] = 0;
+    snprintf(name, PTX_TARGET_NAME_SIZE, "sm_%d%s", target.sm, suffix);
     return name;
 }
 

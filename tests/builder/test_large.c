@@ -292,7 +292,7 @@ static void opcodes_are_kept_once(void **state)
     const struct size once = size_of_opcodes(1), some = size_of_opcodes(40);
     const size_t text = some.text - once.text, taken = some.peak - once.peak;
     assert_true(text > 100000);
-    if (taken > 2 * text)
+    if (taken > 3 * text) // the text, and the instructions that it is printed from
         fail_msg("%zu more bytes of text take %zu", text, taken);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Threads together: barriers, shuffles, votes; and how a thread waits or ends.
+// Threads together: barriers, shuffles, votes.
 #include "internal.h"
 
 // ---- barriers -----------------------------------------------------------------------------------
@@ -265,14 +265,8 @@ ptx_val ptx_activemask(ptx_builder *b)
     return result;
 }
 
-enum redux_op {
-#define ONE(name, ...) REDUX_##name,
-    PTX_WARP_REDUCTIONS(ONE)
-#undef ONE
-};
-
-static ptx_val redux(ptx_builder *b, const char *call, enum redux_op op, const char *name,
-                     uint32_t types, ptx_val x, ptx_val mask)
+static ptx_val redux(ptx_builder *b, const char *call, const char *name, uint32_t types, ptx_val x,
+                     ptx_val mask)
 {
     const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_redux)->forms;
     char list[160];
@@ -285,62 +279,18 @@ static ptx_val redux(ptx_builder *b, const char *call, enum redux_op op, const c
                   ptxb_type_list(types, list));
         return (ptx_val) { 0 };
     }
-    const uint64_t key = SPELLED_REDUX | (uint64_t)op << 8 | (uint64_t)type << 16;
-    uint32_t opcode = ptxb_remembered(b, key);
-    if (!opcode) {
-        const bool bits = types >> PTX_B32 & 1;
-        const char *text =
-            ptxb_join(b, form->text, ".", name, ".", bits ? "b32" : ptx_type_name(type), NULL);
-        if (!ptxb_require(b, call, form->isa, form->sm, text))
-            return (ptx_val) { 0 };
-        opcode = ptxb_remember(b, key, text);
-    }
+    const bool bits = types >> PTX_B32 & 1;
+    const uint32_t opcode =
+        ptxb_spell(b, form->text, ".", name, ".", bits ? "b32" : ptx_type_name(type), NULL);
+    if (!ptxb_required(b, call, form->isa, form->sm, opcode))
+        return (ptx_val) { 0 };
     return combine(b, call, opcode, type, x, mask);
 }
 
 #define DEFINE(name, meaning, types)                                                               \
     ptx_val ptx_redux_##name(ptx_builder *b, ptx_val x, ptx_val mask)                              \
     {                                                                                              \
-        return redux(b, "redux_" #name, REDUX_##name, #name, types, x, mask);                      \
+        return redux(b, "redux_" #name, #name, types, x, mask);                                    \
     }
 PTX_WARP_REDUCTIONS(DEFINE)
 #undef DEFINE
-
-// ---- waiting and ending -------------------------------------------------------------------------
-void ptx_trap(ptx_builder *b)
-{
-    if (ptxb_ready(b, "trap"))
-        ptxb_emit_void(b, ptxb_opcode(b, "trap"), 0, NULL);
-}
-
-static bool special_ready(ptx_builder *b, ptx_opcode op)
-{
-    const struct ptx_op_info *info = ptx_op_get_info(op);
-    return ptxb_ready(b, info->name) &&
-           ptxb_require(b, info->name, info->forms->isa, info->forms->sm, info->forms->text);
-}
-
-void ptx_nanosleep(ptx_builder *b, ptx_val nanoseconds)
-{
-    if (!special_ready(b, PTX_OP_nanosleep) ||
-        !ptxb_usable(b, "nanosleep", "the time", nanoseconds))
-        return;
-    if (nanoseconds.type != PTX_U32) {
-        ptxb_fail(b, "nanosleep", "the time is %s; it must be u32",
-                  ptx_type_name((ptx_type)nanoseconds.type));
-        return;
-    }
-    ptxb_emit_void(b, ptxb_opcode(b, "nanosleep.u32"), 1, &nanoseconds);
-}
-
-void ptx_griddepcontrol_wait(ptx_builder *b)
-{
-    if (special_ready(b, PTX_OP_griddepcontrol))
-        ptxb_emit_void(b, ptxb_opcode(b, "griddepcontrol.wait"), 0, NULL);
-}
-
-void ptx_griddepcontrol_launch_dependents(ptx_builder *b)
-{
-    if (special_ready(b, PTX_OP_griddepcontrol))
-        ptxb_emit_void(b, ptxb_opcode(b, "griddepcontrol.launch_dependents"), 0, NULL);
-}
