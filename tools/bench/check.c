@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = KERNEL_COLUMNS, WINDOWS = 3, MOST = 3 };
+_Static_assert((int)KERNEL_COLUMNS <= (int)REF_MOST_CHANNELS, "a window may have so many channels");
+enum { WINDOW = KERNEL_COLUMNS, WINDOWS = 3, MOST = REF_MOST_TENSORS };
 
 /// Elements of one place: what was there before a launch, after it, and what should be. Of a place
 /// at a multiple of WINDOW.
@@ -22,122 +23,46 @@ struct window {
     double expected[MOST][WINDOW];
 };
 
-static double scalar(const struct window *w, const char *name)
+bool bench_can_check(const ptx_kernel *kernel)
 {
-    for (unsigned k = 0; k < w->run->count; k++)
-        if (strcmp(w->run->params[k].name, name) == 0)
-            return kernel_scalar(&w->run->params[k]);
-    return NAN;
+    return ref_kernel_find(kernel->name) != NULL;
 }
 
-// ---- the kernels --------------------------------------------------------------------------------
-
-static void squared_sum(struct window *w)
+static const struct ptx_param_info *find_param(const struct kernel_run *run, const char *name,
+                                               unsigned *index)
 {
-    ref_partials(w->type, w->in[0], w->count, ref_chunk(w->run->n), false, w->expected[0]);
-}
-
-static void clip_scale_reduce(struct window *w)
-{
-    const struct ref_clip clip = {
-        .max_norm = (float)scalar(w, "max_norm"),
-        .eps = (float)scalar(w, "eps"),
-    };
-    ref_clip_scale_reduce(w->type, w->in[0], w->count, clip, (float *)w->expected[0]);
-}
-
-static void gradient_clip(struct window *w)
-{
-    const float record[3] = { KERNEL_CLIP_SCALE, 1, 0 };
-    memcpy(w->expected[0], w->in[0], sizeof(w->in[0]));
-    ref_gradient_clip_from_device_scale(w->type, w->expected[0], w->count, REF_PROPAGATE, record);
-}
-
-static double rounded_scale(const struct window *w, double scale)
-{
-    return w->type == REF_F64 ? scale : (double)(float)scale;
-}
-
-static void quantize(struct window *w)
-{
-    const struct ref_quantize quantize = {
-        .scale = rounded_scale(w, scalar(w, "scale")),
-        .zero_point = (int32_t)scalar(w, "zero_point"),
-        .q_min = -128,
-        .q_max = 127,
-    };
-    ref_quantize_ste_backward(w->type, w->in[0], w->in[1], w->expected[0], w->count, quantize);
-}
-
-static void quantize_channel(struct window *w)
-{
-    static const struct ref_quantize quantize = { .q_min = -128, .q_max = 127 };
-    const struct kernel_run *run = w->run;
-    double scales[KERNEL_COLUMNS];
-    int32_t zero_points[KERNEL_COLUMNS];
-    // A window begins with a channel's row, or with the first channel of a row.
-    const uint64_t begin = w->first / run->inner % run->channels;
-    const uint64_t end = begin + (run->inner == 1 ? run->channels : 1);
-    for (uint64_t c = begin; c < end; c++) {
-        scales[c - begin] = rounded_scale(w, kernel_channel_scale(c, run->channels));
-        zero_points[c - begin] = kernel_channel_zero_point(c);
-    }
-    const struct ref_channels channels = { end - begin, run->inner, scales, zero_points };
-    ref_quantize_channel_ste_backward(w->type, w->in[0], w->in[1], w->expected[0], w->count,
-                                      channels, quantize);
-}
-
-static void lerp(struct window *w)
-{
-    ref_lerp_backward(w->type, w->in[0], w->expected[0], w->expected[1], w->count,
-                      scalar(w, "weight"));
-}
-
-static void loss_scale(struct window *w)
-{
-    const struct ref_loss_scale rule = {
-        .growth = (float)scalar(w, "growth"),
-        .backoff = (float)scalar(w, "backoff"),
-        .interval = (int32_t)scalar(w, "interval"),
-        .min_scale = (float)scalar(w, "min_scale"),
-        .max_scale = (float)scalar(w, "max_scale"),
-        .hysteresis = (int32_t)scalar(w, "hysteresis"),
-    };
-    float found;
-    memcpy(&found, w->in[2], sizeof(found));
-    memcpy(w->expected[0], w->in[0], sizeof(float));
-    memcpy(w->expected[1], w->in[1], sizeof(int32_t));
-    ref_loss_scale_update((float *)w->expected[0], (int32_t *)w->expected[1], found != 0, rule);
-}
-
-static const struct plain {
-    const char *kernel;
-    const char *in[MOST], *out[MOST]; // names of tensors
-    void (*compute)(struct window *w);
-} plain[] = {
-    { "squared_sum", { "x" }, { "partials" }, squared_sum },
-    { "clip_scale_reduce", { "partials" }, { "out" }, clip_scale_reduce },
-    { "gradient_clip_from_device_scale", { "gradient" }, { "gradient" }, gradient_clip },
-    { "quantize_ste_backward", { "x", "d_output" }, { "d_input" }, quantize },
-    { "quantize_channel_ste_backward", { "x", "d_output" }, { "d_input" }, quantize_channel },
-    { "lerp_backward", { "d_output" }, { "d_a", "d_b" }, lerp },
-    { "loss_scale_update",
-      { "scale", "growth_tracker", "found_inf" },
-      { "scale", "growth_tracker" },
-      loss_scale },
-};
-
-static const struct plain *find_plain(const char *kernel)
-{
-    for (size_t k = 0; k < sizeof(plain) / sizeof(plain[0]); k++)
-        if (strcmp(plain[k].kernel, kernel) == 0)
-            return &plain[k];
+    for (*index = 0; *index < run->count; ++*index)
+        if (strcmp(run->params[*index].name, name) == 0)
+            return &run->params[*index];
     return NULL;
 }
 
-bool bench_can_check(const ptx_kernel *kernel)
+static double value_of(const void *user, const char *name, uint64_t k)
 {
-    return find_plain(kernel->name) != NULL;
+    const struct kernel_run *run = user;
+    unsigned index;
+    const struct ptx_param_info *param = find_param(run, name, &index);
+    return param ? kernel_value(run, param, k) : NAN;
+}
+
+static void compute(const struct ref_kernel *of, struct window *w)
+{
+    const struct kernel_run *run = w->run;
+    struct ref_stretch stretch = {
+        .type = w->type,
+        .n = run->n,
+        .first = w->first,
+        .count = w->count,
+        .channels = run->channels,
+        .inner = run->inner,
+        .value = value_of,
+        .user = run,
+    };
+    for (int k = 0; k < MOST; k++) {
+        stretch.in[k] = w->in[k];
+        stretch.out[k] = w->expected[k];
+    }
+    of->compute(&stretch);
 }
 
 // ---- what is there and what should be -----------------------------------------------------------
@@ -157,15 +82,6 @@ static uint64_t part_of(const struct window *w, const struct ptx_param_info *par
         count = (w->count - 1) / chunk + 1;
     }
     return count;
-}
-
-static const struct ptx_param_info *find_param(const struct kernel_run *run, const char *name,
-                                               unsigned *index)
-{
-    for (*index = 0; *index < run->count; ++*index)
-        if (strcmp(run->params[*index].name, name) == 0)
-            return &run->params[*index];
-    return NULL;
 }
 
 static bool read_tensor(struct bench *b, const struct window *w, const char *name, void *to)
@@ -255,7 +171,7 @@ static bool read_inputs(struct bench *b, struct window *w, const char *const nam
 
 bool bench_check_kernel(struct bench *b, const struct kernel_run *run)
 {
-    const struct plain *of = find_plain(run->kernel->name);
+    const struct ref_kernel *of = ref_kernel_find(run->kernel->name);
     const uint64_t last = (run->n - 1) / WINDOW;
     const uint64_t places[WINDOWS] = { 0, last / 2, last };
     struct window *windows = calloc(WINDOWS, sizeof(*windows));
@@ -272,7 +188,7 @@ bool bench_check_kernel(struct bench *b, const struct kernel_run *run)
     done = done && bench_ok(b, kernel_launch(b, run), "launch") && bench_wait(b);
     for (int k = 0; k < WINDOWS && done; k++) {
         struct window *w = &windows[k];
-        of->compute(w);
+        compute(of, w);
         done = read_all(b, w, of->out, w->out);
         for (int o = 0; o < MOST && of->out[o] && done; o++)
             done = compare(b, w, of->out[o], w->out[o], w->expected[o]);

@@ -32,12 +32,8 @@ struct kernel_run {
     double bytes;                            ///< that a launch has to read and write at least
 };
 
-/// The number that a scalar parameter, or a tensor of one element, is given.
-double kernel_scalar(const struct ptx_param_info *param);
-double kernel_channel_scale(uint64_t channel, uint64_t channels);
-int32_t kernel_channel_zero_point(uint64_t channel);
-/// What scales the gradient: a little below 1, so that it lasts for many launches.
-#define KERNEL_CLIP_SCALE 0.9990234375f
+/// The number that a scalar parameter is given, or the k-th element of a small tensor.
+double kernel_value(const struct kernel_run *run, const struct ptx_param_info *param, uint64_t k);
 
 /// Whether the parameter is a tensor of the size that is measured, and so random before a launch
 /// unless the kernel only writes it.

@@ -269,3 +269,103 @@ void ref_lerp_backward(enum ref_type type, const void *d_output, void *d_a, void
             ref_store(type, d_b, i, multiply(type, b, dy));
     }
 }
+
+// ---- by name ------------------------------------------------------------------------------------
+
+static double value(const struct ref_stretch *s, const char *name)
+{
+    return s->value(s->user, name, 0);
+}
+
+static double rounded_scale(const struct ref_stretch *s, uint64_t channel)
+{
+    const double scale = s->value(s->user, "scale", channel);
+    return s->type == REF_F64 ? scale : (double)(float)scale;
+}
+
+static void squared_sum(const struct ref_stretch *s)
+{
+    ref_partials(s->type, s->in[0], s->count, ref_chunk(s->n), false, s->out[0]);
+}
+
+static void clip_scale_reduce(const struct ref_stretch *s)
+{
+    const struct ref_clip clip = { .max_norm = (float)value(s, "max_norm"),
+                                   .eps = (float)value(s, "eps") };
+    ref_clip_scale_reduce(s->type, s->in[0], s->count, clip, s->out[0]);
+}
+
+static void gradient_clip(const struct ref_stretch *s)
+{
+    const float record[3] = { (float)value(s, "record"), 1, 0 };
+    memcpy(s->out[0], s->in[0], (size_t)s->count * ref_bytes(s->type));
+    ref_gradient_clip_from_device_scale(s->type, s->out[0], s->count, REF_PROPAGATE, record);
+}
+
+static void quantize(const struct ref_stretch *s)
+{
+    const struct ref_quantize quantize = { .scale = rounded_scale(s, 0),
+                                           .zero_point = (int32_t)value(s, "zero_point"),
+                                           .q_min = -128,
+                                           .q_max = 127 };
+    ref_quantize_ste_backward(s->type, s->in[0], s->in[1], s->out[0], s->count, quantize);
+}
+
+static void quantize_channel(const struct ref_stretch *s)
+{
+    static const struct ref_quantize quantize = { .q_min = -128, .q_max = 127 };
+    double scales[REF_MOST_CHANNELS];
+    int32_t zero_points[REF_MOST_CHANNELS];
+    // It begins with a channel's row, or with the first channel of a row.
+    const uint64_t begin = s->first / s->inner % s->channels;
+    const uint64_t end = begin + (s->inner == 1 ? s->channels : 1);
+    for (uint64_t c = begin; c < end; c++) {
+        scales[c - begin] = rounded_scale(s, c);
+        zero_points[c - begin] = (int32_t)s->value(s->user, "zero_point", c);
+    }
+    const struct ref_channels channels = { end - begin, s->inner, scales, zero_points };
+    ref_quantize_channel_ste_backward(s->type, s->in[0], s->in[1], s->out[0], s->count, channels,
+                                      quantize);
+}
+
+static void lerp(const struct ref_stretch *s)
+{
+    ref_lerp_backward(s->type, s->in[0], s->out[0], s->out[1], s->count, value(s, "weight"));
+}
+
+static void loss_scale(const struct ref_stretch *s)
+{
+    const struct ref_loss_scale rule = {
+        .growth = (float)value(s, "growth"),
+        .backoff = (float)value(s, "backoff"),
+        .interval = (int32_t)value(s, "interval"),
+        .min_scale = (float)value(s, "min_scale"),
+        .max_scale = (float)value(s, "max_scale"),
+        .hysteresis = (int32_t)value(s, "hysteresis"),
+    };
+    float found;
+    memcpy(&found, s->in[2], sizeof found);
+    memcpy(s->out[0], s->in[0], sizeof(float));
+    memcpy(s->out[1], s->in[1], sizeof(int32_t));
+    ref_loss_scale_update(s->out[0], s->out[1], found != 0, rule);
+}
+
+const struct ref_kernel *ref_kernel_find(const char *name)
+{
+    static const struct ref_kernel kernels[] = {
+        { "squared_sum", { "x" }, { "partials" }, squared_sum },
+        { "clip_scale_reduce", { "partials" }, { "out" }, clip_scale_reduce },
+        { "gradient_clip_from_device_scale", { "gradient" }, { "gradient" }, gradient_clip },
+        { "quantize_ste_backward", { "x", "d_output" }, { "d_input" }, quantize },
+        { "quantize_channel_ste_backward", { "x", "d_output" }, { "d_input" }, quantize_channel },
+        { "lerp_backward", { "d_output" }, { "d_a", "d_b" }, lerp },
+        { "loss_scale_update",
+          { "scale", "growth_tracker", "found_inf" },
+          { "scale", "growth_tracker" },
+          loss_scale },
+    };
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+        if (strcmp(kernels[k].name, name) == 0)
+            return &kernels[k];
+    return NULL;
+}

@@ -95,4 +95,31 @@ void ref_loss_scale_update(float *scale, int32_t *tracker, bool found, struct re
 void ref_lerp_backward(enum ref_type type, const void *d_output, void *d_a, void *d_b, uint64_t n,
                        double weight);
 
+// ---- by name ------------------------------------------------------------------------------------
+
+enum { REF_MOST_TENSORS = 3, REF_MOST_CHANNELS = 16384 };
+
+/// A launch of a kernel with its default options, or a stretch of it: elements `first` to
+/// `first + count - 1` of n, and what small tensors have for them.
+struct ref_stretch {
+    enum ref_type type;
+    uint64_t n, first, count;
+    uint64_t channels, inner; ///< where it has channels; a stretch begins with one, and has at
+                              ///< most REF_MOST_CHANNELS of them
+    const void *in[REF_MOST_TENSORS];
+    void *out[REF_MOST_TENSORS];
+    /// A parameter's value, or the k-th of those at its address.
+    double (*value)(const void *user, const char *name, uint64_t k);
+    const void *user;
+};
+
+/// The tensors of a stretch, by the names of the kernel's parameters, and what it computes.
+struct ref_kernel {
+    const char *name;
+    const char *in[REF_MOST_TENSORS], *out[REF_MOST_TENSORS];
+    void (*compute)(const struct ref_stretch *s);
+};
+/// NULL: there is no such kernel.
+const struct ref_kernel *ref_kernel_find(const char *name);
+
 #endif
