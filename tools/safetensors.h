@@ -73,7 +73,8 @@ struct tensor_file {
     size_t map_bytes;
 };
 
-/// Maps the file and reads its header. `path` must outlive the file. On failure there is nothing
+/// Maps the file and reads its header. A file without a tensor is an error. `path` must outlive the
+/// file. On failure there is nothing
 /// to close.
 bool tensor_file_open(struct tensor_file *file, const char *path, struct message *error);
 /// The same with bytes in memory, which must outlive the file; `path` is for messages.
@@ -85,8 +86,9 @@ void tensor_file_close(struct tensor_file *file);
 const struct tensor *tensor_file_find(const struct tensor_file *file, const char *name);
 
 /// Writes a file, whole or not at all; `path` and `force` are those of output_open(). Of each
-/// tensor, `bytes` must be what shape and dtype make; names must differ. Tensors of wider elements
-/// come first, so that all are aligned.
+/// tensor, `bytes` must be what shape and dtype make; names must differ, and there must be one at
+/// least: a file without tensors is not read again. Tensors of wider elements come first, so that
+/// all are aligned.
 bool tensor_file_write(const char *path, bool force, const struct tensor *tensors, size_t count,
                        const struct tensor_note *notes, size_t note_count, struct message *error);
 

@@ -311,5 +311,7 @@ bool tensor_header_read(struct tensor_file *file, const char *text, size_t lengt
     if (!read_entries(&r, root))
         return false;
     qsort(file->tensors, file->count, sizeof(*file->tensors), by_place);
-    return check_cover(&r);
+    if (!check_cover(&r))
+        return false;
+    return file->count > 0 || message_set(error, "%s: there is no tensor in it", file->path);
 }

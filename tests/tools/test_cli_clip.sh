@@ -58,6 +58,11 @@ refuses 1 'none.st: No such file' clip none.st --max-norm 1 -o o.st
 refuses 1 'not a regular file' clip . --max-norm 1 -o o.st
 refuses 1 'text.st: byte 0: header length' clip text.st --max-norm 1 -o o.st
 refuses 1 "tensor 'x': data_offsets [0, 8]" clip broken.st --max-norm 1 -o o.st
+tensors none.st 0 '{}'
+refuses 1 'none.st: there is no tensor in it' clip none.st --max-norm 1 -o o.st
+tensors none.st 0 '{"__metadata__":{"from":"a test"}}'
+refuses 1 'none.st: there is no tensor in it' clip none.st --max-norm 1 -o o.st
+rm none.st
 refuses 77 'PTXGEN_LIBCUDA' clip c.st --max-norm 1 -o o.st
 [ ! -e o.st ]
 result 'no output file of a run that failed'
