@@ -153,12 +153,15 @@ static void look_from_outside(const struct place *place, struct seen *seen)
     }
 }
 
-static void name_processor(char *name, size_t size)
+/// False if there was no memory to open the list.
+static bool name_processor(char *name, size_t size)
 {
     char line[256];
     FILE *list = fopen("/proc/cpuinfo", "r");
     snprintf(name, size, "unknown");
-    while (list && fgets(line, sizeof(line), list)) {
+    if (!list)
+        return errno != ENOMEM;
+    while (fgets(line, sizeof(line), list)) {
         const char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) != 0 || !colon)
             continue;
@@ -166,8 +169,8 @@ static void name_processor(char *name, size_t size)
         name[strcspn(name, "\n")] = '\0';
         break;
     }
-    if (list)
-        fclose(list);
+    fclose(list);
+    return true;
 }
 
 /// The first line: where and with what.
@@ -179,7 +182,8 @@ static bool report_machine(struct bench *b, const struct seen *seen)
     struct utsname host;
     gmtime_r(&now, &utc);
     strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    name_processor(processor, sizeof(processor));
+    if (!name_processor(processor, sizeof(processor)))
+        return message_set(&b->error, "out of memory");
     if (uname(&host) != 0)
         return message_set(&b->error, "uname: %s", strerror(errno));
     json_t *facts = json_pack("{s:s, s:s, s:s, s:s, s:s++++}", "ptxgen", ptxgen_version(), "commit",
@@ -268,7 +272,7 @@ static int measure(struct bench *b, const struct arguments *given, int argc, cha
         status = seen->status;
         b->error = seen->error;
         if (status == EXIT_NOTHING && !b->place.chosen)
-            emulator_take_over(argc, argv);
+            status = emulator_take_over(argc, argv, &b->error);
     }
     if (status == EXIT_DONE)
         status = run_with_output(b, name, given, seen, device);

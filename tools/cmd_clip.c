@@ -106,8 +106,8 @@ static int clip_tensors(struct clip_request *request, const struct clip_job *val
         FILE *stream = output_is_stdout(request->path) ? stderr : stdout;
         if (!given->json) {
             clip_print(stream, &job, &report, &end);
-        } else if (!clip_print_json(stream, &job, &report, &end)) {
-            message_set(error, "out of memory; the tensors are written");
+        } else if (!clip_print_json(stream, &job, &report, &end, error)) {
+            message_add(error, "; the tensors are written");
             status = EXIT_FAILED;
         }
     }
@@ -168,7 +168,7 @@ static int run(const struct command *command, int argc, char **argv)
     struct message error;
     status = clip_file(&given, &place, &error);
     if (status == EXIT_NOTHING && !place.chosen)
-        emulator_take_over(argc, argv);
+        status = emulator_take_over(argc, argv, &error);
     if (status != EXIT_DONE)
         cli_fail(command, status, "%s", error.text);
     return status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "emulator.h"
-#include "json_print.h"
+#include "json.h"
 #include "place.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static void print_compute_cache(void)
 static json_t *device_json(const struct ptx_device_info *info)
 {
     const struct compute_cache cache = find_compute_cache();
-    const bool emulated = emulator_is(info->library_path); // which compiles nothing
+    const bool emulated = emulator_is(info); // which compiles nothing
     const char *path = cache.path[0] && !emulated ? cache.path : NULL;
     return json_pack("{s:i, s:s, s:i, s:I, s:i, s:i, s:i, s:s, s:b, s:s?, s:b}", "ordinal",
                      info->ordinal, "name", info->name, "sm", info->sm, "memory",
@@ -114,33 +114,59 @@ static int add_devices(json_t *list, struct message *error)
     return EXIT_DONE;
 }
 
-static int write_emulator(int to)
+/// Writes the emulator's devices: a list; null where there is no emulator; or, as a string, what is
+/// wrong with it.
+static bool write_emulator(int to)
 {
     struct message error;
-    json_t *list = json_array();
-    bool done = emulator_choose(&error) == EXIT_DONE && add_devices(list, &error) == EXIT_DONE &&
-                json_dumpfd(list, to, 0) == 0;
-    json_decref(list);
-    return done ? EXIT_DONE : EXIT_FAILED;
+    json_t *seen = json_array();
+    int status = emulator_choose(&error);
+    if (status == EXIT_DONE && add_devices(seen, &error) != EXIT_DONE)
+        status = EXIT_FAILED;
+    if (status != EXIT_DONE) {
+        json_decref(seen);
+        seen = status == EXIT_NOTHING ? json_null() : json_string(error.text);
+    }
+    char *text = json_text(seen, JSON_ENCODE_ANY);
+    const size_t length = text ? strlen(text) : 0;
+    const bool written = text && write(to, text, length) == (ssize_t)length;
+    free(text);
+    return written;
 }
 
-/// The emulator, seen by a process of its own: a driver, once loaded, stays. NULL: there is none.
-static json_t *emulator_devices(void)
+/// The emulator, seen by a process of its own: a driver, once loaded, stays. *seen is what
+/// write_emulator() gave; NULL if the emulator is ruled out.
+static bool emulator_devices(json_t **seen, struct message *error)
 {
     int ends[2];
-    if (emulator_is_ruled_out() || pipe(ends) != 0)
-        return NULL;
+    *seen = NULL;
+    if (emulator_is_ruled_out())
+        return true;
+    if (pipe(ends) != 0)
+        return message_set(error, "cannot make a pipe: %s", strerror(errno));
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        _exit(write_emulator(ends[1]));
+        _exit(write_emulator(ends[1]) ? EXIT_DONE : EXIT_FAILED);
     }
     close(ends[1]);
-    json_t *list = child > 0 ? json_loadfd(ends[0], 0, NULL) : NULL;
+    *seen = child > 0 ? json_loadfd(ends[0], JSON_DECODE_ANY, NULL) : NULL;
     close(ends[0]);
     if (child > 0)
         waitpid(child, NULL, 0);
-    return list;
+    return *seen || message_set(error, "the process that looks at the emulator ended early");
+}
+
+static void print_devices(json_t *list)
+{
+    bool real = false;
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        json_t *device = json_array_get(list, k);
+        print_device(device);
+        real = real || json_is_false(json_object_get(device, "emulator"));
+    }
+    if (real)
+        print_compute_cache();
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -155,33 +181,35 @@ static int run(const struct command *command, int argc, char **argv)
     int status = cli_parse(command, options, &names, 0, argc, argv);
     if (status != CLI_GO_ON)
         return status;
-    json_t *emulator = emulator_devices(), *list = json_array();
+    json_t *emulator, *list = json_array();
+    if (!emulator_devices(&emulator, &error))
+        return cli_fail(command, EXIT_FAILED, "%s", error.text);
     status = add_devices(list, &error);
-    bool instead = status == EXIT_NOTHING && json_array_size(emulator) > 0;
+    const bool instead = status == EXIT_NOTHING && json_array_size(emulator) > 0;
     if (status != EXIT_DONE && !instead) {
-        json_decref(list);
-        json_decref(emulator);
         if (status == EXIT_NOTHING)
             emulator_advise(&error, false);
+        if (status == EXIT_NOTHING && json_is_string(emulator)) {
+            message_add(&error, "; the emulator: %s", json_string_value(emulator));
+            status = EXIT_FAILED; // it is there
+        }
         return cli_fail(command, status, "%s", error.text);
     }
-    if (emulator)
-        json_array_extend(list, emulator);
-    json_decref(emulator);
-    if (json)
-        return json_print(command, list);
-    bool real = false;
-    for (size_t k = 0; k < json_array_size(list); k++) {
-        json_t *device = json_array_get(list, k);
-        print_device(device);
-        real = real || json_is_false(json_object_get(device, "emulator"));
-    }
-    if (real)
-        print_compute_cache();
-    if (instead)
+    json_array_extend(list, emulator);
+    if (!json_whole())
+        return cli_fail(command, EXIT_FAILED, "out of memory");
+    if (json && !json_print(stdout, json_incref(list), JSON_INDENT(2), &error))
+        return cli_fail(command, EXIT_FAILED, "%s", error.text);
+    if (!json)
+        print_devices(list);
+    if (!json && instead)
         printf("no GPU: %s\n", error.text);
+    status = EXIT_DONE;
+    if (json_is_string(emulator)) // it is there, and does not work
+        status = cli_fail(command, EXIT_FAILED, "the emulator: %s", json_string_value(emulator));
     json_decref(list);
-    return EXIT_DONE;
+    json_decref(emulator);
+    return status;
 }
 
 const struct command command_devices = {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
-#include "json_print.h"
 #include "select.h"
 
 #include <inttypes.h>
@@ -40,9 +39,10 @@ static json_t *param_json(const struct ptx_param_info *param)
             json_array_append_new(range, json_string(ranges[k].text));
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", param->name, "type",
                      ptx_type_name((ptx_type)param->type), "access", access_of(param), "meaning",
-                     json_text(param->meaning), "length", json_text(param->length), "range", range,
-                     "low", json_text(param->low), "high", json_text(param->high), "preset",
-                     json_text(param->preset));
+                     json_string_or_null(param->meaning), "length",
+                     json_string_or_null(param->length), "range", range, "low",
+                     json_string_or_null(param->low), "high", json_string_or_null(param->high),
+                     "preset", json_string_or_null(param->preset));
 }
 
 static json_t *options_json(const struct selection *selection)
@@ -55,9 +55,9 @@ static json_t *options_json(const struct selection *selection)
         for (size_t v = 0; v < PTX_KERNEL_MAX_CHOICES && option->values[v]; v++)
             json_array_append_new(values, json_string(option->values[v]));
         json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:o, s:s}", "name", option->name,
-                                              "summary", json_text(option->summary), "default",
-                                              option->values[0], "values", values, "chosen",
-                                              option->values[selection->spec.option[k]]));
+                                              "summary", json_string_or_null(option->summary),
+                                              "default", option->values[0], "values", values,
+                                              "chosen", option->values[selection->spec.option[k]]));
     }
     return list;
 }
@@ -80,14 +80,20 @@ static int info_json(const struct command *command, const struct selection *sele
                             json_integer(ptx_kernel_chunk(kernel, short_most)));
         json_object_set_new(launch, "short_most", json_integer((json_int_t)short_most));
     }
-    return json_print(
-        command,
-        json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name", kernel->name,
-                  "summary", kernel->summary, "formula", json_text(kernel->formula), "dtypes",
-                  json_dtypes(kernel->dtypes), "dtype", ptx_type_name(selection->spec.dtype),
-                  "entry", ptx_kernel_entry_name(kernel, &selection->spec, entry), "options",
-                  options_json(selection), "parameters", params, "launch", launch, "accumulator",
-                  json_text(kernel->accumulator), "guarantees", json_text(kernel->guarantees)));
+    struct message error;
+    return json_print(stdout,
+                      json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name",
+                                kernel->name, "summary", kernel->summary, "formula",
+                                json_string_or_null(kernel->formula), "dtypes",
+                                kernel_dtypes_json(kernel), "dtype",
+                                ptx_type_name(selection->spec.dtype), "entry",
+                                ptx_kernel_entry_name(kernel, &selection->spec, entry), "options",
+                                options_json(selection), "parameters", params, "launch", launch,
+                                "accumulator", json_string_or_null(kernel->accumulator),
+                                "guarantees", json_string_or_null(kernel->guarantees)),
+                      JSON_INDENT(2), &error)
+               ? EXIT_DONE
+               : cli_fail(command, EXIT_FAILED, "%s", error.text);
 }
 
 static void print_options(const struct selection *selection)

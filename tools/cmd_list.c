@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
-#include "json_print.h"
+#include "select.h"
 
 #include <ptxgen/ptxgen.h>
 
@@ -13,8 +13,11 @@ static int list_json(const struct command *command)
     for (size_t k = 0; (kernel = ptx_kernel_at(k)); k++)
         json_array_append_new(list,
                               json_pack("{s:s, s:s, s:o}", "name", kernel->name, "summary",
-                                        kernel->summary, "dtypes", json_dtypes(kernel->dtypes)));
-    return json_print(command, list);
+                                        kernel->summary, "dtypes", kernel_dtypes_json(kernel)));
+    struct message error;
+    if (!json_print(stdout, list, JSON_INDENT(2), &error))
+        return cli_fail(command, EXIT_FAILED, "%s", error.text);
+    return EXIT_DONE;
 }
 
 static int list_text(void)

@@ -121,7 +121,7 @@ static int run(const struct command *command, int argc, char **argv)
     struct message error;
     status = run_file(binding, &given, &place, &error);
     if (status == EXIT_NOTHING && !place.chosen)
-        emulator_take_over(argc, argv);
+        status = emulator_take_over(argc, argv, &error);
     if (status != EXIT_DONE)
         cli_fail(command, status, "%s", error.text);
     binding_release(binding);

@@ -20,34 +20,30 @@ static const char *value_of(const char *variable)
     return value && value[0] ? value : NULL;
 }
 
-/// Where the emulator is, without symbolic links. Released with free().
-static char *find(void)
+/// Where the emulator is, without symbolic links; false: there is none. Allocates nothing, so that
+/// want of memory is not taken for want of an emulator.
+static bool find(char found[PATH_MAX])
 {
+    char program[PATH_MAX], path[2 * PATH_MAX];
     const char *named = value_of(emulator_variable);
     if (named)
-        return realpath(named, NULL);
-    char *program = realpath(own_program, NULL);
-    char *slash = program ? strrchr(program, '/') : NULL;
-    char *found = NULL;
-    if (slash)
-        slash[1] = '\0';
-    for (size_t k = 0; program && !found && k < sizeof(places) / sizeof(places[0]); k++) {
-        char path[PATH_MAX];
-        int length =
-            snprintf(path, sizeof(path), "%s%s", places[k][0] == '/' ? "" : program, places[k]);
-        if (length > 0 && (size_t)length < sizeof(path))
-            found = realpath(path, NULL);
+        return realpath(named, found) != NULL;
+    char *slash = realpath(own_program, program) ? strrchr(program, '/') : NULL;
+    if (!slash)
+        return false;
+    slash[1] = '\0';
+    for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++) {
+        snprintf(path, sizeof(path), "%s%s", places[k][0] == '/' ? "" : program, places[k]);
+        if (realpath(path, found))
+            return true;
     }
-    free(program);
-    return found;
+    return false;
 }
 
 static bool same_file(const char *path, const char *resolved)
 {
-    char *other = realpath(path, NULL);
-    bool same = other && strcmp(other, resolved) == 0;
-    free(other);
-    return same;
+    char other[PATH_MAX];
+    return realpath(path, other) && strcmp(other, resolved) == 0;
 }
 
 static void add_missing(struct message *error)
@@ -65,62 +61,69 @@ bool emulator_is_ruled_out(void)
     return value_of(driver_variable) != NULL;
 }
 
-int emulator_choose(struct message *error)
+bool driver_is_there(void)
 {
     const char *driver = value_of(driver_variable);
-    char *found = find();
-    int status = EXIT_DONE;
-    if (!found) {
-        status = EXIT_NOTHING;
-        error->text[0] = '\0';
-        add_missing(error);
-    } else if (driver && !same_file(driver, found)) {
-        status = EXIT_USAGE;
-        message_set(error, "%s=%s is not the emulator: unset it", driver_variable, driver);
-    } else if (setenv(driver_variable, found, 1) != 0) {
-        status = EXIT_FAILED;
-        message_set(error, "out of memory");
-    }
-    free(found);
-    return status;
+    return driver && access(driver, F_OK) == 0;
 }
 
-bool emulator_is(const char *library_path)
+int emulator_choose(struct message *error)
 {
-    char *found = find();
-    bool is = found && same_file(library_path, found);
-    free(found);
-    return is;
+    char found[PATH_MAX];
+    const char *driver = value_of(driver_variable);
+    if (!find(found)) {
+        error->text[0] = '\0';
+        add_missing(error);
+        return EXIT_NOTHING;
+    }
+    if (driver && !same_file(driver, found)) {
+        message_set(error, "%s=%s is not the emulator: unset it", driver_variable, driver);
+        return EXIT_USAGE;
+    }
+    if (setenv(driver_variable, found, 1) == 0)
+        return EXIT_DONE;
+    message_set(error, "out of memory");
+    return EXIT_FAILED;
+}
+
+bool emulator_is(const struct ptx_device_info *device)
+{
+    char found[PATH_MAX];
+    return find(found) && same_file(device->library_path, found);
 }
 
 void emulator_advise(struct message *error, bool gpu_chosen)
 {
+    char found[PATH_MAX];
     if (emulator_is_ruled_out())
         return;
-    char *found = find();
-    if (found && gpu_chosen)
-        message_add(error, "; --device emulator needs no GPU");
-    if (!found) {
+    if (!find(found)) {
         message_add(error, "; ");
         add_missing(error);
+    } else if (gpu_chosen) {
+        message_add(error, "; --device emulator needs no GPU");
     }
-    free(found);
 }
 
-void emulator_take_over(int argc, char **argv)
+int emulator_take_over(int argc, char **argv, struct message *error)
 {
-    struct message error;
-    if (emulator_is_ruled_out() || emulator_choose(&error) != EXIT_DONE)
-        return;
+    struct message reason;
+    if (emulator_is_ruled_out())
+        return EXIT_NOTHING;
+    int status = emulator_choose(&reason);
     // The driver that found no GPU stays in this process and would serve again.
-    char **again = calloc((size_t)argc + 2, sizeof(*again));
+    char **again = status == EXIT_DONE ? calloc((size_t)argc + 2, sizeof(*again)) : NULL;
     if (again) {
         char program[] = "ptxgen";
         again[0] = program;
         memcpy(again + 1, argv, (size_t)argc * sizeof(*argv));
         fflush(NULL);
         execv(own_program, again);
+        unsetenv(driver_variable);
+        free(again);
+    } else if (status != EXIT_NOTHING) {
+        message_set(error, "out of memory");
+        return EXIT_FAILED;
     }
-    free(again);
-    unsetenv(driver_variable);
+    return EXIT_NOTHING;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
+#include "json.h"
 #include "signals.h"
 
 #include <ptxgen/ptxgen.h>
@@ -57,6 +58,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     signals_set_up();
+    json_watch();
     int status = dispatch(argc, argv);
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE)

@@ -26,7 +26,8 @@ int gpu_error(struct message *error)
 {
     ptx_status status = ptx_error_status();
     const char *text = ptx_error_message();
-    if (status != PTX_ERROR_NO_DRIVER && status != PTX_ERROR_NO_DEVICE) {
+    // A library that is there and cannot be loaded is a failure: memory may have run out.
+    if (status != PTX_ERROR_NO_DEVICE && (status != PTX_ERROR_NO_DRIVER || driver_is_there())) {
         message_set(error, "%s", text);
         return EXIT_FAILED;
     }
@@ -66,7 +67,7 @@ int place_open(const struct place *place, struct opened *opened, struct message 
     if (!opened->device)
         return gpu_error(error);
     const struct ptx_device_info *info = ptx_device_get_info(opened->device);
-    opened->emulated = emulator_is(info->library_path);
+    opened->emulated = emulator_is(info);
     if (opened->emulated)
         snprintf(opened->name, sizeof(opened->name), "the emulator (sm_%d)", info->sm);
     else

@@ -29,8 +29,8 @@ bool place_read(struct place *place, const char *text);
 /// unless it is EXIT_DONE; EXIT_NOTHING where there is none and emulator_take_over() may help.
 int place_open(const struct place *place, struct opened *opened, struct message *error);
 
-/// EXIT_NOTHING if the thread's last driver error means that there is no GPU, else EXIT_FAILED;
-/// sets `error` to its message, in one line where there is no GPU.
+/// EXIT_NOTHING if the thread's last driver error means that there is no GPU or no driver, else
+/// EXIT_FAILED; sets `error` to its message, in one line where there is no GPU.
 int gpu_error(struct message *error);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "safetensors_header.h"
 
+#include "json.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,8 +60,13 @@ static json_t *parse(const char *path, const char *text, size_t length, struct m
     if (!check_nesting(path, text, length, error))
         return NULL;
     json_error_t json_error;
+    json_watch();
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &json_error);
-    if (!root) {
+    if (!json_whole()) {
+        json_decref(root);
+        root = NULL;
+        message_set(error, "%s: out of memory", path);
+    } else if (!root) {
         int at = json_error.position < 0 ? 0 : json_error.position;
         char quoted[QUOTED_SIZE];
         message_set(error, "%s: byte %d: the header is not valid JSON: %s", path, at + 8,

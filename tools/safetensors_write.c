@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "safetensors.h"
 
-#include <jansson.h>
+#include "json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,9 +71,9 @@ static json_t *header_json(const struct tensor *tensors, size_t count,
 static char *header_text(const struct tensor *tensors, size_t count,
                          const struct tensor_note *notes, size_t note_count, size_t *length)
 {
+    json_watch();
     json_t *header = header_json(tensors, count, notes, note_count);
-    char *text = json_dumps(header, JSON_COMPACT);
-    json_decref(header);
+    char *text = json_text(header, JSON_COMPACT);
     if (!text)
         return NULL;
     size_t used = strlen(text);

@@ -27,6 +27,15 @@ ptx_type kernel_dtype_at(const ptx_kernel *kernel, size_t k)
     return PTX_NONE;
 }
 
+json_t *kernel_dtypes_json(const ptx_kernel *kernel)
+{
+    json_t *names = json_array();
+    ptx_type type;
+    for (size_t k = 0; (type = kernel_dtype_at(kernel, k)) != PTX_NONE; k++)
+        json_array_append_new(names, json_string(ptx_type_name(type)));
+    return names;
+}
+
 bool select_dtype(const ptx_kernel *kernel, const char *name, ptx_type *dtype,
                   struct message *error)
 {

@@ -4,7 +4,7 @@
 #ifndef PTXGEN_TOOLS_SELECT_H
 #define PTXGEN_TOOLS_SELECT_H
 
-#include "message.h"
+#include "json.h"
 
 #include <ptxgen/ptxgen.h>
 
@@ -42,5 +42,7 @@ bool selection_next_options(struct selection *selection, unsigned fixed);
 
 /// The k-th dtype of the kernel, or PTX_NONE past the last.
 ptx_type kernel_dtype_at(const ptx_kernel *kernel, size_t k);
+/// The names of its dtypes, a JSON array.
+json_t *kernel_dtypes_json(const ptx_kernel *kernel);
 
 #endif

@@ -5,13 +5,12 @@
 #ifndef PTXGEN_TOOLS_BENCH_H
 #define PTXGEN_TOOLS_BENCH_H
 
+#include "json.h"
 #include "output.h"
 #include "place.h"
 #include "progress.h"
 
 #include <ptxgen/ptxgen.h>
-
-#include <jansson.h>
 
 enum { BENCH_MOST_SIZES = 16 };
 
@@ -125,7 +124,7 @@ bool bench_report_times(struct bench *b, json_t *facts, const char *label,
                         const struct bench_times *times, double bytes);
 /// Writes an object, which it takes, as a line of JSON if there is to be any. False for NULL.
 bool bench_write(struct bench *b, json_t *facts);
-/// Adds to an object; both are taken. NULL if memory ran out, or if `facts` or `value` is NULL.
+/// Adds to an object and returns it; both are taken. Whether memory ran out, bench_write() finds.
 json_t *bench_with(json_t *facts, const char *key, json_t *value);
 /// Adds the members of `more` in the same way.
 json_t *bench_with_all(json_t *facts, json_t *more);

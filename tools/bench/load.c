@@ -53,7 +53,7 @@ static bool measure(struct bench *b, size_t way, const char *scratch)
     bench_step(b);
     if (done)
         return report(b, way, &summary);
-    if (!ways[way].optional && !b->emulated)
+    if (b->emulated ? ways[way].emulated : !ways[way].optional)
         return message_set(&b->error, "%s: %s", ways[way].what, reason);
     return bench_report_missing(b, json_pack("{s:s}", "name", ways[way].key), ways[way].what,
                                 reason);

@@ -61,10 +61,14 @@ static uint32_t group_named(struct grouping *g, const char *name, size_t length)
     return found ? (uint32_t)(*found - job->groups) : CLIP_NO_GROUP;
 }
 
+/// CLIP_NO_GROUP: out of memory.
 static uint32_t group_of(struct grouping *g, const char *name)
 {
     regmatch_t match[2];
-    if (regexec(&g->expression, name, 2, match, 0) != 0) {
+    int status = regexec(&g->expression, name, 2, match, 0);
+    if (status != 0 && status != REG_NOMATCH)
+        return CLIP_NO_GROUP;
+    if (status == REG_NOMATCH) {
         if (g->rest == CLIP_NO_GROUP)
             g->rest = (uint32_t)(add_group(g->job, NULL) - g->job->groups);
         return g->rest;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "clip/report.h"
 
+#include "json.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -138,16 +139,13 @@ static json_t *groups_json(const struct clip_job *job)
             (json_int_t)group->tensors, "elements", (json_int_t)group->elements, "bytes",
             (json_int_t)group->bytes, "norm", number((double)group->record.norm), "factor",
             number((double)group->record.factor), "found_inf", group->record.found_inf != 0.0f);
-        if (json_array_append_new(list, row) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        json_array_append_new(list, row);
     }
     return list;
 }
 
 bool clip_print_json(FILE *stream, const struct clip_job *job, const struct clip_report *report,
-                     const struct clip_end *end)
+                     const struct clip_end *end, struct message *error)
 {
     json_t *root =
         json_pack("{s:o, s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:s, s:b, s:o}",
@@ -163,14 +161,7 @@ bool clip_print_json(FILE *stream, const struct clip_job *job, const struct clip
         json_pack("{s:I, s:I, s:f, s:I, s:f}", "windows", (json_int_t)report->windows,
                   "device_memory", (json_int_t)report->memory, "kernel_seconds", report->seconds,
                   "kernel_bytes", (json_int_t)report->bytes, "seconds", end->seconds);
-    bool whole = root && work && json_object_update(root, work) == 0;
-    if (whole) {
-        // Errors of the stream itself are reported where it is flushed.
-        whole = json_dumpf(root, stream, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0 ||
-                ferror(stream);
-        fputc('\n', stream);
-    }
-    json_decref(root);
+    json_object_update(root, work);
     json_decref(work);
-    return whole;
+    return json_print(stream, root, JSON_INDENT(2) | JSON_REAL_PRECISION(17), error);
 }

@@ -18,9 +18,8 @@ extern const char *const clip_policies[3];
 
 void clip_print(FILE *stream, const struct clip_job *job, const struct clip_report *report,
                 const struct clip_end *end);
-/// The same as JSON. Numbers that JSON does not have are the strings "inf" and "nan". False: out of
-/// memory.
+/// The same as JSON. Numbers that JSON does not have are the strings "inf" and "nan".
 bool clip_print_json(FILE *stream, const struct clip_job *job, const struct clip_report *report,
-                     const struct clip_end *end);
+                     const struct clip_end *end, struct message *error);
 
 #endif

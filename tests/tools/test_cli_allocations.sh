@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Each allocation of the ptxgen command fails once: sweep_allocations.c says what may come of it. Prints
+# TAP. Needs no GPU.
+#
+# usage: test_cli_allocations.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS SWEEP PART
+
+faults=$4 sweep=$5 part=$6
+. "$(dirname "$0")/cli_tap.sh"
+PTXGEN_EMULATOR=$emulator
+PTXGEN_EMU_THREADS=1
+ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0:detect_leaks=0
+export PTXGEN_EMU_THREADS ASAN_OPTIONS
+unset PTXGEN_LIBCUDA
+
+tensors g.st 40 "{\"__metadata__\":{\"from\":\"a test\"},$(entry x F32 6 0 24),$(entry i I32 4 24 40)}"
+tensors d.st 16 "{$(entry d_output F32 4 0 16)}"
+run 0 emit squared_sum -o text.ptx
+mkdir bin
+printf '#!/bin/sh\nexit 0\n' >bin/ptxas
+chmod +x bin/ptxas
+PATH=$work/bin:$PATH
+
+# sweeps [OPTION]... -- [ARGUMENT]...: every allocation of ptxgen with these arguments
+sweeps() {
+    options=''
+    while [ "$1" != -- ]; do
+        options="$options $1"
+        shift
+    done
+    shift
+    # Words are meant to be split.
+    "$sweep" "$faults" $options -- "$ptxgen" "$@" >swept 2>&1
+    ended=$?
+    sed 's/^/# /' swept
+    : >out >err
+    [ $ended -eq 0 ]
+    result "allocations of: $*"
+}
+
+# What runs on the emulator is asked for with a device, or chosen because there is no GPU.
+on_emulator='--device emulator'
+case $part in
+text)
+    sweeps -- list
+    sweeps -- list --json
+    sweeps -- info squared_sum
+    sweeps -- info quantize_channel_ste_backward --json
+    sweeps -- emit squared_sum --isa 8.0 --target sm_90a
+    sweeps -o o.ptx -- emit squared_sum --dtype f16 -o o.ptx
+    sweeps -s 5 -o all -- emit --all -o all
+    ;;
+clip)
+    sweeps -o o.st -- clip g.st --max-norm 1 $on_emulator -o o.st
+    sweeps -o o.st -- clip g.st --max-norm 1 $on_emulator -o o.st --json --group-by x --nonfinite skip
+    tensors l.st 40000 "{$(entry x F32 10000 0 40000)}"
+    sweeps -o o.st -- clip l.st --max-norm 1 $on_emulator -o o.st --memory 24K
+    ;;
+run)
+    sweeps -o o.st -- run squared_sum -i g.st $on_emulator -o o.st
+    sweeps -o o.st -- run lerp_backward -i d.st $on_emulator -o o.st --set weight=0.5 --set outputs=da
+    ;;
+check)
+    sweeps -- check squared_sum --dtype f32 -v
+    sweeps -- check text.ptx
+    ;;
+devices)
+    sweeps -- devices
+    sweeps -- devices --json
+    ;;
+bench)
+    sweeps -f -- bench emit --samples 1 --only lerp
+    sweeps -f -- bench load --samples 1 --only compiled $on_emulator
+    sweeps -f -o o.jsonl -- bench kernels --samples 1 --only loss_scale $on_emulator --sizes 100 --json o.jsonl
+    ;;
+bench_plans)
+    # In steps: a plan's allocations are all among those of clip, and each figure takes the same.
+    sweeps -s 7 -f -- bench growth --samples 1 --only '1 x 1024' $on_emulator
+    sweeps -s 199 -f -- bench clip --samples 1 --only 'LoRA layer' $on_emulator
+    ;;
+esac
+
+finish
