@@ -34,8 +34,10 @@ static struct emu_undefined_lanes *make_record(struct emu_warp *warp, const uint
 
 void emu_undefined_clear(struct emu_warp *warp)
 {
+    if (!warp->undefined) // as in a warp that was not made: it has no block
+        return;
     size_t registers = (size_t)warp->frame_depths * warp->block->exec->program->depth_registers;
-    for (size_t i = 0; warp->undefined && i < registers; i++)
+    for (size_t i = 0; i < registers; i++)
         free(warp->undefined[i]);
     free(warp->undefined);
     warp->undefined = NULL;
