@@ -1,9 +1,248 @@
 // SPDX-License-Identifier: MIT
+// The device that is emulated: what the environment says of it, and its attributes.
+#define _POSIX_C_SOURCE 200809L // strtok_r
 #include "api.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+// ---- the environment ----------------------------------------------------------------------------
+
+/// The newest PTX ISA by the CUDA version of the driver, newest first.
+static const struct {
+    int driver, isa;
+} newest_isa[] = {
+    { 13000, 90 }, { 12090, 88 }, { 12080, 87 }, { 12070, 86 }, { 12050, 85 },
+    { 12040, 84 }, { 12030, 83 }, { 12020, 82 }, { 12010, 81 }, { 12000, 80 },
+    { 11080, 78 }, { 11070, 77 }, { 11060, 76 }, { 11050, 75 }, { 11040, 74 },
+    { 11030, 73 }, { 11020, 72 }, { 11010, 71 }, { 11000, 70 },
+};
+
+enum { DEFAULT_SM = 90 };
+
+static bool fail(struct api_config *config, const char *variable, const char *text,
+                 const char *wanted)
+{
+    if (!config->error[0])
+        snprintf(config->error, sizeof(config->error), "%s='%.100s': %s", variable, text, wanted);
+    return false;
+}
+
+static bool number(const char *text, uint64_t most, uint64_t *value)
+{
+    char *end = NULL;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    unsigned long long read = strtoull(text, &end, 10);
+    *value = read;
+    return errno == 0 && *end == '\0' && read <= most;
+}
+
+static bool read_number(struct api_config *config, const char *variable, uint64_t most,
+                        const char *wanted, uint64_t *value)
+{
+    const char *text = getenv(variable);
+    if (!text)
+        return true;
+    return number(text, most, value) || fail(config, variable, text, wanted);
+}
+
+static bool read_memory(struct api_config *config)
+{
+    const char *variable = "PTXGEN_EMU_MEMORY", *text = getenv(variable);
+    if (!text)
+        return true;
+    char digits[32] = "";
+    size_t length = strlen(text);
+    unsigned shift = 0;
+    if (length > 0 && length < sizeof(digits)) {
+        memcpy(digits, text, length);
+        char unit = text[length - 1];
+        shift = unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : 0;
+        digits[shift ? length - 1 : length] = '\0';
+    }
+    uint64_t value = 0;
+    if (!number(digits, UINT64_C(1) << 46 >> shift, &value) || value == 0)
+        return fail(config, variable, text, "wanted: bytes, with K, M or G if you like");
+    config->memory = value << shift;
+    return true;
+}
+
+static bool fail_device(struct api_config *config, const char *variable, const char *text)
+{
+    char wanted[160] = "wanted: sm_NN[,sms=N][,name=TEXT], NN one of";
+    for (int sm = 0; sm < 1000; sm++) {
+        size_t length = strlen(wanted);
+        if (emu_gpu_of(sm))
+            snprintf(wanted + length, sizeof(wanted) - length, " %d", sm);
+    }
+    return fail(config, variable, text, wanted);
+}
+
+static bool read_device(struct api_config *config)
+{
+    const char *variable = "PTXGEN_EMU_DEVICE", *text = getenv(variable);
+    char copy[512], *rest = NULL;
+    uint64_t value = 0;
+    if (!text)
+        text = "";
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *item = strtok_r(copy, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+        if (strncmp(item, "sm_", 3) == 0 && number(item + 3, 999, &value) &&
+            emu_gpu_of((int)value)) {
+            config->gpu = emu_gpu_of((int)value);
+            config->multiprocessors = config->gpu->multiprocessors;
+        } else if (strncmp(item, "sms=", 4) != 0 && strncmp(item, "name=", 5) != 0) {
+            return fail_device(config, variable, text);
+        }
+    }
+    snprintf(config->name, sizeof(config->name), "ptxgen emulator (sm_%d)", config->gpu->sm);
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *item = strtok_r(copy, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+        if (strncmp(item, "name=", 5) == 0)
+            snprintf(config->name, sizeof(config->name), "%.200s", item + 5);
+        if (strncmp(item, "sms=", 4) != 0)
+            continue;
+        if (!number(item + 4, 4096, &value) || value == 0)
+            return fail(config, variable, text, "sms is a number from 1 to 4096");
+        config->multiprocessors = (int)value;
+    }
+    return true;
+}
+
+static bool read_driver(struct api_config *config)
+{
+    const char *variable = "PTXGEN_EMU_DRIVER";
+    uint64_t value = (uint64_t)config->driver;
+    if (!read_number(config, variable, 99990, "wanted: a CUDA version, 12040 for 12.4", &value))
+        return false;
+    if (value < 11000)
+        return fail(config, variable, getenv(variable), "11000 is the oldest");
+    config->driver = (int)value;
+    config->isa = 0;
+    for (size_t i = 0; i < sizeof(newest_isa) / sizeof(newest_isa[0]) && !config->isa; i++)
+        if (config->driver >= newest_isa[i].driver)
+            config->isa = newest_isa[i].isa;
+    return true;
+}
+
+static int code_of(const char *text)
+{
+    uint64_t value = 0;
+#define CODE(name, code, words)                                                                    \
+    if (strcmp(text, #name) == 0)                                                                  \
+        return code;
+    CUDA_ABI_RESULTS(CODE)
+#undef CODE
+    return number(text, 999, &value) ? (int)value : 0;
+}
+
+static bool known(const char *function)
+{
+    for (size_t i = 0; i < API_FUNCTION_COUNT; i++)
+        if (strcmp(function, api_rows[i].symbol) == 0 || strcmp(function, api_rows[i].name) == 0)
+            return true;
+    return false;
+}
+
+static bool read_fault(struct api_config *config, char *item, const char *text)
+{
+    const char *variable = "PTXGEN_EMU_FAIL";
+    char *code = strchr(item, ':');
+    char *call = strchr(item, '@');
+    uint64_t which = 0;
+    if (code)
+        *code++ = '\0';
+    if (call)
+        *call++ = '\0';
+    if (config->fault_count == API_MAX_FAULTS)
+        return fail(config, variable, text, "at most 64 functions");
+    if (!known(item))
+        return fail(config, variable, text, "there is no such function");
+    struct api_fault *fault = &config->faults[config->fault_count++];
+    snprintf(fault->function, sizeof(fault->function), "%s", item);
+    fault->code = code ? code_of(code) : 0;
+    if (fault->code == 0 || (call && (!number(call, UINT32_MAX, &which) || which == 0)))
+        return fail(config, variable, text, "wanted: function:code[@call],...");
+    fault->call = (unsigned long)which;
+    return true;
+}
+
+static bool read_faults(struct api_config *config)
+{
+    const char *text = getenv("PTXGEN_EMU_FAIL");
+    if (!text)
+        return true;
+    size_t size = strlen(text) + 1;
+    char *copy = malloc(size), *rest = NULL;
+    bool right = copy != NULL;
+    if (copy)
+        memcpy(copy, text, size);
+    for (char *item = copy ? strtok_r(copy, ",", &rest) : NULL; item && right;
+         item = strtok_r(NULL, ",", &rest))
+        right = read_fault(config, item, text);
+    free(copy);
+    return right;
+}
+
+static bool read_sanitize(struct api_config *config)
+{
+    const char *variable = "PTXGEN_EMU_SANITIZE", *text = getenv(variable);
+    uint64_t value = 1;
+    if (text && strcmp(text, "warn") == 0) {
+        config->sanitize = EMU_SANITIZE_WARN;
+        return true;
+    }
+    bool read = read_number(config, variable, 1, "wanted: 0, 1 or warn", &value);
+    config->sanitize = value ? EMU_SANITIZE_ON : EMU_SANITIZE_OFF;
+    return read;
+}
+
+void api_config_read(struct api_config *config)
+{
+    *config = (struct api_config) { .gpu = emu_gpu_of(DEFAULT_SM),
+                                    .multiprocessors = emu_gpu_of(DEFAULT_SM)->multiprocessors,
+                                    .driver = newest_isa[0].driver,
+                                    .sanitize = EMU_SANITIZE_ON,
+                                    .memory = UINT64_C(8) << 30 };
+    uint64_t threads = 0, timeout = 0;
+    read_device(config);
+    read_driver(config);
+    read_memory(config);
+    read_number(config, "PTXGEN_EMU_SEED", UINT64_MAX, "wanted: a number", &config->seed);
+    read_sanitize(config);
+    read_number(config, "PTXGEN_EMU_THREADS", 1024, "wanted: 0 to 1024 threads", &threads);
+    read_number(config, "PTXGEN_EMU_TIMEOUT", UINT32_MAX, "wanted: milliseconds", &timeout);
+    read_number(config, "PTXGEN_EMU_INSTRUCTIONS", UINT64_MAX, "wanted: a number",
+                &config->instructions);
+    read_faults(config);
+    const char *log = getenv("PTXGEN_EMU_LOG");
+    if (log && strlen(log) < sizeof(config->log))
+        strcpy(config->log, log);
+    else if (log)
+        fail(config, "PTXGEN_EMU_LOG", log, "too long a path");
+    config->threads = (unsigned)threads;
+    config->timeout = (unsigned)timeout;
+}
+
+int api_config_fault(struct api_config *config, const char *symbol, const char *name)
+{
+    for (unsigned i = 0; i < config->fault_count; i++) {
+        struct api_fault *fault = &config->faults[i];
+        if (strcmp(fault->function, symbol) != 0 && strcmp(fault->function, name) != 0)
+            continue;
+        fault->seen++;
+        if (fault->call == 0 || fault->call == fault->seen)
+            return fault->code;
+    }
+    return 0;
+}
+
+// ---- attributes ---------------------------------------------------------------------------------
 
 enum { NEWEST_ATTRIBUTE = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED };
 
