@@ -149,6 +149,20 @@ static void options_and_log(void **state)
     ptx_device_close(&device);
 }
 
+/// A GPU whose blocks can have no more shared memory than without asking.
+static void no_more_shared_memory(void **state)
+{
+    (void)state;
+    fake->static_shared = 1024;
+    fake->shared_optin = 49152;
+    ptx_device *device = open_device();
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    const ptx_function *scale = ptx_module_function(module, "scale");
+    assert_int_equal(ptx_function_get_info(scale)->max_dynamic_shared, 49152 - 1024);
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
+}
+
 static void functions_and_their_facts(void **state)
 {
     (void)state;
@@ -323,9 +337,10 @@ static void numbers_in_text(void **state)
     }
     ptx_module *module =
         load_module(device, ".version 0x8.0b100\n.visible .entry k(.param .align 0x10U .b8 x[0b11]"
-                            "[010U]) .reqntid 0x20, 2147483647U {}");
+                            "[010U], .param .b8 y[0B11][0X1A]) .reqntid 0x20, 2147483647U {}");
     const struct ptx_function_info *info = ptx_function_get_info(ptx_module_function(module, "k"));
     assert_int_equal(info->params[0].size, 24);
+    assert_int_equal(info->params[1].size, 78);
     assert_int_equal(info->required_block[0], 32);
     assert_int_equal(info->required_block[1], INT_MAX);
     ptx_module_unload(&module);
@@ -367,6 +382,7 @@ int main(void)
         FAKE_TEST(endless_logs),
         FAKE_TEST(endless_message),
         FAKE_TEST(options_and_log),
+        FAKE_TEST(no_more_shared_memory),
         FAKE_TEST(functions_and_their_facts),
         FAKE_TEST(variables),
         FAKE_TEST(text_of_others),
