@@ -65,8 +65,8 @@ static bool settle_count(struct argument *count, const struct argument *pointer,
     }
     if (count->value.magnitude == elements && !count->value.negative)
         return true;
-    message_set(error, "%s: tensor '%s' has %" PRIu64 " elements, but %s is ", path,
-                pointer->info.name, elements, count->info.name);
+    message_set(error, "%s: tensor '%s' has %" PRIu64 " element%s, but %s is ", path,
+                pointer->info.name, elements, plural(elements), count->info.name);
     message_add(error, "%s%" PRIu64, count->value.negative ? "-" : "", count->value.magnitude);
     if (first && first != pointer)
         message_add(error, ", as tensor '%s' has it", first->info.name);
@@ -127,8 +127,9 @@ static bool settle_length(const struct binding *binding, struct argument *pointe
     }
     if (pointer->input && pointer->input->count < pointer->length)
         return message_set(
-            error, "%s: tensor '%s' has %" PRIu64 " elements, but the kernel takes %" PRIu64, path,
-            pointer->info.name, pointer->input->count, pointer->length);
+            error, "%s: tensor '%s' has %" PRIu64 " element%s, but the kernel takes %" PRIu64, path,
+            pointer->info.name, pointer->input->count, plural(pointer->input->count),
+            pointer->length);
     return true;
 }
 

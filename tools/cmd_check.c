@@ -230,8 +230,8 @@ static int report(const struct command *command, const struct check *check)
     if (check->skipped > 0)
         printf("skipped, unknown to this ptxas:%.*s\n", length, unknown);
     if (check->refused > 0)
-        return cli_fail(command, EXIT_FAILED, "%zu of %zu texts refused", check->refused,
-                        check->refused + check->accepted);
+        return cli_fail(command, EXIT_FAILED, "%zu of %zu text%s refused", check->refused,
+                        check->refused + check->accepted, plural(check->refused + check->accepted));
     if (check->accepted == 0)
         return cli_fail(command, EXIT_NOTHING, "%s does not know%.*s", check->ptxas.path, length,
                         unknown);

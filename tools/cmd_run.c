@@ -30,8 +30,9 @@ static void print_report(FILE *stream, const struct binding *binding,
 {
     char name[SELECTION_NAME_SIZE];
     fprintf(stream, "%s on %s\n", selection_name(&binding->selection, name), report->device);
-    fprintf(stream, "n = %" PRIu64 ", %u blocks of %u threads\n", binding->n,
-            binding->geometry.grid, binding->geometry.block);
+    fprintf(stream, "n = %" PRIu64 ", %u block%s of %u thread%s\n", binding->n,
+            binding->geometry.grid, plural(binding->geometry.grid), binding->geometry.block,
+            plural(binding->geometry.block));
     double seconds = (double)report->milliseconds / 1e3;
     uint64_t bytes = binding_traffic(binding);
     if (binding->geometry.grid == 0)

@@ -65,6 +65,11 @@ const char *quote(char quoted[QUOTED_SIZE], const char *text)
     return quoted;
 }
 
+const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 enum { LONGEST_NAME = 63 };
 
 /// Insertions, deletions and replacements that turn one name into the other (Levenshtein).

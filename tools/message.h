@@ -25,6 +25,9 @@ bool message_unknown(struct message *message, const char *what, const char *give
 /// as \xNN, cut to fit. Names out of a file may hold anything. Returns `quoted`.
 const char *quote(char quoted[QUOTED_SIZE], const char *text);
 
+/// "" for one, "s" for any other number: "%d tensor%s".
+const char *plural(uint64_t count);
+
 /// The name that `given` was probably meant to be, or NULL if none is near.
 const char *nearest_name(const char *given, const char *const *names, size_t count);
 

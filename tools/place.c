@@ -22,10 +22,35 @@ bool place_read(struct place *place, const char *text)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && number <= 9999;
 }
 
+/// The library's message without what names its C functions: the user of the command has options.
+static void in_words_of_the_command(struct message *words, const char *text)
+{
+    const char *colon = strncmp(text, "ptx_", 4) == 0 ? strstr(text, ": ") : NULL;
+    const char *separator = "";
+    words->text[0] = '\0';
+    for (const char *end, *part = colon ? colon + 2 : text; *part; part = end) {
+        const char *semicolon = strstr(part, "; ");
+        size_t length = strcspn(part, "\n");
+        if (semicolon && (size_t)(semicolon - part) < length)
+            length = (size_t)(semicolon - part);
+        end = part + length;
+        const char *function = strstr(part, "ptx_");
+        if (length > 0 && (!function || function >= end)) {
+            message_add(words, "%s%.*s", separator, (int)length, part);
+            separator = "; ";
+        }
+        if (*end == '\n')
+            separator = words->text[0] ? "\n" : "";
+        end += *end == '\n' ? 1 : *end == ';' ? 2 : 0;
+    }
+}
+
 int gpu_error(struct message *error)
 {
     ptx_status status = ptx_error_status();
-    const char *text = ptx_error_message();
+    struct message words;
+    in_words_of_the_command(&words, ptx_error_message());
+    const char *text = words.text;
     // A library that is there and cannot be loaded is a failure: memory may have run out.
     if (status != PTX_ERROR_NO_DEVICE && (status != PTX_ERROR_NO_DRIVER || driver_is_there())) {
         message_set(error, "%s", text);

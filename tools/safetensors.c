@@ -52,8 +52,8 @@ bool tensor_file_parse(struct tensor_file *file, const char *path, const void *b
     *file = (struct tensor_file) { .path = path };
     if (size < 8)
         return message_set(error,
-                           "%s: %zu bytes, too short for the 8 bytes of header length at byte 0",
-                           path, size);
+                           "%s: %zu byte%s, too short for the 8 bytes of header length at byte 0",
+                           path, size, plural(size));
     uint64_t header = read_u64(bytes);
     if (header > TENSOR_HEADER_LIMIT)
         return message_set(error,
@@ -62,8 +62,8 @@ bool tensor_file_parse(struct tensor_file *file, const char *path, const void *b
                            path, header, (int)TENSOR_HEADER_LIMIT);
     if (header > size - 8)
         return message_set(
-            error, "%s: truncated: byte 0: header length %" PRIu64 ", but only %zu bytes follow it",
-            path, header, size - 8);
+            error, "%s: truncated: byte 0: header length %" PRIu64 ", but only %zu byte%s follow%s",
+            path, header, size - 8, plural(size - 8), size - 8 == 1 ? "s" : "");
     const char *text = (const char *)bytes + 8;
     if (!tensor_header_read(file, text, (size_t)header, size - 8 - (size_t)header, error)) {
         tensor_file_close(file);

@@ -113,8 +113,11 @@ static bool read_size(struct reader *r, const struct tensor *tensor, const char 
     }
     fail(r, tensor);
     message_add(r->error, "%s[%zu] must be an integer, 0 or more", what, k);
-    if (json_is_number(value))
-        message_add(r->error, ", not %g", json_number_value(value));
+    if (json_is_integer(value))
+        message_add(r->error, ", not %" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        message_add(r->error, "; %g is written with a point or an exponent",
+                    json_real_value(value));
     return false;
 }
 
@@ -177,17 +180,18 @@ static bool read_offsets(struct reader *r, struct tensor *tensor, const json_t *
             message_add(r->error, "end before they begin");
         else
             message_add(r->error,
-                        "reach beyond the %" PRIu64 " bytes of data, which begin at byte %" PRIu64,
-                        r->data_bytes, r->data_at);
+                        "reach beyond the data, which begins at byte %" PRIu64 " and has %" PRIu64
+                        " byte%s",
+                        r->data_at, r->data_bytes, plural(r->data_bytes));
         return false;
     }
     if (end - begin != tensor->bytes) {
         fail(r, tensor);
         message_add(r->error,
                     "data_offsets [%" PRIu64 ", %" PRIu64 "] (from byte %" PRIu64 " of the file) "
-                    "hold %" PRIu64 " bytes, but %" PRIu64 " elements of %s take %" PRIu64,
-                    begin, end, r->data_at + begin, end - begin, tensor->count, tensor->dtype->name,
-                    tensor->bytes);
+                    "hold %" PRIu64 " byte%s, but %" PRIu64 " element%s of %s take %" PRIu64,
+                    begin, end, r->data_at + begin, end - begin, plural(end - begin), tensor->count,
+                    plural(tensor->count), tensor->dtype->name, tensor->bytes);
         return false;
     }
     tensor->data = r->data + begin;
@@ -249,15 +253,16 @@ static bool check_cover(struct reader *r)
             else
                 message_add(r->error,
                             "its data begins at byte %" PRIu64 ", but byte %" PRIu64
-                            " is the next that no tensor has: a gap of %" PRIu64 " bytes",
-                            r->data_at + begin, r->data_at + end, begin - end);
+                            " is the next that no tensor has: a gap of %" PRIu64 " byte%s",
+                            r->data_at + begin, r->data_at + end, begin - end, plural(begin - end));
             return false;
         }
         end = begin + tensors[k].bytes;
     }
     if (end != r->data_bytes)
-        return message_set(r->error, "%s: byte %" PRIu64 ": %" PRIu64 " bytes that no tensor has",
-                           r->file->path, r->data_at + end, r->data_bytes - end);
+        return message_set(r->error, "%s: byte %" PRIu64 ": %" PRIu64 " byte%s that no tensor has",
+                           r->file->path, r->data_at + end, r->data_bytes - end,
+                           plural(r->data_bytes - end));
     return true;
 }
 

@@ -241,7 +241,7 @@ refuses 1 "'d_output' is F32" run quantize_ste_backward -i mixed.st -o o.st --se
 refuses 1 "'d_output' has 5 elements, but n is 4, as tensor 'x' has it" run quantize_ste_backward \
     -i uneven.st -o o.st --set scale=1
 refuses 1 "'x' has 6 elements, but n is 7" run squared_sum -i x.st -o o.st --set n=7
-refuses 1 "'record' has 1 elements, but the kernel takes 3" run gradient_clip_from_device_scale \
+refuses 1 "'record' has 1 element, but the kernel takes 3" run gradient_clip_from_device_scale \
     -i g.st -o o.st --set nonfinite=zero
 
 # ---- no GPU -------------------------------------------------------------------------------------

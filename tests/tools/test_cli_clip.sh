@@ -86,7 +86,7 @@ clipped() {
 
 clipped '0007 0000 3e00 4000' x2 c.st --max-norm 2.5 --eps 0
 grep -q '"__metadata__":{"from":"a test"}' o.st &&
-    grep -q '^1 tensors of other types (I32) copied as they are' out
+    grep -q '^1 tensor of other types (I32) copied without a change' out
 result 'clip keeps metadata and other tensors, and says so'
 clipped '0007 0000 3e00 4000' x2 c.st --max-norm inf --loss-scale 2
 clipped '0007 0000 4200 4400' x2 c.st --max-norm 5 --eps 0
@@ -108,14 +108,14 @@ works 'clip shows no more groups than a screen has room for' 'and 5 more groups;
     clip many.st --max-norm 1 -o o.st --device emulator --group-by '.*'
 nan='ff ff ff 7f ff ff ff 7f ff 7f ff 7f 05'
 clipped "$nan" x1 nan.st --max-norm 1
-grep -q '^NaN or infinity in 1 of 1 groups: .*(--nonfinite propagate)' out
+grep -q '^NaN or infinity in 1 of 1 group: .*(--nonfinite propagate)' out
 result 'clip says that something is not finite'
 clipped "$nan" x1 nan.st --max-norm 1 --nonfinite propagate
 clipped '00 00 40 40 00 00 80 40 80 3f c0 7f 05' x1 nan.st --max-norm 1 --nonfinite skip
 clipped '00 00 00 00 00 00 00 00 00 00 00 00 05' x1 nan.st --max-norm 1 --nonfinite zero
 clipped '00 00 c0 3f 00 00 00 40 ff 7f ff 7f 05' x1 nan.st --max-norm 2.5 --eps 0 --group-by '.*'
 run 0 clip empty.st --max-norm 1 -o o.st --device emulator && [ -z "$(numbers x1)" ] &&
-    grep -q '^1 tensors (F16), 0 elements' out
+    grep -q '^1 tensor (F16), 0 elements' out
 result 'clip a file without elements'
 clipped '0 0 0 0' d4 i32.st --max-norm 1
 
@@ -125,7 +125,7 @@ run 0 clip l.st --max-norm 1 -o o.st --device emulator --memory 24K &&
     grep -q 'in [0-9]* windows' out && run 0 clip l.st --max-norm 1 -o o2.st --device emulator &&
     grep -q 'in one piece' out && cmp o.st o2.st >>err
 result 'clip in windows gives the same file'
-refuses 2 '1000 bytes of device memory are too few' clip l.st --max-norm 1 -o none.st \
+refuses 2 'device memory: 1000 bytes are too few; ' clip l.st --max-norm 1 -o none.st \
     --device emulator --memory 1000
 cp d.st same.st
 run 0 clip same.st --max-norm 5 --eps 0 --group-by '.*' -o same.st --device emulator &&
@@ -172,6 +172,14 @@ for call in cuMemAlloc cuMemHostAlloc cuModuleLoadDataEx cuMemcpyHtoDAsync cuMem
         grep -q "^ptxgen clip: .*$call" err
     result "status 1 where $call fails"
 done
+PTXGEN_EMU_FAIL=cuMemAlloc:2
+run 1 clip l.st --max-norm 1 -o kept.st --device emulator &&
+    grep -q '^free device memory or use smaller pieces$' err && ! grep -q 'ptx_' err
+result 'what names functions of the library is left out of its errors'
+PTXGEN_EMU_FAIL=cuGraphLaunch:700
+run 1 clip l.st --max-norm 1 -o kept.st --device emulator &&
+    grep -q '^ptxgen clip: an earlier kernel failed' err && ! grep -q 'ptx_' err
+result 'so is the name of the function that failed'
 unset PTXGEN_EMU_FAIL
 cmp -s d.st kept.st && [ ! -e none.st ] && ! ls | grep -q '\.tmp$'
 result 'clip leaves nothing half-written behind'

@@ -50,8 +50,8 @@ static void print_groups(FILE *stream, const struct clip_job *job)
         const struct clip_group *group = &job->groups[g];
         char quoted[QUOTED_SIZE];
         if (g == MOST_ROWS) {
-            fprintf(stream, "and %" PRIu32 " more groups; --json has them all\n",
-                    job->group_count - g);
+            fprintf(stream, "and %" PRIu32 " more group%s; --json has them all\n",
+                    job->group_count - g, plural(job->group_count - g));
             return;
         }
         fprintf(stream, "%-*s %8" PRIu64 " %14" PRIu64 " %14.9g %14.9g\n", NAME_WIDTH,
@@ -71,9 +71,10 @@ static void print_nonfinite(FILE *stream, const struct clip_job *job)
     for (uint32_t g = 0; g < job->group_count; g++)
         found += job->groups[g].record.found_inf != 0.0f;
     if (found > 0)
-        fprintf(
-            stream, "NaN or infinity in %" PRIu32 " of %" PRIu32 " groups: %s (--nonfinite %s)\n",
-            found, job->group_count, consequences[job->nonfinite], clip_policies[job->nonfinite]);
+        fprintf(stream,
+                "NaN or infinity in %" PRIu32 " of %" PRIu32 " group%s: %s (--nonfinite %s)\n",
+                found, job->group_count, plural(job->group_count), consequences[job->nonfinite],
+                clip_policies[job->nonfinite]);
 }
 
 static double rate(uint64_t bytes, double seconds)
@@ -91,12 +92,13 @@ void clip_print(FILE *stream, const struct clip_job *job, const struct clip_repo
 {
     char dtypes[128];
     list_dtypes(dtypes, sizeof(dtypes), job, true);
-    fprintf(stream, "%" PRIu64 " tensors (%s), %" PRIu64 " elements, clipped on %s\n",
-            job->clipped.tensors, *dtypes ? dtypes : "none", job->clipped.elements, report->device);
+    fprintf(stream, "%" PRIu64 " tensor%s (%s), %" PRIu64 " element%s, clipped on %s\n",
+            job->clipped.tensors, plural(job->clipped.tensors), *dtypes ? dtypes : "none",
+            job->clipped.elements, plural(job->clipped.elements), report->device);
     list_dtypes(dtypes, sizeof(dtypes), job, false);
     if (job->copied.tensors > 0)
-        fprintf(stream, "%" PRIu64 " tensors of other types (%s) copied as they are\n",
-                job->copied.tensors, dtypes);
+        fprintf(stream, "%" PRIu64 " tensor%s of other types (%s) copied without a change\n",
+                job->copied.tensors, plural(job->copied.tensors), dtypes);
     print_groups(stream, job);
     print_nonfinite(stream, job);
     fprintf(stream, "kernels: %.4f ms, %.1f GB/s (%" PRIu64 " bytes)%s\n", report->seconds * 1e3,

@@ -44,9 +44,9 @@ static int cut(struct clip_session *session, uint64_t memory, struct message *er
     if (least == 0)
         return out_of_memory(error);
     message_set(error,
-                "%" PRIu64 " bytes of device memory are too few: the plan's tables take %" PRIu64
+                "device memory: %" PRIu64 " byte%s are too few; the plan's tables take %" PRIu64
                 ", and the largest chunk of gradients, which is needed at once, %" PRIu64,
-                memory, plan->workspace, least);
+                memory, plural(memory), plan->workspace, least);
     return session->request->memory > 0 ? EXIT_USAGE : EXIT_FAILED;
 }
 
