@@ -6,7 +6,8 @@
 
 Each folder includes its own headers and those that ROOMS names; no two folders include each other,
 directly or through others; no header includes itself. With a BUILD folder, each layer of the library
-uses the names of the layers below it alone, and all of its external names begin with ptx.
+uses the names of the layers below it alone, and all of its external names begin with ptx. The
+command is built from nothing of tests and bench.
 """
 
 import collections
@@ -137,6 +138,16 @@ def wrong_includes(source):
             yield "a circle of includes: " + " -> ".join(found)
 
 
+def wrong_build_lines(source):
+    """The command is built from tools and the library alone: its build names no file of the tests or
+    timings, whose folders are not searched for headers either."""
+    lines = os.path.join(source, "tools", "meson.build")
+    with open(lines, encoding="utf-8") as text:
+        for number, line in enumerate(text, 1):
+            if re.search(r"(^|[^\w])\.\./(\.\./)*(tests|bench|emulator|examples)\b", line):
+                yield f"{lines}:{number}: the command must not take {line.strip()}"
+
+
 def symbols(build, layer, kinds):
     archive = glob.glob(os.path.join(build, "src", layer, "*.a"))[0]
     lines = subprocess.run(["nm", archive], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -161,7 +172,7 @@ def wrong_symbols(build):
 
 
 def main():
-    wrong = list(wrong_includes(sys.argv[1]))
+    wrong = list(wrong_includes(sys.argv[1])) + list(wrong_build_lines(sys.argv[1]))
     if len(sys.argv) > 2:
         wrong += wrong_symbols(sys.argv[2])
     for line in wrong:
