@@ -35,16 +35,18 @@ echo "a Meson subproject, shared and static: works"
 
 # ---- installed, in a place of its own
 
-# install_as KIND: with default_library=KIND, into $tree, which pkg-config then searches.
+# install_as KIND OPTION...: with default_library=KIND, into $tree, which pkg-config then searches.
 prefix=/opt/ptxgen
 install_as() {
-    tree=$scratch/$1$prefix
-    quietly meson setup --prefix "$prefix" --libdir lib "-Ddefault_library=$1" -Dtests=disabled \
-        -Dexamples=false -Dbench=disabled "$scratch/build-$1" "$source"
-    [ ! -e "$scratch/build-$1/bench" ] || fail "-Dbench=disabled builds the benchmarks"
-    quietly meson compile -C "$scratch/build-$1"
-    quietly env DESTDIR="$scratch/$1" meson install -C "$scratch/build-$1" --no-rebuild
-    export PKG_CONFIG_PATH="$tree/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$scratch/$1"
+    kind=$1
+    shift
+    tree=$scratch/$kind$prefix
+    quietly meson setup --prefix "$prefix" --libdir lib "-Ddefault_library=$kind" -Dtests=disabled \
+        -Dexamples=false -Dbench=disabled "$@" "$scratch/build-$kind" "$source"
+    [ ! -e "$scratch/build-$kind/bench" ] || fail "-Dbench=disabled builds the benchmarks"
+    quietly meson compile -C "$scratch/build-$kind"
+    quietly env DESTDIR="$scratch/$kind" meson install -C "$scratch/build-$kind" --no-rebuild
+    export PKG_CONFIG_PATH="$tree/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$scratch/$kind"
     [ "$(pkg-config --modversion ptxgen)" ] || fail "pkg-config does not know ptxgen"
 }
 link() {
@@ -53,14 +55,14 @@ link() {
     # shellcheck disable=SC2046,SC2086 # one word a flag; CC may hold arguments
     quietly ${CC:-cc} -std=c11 "$here/host.c" -o "$program" $(pkg-config "$@" --cflags --libs ptxgen)
 }
-install_as static
+install_as static -Dtools=disabled
 ! ls "$tree"/lib/libptxgen.so* >/dev/null 2>&1 || fail "a static build installs the shared library"
 for option in '' --static; do
     # shellcheck disable=SC2086 # no word if empty
     link "$scratch/program" $option
     quietly "$scratch/program"
 done
-install_as shared
+install_as shared -Dtools=disabled
 [ ! -e "$tree/lib/libptxgen.a" ] || fail "a shared build installs the archive"
 link "$scratch/program"
 quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/program"
