@@ -211,6 +211,10 @@ enum ptx_modifier {
       { PTX_TYPES_BITS, "shl.b", 0, 60, 70 }) \
     X(shr, "T=Tu", "x shifted right, filled with the sign for signed types", \
       { PTX_TYPES_I | PTX_TYPES_B, "shr", 0, 60, 70 }) \
+    X(bmsk, "T=TT", "y one bits from bit x on; both clamped to 32", \
+      { PTX_TYPE_BIT(U32), "bmsk.clamp.b", 0, 76, 70 }) \
+    X(szext, "T=Tu", "the y lowest bits of x, filled with zeros or the sign; y clamped to 32", \
+      { PTX_TYPES_I32, "szext.clamp", 0, 76, 70 }) \
     X(eq, "p=TT", "x == y; false if either is NaN", PTX_COMPARE_ORDERED("setp.eq")) \
     X(ne, "p=TT", "x != y; false if either is NaN (see neu)", PTX_COMPARE_ORDERED("setp.ne")) \
     X(lt, "p=TT", "x < y; false if either is NaN", PTX_COMPARE_ORDERED("setp.lt")) \

@@ -114,6 +114,8 @@ static const struct {
     { PTX_OP_xor, PTX_PRED, false, "xor.pred %p3, %p1, %p2;" },
     { PTX_OP_shl, PTX_U32, false, "shl.b32 %r3, %r1, %r2;" },
     { PTX_OP_shr, PTX_U32, false, "shr.u32 %r3, %r1, %r2;" },
+    { PTX_OP_bmsk, PTX_U32, false, "bmsk.clamp.b32 %r3, %r1, %r2;" },
+    { PTX_OP_szext, PTX_U32, false, "szext.clamp.u32 %r3, %r1, %r2;" },
     { PTX_OP_eq, PTX_U32, false, "setp.eq.u32 %p1, %r1, %r2;" },
     { PTX_OP_eq, PTX_F32, true, "setp.eq.ftz.f32 %p1, %f1, %f2;" },
     { PTX_OP_eq, PTX_F64, false, "setp.eq.f64 %p1, %fd1, %fd2;" },
