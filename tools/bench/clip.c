@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Clip plans over the gradients of models.
-#include "bench/clip.h"
+// Clip plans over the gradients of models, and how their time grows: with the bytes of one tensor,
+// and with the number of tensors that the same bytes are in.
 #include "bench/gradient_sets.h"
+#include "bench/set.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +13,14 @@ enum { EMULATED_ELEMENTS = 1 << 17, MOST_CALLS = 100, FEWEST_CALLS = 10, EMULATE
 
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
 static const double host_seconds = 0.1; // of the device, for the calls that are timed on the host
+
+/// What is measured of a plan, besides replays of its graph.
+struct clip_parts {
+    bool eager;  ///< runs, without a graph
+    bool host;   ///< what the host takes for a run and for a graph's launch
+    bool cold;   ///< replays with L2 swept before, if the set may fit into it
+    bool update; ///< replays that update a loss scale
+};
 
 /// What a plan is measured with.
 struct mode {
@@ -103,7 +113,7 @@ static bool capture(struct bench *b, struct measured *of)
 }
 
 static bool measure_mode(struct bench *b, struct measured *of, const struct mode *mode,
-                         struct bench_clip_parts parts)
+                         struct clip_parts parts)
 {
     struct bench_times times;
     const struct ptx_loss_scale_state state = { .scale = mode->loss_scale };
@@ -123,7 +133,7 @@ static bool measure_mode(struct bench *b, struct measured *of, const struct mode
 }
 
 static bool measure_plan(struct bench *b, const struct bench_set *set,
-                         const struct bench_sums *sums, struct bench_clip_parts parts)
+                         const struct bench_sums *sums, struct clip_parts parts)
 {
     const CUdeviceptr memory = ptx_buffer_address(set->memory);
     const struct ptx_clip_params params = { .tensors = set->tensors,
@@ -154,9 +164,8 @@ static bool measure_update(struct bench *b, const struct bench_set *set)
         .tensors = set->tensors, .tensor_count = set->count, .max_norm = INFINITY, .update = &update
     };
     struct measured of = { .set = set, .plan = ptx_clip_plan_create(b->gpu.device, &params) };
-    bool done =
-        of.plan ? capture(b, &of) && measure_mode(b, &of, &mode, (struct bench_clip_parts) { 0 })
-                : bench_ok(b, ptx_error_status(), "plan");
+    bool done = of.plan ? capture(b, &of) && measure_mode(b, &of, &mode, (struct clip_parts) { 0 })
+                        : bench_ok(b, ptx_error_status(), "plan");
     ptx_graph_destroy(&of.graph);
     ptx_clip_plan_destroy(&of.plan);
     return done;
@@ -164,21 +173,25 @@ static bool measure_update(struct bench *b, const struct bench_set *set)
 
 // ---- one set ------------------------------------------------------------------------------------
 
-size_t bench_clip_steps(struct bench_clip_parts parts)
+/// How many times bench_step() is called by it.
+static size_t steps_of(struct clip_parts parts)
 {
     const size_t a_mode = (size_t)1 + parts.eager + parts.cold;
     return 2 * a_mode + 2 * (size_t)parts.host + parts.update;
 }
 
-bool bench_clip(struct bench *b, struct bench_set *set, const struct bench_sums *sums,
-                struct bench_clip_parts parts)
+/// Allocates the set's memory, checks a run against sums and products made on the host, and
+/// measures and reports: with everything scaled, and with nothing to clip. Reports that there is
+/// not enough memory, if so.
+static bool measure_parts(struct bench *b, struct bench_set *set, const struct bench_sums *sums,
+                          struct clip_parts parts)
 {
     char label[128], reason[128];
     if (!bench_has_room(b, set->span)) {
         snprintf(label, sizeof(label), "%s %s", set->name, ptx_type_name(set->dtype));
         snprintf(reason, sizeof(reason), "%.2f GB of device memory are more than are free",
                  (double)set->span / 1e9);
-        for (size_t k = 0; k < bench_clip_steps(parts); k++)
+        for (size_t k = 0; k < steps_of(parts); k++)
             bench_step(b);
         return bench_report_missing(b, facts_of(set), label, reason);
     }
@@ -191,19 +204,19 @@ bool bench_clip(struct bench *b, struct bench_set *set, const struct bench_sums 
 }
 
 static bool measure_set(struct bench *b, const struct gradient_set *of,
-                        const struct bench_sums *sums, struct bench_clip_parts parts)
+                        const struct bench_sums *sums, struct clip_parts parts)
 {
     struct bench_set set;
     if (!bench_set_create(b, &set, of->name, sums->dtype, gradient_set_list(of, NULL)))
         return false;
     gradient_set_list(of, set.tensors);
     bench_set_place(&set);
-    bool done = bench_clip(b, &set, sums, parts);
+    bool done = measure_parts(b, &set, sums, parts);
     bench_set_destroy(b, &set);
     return done;
 }
 
-// ---- the suite ----------------------------------------------------------------------------------
+// ---- the gradients of models --------------------------------------------------------------------
 
 static bool is_wanted(const struct bench *b, const struct gradient_set *of)
 {
@@ -215,7 +228,7 @@ bool bench_suite_clip(struct bench *b)
 {
     static const ptx_type dtypes[] = { PTX_F32, PTX_BF16 };
     const size_t types = sizeof(dtypes) / sizeof(dtypes[0]);
-    const struct bench_clip_parts parts = {
+    const struct clip_parts parts = {
         .eager = true, .host = true, .cold = !b->emulated, .update = true
     };
     const struct gradient_set *of;
@@ -224,7 +237,7 @@ bool bench_suite_clip(struct bench *b)
         sets += is_wanted(b, of);
     if (sets == 0)
         return true;
-    bench_steps(b, 1, sets * types * bench_clip_steps(parts));
+    bench_steps(b, 1, sets * types * steps_of(parts));
     bool done = bench_copy(b, b->emulated ? emulated_copy : gpu_copy);
     for (size_t t = 0; t < types && done; t++) {
         struct bench_sums sums;
@@ -234,5 +247,72 @@ bool bench_suite_clip(struct bench *b)
                 done = measure_set(b, of, &sums, parts);
         bench_sums_destroy(&sums);
     }
+    return done;
+}
+
+// ---- growth -------------------------------------------------------------------------------------
+
+/// What is measured, as powers of 2 and of 10.
+struct range {
+    unsigned smallest, largest; ///< log2 of the elements of one tensor
+    unsigned total;             ///< log2 of the elements of many
+    unsigned most;              ///< log10 of how many these are
+    uint64_t copy;              ///< bytes of the yardstick
+};
+
+static const struct range on_gpu = { 20, 33, 27, 5, UINT64_C(1) << 30 };
+static const struct range on_emulator = { 10, 16, 14, 2, UINT64_C(1) << 17 };
+
+/// Counts a set, if it is wanted; measures it where there are sums.
+static bool grow_one(struct bench *b, size_t tensors, uint64_t elements,
+                     const struct bench_sums *sums, size_t *count)
+{
+    static const struct clip_parts parts;
+    char name[96];
+    struct bench_set set;
+    snprintf(name, sizeof(name), "%zu x %" PRIu64, tensors, elements);
+    if (!bench_is_wanted(b, name))
+        return true;
+    *count += steps_of(parts);
+    if (!sums)
+        return true;
+    bool done = bench_set_create(b, &set, name, sums->dtype, tensors);
+    if (done) {
+        for (size_t t = 0; t < tensors; t++)
+            set.tensors[t].count = elements;
+        bench_set_place(&set);
+        done = measure_parts(b, &set, sums, parts);
+    }
+    bench_set_destroy(b, &set);
+    return done;
+}
+
+static bool grow_all(struct bench *b, const struct range *range, const struct bench_sums *sums,
+                     size_t *count)
+{
+    *count = 0;
+    for (unsigned k = range->smallest; k <= range->largest; k++)
+        if (!grow_one(b, 1, UINT64_C(1) << k, sums, count))
+            return false;
+    // One tensor of as many elements is among the above.
+    size_t tensors = 10;
+    for (unsigned k = 1; k <= range->most; k++, tensors *= 10)
+        if (!grow_one(b, tensors, (UINT64_C(1) << range->total) / tensors, sums, count))
+            return false;
+    return true;
+}
+
+bool bench_suite_growth(struct bench *b)
+{
+    const struct range *range = b->emulated ? &on_emulator : &on_gpu;
+    struct bench_sums sums = { 0 };
+    size_t steps;
+    grow_all(b, range, NULL, &steps);
+    if (steps == 0)
+        return true;
+    bench_steps(b, 1, steps);
+    bool done = bench_copy(b, range->copy) && bench_sums_create(b, &sums, PTX_BF16) &&
+                grow_all(b, range, &sums, &steps);
+    bench_sums_destroy(&sums);
     return done;
 }
