@@ -145,10 +145,10 @@ carry_undefined(struct emu_warp *warp, const uint32_t *init, const struct emu_op
         u[k] = fetched.lane[lane];
     }
     for (unsigned k = 0; k < elements_of(op); k++) {
-        unsigned char *shadow = access->shadow + k * op->bytes;
+        unsigned char *shadow = access->shadow ? access->shadow + k * op->bytes : NULL;
         uint64_t old = emu_read_strong(access->host + k * op->bytes, op->bytes);
         uint64_t value = emu_lane_of(&op->src[k + 1], x[k], lane);
-        if (access->shadow) {
+        if (shadow) {
             struct emu_undefined before = emu_undefined_load(warp, op, address, shadow, op->bytes);
             given[k].lane[lane] = before;
             emu_undefined_store(
