@@ -116,15 +116,29 @@ static bool floors(struct emu_parser *p, const struct emu_spelled *spelled,
     return true;
 }
 
+enum { MOST_LACKS = 64 };
+
+// The modifiers that tell a form that is not run, as "async.bulk"; NULL if nothing does.
+static const char *told_by(const struct emu_form *form, char text[MOST_LACKS])
+{
+    snprintf(text, MOST_LACKS, "%s", form->lacks ? form->lacks : "");
+    for (char *c = text; *c; c++)
+        *c = *c == ' ' ? '.' : *c;
+    return *text ? text : NULL;
+}
+
 // Whether .version and .target have the form and its modifiers.
 static bool check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
                          const struct emu_form *form)
 {
-    if (!floors(p, spelled, &spelled->name, NULL, form->isa, form->sm))
+    char text[MOST_LACKS];
+    const char *told = told_by(form, text);
+
+    if (!floors(p, spelled, &spelled->name, told, form->isa, form->sm))
         return false;
     if (form->own && !p->module->sm_suffix)
-        return emu_error(p, &spelled->name, "Feature '%.*s' requires .target sm_%da",
-                         EMU_TEXT(&spelled->name), form->sm);
+        return emu_error(p, &spelled->name, "Feature '%.*s%s%s' requires .target sm_%da",
+                         EMU_TEXT(&spelled->name), told ? "." : "", told ? told : "", form->sm);
     for (unsigned k = 0; k < spelled->count && spelled->known[k]; k++) {
         // cp.async could be written with .shared::cta before anything else could.
         if (form->must & EMU_G(FROM) && spelled->known[k]->group == EMU_GROUP_INDEX_SPACE)
@@ -168,13 +182,11 @@ static bool has_modifiers(const struct emu_spelled *spelled, const char *list)
 static bool refuse_unsupported(struct emu_parser *p, const struct emu_spelled *spelled,
                                const struct emu_form *form)
 {
-    char what[64] = "";
+    char text[MOST_LACKS];
+    const char *told = told_by(form, text);
 
-    snprintf(what, sizeof what, "%s%s", *form->lacks ? "." : "", form->lacks);
-    for (char *c = what; *c; c++)
-        *c = *c == ' ' ? '.' : *c;
-    return emu_error(p, &spelled->name, "Instruction '%.*s%s' is not supported by the emulator",
-                     EMU_TEXT(&spelled->name), what);
+    return emu_error(p, &spelled->name, "Instruction '%.*s%s%s' is not supported by the emulator",
+                     EMU_TEXT(&spelled->name), told ? "." : "", told ? told : "");
 }
 
 // False, and reported, for PTX that the rows know to be unsupported.

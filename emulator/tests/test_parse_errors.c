@@ -101,6 +101,14 @@ static void floors(void **state)
         { "8.0", "sm_90", "ld.global.v8.b32 {r, r, r, r, r, r, r, r}, [d];", ".version 8.8" },
         { "7.8", "sm_80", "mov.u32 r, %cluster_ctarank;", "requires .target sm_90 or higher" },
         { "6.0", "sm_70", "cvt.rn.bf16.f32 h, f;", ".version 7.0 or later" },
+        { "8.5", "sm_90", "add.rn.f32x2 d, d, d;", "'add.f32x2' requires PTX ISA .version 8.6" },
+        { "8.6", "sm_90", "add.rn.f32x2 d, d, d;",
+          "'add.f32x2' requires .target sm_100 or higher" },
+        { "8.6", "sm_100", "add.rn.f32x2 d, d, d;",
+          "'add.f32x2' is not supported by the emulator" },
+        { "8.6", "sm_100", "cvt.rs.f16x2.f32 r, f, f, r;", "requires PTX ISA .version 8.7" },
+        { "8.7", "sm_100", "cvt.rs.f16x2.f32 r, f, f, r;", "'cvt.rs' requires .target sm_100a" },
+        { "8.7", "sm_100a", "cvt.rs.f16x2.f32 r, f, f, r;", "'cvt.rs' is not supported by the" },
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         char text[512];
