@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The same sums in CUDA C++, compiled by NVRTC to machine code: what a program does that has the
 // toolkit's library. No header of NVIDIA's is needed.
-#include "bench/load_time.h"
+#include "bench/load_nvrtc.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
