@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_summary.sh SUMMARY: that tests/summary.py counts what tests say, and believes no skip whose
+# reason does not hold.
+set -u
+summary=$1
+build=$(mktemp -d "${TMPDIR:-/tmp}/ptxgen-summary-XXXXXX") || exit 1
+trap 'rm -rf "$build"' EXIT
+mkdir "$build/meson-logs"
+failed=0
+
+# test_line RESULT STDOUT STDERR ENVIRONMENT: a test of the log; JSON strings without their quotes.
+test_line() {
+    printf '{"name": "ptxgen:x / a test", "result": "%s", "stdout": "%s", "stderr": "%s", "env": {%s}}\n' \
+        "$@" >>"$build/meson-logs/testlog.json"
+}
+
+# expect STATUS LAST_LINE: of the lines so far, which are then forgotten.
+expect() {
+    output=$(python3 "$summary" "$build")
+    status=$?
+    last=$(printf '%s\n' "$output" | tail -n 1)
+    if [ $status -ne "$1" ] || [ "$last" != "$2" ]; then
+        echo "status $status, '$last'; wanted $1, '$2': $output"
+        failed=1
+    fi
+    rm -f "$build/meson-logs/testlog.json"
+}
+
+cmocka='[  SKIPPED ] 1 test(s), listed below:\n'
+test_line OK '' '' ''
+test_line OK "$cmocka" 'SKIPPED, large sets: left out by PTXGEN_TEST_LARGE\n' '"PTXGEN_TEST_LARGE": "0"'
+test_line OK 'ok 1 - a\nok 2 - b # SKIP 1.000 GB free, 2.000 GB wanted\n' '' ''
+test_line SKIP '' 'SKIPPED, no GPU: nothing\n' '"CUDA_VISIBLE_DEVICES": ""'
+expect 0 '3 passed, 0 failed, 3 skipped'
+test_line OK "$cmocka" '' '' # no reason
+expect 1 '1 passed, 1 failed, 0 skipped'
+test_line OK "$cmocka" 'SKIPPED, large sets: left out by PTXGEN_TEST_LARGE\n' '' # not so
+expect 1 '1 passed, 1 failed, 0 skipped'
+test_line OK 'ok 1 - a # SKIP there was no time\n' '' '' # not known as a reason
+expect 1 '1 passed, 1 failed, 0 skipped'
+test_line SKIP '' '' ''
+expect 1 '0 passed, 1 failed, 0 skipped'
+test_line TIMEOUT '' '' ''
+test_line OK '' '' ''
+expect 1 '1 passed, 1 failed, 0 skipped'
+exit $failed
