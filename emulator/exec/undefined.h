@@ -1,70 +1,72 @@
 // SPDX-License-Identifier: MIT
-// Undefined values in registers, carried as they are computed with and reported where they decide.
+// Undefined values in registers: carried through instructions, reported where they decide.
 //
-// A bit of `init` says that a register is fully defined in a lane. What reads only such lanes is
-// executed without a thought; everything else goes through emu_undefined_step(). Of a lane without
-// its bit, the record says which bits are undefined; without a record the register was never
-// written.
+// A set bit of `init` means that all of a register is defined in a lane. An instruction that reads
+// only such lanes runs as it would without the sanitizers; any other one runs through
+// emu_undefined_step(). For a lane without its bit, the register's record says which bits are
+// undefined. A register without a record was never written.
+//
+// Lanes are called open where an operand, or the answer to a question, is not defined.
 #ifndef PTXGEN_EMULATOR_EXEC_UNDEFINED_H
 #define PTXGEN_EMULATOR_EXEC_UNDEFINED_H
 
 #include "warp.h"
 
-// Lanes of the operands of one instruction.
+// One operand of an instruction.
 struct emu_undefined_lanes {
     struct emu_undefined lane[EMU_LANES];
 };
 
 #define EMU_TO_HOST "uninitialised value is given to the host, in its memory; it comes from %s"
 
-// Executes the instruction, and finds out what of its results is defined. False after a fault.
+// Runs the instruction and records which bits of its results are undefined. False after a fault.
 bool emu_undefined_step(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                         const struct emu_op *op, uint32_t mask);
-// All registers are as never written, in no lane.
+// Forgets all records: every register is as never written.
 void emu_undefined_clear(struct emu_warp *warp);
-// The registers of a function that is called by these lanes.
+// The same for the registers of a function that the lanes of the mask call.
 void emu_undefined_enter(struct emu_warp *warp, const uint32_t *init, uint32_t registers,
                          uint32_t mask);
 
-// Lanes of the mask in which the operand has undefined bits.
+// The lanes of the mask in which the operand is open. `init` may be NULL.
 static inline uint32_t emu_undefined_in(const uint32_t *init, const struct emu_value *value,
                                         uint32_t mask)
 {
     return init && value->place == EMU_AT_SLOT ? mask & ~init[value->reg] : 0;
 }
 
-// The undefined bits of an operand, as it is fetched.
+// The undefined bits of a source, in the width that emu_fetch() gives it.
 void emu_undefined_fetch(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
                          const struct emu_value *value, uint32_t mask,
                          struct emu_undefined_lanes *lanes);
-// After the result was put: what of it is undefined.
+// Records the undefined bits of a result; to be called after emu_put().
 void emu_undefined_put(struct emu_warp *warp, uint32_t *init, const struct emu_value *value,
                        uint32_t mask, const struct emu_undefined_lanes *lanes);
-// Of an element of memory that a lane reads. `address` is as the instruction has it.
+// The undefined bits of an element of memory that a lane reads. `address` is the instruction's.
 struct emu_undefined emu_undefined_load(struct emu_warp *warp, const struct emu_op *op,
                                         uint64_t address, const unsigned char *shadow,
                                         uint32_t bytes);
 void emu_undefined_store(struct emu_warp *warp, unsigned char *shadow, uint32_t bytes,
                          struct emu_undefined value);
-// False if a value decides that is undefined in a lane of the mask, and the launch ends there.
+// Reports the source if it is open in a lane of the mask. False if the launch ends there.
 bool emu_undefined_decides(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
                            const struct emu_value *value, uint32_t mask, enum emu_finding kind);
 
-// What the undefined bits of the sources leave undefined of the results; of operations on
-// registers. `x` and `u` are lanes of each source.
+// The undefined bits of the results of an instruction on registers. `x` and `u` are the values and
+// the undefined bits of its sources.
 void emu_undefined_results(const struct emu_op *op, const uint64_t (*x)[EMU_LANES],
                            const struct emu_undefined_lanes *u,
                            struct emu_undefined_lanes *results);
-// Of two values that are compared: whether they are known to differ.
+// Whether the defined bits of two values differ.
 bool emu_undefined_differ(uint64_t x, struct emu_undefined ux, uint64_t y, struct emu_undefined uy);
-// From the lowest undefined bit upward.
+// All bits from the lowest one upward.
 uint64_t emu_undefined_upward(uint64_t bits);
-// Of a vote, match or redux over `lanes`, each of which has x and u: whether the lanes' results,
-// and the second one, are undefined.
+// The undefined bits of both results of a vote, match or redux over `lanes`, of which each gives x
+// with the undefined bits u.
 void emu_undefined_exchange(const struct emu_insn *insn, uint32_t lanes, const uint64_t *x,
                             const struct emu_undefined_lanes *u,
                             struct emu_undefined_lanes *results);
-// What memory holds after an atomic operation on `old`.
+// The undefined bits of memory after an atomic operation on `old`.
 struct emu_undefined emu_undefined_atomic(const struct emu_insn *insn, uint64_t old,
                                           struct emu_undefined u_old, uint64_t x,
                                           struct emu_undefined u_x, struct emu_undefined u_fresh);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which bits of a result are undefined, of instructions that compute from registers. Most rules ask
-// the instruction's own lane function: what moves bits moves undefined ones alike, and what varies
-// when undefined bits vary is undefined.
+// Rules: which bits of a result are undefined. Most of them ask the instruction's own lane
+// function. An instruction that moves bits moves masks of undefined bits alike. A bit of another
+// one's result is undefined if it changes with undefined bits of the sources.
 #include "undefined.h"
 
 #include <stdalign.h>
@@ -60,7 +60,7 @@ static void call(const struct emu_op *op, const numbers *x, numbers out)
 }
 
 // Which way a source's undefined bits go.
-enum way { AS_IT_IS, DOWN, UP };
+enum way { DOWN, UP };
 
 // With the undefined bits of each source all 0 or all 1.
 static void call_with(const struct emu_op *op, const numbers *x,
@@ -70,9 +70,7 @@ static void call_with(const struct emu_op *op, const numbers *x,
     for (unsigned k = 0; k < op->src_count && k < 4; k++)
         for (unsigned i = 0; i < EMU_LANES; i++) {
             uint64_t bits = u[k].lane[i].bits;
-            y[k][i] = ways[k] == AS_IT_IS ? x[k][i]
-                      : ways[k] == DOWN   ? x[k][i] & ~bits
-                                          : x[k][i] | bits;
+            y[k][i] = ways[k] == DOWN ? x[k][i] & ~bits : x[k][i] | bits;
         }
     call(op, (const numbers *)y, out);
 }
@@ -149,28 +147,43 @@ static void bitwise(const struct step *s)
             seen |= bits;
         }
         s->out->lane[i].computed = passes_on(s->op->insn->opcode) ? computed : UINT64_MAX;
+        if (s->op->insn->opcode == EMU_OP_SELP && s->u[2].lane[i].bits == 0)
+            s->out->lane[i].origin = s->u[s->x[2][i] & 1 ? 0 : 1].lane[i].origin;
     }
 }
 
+// `data`: a bit for each source whose bits are moved. The others say where to.
 static void moves(const struct step *s, unsigned data)
 {
     numbers y[4], bits, computed;
     memcpy(y, s->x, sizeof(numbers) * s->sources);
     for (unsigned k = 0; k < s->sources; k++)
-        for (unsigned i = 0; data >> k & 1 && i < EMU_LANES; i++)
+        if (data >> k & 1)
+            memset(y[k], 0, sizeof(numbers));
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        s->out->lane[i].computed = 0;
+    for (unsigned k = 0; k < s->sources; k++) {
+        if (!(data >> k & 1))
+            continue;
+        for (unsigned i = 0; i < EMU_LANES; i++)
             y[k][i] = s->u[k].lane[i].bits;
-    call(s->op, (const numbers *)y, bits);
-    for (unsigned k = 0; k < s->sources; k++)
-        for (unsigned i = 0; data >> k & 1 && i < EMU_LANES; i++)
+        call(s->op, (const numbers *)y, bits);
+        for (unsigned i = 0; i < EMU_LANES; i++)
             y[k][i] = s->u[k].lane[i].computed;
-    call(s->op, (const numbers *)y, computed);
-    for (unsigned i = 0; i < EMU_LANES; i++) {
-        bool controlled = true;
-        for (unsigned k = 0; k < s->sources; k++)
-            controlled = controlled && (data >> k & 1 || s->u[k].lane[i].bits == 0);
-        s->out->lane[i].bits = controlled ? bits[i] : all_bits(s->op);
-        s->out->lane[i].computed = controlled ? computed[i] : UINT64_MAX;
+        call(s->op, (const numbers *)y, computed);
+        memset(y[k], 0, sizeof(numbers));
+        for (unsigned i = 0; i < EMU_LANES; i++) {
+            if (bits[i])
+                s->out->lane[i].origin = s->u[k].lane[i].origin;
+            s->out->lane[i].bits |= bits[i];
+            s->out->lane[i].computed |= computed[i];
+        }
     }
+    for (unsigned k = 0; k < s->sources; k++)
+        for (unsigned i = 0; !(data >> k & 1) && i < EMU_LANES; i++)
+            if (s->u[k].lane[i].bits)
+                s->out->lane[i] =
+                    (struct emu_undefined) { all_bits(s->op), UINT64_MAX, s->u[k].lane[i].origin };
 }
 
 // x + y is least with all undefined bits 0 and greatest with all of them 1; where the two agree,
@@ -204,28 +217,24 @@ static void upward(const struct step *s)
         s->out->lane[i].bits = emu_undefined_upward(any_bits(s, i));
 }
 
-// By the sign of a number, or by its being negative, if it is a float.
+// The third source chooses: an integer by its sign, a float as a whole.
 static void choice(const struct step *s)
 {
-    numbers chosen;
-    const enum way ways[4] = { AS_IT_IS, AS_IT_IS, AS_IT_IS, AS_IT_IS };
     const uint64_t decides =
         s->op->insn->source_type == EMU_S32 ? UINT32_C(0x80000000) : UINT32_MAX;
-    numbers y[3];
+    numbers y[3], chosen;
     memset(y, 0, sizeof(y));
     for (unsigned i = 0; i < EMU_LANES; i++) {
         y[0][i] = 1;
         y[2][i] = s->x[2][i];
     }
-    call_with(s->op, (const numbers *)y, s->u, ways, chosen);
+    call(s->op, (const numbers *)y, chosen);
     for (unsigned i = 0; i < EMU_LANES; i++) {
-        struct emu_undefined a = s->u[0].lane[i], b = s->u[1].lane[i];
-        bool open = s->u[2].lane[i].bits & decides;
+        struct emu_undefined a = s->u[0].lane[i], b = s->u[1].lane[i], c = s->u[2].lane[i];
         s->out->lane[i] = chosen[i] & 1 ? a : b;
-        if (!open)
-            continue;
-        s->out->lane[i].bits = a.bits | b.bits | (s->x[0][i] ^ s->x[1][i]);
-        s->out->lane[i].computed = UINT64_MAX;
+        if (c.bits & decides)
+            s->out->lane[i] = (struct emu_undefined) { a.bits | b.bits | (s->x[0][i] ^ s->x[1][i]),
+                                                       UINT64_MAX, c.origin };
     }
 }
 

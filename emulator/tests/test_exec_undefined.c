@@ -366,6 +366,30 @@ static void copied_or_computed(void **state)
     }
 }
 
+// Of two undefined sources, the report names the one that the result has bits of.
+static void origins(void **state)
+{
+    static const char *const bodies[] = {
+        "prmt.b32 %r9, %r5, %r6, 0x7654;",
+        "selp.b32 %r9, %r5, %r6, %p1;",
+        "slct.s32.s32 %r9, %r5, %r6, -1;",
+        "bfi.b32 %r9, %r6, %r5, 0, 32;",
+        "shl.b32 %r9, 1, %r6;",
+        "slct.s32.s32 %r9, 1, 2, %r6;",
+    };
+    struct emulator *e = *state;
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        char body[1024];
+        uint64_t out = emulator_alloc(e, 128), in = emulator_alloc(e, 256);
+        snprintf(body, sizeof(body),
+                 "%sld.global.u32 %%r5, [%%rd12];\nld.global.u32 %%r6, [%%rd12+128];\n"
+                 "setp.gt.u32 %%p1, %%r0, 99;\n%s\nadd.u32 %%r9, %%r9, 1;\n%s",
+                 SLOT, bodies[i], STORE);
+        emulator_expect_undefined(e, emulator_body(e, body, out, in, 0), out, 128,
+                                  "it comes from memory|`ld.global.u32 %r6, [%rd12+128];`");
+    }
+}
+
 // ---- warnings -----------------------------------------------------------------------------------
 
 static char told[8192];
@@ -626,6 +650,7 @@ int main(void)
         EMULATOR_TEST(random_programs),
         EMULATOR_TEST(in_each_block),
         EMULATOR_TEST(copied_or_computed),
+        EMULATOR_TEST(origins),
     };
     return cmocka_run_group_tests_name("emulator exec undefined", tests, NULL, NULL);
 }
