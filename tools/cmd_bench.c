@@ -284,11 +284,11 @@ static int run(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
     const struct cli_option options[] = {
-        CLI_TEXT("json", 0, "FILE", &given.json, "where to write the figures, an object a line"),
+        CLI_TEXT("json", 0, "FILE", &given.json, "write the figures there, a JSON object per line"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
-        CLI_TEXT("only", 0, "TEXT", &given.only, "measure what has this in its name"),
-        CLI_TEXT("samples", 0, "N", &given.samples, "how often each is measured"),
-        CLI_TEXT("sizes", 0, "N,N...", &given.sizes, "elements of the kernels' tensors, 64M say"),
+        CLI_TEXT("only", 0, "TEXT", &given.only, "measure only what has this in its name"),
+        CLI_TEXT("samples", 0, "N", &given.samples, "number of measurements of each"),
+        CLI_TEXT("sizes", 0, "N,N...", &given.sizes, "elements of the kernels' tensors, as 64M"),
         CLI_TEXT("device", 0, "N|emulator", &given.device, PLACE_HELP),
         CLI_FLAG("quiet", 'q', &given.quiet, "no progress bar"),
         CLI_END,
@@ -314,11 +314,9 @@ const struct command command_bench = {
     .summary = "measure the kernels, clip plans and what comes before them",
     .run = run,
     .details =
-        "emit: writing the kernels' text. load: the time to a first result, by way of compiler and "
-        "driver's cache.\nkernels: every kernel in every type. clip: plans for the gradients of "
-        "models. "
-        "growth: the same\nagainst bytes and against the number of tensors. all, the default: each "
-        "of them. Results are\nchecked before they are timed; bandwidths are set beside that of a "
-        "copy in the same run. What the\nemulator takes is marked as such, and says nothing of a "
-        "GPU.",
+        "emit: writing the kernels' text. load: the time to a first result, through the compiler "
+        "and through\nthe driver's cache. kernels: every kernel in every type. clip: plans for the "
+        "gradients of models.\ngrowth: plans by bytes and by number of tensors. all, the default: "
+        "all of them. Results are checked\nbefore they are timed; bandwidths are compared with a "
+        "copy of the same run. Times on the emulator\nare marked, and say nothing about a GPU.",
 };

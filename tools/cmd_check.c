@@ -262,10 +262,10 @@ static int run(const struct command *command, int argc, char **argv)
     struct arguments given = { 0 };
     const struct cli_option options[] = {
         CLI_FLAG("all", 0, &given.all, "every kernel"),
-        CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "default: each"),
-        CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "this choice alone; default: each"),
-        CLI_TEXT("target", 0, "SM", &given.target, "or all; default sm_80, for a file its own"),
-        CLI_FLAG("verbose", 'v', &given.verbose, "name what is accepted, too"),
+        CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "only this type; default: each"),
+        CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "only this choice; default: each"),
+        CLI_TEXT("target", 0, "SM", &given.target, "or all; default: sm_80, or a file's own"),
+        CLI_FLAG("verbose", 'v', &given.verbose, "also name what is accepted"),
         CLI_END,
     };
     int status = cli_parse(command, options, &given.names, 1, argc, argv);

@@ -141,7 +141,7 @@ static int run(const struct command *command, int argc, char **argv)
     const struct cli_option options[] = {
         CLI_TEXT("output", 'o', "FILE", &given.output,
                  "safetensors file to write; may be the input"),
-        CLI_TEXT("max-norm", 0, "X", &given.max_norm, "largest norm of a group; inf: none"),
+        CLI_TEXT("max-norm", 0, "X", &given.max_norm, "largest norm of a group; inf: no limit"),
         CLI_TEXT("loss-scale", 0, "S", &given.loss_scale, "divide the gradients by it; default 1"),
         CLI_TEXT("group-by", 0, "REGEX", &given.group_by,
                  "a norm for each group of tensors; default one for all"),
@@ -151,7 +151,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_TEXT("device", 0, "N", &given.device, PLACE_HELP),
         CLI_TEXT("memory", 0, "BYTES", &given.memory,
-                 "most device memory to use, 512M say; default what is free"),
+                 "most device memory to use, as 512M; default: what is free"),
         CLI_FLAG("json", 0, &given.json, "print JSON"),
         CLI_FLAG("quiet", 'q', &given.quiet, "no progress bar"),
         CLI_END,
@@ -182,19 +182,17 @@ const struct command command_clip = {
     .summary = "clip the gradients of a safetensors file by their norm",
     .run = run,
     .details =
-        "Every tensor of type F32, F64, F16 or BF16 counts and is scaled; others are copied as "
-        "they "
-        "are.\n\n"
+        "Tensors of type F32, F64, F16 and BF16 are gradients; others are copied without a "
+        "change.\n\n"
         "  norm = sqrt(sum of g^2) / S, over the tensors of a group\n"
         "  g    = g * min(1, X / (norm + E)) / S\n\n"
-        "REGEX is a POSIX extended regular expression, looked for in each tensor's name. What its "
+        "REGEX is a POSIX extended regular expression, searched in each tensor's name. What its "
         "first\npair of parentheses matches, or else the whole match, names the tensor's group: "
         "'h\\.([0-9]+)\\.' makes\na group of each layer, '.*' of each tensor. Tensors without a "
-        "match share one more group.\n\n"
-        "POLICY says what becomes of a group in which something is NaN or infinite. propagate: as "
-        "PyTorch,\na NaN norm makes all NaN; skip: it stays as it is, not even divided by S; zero: "
-        "all becomes 0.\n\n"
-        "What does not fit into device memory is read twice and takes turns there; the result has "
-        "the "
-        "same\nbits.",
+        "match form one more group.\n\n"
+        "POLICY is for a group with a NaN or an infinity. propagate: as in PyTorch, a NaN norm "
+        "makes all\nNaN; skip: the group is not changed, not even divided by S; zero: all becomes "
+        "0.\n\n"
+        "Gradients that do not fit into device memory are processed in parts, each read twice; "
+        "the\nresult has the same bits.",
 };

@@ -92,9 +92,9 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "type of the tensors; default f32"),
         CLI_TEXT("target", 0, "SM", &given.target, "default sm_80"),
         CLI_TEXT("isa", 0, "VERSION", &given.isa,
-                 "PTX ISA, 8.0 say; default: the least that will do"),
+                 "PTX ISA version, as 8.0; default: the least possible"),
         CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "choose an option"),
-        CLI_TEXT("output", 'o', "FILE", &given.output, "where to; default: standard output"),
+        CLI_TEXT("output", 'o', "FILE", &given.output, "file to write; default: standard output"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_END,
     };

@@ -137,9 +137,9 @@ const struct command command_run = {
     .summary = "run a kernel on the GPU or the emulator, on tensors of a safetensors file",
     .run = run,
     .details =
-        "The tensors are those that the kernel's parameters name (ptxgen info KERNEL); their "
-        "type chooses\nthe dtype, their size the counts. The time is that of the fastest of "
-        "a few launches; the bandwidth\ncounts every input read once and every output "
-        "written once. On the emulator,\nwhich runs the same text on the CPU to the same bits, "
-        "both say nothing of a GPU.",
+        "The kernel's parameters name the tensors (ptxgen info KERNEL). The tensors' type chooses "
+        "the\ndtype, their sizes give the counts. The time is that of the fastest launch; the "
+        "bandwidth counts\nevery input read once and every output written once. The emulator "
+        "executes the same text on the\nCPU and gives the same bits; its times say nothing about "
+        "a GPU.",
 };

@@ -21,7 +21,7 @@ struct opened {
     bool emulated;  ///< times are those of the emulator, and say nothing of a GPU
 };
 
-#define PLACE_HELP "GPU number, from 0, or: emulator; default 0, without a GPU the emulator"
+#define PLACE_HELP "a GPU's number, from 0, or emulator; default 0, or the emulator"
 
 /// What --device says; NULL: it was not given. False if it is neither a number nor "emulator".
 bool place_read(struct place *place, const char *text);

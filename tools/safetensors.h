@@ -2,7 +2,7 @@
 /// The safetensors file layout: 8 bytes of header length, little-endian; a JSON header that gives
 /// each tensor its dtype, shape and place; the tensors' bytes, side by side without gaps.
 ///
-/// A file is believed in nothing: whatever the header says is checked before it is used, and an
+/// Nothing in a file is trusted: whatever the header says is checked before it is used, and an
 /// error says which file, tensor and byte. The data itself is little-endian and not interpreted.
 #ifndef PTXGEN_TOOLS_SAFETENSORS_H
 #define PTXGEN_TOOLS_SAFETENSORS_H
