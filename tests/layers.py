@@ -34,7 +34,7 @@ ROOMS = {
         ("src/kernels", ["clip"]),
         ("src/driver", ["error"]),
     ),
-    "emulator/ptx": ("emulator",),
+    "emulator/ptx": ("emulator", "abi"),
     "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes", "abi"),
     "emulator/exec/lanes": ("emulator", "emulator/ptx", "emulator/exec"),
     "emulator/cuda": ("emulator", "emulator/ptx", "emulator/exec", "abi"),

@@ -51,7 +51,6 @@ enum {
     EMU_MAX_BLOCK_Z = 64,
     EMU_MAX_GRID_X = INT32_MAX,
     EMU_MAX_GRID_YZ = 65535,
-    EMU_SHARED_DEFAULT = 49152, // bytes that a block may have without asking
 };
 
 // What a GPU of one compute capability has, as its data sheet, the CUDA programming guide and the

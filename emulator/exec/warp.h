@@ -16,8 +16,6 @@ enum {
     EMU_MAX_WARPS = EMU_MAX_THREADS / EMU_LANES,
     EMU_BARRIERS = 16,
     EMU_MAX_DEPTH = 64, // of calls
-    EMU_MAX_OPERANDS = 255,
-    EMU_MAX_LOCAL = 512 * 1024, // bytes a thread
 };
 
 // CUresult values that a launch may end with.

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_PARAM_BYTES = 4096, MOST_CALL_OPERANDS = 255 };
+enum { MOST_PARAM_BYTES = 4096 };
 
 bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d, bool readonly,
                        struct emu_param_registers *param)
@@ -283,14 +283,14 @@ bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
 // ---- call ---------------------------------------------------------------------------------------
 
 struct call {
-    struct emu_operand operands[2 * MOST_CALL_OPERANDS];
+    struct emu_operand operands[2 * EMU_MAX_OPERANDS];
     unsigned counts[2]; // results, arguments
 };
 
 static bool put(struct emu_parser *p, const struct emu_token *at, struct call *call, unsigned side,
                 struct emu_operand operand)
 {
-    if (call->counts[side] == MOST_CALL_OPERANDS)
+    if (call->counts[side] == EMU_MAX_OPERANDS)
         return emu_error(p, at, "Calls with so many parameters are not supported by the emulator");
     call->operands[call->counts[0] + call->counts[1]] = operand;
     call->counts[side]++;

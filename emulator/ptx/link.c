@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { MOST_SHARED = 48 * 1024, MOST_CONST = 64 * 1024 };
-
 // Steps through the graph of calls, from every entry: real modules take a small part of it.
 enum { MOST_STEPS = 1 << 25 };
 
@@ -186,10 +184,10 @@ static bool place(struct reach *r, uint32_t entry, struct emu_symbol *symbol, ui
     const struct emu_token at = { .line = 1, .column = 1 };
     const uint64_t offset = (*end + symbol->align - 1) / symbol->align * symbol->align;
 
-    if (symbol->bytes > MOST_SHARED || offset + symbol->bytes > MOST_SHARED)
+    if (symbol->bytes > EMU_SHARED_DEFAULT || offset + symbol->bytes > EMU_SHARED_DEFAULT)
         return emu_error(r->p, &at,
                          "Entry function '%.64s' uses too much shared data (more than 0x%x bytes)",
-                         r->p->module->functions[entry].name, MOST_SHARED);
+                         r->p->module->functions[entry].name, EMU_SHARED_DEFAULT);
     symbol->offset = offset;
     *end = offset + symbol->bytes;
     return true;
@@ -242,9 +240,9 @@ static bool lay_out_shared(struct emu_parser *p)
 
 bool emu_link(struct emu_parser *p)
 {
-    if (p->module->const_bytes > MOST_CONST)
+    if (p->module->const_bytes > EMU_MAX_CONST)
         return emu_error(p, &p->token,
                          "The module has too much constant data (0x%llx bytes, 0x%x max)",
-                         (unsigned long long)p->module->const_bytes, MOST_CONST);
+                         (unsigned long long)p->module->const_bytes, EMU_MAX_CONST);
     return check_references(p) && check_calls(p) && lay_out_shared(p);
 }

@@ -7,6 +7,7 @@
 #ifndef PTXGEN_EMULATOR_PTX_PARSE_H
 #define PTXGEN_EMULATOR_PTX_PARSE_H
 
+#include "abi/cuda.h"
 #include "isa.h"
 #include "program.h"
 
@@ -157,10 +158,10 @@ struct emu_parser {
 // ---- parse.c ------------------------------------------------------------------------------------
 
 enum {
-    EMU_OUT_OF_HOST_MEMORY = 2,
-    EMU_NO_BINARY_FOR_GPU = 209,
-    EMU_INVALID_PTX = 218,
-    EMU_UNSUPPORTED_PTX_VERSION = 222,
+    EMU_OUT_OF_HOST_MEMORY = CUDA_ERROR_OUT_OF_MEMORY,
+    EMU_NO_BINARY_FOR_GPU = CUDA_ERROR_NO_BINARY_FOR_GPU,
+    EMU_INVALID_PTX = CUDA_ERROR_INVALID_PTX,
+    EMU_UNSUPPORTED_PTX_VERSION = CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
 };
 
 // Reports at a token. Always false.

@@ -15,6 +15,14 @@
 #define EMU_PRINTF(at, first)
 #endif
 
+// The most that a program may have.
+enum {
+    EMU_SHARED_DEFAULT = 48 * 1024, // bytes of shared memory of a block that does not ask for more
+    EMU_MAX_CONST = 64 * 1024,      // bytes of .const of a module
+    EMU_MAX_LOCAL = 512 * 1024,     // bytes of .local of a thread
+    EMU_MAX_OPERANDS = UINT8_MAX,   // of an instruction, on either side
+};
+
 enum emu_type {
     EMU_NONE,
     EMU_PRED,

@@ -7,7 +7,6 @@
 
 enum {
     MOST_REGISTERS = 1 << 20, // of a range
-    MOST_LOCAL = 512 * 1024,
     MOST_ALIGN = 1 << 16,
 };
 
@@ -186,7 +185,7 @@ static bool place_in_space(struct emu_parser *p, const struct emu_declaration *d
         return true; // emu_link does it
     struct emu_function *f = &module->functions[p->body->function];
     uint32_t *bytes = d->space == EMU_LOCAL ? &f->local_bytes : &f->param_bytes;
-    const uint64_t most = d->space == EMU_LOCAL ? MOST_LOCAL : module->isa >= 81 ? 32764 : 4352;
+    const uint64_t most = d->space == EMU_LOCAL ? EMU_MAX_LOCAL : module->isa >= 81 ? 32764 : 4352;
     end = *bytes;
     if (!place(p, d, &end, offset))
         return false;
