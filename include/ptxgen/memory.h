@@ -110,13 +110,6 @@ PTX_ATOMICS(PTX_DECLARE)
 /// p[i] becomes x where it equals `compare`.
 PTXGEN_API ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare, ptx_val x);
 
-typedef enum ptx_atomic_op {
-#define PTX_DECLARE(name, ...) PTX_ATOMIC_##name,
-    PTX_ATOMICS(PTX_DECLARE) PTX_ATOMICS_CAS(PTX_DECLARE)
-#undef PTX_DECLARE
-        PTX_ATOMIC_COUNT
-} ptx_atomic_op;
-
 struct ptx_atomic_params {
     ptx_val x;
     ptx_val compare; ///< cas alone, which needs it

@@ -369,4 +369,111 @@ enum ptx_modifier {
 
 // clang-format on
 
+PTXGEN_BEGIN
+
+// ---- values -------------------------------------------------------------------------------------
+
+/// A mutable value, set to `init` here; the only kind that ptx_set() takes. Use it as a value.
+PTXGEN_API ptx_val ptx_var(ptx_builder *b, ptx_val init);
+/// The variable is `x` from here on, which has its type.
+PTXGEN_API void ptx_set(ptx_builder *b, ptx_val var, ptx_val x);
+/// A fresh value equal to `x` now; what a variable holds, unaffected by a later ptx_set().
+PTXGEN_API ptx_val ptx_copy(ptx_builder *b, ptx_val x);
+
+/// One function a row of ops.h: ptx_add(b, x, y), ptx_sqrt(b, x), ptx_fma(b, x, y, z) ...
+#define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b, ptx_val x);
+PTX_OPS_UNARY(PTX_DECLARE)
+#undef PTX_DECLARE
+#define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y);
+PTX_OPS_BINARY(PTX_DECLARE)
+#undef PTX_DECLARE
+#define PTX_DECLARE(name, ...)                                                                     \
+    PTXGEN_API ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z);
+PTX_OPS_TERNARY(PTX_DECLARE)
+#undef PTX_DECLARE
+#define PTX_DECLARE(name, ...)                                                                     \
+    PTXGEN_API ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_val w);
+PTX_OPS_QUATERNARY(PTX_DECLARE)
+#undef PTX_DECLARE
+
+typedef enum ptx_opcode {
+    PTX_OP_NONE,
+#define PTX_DECLARE(name, ...) PTX_OP_##name,
+    PTX_OPS_UNARY(PTX_DECLARE) PTX_OPS_BINARY(PTX_DECLARE) PTX_OPS_TERNARY(PTX_DECLARE)
+        PTX_OPS_QUATERNARY(PTX_DECLARE) PTX_OPS_SPECIAL(PTX_DECLARE)
+#undef PTX_DECLARE
+            PTX_OP_COUNT
+} ptx_opcode;
+
+typedef enum ptx_atomic_op {
+#define PTX_DECLARE(name, ...) PTX_ATOMIC_##name,
+    PTX_ATOMICS(PTX_DECLARE) PTX_ATOMICS_CAS(PTX_DECLARE)
+#undef PTX_DECLARE
+        PTX_ATOMIC_COUNT
+} ptx_atomic_op;
+
+/// Rounding. Zero is what the instruction does when C does it: nearest even for floats, towards
+/// zero for float to integer.
+typedef enum ptx_round {
+    PTX_ROUND_DEFAULT,
+    PTX_ROUND_RN, ///< nearest, ties to even
+    PTX_ROUND_RZ, ///< towards zero
+    PTX_ROUND_RM, ///< towards minus infinity
+    PTX_ROUND_RP, ///< towards plus infinity
+} ptx_round;
+
+struct ptx_op_params {
+    ptx_opcode op;
+    ptx_val x, y, z, w; ///< as many as the row has operands
+    ptx_round round;
+    bool ftz; ///< subnormal inputs and results become zero
+    bool sat; ///< clamped to [0, 1] (floats) or to the type's range (integers)
+};
+
+/// Any row of ops.h with the modifiers that it allows:
+/// ptx_op(b, PTX_OP_add, .x = x, .y = y, .round = PTX_ROUND_RZ).
+PTXGEN_API ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params params);
+#define ptx_op(b, ...) ptx_op_emit(b, PTXGEN_STRUCT(ptx_op_params, .op = __VA_ARGS__))
+
+/// cond ? x : y, for every type but predicates. Both are evaluated.
+static inline ptx_val ptx_select(ptx_builder *b, ptx_val cond, ptx_val x, ptx_val y)
+{
+    return ptx_selp(b, x, y, cond);
+}
+
+/// Special registers: ptx_tid(b, PTX_X), ptx_laneid(b) ...
+#define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b, ptx_axis axis);
+PTX_SPECIAL_VECTORS(PTX_DECLARE)
+#undef PTX_DECLARE
+#define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b);
+PTX_SPECIAL_SCALARS(PTX_DECLARE)
+#undef PTX_DECLARE
+
+// ---- the table, as data -------------------------------------------------------------------------
+
+/// A form of an instruction; see ops.h.
+struct ptx_op_form {
+    uint32_t types;     ///< PTX_TYPE_BIT() bits
+    const char *text;   ///< the spelling, without modifiers and type
+    unsigned modifiers; ///< enum ptx_modifier bits
+    int isa;            ///< least PTX ISA: 80 for 8.0
+    int sm;             ///< least target: 90 for sm_90
+};
+
+/// A row of ops.h.
+struct ptx_op_info {
+    const char *name;
+    const char *shape; ///< NULL for a special row
+    const char *meaning;
+    const struct ptx_op_form *forms;
+    size_t form_count;
+};
+
+/// The row of `op`; NULL for what is none.
+PTXGEN_API const struct ptx_op_info *ptx_op_get_info(ptx_opcode op);
+/// The row of an atomic operation; its shape is NULL.
+PTXGEN_API const struct ptx_op_info *ptx_atomic_get_info(ptx_atomic_op op);
+
+PTXGEN_END
+
 #endif

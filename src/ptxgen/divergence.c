@@ -491,10 +491,3 @@ void ptxb_meet(ptx_builder *b, enum meeting scope)
     entry->meets[scope] = true;
     entry->inner[scope] |= b->blocks.count > 1 || entry->returns;
 }
-
-void ptx_assume_warp_uniform(ptx_builder *b, ptx_val x)
-{
-    if (ptxb_ready(b, "assume_warp_uniform") && ptxb_usable(b, "assume_warp_uniform", "x", x) &&
-        x.kind != PTX_KIND_IMMEDIATE)
-        b->regs.at[x.reg].assumed = 1;
-}

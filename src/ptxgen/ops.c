@@ -262,6 +262,44 @@ PTX_OPS_TERNARY(DEFINE)
 PTX_OPS_QUATERNARY(DEFINE)
 #undef DEFINE
 
+// ---- variables ----------------------------------------------------------------------------------
+
+ptx_val ptx_var(ptx_builder *b, ptx_val init)
+{
+    if (!ptxb_ready(b, "var") || !ptxb_usable(b, "var", "init", init))
+        return (ptx_val) { 0 };
+    ptx_val var = ptxb_mov(b, init);
+    if (b->failed)
+        return (ptx_val) { 0 };
+    b->regs.at[var.reg].variable = true;
+    var.kind = PTX_KIND_VARIABLE;
+    return var;
+}
+
+void ptx_set(ptx_builder *b, ptx_val var, ptx_val x)
+{
+    if (!ptxb_ready(b, "set") || !ptxb_usable(b, "set", "the variable", var) ||
+        !ptxb_usable(b, "set", "the value", x))
+        return;
+    if (var.kind != PTX_KIND_VARIABLE) {
+        ptxb_fail(b, "set", "the first value is not a variable; ptx_var() makes one");
+        return;
+    }
+    if (var.type != x.type) {
+        ptxb_fail(b, "set", "the variable is %s and the value %s",
+                  ptx_type_name((ptx_type)var.type), ptx_type_name((ptx_type)x.type));
+        return;
+    }
+    ptxb_assign(b, var, x);
+}
+
+ptx_val ptx_copy(ptx_builder *b, ptx_val x)
+{
+    if (!ptxb_ready(b, "copy") || !ptxb_usable(b, "copy", "x", x))
+        return (ptx_val) { 0 };
+    return ptxb_mov(b, x);
+}
+
 // ---- special registers --------------------------------------------------------------------------
 
 static ptx_val read_special(ptx_builder *b, const char *call, const char *text, ptx_type type,

@@ -94,6 +94,13 @@ void ptx_barrier_warp(ptx_builder *b, ptx_val mask)
     note_mask(b, mask);
 }
 
+void ptx_assume_warp_uniform(ptx_builder *b, ptx_val x)
+{
+    if (ptxb_ready(b, "assume_warp_uniform") && ptxb_usable(b, "assume_warp_uniform", "x", x) &&
+        x.kind != PTX_KIND_IMMEDIATE)
+        b->regs.at[x.reg].assumed = 1;
+}
+
 // ---- shuffles -----------------------------------------------------------------------------------
 
 static ptx_val shuffle_word(ptx_builder *b, const char *opcode, ptx_val x, ptx_val lane,

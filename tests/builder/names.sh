@@ -82,4 +82,15 @@ for pair in create:destroy open:close load:unload alloc:free; do
     done
 done | grep -vx ptx_label_create >"$text.bad" # which goes with its entry
 [ -s "$text.bad" ] && fail "nothing frees what these make: $(cat "$text.bad")"
+
+# ---- a declaration's header predicts its source
+sources=$(dirname "$1")/src/ptxgen
+for header in builder entry types ops convert memory threads control; do
+    sed -e 's|//.*||' -e ':join' -e '/\\$/{N;s/ *\\\n */ /;b join' -e '}' "$1/ptxgen/$header.h" |
+        grep -oE '^PTXGEN_API [^({;=]*\(' | grep -oE 'ptx_[a-z0-9_]+\($' | tr -d '(' |
+        while read -r name; do
+            grep -qE "^[a-z].*\b$name\(" "$sources/$header.c" || echo "$name of $header.h"
+        done
+done >"$text.bad"
+[ -s "$text.bad" ] && fail "not in the source that the header predicts: $(cat "$text.bad")"
 exit "$failed"
