@@ -517,6 +517,19 @@ static void is_undefined(void)
     WANT(cuMemAllocHost_v2(&pinned, 64), 0);
     WANT(cuMemcpy((CUdeviceptr)(uintptr_t)pinned, sums, 64), CUDA_ERROR_LAUNCH_FAILED);
     WANT(cuEmulatorClearError(), 0);
+    // In a graph of several nodes the launch succeeds, as with a kernel.
+    CUstream stream = NULL;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    WANT(cuStreamCreate(&stream, 1), 0);
+    WANT(cuStreamBeginCapture_v2(stream, 2), 0);
+    WANT(cuMemcpyDtoHAsync_v2(words, sums, 64, stream), 0);
+    WANT(cuMemcpyDtoHAsync_v2(words, sums, 64, stream), 0);
+    WANT(cuStreamEndCapture(stream, &graph), 0);
+    WANT(cuGraphInstantiateWithFlags(&exec, graph, 0), 0);
+    WANT(cuGraphLaunch(exec, stream), 0);
+    WANT(cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_FAILED);
+    WANT(cuEmulatorClearError(), 0);
     WANT(cuMemsetD8_v2(copy + 64, 1, 32), 0);
     WANT(cuMemcpyDtoH_v2(words, copy, 96), 0);
     WANT(cuMemcpyHtoD_v2(copy + 96, words, 32), 0);
