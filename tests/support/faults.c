@@ -69,16 +69,19 @@ static void set_up(void)
     look_up(&next_aligned_alloc, "aligned_alloc");
     look_up(&next_open, "open");
     look_up(&next_free, "free");
+    looking_up = false;
+}
+
+/// What is allocated before this, by a sanitizer for one, does not count: there is no environment
+/// yet.
+__attribute__((constructor)) static void begin(void)
+{
+    set_up();
     const char *number = getenv("FAULT_ALLOCATION");
     failing = number ? atol(number) : 0;
     nameless = getenv("FAULT_NAMELESS");
     count_path = getenv("FAULT_COUNT");
-    looking_up = false;
-}
-
-__attribute__((constructor)) static void spare_children(void)
-{
-    set_up();
+    atomic_store(&allocations, 0);
     unsetenv("LD_PRELOAD");
 }
 

@@ -4,9 +4,9 @@
 # Each allocation of the ptxgen command fails once: sweep_allocations.c says what may come of it. Prints
 # TAP. Needs no GPU.
 #
-# usage: test_cli_allocations.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS SWEEP PART
+# usage: test_cli_allocations.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS SWEEP PART STRIDE
 
-faults=$4 sweep=$5 part=$6
+faults=$4 sweep=$5 part=$6 stride=$7
 . "$(dirname "$0")/cli_tap.sh"
 PTXGEN_EMULATOR=$emulator
 PTXGEN_EMU_THREADS=1
@@ -24,7 +24,7 @@ PATH=$work/bin:$PATH
 
 # sweeps [OPTION]... -- [ARGUMENT]...: every allocation of ptxgen with these arguments
 sweeps() {
-    options=''
+    options="-s $stride"
     while [ "$1" != -- ]; do
         options="$options $1"
         shift
@@ -49,7 +49,7 @@ text)
     sweeps -- info quantize_channel_ste_backward --json
     sweeps -- emit squared_sum --isa 8.0 --target sm_90a
     sweeps -o o.ptx -- emit squared_sum --dtype f16 -o o.ptx
-    sweeps -s 5 -o all -- emit --all -o all
+    sweeps -s 41 -o all -- emit --all -o all
     ;;
 clip)
     sweeps -o o.st -- clip g.st --max-norm 1 $on_emulator -o o.st
@@ -76,7 +76,7 @@ bench)
     ;;
 bench_plans)
     # In steps: a plan's allocations are all among those of clip, and each figure takes the same.
-    sweeps -s 7 -f -- bench growth --samples 1 --only '1 x 1024' $on_emulator
+    sweeps -s 11 -f -- bench growth --samples 1 --only '1 x 1024' $on_emulator
     sweeps -s 199 -f -- bench clip --samples 1 --only 'LoRA layer' $on_emulator
     ;;
 esac
