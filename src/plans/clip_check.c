@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "arrays.h"
 #include "clip_layout.h"
 #include "driver/error.h"
 
@@ -133,169 +134,28 @@ ptx_status ptxp_clip_out_of_host_memory(void)
 
 // ---- addresses ----------------------------------------------------------------------------------
 
-// What lies at an address: a tensor, or one of what a plan has besides.
-enum { THE_STATE = PTX_CLIP_MAX_TENSORS + 1, THE_PLAN };
-
-struct extent {
-    CUdeviceptr first, end;
-    size_t what; // the tensor's index, THE_STATE or THE_PLAN
-};
-
-static int by_address(const void *left, const void *right)
+ptx_status ptxp_clip_check_addresses(ptx_device *device, const struct clip_addresses *of)
 {
-    const struct extent *x = left, *y = right;
-    return (x->first > y->first) - (x->first < y->first);
-}
+    struct plan_array *arrays = malloc((of->count + 1) * sizeof *arrays);
+    ptx_status status;
 
-// `one` is below `other`: a tensor, if either is.
-static ptx_status refuse_overlap(size_t one, size_t other, CUdeviceptr address)
-{
-    const unsigned long long at = address;
-
-    if (one == THE_STATE)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "loss_scale_state overlaps the plan's own memory at 0x%llx: its "
-                         "memory was freed before the plan was made",
-                         at);
-    if (other == THE_STATE)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu and loss_scale_state overlap at 0x%llx: the state would "
-                         "be clipped with the tensor",
-                         one, at);
-    if (other == THE_PLAN)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu overlaps the plan's own memory at 0x%llx: the tensor's "
-                         "memory was freed before the plan was made",
-                         one, at);
-    return ptxd_fail(PTX_ERROR_INVALID,
-                     "tensors %zu and %zu overlap at 0x%llx: each would be scaled twice "
-                     "there",
-                     one, other, at);
-}
-
-static ptx_status check_overlap(struct extent *extents, size_t count)
-{
-    qsort(extents, count, sizeof *extents, by_address);
-    for (size_t k = 1; k < count; k++) {
-        const size_t x = extents[k - 1].what, y = extents[k].what;
-        if (extents[k].first < extents[k - 1].end)
-            return refuse_overlap(x < y ? x : y, x < y ? y : x, extents[k].first);
-    }
-    return PTX_OK;
-}
-
-// The driver's memory at an address; each is asked for once in a row.
-static ptx_status find_allocation(ptx_device *device, CUdeviceptr address,
-                                  struct extent *allocation)
-{
-    size_t size;
-
-    if (address >= allocation->first && address < allocation->end)
-        return PTX_OK;
-    const ptx_status status = ptx_address_range(device, address, &allocation->first, &size);
-    allocation->end = status ? allocation->first : allocation->first + size;
-    return status;
-}
-
-static ptx_status check_address(const struct clip_tensor_row *row, size_t t)
-{
-    const unsigned bytes = ptxp_clip_row_bytes(row);
-
-    if (row->data == 0)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: its address is 0, and it has %" PRIu64 " elements", t,
-                         row->count);
-    if (row->data % bytes)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: its address 0x%" PRIx64
-                         " is not a multiple of its element's %u bytes",
-                         t, row->data, bytes);
-    return PTX_OK;
-}
-
-// Whether the driver knows the memory, and it has room.
-static ptx_status check_allocation(ptx_device *device, const struct clip_tensor_row *row, size_t t,
-                                   struct extent *allocation)
-{
-    const uint64_t bytes = row->count * ptxp_clip_row_bytes(row);
-    const ptx_status status = find_allocation(device, row->data, allocation);
-
-    if (status == PTX_ERROR_NOT_FOUND)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: the driver knows no memory at its address 0x%" PRIx64
-                         ": it was freed, or is the host's; any_address lets it pass",
-                         t, row->data);
-    if (status) {
-        ptxd_explain("\ntensor %zu, address 0x%" PRIx64, t, row->data);
-        return status;
-    }
-    if (bytes > allocation->end - row->data)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: %" PRIu64 " elements are %" PRIu64
-                         " bytes, and its memory ends %" PRIu64 " bytes after its address",
-                         t, row->count, bytes, (uint64_t)(allocation->end - row->data));
-    return PTX_OK;
-}
-
-static ptx_status check_state(ptx_device *device, CUdeviceptr state)
-{
-    struct extent allocation = { 0 };
-    const unsigned long long at = state;
-    const ptx_status status = find_allocation(device, state, &allocation);
-
-    if (status == PTX_ERROR_NOT_FOUND)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "loss_scale_state: the driver knows no memory at 0x%llx: it was "
-                         "freed, or is the host's; any_address lets it pass",
-                         at);
-    if (status) {
-        ptxd_explain("\nloss_scale_state, 0x%llx", at);
-        return status;
-    }
-    if (allocation.end - state < sizeof(struct ptx_loss_scale_state))
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "loss_scale_state: it takes %zu bytes, and its memory ends %llu "
-                         "bytes after 0x%llx",
-                         sizeof(struct ptx_loss_scale_state),
-                         (unsigned long long)(allocation.end - state), at);
-    return PTX_OK;
-}
-
-// Checks all, and writes the extent of each that is not empty.
-static ptx_status check_each(ptx_device *device, const struct clip_addresses *of,
-                             struct extent *extents, size_t *used)
-{
-    struct extent allocation = { 0 };
-    ptx_status status = PTX_OK;
-
-    extents[(*used)++] = (struct extent) { of->plan, of->plan + of->plan_bytes, THE_PLAN };
-    for (size_t t = 0; t < of->count && !status; t++) {
-        const struct clip_tensor_row *row = &of->rows[t];
-        if (row->count == 0)
-            continue;
-        status = check_address(row, t);
-        if (!status)
-            status = check_allocation(device, row, t, &allocation);
-        extents[(*used)++] =
-            (struct extent) { row->data, row->data + row->count * ptxp_clip_row_bytes(row), t };
-    }
-    if (status || !of->state)
-        return status;
-    extents[(*used)++] =
-        (struct extent) { of->state, of->state + sizeof(struct ptx_loss_scale_state), THE_STATE };
-    return check_state(device, of->state);
-}
-
-ptx_status ptxp_clip_check_addresses(ptx_device *device, const struct clip_addresses *addresses)
-{
-    struct extent *extents = malloc((addresses->count + 2) * sizeof *extents);
-    size_t used = 0;
-
-    if (!extents)
+    if (!arrays)
         return ptxp_clip_out_of_host_memory();
-    ptx_status status = check_each(device, addresses, extents, &used);
-    if (!status)
-        status = check_overlap(extents, used);
-    free(extents);
+    for (size_t t = 0; t < of->count; t++)
+        arrays[t] = (struct plan_array) { .at = of->rows[t].data,
+                                          .count = of->rows[t].count,
+                                          .bytes = ptxp_clip_row_bytes(&of->rows[t]),
+                                          .tensor = t,
+                                          .effect = "each would be scaled twice there" };
+    arrays[of->count] = (struct plan_array) {
+        .at = of->state,
+        .count = of->state ? sizeof(struct ptx_loss_scale_state) / 4 : 0,
+        .bytes = 4,
+        .tensor = ARRAY_OF_PLAN,
+        .field = "loss_scale_state",
+        .effect = "the state would be clipped with the tensor",
+    };
+    status = ptxp_check_arrays(device, arrays, of->count + 1, of->plan, of->plan_bytes);
+    free(arrays);
     return status;
 }

@@ -221,11 +221,11 @@ static void test_loss_scale_state(void **state)
     assert_non_null(states);
     const CUdeviceptr apart = ptx_buffer_address(states);
     params.loss_scale_state = 0x1234;
-    refuse("loss_scale_state: the driver knows no memory at 0x1234", false);
+    refuse("loss_scale_state: the driver knows no memory at its address 0x1234", false);
     params.loss_scale_state = base + 4 * COUNT + 16;
     refuse("tensor 1 and loss_scale_state overlap", false);
     params.loss_scale_state = apart + ((size_t)64 << 20) - 4;
-    refuse("loss_scale_state: it takes 8 bytes, and its memory ends 4 bytes after", false);
+    refuse("loss_scale_state: 2 elements are 8 bytes, and its memory ends 4 bytes after", false);
     params.loss_scale_state = apart + 4;
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
     if (!plan)

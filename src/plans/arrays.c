@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#include "arrays.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "driver/error.h"
+
+enum { NAME_SIZE = 64 };
+
+// "tensor 3", "tensor 3's gradient" or "loss_scale_state".
+static const char *name_of(const struct plan_array *a, char name[NAME_SIZE])
+{
+    if (a->tensor == ARRAY_OF_PLAN)
+        snprintf(name, NAME_SIZE, "%s", a->field);
+    else if (a->field)
+        snprintf(name, NAME_SIZE, "tensor %zu's %s", a->tensor, a->field);
+    else
+        snprintf(name, NAME_SIZE, "tensor %zu", a->tensor);
+    return name;
+}
+
+// ---- each for itself ----------------------------------------------------------------------------
+
+static ptx_status check_address(const struct plan_array *a)
+{
+    char name[NAME_SIZE];
+
+    if (a->at == 0)
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: its address is 0, and it has %" PRIu64 " elements",
+                         name_of(a, name), a->count);
+    if (a->at % a->bytes)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: its address 0x%llx is not a multiple of its element's %u bytes",
+                         name_of(a, name), (unsigned long long)a->at, a->bytes);
+    return PTX_OK;
+}
+
+struct allocation {
+    CUdeviceptr first, end;
+};
+
+// The driver's memory at an address; each is asked for once in a row.
+static ptx_status find_allocation(ptx_device *device, CUdeviceptr address, struct allocation *found)
+{
+    size_t size;
+
+    if (address >= found->first && address < found->end)
+        return PTX_OK;
+    const ptx_status status = ptx_address_range(device, address, &found->first, &size);
+    found->end = status ? found->first : found->first + size;
+    return status;
+}
+
+static ptx_status check_allocation(ptx_device *device, const struct plan_array *a,
+                                   struct allocation *allocation)
+{
+    const uint64_t bytes = a->count * a->bytes;
+    const unsigned long long at = a->at;
+    const ptx_status status = find_allocation(device, a->at, allocation);
+    char name[NAME_SIZE];
+
+    if (status == PTX_ERROR_NOT_FOUND)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: the driver knows no memory at its address 0x%llx: it was freed, "
+                         "or is the host's; any_address lets it pass",
+                         name_of(a, name), at);
+    if (status) {
+        ptxd_explain("\n%s, address 0x%llx", name_of(a, name), at);
+        return status;
+    }
+    if (bytes > allocation->end - a->at)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: %" PRIu64 " elements are %" PRIu64
+                         " bytes, and its memory ends %llu bytes after its address",
+                         name_of(a, name), a->count, bytes,
+                         (unsigned long long)(allocation->end - a->at));
+    return PTX_OK;
+}
+
+// ---- against each other -------------------------------------------------------------------------
+
+static CUdeviceptr end_of(const struct plan_array *a)
+{
+    return a->at + a->count * a->bytes;
+}
+
+static int by_address(const void *left, const void *right)
+{
+    const struct plan_array *x = *(const struct plan_array *const *)left;
+    const struct plan_array *y = *(const struct plan_array *const *)right;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static ptx_status refuse_overlap(const struct plan_array *x, const struct plan_array *y,
+                                 CUdeviceptr address)
+{
+    char one[NAME_SIZE], other[NAME_SIZE];
+    const bool swap = y->tensor < x->tensor;
+    const struct plan_array *first = swap ? y : x, *second = swap ? x : y;
+    const unsigned long long at = address;
+
+    if (!second->field && second->tensor != ARRAY_OF_PLAN)
+        return ptxd_fail(PTX_ERROR_INVALID, "tensors %zu and %zu overlap at 0x%llx: %s",
+                         first->tensor, second->tensor, at, first->effect);
+    return ptxd_fail(PTX_ERROR_INVALID, "%s and %s overlap at 0x%llx: %s", name_of(first, one),
+                     name_of(second, other), at, second->effect);
+}
+
+static bool may_coincide(const struct plan_array *x, const struct plan_array *y)
+{
+    return x->shared && y->shared && x->at == y->at;
+}
+
+static ptx_status check_overlap(const struct plan_array **arrays, size_t count, CUdeviceptr plan,
+                                uint64_t plan_bytes)
+{
+    char name[NAME_SIZE];
+
+    qsort(arrays, count, sizeof *arrays, by_address);
+    for (size_t k = 0; k < count; k++) {
+        const struct plan_array *a = arrays[k];
+        if (k && a->at < end_of(arrays[k - 1]) && !may_coincide(arrays[k - 1], a))
+            return refuse_overlap(arrays[k - 1], a, a->at);
+        if (a->at < plan + plan_bytes && end_of(a) > plan)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "%s overlaps the plan's own memory at 0x%llx: %s memory was freed "
+                             "before the plan was made",
+                             name_of(a, name), (unsigned long long)(a->at > plan ? a->at : plan),
+                             a->tensor == ARRAY_OF_PLAN || a->field ? "its" : "the tensor's");
+    }
+    return PTX_OK;
+}
+
+ptx_status ptxp_check_arrays(ptx_device *device, const struct plan_array *arrays, size_t count,
+                             CUdeviceptr plan, uint64_t plan_bytes)
+{
+    const struct plan_array **used = malloc((count + 1) * sizeof *used);
+    struct allocation allocation = { 0 };
+    ptx_status status = PTX_OK;
+    size_t some = 0;
+
+    if (!used)
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a plan's checks");
+    for (size_t k = 0; k < count && !status; k++) {
+        if (arrays[k].count == 0)
+            continue;
+        status = check_address(&arrays[k]);
+        if (!status)
+            status = check_allocation(device, &arrays[k], &allocation);
+        used[some++] = &arrays[k];
+    }
+    if (!status)
+        status = check_overlap(used, some, plan, plan_bytes);
+    free(used);
+    return status;
+}
