@@ -26,7 +26,7 @@ static const struct suite {
 } suites[] = {
     { "emit", bench_suite_emit, false, false },     { "load", bench_suite_load, true, false },
     { "kernels", bench_suite_kernels, true, true }, { "clip", bench_suite_clip, true, true },
-    { "growth", bench_suite_growth, true, true },
+    { "growth", bench_suite_growth, true, true },   { "step", bench_suite_step, true, true },
 };
 
 enum { SUITE_COUNT = sizeof(suites) / sizeof(suites[0]) };

@@ -9,5 +9,6 @@
 #include <ptxgen/kernels.h>
 #include <ptxgen/operations.h>
 #include <ptxgen/plans.h>
+#include <ptxgen/steps.h>
 
 #endif

@@ -4,11 +4,17 @@
 
 void ptxk_clip_emit(ptx_builder *b, const struct clip_spec *spec)
 {
-#define CLIP_EMIT(name, blocks)                                                                    \
-    ptx_entry (b, #name, .block = { CLIP_BLOCK }, .min_blocks = blocks)                            \
-        ptxk_##name##_emit(b, spec);
+#define CLIP_EMIT(name, blocks, plans)                                                             \
+    if (ptxk_clip_has(spec, plans))                                                                \
+        ptx_entry (b, #name, .block = { CLIP_BLOCK }, .min_blocks = blocks)                        \
+            ptxk_##name##_emit(b, spec);
     CLIP_KERNELS(CLIP_EMIT)
 #undef CLIP_EMIT
+}
+
+bool ptxk_clip_has(const struct clip_spec *spec, enum clip_plan_kind kernel)
+{
+    return kernel == EVERY_PLAN || kernel == (spec->step ? STEP_PLAN : CLIP_PLAN);
 }
 
 uint32_t ptxk_clip_tile(const struct clip_spec *spec)

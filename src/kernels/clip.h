@@ -66,28 +66,37 @@ unsigned ptxk_clip_dtype_code(ptx_type dtype);
 
 // ---- kernels ------------------------------------------------------------------------------------
 
+struct ptxk_step_spec; // step/apply.h
+
 // What the text depends on. Neither sizes nor numbers of tensors are among it, so that plans share
 // compiled kernels.
 struct clip_spec {
     uint32_t dtypes; // PTX_TYPE_BIT() bits
     uint32_t chunk;
     ptx_nonfinite nonfinite;
-    bool updates; // the loss scale
-    bool packs;   // some chunks are packed
+    bool updates;                      // the loss scale
+    bool packs;                        // some chunks are packed
+    const struct ptxk_step_spec *step; // a step plan's: it steps in place of scaling
 };
 
-// X(name of the entry, .minnctapersm): the kernels, in the order of the text: those of a run, and
-// those that change what it reads.
+// X(name of the entry, .minnctapersm, plans that have it): the kernels, in the order of the text:
+// those of a run, and those that change what it reads.
 #define CLIP_RUN_KERNELS(X)                                                                        \
-    X(clip_norm, 4)                                                                                \
-    X(clip_sums, 1)                                                                                \
-    X(clip_finish, 1)                                                                              \
-    X(clip_apply, CLIP_APPLY_BLOCKS)
+    X(clip_norm, 4, EVERY_PLAN)                                                                    \
+    X(clip_sums, 1, EVERY_PLAN)                                                                    \
+    X(clip_finish, 1, EVERY_PLAN)                                                                  \
+    X(clip_apply, CLIP_APPLY_BLOCKS, CLIP_PLAN)                                                    \
+    X(step_apply, STEP_APPLY_BLOCKS, STEP_PLAN)
 #define CLIP_SET_KERNELS(X)                                                                        \
-    X(clip_set_max_norm, 1)                                                                        \
-    X(clip_set_loss_scale, 1)                                                                      \
-    X(clip_set_data, 1)
+    X(clip_set_max_norm, 1, EVERY_PLAN)                                                            \
+    X(clip_set_loss_scale, 1, EVERY_PLAN)                                                          \
+    X(clip_set_data, 1, EVERY_PLAN)                                                                \
+    X(step_set_hyper, 1, STEP_PLAN)                                                                \
+    X(step_set_rows, 1, STEP_PLAN)
 #define CLIP_KERNELS(X) CLIP_RUN_KERNELS(X) CLIP_SET_KERNELS(X)
+
+enum clip_plan_kind { EVERY_PLAN, CLIP_PLAN, STEP_PLAN };
+bool ptxk_clip_has(const struct clip_spec *spec, enum clip_plan_kind plans);
 
 enum {
     CLIP_APPLY_BLOCKS = 3,   // on a multiprocessor, where blocks take tile after tile
@@ -97,9 +106,13 @@ enum {
     CLIP_TILE_PACKED = 8192, // and where tensors share chunks: fewer parts, of which some are empty
     CLIP_FUSED = 2048,       // most tiles of several groups that take factors from the partials
     CLIP_SET_DATA_BATCH = 256, // addresses of a launch
+    STEP_APPLY_BLOCKS = 4,     // on a multiprocessor
+    STEP_SCALARS = 8,          // f64, of a hyperparameter group
+    STEP_ROW_WORDS = 10,       // u64, of a tensor's row
+    STEP_SET_ROWS_BATCH = 32,  // rows of a launch
 };
 
-#define CLIP_DECLARE(name, blocks)                                                                 \
+#define CLIP_DECLARE(name, ...)                                                                    \
     void ptxk_##name##_emit(ptx_builder *b, const struct clip_spec *spec);
 CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE

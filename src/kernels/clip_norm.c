@@ -2,6 +2,7 @@
 // The sums of squares: a block for each chunk leaves one partial.
 #include "clip_parts.h"
 #include "common/chunk.h"
+#include "step_apply.h"
 
 struct norm {
     const struct clip_spec *spec;
@@ -33,6 +34,11 @@ static void read_tensor(ptx_builder *b, struct norm *n)
 {
     n->tensor = ptxk_clip_tensor_read(b, &n->tables, n->chunk.tensor);
     n->extent = ptxk_clip_extent_of(b, n->chunk.index, n->tensor.count, n->spec->chunk);
+    if (n->spec->step) {
+        ptx_comment(b, "a tensor without a gradient adds nothing");
+        ptx_val absent = ptx_eq(b, n->tensor.data, ptx_u64(0));
+        n->extent.length = ptx_select(b, absent, ptx_s32(0), n->extent.length);
+    }
 }
 
 static void sum_tensor(ptx_builder *b, struct norm *n)
@@ -62,6 +68,25 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm *n)
     }
 }
 
+// The first blocks derive what follows from scalars and counts alone, and end. The others go on,
+// counted from 0.
+static ptx_val derive_or_go_on(ptx_builder *b, const struct norm *n,
+                               const struct ptxk_step_clocks *clocks, ptx_val block, ptx_ptr used,
+                               ptx_ptr state)
+{
+    ptx_comment(b, "the first blocks: what follows from scalars and counts alone");
+    ptx_val derives = ptx_lt(b, block, clocks->blocks);
+    ptx_if (b, derives) {
+        ptx_val clock = ptx_mad(b, block, ptx_u32(CLIP_BLOCK), n->tid);
+        ptx_if (b, ptx_eq(b, clock, ptx_u32(0)))
+            ptx_store(b, used, ptx_u32(0), ptx_load(b, state, ptx_u32(0)));
+        ptx_if (b, ptx_lt(b, clock, clocks->count))
+            ptxk_step_derive(b, ptxk_step_rules(n->spec->step), clocks, clock);
+    }
+    ptx_return_if(b, derives);
+    return ptx_sub(b, block, clocks->blocks);
+}
+
 void ptxk_clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     struct norm n = { .spec = spec };
@@ -75,11 +100,17 @@ void ptxk_clip_norm_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_ptr used = ptx_param_ptr(b, PTX_F32, "used", .writeonly = true, .length = "1",
                                  .meaning = "the loss scale that this run divides by");
     ptx_val first = ptx_param(b, PTX_U32, "first", .meaning = "chunk of block 0");
+    struct ptxk_step_clocks clocks;
+    if (spec->step)
+        clocks = ptxk_step_clocks_param(b);
 
     ptxk_clip_let_next_start(b);
     n.scratch = ptx_shared(b, PTX_F64, CHUNK_SCRATCH);
     n.tid = ptx_tid(b, PTX_X);
-    ptx_val k = ptx_add(b, ptx_ctaid(b, PTX_X), first);
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    if (spec->step)
+        block = derive_or_go_on(b, &n, &clocks, block, used, state);
+    ptx_val k = ptx_add(b, block, first);
     n.chunk = ptxk_clip_chunk_read(b, &n.tables, k);
     if (spec->packs)
         sum_pieces_or_tensor(b, &n);

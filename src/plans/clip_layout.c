@@ -170,7 +170,8 @@ static uint64_t add_to_tally(struct tally *tally, const struct ptx_clip_tensor *
 
 // Packs where that at least halves the chunks, unless there are so few that large GPUs have a place
 // for the blocks of all of them at a time: then they are through soonest without.
-static bool count_chunks(const struct ptx_clip_params *params, struct clip_layout *layout)
+static bool count_chunks(const struct ptx_clip_params *params, bool may_pack,
+                         struct clip_layout *layout)
 {
     struct tally *tallies = calloc(layout->group_count, sizeof *tallies);
     uint64_t small = 0, with_packed = 0;
@@ -186,7 +187,8 @@ static bool count_chunks(const struct ptx_clip_params *params, struct clip_layou
         with_packed += at_least_one(tallies[g].with_packed);
     }
     free(tallies);
-    layout->packs = layout->chunk_count > FEW_CHUNKS && with_packed <= layout->chunk_count / 2;
+    layout->packs =
+        may_pack && layout->chunk_count > FEW_CHUNKS && with_packed <= layout->chunk_count / 2;
     if (layout->packs) {
         layout->chunk_count = with_packed;
         layout->pieces.length = small;
@@ -194,11 +196,12 @@ static bool count_chunks(const struct ptx_clip_params *params, struct clip_layou
     return true;
 }
 
-ptx_status ptxp_clip_layout_create(const struct ptx_clip_params *params, struct clip_layout *layout)
+ptx_status ptxp_clip_layout_create(const struct ptx_clip_params *params, bool may_pack,
+                                   struct clip_layout *layout)
 {
     memset(layout, 0, sizeof *layout);
     count_elements(params, layout);
-    if (!count_chunks(params, layout))
+    if (!count_chunks(params, may_pack, layout))
         return ptxp_clip_out_of_host_memory();
     place(layout);
     return PTX_OK;

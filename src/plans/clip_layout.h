@@ -42,8 +42,9 @@ struct clip_layout {
 #undef CLIP_DECLARE
 };
 
-// Counts and places, from tensors that ptxp_clip_check_params() found in order.
-ptx_status ptxp_clip_layout_create(const struct ptx_clip_params *params,
+// Counts and places, from tensors that ptxp_clip_check_params() found in order. `may_pack`: small
+// tensors may share chunks.
+ptx_status ptxp_clip_layout_create(const struct ptx_clip_params *params, bool may_pack,
                                    struct clip_layout *layout);
 
 // Where a tensor's chunks start, or a packed chunk.

@@ -11,23 +11,26 @@
 #include "loss_scale.h"
 
 static struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
-                                     const struct clip_layout *layout)
+                                     const struct clip_layout *layout,
+                                     const struct ptxk_step_spec *step)
 {
     return (struct clip_spec) { .dtypes = layout->dtypes,
                                 .chunk = layout->chunk,
                                 .nonfinite = params->nonfinite,
                                 .updates = params->update != NULL,
-                                .packs = layout->packs };
+                                .packs = layout->packs,
+                                .step = step };
 }
 
 bool ptxp_clip_is_fused(const struct ptx_clip_params *params, const struct clip_layout *layout)
 {
-    const struct clip_spec spec = clip_spec_of(params, layout);
+    const struct clip_spec spec = clip_spec_of(params, layout, NULL);
     const uint64_t tiles = layout->chunk_count * ptxk_clip_tiles_of_chunk(&spec);
     return !params->measure_only && (layout->group_count == 1 || tiles <= CLIP_FUSED);
 }
 
-ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
+ptx_status ptxp_clip_emit(ptx_builder *b, const struct ptx_clip_params *params,
+                          const struct ptxk_step_spec *step)
 {
     struct ptx_loss_scale_params rule;
     struct clip_layout layout;
@@ -36,10 +39,10 @@ ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
     if (!status)
         status = ptxp_loss_scale_check("ptx_clip_emit", params->update, &rule);
     if (!status)
-        status = ptxp_clip_layout_create(params, &layout);
+        status = ptxp_clip_layout_create(params, step == NULL, &layout);
     if (status)
         return status;
-    const struct clip_spec spec = clip_spec_of(params, &layout);
+    const struct clip_spec spec = clip_spec_of(params, &layout, step);
     ptxk_clip_emit(b, &spec);
     return PTX_OK;
 }
@@ -56,7 +59,7 @@ ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
     if (!status)
         status = ptxp_loss_scale_check("ptx_clip_describe", params->update, &rule);
     if (!status)
-        status = ptxp_clip_layout_create(params, &layout);
+        status = ptxp_clip_layout_create(params, true, &layout);
     if (status)
         return status;
     *description = (struct ptx_clip_description) {
@@ -75,6 +78,11 @@ ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
     return PTX_OK;
 }
 
+ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params)
+{
+    return ptxp_clip_emit(b, params, NULL);
+}
+
 // ---- creation -----------------------------------------------------------------------------------
 
 static ptx_status bind_kernel(ptx_clip_plan *plan, struct clip_kernel *kernel, const char *name,
@@ -89,13 +97,17 @@ static ptx_status bind_kernel(ptx_clip_plan *plan, struct clip_kernel *kernel, c
 }
 
 // All that the kernels' parameters are given, by their names.
-static ptx_status bind_kernels(ptx_clip_plan *plan, const ptx_builder *b)
+static ptx_status bind_kernels(ptx_clip_plan *plan, const struct clip_spec *spec,
+                               const ptx_builder *b)
 {
+    static const struct clip_step no_step;
+    const struct clip_step *step = plan->step ? plan->step : &no_step;
     const struct clip_launch *launch = &plan->launch;
     const struct ptx_named_arg values[] = {
         // For the kernels that set something; the others take the whole array.
         { "records", PTX_ARG(launch->rows) },
         { "tensors", PTX_ARG(launch->rows) },
+        { "rows", PTX_ARG(launch->rows) },
 #define CLIP_VALUE(member, type) { #member, PTX_ARG(plan->member) },
         CLIP_ARRAYS(CLIP_VALUE)
 #undef CLIP_VALUE
@@ -113,13 +125,22 @@ static ptx_status bind_kernels(ptx_clip_plan *plan, const ptx_builder *b)
         { "scale", PTX_ARG(launch->state.scale) },
         { "growth_tracker", PTX_ARG(launch->state.growth_tracker) },
         { "data", PTX_ARG(launch->data) },
+        { "rows", PTX_ARG(step->rows) },
+        { "clocks", PTX_ARG(step->clocks) },
+        { "clock_count", PTX_ARG(step->clock_count) },
+        { "clock_blocks", PTX_ARG(step->clock_blocks) },
+        { "coefficients", PTX_ARG(step->coefficients) },
+        { "seed", PTX_ARG(step->seed) },
+        { "hyper", PTX_ARG(launch->hyper) },
+        { "values", PTX_ARG(launch->values) },
+        { "words", PTX_ARG(launch->words) },
     };
-    enum { OF_SETTERS = 2, VALUES = sizeof values / sizeof *values };
+    enum { OF_SETTERS = 3, VALUES = sizeof values / sizeof *values };
     ptx_status status = PTX_OK;
     unsigned entry = 0;
 
-#define CLIP_BIND(name, blocks)                                                                    \
-    if (!status)                                                                                   \
+#define CLIP_BIND(name, blocks, plans)                                                             \
+    if (!status && ptxk_clip_has(spec, plans))                                                     \
         status = bind_kernel(plan, &plan->name, #name, b, entry++, given, count);
     const struct ptx_named_arg *given = values + OF_SETTERS;
     size_t count = VALUES - OF_SETTERS;
@@ -131,10 +152,15 @@ static ptx_status bind_kernels(ptx_clip_plan *plan, const ptx_builder *b)
     return status;
 }
 
+static struct clip_spec spec_of(const ptx_clip_plan *plan, const struct ptx_clip_params *params)
+{
+    return clip_spec_of(params, &plan->layout, plan->step ? &plan->step->spec : NULL);
+}
+
 static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params)
 {
     static const struct ptx_module_params defaults;
-    const struct clip_spec spec = clip_spec_of(params, &plan->layout);
+    const struct clip_spec spec = spec_of(plan, params);
     ptx_builder *b = ptxp_builder_create(plan->device);
 
     if (!b)
@@ -142,7 +168,7 @@ static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params
     ptxk_clip_emit(b, &spec);
     plan->module = ptxp_load(plan->device, b, "the kernels of the clip plan",
                              params->module ? params->module : &defaults, params->stream);
-    const ptx_status status = plan->module ? bind_kernels(plan, b) : ptx_error_status();
+    const ptx_status status = plan->module ? bind_kernels(plan, &spec, b) : ptx_error_status();
     ptx_builder_destroy(&b);
     return status;
 }
@@ -212,15 +238,16 @@ static void take_addresses(ptx_clip_plan *plan, const struct ptx_clip_params *pa
 
 static void take_params(ptx_clip_plan *plan, const struct ptx_clip_params *params)
 {
-    const struct clip_spec spec = clip_spec_of(params, &plan->layout);
+    const struct clip_spec spec = spec_of(plan, params);
     const int multiprocessors = ptx_device_get_info(plan->device)->multiprocessors;
 
     plan->any_address = params->any_address;
     plan->measure_only = params->measure_only;
     plan->updates = params->update != NULL;
     plan->eps = params->eps;
-    plan->fused = ptxp_clip_is_fused(params, &plan->layout);
-    plan->tiles_of_chunk = ptxk_clip_tiles_of_chunk(&spec);
+    plan->fused = !plan->step && ptxp_clip_is_fused(params, &plan->layout);
+    plan->tiles_of_chunk =
+        plan->step ? spec.chunk / ptxk_step_tile(spec.step) : ptxk_clip_tiles_of_chunk(&spec);
     plan->apply_blocks = CLIP_APPLY_BLOCKS * (uint32_t)multiprocessors;
 }
 
@@ -243,7 +270,7 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
                            "begins, and run it there",
                            ptxd_captured(params->stream));
     if (!status)
-        status = ptxp_clip_layout_create(params, &plan->layout);
+        status = ptxp_clip_layout_create(params, plan->step == NULL, &plan->layout);
     if (status)
         return status;
     take_params(plan, params);
@@ -257,7 +284,8 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     return status ? status : ptxp_clip_plan_capture(plan);
 }
 
-ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params)
+ptx_clip_plan *ptxp_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params,
+                                     const struct clip_step *step)
 {
     ptx_clip_plan *plan;
 
@@ -272,10 +300,17 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
     }
     atomic_flag_clear(&plan->busy);
     plan->device = device;
-    if (make(plan, params)) {
-        ptxd_name_call(__func__);
+    plan->step = step;
+    if (make(plan, params))
         ptx_clip_plan_destroy(&plan);
-    }
+    return plan;
+}
+
+ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params)
+{
+    ptx_clip_plan *plan = ptxp_clip_plan_create(device, params, NULL);
+    if (!plan)
+        ptxd_name_call(__func__);
     return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "clip_layout.h"
+#include "kernels/step_apply.h"
 
 enum { CLIP_MOST_ARGS = 16 };
 
@@ -22,6 +23,17 @@ struct clip_launch {
     struct ptx_loss_scale_state state;
     CUdeviceptr rows; // of what is set: the records, or the tensors
     uint64_t data[CLIP_SET_DATA_BATCH];
+    CUdeviceptr hyper; // of the scalars that are set
+    double values[STEP_SCALARS];
+    uint64_t words[STEP_ROW_WORDS * STEP_SET_ROWS_BATCH];
+};
+
+// What a step plan adds to the clip plan that it stands on, which then steps in place of scaling.
+struct clip_step {
+    struct ptxk_step_spec spec;
+    uint32_t clock_count, clock_blocks;
+    bool no_norm; // runs take no norm
+    CUdeviceptr rows, clocks, coefficients, seed;
 };
 
 struct ptx_clip_plan {
@@ -39,8 +51,9 @@ struct ptx_clip_plan {
     struct clip_tensor_row *rows; // the host's copy, for checks
     struct clip_start *starts;    // in the order of chunks
     size_t start_count;
-    uint32_t *piece_tensors; // the host's copy of `pieces`
-#define CLIP_DECLARE(name, blocks) struct clip_kernel name;
+    uint32_t *piece_tensors;      // the host's copy of `pieces`
+    const struct clip_step *step; // NULL: the plan scales
+#define CLIP_DECLARE(name, ...) struct clip_kernel name;
     CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
     struct clip_launch launch;
@@ -56,6 +69,20 @@ struct ptx_clip_plan {
 // ptxp_clip_check_addresses() of tensors whose rows these are, and of what else the plan has.
 ptx_status ptxp_clip_plan_check_addresses(const ptx_clip_plan *plan,
                                           const struct clip_tensor_row *rows);
+
+// As ptx_clip_plan_create(), for a step plan where `step` is not NULL; it must outlive the plan.
+ptx_clip_plan *ptxp_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params,
+                                     const struct clip_step *step);
+// As ptx_clip_emit().
+ptx_status ptxp_clip_emit(ptx_builder *b, const struct ptx_clip_params *params,
+                          const struct ptxk_step_spec *step);
+// Puts a hyperparameter group's scalars at `hyper`, on the stream.
+ptx_status ptxp_clip_plan_set_hyper(ptx_clip_plan *plan, CUdeviceptr hyper,
+                                    const double values[STEP_SCALARS], CUstream stream);
+
+// Puts rows of STEP_ROW_WORDS words at `to`, on the stream.
+ptx_status ptxp_clip_plan_set_rows(ptx_clip_plan *plan, CUdeviceptr to, const void *rows,
+                                   size_t count, CUstream stream);
 
 // Sets plan->graph, of a plan that is ready to run.
 ptx_status ptxp_clip_plan_capture(ptx_clip_plan *plan);

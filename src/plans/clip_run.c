@@ -75,8 +75,35 @@ static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, ui
     return launch(&plan->clip_apply, blocks, stream, overlaps);
 }
 
+// What follows from scalars and counts, and the chunks' sums.
+static ptx_status clocks_and_norm(ptx_clip_plan *plan, CUstream stream)
+{
+    const uint64_t chunks = plan->step->no_norm ? 0 : plan->layout.chunk_count;
+
+    return norm(plan, 0, plan->step->clock_blocks + chunks, stream);
+}
+
+static ptx_status take_step(ptx_clip_plan *plan, bool overlaps, CUstream stream)
+{
+    const uint64_t tiles = plan->layout.chunk_count * plan->tiles_of_chunk;
+
+    return launch(&plan->step_apply, tiles, stream, overlaps);
+}
+
+static ptx_status run_step(ptx_clip_plan *plan, CUstream stream)
+{
+    const bool no_norm = plan->step->no_norm;
+    ptx_status status = clocks_and_norm(plan, stream);
+
+    if (!status)
+        status = no_norm ? finish(plan, stream) : sums(plan, 1, stream);
+    return status ? status : take_step(plan, !no_norm, stream);
+}
+
 static ptx_status run(ptx_clip_plan *plan, CUstream stream)
 {
+    if (plan->step)
+        return run_step(plan, stream);
     const uint64_t chunks = plan->layout.chunk_count;
     ptx_status status = norm(plan, 0, chunks, stream);
 
@@ -130,7 +157,10 @@ ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
 
 static ptx_status norm_sq(ptx_clip_plan *plan, uint64_t first, uint64_t count, CUstream stream)
 {
-    ptx_status status = norm(plan, (uint32_t)first, count, stream);
+    ptx_status status =
+        plan->step ? clocks_and_norm(plan, stream) : norm(plan, (uint32_t)first, count, stream);
+    if (plan->step && plan->step->no_norm)
+        return status;
     if (!status && first + count == plan->layout.chunk_count)
         status = sums(plan, 0, stream);
     return status;
@@ -149,11 +179,16 @@ ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
     return status ? status : end(plan, __func__, finish(plan, stream));
 }
 
+static ptx_status apply_all(ptx_clip_plan *plan, CUstream stream)
+{
+    return plan->step ? take_step(plan, false, stream)
+                      : apply(plan, 0, plan->layout.chunk_count, 0, false, stream);
+}
+
 ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status
-                  : end(plan, __func__, apply(plan, 0, plan->layout.chunk_count, 0, false, stream));
+    return status ? status : end(plan, __func__, apply_all(plan, stream));
 }
 
 // ---- windows ------------------------------------------------------------------------------------
@@ -291,4 +326,42 @@ ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t coun
 {
     ptx_status status = begin(plan);
     return status ? status : end(plan, __func__, set_data(plan, first, count, data, stream));
+}
+
+ptx_status ptxp_clip_plan_set_hyper(ptx_clip_plan *plan, CUdeviceptr hyper,
+                                    const double values[STEP_SCALARS], CUstream stream)
+{
+    ptx_status status = begin(plan);
+    if (status)
+        return status;
+    plan->launch.hyper = hyper;
+    memcpy(plan->launch.values, values, sizeof plan->launch.values);
+    return end(plan, "ptx_step_plan_set_hyper", launch(&plan->step_set_hyper, 1, stream, false));
+}
+
+static ptx_status set_rows(ptx_clip_plan *plan, CUdeviceptr to, const void *rows, size_t count,
+                           CUstream stream)
+{
+    enum { ROW_BYTES = STEP_ROW_WORDS * sizeof(uint64_t) };
+    const unsigned char *from = rows;
+    ptx_status status = PTX_OK;
+
+    for (size_t done = 0; done < count && !status; done += STEP_SET_ROWS_BATCH) {
+        const size_t left = count - done;
+        const size_t batch = left < STEP_SET_ROWS_BATCH ? left : STEP_SET_ROWS_BATCH;
+        plan->launch.rows = to + done * ROW_BYTES;
+        plan->launch.count = (uint32_t)batch * STEP_ROW_WORDS;
+        memcpy(plan->launch.words, from + done * ROW_BYTES, batch * ROW_BYTES);
+        status = launch(&plan->step_set_rows, 1, stream, false);
+    }
+    return status;
+}
+
+ptx_status ptxp_clip_plan_set_rows(ptx_clip_plan *plan, CUdeviceptr to, const void *rows,
+                                   size_t count, CUstream stream)
+{
+    ptx_status status = begin(plan);
+    return status
+               ? status
+               : end(plan, "ptx_step_plan_set_addresses", set_rows(plan, to, rows, count, stream));
 }

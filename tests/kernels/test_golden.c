@@ -15,6 +15,7 @@
 
 #include <ptxgen/kernels.h>
 #include <ptxgen/plans.h>
+#include <ptxgen/steps.h>
 
 #include "variants.h"
 
@@ -158,6 +159,46 @@ static void check_clip_plans(struct golden *g)
     check_text(g, b, "clip_plan", "packed");
 }
 
+/// AdamW in f32, for sm_90; and a plan of several rules and formats, for sm_80.
+static void check_step_plans(struct golden *g)
+{
+    static const struct ptx_loss_scale_params update;
+    static const struct ptx_step_hyper hyper = {
+        .lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum = 0.9
+    };
+    static const struct ptx_step_group groups[] = {
+        { .rule = PTX_STEP_RULE_ADAMW, .hyper = hyper },
+        { .rule = PTX_STEP_RULE_SGD, .nesterov = true, .hyper = hyper },
+        { .rule = PTX_STEP_RULE_LION, .maximize = true, .hyper = hyper },
+    };
+    static const struct ptx_step_tensor tensors[] = {
+        { .count = 1000, .dtype = PTX_F32 },
+        { .count = 1000, .dtype = PTX_BF16, .format = PTX_STEP_FORMAT_REMAINDER, .group = 1 },
+        { .count = 1000,
+          .dtype = PTX_BF16,
+          .gradient_dtype = PTX_F16,
+          .format = PTX_STEP_FORMAT_STOCHASTIC,
+          .group = 2 },
+    };
+    const struct ptx_step_params one = {
+        .tensors = tensors, .tensor_count = 1, .groups = groups, .group_count = 1, .max_norm = 1
+    };
+    const struct ptx_step_params several = { .tensors = tensors,
+                                             .tensor_count = 3,
+                                             .groups = groups,
+                                             .group_count = 3,
+                                             .max_norm = 1,
+                                             .update = &update,
+                                             .gradients = PTX_STEP_GRADIENTS_WRITE };
+    const struct ptx_builder_params sm_90 = { .target = { .sm = 90 } };
+    ptx_builder *b = ptx_builder_create(&sm_90);
+    assert_int_equal(ptx_step_emit(b, &one), PTX_OK);
+    check_text(g, b, "step_plan", "adamw_f32");
+    b = ptx_builder_create(NULL);
+    assert_int_equal(ptx_step_emit(b, &several), PTX_OK);
+    check_text(g, b, "step_plan", "mixed");
+}
+
 /// The second value of each option, the others at their defaults.
 static void check_options(struct golden *g)
 {
@@ -271,6 +312,7 @@ static void test_golden(void **state)
     struct golden g = { .rewrite = getenv("PTXGEN_REWRITE_GOLDEN") != NULL };
     check_kernels(&g);
     check_clip_plans(&g);
+    check_step_plans(&g);
     check_options(&g);
     check_hashes(&g);
     if (g.rewrite)

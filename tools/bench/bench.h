@@ -138,5 +138,6 @@ bool bench_suite_load(struct bench *b);
 bool bench_suite_kernels(struct bench *b);
 bool bench_suite_clip(struct bench *b);
 bool bench_suite_growth(struct bench *b);
+bool bench_suite_step(struct bench *b);
 
 #endif

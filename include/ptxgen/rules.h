@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/// The rules of optimizers and the formats of what they read and write: what a step plan is made
+/// of. steps.h has the plan.
+///
+/// A rule computes in f32. Every operation is rounded to nearest even (.rn), fused only where the
+/// formula says fma. The scalars of a rule are rounded to f32 first; 1 - beta^t is formed in f64
+/// from those (beta^t by squaring and multiplying over the bits of t, the most significant first,
+/// each product rounded) and rounded once. t counts from 1. `g` is the gradient times the factor of
+/// its norm group, rounded once, and -g under `maximize`.
+///
+///     ADAMW  p = fma(-(lr * weight_decay), p, p)
+///            m = fma(beta1, m, fma(-beta1, g, g))
+///            v = fma(beta2, v, fma(-beta2, g * g, g * g))
+///            p = p - ((lr / (1 - beta1^t)) * m) / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+///     ADAM   g = fma(weight_decay, p, g) in place of the first line; the rest as ADAMW
+///     SGD    g = fma(weight_decay, p, g)
+///            m = t == 1 ? g : momentum * m + (1 - dampening) * g
+///            p = p - lr * (nesterov ? g + momentum * m : m)
+///            without momentum: p = p - lr * g, and no state
+///     LION   p = fma(-(lr * weight_decay), p, p)
+///            p = p - lr * sign(beta1 * m + (1 - beta1) * g)     sign(+-0) = sign(NaN) = 0
+///            m = beta2 * m + (1 - beta2) * g
+///
+/// sqrt(1 - beta2^t) is taken in f64 and rounded once. Sources: Loshchilov and Hutter 2019 (AdamW),
+/// Kingma and Ba 2015 (Adam), Sutskever et al. 2013 (SGD with momentum), Chen et al. 2023 (Lion);
+/// the order of operations is that of PyTorch's fused kernels, where those do not leave it to the
+/// compiler.
+#ifndef PTXGEN_RULES_H
+#define PTXGEN_RULES_H
+
+#include <ptxgen/types.h>
+
+PTXGEN_BEGIN
+
+typedef enum ptx_step_rule {
+    PTX_STEP_RULE_ADAMW,
+    PTX_STEP_RULE_ADAM,
+    PTX_STEP_RULE_SGD,
+    PTX_STEP_RULE_LION,
+    PTX_STEP_RULE_COUNT
+} ptx_step_rule;
+
+/// How a parameter and its states lie in memory. The gradient's type does not depend on it.
+///
+///     format       parameter    beside it             states
+///     FULL         f32                                f32
+///     STATE_BF16   f32                                bf16, to nearest
+///     MASTER       bf16, f16    master, f32           f32
+///     REMAINDER    bf16         remainder, s16        f32
+///     STOCHASTIC   bf16                               bf16
+///
+/// MASTER: the rule works on the master; the parameter is the master rounded to nearest.
+/// REMAINDER: parameter and remainder are the two halves of an f32 with bits x:
+///     parameter = (x + 0x8000) >> 16, remainder = the low half of x, as s16
+/// and x is parameter << 16 plus the remainder, sign-extended. Ties go away from zero, as they must
+/// to be undone. A NaN is stored as 0x7fc0 with remainder 0.
+/// STOCHASTIC: the parameter is rounded stochastically, and so are Adam's v and the one state of
+/// SGD and Lion; Adam's m is rounded to nearest. Rounding stochastically adds 16 random bits to the
+/// f32's bits and keeps the upper half. A finite value may round to infinity; NaN becomes 0x7fff.
+///
+/// The random bits are those of Philox4x32-7 with the counter { e / 8 mod 2^32, e / 8 / 2^32 +
+/// 2^31 * which, t, id } and the key { seed mod 2^32, seed / 2^32 }. e is the element's index in
+/// the whole parameter; `which` is 0 for the parameter and 1 for the state. Element e takes word (e
+/// mod 8) / 2 of the result, the lower half if e is even.
+typedef enum ptx_step_format {
+    PTX_STEP_FORMAT_FULL,
+    PTX_STEP_FORMAT_STATE_BF16,
+    PTX_STEP_FORMAT_MASTER,
+    PTX_STEP_FORMAT_REMAINDER,
+    PTX_STEP_FORMAT_STOCHASTIC,
+    PTX_STEP_FORMAT_COUNT
+} ptx_step_format;
+
+/// The scalars of a hyperparameter group, as they lie in device memory. What a rule does not have
+/// is ignored. 64 bytes.
+struct ptx_step_hyper {
+    double lr;           ///< finite, >= 0
+    double beta1, beta2; ///< in [0, 1)
+    double eps;          ///< finite, >= 0
+    double weight_decay; ///< finite, >= 0
+    double momentum;     ///< SGD: finite, >= 0
+    double dampening;    ///< SGD: finite
+    double reserved;     ///< 0
+};
+
+PTXGEN_END
+
+#endif

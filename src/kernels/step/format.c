@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// How a parameter and its states lie in memory, and how f32 values become that.
+#include "format.h"
+
+#include "../common/common.h"
+
+enum { REMAINDER_NAN = 0x7fc0 << 16 };
+
+ptx_type ptxk_step_state_type(const struct ptxk_step_variant *v)
+{
+    return v->format == PTX_STEP_FORMAT_STATE_BF16 || v->format == PTX_STEP_FORMAT_STOCHASTIC
+               ? PTX_BF16
+               : PTX_F32;
+}
+
+ptx_type ptxk_step_beside_type(const struct ptxk_step_variant *v)
+{
+    return v->format == PTX_STEP_FORMAT_MASTER      ? PTX_F32
+           : v->format == PTX_STEP_FORMAT_REMAINDER ? PTX_S16
+                                                    : PTX_NONE;
+}
+
+// The f32 of a parameter and its remainder.
+static ptx_val join(ptx_builder *b, ptx_val parameter, ptx_val remainder)
+{
+    ptx_val high = ptx_bitcast(b, PTX_U32, ptx_cvt(b, PTX_F32, parameter));
+    ptx_val low = ptx_bitcast(b, PTX_U32, ptx_cvt(b, PTX_S32, remainder));
+    return ptx_bitcast(b, PTX_F32, ptx_add(b, high, low));
+}
+
+static void split(ptx_builder *b, ptx_val x, struct ptxk_step_stored *to)
+{
+    ptx_val nan = ptx_is_nan(b, x);
+    ptx_val bits = ptx_bitcast(b, PTX_U32, x);
+    ptx_val rounded = ptx_add(b, bits, ptx_u32(0x8000));
+    ptx_val low = ptx_cvt(b, PTX_S16, bits);
+
+    to->parameter = ptx_select(b, nan, ptx_u32(REMAINDER_NAN), rounded);
+    to->beside = ptx_select(b, nan, ptx_s16(0), low);
+}
+
+// Random bits (u32, below 2^16) added below bf16's last place. Infinity has no bits there to carry
+// from, and the one NaN keeps its bits.
+static ptx_val round_stochastically(ptx_builder *b, ptx_val x, ptx_val random)
+{
+    ptx_val nan = ptx_is_nan(b, x);
+    ptx_val some = ptx_select(b, nan, ptx_u32(0), random);
+    return ptx_add(b, ptx_bitcast(b, PTX_U32, x), some);
+}
+
+struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_variant *v,
+                                        const struct ptxk_step_stored *from)
+{
+    struct ptxk_step_element e = { { 0 } };
+
+    switch (v->format) {
+    case PTX_STEP_FORMAT_MASTER:
+        e.p = from->beside;
+        break;
+    case PTX_STEP_FORMAT_REMAINDER:
+        e.p = join(b, from->parameter, from->beside);
+        break;
+    default:
+        e.p = ptx_cvt(b, PTX_F32, from->parameter);
+        break;
+    }
+    for (unsigned k = 0; k < ptxk_step_states(v); k++)
+        e.state[k] = ptx_cvt(b, PTX_F32, from->state[k]);
+    return e;
+}
+
+struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_variant *v,
+                                        const struct ptxk_step_element *e, const ptx_val random[2])
+{
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    struct ptxk_step_stored to = { { 0 } };
+
+    switch (v->format) {
+    case PTX_STEP_FORMAT_MASTER:
+        to.parameter = e->p;
+        to.beside = e->p;
+        break;
+    case PTX_STEP_FORMAT_REMAINDER:
+        split(b, e->p, &to);
+        break;
+    case PTX_STEP_FORMAT_STOCHASTIC:
+        to.parameter = round_stochastically(b, e->p, random[0]);
+        break;
+    default:
+        to.parameter = e->p;
+        break;
+    }
+    for (unsigned k = 0; k < ptxk_step_states(v); k++) {
+        const bool stochastic = v->format == PTX_STEP_FORMAT_STOCHASTIC && rule->stochastic[k];
+        to.state[k] = stochastic ? round_stochastically(b, e->state[k], random[1]) : e->state[k];
+    }
+    return to;
+}
+
+ptx_val ptxk_step_narrow(ptx_builder *b, ptx_type type, ptx_val x)
+{
+    if (x.type != PTX_U32 || type == PTX_U32)
+        return ptx_cvt(b, type, x);
+    return ptx_unpack(b, type, ptx_bitcast(b, PTX_B32, x)).lane[1];
+}
+
+ptx_val ptxk_step_narrow_pair(ptx_builder *b, ptx_type type, ptx_val low, ptx_val high)
+{
+    if (low.type == PTX_U32) {
+        enum { UPPER_HALVES = 0x7632 };
+        ptx_val first = ptx_bitcast(b, PTX_B32, low);
+        return ptx_prmt(b, first, ptx_bitcast(b, PTX_B32, high), ptx_u32(UPPER_HALVES));
+    }
+    if (low.type == PTX_F32 && ptx_builder_target(b).sm >= 80) {
+        const ptx_type pair = type == PTX_F16 ? PTX_F16X2 : PTX_BF16X2;
+        return ptx_bitcast(b, PTX_B32, ptx_cvt_pack(b, pair, low, high));
+    }
+    ptx_val first = ptx_cvt(b, type, low);
+    return ptx_pack(b, PTX_B32, ptx_vec2(first, ptx_cvt(b, type, high)));
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// What the rules share: their table, powers of beta, and the kernel code that derives a clock's
+// coefficients.
+#include "step.h"
+
+const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule)
+{
+    static const struct ptxk_step_rule *const rules[] = {
+#define PTXK_RULE(enumerator, file) [PTX_STEP_RULE_##enumerator] = &ptxk_step_##file,
+        PTXK_STEP_RULES(PTXK_RULE)
+#undef PTXK_RULE
+    };
+
+    return rules[rule];
+}
+
+unsigned ptxk_step_states(const struct ptxk_step_variant *v)
+{
+    if (v->rule == PTX_STEP_RULE_SGD && !v->momentum)
+        return 0;
+    return ptxk_step_rule_of(v->rule)->states;
+}
+
+ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
+{
+    ptx_val base = ptx_cvt(b, PTX_F64, beta);
+    ptx_val power = ptx_var(b, ptx_f64(1));
+    ptx_val bit = ptx_var(b, ptx_shl(b, ptx_u32(1), ptx_bfind(b, t)));
+
+    ptx_while (b, ptx_ne(b, bit, ptx_u32(0))) {
+        ptx_set(b, power, ptx_mul(b, power, power));
+        ptx_val set = ptx_ne(b, ptx_and(b, t, bit), ptx_u32(0));
+        ptx_if (b, set)
+            ptx_set(b, power, ptx_mul(b, power, base));
+        ptx_set(b, bit, ptx_shr(b, bit, ptx_u32(1)));
+    }
+    return ptx_sub(b, ptx_f64(1), power);
+}
+
+// Words of a clock's row (u64) and of a group's scalars (f64), as struct step_clock_row and struct
+// ptx_step_hyper have them.
+enum { CLOCK_STEP, CLOCK_HYPER, CLOCK_LR, CLOCK_RULE, CLOCK_WORDS };
+enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, MOMENTUM, DAMPENING };
+
+static ptx_val scalar(ptx_builder *b, ptx_ptr hyper, uint32_t word)
+{
+    return ptx_cvt(b, PTX_F32, ptx_load(b, hyper, ptx_u32(word)));
+}
+
+static struct ptxk_step_scalars scalars_read(ptx_builder *b, ptx_ptr hyper, ptx_val lr_at)
+{
+    struct ptxk_step_scalars s;
+    ptx_val lr = ptx_var(b, scalar(b, hyper, LR));
+
+    ptx_if (b, ptx_ne(b, lr_at, ptx_u64(0))) {
+        ptx_ptr own = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, lr_at);
+        ptx_set(b, lr, ptx_load(b, own, ptx_u32(0)));
+    }
+    s.lr = lr;
+    s.beta1 = scalar(b, hyper, BETA1);
+    s.beta2 = scalar(b, hyper, BETA2);
+    s.eps = scalar(b, hyper, EPS);
+    s.weight_decay = scalar(b, hyper, WEIGHT_DECAY);
+    s.momentum = scalar(b, hyper, MOMENTUM);
+    s.dampening = scalar(b, hyper, DAMPENING);
+    return s;
+}
+
+static void derive(ptx_builder *b, ptx_step_rule rule, const struct ptxk_step_scalars *s, ptx_val t,
+                   ptx_ptr row)
+{
+    ptx_val c[PTXK_STEP_COEFFICIENTS] = { { 0 } };
+
+    ptxk_step_rule_of(rule)->derive(b, s, t, c);
+    for (uint32_t k = 0; k < ptxk_step_rule_of(rule)->coefficients; k++)
+        ptx_store(b, row, ptx_u32(k), c[k]);
+}
+
+struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b)
+{
+    struct ptxk_step_clocks c;
+
+    c.rows = ptx_param_ptr(b, PTX_U64, "clocks", .readonly = true,
+                           .meaning = "rows of 4: addresses of count, scalars, lr; rule");
+    c.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .writeonly = true,
+                                   .meaning = "rows of 16, one a clock");
+    c.count = ptx_param(b, PTX_U32, "clock_count");
+    c.blocks = ptx_param(b, PTX_U32, "clock_blocks", .meaning = "blocks that derive");
+    return c;
+}
+
+void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clocks *clocks,
+                      ptx_val k)
+{
+    ptx_ptr clock = ptx_at(b, clocks->rows, ptx_mul_wide(b, k, ptx_u32(CLOCK_WORDS)));
+    ptx_val at_row = ptx_mul_wide(b, k, ptx_u32(PTXK_STEP_ROW_WORDS));
+    ptx_ptr row = ptx_at(b, clocks->coefficients, at_row);
+    ptx_vec at = ptx_load_vec(b, clock, ptx_u32(CLOCK_STEP), 2);
+    ptx_vec kind = ptx_load_vec(b, clock, ptx_u32(CLOCK_LR), 2);
+    ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
+    ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
+    struct ptxk_step_scalars s = scalars_read(b, hyper, kind.lane[0]);
+    ptx_val rule = ptx_cvt(b, PTX_U32, kind.lane[1]);
+
+    ptx_comment(b, "the count of this step");
+    ptx_val count = ptx_add(b, ptx_load(b, step, ptx_u32(0)), ptx_f32(1.0f));
+    ptx_val t = ptx_cvt(b, PTX_U32, count);
+    ptx_store(b, row, ptx_u32(PTXK_STEP_COUNT), count);
+    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), ptx_u32(PTXK_STEP_T), t);
+    for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++) {
+        if (rules == UINT32_C(1) << r) {
+            derive(b, (ptx_step_rule)r, &s, t, row);
+        } else if (rules >> r & 1) {
+            ptx_comment(b, "%s", ptxk_step_rule_of((ptx_step_rule)r)->name);
+            ptx_if (b, ptx_eq(b, rule, ptx_u32(r)))
+                derive(b, (ptx_step_rule)r, &s, t, row);
+        }
+    }
+}

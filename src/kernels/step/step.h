@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// The step of a step plan: the rules of optimizers, the formats of what they read and write, and
+// the kernels around them. <ptxgen/rules.h> has the formulas.
+#ifndef PTXGEN_KERNELS_STEP_STEP_H
+#define PTXGEN_KERNELS_STEP_STEP_H
+
+#include <ptxgen/builder.h>
+#include <ptxgen/rules.h>
+
+// ---- rules --------------------------------------------------------------------------------------
+
+// X(enumerator, file): a new rule costs its file and its row here, in the order of ptx_step_rule.
+#define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion)
+
+enum { PTXK_STEP_COEFFICIENTS = 8 }; // most of a rule
+
+// What code is made for: a tensor's rule, format and types. Texts have one body a variant.
+struct ptxk_step_variant {
+    ptx_step_rule rule;
+    ptx_step_format format;
+    ptx_type parameter, gradient;
+    bool maximize;
+    bool nesterov, momentum; // SGD
+};
+
+// A group's scalars, rounded to f32.
+struct ptxk_step_scalars {
+    ptx_val lr, beta1, beta2, eps, weight_decay, momentum, dampening;
+};
+
+// One element, in f32; the rule sets p and its states.
+struct ptxk_step_element {
+    ptx_val p, g;
+    ptx_val state[2];
+};
+
+struct ptxk_step_rule {
+    const char *name;
+    unsigned states, coefficients;
+    bool stochastic[2]; // the states that PTX_STEP_FORMAT_STOCHASTIC rounds so
+    // What follows from the scalars and t (u32, from 1) alone, in f32.
+    void (*derive)(ptx_builder *b, const struct ptxk_step_scalars *s, ptx_val t,
+                   ptx_val c[PTXK_STEP_COEFFICIENTS]);
+    void (*update)(ptx_builder *b, const struct ptxk_step_variant *v,
+                   const ptx_val c[PTXK_STEP_COEFFICIENTS], struct ptxk_step_element *e);
+};
+
+#define PTXK_DECLARE(enumerator, file) extern const struct ptxk_step_rule ptxk_step_##file;
+PTXK_STEP_RULES(PTXK_DECLARE)
+#undef PTXK_DECLARE
+
+const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule);
+// States that a tensor of the variant has: none for SGD without momentum.
+unsigned ptxk_step_states(const struct ptxk_step_variant *v);
+
+// 1 - beta^t in f64, of an f32 and a u32.
+ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t);
+
+// ---- clocks -------------------------------------------------------------------------------------
+
+enum {
+    // Words (f32) of a clock's coefficients: the rule's, then the count of this step as f32 and
+    // u32.
+    PTXK_STEP_COUNT = PTXK_STEP_COEFFICIENTS,
+    PTXK_STEP_T,
+    PTXK_STEP_ROW_WORDS = 16,
+};
+
+// The clocks: a count of steps and the scalars of a group each. Declared as parameters.
+struct ptxk_step_clocks {
+    ptx_ptr rows, coefficients;
+    ptx_val count, blocks; // u32: clocks, and blocks that derive
+};
+struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b);
+
+// Derives the coefficients of clock `k` (u32) from its scalars and its count. `rules`: bits of
+// ptx_step_rule, those that clocks have.
+void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clocks *clocks,
+                      ptx_val k);
+
+// ---- random bits --------------------------------------------------------------------------------
+
+// Philox4x32-7 of Salmon et al. 2011.
+struct ptxk_philox {
+    ptx_val word[4]; // u32
+};
+struct ptxk_philox ptxk_philox(ptx_builder *b, const ptx_val counter[4], const ptx_val key[2]);
+
+#endif

@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: MIT
+// The kernel that steps: a block for each tile, a vector of each array a thread.
+#include "step_apply.h"
+
+#include "common/common.h"
+
+enum { BLOCK = CLIP_BLOCK, MOST_LANES = 8, MOST_WORDS = 8, WORDS_AT_ONCE = 4 };
+enum { ARRAY_PARAMETER, ARRAY_GRADIENT, ARRAY_BESIDE, ARRAY_STATE, ARRAYS = ARRAY_STATE + 2 };
+
+// Words of a tensor's step row (u64), as struct step_tensor_row has them.
+enum {
+    ROW_PARAMETER,
+    ROW_BESIDE,
+    ROW_STATE,
+    ROW_COUNT = ROW_STATE + 2, // the address of its step count
+    ROW_FIRST,
+    ROW_RUN,
+    ROW_STRIDE,
+    ROW_ID_CLOCK,
+    ROW_VARIANT_VECTORS,
+};
+
+// ---- vectors ahead of their use -----------------------------------------------------------------
+
+// Lanes of one array, in words of 32 bits that are variables: ptxas moves any other load down to
+// its first use.
+struct lanes {
+    ptx_type type;
+    unsigned words;
+    ptx_val word[MOST_WORDS];
+};
+
+static ptx_type word_type(ptx_type type)
+{
+    return ptx_type_bytes(type) == 2 ? PTX_B32 : type;
+}
+
+static struct lanes lanes_var(ptx_builder *b, ptx_type type, unsigned lanes)
+{
+    struct lanes l = { .type = type, .words = lanes * ptx_type_bytes(type) / 4 };
+
+    for (unsigned k = 0; k < l.words; k++)
+        l.word[k] = ptx_var(b, ptx_zero(word_type(type)));
+    return l;
+}
+
+static void lanes_read(ptx_builder *b, const struct lanes *l, ptx_ptr at)
+{
+    ptx_ptr p = ptx_ptr_cast(b, word_type(l->type), at);
+
+    for (unsigned k = 0; k < l->words; k += WORDS_AT_ONCE) {
+        const unsigned count = l->words < WORDS_AT_ONCE ? l->words : WORDS_AT_ONCE;
+        ptx_vec read = ptx_load_vec(b, p, ptx_u32(k), count);
+        for (unsigned n = 0; n < count; n++)
+            ptx_set(b, l->word[k + n], read.lane[n]);
+    }
+}
+
+// The lanes; those of bf16 as f32, which are its bits with zeros behind them.
+static void lanes_of(ptx_builder *b, const struct lanes *l, ptx_val value[MOST_LANES])
+{
+    for (unsigned k = 0; k < l->words; k++) {
+        if (ptx_type_bytes(l->type) == 4) {
+            value[k] = l->word[k];
+        } else if (l->type == PTX_BF16) {
+            ptx_val low = ptx_shl(b, l->word[k], ptx_u32(16));
+            ptx_val high = ptx_and(b, l->word[k], ptx_b32(0xffff0000));
+            value[2 * k] = ptx_bitcast(b, PTX_F32, low);
+            value[2 * k + 1] = ptx_bitcast(b, PTX_F32, high);
+        } else {
+            ptx_vec pair = ptx_unpack(b, l->type, l->word[k]);
+            value[2 * k] = pair.lane[0];
+            value[2 * k + 1] = pair.lane[1];
+        }
+    }
+}
+
+static void lanes_write(ptx_builder *b, ptx_ptr at, const ptx_val *value, unsigned lanes)
+{
+    const ptx_type type = (ptx_type)at.type;
+    const unsigned lanes_a_word = 4 / ptx_type_bytes(type);
+    const unsigned words = lanes / lanes_a_word;
+    ptx_ptr p = ptx_ptr_cast(b, word_type(type), at);
+
+    for (unsigned k = 0; k < words; k += WORDS_AT_ONCE) {
+        ptx_vec v = { .lanes = words < WORDS_AT_ONCE ? words : WORDS_AT_ONCE };
+        for (unsigned n = 0; n < v.lanes; n++) {
+            const ptx_val *x = value + (k + n) * lanes_a_word;
+            v.lane[n] = lanes_a_word == 1 ? *x : ptxk_step_narrow_pair(b, type, x[0], x[1]);
+        }
+        ptx_store_vec(b, p, ptx_u32(k), v);
+    }
+}
+
+// ---- a tile -------------------------------------------------------------------------------------
+
+struct step {
+    const struct ptxk_step_spec *spec;
+    uint32_t chunk; // elements, at most
+    const struct ptxk_step_variant *variant;
+    ptx_val tid;
+    ptx_val tensor_first; // u64: the tile's first element
+    ptx_val length;       // s32: of the tile
+    ptx_val address[ARRAYS];
+    ptx_val whole_first, run, stride; // u64: where the shard lies in the whole parameter
+    ptx_val id, clock;                // u32
+    ptx_val vectors;                  // a predicate: whole vectors may be accessed
+    ptx_val group;                    // u32: norm group
+    ptx_val count_at;                 // u64
+    ptx_val starts;                   // a predicate: this tile is the tensor's first
+    ptx_ptr records, coefficients, seed;
+    ptx_val groups; // u32
+    // Of a body.
+    ptx_ptr array[ARRAYS]; // at the tile
+    ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS], t, key[2];
+};
+
+static ptx_type array_type(const struct ptxk_step_variant *v, unsigned array)
+{
+    switch (array) {
+    case ARRAY_PARAMETER:
+        return v->parameter;
+    case ARRAY_GRADIENT:
+        return v->gradient;
+    case ARRAY_BESIDE:
+        return ptxk_step_beside_type(v);
+    default:
+        return array - ARRAY_STATE < ptxk_step_states(v) ? ptxk_step_state_type(v) : PTX_NONE;
+    }
+}
+
+unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
+{
+    for (unsigned k = 0; k < ARRAYS; k++)
+        if (array_type(v, k) != PTX_NONE && ptx_type_bytes(array_type(v, k)) == 2)
+            return 8;
+    return 4;
+}
+
+uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec)
+{
+    unsigned lanes = 4;
+
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (ptxk_step_lanes(&spec->variants[k]) > lanes)
+            lanes = ptxk_step_lanes(&spec->variants[k]);
+    return BLOCK * lanes;
+}
+
+// Arrays that the rule reads: a parameter with a master is written alone.
+static bool is_read(const struct ptxk_step_variant *v, unsigned array)
+{
+    if (array == ARRAY_PARAMETER)
+        return v->format != PTX_STEP_FORMAT_MASTER;
+    return array_type(v, array) != PTX_NONE;
+}
+
+// What this step multiplies by, and how its rule goes. False for all threads, where it must not
+// write, ends the kernel.
+static void scalars_read(ptx_builder *b, struct step *s)
+{
+    const struct ptxk_step_variant *v = s->variant;
+
+    ptx_val row = ptx_mul_wide(b, s->clock, ptx_u32(PTXK_STEP_ROW_WORDS));
+    ptx_ptr c = ptx_at(b, s->coefficients, row);
+    for (unsigned k = 0; k < ptxk_step_rule_of(v->rule)->coefficients; k++)
+        s->coefficient[k] = ptx_load(b, c, ptx_u32(k));
+    ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, ptx_u32(4)));
+    s->factor = ptx_load(b, record, ptx_u32(0));
+    ptx_val groups = ptx_mul_wide(b, s->groups, ptx_u32(4));
+    ptx_val found = ptx_load(b, ptx_at(b, s->records, groups), ptx_u32(0));
+    ptx_comment(b, "nothing is written where anything was not finite");
+    ptx_return_if(b, ptx_neu(b, found, ptx_f32(0.0f)));
+    if (v->format == PTX_STEP_FORMAT_STOCHASTIC) {
+        s->t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), ptx_u32(PTXK_STEP_T));
+        ptx_vec key = ptx_load_vec(b, s->seed, ptx_u32(0), 2);
+        s->key[0] = key.lane[0];
+        s->key[1] = key.lane[1];
+    }
+    ptx_comment(b, "the first tile of a tensor counts its step");
+    ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, ptx_u32(0)));
+    ptx_if (b, first) {
+        ptx_ptr count = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->count_at);
+        ptx_store(b, count, ptx_u32(0), ptx_load(b, c, ptx_u32(PTXK_STEP_COUNT)));
+    }
+}
+
+// ---- random bits --------------------------------------------------------------------------------
+
+// The index in the whole parameter of element `i` (s32) of the tile.
+static ptx_val place_in_whole(ptx_builder *b, const struct step *s, ptx_val i)
+{
+    ptx_val element = ptx_add(b, s->tensor_first, ptx_cvt(b, PTX_U64, i));
+    ptx_val place = ptx_var(b, element);
+
+    ptx_if (b, ptx_ne(b, s->run, s->stride)) {
+        ptx_val turn = ptx_div(b, element, s->run);
+        ptx_val rest = ptx_sub(b, element, ptx_mul(b, turn, s->run));
+        ptx_set(b, place, ptx_mad(b, turn, s->stride, rest));
+    }
+    return ptx_add(b, place, s->whole_first);
+}
+
+static struct ptxk_philox random_words(ptx_builder *b, const struct step *s, ptx_val place,
+                                       unsigned which)
+{
+    ptx_val eighth = ptx_shr(b, place, ptx_u32(3));
+    ptx_val high = ptx_cvt(b, PTX_U32, ptx_shr(b, eighth, ptx_u32(32)));
+    const ptx_val counter[4] = {
+        ptx_cvt(b, PTX_U32, eighth),
+        which ? ptx_or(b, high, ptx_u32(UINT32_C(1) << 31)) : high,
+        s->t,
+        s->id,
+    };
+    return ptxk_philox(b, counter, s->key);
+}
+
+static ptx_val half_of(ptx_builder *b, ptx_val word, bool upper)
+{
+    return upper ? ptx_shr(b, word, ptx_u32(16)) : ptx_and(b, word, ptx_u32(0xffff));
+}
+
+static bool has_random_state(const struct ptxk_step_variant *v)
+{
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+
+    for (unsigned k = 0; k < ptxk_step_states(v); k++)
+        if (rule->stochastic[k])
+            return true;
+    return false;
+}
+
+static unsigned random_streams(const struct ptxk_step_variant *v)
+{
+    return v->format != PTX_STEP_FORMAT_STOCHASTIC ? 0 : has_random_state(v) ? 2 : 1;
+}
+
+// Of eight elements side by side in the whole parameter, the first of which is a multiple of 8.
+static void random_of_vector(ptx_builder *b, const struct step *s, ptx_val i,
+                             ptx_val random[2][MOST_LANES])
+{
+    const unsigned streams = random_streams(s->variant);
+
+    if (!streams)
+        return;
+    ptx_val place = place_in_whole(b, s, i);
+    for (unsigned which = 0; which < streams; which++) {
+        struct ptxk_philox words = random_words(b, s, place, which);
+        for (unsigned k = 0; k < MOST_LANES; k++)
+            random[which][k] = half_of(b, words.word[k / 2], k % 2);
+    }
+}
+
+static void random_of_element(ptx_builder *b, const struct step *s, ptx_val i, ptx_val random[2])
+{
+    const unsigned streams = random_streams(s->variant);
+
+    if (!streams)
+        return;
+    ptx_val place = place_in_whole(b, s, i);
+    ptx_val lane = ptx_and(b, ptx_cvt(b, PTX_U32, place), ptx_u32(7));
+    ptx_val pair = ptx_shr(b, lane, ptx_u32(1));
+    ptx_val odd = ptx_ne(b, ptx_and(b, lane, ptx_u32(1)), ptx_u32(0));
+    for (unsigned which = 0; which < streams; which++) {
+        struct ptxk_philox words = random_words(b, s, place, which);
+        ptx_val word = words.word[0];
+        for (unsigned k = 1; k < 4; k++)
+            word = ptx_select(b, ptx_eq(b, pair, ptx_u32(k)), words.word[k], word);
+        ptx_val upper = half_of(b, word, true);
+        random[which] = ptx_select(b, odd, upper, half_of(b, word, false));
+    }
+}
+
+// ---- elements -----------------------------------------------------------------------------------
+
+// One element: what it was in memory becomes what it will be.
+static struct ptxk_step_stored step_element(ptx_builder *b, const struct step *s,
+                                            const struct ptxk_step_stored *from, ptx_val gradient,
+                                            const ptx_val random[2], ptx_val *scaled)
+{
+    const struct ptxk_step_variant *v = s->variant;
+    struct ptxk_step_element e = ptxk_step_load(b, v, from);
+
+    *scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, gradient), s->factor);
+    e.g = v->maximize ? ptx_neg(b, *scaled) : *scaled;
+    ptxk_step_rule_of(v->rule)->update(b, v, s->coefficient, &e);
+    return ptxk_step_store(b, v, &e, random);
+}
+
+static ptx_val gradient_left(const struct step *s, ptx_val scaled)
+{
+    return s->spec->gradients == PTXK_STEP_GRADIENTS_WRITTEN ? scaled : ptx_zero(PTX_F32);
+}
+
+static ptx_val *part(struct ptxk_step_stored *e, unsigned array)
+{
+    return array == ARRAY_PARAMETER ? &e->parameter
+           : array == ARRAY_BESIDE  ? &e->beside
+                                    : &e->state[array - ARRAY_STATE];
+}
+
+static void step_vector(ptx_builder *b, const struct step *s, const struct lanes in[ARRAYS],
+                        ptx_val i)
+{
+    const struct ptxk_step_variant *v = s->variant;
+    const unsigned lanes = ptxk_step_lanes(v);
+    ptx_val value[ARRAYS][MOST_LANES], random[2][MOST_LANES];
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (is_read(v, a))
+            lanes_of(b, &in[a], value[a]);
+    random_of_vector(b, s, i, random);
+    for (unsigned k = 0; k < lanes; k++) {
+        struct ptxk_step_stored from = { { 0 } };
+        ptx_val own[2] = { { 0 } }, scaled;
+        for (unsigned a = 0; a < ARRAYS; a++)
+            if (a != ARRAY_GRADIENT && is_read(v, a))
+                *part(&from, a) = value[a][k];
+        for (unsigned which = 0; which < random_streams(v); which++)
+            own[which] = random[which][k];
+        struct ptxk_step_stored to =
+            step_element(b, s, &from, value[ARRAY_GRADIENT][k], own, &scaled);
+        for (unsigned a = 0; a < ARRAYS; a++)
+            if (a != ARRAY_GRADIENT && array_type(v, a) != PTX_NONE)
+                value[a][k] = *part(&to, a);
+        if (s->spec->gradients != PTXK_STEP_GRADIENTS_RAW)
+            value[ARRAY_GRADIENT][k] = gradient_left(s, scaled);
+    }
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        if (array_type(v, a) == PTX_NONE ||
+            (a == ARRAY_GRADIENT && s->spec->gradients == PTXK_STEP_GRADIENTS_RAW))
+            continue;
+        lanes_write(b, ptx_at(b, s->array[a], i), value[a], lanes);
+    }
+}
+
+static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
+{
+    const struct ptxk_step_variant *v = s->variant;
+    struct ptxk_step_stored from = { { 0 } };
+    ptx_val random[2] = { { 0 } }, scaled;
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && is_read(v, a))
+            *part(&from, a) = ptx_load(b, s->array[a], i);
+    ptx_val gradient = ptx_load(b, s->array[ARRAY_GRADIENT], i);
+    random_of_element(b, s, i, random);
+    struct ptxk_step_stored to = step_element(b, s, &from, gradient, random, &scaled);
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && array_type(v, a) != PTX_NONE)
+            ptx_store(b, s->array[a], i, ptxk_step_narrow(b, array_type(v, a), *part(&to, a)));
+    if (s->spec->gradients != PTXK_STEP_GRADIENTS_RAW)
+        ptx_store(b, s->array[ARRAY_GRADIENT], i,
+                  ptxk_step_narrow(b, v->gradient, gradient_left(s, scaled)));
+}
+
+// This thread's part of the tile, in `passes` vectors, all read before anything is waited for.
+static void step_tile(ptx_builder *b, struct step *s)
+{
+    enum { MOST_PASSES = 2 };
+    const struct ptxk_step_variant *v = s->variant;
+    const unsigned lanes = ptxk_step_lanes(v);
+    const unsigned passes = ptxk_step_tile(s->spec) / (BLOCK * lanes);
+    struct lanes in[MOST_PASSES][ARRAYS];
+    ptx_val place[MOST_PASSES], whole[MOST_PASSES];
+
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        if (array_type(v, a) == PTX_NONE)
+            continue;
+        ptx_ptr p = ptx_ptr_from(b, array_type(v, a), PTX_SPACE_GLOBAL, s->address[a]);
+        s->array[a] = ptx_at(b, p, s->tensor_first);
+    }
+    for (unsigned n = 0; n < passes; n++) {
+        ptx_val mine = ptx_mul(b, s->tid, ptx_u32(lanes));
+        place[n] = ptx_bitcast(b, PTX_S32, mine);
+        if (n)
+            place[n] = ptx_add(b, place[n], ptx_s32((int32_t)(n * BLOCK * lanes)));
+        ptx_val end = ptx_add(b, place[n], ptx_s32((int32_t)lanes));
+        whole[n] = ptx_and(b, s->vectors, ptx_le(b, end, s->length));
+        for (unsigned a = 0; a < ARRAYS; a++)
+            if (is_read(v, a))
+                in[n][a] = lanes_var(b, array_type(v, a), lanes);
+        ptx_if (b, whole[n])
+            for (unsigned a = 0; a < ARRAYS; a++)
+                if (is_read(v, a))
+                    lanes_read(b, &in[n][a], ptx_at(b, s->array[a], place[n]));
+    }
+    if (ptx_builder_target(b).sm >= 90)
+        ptx_griddepcontrol_wait(b);
+    scalars_read(b, s);
+    for (unsigned n = 0; n < passes; n++) {
+        ptx_if (b, whole[n])
+            step_vector(b, s, in[n], place[n]);
+        ptx_else (b) {
+            ptx_val end = ptx_add(b, place[n], ptx_s32((int32_t)lanes));
+            ptx_for (b, i, place[n], ptx_min(b, end, s->length), ptx_s32(1))
+                step_single(b, s, i);
+        }
+    }
+}
+
+// ---- the kernel ---------------------------------------------------------------------------------
+
+// The tile of this block, and all that does not depend on what the norm's launch leaves.
+static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr chunks, ptx_ptr rows,
+                      ptx_val *variant)
+{
+    const uint32_t tile = ptxk_step_tile(s->spec);
+    const uint32_t tiles = s->chunk / tile;
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val chunk = ptxk_over_power_of_two(b, block, tiles);
+    ptx_val number = ptx_and(b, block, ptx_u32(tiles - 1));
+
+    ptx_vec place = ptx_load_vec(b, chunks, ptx_mul_wide(b, chunk, ptx_u32(4)), 4);
+    ptx_val tensor = place.lane[0];
+    ptx_val index = ptx_mad(b, place.lane[1], ptx_u32(tiles), number);
+    s->group = place.lane[2];
+    ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, ptx_u32(4)), 2);
+    ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(STEP_ROW_WORDS)));
+    ptx_val word[STEP_ROW_WORDS];
+    for (unsigned k = 0; k < STEP_ROW_WORDS; k += 2) {
+        ptx_vec pair = ptx_load_vec(b, row, ptx_u32(k), 2);
+        word[k] = pair.lane[0];
+        word[k + 1] = pair.lane[1];
+    }
+    s->address[ARRAY_PARAMETER] = word[ROW_PARAMETER];
+    s->address[ARRAY_GRADIENT] = extent.lane[0];
+    s->address[ARRAY_BESIDE] = word[ROW_BESIDE];
+    s->address[ARRAY_STATE] = word[ROW_STATE];
+    s->address[ARRAY_STATE + 1] = word[ROW_STATE + 1];
+    s->count_at = word[ROW_COUNT];
+    s->whole_first = word[ROW_FIRST];
+    s->run = word[ROW_RUN];
+    s->stride = word[ROW_STRIDE];
+    ptx_vec id_clock = ptx_unpack(b, PTX_U32, word[ROW_ID_CLOCK]);
+    s->id = id_clock.lane[0];
+    s->clock = id_clock.lane[1];
+    ptx_vec variant_vectors = ptx_unpack(b, PTX_U32, word[ROW_VARIANT_VECTORS]);
+    *variant = variant_vectors.lane[0];
+    ptx_val vectors = ptx_ne(b, variant_vectors.lane[1], ptx_u32(0));
+    ptx_val skew = ptx_and(b, extent.lane[0], ptx_u64(15)); // gradients move
+    s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, ptx_u64(0)));
+
+    s->tensor_first = ptx_mul_wide(b, index, ptx_u32(tile));
+    s->starts = ptx_eq(b, index, ptx_u32(0));
+    ptx_comment(b, "a tensor without a gradient is left out");
+    ptx_val absent = ptx_eq(b, extent.lane[0], ptx_u64(0));
+    ptx_return_if(b, ptx_or(b, absent, ptx_ge(b, s->tensor_first, extent.lane[1])));
+    ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);
+    s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(tile)));
+}
+
+int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y)
+{
+    const int order[][2] = {
+        { (int)x->rule, (int)y->rule },
+        { (int)x->format, (int)y->format },
+        { (int)x->parameter, (int)y->parameter },
+        { (int)x->gradient, (int)y->gradient },
+        { x->maximize, y->maximize },
+        { x->nesterov, y->nesterov },
+        { x->momentum, y->momentum },
+    };
+
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+        if (order[k][0] != order[k][1])
+            return order[k][0] < order[k][1] ? -1 : 1;
+    return 0;
+}
+
+uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec)
+{
+    uint32_t rules = 0;
+
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        rules |= UINT32_C(1) << spec->variants[k].rule;
+    return rules;
+}
+
+bool ptxk_step_draws(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (random_streams(&spec->variants[k]))
+            return true;
+    return false;
+}
+
+static void name_variant(ptx_builder *b, const struct ptxk_step_variant *v)
+{
+    static const char *const formats[PTX_STEP_FORMAT_COUNT] = { "full", "state_bf16", "master",
+                                                                "remainder", "stochastic" };
+
+    ptx_comment(b, "%s, %s: parameter %s, gradient %s", ptxk_step_rule_of(v->rule)->name,
+                formats[v->format], ptx_type_name(v->parameter), ptx_type_name(v->gradient));
+}
+
+void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
+{
+    const struct ptxk_step_spec *spec = clip->step;
+    struct step s = { .spec = spec, .chunk = clip->chunk };
+
+    ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
+    ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                                    .meaning = "rows of 4: gradient, count, weight, type");
+    ptx_ptr chunks = ptx_param_ptr(b, PTX_U32, "chunks", .readonly = true,
+                                   .meaning = "rows of 4: tensor, place in it, norm group");
+    ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
+                                 .meaning = "rows of 10: parameter, master or remainder, states, "
+                                            "count, place in the whole, id, clock, variant");
+    s.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
+                                   .meaning = "rows of 16, one a clock");
+    s.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
+                              .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
+                                         "found_inf of all");
+    s.groups = ptx_param(b, PTX_U32, "group_count");
+    if (ptxk_step_draws(spec))
+        s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
+    s.tid = ptx_tid(b, PTX_X);
+    ptx_val variant;
+    tile_read(b, &s, tensors, chunks, rows, &variant);
+    for (unsigned k = 0; k < spec->variant_count; k++) {
+        s.variant = &spec->variants[k];
+        name_variant(b, s.variant);
+        if (spec->variant_count == 1) {
+            step_tile(b, &s);
+            continue;
+        }
+        ptx_if (b, ptx_eq(b, variant, ptx_u32(k)))
+            step_tile(b, &s);
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The kernels of a step plan that a clip plan has not.
+#ifndef PTXGEN_KERNELS_STEP_APPLY_H
+#define PTXGEN_KERNELS_STEP_APPLY_H
+
+#include "clip.h"
+#include "step/format.h"
+
+enum {
+    PTXK_STEP_MOST_VARIANTS = 64,
+};
+
+// What becomes of the gradients.
+enum ptxk_step_gradients {
+    PTXK_STEP_GRADIENTS_RAW,     // left as they are
+    PTXK_STEP_GRADIENTS_WRITTEN, // times the factor
+    PTXK_STEP_GRADIENTS_ZEROED,
+};
+
+// What the text depends on.
+struct ptxk_step_spec {
+    const struct ptxk_step_variant
+        *variants; // each once, in the order of ptxk_step_variant_compare()
+    unsigned variant_count;
+    enum ptxk_step_gradients gradients;
+};
+
+// A total order of variants.
+int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
+
+// Lanes that a thread takes of a variant's tensor at once, and the elements of a block's tile.
+unsigned ptxk_step_lanes(const struct ptxk_step_variant *v);
+uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec);
+
+// Whether any variant draws random bits.
+bool ptxk_step_draws(const struct ptxk_step_spec *spec);
+// The rules of the variants: bits of ptx_step_rule.
+uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec);
+
+#endif

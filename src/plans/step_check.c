@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// Everything about a step plan's parameters that is known without a device.
+#include <inttypes.h>
+#include <math.h>
+
+#include "driver/error.h"
+#include "step_table.h"
+
+static const char *const format_names[PTX_STEP_FORMAT_COUNT] = {
+    [PTX_STEP_FORMAT_FULL] = "FULL",
+    [PTX_STEP_FORMAT_STATE_BF16] = "STATE_BF16",
+    [PTX_STEP_FORMAT_MASTER] = "MASTER",
+    [PTX_STEP_FORMAT_REMAINDER] = "REMAINDER",
+    [PTX_STEP_FORMAT_STOCHASTIC] = "STOCHASTIC",
+};
+
+// The types that a format's parameter may have: PTX_TYPE_BIT() bits, and how an error says it.
+static const struct {
+    uint32_t types;
+    const char *text;
+} parameter_types[PTX_STEP_FORMAT_COUNT] = {
+    [PTX_STEP_FORMAT_FULL] = { PTX_TYPE_BIT(F32), "f32" },
+    [PTX_STEP_FORMAT_STATE_BF16] = { PTX_TYPE_BIT(F32), "f32" },
+    [PTX_STEP_FORMAT_MASTER] = { PTX_TYPE_BIT(BF16) | PTX_TYPE_BIT(F16), "bf16 or f16" },
+    [PTX_STEP_FORMAT_REMAINDER] = { PTX_TYPE_BIT(BF16), "bf16" },
+    [PTX_STEP_FORMAT_STOCHASTIC] = { PTX_TYPE_BIT(BF16), "bf16" },
+};
+
+// ---- groups -------------------------------------------------------------------------------------
+
+static ptx_status refuse_scalar(uint32_t group, const char *name, double x, const char *must)
+{
+    return ptxd_fail(PTX_ERROR_INVALID, "group %" PRIu32 ": %s is %g; it must be %s", group, name,
+                     x, must);
+}
+
+ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *h)
+{
+    const struct {
+        const char *name;
+        double x;
+    } at_least_0[] = { { "lr", h->lr },
+                       { "eps", h->eps },
+                       { "weight_decay", h->weight_decay },
+                       { "momentum", h->momentum } },
+      betas[] = { { "beta1", h->beta1 }, { "beta2", h->beta2 } };
+
+    // What f32 makes of a scalar is what the rule takes.
+    for (size_t k = 0; k < sizeof at_least_0 / sizeof *at_least_0; k++)
+        if (!(at_least_0[k].x >= 0) || !isfinite((float)at_least_0[k].x))
+            return refuse_scalar(group, at_least_0[k].name, at_least_0[k].x,
+                                 "finite in f32, and 0 or more");
+    for (size_t k = 0; k < sizeof betas / sizeof *betas; k++)
+        if (!(betas[k].x >= 0) || !((float)betas[k].x < 1.0f))
+            return refuse_scalar(group, betas[k].name, betas[k].x,
+                                 "0 or more, and below 1 when rounded to f32");
+    if (!isfinite((float)h->dampening))
+        return refuse_scalar(group, "dampening", h->dampening, "finite in f32");
+    return PTX_OK;
+}
+
+static ptx_status check_group(uint32_t g, const struct ptx_step_group *group)
+{
+    ptx_status status;
+
+    if ((unsigned)group->rule >= PTX_STEP_RULE_COUNT)
+        return ptxd_fail(PTX_ERROR_INVALID, "group %" PRIu32 ": rule is %d; there are 0 to %d", g,
+                         (int)group->rule, PTX_STEP_RULE_COUNT - 1);
+    status = ptxp_step_check_hyper(g, &group->hyper);
+    if (status)
+        return status;
+    if (group->nesterov && (group->rule != PTX_STEP_RULE_SGD || group->hyper.momentum == 0))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group %" PRIu32 ": nesterov goes with SGD and a momentum alone", g);
+    if (group->hyper_at % 8)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group %" PRIu32 ": hyper_at is 0x%llx; it must be a multiple of 8", g,
+                         (unsigned long long)group->hyper_at);
+    if (group->lr_at % 4)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group %" PRIu32 ": lr_at is 0x%llx; it must be a multiple of 4", g,
+                         (unsigned long long)group->lr_at);
+    return PTX_OK;
+}
+
+// ---- tensors ------------------------------------------------------------------------------------
+
+static ptx_status check_types(size_t t, const struct ptx_step_tensor *tensor)
+{
+    const ptx_type gradient = ptxp_step_gradient_type(tensor);
+
+    if ((unsigned)tensor->format >= PTX_STEP_FORMAT_COUNT)
+        return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: format is %d; there are 0 to %d", t,
+                         (int)tensor->format, PTX_STEP_FORMAT_COUNT - 1);
+    if (!(UINT32_C(1) << tensor->dtype & parameter_types[tensor->format].types))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: its dtype is %s; format %s takes a parameter of %s", t,
+                         ptx_type_name(tensor->dtype), format_names[tensor->format],
+                         parameter_types[tensor->format].text);
+    if (gradient != PTX_F32 && gradient != PTX_F16 && gradient != PTX_BF16)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: gradient_dtype is %s; it must be f32, f16 or bf16", t,
+                         ptx_type_name(gradient));
+    return PTX_OK;
+}
+
+static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
+{
+    const struct ptx_step_whole *w = &tensor->whole;
+    const uint64_t turns = w->run && tensor->count ? (tensor->count - 1) / w->run : 0;
+
+    if (w->run && w->stride < w->run)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: whole.stride is %" PRIu64 ", below whole.run, %" PRIu64, t,
+                         w->stride, w->run);
+    if (w->first > PTX_CLIP_MAX_ELEMENTS ||
+        (turns && w->stride > (PTX_CLIP_MAX_ELEMENTS - w->first) / turns))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: its shard lies beyond element 2^40 of the whole "
+                         "parameter",
+                         t);
+    return PTX_OK;
+}
+
+static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
+                               const struct ptx_step_group *group)
+{
+    const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, group);
+    const unsigned states = ptxk_step_states(&v);
+
+    for (unsigned k = states; k < 2; k++)
+        if (tensor->state[k])
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: state[%u] is given, and its rule, %s, has %u "
+                             "states: make it 0",
+                             t, k, ptxk_step_rule_of(v.rule)->name, states);
+    if (tensor->beside && ptxk_step_beside_type(&v) == PTX_NONE)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: beside is given, and format %s has nothing there: make "
+                         "it 0",
+                         t, format_names[tensor->format]);
+    return PTX_OK;
+}
+
+static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &params->tensors[t];
+    ptx_status status;
+
+    if (tensor->group >= params->group_count)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: its group is %" PRIu32 "; there are groups 0 to %" PRIu32, t,
+                         tensor->group, params->group_count - 1);
+    status = check_types(t, tensor);
+    if (!status)
+        status = check_whole(t, tensor);
+    return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);
+}
+
+ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
+{
+    ptx_status status = PTX_OK;
+
+    if (!params)
+        return ptxd_fail(PTX_ERROR_INVALID, "params is NULL");
+    if (!params->groups || !params->group_count)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "there are no hyperparameter groups: give at least one in groups");
+    if (params->group_count > PTX_STEP_MAX_GROUPS)
+        return ptxd_fail(PTX_ERROR_INVALID, "%" PRIu32 " groups; a plan takes %d",
+                         params->group_count, PTX_STEP_MAX_GROUPS);
+    if (params->tensor_count && !params->tensors)
+        return ptxd_fail(PTX_ERROR_INVALID, "tensors is NULL, and tensor_count is %zu",
+                         params->tensor_count);
+    if (params->tensor_count > PTX_CLIP_MAX_TENSORS)
+        return ptxd_fail(PTX_ERROR_INVALID, "%zu tensors; a plan takes %d", params->tensor_count,
+                         PTX_CLIP_MAX_TENSORS);
+    if ((unsigned)params->gradients > PTX_STEP_GRADIENTS_ZERO)
+        return ptxd_fail(PTX_ERROR_INVALID, "gradients is %d; there are %d to %d",
+                         (int)params->gradients, PTX_STEP_GRADIENTS_RAW, PTX_STEP_GRADIENTS_ZERO);
+    for (uint32_t g = 0; g < params->group_count && !status; g++)
+        status = check_group(g, &params->groups[g]);
+    for (size_t t = 0; t < params->tensor_count && !status; t++)
+        status = check_tensor(params, t);
+    return status;
+}

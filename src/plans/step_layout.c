@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include "step_table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/error.h"
+
+enum { ALIGNMENT = 256, VECTOR_BYTES = 16 };
+
+ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)
+{
+    return tensor->gradient_dtype == PTX_NONE ? tensor->dtype : tensor->gradient_dtype;
+}
+
+struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
+                                              const struct ptx_step_group *group)
+{
+    return (struct ptxk_step_variant) {
+        .rule = group->rule,
+        .format = tensor->format,
+        .parameter = tensor->dtype,
+        .gradient = ptxp_step_gradient_type(tensor),
+        .maximize = group->maximize,
+        .nesterov = group->nesterov,
+        .momentum = group->rule == PTX_STEP_RULE_SGD && group->hyper.momentum != 0,
+    };
+}
+
+// ---- variants -----------------------------------------------------------------------------------
+
+static unsigned place_of(const struct step_layout *layout, const struct ptxk_step_variant *v)
+{
+    unsigned k = 0;
+
+    while (k < layout->variant_count && ptxk_step_variant_compare(&layout->variants[k], v) < 0)
+        k++;
+    return k;
+}
+
+static ptx_status add_variant(struct step_layout *layout, const struct ptxk_step_variant *v)
+{
+    const unsigned k = place_of(layout, v);
+
+    if (k < layout->variant_count && ptxk_step_variant_compare(&layout->variants[k], v) == 0)
+        return PTX_OK;
+    if (layout->variant_count == PTXK_STEP_MOST_VARIANTS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the tensors have more than %d kinds of rule, format and types: make "
+                         "several plans",
+                         PTXK_STEP_MOST_VARIANTS);
+    memmove(&layout->variants[k + 1], &layout->variants[k],
+            (layout->variant_count - k) * sizeof *v);
+    layout->variants[k] = *v;
+    layout->variant_count++;
+    return PTX_OK;
+}
+
+static ptx_status find_variants(const struct ptx_step_params *params, struct step_layout *layout)
+{
+    const struct ptxk_step_variant none = { .rule = params->groups[0].rule,
+                                            .format = PTX_STEP_FORMAT_FULL,
+                                            .parameter = PTX_F32,
+                                            .gradient = PTX_F32 };
+    ptx_status status = PTX_OK;
+
+    for (size_t t = 0; t < params->tensor_count && !status; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        const struct ptxk_step_variant v =
+            ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
+        status = add_variant(layout, &v);
+    }
+    return status || layout->variant_count ? status : add_variant(layout, &none);
+}
+
+// ---- clocks -------------------------------------------------------------------------------------
+
+struct reading {
+    uint64_t step;
+    uint32_t group;
+    uint32_t tensor;
+};
+
+static int by_clock(const void *left, const void *right)
+{
+    const struct reading *x = left, *y = right;
+
+    if (x->group != y->group)
+        return x->group < y->group ? -1 : 1;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+// Numbers the distinct pairs of group and count, in that order.
+static ptx_status find_clocks(const struct ptx_step_params *params, struct step_layout *layout)
+{
+    const size_t count = params->tensor_count;
+    struct reading *all = malloc((count + 1) * sizeof *all);
+
+    layout->clocks = malloc((count + 1) * sizeof *layout->clocks);
+    if (!all || !layout->clocks) {
+        free(all);
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a step plan");
+    }
+    for (size_t t = 0; t < count; t++)
+        all[t] =
+            (struct reading) { params->tensors[t].step, params->tensors[t].group, (uint32_t)t };
+    qsort(all, count, sizeof *all, by_clock);
+    for (size_t k = 0; k < count; k++) {
+        if (k && by_clock(&all[k - 1], &all[k]) != 0)
+            layout->clock_count++;
+        layout->clocks[all[k].tensor] = layout->clock_count;
+    }
+    layout->clock_count += count != 0;
+    free(all);
+    return PTX_OK;
+}
+
+// ---- layout -------------------------------------------------------------------------------------
+
+static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, size_t bytes)
+{
+    array->offset = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    array->length = length;
+    return array->offset + length * bytes;
+}
+
+static uint64_t bytes_moved(const struct ptx_step_params *params,
+                            const struct ptx_step_tensor *tensor)
+{
+    const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
+    const unsigned parameter = ptx_type_bytes(v.parameter), gradient = ptx_type_bytes(v.gradient);
+    uint64_t each = 2 * ptx_type_bytes(ptxk_step_beside_type(&v));
+
+    each += (v.format == PTX_STEP_FORMAT_MASTER ? 1 : 2) * parameter;
+    each += 2 * ptxk_step_states(&v) * ptx_type_bytes(ptxk_step_state_type(&v));
+    each += (params->gradients == PTX_STEP_GRADIENTS_RAW ? 1 : 2) * gradient;
+    return tensor->count * each;
+}
+
+ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct step_layout *layout)
+{
+    ptx_status status;
+    uint64_t at = 0;
+
+    *layout = (struct step_layout) { .tensor_count = params->tensor_count };
+    status = find_variants(params, layout);
+    if (!status)
+        status = find_clocks(params, layout);
+    if (status) {
+        ptxp_step_layout_free(layout);
+        return status;
+    }
+    at = place(&layout->rows, at, params->tensor_count + 1, sizeof(struct step_tensor_row));
+    at = place(&layout->clock_rows, at, layout->clock_count, sizeof(struct step_clock_row));
+    at = place(&layout->hypers, at, params->group_count, sizeof(struct ptx_step_hyper));
+    at = place(&layout->seed, at, 1, sizeof(uint64_t));
+    layout->bytes =
+        place(&layout->coefficients, at, layout->clock_count, sizeof(struct step_coefficients));
+    for (size_t t = 0; t < params->tensor_count; t++)
+        layout->bytes_moved += bytes_moved(params, &params->tensors[t]);
+    return PTX_OK;
+}
+
+void ptxp_step_layout_free(struct step_layout *layout)
+{
+    free(layout->clocks);
+    layout->clocks = NULL;
+}
+
+// ---- the image ----------------------------------------------------------------------------------
+
+// Whether eight elements that a thread takes at once are eight of one Philox counter.
+static bool eights_in_a_row(const struct ptx_step_whole *w)
+{
+    return w->first % 8 == 0 &&
+           (w->run == 0 || w->run == w->stride || (w->run % 8 == 0 && w->stride % 8 == 0));
+}
+
+static bool takes_vectors(const struct ptx_step_tensor *tensor)
+{
+    const CUdeviceptr bits =
+        tensor->parameter | tensor->beside | tensor->state[0] | tensor->state[1];
+
+    return bits % VECTOR_BYTES == 0 &&
+           (tensor->format != PTX_STEP_FORMAT_STOCHASTIC || eights_in_a_row(&tensor->whole));
+}
+
+struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
+                                        const struct step_layout *layout, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &params->tensors[t];
+    const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
+    const bool in_a_row = tensor->whole.run == 0;
+
+    return (struct step_tensor_row) {
+        .parameter = tensor->parameter,
+        .beside = tensor->beside,
+        .state = { tensor->state[0], tensor->state[1] },
+        .step = tensor->step,
+        .first = tensor->whole.first,
+        .run = in_a_row ? 1 : tensor->whole.run,
+        .stride = in_a_row ? 1 : tensor->whole.stride,
+        .id = tensor->id,
+        .clock = layout->clocks[t],
+        .variant = place_of(layout, &v),
+        .vectors = takes_vectors(tensor),
+    };
+}
+
+void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct step_layout *layout,
+                           CUdeviceptr memory, unsigned char *image)
+{
+    struct step_tensor_row *rows = (void *)(image + layout->rows.offset);
+    struct step_clock_row *clocks = (void *)(image + layout->clock_rows.offset);
+    struct ptx_step_hyper *hypers = (void *)(image + layout->hypers.offset);
+
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        const struct ptx_step_group *group = &params->groups[tensor->group];
+        const CUdeviceptr own =
+            memory + layout->hypers.offset + tensor->group * (CUdeviceptr)sizeof *hypers;
+        rows[t] = ptxp_step_row_of(params, layout, t);
+        clocks[layout->clocks[t]] = (struct step_clock_row) {
+            .step = tensor->step,
+            .hyper = group->hyper_at ? group->hyper_at : own,
+            .lr = group->lr_at,
+            .rule = group->rule,
+        };
+    }
+    for (uint32_t g = 0; g < params->group_count; g++)
+        hypers[g] = params->groups[g].hyper;
+    memcpy(image + layout->seed.offset, &params->seed, sizeof params->seed);
+}

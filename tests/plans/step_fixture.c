@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT
+#include "step_fixture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { GUARD = 64, POISON = 0xa5 };
+enum { PARAMETER, GRADIENT, BESIDE, STATE };
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+static unsigned choose(struct random *r, uint32_t bits)
+{
+    for (;;) {
+        const unsigned k = random_below(r, 32);
+        if (bits >> k & 1)
+            return k;
+    }
+}
+
+static unsigned states_of(const struct ptx_step_group *group)
+{
+    return group->rule == PTX_STEP_RULE_SGD    ? group->hyper.momentum != 0
+           : group->rule == PTX_STEP_RULE_LION ? 1
+                                               : 2;
+}
+
+static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
+{
+    const struct ptx_step_tensor *tensor = &set->tensors[t];
+    const bool half = tensor->format == PTX_STEP_FORMAT_STATE_BF16 ||
+                      tensor->format == PTX_STEP_FORMAT_STOCHASTIC;
+
+    switch (array) {
+    case PARAMETER:
+        return tensor->dtype;
+    case GRADIENT:
+        return tensor->gradient_dtype ? tensor->gradient_dtype : tensor->dtype;
+    case BESIDE:
+        return tensor->format == PTX_STEP_FORMAT_MASTER      ? PTX_F32
+               : tensor->format == PTX_STEP_FORMAT_REMAINDER ? PTX_S16
+                                                             : PTX_NONE;
+    default:
+        return array - STATE >= states_of(&set->group[tensor->group]) ? PTX_NONE
+               : half                                                 ? PTX_BF16
+                                                                      : PTX_F32;
+    }
+}
+
+static CUdeviceptr *address_of(struct ptx_step_tensor *tensor, unsigned array)
+{
+    return array == PARAMETER  ? &tensor->parameter
+           : array == GRADIENT ? &tensor->gradient
+           : array == BESIDE   ? &tensor->beside
+                               : &tensor->state[array - STATE];
+}
+
+static void fill(struct random *r, ptx_type type, void *data, uint64_t count)
+{
+    if (type == PTX_S16) {
+        for (uint64_t i = 0; i < count; i++)
+            ((uint16_t *)data)[i] = (uint16_t)random_below(r, 65536);
+        return;
+    }
+    data_fill(r, gpu_ref_type(type), DATA_PLAIN, data, count);
+}
+
+static void make_group(struct random *r, const struct step_shape *shape, struct ptx_step_group *g)
+{
+    *g = (struct ptx_step_group) {
+        .rule = (ptx_step_rule)choose(r, shape->rules),
+        .maximize = random_below(r, 4) == 0,
+        .hyper = { .lr = 0.001 + random_below(r, 100) / 1000.0,
+                   .beta1 = 0.9,
+                   .beta2 = random_below(r, 2) ? 0.999 : 0.95,
+                   .eps = 1e-8,
+                   .weight_decay = random_below(r, 3) * 0.01,
+                   .momentum = random_below(r, 3) * 0.45,
+                   .dampening = random_below(r, 2) * 0.3 },
+    };
+    g->nesterov = g->rule == PTX_STEP_RULE_SGD && g->hyper.momentum != 0 && random_below(r, 2);
+}
+
+static void make_tensor(struct step_set *set, struct random *r, const struct step_shape *shape,
+                        size_t t)
+{
+    static const ptx_type gradients[] = { PTX_NONE, PTX_F32, PTX_F16, PTX_BF16 };
+    struct ptx_step_tensor *tensor = &set->tensors[t];
+
+    tensor->format = (ptx_step_format)choose(r, shape->formats);
+    tensor->dtype =
+        tensor->format == PTX_STEP_FORMAT_FULL || tensor->format == PTX_STEP_FORMAT_STATE_BF16
+            ? PTX_F32
+        : tensor->format == PTX_STEP_FORMAT_MASTER && random_below(r, 2) ? PTX_F16
+                                                                         : PTX_BF16;
+    tensor->gradient_dtype = gradients[random_below(r, 4)];
+    tensor->count = random_below(r, 6) ? random_below(r, (uint32_t)shape->most + 1) : 0;
+    tensor->group = random_below(r, shape->groups);
+    tensor->norm_group = random_below(r, shape->norm_groups);
+    tensor->id = random_below(r, 1000);
+    if (shape->sharded && random_below(r, 2))
+        tensor->whole = (struct ptx_step_whole) { .first = random_below(r, 4) * 4 };
+    else if (shape->sharded)
+        tensor->whole =
+            (struct ptx_step_whole) { .first = random_below(r, 5) * 8,
+                                      .run = 8 * (1 + random_below(r, 3)) - random_below(r, 2),
+                                      .stride = 24 + random_below(r, 3) * 8 };
+}
+
+static size_t place(struct random *r, const struct step_shape *shape, size_t *at, uint64_t count,
+                    size_t bytes)
+{
+    const size_t begin = (*at + GUARD + 255) / 256 * 256 +
+                         (shape->aligned ? 0 : random_below(r, 3) * random_below(r, 8) * bytes);
+    *at = begin + (size_t)count * bytes;
+    return begin;
+}
+
+void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
+                     const struct step_shape *shape)
+{
+    size_t at = 0;
+
+    memset(set, 0, sizeof *set);
+    set->gpu = gpu;
+    set->count = shape->tensors;
+    set->groups = shape->groups;
+    set->norm_groups = shape->norm_groups;
+    set->seed = (uint64_t)random_below(r, 1 << 30) << 20;
+    for (uint32_t g = 0; g < set->groups; g++)
+        make_group(r, shape, &set->group[g]);
+    for (size_t t = 0; t < set->count; t++) {
+        make_tensor(set, r, shape, t);
+        for (unsigned a = 0; a < STEP_ARRAYS; a++)
+            if (array_type(set, t, a) != PTX_NONE)
+                set->offset[t][a] = place(r, shape, &at, set->tensors[t].count,
+                                          ptx_type_bytes(array_type(set, t, a)));
+        // One in three shares the count of the tensor before it, if they are of one group.
+        const bool shares =
+            t && set->tensors[t].group == set->tensors[t - 1].group && random_below(r, 3) == 0;
+        set->step[t] = shares ? set->step[t - 1] : place(r, shape, &at, 1, sizeof(float));
+    }
+    set->bytes = at + GUARD;
+    set->host = malloc(set->bytes);
+    set->memory = ptx_buffer_create(gpu->device, set->bytes);
+    assert_non_null(set->host);
+    if (!set->memory)
+        fail_msg("%s", ptx_error_message());
+    memset(set->host, POISON, set->bytes);
+    const CUdeviceptr base = ptx_buffer_address(set->memory);
+    for (size_t t = 0; t < set->count; t++) {
+        struct ptx_step_tensor *tensor = &set->tensors[t];
+        for (unsigned a = 0; a < STEP_ARRAYS; a++) {
+            const ptx_type type = array_type(set, t, a);
+            if (type == PTX_NONE)
+                continue;
+            *address_of(tensor, a) = base + set->offset[t][a];
+            if (a >= STATE)
+                memset(set->host + set->offset[t][a], 0,
+                       (size_t)tensor->count * ptx_type_bytes(type));
+            else
+                fill(r, type, set->host + set->offset[t][a], tensor->count);
+        }
+        tensor->step = base + set->step[t];
+        memset(set->host + set->step[t], 0, sizeof(float));
+        if (shape->absent && random_below(r, 4) == 0)
+            tensor->gradient = 0;
+    }
+}
+
+void step_set_destroy(struct step_set *set)
+{
+    free(set->host);
+    ptx_buffer_destroy(&set->memory);
+}
+
+void step_set_gradients(struct step_set *set, struct random *r, float bad)
+{
+    bool placed = bad == 0;
+
+    for (size_t t = 0; t < set->count; t++) {
+        const ptx_type type = array_type(set, t, GRADIENT);
+        unsigned char *data = set->host + set->offset[t][GRADIENT];
+        fill(r, type, data, set->tensors[t].count);
+        if (!placed && set->tensors[t].gradient && set->tensors[t].count && type == PTX_F32) {
+            ((float *)(void *)data)[random_below(r, (uint32_t)set->tensors[t].count)] = bad;
+            placed = true;
+        }
+    }
+    assert_true(placed);
+    require(ptx_buffer_upload(set->memory, 0, set->host, set->bytes, set->gpu->stream));
+    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+}
+
+struct ptx_step_params step_set_params(const struct step_set *set)
+{
+    return (struct ptx_step_params) { .tensors = set->tensors,
+                                      .tensor_count = set->count,
+                                      .groups = set->group,
+                                      .group_count = set->groups,
+                                      .norm_group_count = set->norm_groups,
+                                      .max_norm = 1.5f,
+                                      .gradients = set->gradients,
+                                      .seed = set->seed,
+                                      .stream = set->gpu->stream };
+}
+
+ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params)
+{
+    ptx_step_plan *plan = ptx_step_plan_create(gpu->device, params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    return plan;
+}
+
+// ---- the reference ------------------------------------------------------------------------------
+
+static bool expect_records(const struct step_set *set, const struct ptx_step_params *params,
+                           float loss_scale, float factor[STEP_MOST_GROUPS])
+{
+    struct ref_gradient gradients[STEP_MOST_TENSORS];
+    float max_norms[STEP_MOST_GROUPS];
+    double sums[STEP_MOST_GROUPS];
+    bool found = false;
+
+    for (size_t t = 0; t < set->count; t++) {
+        const struct ptx_step_tensor *tensor = &set->tensors[t];
+        gradients[t] = (struct ref_gradient) {
+            .type = gpu_ref_type(array_type(set, t, GRADIENT)),
+            .data = set->host + set->offset[t][GRADIENT],
+            .count = tensor->count,
+            .group = tensor->norm_group,
+            .weight = tensor->gradient == 0 || tensor->uncounted ? 0.0
+                      : tensor->weight == 0                      ? 1.0
+                                                                 : tensor->weight,
+        };
+    }
+    for (uint32_t g = 0; g < set->norm_groups; g++)
+        max_norms[g] = params->max_norm;
+    const struct ref_clip_plan plan = { .tensors = gradients,
+                                        .tensor_count = set->count,
+                                        .group_count = set->norm_groups,
+                                        .max_norms = max_norms,
+                                        .eps = params->eps };
+    ref_clip_sums(&plan, sums);
+    for (uint32_t g = 0; g < set->norm_groups; g++) {
+        float record[3];
+        ref_clip_record(&plan, g, sums[g], loss_scale, record);
+        factor[g] = record[0];
+        found |= record[2] != 0;
+    }
+    return found;
+}
+
+static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &set->tensors[t];
+    const struct ptx_step_group *group = &set->group[tensor->group];
+    const struct ptx_step_hyper *h = &group->hyper;
+    unsigned char *array[STEP_ARRAYS];
+
+    for (unsigned a = 0; a < STEP_ARRAYS; a++)
+        array[a] = set->host + set->offset[t][a];
+    return (struct ref_step_tensor) {
+        .rule = (enum ref_step_rule)group->rule,
+        .format = (enum ref_step_format)tensor->format,
+        .maximize = group->maximize,
+        .nesterov = group->nesterov,
+        .parameter_type = gpu_ref_type(tensor->dtype),
+        .gradient_type = gpu_ref_type(array_type(set, t, GRADIENT)),
+        .parameter = array[PARAMETER],
+        .gradient = array[GRADIENT],
+        .state = { array[STATE], array[STATE + 1] },
+        .beside = array[BESIDE],
+        .count = tensor->count,
+        .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening },
+        .id = tensor->id,
+        .seed = set->seed,
+        .first = tensor->whole.first,
+        .run = tensor->whole.run,
+        .stride = tensor->whole.stride,
+    };
+}
+
+void step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale)
+{
+    float factor[STEP_MOST_GROUPS], before[STEP_MOST_TENSORS];
+
+    if (expect_records(set, params, loss_scale, factor))
+        return;
+    for (size_t t = 0; t < set->count; t++)
+        memcpy(&before[t], set->host + set->step[t], sizeof(float));
+    for (size_t t = 0; t < set->count; t++) {
+        const struct ref_step_tensor tensor = reference_of(set, t);
+        const float count = before[t] + 1;
+        if (set->tensors[t].gradient == 0 || tensor.count == 0)
+            continue;
+        ref_step(&tensor, (uint32_t)count, factor[set->tensors[t].norm_group],
+                 (enum ref_step_gradients)set->gradients);
+        memcpy(set->host + set->step[t], &count, sizeof count);
+    }
+}
+
+static void report(const struct step_set *set, const unsigned char *got, size_t at,
+                   const char *what)
+{
+    static const char *const names[] = { "parameter", "gradient", "beside", "state 0", "state 1" };
+
+    for (size_t t = 0; t < set->count; t++) {
+        const struct ptx_step_tensor *tensor = &set->tensors[t];
+        for (unsigned a = 0; a < STEP_ARRAYS; a++) {
+            const ptx_type type = array_type(set, t, a);
+            if (type == PTX_NONE)
+                continue;
+            const size_t bytes = ptx_type_bytes(type), begin = set->offset[t][a];
+            if (at < begin || at >= begin + tensor->count * bytes)
+                continue;
+            const size_t i = (at - begin) / bytes;
+            uint32_t is = 0, should = 0;
+            memcpy(&is, got + begin + i * bytes, bytes);
+            memcpy(&should, set->host + begin + i * bytes, bytes);
+            fail_msg(
+                "%s: tensor %zu of %zu, rule %d, format %d, %s %s[%zu of %llu] is %08x, not %08x",
+                what, t, set->count, (int)set->group[tensor->group].rule, (int)tensor->format,
+                ptx_type_name(type), names[a], i, (unsigned long long)tensor->count, is, should);
+        }
+        if (at - set->step[t] < sizeof(float)) {
+            float is, should;
+            memcpy(&is, got + set->step[t], sizeof is);
+            memcpy(&should, set->host + set->step[t], sizeof should);
+            fail_msg("%s: tensor %zu: count is %g, not %g", what, t, (double)is, (double)should);
+        }
+    }
+    fail_msg("%s: byte %zu, between arrays, is %02x, not %02x", what, at, got[at], set->host[at]);
+}
+
+void step_set_check(const struct step_set *set, const char *what)
+{
+    unsigned char *got = malloc(set->bytes);
+
+    assert_non_null(got);
+    require(ptx_buffer_download(set->memory, 0, got, set->bytes, set->gpu->stream));
+    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    for (size_t at = 0; at < set->bytes; at++)
+        if (got[at] != set->host[at])
+            report(set, got, at, what);
+    free(got);
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+// Step plans on a GPU, or on the emulator, against plain C: every rule in every format.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "step_fixture.h"
+
+enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+
+static struct gpu gpu;
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+// Some steps, each held against the reference: in one run, in phases, or captured.
+enum form { IN_A_RUN, IN_PHASES, CAPTURED };
+
+static void take(ptx_step_plan *plan, enum form form)
+{
+    if (form == IN_PHASES) {
+        require(ptx_step_plan_norm_sq(plan, gpu.stream));
+        require(ptx_step_plan_finish(plan, gpu.stream));
+        require(ptx_step_plan_step(plan, gpu.stream));
+        return;
+    }
+    if (form == IN_A_RUN) {
+        require(ptx_step_plan_run(plan, gpu.stream));
+        return;
+    }
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    require(ptx_step_plan_run(plan, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    if (!graph)
+        fail_msg("%s", ptx_error_message());
+    require(ptx_graph_launch(graph, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_graph_destroy(&graph);
+}
+
+static void check_steps(struct step_set *set, struct random *r, struct ptx_step_params params,
+                        unsigned steps)
+{
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    char what[64];
+
+    for (unsigned step = 0; step < steps; step++) {
+        step_set_gradients(set, r, 0);
+        step_set_expect(set, &params, params.loss_scale != 0 ? params.loss_scale : 1);
+        take(plan, (enum form)(step % 3));
+        snprintf(what, sizeof what, "step %u", step + 1);
+        step_set_check(set, what);
+    }
+    ptx_step_plan_destroy(&plan);
+}
+
+static void check_shape(struct random *r, const struct step_shape *shape, unsigned trial)
+{
+    static struct step_set set;
+
+    step_set_create(&set, &gpu, r, shape);
+    set.gradients = (ptx_step_gradients)(trial % 3);
+    struct ptx_step_params params = step_set_params(&set);
+    params.loss_scale = trial % 4 == 1 ? 8.0f : 0.0f;
+    check_steps(&set, r, params, 4);
+    step_set_destroy(&set);
+}
+
+// One tensor alone of each rule and format, aligned and not.
+static void test_each(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "each rule and format");
+
+    for (unsigned rule = 0; rule < PTX_STEP_RULE_COUNT; rule++) {
+        for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++) {
+            const struct step_shape shape = { .tensors = 3,
+                                              .groups = 1,
+                                              .norm_groups = 1,
+                                              .most = 5000,
+                                              .rules = 1u << rule,
+                                              .formats = 1u << format,
+                                              .aligned = (rule + format) % 2 };
+            check_shape(&r, &shape, rule);
+        }
+    }
+}
+
+static void test_random_sets(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "step sets");
+
+    for (unsigned trial = 0; trial < 12; trial++) {
+        const struct step_shape shape = { .tensors = 1 + random_below(&r, 12),
+                                          .groups = 1 + random_below(&r, 4),
+                                          .norm_groups = 1 + random_below(&r, 3),
+                                          .most = trial % 4 == 3 ? 20000 : 3000,
+                                          .rules = ALL_RULES,
+                                          .formats = ALL_FORMATS,
+                                          .aligned = trial % 2,
+                                          .sharded = trial % 3 == 0,
+                                          .absent = trial % 3 == 1 };
+        check_shape(&r, &shape, trial);
+    }
+}
+
+static const struct step_shape plain = { .tensors = 8,
+                                         .groups = 2,
+                                         .norm_groups = 2,
+                                         .most = 2000,
+                                         .rules = ALL_RULES,
+                                         .formats = ALL_FORMATS };
+
+static struct step_set set;
+
+static void set_up_plain(struct random *r, const char *name)
+{
+    *r = gpu_random(&gpu, name);
+    step_set_create(&set, &gpu, r, &plain);
+    for (size_t t = 0; t < set.count; t++)
+        assert_true(set.tensors[t].gradient != 0);
+}
+
+// A step with NaN or infinity writes nothing but records and the loss scale; the next one goes on.
+static void test_found_inf(void **state)
+{
+    (void)state;
+    static const struct ptx_loss_scale_params update = { .interval = 2 };
+    static const float bad[] = { 0, INFINITY, 0, NAN, 0, 0 };
+    static const float scales[] = { 64, 32, 32, 16, 16, 32 }; // after each
+    struct random r;
+    struct ptx_clip_summary summary;
+
+    set_up_plain(&r, "found_inf");
+    struct ptx_step_params params = step_set_params(&set);
+    params.loss_scale = 64;
+    params.update = &update;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    float scale = params.loss_scale;
+    for (unsigned step = 0; step < 6; step++) {
+        step_set_gradients(&set, &r, bad[step]);
+        step_set_expect(&set, &params, scale);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
+        step_set_check(&set, "with NaN and infinity");
+        assert_int_equal(summary.found_inf != 0, bad[step] != 0);
+        scale = summary.state.scale;
+        assert_true(scale == scales[step]);
+    }
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
+// Without a limit and an update no norm is taken, and the factor is that of the loss scale.
+static void test_no_norm(void **state)
+{
+    (void)state;
+    struct random r;
+    struct ptx_clip_record record;
+
+    set_up_plain(&r, "no norm");
+    struct ptx_step_params params = step_set_params(&set);
+    params.max_norm = INFINITY;
+    params.loss_scale = 4;
+    check_steps(&set, &r, params, 6);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(record.norm == 0 && record.factor == 0.25f);
+    assert_int_equal(ptx_step_plan_set_max_norm(plan, 0, 1, gpu.stream), PTX_ERROR_INVALID);
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
+// Scalars change between replays of one captured step: by the setter, and at the caller's
+// addresses.
+static void test_scalars(void **state)
+{
+    (void)state;
+    struct random r;
+    struct ptx_step_hyper hyper;
+    float lr = 0.25f;
+
+    set_up_plain(&r, "scalars");
+    ptx_buffer *own = ptx_buffer_create(gpu.device, sizeof hyper + sizeof lr);
+    assert_non_null(own);
+    set.group[0].hyper_at = ptx_buffer_address(own);
+    set.group[1].lr_at = ptx_buffer_address(own) + sizeof hyper;
+    struct ptx_step_params params = step_set_params(&set);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    require(ptx_step_plan_run(plan, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    assert_non_null(graph);
+    for (unsigned step = 0; step < 4; step++) {
+        for (uint32_t g = 0; g < 2; g++) {
+            hyper = set.group[g].hyper;
+            hyper.lr = (1 + random_below(&r, 50)) / 1000.0;
+            hyper.weight_decay = random_below(&r, 10) / 100.0;
+            hyper.beta2 = 0.9 + random_below(&r, 9) / 100.0;
+            set.group[g].hyper = hyper;
+            if (g == 0)
+                require(ptx_buffer_upload(own, 0, &hyper, sizeof hyper, gpu.stream));
+            else
+                require(ptx_step_plan_set_hyper(plan, 1, &hyper, gpu.stream));
+        }
+        lr = (float)(step + 1) / 64;
+        require(ptx_buffer_upload(own, sizeof hyper, &lr, sizeof lr, gpu.stream));
+        set.group[1].hyper.lr = (double)lr;
+        step_set_gradients(&set, &r, 0);
+        step_set_expect(&set, &params, 1);
+        require(ptx_graph_launch(graph, gpu.stream));
+        step_set_check(&set, "scalars");
+    }
+    hyper = set.group[0].hyper;
+    assert_int_equal(ptx_step_plan_set_hyper(plan, 0, &hyper, gpu.stream), PTX_ERROR_INVALID);
+    hyper.lr = -1;
+    assert_int_equal(ptx_step_plan_set_hyper(plan, 1, &hyper, gpu.stream), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_step_plan_set_hyper(plan, 2, &hyper, gpu.stream), PTX_ERROR_INVALID);
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&own);
+    step_set_destroy(&set);
+}
+
+// Gradients come, go and move; more tensors than one launch sets.
+static void test_addresses(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "step addresses");
+    const struct step_shape shape = { .tensors = 60,
+                                      .groups = 2,
+                                      .norm_groups = 1,
+                                      .most = 300,
+                                      .rules = ALL_RULES,
+                                      .formats = ALL_FORMATS };
+
+    step_set_create(&set, &gpu, &r, &shape);
+    struct ptx_step_params params = step_set_params(&set);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    CUdeviceptr gradient[STEP_MOST_TENSORS];
+    for (size_t t = 0; t < set.count; t++)
+        gradient[t] = set.tensors[t].gradient;
+    for (unsigned step = 0; step < 4; step++) {
+        for (size_t t = 0; t < set.count; t++)
+            set.tensors[t].gradient = random_below(&r, 3) ? gradient[t] : 0;
+        require(ptx_step_plan_set_addresses(plan, 0, set.count, set.tensors, gpu.stream));
+        step_set_gradients(&set, &r, 0);
+        step_set_expect(&set, &params, 1);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        step_set_check(&set, "addresses");
+    }
+    struct ptx_step_tensor other = set.tensors[0];
+    other.id++;
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &other, gpu.stream),
+                     PTX_ERROR_INVALID);
+    assert_non_null(strstr(ptx_error_message(), "tensor 0: its id"));
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 60, 1, &other, gpu.stream),
+                     PTX_ERROR_INVALID);
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
+// A parameter cut into shards, contiguous and strided, comes out as the whole one does, given the
+// same sums.
+static void test_shards(void **state)
+{
+    (void)state;
+    enum { COUNT = 6000, SHARDS = 7 };
+    struct random r = gpu_random(&gpu, "shards");
+    static uint16_t start[COUNT], gradients[COUNT], whole[COUNT], cut[COUNT], part[COUNT];
+    const struct ptx_step_group group = {
+        .rule = PTX_STEP_RULE_ADAMW,
+        .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8 }
+    };
+
+    data_fill(&r, REF_BF16, DATA_PLAIN, start, COUNT);
+    data_fill(&r, REF_BF16, DATA_PLAIN, gradients, COUNT);
+    const size_t room = (COUNT * 2 + 255) / 256 * 256;
+    for (unsigned shards = 1; shards <= SHARDS; shards++) {
+        for (unsigned strided = 0; strided < 2; strided++) {
+            const uint64_t run = strided ? 24 : (COUNT + shards - 1) / shards;
+            for (unsigned s = 0; s < shards; s++) {
+                uint64_t count = 0, place[COUNT];
+                for (uint64_t e = 0; e < COUNT; e++)
+                    if (e / run % shards == s)
+                        place[count++] = e;
+                ptx_buffer *memory = ptx_buffer_create(gpu.device, 4 * room + 256);
+                assert_non_null(memory);
+                const CUdeviceptr at = ptx_buffer_address(memory);
+                require(ptx_buffer_fill(memory, 0, 0, 4 * room + 256, gpu.stream));
+                for (uint64_t k = 0; k < count; k++)
+                    part[k] = start[place[k]];
+                require(ptx_buffer_upload(memory, 0, part, count * 2, gpu.stream));
+                for (uint64_t k = 0; k < count; k++)
+                    part[k] = gradients[place[k]];
+                require(ptx_buffer_upload(memory, room, part, count * 2, gpu.stream));
+                const struct ptx_step_tensor tensor = {
+                    .parameter = at,
+                    .gradient = at + room,
+                    .state = { at + 2 * room, at + 3 * room },
+                    .step = at + 4 * room,
+                    .count = count,
+                    .dtype = PTX_BF16,
+                    .format = PTX_STEP_FORMAT_STOCHASTIC,
+                    .id = 77,
+                    .whole = { s * run, run, run * shards },
+                };
+                ptx_step_plan *plan =
+                    step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
+                                                                  .tensor_count = 1,
+                                                                  .groups = &group,
+                                                                  .group_count = 1,
+                                                                  .max_norm = INFINITY,
+                                                                  .seed = 12345 });
+                for (unsigned step = 0; step < 3; step++)
+                    require(ptx_step_plan_run(plan, gpu.stream));
+                require(ptx_buffer_download(memory, 0, part, count * 2, gpu.stream));
+                require(ptx_stream_synchronize(gpu.device, gpu.stream));
+                for (uint64_t k = 0; k < count; k++)
+                    cut[place[k]] = part[k];
+                ptx_step_plan_destroy(&plan);
+                ptx_buffer_destroy(&memory);
+            }
+            if (shards == 1 && !strided)
+                memcpy(whole, cut, sizeof whole);
+            assert_memory_equal(cut, whole, sizeof whole);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each),      cmocka_unit_test(test_random_sets),
+        cmocka_unit_test(test_found_inf), cmocka_unit_test(test_no_norm),
+        cmocka_unit_test(test_scalars),   cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_shards),
+    };
+
+    gpu_open(&gpu);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+// The kernels of step plans for every target, put through ptxas where there is one; what the text
+// depends on; what a plan says of itself; and everything that is refused without a GPU.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ptxgen/steps.h>
+
+#include "ptxas_batch.h"
+
+static const struct ptx_step_hyper hyper = {
+    .lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum = 0.9
+};
+
+static struct ptx_step_tensor tensor_of(ptx_step_format format)
+{
+    return (struct ptx_step_tensor) {
+        .count = 1000,
+        .dtype = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16 ? PTX_F32
+                                                                                        : PTX_BF16,
+        .format = format,
+    };
+}
+
+static char *text_of(const struct ptx_step_params *params, struct ptx_target target)
+{
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
+    if (ptx_step_emit(b, params) != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s", ptx_builder_error(b));
+    char *copy = malloc(strlen(text) + 1);
+    assert_non_null(copy);
+    strcpy(copy, text);
+    ptx_builder_destroy(&b);
+    return copy;
+}
+
+static void assemble(const struct ptx_step_params *params, struct ptx_target target)
+{
+    char name[PTX_TARGET_NAME_SIZE];
+    char *text = text_of(params, target);
+    ptx_target_name(target, name);
+    if (ptxas_find() && ptxas_knows(name)) {
+        struct ptxas_report report = ptxas_run(text, name);
+        if (!report.accepted)
+            fail_msg("%s, line %d: %s\n%s", name, report.count ? report.errors[0].line : 0,
+                     report.count ? report.errors[0].text : "no message", text);
+        ptxas_report_free(&report);
+    }
+    free(text);
+}
+
+// Every format on every target, of every rule in turn; all of a target's in one text, too.
+static void test_targets(void **state)
+{
+    (void)state;
+    static const ptx_type gradients[] = { PTX_F32, PTX_BF16, PTX_F16 };
+    struct ptx_target target;
+    unsigned variant = 0;
+
+    if (!ptxas_find())
+        print_message("no ptxas was found: texts are built, and not assembled\n");
+    for (size_t k = 0; ptx_target_at(k, &target, NULL); k++) {
+        struct ptx_step_tensor tensors[PTX_STEP_FORMAT_COUNT];
+        struct ptx_step_group groups[PTX_STEP_RULE_COUNT];
+        for (unsigned g = 0; g < PTX_STEP_RULE_COUNT; g++)
+            groups[g] = (struct ptx_step_group) { .rule = (ptx_step_rule)g,
+                                                  .maximize = g % 2,
+                                                  .nesterov = g == PTX_STEP_RULE_SGD,
+                                                  .hyper = hyper };
+        for (unsigned f = 0; f < PTX_STEP_FORMAT_COUNT; f++, variant++) {
+            tensors[f] = tensor_of((ptx_step_format)f);
+            tensors[f].gradient_dtype = gradients[variant % 3];
+            tensors[f].group = variant % PTX_STEP_RULE_COUNT;
+        }
+        assemble(&(struct ptx_step_params) { .tensors = tensors,
+                                             .tensor_count = PTX_STEP_FORMAT_COUNT,
+                                             .groups = groups,
+                                             .group_count = PTX_STEP_RULE_COUNT,
+                                             .gradients = (ptx_step_gradients)(variant % 3),
+                                             .max_norm = 1 },
+                 target);
+    }
+}
+
+static void test_text_is_shared(void **state)
+{
+    (void)state;
+    struct ptx_step_tensor tensors[3] = { tensor_of(PTX_STEP_FORMAT_FULL),
+                                          tensor_of(PTX_STEP_FORMAT_FULL),
+                                          tensor_of(PTX_STEP_FORMAT_FULL) };
+    struct ptx_step_group group = { .hyper = hyper };
+    struct ptx_step_params params = {
+        .tensors = tensors, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
+    };
+    char *one = text_of(&params, (struct ptx_target) { .sm = 90 });
+    params.tensor_count = 3;
+    params.norm_group_count = 2;
+    params.max_norm = 7;
+    params.seed = 5;
+    params.loss_scale = 128;
+    group.hyper.lr = 3;
+    tensors[2].count = 77;
+    tensors[1].norm_group = 1;
+    char *other = text_of(&params, (struct ptx_target) { .sm = 90 });
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+}
+
+static void test_description(void **state)
+{
+    (void)state;
+    struct ptx_step_tensor tensors[3] = { tensor_of(PTX_STEP_FORMAT_FULL),
+                                          tensor_of(PTX_STEP_FORMAT_MASTER),
+                                          tensor_of(PTX_STEP_FORMAT_STOCHASTIC) };
+    const struct ptx_step_group groups[2] = { { .hyper = hyper },
+                                              { .rule = PTX_STEP_RULE_LION, .hyper = hyper } };
+    struct ptx_step_params params = {
+        .tensors = tensors, .tensor_count = 3, .groups = groups, .group_count = 2, .max_norm = 1
+    };
+    struct ptx_step_description d;
+
+    tensors[2].group = 1;
+    tensors[1].step = 4096;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.elements, 3000);
+    assert_int_equal(d.groups, 2);
+    assert_int_equal(d.norm_groups, 1);
+    assert_int_equal(d.clocks, 3);
+    assert_int_equal(d.variants, 3);
+    assert_int_equal(d.launches, 3);
+    // f32 32 bytes an element; master 2 + 2 + 2 and 24; Lion 2 + 2 + 4 + 4.
+    assert_int_equal(d.bytes, 1000 * (32 + 30 + 12));
+    params.max_norm = INFINITY;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.bytes, 1000 * (28 + 28 + 10));
+}
+
+// ---- refusals -----------------------------------------------------------------------------------
+
+struct parts {
+    struct ptx_step_tensor tensor;
+    struct ptx_step_group group;
+    struct ptx_step_params params;
+};
+
+static void refused(struct parts *p, const char *words)
+{
+    struct ptx_step_description d;
+    ptx_builder *b = ptx_builder_create(NULL);
+
+    p->params.tensors = &p->tensor;
+    p->params.groups = &p->group;
+    assert_int_equal(ptx_step_describe(&p->params, &d), PTX_ERROR_INVALID);
+    if (!strstr(ptx_error_message(), words))
+        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
+    assert_int_equal(ptx_step_emit(b, &p->params), PTX_ERROR_INVALID);
+    ptx_builder_destroy(&b);
+}
+
+static struct parts right(void)
+{
+    return (struct parts) { .tensor = tensor_of(PTX_STEP_FORMAT_FULL),
+                            .group = { .hyper = hyper },
+                            .params = { .tensor_count = 1, .group_count = 1, .max_norm = 1 } };
+}
+
+#define REFUSED(words, ...)                                                                        \
+    do {                                                                                           \
+        struct parts p = right();                                                                  \
+        __VA_ARGS__;                                                                               \
+        refused(&p, words);                                                                        \
+    } while (0)
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct ptx_step_description d;
+
+    assert_int_equal(ptx_step_describe(NULL, &d), PTX_ERROR_INVALID);
+    REFUSED("no hyperparameter groups", p.params.group_count = 0);
+    REFUSED("gradients is 3", p.params.gradients = (ptx_step_gradients)3);
+    REFUSED("group 0: rule is 4", p.group.rule = PTX_STEP_RULE_COUNT);
+    REFUSED("group 0: lr is -1", p.group.hyper.lr = -1);
+    REFUSED("group 0: lr is nan", p.group.hyper.lr = NAN);
+    REFUSED("group 0: eps is inf", p.group.hyper.eps = INFINITY);
+    REFUSED("group 0: weight_decay is 1e+39", p.group.hyper.weight_decay = 1e39);
+    REFUSED("group 0: beta1 is 1; it must be 0 or more, and below 1", p.group.hyper.beta1 = 1);
+    REFUSED("group 0: beta2 is 1", p.group.hyper.beta2 = 0.99999999999);
+    REFUSED("group 0: dampening is nan", p.group.hyper.dampening = NAN);
+    REFUSED("group 0: nesterov goes with SGD", p.group.nesterov = true);
+    REFUSED("group 0: hyper_at is 0x4; it must be a multiple of 8", p.group.hyper_at = 4);
+    REFUSED("group 0: lr_at is 0x2; it must be a multiple of 4", p.group.lr_at = 2);
+    REFUSED("tensor 0: its group is 1", p.tensor.group = 1);
+    REFUSED("tensor 0: format is 5", p.tensor.format = PTX_STEP_FORMAT_COUNT);
+    REFUSED("tensor 0: its dtype is bf16; format FULL takes a parameter of f32",
+            p.tensor.dtype = PTX_BF16);
+    REFUSED("tensor 0: its dtype is f16; format REMAINDER takes a parameter of bf16",
+            (p.tensor.format = PTX_STEP_FORMAT_REMAINDER, p.tensor.dtype = PTX_F16));
+    REFUSED("tensor 0: gradient_dtype is f64", p.tensor.gradient_dtype = PTX_F64);
+    REFUSED("whole.stride is 3, below whole.run, 4",
+            (p.tensor.whole.run = 4, p.tensor.whole.stride = 3));
+    REFUSED("beyond element 2^40", p.tensor.whole.first = (UINT64_C(1) << 40) + 1);
+    REFUSED("state[1] is given, and its rule, lion, has 1",
+            (p.group.rule = PTX_STEP_RULE_LION, p.tensor.state[1] = 16));
+    REFUSED("state[0] is given, and its rule, sgd, has 0",
+            (p.group.rule = PTX_STEP_RULE_SGD, p.group.hyper.momentum = 0, p.tensor.state[0] = 16));
+    REFUSED("beside is given, and format FULL has nothing there", p.tensor.beside = 16);
+    REFUSED("max_norm is -1", p.params.max_norm = -1);
+    REFUSED("tensor 0: its weight is -1", p.tensor.weight = -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_text_is_shared),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests_name("step plans: text", tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT
+// Step plans over the parameters of models.
+#include "reference/step.h"
+#include "bench/bench.h"
+#include "bench/gradient_sets.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EMULATED_ELEMENTS = 1 << 17, ALIGNMENT = 256, WINDOW = 1024, WINDOWS = 3 };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, ARRAYS = STATE + 2 };
+
+static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
+
+/// A rule in a format, and the bytes of an element of each array; 0: there is none.
+struct kind {
+    const char *name;
+    ptx_step_rule rule;
+    ptx_step_format format;
+    ptx_type dtype;
+    unsigned bytes[ARRAYS];
+};
+
+static const struct kind kinds[] = {
+    { "adamw f32", PTX_STEP_RULE_ADAMW, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 4 } },
+    { "adamw f32, states bf16",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_STATE_BF16,
+      PTX_F32,
+      { 4, 4, 0, 2, 2 } },
+    { "adamw bf16, master",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_MASTER,
+      PTX_BF16,
+      { 2, 2, 4, 4, 4 } },
+    { "adamw bf16, remainder",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_REMAINDER,
+      PTX_BF16,
+      { 2, 2, 2, 4, 4 } },
+    { "adamw bf16, stochastic",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_STOCHASTIC,
+      PTX_BF16,
+      { 2, 2, 0, 2, 2 } },
+    { "sgd f32", PTX_STEP_RULE_SGD, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 0 } },
+    { "lion bf16, stochastic",
+      PTX_STEP_RULE_LION,
+      PTX_STEP_FORMAT_STOCHASTIC,
+      PTX_BF16,
+      { 2, 2, 0, 2, 0 } },
+};
+
+/// The parameters of a model, in arrays of the same elements side by side.
+struct model {
+    const char *name;
+    const struct kind *kind;
+    struct ptx_step_group group;
+    struct ptx_step_tensor *tensors;
+    uint64_t *first; ///< of each tensor: its element in every array
+    size_t count;
+    uint64_t elements, room; ///< room: elements of an array, with what is between tensors
+    ptx_buffer *array[ARRAYS];
+    ptx_buffer *counts;
+    ptx_step_plan *plan;
+    ptx_graph *graph;
+};
+
+// ---- memory -------------------------------------------------------------------------------------
+
+static CUdeviceptr address(const struct model *m, unsigned array, size_t t)
+{
+    return m->array[array]
+               ? ptx_buffer_address(m->array[array]) + m->first[t] * m->kind->bytes[array]
+               : 0;
+}
+
+static void place(struct model *m, const struct ptx_clip_tensor *gradients)
+{
+    for (size_t t = 0; t < m->count; t++) {
+        m->first[t] = m->room;
+        m->tensors[t] = (struct ptx_step_tensor) { .count = gradients[t].count,
+                                                   .dtype = m->kind->dtype,
+                                                   .format = m->kind->format,
+                                                   .norm_group = gradients[t].group,
+                                                   .id = (uint32_t)t };
+        m->elements += gradients[t].count;
+        m->room += (gradients[t].count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+}
+
+static bool fill(struct bench *b, const struct model *m, unsigned array)
+{
+    const uint64_t bytes = m->room * m->kind->bytes[array];
+    const ptx_type type = m->kind->bytes[array] == 2 ? PTX_BF16 : PTX_F32;
+
+    if (array >= STATE || (array == BESIDE && m->kind->format == PTX_STEP_FORMAT_REMAINDER))
+        return bench_ok(b, ptx_buffer_fill(m->array[array], 0, 0, (size_t)bytes, b->stream),
+                        "fill");
+    return bench_randomize(b, ptx_buffer_address(m->array[array]), bytes, type);
+}
+
+static bool allocate(struct bench *b, struct model *m)
+{
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        if (!m->kind->bytes[a])
+            continue;
+        m->array[a] = bench_buffer(b, m->room * m->kind->bytes[a]);
+        if (!m->array[a] || !fill(b, m, a))
+            return false;
+    }
+    m->counts = bench_buffer(b, m->count * sizeof(float));
+    if (!m->counts ||
+        !bench_ok(b, ptx_buffer_fill(m->counts, 0, 0, m->count * sizeof(float), b->stream), "fill"))
+        return false;
+    for (size_t t = 0; t < m->count; t++) {
+        struct ptx_step_tensor *tensor = &m->tensors[t];
+        tensor->parameter = address(m, PARAMETER, t);
+        tensor->gradient = address(m, GRADIENT, t);
+        tensor->beside = address(m, BESIDE, t);
+        tensor->state[0] = address(m, STATE, t);
+        tensor->state[1] = address(m, STATE + 1, t);
+        tensor->step = ptx_buffer_address(m->counts) + t * sizeof(float);
+    }
+    return true;
+}
+
+// ---- the check ----------------------------------------------------------------------------------
+
+/// The last elements of a tensor, on the host.
+struct window {
+    size_t tensor;
+    uint64_t first, count; ///< elements of the tensor
+    unsigned char *array[ARRAYS];
+};
+
+static bool window_read(struct bench *b, const struct model *m, struct window *w)
+{
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        const size_t bytes = m->kind->bytes[a];
+        if (!bytes)
+            continue;
+        if (!bench_ok(b,
+                      ptx_buffer_download(m->array[a],
+                                          (size_t)(m->first[w->tensor] + w->first) * bytes,
+                                          w->array[a], (size_t)w->count * bytes, b->stream),
+                      "parameters"))
+            return false;
+    }
+    return bench_wait(b);
+}
+
+static bool window_create(struct bench *b, const struct model *m, size_t t, struct window *w)
+{
+    const uint64_t count = m->tensors[t].count;
+
+    *w = (struct window) { .tensor = t, .count = count < WINDOW ? count : WINDOW };
+    w->first = count - w->count;
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        w->array[a] = calloc(WINDOW, sizeof(float));
+        if (!w->array[a])
+            return message_set(&b->error, "out of memory");
+    }
+    return true;
+}
+
+static void window_destroy(struct window *w)
+{
+    for (unsigned a = 0; a < ARRAYS; a++)
+        free(w->array[a]);
+}
+
+static enum ref_type ref_of(ptx_type dtype)
+{
+    return dtype == PTX_BF16 ? REF_BF16 : REF_F32;
+}
+
+/// The window's first step, in plain C.
+static void window_expect(const struct model *m, const struct window *w, float factor)
+{
+    const struct ptx_step_hyper *h = &m->group.hyper;
+    const struct ref_step_tensor tensor = {
+        .rule = (enum ref_step_rule)m->kind->rule,
+        .format = (enum ref_step_format)m->kind->format,
+        .parameter_type = ref_of(m->kind->dtype),
+        .gradient_type = ref_of(m->kind->dtype),
+        .parameter = w->array[PARAMETER],
+        .gradient = w->array[GRADIENT],
+        .beside = w->array[BESIDE],
+        .state = { w->array[STATE], w->array[STATE + 1] },
+        .count = w->count,
+        .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening },
+        .id = (uint32_t)w->tensor,
+        .first = w->first,
+    };
+    ref_step(&tensor, 1, factor, REF_GRADIENTS_RAW);
+}
+
+static bool window_check(struct bench *b, const struct model *m, const struct window *expected)
+{
+    struct window got;
+    bool done = window_create(b, m, expected->tensor, &got) && window_read(b, m, &got);
+
+    for (unsigned a = 0; a < ARRAYS && done; a++)
+        if (memcmp(got.array[a], expected->array[a], (size_t)expected->count * m->kind->bytes[a]))
+            done = message_set(&b->error,
+                               "%s %s, tensor %zu: a step is not what plain C makes of it: wrong "
+                               "results are not timed",
+                               m->name, m->kind->name, expected->tensor);
+    window_destroy(&got);
+    return done;
+}
+
+static bool check(struct bench *b, const struct model *m)
+{
+    const size_t places[WINDOWS] = { 0, m->count / 2, m->count - 1 };
+    struct window windows[WINDOWS] = { { 0 } };
+    struct ptx_clip_record record[64];
+    bool done = true;
+
+    for (unsigned k = 0; k < WINDOWS && done; k++)
+        done = window_create(b, m, places[k], &windows[k]) && window_read(b, m, &windows[k]);
+    done = done && bench_ok(b, ptx_step_plan_run(m->plan, b->stream), "step");
+    for (unsigned k = 0; k < WINDOWS && done; k++) {
+        const uint32_t group = m->tensors[places[k]].norm_group;
+        done =
+            bench_ok(b, ptx_step_plan_read(m->plan, group, 1, record, NULL, b->stream), "read") &&
+            bench_wait(b);
+        if (done && !(record[0].factor > 0 && record[0].factor < 1))
+            done = message_set(&b->error, "%s %s: nothing is clipped: factor %g", m->name,
+                               m->kind->name, (double)record[0].factor);
+        if (done)
+            window_expect(m, &windows[k], record[0].factor);
+        done = done && window_check(b, m, &windows[k]);
+    }
+    for (unsigned k = 0; k < WINDOWS; k++)
+        window_destroy(&windows[k]);
+    return done;
+}
+
+// ---- measuring ----------------------------------------------------------------------------------
+
+static ptx_status enqueue_graph(struct bench *b, const void *state)
+{
+    return ptx_graph_launch(((const struct model *)state)->graph, b->stream);
+}
+
+static bool capture(struct bench *b, struct model *m)
+{
+    if (!bench_ok(b, ptx_capture_begin(b->gpu.device, b->stream, PTX_CAPTURE_THREAD_LOCAL),
+                  "capture"))
+        return false;
+    if (!bench_ok(b, ptx_step_plan_run(m->plan, b->stream), "run")) {
+        ptx_capture_abandon(b->gpu.device, b->stream);
+        return false;
+    }
+    m->graph = ptx_capture_end(b->gpu.device, b->stream);
+    return m->graph || bench_ok(b, ptx_error_status(), "capture");
+}
+
+static json_t *facts_of(const struct model *m)
+{
+    return json_pack("{s:s, s:s, s:I, s:I}", "name", m->name, "kind", m->kind->name, "tensors",
+                     (json_int_t)m->count, "elements", (json_int_t)m->elements);
+}
+
+static bool measure(struct bench *b, struct model *m)
+{
+    const struct ptx_step_params params = { .tensors = m->tensors,
+                                            .tensor_count = m->count,
+                                            .groups = &m->group,
+                                            .group_count = 1,
+                                            .max_norm = 1 };
+    struct ptx_step_description description;
+    struct bench_times times;
+    char label[128];
+
+    if (!bench_ok(b, ptx_step_describe(&params, &description), "plan"))
+        return false;
+    m->plan = ptx_step_plan_create(b->gpu.device, &params);
+    if (!m->plan)
+        return bench_ok(b, ptx_error_status(), "plan");
+    const struct bench_work work = { enqueue_graph, m, false };
+    if (!check(b, m) || !capture(b, m) || !bench_measure(b, &work, &times))
+        return false;
+    snprintf(label, sizeof(label), "%s, %s", m->name, m->kind->name);
+    return bench_report_times(b, facts_of(m), label, &times, (double)description.bytes);
+}
+
+static bool measure_model(struct bench *b, const struct gradient_set *of, const struct kind *kind)
+{
+    struct model m = {
+        .name = of->name,
+        .kind = kind,
+        .group = { .rule = kind->rule,
+                   .hyper = { .lr = 1e-4,
+                              .beta1 = 0.9,
+                              .beta2 = 0.95,
+                              .eps = 1e-8,
+                              .weight_decay = 0.1,
+                              .momentum = 0.9 } },
+        .count = gradient_set_list(of, NULL),
+    };
+    struct ptx_clip_tensor *gradients = calloc(m.count, sizeof(*gradients));
+    bool done = true;
+
+    m.tensors = calloc(m.count, sizeof(*m.tensors));
+    m.first = calloc(m.count, sizeof(*m.first));
+    if (!gradients || !m.tensors || !m.first)
+        done = message_set(&b->error, "out of memory");
+    if (done) {
+        gradient_set_list(of, gradients);
+        place(&m, gradients);
+        uint64_t bytes = 0;
+        for (unsigned a = 0; a < ARRAYS; a++)
+            bytes += m.room * kind->bytes[a];
+        if (!bench_has_room(b, bytes)) {
+            bench_step(b);
+            done = bench_report_missing(b, facts_of(&m), of->name,
+                                        "it takes more device memory than is free");
+        } else {
+            done = allocate(b, &m) && measure(b, &m);
+        }
+    }
+    ptx_graph_destroy(&m.graph);
+    ptx_step_plan_destroy(&m.plan);
+    for (unsigned a = 0; a < ARRAYS; a++)
+        bench_free(b, &m.array[a]);
+    bench_free(b, &m.counts);
+    free(m.first);
+    free(m.tensors);
+    free(gradients);
+    return done;
+}
+
+// ---- the suite ----------------------------------------------------------------------------------
+
+static bool is_wanted(const struct bench *b, const struct gradient_set *of)
+{
+    const bool small = gradient_set_elements(of) <= EMULATED_ELEMENTS;
+    return bench_is_wanted(b, of->name) && (small || !b->emulated || b->options.only);
+}
+
+bool bench_suite_step(struct bench *b)
+{
+    const size_t count = sizeof(kinds) / sizeof(kinds[0]);
+    const struct gradient_set *of;
+    size_t sets = 0;
+
+    for (size_t k = 0; (of = gradient_set_at(k)); k++)
+        sets += is_wanted(b, of);
+    if (sets == 0)
+        return true;
+    bench_steps(b, 1, sets * count);
+    bool done = bench_copy(b, b->emulated ? emulated_copy : gpu_copy);
+    for (size_t k = 0; (of = gradient_set_at(k)) && done; k++)
+        for (size_t n = 0; n < count && done && is_wanted(b, of); n++)
+            done = measure_model(b, of, &kinds[n]);
+    return done;
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+#include "reference/step.h"
+
+#include "reference/half.h"
+
+#include <math.h>
+
+// f32 arithmetic gives one NaN.
+static float one_nan(float x)
+{
+    return isnan(x) ? f32_of_bits(0x7fffffff) : x;
+}
+
+static float load(enum ref_type type, const void *data, uint64_t i)
+{
+    switch (type) {
+    case REF_F16:
+        return (float)f16_to_f64(((const uint16_t *)data)[i]);
+    case REF_BF16:
+        return (float)bf16_to_f64(((const uint16_t *)data)[i]);
+    default:
+        return ((const float *)data)[i];
+    }
+}
+
+static void store(enum ref_type type, void *data, uint64_t i, float x)
+{
+    switch (type) {
+    case REF_F16:
+        ((uint16_t *)data)[i] = f16_from_f64((double)x);
+        break;
+    case REF_BF16:
+        ((uint16_t *)data)[i] = bf16_from_f64((double)x);
+        break;
+    default:
+        ((float *)data)[i] = one_nan(x);
+    }
+}
+
+// ---- scalars ------------------------------------------------------------------------------------
+
+static double power(float base, uint32_t t)
+{
+    double r = 1;
+
+    for (int bit = 31; bit >= 0; bit--) {
+        r = r * r;
+        if (t >> bit & 1)
+            r = r * (double)base;
+    }
+    return r;
+}
+
+struct scalars {
+    float lr, beta1, beta2, eps, weight_decay, momentum, dampening;
+    float step_size, root2; // Adam
+    uint32_t t;
+};
+
+static struct scalars scalars_of(const struct ref_step_hyper *h, uint32_t t)
+{
+    struct scalars s = {
+        .lr = (float)h->lr,
+        .beta1 = (float)h->beta1,
+        .beta2 = (float)h->beta2,
+        .eps = (float)h->eps,
+        .weight_decay = (float)h->weight_decay,
+        .momentum = (float)h->momentum,
+        .dampening = (float)h->dampening,
+        .t = t,
+    };
+    const float bc1 = (float)(1 - power(s.beta1, t));
+
+    s.step_size = s.lr / bc1;
+    s.root2 = (float)sqrt(1 - power(s.beta2, t));
+    return s;
+}
+
+// ---- rules --------------------------------------------------------------------------------------
+
+struct element {
+    float p, g, state[2];
+};
+
+static void adam(const struct scalars *s, struct element *e)
+{
+    const float g = e->g, gg = g * g;
+    const float m = fmaf(s->beta1, e->state[0], fmaf(-s->beta1, g, g));
+    const float v = fmaf(s->beta2, e->state[1], fmaf(-s->beta2, gg, gg));
+    const float root = sqrtf(v) / s->root2;
+    const float denominator = root + s->eps;
+    const float step = s->step_size * m;
+    const float move = step / denominator;
+
+    e->p = e->p - move;
+    e->state[0] = m;
+    e->state[1] = v;
+}
+
+static void sgd(const struct scalars *s, bool nesterov, struct element *e)
+{
+    const float g = fmaf(s->weight_decay, e->p, e->g);
+    float direction = g;
+
+    if (s->momentum != 0) {
+        const float old = s->momentum * e->state[0];
+        const float rest = 1.0f - s->dampening;
+        const float part = rest * g;
+        const float m = s->t == 1 ? g : old + part;
+        const float ahead = s->momentum * m;
+        direction = nesterov ? g + ahead : m;
+        e->state[0] = m;
+    }
+    const float move = s->lr * direction;
+    e->p = e->p - move;
+}
+
+static float mix(float beta, float m, float g)
+{
+    const float rest = 1.0f - beta;
+    const float x = beta * m, y = rest * g;
+    return x + y;
+}
+
+static void lion(const struct scalars *s, struct element *e)
+{
+    const float decay = s->lr * s->weight_decay;
+    const float u = mix(s->beta1, e->state[0], e->g);
+    const float move = u > 0 ? s->lr : u < 0 ? -s->lr : 0.0f;
+    const float p = fmaf(-decay, e->p, e->p);
+
+    e->p = p - move;
+    e->state[0] = mix(s->beta2, e->state[0], e->g);
+}
+
+static void step_element(const struct ref_step_tensor *t, const struct scalars *s,
+                         struct element *e)
+{
+    const float decay = s->lr * s->weight_decay;
+
+    switch (t->rule) {
+    case REF_ADAMW:
+        e->p = fmaf(-decay, e->p, e->p);
+        adam(s, e);
+        break;
+    case REF_ADAM:
+        e->g = fmaf(s->weight_decay, e->p, e->g);
+        adam(s, e);
+        break;
+    case REF_SGD:
+        sgd(s, t->nesterov, e);
+        break;
+    case REF_LION:
+        lion(s, e);
+        break;
+    }
+}
+
+static unsigned states_of(const struct ref_step_tensor *t)
+{
+    if (t->rule == REF_SGD)
+        return (float)t->hyper.momentum != 0;
+    return t->rule == REF_LION ? 1 : 2;
+}
+
+// ---- random bits --------------------------------------------------------------------------------
+
+void ref_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t x[4] = { counter[0], counter[1], counter[2], counter[3] };
+    uint32_t k[2] = { key[0], key[1] };
+
+    for (int round = 0; round < 7; round++) {
+        const uint64_t a = UINT64_C(0xd2511f53) * x[0], b = UINT64_C(0xcd9e8d57) * x[2];
+        const uint32_t next[4] = { (uint32_t)(b >> 32) ^ x[1] ^ k[0], (uint32_t)b,
+                                   (uint32_t)(a >> 32) ^ x[3] ^ k[1], (uint32_t)a };
+        for (int n = 0; n < 4; n++)
+            x[n] = next[n];
+        k[0] += 0x9e3779b9;
+        k[1] += 0xbb67ae85;
+    }
+    for (int n = 0; n < 4; n++)
+        out[n] = x[n];
+}
+
+static uint32_t random_half(const struct ref_step_tensor *t, uint64_t i, uint32_t step,
+                            uint32_t which)
+{
+    const uint64_t e = t->first + (t->run ? i / t->run * t->stride + i % t->run : i);
+    const uint32_t counter[4] = { (uint32_t)(e / 8), (uint32_t)(e / 8 >> 32) | which << 31, step,
+                                  t->id };
+    const uint32_t key[2] = { (uint32_t)t->seed, (uint32_t)(t->seed >> 32) };
+    uint32_t word[4];
+
+    ref_philox(counter, key, word);
+    return e % 2 ? word[e % 8 / 2] >> 16 : word[e % 8 / 2] & 0xffff;
+}
+
+// ---- formats ------------------------------------------------------------------------------------
+
+static uint16_t rounded_stochastically(float x, uint32_t random)
+{
+    if (!isfinite(x))
+        return bf16_from_f64((double)x);
+    return (uint16_t)((bits_of_f32(x) + random) >> 16);
+}
+
+static float parameter_of(const struct ref_step_tensor *t, uint64_t i)
+{
+    if (t->format == REF_MASTER)
+        return ((const float *)t->beside)[i];
+    if (t->format == REF_REMAINDER) {
+        const uint32_t high = ((const uint16_t *)t->parameter)[i];
+        const int32_t low = ((const int16_t *)t->beside)[i];
+        return f32_of_bits((high << 16) + (uint32_t)low);
+    }
+    return load(t->parameter_type, t->parameter, i);
+}
+
+static void set_parameter(const struct ref_step_tensor *t, uint64_t i, float p, uint32_t step)
+{
+    const uint32_t bits = bits_of_f32(p);
+
+    switch (t->format) {
+    case REF_MASTER:
+        ((float *)t->beside)[i] = one_nan(p);
+        store(t->parameter_type, t->parameter, i, p);
+        break;
+    case REF_REMAINDER:
+        ((uint16_t *)t->parameter)[i] = isnan(p) ? 0x7fc0 : (uint16_t)((bits + 0x8000) >> 16);
+        ((uint16_t *)t->beside)[i] = isnan(p) ? 0 : (uint16_t)bits;
+        break;
+    case REF_STOCHASTIC:
+        ((uint16_t *)t->parameter)[i] = rounded_stochastically(p, random_half(t, i, step, 0));
+        break;
+    default:
+        store(t->parameter_type, t->parameter, i, p);
+    }
+}
+
+static void set_state(const struct ref_step_tensor *t, unsigned k, uint64_t i, float x,
+                      uint32_t step)
+{
+    const bool two = t->rule == REF_ADAM || t->rule == REF_ADAMW;
+
+    if (t->format == REF_STOCHASTIC && (!two || k == 1))
+        ((uint16_t *)t->state[k])[i] = rounded_stochastically(x, random_half(t, i, step, 1));
+    else if (t->format == REF_STOCHASTIC || t->format == REF_STATE_BF16)
+        store(REF_BF16, t->state[k], i, x);
+    else
+        store(REF_F32, t->state[k], i, x);
+}
+
+static float state_of(const struct ref_step_tensor *t, unsigned k, uint64_t i)
+{
+    const bool half = t->format == REF_STOCHASTIC || t->format == REF_STATE_BF16;
+    return load(half ? REF_BF16 : REF_F32, t->state[k], i);
+}
+
+void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
+              enum ref_step_gradients gradients)
+{
+    const struct scalars s = scalars_of(&t->hyper, step);
+    const unsigned states = states_of(t);
+
+    for (uint64_t i = 0; i < t->count; i++) {
+        const float g = load(t->gradient_type, t->gradient, i) * factor;
+        struct element e = { parameter_of(t, i), t->maximize ? -g : g, { 0 } };
+        for (unsigned k = 0; k < states; k++)
+            e.state[k] = state_of(t, k, i);
+        step_element(t, &s, &e);
+        set_parameter(t, i, e.p, step);
+        for (unsigned k = 0; k < states; k++)
+            set_state(t, k, i, e.state[k], step);
+        if (gradients != REF_GRADIENTS_RAW)
+            store(t->gradient_type, t->gradient, i, gradients == REF_GRADIENTS_WRITE ? g : 0.0f);
+    }
+}
