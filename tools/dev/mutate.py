@@ -35,8 +35,8 @@ FOLDERS = ["src/ptxgen", "src/kernels", "src/plans", "src/driver"]
 # or names. Golden texts first, since one program shows most changes of what is written.
 LAYER_TESTS = {
     "src/ptxgen": [["golden", "program texts"], ["tests/builder/", "instructions"]],
-    "src/kernels": [["golden"], ["tests/kernels/"]],
-    "src/plans": [["golden"], ["tests/plans/"]],
+    "src/kernels": [["golden"], ["tests/kernels/", "step text", "step plan emulator"]],
+    "src/plans": [["golden"], ["step text", "step plan emulator"], ["tests/plans/"]],
     "src/driver": [["tests/driver/"]],
 }
 LEFT_OUT = re.compile(r"gpu|kernels emulator|ptxas|op floors|cuda abi|emulator (parse|exec|cuda|fuzz|isa|memory|abi|host)"
