@@ -47,6 +47,16 @@ static void a_module_holds_several_entries(void **state)
                  "$if_1_end:");
 }
 
+// A dimension that is not given is 1.
+static void block_shapes_have_three_dimensions(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "deep", .block = { 8, 0, 2 }) {}
+    ptx_entry (b, "flat", .max_block = { 8, 4 }) {}
+    EXPECT_LINES(b, ".entry deep(", ".reqntid 8, 1, 2", ".entry flat(", ".maxntid 8, 4, 1");
+}
+
 // Every string that is given may go or change as soon as the call returns.
 static void strings_are_copied(void **state)
 {
@@ -150,6 +160,7 @@ static void wrong_entries_are_named(void **state)
     REFUSED(ptx_entry (b, "k") an_empty_kernel(b, "l"), "k: ptx_entry: entry 'k' is still open");
     REFUSED(ENTRY_WITH(.block = { 1025 }), "ptx_entry: .block = {1025, 0, 0}", "1 to 1024 threads");
     REFUSED(ENTRY_WITH(.block = { 0, 8 }), "ptx_entry: .block = {0, 8, 0}");
+    REFUSED(ENTRY_WITH(.block = { 0, 0, 8 }), "ptx_entry: .block = {0, 0, 8}");
     REFUSED(ENTRY_WITH(.max_block = { 32, 32, 2 }), ".max_block = {32, 32, 2}");
     REFUSED(ENTRY_WITH(.block = { 1, 1, 65 }), "ptx_entry: .block = {1, 1, 65}", "at most 64 in z");
     REFUSED(ENTRY_WITH(.block = { UINT32_C(1) << 31, UINT32_C(1) << 31, 4 }),
@@ -216,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_module_holds_several_entries),
+        cmocka_unit_test(block_shapes_have_three_dimensions),
         cmocka_unit_test(strings_are_copied),
         cmocka_unit_test(names_that_ptx_refuses_are_refused),
         cmocka_unit_test(wrong_entries_are_named),

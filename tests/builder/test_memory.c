@@ -203,11 +203,12 @@ static void constant_indices_stay_inside(void **state)
 static void wrong_accesses_are_named(void **state)
 {
     const ptx_val z = ptx_u32(0), none = { 0 };
-    const ptx_ptr nowhere = { 0 };
+    const ptx_ptr nowhere = { 0 }, typed = { .type = PTX_F32 };
     const ptx_vec three = { .lanes = 3 };
 
     (void)state;
     REFUSED(ptx_load(b, nowhere, z), "load: the pointer was never set");
+    REFUSED(ptx_load(b, typed, z), "load: the pointer was never set");
     REFUSED(ptx_store(b, nowhere, z, f), "store: the pointer was never set");
     REFUSED(ptx_at(b, nowhere, z), "at: the pointer was never set");
     REFUSED(ptx_ptr_address(b, nowhere), "ptr_address: the pointer was never set");
