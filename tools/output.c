@@ -63,13 +63,15 @@ static bool refuse_link(const char *path, struct message *error)
 static bool look(const char *path, bool force, bool *exists, struct stat *present,
                  struct message *error)
 {
+    if (path[0] == '\0')
+        return message_set(error, "cannot write a file without a name: the name given is empty");
     *exists = stat(path, present) == 0;
     if (!*exists) {
         struct stat link;
         size_t length = strlen(path);
         if (errno == ENOENT && lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
             return refuse_link(path, error);
-        return (errno == ENOENT && length > 0 && path[length - 1] != '/') ||
+        return (errno == ENOENT && path[length - 1] != '/') ||
                message_set(error, "cannot write %s: %s", path, strerror(errno));
     }
     if (S_ISDIR(present->st_mode))

@@ -125,8 +125,14 @@ run 0 clip l.st --max-norm 1 -o o.st --device emulator --memory 24K &&
     grep -q 'in [0-9]* windows' out && run 0 clip l.st --max-norm 1 -o o2.st --device emulator &&
     grep -q 'in one piece' out && cmp o.st o2.st >>err
 result 'clip in windows gives the same file'
-refuses 2 'device memory: 1000 bytes are too few; ' clip l.st --max-norm 1 -o none.st \
+refuses 2 '--memory is too small: 1000 bytes of device memory may be used' clip l.st --max-norm 1 -o none.st \
     --device emulator --memory 1000
+PTXGEN_EMU_MEMORY=64K
+export PTXGEN_EMU_MEMORY
+run 1 clip l.st --max-norm 1 -o none.st --device emulator --memory 1G &&
+    grep -q '^--memory BYTES, with less than [0-9]*, works in smaller parts$' err
+result 'memory that is not there: the error names --memory'
+unset PTXGEN_EMU_MEMORY
 cp d.st same.st
 run 0 clip same.st --max-norm 5 --eps 0 --group-by '.*' -o same.st --device emulator &&
     mv same.st o.st && [ "$(numbers f4)" = ' 3 4 1 2' ]

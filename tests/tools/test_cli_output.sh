@@ -54,7 +54,7 @@ for command in clip run emit bench; do
     result "$command refuses a folder"
     target=absent/ && write_$command 1 && grep -q 'cannot write absent/: No such file' err
     result "$command refuses a name that ends like a folder's"
-    target='' && write_$command 1 && grep -q 'cannot write : No such file' err
+    target='' && write_$command 1 && grep -q 'cannot write a file without a name' err
     result "$command refuses an empty name"
 done
 

@@ -70,11 +70,14 @@ static int cut(struct clip_session *session, uint64_t memory, struct message *er
     }
     if (least == 0)
         return out_of_memory(error);
-    message_set(error,
-                "device memory: %" PRIu64 " byte%s are too few; the plan's tables take %" PRIu64
-                ", and the largest chunk of gradients, which is needed at once, %" PRIu64,
-                memory, plural(memory), plan->workspace, least);
-    return session->request->memory > 0 ? EXIT_USAGE : EXIT_FAILED;
+    bool chosen = session->request->memory > 0;
+    message_set(
+        error,
+        "%s: %" PRIu64 " byte%s of device memory %s; the plan's tables take %" PRIu64
+        " bytes, and the largest chunk of gradients, which is needed at once, takes %" PRIu64,
+        chosen ? "--memory is too small" : "too little memory is free", memory, plural(memory),
+        chosen ? "may be used" : "can be used", plan->workspace, least);
+    return chosen ? EXIT_USAGE : EXIT_FAILED;
 }
 
 // ---- what is set up -----------------------------------------------------------------------------
@@ -124,11 +127,21 @@ static int create_plan(struct clip_session *session, struct message *error)
     return find_chunks(session) ? EXIT_DONE : out_of_memory(error);
 }
 
+/// A failed allocation of memory for gradients: there is an option that needs less.
+static int no_memory_for_window(const struct clip_session *session, struct message *error)
+{
+    int status = gpu_error(error);
+    if (ptx_error_status() == PTX_ERROR_OUT_OF_MEMORY)
+        message_add(error, "\n--memory BYTES, with less than %" PRIu64 ", works in smaller parts",
+                    session->report->memory);
+    return status;
+}
+
 static int open_copier(struct clip_session *session, struct message *error)
 {
     session->buffer = ptx_buffer_create(session->device, (size_t)session->largest);
     if (!session->buffer)
-        return gpu_error(error);
+        return no_memory_for_window(session, error);
     session->copier = (struct clip_copier) {
         .job = session->job,
         .device = session->device,
