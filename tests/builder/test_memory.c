@@ -195,7 +195,7 @@ static void constant_indices_stay_inside(void **state)
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr q = ptx_param_ptr(b, PTX_F32, "q");
-        assert_int_equal(ptx_at(b, q, ptx_f32(1)).type, PTX_NONE);
+        assert_int_equal(ptx_at(b, q, ptx_f32(0)).type, PTX_NONE);
     }
     EXPECT_ERROR(b, "at: the index is f32");
     // From the end one can go back.
