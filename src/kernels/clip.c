@@ -2,6 +2,8 @@
 // The module of a clip plan, and those of its kernels that change what the others read.
 #include "clip.h"
 
+#include "step_apply.h"
+
 void ptxk_clip_emit(ptx_builder *b, const struct clip_spec *spec)
 {
 #define CLIP_EMIT(name, blocks, plans)                                                             \

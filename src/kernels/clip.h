@@ -86,7 +86,7 @@ struct clip_spec {
     X(clip_sums, 1, EVERY_PLAN)                                                                    \
     X(clip_finish, 1, EVERY_PLAN)                                                                  \
     X(clip_apply, CLIP_APPLY_BLOCKS, CLIP_PLAN)                                                    \
-    X(step_apply, STEP_APPLY_BLOCKS, STEP_PLAN)
+    X(step_apply, ptxk_step_blocks(spec->step), STEP_PLAN)
 #define CLIP_SET_KERNELS(X)                                                                        \
     X(clip_set_max_norm, 1, EVERY_PLAN)                                                            \
     X(clip_set_loss_scale, 1, EVERY_PLAN)                                                          \
@@ -106,7 +106,6 @@ enum {
     CLIP_TILE_PACKED = 8192, // and where tensors share chunks: fewer parts, of which some are empty
     CLIP_FUSED = 2048,       // most tiles of several groups that take factors from the partials
     CLIP_SET_DATA_BATCH = 256, // addresses of a launch
-    STEP_APPLY_BLOCKS = 4,     // on a multiprocessor
     STEP_SCALARS = 8,          // f64, of a hyperparameter group
     STEP_ROW_WORDS = 10,       // u64, of a tensor's row
     STEP_SET_ROWS_BATCH = 32,  // rows of a launch

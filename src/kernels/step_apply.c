@@ -137,14 +137,37 @@ unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
     return 4;
 }
 
-uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec)
-{
-    unsigned lanes = 4;
+// Vectors that a thread takes, and blocks wanted on a multiprocessor. Random bits cost so many
+// instructions that two vectors have to share those before the first.
+static const struct {
+    unsigned vectors, blocks;
+} tuning[PTX_STEP_FORMAT_COUNT] = {
+    [PTX_STEP_FORMAT_FULL] = { 1, 5 },       [PTX_STEP_FORMAT_STATE_BF16] = { 1, 5 },
+    [PTX_STEP_FORMAT_MASTER] = { 1, 3 },     [PTX_STEP_FORMAT_REMAINDER] = { 1, 4 },
+    [PTX_STEP_FORMAT_STOCHASTIC] = { 2, 3 },
+};
 
-    for (unsigned k = 0; k < spec->variant_count; k++)
-        if (ptxk_step_lanes(&spec->variants[k]) > lanes)
-            lanes = ptxk_step_lanes(&spec->variants[k]);
-    return BLOCK * lanes;
+unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
+{
+    unsigned blocks = tuning[spec->variants[0].format].blocks;
+
+    for (unsigned k = 1; k < spec->variant_count; k++) {
+        const unsigned own = tuning[spec->variants[k].format].blocks;
+        blocks = own < blocks ? own : blocks;
+    }
+    return blocks;
+}
+
+uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint32_t chunk)
+{
+    uint32_t tile = 0;
+
+    for (unsigned k = 0; k < spec->variant_count; k++) {
+        const struct ptxk_step_variant *v = &spec->variants[k];
+        const uint32_t own = BLOCK * ptxk_step_lanes(v) * tuning[v->format].vectors;
+        tile = own > tile ? own : tile;
+    }
+    return tile < chunk ? tile : chunk;
 }
 
 // Arrays that the rule reads: a parameter with a master is written alone.
@@ -357,10 +380,10 @@ static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
 // This thread's part of the tile, in `passes` vectors, all read before anything is waited for.
 static void step_tile(ptx_builder *b, struct step *s)
 {
-    enum { MOST_PASSES = 2 };
+    enum { MOST_PASSES = 4 };
     const struct ptxk_step_variant *v = s->variant;
     const unsigned lanes = ptxk_step_lanes(v);
-    const unsigned passes = ptxk_step_tile(s->spec) / (BLOCK * lanes);
+    const unsigned passes = ptxk_step_tile(s->spec, s->chunk) / (BLOCK * lanes);
     struct lanes in[MOST_PASSES][ARRAYS];
     ptx_val place[MOST_PASSES], whole[MOST_PASSES];
 
@@ -405,7 +428,7 @@ static void step_tile(ptx_builder *b, struct step *s)
 static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr chunks, ptx_ptr rows,
                       ptx_val *variant)
 {
-    const uint32_t tile = ptxk_step_tile(s->spec);
+    const uint32_t tile = ptxk_step_tile(s->spec, s->chunk);
     const uint32_t tiles = s->chunk / tile;
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val chunk = ptxk_over_power_of_two(b, block, tiles);
@@ -419,6 +442,8 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr c
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(STEP_ROW_WORDS)));
     ptx_val word[STEP_ROW_WORDS];
     for (unsigned k = 0; k < STEP_ROW_WORDS; k += 2) {
+        if (k == ROW_RUN && !ptxk_step_draws(s->spec))
+            continue;
         ptx_vec pair = ptx_load_vec(b, row, ptx_u32(k), 2);
         word[k] = pair.lane[0];
         word[k + 1] = pair.lane[1];
@@ -429,9 +454,11 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr c
     s->address[ARRAY_STATE] = word[ROW_STATE];
     s->address[ARRAY_STATE + 1] = word[ROW_STATE + 1];
     s->count_at = word[ROW_COUNT];
-    s->whole_first = word[ROW_FIRST];
-    s->run = word[ROW_RUN];
-    s->stride = word[ROW_STRIDE];
+    if (ptxk_step_draws(s->spec)) {
+        s->whole_first = word[ROW_FIRST];
+        s->run = word[ROW_RUN];
+        s->stride = word[ROW_STRIDE];
+    }
     ptx_vec id_clock = ptx_unpack(b, PTX_U32, word[ROW_ID_CLOCK]);
     s->id = id_clock.lane[0];
     s->clock = id_clock.lane[1];

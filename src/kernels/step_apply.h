@@ -28,9 +28,14 @@ struct ptxk_step_spec {
 // A total order of variants.
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
 
-// Lanes that a thread takes of a variant's tensor at once, and the elements of a block's tile.
+// Lanes that a thread takes of a variant's tensor at once, and the elements of a block's tile,
+// where chunks have at most `chunk`.
 unsigned ptxk_step_lanes(const struct ptxk_step_variant *v);
-uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec);
+uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint32_t chunk);
+
+// Blocks of the step's kernel wanted on a multiprocessor: what was fastest on an H200 for the
+// variant with the most registers.
+unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec);
 
 // Whether any variant draws random bits.
 bool ptxk_step_draws(const struct ptxk_step_spec *spec);

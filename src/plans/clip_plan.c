@@ -246,8 +246,8 @@ static void take_params(ptx_clip_plan *plan, const struct ptx_clip_params *param
     plan->updates = params->update != NULL;
     plan->eps = params->eps;
     plan->fused = !plan->step && ptxp_clip_is_fused(params, &plan->layout);
-    plan->tiles_of_chunk =
-        plan->step ? spec.chunk / ptxk_step_tile(spec.step) : ptxk_clip_tiles_of_chunk(&spec);
+    plan->tiles_of_chunk = plan->step ? spec.chunk / ptxk_step_tile(spec.step, spec.chunk)
+                                      : ptxk_clip_tiles_of_chunk(&spec);
     plan->apply_blocks = CLIP_APPLY_BLOCKS * (uint32_t)multiprocessors;
 }
 

@@ -113,6 +113,29 @@ static void test_random_sets(void **state)
     }
 }
 
+// Elements enough for chunks longer than a tile, where a thread takes several vectors.
+static void test_long_chunks(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "long chunks");
+
+    for (unsigned trial = 0; trial < 4; trial++) {
+        const struct step_shape shape = { .tensors = 6,
+                                          .groups = 2,
+                                          .norm_groups = 1,
+                                          .most = 500000,
+                                          .rules = ALL_RULES,
+                                          .formats = trial % 2 ? ALL_FORMATS
+                                                               : 1u << PTX_STEP_FORMAT_STOCHASTIC,
+                                          .aligned = true,
+                                          .sharded = trial == 2 };
+        static struct step_set long_set;
+        step_set_create(&long_set, &gpu, &r, &shape);
+        check_steps(&long_set, &r, step_set_params(&long_set), 1);
+        step_set_destroy(&long_set);
+    }
+}
+
 static const struct step_shape plain = { .tensors = 8,
                                          .groups = 2,
                                          .norm_groups = 2,
@@ -385,10 +408,10 @@ static void test_shards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),      cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_found_inf), cmocka_unit_test(test_no_norm),
-        cmocka_unit_test(test_scalars),   cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_each),        cmocka_unit_test(test_long_chunks),
+        cmocka_unit_test(test_random_sets), cmocka_unit_test(test_found_inf),
+        cmocka_unit_test(test_no_norm),     cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_addresses),   cmocka_unit_test(test_shards),
     };
 
     gpu_open(&gpu);

@@ -40,12 +40,11 @@ static void split(ptx_builder *b, ptx_val x, struct ptxk_step_stored *to)
 }
 
 // Random bits (u32, below 2^16) added below bf16's last place. Infinity has no bits there to carry
-// from, and the one NaN keeps its bits.
+// from. The one NaN, 0x7fffffff, would carry into the sign: 0x7fff0000 in its place does not.
 static ptx_val round_stochastically(ptx_builder *b, ptx_val x, ptx_val random)
 {
-    ptx_val nan = ptx_is_nan(b, x);
-    ptx_val some = ptx_select(b, nan, ptx_u32(0), random);
-    return ptx_add(b, ptx_bitcast(b, PTX_U32, x), some);
+    ptx_val bits = ptx_min(b, ptx_bitcast(b, PTX_S32, x), ptx_s32(0x7fff0000));
+    return ptx_add(b, ptx_bitcast(b, PTX_U32, bits), random);
 }
 
 struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_variant *v,
