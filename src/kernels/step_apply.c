@@ -75,9 +75,10 @@ static void lanes_of(ptx_builder *b, const struct lanes *l, ptx_val value[MOST_L
     }
 }
 
-static void lanes_write(ptx_builder *b, ptx_ptr at, const ptx_val *value, unsigned lanes)
+// `type`: the array's, which `at` does not have where the builder has failed.
+static void lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
+                        unsigned lanes)
 {
-    const ptx_type type = (ptx_type)at.type;
     const unsigned lanes_a_word = 4 / ptx_type_bytes(type);
     const unsigned words = lanes / lanes_a_word;
     ptx_ptr p = ptx_ptr_cast(b, word_type(type), at);
@@ -353,7 +354,7 @@ static void step_vector(ptx_builder *b, const struct step *s, const struct lanes
         if (array_type(v, a) == PTX_NONE ||
             (a == ARRAY_GRADIENT && s->spec->gradients == PTXK_STEP_GRADIENTS_RAW))
             continue;
-        lanes_write(b, ptx_at(b, s->array[a], i), value[a], lanes);
+        lanes_write(b, array_type(v, a), ptx_at(b, s->array[a], i), value[a], lanes);
     }
 }
 
