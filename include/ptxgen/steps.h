@@ -13,9 +13,8 @@
 /// policies on threads and streams, and the promise that the same bits come out on every GPU and on
 /// the emulator, launched or captured, in phases, at any alignment. rules.h has the formulas.
 ///
-/// A run is three launches (two where no norm is taken), whatever the number of tensors: the
-/// norm's, which also derives what depends on scalars and step counts alone; the records' ; the
-/// step's.
+/// A run is three launches, whatever the number of tensors: the norm's, which also derives what
+/// depends on scalars and step counts alone; the records'; the step's.
 ///
 /// With g the raw gradient, a step computes, for each tensor,
 ///
@@ -24,9 +23,9 @@
 ///     parameter, states = rule(parameter, states, g, t)
 ///     count = t
 ///
-/// If anything in any norm group is NaN or infinite, or *found_inf is not 0, a step writes nothing
-/// but records and loss scale: no parameter, state, count or gradient. Gradients stay raw unless
-/// `gradients` says otherwise.
+/// If anything in any norm group is NaN or infinite, a step writes nothing but records and loss
+/// scale: no parameter, state, count or gradient. Gradients stay raw unless `gradients` says
+/// otherwise.
 ///
 /// docs/steps.md shows it in a loop, in a graph, with a loss scale and across ranks.
 #ifndef PTXGEN_STEPS_H
@@ -172,8 +171,9 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 /// gradient (0 leaves the tensor out from then on), parameter, states, `beside`. All else in
 /// `tensors` must be as at creation, `step` too. Checked as at creation, with the addresses of all
 /// other tensors as they are. Launches only: may be captured, the addresses with it. Not for use
-/// from several threads at the same time. Errors: those of a run, OUT_OF_MEMORY (host); after any,
-/// the plan is as before.
+/// from several threads at the same time. Errors: those of a run, OUT_OF_MEMORY (host). After any,
+/// the plan is as before; but a DRIVER error between two launches (one for each 32 tensors, and one
+/// for each 256 gradients) leaves what was launched: set the same tensors again.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);

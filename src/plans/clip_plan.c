@@ -353,7 +353,7 @@ ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_
     ptx_status status = PTX_OK;
 
     if (!plan)
-        return ptxd_fail(PTX_ERROR_INVALID, "ptx_clip_plan_read: the plan is NULL");
+        return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
     const uint32_t groups = plan->layout.group_count;
     const size_t offset = (size_t)plan->layout.records.offset;
     if (records && (first > groups || count > groups - first))

@@ -10,8 +10,7 @@
 static ptx_status begin(ptx_clip_plan *plan)
 {
     if (!plan)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "the plan is NULL: see what ptx_clip_plan_create() said");
+        return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
     if (atomic_flag_test_and_set_explicit(&plan->busy, memory_order_acquire))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "another thread is using this plan: one plan is for one stream at a "

@@ -65,13 +65,21 @@ static struct ptx_clip_tensor *gradients_of(const struct ptx_step_params *params
     return gradients;
 }
 
+// Of the norm groups that there are: those of the tensors, where no number is given.
 static bool takes_no_norm(const struct ptx_step_params *params)
 {
+    uint32_t groups = params->norm_group_count ? params->norm_group_count : 1;
+
     if (params->update)
         return false;
     if (!params->group_max_norms)
         return isinf(params->max_norm);
-    for (uint32_t g = 0; g < params->norm_group_count; g++)
+    for (size_t t = 0; t < params->tensor_count && !params->norm_group_count; t++)
+        if (params->tensors[t].norm_group >= groups)
+            groups = params->tensors[t].norm_group + 1;
+    if (groups > PTX_CLIP_MAX_TENSORS)
+        return false; // the clip plan refuses them
+    for (uint32_t g = 0; g < groups; g++)
         if (!isinf(params->group_max_norms[g]))
             return false;
     return true;
@@ -137,7 +145,7 @@ static size_t add_scalars(const struct ptx_step_params *params, struct plan_arra
 
 static ptx_status check_addresses(const ptx_step_plan *plan, const struct ptx_step_params *params)
 {
-    const size_t most = params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + 1;
+    const size_t most = params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + 2;
     struct plan_array *arrays = malloc(most * sizeof *arrays);
     size_t count = 0;
 
@@ -146,6 +154,10 @@ static ptx_status check_addresses(const ptx_step_plan *plan, const struct ptx_st
     for (size_t t = 0; t < params->tensor_count; t++)
         count += add_arrays(params, t, arrays + count);
     count += add_scalars(params, arrays + count);
+    // Where it is not yet allocated, nothing can overlap it: every address was found allocated.
+    if (plan->clip)
+        arrays[count++] = array_of(ptx_buffer_address(plan->clip->memory), plan->clip->layout.bytes,
+                                   1, ARRAY_OF_PLAN, "the plan's own memory");
     const ptx_status status = ptxp_check_arrays(
         plan->device, arrays, count, ptx_buffer_address(plan->memory), plan->layout.bytes);
     free(arrays);
@@ -286,7 +298,7 @@ void ptx_step_plan_destroy(ptx_step_plan **plan)
 
 // ---- runs ---------------------------------------------------------------------------------------
 
-// The clip plan of a plan that is not NULL; it refuses NULL itself.
+// The clip plan of a plan that is not NULL; NULL is for the clip plan's functions to refuse.
 static ptx_clip_plan *clip_of(const ptx_step_plan *plan)
 {
     return plan ? plan->clip : NULL;
@@ -392,8 +404,7 @@ ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
     double values[8];
 
     if (!plan)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "the plan is NULL: see what ptx_step_plan_create() said");
+        return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
     status = check_set_hyper(plan, group, hyper);
     if (status)
         return status;
@@ -480,8 +491,11 @@ static ptx_status set_addresses(ptx_step_plan *plan, size_t first, size_t count,
         status = out_of_host_memory();
     if (!status)
         status = exchange_tensors(plan, first, count, tensors, old);
-    if (!status)
+    if (!status) {
         status = launch_addresses(plan, first, count, rows, gradients, stream);
+        if (status)
+            memcpy(plan->tensors + first, old, count * sizeof *old);
+    }
     free(gradients);
     free(rows);
     free(old);
@@ -492,8 +506,7 @@ ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t
                                        const struct ptx_step_tensor *tensors, CUstream stream)
 {
     if (!plan)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "the plan is NULL: see what ptx_step_plan_create() said");
+        return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
     if (first > plan->params.tensor_count || count > plan->params.tensor_count - first)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "ptx_step_plan_set_addresses: %zu tensors from %zu on: the plan has %zu",

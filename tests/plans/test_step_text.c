@@ -143,6 +143,20 @@ static void test_description(void **state)
     params.max_norm = INFINITY;
     assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
     assert_int_equal(d.bytes, 1000 * (28 + 28 + 10));
+    for (int k = PTX_STEP_GRADIENTS_WRITE; k <= PTX_STEP_GRADIENTS_ZERO; k++) { // written, too
+        params.gradients = (ptx_step_gradients)k;
+        assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
+        assert_int_equal(d.bytes, 1000 * (32 + 30 + 12));
+    }
+    assert_int_equal(ptx_step_describe(&params, NULL), PTX_ERROR_INVALID);
+    params.gradients = PTX_STEP_GRADIENTS_RAW;
+    // Norm groups are counted where no number is given: one of these two has a limit.
+    const float max_norms[] = { INFINITY, 1 };
+    params.group_max_norms = max_norms;
+    tensors[2].norm_group = 1;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.norm_groups, 2);
+    assert_int_equal(d.bytes, 1000 * (32 + 30 + 12));
 }
 
 // ---- refusals -----------------------------------------------------------------------------------
