@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// Creating and using a step plan with each driver call and each allocation in it failing once.
+//
+// Linked with --wrap for malloc, calloc and realloc.
+#include "plan_faults.h"
+
+#include <ptxgen/steps.h>
+
+// More tensors than one launch sets the rows of.
+enum { TENSORS = 40, COUNT = 100, ROOM = 512, ARRAYS = 6, BYTES = (TENSORS + 1) * ARRAYS * ROOM };
+
+static struct {
+    ptx_device *device;
+    ptx_buffer *memory;
+    struct ptx_step_tensor tensors[TENSORS];
+} scene;
+
+static CUdeviceptr place(unsigned tensor, unsigned array)
+{
+    return ptx_buffer_address(scene.memory) + (tensor * ARRAYS + array) * (CUdeviceptr)ROOM;
+}
+
+static ptx_device *set_up(void)
+{
+    scene.device = ptx_device_open(NULL);
+    assert_non_null(scene.device);
+    scene.memory = ptx_buffer_create(scene.device, BYTES);
+    assert_non_null(scene.memory);
+    assert_int_equal(ptx_buffer_fill(scene.memory, 0, 0, BYTES, NULL), PTX_OK);
+    for (unsigned t = 0; t < TENSORS; t++) {
+        const bool master = t % 2;
+        scene.tensors[t] = (struct ptx_step_tensor) {
+            .parameter = place(t, 0),
+            .gradient = place(t, 1),
+            .state = { place(t, 2), place(t, 3) },
+            .beside = master ? place(t, 4) : 0,
+            .step = place(t, 5),
+            .count = COUNT,
+            .dtype = master ? PTX_BF16 : PTX_F32,
+            .format = master ? PTX_STEP_FORMAT_MASTER : PTX_STEP_FORMAT_FULL,
+            .norm_group = t % 3,
+        };
+    }
+    return scene.device;
+}
+
+static void tear_down(void)
+{
+    ptx_buffer_destroy(&scene.memory);
+    ptx_device_close(&scene.device);
+}
+
+static const struct ptx_step_group group = {
+    .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 }
+};
+
+static void *create(void)
+{
+    static const struct ptx_loss_scale_params update;
+    return ptx_step_plan_create(scene.device, &(struct ptx_step_params) { .tensors = scene.tensors,
+                                                                          .tensor_count = TENSORS,
+                                                                          .groups = &group,
+                                                                          .group_count = 1,
+                                                                          .max_norm = 1.0f,
+                                                                          .update = &update });
+}
+
+static void destroy(void *plan)
+{
+    ptx_step_plan *step = plan;
+    ptx_step_plan_destroy(&step);
+}
+
+static ptx_status run(void *plan, CUstream stream)
+{
+    return ptx_step_plan_run(plan, stream);
+}
+
+static ptx_status norm_sq(void *plan, CUstream stream)
+{
+    return ptx_step_plan_norm_sq(plan, stream);
+}
+
+static ptx_status finish(void *plan, CUstream stream)
+{
+    return ptx_step_plan_finish(plan, stream);
+}
+
+static ptx_status step(void *plan, CUstream stream)
+{
+    return ptx_step_plan_step(plan, stream);
+}
+
+static ptx_status set_max_norm(void *plan, CUstream stream)
+{
+    return ptx_step_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, 2.0f, stream);
+}
+
+static ptx_status set_loss_scale(void *plan, CUstream stream)
+{
+    return ptx_step_plan_set_loss_scale(plan, (struct ptx_loss_scale_state) { .scale = 2.0f },
+                                        stream);
+}
+
+static ptx_status set_hyper(void *plan, CUstream stream)
+{
+    return ptx_step_plan_set_hyper(plan, 0, &group.hyper, stream);
+}
+
+// All tensors to where they are.
+static ptx_status set_addresses(void *plan, CUstream stream)
+{
+    return ptx_step_plan_set_addresses(plan, 0, TENSORS, scene.tensors, stream);
+}
+
+static ptx_status read_back(void *plan, CUstream stream)
+{
+    struct ptx_clip_record record;
+    struct ptx_clip_summary summary;
+    return ptx_step_plan_read(plan, 0, 1, &record, &summary, stream);
+}
+
+static const struct plan_operation operations[] = {
+    { run, "ptx_step_plan_run", false },
+    { norm_sq, "ptx_step_plan_norm_sq", false },
+    { finish, "ptx_step_plan_finish", false },
+    { step, "ptx_step_plan_step", false },
+    { set_max_norm, "ptx_step_plan_set_max_norm", false },
+    { set_loss_scale, "ptx_step_plan_set_loss_scale", false },
+    { set_hyper, "ptx_step_plan_set_hyper", false },
+    { set_addresses, "ptx_step_plan_set_addresses", true },
+    { read_back, "ptx_step_plan_read", false },
+};
+
+static const struct plan_kind kind = {
+    set_up, tear_down, create, destroy, operations, sizeof operations / sizeof *operations,
+};
+
+static void each_driver_call_of_creation_fails(void **state)
+{
+    (void)state;
+    check_driver_calls_of_creation(&kind);
+}
+
+static void each_allocation_of_creation_fails(void **state)
+{
+    (void)state;
+    check_allocations_of_creation(&kind);
+}
+
+static void each_driver_call_of_a_use_fails(void **state)
+{
+    (void)state;
+    check_operations(&kind);
+}
+
+static void each_driver_call_of_a_captured_run_fails(void **state)
+{
+    (void)state;
+    check_driver_calls_of_captured_run(&kind);
+}
+
+// A plan whose tensors could not be moved checks later addresses against the old ones.
+static void a_failed_move_is_forgotten(void **state)
+{
+    (void)state;
+    set_up();
+    ptx_step_plan *plan = create();
+    assert_non_null(plan);
+    struct ptx_step_tensor moved = scene.tensors[0], onto = scene.tensors[2];
+    moved.gradient = place(TENSORS, 0); // free
+    onto.gradient = scene.tensors[0].gradient;
+    const int before = calls_so_far();
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &scene.tensors[0], NULL), PTX_OK);
+    const int calls = calls_so_far() - before;
+    for (int call = 1; call <= calls; call++) {
+        fail_call(CUDA_ERROR_UNKNOWN, call);
+        assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &moved, NULL), PTX_ERROR_DRIVER);
+        fail_call(CUDA_SUCCESS, 0);
+        assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &onto, NULL), PTX_ERROR_INVALID);
+        assert_non_null(strstr(ptx_error_message(), "tensor 0's gradient and tensor 2's gradient"));
+    }
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &moved, NULL), PTX_OK);
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &onto, NULL), PTX_OK);
+    ptx_step_plan_destroy(&plan);
+    tear_down();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_driver_call_of_creation_fails),
+        cmocka_unit_test(each_allocation_of_creation_fails),
+        cmocka_unit_test(each_driver_call_of_a_use_fails),
+        cmocka_unit_test(each_driver_call_of_a_captured_run_fails),
+        cmocka_unit_test(a_failed_move_is_forgotten),
+    };
+    return cmocka_run_group_tests_name("step plans: faults", tests, emulator_open, NULL);
+}
