@@ -146,7 +146,8 @@ CUresult api_ctxCreate3(CUcontext *context, CUexecAffinityParam *params, int cou
                         CUdevice device)
 {
     if (params || count)
-        return api_refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator has no execution affinity");
+        return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                          "the emulator does not support execution affinity");
     return api_ctxCreate(context, flags, device);
 }
 
@@ -155,7 +156,7 @@ CUresult api_ctxCreate4(CUcontext *context, CUctxCreateParams *params, unsigned 
 {
     if (params && (params->execAffinityParams || params->cigParams))
         return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
-                          "the emulator has neither execution affinity nor CIG contexts");
+                          "the emulator supports neither execution affinity nor CIG contexts");
     return api_ctxCreate(context, flags, device);
 }
 

@@ -249,7 +249,7 @@ static bool plain(CUmemorytype type)
 CUresult api_copy_work(struct api_work *work, const CUDA_MEMCPY3D *copy)
 {
     if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-        return api_refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator has no CUDA arrays");
+        return api_refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator does not support CUDA arrays");
     if (!plain(copy->srcMemoryType) || !plain(copy->dstMemoryType) || copy->srcLOD || copy->dstLOD)
         return CUDA_ERROR_INVALID_VALUE;
     *work = (struct api_work) { .type = CU_GRAPH_NODE_TYPE_MEMCPY };

@@ -67,7 +67,8 @@ static bool read_memory(struct api_config *config)
     }
     uint64_t value = 0;
     if (!number(digits, UINT64_C(1) << 46 >> shift, &value) || value == 0)
-        return fail(config, variable, text, "wanted: bytes, with K, M or G if you like");
+        return fail(config, variable, text,
+                    "wanted: a number of bytes, with an optional K, M or G");
     config->memory = value << shift;
     return true;
 }
@@ -108,7 +109,7 @@ static bool read_device(struct api_config *config)
         if (strncmp(item, "sms=", 4) != 0)
             continue;
         if (!number(item + 4, 4096, &value) || value == 0)
-            return fail(config, variable, text, "sms is a number from 1 to 4096");
+            return fail(config, variable, text, "sms must be a number from 1 to 4096");
         config->multiprocessors = (int)value;
     }
     return true;
@@ -118,10 +119,11 @@ static bool read_driver(struct api_config *config)
 {
     const char *variable = "PTXGEN_EMU_DRIVER";
     uint64_t value = (uint64_t)config->driver;
-    if (!read_number(config, variable, 99990, "wanted: a CUDA version, 12040 for 12.4", &value))
+    if (!read_number(config, variable, 99990, "wanted: a CUDA version, for example 12040 for 12.4",
+                     &value))
         return false;
     if (value < 11000)
-        return fail(config, variable, getenv(variable), "11000 is the oldest");
+        return fail(config, variable, getenv(variable), "the oldest version supported is 11000");
     config->driver = (int)value;
     config->isa = 0;
     for (size_t i = 0; i < sizeof(newest_isa) / sizeof(newest_isa[0]) && !config->isa; i++)
@@ -160,9 +162,12 @@ static bool read_fault(struct api_config *config, char *item, const char *text)
     if (call)
         *call++ = '\0';
     if (config->fault_count == API_MAX_FAULTS)
-        return fail(config, variable, text, "at most 64 functions");
-    if (!known(item))
-        return fail(config, variable, text, "there is no such function");
+        return fail(config, variable, text, "at most 64 functions are allowed");
+    if (!known(item)) {
+        char reason[160];
+        snprintf(reason, sizeof(reason), "the emulator has no function '%.100s'", item);
+        return fail(config, variable, text, reason);
+    }
     struct api_fault *fault = &config->faults[config->fault_count++];
     snprintf(fault->function, sizeof(fault->function), "%s", item);
     fault->code = code ? code_of(code) : 0;
@@ -215,8 +220,10 @@ void api_config_read(struct api_config *config)
     read_memory(config);
     read_number(config, "PTXGEN_EMU_SEED", UINT64_MAX, "wanted: a number", &config->seed);
     read_sanitize(config);
-    read_number(config, "PTXGEN_EMU_THREADS", 1024, "wanted: 0 to 1024 threads", &threads);
-    read_number(config, "PTXGEN_EMU_TIMEOUT", UINT32_MAX, "wanted: milliseconds", &timeout);
+    read_number(config, "PTXGEN_EMU_THREADS", 1024, "wanted: a number of threads, 0 to 1024",
+                &threads);
+    read_number(config, "PTXGEN_EMU_TIMEOUT", UINT32_MAX, "wanted: a number of milliseconds",
+                &timeout);
     read_number(config, "PTXGEN_EMU_INSTRUCTIONS", UINT64_MAX, "wanted: a number",
                 &config->instructions);
     read_faults(config);
@@ -224,7 +231,7 @@ void api_config_read(struct api_config *config)
     if (log && strlen(log) < sizeof(config->log))
         strcpy(config->log, log);
     else if (log)
-        fail(config, "PTXGEN_EMU_LOG", log, "too long a path");
+        fail(config, "PTXGEN_EMU_LOG", log, "the path is too long");
     config->threads = (unsigned)threads;
     config->timeout = (unsigned)timeout;
 }

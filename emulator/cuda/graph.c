@@ -492,7 +492,7 @@ CUresult api_graphAddDependencies(CUgraph handle, const CUgraphNode *from, const
     for (size_t i = 0; edges && i < count; i++)
         if (memcmp(&edges[i], &plain, sizeof(plain)) != 0)
             return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
-                              "the emulator has no edges with ports or of other types");
+                              "the emulator does not support edges with ports or of other types");
     for (size_t i = 0; i < count; i++)
         if (!api_nodes_unite(&to[i]->after, &to[i]->after_count, &from[i], 1))
             return CUDA_ERROR_OUT_OF_MEMORY;

@@ -117,7 +117,7 @@ static CUresult find(CUgraphExec handle, CUstream stream_handle, CUgraphExec *ex
     if (!result && stream->capture)
         result = api_capture_fail(stream->capture,
                                   api_refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-                                             "the emulator captures no graphs within graphs"));
+                                             "the emulator cannot capture the launch of a graph"));
     return result;
 }
 

@@ -316,8 +316,8 @@ static CUresult check_geometry(const struct api_launch *launch)
                                                     : CUDA_SUCCESS;
 }
 
-/// Whether the kernel, or a function that it may call, asks for its place in a cluster.
-static bool asks_for_cluster(const struct emu_module *program)
+/// Whether the kernel, or a function that it may call, reads cluster registers.
+static bool reads_cluster_registers(const struct emu_module *program)
 {
     for (uint32_t i = 0; i < program->function_count; i++)
         for (uint32_t k = 0; k < program->functions[i].operand_count; k++) {
@@ -340,10 +340,11 @@ static CUresult check_cluster(const struct api_launch *launch)
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     if ((uint64_t)cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER)
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    if (asks_for_cluster(launch->function->module->program))
-        return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
-                          "kernel %s asks for its place in a cluster; the emulator has no clusters",
-                          launch->function->entry->name);
+    if (reads_cluster_registers(launch->function->module->program))
+        return api_refuse(
+            CUDA_ERROR_NOT_SUPPORTED,
+            "kernel %s reads cluster registers; the emulator does not support clusters",
+            launch->function->entry->name);
     return CUDA_SUCCESS;
 }
 

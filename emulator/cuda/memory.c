@@ -133,7 +133,7 @@ static CUresult stream_ready(CUstream handle)
     if (!result && stream->capture)
         return api_capture_fail(stream->capture,
                                 api_refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-                                           "the emulator captures no allocations"));
+                                           "the emulator cannot capture allocations"));
     return result ? result : api_capture_unsafe();
 }
 

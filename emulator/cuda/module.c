@@ -227,7 +227,8 @@ static CUresult load(CUmodule module, const char *image, char *log, size_t log_s
     int result = 0;
     CUresult opened = api_link_open(image, &image);
     if (opened) {
-        snprintf(log, log_size, "error   : the code is damaged, or for another GPU");
+        snprintf(log, log_size,
+                 "error   : the linked code is damaged, or was linked for another GPU");
         return opened;
     }
     if (is_binary(image)) {
@@ -249,7 +250,7 @@ static CUresult load(CUmodule module, const char *image, char *log, size_t log_s
         made = place_variables(module);
     if (made)
         snprintf(
-            log, log_size, "error   : no memory for %llu bytes of variables",
+            log, log_size, "error   : no device memory for %llu bytes of variables",
             (unsigned long long)(module->program->global_bytes + module->program->const_bytes));
     return made;
 }
@@ -516,7 +517,8 @@ CUresult api_linkAddData(CUlinkState handle, CUjitInputType type, void *data, si
     if (!data || bytes == 0 || (unsigned)type >= INPUT_TYPES || (count && (!options || !values)))
         return CUDA_ERROR_INVALID_VALUE;
     if (link->code || (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN))
-        return api_refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator links one input, of PTX text");
+        return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                          "the emulator's linker takes one input, which must be PTX text");
     char *text = malloc(bytes + 1);
     if (!text)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -178,7 +178,7 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
     const void *fresh = x[op->src_count - 2];
     if (!supported(op->insn))
         return emu_fault(warp, op->insn, emu_first(mask), EMU_ILLEGAL_INSTRUCTION,
-                         "the emulator has no such atomic operation for this type");
+                         "the emulator does not support this atomic operation for this type");
     struct emu_undefined_lanes given[8];
     uint32_t open = 0, gave = 0;
     for (unsigned k = 1; init && k < op->src_count; k++)

@@ -64,7 +64,9 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
             (struct emu_return) { warp->code, warp->pc, warp->local_base[i] };
         if (warp->local_base[i] + frame + code->function->local_bytes >
             warp->block->exec->local_bytes)
-            return emu_fault(warp, op->insn, i, EMU_HARDWARE_STACK, "local memory of calls spent");
+            return emu_fault(warp, op->insn, i, EMU_HARDWARE_STACK,
+                             "the calls need more local memory than the %llu bytes a thread has",
+                             (unsigned long long)warp->block->exec->local_bytes);
         warp->local_base[i] += frame;
         warp->lane_depth[i] = warp->depth + 1;
         warp->lane_code[i] = callee;

@@ -79,8 +79,8 @@ bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
         struct emu_access source = { 0 }, target;
         if (taken[i] > op->bytes)
             return emu_fault(warp, op->insn, i, EMU_ILLEGAL_INSTRUCTION,
-                             "cp.async of %u bytes from a source of %u", (unsigned)op->bytes,
-                             (unsigned)taken[i]);
+                             "cp.async copies %u bytes, but its source size is %u",
+                             (unsigned)op->bytes, (unsigned)taken[i]);
         if (taken[i] && from[i] & (op->bytes - 1u))
             return emu_fault(warp, op->insn, i, EMU_MISALIGNED_ADDRESS,
                              "misaligned load of %u bytes at 0x%llx", (unsigned)op->bytes,

@@ -21,7 +21,9 @@ static bool lay_out_frame(struct emu_decoder *d)
     }
     at = (at + 63) / 64 * 64;
     if (at > MOST_FRAMES)
-        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES, "too many registers");
+        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES,
+                               "the registers take more than %u bytes a warp",
+                               (unsigned)MOST_FRAMES);
     d->code->frame_bytes = (uint32_t)at;
     return true;
 }
@@ -107,7 +109,9 @@ static bool lay_out_frames(struct emu_decoder *d)
         bytes += program->codes[i].frame_bytes;
     d->insn = NULL;
     if (bytes > MOST_FRAMES)
-        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES, "too many registers");
+        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES,
+                               "the registers take more than %u bytes a warp",
+                               (unsigned)MOST_FRAMES);
     for (uint32_t i = 0; i < program->count; i++) {
         struct emu_code *code = &program->codes[i];
         if (!code->function)

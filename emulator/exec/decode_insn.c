@@ -79,7 +79,8 @@ static bool symbol(struct emu_decoder *d, struct emu_value *value,
                    const struct emu_operand *operand, uint8_t want)
 {
     if (operand->index >= d->module->symbol_count)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a variable that there is not");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION,
+                               "reference to a variable that does not exist");
     const struct emu_symbol *s = &d->module->symbols[operand->index];
     uint64_t address = s->offset + (uint64_t)operand->offset;
     switch (s->space) {
@@ -108,7 +109,8 @@ static bool reg(struct emu_decoder *d, struct emu_value *value, uint32_t index, 
 {
     const struct emu_function *f = d->code->function;
     if (index >= f->register_count)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a register that there is not");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION,
+                               "reference to a register that does not exist");
     const struct emu_register *r = &f->registers[index];
     value->place = EMU_AT_SLOT;
     value->width = emu_storage(r->type);
@@ -164,7 +166,7 @@ static bool destination(struct emu_decoder *d, struct emu_value *value,
         return true;
     }
     if (operand->kind != EMU_OPERAND_REGISTER)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a result that is no register");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the result is not a register");
     if (!reg(d, value, operand->index, want))
         return false;
     unsigned bits = want ? emu_bits(type) : 1;
@@ -207,7 +209,7 @@ bool emu_decode_operands(struct emu_decoder *d, struct emu_op *op, const struct 
 
 static bool unsupported(struct emu_decoder *d, const char *what)
 {
-    return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the emulator has no %s", what);
+    return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the emulator does not support %s", what);
 }
 
 // ---- operands by their letters ------------------------------------------------------------------
@@ -329,7 +331,7 @@ static bool decode_move(struct emu_decoder *d, struct emu_op *op)
     unsigned parts = insn->dst_count > insn->src_count ? insn->dst_count : insn->src_count;
     if (insn->dst_count == 0 || insn->src_count == 0 ||
         (insn->dst_count > 1 && insn->src_count > 1))
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with so many operands");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with too many operands");
     want_all(wants.dst, insn->dst_count > 1 ? part_of(insn, parts) : width);
     want_all(wants.src, insn->src_count > 1 ? part_of(insn, parts) : width);
     if (insn->dst_count > 1)
@@ -340,7 +342,7 @@ static bool decode_move(struct emu_decoder *d, struct emu_op *op)
         op->bytes = (uint8_t)(emu_bits(insn->type) / 8 / parts);
         return op->bytes > 0
                    ? true
-                   : emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "mov of parts of nothing");
+                   : emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with parts of no width");
     }
     op->handler = EMU_DO_LANES;
     op->fn = width == EMU_MASK ? copy_mask : width == EMU_LONG ? copy_long : copy_word;
@@ -352,10 +354,10 @@ static bool decode_call(struct emu_decoder *d, struct emu_op *op)
     const struct emu_insn *insn = d->insn;
     struct emu_wants wants = { { 0 }, { 0 }, EMU_B64 };
     if (insn->target >= d->module->function_count)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call of no function");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call without a function");
     const struct emu_function *f = &d->module->functions[insn->target];
     if (f->argument_count != insn->src_count || f->result_count != insn->dst_count)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call with so many arguments");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call with too many arguments");
     for (unsigned i = 0; i < insn->dst_count; i++)
         wants.dst[i] = emu_storage(f->registers[f->results[i]].type);
     for (unsigned i = 0; i < insn->src_count; i++)
@@ -369,7 +371,7 @@ static bool decode_lanes(struct emu_decoder *d, struct emu_op *op)
     const struct emu_insn *insn = d->insn;
     struct emu_lane_info info;
     if (!emu_lane_find(emu_lane_build(), insn, &info))
-        return unsupported(d, "such instruction for this type");
+        return unsupported(d, "this instruction for this type");
     op->fn = info.fn;
     bool directed = insn->round >= EMU_RZ && insn->round <= EMU_RP;
     if (info.is_float && (directed || insn->ftz || insn->sat))
@@ -383,7 +385,7 @@ static bool decode_compare(struct emu_decoder *d, struct emu_op *op)
 {
     struct emu_lane_info info;
     if (!emu_lane_find(emu_lane_build(), d->insn, &info))
-        return unsupported(d, "comparison of this kind for this type");
+        return unsupported(d, "this comparison for this type");
     op->fn = info.fn;
     op->is_float = info.is_float && d->insn->ftz;
     if (d->insn->source_type == EMU_F16X2 || d->insn->source_type == EMU_BF16X2)
@@ -398,7 +400,7 @@ static bool decode_carry(struct emu_decoder *d, struct emu_op *op)
     if (d->insn->src_count == 2)
         return true;
     if (!emu_lane_find(emu_lane_build(), d->insn, &info))
-        return unsupported(d, "carry for this type");
+        return unsupported(d, "a carry for this type");
     op->fn = info.fn;
     return true;
 }
@@ -409,7 +411,7 @@ static bool decode_access(struct emu_decoder *d, struct emu_op *op)
     op->space = insn->space;
     op->bytes = (uint8_t)(emu_bits(insn->type) / 8);
     if (op->bytes == 0)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access of no type");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access without a type");
     if ((insn->space == EMU_SHARED || insn->space == EMU_GENERIC) &&
         op->bytes < d->program->race_grain)
         d->program->race_grain = op->bytes;
@@ -421,7 +423,7 @@ static bool decode_copy(struct emu_decoder *d, struct emu_op *op)
     const struct emu_operand *size = op->src[2].operand;
     if (size->kind != EMU_OPERAND_IMMEDIATE ||
         (size->bits != 4 && size->bits != 8 && size->bits != 16))
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a copy of no size");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a copy without a size");
     op->space = EMU_SHARED;
     op->bytes = (uint8_t)size->bits;
     return true;
@@ -431,7 +433,7 @@ static bool decode_branch(struct emu_decoder *d, struct emu_op *op)
 {
     op->target = d->insn->target;
     return op->target <= d->code->count ||
-           emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch to nowhere");
+           emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch without a target");
 }
 
 static bool decode_targets(struct emu_decoder *d, struct emu_op *op)
@@ -440,10 +442,10 @@ static bool decode_targets(struct emu_decoder *d, struct emu_op *op)
     const struct emu_function *f = d->code->function;
     op->target = insn->target;
     if (insn->target > f->target_count || insn->target_count > f->target_count - insn->target)
-        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "targets that there are not");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "branch targets that do not exist");
     for (uint32_t i = 0; i < insn->target_count; i++)
         if (f->targets[insn->target + i] > d->code->count)
-            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch to nowhere");
+            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch without a target");
     return true;
 }
 
@@ -510,7 +512,7 @@ bool emu_decode_insn(struct emu_decoder *d, struct emu_op *op)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "too many operands");
     if (insn->guard != EMU_NO_REGISTER) {
         if (insn->guard >= f->register_count || f->registers[insn->guard].type != EMU_PRED)
-            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a guard that is no predicate");
+            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the guard is not a predicate");
         op->guard = d->code->slots[insn->guard];
         op->guard_register = insn->guard;
         op->guard_negated = insn->guard_negated;

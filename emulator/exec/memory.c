@@ -476,9 +476,9 @@ bool emu_memory_undefined(struct emu_memory *memory, uint64_t address, uint64_t 
     *origin = emu_shadow_get(memory->shadows, shadow + first).origin;
     snprintf(
         report, report_size,
-        "uninitialised values are copied to the host: of %llu bytes at 0x%llx, the one at +%llu "
-        "was computed from them; it comes from %s",
-        (unsigned long long)bytes, (unsigned long long)address, (unsigned long long)first,
+        "uninitialised values are copied to the host: byte %llu of the %llu bytes at 0x%llx was "
+        "computed from them; it comes from %s",
+        (unsigned long long)first, (unsigned long long)bytes, (unsigned long long)address,
         emu_origin_text(memory->shadows, *origin));
     return true;
 }

@@ -289,8 +289,8 @@ bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned l
     switch (space) {
     case EMU_SHARED:
         return emu_fault(warp, op->insn, lane, EMU_ILLEGAL_ADDRESS,
-                         "out of bounds: %s of %u bytes at 0x%llx: the block's shared memory has "
-                         "%u bytes, of which %u are dynamic",
+                         "out of bounds: %s of %u bytes at 0x%llx: the block has %u bytes of "
+                         "shared memory, %u of them dynamic",
                          verb, (unsigned)bytes, at, (unsigned)exec->shared_bytes,
                          (unsigned)exec->launch->dynamic_shared);
     case EMU_LOCAL:

@@ -146,7 +146,8 @@ static void check_time(struct emu_exec *exec)
     int64_t limit = exec->config->timeout_ms;
     if (limit && emu_now_ms() - atomic_load(&exec->progress_ms) > limit)
         emu_fault_launch(exec, EMU_TIMEOUT,
-                         "timeout: no block has ended for %lld ms; %llu of %llu have",
+                         "timeout: no block has ended for %lld ms (PTXGEN_EMU_TIMEOUT); %llu of "
+                         "%llu blocks have ended",
                          (long long)limit, (unsigned long long)atomic_load(&exec->finished_blocks),
                          (unsigned long long)exec->block_count);
 }
@@ -163,8 +164,8 @@ static void check_spent(struct emu_exec *exec, uint64_t spent)
     uint64_t limit = exec->config->instructions;
     if (limit && atomic_fetch_add(&exec->spent, spent) + spent > limit)
         emu_fault_launch(exec, EMU_TIMEOUT,
-                         "timeout: the launch has run %llu instructions; %llu of %llu blocks have "
-                         "ended",
+                         "timeout: the launch has run %llu instructions, more than "
+                         "PTXGEN_EMU_INSTRUCTIONS allows; %llu of %llu blocks have ended",
                          (unsigned long long)atomic_load(&exec->spent),
                          (unsigned long long)atomic_load(&exec->finished_blocks),
                          (unsigned long long)exec->block_count);
@@ -262,20 +263,25 @@ static bool check_shape(struct emu_exec *exec)
     uint64_t threads = 1, blocks = 1;
     for (int i = 0; i < 3; i++) {
         if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->block[i] > EMU_MAX_THREADS)
-            return emu_fault_launch(exec, EMU_INVALID_VALUE, "an empty grid or too large a block");
+            return emu_fault_launch(exec, EMU_INVALID_VALUE,
+                                    "grid and block dimensions must be at least 1, and a block's "
+                                    "at most %d",
+                                    (int)EMU_MAX_THREADS);
         threads *= launch->block[i];
         blocks *= launch->grid[i];
         if (blocks > UINT64_C(1) << 48)
-            return emu_fault_launch(exec, EMU_INVALID_VALUE, "too large a grid");
+            return emu_fault_launch(exec, EMU_INVALID_VALUE, "the grid has more than 2^48 blocks");
     }
     if (threads > EMU_MAX_THREADS)
-        return emu_fault_launch(exec, EMU_INVALID_VALUE, "%u threads in a block",
-                                (unsigned)threads);
+        return emu_fault_launch(exec, EMU_INVALID_VALUE, "a block has %u threads; the limit is %d",
+                                (unsigned)threads, (int)EMU_MAX_THREADS);
     const struct emu_gpu *gpu = exec->config->gpu;
     uint64_t shared = emu_shared_bytes(launch->module, launch->entry, launch->dynamic_shared);
     if (shared > (uint64_t)gpu->shared_optin)
-        return emu_fault_launch(exec, EMU_INVALID_VALUE, "%llu bytes of shared memory in a block",
-                                (unsigned long long)shared);
+        return emu_fault_launch(
+            exec, EMU_INVALID_VALUE,
+            "a block needs %llu bytes of shared memory; the limit of sm_%d is %d",
+            (unsigned long long)shared, gpu->sm, gpu->shared_optin);
     exec->shared_bytes = (uint32_t)shared;
     exec->block_count = blocks;
     exec->resident_limit =
@@ -304,8 +310,9 @@ static bool choose_local(struct emu_exec *exec)
     if (callee)
         bytes += CALLS + (callee + 15) / 16 * 16;
     if (bytes > EMU_MAX_LOCAL)
-        return emu_fault_launch(exec, EMU_OUT_OF_RESOURCES, "%llu bytes of local memory a thread",
-                                (unsigned long long)bytes);
+        return emu_fault_launch(exec, EMU_OUT_OF_RESOURCES,
+                                "a thread needs %llu bytes of local memory; the limit is %llu",
+                                (unsigned long long)bytes, (unsigned long long)EMU_MAX_LOCAL);
     exec->local_bytes = bytes;
     return true;
 }
@@ -330,9 +337,10 @@ static bool limit_resident(struct emu_exec *exec)
     exec->host_memory = host_memory(exec);
     uint64_t most = bytes < exec->host_memory ? exec->host_memory / bytes : 1;
     if (exec->launch->cooperative && exec->block_count > most)
-        return emu_fault_launch(exec, EMU_OUT_OF_MEMORY,
-                                "no host memory for %llu blocks at once, %llu bytes each",
-                                (unsigned long long)exec->block_count, (unsigned long long)bytes);
+        return emu_fault_launch(
+            exec, EMU_OUT_OF_MEMORY,
+            "a cooperative launch needs %llu blocks at once, %llu bytes each: out of host memory",
+            (unsigned long long)exec->block_count, (unsigned long long)bytes);
     if (exec->resident_limit > most)
         exec->resident_limit = most;
     return true;
@@ -359,7 +367,7 @@ static void run_blocks(struct emu_exec *exec)
     unsigned count = worker_count(exec);
     struct emu_worker *workers = calloc(count, sizeof(*workers));
     if (!workers) {
-        emu_fault_launch(exec, EMU_OUT_OF_MEMORY, "no host memory for workers");
+        emu_fault_launch(exec, EMU_OUT_OF_MEMORY, "out of host memory for worker threads");
         return;
     }
     for (unsigned i = 0; i < count; i++)

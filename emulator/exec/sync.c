@@ -168,7 +168,7 @@ static bool check_divergence(struct emu_block *block, unsigned id)
             return emu_report_finding(
                 warp, insn, first, EMU_FINDING_DIVERGENCE,
                 "divergent barrier: barrier %u not reached by all: %u of %u threads have ended "
-                "without it, the first of them thread %s at line %u",
+                "without reaching it, the first was thread %s at line %u",
                 id, (unsigned)block->exited, (unsigned)block->threads, thread,
                 (unsigned)block->first_exit_line);
         }
@@ -217,18 +217,18 @@ static bool arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t lane
     unsigned first = emu_first(lanes);
     bool all = expected == 0;
     if (id >= EMU_BARRIERS)
-        return emu_fault(warp, op->insn, first, EMU_ILLEGAL_INSTRUCTION, "barrier %u: there are 16",
-                         (unsigned)id);
+        return emu_fault(warp, op->insn, first, EMU_ILLEGAL_INSTRUCTION,
+                         "barrier %u does not exist: a block has barriers 0 to 15", (unsigned)id);
     if (expected % EMU_LANES || expected > EMU_MAX_THREADS)
         return emu_fault(warp, op->insn, first, EMU_ILLEGAL_INSTRUCTION,
-                         "barrier for %u threads: not a multiple of 32 up to 1024",
+                         "barrier for %u threads: the count must be a multiple of 32, at most 1024",
                          (unsigned)expected);
     struct emu_barrier *barrier = &block->barriers[id];
     if (barrier->busy && (barrier->all != all || barrier->expected != expected) &&
         block->exec->sanitize &&
         !emu_report_finding(warp, op->insn, first, EMU_FINDING_DIVERGENCE,
-                            "divergent barrier: barrier %u is waited for with another count at "
-                            "line %u",
+                            "divergent barrier: other threads wait at barrier %u with another "
+                            "thread count, line %u",
                             (unsigned)id, (unsigned)barrier->line))
         return false;
     if (!barrier->busy)
@@ -269,8 +269,9 @@ bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
                 same |= 1u << i;
         }
         if (has_count && counts[first] == 0)
-            return emu_fault(warp, op->insn, first, EMU_ILLEGAL_INSTRUCTION,
-                             "barrier for no threads");
+            return emu_fault(
+                warp, op->insn, first, EMU_ILLEGAL_INSTRUCTION,
+                "barrier for 0 threads: the count must be a multiple of 32, at least 32");
         if (!arrive(warp, op, same, ids[first], has_count ? counts[first] : 0))
             return false;
         mask &= ~same;

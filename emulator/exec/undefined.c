@@ -102,7 +102,7 @@ static uint32_t origin_of_register(struct emu_warp *warp, const uint32_t *init,
         return *origin;
     char text[512], line[EMU_QUOTE];
     emu_quote_line(exec->launch->module, at, line, sizeof(line));
-    snprintf(text, sizeof(text), "register %s, never written and read at line %u of kernel %s%s",
+    snprintf(text, sizeof(text), "register %s, never written, read at line %u of kernel %s%s",
              name_of(warp, init, reg), (unsigned)at, exec->launch->entry->name, line);
     return *origin = emu_origin_add(exec->shadows, text);
 }
@@ -121,7 +121,7 @@ static uint32_t origin_of_load(struct emu_warp *warp, const struct emu_op *op, u
     if (global)
         snprintf(where, sizeof(where), ", in the allocation of %llu bytes at 0x%llx",
                  (unsigned long long)size, (unsigned long long)start);
-    snprintf(text, sizeof(text), "memory, never written and read at line %u of kernel %s%s%s",
+    snprintf(text, sizeof(text), "memory, never written, read at line %u of kernel %s%s%s",
              (unsigned)op->insn->line, exec->launch->entry->name, line, where);
     return *origin = emu_origin_add(exec->shadows, text);
 }
@@ -208,11 +208,15 @@ void emu_undefined_store(struct emu_warp *warp, unsigned char *shadow, uint32_t 
 // ---- decisions ----------------------------------------------------------------------------------
 
 static const char *const decided[] = {
-    [EMU_FINDING_GUARD] = "a guard",           [EMU_FINDING_ADDRESS] = "an address",
-    [EMU_FINDING_TARGET] = "a target",         [EMU_FINDING_LANE] = "a lane",
-    [EMU_FINDING_CLAMP] = "a clamp",           [EMU_FINDING_MEMBERS] = "a membermask",
-    [EMU_FINDING_BARRIER] = "a barrier",       [EMU_FINDING_COUNT] = "a number of threads",
-    [EMU_FINDING_SIZE] = "the size of a copy",
+    [EMU_FINDING_GUARD] = "a guard",
+    [EMU_FINDING_ADDRESS] = "an address",
+    [EMU_FINDING_TARGET] = "a branch target",
+    [EMU_FINDING_LANE] = "a shuffle's lane",
+    [EMU_FINDING_CLAMP] = "a shuffle's clamp",
+    [EMU_FINDING_MEMBERS] = "a membermask",
+    [EMU_FINDING_BARRIER] = "a barrier's number",
+    [EMU_FINDING_COUNT] = "a barrier's thread count",
+    [EMU_FINDING_SIZE] = "the size of a cp.async",
 };
 
 static bool decides(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,

@@ -17,7 +17,7 @@ struct emu_undefined_lanes {
     struct emu_undefined lane[EMU_LANES];
 };
 
-#define EMU_TO_HOST "uninitialised value is given to the host, in its memory; it comes from %s"
+#define EMU_TO_HOST "uninitialised value is stored to pinned or managed memory; it comes from %s"
 
 // Runs the instruction and records which bits of its results are undefined. False after a fault.
 bool emu_undefined_step(struct emu_warp *warp, unsigned char *frame, uint32_t *init,

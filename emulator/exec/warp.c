@@ -224,8 +224,8 @@ static bool do_branch_list(struct emu_warp *warp, unsigned char *frame, const st
         unsigned i = emu_first(m);
         if (index[i] >= op->insn->target_count)
             return emu_fault(warp, op->insn, i, EMU_ILLEGAL_INSTRUCTION,
-                             "branch to target %u of a list of %u", (unsigned)index[i],
-                             (unsigned)op->insn->target_count);
+                             "brx.idx with index %u, but its list has %u targets",
+                             (unsigned)index[i], (unsigned)op->insn->target_count);
         warp->lane_pc[i] = f->targets[op->target + index[i]];
     }
     warp->active = 0;

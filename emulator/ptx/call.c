@@ -291,7 +291,9 @@ static bool put(struct emu_parser *p, const struct emu_token *at, struct call *c
                 struct emu_operand operand)
 {
     if (call->counts[side] == EMU_MAX_OPERANDS)
-        return emu_error(p, at, "Calls with so many parameters are not supported by the emulator");
+        return emu_error(p, at,
+                         "Calls with more than %d parameters are not supported by the emulator",
+                         (int)EMU_MAX_OPERANDS);
     call->operands[call->counts[0] + call->counts[1]] = operand;
     call->counts[side]++;
     return true;

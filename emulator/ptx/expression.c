@@ -279,7 +279,7 @@ static bool cast(struct emu_parser *p, struct emu_constant *value, unsigned dept
     if (!emu_expect(p, ')') || !unary(p, value, depth + 1))
         return false;
     if (value->kind != EMU_TOKEN_INTEGER)
-        return emu_error(p, &at, "Only integers are cast");
+        return emu_error(p, &at, "Only integers can be cast");
     value->is_unsigned = to_unsigned;
     return true;
 }

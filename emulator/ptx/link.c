@@ -152,8 +152,7 @@ static bool visit_entry(struct reach *r, uint32_t entry, visit *visitor)
         for (uint32_t k = r->first[f]; k < r->first[f + 1]; k++) {
             if (r->steps++ == MOST_STEPS)
                 return emu_error(r->p, &r->p->token,
-                                 "So many calls from so many entries are not supported by the "
-                                 "emulator");
+                                 "Too many calls from too many entries for the emulator");
             const struct emu_reference *reference = &r->p->references[r->sorted[k]];
             const uint32_t index = reference->index;
             if (reference->is_call && r->seen[index] != entry + 1) {

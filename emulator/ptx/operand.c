@@ -387,7 +387,7 @@ static bool put_address(struct typing *t, const struct emu_written *w)
     const uint8_t space = t->spelled->insn.space;
     if (emu_bits(type) < 64 && (space == EMU_GENERIC || space == EMU_GLOBAL))
         return emu_error(t->p, &w->at,
-                         "32-bit addresses are for .shared, .local, .const and .param");
+                         "32-bit addresses require .shared, .local, .const or .param space");
     return put_operand(t, (struct emu_operand) { .kind = EMU_OPERAND_ADDRESS,
                                                  .index = w->name->index,
                                                  .offset = w->offset });
@@ -415,7 +415,7 @@ static bool put_movable(struct typing *t, const struct emu_written *w, enum emu_
         return wrong_space(t, w);
     if (emu_bits(wanted) < 64 && symbol->space == EMU_GLOBAL)
         return emu_error(t->p, &w->at,
-                         "32-bit addresses are for .shared, .local, .const and .param");
+                         "32-bit addresses require .shared, .local, .const or .param space");
     return emu_refer(t->p, w->name->index, false, &w->at) &&
            put_operand(t, (struct emu_operand) { .kind = EMU_OPERAND_SYMBOL,
                                                  .index = w->name->index,

@@ -171,7 +171,7 @@ bool emu_out_of_memory(struct emu_parser *p)
     const struct emu_token at = p->token;
 
     return emu_fatal(p, &at, EMU_OUT_OF_HOST_MEMORY,
-                     "Memory is out: the text asks for more than its size warrants");
+                     "Out of memory: the text needs more than its size justifies");
 }
 
 // ---- tokens -------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ static bool check_width(const struct check *c)
     if (width <= 128)
         return true;
     if (c->insn->space != EMU_GLOBAL)
-        return emu_error(c->p, &c->spelled->name, "256 bit wide accesses are to .global alone");
+        return emu_error(c->p, &c->spelled->name, "256-bit accesses require .global space");
     return at_least(c, "256 bit wide load/store", 88, 100);
 }
 

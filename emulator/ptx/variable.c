@@ -93,7 +93,7 @@ static bool parse_extents(struct emu_parser *p, struct emu_declaration *d)
         *extent = 0;
         if (emu_take(p, ']')) {
             if (d->dimensions > 1)
-                return emu_error(p, &d->name, "Only the first extent can be left out");
+                return emu_error(p, &d->name, "Only the first extent can be omitted");
             continue;
         }
         if (!emu_parse_count(p, 0, MOST_BYTES, extent) || !emu_expect(p, ']'))

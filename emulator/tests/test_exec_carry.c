@@ -323,8 +323,9 @@ static void jumps(void **state)
         const char *at = strstr(body, "%r6x");
         snprintf(text, sizeof(text), "%.*s%u%s", (int)(at - body), body, off, at + 4);
         e->block = 64;
-        emulator_expect(e, emulator_body(e, text, out, 0, 0), off ? 715 : 0,
-                        off ? "branch to target 4 of a list of 4|thread (3,0,0)|brx.idx" : "");
+        emulator_expect(
+            e, emulator_body(e, text, out, 0, 0), off ? 715 : 0,
+            off ? "brx.idx with index 4, but its list has 4 targets|thread (3,0,0)|brx.idx" : "");
         const uint32_t *got = emulator_at(e, out, 64 * 4);
         for (unsigned i = 0; i < 64; i++)
             assert_int_equal(got[i], wanted[i % 8]);

@@ -314,7 +314,7 @@ static void dynamic_shared(void **state)
     assert_int_equal(got[0], 128);
     assert_int_equal(got[1], 16);
     e->dynamic_shared = 124;
-    emulator_expect(e, emulator_run(e, &out), 700, "out of bounds|of which 124 are dynamic");
+    emulator_expect(e, emulator_run(e, &out), 700, "out of bounds|124 of them dynamic");
 }
 
 // Registers of half a MiB a warp: as many blocks run at once as the host's memory may hold.
@@ -337,7 +337,8 @@ static void host_memory(void **state)
     emulator_expect(e, emulator_body(e, text, out, 0, 0), 0, "");
     assert_int_equal(*(uint64_t *)emulator_at(e, out + 56, 8), 7);
     e->cooperative = true;
-    emulator_expect(e, emulator_body(e, text, out, 0, 0), 2, "no host memory for 8 blocks");
+    emulator_expect(e, emulator_body(e, text, out, 0, 0), 2,
+                    "needs 8 blocks at once|out of host memory");
     e->grid = 2;
     emulator_expect(e, emulator_body(e, text, out, 0, 0), 0, "");
     snprintf(text, sizeof(text),

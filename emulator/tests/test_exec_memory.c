@@ -141,7 +141,7 @@ static void faulty_copies(void **state)
                                             "cp.async.ca.shared.global [%r3], [%rd4], 16, %r5;\n"
                                             "ret;",
                                   in, out, 0),
-                    715, "cp.async of 16 bytes from a source of 17");
+                    715, "cp.async copies 16 bytes, but its source size is 17");
 }
 
 static void hints(void **state)

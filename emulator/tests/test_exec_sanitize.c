@@ -61,7 +61,7 @@ static void shared_out_of_bounds(void **state)
 {
     struct emulator *e = *state;
     int result = emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r12+132], %r0;\nret;", 0, 0, 0);
-    emulator_expect(e, result, 700, "out of bounds|shared memory has 256 bytes|thread (31,0,0)");
+    emulator_expect(e, result, 700, "out of bounds|has 256 bytes of shared memory|thread (31,0,0)");
 }
 
 static void local_out_of_bounds(void **state)
@@ -109,7 +109,7 @@ static void uninitialised_memory(void **state)
     int result =
         emulator_body(e, OUT_SLOT "ld.global.u32 %r5, [%rd11];\n" DECIDE("%r5"), out, 0, 0);
     emulator_expect(e, result, 719,
-                    "uninitialised value decides a guard: register %p1|memory, never written and "
+                    "uninitialised value decides a guard: register %p1|memory, never written, "
                     "read at line|`ld.global.u32 %r5, [%rd11];`|in the allocation of 128 bytes");
     result = emulator_body(e, SHARED_ARRAY "ld.shared.u32 %r5, [%r12];\n" DECIDE("%r5"), out, 0, 0);
     emulator_expect(e, result, 719, "decides a guard|memory, never written|ld.shared.u32");
@@ -225,7 +225,8 @@ static void divergent_barrier(void **state)
     struct emulator *e = *state;
     e->block = 64;
     int result = emulator_body(e, "setp.lt.u32 %p1, %r0, 40;\n@%p1 bar.sync 0;\nret;", 0, 0, 0);
-    emulator_expect(e, result, 719, "divergent barrier|not reached by all|ended without it");
+    emulator_expect(e, result, 719,
+                    "divergent barrier|not reached by all|ended without reaching it");
     // Half the threads wait at one barrier, half at another.
     result = emulator_body(e,
                            "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra L;\nbar.sync 1;\nret;\n"

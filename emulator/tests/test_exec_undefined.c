@@ -78,7 +78,7 @@ static void a_sum(void **state)
         emulator_body(e, SLOT "ld.global.u32 %r5, [%rd12];\nadd.u32 %r9, %r5, %r0;\n" STORE, out,
                       in, 0),
         out, 128,
-        "copied to the host: of 128 bytes|the one at +0|it comes from memory, never written|kernel "
+        "copied to the host: byte 0 of the 128 bytes|it comes from memory, never written|kernel "
         "k|ld.global.u32 %r5|in the allocation of 128 bytes");
     // Through another kernel, too, and to where it is only copied.
     int result = emulator_body(e, SLOT "ld.global.u32 %r9, [%rd12];\n" STORE, copy, out, 0);
@@ -104,16 +104,18 @@ static void decisions(void **state)
         { "ld.global.u32 %r9, [%rd1];\n@%p3 bra L;\nL: ret;", "decides a guard: register %p3" },
         { "ld.global.u32 %r9, [%rd1];\n" GUARD, "decides a guard: register %p9" },
         { "T: .branchtargets A, B;\nbrx.idx %r9, T;\nA: ret;\nB: ret;",
-          "decides a target: register %r9" },
-        { "shfl.sync.idx.b32 %r5, %r0, %r9, 31, -1;\nret;", "decides a lane: register %r9" },
-        { "shfl.sync.idx.b32 %r5, %r0, 1, %r9, -1;\nret;", "decides a clamp: register %r9" },
+          "decides a branch target: register %r9" },
+        { "shfl.sync.idx.b32 %r5, %r0, %r9, 31, -1;\nret;",
+          "decides a shuffle's lane: register %r9" },
+        { "shfl.sync.idx.b32 %r5, %r0, 1, %r9, -1;\nret;",
+          "decides a shuffle's clamp: register %r9" },
         { "shfl.sync.idx.b32 %r5, %r0, 1, 31, %r9;\nret;", "decides a membermask: register %r9" },
         { "vote.sync.ballot.b32 %r5, %p1, %r9;\nret;", "decides a membermask: register %r9" },
         { "bar.warp.sync %r9;\nret;", "decides a membermask: register %r9" },
-        { "bar.sync %r9;\nret;", "decides a barrier: register %r9" },
-        { "bar.sync 1, %r9;\nret;", "decides a number of threads: register %r9" },
+        { "bar.sync %r9;\nret;", "decides a barrier's number: register %r9" },
+        { "bar.sync 1, %r9;\nret;", "decides a barrier's thread count: register %r9" },
         { ".shared .align 16 .b8 s[16];\ncp.async.ca.shared.global [s], [%rd0], 4, %r9;\nret;",
-          "decides the size of a copy: register %r9" },
+          "decides the size of a cp.async: register %r9" },
         { ".shared .align 16 .b8 s[16];\ncp.async.ca.shared.global [s], [%rd9], 4;\nret;",
           "decides an address: register %rd9" },
     };
@@ -134,12 +136,13 @@ static void decisions(void **state)
     emulator_expect(e, result, 0, "");
     result = emulator_body(e, SLOT "ld.global.u32 %r9, [%rd12];\nadd.u32 %r9, %r9, 1;\n" STORE, at,
                            in, 0);
-    emulator_expect(e, result, 719, "given to the host, in its memory|ld.global.u32 %r9|st.global");
+    emulator_expect(e, result, 719,
+                    "stored to pinned or managed memory|ld.global.u32 %r9|st.global");
     result = emulator_body(e,
                            SLOT "ld.global.u32 %r9, [%rd12];\nadd.u32 %r9, %r9, 1;\n"
                                 "red.global.add.u32 [%rd11], %r9;\nret;",
                            at, in, 0);
-    emulator_expect(e, result, 719, "given to the host, in its memory|red.global");
+    emulator_expect(e, result, 719, "stored to pinned or managed memory|red.global");
     assert_true(emu_memory_unmap_host(e->memory, host));
 }
 
@@ -425,7 +428,7 @@ static void warn_and_go_on(void **state)
         "shuffle from inactive lane|not in its own membermask",
         "divergent barrier",
         "divergent barrier",
-        "decides a lane|decides a barrier",
+        "decides a shuffle's lane|decides a barrier's number",
     };
     struct emulator *e = *state;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {

@@ -227,7 +227,7 @@ static void appetite(void **state)
     expect(HEAD ".entry k() { .reg .b32 %r<4000000000>; }", 218, "1 to 1048576 registers");
     expect(HEAD ".shared .b8 x[0xffffffffffff];", 218, "An integer from");
     expect(HEAD ".global .u64 x[0x10000000000][0x10000000000];", 218, "too large");
-    expect(HEAD ".global .b8 x[0x8000000000] = {1};", 2, "Memory is out");
+    expect(HEAD ".global .b8 x[0x8000000000] = {1};", 2, "Out of memory: the text needs more");
     expect(HEAD ".global .b8 x[99999999999999999999];", 218, "does not fit into 64 bits");
     expect(HEAD ".func f(.param .b8 p[100000]) { ret; }", 218, "not supported by the emulator");
     expect(HEAD ".entry k() { .local .b8 x[600000]; }", 218, "more than 524288 bytes");
