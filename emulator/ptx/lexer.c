@@ -237,6 +237,19 @@ static void read_name(struct emu_lexer *lexer, struct emu_token *token)
     while (is_follow(peek(lexer, 0)));
 }
 
+// Whether a point begins a modifier: a name, or a geometry such as .1d, which is no number.
+static bool is_modifier(const struct emu_lexer *lexer)
+{
+    const char *c = lexer->at + 1;
+
+    if (c < lexer->end && is_digit(*c)) {
+        while (c < lexer->end && is_digit(*c))
+            c++;
+        return c < lexer->end && is_letter(*c) && *c != 'e' && *c != 'E';
+    }
+    return c < lexer->end && (is_letter(*c) || *c == '_');
+}
+
 static void read_dot(struct emu_lexer *lexer, struct emu_token *token)
 {
     token->kind = EMU_TOKEN_DOT;
@@ -298,10 +311,10 @@ struct emu_token emu_lexer_next(struct emu_lexer *lexer)
         const char c = *lexer->at, second = peek(lexer, 1);
         if (is_letter(c) || ((c == '_' || c == '$' || c == '%') && is_follow(second)) || c == '_')
             read_name(lexer, &token);
+        else if (c == '.' && is_modifier(lexer))
+            read_dot(lexer, &token);
         else if (is_digit(c) || (c == '.' && is_digit(second)))
             read_number(lexer, &token);
-        else if (c == '.' && (is_letter(second) || second == '_'))
-            read_dot(lexer, &token);
         else if (c == '"')
             read_string(lexer, &token);
         else

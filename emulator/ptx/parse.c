@@ -237,11 +237,12 @@ struct emu_token emu_peek(const struct emu_parser *p)
     return emu_lexer_next(&ahead);
 }
 
-// The '}' of a vector has an operand or the end of the statement behind it.
+// The '}' of a vector has an operand or the end of the operand or statement behind it.
 static bool ends_vector(const struct emu_parser *p)
 {
     const struct emu_token next = emu_peek(p);
-    return emu_token_is(&next, ',') || emu_token_is(&next, ';') || emu_token_is(&next, '|');
+    return emu_token_is(&next, ',') || emu_token_is(&next, ';') || emu_token_is(&next, '|') ||
+           emu_token_is(&next, ']');
 }
 
 void emu_skip_statement(struct emu_parser *p)

@@ -164,11 +164,11 @@ static void is_named_unsupported(const char *line, const char *text)
             fail_msg("%s\nwith .version %d and sm_%d: %s, not '%s'", line, at[k].isa, at[k].sm,
                      parsed.log, wanted);
     }
-    // The instruction is what is named, not an operand.
+    // The instruction is what is named, not an operand, and nothing else is.
     struct parsed parsed = parse_for(frame_for(at, own_text, sizeof own_text), 90, at->sm, 'a');
     const char *begin = at->line[0] == '{' ? strstr(at->line, "; ") + 2 : at->line;
     snprintf(mnemonic, sizeof mnemonic, "Instruction '%.*s", (int)strcspn(begin, ". ;"), begin);
-    if (!strstr(parsed.log, mnemonic))
+    if (!strstr(parsed.log, mnemonic) || strstr(parsed.log, "Parsing error"))
         fail_msg("%s: %s", line, parsed.log);
 }
 
