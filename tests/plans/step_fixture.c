@@ -192,8 +192,9 @@ void step_set_gradients(struct step_set *set, struct random *r, float bad)
         const ptx_type type = array_type(set, t, GRADIENT);
         unsigned char *data = set->host + set->offset[t][GRADIENT];
         fill(r, type, data, set->tensors[t].count);
-        if (!placed && set->tensors[t].gradient && set->tensors[t].count && type == PTX_F32) {
-            ((float *)(void *)data)[random_below(r, (uint32_t)set->tensors[t].count)] = bad;
+        if (!placed && set->tensors[t].gradient && set->tensors[t].count) {
+            const uint32_t place = random_below(r, (uint32_t)set->tensors[t].count);
+            ref_store(gpu_ref_type(type), data, place, (double)bad);
             placed = true;
         }
     }
