@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver/error.h"
 
@@ -108,9 +109,10 @@ static ptx_status refuse_overlap(const struct plan_array *x, const struct plan_a
                      name_of(second, other), at, second->effect);
 }
 
+// What is shared is one field of several owners: a count of steps is no learning rate.
 static bool may_coincide(const struct plan_array *x, const struct plan_array *y)
 {
-    return x->shared && y->shared && x->at == y->at;
+    return x->shared && y->shared && x->at == y->at && strcmp(x->field, y->field) == 0;
 }
 
 static ptx_status check_overlap(const struct plan_array **arrays, size_t count, CUdeviceptr plan,

@@ -14,7 +14,7 @@ struct plan_array {
     size_t tensor;      // whose it is; ARRAY_OF_PLAN: the plan's, and `field` is its whole name
     const char *field;  // which of the tensor's; NULL: its only one
     const char *effect; // what an overlap would do
-    bool shared;        // may be the same as another shared array, at the same address
+    bool shared;        // may be the same as another's shared array of the same field
 };
 
 // That every array has an address, aligned to its element, in this device's memory with room for
