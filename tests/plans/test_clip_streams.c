@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Clip plans on every kind of stream, from any thread, and beside captures that are none of theirs.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "blocking_stream.h"
 #include "clip_fixture.h"
 
 #define STREAM_LEGACY     ((CUstream)(uintptr_t)1)
@@ -83,32 +83,10 @@ static CUstream create_stream(void)
     return stream;
 }
 
-/// The driver's own function: the library makes none that block.
-static CUstream create_blocking_stream(void)
-{
-    int (*push)(CUcontext) = NULL, (*pop)(CUcontext *) = NULL;
-    int (*create)(CUstream *, unsigned) = NULL;
-    CUcontext popped = NULL;
-    CUstream stream = NULL;
-    void *library = dlopen(ptx_device_get_info(gpu.device)->library_path, RTLD_NOW);
-    assert_non_null(library);
-    void *const symbols[] = { dlsym(library, "cuCtxPushCurrent_v2"),
-                              dlsym(library, "cuCtxPopCurrent_v2"),
-                              dlsym(library, "cuStreamCreate") };
-    assert_true(symbols[0] && symbols[1] && symbols[2]);
-    memcpy(&push, &symbols[0], sizeof push);
-    memcpy(&pop, &symbols[1], sizeof pop);
-    memcpy(&create, &symbols[2], sizeof create);
-    assert_int_equal(push(ptx_device_context(gpu.device)), 0);
-    assert_int_equal(create(&stream, 0), 0);
-    assert_int_equal(pop(&popped), 0);
-    return stream;
-}
-
 static void test_every_stream(void **state)
 {
     (void)state;
-    CUstream own = create_stream(), blocking = create_blocking_stream();
+    CUstream own = create_stream(), blocking = create_blocking_stream(gpu.device);
     const CUstream streams[] = { NULL, STREAM_LEGACY, STREAM_PER_THREAD, own, blocking };
     for (size_t k = 0; k < sizeof streams / sizeof *streams; ++k) {
         struct ptx_clip_params params = clip_set_params(&set);
@@ -207,7 +185,7 @@ static void test_capture_of_a_blocking_stream(void **state)
 {
     (void)state;
     const CUstream legacy[] = { NULL, STREAM_LEGACY };
-    CUstream blocking = create_blocking_stream();
+    CUstream blocking = create_blocking_stream(gpu.device);
     struct ptx_clip_params params = clip_set_params(&set);
     ptx_clip_plan *plan = clip_create(&gpu, &params);
     clip_require(ptx_capture_begin(gpu.device, blocking, PTX_CAPTURE_RELAXED));

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT
+// What a step plan refuses of addresses and calls: that it says why, and that nothing is done.
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "blocking_stream.h"
+#include "gpu.h"
+
+enum { TENSORS = 3, COUNT = 100, ROOM = 512, SCALARS = 3 };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, STEP = STATE + 2, ARRAYS };
+enum { BYTES = (TENSORS * ARRAYS + SCALARS) * ROOM };
+
+static struct gpu gpu;
+static ptx_buffer *memory;
+static CUdeviceptr base;
+static struct ptx_step_tensor tensors[TENSORS];
+static struct ptx_step_group group;
+static struct ptx_step_params params;
+
+static const unsigned element_bytes[TENSORS][ARRAYS] = {
+    { 4, 4, 0, 4, 4, 4 },
+    { 2, 4, 4, 4, 4, 4 },
+    { 2, 2, 2, 4, 4, 4 },
+};
+
+static const char *const fields[TENSORS][ARRAYS] = {
+    { "tensor 0's parameter", "tensor 0's gradient", NULL, "tensor 0's state[0]",
+      "tensor 0's state[1]", "tensor 0's step" },
+    { "tensor 1's parameter", "tensor 1's gradient", "tensor 1's master (beside)",
+      "tensor 1's state[0]", "tensor 1's state[1]", "tensor 1's step" },
+    { "tensor 2's parameter", "tensor 2's gradient", "tensor 2's remainder (beside)",
+      "tensor 2's state[0]", "tensor 2's state[1]", "tensor 2's step" },
+};
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+static CUdeviceptr place(unsigned tensor, unsigned array)
+{
+    return base + (tensor * ARRAYS + array) * (CUdeviceptr)ROOM;
+}
+
+static CUdeviceptr *address(unsigned tensor, unsigned array)
+{
+    struct ptx_step_tensor *t = &tensors[tensor];
+    CUdeviceptr *const all[ARRAYS] = { &t->parameter, &t->gradient, &t->beside,
+                                       &t->state[0],  &t->state[1], &t->step };
+    return all[array];
+}
+
+static int set_up(void **state)
+{
+    static const ptx_step_format formats[TENSORS] = { PTX_STEP_FORMAT_FULL, PTX_STEP_FORMAT_MASTER,
+                                                      PTX_STEP_FORMAT_REMAINDER };
+    (void)state;
+    for (unsigned t = 0; t < TENSORS; t++) {
+        tensors[t] = (struct ptx_step_tensor) {
+            .count = COUNT,
+            .dtype = t ? PTX_BF16 : PTX_F32,
+            .gradient_dtype = t == 1 ? PTX_F32 : PTX_NONE,
+            .format = formats[t],
+        };
+        for (unsigned a = 0; a < ARRAYS; a++)
+            if (element_bytes[t][a])
+                *address(t, a) = place(t, a);
+    }
+    group = (struct ptx_step_group) { .hyper = {
+                                          .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 } };
+    params = (struct ptx_step_params) { .tensors = tensors,
+                                        .tensor_count = TENSORS,
+                                        .groups = &group,
+                                        .group_count = 1,
+                                        .max_norm = 1.0f,
+                                        .stream = gpu.stream };
+    require(ptx_buffer_fill(memory, 0, 0, BYTES, gpu.stream));
+    return 0;
+}
+
+static ptx_step_plan *create(void)
+{
+    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    return plan;
+}
+
+static void expect_failure(ptx_status status, const char *words)
+{
+    assert_int_equal(ptx_error_status(), status);
+    if (!strstr(ptx_error_message(), words))
+        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
+}
+
+static void refuse(const char *name, const char *words)
+{
+    if (ptx_step_plan_create(gpu.device, &params))
+        fail_msg("not refused: %s, %s", name, words);
+    expect_failure(PTX_ERROR_INVALID, name);
+    expect_failure(PTX_ERROR_INVALID, words);
+}
+
+// Creation refuses what `tensors` has, and so does a plan made before.
+static void refuse_everywhere(ptx_step_plan *plan, const char *name, const char *words)
+{
+    refuse(name, words);
+    if (!ptx_step_plan_set_addresses(plan, 0, TENSORS, tensors, gpu.stream))
+        fail_msg("not refused by ptx_step_plan_set_addresses: %s, %s", name, words);
+    expect_failure(PTX_ERROR_INVALID, name);
+    expect_failure(PTX_ERROR_INVALID, words);
+}
+
+// Creation alone for the address of a step count, which does not change.
+static void refuse_array(ptx_step_plan *plan, unsigned t, unsigned a, CUdeviceptr at,
+                         const char *words)
+{
+    const CUdeviceptr was = *address(t, a);
+
+    *address(t, a) = at;
+    if (a == STEP)
+        refuse(fields[t][a], words);
+    else
+        refuse_everywhere(plan, fields[t][a], words);
+    *address(t, a) = was;
+}
+
+// Each array of each tensor nowhere, unaligned, unknown, and too short.
+static void test_each_array(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = create();
+    for (unsigned t = 0; t < TENSORS; t++) {
+        for (unsigned a = 0; a < ARRAYS; a++) {
+            const unsigned bytes = element_bytes[t][a];
+            if (bytes == 0)
+                continue;
+            if (a != GRADIENT)
+                refuse_array(plan, t, a, 0, ": its address is 0");
+            refuse_array(plan, t, a, place(t, a) + bytes / 2,
+                         bytes == 2 ? " is not a multiple of its element's 2 bytes"
+                                    : " is not a multiple of its element's 4 bytes");
+            refuse_array(plan, t, a, 0x1230, ": the driver knows no memory at its address 0x1230");
+            if (a != STEP)
+                refuse_array(plan, t, a, base + BYTES - bytes, "and its memory ends");
+        }
+    }
+    require(ptx_step_plan_run(plan, gpu.stream)); // as it was
+    ptx_step_plan_destroy(&plan);
+}
+
+// Each array on each other one. The message names both. Step counts alone may be the same.
+static void test_overlaps(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = create();
+    for (unsigned one = 0; one < TENSORS * ARRAYS; one++) {
+        for (unsigned other = 0; other < TENSORS * ARRAYS; other++) {
+            const unsigned t = one / ARRAYS, a = one % ARRAYS;
+            const unsigned u = other / ARRAYS, c = other % ARRAYS;
+            if (one == other || !fields[t][a] || !fields[u][c] || (a == STEP && c == STEP))
+                continue;
+            refuse_array(plan, t, a, place(u, c), " overlap at 0x");
+            expect_failure(PTX_ERROR_INVALID, fields[u][c]);
+        }
+    }
+    ptx_step_plan_destroy(&plan);
+    tensors[1].step = tensors[2].step = tensors[0].step;
+    plan = create();
+    ptx_step_plan_destroy(&plan);
+    tensors[1].step += 2;
+    refuse("tensor 1's step", "is not a multiple");
+}
+
+// Nor is an array where the plan has its results.
+static void test_own_memory(void **state)
+{
+    (void)state;
+    tensors[2].count = 1;
+    ptx_step_plan *plan = create();
+    const CUdeviceptr own[] = { ptx_step_plan_records(plan), ptx_step_plan_sums(plan),
+                                ptx_step_plan_summary(plan) };
+    for (unsigned k = 0; k < 3; k++) {
+        struct ptx_step_tensor moved = tensors[2];
+        moved.gradient = own[k];
+        assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &moved, gpu.stream),
+                         PTX_ERROR_INVALID);
+        expect_failure(PTX_ERROR_INVALID, "tensor 2's gradient");
+        expect_failure(PTX_ERROR_INVALID, "the plan's own memory overlap");
+    }
+    ptx_step_plan_destroy(&plan);
+}
+
+// What groups and plan read in the caller's memory.
+static void test_scalars(void **state)
+{
+    (void)state;
+    const struct {
+        CUdeviceptr *at;
+        const char *name;
+    } scalars[SCALARS] = { { &group.hyper_at, "hyper_at" },
+                           { &group.lr_at, "lr_at" },
+                           { &params.loss_scale_state, "loss_scale_state" } };
+    const CUdeviceptr apart = place(TENSORS, 0);
+
+    for (unsigned k = 0; k < SCALARS; k++) {
+        *scalars[k].at = 0x1230;
+        refuse(scalars[k].name, ": the driver knows no memory at its address 0x1230");
+        *scalars[k].at = place(1, STATE);
+        refuse(scalars[k].name, "tensor 1's state[0] and ");
+        *scalars[k].at = place(1, STEP);
+        refuse(scalars[k].name, "tensor 1's step and ");
+        *scalars[k].at = apart + 2;
+        refuse(scalars[k].name, "multiple");
+        *scalars[k].at = apart + k * ROOM;
+    }
+    group.hyper_at = base + BYTES - 8;
+    refuse("hyper_at", "8 elements are 64 bytes, and its memory ends 8 bytes after");
+    group.hyper_at = apart;
+    params.loss_scale_state = group.lr_at;
+    refuse("lr_at", "loss_scale_state overlap");
+    params.loss_scale_state = apart + 2 * ROOM;
+    ptx_step_plan *plan = create();
+    assert_int_equal(ptx_step_plan_set_hyper(plan, 0, &group.hyper, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "the scalars of group 0 are the caller's");
+    ptx_step_plan_destroy(&plan);
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+enum { CALLS = 9 };
+
+// Every call that puts something on a stream.
+static void call_all(ptx_step_plan *plan, CUstream stream, ptx_status statuses[CALLS])
+{
+    const struct ptx_loss_scale_state scale = { .scale = 1.0f };
+    struct ptx_clip_summary summary;
+    const ptx_status all[CALLS] = {
+        ptx_step_plan_run(plan, stream),
+        ptx_step_plan_norm_sq(plan, stream),
+        ptx_step_plan_finish(plan, stream),
+        ptx_step_plan_step(plan, stream),
+        ptx_step_plan_read(plan, 0, 0, NULL, &summary, stream),
+        ptx_step_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, 1.0f, stream),
+        ptx_step_plan_set_loss_scale(plan, scale, stream),
+        ptx_step_plan_set_hyper(plan, 0, &group.hyper, stream),
+        ptx_step_plan_set_addresses(plan, 0, 1, tensors, stream),
+    };
+    memcpy(statuses, all, sizeof all);
+}
+
+static void test_no_plan(void **state)
+{
+    (void)state;
+    ptx_step_plan *none = NULL;
+    ptx_status statuses[CALLS];
+
+    assert_null(ptx_step_plan_create(NULL, &params));
+    expect_failure(PTX_ERROR_INVALID, "the device is NULL");
+    assert_null(ptx_step_plan_create(gpu.device, NULL));
+    expect_failure(PTX_ERROR_INVALID, "params is NULL");
+    call_all(NULL, gpu.stream, statuses);
+    for (unsigned k = 0; k < CALLS; k++)
+        if (statuses[k] != PTX_ERROR_INVALID)
+            fail_msg("call %u: %s", k, ptx_status_name(statuses[k]));
+    expect_failure(PTX_ERROR_INVALID, "the plan is NULL");
+    assert_int_equal(ptx_step_plan_run(NULL, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "the plan is NULL");
+    assert_int_equal(ptx_step_plan_sums(NULL), 0);
+    assert_int_equal(ptx_step_plan_records(NULL), 0);
+    assert_int_equal(ptx_step_plan_summary(NULL), 0);
+    ptx_step_plan_destroy(&none);
+    ptx_step_plan_destroy(NULL);
+}
+
+// Creation on a stream under capture is refused, and the capture goes on.
+static void test_cold_capture(void **state)
+{
+    (void)state;
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_CAPTURE, "create the step plan before the capture begins");
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    assert_non_null(graph);
+    assert_int_equal(ptx_graph_get_info(graph)->nodes, 0);
+    ptx_graph_destroy(&graph);
+}
+
+// Work on the legacy default stream would spoil the capture of a blocking stream.
+static void test_capture_of_a_blocking_stream(void **state)
+{
+    (void)state;
+    CUstream blocking = create_blocking_stream(gpu.device);
+    ptx_step_plan *plan = create();
+    ptx_status statuses[CALLS];
+    assert_non_null(blocking);
+    require(ptx_capture_begin(gpu.device, blocking, PTX_CAPTURE_RELAXED));
+    params.stream = NULL;
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_CAPTURE, "is being captured");
+    call_all(plan, NULL, statuses);
+    for (unsigned k = 0; k < CALLS; k++)
+        if (statuses[k] != PTX_ERROR_CAPTURE)
+            fail_msg("call %u: %s", k, ptx_status_name(statuses[k]));
+    expect_failure(PTX_ERROR_CAPTURE, "use another stream");
+    require(ptx_step_plan_run(plan, blocking));
+    ptx_graph *graph = ptx_capture_end(gpu.device, blocking);
+    assert_non_null(graph);
+    assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 3);
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+    ptx_stream_destroy(gpu.device, &blocking);
+}
+
+// ---- threads ------------------------------------------------------------------------------------
+
+enum { RUNS = 200 };
+
+struct runner {
+    ptx_step_plan *plan;
+    atomic_int *ready;
+    int taken, refused, wrong;
+};
+
+static void *run_often(void *argument)
+{
+    struct runner *r = argument;
+
+    atomic_fetch_add(r->ready, 1);
+    while (atomic_load(r->ready) < 2)
+        ;
+    for (int k = 0; k < RUNS; k++) {
+        const ptx_status status = ptx_step_plan_run(r->plan, gpu.stream);
+        r->taken += status == PTX_OK;
+        if (status == PTX_OK)
+            continue;
+        if (status == PTX_ERROR_INVALID && strstr(ptx_error_message(), "another thread is using"))
+            r->refused++;
+        else
+            r->wrong++;
+    }
+    return NULL;
+}
+
+// Of two threads in one plan, one goes on and the other is refused: the counts have every step that
+// was not refused, once.
+static void test_two_threads(void **state)
+{
+    (void)state;
+    atomic_int ready = 0;
+    ptx_step_plan *plan = create();
+    struct runner runners[2] = { { .plan = plan, .ready = &ready },
+                                 { .plan = plan, .ready = &ready } };
+    pthread_t thread;
+    float count;
+
+    assert_int_equal(pthread_create(&thread, NULL, run_often, &runners[0]), 0);
+    run_often(&runners[1]);
+    pthread_join(thread, NULL);
+    require(ptx_buffer_download(memory, place(2, STEP) - base, &count, sizeof count, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(runners[k].wrong, 0);
+        assert_int_equal(runners[k].taken + runners[k].refused, RUNS);
+    }
+    assert_true(count == (float)(runners[0].taken + runners[1].taken));
+    ptx_step_plan_destroy(&plan);
+}
+
+// The plan keeps its device.
+static void test_device_closed_first(void **state)
+{
+    (void)state;
+    float count;
+    ptx_device *device = ptx_device_open(NULL);
+    assert_non_null(device);
+    ptx_step_plan *plan = ptx_step_plan_create(device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    ptx_device_close(&device);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, place(0, STEP) - base, &count, sizeof count, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(count == 1.0f);
+    ptx_step_plan_destroy(&plan);
+    assert_null(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_each_array, set_up),
+        cmocka_unit_test_setup(test_overlaps, set_up),
+        cmocka_unit_test_setup(test_own_memory, set_up),
+        cmocka_unit_test_setup(test_scalars, set_up),
+        cmocka_unit_test_setup(test_no_plan, set_up),
+        cmocka_unit_test_setup(test_cold_capture, set_up),
+        cmocka_unit_test_setup(test_capture_of_a_blocking_stream, set_up),
+        cmocka_unit_test_setup(test_two_threads, set_up),
+        cmocka_unit_test_setup(test_device_closed_first, set_up),
+    };
+    gpu_open(&gpu);
+    memory = ptx_buffer_create(gpu.device, BYTES);
+    if (!memory) {
+        fprintf(stderr, "%s\n", ptx_error_message());
+        return 1;
+    }
+    base = ptx_buffer_address(memory);
+    const int failed = cmocka_run_group_tests_name("step plans: bad input", tests, NULL, NULL);
+    ptx_buffer_destroy(&memory);
+    gpu_close(&gpu);
+    return failed;
+}
