@@ -191,8 +191,15 @@ static void constant_indices_stay_inside(void **state)
             "dynamic");
     REFUSED(ptx_load(b, p, none), "load: the index was never set");
     REFUSED(ptx_load(b, p, f), "load: the index is f32", "u32, s32, u64 or s64");
-    // From the end one can go back.
+    // What is refused gives no pointer.
     ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr q = ptx_param_ptr(b, PTX_F32, "q");
+        assert_int_equal(ptx_at(b, q, ptx_f32(0)).type, PTX_NONE);
+    }
+    EXPECT_ERROR(b, "at: the index is f32");
+    // From the end one can go back.
+    b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr s = ptx_shared(b, PTX_F32, 8);
         ptx_load(b, ptx_at(b, s, ptx_u32(8)), ptx_s32(-1));
