@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 TEXT = "common types ops builder control memory threads".split()
-DEVICE = "common driver device graph module".split()
+DEVICE = "common driver error device stream buffer graph module launch".split()
 
 # Folder -> what its files include beside each other: folders, or a folder and the headers of it.
 # Folders that are not here may include anything, but not in a circle.
@@ -27,14 +27,14 @@ ROOMS = {
     "include/ptxgen": (),
     "src/ptxgen": (("include/ptxgen", TEXT),),
     "src/kernels": (
-        ("include/ptxgen", TEXT + ["kernels", "records"]), "src/kernels/common", "src/kernels/step",
+        ("include/ptxgen", TEXT + ["kernels", "records", "rules"]), "src/kernels/common", "src/kernels/step",
     ),
     "src/kernels/common": (("include/ptxgen", TEXT + ["kernels"]),),
     "src/kernels/step": (("include/ptxgen", TEXT + ["rules"]), "src/kernels/common"),
     "src/driver": (("include/ptxgen", DEVICE), "abi"),
     "src/plans": (
-        ("include/ptxgen",
-         TEXT + DEVICE + ["kernels", "records", "binding", "operations", "plans", "rules", "steps"]),
+        ("include/ptxgen", TEXT + DEVICE + ["kernels", "records"]),
+        ("include/ptxgen", ["binding", "operations", "clip", "rules", "step"]),
         ("src/kernels", ["clip", "step_apply"]),
         ("src/driver", ["error"]),
     ),

@@ -14,7 +14,7 @@
 #define PTXGEN_BINDING_H
 
 #include <ptxgen/builder.h>
-#include <ptxgen/module.h>
+#include <ptxgen/launch.h>
 
 PTXGEN_BEGIN
 

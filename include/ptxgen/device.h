@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// Part of driver.h, which says what holds for all of it: errors, a device, its streams, events and
-/// memory.
+/// Part of driver.h, which says what holds for all of it: GPUs and their contexts.
 #ifndef PTXGEN_DEVICE_H
 #define PTXGEN_DEVICE_H
 
-#include <ptxgen/common.h>
+#include <ptxgen/error.h>
 
 PTXGEN_BEGIN
 
@@ -22,43 +21,6 @@ typedef unsigned int CUdeviceptr;
 
 /// A GPU with the context that work on it happens in.
 typedef struct ptx_device ptx_device;
-/// A block of device memory of known size.
-typedef struct ptx_buffer ptx_buffer;
-
-// ---------------------------------------------------------------------------------------- errors
-
-/// How a call ended. ptx_error_message() has the particulars.
-typedef enum ptx_status {
-    PTX_OK = 0,
-    PTX_ERROR_INVALID,       ///< an argument is wrong: fix the call; the message names it
-    PTX_ERROR_OUT_OF_MEMORY, ///< host or device memory ran out
-    PTX_ERROR_NO_DRIVER,     ///< no usable libcuda was found
-    PTX_ERROR_NO_DEVICE,     ///< the driver works but has no such GPU
-    PTX_ERROR_DRIVER,        ///< a driver call failed; ptx_error_code() is its CUresult
-    PTX_ERROR_JIT,           ///< the driver would not compile the text; the message has its log
-    PTX_ERROR_NOT_FOUND,     ///< no kernel or variable of that name, no memory at the address
-    PTX_ERROR_UNSUPPORTED,   ///< this driver or GPU lacks the feature
-    PTX_ERROR_CAPTURE,       ///< not possible while the stream is being captured, or not captured
-    PTX_ERROR_FORKED,        ///< the object was made before fork(), by the parent process
-} ptx_status;
-
-/// The status's name, "PTX_ERROR_JIT" say. A constant string, never NULL.
-PTXGEN_API const char *ptx_status_name(ptx_status status);
-
-/// What went wrong in this thread's last failing call and what to do about it: one or more lines
-/// of English without a newline at the end; "" if nothing failed yet. Calls that succeed leave it
-/// as it is. The string lives until this thread's next failing call.
-PTXGEN_API const char *ptx_error_message(void);
-
-/// The status of this thread's last failing call (for constructors, which return NULL);
-/// PTX_OK if nothing failed yet.
-PTXGEN_API ptx_status ptx_error_status(void);
-
-/// The driver's own error number (CUresult) behind this thread's last failing call; 0 if it was
-/// not the driver that failed.
-PTXGEN_API int ptx_error_code(void);
-
-// ---------------------------------------------------------------------------------------- device
 
 /// Which GPU and which context. All zero: whatever the calling thread is working with, else the
 /// first GPU.
@@ -132,110 +94,6 @@ PTXGEN_API CUcontext ptx_device_context(const ptx_device *device);
 /// Device memory that is free now, and in all, in bytes; either pointer may be NULL.
 /// Errors: DRIVER, FORKED, INVALID.
 PTXGEN_API ptx_status ptx_device_memory(ptx_device *device, size_t *available, size_t *total);
-
-// ------------------------------------------------------------------------------ streams and events
-
-/// A new stream that does not synchronise with the legacy default stream. The caller destroys it.
-/// Any other CUstream does as well wherever a stream is wanted: the caller's own, NULL for the
-/// legacy default stream, (CUstream)2 for the per-thread one. Its context must be the device's.
-/// Errors (NULL): DRIVER, OUT_OF_MEMORY, FORKED, INVALID.
-PTXGEN_API CUstream ptx_stream_create(ptx_device *device);
-
-/// Destroys a stream made by ptx_stream_create() and sets *stream to NULL. Does not wait: work
-/// on it is still done.
-PTXGEN_API void ptx_stream_destroy(ptx_device *device, CUstream *stream);
-
-/// Waits until all work on the stream is done, and reports what failed in it.
-/// Errors: DRIVER (also for the kernels that ran), CAPTURE, FORKED, INVALID.
-PTXGEN_API ptx_status ptx_stream_synchronize(ptx_device *device, CUstream stream);
-
-/// Says whether the stream is being captured into a graph. For NULL, the legacy default stream:
-/// whether a blocking stream of the context is, which the default stream would disturb.
-/// Errors: DRIVER, FORKED, INVALID.
-PTXGEN_API ptx_status ptx_stream_is_capturing(ptx_device *device, CUstream stream, bool *capturing);
-
-/// Makes later work on `stream` wait for the event. Does not wait itself.
-/// Errors: CAPTURE, DRIVER, FORKED, INVALID.
-PTXGEN_API ptx_status ptx_stream_wait_event(ptx_device *device, CUstream stream, CUevent event);
-
-/// A new event that measures time. The caller destroys it.
-/// Errors (NULL): DRIVER, OUT_OF_MEMORY, FORKED, INVALID.
-PTXGEN_API CUevent ptx_event_create(ptx_device *device);
-
-/// Destroys an event and sets *event to NULL.
-PTXGEN_API void ptx_event_destroy(ptx_device *device, CUevent *event);
-
-/// Marks the point that the stream has come to. Errors: CAPTURE, DRIVER, FORKED, INVALID.
-PTXGEN_API ptx_status ptx_event_record(ptx_device *device, CUevent event, CUstream stream);
-
-/// Waits until the recorded point is reached. Errors: DRIVER, FORKED, INVALID.
-PTXGEN_API ptx_status ptx_event_synchronize(ptx_device *device, CUevent event);
-
-/// The time from one event to another, in milliseconds. Both must have been reached.
-/// Errors: DRIVER (CUDA_ERROR_NOT_READY: not reached yet), FORKED, INVALID.
-PTXGEN_API ptx_status ptx_event_elapsed(ptx_device *device, CUevent start, CUevent end,
-                                        float *milliseconds);
-
-// ---------------------------------------------------------------------------------------- memory
-
-/// Allocates device memory, not initialised. 0 bytes make an empty buffer whose address is 0.
-/// Errors (NULL): OUT_OF_MEMORY, CAPTURE (a blocking stream of the context is being captured),
-/// DRIVER, FORKED, INVALID.
-PTXGEN_API ptx_buffer *ptx_buffer_create(ptx_device *device, size_t bytes);
-
-/// Frees the memory and sets *buffer to NULL. The driver waits for work that uses it.
-PTXGEN_API void ptx_buffer_destroy(ptx_buffer **buffer);
-
-/// The device address, to be handed to kernels; 0 for an empty buffer and for NULL.
-PTXGEN_API CUdeviceptr ptx_buffer_address(const ptx_buffer *buffer);
-
-/// The size in bytes; 0 for NULL.
-PTXGEN_API size_t ptx_buffer_size(const ptx_buffer *buffer);
-
-/// Copies host memory to `offset` bytes into the buffer, in the stream's order. `source` must stay
-/// as it is until the stream has passed the copy; only from pinned memory is the copy sure to run
-/// alongside the host. Errors: INVALID (does not fit into the buffer), CAPTURE, DRIVER, FORKED.
-PTXGEN_API ptx_status ptx_buffer_upload(ptx_buffer *buffer, size_t offset, const void *source,
-                                        size_t bytes, CUstream stream);
-
-/// Copies from `offset` bytes into the buffer to host memory, in the stream's order. `target` holds
-/// the bytes once the stream has passed the copy: ptx_stream_synchronize().
-/// Errors: INVALID (reaches beyond the buffer), CAPTURE, DRIVER, FORKED.
-PTXGEN_API ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *target,
-                                          size_t bytes, CUstream stream);
-
-/// Copies within device memory, in the stream's order: `bytes` from `from_offset` bytes into `from`
-/// to `to_offset` bytes into `to`. Both belong to one device; the ranges must not overlap.
-/// Errors: INVALID (reaches beyond a buffer, two devices, overlap), CAPTURE, DRIVER, FORKED.
-PTXGEN_API ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *from,
-                                      size_t from_offset, size_t bytes, CUstream stream);
-
-/// Sets bytes of the buffer to one value, in the stream's order.
-/// Errors: INVALID (does not fit into the buffer), CAPTURE, DRIVER, FORKED.
-PTXGEN_API ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char value,
-                                      size_t bytes, CUstream stream);
-
-/// Allocates pinned host memory, for copies at full speed. Errors (NULL): as ptx_buffer_create();
-/// 0 bytes are INVALID.
-PTXGEN_API void *ptx_host_alloc(ptx_device *device, size_t bytes);
-
-/// Frees pinned host memory; `memory` is the address of the caller's pointer, which is set to NULL.
-PTXGEN_API void ptx_host_free(ptx_device *device, void *memory);
-
-/// Where the allocation that `address` lies in begins, and its size in bytes; either pointer may be
-/// NULL. So `*base + *bytes - address` bytes are the most that `address` can stand for. May be
-/// called at any time, also while a stream is being captured.
-///
-/// Known are device memory of this GPU however it was allocated (by cuMemAlloc, from a memory pool,
-/// as managed memory, as a module's variable; for reserved addresses with mapped memory the whole
-/// reserved range), and pinned or registered host memory that the GPU can reach. Not known is
-/// ordinary host memory, which some systems let a GPU read all the same: NOT_FOUND says that the
-/// driver did not allocate it, not that a kernel must fail on it.
-///
-/// Errors: NOT_FOUND, INVALID (the memory of another GPU; the message says of which), DRIVER,
-/// FORKED. *base and *bytes are set to 0 then.
-PTXGEN_API ptx_status ptx_address_range(ptx_device *device, CUdeviceptr address, CUdeviceptr *base,
-                                        size_t *bytes);
 
 PTXGEN_END
 

@@ -12,8 +12,8 @@
 ///         .grid = { (n + 255) / 256 }, .block = { 256 }, .stream = stream,
 ///         .args = (struct ptx_arg[]){ PTX_ARG(data), PTX_ARG(n) }, .arg_count = 2 });
 ///
-/// device.h has errors, devices, streams, events and memory; graph.h captures and graphs; module.h
-/// modules, kernels and launches. This header includes the three.
+/// This header includes those of the layer: error.h, device.h, stream.h (and events), buffer.h
+/// (device memory), graph.h (and captures), module.h, launch.h.
 ///
 /// What holds for all of it:
 ///
@@ -41,8 +41,12 @@
 #ifndef PTXGEN_DRIVER_H
 #define PTXGEN_DRIVER_H
 
+#include <ptxgen/buffer.h>
 #include <ptxgen/device.h>
+#include <ptxgen/error.h>
 #include <ptxgen/graph.h>
+#include <ptxgen/launch.h>
 #include <ptxgen/module.h>
+#include <ptxgen/stream.h>
 
 #endif

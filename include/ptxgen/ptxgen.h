@@ -5,10 +5,10 @@
 
 #include <ptxgen/binding.h>
 #include <ptxgen/builder.h>
+#include <ptxgen/clip.h>
 #include <ptxgen/driver.h>
 #include <ptxgen/kernels.h>
 #include <ptxgen/operations.h>
-#include <ptxgen/plans.h>
-#include <ptxgen/steps.h>
+#include <ptxgen/step.h>
 
 #endif

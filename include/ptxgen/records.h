@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// What kernels and hosts tell each other in device memory: the state of a loss scale, the records
-/// of a clip plan. Part of operations.h and plans.h, which say what it is for.
+/// of a clip plan. Part of operations.h and clip.h, which say what it is for.
 #ifndef PTXGEN_RECORDS_H
 #define PTXGEN_RECORDS_H
 

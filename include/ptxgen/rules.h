@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The rules of optimizers and the formats of what they read and write: what a step plan is made
-/// of. steps.h has the plan.
+/// of. step.h has the plan.
 ///
 /// A rule computes in f32. Every operation is rounded to nearest even (.rn), fused only where the
 /// formula says fma. The scalars of a rule are rounded to f32 first; 1 - beta^t is formed in f64

@@ -239,3 +239,20 @@ ptx_status ptxd_usable(const ptx_device *device)
                          device->process);
     return PTX_OK;
 }
+
+ptx_status ptx_device_memory(ptx_device *device, size_t *available, size_t *total)
+{
+    size_t sizes[2] = { 0, 0 };
+    struct ptxd_scope scope;
+    ptx_status status = ptxd_enter_cold(&scope, device, __func__);
+    if (status)
+        return status;
+    status = PTXD_CALL(scope.library, "ask for the free device memory", cuMemGetInfo_v2, &sizes[0],
+                       &sizes[1]);
+    status = ptxd_leave(&scope, status);
+    if (!status && available)
+        *available = sizes[0];
+    if (!status && total)
+        *total = sizes[1];
+    return status;
+}

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_PLANS_ARRAYS_H
 #define PTXGEN_PLANS_ARRAYS_H
 
-#include <ptxgen/device.h>
+#include <ptxgen/buffer.h>
 
 #define ARRAY_OF_PLAN SIZE_MAX
 

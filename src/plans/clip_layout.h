@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include <ptxgen/plans.h>
+#include <ptxgen/clip.h>
 
 #include "kernels/clip.h"
 

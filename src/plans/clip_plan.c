@@ -8,7 +8,7 @@
 
 #include "driver/error.h"
 #include "load.h"
-#include "loss_scale.h"
+#include "operations_loss_scale.h"
 
 static struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                                      const struct clip_layout *layout,

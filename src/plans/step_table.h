@@ -3,7 +3,7 @@
 #ifndef PTXGEN_PLANS_STEP_TABLE_H
 #define PTXGEN_PLANS_STEP_TABLE_H
 
-#include <ptxgen/steps.h>
+#include <ptxgen/step.h>
 
 #include "kernels/step_apply.h"
 

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
+#include <ptxgen/clip.h>
 #include <ptxgen/kernels.h>
-#include <ptxgen/plans.h>
-#include <ptxgen/steps.h>
+#include <ptxgen/step.h>
 
 #include "variants.h"
 

@@ -2,7 +2,7 @@
 // Which calls of the driver a clip plan makes, with drivers of several ages.
 #include "driver_fixture.h"
 
-#include <ptxgen/plans.h>
+#include <ptxgen/clip.h>
 
 enum { TENSORS = 5, COUNT = 100 }; // within the 4096 bytes that the fake says it knows
 

@@ -4,7 +4,7 @@
 // Linked with --wrap for malloc, calloc and realloc.
 #include "plan_faults.h"
 
-#include <ptxgen/plans.h>
+#include <ptxgen/clip.h>
 
 enum { TENSORS = 5, COUNT = 100 };
 

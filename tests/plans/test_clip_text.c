@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include <ptxgen/plans.h>
+#include <ptxgen/clip.h>
 
 #include "ptxas_batch.h"
 

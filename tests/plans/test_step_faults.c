@@ -4,7 +4,7 @@
 // Linked with --wrap for malloc, calloc and realloc.
 #include "plan_faults.h"
 
-#include <ptxgen/steps.h>
+#include <ptxgen/step.h>
 
 // More tensors than one launch sets the rows of.
 enum { TENSORS = 40, COUNT = 100, ROOM = 512, ARRAYS = 6, BYTES = (TENSORS + 1) * ARRAYS * ROOM };

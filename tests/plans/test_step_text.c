@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include <ptxgen/steps.h>
+#include <ptxgen/step.h>
 
 #include "ptxas_batch.h"
 

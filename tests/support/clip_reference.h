@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// A clip plan in plain C: what a GPU must give, bit for bit. Written from the formulas of plans.h
+/// A clip plan in plain C: what a GPU must give, bit for bit. Written from the formulas of clip.h
 /// and docs/plans.md; shares nothing with the library.
 #ifndef PTXGEN_TESTS_CLIP_REFERENCE_H
 #define PTXGEN_TESTS_CLIP_REFERENCE_H

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TOOLS_BENCH_GRADIENT_SETS_H
 #define PTXGEN_TOOLS_BENCH_GRADIENT_SETS_H
 
-#include <ptxgen/plans.h>
+#include <ptxgen/clip.h>
 
 struct gradient_set {
     const char *name;

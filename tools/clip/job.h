@@ -6,7 +6,7 @@
 
 #include "safetensors.h"
 
-#include <ptxgen/plans.h>
+#include <ptxgen/clip.h>
 
 /// Tensors that share a norm and a factor.
 struct clip_group {

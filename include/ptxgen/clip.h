@@ -32,8 +32,8 @@
 /// refused, but for those that take it as const: they only look something up or read.
 ///
 /// docs/plans.md shows it in a training loop, in a captured graph, and across ranks.
-#ifndef PTXGEN_PLANS_H
-#define PTXGEN_PLANS_H
+#ifndef PTXGEN_CLIP_H
+#define PTXGEN_CLIP_H
 
 #include <ptxgen/builder.h>
 #include <ptxgen/operations.h>

@@ -8,7 +8,7 @@
 ///     ...
 ///     ptx_step_plan_run(plan, stream);          // every step; also under capture
 ///
-/// A step plan is a clip plan (plans.h) whose gradients are not scaled in place but taken into the
+/// A step plan is a clip plan (clip.h) whose gradients are not scaled in place but taken into the
 /// optimizer's step: the norm is the clip plan's, and so are its groups, records, loss scale,
 /// policies on threads and streams, and the promise that the same bits come out on every GPU and on
 /// the emulator, launched or captured, in phases, at any alignment. rules.h has the formulas.
@@ -28,10 +28,10 @@
 /// otherwise.
 ///
 /// docs/steps.md shows it in a loop, in a graph, with a loss scale and across ranks.
-#ifndef PTXGEN_STEPS_H
-#define PTXGEN_STEPS_H
+#ifndef PTXGEN_STEP_H
+#define PTXGEN_STEP_H
 
-#include <ptxgen/plans.h>
+#include <ptxgen/clip.h>
 #include <ptxgen/rules.h>
 
 PTXGEN_BEGIN

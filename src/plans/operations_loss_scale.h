@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// The rule of the loss scale, for the operations and plans that use it.
-#ifndef PTXGEN_PLANS_LOSS_SCALE_H
-#define PTXGEN_PLANS_LOSS_SCALE_H
+#ifndef PTXGEN_PLANS_OPERATIONS_LOSS_SCALE_H
+#define PTXGEN_PLANS_OPERATIONS_LOSS_SCALE_H
 
 #include <ptxgen/operations.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "loss_scale.h"
+#include "operations_loss_scale.h"
 
 #include <math.h>
 #include <string.h>

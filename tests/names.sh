@@ -3,6 +3,7 @@
 # The public headers against docs/names.md, as far as a shell can tell.
 # usage: names.sh INCLUDE_DIRECTORY
 set -u
+include=$1
 export LC_ALL=C
 failed=0
 fail()
@@ -83,14 +84,31 @@ for pair in create:destroy open:close load:unload alloc:free; do
 done | grep -vx ptx_label_create >"$text.bad" # which goes with its entry
 [ -s "$text.bad" ] && fail "nothing frees what these make: $(cat "$text.bad")"
 
-# ---- a declaration's header predicts its source
-sources=$(dirname "$1")/src/ptxgen
-for header in builder entry types ops convert memory threads control; do
-    sed -e 's|//.*||' -e ':join' -e '/\\$/{N;s/ *\\\n */ /;b join' -e '}' "$1/ptxgen/$header.h" |
-        grep -oE '^PTXGEN_API [^({;=]*\(' | grep -oE 'ptx_[a-z0-9_]+\($' | tr -d '(' |
-        while read -r name; do
-            grep -qE "^[a-z].*\b$name\(" "$sources/$header.c" || echo "$name of $header.h"
-        done
-done >"$text.bad"
+# ---- a declaration's header predicts its source: NAME.c of the layer's folder, or NAME_*.c
+sources=$(dirname "$1")/src
+predicts()
+{
+    folder=$1
+    shift
+    for header in "$@"; do
+        sed -e 's|//.*||' -e ':join' -e '/\\$/{N;s/ *\\\n */ /;b join' -e '}' "$include/ptxgen/$header.h" |
+            tr '\n' ' ' | grep -oE 'PTXGEN_API [^({;=]*\(' | grep -oE 'ptx_[a-z0-9_]+\($' | tr -d '(' |
+            while read -r name; do
+                cat "$sources/$folder/$header.c" "$sources/$folder/$header"_*.c 2>/dev/null |
+                    grep -qE "^[a-zC].*\b$name\(" || echo "$name of $header.h"
+            done
+        echo "$header.h" >>"$text.predicted"
+    done
+}
+{
+    predicts ptxgen builder entry types ops convert memory threads control
+    predicts kernels kernels
+    predicts driver error device stream buffer graph module launch
+    predicts plans clip step operations binding
+} >"$text.bad"
 [ -s "$text.bad" ] && fail "not in the source that the header predicts: $(cat "$text.bad")"
+# The others declare no function, but for ptxgen_version() in common.h.
+(cd "$include/ptxgen" && grep -lE 'PTXGEN_API .*\(' ./*.h) | sed 's|.*/||' |
+    grep -vxF -f "$text.predicted" | grep -vx common.h >"$text.bad" &&
+    fail "no layer is named for: $(cat "$text.bad")"
 exit "$failed"
