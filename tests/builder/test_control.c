@@ -284,6 +284,8 @@ static void misplaced_calls_are_named(void **state)
     REFUSED(ptx_branch_if(b, u, ptx_label_create(b, "l")), "branch_if: the condition is u32");
     REFUSED(ptx_label_create(b, "no way"), "label_create: 'no way' is not a name");
     REFUSED(ptx_label_create(b, "no:\n"), "label_create: 'no:");
+    REFUSED(ptx_if_end(b, ptx_if_begin(b, p)); ptx_label l = ptx_label_create(b, "l"); l.id--;
+            ptx_label_place(b, l), "label_place: the label is not one of this entry");
     REFUSED(ptx_branch(b, ptx_label_create(b, "lost")),
             "branch: a branch goes to label $lost_1, which is never placed");
     REFUSED(ptx_label l = ptx_label_create(b, "l"); ptx_label_place(b, l);

@@ -211,6 +211,7 @@ static void wrong_conversions_are_named(void **state)
     REFUSED(ptx_pack(b, PTX_B64, ptx_vec2(h, h)), "pack: 2 lanes of f16 do not make one b64");
     REFUSED(ptx_unpack(b, PTX_U8, u), "unpack: 4 lanes of u8 do not make one u32", "16 or 32");
     REFUSED(ptx_unpack(b, PTX_U64, u), "unpack: 0 lanes of u64");
+    REFUSED(ptx_unpack(b, PTX_B32, u), "unpack: 1 lanes of b32");
     REFUSED(ptx_unpack(b, PTX_U16, none), "unpack: x was never set");
 #undef REFUSED
 }

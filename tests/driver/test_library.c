@@ -2,6 +2,9 @@
 /// Which libcuda serves, and what is said of those that cannot.
 #include "driver_fixture.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void named_library_serves(void **state)
 {
     (void)state;
@@ -22,6 +25,30 @@ static void missing_library(void **state)
     assert_int_equal(ptx_device_count(&count), PTX_ERROR_NO_DRIVER);
     assert_int_equal(count, 0);
     setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
+}
+
+/// The loader's own search comes first; of the other places only those that are there are tried. A
+/// process of its own, since what a search finds stays mapped.
+static void search_begins_with_the_loader(void **state)
+{
+    (void)state;
+    const pid_t process = fork();
+    if (process == 0) {
+        unsetenv("PTXGEN_LIBCUDA");
+        ptx_device *device = ptx_device_open(NULL);
+        const char *message = device ? "" : ptx_error_message();
+        const char *tried = strstr(message, "what was tried:");
+        bool ok = !tried || strstr(tried, "what was tried:\nlibcuda.so.1");
+        if (tried && strstr(tried, "/usr/lib/wsl/"))
+            ok = ok && access("/usr/lib/wsl/lib/libcuda.so.1", F_OK) == 0;
+        if (!ok)
+            fprintf(stderr, "%s\n", message);
+        _exit(ok ? 0 : 1);
+    }
+    int ended = 0;
+    assert_int_equal(waitpid(process, &ended, 0), process);
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), 0);
 }
 
 /// There is nothing to correct in the name of a libcuda whose GPU is missing.
@@ -166,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FAKE_TEST(named_library_serves),
         FAKE_TEST(missing_library),
+        FAKE_TEST(search_begins_with_the_loader),
         FAKE_TEST(stub_in_the_process_is_passed_over),
         FAKE_TEST(library_in_the_process_comes_first),
         FAKE_TEST(library_that_does_not_work),
