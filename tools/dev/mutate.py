@@ -118,7 +118,8 @@ class Test:
     def __init__(self, entry, build):
         self.name, self.command, self.tap = entry["name"], entry["cmd"], entry["protocol"] == "tap"
         self.folder, self.seconds = entry["workdir"] or build, 0.0
-        self.env = dict(os.environ, MALLOC_PERTURB_="165", **entry["env"])
+        # What a test draws at random is the same for every mutant.
+        self.env = dict(os.environ, MALLOC_PERTURB_="165", PTXGEN_TEST_SEED="1", **entry["env"])
         program = entry["cmd"][0]
         self.program = os.path.relpath(program, build) if program.startswith(str(build)) else ""
 
