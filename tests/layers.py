@@ -42,7 +42,7 @@ ROOMS = {
     "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes", "abi"),
     "emulator/exec/lanes": ("emulator", "emulator/ptx", "emulator/exec"),
     "emulator/cuda": ("emulator", "emulator/ptx", "emulator/exec", "abi"),
-    "tools": ("include/ptxgen", "tools/bench", "tools/clip", "tools/reference"),
+    "tools": ("include/ptxgen", "tools/reference"),
     "tools/bench": ("include/ptxgen", "tools", "tools/reference"),
     "tools/clip": ("include/ptxgen", "tools"),
     "tools/reference": (),
@@ -53,8 +53,6 @@ ROOMS = {
 # A folder and its own subfolder that include each other: one room of two folders.
 ONE_ROOM = {
     ("emulator/exec", "emulator/exec/lanes"),
-    ("tools", "tools/bench"),
-    ("tools", "tools/clip"),
 }
 # Where the build looks for headers.
 SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulator/tests",
