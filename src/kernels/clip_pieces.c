@@ -3,7 +3,7 @@
 #include "clip_parts.h"
 #include "common/common.h"
 
-enum { WARP = 32, BLOCK_LOG2 = 8, IN_FLIGHT = CLIP_PIECE_VECTORS, SUMS = 2 };
+enum { BLOCK_LOG2 = 8, IN_FLIGHT = CLIP_PIECE_VECTORS, SUMS = 2 };
 
 // A piece, and this thread's place in its team.
 struct piece {

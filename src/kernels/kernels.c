@@ -4,13 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/common.h"
+
 static const ptx_kernel *const kernels[] = {
 #define ROW(name) &ptx_kernel_##name,
     PTX_KERNELS(ROW)
 #undef ROW
 };
 
-enum { VECTOR_BYTES = 16, MAX_GRID = INT32_MAX };
+enum { MAX_GRID = INT32_MAX };
 
 const ptx_kernel *ptx_kernel_at(size_t k)
 {

@@ -167,8 +167,6 @@ static ptx_val channel_is_whole(ptx_builder *b, const struct channel_work *w, pt
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-enum { WARP = 32 };
-
 // One vector, in the rows of channels: mostly all of the channel whose quantizer is kept.
 static void pass_row_vector(ptx_builder *b, const struct channel_work *w, ptx_val place,
                             struct position at, ptx_val kept_channel, struct quantizer *kept)

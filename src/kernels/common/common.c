@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "common.h"
 
-enum { VECTOR_BYTES = 16, WARP = 32 };
-
 ptx_type ptxk_compute_type(ptx_type dtype)
 {
     return dtype == PTX_F64 ? PTX_F64 : PTX_F32;

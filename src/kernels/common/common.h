@@ -5,6 +5,9 @@
 
 #include <ptxgen/kernels.h>
 
+// Threads; the widest load and store of a thread.
+enum { WARP = 32, VECTOR_BYTES = 16 };
+
 // The type that arithmetic on tensors of `dtype` is done in.
 ptx_type ptxk_compute_type(ptx_type dtype);
 
