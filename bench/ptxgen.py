@@ -42,7 +42,7 @@ class _Geometry(Structure):
 
 
 class _Arg(Structure):
-    _fields_ = [("value", c_void_p), ("size", c_size_t)]
+    _fields_ = [("value", c_void_p), ("size", c_size_t), ("type", c_int)]
 
 
 class _Launch(Structure):
@@ -83,6 +83,39 @@ class Record(Structure):
                 ("max_norm", c_float)]
 
 
+class Hyper(Structure):
+    """struct ptx_step_hyper."""
+    _fields_ = [(name, c_double) for name in ("lr", "beta1", "beta2", "eps", "weight_decay",
+                                              "momentum", "dampening", "reserved")]
+
+
+class _StepGroup(Structure):
+    _fields_ = [("rule", c_int), ("maximize", c_bool), ("nesterov", c_bool), ("hyper", Hyper),
+                ("hyper_at", c_uint64), ("lr_at", c_uint64)]
+
+
+class _StepTensor(Structure):
+    _fields_ = [("parameter", c_uint64), ("gradient", c_uint64), ("state", c_uint64 * 2),
+                ("beside", c_uint64), ("step", c_uint64), ("count", c_uint64), ("dtype", c_int),
+                ("gradient_dtype", c_int), ("format", c_int), ("group", c_uint32),
+                ("norm_group", c_uint32), ("weight", c_double), ("uncounted", c_bool),
+                ("id", c_uint32), ("whole", c_uint64 * 3)]
+
+
+class _StepParams(Structure):
+    _fields_ = [("tensors", POINTER(_StepTensor)), ("tensor_count", c_size_t),
+                ("groups", POINTER(_StepGroup)), ("group_count", c_uint32),
+                ("norm_group_count", c_uint32), ("max_norm", c_float),
+                ("group_max_norms", POINTER(c_float)), ("eps", c_float), ("loss_scale", c_float),
+                ("loss_scale_state", c_uint64), ("update", POINTER(LossScaleParams)),
+                ("gradients", c_int), ("seed", c_uint64), ("any_address", c_bool),
+                ("stream", c_void_p), ("module", c_void_p)]
+
+
+RULES = ("adamw", "adam", "sgd", "lion")  # enum ptx_step_rule
+FORMATS = ("full", "state_bf16", "master", "remainder", "stochastic")  # enum ptx_step_format
+
+
 class _Quantize(Structure):
     _fields_ = [("dtype", c_int), ("count", c_uint64), ("x", c_uint64), ("d_output", c_uint64),
                 ("d_input", c_uint64), ("scale", c_double), ("zero_point", c_int32),
@@ -97,7 +130,7 @@ class _Lerp(Structure):
 
 
 _POINTERS = ["ptx_device_open", "ptx_builder_create", "ptx_kernel_find", "ptx_module_load",
-             "ptx_module_function", "ptx_clip_plan_create", "ptx_operations_create",
+             "ptx_module_function", "ptx_clip_plan_create", "ptx_step_plan_create", "ptx_operations_create",
              "ptx_device_get_info"]
 _STRINGS = ["ptx_error_message", "ptx_builder_finish", "ptx_builder_error", "ptxgen_version"]
 
@@ -251,6 +284,38 @@ class ClipPlan:
 
     def destroy(self):
         self.library.c.ptx_clip_plan_destroy(byref(self.plan))
+
+
+# ---- step plans ----------------------------------------------------------------------------------
+
+
+class StepPlan:
+    """A ptx_step_plan of one rule and one group. `tensors`: dicts of the fields of struct
+    ptx_step_tensor, `dtype` by name and `format` one of FORMATS."""
+
+    def __init__(self, library, tensors, rule, hyper, max_norm, eps=0.0):
+        self.library = library
+        table = (_StepTensor * len(tensors))()
+        for row, tensor in zip(table, tensors):
+            for field, value in tensor.items():
+                if field == "dtype":
+                    value = library.dtype(value)
+                elif field == "format":
+                    value = FORMATS.index(value)
+                elif field == "state":
+                    value = (c_uint64 * 2)(*value)
+                setattr(row, field, value)
+        group = _StepGroup(rule=RULES.index(rule), hyper=Hyper(**hyper))
+        params = _StepParams(tensors=table, tensor_count=len(tensors),
+                             groups=ctypes.pointer(group), group_count=1, max_norm=max_norm, eps=eps)
+        create = library.c.ptx_step_plan_create
+        self.plan = c_void_p(library.pointer(create(library.device, byref(params))))
+
+    def run(self, stream):
+        self.library.check(self.library.c.ptx_step_plan_run(self.plan, c_void_p(stream)))
+
+    def destroy(self):
+        self.library.c.ptx_step_plan_destroy(byref(self.plan))
 
 
 # ---- operations in one call ----------------------------------------------------------------------
