@@ -253,9 +253,11 @@ class ClipPlan:
                              loss_scale_state=loss_scale_state, stream=stream)
         if update is not None:
             params.update = ctypes.pointer(update)
+        self.groups = 1 + max((t[3] for t in tensors), default=0)
+        if max_norm == 0:  # on purpose
+            params.group_max_norms = (c_float * self.groups)()
         create = library.c.ptx_clip_plan_create
         self.plan = c_void_p(library.pointer(create(library.device, byref(params))))
-        self.groups = 1 + max((t[3] for t in tensors), default=0)
 
     def run(self, stream):
         self.library.check(self.library.c.ptx_clip_plan_run(self.plan, stream))
