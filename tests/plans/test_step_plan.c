@@ -58,6 +58,10 @@ static void check_steps(struct step_set *set, struct random *r, struct ptx_step_
         take(plan, (enum form)(step % 3));
         snprintf(what, sizeof what, "step %u", step + 1);
         step_set_check(set, what);
+        if (step == steps / 2) { // as from a checkpoint: all that goes on is in the caller's memory
+            ptx_step_plan_destroy(&plan);
+            plan = step_create(&gpu, &params);
+        }
     }
     ptx_step_plan_destroy(&plan);
 }
