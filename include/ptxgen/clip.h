@@ -16,7 +16,8 @@
 ///     sum       = sum of weight * g^2 over the group's tensors
 ///     norm      = f32(sqrt(sum) * (1 / S))      of the unscaled gradients, before clipping
 ///     found_inf = sum is NaN or infinite
-///     clip      = min(1, max_norm / (norm + eps)), 1 if the sum is 0; NaN if the norm is
+///     clip      = min(1, max_norm / (norm + eps)), 1 if the sum is 0; NaN if the norm is;
+///                 each operation in f32
 ///     factor    = f32(clip * (1 / S))           1 / S in f64
 ///     g         = g * factor                    one rounding; not written if factor is exactly 1
 ///
@@ -85,7 +86,7 @@ struct ptx_clip_params {
     /// of device memory: ptx_clip_plan_piece().
     bool any_address;
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
-    /// `factor` itself.
+    /// `factor` itself. ptx_clip_plan_apply() still writes them.
     bool measure_only;
     /// The stream that creation uploads on; creation waits for it. Not one that is being captured;
     /// captures of other streams are not disturbed.

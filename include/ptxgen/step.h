@@ -48,9 +48,10 @@ struct ptx_step_group {
     /// life.
     struct ptx_step_hyper hyper;
     CUdeviceptr hyper_at; ///< the address of a struct ptx_step_hyper that each run reads in place
-                          ///< of the plan's own; a multiple of 8; 0: the plan's own. `hyper` must
-                          ///< still be valid
-    CUdeviceptr lr_at;    ///< the address of an f32 that each run reads in place of lr; 0: none
+                          ///< of the plan's own; a multiple of 8; 0: the plan's own. The values
+                          ///< there are not checked; `hyper` must still be valid
+    CUdeviceptr lr_at; ///< the address of an f32 that each run reads in place of lr, not checked;
+                       ///< 0: none
 };
 
 /// Where a shard lies in its whole parameter: element i of the shard is element
