@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Functions decoded for lanes: what the executor runs.
+// Decoded functions: what the executor runs.
 //
-// Registers lie [register][lane]. A register of up to 32 bits has 32 lanes of uint32_t, with zeros
-// above its type; one of 64 bits has 32 of uint64_t; a predicate is one uint32_t with a bit a lane.
+// Registers are stored [register][lane]. A register of up to 32 bits has 32 lanes of uint32_t, with
+// zeros above its type; a 64-bit register has 32 of uint64_t; a predicate is one uint32_t with one
+// bit for each lane.
 #ifndef PTXGEN_EMULATOR_EXEC_CODE_H
 #define PTXGEN_EMULATOR_EXEC_CODE_H
 
 #include "exec.h"
 #include "lanes/lanes.h"
 
-// What a lane function or handler is given for an operand.
+// Where a lane function or handler finds an operand.
 enum emu_width { EMU_MASK = 0, EMU_WORD = 4, EMU_LONG = 8 };
 
 enum emu_place {
-    EMU_AT_SLOT,  // register: bytes from the frame's start
-    EMU_AT_CONST, // 32 equal lanes in the code's constants
+    EMU_AT_SLOT,  // register, at this byte offset in the frame
+    EMU_AT_CONST, // constant: 32 equal lanes, stored with the code
     EMU_AT_SPECIAL,
-    EMU_AT_LOCAL_SYMBOL, // address of a local variable: differs by lane
+    EMU_AT_LOCAL_SYMBOL, // address of a local variable, which differs between lanes
     EMU_AT_SINK,
 };
 
@@ -25,24 +26,24 @@ struct emu_value {
     uint8_t width;  // of the storage
     uint8_t want;   // of the operand
     uint8_t bits;   // of the register's type
-    uint8_t extend; // destinations: the sign lies at this bit, less one, and fills the register
+    uint8_t extend; // destinations: number of bits from which the sign is extended to the register
     bool negated;
-    bool direct; // its storage can be used as it is
+    bool direct; // its storage can be used without a conversion
     uint32_t at;
     uint32_t reg;         // register, for EMU_AT_SLOT; symbol, for EMU_AT_LOCAL_SYMBOL
     const void *constant; // EMU_AT_CONST
     const struct emu_operand *operand;
 };
 
-// What runs an instruction, as its row in isa.def says; EMU_DO_FLOAT and EMU_DO_COMPARE_PAIR are
-// for some types and modifiers of EMU_DO_LANES and EMU_DO_COMPARE.
+// The handler of an instruction, from its row in isa.def. EMU_DO_FLOAT and EMU_DO_COMPARE_PAIR
+// replace EMU_DO_LANES and EMU_DO_COMPARE for some types and modifiers.
 enum emu_handler {
-    EMU_DO_LANES,   // fn over all lanes, nothing else
-    EMU_DO_FLOAT,   // fn with ftz, sat or a rounding mode round it
+    EMU_DO_LANES,   // fn over all lanes
+    EMU_DO_FLOAT,   // fn with ftz, sat or a rounding mode around it
     EMU_DO_COMPARE, // setp, set
     EMU_DO_CARRY,
     EMU_DO_MOVE,
-    EMU_DO_COMPARE_PAIR, // of packed halves
+    EMU_DO_COMPARE_PAIR, // comparison of packed halves
     EMU_DO_LOAD,
     EMU_DO_STORE,
     EMU_DO_ATOMIC,
@@ -64,19 +65,19 @@ enum emu_handler {
     EMU_DO_TRAP,
 };
 
-// Which bits of a result are undefined where some of the sources are, as the row in isa.def says.
+// Which bits of a result are undefined if some sources are, from the row in isa.def.
 enum emu_definedness {
-    EMU_DEFINED_OWN,       // the handler knows, or there is no result
-    EMU_DEFINED_ALL,       // all, if any bit of a source is
-    EMU_DEFINED_BITWISE,   // each bit comes of the same bits of the sources
-    EMU_DEFINED_MOVES,     // bits of the first source, to where the others say
-    EMU_DEFINED_MOVES_TWO, // and of the second
-    EMU_DEFINED_SUM,       // of integers; so are the next three
+    EMU_DEFINED_OWN,       // the handler decides, or there is no result
+    EMU_DEFINED_ALL,       // all bits, if any bit of a source is
+    EMU_DEFINED_BITWISE,   // each bit depends on the same bit of the sources
+    EMU_DEFINED_MOVES,     // bits of the first source move to where the others say
+    EMU_DEFINED_MOVES_TWO, // bits of the first two sources move
+    EMU_DEFINED_SUM,       // integer arithmetic, as the next three
     EMU_DEFINED_DIFFERENCE,
     EMU_DEFINED_PRODUCT,
     EMU_DEFINED_UPWARD,  // from the lowest undefined bit of a source upward
-    EMU_DEFINED_CHOICE,  // slct: those of the source that is taken
-    EMU_DEFINED_CONVERT, // between integers MOVES, else ALL
+    EMU_DEFINED_CHOICE,  // slct: those of the selected source
+    EMU_DEFINED_CONVERT, // MOVES between integers, else ALL
 };
 
 extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
@@ -84,13 +85,13 @@ extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
 struct emu_op {
     uint8_t handler;
     uint8_t dst_count, src_count;
-    uint8_t bytes;  // memory: of one element
+    uint8_t bytes;  // memory: bytes of one element
     uint8_t space;  // memory
     bool is_float;  // ftz applies
-    bool float_out; // and to the result, and so does sat
-    bool in_place;  // the result's register is none of the sources'
+    bool float_out; // ftz and sat apply to the result
+    bool in_place;  // the result's register is not a source
     bool guard_negated;
-    uint32_t guard; // bytes from the frame's start, EMU_NO_REGISTER: none
+    uint32_t guard; // offset in the frame; EMU_NO_REGISTER: none
     uint32_t guard_register;
     uint32_t target;
     emu_lane_function *fn;
@@ -105,27 +106,26 @@ struct emu_code {
     unsigned char *constants;
     size_t constant_bytes, constant_room;
     uint32_t value_count;
-    uint32_t *slots; // of each register
+    uint32_t *slots; // offset of each register in the frame
     uint32_t count;
-    uint32_t frame_at;    // bytes of the functions before it, in the frames of one depth
-    uint32_t init_at;     // registers of the functions before it
+    uint32_t frame_at;    // this function's offset in the frames of one depth
+    uint32_t init_at;     // number of its first register among all functions'
     uint32_t frame_bytes; // multiple of 64
 };
 
-// An entry and every function that it reaches. Read-only once it is made.
+// An entry and every function that it reaches. Read-only after it is made.
 struct emu_program {
     struct emu_code *codes; // by function
     uint32_t count;
     uint32_t entry;
-    uint32_t depth_bytes, depth_registers; // frames of all functions, at one depth of calls
-    uint32_t dynamic_at;                   // of shared memory: after the static part
+    uint32_t depth_bytes, depth_registers; // of all functions, for one depth of calls
+    uint32_t dynamic_at;                   // offset in shared memory, after the static part
     uint32_t race_grain;                   // smallest access to shared memory
     bool calls;
 };
 
-// The launch's entry, decoded now or before: of its `programs` where it has them, else of its own,
-// which emu_program_drop() frees. NULL, *result (a CUresult) and the reason where it cannot be
-// decoded.
+// The decoded entry of the launch. It belongs to launch->programs if there is one; otherwise
+// emu_program_drop() frees it. If it cannot be decoded: NULL, *result (a CUresult) and the reason.
 const struct emu_program *emu_program_of(const struct emu_launch *launch, int *result, char *reason,
                                          size_t reason_size);
 void emu_program_drop(const struct emu_launch *launch, const struct emu_program *program);

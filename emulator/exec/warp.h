@@ -15,7 +15,7 @@
 enum {
     EMU_MAX_WARPS = EMU_MAX_THREADS / EMU_LANES,
     EMU_BARRIERS = 16,
-    EMU_MAX_DEPTH = 64, // of calls
+    EMU_MAX_DEPTH = 64, // depth of nested calls
 };
 
 // CUresult values that a launch may end with.
@@ -33,8 +33,8 @@ enum {
     EMU_COOPERATIVE_TOO_LARGE = CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
 };
 
-// Where the windows of the other spaces lie among generic addresses: between every host address
-// and EMU_DEVICE_BASE.
+// The generic addresses of the windows of the other state spaces: between every host address and
+// EMU_DEVICE_BASE.
 #define EMU_SHARED_WINDOW UINT64_C(0x800000000000)
 #define EMU_LOCAL_WINDOW  UINT64_C(0x800100000000)
 #define EMU_PARAM_WINDOW  UINT64_C(0x800200000000)
@@ -46,9 +46,9 @@ struct emu_block;
 
 enum emu_wait { EMU_WAIT_NONE, EMU_WAIT_BARRIER, EMU_WAIT_WARP };
 
-// What the sanitizers find. Each is told once for each line of PTX.
+// The findings of the sanitizers. Each is reported once for each line of PTX.
 enum emu_finding {
-    EMU_FINDING_GUARD, // an undefined value decides: see undefined.h
+    EMU_FINDING_GUARD, // the first ones: an undefined value decides (undefined.h)
     EMU_FINDING_ADDRESS,
     EMU_FINDING_TARGET,
     EMU_FINDING_LANE,
@@ -57,10 +57,10 @@ enum emu_finding {
     EMU_FINDING_BARRIER,
     EMU_FINDING_COUNT,
     EMU_FINDING_SIZE,
-    EMU_FINDING_HOST, // or is given to the host
+    EMU_FINDING_HOST, // an undefined value is stored to host memory
     EMU_FINDING_RACE,
     EMU_FINDING_SHUFFLE,
-    EMU_FINDING_OUTSIDE, // a lane that is not in its own member mask
+    EMU_FINDING_OUTSIDE, // a lane outside its own member mask
     EMU_FINDING_DIVERGENCE,
 };
 
@@ -72,19 +72,19 @@ struct emu_return {
 struct emu_warp {
     struct emu_block *block;
     uint32_t index, exists, live, waiting;
-    // The group of lanes that is running: they share pc, code and depth.
+    // The running group of lanes: they share pc, code and depth.
     uint32_t active, pc, code, depth;
-    uint32_t limit;   // where the next other group stands
-    bool alone;       // no other group could run
+    uint32_t limit;   // pc of the next other group
+    bool alone;       // no other group can run
     bool leave;       // choose the group anew
-    bool whole;       // `active` is all that can run, and lane_pc is older than pc
+    bool whole;       // `active` has all lanes that can run; lane_pc is not up to date
     int32_t left;     // instructions until the group is chosen anew
-    int32_t budget;   // of this turn
-    int32_t patience; // until another group of a divergent warp gets its turn
+    int32_t budget;   // instructions left in this turn
+    int32_t patience; // instructions until another group of a divergent warp runs
     uint32_t stamp;
     uint32_t lane_pc[EMU_LANES], lane_code[EMU_LANES], lane_depth[EMU_LANES];
     uint32_t exit_line[EMU_LANES];
-    uint32_t lane_served[EMU_LANES]; // stamp of the last turn while others could run
+    uint32_t lane_served[EMU_LANES]; // stamp of the last turn for which other groups waited
     uint32_t wait[EMU_LANES];        // enum emu_wait
     uint32_t wait_mask[EMU_LANES];   // EMU_WAIT_WARP: its mask; EMU_WAIT_BARRIER: its barrier
     uint32_t carry, carry_undefined;
@@ -92,14 +92,14 @@ struct emu_warp {
     uint32_t local_base[EMU_LANES];
     struct emu_return *returns; // [depth][lane], NULL in a program without calls
     unsigned char *frames;      // [depth], program.depth_bytes each
-    // [depth], for each register the lanes in which all of it is defined; NULL: unchecked. Beside
-    // it, what is known of the other lanes; NULL until there is anything: see undefined.h.
+    // [depth], for each register the lanes in which it is fully defined; NULL: not tracked.
+    // `undefined` has what is known of the other lanes; NULL until there is any: see undefined.h.
     uint32_t *init;
     struct emu_undefined_lanes **undefined;
     uint32_t frame_depths;   // allocated
-    struct emu_copy *copies; // under way
+    struct emu_copy *copies; // pending
     uint32_t copy_count, copy_room;
-    uint32_t copy_batch[EMU_LANES]; // that is open
+    uint32_t copy_batch[EMU_LANES]; // the open batch of each lane
     unsigned char *local;           // [lane][local_bytes]
     unsigned char *local_shadow;
 };
@@ -107,11 +107,11 @@ struct emu_warp {
 struct emu_barrier {
     bool busy, all;
     uint32_t expected;               // threads, where not all
-    uint32_t arrived;                // by bar.arrive
+    uint32_t arrived;                // threads that executed bar.arrive
     uint32_t waiting[EMU_MAX_WARPS]; // lanes in bar.sync and bar.red
-    bool apart[EMU_MAX_WARPS];       // that came to it at different times
-    bool red;                        // some are in bar.red
-    uint32_t line;                   // of the one that came first
+    bool apart[EMU_MAX_WARPS];       // warps whose lanes arrived at different times
+    bool red;                        // some lanes are in bar.red
+    uint32_t line;                   // PTX line of the first arrival
 };
 
 struct emu_race;
@@ -125,7 +125,7 @@ struct emu_block {
     uint32_t exited; // threads
     uint32_t first_exit_thread, first_exit_line;
     uint32_t next_warp;
-    bool used; // its memory is not as it was made
+    bool used; // its memory was written
     struct emu_warp *warps;
     unsigned char *shared, *shared_shadow;
     unsigned char *frames; // of depth 0, all warps
@@ -144,7 +144,7 @@ struct emu_region {
 
 enum { EMU_REGIONS = 8 };
 
-// Where undefined values came from, met lately: what is read at which instruction.
+// A cache of origins of undefined values: what is read at which instruction.
 enum { EMU_ORIGINS = 8 };
 
 struct emu_origins {
@@ -158,7 +158,7 @@ struct emu_origins {
 
 struct emu_worker {
     struct emu_exec *exec;
-    struct emu_region regions[EMU_REGIONS]; // allocations seen lately
+    struct emu_region regions[EMU_REGIONS]; // cache of recently used allocations
     unsigned next_region;
     struct emu_origins origins;
     uint64_t executed; // warp-instructions, for the clock
@@ -176,14 +176,14 @@ struct emu_exec {
     uint32_t shared_bytes; // of a block, static and dynamic
     bool sanitize;
     struct emu_shadows *shadows;
-    struct emu_warnings *warnings; // EMU_SANITIZE_WARN alone
+    struct emu_warnings *warnings; // only with EMU_SANITIZE_WARN
     uint64_t block_count, resident_limit;
-    uint64_t host_memory; // bytes that resident blocks may take, and again for nested calls
-    uint64_t local_bytes; // of a thread, calls included
+    uint64_t host_memory; // limit in bytes for resident blocks, and the same again for nested calls
+    uint64_t local_bytes; // of a thread, including its calls
     uint64_t order_step, order_start; // block k runs as (k * step + start) mod count
     atomic_uint_fast64_t next_block, finished_blocks, resident;
     atomic_int_fast64_t progress_ms;  // when a block last finished
-    atomic_uint_fast64_t spent;       // instructions of all warps, counted where there is a limit
+    atomic_uint_fast64_t spent;       // instructions of all warps, counted if there is a limit
     atomic_uint_fast64_t frame_bytes; // of all warps, beyond the first depth of calls
     atomic_bool stop;
     pthread_mutex_t lock; // of the fault
@@ -192,8 +192,8 @@ struct emu_exec {
     size_t report_size;
 };
 
-// A block's turn: until it ends, faults, or the budget of warp-instructions is spent. True if it
-// has ended.
+// Runs a block until it ends, faults, or has spent the budget of warp-instructions. True if it has
+// ended.
 struct emu_block *emu_block_create(struct emu_worker *worker);
 void emu_block_start(struct emu_block *block, uint64_t linear);
 bool emu_block_run(struct emu_block *block, int64_t budget, int64_t *spent);
@@ -203,11 +203,11 @@ void emu_block_destroy(struct emu_block *block);
 void emu_warp_run(struct emu_warp *warp, int32_t budget);
 void emu_warp_start(struct emu_warp *warp, uint32_t exists);
 bool emu_warp_grow(struct emu_warp *warp, uint32_t depth);
-// Host memory for the registers of a warp, at one depth of calls.
+// Allocates the registers of a warp for one depth of calls.
 uint64_t emu_depth_bytes(const struct emu_exec *exec);
-// Ends lanes; wakes who waited for them.
+// Ends lanes and wakes the lanes that waited for them.
 void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line);
-// One instruction by its handler, for lanes of the running group. False after a fault.
+// Runs one instruction by its handler, for lanes of the running group. False after a fault.
 bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                  const struct emu_op *op, uint32_t mask);
 
@@ -218,7 +218,7 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
 bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 enum { EMU_MOST_PARTS = 8 };
-// What a move of parts makes of its sources, lane by lane.
+// The result of a move of parts, lane by lane.
 void emu_move_parts(const struct emu_op *op, const uint64_t (*from)[EMU_LANES],
                     uint64_t (*to)[EMU_LANES]);
 bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
@@ -238,10 +238,11 @@ bool emu_do_copy_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t m
 bool emu_copy_finish(struct emu_warp *warp, uint32_t lanes);
 bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-// Parks lanes, or moves them on to `pc`; either way they are in no group until one is chosen anew.
+// Suspends lanes, or moves them to `pc`. They belong to no group until one is chosen again.
 void emu_warp_park(struct emu_warp *warp, uint32_t lanes, enum emu_wait wait, uint32_t what);
 void emu_warp_release(struct emu_warp *warp, uint32_t lanes);
-// Completes what waits for no one any more, after lanes have arrived or ended.
+// Completes barriers and lane sets that no longer wait for anyone, after lanes have arrived or
+// ended.
 bool emu_barrier_check(struct emu_block *block, unsigned id);
 bool emu_warp_sync_check(struct emu_warp *warp);
 bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
@@ -258,12 +259,12 @@ void emu_put_direct(unsigned char *frame, const struct emu_value *value, uint32_
 void emu_put(unsigned char *frame, uint32_t *init, const struct emu_value *value, uint32_t mask,
              const void *lanes);
 
-// Lanes of 64 bits to what the register takes.
+// Converts 64-bit lanes to the storage of the register.
 void emu_put_longs(unsigned char *frame, uint32_t *init, const struct emu_value *value,
                    uint32_t mask, const uint64_t *longs);
 
-// Memory of one lane: host bytes of [address, address + bytes) of a space, after all checks. NULL
-// after a fault.
+// The host bytes of [address, address + bytes) of a state space for one lane, after all checks.
+// NULL after a fault.
 enum emu_use { EMU_USE_LOAD, EMU_USE_STORE, EMU_USE_ATOMIC };
 struct emu_access {
     unsigned char *host, *shadow;
@@ -272,41 +273,41 @@ struct emu_access {
 bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
                      uint64_t address, uint32_t bytes, enum emu_use use, struct emu_access *access);
 
-// Whether it is memory that the host sees at once.
+// Whether it is memory that the host sees immediately.
 static inline bool emu_is_host_address(unsigned space, uint64_t address)
 {
     return address < EMU_SHARED_WINDOW && space != EMU_SHARED && space != EMU_LOCAL &&
            space != EMU_PARAM;
 }
 
-// What is all right for every lane of a warp at once.
+// What holds for all lanes of a warp at once.
 struct emu_span {
-    uint64_t least, most, bits; // of the addresses; bits: all of them or-ed
-    bool in_row;                // one element after the other, all lanes active
+    uint64_t least, most, bits; // of the addresses; bits: the OR of all
+    bool in_row;                // consecutive elements, all lanes active
 };
 struct emu_span emu_span_of(const uint64_t *address, uint32_t mask, uint64_t step);
-// The memory that holds all lanes' bytes, if one does.
+// The memory that contains all lanes' bytes, if one allocation does.
 bool emu_common_region(struct emu_warp *warp, unsigned space, const struct emu_span *s,
                        uint32_t bytes, struct emu_region *region, bool *shared);
 uint64_t emu_read_strong(unsigned char *at, unsigned bytes);
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes);
-// The same, and all bytes initialised, where other workers may be at the same bytes and mean it:
-// atomic, volatile, relaxed and stronger accesses.
+// The same, with all bytes initialised, for accesses that other workers may make to the same bytes
+// on purpose: atomic, volatile, relaxed and stronger ones.
 bool emu_shadow_set_strong(unsigned char *shadow, uint32_t bytes);
 void emu_shadow_fill_strong(unsigned char *shadow, uint32_t bytes);
-// Addresses of all lanes; `scratch` has room for them.
+// The addresses of all lanes; `scratch` has room for them.
 const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
                               uint64_t *scratch);
 
-// Races in shared memory: see race.c. Each does nothing when the sanitizer is off.
+// Races in shared memory: see race.c. These do nothing if the sanitizers are off.
 struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps);
 void emu_race_destroy(struct emu_race *race);
 void emu_race_start(struct emu_race *race);
-// Of one lane. `same`: a store of what memory holds already.
+// One lane. `same`: a store of the value that memory already has.
 bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
                      uint32_t bytes, enum emu_use use, bool same);
-// Of all lanes of the mask, at address - start. False, and nothing reported, if one has to be
-// looked at more closely.
+// All lanes of the mask, at address - start. False, with nothing reported, if the lanes need the
+// check above one by one.
 bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
                     const uint64_t *address, uint64_t start, uint32_t bytes, enum emu_use use);
 void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
@@ -315,19 +316,19 @@ void emu_race_warp(struct emu_warp *warp, uint32_t lanes);
 void emu_race_arrive(struct emu_warp *warp, unsigned barrier);
 void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole_block);
 
-// Faults: the first one is kept, and stops every worker. Each returns false.
+// Faults: the first one is recorded and stops every worker. Each function returns false.
 bool emu_fault(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane, int result,
                const char *format, ...) EMU_PRINTF(5, 6);
 bool emu_fault_launch(struct emu_exec *exec, int result, const char *format, ...) EMU_PRINTF(3, 4);
-// A finding of a sanitizer: a fault, or a warning, and then true.
+// A finding of a sanitizer: either a fault (false), or a warning (true).
 bool emu_report_finding(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
                         enum emu_finding kind, const char *format, ...) EMU_PRINTF(5, 6);
-// Findings that do not end a launch, counted; those of all launches of a module together.
+// Findings that do not end a launch, counted for all launches of a module together.
 struct emu_warnings *emu_warnings_create(void); // NULL if host memory is out
 struct emu_warnings *emu_programs_warnings(struct emu_programs *programs);
-// The rest of what is to be told, and the end.
+// Reports the remaining counts and destroys it.
 void emu_warnings_destroy(struct emu_warnings **warnings);
-// What was found for the first time since it was called last.
+// Reports what was found for the first time since the last call.
 void emu_warnings_tell(struct emu_warnings *warnings, void (*warn)(const char *text));
 // A line of the module's text as reports quote it: ": `...`", or nothing.
 enum { EMU_QUOTE = 176 };
@@ -352,7 +353,7 @@ static inline unsigned emu_count(uint32_t mask)
 
 extern const uint32_t emu_bit_of_lane[EMU_LANES];
 
-// The value to the lanes of the mask, without branches: compilers make vectors of it.
+// Sets the lanes of the mask to the value, without branches, so that compilers vectorise it.
 static inline void emu_set_lanes(uint32_t *to, uint32_t value, uint32_t mask)
 {
     for (unsigned i = 0; i < EMU_LANES; i++) {
@@ -385,7 +386,7 @@ static inline uint32_t emu_guarded(const struct emu_op *op, const unsigned char 
     return mask & (op->guard_negated ? ~guard : guard);
 }
 
-// The operand's lanes or mask; `scratch` has room for them, should they have to be made.
+// The operand's lanes or mask; `scratch` has room for them if they must be computed.
 static inline const void *emu_fetch(struct emu_warp *warp, unsigned char *frame,
                                     const struct emu_value *value, void *scratch)
 {
@@ -394,7 +395,7 @@ static inline const void *emu_fetch(struct emu_warp *warp, unsigned char *frame,
     return emu_fetch_other(warp, frame, value, scratch);
 }
 
-// The i-th of the lanes that emu_fetch() gave of this value.
+// Lane i of what emu_fetch() returned for this value.
 static inline uint64_t emu_lane_of(const struct emu_value *value, const void *lanes, unsigned i)
 {
     return value->want == EMU_LONG ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
@@ -412,7 +413,7 @@ static inline void emu_fetch_all(struct emu_warp *warp, unsigned char *frame,
         s->at[k] = emu_fetch(warp, frame, &op->src[k], s->scratch[k]);
 }
 
-// Subnormals of f32 to zero.
+// Flushes f32 subnormals to zero.
 void emu_flush_sources(const struct emu_op *op, struct emu_sources *s);
 
 #endif
