@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What goes round a lane function: ftz, sat and rounding modes, comparisons, carries; and moves of
+// The modifiers around a lane function: ftz, sat and rounding modes; comparisons; carries; moves of
 // parts.
 #include "undefined.h"
 
@@ -27,10 +27,10 @@ void emu_flush_sources(const struct emu_op *op, struct emu_sources *s)
     }
 }
 
-// Hardware looks at the result rounded as if exponents had no end: what is below 2^-126 then is
-// flushed, also where rounding to a subnormal's fewer bits would have carried it up to 2^-126. So
-// those results are formed again 2^64 times as large. Sources are flushed already, sums of them are
-// exact, and the calling thread still rounds as the instruction does.
+// Hardware flushes a result that, rounded with an unbounded exponent, is below 2^-126. This
+// includes results that rounding to a subnormal would have raised to 2^-126. So such results are
+// computed again, scaled by 2^64. The sources are already flushed, their sums are exact, and the
+// calling thread still has the rounding mode of the instruction.
 static bool below_normal(unsigned opcode, float x, float y, float z)
 {
     const float up = 0x1p64f, down = 0x1p-64f;
@@ -85,7 +85,7 @@ static int host_rounding(unsigned round)
     }
 }
 
-// To [0, 1]; NaN and -0 to +0.
+// Clamps to [0, 1]; NaN and -0 become +0.
 static void saturate_words(uint32_t *r)
 {
     for (unsigned i = 0; i < EMU_LANES; i++) {
@@ -119,7 +119,7 @@ void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
 
 // ---- comparisons --------------------------------------------------------------------------------
 
-// What a result has where the comparison holds.
+// The value of a result for which the comparison holds.
 static uint64_t truth(unsigned type)
 {
     switch (type) {
@@ -140,7 +140,7 @@ static uint64_t truth(unsigned type)
     }
 }
 
-// The comparison, or what it is not, with the predicate.
+// Combines the comparison, or its complement, with the predicate.
 static uint32_t with_predicate(const struct emu_op *op, const struct emu_sources *s, uint32_t holds)
 {
     uint32_t with;
@@ -152,7 +152,7 @@ static uint32_t with_predicate(const struct emu_op *op, const struct emu_sources
                                               : holds ^ with;
 }
 
-// Bits of `keep` where the mask holds for the lane.
+// The bits of `keep` in the lanes of the mask.
 static void put_number(unsigned char *frame, uint32_t *init, const struct emu_value *value,
                        uint32_t mask, uint64_t yes, const uint32_t halves[2])
 {
@@ -221,7 +221,7 @@ static bool takes_carry(const struct emu_insn *insn)
            insn->opcode == EMU_OP_MADC_LO || insn->opcode == EMU_OP_MADC_HI;
 }
 
-// x + y or x - y. The carry in is the flag where the instruction takes it.
+// x + y or x - y. The carry in comes from the flag if the instruction takes it.
 static uint64_t with_carry(const struct emu_insn *insn, bool wide, uint64_t x, uint64_t y,
                            bool *carry)
 {
@@ -247,7 +247,8 @@ static uint64_t lane_of(bool wide, const void *lanes, unsigned i)
     return wide ? ((const uint64_t *)lanes)[i] : ((const uint32_t *)lanes)[i];
 }
 
-// The undefined bits of what is added up: of the product, if there is one, and of the other.
+// The undefined bits of the operands that are added: of the product, if there is one, and of the
+// other.
 static void fetch_undefined(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
                             uint32_t mask, struct emu_undefined_lanes *u)
 {
@@ -268,7 +269,8 @@ static void fetch_undefined(struct emu_warp *warp, const uint32_t *init, const s
     }
 }
 
-// Both ways that undefined bits may go: what differs is undefined, of the sum and of the carry.
+// Computes with both extremes of the undefined bits: the sum and carry bits that differ are
+// undefined.
 static void carry_undefined(struct emu_warp *warp, const struct emu_op *op, bool wide,
                             const void *first, const void *second, uint32_t mask,
                             struct emu_undefined_lanes *u)

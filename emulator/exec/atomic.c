@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// atom and red, lane after lane in ascending order. Memory is the host's, and other workers may be
-// at it: each is one atomic step of the host, or a compare-and-swap loop.
+// atom and red, lane after lane in ascending order. Other workers may access the same memory, so
+// each is one atomic operation of the host or a compare-and-swap loop.
 #include "exec/lanes/formats.h"
 #include "undefined.h"
 
@@ -11,8 +11,8 @@ static uint32_t flush_f32(uint32_t x)
     return x & UINT32_C(0x7f800000) ? x : x & UINT32_C(0x80000000);
 }
 
-// f32 in global memory flushes subnormals, as PTX has it; in shared memory, and for the other
-// types, they are kept.
+// An f32 atomic flushes subnormals in global memory, as PTX specifies. In shared memory, and for
+// other types, they are kept.
 static uint64_t float_add(const struct emu_insn *insn, bool flush, uint64_t x, uint64_t y)
 {
     switch (insn->type) {
@@ -36,7 +36,7 @@ static uint64_t float_add(const struct emu_insn *insn, bool flush, uint64_t x, u
         double sum = emu_f64(x) + emu_f64(y);
         if (sum == sum)
             return emu_f64_bits(sum);
-        // Of two NaNs, shared memory keeps its own, global memory takes the operand.
+        // If both are NaN, shared memory keeps its own, global memory takes the operand.
         return flush ? emu_nan64(y, x) : emu_nan64(x, y);
     }
     }
@@ -59,7 +59,7 @@ static bool less(const struct emu_insn *insn, uint64_t x, uint64_t y)
     }
 }
 
-// What memory holds after the operation on `old`.
+// The value of memory after the operation on `old`.
 static uint64_t result(const struct emu_insn *insn, bool flush, uint64_t old, uint64_t x,
                        uint64_t fresh)
 {
@@ -130,8 +130,8 @@ static unsigned elements_of(const struct emu_op *op)
     return op->insn->atomic == EMU_ATOMIC_CAS ? 1 : op->src_count - 1u;
 }
 
-// Before the operation, where something is undefined: what will be known of memory, and what is
-// known of what it gives. False after a fault.
+// Runs before the operation if something is undefined: computes the undefined bits of memory
+// afterwards and of the returned value. False after a fault.
 __attribute__((noinline)) static bool
 carry_undefined(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op, unsigned lane,
                 uint64_t address, const struct emu_access *access, const void *const *x,

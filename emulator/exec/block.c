@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A block: its warps, their registers, its shared memory. Made once a worker and used for one block
-// after the other.
+// A block: its warps, their registers, its shared memory. A worker makes one and reuses it for each
+// of its blocks.
 #include "undefined.h"
 
 #include <stdlib.h>
 
-enum { TURN = 2048 }; // instructions of a warp before the next one gets its turn
+enum { TURN = 2048 }; // instructions that a warp runs before the next one
 
 static void *zeros(size_t bytes)
 {
@@ -21,7 +21,7 @@ uint64_t emu_depth_bytes(const struct emu_exec *exec)
            sizeof(struct emu_return) * EMU_LANES;
 }
 
-// Of all depths of calls but the first, which every block has.
+// Frames of all depths of calls except the first, which every block has.
 static uint64_t bytes_of_calls(const struct emu_warp *warp, uint32_t depths)
 {
     return depths ? (depths - UINT64_C(1)) * emu_depth_bytes(warp->block->exec) : 0;
@@ -86,7 +86,7 @@ static bool grow_to(struct emu_warp *warp, uint32_t depths)
     return true;
 }
 
-// To twice the depth where the host has the memory, since all that is there moves each time.
+// Doubles the depth if the host has the memory, because growing moves all frames.
 bool emu_warp_grow(struct emu_warp *warp, uint32_t depth)
 {
     uint32_t needed = depth + 1, had = warp->frame_depths;
@@ -106,7 +106,7 @@ static bool make_warp(struct emu_block *block, uint32_t index)
         return false;
     if (local == 0)
         return true;
-    // Pages that are not touched need not exist.
+    // Pages that are never touched need no memory.
     warp->local = calloc(1, local);
     warp->local_shadow = block->exec->sanitize ? calloc(1, local) : NULL;
     return warp->local && (warp->local_shadow || !block->exec->sanitize);
@@ -196,7 +196,7 @@ void emu_block_start(struct emu_block *block, uint64_t linear)
         if (warp->local_shadow && block->used)
             memset(warp->local_shadow, 0, exec->local_bytes * EMU_LANES);
     }
-    // What shared memory holds at first is anything; a seed makes it something else.
+    // The initial contents of shared memory are arbitrary; a seed changes them.
     if (shared)
         memset(block->shared, (int)(random_next(&block->random) & (exec->config->seed ? 255 : 0)),
                shared);
@@ -207,8 +207,8 @@ void emu_block_start(struct emu_block *block, uint64_t linear)
     block->used = true;
 }
 
-// Warps by turns: in order, or as the seed has it. Most turns are then long, so that a warp runs
-// far ahead of the others, and some are short, so that it stops anywhere.
+// Runs warps by turns, in order or in the order of the seed. With a seed most turns are long, so
+// that a warp runs far ahead of the others, and some are short, so that it stops anywhere.
 static uint32_t next_warp(struct emu_block *block, int32_t *turn)
 {
     *turn = TURN;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls: arguments to the registers of the function, results back to the caller's.
+// Calls: copies arguments to the registers of the function, and results back to the caller.
 #include "undefined.h"
 
 #include <stdalign.h>
@@ -16,7 +16,7 @@ static void pass_undefined(struct emu_warp *warp, const struct emu_op *call,
     emu_undefined_put(warp, to_init, to, open, &u);
 }
 
-// The value lies in one frame, the register in another.
+// The value is in one frame, the register in another.
 static void pass(struct emu_warp *warp, const struct emu_op *op, unsigned char *from,
                  uint32_t *from_init, const struct emu_value *value, const struct emu_code *code,
                  unsigned char *to, uint32_t *to_init, uint32_t index, uint32_t mask)
@@ -77,7 +77,7 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     return true;
 }
 
-// Back to the caller, whose results are the destinations of its call.
+// Returns to the caller. The results are the destinations of its call.
 static void give_back(struct emu_warp *warp, const struct emu_op *op, uint32_t lanes,
                       uint32_t caller, uint32_t pc)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Asynchronous copies to shared memory. They are done when they are waited for, as late as may be,
-// so that a kernel that does not wait finds what was there before.
+// Asynchronous copies to shared memory. They are done at the wait, as late as possible, so that a
+// kernel that does not wait finds the old contents.
 #include "warp.h"
 
 #include <stdalign.h>
@@ -12,7 +12,7 @@ struct emu_copy {
     const struct emu_op *op;
     uint32_t batch;
     uint8_t lane;
-    uint8_t taken; // bytes of the source; zeros follow
+    uint8_t taken; // bytes read from the source; the rest is zero
 };
 
 static bool write_is_ordered(struct emu_warp *warp, const struct emu_copy *copy)
@@ -37,7 +37,7 @@ static bool add(struct emu_warp *warp, const struct emu_copy *copy)
     return write_is_ordered(warp, copy);
 }
 
-// Bytes that each lane takes from its source.
+// The number of bytes that each lane reads from its source.
 static void sizes(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
                   uint32_t taken[EMU_LANES])
 {
@@ -105,7 +105,7 @@ static bool finish(struct emu_warp *warp, const struct emu_copy *copy)
     if (copy->taken)
         memcpy(copy->to, copy->from, copy->taken);
     memset(copy->to + copy->taken, 0, bytes - copy->taken);
-    if (copy->to_shadow) { // what was not initialised stays so
+    if (copy->to_shadow) { // uninitialised bytes stay uninitialised
         memset(copy->to_shadow, 1, bytes);
         if (copy->from_shadow)
             emu_shadow_move(warp->block->exec->shadows, copy->to_shadow, copy->from_shadow,
@@ -114,8 +114,8 @@ static bool finish(struct emu_warp *warp, const struct emu_copy *copy)
     return write_is_ordered(warp, copy);
 }
 
-// Ends the lanes' copies of all batches but the last `kept` that are closed; with `open`, of that
-// too.
+// Completes the lanes' copies of all closed batches except the last `kept`, and with `open` those
+// of the open batch too.
 static bool finish_some(struct emu_warp *warp, uint32_t lanes, uint64_t kept, bool open)
 {
     uint32_t left = 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A program: the entry and every function that it reaches, their frames, the block's shared memory.
+// Makes a program: the entry and every function that it reaches, their frames, the shared memory of
+// the block.
 #include "decode.h"
 
 #include <stdlib.h>
 
-enum { MOST_FRAMES = 16 << 20 }; // bytes of registers a warp, at one depth of calls
+enum { MOST_FRAMES = 16 << 20 }; // bytes of registers of a warp, for one depth of calls
 
 static bool lay_out_frame(struct emu_decoder *d)
 {
@@ -46,14 +47,14 @@ static bool decode_function(struct emu_decoder *d, uint32_t index)
     uint64_t used = 0;
     for (uint32_t i = 0; i < f->insn_count; i++) {
         d->insn = &f->insns[i];
-        // Instructions may share operands; values are one for each use.
+        // Instructions may share operands; each use has its own value.
         used += (uint64_t)d->insn->dst_count + d->insn->src_count;
         if (used > f->operand_count)
             return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "operands used twice");
         if (!emu_decode_insn(d, &code->ops[i]))
             return false;
     }
-    // To fall off the end is to return.
+    // Reaching the end is a return.
     code->ops[f->insn_count] =
         (struct emu_op) { .handler = EMU_DO_RETURN,
                           .guard = EMU_NO_REGISTER,
@@ -64,7 +65,7 @@ static bool decode_function(struct emu_decoder *d, uint32_t index)
     return true;
 }
 
-// Every function that a chain of calls reaches, by repeated passes: chains are short.
+// Finds every function that a chain of calls reaches, by repeated passes, because chains are short.
 static bool decode_reached(struct emu_decoder *d)
 {
     bool more = true;
@@ -151,7 +152,7 @@ static struct emu_program *program_build(const struct emu_launch *launch, int *r
 
 struct emu_programs {
     struct emu_warnings *warnings;
-    pthread_mutex_t lock; // of what is decoded
+    pthread_mutex_t lock; // guards the decoded programs
     uint32_t count;
     struct emu_program *by_entry[];
 };

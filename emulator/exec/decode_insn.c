@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Instructions: to each its handler or lane function, as its row in isa.def says, and its operands:
-// registers to slots in a frame, immediates and addresses of variables to 32 equal lanes.
+// Decodes instructions: the handler or lane function from the row in isa.def; registers become
+// slots in a frame, immediates and addresses of variables become 32 equal lanes.
 #include "decode.h"
 
 #include <stdarg.h>
@@ -37,7 +37,7 @@ uint8_t emu_storage(unsigned type)
     }
 }
 
-// Room for a constant; the offset, or SIZE_MAX if memory is out.
+// Reserves room for a constant and returns its offset, or SIZE_MAX if out of memory.
 static size_t add_constant(struct emu_code *code, uint64_t bits, uint8_t want)
 {
     size_t size = want ? (size_t)want * EMU_LANES : 64;
@@ -156,7 +156,7 @@ static bool source(struct emu_decoder *d, struct emu_value *value,
     return ok;
 }
 
-// `type`: of the result, which fills a wider register with its sign or zeros.
+// `type` is that of the result, which is extended to a wider register by its sign or zeros.
 static bool destination(struct emu_decoder *d, struct emu_value *value,
                         const struct emu_operand *operand, uint8_t want, unsigned type)
 {
@@ -180,7 +180,7 @@ bool emu_decode_operands(struct emu_decoder *d, struct emu_op *op, const struct 
 {
     const struct emu_insn *insn = d->insn;
     const struct emu_function *function = d->code->function;
-    // A function without operands has no array of them.
+    // A function without operands has no operand array.
     const struct emu_operand *list =
         function->operand_count ? function->operands + insn->operands : NULL;
     struct emu_value *values = d->code->values ? d->code->values + d->code->value_count : NULL;
@@ -229,7 +229,7 @@ static bool is_predicate(const struct emu_decoder *d, const struct emu_operand *
            f->registers[operand->index].type == EMU_PRED;
 }
 
-// `operand`: the first of those that the letter stands for.
+// `operand` is the first one that the letter stands for.
 static uint8_t width_of(const struct emu_decoder *d, char letter, const struct emu_operand *operand)
 {
     switch (letter) {
@@ -312,7 +312,7 @@ static void copy_mask(void *restrict out, const void *const *src, const struct e
     memcpy(out, src[0], sizeof(uint32_t));
 }
 
-// All operands are to be the same.
+// All operands have the same storage.
 static void want_all(uint8_t *wants, uint8_t want)
 {
     memset(wants, want, EMU_MAX_OPERANDS);
@@ -335,7 +335,7 @@ static bool decode_move(struct emu_decoder *d, struct emu_op *op)
     want_all(wants.dst, insn->dst_count > 1 ? part_of(insn, parts) : width);
     want_all(wants.src, insn->src_count > 1 ? part_of(insn, parts) : width);
     if (insn->dst_count > 1)
-        wants.type = EMU_B8; // parts fill their registers
+        wants.type = EMU_B8; // each part fills its register
     if (!emu_decode_operands(d, op, &wants))
         return false;
     if (parts > 1) {
@@ -393,7 +393,7 @@ static bool decode_compare(struct emu_decoder *d, struct emu_op *op)
     return true;
 }
 
-// Of a product, its half; then all is an addition.
+// First the half of the product; the rest is an addition.
 static bool decode_carry(struct emu_decoder *d, struct emu_op *op)
 {
     struct emu_lane_info info;
@@ -465,11 +465,11 @@ static bool decode_by_handler(struct emu_decoder *d, struct emu_op *op)
     const struct emu_insn *insn = d->insn;
     op->handler = handlers[insn->opcode];
     switch (op->handler) {
-    case EMU_DO_MOVE: // of parts, too
+    case EMU_DO_MOVE: // including moves of parts
         return decode_move(d, op);
     case EMU_DO_CALL:
         return decode_call(d, op);
-    case EMU_DO_NOTHING: // what a prefetch names need not even be memory
+    case EMU_DO_NOTHING: // the address of a prefetch need not be valid
         return true;
     default:
         break;

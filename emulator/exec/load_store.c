@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Addresses: which memory they are in, and whether a lane may go there. Loads and stores. A warp's
-// access usually lies within one allocation: then bounds and alignment are checked once for all
-// lanes. Else, and to say which lane is at fault, lane by lane.
+// Addresses: which memory they belong to, and whether a lane may access it. Loads and stores. The
+// access of a warp is usually within one allocation: then bounds and alignment are checked once for
+// all lanes. Otherwise, and to name the lane at fault, each lane is checked.
 #include "undefined.h"
 
 #include <stdalign.h>
@@ -63,7 +63,7 @@ static struct emu_region shared_region(const struct emu_block *block, uint64_t s
 
 static struct emu_region param_region(const struct emu_exec *exec, uint64_t start)
 {
-    // Parameters are only read.
+    // Parameters are read-only.
     struct emu_region region = { start, exec->launch->entry->param_bytes,
                                  (unsigned char *)(uintptr_t)exec->launch->params, NULL };
     return region;
@@ -174,7 +174,7 @@ bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
 
 // ---- loads and stores ---------------------------------------------------------------------------
 
-// Addresses of all lanes.
+// The addresses of all lanes.
 const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
                               uint64_t *scratch)
 {
@@ -229,8 +229,8 @@ static inline void write_element(unsigned char *at, unsigned bytes, uint64_t x)
     }
 }
 
-// Volatile, relaxed and stronger accesses are atomic ones of the host, since other workers may be
-// at the same place and mean it.
+// Volatile, relaxed and stronger accesses are atomic on the host, because other workers may access
+// the same place on purpose.
 static bool is_strong(const struct emu_op *op)
 {
     return op->insn->is_volatile || op->insn->order != EMU_WEAK;
@@ -302,8 +302,8 @@ void emu_shadow_fill_strong(unsigned char *shadow, uint32_t bytes)
             atomic_store_explicit(strong_byte(shadow + i), 1, memory_order_relaxed);
 }
 
-// Lane by lane, after a look at all of them has found something unusual. `open`: lanes of which
-// something is undefined; `u` is of theirs alone.
+// Lane by lane, after the check of all lanes has found something unusual. `open`: lanes in which
+// something is undefined; `u` is valid only for them.
 static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
                         const uint64_t *address, uint32_t total, uint64_t out[][EMU_LANES],
                         struct emu_undefined_lanes *u, uint32_t *open)
@@ -324,7 +324,7 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
         for (unsigned k = 0; k < op->dst_count; k++)
             out[k][i] = strong ? emu_read_strong(access.host + k * op->bytes, op->bytes)
                                : read_element(access.host + k * op->bytes, op->bytes);
-        // After the value: whoever stored it has marked its bytes before.
+        // Read it after the value: a store marks its bytes before it writes them.
         if (!access.shadow || (strong ? emu_shadow_set_strong(access.shadow, total)
                                       : emu_shadow_set(access.shadow, total)))
             continue;
@@ -364,7 +364,7 @@ static void gather(void *to, uint8_t want, const unsigned char *host, const uint
 #undef EACH
 }
 
-// Element k of each lane's vector, all of them in a row.
+// Element k of the vector of each lane, all consecutive.
 static void gather_row(void *to, const unsigned char *host, unsigned bytes, unsigned step)
 {
     uint32_t *words = to;
@@ -433,7 +433,7 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
             emu_undefined_put(warp, init, &op->dst[k], open, &u[k]);
         return true;
     }
-    // A result may go where the addresses are.
+    // A result may overwrite the register of the addresses.
     if (op->dst_count > 1 && !op->in_place && address != scratch)
         address = memcpy(scratch, address, sizeof(scratch));
     for (unsigned k = 0; k < op->dst_count; k++) {
@@ -472,7 +472,7 @@ static void scatter_row(unsigned char *host, unsigned bytes, unsigned step, cons
         write_element(host + (size_t)i * step, bytes, bytes == 8 ? longs[i] : words[i]);
 }
 
-// Whether memory has the lane's values already.
+// Whether memory already has the lane's values.
 static bool holds(const unsigned char *host, const struct emu_op *op, const void *const *values,
                   unsigned lane)
 {
@@ -488,8 +488,8 @@ static bool holds(const unsigned char *host, const struct emu_op *op, const void
     return true;
 }
 
-// Says what of a lane's memory is defined once its values are there. `u` is NULL where all of them
-// are.
+// Marks which bits of a lane's memory are defined, after its values are stored. `u` is NULL if all
+// of them are.
 static bool mark(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint64_t address,
                  uint32_t total, const struct emu_access *access,
                  const struct emu_undefined_lanes *u)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The memory of a device: its own, and host memory at its own addresses.
+// The memory of a device: allocations, and host memory at its own addresses.
 #define _DEFAULT_SOURCE // MAP_ANONYMOUS
 #include "exec.h"
 
@@ -12,17 +12,17 @@
 
 // ---- host memory --------------------------------------------------------------------------------
 
-/// Stays in the list for good and is used again for other ranges: `version` is odd while it
-/// changes, so that a reader without a lock knows to look again.
+/// Stays in the list for ever and is reused for other ranges. `version` is odd during a change, so
+/// that a reader without a lock knows that it must read again.
 struct host_range {
     struct host_range *next;
     atomic_uint version;
-    _Atomic uint64_t start, bytes; // bytes is 0 when not in use
+    _Atomic uint64_t start, bytes; // bytes is 0 if unused
 };
 
 struct host_ranges {
     _Atomic(struct host_range *) first;
-    pthread_mutex_t lock; // of changes
+    pthread_mutex_t lock; // for changes
 };
 
 static void host_ranges_init(struct host_ranges *ranges)
@@ -50,7 +50,7 @@ static void assign(struct host_range *range, uint64_t start, uint64_t bytes)
     atomic_fetch_add(&range->version, 1);
 }
 
-/// One to be used for the range; NULL if it overlaps another or memory is out.
+/// Returns an entry for the range; NULL if it overlaps another one or memory is out.
 static struct host_range *vacant(struct host_ranges *ranges, uint64_t start, uint64_t bytes)
 {
     struct host_range *found = NULL, *first = atomic_load(&ranges->first);
@@ -95,8 +95,8 @@ static bool host_ranges_remove(struct host_ranges *ranges, uint64_t start)
     return range;
 }
 
-// The range that holds all of [address, address + bytes). Lock-free; `start` and `size` may be
-// NULL.
+// Finds the range that contains all of [address, address + bytes). Lock-free; `start` and `size`
+// may be NULL.
 static bool host_ranges_find(struct host_ranges *ranges, uint64_t address, uint64_t bytes,
                              uint64_t *start, uint64_t *size)
 {
@@ -122,16 +122,16 @@ static bool host_ranges_find(struct host_ranges *ranges, uint64_t address, uint6
 
 // ---- device memory ------------------------------------------------------------------------------
 
-/// Addresses cost nothing, since they are only numbers: each allocation has granules of its own,
-/// a table tells the allocation from the granule, and what is left of the last granule and the
-/// unused one after it are the red zone.
+/// Addresses cost nothing, because they are only numbers. Each allocation has its own granules, and
+/// a table maps the granule to the allocation. The rest of the last granule and the unused granule
+/// after it are the red zone.
 enum {
     GRANULE_BITS = 20,
     LEAF_BITS = 14,
     ROOT_BITS = 13,
     ORDERS = 27, // an allocation has 2^order granules
     QUARANTINE = 16384,
-    MAPPED_AT = 1 << 17, // from this size on, pages of its own, which need not exist until touched
+    MAPPED_AT = 1 << 17, // from this size on, an mmap of its own, whose pages exist when touched
 };
 
 #define GRANULE      (UINT64_C(1) << GRANULE_BITS)
@@ -139,14 +139,13 @@ enum {
 #define GRANULES     (UINT64_C(1) << (LEAF_BITS + ROOT_BITS))
 #define POISON_BYTES (UINT64_C(1) << 26)
 
-/// Belongs to its addresses for good, so that a reader without a lock never sees it describe
-/// others.
+/// Keeps its addresses for ever, so that a reader without a lock never sees it describe others.
 struct allocation {
     atomic_bool live;
     unsigned order;
     uint64_t start, bytes;
     unsigned char *data, *shadow; // shadow: bytes, after the data
-    struct allocation *next;      // in the quarantine, or among the free ones of its order
+    struct allocation *next;      // in the quarantine, or in the free list of its order
     struct allocation *all;
 };
 
@@ -162,7 +161,7 @@ struct emu_memory {
     enum emu_sanitize sanitize;
     struct emu_shadows *shadows;
     struct allocation *all, *free[ORDERS];
-    struct allocation *oldest, *newest; // freed ones
+    struct allocation *oldest, *newest; // freed allocations in quarantine
     unsigned quarantined;
 };
 
@@ -196,7 +195,7 @@ static uint64_t backing_size(const struct emu_memory *memory, uint64_t bytes)
     return memory->sanitize ? 2 * rounded : rounded;
 }
 
-/// Zeros, aligned to 256 bytes.
+/// Zeroed memory, aligned to 256 bytes.
 static unsigned char *backing_create(uint64_t size)
 {
     if (size < MAPPED_AT) {
@@ -270,7 +269,8 @@ static struct allocation *table_get(const struct emu_memory *memory, uint64_t gr
                 : NULL;
 }
 
-/// Addresses never used, or those longest free. The lock is held.
+/// Takes addresses that were never used, or those that have been free longest. The caller holds the
+/// lock.
 static struct allocation *take_addresses(struct emu_memory *memory, unsigned order)
 {
     struct allocation *allocation = memory->free[order];

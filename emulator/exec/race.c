@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Races in shared memory: two threads of a block touch the same bytes, one of them writes, and
+// Races in shared memory: two threads of a block access the same bytes, at least one writes, and
 // nothing orders the two accesses.
 //
-// Order comes from barriers of the block, from warp-wide synchronisation between lanes of one warp
-// (shfl, vote, bar.warp.sync and so on order the lanes of their mask), and from fences round
-// atomic, volatile, relaxed or stronger accesses. Each warp has a clock that ticks whenever it
-// synchronises, and knows up to which tick of each other warp all accesses are behind it. An
-// access is remembered as (thread, tick): the last write of every grain of memory and its last two
+// Order comes from barriers of the block, from synchronisation between lanes of one warp (shfl,
+// vote, bar.warp.sync and so on order the lanes of their mask), and from fences around atomic,
+// volatile, relaxed or stronger accesses. Each warp has a clock that ticks when it synchronises.
+// Each warp also knows, for every other warp, the tick before which all accesses are ordered. An
+// access is recorded as (thread, tick): the last write of every grain of memory, and its last two
 // reads by different threads. A grain is as wide as the narrowest access of the program.
 //
-// To store what is there already is no race with the store that put it there: threads that all set
-// one flag are right, whoever comes last.
+// Two stores of the same value do not race: threads that all set one flag are right, whichever is
+// last.
 //
-// Synchronising accesses are taken to order with all others of the block, not only with those of
-// the same address: that may hide a race, and never invents one.
+// A synchronising access is assumed to order with all others of the block, not only with those of
+// the same address. That may hide a race, and never reports a false one.
 #include "warp.h"
 
 #include <stdlib.h>
@@ -30,15 +30,15 @@ struct cell {
 struct clocks {
     uint32_t tick;
     uint32_t full;                        // tick of the last synchronisation of all live lanes
-    uint32_t known[EMU_MAX_WARPS];        // accesses of that warp before this tick are behind
-    uint32_t fenced[EMU_MAX_WARPS];       // what was known at the last fence
-    uint32_t pending[EMU_MAX_WARPS];      // what the next fence will add
-    uint32_t lanes[EMU_LANES][EMU_LANES]; // what each lane knows of each other
+    uint32_t known[EMU_MAX_WARPS];        // accesses of that warp before this tick are ordered
+    uint32_t fenced[EMU_MAX_WARPS];       // `known` at the last fence
+    uint32_t pending[EMU_MAX_WARPS];      // ticks that the next fence adds
+    uint32_t lanes[EMU_LANES][EMU_LANES]; // the same between lanes
 };
 
 struct emu_race {
     uint32_t grain_shift, cells_used, warps;
-    uint32_t epoch; // of barriers of the whole block
+    uint32_t epoch; // counts barriers of the whole block
     struct cell *cells;
     struct clocks *clocks;
     uint32_t published[EMU_MAX_WARPS]; // by synchronising accesses
@@ -167,7 +167,8 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
     return true;
 }
 
-// No need to look closer: nothing there, from before the last barrier, or one's own.
+// True if no closer check is needed: no access, one from before the last barrier, or one of the
+// same thread.
 static inline bool quiet(uint64_t stamp, uint64_t mine)
 {
     const uint64_t epoch = (UINT64_C(1) << 52) - (UINT64_C(1) << TICK_BITS);
@@ -212,7 +213,7 @@ static void join(uint32_t *into, const uint32_t *from, uint32_t count)
         into[i] = into[i] > from[i] ? into[i] : from[i];
 }
 
-// All that the warp has done is behind whoever learns of this tick.
+// All accesses of the warp so far are ordered before anyone who learns of this tick.
 static void tick(struct clocks *mine)
 {
     mine->tick++;
@@ -289,7 +290,8 @@ void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole
         return;
     if (whole_block) {
         race->epoch++;
-        if ((race->epoch & ((1u << EPOCH_BITS) - 1)) == 0) // old stamps would look new
+        if ((race->epoch & ((1u << EPOCH_BITS) - 1)) ==
+            0) // the epoch wraps: old stamps would look new
             memset(race->cells, 0, race->cells_used * sizeof(*race->cells));
     }
     for (uint32_t w = 0; w < race->warps; w++) {

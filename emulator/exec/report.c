@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Faults: one paragraph that says what happened, where in the text, and to whom.
+// Faults: one paragraph that says what happened, where in the text, and in which thread.
 #include "warp.h"
 
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static void append(struct emu_exec *exec, const char *format, ...)
     va_end(args);
 }
 
-// Without the blanks round it.
+// Strips the blanks at both ends.
 void emu_quote_line(const struct emu_module *module, uint32_t line, char *text, size_t size)
 {
     const char *at = module->text;
@@ -77,7 +77,7 @@ static const char *code_name(int result)
     return "error";
 }
 
-// True for the first fault of the launch, whose teller then holds the lock.
+// True for the first fault of the launch. The caller then holds the lock.
 static bool claim(struct emu_exec *exec, int result)
 {
     pthread_mutex_lock(&exec->lock);
@@ -97,7 +97,7 @@ static void release(struct emu_exec *exec)
     pthread_mutex_unlock(&exec->lock);
 }
 
-// What happened, where and to whom.
+// What happened, where, and in which thread.
 static void add_paragraph(struct text text, const struct emu_warp *warp,
                           const struct emu_insn *insn, unsigned lane, const char *format,
                           va_list args)
@@ -152,7 +152,7 @@ struct warning {
 };
 
 struct emu_warnings {
-    pthread_mutex_t lock; // of all below
+    pthread_mutex_t lock; // guards everything below
     struct warning *list;
     size_t count, room;
     void (*warn)(const char *text);
@@ -204,7 +204,7 @@ void emu_warnings_destroy(struct emu_warnings **warnings)
     free(old);
 }
 
-// The one of the line and kind, or a vacant one; NULL if host memory is out.
+// The entry of the line and kind, or a vacant one; NULL if host memory is out.
 static struct warning *warning_of(struct emu_warnings *warnings, uint32_t line,
                                   enum emu_finding kind)
 {
@@ -306,7 +306,7 @@ bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned l
     }
 }
 
-// Who waits where: lanes of one warp that wait for the same are told together.
+// Lists which lanes wait where. Lanes of one warp that wait for the same are listed together.
 static void append_waiting(struct emu_exec *exec, const struct emu_warp *warp)
 {
     uint32_t lanes = warp->live & warp->waiting;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The GPUs that the emulator can be, how many blocks they hold, and a launch: blocks over workers.
+// The GPUs that can be emulated and their occupancy; a launch: blocks distributed over workers.
 //
-// A worker runs a block to its end if it can. One that goes on for long may be waiting for another
-// block: then the worker starts more of them, up to what the device would hold at once, and gives
-// each its turn.
+// A worker runs a block to its end if it can. A block that runs for long may be waiting for another
+// block. Then the worker starts more blocks, up to what the device would hold at once, and runs
+// them by turns.
 #include "warp.h"
 
 #include <fenv.h>
@@ -81,8 +81,8 @@ uint64_t emu_shared_for_blocks(const struct emu_gpu *gpu, uint64_t blocks)
 // ---- launches -----------------------------------------------------------------------------------
 
 enum {
-    SLICE = 16384,       // instructions of a block before another resident one gets its turn
-    GROW_AFTER = 262144, // instructions of a worker's blocks since one was added, to add another
+    SLICE = 16384,       // instructions of a block before the next resident block runs
+    GROW_AFTER = 262144, // instructions of a worker's blocks before it adds another one
 };
 
 static atomic_uint_fast64_t lane_instructions;
@@ -158,7 +158,7 @@ static int64_t slice(const struct emu_exec *exec)
     return limit && limit < SLICE ? (int64_t)limit : SLICE;
 }
 
-// In steps of a turn, so that a launch may run a little longer than it may.
+// Checks once a turn, so a launch may exceed its limit a little.
 static void check_spent(struct emu_exec *exec, uint64_t spent)
 {
     uint64_t limit = exec->config->instructions;
@@ -171,7 +171,7 @@ static void check_spent(struct emu_exec *exec, uint64_t spent)
                          (unsigned long long)exec->block_count);
 }
 
-// One turn of the first resident block, which then goes to the end of the queue.
+// Runs one turn of the first resident block, and puts it at the end of the queue.
 static void turn(struct emu_worker *worker, int64_t *since_growth)
 {
     struct emu_block *block = worker->resident;
@@ -206,7 +206,7 @@ static void *work(void *argument)
         if (!worker->resident || since_growth >= GROW_AFTER || exec->launch->cooperative) {
             struct emu_block *block = next_block(worker);
             if (block) {
-                // The new one first: the others may be waiting for it.
+                // Run the new block first: the others may be waiting for it.
                 block->next = worker->resident;
                 worker->resident = block;
             }
@@ -218,7 +218,7 @@ static void *work(void *argument)
         }
         if (atomic_load(&exec->next_block) >= exec->block_count)
             break;
-        // The others' blocks are all that the device holds.
+        // The blocks of the other workers fill the device.
         struct timespec pause = { 0, 100000 };
         nanosleep(&pause, NULL);
     }
@@ -243,7 +243,7 @@ static uint64_t greatest_common(uint64_t a, uint64_t b)
     return a;
 }
 
-// Blocks in order, or each once in an order that the seed gives.
+// The blocks in order, or each once in an order from the seed.
 static void choose_order(struct emu_exec *exec)
 {
     uint64_t count = exec->block_count, seed = exec->config->seed;
@@ -296,7 +296,7 @@ static bool check_shape(struct emu_exec *exec)
     return true;
 }
 
-// The deepest chain of calls is not known: a fixed room beside the entry's own.
+// The deepest chain of calls is unknown, so calls get a fixed size beside the entry's own.
 static bool choose_local(struct emu_exec *exec)
 {
     enum { CALLS = 16384 };
@@ -325,10 +325,10 @@ static uint64_t host_memory(const struct emu_exec *exec)
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 4 : UINT64_C(1) << 30;
 }
 
-// Fewer resident blocks than the device would hold, where the host would not.
+// Limits the resident blocks to what host memory allows.
 static bool limit_resident(struct emu_exec *exec)
 {
-    enum { RECORD = 64 }; // of the accesses to a place in shared memory, at most
+    enum { RECORD = 64 }; // bytes that record the accesses to a grain of shared memory, at most
     const uint32_t *b = exec->launch->block;
     uint64_t warps = ((uint64_t)b[0] * b[1] * b[2] + EMU_LANES - 1) / EMU_LANES;
     uint64_t shared = exec->shared_bytes * (2 + UINT64_C(1) * RECORD / exec->program->race_grain);
@@ -361,7 +361,7 @@ static unsigned worker_count(const struct emu_exec *exec)
     return count > MOST ? MOST : (unsigned)count;
 }
 
-// This thread works too; the others help where they can be had.
+// This thread works too. Missing worker threads are no error.
 static void run_blocks(struct emu_exec *exec)
 {
     unsigned count = worker_count(exec);

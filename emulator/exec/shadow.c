@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    MOST_LISTED = 1 << 24, // bytes; of further ones, every bit counts as undefined
+    MOST_LISTED = 1 << 24, // bytes; beyond these, every bit of a byte counts as undefined
     MOST_ORIGINS = 1 << 12,
 };
 
@@ -23,7 +23,7 @@ struct origin {
 };
 
 struct emu_shadows {
-    pthread_mutex_t lock; // of all below
+    pthread_mutex_t lock; // guards everything below
     struct entry *entries;
     size_t count, room; // room: a power of two
     struct origin *origins;
@@ -60,7 +60,7 @@ static size_t place_of(const struct emu_shadows *shadows, const unsigned char *s
     return (size_t)(hash >> 20) & (shadows->room - 1);
 }
 
-// The shadow byte's entry, or the vacant one where it would be. There is always a vacant one.
+// The shadow byte's entry, or the vacant slot for it. There is always a vacant slot.
 static struct entry *find(const struct emu_shadows *shadows, const unsigned char *shadow)
 {
     size_t at = place_of(shadows, shadow);
@@ -84,7 +84,7 @@ static bool enlarge(struct emu_shadows *shadows, size_t room)
     return true;
 }
 
-// What follows without a gap may move up.
+// Entries that follow without a gap may move up.
 static void take_out(struct emu_shadows *shadows, const unsigned char *shadow)
 {
     struct entry *entry = find(shadows, shadow);
@@ -102,7 +102,7 @@ static void take_out(struct emu_shadows *shadows, const unsigned char *shadow)
     shadows->count--;
 }
 
-// NULL if there is no room for one more.
+// NULL if there is no room.
 static struct entry *insert(struct emu_shadows *shadows, const unsigned char *shadow)
 {
     struct entry *entry = shadows->room ? find(shadows, shadow) : NULL;
@@ -120,7 +120,7 @@ static struct entry *insert(struct emu_shadows *shadows, const unsigned char *sh
     return entry;
 }
 
-// Atomic, since other threads may be at the same byte and mean it.
+// Atomic, because other threads may access the same byte on purpose.
 static unsigned char load_byte(const unsigned char *shadow)
 {
     return atomic_load_explicit((_Atomic(unsigned char) *)(uintptr_t)shadow, memory_order_relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What threads do together: barriers of the block, the waiting of lanes for the lanes of their
-// mask, and what these tell each other: shuffles, votes, matches, reductions.
+// Synchronisation and exchange between threads: barriers of the block, lanes that wait for the
+// lanes of their mask, shuffles, votes, matches, reductions.
 #include "undefined.h"
 
 #include <stdalign.h>
@@ -9,7 +9,7 @@ void emu_warp_park(struct emu_warp *warp, uint32_t lanes, enum emu_wait wait, ui
 {
     emu_set_lanes(warp->wait, wait, lanes);
     emu_set_lanes(warp->wait_mask, what, lanes);
-    emu_set_lanes(warp->lane_pc, warp->pc - 1, lanes); // at the instruction, until it is done
+    emu_set_lanes(warp->lane_pc, warp->pc - 1, lanes); // stay at the instruction until it completes
     warp->waiting |= lanes;
     warp->active &= ~lanes;
 }
@@ -29,7 +29,7 @@ static const struct emu_op *op_at(const struct emu_warp *warp, unsigned lane)
     return &program->codes[warp->lane_code[lane]].ops[warp->lane_pc[lane]];
 }
 
-// Lanes among `lanes` that stand where the first of them does.
+// The lanes among `lanes` that are at the same instruction as the first.
 static uint32_t together(const struct emu_warp *warp, uint32_t lanes)
 {
     unsigned first = emu_first(lanes);
@@ -46,7 +46,8 @@ static uint32_t together(const struct emu_warp *warp, uint32_t lanes)
 
 // ---- barriers -----------------------------------------------------------------------------------
 
-// Threads that have come. A warp all of whose live lanes are there counts as whole.
+// The number of threads that have arrived. A warp counts as whole if all its live lanes have
+// arrived.
 static uint32_t arrived(const struct emu_block *block, const struct emu_barrier *barrier)
 {
     uint32_t threads = barrier->arrived;
@@ -65,7 +66,7 @@ static bool all_there(const struct emu_block *block, const struct emu_barrier *b
     return true;
 }
 
-// `open` are those of undefined predicates, whose origin is kept.
+// `open` are the lanes with undefined predicates, whose origin is recorded.
 static uint32_t predicates_of(struct emu_warp *warp, uint32_t lanes, uint32_t *open,
                               uint32_t *origin)
 {
@@ -97,7 +98,7 @@ static uint32_t predicates_of(struct emu_warp *warp, uint32_t lanes, uint32_t *o
     return result;
 }
 
-// How many predicates hold and how many do not; those that are undefined are neither.
+// Counts the predicates that hold and those that do not; undefined ones are neither.
 struct counts {
     uint32_t count, threads, yes, no;
     uint32_t origin;
@@ -142,8 +143,8 @@ static void write_results(struct emu_warp *warp, uint32_t lanes, const struct co
     }
 }
 
-// Lanes of one warp must come to an aligned barrier together, and where no count is given every
-// thread of the block must come.
+// The lanes of a warp must reach an aligned barrier together. If no count is given, every thread of
+// the block must reach it.
 static bool check_divergence(struct emu_block *block, unsigned id)
 {
     const struct emu_barrier *barrier = &block->barriers[id];
@@ -259,7 +260,7 @@ bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
         memcpy(counts, emu_fetch(warp, frame, &op->src[1], scratch[1]), sizeof(counts));
     if (op->src[0].place == EMU_AT_CONST && !has_count)
         return arrive(warp, op, mask, ids[0], 0);
-    // Registers may hold a barrier for each lane.
+    // Each lane may have another barrier number in its register.
     while (mask) {
         unsigned first = emu_first(mask);
         uint32_t same = 0;
@@ -299,7 +300,7 @@ static bool run_parked(struct emu_warp *warp, uint32_t lanes, uint32_t members)
     return true;
 }
 
-// Releases every set of lanes that have the same mask and miss no live lane of it.
+// Releases every set of lanes that have the same mask, once no live lane of the mask is missing.
 bool emu_warp_sync_check(struct emu_warp *warp)
 {
     uint32_t rest = 0;
@@ -362,7 +363,7 @@ struct exchange {
     const struct emu_op *op;
     unsigned char *frame;
     uint32_t *init;
-    uint32_t lanes, members; // lanes: those at this instruction
+    uint32_t lanes, members; // lanes: the lanes at this instruction
 };
 
 static void put_words(const struct exchange *x, const uint32_t *words)
@@ -375,7 +376,8 @@ static void put_mask(const struct exchange *x, unsigned dst, uint32_t mask)
     emu_put(x->frame, x->init, &x->op->dst[dst], x->lanes, &mask);
 }
 
-// The lane that lane `i` reads: -1 if its own, since the other would be out of its segment.
+// The lane that lane `i` reads; -1 if it reads its own value because the other lane is outside its
+// segment.
 static int shuffle_source(unsigned opcode, unsigned i, uint32_t b, uint32_t c)
 {
     uint32_t clamp = c & 31, segments = c >> 8 & 31;
@@ -536,7 +538,7 @@ static bool exchange(const struct exchange *x)
     }
 }
 
-// Each lane has what is known of the value it reads.
+// Each lane gets the undefined bits of the value that it reads.
 static void shuffle_undefined(const struct exchange *x, const struct emu_undefined_lanes *u,
                               struct emu_undefined_lanes *results)
 {
@@ -551,7 +553,7 @@ static void shuffle_undefined(const struct exchange *x, const struct emu_undefin
     }
 }
 
-// What is known of the results, before they go where the value was.
+// Computes the undefined bits of the results before the results overwrite the source.
 static bool exchange_undefined(const struct exchange *x)
 {
     struct emu_undefined_lanes u, results[2];

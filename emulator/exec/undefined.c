@@ -8,7 +8,7 @@
 
 // ---- registers ----------------------------------------------------------------------------------
 
-// A register that was never written says so by having no origin.
+// A register that was never written has no origin.
 static const struct emu_undefined never = { UINT64_MAX, 0, 0 };
 
 static struct emu_undefined_lanes **record_of(const struct emu_warp *warp, const uint32_t *init,
@@ -65,7 +65,7 @@ static unsigned width_of(uint8_t want)
 
 // ---- origins ------------------------------------------------------------------------------------
 
-// Looked up once a worker and place, as long as the worker meets few of them.
+// A cache for each worker, which holds as long as there are few origins.
 static uint32_t *cached(struct emu_warp *warp, const void *insn, uint64_t what)
 {
     struct emu_origins *origins = &warp->block->worker->origins;
@@ -79,7 +79,7 @@ static uint32_t *cached(struct emu_warp *warp, const void *insn, uint64_t what)
     return &origins->of[at].origin;
 }
 
-// Lanes that wait may be in another function than the running ones: `init` tells which.
+// Waiting lanes may be in another function than the running ones: `init` tells which.
 static const char *name_of(const struct emu_warp *warp, const uint32_t *init, uint32_t reg)
 {
     const struct emu_program *program = warp->block->exec->program;
@@ -128,7 +128,7 @@ static uint32_t origin_of_load(struct emu_warp *warp, const struct emu_op *op, u
 
 // ---- operands -----------------------------------------------------------------------------------
 
-// How the record of a register is kept: its own bits, zeros above.
+// The form of a register's record: its own bits, zeros above.
 static struct emu_undefined of_register(struct emu_warp *warp, const uint32_t *init,
                                         const struct emu_insn *insn, uint32_t reg, unsigned lane)
 {
@@ -237,14 +237,14 @@ bool emu_undefined_decides(struct emu_warp *warp, const uint32_t *init, const st
     uint32_t lanes = emu_undefined_in(init, value, mask), undefined = 0;
     if (!lanes)
         return true;
-    // Of a wide register, only the bits that are read count.
+    // Only the bits of a wide register that are read count.
     emu_undefined_fetch(warp, init, op, value, lanes, &u);
     for (uint32_t m = lanes; m; m &= m - 1)
         undefined |= u.lane[emu_first(m)].bits ? 1u << emu_first(m) : 0;
     return !undefined || decides(warp, init, op, value->reg, undefined, kind);
 }
 
-// The sources of an instruction that decide something. What is left is carried.
+// Checks the sources that decide something. The others only carry undefined bits on.
 static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
                             uint32_t mask)
 {

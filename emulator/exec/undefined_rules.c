@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Rules: which bits of a result are undefined. Most of them ask the instruction's own lane
-// function. An instruction that moves bits moves masks of undefined bits alike. A bit of another
-// one's result is undefined if it changes with undefined bits of the sources.
+// Rules: which bits of a result are undefined. Most rules call the instruction's own lane function.
+// An instruction that moves bits moves masks of undefined bits in the same way. For other
+// instructions, a result bit is undefined if it changes with the undefined bits of the sources.
 #include "undefined.h"
 
 #include <stdalign.h>
@@ -59,10 +59,10 @@ static void call(const struct emu_op *op, const numbers *x, numbers out)
     }
 }
 
-// Which way a source's undefined bits go.
+// The value that the undefined bits of a source take.
 enum way { DOWN, UP };
 
-// With the undefined bits of each source all 0 or all 1.
+// Calls the lane function with the undefined bits of each source all 0 or all 1.
 static void call_with(const struct emu_op *op, const numbers *x,
                       const struct emu_undefined_lanes *u, const enum way *ways, numbers out)
 {
@@ -86,7 +86,7 @@ static uint64_t all_bits(const struct emu_op *op)
     return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
 
-// Of sources that are wider than what is read of them.
+// For sources that are wider than what is read of them.
 static uint64_t source_bits(const struct emu_op *op)
 {
     unsigned bits = op->insn->opcode == EMU_OP_CVT ? emu_bits(op->insn->source_type) : 64;
@@ -118,7 +118,7 @@ static void all_or_nothing(const struct step *s)
         s->out->lane[i].bits = any_bits(s, i) & read ? all : 0;
 }
 
-// Bits of which the copy is undefined are no more than copied by these.
+// Instructions through which an undefined copy remains a copy.
 static bool passes_on(unsigned opcode)
 {
     return opcode == EMU_OP_AND || opcode == EMU_OP_OR || opcode == EMU_OP_SELP;
@@ -139,7 +139,7 @@ static void bitwise(const struct step *s)
         uint64_t computed = 0, seen = 0;
         for (unsigned k = 0; k < s->sources; k++) {
             struct emu_undefined u = s->u[k].lane[i];
-            // A predicate chooses all bits.
+            // A predicate selects all bits.
             bool chooses = s->op->insn->opcode == EMU_OP_SELP && k == 2 && u.bits;
             uint64_t bits = chooses ? UINT64_MAX : u.bits;
             bool alone = s->op->insn->opcode == EMU_OP_SELP && k < 2;
@@ -152,7 +152,7 @@ static void bitwise(const struct step *s)
     }
 }
 
-// `data`: a bit for each source whose bits are moved. The others say where to.
+// `data` has a bit for each source whose bits are moved. The other sources say where to.
 static void moves(const struct step *s, unsigned data)
 {
     numbers y[4], bits, computed;
@@ -186,8 +186,8 @@ static void moves(const struct step *s, unsigned data)
                     (struct emu_undefined) { all_bits(s->op), UINT64_MAX, s->u[k].lane[i].origin };
 }
 
-// x + y is least with all undefined bits 0 and greatest with all of them 1; where the two agree,
-// and so do the bits, no carry comes that may not. Of x - y, y counts the other way round.
+// x + y is smallest with all undefined bits 0 and largest with all of them 1. Where both results
+// agree, no carry depends on an undefined bit. For x - y, the bits of y are the other way round.
 static void sum(const struct step *s, bool subtracts)
 {
     const enum way least[4] = { DOWN, subtracts ? UP : DOWN };
@@ -217,7 +217,7 @@ static void upward(const struct step *s)
         s->out->lane[i].bits = emu_undefined_upward(any_bits(s, i));
 }
 
-// The third source chooses: an integer by its sign, a float as a whole.
+// The third source selects: an integer by its sign, a float as a whole.
 static void choice(const struct step *s)
 {
     const uint64_t decides =
@@ -254,7 +254,8 @@ static void pack(const struct step *s)
                                (s->u[0].lane[i].bits ? UINT64_C(0xffff0000) : 0);
 }
 
-// By the row in isa.def. Of floats and saturated integers, all or nothing, each half for itself.
+// Applies the rule of the row in isa.def. Floats and saturated integers are wholly undefined or not
+// at all, each half of a pair separately.
 static void by_row(const struct step *s)
 {
     const struct emu_insn *insn = s->op->insn;
@@ -309,8 +310,8 @@ static bool compares_signed(const struct emu_insn *insn, unsigned type)
            !(insn->compare >= EMU_LO && insn->compare <= EMU_HS);
 }
 
-// The least and the greatest that a number may be. As a signed one, a sign that is undefined is set
-// in the least.
+// The smallest and the largest possible value of a number. For a signed one, an undefined sign is
+// set in the smallest.
 static void bounds(const struct step *s, unsigned k, uint64_t sign, numbers least, numbers most)
 {
     for (unsigned i = 0; i < EMU_LANES; i++) {
@@ -320,7 +321,7 @@ static void bounds(const struct step *s, unsigned k, uint64_t sign, numbers leas
     }
 }
 
-// Whether the comparison itself is open, and what it gives where it is not.
+// Whether the comparison itself is open, and its result otherwise.
 static bool comparison_open(const struct step *s, unsigned compared, unsigned i, uint64_t low,
                             uint64_t high)
 {
@@ -335,7 +336,7 @@ static bool comparison_open(const struct step *s, unsigned compared, unsigned i,
     return low != high;
 }
 
-// One that a predicate goes with: and, or and xor of two bits, each of them open or not.
+// A comparison combined with a predicate: and, or and xor of two bits, each of which may be open.
 static bool open_with(unsigned boolean, bool open, bool holds, bool with_open, bool with)
 {
     switch (boolean) {
@@ -350,7 +351,7 @@ static bool open_with(unsigned boolean, bool open, bool holds, bool with_open, b
     }
 }
 
-// What a comparison that is open, or one of its halves, leaves undefined.
+// The undefined bits of the result of a comparison that is open, or half open.
 static void put_open(const struct step *s, unsigned i, bool first, bool second)
 {
     struct emu_undefined_lanes *out = s->out;
@@ -376,7 +377,7 @@ static void compare(const struct step *s)
     memcpy(most, s->x, sizeof(numbers) * s->sources);
     for (unsigned k = 0; k < 2; k++)
         bounds(s, k, sign, least[k], most[k]);
-    // x least against y greatest, and the other way round.
+    // Smallest x against largest y, and the other way round.
     memcpy(crossed[0], most[1], sizeof(numbers));
     memcpy(crossed[1], least[1], sizeof(numbers));
     memcpy(least[1], crossed[0], sizeof(numbers));
@@ -476,7 +477,7 @@ static uint64_t vote(const struct emu_insn *insn, struct votes v)
     }
 }
 
-// Lanes whose value may or may not be that of lane i.
+// The lanes whose value may or may not equal that of lane i.
 static uint32_t open_matches(uint32_t lanes, const uint64_t *x, const struct emu_undefined_lanes *u,
                              unsigned i)
 {
@@ -577,7 +578,7 @@ struct emu_undefined emu_undefined_atomic(const struct emu_insn *insn, uint64_t 
         if (emu_undefined_differ(old, u_old, x, u_x))
             return u_old;
         if (bits == 0)
-            return u_fresh; // of equal ones; of others, they differ
+            return u_fresh; // if equal; otherwise they differ
         result.bits = all;
         break;
     default:

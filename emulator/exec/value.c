@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operands as lanes: what an instruction reads, special registers among it, and where its results
-// go.
+// Operands as lanes: the values that an instruction reads, including special registers, and where
+// its results are stored.
 #include "warp.h"
 
 #include <stdalign.h>
@@ -12,8 +12,8 @@ const uint32_t emu_bit_of_lane[EMU_LANES] = {
 #undef BITS
 };
 
-// Lanes of `fresh` where the mask says so, else as they were. Without branches, so that compilers
-// make vectors of it.
+// The lanes of the mask from `fresh`, the others unchanged. Without branches, so that compilers
+// vectorise it.
 static inline void blend_words(uint32_t *restrict to, const uint32_t *restrict fresh, uint32_t mask)
 {
     for (unsigned i = 0; i < EMU_LANES; i++) {
@@ -113,7 +113,7 @@ static uint64_t slow_lane(struct emu_warp *warp, unsigned char *frame,
     }
 }
 
-// A register that is wider or narrower than what is wanted.
+// For a register that is wider or narrower than the operand.
 static const void *other_width(const unsigned char *at, uint8_t width, void *scratch)
 {
     const uint32_t *words = (const void *)at;
@@ -191,7 +191,7 @@ static uint64_t lane_mask(unsigned special, unsigned lane)
     }
 }
 
-// Blocks are clusters of their own.
+// Each block is its own cluster.
 static uint64_t of_grid(const struct emu_warp *warp, unsigned special, uint32_t axis)
 {
     const struct emu_exec *exec = warp->block->exec;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 // A warp: lanes with a program counter each, run in groups that share one.
 //
-// The group with the deepest call and then the lowest pc runs, so that lanes meet again where their
-// paths join. A group that has kept others waiting for long gives way to the one that has waited
-// longest: a lane may spin until another lane of its warp has done something.
+// The group with the deepest call, and among these the lowest pc, runs first, so that lanes meet
+// again where their paths join. A group that has kept others waiting for long yields to the one
+// that has waited longest, because a lane may spin until another lane of its warp has done
+// something.
 #include "undefined.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
 
-// Into the loop over instructions, though another function has use for it too.
+// Inlined into the loop over instructions, although another function uses it too.
 #define ALWAYS __attribute__((always_inline))
 
 enum {
     PATIENCE = 4096,
-    SYNC_COST = 64, // of what spinning is made of, in instructions
+    SYNC_COST = 64, // cost of an instruction that spinning uses, in instructions
 };
 
 void emu_warp_start(struct emu_warp *warp, uint32_t exists)
@@ -62,10 +63,10 @@ static void put_back(struct emu_warp *warp)
 
 struct choice {
     uint32_t lanes;
-    uint32_t limit; // where the next group stands in the same function, if it does
+    uint32_t limit; // pc of the next group, if it is in the same function
 };
 
-// Where nothing is called, a lane's key is its pc.
+// Without calls, the key of a lane is its pc.
 static struct choice lowest_pc(const struct emu_warp *warp, uint32_t lanes)
 {
     uint32_t keys[EMU_LANES], chosen = UINT32_MAX;
@@ -114,7 +115,7 @@ static struct choice choose(struct emu_warp *warp, uint32_t lanes)
                                                        : lowest_pc(warp, lanes);
 }
 
-// Chooses the group among the lanes that can run.
+// Chooses the next group among the lanes that can run.
 static void pick(struct emu_warp *warp)
 {
     uint32_t lanes = warp->live & ~warp->waiting;
@@ -137,7 +138,7 @@ static void pick(struct emu_warp *warp)
     warp->left = warp->alone || warp->patience > warp->budget ? warp->budget : warp->patience;
     if (warp->alone)
         return;
-    if (++warp->stamp == 0) // all begin anew
+    if (++warp->stamp == 0) // the stamps wrap: restart all
         memset(warp->lane_served, 0, sizeof(warp->lane_served));
     emu_set_lanes(warp->lane_served, warp->stamp, choice.lanes);
 }
@@ -165,7 +166,7 @@ void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
             return;
 }
 
-// Whether all that the instruction reads is defined.
+// Whether everything that the instruction reads is defined.
 static bool all_defined(const struct emu_warp *warp, const struct emu_op *op, const uint32_t *init,
                         uint32_t mask)
 {
@@ -242,7 +243,7 @@ static void do_activemask(struct emu_warp *warp, unsigned char *frame, uint32_t 
     (void)warp;
 }
 
-// What has no fast way. False after a fault.
+// Instructions without a fast path. False after a fault.
 ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                                    const struct emu_op *op, uint32_t mask)
 {
@@ -290,7 +291,7 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
         warp->left -= 16 * SYNC_COST;
         return true;
     case EMU_DO_TRAP:
-        // No public document names its CUresult; hosts see "unspecified launch failure".
+        // No public document gives the CUresult. Hosts see "unspecified launch failure".
         return emu_fault(warp, op->insn, emu_first(mask), EMU_LAUNCH_FAILED, "trap");
     default:
         return true;
@@ -322,7 +323,7 @@ bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     }
 }
 
-// Until the group has to be chosen anew. False after a fault.
+// Runs until the group has to be chosen again. False after a fault.
 static bool run_group(struct emu_warp *warp)
 {
     struct emu_worker *worker = warp->block->worker;
