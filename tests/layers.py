@@ -40,7 +40,7 @@ ROOMS = {
     ),
     "emulator/ptx": ("emulator", "abi"),
     "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes", "abi"),
-    "emulator/exec/lanes": ("emulator", "emulator/ptx", "emulator/exec"),
+    "emulator/exec/lanes": ("emulator", "emulator/ptx"),
     "emulator/cuda": ("emulator", "emulator/ptx", "emulator/exec", "abi"),
     "tools": ("include/ptxgen", "tools/reference"),
     "tools/bench": ("include/ptxgen", "tools", "tools/reference"),
@@ -49,10 +49,6 @@ ROOMS = {
     "examples": ("include/ptxgen",),
     "examples/sharded": ("include/ptxgen",),
     "examples/train": ("include/ptxgen",),
-}
-# A folder and its own subfolder that include each other: one room of two folders.
-ONE_ROOM = {
-    ("emulator/exec", "emulator/exec/lanes"),
 }
 # Where the build looks for headers.
 SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulator/tests",
@@ -117,7 +113,6 @@ def allowed(folder, path):
 def wrong_includes(source):
     files = collections.defaultdict(set)
     folders = collections.defaultdict(set)
-    one_room = set()
     for file, path in includes(source):
         folder, other = os.path.dirname(file), os.path.dirname(path)
         files[file].add(path)
@@ -125,15 +120,9 @@ def wrong_includes(source):
             continue
         if folder in ROOMS and not allowed(folder, path):
             yield f"{file} must not include {path}"
-        if (folder, other) in ONE_ROOM or (other, folder) in ONE_ROOM:
-            one_room.add((folder, other))
-        else:
-            folders[folder].add(other)
+        folders[folder].add(other)
     if not files:
         yield f"no includes are found in {source}"
-    for pair in sorted(ONE_ROOM):
-        if pair not in one_room or pair[::-1] not in one_room:
-            yield f"{' and '.join(pair)} no longer include each other: take them out of ONE_ROOM"
     for graph in (files, folders):
         found = circle(graph)
         if found:

@@ -46,7 +46,6 @@ unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, ui
                                  unsigned char **shadow, enum emu_access_fault *fault);
 
 enum {
-    EMU_LANES = 32,         // lanes of a warp
     EMU_MAX_THREADS = 1024, // threads of a block
     EMU_MAX_BLOCK_Z = 64,
     EMU_MAX_GRID_X = INT32_MAX,

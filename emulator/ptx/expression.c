@@ -297,7 +297,7 @@ static bool unary(struct emu_parser *p, struct emu_constant *value, unsigned dep
     if (emu_take(p, '-') || emu_take(p, '+') || emu_take(p, '~') || emu_take(p, '!'))
         return unary(p, value, depth + 1) && apply_sign(p, &at, value);
     if (emu_token_is_name(&at, "WARP_SZ")) {
-        *value = from_integer(32, false);
+        *value = from_integer(EMU_LANES, false);
     } else if (at.kind == EMU_TOKEN_INTEGER || at.kind == EMU_TOKEN_DECIMAL ||
                at.kind == EMU_TOKEN_FLOAT32 || at.kind == EMU_TOKEN_FLOAT64) {
         *value = (struct emu_constant) { at.kind, at.bits, at.is_unsigned };

@@ -15,6 +15,8 @@
 #define EMU_PRINTF(at, first)
 #endif
 
+enum { EMU_LANES = 32 }; // threads of a warp: WARP_SZ
+
 // The most that a program may have.
 enum {
     EMU_SHARED_DEFAULT = 48 * 1024, // bytes of shared memory of a block that does not ask for more

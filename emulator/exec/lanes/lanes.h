@@ -4,7 +4,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_LANES_LANES_H
 #define PTXGEN_EMULATOR_EXEC_LANES_LANES_H
 
-#include "exec/exec.h"
+#include "ptx/program.h"
 
 #include <string.h>
 
