@@ -138,8 +138,8 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 
 /// The same in three phases, for gradients that are spread over ranks:
 ///
-///     ptx_step_plan_norm_sq(plan, stream);     // this rank's sums; scalars and counts are taken
-///     here ncclAllReduce(sums, sums, groups, ncclDouble, ncclSum, comm, stream);
+///     ptx_step_plan_norm_sq(plan, stream); // this rank's sums; takes scalars and counts
+///     ncclAllReduce(sums, sums, groups, ncclDouble, ncclSum, comm, stream);
 ///     ptx_step_plan_finish(plan, stream);      // records, and the update of the loss scale
 ///     ptx_step_plan_step(plan, stream);        // parameters, states, counts
 ///

@@ -23,7 +23,7 @@ static ptx_status allocate(ptx_buffer *buffer)
         status = PTXD_CALL(scope.library, "allocate device memory", cuMemAlloc_v2, &buffer->address,
                            buffer->size);
     if (status)
-        ptxd_explain("\n%zu bytes were asked for", buffer->size);
+        ptxd_explain("\nasked for: %zu byte%s", buffer->size, ptxd_plural(buffer->size));
     return ptxd_leave(&scope, status);
 }
 
@@ -81,10 +81,10 @@ static ptx_status check_range(const ptx_buffer *buffer, const char *operation, s
         return ptxd_fail(PTX_ERROR_INVALID, "%s: the buffer is NULL", operation);
     if (offset > buffer->size || bytes > buffer->size - offset)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: %zu bytes at offset %zu reach beyond the buffer, which has %zu "
-                         "bytes (at %#llx)",
-                         operation, bytes, offset, buffer->size,
-                         (unsigned long long)buffer->address);
+                         "%s: %zu byte%s at offset %zu would end beyond the buffer, which has "
+                         "%zu byte%s (at %#llx)",
+                         operation, bytes, ptxd_plural(bytes), offset, buffer->size,
+                         ptxd_plural(buffer->size), (unsigned long long)buffer->address);
     return PTX_OK;
 }
 

@@ -12,6 +12,12 @@ ptx_status ptxd_fail(ptx_status status, const char *format, ...) PTXGEN_PRINTF(2
 /// Adds to the message that ptxd_fail() or ptxd_check() started.
 void ptxd_explain(const char *format, ...) PTXGEN_PRINTF(1, 2);
 
+/// What makes a plural of a word behind the count: "s", or nothing for 1.
+static inline const char *ptxd_plural(unsigned long long count)
+{
+    return count == 1 ? "" : "s";
+}
+
 /// The thread's last error is that a kernel launched earlier failed: names `call`, a public
 /// function, as the one that met it, in place of the driver layer's own. Leaves other errors alone.
 void ptxd_name_call(const char *call);

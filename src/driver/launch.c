@@ -46,8 +46,8 @@ static ptx_status check_arguments(const ptx_function *function,
 {
     const struct ptx_function_info *info = &function->info;
     if (params->arg_count != info->param_count)
-        return ptxd_fail(PTX_ERROR_INVALID, "kernel %s takes %zu arguments, not %zu", info->name,
-                         info->param_count, params->arg_count);
+        return ptxd_fail(PTX_ERROR_INVALID, "kernel %s takes %zu argument%s, not %zu", info->name,
+                         info->param_count, ptxd_plural(info->param_count), params->arg_count);
     if (!params->args && params->arg_count)
         return ptxd_fail(PTX_ERROR_INVALID, "kernel %s: args is NULL", info->name);
     for (size_t i = 0; i < params->arg_count; i++) {
@@ -64,8 +64,9 @@ static ptx_status check_arguments(const ptx_function *function,
                              info->name, i, param->name, param->type);
         if (argument->size != param->size)
             return ptxd_fail(PTX_ERROR_INVALID,
-                             "kernel %s: args[%zu] (%s) is .%s and takes %zu bytes, not %zu",
-                             info->name, i, param->name, param->type, param->size, argument->size);
+                             "kernel %s: args[%zu] (%s) is .%s and takes %zu byte%s, not %zu",
+                             info->name, i, param->name, param->type, param->size,
+                             ptxd_plural(param->size), argument->size);
         ptx_status status = check_type(function, i, argument);
         if (status)
             return status;

@@ -29,8 +29,9 @@ static ptx_status check_address(const struct plan_array *a)
     char name[NAME_SIZE];
 
     if (a->at == 0)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: its address is 0, and it has %" PRIu64 " elements",
-                         name_of(a, name), a->count);
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: its address is 0, and it has %" PRIu64 " element%s", name_of(a, name),
+                         a->count, ptxd_plural(a->count));
     if (a->at % a->bytes)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: its address 0x%llx is not a multiple of its element's %u bytes",
@@ -71,12 +72,13 @@ static ptx_status check_allocation(ptx_device *device, const struct plan_array *
         ptxd_explain("\n%s, address 0x%llx", name_of(a, name), at);
         return status;
     }
-    if (bytes > allocation->end - a->at)
+    const unsigned long long left = allocation->end - a->at;
+    if (bytes > left)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: %" PRIu64 " elements are %" PRIu64
-                         " bytes, and its memory ends %llu bytes after its address",
-                         name_of(a, name), a->count, bytes,
-                         (unsigned long long)(allocation->end - a->at));
+                         "%s: %" PRIu64 " element%s %s %" PRIu64
+                         " bytes, and its memory ends %llu byte%s after its address",
+                         name_of(a, name), a->count, ptxd_plural(a->count),
+                         a->count == 1 ? "is" : "are", bytes, left, ptxd_plural(left));
     return PTX_OK;
 }
 

@@ -27,8 +27,8 @@ static ptx_status bind_one(const struct ptx_param_info *param, const struct ptx_
         return ptxd_fail(PTX_ERROR_INVALID, "ptx_bind: parameter '%s' has no value", param->name);
     if (arg->size != bytes_of(param))
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "ptx_bind: parameter '%s' takes %zu bytes, and its value has %zu",
-                         param->name, bytes_of(param), arg->size);
+                         "ptx_bind: parameter '%s' takes %zu byte%s, and its value has %zu",
+                         param->name, bytes_of(param), ptxd_plural(bytes_of(param)), arg->size);
     return PTX_OK;
 }
 

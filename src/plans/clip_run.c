@@ -311,8 +311,8 @@ static ptx_status set_data(ptx_clip_plan *plan, size_t first, size_t count, cons
     ptx_status status = PTX_OK;
 
     if (first > tensors || count > tensors - first)
-        return ptxd_fail(PTX_ERROR_INVALID, "%zu tensors from %zu on: the plan has %zu", count,
-                         first, tensors);
+        return ptxd_fail(PTX_ERROR_INVALID, "%zu tensor%s from %zu on: the plan has %zu", count,
+                         ptxd_plural(count), first, tensors);
     if (count && !data)
         return ptxd_fail(PTX_ERROR_INVALID, "data is NULL");
     if (count && !plan->any_address)

@@ -347,10 +347,10 @@ static ptx_status check_allocation(const ptx_operations *operations, const struc
     if (bytes_of(span) <= left)
         return PTX_OK;
     return ptxd_fail(PTX_ERROR_INVALID,
-                     "%s: %s has %" PRIu64 " elements, %" PRIu64
-                     " bytes, but its memory ends %" PRIu64 " bytes after its address %#llx",
-                     call->name, span->name, span->count, bytes_of(span), left,
-                     (unsigned long long)span->address);
+                     "%s: %s has %" PRIu64 " element%s, %" PRIu64
+                     " bytes, but its memory ends %" PRIu64 " byte%s after its address %#llx",
+                     call->name, span->name, span->count, ptxd_plural(span->count), bytes_of(span),
+                     left, ptxd_plural(left), (unsigned long long)span->address);
 }
 
 ptx_status ptxp_check_spans(const ptx_operations *operations, const struct plan_call *call,

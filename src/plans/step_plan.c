@@ -509,8 +509,8 @@ ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t
         return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
     if (first > plan->params.tensor_count || count > plan->params.tensor_count - first)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "ptx_step_plan_set_addresses: %zu tensors from %zu on: the plan has %zu",
-                         count, first, plan->params.tensor_count);
+                         "ptx_step_plan_set_addresses: %zu tensor%s from %zu on: the plan has %zu",
+                         count, ptxd_plural(count), first, plan->params.tensor_count);
     if (!count)
         return PTX_OK;
     if (!tensors)

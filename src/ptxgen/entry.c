@@ -337,10 +337,10 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
     }
     if (*held + bytes > limit) {
         ptxb_fail(b, call,
-                  "%u elements of %s take %llu bytes, and %u bytes are declared already; an entry "
+                  "%u element%s of %s: %llu bytes, and %u bytes are declared already; an entry "
                   "has at most %llu%s",
-                  count, ptx_type_name(type), (unsigned long long)bytes, *held,
-                  (unsigned long long)limit,
+                  count, count == 1 ? "" : "s", ptx_type_name(type), (unsigned long long)bytes,
+                  *held, (unsigned long long)limit,
                   kind == SYMBOL_SHARED ? "; ptx_shared_dynamic() can have more" : "");
         return (ptx_ptr) { 0 };
     }

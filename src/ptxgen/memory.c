@@ -137,8 +137,9 @@ static bool in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes
     if (!has_constant_place(b, p, &whole))
         return true;
     if (whole && p.offset + (int64_t)bytes > whole) {
-        ptxb_fail(b, call, "%u bytes at byte %lld reach past the array's end, which is at %lld",
-                  bytes, (long long)p.offset, (long long)whole);
+        ptxb_fail(b, call,
+                  "%u byte%s at byte %lld would end past the array's end, which is at %lld", bytes,
+                  bytes == 1 ? "" : "s", (long long)p.offset, (long long)whole);
         return false;
     }
     if (p.offset % (int64_t)bytes == 0) // arrays are aligned to 16 bytes

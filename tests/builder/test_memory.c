@@ -155,10 +155,10 @@ static void arrays_are_declared(void **state)
 static void arrays_have_limits(void **state)
 {
     (void)state;
-    REFUSED(ptx_shared(b, PTX_F32, 12 * 1024 - 7), "shared: 12281 elements of f32 take 49124 bytes",
+    REFUSED(ptx_shared(b, PTX_F32, 12 * 1024 - 7), "shared: 12281 elements of f32: 49124 bytes",
             "32 bytes are declared already", "at most 49152", "ptx_shared_dynamic()");
     REFUSED(ptx_shared(b, PTX_F64, UINT32_MAX),
-            "shared: 4294967295 elements of f64 take 34359738360 bytes");
+            "shared: 4294967295 elements of f64: 34359738360 bytes");
     REFUSED(ptx_shared(b, PTX_F64, 0), "shared: the array has no elements");
     REFUSED(ptx_shared(b, PTX_PRED, 4), "shared: an array cannot have elements of type pred");
     REFUSED(ptx_local(b, PTX_U8, 524289), "local: 524289 elements of u8", "at most 524288");
@@ -178,6 +178,7 @@ static void constant_indices_stay_inside(void **state)
 
     (void)state;
     REFUSED(ptx_load(b, s, ptx_u32(8)), "load: 4 bytes at byte 32", "end, which is at 32");
+    REFUSED(ptx_load(b, ptx_ptr_cast(b, PTX_U8, s), ptx_u32(32)), "load: 1 byte at byte 32");
     REFUSED(ptx_load(b, s, ptx_u32(9)), "load: index 9 of f32, from byte 0", "array of 32 bytes");
     REFUSED(ptx_load(b, s, ptx_s32(-1)), "load: index -1 of f32");
     REFUSED(ptx_load(b, s, ptx_u64(UINT64_C(1) << 62)), "load: index 4611686018427387904 of f32");

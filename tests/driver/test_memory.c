@@ -35,7 +35,10 @@ static void ranges_are_checked(void **state)
     char bytes[16] = "";
     int calls = atomic_load(&fake->calls);
     assert_int_equal(ptx_buffer_upload(buffer, 4, bytes, 5, NULL), PTX_ERROR_INVALID);
-    assert_message("ptx_buffer_upload: 5 bytes at offset 4 reach beyond the buffer, which has 8");
+    assert_message("ptx_buffer_upload: 5 bytes at offset 4 would end beyond the buffer, which has "
+                   "8 bytes");
+    assert_int_equal(ptx_buffer_upload(buffer, 8, bytes, 1, NULL), PTX_ERROR_INVALID);
+    assert_message("ptx_buffer_upload: 1 byte at offset 8 would end beyond the buffer");
     assert_int_equal(ptx_buffer_download(buffer, 9, bytes, 0, NULL), PTX_ERROR_INVALID);
     assert_message("ptx_buffer_download");
     assert_int_equal(ptx_buffer_fill(buffer, SIZE_MAX, 0, 2, NULL), PTX_ERROR_INVALID);
@@ -84,7 +87,7 @@ static void out_of_device_memory(void **state)
     assert_null(ptx_buffer_create(device, 12345));
     assert_error(PTX_ERROR_OUT_OF_MEMORY, "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY (2)");
     assert_message("free device memory");
-    assert_message("12345 bytes were asked for");
+    assert_message("asked for: 12345 bytes");
     ptx_device_close(&device);
 }
 

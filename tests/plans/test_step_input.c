@@ -200,6 +200,19 @@ static void test_own_memory(void **state)
     ptx_step_plan_destroy(&plan);
 }
 
+// One that was left out would make every gradient 0; group_max_norms may say so.
+static void test_max_norm_of_zero(void **state)
+{
+    (void)state;
+    const float zero = 0.0f;
+
+    params.max_norm = 0.0f;
+    refuse("max_norm is 0, as where it is left out", "group_max_norms");
+    params.group_max_norms = &zero;
+    ptx_step_plan *plan = create();
+    ptx_step_plan_destroy(&plan);
+}
+
 // What groups and plan read in the caller's memory.
 static void test_scalars(void **state)
 {
@@ -401,6 +414,7 @@ int main(void)
         cmocka_unit_test_setup(test_each_array, set_up),
         cmocka_unit_test_setup(test_overlaps, set_up),
         cmocka_unit_test_setup(test_own_memory, set_up),
+        cmocka_unit_test_setup(test_max_norm_of_zero, set_up),
         cmocka_unit_test_setup(test_scalars, set_up),
         cmocka_unit_test_setup(test_no_plan, set_up),
         cmocka_unit_test_setup(test_cold_capture, set_up),
