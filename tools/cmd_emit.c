@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "output.h"
 #include "select.h"
+#include "step_text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,10 +19,9 @@ struct arguments {
     struct cli_list sets;
 };
 
-static bool emit_to(const struct selection *selection, const char *path, bool force,
-                    struct message *error)
+// Destroys the builder, which is finished, or NULL with the error set.
+static bool emit_to(ptx_builder *b, const char *path, bool force, struct message *error)
 {
-    ptx_builder *b = selection_emit(selection, error);
     if (!b)
         return false;
     struct output output;
@@ -44,7 +44,7 @@ static bool emit_into(const struct selection *selection, const struct arguments 
     if (!path)
         return message_set(error, "out of memory");
     snprintf(path, size, "%s/%s.%s.ptx", folder, selection->kernel->name, dtype);
-    bool written = emit_to(selection, path, given->force, error);
+    bool written = emit_to(selection_emit(selection, error), path, given->force, error);
     free(path);
     return written;
 }
@@ -79,7 +79,20 @@ static int emit_one(const struct command *command, struct selection *selection,
     for (size_t k = 0; k < given->sets.count; k++)
         if (!select_option(selection, given->sets.items[k], &error))
             return cli_fail(command, EXIT_USAGE, "%s", error.text);
-    if (!emit_to(selection, given->output, given->force, &error))
+    if (!emit_to(selection_emit(selection, &error), given->output, given->force, &error))
+        return cli_fail(command, EXIT_FAILED, "%s", error.text);
+    return EXIT_DONE;
+}
+
+static int emit_step(const struct command *command, const struct selection *selection,
+                     const struct arguments *given)
+{
+    struct step_text step;
+    struct message error;
+    if (!step_text_select(&step, given->dtype, &given->sets, &error))
+        return cli_fail(command, EXIT_USAGE, "%s", error.text);
+    ptx_builder *b = step_text_emit(&step, selection->target, selection->isa, &error);
+    if (!emit_to(b, given->output, given->force, &error))
         return cli_fail(command, EXIT_FAILED, "%s", error.text);
     return EXIT_DONE;
 }
@@ -108,6 +121,8 @@ static int run(const struct command *command, int argc, char **argv)
         return cli_fail(command, EXIT_USAGE, "%s", error.text);
     if (!given.all && given.names.count == 0)
         return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");
+    if (!given.all && is_step(given.names.items[0]))
+        return emit_step(command, &selection, &given);
     if (!given.all)
         return emit_one(command, &selection, &given);
     if (given.names.count > 0 || given.dtype || given.sets.count > 0)
@@ -125,5 +140,5 @@ const struct command command_emit = {
     .summary = "write a kernel's PTX text",
     .run = run,
     .details = "With --all the files are FOLDER/KERNEL.TYPE.ptx. ptxgen info KERNEL shows its "
-               "dtypes and options.",
+               "dtypes and options.\nThe KERNEL step stands for the kernels of a step plan.",
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
 #include "select.h"
+#include "step_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -201,6 +202,14 @@ static int run(const struct command *command, int argc, char **argv)
     if (names.count == 0)
         return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");
     struct message error;
+    struct step_text step;
+    if (is_step(names.items[0])) {
+        if (!step_text_select(&step, dtype, &sets, &error))
+            return cli_fail(command, EXIT_USAGE, "%s", error.text);
+        return step_text_info(&step, json, &error)
+                   ? EXIT_DONE
+                   : cli_fail(command, EXIT_FAILED, "%s", error.text);
+    }
     struct selection selection = { .target = { .sm = 80 } };
     if (!select_kernel(names.items[0], &selection.kernel, &error) ||
         !select_dtype(selection.kernel, dtype, &selection.spec.dtype, &error))
@@ -222,5 +231,6 @@ const struct command command_info = {
     .summary = "show what a kernel computes, takes and guarantees",
     .run = run,
     .details = "The parameters shown are those of the chosen dtype and options; f32 and the "
-               "defaults\nunless told otherwise.",
+               "defaults\nunless told otherwise. The KERNEL step stands for the kernels of a step "
+               "plan.",
 };

@@ -49,6 +49,8 @@ text)
     sweeps -- info quantize_channel_ste_backward --json
     sweeps -- emit squared_sum --isa 8.0 --target sm_90a
     sweeps -o o.ptx -- emit squared_sum --dtype f16 -o o.ptx
+    sweeps -- info step --set format=master --json
+    sweeps -s 17 -- emit step --set rule=lion
     sweeps -s 41 -o all -- emit --all -o all
     ;;
 clip)
