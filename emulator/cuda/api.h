@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Inside the driver API: its state, its objects, and what every function goes through.
+// Inside the driver API: its state, its objects, and the path of every call.
 //
-// One lock guards everything here. Work for the device runs without it, one piece at a time and in
-// the order of submission (api_engine_enter), inside the call that submits it.
+// One lock guards everything here. Work for the device runs without the lock, one piece at a time
+// and in the order of submission (api_engine_enter), inside the call that submits it.
 #ifndef PTXGEN_EMULATOR_CUDA_API_H
 #define PTXGEN_EMULATOR_CUDA_API_H
 
@@ -29,7 +29,7 @@ enum api_function {
     API_FUNCTION_COUNT
 };
 
-// An implementation has the type of the functions that it is of.
+// An implementation has the type of its driver function.
 #define API(symbol, needs, implementation) __typeof__(symbol) api_##implementation;
 #include "functions.def"
 
@@ -37,19 +37,19 @@ struct api_row {
     const char *symbol, *name;
     int since;
     void (*function)(void);
-    void (*variant)(void); // for which stream 0 is the per-thread default stream, or NULL
+    void (*variant)(void); // the one for the per-thread default stream, or NULL
 };
 extern const struct api_row api_rows[API_FUNCTION_COUNT];
 
 // ---------------------------------------------------------------------------------- configuration
 
-// What the environment says (docs/emulator.md): read once, at the first call.
+// The settings from the environment (docs/emulator.md), read once, at the first call.
 
-// A call that is made to fail.
+// A call that PTXGEN_EMU_FAIL makes fail.
 struct api_fault {
     char function[96];
     int code;
-    unsigned long call; // which one, from 1; 0: every one
+    unsigned long call; // which call, from 1; 0: every call
     unsigned long seen;
 };
 
@@ -57,21 +57,21 @@ enum { API_MAX_FAULTS = 64 };
 
 struct api_config {
     const struct emu_gpu *gpu;
-    int multiprocessors; // other than gpu->multiprocessors if the user says so
+    int multiprocessors; // the user may set another number than gpu->multiprocessors
     char name[256];
     int driver; // 13000
-    int isa;    // 90: newest PTX that it accepts
+    int isa;    // 90: the newest PTX that the driver accepts
     uint64_t memory, seed, instructions;
     enum emu_sanitize sanitize;
     unsigned threads, timeout;
     struct api_fault faults[API_MAX_FAULTS];
     unsigned fault_count;
-    char log[4096];  // file that reports are appended to; "": standard error
-    char error[320]; // what is malformed; "" if nothing is
+    char log[4096];  // the file to which reports are appended; "": standard error
+    char error[320]; // the malformed variable and the reason; "" if there is none
 };
 
 void api_config_read(struct api_config *config);
-// The CUresult that a call of the function (symbol or name) is to return, 0: none.
+// The CUresult that a call of the function (symbol or name) must return; 0: none.
 int api_config_fault(struct api_config *config, const char *symbol, const char *name);
 
 // --------------------------------------------------------------------------------------- objects
@@ -79,7 +79,7 @@ int api_config_fault(struct api_config *config, const char *symbol, const char *
 enum api_kind {
     API_CONTEXT,
     API_STREAM,
-    API_DEFAULT_STREAM, // has no handle of its own: an old one must not be taken for it
+    API_DEFAULT_STREAM, // has no handle: a stale handle must not match it
     API_EVENT,
     API_MODULE,
     API_LINK,
@@ -96,20 +96,20 @@ enum api_kind {
     API_MODULE_MEMORY,
 };
 
-// First member of everything that has a handle. `key` is the handle, or the address of memory.
+// The first member of every object with a handle. `key` is the handle, or the address of memory.
 struct api_object {
     uint64_t key;
     enum api_kind kind;
-    CUcontext context; // that it goes down with, or NULL
+    CUcontext context; // the context that it is destroyed with, or NULL
     struct api_object *next;
 };
 
 void api_object_add(struct api_object *object, enum api_kind kind, uint64_t key, CUcontext context);
 void api_object_remove(struct api_object *object);
-// The live object, or NULL: any value may be asked for.
+// The live object, or NULL. Any value may be looked up.
 struct api_object *api_object_at(uint64_t key, enum api_kind kind);
 #define API_FIND(handle, kind) ((void *)api_object_at((uint64_t)(uintptr_t)(handle), kind))
-// Any object that goes down with the context; NULL: there is none.
+// Any object that belongs to the context; NULL: there is none left.
 struct api_object *api_object_of(CUcontext context);
 
 struct CUctx_st {
@@ -134,7 +134,7 @@ struct CUstream_st {
     // Under capture:
     struct api_capture *capture;
     CUstream next_member;
-    CUgraphNode *tail; // what the next node depends on
+    CUgraphNode *tail; // the nodes on which the next one depends
     size_t tail_count;
 };
 
@@ -145,7 +145,7 @@ struct api_capture {
     CUcontext context;
     CUstream origin, members;
     CUgraph graph;
-    bool borrowed; // the graph was there before
+    bool borrowed; // the graph existed before the capture
     bool invalid;
     struct api_capture *next;
 };
@@ -155,7 +155,7 @@ struct CUevent_st {
     unsigned flags;
     bool recorded;
     uint64_t nanoseconds;
-    unsigned long long capture; // id; 0: not recorded in one
+    unsigned long long capture; // id of the capture that recorded it; 0: none
     CUgraphNode *nodes;
     size_t node_count;
 };
@@ -172,29 +172,29 @@ struct CUmod_st {
     struct emu_module *program;
     struct emu_programs *programs;
     CUfunction functions;
-    unsigned references; // of graphs too, which may outlive the handle
-    bool of_library;     // which unloads it
+    unsigned references; // also from graphs, which may outlive the handle
+    bool of_library;     // it belongs to a library, which unloads it
     uint64_t global_base, const_base;
     struct api_module_memory {
         struct api_object object;
         CUmodule module;
-    } memory[2]; // at the two, where they are not 0
+    } memory[2]; // at both addresses, if they are not 0
 };
 
 // ------------------------------------------------------------------------------------------ state
 
 struct api_state {
     pthread_mutex_t lock;
-    atomic_int process; // that called cuInit(), 0: none
+    atomic_int process; // the process that called cuInit(); 0: none
     struct api_config config;
     struct emu_memory *memory;
     struct CUctx_st primary;
     struct api_capture *captures;
     unsigned long long last_id;
-    _Atomic CUresult error; // of a kernel that failed: what later calls return
+    _Atomic CUresult error; // the result of a failed kernel, which later calls return
     uint64_t grids;
-    char report[16384]; // the last one
-    char fault[16640];  // of the kernel that failed: the result in words, and the report
+    char report[16384]; // the last report
+    char fault[16640];  // of the failed kernel: the description of the result, and the report
 };
 extern struct api_state api_state;
 
@@ -206,8 +206,8 @@ struct api_thread {
     CUstreamCaptureMode mode;
     bool in_callback;
     bool per_thread;        // stream 0 is the per-thread default stream
-    enum api_function call; // the one that this thread is in
-    bool told_now;          // whether that has told why it is refused
+    enum api_function call; // the function that this thread is in
+    bool told_now;          // whether that call has given a reason
     CUresult told;          // the result that `why` explains; CUDA_SUCCESS: none
     char why[2048];
 };
@@ -215,29 +215,31 @@ extern _Thread_local struct api_thread api_thread;
 
 unsigned long long api_new_id(void);
 CUcontext api_current(void);
-// What api_enter() does for a function of such needs, for needs that depend on the arguments.
+// Does what api_enter() does for a function with these needs, for needs that depend on the
+// arguments.
 CUresult api_require(enum api_needs needs);
-// What cuGetErrorString() says of the result where there is nothing to add; NULL: no such result.
+// The fixed description of a result, for cuGetErrorString(); NULL: no such result.
 const char *api_result_text(CUresult result);
 const char *api_result_name(CUresult result);
-// Appends to the log; from anywhere.
+// Appends to the log. May be called from anywhere.
 void api_log(const char *text);
-// The same, and keeps it for cuEmulatorReport().
+// The same, and stores the text for cuEmulatorReport().
 void api_report(const char *text);
-// The same for a call that fails with the result: cuGetErrorString() has the text, too, in this
-// thread and until a call returns that result for another reason.
+// The same for a call that fails with the result. cuGetErrorString() then includes the text, in
+// this thread, until a call returns that result for another reason.
 void api_explain(CUresult result, const char *text);
-// The same with the call's name before it, for what a GPU would have done. Returns the result.
+// The same, with the name of the call before the text, for what a GPU would have done. Returns the
+// result.
 CUresult api_refuse(CUresult result, const char *format, ...) EMU_PRINTF(2, 3);
-// What cuEmulatorFail() wants of this call after its work, CUDA_SUCCESS if nothing.
+// The result that cuEmulatorFail() injects into this call after its work; CUDA_SUCCESS: none.
 CUresult api_fails_late(void);
-// A kernel failed, and the context with it: later calls return the result. Without the lock, in
-// the engine.
+// Records that a kernel failed, and the context with it: later calls return the result. Called
+// without the lock, in the engine.
 void api_fail(CUresult result, const char *report);
 
 void api_engine_enter(void);
 void api_engine_leave(void);
-// Waits for all work that was submitted before.
+// Waits for all work submitted before.
 void api_drain(void);
 
 // ------------------------------------------------------------------------------ devices, contexts
@@ -249,11 +251,13 @@ void api_memory_free(struct api_object *object);
 
 // ---------------------------------------------------------------------------- streams and capture
 
-// CUDA_ERROR_STREAM_CAPTURE_IMPLICIT if a handle of the legacy stream meets a capture it minds.
+// CUDA_ERROR_STREAM_CAPTURE_IMPLICIT if the handle is that of the legacy stream and a capture
+// forbids its use.
 CUresult api_stream_find(CUstream handle, CUstream *stream);
-// The same without a thought to captures.
+// The same without the check of captures.
 CUresult api_stream_any(CUstream handle, CUstream *stream);
-// For a call that waits for the per-thread default stream: that it is not being captured.
+// For a call that waits for the per-thread default stream: checks that the stream is not under
+// capture.
 CUresult api_stream_idle(void);
 bool api_stream_is_legacy(CUstream handle);
 void api_stream_free(CUstream stream);
@@ -265,18 +269,18 @@ CUresult api_capture_unsafe(void);
 CUresult api_capture_legacy(bool invalidate);
 CUresult api_capture_fail(struct api_capture *capture, CUresult result);
 struct api_capture *api_capture_by_id(unsigned long long id);
-// Ends it; the graph is destroyed unless it is wanted.
+// Ends the capture. The graph is destroyed unless it is wanted.
 void api_capture_end(struct api_capture *capture, CUgraph *graph);
 void api_capture_leave(CUstream stream);
 CUresult api_capture_wait(CUstream stream, CUevent event);
 CUresult api_capture_record(CUstream stream, CUevent event);
-// A node that records or waits for an event of real time.
+// A node that records or waits for an event with a real time.
 CUresult api_capture_external(CUstream stream, CUevent event, CUgraphNodeType type);
 
 // ------------------------------------------------------------------------------------------- work
 
 struct api_side {
-    bool device; // the address is the device's
+    bool device; // the address is a device address
     uint64_t address;
     size_t pitch, height; // of the whole array
     size_t x, y, z;
@@ -284,14 +288,14 @@ struct api_side {
 
 struct api_work {
     CUgraphNodeType type;
-    bool disabled; // in an executable graph
+    bool disabled; // only in an executable graph
     union {
         struct {
             CUfunction function;
             unsigned grid[3], block[3], shared;
             bool cooperative;
             unsigned char *params;
-            void **pointers; // to each of the params
+            void **pointers; // pointers to the params
         } kernel;
         struct {
             struct api_side to, from;
@@ -308,7 +312,8 @@ struct api_work {
     } as;
 };
 
-// Does it now or notes it down, as the stream is. The work is cleared.
+// Runs the work now, or records it if the stream is under capture. Takes the work over and clears
+// it.
 CUresult api_submit(CUstream stream, struct api_work *work);
 CUresult api_work_check(const struct api_work *work);
 // Without the lock, in the engine.
@@ -317,8 +322,8 @@ CUresult api_work_run_all(const struct api_work *works, size_t count);
 CUresult api_work_copy(struct api_work *to, const struct api_work *from);
 void api_work_clear(struct api_work *work);
 CUresult api_copy_check(const struct api_work *work);
-// CUDA_ERROR_LAUNCH_FAILED and nothing copied where the host would get undefined values, with the
-// report.
+// If the host would receive undefined values: CUDA_ERROR_LAUNCH_FAILED with the report, and nothing
+// is copied.
 CUresult api_copy_run(const struct api_work *work, char *report, size_t report_size);
 CUresult api_copy_work(struct api_work *work, const CUDA_MEMCPY3D *copy);
 CUresult api_set_check(const CUDA_MEMSET_NODE_PARAMS *set);
@@ -328,15 +333,15 @@ struct api_side api_side_of(CUmemorytype type, const void *host, CUdeviceptr dev
 
 // ----------------------------------------------------------------------------- modules, functions
 
-// The handles of the module and its functions are no longer good; what graphs launch stays.
+// Invalidates the handles of the module and its functions. What graphs launch remains.
 void api_module_retire(CUmodule module);
 void api_module_release(CUmodule module);
-// The variable that the address lies in; false: in none.
+// The variable that contains the address; false: none.
 bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes);
 CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
                            const CUjit_option *options, void **values);
 char *api_file_read(const char *path);
-// The text in what cuLinkComplete() has given out; any other image is its own text.
+// The PTX text inside the output of cuLinkComplete(); any other image is its own text.
 CUresult api_link_open(const char *image, const char **text);
 // The function of a CUfunction or CUkernel; NULL: there is none, and *result says why. It has to be
 // of the context; NULL: a kernel's of the current one, a function of any.
@@ -364,8 +369,8 @@ struct CUgraphNode_st {
     struct api_work work;
     CUgraphNode *after;
     size_t after_count;
-    size_t mark;          // scratch of walks
-    CUgraphNode original; // of a clone's, as a handle only
+    size_t mark;          // scratch for graph walks
+    CUgraphNode original; // of a cloned node, only as a handle
 };
 
 struct CUgraph_st {
@@ -380,29 +385,29 @@ struct CUgraphExec_st {
     cuuint64_t flags;
     size_t count;
     struct api_work *works;
-    CUgraphNode *nodes;  // that each is a copy of, as handles only
-    CUgraphNode *before; // of all nodes one after another, what each comes after
+    CUgraphNode *nodes;  // the node that each work is a copy of, only as handles
+    CUgraphNode *before; // the dependencies of all nodes, one node after another
     size_t *before_count;
 };
 
 CUgraph api_graph_new(void);
 void api_graph_free(CUgraph graph);
-// Takes the work over, also on failure.
+// Takes the work over, even on failure.
 CUresult api_graph_add(CUgraph graph, struct api_work *work, const CUgraphNode *after, size_t count,
                        CUgraphNode *node);
 // Whether a node may be added with these arguments. `params` may not be NULL.
 CUresult api_graph_check_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                              size_t count, const void *params);
-// The node, if it is of that type and `params` is not NULL.
+// The node, if it has that type and `params` is not NULL.
 CUgraphNode api_graph_node(CUgraphNode handle, CUgraphNodeType type, const void *params);
-// The work that an executable graph has of a node; NULL: none of that type.
+// The work of a node in an executable graph; NULL: none of that type.
 struct api_work *api_exec_work(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type);
-// Puts work, which is taken over, in the place of that of the same type.
+// Replaces work by work of the same type, and takes it over.
 void api_exec_replace(struct api_work *old, const struct api_work *work);
 bool api_nodes_copy(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count);
-// Adds to the list what is not in it.
+// Adds the nodes that the list does not have yet.
 bool api_nodes_unite(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count);
-// Whether all of `nodes` are among `ends` or come before one of them.
+// Whether each of `nodes` is one of `ends` or a predecessor of one.
 bool api_nodes_joined(CUgraph graph, const CUgraphNode *nodes, size_t count,
                       const CUgraphNode *ends, size_t end_count);
 CUresult api_graph_kernel(struct api_work *work, const CUDA_KERNEL_NODE_PARAMS_v2 *params);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What every exported function is: enter, implementation, leave. Which handles are live, so that
-// any value may come in as one; errors in words, and functions by name.
+// The path of every exported function: enter, implementation, leave. The table of live handles, so
+// that any value may be passed as one. Descriptions of errors, and functions by name.
 #define _POSIX_C_SOURCE 200809L // getpid
 #include "api.h"
 
@@ -29,7 +29,7 @@ static void read_config(void)
 
 /// For cuEmulatorFail() and cuEmulatorCounts().
 static struct {
-    atomic_ullong calls, objects, until; // calls until one fails; 0: none
+    atomic_ullong calls, objects, until; // calls left until one fails; 0: none
     CUresult result;
     const char *_Atomic failed;
 } trial;
@@ -41,7 +41,7 @@ static bool counts(const char *symbol)
            strncmp(symbol, "cuEmulator", 10) != 0;
 }
 
-/// A change of the capture mode gives back if it ends a relaxed one.
+/// A change of the capture mode gives something back if it ends a relaxed mode.
 static bool gives_back(const char *symbol)
 {
     static const char *const words[] = {
@@ -54,7 +54,7 @@ static bool gives_back(const char *symbol)
            api_thread.mode == CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
-/// The result of the call if it is the one that is to fail and has nothing to do first.
+/// The injected result, if this is the call that must fail and it has nothing to do first.
 static CUresult tried(const char *symbol)
 {
     if (!counts(symbol))
@@ -133,7 +133,7 @@ static CUresult admit(enum api_function id, enum api_needs needs)
     return result;
 }
 
-/// What was told of an earlier call does not explain this one.
+/// Drops the reason of an earlier call: it does not explain this one.
 static CUresult settle(CUresult result)
 {
     if (result && result == api_thread.told && !api_thread.told_now)
@@ -281,7 +281,8 @@ void api_fail(CUresult result, const char *report)
     const char *plain = api_result_text(result);
     snprintf(api_state.fault, sizeof(api_state.fault), "%s%s%s", plain ? plain : "a kernel failed",
              report[0] ? ": " : "", report);
-    atomic_store(&api_state.error, result); // after the text: whoever sees it reads the text
+    atomic_store(&api_state.error,
+                 result); // stored after the text: a thread that sees the error reads the text
 }
 
 CUresult api_init(unsigned flags)
@@ -340,7 +341,7 @@ CUresult api_emulatorFail(CUresult result, unsigned long long call)
 
 // -------------------------------------------------------------- errors in words, functions by name
 
-/// Names that stand for a symbol that they are no prefix of.
+/// Names of symbols that do not begin with the name.
 static const struct {
     const char *name, *symbol;
     int since;
@@ -381,7 +382,7 @@ CUresult api_getErrorString(CUresult result, const char **text)
     if (!text)
         return CUDA_ERROR_INVALID_VALUE;
     *text = api_result_text(result);
-    // A malformed variable makes cuInit() return this: say which.
+    // A malformed variable makes cuInit() return this: name the variable.
     if (result == CUDA_ERROR_INVALID_VALUE && api_state.config.error[0])
         *text = api_state.config.error;
     else if (result && result == api_thread.told)
@@ -399,7 +400,8 @@ static const struct api_row *row_of(const char *symbol)
     return NULL;
 }
 
-/// The newest of that name that `version` has; *known: there is one, if only a newer one.
+/// The newest symbol of that name that `version` has; *known: the name exists, if only in a newer
+/// version.
 static const struct api_row *newest(const char *name, int version, bool *known)
 {
     const struct api_row *best = NULL;

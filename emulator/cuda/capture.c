@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Stream capture: who may do what while it goes on, and what its end gives. The results are those
-// of driver 580 on an H200, asked call by call.
+// Stream capture: which calls are allowed during a capture, and what its end returns. The results
+// are those of driver 580 on an H200, compared call by call.
 #include "api.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct api_capture *api_capture_by_id(unsigned long long id)
     return capture;
 }
 
-/// For calls that might disturb a capture: as the thread's mode has it.
+/// For calls that may disturb a capture: checks the mode of the thread.
 CUresult api_capture_unsafe(void)
 {
     CUresult result = CUDA_SUCCESS;
@@ -35,7 +35,7 @@ CUresult api_capture_unsafe(void)
     return result;
 }
 
-/// For calls on the legacy default stream, which would wait for every blocking stream.
+/// For calls on the legacy default stream, which waits for every blocking stream.
 CUresult api_capture_legacy(bool invalidate)
 {
     for (struct api_capture *capture = api_state.captures; capture; capture = capture->next)
@@ -194,7 +194,7 @@ CUresult api_streamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle,
 {
     CUstream stream = NULL;
     CUgraph graph = API_FIND(graph_handle, API_GRAPH);
-    (void)edges; // all edges are alike where work is done in one piece
+    (void)edges; // all edges are alike, because each piece of work is done at once
     if (!graph || graph->capturing || !all_of(graph, after, count))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = begin(handle, graph, mode, &stream);

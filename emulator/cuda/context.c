@@ -40,7 +40,7 @@ static void free_object(struct api_object *object)
     }
 }
 
-/// Frees all that is the context's. The handle stays known as a dead one.
+/// Frees everything that belongs to the context. The handle remains known as a dead one.
 static void stop(CUcontext context)
 {
     api_drain();

@@ -17,7 +17,7 @@ struct api_side api_side_of(CUmemorytype type, const void *host, CUdeviceptr dev
     return side;
 }
 
-/// Address of a row; false if it is beyond all addresses.
+/// The address of a row; false if it exceeds the address range.
 static bool row_address(const struct api_side *side, size_t y, size_t z, uint64_t *address)
 {
     uint64_t rows = 0, offset = 0;
@@ -29,7 +29,7 @@ static bool row_address(const struct api_side *side, size_t y, size_t z, uint64_
     return !__builtin_add_overflow(side->address, offset, address);
 }
 
-/// The row's bytes on the host, and on the device their shadow.
+/// The host bytes of the row and, on the device, their shadow.
 static unsigned char *row_bytes(const struct api_side *side, size_t y, size_t z, size_t width,
                                 unsigned char **shadow)
 {
@@ -43,8 +43,8 @@ static unsigned char *row_bytes(const struct api_side *side, size_t y, size_t z,
     return (unsigned char *)(uintptr_t)address;
 }
 
-/// Whether a row may be read or written. On the host, one that begins in memory that the device may
-/// reach, too, ends there; of other memory of the host nothing is known.
+/// Whether a row may be read or written. A host row that begins in memory that the device may
+/// access must end there too; nothing is known of other host memory.
 static bool row_fits(const struct api_side *side, size_t y, size_t z, size_t width)
 {
     uint64_t address = 0, start = 0, bytes = 0;
@@ -74,13 +74,13 @@ CUresult api_copy_check(const struct api_work *work)
     const struct api_side *to = &work->as.copy.to, *from = &work->as.copy.from;
     if (work->as.copy.width == 0 || work->as.copy.height == 0 || work->as.copy.depth == 0)
         return CUDA_SUCCESS;
-    if (!to->device) // the device's side first: it has an end
+    if (!to->device) // check the device's side first: its size is known
         to = &work->as.copy.from, from = &work->as.copy.to;
     return side_fits(work, to) && side_fits(work, from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/// Bytes computed from undefined values, on their way to the host: CUDA_ERROR_LAUNCH_FAILED, or a
-/// warning for each place that they come from.
+/// Checks bytes on their way to the host that were computed from undefined values:
+/// CUDA_ERROR_LAUNCH_FAILED, or one warning for each origin.
 static CUresult check_defined(const struct api_side *from, size_t y, size_t z, size_t width,
                               char *report, size_t report_size)
 {
@@ -127,7 +127,7 @@ CUresult api_copy_run(const struct api_work *work, char *report, size_t report_s
             unsigned char *shadow = NULL, *from_shadow = NULL;
             unsigned char *to = row_bytes(&work->as.copy.to, y, z, width, &shadow);
             unsigned char *from = row_bytes(&work->as.copy.from, y, z, width, &from_shadow);
-            if (!to || !from) // freed since: what the graph said when it was made
+            if (!to || !from) // freed since: use what was known when the graph was made
                 return CUDA_SUCCESS;
             memmove(to, from, width);
             if (shadow && from_shadow)
@@ -256,7 +256,7 @@ CUresult api_copy_work(struct api_work *work, const CUDA_MEMCPY3D *copy)
     bool nothing = !copy->WidthInBytes || !copy->Height || !copy->Depth;
     work->as.copy.width = copy->WidthInBytes;
     work->as.copy.height = copy->Height;
-    work->as.copy.depth = nothing ? 0 : copy->Depth; // or it takes as many turns to do nothing
+    work->as.copy.depth = nothing ? 0 : copy->Depth; // avoids that many empty turns
     struct api_side *to = &work->as.copy.to, *from = &work->as.copy.from;
     *to = api_side_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice,
                       copy->dstPitch ? copy->dstPitch : copy->dstXInBytes + copy->WidthInBytes,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The device that is emulated: what the environment says of it, and its attributes.
+// The emulated device: the environment variables that set it, and its attributes.
 #define _POSIX_C_SOURCE 200809L // strtok_r
 #include "api.h"
 
@@ -11,7 +11,7 @@
 
 // ---- the environment ----------------------------------------------------------------------------
 
-/// The newest PTX ISA by the CUDA version of the driver, newest first.
+/// The newest PTX ISA for each CUDA version of the driver, newest first.
 static const struct {
     int driver, isa;
 } newest_isa[] = {
@@ -253,42 +253,41 @@ int api_config_fault(struct api_config *config, const char *symbol, const char *
 
 enum { NEWEST_ATTRIBUTE = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED };
 
-// What every device says of an attribute: X(attribute, value). The others are 0.
-// clang-format off
-#define COMMON(X) \
-    X(MAX_THREADS_PER_BLOCK, EMU_MAX_THREADS) \
-    X(MAX_BLOCK_DIM_X, EMU_MAX_THREADS) \
-    X(MAX_BLOCK_DIM_Y, EMU_MAX_THREADS) \
-    X(MAX_BLOCK_DIM_Z, EMU_MAX_BLOCK_Z) \
-    X(MAX_GRID_DIM_X, EMU_MAX_GRID_X) \
-    X(MAX_GRID_DIM_Y, EMU_MAX_GRID_YZ) \
-    X(MAX_GRID_DIM_Z, EMU_MAX_GRID_YZ) \
-    X(MAX_SHARED_MEMORY_PER_BLOCK, EMU_SHARED_DEFAULT) \
-    X(TOTAL_CONSTANT_MEMORY, EMU_MAX_CONST) \
-    X(WARP_SIZE, EMU_LANES) \
-    X(MAX_PITCH, INT_MAX) \
-    X(MAX_REGISTERS_PER_BLOCK, 65536) \
-    X(TEXTURE_ALIGNMENT, 512) \
-    X(GPU_OVERLAP, 1) \
-    X(CAN_MAP_HOST_MEMORY, 1) \
-    X(SURFACE_ALIGNMENT, 512) \
-    X(CONCURRENT_KERNELS, 1) \
-    X(ASYNC_ENGINE_COUNT, 1) \
-    X(UNIFIED_ADDRESSING, 1) \
-    X(TEXTURE_PITCH_ALIGNMENT, 32) \
-    X(STREAM_PRIORITIES_SUPPORTED, 1) \
-    X(GLOBAL_L1_CACHE_SUPPORTED, 1) \
-    X(LOCAL_L1_CACHE_SUPPORTED, 1) \
-    X(MAX_REGISTERS_PER_MULTIPROCESSOR, 65536) \
-    X(MANAGED_MEMORY, 1) \
-    X(CONCURRENT_MANAGED_ACCESS, 1) \
-    X(COMPUTE_PREEMPTION_SUPPORTED, 1) \
-    X(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1) \
-    X(COOPERATIVE_LAUNCH, 1) \
-    X(HOST_REGISTER_SUPPORTED, 1) \
-    X(MEMORY_POOLS_SUPPORTED, 1) \
-    X(MEM_SYNC_DOMAIN_COUNT, 1) \
-    X(NUMA_ID, -1) \
+// The attributes that are the same on every device: X(attribute, value). The others are 0.
+#define COMMON(X)                                                                                  \
+    X(MAX_THREADS_PER_BLOCK, EMU_MAX_THREADS)                                                      \
+    X(MAX_BLOCK_DIM_X, EMU_MAX_THREADS)                                                            \
+    X(MAX_BLOCK_DIM_Y, EMU_MAX_THREADS)                                                            \
+    X(MAX_BLOCK_DIM_Z, EMU_MAX_BLOCK_Z)                                                            \
+    X(MAX_GRID_DIM_X, EMU_MAX_GRID_X)                                                              \
+    X(MAX_GRID_DIM_Y, EMU_MAX_GRID_YZ)                                                             \
+    X(MAX_GRID_DIM_Z, EMU_MAX_GRID_YZ)                                                             \
+    X(MAX_SHARED_MEMORY_PER_BLOCK, EMU_SHARED_DEFAULT)                                             \
+    X(TOTAL_CONSTANT_MEMORY, EMU_MAX_CONST)                                                        \
+    X(WARP_SIZE, EMU_LANES)                                                                        \
+    X(MAX_PITCH, INT_MAX)                                                                          \
+    X(MAX_REGISTERS_PER_BLOCK, 65536)                                                              \
+    X(TEXTURE_ALIGNMENT, 512)                                                                      \
+    X(GPU_OVERLAP, 1)                                                                              \
+    X(CAN_MAP_HOST_MEMORY, 1)                                                                      \
+    X(SURFACE_ALIGNMENT, 512)                                                                      \
+    X(CONCURRENT_KERNELS, 1)                                                                       \
+    X(ASYNC_ENGINE_COUNT, 1)                                                                       \
+    X(UNIFIED_ADDRESSING, 1)                                                                       \
+    X(TEXTURE_PITCH_ALIGNMENT, 32)                                                                 \
+    X(STREAM_PRIORITIES_SUPPORTED, 1)                                                              \
+    X(GLOBAL_L1_CACHE_SUPPORTED, 1)                                                                \
+    X(LOCAL_L1_CACHE_SUPPORTED, 1)                                                                 \
+    X(MAX_REGISTERS_PER_MULTIPROCESSOR, 65536)                                                     \
+    X(MANAGED_MEMORY, 1)                                                                           \
+    X(CONCURRENT_MANAGED_ACCESS, 1)                                                                \
+    X(COMPUTE_PREEMPTION_SUPPORTED, 1)                                                             \
+    X(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1)                                                  \
+    X(COOPERATIVE_LAUNCH, 1)                                                                       \
+    X(HOST_REGISTER_SUPPORTED, 1)                                                                  \
+    X(MEMORY_POOLS_SUPPORTED, 1)                                                                   \
+    X(MEM_SYNC_DOMAIN_COUNT, 1)                                                                    \
+    X(NUMA_ID, -1)                                                                                 \
     X(HOST_NUMA_ID, -1)
 // clang-format on
 
@@ -367,7 +366,7 @@ CUresult api_deviceComputeCapability(int *major, int *minor, CUdevice device)
     return result;
 }
 
-/// What differs between devices.
+/// The attributes that differ between devices.
 static bool own_attribute(unsigned attribute, int *value)
 {
     const struct emu_gpu *gpu = api_gpu();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Functions that the emulator has and libcuda has not, for tests that look into a fault or make
-/// calls fail. A program finds them by dlsym().
+/// Functions that the emulator has and libcuda does not, for tests that examine a fault or make
+/// calls fail. A program finds them with dlsym().
 #ifndef PTXGEN_EMULATOR_CUDA_EXTENSIONS_H
 #define PTXGEN_EMULATOR_CUDA_EXTENSIONS_H
 
@@ -9,27 +9,26 @@
 /// Sets *text to the last report, "" if there is none. It changes with the next report.
 CUresult cuEmulatorReport(const char **text);
 
-/// Forgets the fault of a kernel and the last report: work goes on as if nothing had happened.
+/// Clears the fault of a kernel and the last report. Work continues as if nothing had happened.
 CUresult cuEmulatorClearError(void);
 
-/// What was called so far, and what there is.
+/// Counts of calls so far, and of live objects.
 struct emulator_counts {
-    unsigned long long calls;    ///< that cuEmulatorFail() counts
+    unsigned long long calls;    ///< calls that cuEmulatorFail() counts
     unsigned long long objects;  ///< handles, allocations, references to the primary context
-    unsigned long long launches; ///< of kernels that ran, those of graphs too
-    const char *failed;          ///< the function that cuEmulatorFail() made fail last, or NULL
+    unsigned long long launches; ///< kernels that ran, including those of graphs
+    const char *failed;          ///< the last function that cuEmulatorFail() made fail, or NULL
 };
 CUresult cuEmulatorCounts(struct emulator_counts *counts);
 
-/// The call'th call from now, from 1, returns `result`, whichever function and thread it is of; 0:
-/// none. A call that gives something back (destroys, frees, releases, unloads, pops, ends a
-/// capture, leaves the relaxed capture
-/// mode) does so first, as it would with an error of earlier work;
-/// any other does nothing. The functions that explain errors or find functions, and the emulator's
-/// own, do not count.
+/// The call'th call from now, counted from 1, returns `result`, whatever its function and thread;
+/// 0: no call. A call that gives something back (destroys, frees, releases, unloads, pops, ends a
+/// capture, leaves the relaxed capture mode) does so first, as it would with an error of earlier
+/// work. Any other call does nothing. Functions that explain errors or find functions, and the
+/// emulator's own, do not count.
 CUresult cuEmulatorFail(CUresult result, unsigned long long call);
 
-/// The rows that abi/functions.def would have of them.
+/// Their rows, in the form of abi/functions.def.
 #define EMULATOR_FUNCTIONS(X)                                                                      \
     X(cuEmulatorReport, cuEmulatorReport, 0, none, (const char **text), (text))                    \
     X(cuEmulatorClearError, cuEmulatorClearError, 0, none, (void), ())                             \

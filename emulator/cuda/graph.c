@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Graphs: nodes of work, and what each comes after; clones.
+// Graphs: nodes of work with their dependencies; clones.
 #include "api.h"
 
 #include <stdlib.h>
@@ -333,8 +333,8 @@ CUresult api_graphKernelNodeSetParams1(CUgraphNode node, const CUDA_KERNEL_NODE_
 
 // ------------------------------------------------------------------------------ what is in a graph
 
-/// Gives a list out as the interface has it: without `to`, only its length; else as many as there
-/// is room for, and *room becomes how many those are.
+/// Returns a list as the interface specifies: without `to`, only its length; otherwise as many
+/// entries as there is room for, and *room becomes their number.
 struct list {
     CUgraphNode *to;
     size_t *room, count;
@@ -458,7 +458,7 @@ CUresult api_graphNodeGetDependentNodes1(CUgraphNode node, CUgraphNode *nodes, s
     return api_graphNodeGetDependentNodes(node, nodes, NULL, count);
 }
 
-/// Where `before` is in what the node comes after; after_count: nowhere.
+/// The index of `before` among the dependencies of the node; after_count: not there.
 static size_t edge_of(const struct CUgraphNode_st *node, CUgraphNode before)
 {
     size_t i = 0;
@@ -527,7 +527,7 @@ CUresult api_graphRemoveDependencies1(CUgraph graph, const CUgraphNode *from, co
 
 // ---------------------------------------------------------------------------------------- clones
 
-/// Each node's work, and what it comes after by its place in the original.
+/// The work of each node, and its dependencies by their index in the original.
 static CUresult copy_nodes(CUgraph clone, CUgraph graph, CUgraphNode *made)
 {
     size_t place = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Executable graphs: copies of the work, in an order that the edges allow. What copies, fills,
-// calls and events do: read, and changed in a graph or in an executable one.
+// Executable graphs: copies of the work, in an order that the edges allow. The parameters of
+// copies, fills, host functions and events, read and changed in a graph or in an executable one.
 #include "api.h"
 
 #include <stdlib.h>
@@ -8,8 +8,7 @@
 
 enum { FLAGS = 0xf };
 
-/// The graph's nodes in order, each marked with its place from 1; false if they go round in a
-/// circle.
+/// The nodes of the graph in order, each marked with its index from 1; false if they form a cycle.
 static bool order(CUgraph graph, CUgraphNode *ordered)
 {
     size_t count = 0;
@@ -106,7 +105,7 @@ CUresult api_graphInstantiateWithParams(CUgraphExec *executable, CUgraph graph,
     return result;
 }
 
-/// For a launch or upload: nothing of a graph may be captured.
+/// For a launch or upload, which cannot be captured.
 static CUresult find(CUgraphExec handle, CUstream stream_handle, CUgraphExec *executable)
 {
     CUstream stream = NULL;
@@ -162,7 +161,8 @@ static size_t place_of(CUgraphNode node, const CUgraphNode *nodes, size_t count)
     return i;
 }
 
-/// Whether what `now` has is, by places, what the executable graph was made from.
+/// Whether `now` has the same structure, by index, as the graph from which the executable one was
+/// made.
 static CUgraphExecUpdateResult compare(const struct CUgraphExec_st *executable,
                                        const struct CUgraphExec_st *now, size_t *where)
 {
@@ -203,7 +203,7 @@ static CUresult update(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateR
     }
     for (size_t i = 0; i < now->count; i++)
         now->works[i].disabled = executable->works[i].disabled;
-    struct api_work *works = executable->works; // the nodes' handles stay those of the first graph
+    struct api_work *works = executable->works; // the node handles remain those of the first graph
     executable->works = now->works;
     now->works = works;
     api_drain();
@@ -246,7 +246,7 @@ struct api_work *api_exec_work(CUgraphExec handle, CUgraphNode node, CUgraphNode
 void api_exec_replace(struct api_work *at, const struct api_work *work)
 {
     struct api_work old = *at;
-    api_engine_enter(); // a launch by another thread may be reading it
+    api_engine_enter(); // another thread may be launching it
     *at = *work;
     at->disabled = old.disabled;
     api_engine_leave();
@@ -420,7 +420,7 @@ CUresult api_graphExecHostNodeSetParams(CUgraphExec executable, CUgraphNode node
 
 // --------------------------------------------------------------------------------------- skipped
 
-/// Kernels, copies and fills alone may be left out.
+/// Only kernels, copies and fills can be disabled.
 static struct api_work *that_may_rest(CUgraphExec executable, CUgraphNode node)
 {
     struct api_work *work = api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_KERNEL);

@@ -7,7 +7,7 @@
 
 // ---- functions ----------------------------------------------------------------------------------
 
-// Registers are not allotted: every kernel says that it uses so many, which limits nothing.
+// Registers are not allocated: every kernel reports this number, which limits nothing.
 enum { REGISTERS = 32 };
 
 CUfunction api_function_find(CUfunction handle, CUcontext context, CUresult *result)
@@ -219,7 +219,7 @@ CUresult api_occupancyBlocks(int *blocks, CUfunction function, int threads, size
     return api_occupancyBlocksFlags(blocks, function, threads, shared, 0);
 }
 
-/// Threads of a block of i + 1 warps, of which the last may be cut.
+/// The threads of a block of i + 1 warps; the last warp may be partial.
 static int threads_of(int i, int most)
 {
     return (i + 1) * EMU_LANES < most ? (i + 1) * EMU_LANES : most;
@@ -241,7 +241,7 @@ CUresult api_occupancyBlockSizeFlags(int *grid, int *block, CUfunction handle,
         most = limit;
     int warps = (most + EMU_LANES - 1) / EMU_LANES;
     if (shared_of)
-        pthread_mutex_unlock(&api_state.lock); // it may call the driver
+        pthread_mutex_unlock(&api_state.lock); // the callback may call the driver
     for (int i = 0; i < warps; i++)
         bytes[i] = shared_of ? shared_of(threads_of(i, most)) : shared;
     if (shared_of) {
@@ -348,7 +348,7 @@ static CUresult check_cluster(const struct api_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/// Parameters from an `extra` list: one buffer as the kernel sees it.
+/// Parameters from an `extra` list: one buffer, laid out for the kernel.
 static CUresult unpack(const struct emu_function *entry, void **extra, unsigned char *params)
 {
     const void *buffer = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Libraries: text that becomes a module in each context that asks.
+// Libraries: text that becomes a module in each context that uses it.
 #include "api.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct CUlib_st {
     CUkernel kernels;
 };
 
-/// The library's module in a context. It is the context's, which may go first.
+/// The library's module in a context. It belongs to the context, which may be destroyed first.
 struct use {
     struct use *next;
     CUlibrary library;

@@ -93,7 +93,7 @@ CUresult api_memAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, si
     return result;
 }
 
-/// Zeroed pages at which host and device both find the memory.
+/// Zeroed pages that host and device access at the same address.
 static CUresult shared_pages(enum api_kind kind, void **memory, size_t bytes, unsigned flags)
 {
     void *pages = bytes > SIZE_MAX / 4 ? MAP_FAILED
@@ -125,7 +125,7 @@ CUresult api_memAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags)
     return result;
 }
 
-/// Work of a stream that is done at once and cannot be captured.
+/// For work on a stream that is done at once and cannot be captured.
 static CUresult stream_ready(CUstream handle)
 {
     CUstream stream = NULL;
@@ -197,7 +197,8 @@ CUresult api_memFreeHost(void *memory)
     return CUDA_SUCCESS;
 }
 
-/// What holds the address; NULL if nothing does. A module's variable is written to *variable.
+/// The object that contains the address; NULL if there is none. A module's variable is written to
+/// *variable.
 static struct allocation *holder(uint64_t address, struct allocation *variable)
 {
     uint64_t start = 0, bytes = 0;
@@ -259,7 +260,7 @@ CUresult api_memHostGetFlags(unsigned *flags, void *memory)
     return CUDA_SUCCESS;
 }
 
-/// Whether the process has memory at all of the addresses.
+/// Whether the whole range is mapped in the process.
 static bool is_mapped(const void *memory, size_t bytes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)memory / page * page;
@@ -292,7 +293,7 @@ CUresult api_memHostUnregister(void *memory)
     return CUDA_SUCCESS;
 }
 
-/// Sets *data; false if the attribute is not to be had of such memory.
+/// Sets *data; false if such memory does not have the attribute.
 static bool attribute_of(void *data, unsigned attribute, struct allocation *found, uint64_t address)
 {
     bool managed = found->object.kind == API_MANAGED_MEMORY;
@@ -343,7 +344,7 @@ CUresult api_pointerGetAttribute(void *data, CUpointer_attribute attribute, CUde
                : CUDA_ERROR_INVALID_VALUE;
 }
 
-/// Bytes of an attribute's value.
+/// The size of an attribute's value in bytes.
 static size_t attribute_size(unsigned attribute)
 {
     switch (attribute) {
@@ -381,7 +382,7 @@ CUresult api_pointerGetAttributes(unsigned count, CUpointer_attribute *attribute
         for (size_t k = 0; k < attribute_size(attribute); k++)
             ((unsigned char *)data[i])[k] = 0;
         if (!found && attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-            *(int *)data[i] = -2; // no device knows it
+            *(int *)data[i] = -2; // unknown to every device
     }
     return CUDA_SUCCESS;
 }

@@ -10,7 +10,7 @@
 
 enum { JIT_OPTIONS = 35, LOG = 16000 };
 
-/// What of the options of a load matters here.
+/// The options of a load that have an effect here.
 struct jit {
     char *info, *error;
     size_t info_size, error_size;
@@ -54,7 +54,7 @@ static CUresult read_options(struct jit *jit, unsigned count, const CUjit_option
     return CUDA_SUCCESS;
 }
 
-/// Gives the log out, cut to the caller's buffer, and how many bytes of that are used.
+/// Copies the log to the caller, cut to the buffer, and returns the number of bytes used.
 static void give_log(const char *log, char *buffer, size_t size, void **written)
 {
     size_t length = buffer ? strlen(log) : 0;
@@ -77,7 +77,7 @@ static uint64_t address_of(CUmodule module, uint32_t index)
     return (symbol->space == EMU_CONST ? module->const_base : module->global_base) + symbol->offset;
 }
 
-/// Addresses of variables in the initial values of others.
+/// Writes addresses of variables into the initial values of others.
 static void relocate(CUmodule module)
 {
     const struct emu_module *program = module->program;
@@ -198,11 +198,10 @@ void api_module_release(CUmodule module)
 static bool is_binary(const char *image)
 {
     return strncmp(image, "\177ELF", 4) == 0 || strncmp(image, "\x50\xed\x55\xba", 4) == 0 ||
-           strncmp(image, "\xb1\x43\x62\x46", 4) ==
-               0; // ELF, a fat binary, what nvcc puts round one
+           strncmp(image, "\xb1\x43\x62\x46", 4) == 0; // ELF, a fat binary, nvcc's wrapper of one
 }
 
-/// Text begins with comments and then .version: anything else is not looked at as PTX.
+/// PTX text begins with comments and then .version. Nothing else is parsed.
 static bool is_text(const char *image)
 {
     for (const char *at = image; *at;) {
@@ -295,7 +294,8 @@ CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
     clock_gettime(CLOCK_MONOTONIC, &end);
     give_log(result ? log : "", jit.error, jit.error_size, jit.error_written);
     if (result && !(jit.error && jit.error_size))
-        api_refuse(result, "%s", log[0] ? log : "out of host memory"); // there is no other place
+        api_refuse(result, "%s",
+                   log[0] ? log : "out of host memory"); // the caller has no log buffer
     give_log(result ? "" : log, jit.info, jit.info_size, jit.info_written);
     if (jit.wall_time) {
         float wall = (float)(end.tv_sec - start.tv_sec) * 1e3f +
@@ -414,8 +414,8 @@ CUresult api_moduleGetGlobal(CUdeviceptr *address, size_t *bytes, CUmodule handl
 
 // -------------------------------------------------------------------------------------- the linker
 
-// Its "machine code" is the text of its one input behind a line of its own, which says for which
-// GPU it was made and what the text adds up to.
+// The linker's "machine code" is the text of its one input, after a line with the GPU that it was
+// made for and a checksum of the text.
 
 static const char magic[] = "\177PTXEMU ";
 
@@ -424,7 +424,7 @@ enum { INPUT_TYPES = 6, LINE = sizeof(magic) - 1 + 3 + 1 + 16 + 1 + 16 + 1 };
 struct CUlinkState_st {
     struct api_object object;
     CUjit_option *options;
-    void **values; // the caller's: logs go there
+    void **values; // the caller's, where logs are returned
     unsigned option_count;
     char *code;
 };
@@ -480,7 +480,7 @@ CUresult api_linkCreate(unsigned count, CUjit_option *options, void **values, CU
     return CUDA_SUCCESS;
 }
 
-/// Compiles the text, to see that it does and for what the compiler says.
+/// Compiles the text for its errors and log.
 static CUresult compile(CUlinkState link, const char *text)
 {
     CUmodule module = NULL;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Streams and events, and the work that is put on them: checked, run at once or kept in a graph.
+// Streams and events, and the work submitted to them: checked, then run at once or stored in a
+// graph.
 #define _POSIX_C_SOURCE 200809L // clock_gettime
 #include "api.h"
 
@@ -40,7 +41,7 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
         .params = work->as.kernel.params,
         .global_base = module->global_base,
         .const_base = module->const_base,
-        .grid_id = ++api_state.grids, // the engine's alone
+        .grid_id = ++api_state.grids, // only the engine uses it
         .cooperative = work->as.kernel.cooperative,
     };
     memcpy(launch.grid, work->as.kernel.grid, sizeof(launch.grid));
@@ -89,7 +90,8 @@ CUresult api_work_run(const struct api_work *work, char *report, size_t report_s
     return CUDA_SUCCESS;
 }
 
-/// Whether a launch that ended so leaves the context usable, and the call itself is what failed.
+/// Whether the context remains usable after a launch with this result, so that only the call
+/// failed.
 static bool refused(CUresult result)
 {
     return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_OUT_OF_MEMORY ||
@@ -111,7 +113,7 @@ CUresult api_work_run_all(const struct api_work *works, size_t count)
         api_explain(result, report);
     else if (result && report[0])
         api_report(report);
-    // A kernel's failure is known later; a copy's is known at once.
+    // A kernel's failure is reported by a later call, a copy's at once.
     bool at_once = refused(result) || (count == 1 && works[0].type == CU_GRAPH_NODE_TYPE_MEMCPY);
     return at_once ? result : CUDA_SUCCESS;
 }
@@ -431,7 +433,7 @@ CUresult api_eventRecord(CUevent handle, CUstream stream_handle)
         return result ? result : api_capture_record(stream, event);
     api_drain();
     event = API_FIND(handle, API_EVENT);
-    if (!event) // destroyed by another thread meanwhile
+    if (!event) // another thread has destroyed it
         return CUDA_ERROR_INVALID_HANDLE;
     event->recorded = true;
     event->capture = 0;
@@ -448,13 +450,12 @@ CUresult api_eventRecordWithFlags(CUevent handle, CUstream stream_handle, unsign
         return api_eventRecord(handle, stream_handle);
     CUevent event = API_FIND(handle, API_EVENT);
     CUresult result = event ? api_stream_find(stream_handle, &stream) : CUDA_ERROR_INVALID_HANDLE;
-    if (result ||
-        !stream->capture) // outside of a capture there is nothing that it could be outside of
+    if (result || !stream->capture) // the flag matters only during a capture
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     return api_capture_external(stream, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
 }
 
-/// For calls that want an event of real time.
+/// For calls that need an event with a real time.
 static CUresult uncaptured(const struct CUevent_st *event, bool invalidate)
 {
     if (event->capture == 0)
