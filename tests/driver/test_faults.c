@@ -76,6 +76,61 @@ static void each_driver_call_fails_once_in_a_callers_context(void **state)
     assert_int_equal(emulator.cuCtxDestroy_v2(context), CUDA_SUCCESS);
 }
 
+/// A fault of an earlier kernel, met by the first driver call of each function: the message names
+/// the function.
+static void each_function_meets_an_earlier_fault(void **state)
+{
+    (void)state;
+    struct scene scene = scene_create();
+    CUdeviceptr data = ptx_buffer_address(scene.buffer);
+    uint32_t n = 1;
+    float factor = 1;
+    const struct ptx_arg args[] = { PTX_ARG(data), PTX_ARG(n), PTX_ARG(factor) };
+    const struct ptx_launch_params params = {
+        .grid = { 1 }, .block = { 32 }, .args = args, .arg_count = 3
+    };
+    ptx_function *scale = ptx_module_function(scene.module, "scale");
+    bool capturing = false;
+    float milliseconds = 0;
+    size_t bytes = 0;
+    CUdeviceptr base = 0;
+    int blocks = 0;
+    char host[8];
+#define MEETS(call, ...)                                                                           \
+    do {                                                                                           \
+        fail_call(CUDA_ERROR_LAUNCH_FAILED, 1);                                                    \
+        (void)call(__VA_ARGS__);                                                                   \
+        fail_call(CUDA_SUCCESS, 0);                                                                \
+        assert_error(PTX_ERROR_DRIVER, #call ": an earlier kernel failed");                        \
+        assert_thread_untouched(NULL);                                                             \
+    } while (0)
+    MEETS(ptx_launch, scale, &params);
+    MEETS(ptx_graph_launch, scene.graph, scene.stream);
+    MEETS(ptx_stream_create, scene.device);
+    MEETS(ptx_stream_synchronize, scene.device, scene.stream);
+    MEETS(ptx_stream_is_capturing, scene.device, NULL, &capturing);
+    MEETS(ptx_stream_wait_event, scene.device, scene.stream, scene.event);
+    MEETS(ptx_event_create, scene.device);
+    MEETS(ptx_event_record, scene.device, scene.event, scene.stream);
+    MEETS(ptx_event_synchronize, scene.device, scene.event);
+    MEETS(ptx_event_elapsed, scene.device, scene.event, scene.event, &milliseconds);
+    MEETS(ptx_buffer_create, scene.device, 8);
+    MEETS(ptx_buffer_upload, scene.buffer, 0, host, 8, scene.stream);
+    MEETS(ptx_buffer_download, scene.buffer, 0, host, 8, scene.stream);
+    MEETS(ptx_buffer_copy, scene.buffer, 0, scene.buffer, 8, 8, scene.stream);
+    MEETS(ptx_buffer_fill, scene.buffer, 0, 1, 8, scene.stream);
+    MEETS(ptx_host_alloc, scene.device, 8);
+    MEETS(ptx_device_memory, scene.device, &bytes, NULL);
+    MEETS(ptx_address_range, scene.device, ptx_buffer_address(scene.buffer), &base, &bytes);
+    MEETS(ptx_module_load, scene.device, KERNEL_TEXT, NULL);
+    MEETS(ptx_module_global, scene.module, "counter", &base, &bytes);
+    MEETS(ptx_function_occupancy, scale, 32, 0, &blocks);
+    MEETS(ptx_capture_begin, scene.device, scene.stream, PTX_CAPTURE_RELAXED);
+    MEETS(ptx_device_open, NULL);
+#undef MEETS
+    scene_destroy(&scene);
+}
+
 static void each_allocation_fails_once(void **state)
 {
     (void)state;
@@ -109,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_driver_call_fails_once),
         cmocka_unit_test(each_driver_call_fails_once_in_a_callers_context),
+        cmocka_unit_test(each_function_meets_an_earlier_fault),
         cmocka_unit_test(each_allocation_fails_once),
     };
     return cmocka_run_group_tests(tests, emulator_open, NULL);

@@ -304,65 +304,6 @@ static void faults_of_earlier_kernels(void **state)
     tear_down(&scene);
 }
 
-/// Of every kind of call, whatever driver call meets the fault first.
-static void calls_that_meet_a_fault(void **state)
-{
-    (void)state;
-    struct scene scene = set_up();
-    struct ptx_launch_params params = right_launch();
-    ptx_buffer *buffer = ptx_buffer_create(scene.device, 64);
-    CUstream stream = ptx_stream_create(scene.device);
-    CUevent event = ptx_event_create(scene.device);
-    ptx_graph *graph = NULL;
-    bool capturing = false;
-    float milliseconds = 0;
-    size_t bytes = 0;
-    CUdeviceptr base = 0;
-    int blocks = 0;
-    char host[8];
-    assert_int_equal(ptx_capture_begin(scene.device, stream, PTX_CAPTURE_RELAXED), PTX_OK);
-    graph = ptx_capture_end(scene.device, stream);
-    assert_non_null(graph);
-    params.stream = NULL; // the legacy default stream: whether anything is captured is asked first
-    fake->fail_result = CUDA_ERROR_LAUNCH_FAILED;
-#define MEETS(call, ...)                                                                           \
-    do {                                                                                           \
-        atomic_store(&fake->fail_at, 1);                                                           \
-        (void)call(__VA_ARGS__);                                                                   \
-        atomic_store(&fake->fail_at, 0);                                                           \
-        assert_error(PTX_ERROR_DRIVER, #call ": an earlier kernel failed");                        \
-        assert_int_equal(fake->context_depth(), 0);                                                \
-    } while (0)
-    MEETS(ptx_launch, scene.scale, &params);
-    MEETS(ptx_graph_launch, graph, stream);
-    MEETS(ptx_stream_create, scene.device);
-    MEETS(ptx_stream_synchronize, scene.device, stream);
-    MEETS(ptx_stream_is_capturing, scene.device, NULL, &capturing);
-    MEETS(ptx_stream_wait_event, scene.device, stream, event);
-    MEETS(ptx_event_create, scene.device);
-    MEETS(ptx_event_record, scene.device, event, stream);
-    MEETS(ptx_event_synchronize, scene.device, event);
-    MEETS(ptx_event_elapsed, scene.device, event, event, &milliseconds);
-    MEETS(ptx_buffer_create, scene.device, 8);
-    MEETS(ptx_buffer_upload, buffer, 0, host, 8, stream);
-    MEETS(ptx_buffer_download, buffer, 0, host, 8, stream);
-    MEETS(ptx_buffer_copy, buffer, 0, buffer, 8, 8, stream);
-    MEETS(ptx_buffer_fill, buffer, 0, 1, 8, stream);
-    MEETS(ptx_host_alloc, scene.device, 8);
-    MEETS(ptx_device_memory, scene.device, &bytes, NULL);
-    MEETS(ptx_address_range, scene.device, ptx_buffer_address(buffer), &base, &bytes);
-    MEETS(ptx_module_load, scene.device, KERNEL_TEXT, NULL);
-    MEETS(ptx_module_global, scene.module, "counter", &base, &bytes);
-    MEETS(ptx_function_occupancy, scene.scale, 32, 0, &blocks);
-    MEETS(ptx_capture_begin, scene.device, stream, PTX_CAPTURE_RELAXED);
-    MEETS(ptx_device_open, NULL);
-    ptx_graph_destroy(&graph);
-    ptx_event_destroy(scene.device, &event);
-    ptx_stream_destroy(scene.device, &stream);
-    ptx_buffer_destroy(&buffer);
-    tear_down(&scene);
-}
-
 /// A current context of the caller's own is neither used nor lost, and an equal one not pushed.
 static void callers_context_stays(void **state)
 {
@@ -454,7 +395,6 @@ int main(void)
         FAKE_TEST(required_block),
         FAKE_TEST(attributes),
         FAKE_TEST(faults_of_earlier_kernels),
-        FAKE_TEST(calls_that_meet_a_fault),
         FAKE_TEST(callers_context_stays),
         FAKE_TEST(launching_under_capture),
         FAKE_TEST(many_threads),

@@ -24,11 +24,11 @@ struct fake_cuda {
     const char *jit_info_log;
     size_t argument_sizes[4]; ///< how much a launch keeps of each argument; 0 ends
 
-    /// The call by this name fails with fail_result, or the fail_at'th call from now, from 1.
+    /// Calls by this name fail with fail_result, and with the text that a test compares: what the
+    /// emulator cannot give. Tests that only want a call to fail take the emulator.
     const char *fail_call;
     CUresult fail_result;
     const char *error_text; ///< what the driver says of it; NULL: "as the test wants it"
-    atomic_int fail_at;
 
     atomic_int calls;      ///< of functions that can be made to fail
     atomic_int alive;      ///< allocations, streams, events, modules, retained contexts
