@@ -412,15 +412,6 @@ static bool shuffle(const struct exchange *x)
         if (j >= 0)
             inside |= 1u << i;
         unsigned from = j >= 0 ? (unsigned)j : i;
-        if (!(x->lanes >> from & 1) && x->warp->block->exec->sanitize &&
-            !emu_report_finding(x->warp, x->op->insn, i, EMU_FINDING_SHUFFLE,
-                                "shuffle from inactive lane: lane %u reads lane %u, which %s", i,
-                                from,
-                                !(x->members >> from & 1)        ? "is not in the membermask"
-                                : !(x->warp->exists >> from & 1) ? "does not exist"
-                                : !(x->warp->live >> from & 1)   ? "has ended"
-                                                                 : "is at another instruction"))
-            return false;
         out[i] = a[from];
     }
     put_words(x, out);
@@ -538,6 +529,33 @@ static bool exchange(const struct exchange *x)
     }
 }
 
+// The lanes that read a lane which does not take part: what they get is undefined.
+static uint32_t absent_sources(const struct exchange *x)
+{
+    alignas(64) uint32_t scratch[2][EMU_LANES];
+    const uint32_t *b = emu_fetch(x->warp, x->frame, &x->op->src[1], scratch[0]);
+    const uint32_t *c = emu_fetch(x->warp, x->frame, &x->op->src[2], scratch[1]);
+    uint32_t absent = 0;
+    for (uint32_t m = x->lanes; m; m &= m - 1) {
+        unsigned i = emu_first(m);
+        int from = shuffle_source(x->op->insn->opcode, i, b[i], c[i]);
+        if (from >= 0 && !(x->lanes >> from & 1))
+            absent |= 1u << i;
+    }
+    return absent;
+}
+
+static struct emu_undefined from_absent(const struct exchange *x, unsigned from)
+{
+    const struct emu_warp *warp = x->warp;
+    const char *why = !(x->members >> from & 1)     ? "is not in the membermask"
+                      : !(warp->exists >> from & 1) ? "does not exist"
+                      : !(warp->live >> from & 1)   ? "has ended"
+                                                    : "is at another instruction";
+    uint32_t origin = emu_origin_of_lane(x->warp, x->op->insn, from, why);
+    return (struct emu_undefined) { UINT32_MAX, UINT32_MAX, origin };
+}
+
 // Each lane gets the undefined bits of the value that it reads.
 static void shuffle_undefined(const struct exchange *x, const struct emu_undefined_lanes *u,
                               struct emu_undefined_lanes *results)
@@ -548,7 +566,10 @@ static void shuffle_undefined(const struct exchange *x, const struct emu_undefin
     for (uint32_t m = x->lanes; m; m &= m - 1) {
         unsigned i = emu_first(m);
         int from = shuffle_source(x->op->insn->opcode, i, b[i], c[i]);
-        results[0].lane[i] = u->lane[from >= 0 ? (unsigned)from : i];
+        if (from >= 0 && !(x->lanes >> from & 1))
+            results[0].lane[i] = from_absent(x, (unsigned)from);
+        else
+            results[0].lane[i] = u->lane[from >= 0 ? (unsigned)from : i];
         results[1].lane[i] = (struct emu_undefined) { 0 };
     }
 }
@@ -583,5 +604,7 @@ bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned
     const struct exchange x = { warp, op, frame, init, lanes, members };
     if (op->insn->opcode == EMU_OP_BAR_WARP)
         return true;
-    return emu_undefined_in(init, &op->src[0], lanes) ? exchange_undefined(&x) : exchange(&x);
+    bool open = emu_undefined_in(init, &op->src[0], lanes) ||
+                (init && is_shuffle(op->insn->opcode) && absent_sources(&x));
+    return open ? exchange_undefined(&x) : exchange(&x);
 }

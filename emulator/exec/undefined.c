@@ -126,6 +126,17 @@ static uint32_t origin_of_load(struct emu_warp *warp, const struct emu_op *op, u
     return *origin = emu_origin_add(exec->shadows, text);
 }
 
+uint32_t emu_origin_of_lane(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                            const char *why)
+{
+    const struct emu_exec *exec = warp->block->exec;
+    char text[512], line[EMU_QUOTE];
+    emu_quote_line(exec->launch->module, insn->line, line, sizeof(line));
+    snprintf(text, sizeof(text), "lane %u, which %s, read by the shuffle at line %u of kernel %s%s",
+             lane, why, (unsigned)insn->line, exec->launch->entry->name, line);
+    return emu_origin_add(exec->shadows, text);
+}
+
 // ---- operands -----------------------------------------------------------------------------------
 
 // The form of a register's record: its own bits, zeros above.

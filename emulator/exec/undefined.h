@@ -36,6 +36,10 @@ static inline uint32_t emu_undefined_in(const uint32_t *init, const struct emu_v
     return init && value->place == EMU_AT_SLOT ? mask & ~init[value->reg] : 0;
 }
 
+// The origin of what a shuffle reads from a lane that does not take part; `why` says why not.
+uint32_t emu_origin_of_lane(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                            const char *why);
+
 // The undefined bits of a source, in the width that emu_fetch() gives it.
 void emu_undefined_fetch(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
                          const struct emu_value *value, uint32_t mask,

@@ -59,7 +59,6 @@ enum emu_finding {
     EMU_FINDING_SIZE,
     EMU_FINDING_HOST, // an undefined value is stored to host memory
     EMU_FINDING_RACE,
-    EMU_FINDING_SHUFFLE,
     EMU_FINDING_OUTSIDE, // a lane outside its own member mask
     EMU_FINDING_DIVERGENCE,
 };

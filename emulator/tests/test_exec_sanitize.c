@@ -246,20 +246,36 @@ static void divergent_barrier(void **state)
     assert_int_equal(result, 0);
 }
 
+// What comes from a lane that does not take part is undefined, which matters where it decides.
 static void inactive_shuffle(void **state)
 {
     struct emulator *e = *state;
     int result = emulator_body(e,
                                "setp.lt.u32 %p1, %r0, 16;\n@!%p1 bra L;\n"
-                               "shfl.sync.bfly.b32 %r5, %r0, 16, 31, 0xffff;\nL: ret;",
+                               "shfl.sync.bfly.b32 %r5, %r0, 16, 31, 0xffff;\n"
+                               "setp.eq.u32 %p2, %r5, 7;\n@%p2 bra L;\nL: ret;",
                                0, 0, 0);
     emulator_expect(e, result, 719,
-                    "shuffle from inactive lane|lane 0 reads lane 16|not in the membermask");
+                    "decides a guard: register %p2|lane 16, which is not in the membermask|read by "
+                    "the shuffle at line|shfl.sync.bfly");
     result = emulator_body(e,
                            "setp.gt.u32 %p1, %r0, 15;\n@%p1 ret;\n"
-                           "shfl.sync.bfly.b32 %r5, %r0, 16, 31, -1;\nret;",
+                           "shfl.sync.bfly.b32 %r5, %r0, 16, 31, -1;\n"
+                           "setp.eq.u32 %p2, %r5, 7;\n@%p2 bra L;\nL: ret;",
                            0, 0, 0);
-    emulator_expect(e, result, 719, "shuffle from inactive lane|has ended");
+    emulator_expect(e, result, 719, "decides a guard|lane 16, which has ended");
+    // The sum of the 20 lanes of a mask: what comes from the others is computed with and left out.
+    uint64_t out = emulator_zeros(e, 4);
+    result = emulator_body(e,
+                           "setp.gt.u32 %p1, %r0, 19;\n@%p1 ret;\nmov.u32 %r5, %r0;\n"
+                           "mov.u32 %r7, 16;\nL: shfl.sync.down.b32 %r6, %r5, %r7, 31, 0xfffff;\n"
+                           "add.u32 %r8, %r0, %r7;\nsetp.lt.u32 %p2, %r8, 20;\n"
+                           "@%p2 add.u32 %r5, %r5, %r6;\nshr.u32 %r7, %r7, 1;\n"
+                           "setp.ne.u32 %p1, %r7, 0;\n@%p1 bra L;\nsetp.eq.u32 %p1, %r0, 0;\n"
+                           "@%p1 st.global.u32 [%rd0], %r5;\nret;",
+                           out, 0, 0);
+    emulator_expect(e, result, 0, "");
+    assert_int_equal(*(const uint32_t *)emulator_at(e, out, 4), 190);
     result = emulator_body(e, "shfl.sync.bfly.b32 %r5, %r0, 1, 31, 0xf;\nret;", 0, 0, 0);
     emulator_expect(e, result, 719, "lane 4, which is not in its own membermask 0x0000000f");
 }

@@ -425,7 +425,7 @@ static void warn_and_go_on(void **state)
     static const char *const words[] = {
         "decides a guard: register %p1|decides a guard: register %p2",
         "shared-memory race",
-        "shuffle from inactive lane|not in its own membermask",
+        "not in its own membermask",
         "divergent barrier",
         "divergent barrier",
         "decides a shuffle's lane|decides a barrier's number",
