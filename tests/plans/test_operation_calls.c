@@ -5,76 +5,13 @@
 // Linked with --wrap for malloc, calloc and realloc.
 #include "driver_fixture.h"
 #include "failing_allocations.h"
-
-#include <ptxgen/operations.h>
-
-struct scene {
-    ptx_device *device;
-    ptx_buffer *memory;
-    CUdeviceptr at;
-};
+#include "operation_calls.h"
 
 static void set_up(struct scene *scene)
 {
-    scene->device = ptx_device_open(NULL);
-    scene->memory = ptx_buffer_create(scene->device, 4096);
-    assert_true(scene->device && scene->memory);
-    scene->at = fake->registered = ptx_buffer_address(scene->memory);
+    scene_create(scene);
+    fake->registered = scene->at;
 }
-
-static void tear_down(struct scene *scene)
-{
-    ptx_buffer_destroy(&scene->memory);
-    ptx_device_close(&scene->device);
-}
-
-static ptx_status quantize(const struct scene *scene, ptx_operations *operations)
-{
-    return ptx_quantize_backward(operations,
-                                 &(struct ptx_quantize_params) { .dtype = PTX_BF16,
-                                                                 .count = 64,
-                                                                 .x = scene->at,
-                                                                 .d_output = scene->at + 512,
-                                                                 .d_input = scene->at + 1024,
-                                                                 .scale = 0.1 },
-                                 NULL);
-}
-
-static ptx_status quantize_channels(const struct scene *scene, ptx_operations *operations)
-{
-    return ptx_quantize_backward(operations,
-                                 &(struct ptx_quantize_params) { .dtype = PTX_F32,
-                                                                 .count = 64,
-                                                                 .x = scene->at,
-                                                                 .d_output = scene->at + 512,
-                                                                 .d_input = scene->at + 512,
-                                                                 .scales = scene->at + 1024,
-                                                                 .zero_points = scene->at + 1536,
-                                                                 .channels = 32 },
-                                 NULL);
-}
-
-static ptx_status lerp(const struct scene *scene, ptx_operations *operations)
-{
-    return ptx_lerp_backward(operations,
-                             &(struct ptx_lerp_params) { .dtype = PTX_F64,
-                                                         .count = 64,
-                                                         .d_output = scene->at,
-                                                         .d_a = scene->at,
-                                                         .d_b = scene->at + 512,
-                                                         .weight_at = scene->at + 1024 },
-                             NULL);
-}
-
-static ptx_status loss_scale(const struct scene *scene, ptx_operations *operations)
-{
-    return ptx_loss_scale_update(operations, scene->at, scene->at + 8, NULL, NULL);
-}
-
-static ptx_status (*const calls[])(const struct scene *, ptx_operations *) = { quantize,
-                                                                               quantize_channels,
-                                                                               lerp, loss_scale };
-enum { CALLS = sizeof calls / sizeof *calls };
 
 static void later_calls_only_launch(void **state)
 {
@@ -97,7 +34,7 @@ static void later_calls_only_launch(void **state)
         assert_true(atomic_load(&fake->calls) - before <= 100 * 5);
     }
     ptx_operations_destroy(&operations);
-    tear_down(&scene);
+    scene_destroy(&scene);
 }
 
 // The calls are on the legacy default stream, and compiled: a launch is all that is left to refuse.
@@ -124,7 +61,7 @@ static void a_blocking_stream_is_being_captured(void **state)
         assert_int_equal(calls[i](&scene, operations), PTX_OK);
     free(blocking);
     ptx_operations_destroy(&operations);
-    tear_down(&scene);
+    scene_destroy(&scene);
 }
 
 int main(void)

@@ -5,84 +5,14 @@
 // Linked with --wrap for malloc, calloc and realloc.
 #include "emulator_faults.h"
 #include "failing_allocations.h"
-
-#include <ptxgen/operations.h>
-
-struct scene {
-    ptx_device *device;
-    ptx_buffer *memory;
-    CUdeviceptr at;
-};
-
-static void set_up(struct scene *scene)
-{
-    scene->device = ptx_device_open(NULL);
-    scene->memory = ptx_buffer_create(scene->device, 4096);
-    assert_true(scene->device && scene->memory);
-    assert_int_equal(ptx_buffer_fill(scene->memory, 0, 0, 4096, NULL), PTX_OK);
-    scene->at = ptx_buffer_address(scene->memory);
-}
-
-static void tear_down(struct scene *scene)
-{
-    ptx_buffer_destroy(&scene->memory);
-    ptx_device_close(&scene->device);
-}
-
-static ptx_status quantize(const struct scene *scene, ptx_operations *operations)
-{
-    return ptx_quantize_backward(operations,
-                                 &(struct ptx_quantize_params) { .dtype = PTX_BF16,
-                                                                 .count = 64,
-                                                                 .x = scene->at,
-                                                                 .d_output = scene->at + 512,
-                                                                 .d_input = scene->at + 1024,
-                                                                 .scale = 0.1 },
-                                 NULL);
-}
-
-static ptx_status quantize_channels(const struct scene *scene, ptx_operations *operations)
-{
-    return ptx_quantize_backward(operations,
-                                 &(struct ptx_quantize_params) { .dtype = PTX_F32,
-                                                                 .count = 64,
-                                                                 .x = scene->at,
-                                                                 .d_output = scene->at + 512,
-                                                                 .d_input = scene->at + 512,
-                                                                 .scales = scene->at + 1024,
-                                                                 .zero_points = scene->at + 1536,
-                                                                 .channels = 32 },
-                                 NULL);
-}
-
-static ptx_status lerp(const struct scene *scene, ptx_operations *operations)
-{
-    return ptx_lerp_backward(operations,
-                             &(struct ptx_lerp_params) { .dtype = PTX_F64,
-                                                         .count = 64,
-                                                         .d_output = scene->at,
-                                                         .d_a = scene->at,
-                                                         .d_b = scene->at + 512,
-                                                         .weight_at = scene->at + 1024 },
-                             NULL);
-}
-
-static ptx_status loss_scale(const struct scene *scene, ptx_operations *operations)
-{
-    return ptx_loss_scale_update(operations, scene->at, scene->at + 8, NULL, NULL);
-}
-
-static ptx_status (*const calls[])(const struct scene *, ptx_operations *) = { quantize,
-                                                                               quantize_channels,
-                                                                               lerp, loss_scale };
-enum { CALLS = sizeof calls / sizeof *calls };
+#include "operation_calls.h"
 
 static void each_driver_call_of_the_first_call_fails(void **state)
 {
     (void)state;
     for (int i = 0; i < CALLS; i++) {
         struct scene scene;
-        set_up(&scene);
+        scene_create(&scene);
         const int alive = objects_alive();
         ptx_operations *operations = ptx_operations_create(scene.device, NULL);
         const int before = calls_so_far();
@@ -111,7 +41,7 @@ static void each_driver_call_of_the_first_call_fails(void **state)
             if (objects_alive() != alive || live_allocations != live)
                 fail_msg("failing %s, call %d of %d, left something behind", failed, call, count);
         }
-        tear_down(&scene);
+        scene_destroy(&scene);
     }
 }
 
@@ -120,7 +50,7 @@ static void each_allocation_of_the_first_call_fails(void **state)
     (void)state;
     for (int i = 0; i < CALLS; i++) {
         struct scene scene;
-        set_up(&scene);
+        scene_create(&scene);
         const int alive = objects_alive();
         for (int failing = 1;; failing++) {
             const int live = live_allocations;
@@ -139,7 +69,7 @@ static void each_allocation_of_the_first_call_fails(void **state)
             if (all)
                 break;
         }
-        tear_down(&scene);
+        scene_destroy(&scene);
     }
 }
 

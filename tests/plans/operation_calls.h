@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+/// A call of each operation, in memory of 4096 bytes: for tests that count driver calls or make
+/// them fail. Included after driver_fixture.h or emulator_faults.h.
+#ifndef PTXGEN_TESTS_OPERATION_CALLS_H
+#define PTXGEN_TESTS_OPERATION_CALLS_H
+
+#include <ptxgen/operations.h>
+
+struct scene {
+    ptx_device *device;
+    ptx_buffer *memory;
+    CUdeviceptr at;
+};
+
+static inline void scene_create(struct scene *scene)
+{
+    scene->device = ptx_device_open(NULL);
+    scene->memory = ptx_buffer_create(scene->device, 4096);
+    assert_true(scene->device && scene->memory);
+    assert_int_equal(ptx_buffer_fill(scene->memory, 0, 0, 4096, NULL), PTX_OK);
+    scene->at = ptx_buffer_address(scene->memory);
+}
+
+static inline void scene_destroy(struct scene *scene)
+{
+    ptx_buffer_destroy(&scene->memory);
+    ptx_device_close(&scene->device);
+}
+
+static ptx_status quantize(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_quantize_backward(operations,
+                                 &(struct ptx_quantize_params) { .dtype = PTX_BF16,
+                                                                 .count = 64,
+                                                                 .x = scene->at,
+                                                                 .d_output = scene->at + 512,
+                                                                 .d_input = scene->at + 1024,
+                                                                 .scale = 0.1 },
+                                 NULL);
+}
+
+static ptx_status quantize_channels(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_quantize_backward(operations,
+                                 &(struct ptx_quantize_params) { .dtype = PTX_F32,
+                                                                 .count = 64,
+                                                                 .x = scene->at,
+                                                                 .d_output = scene->at + 512,
+                                                                 .d_input = scene->at + 512,
+                                                                 .scales = scene->at + 1024,
+                                                                 .zero_points = scene->at + 1536,
+                                                                 .channels = 32 },
+                                 NULL);
+}
+
+static ptx_status lerp(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_lerp_backward(operations,
+                             &(struct ptx_lerp_params) { .dtype = PTX_F64,
+                                                         .count = 64,
+                                                         .d_output = scene->at,
+                                                         .d_a = scene->at,
+                                                         .d_b = scene->at + 512,
+                                                         .weight_at = scene->at + 1024 },
+                             NULL);
+}
+
+static ptx_status loss_scale(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_loss_scale_update(operations, scene->at, scene->at + 8, NULL, NULL);
+}
+
+static ptx_status (*const calls[])(const struct scene *, ptx_operations *) = { quantize,
+                                                                               quantize_channels,
+                                                                               lerp, loss_scale };
+enum { CALLS = sizeof calls / sizeof *calls };
+
+#endif
