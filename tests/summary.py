@@ -86,6 +86,15 @@ def access_lists(path):
     return True
 
 
+def others_run(path):
+    """Whether another user than root can run a file."""
+    try:
+        return subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                               "test", "-x", path], stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
 # A reason's words, and whether it holds: of the match and the test's environment. The first match
 # decides.
 PROOFS = (
@@ -104,8 +113,10 @@ PROOFS = (
     (r"no localedef", lambda *_: not shutil.which("localedef")),
     (r"no access control lists on the file system of (\S+)", lambda found, _: not access_lists(found[1])),
     (r"no script\(1\)", lambda *_: output_of("script", "-qec", "true", "/dev/null") is None),
+    (r"not root", lambda *_: os.geteuid() != 0),
+    (r"no other user can run (\S+)", lambda found, _: os.geteuid() == 0 and not others_run(found[1])),
     (r"no /dev/full", lambda *_: not os.access("/dev/full", os.W_OK)),
-    (r"no (jq|pkg-config|readelf|ps)\b", lambda found, _: not shutil.which(found[1])),
+    (r"no (jq|mkfifo|pkg-config|readelf|ps)\b", lambda found, _: not shutil.which(found[1])),
 )
 
 

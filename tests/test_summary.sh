@@ -33,6 +33,16 @@ test_line OK "$cmocka" 'SKIPPED, large sets: left out by PTXGEN_TEST_LARGE\n' '"
 test_line OK 'ok 1 - a\nok 2 - b # SKIP 1.000 GB free, 2.000 GB wanted\n' '' ''
 test_line SKIP '' 'SKIPPED, no GPU: nothing\n' '"CUDA_VISIBLE_DEVICES": ""'
 expect 0 '3 passed, 0 failed, 3 skipped'
+# Reasons that hold for root alone, or for others alone.
+test_line OK 'ok 1 - a # SKIP not root\n' '' ''
+[ "$(id -u)" -eq 0 ] || expect 0 '1 passed, 0 failed, 1 skipped'
+[ "$(id -u)" -ne 0 ] || expect 1 '1 passed, 1 failed, 0 skipped'
+mkdir -m 700 "$build/closed" && cp /bin/true "$build/closed/run"
+test_line OK "ok 1 - a # SKIP no other user can run $build/closed/run\n" '' ''
+[ "$(id -u)" -ne 0 ] || expect 0 '1 passed, 0 failed, 1 skipped'
+[ "$(id -u)" -eq 0 ] || expect 1 '1 passed, 1 failed, 0 skipped'
+test_line OK "ok 1 - a # SKIP no other user can run /bin/true\n" '' ''
+expect 1 '1 passed, 1 failed, 0 skipped'
 test_line OK "$cmocka" '' '' # no reason
 expect 1 '1 passed, 1 failed, 0 skipped'
 test_line OK "$cmocka" 'SKIPPED, large sets: left out by PTXGEN_TEST_LARGE\n' '' # not so

@@ -116,7 +116,7 @@ if as_user test -x "$ptxgen" 2>err; then
         skip 'where the group cannot be kept' 'not root'
     fi
 else
-    skip 'what only root may write' "no other user can run ptxgen: $(tr '\n' ' ' <err)"
+    skip 'what only root may write' "no other user can run $ptxgen"
 fi
 
 # ---- signals ------------------------------------------------------------------------------------
