@@ -80,6 +80,7 @@ bench_plans)
     # In steps: a plan's allocations are all among those of clip, and each figure takes the same.
     sweeps -s 11 -f -- bench growth --samples 1 --only '1 x 1024' $on_emulator
     sweeps -s 199 -f -- bench clip --samples 1 --only 'LoRA layer' $on_emulator
+    sweeps -s 499 -f -- bench step --samples 1 --only 'LoRA layer' $on_emulator
     ;;
 esac
 
