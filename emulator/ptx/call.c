@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls, and the .param variables of functions and calls, which registers hold.
+// Calls, and the .param variables of functions and calls, which are kept in registers.
 #include "parse.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ static struct emu_operand in_register(uint32_t index)
     return (struct emu_operand) { .kind = EMU_OPERAND_REGISTER, .index = index };
 }
 
-// What one access turns into instructions with.
+// The context of one access that is turned into instructions.
 struct access {
     struct emu_parser *p;
     struct emu_spelled *spelled;
@@ -94,7 +94,7 @@ static unsigned register_bytes(const struct access *a, uint32_t index)
     return emu_bits((enum emu_type)f->registers[index].type) / 8;
 }
 
-// One register into another of the same or another width.
+// Copies one register to another of the same or another width.
 static bool move(const struct access *a, uint32_t to, struct emu_operand from, unsigned from_bytes,
                  bool sign)
 {
@@ -112,7 +112,7 @@ static uint32_t temporary(const struct access *a, unsigned bytes)
     return emu_new_register(a->p, "%temporary", 10, (uint8_t)bits_type(bytes));
 }
 
-// The bytes of an array as one value.
+// Combines the bytes of an array into one value.
 static bool gather(const struct access *a, uint64_t offset, uint32_t to)
 {
     struct emu_operand operands[9];
@@ -131,7 +131,7 @@ static bool gather(const struct access *a, uint64_t offset, uint32_t to)
            (!narrow || move(a, to, in_register(whole), a->bytes, emu_is_signed(a->type)));
 }
 
-// Part of a scalar.
+// Extracts a part of a scalar.
 static bool extract(const struct access *a, uint64_t offset, uint32_t to)
 {
     struct emu_operand operands[9];
@@ -158,7 +158,7 @@ static bool load(const struct access *a, uint64_t offset, uint32_t to)
     return extract(a, offset, to);
 }
 
-// A value into the bytes of an array.
+// Splits a value into the bytes of an array.
 static bool scatter(const struct access *a, uint64_t offset, struct emu_operand value,
                     unsigned value_bytes)
 {
@@ -264,7 +264,7 @@ bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
         address->name->kind != EMU_NAME_PARAM || w->pair)
         return true;
     *handled = true;
-    // A copy: temporaries may make the array of parameters move.
+    // A copy, because temporaries may move the array of parameters.
     const struct emu_param_registers param = p->body->params[address->name->index];
     const enum emu_type type = (enum emu_type)spelled->types[0];
     const struct access a = { p, spelled, &param, type, emu_bits(type) / 8 };
@@ -334,7 +334,7 @@ static bool parse_list(struct emu_parser *p, struct call *call, unsigned side)
                 return false;
             continue;
         }
-        // The type comes with the called function's parameter.
+        // The type is that of the parameter of the called function.
         if (side == 0 || !emu_parse_constant(p, &constant))
             return side == 0 ? emu_syntax_error(p) : false;
         if (constant.kind != EMU_TOKEN_INTEGER)

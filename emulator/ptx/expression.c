@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Constant expressions, as in C: 64-bit integers and doubles; and what they are as a type.
+// Constant expressions, as in C: 64-bit integers and doubles; and their conversion to a type.
 #include "parse.h"
 
 #include <string.h>
@@ -128,7 +128,7 @@ static bool divide(enum operator op, uint64_t a, uint64_t b, bool is_unsigned, u
         return true;
     }
     const int64_t x = (int64_t)a, y = (int64_t)b;
-    if (y == -1) // the quotient of the least number does not fit
+    if (y == -1) // the quotient of the most negative number does not fit
         *result = op == OP_DIV ? 0 - a : 0;
     else
         *result = (uint64_t)(op == OP_DIV ? x / y : x % y);
@@ -386,7 +386,7 @@ static bool float_in(const struct emu_constant *constant, enum emu_type type, ui
 
     if ((exact32 && (type == EMU_F32 || type == EMU_B32)) ||
         (exact64 && (type == EMU_F64 || type == EMU_B64))) {
-        *bits = constant->bits; // NaNs as they are
+        *bits = constant->bits; // NaNs unchanged
         return true;
     }
     if (type == EMU_F64) {

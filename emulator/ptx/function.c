@@ -8,7 +8,7 @@ enum { MOST_FUNCTIONS = 4096 };
 
 // ---- labels -------------------------------------------------------------------------------------
 
-// Branches of the innermost scope, and of those closed in it, to labels of this scope.
+// Resolves branches of the innermost scope, and of scopes closed in it, to labels of this scope.
 static void resolve_labels(struct emu_parser *p)
 {
     struct emu_body *body = p->body;
@@ -125,7 +125,7 @@ static bool parse_statement(struct emu_parser *p)
     return emu_parse_instruction(p) && emu_expect(p, ';');
 }
 
-// Control never runs past the end: there is a return.
+// Control never runs past the end, because a return is added.
 static bool close_function(struct emu_parser *p, uint32_t line)
 {
     const struct emu_function *f = &p->module->functions[p->body->function];
@@ -197,7 +197,7 @@ static bool parse_param(struct emu_parser *p, struct emu_declaration *d)
     return true;
 }
 
-// The registers of one parameter of a .func.
+// Makes the registers of one parameter of a .func.
 static bool add_func_param(struct emu_parser *p, const struct emu_declaration *d, bool result,
                            uint32_t *capacity)
 {
@@ -300,7 +300,7 @@ static bool parse_tuning(struct emu_parser *p, bool *found)
 
 // ---- a definition -------------------------------------------------------------------------------
 
-// The function of that name: declared before and not yet defined, or new.
+// The function of that name: one that is declared and not defined yet, or a new one.
 static bool find_function(struct emu_parser *p, const struct emu_token *name, bool is_entry)
 {
     struct emu_module *module = p->module;
@@ -329,7 +329,7 @@ static bool find_function(struct emu_parser *p, const struct emu_token *name, bo
     return f->name || emu_out_of_memory(p);
 }
 
-// The results of a .func stand before its name, whose function has to be there first.
+// The results of a .func precede its name, so the function must exist before its name is known.
 static bool parse_head(struct emu_parser *p, bool is_entry)
 {
     struct emu_token name;

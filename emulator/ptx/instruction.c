@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An instruction: its mnemonic and modifiers, and the form of its row that they agree with.
+// An instruction: its mnemonic and modifiers, and the matching form of its row.
 #include "parse.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 // ---- the form that agrees, and why none does ----------------------------------------------------
 
-// How far a form agrees with what is written.
+// How well a form matches the instruction.
 enum agreement { AGREES_NOT, AGREES_REQUIRED, AGREES_TYPES, AGREES_ONE_OF, AGREES };
 
 static bool types_agree(const struct emu_spelled *spelled, const struct emu_form *form)
@@ -118,7 +118,7 @@ static bool floors(struct emu_parser *p, const struct emu_spelled *spelled,
 
 enum { MOST_LACKS = 64 };
 
-// The modifiers that tell a form that is not run, as "async.bulk"; NULL if nothing does.
+// The modifiers that identify a form that is not run, as "async.bulk"; NULL if none does.
 static const char *told_by(const struct emu_form *form, char text[MOST_LACKS])
 {
     snprintf(text, MOST_LACKS, "%s", form->lacks ? form->lacks : "");
@@ -127,7 +127,7 @@ static const char *told_by(const struct emu_form *form, char text[MOST_LACKS])
     return *text ? text : NULL;
 }
 
-// Whether .version and .target have the form and its modifiers.
+// Whether .version and .target support the form and its modifiers.
 static bool check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
                          const struct emu_form *form)
 {
@@ -140,7 +140,7 @@ static bool check_floors(struct emu_parser *p, const struct emu_spelled *spelled
         return emu_error(p, &spelled->name, "Feature '%.*s%s%s' requires .target sm_%da",
                          EMU_TEXT(&spelled->name), told ? "." : "", told ? told : "", form->sm);
     for (unsigned k = 0; k < spelled->count && spelled->known[k]; k++) {
-        // cp.async could be written with .shared::cta before anything else could.
+        // cp.async accepted .shared::cta before any other instruction.
         if (form->must & EMU_G(FROM) && spelled->known[k]->group == EMU_GROUP_INDEX_SPACE)
             continue;
         if (!floors(p, spelled, &spelled->modifiers[k], spelled->known[k]->name,
@@ -189,7 +189,7 @@ static bool refuse_unsupported(struct emu_parser *p, const struct emu_spelled *s
                      EMU_TEXT(&spelled->name), told ? "." : "", told ? told : "");
 }
 
-// False, and reported, for PTX that the rows know to be unsupported.
+// Reports PTX that the rows mark as unsupported, and returns false.
 static bool check_supported(struct emu_parser *p, const struct emu_spelled *spelled,
                             const struct emu_spelling *rows, unsigned count)
 {
@@ -219,7 +219,7 @@ struct choice {
     const struct emu_form *form;
 };
 
-// The form, of `count` rows, that agrees in spelling and in the number of operands.
+// Finds the form among `count` rows that matches in spelling and in the number of operands.
 static bool choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
                         const struct emu_spelling *rows, unsigned count,
                         const struct emu_written_list *list, struct choice *choice)
@@ -268,7 +268,8 @@ static void set_logic(struct emu_insn *insn, uint8_t value)
     insn->atomic = atomics[value];
 }
 
-// The field of the instruction, one byte, that a modifier sets: to its value, or a flag to true.
+// The one-byte field of the instruction that a modifier sets to its value, or a flag that it sets
+// to true.
 static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
 {
 #define VALUE(group, field)                                                                        \
@@ -339,8 +340,8 @@ static const struct emu_modifier *in_comparison(const struct emu_modifier *known
                                                 : known;
 }
 
-// What stands twice in an instruction means something else the second time: where cp.async copies
-// from, and the eviction of what createpolicy leaves over.
+// A modifier that occurs twice has another meaning the second time: the source space of cp.async,
+// and the secondary eviction priority of createpolicy.
 static const struct emu_modifier *second(const struct emu_spelled *spelled,
                                          const struct emu_modifier *known)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rows of isa.def as the parser looks them up, the modifiers and the special registers.
+// Lookup of the rows of isa.def, of the modifiers and of the special registers.
 #include "isa.h"
 
 #include <string.h>
@@ -99,9 +99,9 @@ const struct emu_spelling *emu_spellings_all(unsigned *count)
 
 // clang-format off
 
-// In the order of the bytes of their names. The value is that of the field of emu_insn that the
-// group sets; of a cache operator, 1 is for stores and 2 for loads alone; of an eviction, odd ones
-// are for what createpolicy leaves over.
+// Sorted by the bytes of their names. The value is that of the field of emu_insn that the group
+// sets. Cache operators: 1 is for stores only, 2 for loads only. Eviction priorities: odd ones are
+// for the secondary priority of createpolicy.
 static const struct emu_modifier modifiers[] = {
     ROW("L1", PREFETCH, 0, 0, 0),
     ROW("L1::evict_first", LEVEL1, 0, 74, 70),

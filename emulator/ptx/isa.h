@@ -5,8 +5,8 @@
 
 #include "program.h"
 
-// What a modifier is about. A form says of each group whether it must, may or must not be there.
-// Columns: name, and how messages call it.
+// The group of a modifier. A form says for each group whether it is required, optional or
+// forbidden. Columns: name, and its name in messages.
 #define EMU_GROUPS(X)                                                                              \
     X(TYPE, "Type")                                                                                \
     X(RN, "Rounding")                                                                              \
@@ -84,12 +84,12 @@ enum emu_group_index {
 struct emu_modifier {
     const char *name;
     uint8_t group; // emu_group_index
-    uint8_t value; // of the field it sets
-    uint8_t isa;   // least, 0: any
+    uint8_t value; // value of the field that it sets
+    uint8_t isa;   // least version; 0: any
     uint8_t sm;
 };
 
-// The modifier spelled so, without its dot, or NULL.
+// The modifier with this spelling, without its dot, or NULL.
 const struct emu_modifier *emu_modifier_find(const char *at, size_t length);
 const char *emu_group_name(unsigned index);
 
@@ -107,28 +107,28 @@ const char *emu_group_name(unsigned index);
 //   x    skipped
 struct emu_form {
     const char *operands; // NULL: any
-    // Of PTX that the emulator does not run: the modifiers that tell it, with spaces, "" for none.
-    // Else NULL.
+    // For PTX that the emulator does not run: the modifiers that identify it, separated by spaces,
+    // "" for none. Otherwise NULL.
     const char *lacks;
-    uint32_t types, second; // bits of emu_type; 0: no such type is written
-    uint64_t must;          // groups that must all be there
-    uint64_t one_of;        // and exactly one of these, if any are named
-    uint64_t may;           // groups that may be there
+    uint32_t types, second; // bits of emu_type; 0: the form has no such type
+    uint64_t must;          // required groups
+    uint64_t one_of;        // exactly one of these groups is required, if not 0
+    uint64_t may;           // optional groups
     uint8_t isa, sm;        // least
-    bool own;               // of sm_NNa alone
+    bool own;               // only on sm_NNa
 };
 
-// The forms of an instruction under one mnemonic.
+// The forms of an instruction with one mnemonic.
 struct emu_spelling {
     const char *mnemonic;
-    uint16_t opcode; // EMU_OP_COUNT: PTX, but not one that the emulator runs
+    uint16_t opcode; // EMU_OP_COUNT: PTX that the emulator does not run
     uint16_t form_count;
     const struct emu_form *forms;
 };
 
 // The first of *count rows of the mnemonic; NULL if there are none.
 const struct emu_spelling *emu_spellings_find(const char *at, size_t length, unsigned *count);
-// All of them, for tests.
+// All rows, for tests.
 const struct emu_spelling *emu_spellings_all(unsigned *count);
 
 // ---- special registers --------------------------------------------------------------------------
@@ -141,9 +141,9 @@ struct emu_special_row {
     uint8_t isa, sm; // least
 };
 
-// The special register of that name, "%tid" say, or NULL.
+// The special register of that name, for example "%tid", or NULL.
 const struct emu_special_row *emu_special_find(const char *at, size_t length);
-// One that PTX has and the emulator has not.
+// Whether PTX has this special register and the emulator does not.
 bool emu_special_is_unsupported(const char *at, size_t length);
 
 #endif

@@ -17,7 +17,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// May follow in a name.
+// Characters allowed after the first one of a name.
 static bool is_follow(char c)
 {
     return is_letter(c) || is_digit(c) || c == '_' || c == '$';
@@ -93,7 +93,7 @@ static void fail(struct emu_token *token, const char *error)
 
 // ---- numbers ------------------------------------------------------------------------------------
 
-// 0f and 0d: exactly so many hexadecimal digits.
+// 0f and 0d: exactly this number of hexadecimal digits.
 static void read_exact_float(struct emu_lexer *lexer, struct emu_token *token, unsigned digits)
 {
     token->kind = digits == 8 ? EMU_TOKEN_FLOAT32 : EMU_TOKEN_FLOAT64;
@@ -142,7 +142,8 @@ static bool is_decimal(const struct emu_lexer *lexer)
     return c < lexer->end && (*c == '.' || *c == 'e' || *c == 'E');
 }
 
-// strtod reads the point of the host's locale: the point is left out and the exponent corrected.
+// strtod expects the decimal point of the host's locale, so the point is removed and the exponent
+// corrected.
 static void read_decimal(struct emu_lexer *lexer, struct emu_token *token)
 {
     char digits[1100];

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What can be checked and laid out once all of the module is read: calls, and shared memory.
+// Checks and layout that need the whole module: calls, and shared memory.
 #include "parse.h"
 
 #include <string.h>
 
-// Steps through the graph of calls, from every entry: real modules take a small part of it.
+// Limit of steps through the call graph, from all entries together. Real modules need a small part
+// of it.
 enum { MOST_STEPS = 1 << 25 };
 
 bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct emu_token *at)
@@ -97,16 +98,16 @@ static bool check_references(struct emu_parser *p)
 
 // ---- shared memory ------------------------------------------------------------------------------
 
-// References by function, and what an entry reaches.
+// References by function, and what each entry reaches.
 struct reach {
     struct emu_parser *p;
-    uint32_t *first;  // of each function, in `sorted`; one more at the end
+    uint32_t *first;  // first reference of each function in `sorted`; one more at the end
     uint32_t *sorted; // numbers of references
     uint32_t *seen;   // 1 + latest entry that reached the function
     uint32_t *stack;
     uint32_t *marked; // 1 + latest entry that reached the symbol
-    uint32_t *owner;  // of each symbol: 0, 1 + the entry that alone reaches it, or these:
-    uint64_t *end;    // of each entry: shared bytes so far
+    uint32_t *owner;  // for each symbol: 0, 1 + the only entry that reaches it, or one of these:
+    uint64_t *end;    // for each entry: shared bytes so far
     uint64_t common_end;
     uint32_t steps;
 };
@@ -139,7 +140,7 @@ static bool sort_references(struct reach *r)
 
 typedef bool visit(struct reach *r, uint32_t entry, struct emu_symbol *symbol);
 
-// Visits each shared variable that the entry, or what it calls, names.
+// Visits each shared variable that the entry, or a function that it calls, names.
 static bool visit_entry(struct reach *r, uint32_t entry, visit *visitor)
 {
     struct emu_module *module = r->p->module;
@@ -192,7 +193,8 @@ static bool place(struct reach *r, uint32_t entry, struct emu_symbol *symbol, ui
     return true;
 }
 
-// What several entries reach lies at the same place for all of them, beside the like.
+// A variable that several entries reach has the same address in all of them, next to others of this
+// kind.
 static bool place_common(struct reach *r, uint32_t entry, struct emu_symbol *symbol)
 {
     uint32_t *owner = &r->owner[symbol - r->p->module->symbols];

@@ -117,7 +117,7 @@ static bool parse_version(struct emu_parser *p)
     return true;
 }
 
-// Known targets and the least ISA that has them: plain, 'a', 'f'; 0: there is no such target.
+// The known targets and the least ISA of each: plain, 'a', 'f'; 0: no such target.
 static const struct {
     int sm;
     uint8_t plain, a, f;

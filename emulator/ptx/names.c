@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// Spread by a value of this process, so that no text can aim at one bucket.
+// Hashed with a random value of this process, so that no text can aim at one bucket.
 static uint64_t hash_of(const struct emu_parser *p, const char *at, uint32_t length)
 {
     uint64_t hash = (uint64_t)(uintptr_t)p->arena * UINT64_C(0x9e3779b97f4a7c15);
@@ -24,7 +24,7 @@ static bool grow_buckets(struct emu_parser *p)
 
     if (!buckets)
         return emu_out_of_memory(p);
-    // Oldest first, so that the innermost stays in front.
+    // Oldest first, so that the innermost ends in front.
     for (unsigned depth = 0; depth <= names->depth; depth++)
         for (struct emu_name *name = names->scopes[depth]; name; name = name->below) {
             struct emu_name **slot = &buckets[name->hash & (count - 1)];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operands: as they are written, then as the types that the form of the instruction has for them.
+// Operands: first as written, then converted to the types that the form of the instruction has for
+// them.
 #include "parse.h"
 
 #include <string.h>
@@ -58,7 +59,7 @@ static bool parse_special(struct emu_parser *p, struct emu_written *w,
     return true;
 }
 
-// A name with what may follow it: an axis, an offset, an index.
+// A name with an optional axis, offset or index.
 static bool parse_named(struct emu_parser *p, struct emu_written *w)
 {
     w->at = p->token;
@@ -188,12 +189,12 @@ bool emu_parse_operands(struct emu_parser *p, struct emu_written_list *list)
 
 // ---- by type ------------------------------------------------------------------------------------
 
-// What the conversion of one operand needs.
+// The context of the conversion of one operand.
 struct typing {
     struct emu_parser *p;
     struct emu_spelled *spelled;
     const struct emu_written_list *list;
-    struct emu_operand *out; // next to be filled
+    struct emu_operand *out; // the next one to fill
     bool destination;
 };
 
@@ -270,7 +271,7 @@ static bool put_register(struct typing *t, const struct emu_written *w, enum emu
                                                  .negated = w->negated });
 }
 
-// mov and cvt alone read special registers.
+// Only mov and cvt read special registers.
 static bool put_special(struct typing *t, const struct emu_written *w, enum emu_type wanted)
 {
     const uint16_t opcode = t->spelled->insn.opcode;
@@ -351,7 +352,7 @@ static bool put_symbol_address(struct typing *t, const struct emu_written *w)
     const struct emu_symbol *symbol = &t->p->module->symbols[w->name->index];
 
     if (insn->space == EMU_GENERIC)
-        insn->space = symbol->space; // the variable's name says which
+        insn->space = symbol->space; // the variable's name gives the space
     if (insn->space != symbol->space)
         return wrong_space(t, w);
     return emu_refer(t->p, w->name->index, false, &w->at) &&
@@ -440,7 +441,7 @@ static bool put_pointer(struct typing *t, const struct emu_written *w)
     return put_register(t, w, (enum emu_type)t->spelled->insn.type, false);
 }
 
-// Of brx: the list is what the instruction jumps by.
+// For brx: the instruction refers to the list by its targets.
 static bool put_targets(struct typing *t, const struct emu_written *w)
 {
     if (w->syntax != EMU_SYNTAX_NAME || !w->name)
@@ -530,7 +531,7 @@ static enum emu_type wide(enum emu_type type)
     }
 }
 
-// What only tells caches what to keep: it is read, and left out.
+// Operands that only tell caches what to keep are parsed and dropped.
 static bool skip_policy(struct typing *t, const struct emu_written *w)
 {
     struct emu_operand *const out = t->out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What all of the parser stands on: a text from its first token to a module, its errors, its tokens
-// and its memory.
+// The base of the parser: a text from its first token to a module, its errors, its tokens and its
+// memory.
 #include "parse.h"
 
 #include <stdalign.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a text may take, so that a hostile one cannot have all of the host's memory.
+// Memory limit for a text, so that a hostile one cannot take all of the host's memory.
 static const size_t BASE_BYTES = (size_t)64 << 20;
 enum { BYTES_PER_CHARACTER = 256 };
 
@@ -24,7 +24,7 @@ unsigned emu_bits(enum emu_type type)
     return (unsigned)type < sizeof bits ? bits[type] : 0;
 }
 
-// The text is that up to the first NUL, as cuModuleLoadData has it.
+// The text ends at the first NUL, as for cuModuleLoadData.
 static size_t text_length(const char *text, size_t length)
 {
     const char *end = memchr(text, '\0', length);
@@ -113,7 +113,7 @@ static void stop(struct emu_parser *p)
     p->token = emu_lexer_next(&p->lexer);
 }
 
-// Text of the module may hold any byte; a log holds printable ones.
+// The text of a module may have any byte; a log has printable ones only.
 static void clean(char *text)
 {
     for (; *text; text++)
@@ -237,7 +237,7 @@ struct emu_token emu_peek(const struct emu_parser *p)
     return emu_lexer_next(&ahead);
 }
 
-// The '}' of a vector has an operand or the end of the operand or statement behind it.
+// An operand or the end of the statement follows the '}' of a vector.
 static bool ends_vector(const struct emu_parser *p)
 {
     const struct emu_token next = emu_peek(p);
@@ -301,7 +301,7 @@ struct block {
 struct emu_arena {
     struct block *blocks;
     size_t room; // left in the first block
-    size_t left; // of the limit
+    size_t left; // bytes left of the limit
     unsigned char *at;
 };
 
@@ -349,7 +349,7 @@ void *emu_arena_alloc(struct emu_arena *arena, size_t bytes)
         if (!block)
             return NULL;
         if (size == bytes && arena->blocks->next) {
-            // A big one has its own block; small ones go on in the one before.
+            // A large allocation has its own block; small ones continue in the previous block.
             arena->blocks = block->next;
             block->next = arena->blocks->next;
             arena->blocks->next = block;

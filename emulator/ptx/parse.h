@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What the files of the parser share.
+// Declarations shared by the files of the parser.
 //
-// A function that returns bool has reported the error where it returns false. After a fatal error
-// (out of memory, wrong version or target, too many errors) only EMU_TOKEN_END is ever read, so
-// that every loop comes to its end.
+// A function that returns bool has reported the error if it returns false. After a fatal error (out
+// of memory, wrong version or target, too many errors) the lexer returns only EMU_TOKEN_END, so
+// every loop ends.
 #ifndef PTXGEN_EMULATOR_PTX_PARSE_H
 #define PTXGEN_EMULATOR_PTX_PARSE_H
 
@@ -17,9 +17,9 @@ struct emu_arena;
 
 struct emu_arena *emu_arena_create(size_t limit);
 void emu_arena_destroy(struct emu_arena *arena);
-// Zeroed, aligned for any type. NULL past the limit or if memory is out.
+// Zeroed memory, aligned for any type. NULL past the limit or if memory is out.
 void *emu_arena_alloc(struct emu_arena *arena, size_t bytes);
-// A terminated copy.
+// A NUL-terminated copy.
 char *emu_arena_copy(struct emu_arena *arena, const char *text, size_t length);
 // Makes room for one more element of an array in the arena; *at may move. False as above.
 bool emu_arena_grow(struct emu_arena *arena, void **at, uint32_t count, uint32_t *capacity,
@@ -38,7 +38,7 @@ enum emu_token_kind {
     EMU_TOKEN_STRING,    // with its quotes
     EMU_TOKEN_PUNCT,     // one character
     EMU_TOKEN_OPERATOR2, // <<, >>, <=, >=, ==, !=, &&, ||
-    EMU_TOKEN_ERROR,     // what is wrong is in `error`
+    EMU_TOKEN_ERROR,     // `error` says what is wrong
 };
 
 struct emu_token {
@@ -51,7 +51,7 @@ struct emu_token {
     const char *error;
 };
 
-// A place in the text; a copy of it looks ahead.
+// A position in the text. Use a copy of it to look ahead.
 struct emu_lexer {
     const char *at, *end, *line_start;
     uint32_t line;
@@ -59,7 +59,7 @@ struct emu_lexer {
 
 void emu_lexer_init(struct emu_lexer *lexer, const char *text, size_t length);
 struct emu_token emu_lexer_next(struct emu_lexer *lexer);
-// Goes to the end of the line, as directives that have no terminator need it.
+// Skips to the end of the line, for directives without a terminator.
 void emu_lexer_skip_line(struct emu_lexer *lexer);
 
 bool emu_token_is(const struct emu_token *token, char punct);
@@ -70,7 +70,7 @@ bool emu_token_is_dot(const struct emu_token *token, const char *name);
 
 enum emu_name_kind {
     EMU_NAME_REGISTER, // index: register
-    EMU_NAME_RANGE,    // %r<10>: registers made when they are first named
+    EMU_NAME_RANGE,    // %r<10>: registers, each made at its first use
     EMU_NAME_SYMBOL,   // index: symbol
     EMU_NAME_FUNCTION, // index: function
     EMU_NAME_PARAM,    // index: parameter of a .func or a call, kept in registers
@@ -85,7 +85,7 @@ struct emu_name {
     struct emu_name *next;  // in the bucket
     struct emu_name *below; // in the scope
     uint32_t index;
-    uint32_t count; // of a range, of targets
+    uint32_t count; // number of registers of a range, of targets
     uint16_t depth;
     uint8_t kind;
     uint8_t type; // of a range
@@ -103,9 +103,9 @@ struct emu_names {
 
 // A .param variable of a .func or of a call.
 struct emu_param_registers {
-    uint32_t first; // register; the others follow
+    uint32_t first; // first register; the others follow
     uint32_t bytes;
-    uint8_t type; // of a scalar; EMU_B8 and `array` for one register a byte
+    uint8_t type; // type of a scalar; with `array`, EMU_B8: one register for each byte
     bool array;
     bool readonly; // input of a .func
 };
@@ -113,7 +113,7 @@ struct emu_param_registers {
 struct emu_label_use {
     const char *at;
     uint32_t length;
-    uint32_t insn; // that jumps there; `listed`: target of the function
+    uint32_t insn; // the instruction that jumps; with `listed`, the target of the function
     bool listed;
     uint32_t line, column;
 };
@@ -132,7 +132,7 @@ struct emu_body {
 
 // What the module's functions name, for the layout of shared memory.
 struct emu_reference {
-    uint32_t function; // that names it
+    uint32_t function; // the function that names it
     uint32_t index;    // function called, or shared variable
     bool is_call;
     struct emu_token at;
@@ -147,7 +147,7 @@ struct emu_parser {
     char *log;
     size_t log_size, log_used;
     unsigned errors;
-    int result; // CUresult, once there is an error
+    int result; // the CUresult after an error
     struct emu_names names;
     uint32_t function_capacity, symbol_capacity, relocation_capacity;
     struct emu_reference *references;
@@ -164,19 +164,19 @@ enum {
     EMU_UNSUPPORTED_PTX_VERSION = CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
 };
 
-// Reports at a token. Always false.
+// Reports an error at a token. Always returns false.
 bool emu_error(struct emu_parser *p, const struct emu_token *at, const char *format, ...)
     EMU_PRINTF(3, 4);
 // The same, and ends the parse with that CUresult.
 bool emu_fatal(struct emu_parser *p, const struct emu_token *at, int result, const char *format,
                ...) EMU_PRINTF(4, 5);
 bool emu_out_of_memory(struct emu_parser *p);
-// A token's text for a message, cut to what a message holds.
+// A token's text for a message, cut to the length that a message allows.
 #define EMU_TEXT(token) (int)((token)->length < 64 ? (token)->length : 64), (token)->at
 
 void emu_next(struct emu_parser *p);
 bool emu_ended(const struct emu_parser *p);
-// Takes the punctuation if it is next.
+// Consumes the punctuation if it is next.
 bool emu_take(struct emu_parser *p, char punct);
 bool emu_take_dot(struct emu_parser *p, const char *name);
 bool emu_expect(struct emu_parser *p, char punct);
@@ -184,11 +184,11 @@ bool emu_syntax_error(struct emu_parser *p);
 bool emu_parse_name(struct emu_parser *p, struct emu_token *name);
 // The token after the next.
 struct emu_token emu_peek(const struct emu_parser *p);
-// After an error: past the next ';', or up to the '}' of the scope.
+// After an error: skips past the next ';', or to the '}' of the scope.
 void emu_skip_statement(struct emu_parser *p);
-// After an error outside functions: past the next ';' or past a whole body.
+// After an error outside functions: skips past the next ';' or past a whole body.
 void emu_skip_definition(struct emu_parser *p);
-// Array element of the arena; NULL once out of memory is reported.
+// An array element in the arena; NULL after out of memory is reported.
 void *emu_push(struct emu_parser *p, void *array, uint32_t *count, uint32_t *capacity,
                size_t element);
 
@@ -196,12 +196,12 @@ void *emu_push(struct emu_parser *p, void *array, uint32_t *count, uint32_t *cap
 
 bool emu_scope_open(struct emu_parser *p);
 void emu_scope_close(struct emu_parser *p);
-// The innermost, NULL if there is none. Makes a range's register when it is first named.
+// The innermost name, or NULL. Makes the register of a range at its first use.
 struct emu_name *emu_find(struct emu_parser *p, const struct emu_token *name);
 struct emu_name *emu_find_label(struct emu_parser *p, const char *at, uint32_t length);
 struct emu_name *emu_declare(struct emu_parser *p, const struct emu_token *name,
                              enum emu_name_kind kind, uint32_t index);
-// A register of the body, without a name to find it by. EMU_NO_REGISTER: reported.
+// A new register of the body, without a name. EMU_NO_REGISTER: reported.
 uint32_t emu_new_register(struct emu_parser *p, const char *name, uint32_t length, uint8_t type);
 
 // ---- expression.c -------------------------------------------------------------------------------
@@ -213,18 +213,19 @@ struct emu_constant {
 };
 
 bool emu_parse_constant(struct emu_parser *p, struct emu_constant *constant);
-// An integer of at least `least` and at most `most`.
+// An integer from `least` to `most`.
 bool emu_parse_count(struct emu_parser *p, uint64_t least, uint64_t most, uint64_t *count);
-// In the type, as an instruction or an initialiser takes it. False, silently, if it does not.
+// Converts the constant to the type, as an instruction or an initialiser does. False, without a
+// report, if it does not fit.
 bool emu_constant_in(const struct emu_constant *constant, enum emu_type type, uint64_t *bits);
 
 // ---- module.c, function.c, variable.c -----------------------------------------------------------
 
 bool emu_parse_module(struct emu_parser *p);
 bool emu_parse_function(struct emu_parser *p, bool is_entry);
-// .pragma, .loc, .file, .section: skipped. *found tells whether it was one.
+// Skips .pragma, .loc, .file and .section. *found says whether it was one of them.
 bool emu_parse_ignored(struct emu_parser *p, bool *found);
-// .reg, .shared, .const ...: from the state space up to the ';', which stays.
+// Parses .reg, .shared, .const ... from the state space up to the ';', which is left.
 bool emu_parse_variables(struct emu_parser *p, bool is_extern);
 
 enum { EMU_MOST_DIMENSIONS = 8 };
@@ -245,7 +246,7 @@ struct emu_declaration {
 // Alignment and type; then, once or more often, a name with its extents.
 bool emu_parse_declaration(struct emu_parser *p, struct emu_declaration *d);
 bool emu_parse_declarator(struct emu_parser *p, struct emu_declaration *d);
-// A symbol at the end of its space. EMU_NO_REGISTER: reported.
+// Adds a symbol at the end of its state space. EMU_NO_REGISTER: reported.
 uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d);
 // After '=': bytes and relocations.
 bool emu_parse_init(struct emu_parser *p, const struct emu_declaration *d, uint32_t symbol);
@@ -253,7 +254,7 @@ bool emu_parse_init(struct emu_parser *p, const struct emu_declaration *d, uint3
 // ---- link.c -------------------------------------------------------------------------------------
 
 bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct emu_token *at);
-// Checks that what is called is defined, and lays out shared memory.
+// Checks that called functions are defined, and lays out shared memory.
 bool emu_link(struct emu_parser *p);
 
 // ---- operand.c ----------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ enum emu_syntax {
     EMU_SYNTAX_SPECIAL,
 };
 
-// An operand as it is written, before the instruction gives it a type.
+// An operand as written, before the instruction gives it a type.
 struct emu_written {
     enum emu_syntax syntax;
     struct emu_token at;
@@ -278,7 +279,7 @@ struct emu_written {
     bool offset_given;
     uint8_t lanes; // of a vector: the elements follow in emu_written_list.elements
     uint8_t first;
-    const struct emu_name *name; // NULL: unknown so far
+    const struct emu_name *name; // NULL: not known yet
     int64_t offset;
     struct emu_constant constant;
     uint8_t special, axis, special_bits;
@@ -298,7 +299,8 @@ bool emu_parse_operands(struct emu_parser *p, struct emu_written_list *list);
 struct emu_spelled {
     struct emu_token name;
     struct emu_token modifiers[EMU_MOST_MODIFIERS];
-    const struct emu_modifier *known[EMU_MOST_MODIFIERS]; // NULL from the first not yet looked up
+    const struct emu_modifier
+        *known[EMU_MOST_MODIFIERS]; // looked up from the first on; the rest is NULL
     unsigned count;
     uint64_t groups;
     uint8_t types[3];
@@ -309,21 +311,22 @@ struct emu_spelled {
 
 enum { EMU_MOST_INSN_OPERANDS = 20 };
 
-// Behind the message about an instruction of which no row agrees.
+// Appended to the message about an instruction that matches no row.
 #define EMU_NOT_PTX ": not PTX, or not supported by the emulator"
 
 bool emu_parse_instruction(struct emu_parser *p);
-// Gives the written operands the types that the form has for them, and counts them.
+// Converts the written operands to the types that the form has for them, and counts them.
 bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
                        const struct emu_form *form, const struct emu_written_list *list,
                        struct emu_operand *operands);
-// A label that an instruction jumps to, or that the function's next target is (`listed`).
+// Adds a use of a label: an instruction jumps to it, or it is the function's next branch target
+// (`listed`).
 bool emu_use_label(struct emu_parser *p, const struct emu_token *label, bool listed);
 // Adds an instruction and its operands to the body.
 bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
                 const struct emu_operand *operands);
 const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, uint64_t group);
-// Rules that the table cannot hold.
+// Rules that the table cannot express.
 bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, struct emu_operand *operands);
 bool emu_fits(enum emu_type declared, enum emu_type wanted, bool relaxed);
 bool emu_is_integer(enum emu_type type);
@@ -331,7 +334,7 @@ bool emu_is_float(enum emu_type type);
 bool emu_is_bits(enum emu_type type);
 
 bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled);
-// ld.param and st.param of parameters that registers hold.
+// ld.param and st.param of parameters that are kept in registers.
 bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
                       const struct emu_written_list *list, bool *handled);
 // A parameter of a .func or of a call, in new registers.

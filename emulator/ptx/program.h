@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A PTX module as the parser leaves it and the executor runs it: names resolved to numbers, labels
-// to instruction indices, modifiers to fields. Made once when a module is loaded, then read-only,
-// so that any number of threads may run it.
+// A PTX module after parsing: names resolved to numbers, labels to instruction indices, modifiers
+// to fields. Made when a module is loaded, then read-only, so any number of threads may run it.
 #ifndef PTXGEN_EMULATOR_PTX_PROGRAM_H
 #define PTXGEN_EMULATOR_PTX_PROGRAM_H
 
@@ -17,12 +16,13 @@
 
 enum { EMU_LANES = 32 }; // threads of a warp: WARP_SZ
 
-// The most that a program may have.
+// The limits of a program.
 enum {
-    EMU_SHARED_DEFAULT = 48 * 1024, // bytes of shared memory of a block that does not ask for more
-    EMU_MAX_CONST = 64 * 1024,      // bytes of .const of a module
-    EMU_MAX_LOCAL = 512 * 1024,     // bytes of .local of a thread
-    EMU_MAX_OPERANDS = UINT8_MAX,   // of an instruction, on either side
+    EMU_SHARED_DEFAULT =
+        48 * 1024,                // bytes of shared memory of a block without the opt-in attribute
+    EMU_MAX_CONST = 64 * 1024,    // bytes of .const of a module
+    EMU_MAX_LOCAL = 512 * 1024,   // bytes of .local of a thread
+    EMU_MAX_OPERANDS = UINT8_MAX, // of an instruction, on either side
 };
 
 enum emu_type {
@@ -58,8 +58,8 @@ static inline bool emu_is_signed(enum emu_type type)
 
 enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_PARAM, EMU_CONST };
 
-// An instruction's row in isa.def. `mul.lo`, `mul.hi` and `mul.wide` have one each, and so have the
-// modes of shfl, vote, match and the like.
+// The rows of isa.def. `mul.lo`, `mul.hi` and `mul.wide` have one each, and so have the modes of
+// shfl, vote, match and the like.
 enum emu_opcode {
 #define INSTRUCTION(opcode, ...) EMU_OP_##opcode,
 #include "isa.def"
@@ -99,8 +99,7 @@ enum emu_compare {
     EMU_NAN,
 };
 
-// What is left of an instruction's spelling; 0 is the usual one: shf.clamp, prmt without a mode,
-// dp2a.lo.
+// Other modes of an instruction; 0 is the usual one: shf.clamp, prmt without a mode, dp2a.lo.
 enum emu_mode {
     EMU_MODE_NONE,
     EMU_WRAP,
@@ -113,7 +112,7 @@ enum emu_mode {
     EMU_DP2A_HI,
 };
 
-// Memory order; atom and red without one are relaxed. is_volatile is set for .volatile alone.
+// Memory order. atom and red are relaxed by default. is_volatile is set only for .volatile.
 enum emu_order {
     EMU_WEAK,
     EMU_RELAXED,
@@ -171,7 +170,7 @@ enum emu_special {
     EMU_CLUSTER_NCTARANK,
 };
 
-// How far the order of an access or fence reaches; that of the GPU where none is written.
+// The scope of an access or fence. The default is the GPU.
 enum emu_scope { EMU_SCOPE_CTA, EMU_SCOPE_CLUSTER, EMU_SCOPE_GPU, EMU_SCOPE_SYS };
 
 enum emu_operand_kind {
@@ -198,8 +197,8 @@ struct emu_operand {
 struct emu_insn {
     const char *letters; // its operands, of the form in isa.def (ptx/isa.h)
     uint16_t opcode;
-    uint8_t type;        // the type that the instruction is spelled with; of the result in cvt, set
-    uint8_t source_type; // of the source in cvt, set, slct; else as type
+    uint8_t type;        // the type in the spelling; in cvt and set, the type of the result
+    uint8_t source_type; // type of the source in cvt, set, slct; otherwise as `type`
     uint8_t round;
     uint8_t compare;
     uint8_t boolean; // setp and set with a predicate
@@ -243,8 +242,8 @@ struct emu_register {
     uint8_t type;     // as declared
 };
 
-// A variable: shared, local, const, global or a parameter of an entry. Shared offsets overlap
-// where no entry reaches both variables.
+// A variable: shared, local, const, global or a parameter of an entry. Shared offsets overlap if no
+// entry reaches both variables.
 struct emu_symbol {
     const char *name;
     uint8_t space;
@@ -264,7 +263,7 @@ struct emu_function {
     uint32_t insn_count;
     struct emu_operand *operands;
     uint32_t operand_count;
-    uint32_t *targets; // of brx: instruction indices
+    uint32_t *targets; // targets of brx: instruction indices
     uint32_t target_count;
     struct emu_register *registers;
     uint32_t register_count;
@@ -286,8 +285,8 @@ struct emu_function {
     uint32_t max_registers;     // .maxnreg
 };
 
-// An address in an initialiser: `bytes` at `offset` within the variable `symbol` are to become the
-// device address of the variable `target` plus `addend`.
+// An address in an initialiser: `bytes` bytes at `offset` of the variable `symbol` get the device
+// address of the variable `target` plus `addend`.
 struct emu_relocation {
     uint32_t symbol, target;
     uint64_t offset;
@@ -311,15 +310,15 @@ struct emu_module {
 };
 
 struct emu_parse_limits {
-    int isa;        // newest that the driver accepts
+    int isa;        // the newest version that the driver accepts
     int sm;         // of the device
     char sm_suffix; // 'a' if the device runs sm_NNa text
 };
 
-// Parses a module. On failure NULL: *result is the CUresult the driver gives (218 invalid PTX, 222
+// Parses a module. On failure NULL: *result is the CUresult of the driver (218 invalid PTX, 222
 // unsupported PTX version, 209 no binary for the GPU, 2 out of memory), and `log` (if not NULL) has
-// lines in ptxas's manner: "ptxas application ptx input, line 7; error   : ...". Never crashes on
-// any text.
+// lines in the format of ptxas: "ptxas application ptx input, line 7; error : ...". Never crashes,
+// whatever the text.
 struct emu_module *emu_module_parse(const char *text, size_t length,
                                     const struct emu_parse_limits *limits, char *log,
                                     size_t log_size, int *result);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Rules of single instructions, which the rows of isa.def name.
+// The rules of single instructions that the rows of isa.def name.
 #include "parse.h"
 
 #include <string.h>
 
-// What is checked, and where to say so.
+// The instruction that is checked, and the place for reports.
 struct check {
     struct emu_parser *p;
     struct emu_spelled *spelled;
@@ -12,7 +12,8 @@ struct check {
     struct emu_operand *operands;
 };
 
-// A modifier of the groups is not for this instruction. Always false, as the next one is.
+// Reports a modifier of the groups that the instruction does not allow. Always returns false, as
+// the next one does.
 static bool illegal(const struct check *c, uint64_t group)
 {
     const struct emu_modifier *known = emu_spelled_in(c->spelled, group);
@@ -32,7 +33,7 @@ static bool cannot_combine(const struct check *c, uint64_t one, uint64_t other)
                      b ? b->name : "");
 }
 
-// False, and reported, below that version or target.
+// Reports and returns false if the version or target is too low.
 static bool at_least(const struct check *c, const char *what, int isa, int sm)
 {
     if (c->p->module->isa < isa)
@@ -145,7 +146,7 @@ static bool rule_access(const struct check *c)
     return check_order(c) && check_cache(c) && check_width(c);
 }
 
-// Of a vector each element is an operation of its own.
+// Each element of a vector is an operation of its own.
 static bool check_atomic_vector(const struct check *c)
 {
     const unsigned bits = emu_bits((enum emu_type)c->insn->type);
@@ -238,7 +239,7 @@ static bool rule_copy_batch(const struct check *c)
     return true;
 }
 
-// A policy is a number that means something to caches alone.
+// A policy is a number with a meaning only for caches.
 static bool rule_policy(const struct check *c)
 {
     struct emu_insn *insn = c->insn;
@@ -320,7 +321,7 @@ static bool rule_compare(const struct check *c)
 
 enum rounds { ROUNDS_NONE, ROUNDS_FLOAT, ROUNDS_INTEGRAL, ROUNDS_MAY_INTEGRAL };
 
-// The rounding that a pair of types takes.
+// The rounding modifiers that a pair of types allows.
 static enum rounds rounding_of(enum emu_type to, enum emu_type from)
 {
     if (emu_is_integer(to))

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    MOST_REGISTERS = 1 << 20, // of a range
+    MOST_REGISTERS = 1 << 20, // registers of a range
     MOST_ALIGN = 1 << 16,
 };
 
@@ -124,7 +124,7 @@ bool emu_parse_declarator(struct emu_parser *p, struct emu_declaration *d)
 
 // ---- registers ----------------------------------------------------------------------------------
 
-// The number before the '>', which would go on as a comparison in an expression.
+// The number before the '>', which an expression would read as a comparison.
 static bool parse_range(struct emu_parser *p, uint64_t *count)
 {
     const struct emu_token at = p->token;
@@ -182,7 +182,7 @@ static bool place_in_space(struct emu_parser *p, const struct emu_declaration *d
     if (d->space == EMU_CONST)
         return place(p, d, &module->const_bytes, offset);
     if (d->space == EMU_SHARED)
-        return true; // emu_link does it
+        return true; // emu_link() does this
     struct emu_function *f = &module->functions[p->body->function];
     uint32_t *bytes = d->space == EMU_LOCAL ? &f->local_bytes : &f->param_bytes;
     const uint64_t most = d->space == EMU_LOCAL ? EMU_MAX_LOCAL : module->isa >= 81 ? 32764 : 4352;
@@ -196,7 +196,7 @@ static bool place_in_space(struct emu_parser *p, const struct emu_declaration *d
     return true;
 }
 
-// An .extern variable of the module that is now defined keeps its symbol.
+// An .extern variable that is now defined keeps its symbol.
 static struct emu_name *declared_before(struct emu_parser *p, const struct emu_declaration *d)
 {
     struct emu_name *name = p->body ? NULL : emu_find(p, &d->name);
@@ -316,7 +316,7 @@ struct init {
     const struct emu_declaration *d;
     uint32_t symbol;
     unsigned char *bytes;
-    uint64_t element; // bytes of one
+    uint64_t element; // bytes of an element
     uint64_t count;   // elements of the variable
 };
 
@@ -387,7 +387,7 @@ static bool parse_value(const struct init *init, uint64_t index)
     return true;
 }
 
-// The braces of one dimension; `span` elements begin at `index`.
+// Parses the braces of one dimension; `span` elements begin at `index`.
 static bool parse_braces(const struct init *init, unsigned dimension, uint64_t index, uint64_t span)
 {
     struct emu_parser *p = init->p;
