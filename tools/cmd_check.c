@@ -247,12 +247,10 @@ static int check_all(const struct command *command, struct request *request, boo
     int status;
     if (!ptxas_find(&check->ptxas, &check->error))
         status = cli_fail(command, EXIT_NOTHING, "%s", check->error.text);
-    else if (!ptxas_open(&check->ptxas, &check->error) ||
-             !(request->path ? check_file(check, request) : check_kernels(check, request)))
+    else if (!(request->path ? check_file(check, request) : check_kernels(check, request)))
         status = cli_fail(command, EXIT_FAILED, "%s", check->error.text);
     else
         status = report(command, check);
-    ptxas_close(&check->ptxas);
     free(check);
     return status;
 }

@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: MIT
+#define _GNU_SOURCE // memfd_create
 #include "ptxas.h"
 
 #include "output.h"
 #include "signals.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-enum { FILE_PATH_SIZE = 96, LOG_LIMIT = 1 << 22 };
-
-static const char *const file_names[] = { "input.ptx", "output.cubin", "log" };
-
-static const char *file_path(const struct ptxas *ptxas, const char *name, char path[FILE_PATH_SIZE])
-{
-    snprintf(path, FILE_PATH_SIZE, "%s/%s", ptxas->folder, name);
-    return path;
-}
+enum { LOG_LIMIT = 1 << 22 };
 
 static bool try_folder(struct ptxas *ptxas, const char *folder, size_t length, const char *below)
 {
@@ -56,30 +50,6 @@ bool ptxas_find(struct ptxas *ptxas, struct message *error)
     return message_set(error, "no ptxas in PATH, $CUDA_HOME/bin or /usr/local/cuda/bin");
 }
 
-bool ptxas_open(struct ptxas *ptxas, struct message *error)
-{
-    const char *base = getenv("TMPDIR");
-    if (!base || !*base || strlen(base) + 16 > sizeof(ptxas->folder))
-        base = "/tmp";
-    snprintf(ptxas->folder, sizeof(ptxas->folder), "%s/ptxgen-XXXXXX", base);
-    if (mkdtemp(ptxas->folder))
-        return true;
-    message_set(error, "cannot make a folder in %s: %s", base, strerror(errno));
-    ptxas->folder[0] = '\0';
-    return false;
-}
-
-void ptxas_close(struct ptxas *ptxas)
-{
-    char path[FILE_PATH_SIZE];
-    if (!ptxas->folder[0])
-        return;
-    for (size_t k = 0; k < sizeof(file_names) / sizeof(file_names[0]); k++)
-        unlink(file_path(ptxas, file_names[k], path));
-    rmdir(ptxas->folder);
-    ptxas->folder[0] = '\0';
-}
-
 bool ptx_directive(const char *text, const char *directive, char *word, size_t size)
 {
     size_t length = strlen(directive);
@@ -100,17 +70,16 @@ bool ptx_directive(const char *text, const char *directive, char *word, size_t s
     return false;
 }
 
-/// Runs ptxas with both of its outputs in the log file. False if it could not be run.
-static bool spawn(struct ptxas *ptxas, const char *target, int *status, struct message *error)
+/// Runs ptxas on the file `input` with both of its outputs in the file `log`. False if it could not
+/// be run.
+static bool spawn(const struct ptxas *ptxas, const char *target, int input, int log, int *status,
+                  struct message *error)
 {
-    char input[FILE_PATH_SIZE], output[FILE_PATH_SIZE], log[FILE_PATH_SIZE];
-    char arch[PTX_TARGET_NAME_SIZE + 8];
+    char path[PTXAS_PATH_SIZE], arch[PTX_TARGET_NAME_SIZE + 8];
+    char to[] = "-o", nowhere[] = "/dev/null", from[] = "/dev/stdin";
+    strcpy(path, ptxas->path);
     snprintf(arch, sizeof(arch), "-arch=%s", target);
-    file_path(ptxas, file_names[0], input);
-    file_path(ptxas, file_names[1], output);
-    file_path(ptxas, file_names[2], log);
-    char to[] = "-o";
-    char *arguments[] = { ptxas->path, arch, to, output, input, NULL };
+    char *arguments[] = { path, arch, to, nowhere, from, NULL };
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t defaults;
@@ -123,13 +92,14 @@ static bool spawn(struct ptxas *ptxas, const char *target, int *status, struct m
     if (!failed)
         failed = posix_spawn_file_actions_init(&actions);
     if (!failed) {
-        failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
-                                                  O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        failed = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+        if (!failed)
+            failed = posix_spawn_file_actions_adddup2(&actions, log, STDOUT_FILENO);
         if (!failed)
             failed = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
         pid_t child = 0;
         if (!failed)
-            failed = posix_spawn(&child, ptxas->path, &actions, &attributes, arguments, environ);
+            failed = posix_spawn(&child, path, &actions, &attributes, arguments, environ);
         posix_spawn_file_actions_destroy(&actions);
         while (!failed && waitpid(child, status, 0) < 0)
             failed = errno == EINTR ? 0 : errno;
@@ -137,28 +107,50 @@ static bool spawn(struct ptxas *ptxas, const char *target, int *status, struct m
     return !failed || message_set(error, "cannot run %s: %s", ptxas->path, strerror(failed));
 }
 
-static bool write_input(struct ptxas *ptxas, const char *text, struct message *error)
+/// A file in memory, which ends with the process. -1 if there can be none.
+static int memory_file(const char *text, struct message *error)
 {
-    char path[FILE_PATH_SIZE];
-    FILE *stream = fopen(file_path(ptxas, file_names[0], path), "wb");
-    bool written = stream && fputs(text, stream) >= 0;
-    if (stream && fclose(stream) != 0)
-        written = false;
-    return written || message_set(error, "cannot write %s: %s", path, strerror(errno));
+    int file = memfd_create("ptxas", MFD_CLOEXEC);
+    size_t rest = strlen(text);
+    while (file >= 0 && rest > 0) {
+        ssize_t written = write(file, text, rest);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            int reason = errno;
+            close(file);
+            errno = reason;
+            file = -1;
+            break;
+        }
+        text += written;
+        rest -= (size_t)written;
+    }
+    if (file < 0)
+        message_set(error, "cannot make a file in memory for ptxas: %s", strerror(errno));
+    return file;
 }
 
 bool ptxas_accepts(struct ptxas *ptxas, const char *text, const char *target, char **log,
                    struct message *error)
 {
-    char path[FILE_PATH_SIZE];
     int status = 0;
     *log = NULL;
-    if (!write_input(ptxas, text, error) || !spawn(ptxas, target, &status, error))
+    int input = memory_file(text, error);
+    if (input < 0)
         return false;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return true;
-    *log = read_text(file_path(ptxas, file_names[2], path), LOG_LIMIT, error);
-    return false;
+    int output = memory_file("", error);
+    bool ran = output >= 0 && spawn(ptxas, target, input, output, &status, error);
+    bool accepted = ran && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (ran && !accepted) {
+        char path[32];
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", output);
+        *log = read_text(path, LOG_LIMIT, error);
+    }
+    close(input);
+    if (output >= 0)
+        close(output);
+    return accepted;
 }
 
 bool ptxas_knows(struct ptxas *ptxas, const char *text, const char *target, struct message *error)
@@ -170,8 +162,10 @@ bool ptxas_knows(struct ptxas *ptxas, const char *text, const char *target, stru
         if (strcmp(ptxas->known[k].version, version) == 0 &&
             strcmp(ptxas->known[k].target, target) == 0)
             return ptxas->known[k].accepted;
-    char probe[128];
-    snprintf(probe, sizeof(probe), ".version %s\n.target %s\n.address_size 64\n", version, target);
+    char probe[128]; // not without an entry: ptxas would make files of its own
+    snprintf(probe, sizeof(probe),
+             ".version %s\n.target %s\n.address_size 64\n.entry probe() { ret; }\n", version,
+             target);
     char *log;
     bool accepted = ptxas_accepts(ptxas, probe, target, &log, error);
     if (!accepted && !log)

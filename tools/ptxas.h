@@ -11,7 +11,6 @@ enum { PTXAS_PATH_SIZE = 4096, PTXAS_KNOWN_LIMIT = 64 };
 
 struct ptxas {
     char path[PTXAS_PATH_SIZE];
-    char folder[64]; ///< for its input, output and messages; gone after ptxas_close()
     struct {
         char version[16];
         char target[PTX_TARGET_NAME_SIZE];
@@ -26,15 +25,12 @@ bool ptx_directive(const char *text, const char *directive, char *word, size_t s
 
 /// Looks in $PATH, $CUDA_HOME/bin and /usr/local/cuda/bin. False if there is none.
 bool ptxas_find(struct ptxas *ptxas, struct message *error);
-/// Makes it ready to be used. False if there is no room for its files.
-bool ptxas_open(struct ptxas *ptxas, struct message *error);
-void ptxas_close(struct ptxas *ptxas);
 
 /// Whether it accepts the text for the target. If not, *log is what it said, to be freed; NULL
 /// where it could not be asked, and `error` says why.
 bool ptxas_accepts(struct ptxas *ptxas, const char *text, const char *target, char **log,
                    struct message *error);
-/// Whether it knows the text's version and the target at all: asked with a module that is empty.
+/// Whether it knows the text's version and the target at all: asked with a kernel that is empty.
 bool ptxas_knows(struct ptxas *ptxas, const char *text, const char *target, struct message *error);
 
 #endif

@@ -191,8 +191,13 @@ refuses 2 "unknown target 'sm_1'" check squared_sum --target sm_1
 refuses 2 'unknown option' check squared_sum --set x=y
 refuses 2 'a file takes no --dtype' check file.ptx --dtype f32
 refuses 2 '--all takes no kernel' check --all squared_sum
-[ -z "$(ls tmp)" ]
-result 'check leaves no files behind'
+TMPDIR=$work/none
+works 'check needs no folder for files' '8 accepted' check squared_sum
+TMPDIR=$work/tmp
+printf '#!/bin/sh\nkill -TERM $PPID\n' >bin/ptxas
+"$ptxgen" check squared_sum >out 2>err
+[ $? -eq 143 ] && [ -z "$(ls tmp)" ]
+result 'check leaves no files behind, ended by a signal too'
 PATH=$real_path
 if [ -x /usr/local/cuda/bin/ptxas ]; then
     skip 'status 77 without ptxas' 'there is a ptxas in /usr/local/cuda/bin'
