@@ -144,7 +144,7 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 ///     ptx_step_plan_step(plan, stream);        // parameters, states, counts
 ///
 /// With the same sums, the same bits however a parameter is cut into shards. Errors: those of a
-/// run.
+/// run; INVALID for a step before the plan's first run or finish.
 PTXGEN_API ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream);

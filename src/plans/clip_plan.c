@@ -357,9 +357,8 @@ ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_
     const uint32_t groups = plan->layout.group_count;
     const size_t offset = (size_t)plan->layout.records.offset;
     if (records && (first > groups || count > groups - first))
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "ptx_clip_plan_read: records %u to %llu; the plan has %u groups", first,
-                         (unsigned long long)first + count, groups);
+        return ptxd_fail(PTX_ERROR_INVALID, "%u records from %u on: the plan has %u groups", count,
+                         first, groups);
     if (records && count)
         status = ptx_buffer_download(plan->memory, offset + first * sizeof *records, records,
                                      count * sizeof *records, stream);

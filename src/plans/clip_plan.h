@@ -48,6 +48,8 @@ struct ptx_clip_plan {
     uint32_t apply_blocks; // as many as are resident
     ptx_graph *graph;      // a run's launches as one; NULL: the driver is too old
     atomic_flag busy;
+    // What has been put on a stream since creation, which a step reads; under `busy`.
+    bool has_norm, has_records;
     struct clip_tensor_row *rows; // the host's copy, for checks
     struct clip_start *starts;    // in the order of chunks
     size_t start_count;

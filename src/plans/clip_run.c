@@ -151,13 +151,19 @@ static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
 ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, __func__, run_or_launch_graph(plan, stream));
+    if (status)
+        return status;
+    status = run_or_launch_graph(plan, stream);
+    if (!status)
+        plan->has_norm = plan->has_records = true;
+    return end(plan, __func__, status);
 }
 
 static ptx_status norm_sq(ptx_clip_plan *plan, uint64_t first, uint64_t count, CUstream stream)
 {
     ptx_status status =
         plan->step ? clocks_and_norm(plan, stream) : norm(plan, (uint32_t)first, count, stream);
+    plan->has_norm |= !status;
     if (plan->step && plan->step->no_norm)
         return status;
     if (!status && first + count == plan->layout.chunk_count)
@@ -175,13 +181,22 @@ ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream)
 ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, __func__, finish(plan, stream));
+    if (status)
+        return status;
+    status = finish(plan, stream);
+    plan->has_records |= !status && plan->has_norm;
+    return end(plan, __func__, status);
 }
 
 static ptx_status apply_all(ptx_clip_plan *plan, CUstream stream)
 {
-    return plan->step ? take_step(plan, false, stream)
-                      : apply(plan, 0, plan->layout.chunk_count, 0, false, stream);
+    if (!plan->step)
+        return apply(plan, 0, plan->layout.chunk_count, 0, false, stream);
+    if (!plan->has_records)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "ptx_step_plan_step: there is nothing to step by: "
+                         "ptx_step_plan_norm_sq() comes first, then ptx_step_plan_finish()");
+    return take_step(plan, false, stream);
 }
 
 ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)

@@ -56,6 +56,8 @@ ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *h)
                                  "0 or more, and below 1 when rounded to f32");
     if (!isfinite((float)h->dampening))
         return refuse_scalar(group, "dampening", h->dampening, "finite in f32");
+    if (h->reserved != 0)
+        return refuse_scalar(group, "reserved", h->reserved, "0");
     return PTX_OK;
 }
 
@@ -92,7 +94,8 @@ static ptx_status check_types(size_t t, const struct ptx_step_tensor *tensor)
     if ((unsigned)tensor->format >= PTX_STEP_FORMAT_COUNT)
         return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: format is %d; there are 0 to %d", t,
                          (int)tensor->format, PTX_STEP_FORMAT_COUNT - 1);
-    if (!(UINT32_C(1) << tensor->dtype & parameter_types[tensor->format].types))
+    if ((unsigned)tensor->dtype >= PTX_TYPE_COUNT ||
+        !(UINT32_C(1) << tensor->dtype & parameter_types[tensor->format].types))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: its dtype is %s; format %s takes a parameter of %s", t,
                          ptx_type_name(tensor->dtype), format_names[tensor->format],
@@ -145,8 +148,19 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
 static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
+    const uint32_t norm_groups =
+        params->norm_group_count ? params->norm_group_count : (uint32_t)PTX_CLIP_MAX_TENSORS;
     ptx_status status;
 
+    if (tensor->norm_group >= norm_groups)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: its norm_group is %" PRIu32 "; there are norm groups 0 to "
+                         "%" PRIu32,
+                         t, tensor->norm_group, norm_groups - 1);
+    if (tensor->count > PTX_CLIP_MAX_ELEMENTS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: %" PRIu64 " elements; a plan takes 2^40 in all", t,
+                         tensor->count);
     if (tensor->group >= params->group_count)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: its group is %" PRIu32 "; there are groups 0 to %" PRIu32, t,

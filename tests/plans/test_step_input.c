@@ -316,6 +316,7 @@ static void test_capture_of_a_blocking_stream(void **state)
     ptx_step_plan *plan = create();
     ptx_status statuses[CALLS];
     assert_non_null(blocking);
+    require(ptx_step_plan_run(plan, gpu.stream));
     require(ptx_capture_begin(gpu.device, blocking, PTX_CAPTURE_RELAXED));
     params.stream = NULL;
     assert_null(ptx_step_plan_create(gpu.device, &params));
@@ -332,6 +333,46 @@ static void test_capture_of_a_blocking_stream(void **state)
     ptx_graph_destroy(&graph);
     ptx_step_plan_destroy(&plan);
     ptx_stream_destroy(gpu.device, &blocking);
+}
+
+// A step reads what the phases before it leave.
+static void test_order_of_phases(void **state)
+{
+    (void)state;
+    static const char words[] = "ptx_step_plan_norm_sq() comes first";
+    ptx_step_plan *plan = create();
+    float count;
+
+    assert_int_equal(ptx_step_plan_step(plan, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, words);
+    require(ptx_step_plan_finish(plan, gpu.stream));
+    assert_int_equal(ptx_step_plan_step(plan, gpu.stream), PTX_ERROR_INVALID);
+    require(ptx_step_plan_norm_sq(plan, gpu.stream));
+    assert_int_equal(ptx_step_plan_step(plan, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, words);
+    require(ptx_step_plan_finish(plan, gpu.stream));
+    require(ptx_step_plan_step(plan, gpu.stream));
+    require(ptx_buffer_download(memory, place(0, STEP) - base, &count, sizeof count, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(count == 1.0f);
+    ptx_step_plan_destroy(&plan);
+    plan = create();
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_step_plan_step(plan, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_step_plan_destroy(&plan);
+}
+
+// What is read back is named by the call, and by how many records from which on.
+static void test_records_that_are_not(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = create();
+    struct ptx_clip_record records[3];
+
+    assert_int_equal(ptx_step_plan_read(plan, 1, 2, records, NULL, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "2 records from 1 on: the plan has 1 groups");
+    ptx_step_plan_destroy(&plan);
 }
 
 // ---- threads ------------------------------------------------------------------------------------
@@ -419,6 +460,8 @@ int main(void)
         cmocka_unit_test_setup(test_no_plan, set_up),
         cmocka_unit_test_setup(test_cold_capture, set_up),
         cmocka_unit_test_setup(test_capture_of_a_blocking_stream, set_up),
+        cmocka_unit_test_setup(test_order_of_phases, set_up),
+        cmocka_unit_test_setup(test_records_that_are_not, set_up),
         cmocka_unit_test_setup(test_two_threads, set_up),
         cmocka_unit_test_setup(test_device_closed_first, set_up),
     };

@@ -211,10 +211,16 @@ static void test_refusals(void **state)
     REFUSED("group 0: beta1 is 1; it must be 0 or more, and below 1", p.group.hyper.beta1 = 1);
     REFUSED("group 0: beta2 is 1", p.group.hyper.beta2 = 0.99999999999);
     REFUSED("group 0: dampening is nan", p.group.hyper.dampening = NAN);
+    REFUSED("group 0: reserved is 1; it must be 0", p.group.hyper.reserved = 1);
     REFUSED("group 0: nesterov goes with SGD", p.group.nesterov = true);
     REFUSED("group 0: hyper_at is 0x4; it must be a multiple of 8", p.group.hyper_at = 4);
     REFUSED("group 0: lr_at is 0x2; it must be a multiple of 4", p.group.lr_at = 2);
     REFUSED("tensor 0: its group is 1", p.tensor.group = 1);
+    REFUSED("tensor 0: its norm_group is 2; there are norm groups 0 to 1",
+            (p.params.norm_group_count = 2, p.tensor.norm_group = 2));
+    REFUSED("tensor 0: its norm_group is 4294967295", p.tensor.norm_group = UINT32_MAX);
+    REFUSED("tensor 0: 18446744073709551615 elements", p.tensor.count = UINT64_MAX);
+    REFUSED("tensor 0: its dtype is none", p.tensor.dtype = (ptx_type)(32 + PTX_F32));
     REFUSED("tensor 0: format is 5", p.tensor.format = PTX_STEP_FORMAT_COUNT);
     REFUSED("tensor 0: its dtype is bf16; format FULL takes a parameter of f32",
             p.tensor.dtype = PTX_BF16);
