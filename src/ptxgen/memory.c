@@ -277,11 +277,15 @@ static bool access_ok(ptx_builder *b, const char *call, ptx_ptr p, const struct 
         wrong = "L1 hints are for global memory";
     else if (a->cache != PTX_CACHE_DEFAULT && p.space == PTX_SPACE_PARAM)
         wrong = "parameters have no cache operator";
-    else if (store ? p.readonly : p.writeonly)
-        wrong = store ? "the pointer is declared readonly" : "the pointer is declared writeonly";
     if (wrong)
         fail_access(b, call, wrong, p, a);
-    return !wrong;
+    else if (store && p.readonly)
+        ptxb_fail(b, call, "the pointer is declared readonly, and this stores through it");
+    else if (!store && p.writeonly)
+        ptxb_fail(b, call, "the pointer is declared writeonly, and this loads through it");
+    else
+        return true;
+    return false;
 }
 
 // How a vector of lanes travels: as itself, or pairs of 16-bit lanes as 32-bit words.

@@ -254,9 +254,9 @@ static void wrong_accesses_are_named(void **state)
     REFUSED(ptx_store(b, ptx_param_array(b, PTX_F32, "a", 1), z, f), "store: the pointer is",
             "readonly");
     REFUSED(ptx_store(b, ptx_param_ptr(b, PTX_F32, "a", .readonly = true), z, f),
-            "store: the pointer is declared readonly");
+            "store: the pointer is declared readonly, and this stores through it");
     REFUSED(ptx_load(b, ptx_param_ptr(b, PTX_F32, "a", .writeonly = true), z),
-            "load: the pointer is declared writeonly");
+            "load: the pointer is declared writeonly, and this loads through it");
     REFUSED(ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, i), "ptr_from: a global pointer to f32",
             "needs a u64 address; got u32");
     REFUSED(ptx_ptr_from(b, PTX_F32, PTX_SPACE_SHARED, ptx_u64(0)), "a shared pointer",
