@@ -141,15 +141,38 @@ static void block_done(struct emu_worker *worker, struct emu_block *block)
         worker->spare = block;
 }
 
-static void check_time(struct emu_exec *exec)
+// Ends the launch, and names a thread of the block that has not ended.
+static void time_out(struct emu_block *block, const char *reason)
 {
+    struct emu_exec *exec = block->exec;
+    char text[256];
+    snprintf(text, sizeof(text), "timeout: %s; %llu of %llu blocks have ended", reason,
+             (unsigned long long)atomic_load(&exec->finished_blocks),
+             (unsigned long long)exec->block_count);
+    for (uint32_t w = 0; w < block->warp_count; w++) {
+        struct emu_warp *warp = &block->warps[w];
+        uint32_t lanes = warp->live & ~warp->waiting;
+        if (!lanes)
+            continue;
+        unsigned lane = emu_first(lanes);
+        uint32_t code = warp->whole ? warp->code : warp->lane_code[lane];
+        uint32_t pc = warp->whole ? warp->pc : warp->lane_pc[lane];
+        emu_fault(warp, exec->program->codes[code].ops[pc].insn, lane, EMU_TIMEOUT, "%s", text);
+        return;
+    }
+    emu_fault_launch(exec, EMU_TIMEOUT, "%s", text);
+}
+
+static void check_time(struct emu_block *block)
+{
+    struct emu_exec *exec = block->exec;
     int64_t limit = exec->config->timeout_ms;
-    if (limit && emu_now_ms() - atomic_load(&exec->progress_ms) > limit)
-        emu_fault_launch(exec, EMU_TIMEOUT,
-                         "timeout: no block has ended for %lld ms (PTXGEN_EMU_TIMEOUT); %llu of "
-                         "%llu blocks have ended",
-                         (long long)limit, (unsigned long long)atomic_load(&exec->finished_blocks),
-                         (unsigned long long)exec->block_count);
+    char reason[96];
+    if (!limit || emu_now_ms() - atomic_load(&exec->progress_ms) <= limit)
+        return;
+    snprintf(reason, sizeof(reason), "no block has ended for %lld ms (PTXGEN_EMU_TIMEOUT)",
+             (long long)limit);
+    time_out(block, reason);
 }
 
 static int64_t slice(const struct emu_exec *exec)
@@ -159,16 +182,17 @@ static int64_t slice(const struct emu_exec *exec)
 }
 
 // Checks once a turn, so a launch may exceed its limit a little.
-static void check_spent(struct emu_exec *exec, uint64_t spent)
+static void check_spent(struct emu_block *block, uint64_t spent)
 {
+    struct emu_exec *exec = block->exec;
     uint64_t limit = exec->config->instructions;
-    if (limit && atomic_fetch_add(&exec->spent, spent) + spent > limit)
-        emu_fault_launch(exec, EMU_TIMEOUT,
-                         "timeout: the launch has run %llu instructions, more than "
-                         "PTXGEN_EMU_INSTRUCTIONS allows; %llu of %llu blocks have ended",
-                         (unsigned long long)atomic_load(&exec->spent),
-                         (unsigned long long)atomic_load(&exec->finished_blocks),
-                         (unsigned long long)exec->block_count);
+    char reason[128];
+    if (!limit || atomic_fetch_add(&exec->spent, spent) + spent <= limit)
+        return;
+    snprintf(reason, sizeof(reason),
+             "the launch has run %llu instructions, more than PTXGEN_EMU_INSTRUCTIONS allows",
+             (unsigned long long)atomic_load(&exec->spent));
+    time_out(block, reason);
 }
 
 // Runs one turn of the first resident block, and puts it at the end of the queue.
@@ -179,7 +203,7 @@ static void turn(struct emu_worker *worker, int64_t *since_growth)
     worker->resident = block->next;
     bool ended = emu_block_run(block, slice(worker->exec), &spent);
     *since_growth += spent;
-    check_spent(worker->exec, (uint64_t)spent);
+    check_spent(block, (uint64_t)spent);
     atomic_fetch_add_explicit(&lane_instructions, worker->lanes, memory_order_relaxed);
     worker->lanes = 0;
     if (ended) {
@@ -191,7 +215,7 @@ static void turn(struct emu_worker *worker, int64_t *since_growth)
         end = &(*end)->next;
     block->next = NULL;
     *end = block;
-    check_time(worker->exec);
+    check_time(block);
 }
 
 static void *work(void *argument)

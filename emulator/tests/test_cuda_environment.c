@@ -585,6 +585,7 @@ static void instruction_limit(void **state)
     (void)state;
     IN_CHILD(is_limited, "PTXGEN_EMU_INSTRUCTIONS=10000", "PTXGEN_EMU_THREADS=1");
     in_log("timeout: the launch has run");
+    in_log("thread (0,0,0), PTX line");
     IN_CHILD(is_limited, "PTXGEN_EMU_INSTRUCTIONS=10000", "PTXGEN_EMU_THREADS=4");
 }
 
