@@ -26,9 +26,10 @@ struct ptx_named_arg {
 
 /// Puts the arguments of the builder's e-th entry, from 0, into the order of its parameters:
 /// *arg_count of them, at most `room`. Of several values of one name the first is taken; those that
-/// name no parameter are passed over. The values themselves are not read. May be called from any
-/// thread. Errors: INVALID (a parameter has no value, or one of another size; more
-/// parameters than room), with *arg_count unchanged.
+/// name no parameter are passed over. The values themselves are not read; whether their C types fit
+/// is for the launch to check. An `e` past the last entry has no parameters: *arg_count is 0. May
+/// be called from any thread. Errors: INVALID (a parameter has no value, or one of another size;
+/// more parameters than room), with *arg_count unchanged.
 PTXGEN_API ptx_status ptx_bind(const ptx_builder *b, unsigned e, const struct ptx_named_arg *values,
                                size_t value_count, struct ptx_arg *args, size_t room,
                                size_t *arg_count);
