@@ -115,7 +115,7 @@ static inline bool scales(ptx_function *scale, struct ptx_launch_params params, 
     return right;
 }
 
-/// Functions of libcuda that the library itself has no use for; NULL where there is none.
+/// Functions of libcuda that the library itself does not use; NULL if missing.
 struct others {
     int (*push)(CUcontext);
     int (*pop)(CUcontext *);
@@ -140,7 +140,7 @@ static inline void find_others(struct others *others)
     memcpy(others, symbols, sizeof(symbols));
 }
 
-/// Opens `gpu`; else what main() is to return: 77 where there is none.
+/// Opens `gpu`. Otherwise returns the exit status for main(): 77 if there is no GPU.
 static inline int open_gpu(void)
 {
     gpu = ptx_device_open(NULL);

@@ -34,13 +34,13 @@ struct chain {
 
 /// Every fourth is a step of a long division, of 64 and 128 bits in turn; the others are random.
 void chain_make(struct chain *chain, uint64_t seed);
-/// What a module of chains begins with.
+/// The start of a module of chains.
 void chain_write_header(FILE *to);
 /// The entry `chain_<seed>`: parameters `in` and `out`, and a word of each for every thread.
 void chain_write(FILE *to, const struct chain *chain, uint64_t seed);
 /// The input of a thread, corner values and random ones.
 void chain_inputs(uint64_t seed, unsigned thread, uint64_t in[CHAIN_LOADS]);
-/// What a thread writes; words beyond the chain's are left alone.
+/// The words that a thread writes; words beyond those of the chain are unchanged.
 void chain_compute(const struct chain *chain, const uint64_t in[CHAIN_LOADS],
                    uint64_t out[CHAIN_RESULTS]);
 

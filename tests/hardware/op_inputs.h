@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the instructions of the table are tried on.
+/// The operands with which the instructions of the table are tested.
 #ifndef PTXGEN_TESTS_OP_INPUTS_H
 #define PTXGEN_TESTS_OP_INPUTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the emission of random programs shares between its files.
+// Shared by the files that emit random programs.
 #ifndef PTXGEN_TESTS_RANDOM_PROGRAM_EMIT_H
 #define PTXGEN_TESTS_RANDOM_PROGRAM_EMIT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the planning of random programs shares between its files.
+// Shared by the files that plan random programs.
 #ifndef PTXGEN_TESTS_RANDOM_PROGRAM_PLAN_H
 #define PTXGEN_TESTS_RANDOM_PROGRAM_PLAN_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random programs, run on the driver that serves, and what came out.
+// Runs random programs on the current driver and records the results.
 #ifndef PTXGEN_TESTS_RANDOM_PROGRAM_RUN_H
 #define PTXGEN_TESTS_RANDOM_PROGRAM_RUN_H
 

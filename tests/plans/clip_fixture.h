@@ -10,7 +10,7 @@
 
 enum { CLIP_MOST_TENSORS = 6000, CLIP_MOST_GROUPS = 8 };
 
-/// What to make of a random set.
+/// How to make a random set.
 struct clip_shape {
     size_t tensors;
     uint32_t groups;

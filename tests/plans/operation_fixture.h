@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the tests of the one-call operations share: the device, and buffers of it.
+/// Shared by the tests of operations: the device, and its buffers.
 #ifndef PTXGEN_TESTS_OPERATION_FIXTURE_H
 #define PTXGEN_TESTS_OPERATION_FIXTURE_H
 

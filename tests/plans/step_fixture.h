@@ -11,7 +11,7 @@
 
 enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 5 };
 
-/// What to make of a random set.
+/// How to make a random set.
 struct step_shape {
     size_t tensors;
     uint32_t groups, norm_groups;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the tests of the driver layer share, whichever libcuda they run on.
+/// Checks shared by the tests of the driver layer, for any libcuda.
 #ifndef PTXGEN_TESTS_DRIVER_CHECKS_H
 #define PTXGEN_TESTS_DRIVER_CHECKS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The emulator in tests of what happens when a driver call fails: which one, how many there were,
-/// what is left over, and that a test leaves the thread as it was.
+/// Uses the emulator to make driver calls fail: which call fails, how many calls there were, which
+/// objects are left over, and whether a test leaves the thread unchanged.
 #ifndef PTXGEN_TESTS_EMULATOR_FAULTS_H
 #define PTXGEN_TESTS_EMULATOR_FAULTS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The reins of the libcuda that has no GPU (fake_libcuda.c): what it is to be, which call is to
-/// fail, and what was called.
+/// Controls the libcuda without a GPU (fake_libcuda.c): what it claims to be, which call fails, and
+/// which calls were made.
 #ifndef PTXGEN_TESTS_FAKE_LIBCUDA_H
 #define PTXGEN_TESTS_FAKE_LIBCUDA_H
 

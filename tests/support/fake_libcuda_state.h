@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the sources of the libcuda without a GPU share.
+/// State shared by the sources of the libcuda without a GPU.
 #ifndef PTXGEN_TESTS_FAKE_LIBCUDA_STATE_H
 #define PTXGEN_TESTS_FAKE_LIBCUDA_STATE_H
 

@@ -48,7 +48,7 @@ bool op_case_is_approximate(const struct op_case *c);
 enum { OP_CASE_NAME = 80 };
 void op_case_name(const struct op_case *c, char name[OP_CASE_NAME]);
 
-// What the cases of one entry work on.
+// The context of the cases of one entry.
 struct op_frame {
     ptx_ptr space[PTX_SPACE_PARAM + 1];
     ptx_val of[PTX_TYPE_COUNT]; // a variable of every type

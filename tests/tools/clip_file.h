@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What `ptxgen clip` wrote, held against the reference.
+/// Compares the output of `ptxgen clip` with the reference.
 #ifndef PTXGEN_TESTS_CLIP_FILE_H
 #define PTXGEN_TESTS_CLIP_FILE_H
 
@@ -8,7 +8,7 @@
 
 enum { CLIP_FILE_MOST_GROUPS = 16 };
 
-/// What the command was told.
+/// The options of the command.
 struct clip_told {
     float max_norm, eps, loss_scale;
     enum ref_nonfinite nonfinite;

@@ -139,7 +139,7 @@ EMU_LANE_FUNCTION(shf_r)
     }
 }
 
-// The four selectors, a nibble each, that a mode stands for.
+// The four selectors of a mode, one nibble each.
 static inline uint32_t permutation(unsigned mode, uint32_t selector)
 {
     static const uint16_t tables[][4] = {
@@ -229,7 +229,7 @@ EMU_LANE_FUNCTION(fns)
     }
 }
 
-// Bits from a on, as many as b. With .wrap, both are taken modulo 32.
+// A mask of b bits from bit a on. With .wrap, both are taken modulo 32.
 EMU_LANE_FUNCTION(bmsk)
 {
     const uint32_t *a = src[0], *b = src[1];
@@ -268,8 +268,8 @@ static inline uint32_t leading(uint64_t x, unsigned bits)
     return x ? (uint32_t)__builtin_clzll(x) - (64 - bits) : bits;
 }
 
-// popc, clz and bfind give u32, whatever the source. FIELD: what bfe and bfi read of first bit and
-// length. The PTX manual says the low 8 bits; for 64-bit types, a GPU takes all of them.
+// popc, clz and bfind return u32 for every source. FIELD: the bits of the start and length that bfe
+// and bfi read. The PTX manual says the low 8 bits; for 64-bit types, a GPU uses all of them.
 #define COUNTS(n, S, BITS, FIELD)                                                                  \
     EMU_LANE_FUNCTION(popc_##n)                                                                    \
     {                                                                                              \

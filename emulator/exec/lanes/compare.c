@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Comparisons and least and greatest: a mask with a bit a lane.
+// Comparisons, minimum and maximum. A comparison gives a mask with one bit for each lane.
 #include "family.h"
 
 #include "exec/lanes/formats.h"
@@ -160,7 +160,7 @@ static emu_lane_function *find(enum emu_type type, unsigned compare, bool ftz)
     case EMU_B64:
         return find_u64(compare);
     case EMU_F16:
-    case EMU_F16X2: // the caller takes the halves apart
+    case EMU_F16X2: // the caller separates the halves
         return ftz ? find_f16_ftz(compare) : find_f16(compare);
     case EMU_BF16:
     case EMU_BF16X2:

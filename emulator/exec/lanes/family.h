@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Inside the lane functions. Their sources are compiled once for any processor and, on x86-64, once
-// more for one with AVX2 and FMA; EMU_VARIANT tells the two apart.
+// Inside the lane functions. Their sources are compiled once for any processor and, on x86-64,
+// again for AVX2 and FMA. EMU_VARIANT distinguishes the two.
 #ifndef PTXGEN_EMULATOR_EXEC_LANES_FAMILY_H
 #define PTXGEN_EMULATOR_EXEC_LANES_FAMILY_H
 
@@ -65,7 +65,7 @@ emu_lane_finder EMU_NAMED(emu_find_convert);
 emu_lane_finder emu_find_any_convert;
 bool emu_is_conversion(const struct emu_insn *insn);
 
-// Bytes a lane of a value of the type.
+// Bytes that a value of the type takes for each lane.
 static inline uint8_t emu_lane_width(enum emu_type type)
 {
     switch (type) {
@@ -81,7 +81,7 @@ static inline uint8_t emu_lane_width(enum emu_type type)
     }
 }
 
-// The unsigned or bit type of the same width, for what does not depend on more.
+// The unsigned or bit type of the same width, for instructions that only depend on the width.
 static inline enum emu_type emu_plain(enum emu_type type)
 {
     switch (type) {

@@ -10,7 +10,7 @@ static inline uint32_t canonical(float x)
     return x == x ? emu_f32_bits(x) : EMU_F32_NAN;
 }
 
-// `x` unless it is NaN, then one made of the operands, in the order of their claim.
+// `x` unless it is NaN; then a NaN made from the operands, in order of precedence.
 static inline uint64_t pack_f64(double x, uint64_t first, uint64_t second)
 {
     return x == x ? emu_f64_bits(x) : emu_nan64(first, second);
@@ -35,7 +35,7 @@ static inline uint64_t pack_fma_f64(double x, uint64_t first, uint64_t second, u
 // The smaller of two numbers; -0 is below +0.
 #define MINIMUM(S, x, y, a, b) ((x) < (y) || ((x) == (y) && (a) > (b)) ? (a) : (b))
 #define MAXIMUM(S, x, y, a, b) ((x) > (y) || ((x) == (y) && (a) < (b)) ? (a) : (b))
-// A NaN gives way to a number, or with .NaN the other way round.
+// A number takes precedence over a NaN; with .NaN, the NaN does.
 #define EXTREME(op, a, b, x, y, S, none)                                                           \
     ((x) != (x)   ? ((y) != (y) || insn->nan ? (none) : (b))                                       \
      : (y) != (y) ? (insn->nan ? (none) : (a))                                                     \

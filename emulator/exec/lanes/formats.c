@@ -82,7 +82,7 @@ uint64_t emu_round_f64(const struct emu_format *format, enum emu_round round, do
     return emu_round_pack(format, round, negative, (field ? field : 1) - 1075, significand, false);
 }
 
-// Float has so many bits more that rounding twice is rounding once.
+// float has enough extra bits that rounding twice equals rounding once.
 uint16_t emu_half_add(bool bf16, uint16_t x, uint16_t y)
 {
     if (bf16)

@@ -17,7 +17,7 @@ extern const struct emu_format emu_format_f16, emu_format_bf16, emu_format_f32, 
 // rounding mode has it so. A zero significand gives a zero of that sign, sticky or not.
 uint64_t emu_round_pack(const struct emu_format *format, enum emu_round round, bool negative,
                         int exponent, uint64_t significand, bool sticky);
-// Any double; a NaN becomes the format's.
+// Rounds any double; a NaN becomes the NaN of the format.
 uint64_t emu_round_f64(const struct emu_format *format, enum emu_round round, double x);
 
 // Exact. Subnormals without a number of float's that is one, which processors are slow with.
@@ -56,7 +56,7 @@ static inline uint32_t emu_f32_to_f16(uint32_t x)
     return magnitude > UINT32_C(0x7f800000) ? EMU_F16_NAN : h | sign;
 }
 
-// Conversions that the lanes' families do not have.
+// Conversions that no lane family has.
 bool emu_find_any_convert(const struct emu_insn *insn, struct emu_lane_info *info);
 // Old value and operand of an atomic add.
 uint16_t emu_half_add(bool bf16, uint16_t x, uint16_t y);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 // f16 and bf16, one or two to a register.
 //
-// Sums of two are formed in float, which has so many bits more that rounding twice is rounding
-// once. Products are exact in double; what is added to them is rounded to odd there, which leaves
-// the rounding to 16 bits as if it were the only one. Each step is a loop that compilers make
-// vectors of.
+// Sums of two values are computed in float, which has enough extra bits that rounding twice equals
+// rounding once. Products are exact in double. An addition to a product is rounded to odd there, so
+// the rounding to 16 bits is correct. Each step is a loop that compilers vectorise.
 #include "exec/lanes/formats.h"
 #include "family.h"
 
 #include <math.h>
 
-// Bits of the significand, least exponent of a normal number as double has it.
+// Bits of the significand, and the least exponent of a normal number, in double.
 #define EXPONENT_f16   0x7c00u
 #define EXPONENT_bf16  0x7f80u
 #define ONE_f16        0x3c00u
@@ -24,7 +23,7 @@
 #define PACK_f16(x)    emu_f32_to_f16(emu_f32_bits(x))
 #define PACK_bf16(x)   emu_f32_to_bf16(emu_f32_bits(x))
 
-// Of an inexact sum, the neighbour whose last bit is set.
+// For an inexact sum, the neighbour whose last bit is set.
 static inline double odd_sum(double x, double y)
 {
     double sum = x + y, part = sum - x, lost = (x - (sum - part)) + (y - part);
@@ -34,8 +33,8 @@ static inline double odd_sum(double x, double y)
     return emu_f64(bits + (inexact & ~bits ? away : 0));
 }
 
-// To so many bits of significand, fewer below the least exponent: added to a number whose last bit
-// is the one to keep, the sum is rounded there.
+// Rounds to this number of significand bits, to fewer below the least exponent: the value is added
+// to a number whose last bit is the one to keep.
 static inline double round_to(int precision, int64_t least, double x)
 {
     uint64_t bits = emu_f64_bits(x), sign = bits & UINT64_C(0x8000000000000000);
@@ -47,8 +46,8 @@ static inline double round_to(int precision, int64_t least, double x)
     return emu_f64(emu_f64_bits(rounded) | sign);
 }
 
-// Hardware flushes what is below the least normal number once rounded as if exponents had no end,
-// also where rounding to a subnormal's fewer bits would have carried it up to that.
+// Hardware flushes a result that, rounded with an unbounded exponent, is below the least normal
+// number. This includes results that rounding to a subnormal would have raised to it.
 static inline double round_result(int precision, int64_t least, bool ftz, double x)
 {
     double rounded = round_to(precision, ftz ? 0 : least, x);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Arithmetic over the 32 lanes of a warp: one function for each instruction and type. They compute
-// every lane, active or not, and neither fault nor trap; who calls them keeps what was asked for.
+// Arithmetic over the 32 lanes of a warp: one function for each instruction and type. A function
+// computes every lane, active or not, and never faults or traps. The caller keeps the lanes that it
+// needs.
 #ifndef PTXGEN_EMULATOR_EXEC_LANES_LANES_H
 #define PTXGEN_EMULATOR_EXEC_LANES_LANES_H
 
@@ -8,9 +9,8 @@
 
 #include <string.h>
 
-// Sources are lanes of uint32_t or, of 64-bit types, uint64_t; of a predicate, one mask. So is the
-// result. Float arithmetic rounds as the calling
-// thread does.
+// Sources and result are lanes of uint32_t, or of uint64_t for 64-bit types; a predicate is one
+// mask. Float arithmetic uses the rounding mode of the calling thread.
 typedef void emu_lane_function(void *restrict out, const void *const *src,
                                const struct emu_insn *insn);
 
@@ -28,9 +28,10 @@ enum emu_lane_build emu_lane_build(void);
 bool emu_lane_find(enum emu_lane_build build, const struct emu_insn *insn,
                    struct emu_lane_info *info);
 
-// NaN results, as an H200 gives them. f32 and the 16-bit formats: always the canonical NaN. f64: an
-// operand that is NaN, made quiet, with its sign and payload; EMU_F64_NAN where no operand was. Of
-// several NaNs, add, sub, mul, min and max take the second's, div the first's, fma that of y, z, x.
+// NaN results, as on an H200. f32 and the 16-bit formats: always the canonical NaN. f64: a NaN
+// operand, made quiet, with its sign and payload; EMU_F64_NAN if no operand was NaN. Of several
+// NaNs, add, sub, mul, min and max take that of the second operand, div of the first, fma of y, z,
+// x in this order.
 #define EMU_F16_NAN UINT32_C(0x7fff)
 #define EMU_F32_NAN UINT32_C(0x7fffffff)
 #define EMU_F64_NAN UINT64_C(0xfff8000000000000)
@@ -73,7 +74,7 @@ static inline uint64_t emu_quiet64(uint64_t x)
     return x | UINT64_C(0x0008000000000000);
 }
 
-// The bits of a NaN result: of the first operand that is one.
+// The bits of a NaN result: those of the first NaN operand.
 static inline uint64_t emu_nan64(uint64_t first, uint64_t second)
 {
     return emu_is_nan64(first)    ? emu_quiet64(first)
