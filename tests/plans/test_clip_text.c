@@ -11,7 +11,7 @@
 
 #include <ptxgen/clip.h>
 
-#include "ptxas_batch.h"
+#include "plan_text.h"
 
 enum { TENSORS = 4 };
 
@@ -29,29 +29,12 @@ static char *text_of(const struct ptx_clip_params *params, struct ptx_target tar
     ptx_builder *b = ptx_builder_create(&builder);
     if (ptx_clip_emit(b, params) != PTX_OK)
         fail_msg("%s", ptx_error_message());
-    const char *text = ptx_builder_finish(b);
-    if (!text)
-        fail_msg("%s", ptx_builder_error(b));
-    char *copy = malloc(strlen(text) + 1);
-    assert_non_null(copy);
-    strcpy(copy, text);
-    ptx_builder_destroy(&b);
-    return copy;
+    return plan_text_finish(b);
 }
 
 static void assemble(const struct ptx_clip_params *params, struct ptx_target target)
 {
-    char name[PTX_TARGET_NAME_SIZE];
-    char *text = text_of(params, target);
-    ptx_target_name(target, name);
-    if (ptxas_find() && ptxas_knows(name)) {
-        struct ptxas_report report = ptxas_run(text, name);
-        if (!report.accepted)
-            fail_msg("%s, line %d: %s\n%s", name, report.count ? report.errors[0].line : 0,
-                     report.count ? report.errors[0].text : "no message", text);
-        ptxas_report_free(&report);
-    }
-    free(text);
+    plan_text_assemble(text_of(params, target), target);
 }
 
 static void test_targets(void **state)

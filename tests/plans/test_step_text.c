@@ -12,7 +12,7 @@
 
 #include <ptxgen/step.h>
 
-#include "ptxas_batch.h"
+#include "plan_text.h"
 
 static const struct ptx_step_hyper hyper = {
     .lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum = 0.9
@@ -33,29 +33,12 @@ static char *text_of(const struct ptx_step_params *params, struct ptx_target tar
     ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
     if (ptx_step_emit(b, params) != PTX_OK)
         fail_msg("%s", ptx_error_message());
-    const char *text = ptx_builder_finish(b);
-    if (!text)
-        fail_msg("%s", ptx_builder_error(b));
-    char *copy = malloc(strlen(text) + 1);
-    assert_non_null(copy);
-    strcpy(copy, text);
-    ptx_builder_destroy(&b);
-    return copy;
+    return plan_text_finish(b);
 }
 
 static void assemble(const struct ptx_step_params *params, struct ptx_target target)
 {
-    char name[PTX_TARGET_NAME_SIZE];
-    char *text = text_of(params, target);
-    ptx_target_name(target, name);
-    if (ptxas_find() && ptxas_knows(name)) {
-        struct ptxas_report report = ptxas_run(text, name);
-        if (!report.accepted)
-            fail_msg("%s, line %d: %s\n%s", name, report.count ? report.errors[0].line : 0,
-                     report.count ? report.errors[0].text : "no message", text);
-        ptxas_report_free(&report);
-    }
-    free(text);
+    plan_text_assemble(text_of(params, target), target);
 }
 
 // Every format on every target, of every rule in turn; all of a target's in one text, too.
