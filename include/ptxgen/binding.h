@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Layer 4: the arguments of a launch, found by the names of the kernel's parameters.
+/// Layer 4: binds the arguments of a launch by the names of the kernel's parameters.
 ///
 ///     const struct ptx_named_arg values[] = {
 ///         { "x", PTX_ARG(x) }, { "n", PTX_ARG(n) }, { "partials", PTX_ARG(partials) },
@@ -8,8 +8,8 @@
 ///     size_t count;
 ///     ptx_bind(b, 0, values, 3, args, 3, &count);
 ///
-/// The order is the kernel's: nobody repeats it. Bound once, the arguments serve every launch: they
-/// point at the variables, which may change in between.
+/// The kernel alone defines the order of its parameters. Bind once and use the arguments in every
+/// launch: they point at the variables, whose values may change between launches.
 #ifndef PTXGEN_BINDING_H
 #define PTXGEN_BINDING_H
 
@@ -18,7 +18,7 @@
 
 PTXGEN_BEGIN
 
-/// The argument for the parameter of that name: { "n", PTX_ARG(n) }.
+/// A value for the parameter of this name: { "n", PTX_ARG(n) }.
 struct ptx_named_arg {
     const char *name;
     struct ptx_arg arg;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
 /// Layer 1: write a PTX module.
 ///
-/// A builder takes typed calls, keeps a list of instructions, checks it, and prints the text once
-/// at the end. It knows nothing of CUDA and touches no file.
+/// A builder records typed calls as a list of instructions, checks the list, and prints the text
+/// once at the end. It makes no CUDA call and touches no file.
 ///
-/// Here is the builder itself. entry.h has entries with their parameters and arrays; ops.h values
-/// and instructions; convert.h conversions; memory.h pointers, loads, stores and atomics; threads.h
-/// barriers and what warps do; control.h blocks and branches. This header includes them all.
+/// This header declares the builder object and includes the other builder headers: entry.h
+/// (entries, parameters, arrays), ops.h (values, instructions), convert.h (conversions), memory.h
+/// (pointers, loads, stores, atomics), threads.h (barriers, warp operations) and control.h (blocks,
+/// branches).
 ///
-/// Errors stick: the first one is kept, later calls do nothing and return poisoned values, and
-/// ptx_builder_finish() returns NULL. So a kernel is written straight down and checked once.
+/// Errors are sticky: the builder keeps the first one, later calls do nothing and return poisoned
+/// values, and ptx_builder_finish() returns NULL. A kernel therefore needs a single check, at the
+/// end.
 ///
-/// A builder is used by one thread at a time; different builders are independent. The same calls
-/// give the same bytes on every machine, compiler and locale - provided that at most one emitting
-/// call stands among the arguments of another, since C leaves their order open.
+/// Use a builder from one thread at a time; different builders are independent. The same calls give
+/// the same bytes on every machine, compiler and locale. The condition is that the arguments of one
+/// call contain at most one other call that emits, because C does not define the order in which
+/// arguments are evaluated.
 #ifndef PTXGEN_BUILDER_H
 #define PTXGEN_BUILDER_H
 
@@ -31,39 +34,38 @@ PTXGEN_BEGIN
 
 struct ptx_builder_params {
     struct ptx_target target; ///< zero: sm_80
-    /// PTX ISA of the text, 80 for 8.0; an instruction that needs more is an error, and so is a
-    /// version that never was (7.9, say). Zero: the least version that covers the target and every
-    /// instruction used.
+    /// PTX ISA version of the text, 80 for 8.0. An instruction that needs a newer version is an
+    /// error, and so is a version that does not exist (7.9, say). 0: the least version that covers
+    /// the target and every instruction used.
     int isa;
-    /// Where memory comes from: resize `memory` (NULL to allocate) to `bytes` (0 to free), as
-    /// realloc does. NULL: the C library. Called a few times a module, for pieces of some KiB, not
-    /// once for every call that emits.
+    /// Allocator: resizes `memory` (NULL: allocate) to `bytes` (0: free), like realloc. NULL: the C
+    /// library. Called a few times a module, for blocks of some KiB, not once an instruction.
     void *(*resize)(void *user, void *memory, size_t bytes);
     void *user;
 };
 
-/// A new builder; NULL parameters for the defaults. NULL only if memory runs out; every function
-/// takes a NULL builder, so that this, too, is seen at ptx_builder_finish().
+/// Creates a builder; NULL parameters mean the defaults. Returns NULL only if memory runs out.
+/// Every function accepts a NULL builder, so that checking ptx_builder_finish() is enough.
 PTXGEN_API ptx_builder *ptx_builder_create(const struct ptx_builder_params *params);
-/// Frees the builder with all that it returned, and sets *builder to NULL.
+/// Frees the builder and everything it returned, and sets *builder to NULL.
 PTXGEN_API void ptx_builder_destroy(ptx_builder **builder);
-/// Checks the module and returns its text, or NULL if anything failed: ptx_builder_error() says
-/// what. The text lives as long as the builder. Nothing can be added afterwards: a call that tries
-/// is an error that ptx_builder_error() names, and this function keeps returning the finished text.
+/// Checks the module and returns its text, or NULL on an error, which ptx_builder_error()
+/// describes. The builder owns the text. Nothing can be added after this call: a call that tries is
+/// an error for ptx_builder_error(), and this function keeps returning the finished text.
 PTXGEN_API const char *ptx_builder_finish(ptx_builder *b);
-/// The first error, or NULL. Names the entry, the call, what it got and what it wanted. Lives as
-/// long as the builder.
+/// The first error, or NULL. It names the entry, the call, what the call got and what it expected.
+/// Owned by the builder.
 PTXGEN_API const char *ptx_builder_error(const ptx_builder *b);
-/// Reports an error of the caller's own, under the same rule that the first one stays.
+/// Reports an error of the caller. If the builder already has an error, the first one is kept.
 PTXGEN_API void ptx_builder_fail(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
-/// Least PTX ISA of what has been written (80 for 8.0), or the pinned one.
+/// The least PTX ISA version of what has been written so far (80 for 8.0), or the pinned version.
 PTXGEN_API int ptx_builder_isa(const ptx_builder *b);
-/// The instruction or target that forces that version, as text: "cvt.rn.bf16.f32"; "pinned" where
-/// ptx_builder_params.isa said it. Never NULL.
+/// The instruction or target that requires that version, as text: "cvt.rn.bf16.f32"; "pinned" if
+/// ptx_builder_params.isa set it. Never NULL.
 PTXGEN_API const char *ptx_builder_isa_reason(const ptx_builder *b);
-/// The target that the text is for.
+/// The target of the text.
 PTXGEN_API struct ptx_target ptx_builder_target(const ptx_builder *b);
-/// Most bytes that the builder has held so far, its text included.
+/// The most bytes that the builder has held so far, including its text.
 PTXGEN_API size_t ptx_builder_peak_bytes(const ptx_builder *b);
 
 PTXGEN_END

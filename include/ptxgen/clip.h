@@ -46,52 +46,51 @@ PTXGEN_BEGIN
 
 /// A gradient in device memory.
 struct ptx_clip_tensor {
-    CUdeviceptr data; ///< a multiple of the element's size; may be 0 if count is
+    CUdeviceptr data; ///< a multiple of the element size; may be 0 if count is 0
     uint64_t count;   ///< elements; may be 0
     ptx_type dtype;   ///< PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
     uint32_t group;   ///< from 0; a group's tensors share a norm and a factor
-    /// Multiplies the tensor's sum of squares: 1 / k for a tensor that k ranks hold a copy of, say.
-    /// Finite, >= 0; 0 is 1. `uncounted` for a weight of zero.
+    /// Factor of the tensor's sum of squares: 1 / k for a tensor that is replicated on k ranks,
+    /// say. Finite, >= 0; 0 means 1. For a weight of zero set `uncounted`.
     double weight;
-    /// The tensor is scaled with its group and searched for NaN and infinity, but adds nothing to
-    /// the norm.
+    /// The tensor is scaled with its group and checked for NaN and infinity, but does not
+    /// contribute to the norm.
     bool uncounted;
 };
 
 struct ptx_clip_params {
     const struct ptx_clip_tensor *tensors; ///< copied
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
-    /// Groups, at most PTX_CLIP_MAX_TENSORS; 0: as many as the tensors use, at least 1. A group may
-    /// be empty: its norm is 0.
+    /// Number of groups, at most PTX_CLIP_MAX_TENSORS; 0: one more than the largest group number in
+    /// use, at least 1. A group may be empty: its norm is 0.
     uint32_t group_count;
-    /// Of every group: > 0; INFINITY for no clipping. 0, as where it is left out, is refused by
-    /// ptx_clip_plan_create(), since it makes every gradient 0; group_max_norms may have 0.
+    /// The max_norm of every group: > 0; INFINITY for no clipping. ptx_clip_plan_create() refuses
+    /// 0, which would make every gradient 0; group_max_norms may have 0.
     float max_norm;
     const float
-        *group_max_norms; ///< NULL, or one for each group, >= 0, in place of max_norm; copied
-    float eps;            ///< finite, >= 0; 1e-6 is what PyTorch adds
+        *group_max_norms; ///< NULL, or one for each group, >= 0, used instead of max_norm; copied
+    float eps;            ///< finite, >= 0; PyTorch adds 1e-6
     ptx_nonfinite nonfinite;
-    /// What the loss, and so each gradient, was multiplied by: finite, > 0; 0 is 1. Only a first
-    /// value: ptx_clip_plan_set_loss_scale().
+    /// The factor that the loss, and so each gradient, was multiplied by: finite, > 0; 0 means 1.
+    /// This is the initial value: ptx_clip_plan_set_loss_scale() changes it.
     float loss_scale;
-    /// The address of a struct ptx_loss_scale_state, from where each run takes the loss scale: a
-    /// multiple of 4, apart from the tensors. 0: the plan has one of its own, which starts with
+    /// The address of a struct ptx_loss_scale_state from which each run reads the loss scale: a
+    /// multiple of 4, not within a tensor. 0: the plan has a state of its own, which starts with
     /// `loss_scale`.
     CUdeviceptr loss_scale_state;
-    /// Not NULL: a run ends by updating the loss scale from found_inf of all groups. Copied.
+    /// If not NULL: a run ends by updating the loss scale from found_inf of all groups. Copied.
     const struct ptx_loss_scale_params *update;
-    /// Addresses are taken as they are: not held against the driver's allocations and each other,
-    /// nor is loss_scale_state.
-    /// For memory that the driver did not allocate, and for gradients that take turns in a window
-    /// of device memory: ptx_clip_plan_piece().
+    /// Do not check addresses, including loss_scale_state, against the driver's allocations and
+    /// against each other. For memory that the driver did not allocate, and for gradients that
+    /// share a window of device memory: ptx_clip_plan_piece().
     bool any_address;
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
     /// `factor` itself. ptx_clip_plan_apply() still writes them.
     bool measure_only;
-    /// The stream that creation uploads on; creation waits for it. Not one that is being captured;
+    /// The stream for the uploads of creation, which waits for it. It must not be under capture;
     /// captures of other streams are not disturbed.
     CUstream stream;
-    /// How the kernels are loaded; the stream in it is not used. NULL: the defaults.
+    /// How the kernels are loaded; its `stream` is not used. NULL: the defaults.
     const struct ptx_module_params *module;
 };
 
@@ -102,101 +101,108 @@ typedef struct ptx_clip_plan ptx_clip_plan;
 
 // ------------------------------------------------------------------------------------------- plans
 
-/// Allocates, compiles and uploads; all that is not a launch happens here. `params` and what it
-/// points to are not needed afterwards.
+/// Allocates, compiles and uploads; runs only launch. `params` and what it points to are not needed
+/// afterwards.
 ///
-/// Checked: types, groups, counts and scalars are in their ranges; and, unless params->any_address
-/// is set, addresses are not null, aligned to their elements and, where the driver can tell, lie in
-/// this device's memory with room for `count` elements, and tensors, loss_scale_state and the
-/// plan's own memory do not overlap. The message names the tensor by its index.
+/// Checks that types, groups, counts and scalars are in range. Unless params->any_address is set,
+/// also checks that addresses are not 0 and are aligned to their elements; as far as the driver can
+/// tell, that they are in this device's memory with room for `count` elements; and that tensors,
+/// loss_scale_state and the plan's own memory do not overlap. The message names the tensor by its
+/// index.
 ///
-/// Errors (NULL, and nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
+/// Errors (NULL, nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
 /// UNSUPPORTED, FORKED.
 PTXGEN_API ptx_clip_plan *ptx_clip_plan_create(ptx_device *device,
                                                const struct ptx_clip_params *params);
-/// Frees the plan, whose work must be done, and sets *plan to NULL. Graphs that its runs were
-/// captured into must not be launched any more. The device may have been closed before.
+/// Frees the plan and sets *plan to NULL. The plan's work must be done, and graphs that captured
+/// its runs must not be launched afterwards. The device may have been closed before.
 PTXGEN_API void ptx_clip_plan_destroy(ptx_clip_plan **plan);
 
-/// Norms, factors, the update of the loss scale, gradients: all of it on the stream. Launches only;
-/// safe under capture. What it launches was captured at creation, and is launched as one graph; on
-/// a stream that is being captured, and with drivers before CUDA 12.3, kernel by kernel. Errors:
-/// INVALID, CAPTURE (the legacy default stream, while a blocking stream of the context is being
-/// captured; likewise for every call here that takes a stream), DRIVER, FORKED.
+/// Runs all phases on the stream: norms, factors, loss scale update, gradients. Launches only; safe
+/// under capture. The launches were captured at creation and are launched as one graph; on a stream
+/// that is being captured, and with drivers before CUDA 12.3, each kernel is launched separately.
+/// Errors: INVALID, CAPTURE (the legacy default stream, while a blocking stream of the context is
+/// being captured; this applies to every call here that takes a stream), DRIVER, FORKED.
 PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 
-/// The same in three steps, for gradients that are spread over ranks:
+/// The phases of a run as separate calls, for gradients that are distributed over ranks:
 ///
 ///     ptx_clip_plan_norm_sq(plan, stream);     // the sums of this rank's tensors
 ///     ncclAllReduce(sums, sums, groups, ncclDouble, ncclSum, comm, stream);
 ///     ptx_clip_plan_finish(plan, stream);      // records, and the update of the loss scale
 ///     ptx_clip_plan_apply(plan, stream);       // gradients
 ///
-/// with `sums` from ptx_clip_plan_sums(). Without a change to the sums in between, the same bits as
-/// ptx_clip_plan_run(). Each: launches only; safe under capture. Errors: those of a run.
+/// with `sums` from ptx_clip_plan_sums(). If the sums are not changed in between, the bits are
+/// those of ptx_clip_plan_run(). Each call only launches and is safe under capture. Errors: those
+/// of a run.
 PTXGEN_API ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream);
 
-/// The device address of the sums, one f64 a group, fixed for the plan's life; 0 for NULL. Valid
-/// from ptx_clip_plan_norm_sq() until the next one or the next run, which need not write them.
+/// The device address of the sums, one f64 for each group, fixed for the plan's life; 0 for NULL.
+/// Valid from ptx_clip_plan_norm_sq() until the next one or the next run; a run may leave them
+/// unwritten.
 PTXGEN_API CUdeviceptr ptx_clip_plan_sums(const ptx_clip_plan *plan);
-/// Device addresses of what a run leaves, fixed for the plan's life: one struct ptx_clip_record a
-/// group; the struct ptx_clip_summary. 0 for NULL.
+/// The device addresses of a run's results, fixed for the plan's life: one struct ptx_clip_record
+/// for each group, and the struct ptx_clip_summary. 0 for NULL.
 PTXGEN_API CUdeviceptr ptx_clip_plan_records(const ptx_clip_plan *plan);
 PTXGEN_API CUdeviceptr ptx_clip_plan_summary(const ptx_clip_plan *plan);
 
-/// Puts a copy of records, from group `first` on, and of the summary on the stream; either may be
-/// NULL. For the host to see them it must wait for the stream. Errors: those of a run.
+/// Puts a copy of records, starting with group `first`, and of the summary to host memory on the
+/// stream; either pointer may be NULL. Wait for the stream before reading them. Errors: those of a
+/// run.
 PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_t count,
                                          struct ptx_clip_record *records,
                                          struct ptx_clip_summary *summary, CUstream stream);
 
-/// Every group, as the `group` of ptx_clip_plan_set_max_norm().
+/// All groups, as the `group` of ptx_clip_plan_set_max_norm().
 #define PTX_CLIP_ALL_GROUPS UINT32_MAX
 
-/// Changes max_norm for later runs on the stream, replays of a captured run among them.
-/// Errors: those of a run.
+/// Changes max_norm for later runs on the stream, including replays of captured runs. Errors: those
+/// of a run.
 PTXGEN_API ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group,
                                                  float max_norm, CUstream stream);
-/// Sets the loss scale that later runs take, the caller's own state or the plan's, and its growth
-/// tracker. A run takes it with its first phase: a finish that follows has the one from then.
-/// Errors: those of a run.
+/// Sets the loss scale of later runs and its growth tracker, in the caller's state or the plan's. A
+/// run reads the loss scale in its first phase, so a following finish still uses the value from
+/// then. Errors: those of a run.
 PTXGEN_API ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan,
                                                    struct ptx_loss_scale_state state,
                                                    CUstream stream);
-/// Gives tensors `first` to `first + count - 1` new addresses for later runs on the stream; sizes,
-/// types and groups stay. Checked as at creation, with the addresses of all other tensors as they
-/// are: those whose memory is gone move in the same call. Launches only, one for each 256
-/// addresses: may be captured, the addresses with it. Errors: those of a run, OUT_OF_MEMORY (host).
+/// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream;
+/// sizes, types and groups stay. Checked as at creation, together with the current addresses of all
+/// other tensors, so tensors whose memory was freed must move in the same call. Launches only, one
+/// for each 256 addresses; may be captured, and the graph then contains the addresses. Errors:
+/// those of a run, OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
                                              const CUdeviceptr *data, CUstream stream);
 
 // ----------------------------------------------------------------------------------------- windows
 
-/// For gradients that do not fit into device memory at once. A chunk is one piece, a run of
-/// elements of one tensor, or where many tensors are small several, each a whole tensor. Chunks
-/// first to first + count - 1 are brought in, the addresses of their pieces' tensors set so that
-/// the pieces are where the addresses say, and
+/// Chunks: for gradients that do not fit into device memory at once. A chunk is one piece, that is,
+/// consecutive elements of one tensor, or several pieces that are each a whole small tensor. Bring
+/// in the data of chunks first to first + count - 1, set the addresses of their tensors so that the
+/// pieces are where those addresses place them, and call
 ///
 ///     ptx_clip_plan_norm_sq_chunks(plan, first, count, stream);
 ///
 /// for one window after another, from the first chunk to the last. With the last chunk the sums are
-/// there, with the same bits as ptx_clip_plan_norm_sq() gives. ptx_clip_plan_finish() follows, and
-/// ptx_clip_plan_apply_chunks() in windows again, of any order. Of a chunk of several pieces that
-/// call leaves out those whose tensor's address is 0, so that they may come in different windows.
+/// complete, with the same bits as those of ptx_clip_plan_norm_sq(). ptx_clip_plan_finish()
+/// follows, then ptx_clip_plan_apply_chunks() in windows again, in any order. In chunks of several
+/// pieces, apply skips the pieces whose tensor has address 0, so that they may come in different
+/// windows.
 
 /// A run of elements of a tensor.
 struct ptx_clip_piece {
     size_t tensor;
-    uint64_t first; ///< element
+    uint64_t first; ///< index of the first element
     uint64_t count; ///< elements, at least 1
 };
 
-/// How many chunks there are, those of empty groups among them. 0 for NULL.
+/// The number of chunks, including those of empty groups. 0 for NULL.
 PTXGEN_API uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan);
-/// A chunk's piece `index`, from 0. Chunks of a tensor follow each other, and so do tensors of a
-/// group. False past the last piece, and for NULL; a chunk that stands for an empty group has none.
+/// Piece `index`, from 0, of a chunk. The chunks of a tensor are consecutive, and so are the
+/// tensors of a group. Returns false past the last piece and for NULL; the chunk of an empty group
+/// has no pieces.
 PTXGEN_API bool ptx_clip_plan_piece(const ptx_clip_plan *plan, uint64_t chunk, uint32_t index,
                                     struct ptx_clip_piece *piece);
 /// Launches only. Errors: those of a run.
@@ -211,23 +217,23 @@ PTXGEN_API ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t f
 struct ptx_clip_description {
     uint64_t elements;
     uint32_t groups;
-    uint32_t chunk; ///< elements that one partial sum stands for, at most
+    uint32_t chunk; ///< maximum number of elements of one partial sum
     uint64_t chunks;
     int launches;            ///< kernels of a run
-    uint64_t bytes_measured; ///< of gradients that a run reads if nothing is clipped
-    uint64_t bytes_clipped;  ///< read and written if everything is
+    uint64_t bytes_measured; ///< bytes of gradients that a run reads if nothing is clipped
+    uint64_t bytes_clipped;  ///< bytes read and written if everything is clipped
     uint64_t workspace;      ///< device memory of the plan's tables and results, in bytes
     const char *accumulator; ///< "f64"
-    const char *determinism; ///< what holds, in a sentence
+    const char *determinism; ///< what is guaranteed, as a sentence
 };
 
-/// Fills *description without a GPU, from any thread; addresses are not looked at. Errors: INVALID,
+/// Fills *description without a GPU, from any thread; addresses are not checked. Errors: INVALID,
 /// OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
                                         struct ptx_clip_description *description);
 
-/// Writes the plan's kernels into the builder's module: what ptx_clip_plan_create() would load.
-/// Errors: INVALID, OUT_OF_MEMORY (host); those of the text are the builder's.
+/// Writes the plan's kernels into the builder's module: the text that ptx_clip_plan_create() loads.
+/// Errors: INVALID, OUT_OF_MEMORY (host); those of the text go to the builder.
 PTXGEN_API ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params);
 
 PTXGEN_END

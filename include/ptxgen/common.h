@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What every public header needs: the export macro and the option-argument macro.
+/// What every public header needs: version, export macro and option-argument macro.
 #ifndef PTXGEN_COMMON_H
 #define PTXGEN_COMMON_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// The library's version, for the preprocessor; ptxgen_version() says the one that is linked.
+/// The version of the headers, for the preprocessor; ptxgen_version() returns that of the library.
 #define PTXGEN_VERSION_MAJOR 0
 #define PTXGEN_VERSION_MINOR 1
 #define PTXGEN_VERSION_PATCH 0
@@ -28,9 +28,9 @@
 #define PTXGEN_END
 #endif
 
-/// A struct given in place, fields by name, the rest zero: `PTXGEN_STRUCT(ptx_cvt_params, .x = x)`.
-/// A compound literal in C, a braced temporary in C++20 (where the fields must come in the order of
-/// their declaration, and g++ -Wextra wants -Wno-missing-field-initializers).
+/// A struct with designated fields; the other fields are zero: `PTXGEN_STRUCT(ptx_cvt_params, .x =
+/// x)`. A compound literal in C, a braced temporary in C++20 (where the fields must be in the order
+/// of their declaration, and g++ -Wextra needs -Wno-missing-field-initializers).
 #ifdef __cplusplus
 #define PTXGEN_STRUCT(tag, ...)                                                                    \
     tag                                                                                            \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Part of builder.h, which says what holds for all of it: blocks, loops, branches, and how a
-/// thread waits or ends.
+/// Part of builder.h: blocks, loops, branches, and how a thread waits or ends. The rules of
+/// builder.h apply.
 #ifndef PTXGEN_CONTROL_H
 #define PTXGEN_CONTROL_H
 
@@ -9,9 +9,9 @@
 PTXGEN_BEGIN
 
 /// Block macros. Each opens a C block: ptx_if (b, cond) { ... } ptx_else (b) { ... }. They are C
-/// `for` loops that run once: leave them by their end alone. A C break, return or goto out of one
-/// is caught and reported; use ptx_break_if() and ptx_return_if(). ptx_entry of builder.h is one,
-/// too. A `cond`, here and below, is a predicate: ptx_lt(b, i, n), say.
+/// `for` loops that run once, so leave a block only at its end. A C break, return or goto out of a
+/// block is detected and reported; use ptx_break_if() and ptx_return_if() instead. ptx_entry of
+/// entry.h is such a macro, too. `cond` is always a predicate: ptx_lt(b, i, n), say.
 #define PTXGEN_JOIN_(x, y) x##y
 #define PTXGEN_JOIN(x, y)  PTXGEN_JOIN_(x, y)
 #define PTXGEN_BLOCK(begin, end, b)                                                                \
@@ -19,22 +19,24 @@ PTXGEN_BEGIN
          PTXGEN_JOIN(ptx_block_, __LINE__) = end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
 
 #define ptx_if(b, cond) PTXGEN_BLOCK(ptx_if_begin(b, cond), ptx_if_end, b)
-/// Directly after the block of a ptx_if.
+/// Must follow the block of a ptx_if directly.
 #define ptx_else(b)     PTXGEN_BLOCK(ptx_else_begin(b), ptx_else_end, b)
-/// For i = lo, lo + step, ... while i < hi; an integer of 32 or 64 bits, step > 0. Never wraps,
-/// even where hi is within step of the type's end. hi and step are taken once, as they are before
-/// the loop; `i` must not be set in the body.
+/// for (i = lo; i < hi; i += step) over a 32-bit or 64-bit integer, step > 0. The counter never
+/// wraps, even if hi is within `step` of the type's maximum. hi and step are evaluated once, before
+/// the loop. The body must not set `i`.
 #define ptx_for(b, i, lo, hi, step)                                                                \
     for (ptx_val i = ptx_for_begin(b, lo, hi, step); i.kind; i = ptx_for_end(b, i))
-/// While cond holds; the expression is emitted at the loop's head and tested before each turn.
+/// while (cond): the expression is emitted at the head of the loop and tested before each
+/// iteration.
 #define ptx_while(b, cond)                                                                         \
     for (int PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_while_begin(b);                               \
          PTXGEN_JOIN(ptx_block_, __LINE__) && ptx_while_test(b, cond);                             \
          PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_while_end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
-/// For ever; leave it with ptx_break_if() or ptx_return_if().
+/// An endless loop; leave it with ptx_break_if() or ptx_return_if().
 #define ptx_loop(b) PTXGEN_BLOCK(ptx_loop_begin(b), ptx_loop_end, b)
 
-/// What the macros call. A begin returns the block's number, an end takes it and returns 0.
+/// The functions behind the macros. A begin function returns the block's number; the end function
+/// takes it and returns 0.
 PTXGEN_API int ptx_if_begin(ptx_builder *b, ptx_val cond);
 PTXGEN_API int ptx_if_end(ptx_builder *b, int block);
 PTXGEN_API int ptx_else_begin(ptx_builder *b);
@@ -47,31 +49,33 @@ PTXGEN_API int ptx_while_begin(ptx_builder *b);
 PTXGEN_API bool ptx_while_test(ptx_builder *b, ptx_val cond);
 PTXGEN_API int ptx_while_end(ptx_builder *b, int block);
 
-/// Leaves the innermost loop; an error where there is none.
+/// Leaves the innermost loop. Outside a loop this is an error.
 PTXGEN_API void ptx_break(ptx_builder *b);
 PTXGEN_API void ptx_break_if(ptx_builder *b, ptx_val cond);
 /// Ends the thread.
 PTXGEN_API void ptx_return(ptx_builder *b);
 PTXGEN_API void ptx_return_if(ptx_builder *b, ptx_val cond);
 
-/// Raw control flow, for what the blocks do not express. `name` becomes part of the label. A label
-/// is placed once; branches may come before or after it, but not into a block from outside.
+/// Unstructured control flow, for what the blocks do not express. `name` becomes part of the label.
+/// A label is placed once. Branches may come before or after it, but must not enter a block from
+/// outside.
 PTXGEN_API ptx_label ptx_label_create(ptx_builder *b, const char *name);
 PTXGEN_API void ptx_label_place(ptx_builder *b, ptx_label label);
 PTXGEN_API void ptx_branch(ptx_builder *b, ptx_label label);
 PTXGEN_API void ptx_branch_if(ptx_builder *b, ptx_val cond, ptx_label label);
 
-/// Aborts the kernel: the host sees a launch failure.
+/// Aborts the kernel; the host sees a launch failure.
 PTXGEN_API void ptx_trap(ptx_builder *b);
-/// Sleeps for between 0 and twice `nanoseconds` (u32).
+/// Sleeps between 0 and 2 * `nanoseconds` (u32).
 PTXGEN_API void ptx_nanosleep(ptx_builder *b, ptx_val nanoseconds);
-/// Programmatic dependent launch, sm_90 and up: waits for the grids before this one and sees what
-/// they wrote; lets the grids after this one start, which makes nothing visible to them.
+/// Programmatic dependent launch, sm_90 and up. `wait` waits for the preceding grids to end; their
+/// writes are visible afterwards. `launch_dependents` allows the dependent grids to start; it makes
+/// no writes visible to them.
 PTXGEN_API void ptx_griddepcontrol_wait(ptx_builder *b);
 PTXGEN_API void ptx_griddepcontrol_launch_dependents(ptx_builder *b);
 
-/// A comment on a line of its own, at this place of the code. PTX is ASCII: other characters become
-/// '?', and line breaks spaces.
+/// Writes a comment on a line of its own at the current position. PTX is ASCII: other characters
+/// become '?', line breaks become spaces.
 PTXGEN_API void ptx_comment(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
 
 PTXGEN_END

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Part of driver.h, which says what holds for all of it: GPUs and their contexts.
+/// Part of driver.h: errors, devices, streams, events and memory. The rules of driver.h apply.
 #ifndef PTXGEN_DEVICE_H
 #define PTXGEN_DEVICE_H
 
@@ -7,7 +7,7 @@
 
 PTXGEN_BEGIN
 
-// The driver's handles, as cuda.h has them.
+// The driver's handle types, as cuda.h declares them.
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
@@ -19,80 +19,79 @@ typedef unsigned long long CUdeviceptr;
 typedef unsigned int CUdeviceptr;
 #endif
 
-/// A GPU with the context that work on it happens in.
+/// A GPU and the context used on it.
 typedef struct ptx_device ptx_device;
 
-/// Which GPU and which context. All zero: whatever the calling thread is working with, else the
-/// first GPU.
+/// Selects a GPU and a context. All zero: the calling thread's current context, or the first GPU if
+/// it has none.
 struct ptx_device_params {
-    /// This context is used as it is. The caller keeps it alive until the device is closed.
+    /// Use this context. The caller keeps it alive until the device is closed.
     CUcontext context;
-    /// GPU number, from 0, in the driver's order (CUDA_VISIBLE_DEVICES applies). A number above 0
-    /// takes up the thread's current context only if that one is on this GPU.
+    /// GPU number from 0, in the driver's order (CUDA_VISIBLE_DEVICES applies). With a number above
+    /// 0, the thread's current context is used only if it is on this GPU.
     int ordinal;
-    /// Leave the thread's current context alone, also for ordinal 0: retain the primary context
-    /// of GPU `ordinal`, the one that the CUDA runtime shares.
+    /// Ignore the thread's current context, also for ordinal 0, and retain the primary context of
+    /// GPU `ordinal`, which the CUDA runtime shares.
     bool primary;
 };
 
-/// How many GPUs there are. Sets *count to 0 unless it returns PTX_OK.
-/// Errors: NO_DRIVER, NO_DEVICE (the driver sees no GPU at all), DRIVER.
+/// Counts the GPUs. *count is 0 on an error. Errors: NO_DRIVER, NO_DEVICE (the driver sees no GPU
+/// at all), DRIVER.
 PTXGEN_API ptx_status ptx_device_count(int *count);
 
-/// Finds libcuda, initialises it and takes up a context. `params` may be NULL, for the defaults.
+/// Finds libcuda, initialises it and selects a context. `params` may be NULL for the defaults.
 ///
-/// The context is, in this order: `params->context`; the calling thread's current one (adopted: it
-/// must outlive the device); the primary context of `params->ordinal`, retained until the device
-/// is closed. The context is not made current.
+/// The context is the first of: `params->context`; the calling thread's current context (adopted,
+/// so it must outlive the device); the primary context of `params->ordinal`, retained until the
+/// device is closed. The context is not made current.
 ///
-/// The library is, in this order: the libcuda.so.1 already in the process, since handles of one
-/// libcuda mean nothing to another; the file $PTXGEN_LIBCUDA names, and then only that one;
-/// libcuda.so.1 by the usual search; the places where distributions, WSL and Jetson keep it. The
-/// toolkit's stub library is passed over. So $PTXGEN_LIBCUDA has no effect in a process that uses
-/// CUDA already: ptx_device_info.library_path says which library serves.
+/// The library is the first of: a libcuda.so.1 that the process has loaded already, because the
+/// handles of one libcuda mean nothing to another; the file that $PTXGEN_LIBCUDA names, and then no
+/// other; libcuda.so.1 found by the usual search; libcuda.so.1 where distributions, WSL and Jetson
+/// install it. The toolkit's stub library is skipped. $PTXGEN_LIBCUDA therefore has no effect in a
+/// process that already uses CUDA. ptx_device_info.library_path names the library in use.
 ///
 /// Errors (NULL): NO_DRIVER, NO_DEVICE, INVALID, DRIVER, OUT_OF_MEMORY.
 PTXGEN_API ptx_device *ptx_device_open(const struct ptx_device_params *params);
 
-/// Gives the device up and sets *device to NULL. The context is released, if it was retained, as
-/// soon as the last module and buffer of the device is destroyed too. Streams and events of the
-/// device must be destroyed before.
+/// Closes the device and sets *device to NULL. A retained context is released when the last module
+/// and buffer of the device is destroyed, too. Destroy the device's streams and events first.
 PTXGEN_API void ptx_device_close(ptx_device **device);
 
-/// What a device is. All sizes are in bytes.
+/// Properties of a device. All sizes are in bytes.
 struct ptx_device_info {
-    const char *library_path;   ///< the libcuda that serves
-    int driver_version;         ///< of that libcuda, as CUDA counts: 12040 is 12.4
-    int isa;                    ///< newest PTX ISA it is known to accept: 84 is 8.4
+    const char *library_path;   ///< the libcuda in use
+    int driver_version;         ///< of that libcuda, in CUDA's encoding: 12040 is 12.4
+    int isa;                    ///< newest PTX ISA that this driver is known to accept: 84 is 8.4
     int ordinal;                ///< GPU number
     char name[128];             ///< "NVIDIA H200"
     int sm;                     ///< compute capability: 90 is 9.0, .target sm_90
-    size_t memory;              ///< device memory in all
-    int multiprocessors;        ///< how many SMs
+    size_t memory;              ///< total device memory
+    int multiprocessors;        ///< number of SMs
     int warp_size;              ///< threads
     int l2_cache;               ///< bytes
-    int max_grid[3];            ///< blocks, by dimension
-    int max_block[3];           ///< threads, by dimension
-    int max_threads_per_block;  ///< threads in all
+    int max_grid[3];            ///< blocks in x, y, z
+    int max_block[3];           ///< threads in x, y, z
+    int max_threads_per_block;  ///< threads
     int max_threads_per_sm;     ///< resident threads
-    int shared_per_block;       ///< that every kernel may use
-    int shared_per_block_optin; ///< that a launch may ask for
-    int shared_per_sm;          ///< of all resident blocks together
+    int shared_per_block;       ///< available to every kernel
+    int shared_per_block_optin; ///< maximum that a launch may request
+    int shared_per_sm;          ///< total of the resident blocks
     int registers_per_block;    ///< 32-bit registers
     int cooperative_launch;     ///< 1 if grid-wide synchronisation is possible
-    int memory_clock;           ///< kHz; 0 if the driver does not say
+    int memory_clock;           ///< kHz; 0 if the driver does not report it
     int memory_bus_width;       ///< bits
 };
 
-/// The device's particulars, owned by the device. Makes no driver call. NULL for NULL.
+/// The properties of the device, owned by the device. Makes no driver call. Returns NULL for NULL.
 PTXGEN_API const struct ptx_device_info *ptx_device_get_info(const ptx_device *device);
 
-/// The context that the device works in, to be made current by callers who have driver calls of
-/// their own to make. NULL for NULL.
+/// The context of the device, for callers that make driver calls of their own. Returns NULL for
+/// NULL.
 PTXGEN_API CUcontext ptx_device_context(const ptx_device *device);
 
-/// Device memory that is free now, and in all, in bytes; either pointer may be NULL.
-/// Errors: DRIVER, FORKED, INVALID.
+/// Free and total device memory in bytes; either pointer may be NULL. Errors: DRIVER, FORKED,
+/// INVALID.
 PTXGEN_API ptx_status ptx_device_memory(ptx_device *device, size_t *available, size_t *total);
 
 PTXGEN_END

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Part of builder.h, which says what holds for all of it: entries and what they declare.
+/// Part of builder.h: entries, their parameters and arrays. The rules of builder.h apply.
 #ifndef PTXGEN_ENTRY_H
 #define PTXGEN_ENTRY_H
 
@@ -9,10 +9,10 @@
 PTXGEN_BEGIN
 
 struct ptx_entry_params {
-    const char *name;      ///< a PTX identifier, once in the module, and not a parameter's
-    uint32_t block[3];     ///< .reqntid: the block must have exactly this shape; zero: any
-    uint32_t max_block[3]; ///< .maxntid: at most so many threads; not with `block`
-    uint32_t min_blocks;   ///< .minnctapersm: blocks wanted on a multiprocessor; needs one of both
+    const char *name;  ///< a PTX identifier, unique in the module and different from the parameters
+    uint32_t block[3]; ///< .reqntid: the block must have exactly this shape; zero: any shape
+    uint32_t max_block[3]; ///< .maxntid: upper bound of the block; not together with `block`
+    uint32_t min_blocks;   ///< .minnctapersm: blocks wanted on an SM; needs `block` or `max_block`
 };
 
 /// Opens an entry (a kernel); use the block macro ptx_entry(b, "name", .block = { 256 }) { ... }.
@@ -22,8 +22,9 @@ PTXGEN_API int ptx_entry_end(ptx_builder *b, int block);
     PTXGEN_BLOCK(ptx_entry_begin(b, PTXGEN_STRUCT(ptx_entry_params, .name = __VA_ARGS__)),         \
                  ptx_entry_end, b)
 
-/// What a host may pass for a parameter, bits to be combined. Documentation that travels with the
-/// text and can be read back with ptx_builder_param(); the kernel itself does not check it.
+/// Values that a host may pass for a parameter; bits that can be combined. This is documentation
+/// that is printed with the text and that ptx_builder_param() returns; the kernel does not check
+/// it.
 enum ptx_range {
     PTX_RANGE_ANY = 0,
     PTX_RANGE_NOT_NAN = 1,
@@ -32,25 +33,25 @@ enum ptx_range {
     PTX_RANGE_NOT_NEGATIVE = 8,
 };
 
-/// One declared parameter of an entry. Its strings are copied, and those that ptx_builder_param()
-/// gives back live as long as the builder.
+/// One declared parameter of an entry. The builder copies the strings; the strings that
+/// ptx_builder_param() returns live as long as the builder.
 struct ptx_param_info {
     const char *name;
     const char *meaning; ///< printed as a comment beside the declaration
-    const char *length;  ///< pointers: the number of elements: a count parameter's name, a number,
-                         ///< or "blocks" for one an element of the grid
-    const char *preset;  ///< scalars: the usual value, as text
-    const char *low;     ///< scalars: inclusive bounds, a number or another parameter's name
+    const char *length;  ///< pointers: number of elements: the name of a count parameter, a number,
+                         ///< or "blocks" for one element a block
+    const char *preset;  ///< scalars: usual value, as text
+    const char *low; ///< scalars: inclusive bounds, each a number or the name of another parameter
     const char *high;
     uint8_t range;   ///< scalars: enum ptx_range
     bool readonly;   ///< pointers: the kernel never stores through it (checked)
     bool writeonly;  ///< pointers: the kernel never loads through it (checked)
     bool is_pointer; ///< set by ptx_param_ptr()
-    uint8_t type;    ///< set by the call: of the value, or of the elements
-    uint32_t count;  ///< set by ptx_param_array(): elements passed by value, else 0
+    uint8_t type;    ///< set by the call: type of the value or of the elements
+    uint32_t count;  ///< set by ptx_param_array(): number of elements, else 0
 };
 
-/// A parameter passed by value. Every parameter must be used.
+/// A parameter passed by value. An entry must use every parameter.
 PTXGEN_API ptx_val ptx_param_emit(ptx_builder *b, ptx_type type, struct ptx_param_info info);
 #define ptx_param(b, type, ...)                                                                    \
     ptx_param_emit(b, type, PTXGEN_STRUCT(ptx_param_info, .name = __VA_ARGS__))
@@ -60,15 +61,16 @@ PTXGEN_API ptx_ptr ptx_param_ptr_emit(ptx_builder *b, ptx_type type, struct ptx_
     ptx_param_ptr_emit(b, type, PTXGEN_STRUCT(ptx_param_info, .name = __VA_ARGS__))
 /// An array of `count` elements passed by value, read with ptx_load().
 PTXGEN_API ptx_ptr ptx_param_array(ptx_builder *b, ptx_type type, const char *name, uint32_t count);
-/// The k-th parameter of the e-th entry, in order of declaration. False past the last.
+/// Parameter `k` of entry `e`, in order of declaration. False past the last.
 PTXGEN_API bool ptx_builder_param(const ptx_builder *b, unsigned e, unsigned k,
                                   struct ptx_param_info *info);
 
-/// An array in shared memory, one a block, uninitialised. Aligned to 16 bytes.
+/// An uninitialised array in shared memory, one for each block, aligned to 16 bytes.
 PTXGEN_API ptx_ptr ptx_shared(ptx_builder *b, ptx_type type, uint32_t count);
-/// The block's dynamic shared memory, whose size the launch gives. All of an entry's share it.
+/// The block's dynamic shared memory; the launch gives its size. All arrays that an entry declares
+/// this way share the same memory.
 PTXGEN_API ptx_ptr ptx_shared_dynamic(ptx_builder *b, ptx_type type);
-/// An array in local memory, one a thread, uninitialised. Aligned to 16 bytes.
+/// An uninitialised array in local memory, one for each thread, aligned to 16 bytes.
 PTXGEN_API ptx_ptr ptx_local(ptx_builder *b, ptx_type type, uint32_t count);
 
 PTXGEN_END

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Part of builder.h, which says what holds for all of it: pointers, loads, stores, atomics,
-/// fences.
+/// Part of builder.h: pointers, loads, stores, atomics, fences. The rules of builder.h apply.
 #ifndef PTXGEN_MEMORY_H
 #define PTXGEN_MEMORY_H
 
@@ -9,31 +8,31 @@
 
 PTXGEN_BEGIN
 
-/// A pointer from a computed address: u64, or u32 in shared memory. A PTX_SPACE_GLOBAL address is
-/// taken as generic, as hosts and cuMemAlloc give it.
+/// A pointer from a computed address: u64, or u32 in shared memory. A PTX_SPACE_GLOBAL address is a
+/// generic address, as the host and cuMemAlloc give it.
 PTXGEN_API ptx_ptr ptx_ptr_from(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address);
-/// The address that `p` holds: u64, or u32 in shared memory.
+/// The address in `p`: u64, or u32 in shared memory.
 PTXGEN_API ptx_val ptx_ptr_address(ptx_builder *b, ptx_ptr p);
-/// `p + i`, in elements. `i` is any integer of 32 or 64 bits.
+/// `p + i`, in elements. `i` is an integer of 32 or 64 bits.
 PTXGEN_API ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i);
-/// `p` counting in elements of another type.
+/// `p` as a pointer to elements of another type.
 PTXGEN_API ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p);
 
-/// A hint where data is to be cached.
+/// A cache hint.
 typedef enum ptx_cache {
     PTX_CACHE_DEFAULT,
     PTX_CACHE_STREAMING,   ///< .cs: read or written once
     PTX_CACHE_ALL,         ///< .ca, loads
-    PTX_CACHE_L2,          ///< .cg: past L1
+    PTX_CACHE_L2,          ///< .cg: bypasses L1
     PTX_CACHE_WRITE_BACK,  ///< .wb, stores
     PTX_CACHE_NO_ALLOCATE, ///< .L1::no_allocate
     PTX_CACHE_EVICT_FIRST, ///< .L1::evict_first
     PTX_CACHE_EVICT_LAST,  ///< .L1::evict_last
 } ptx_cache;
 
-/// What other threads see of an access, and when: PTX's memory consistency model.
+/// The memory ordering of an access, as in PTX's memory consistency model.
 typedef enum ptx_order {
-    PTX_ORDER_WEAK, ///< the default: no other thread writes there meanwhile
+    PTX_ORDER_WEAK, ///< the default: no other thread writes there concurrently
     PTX_ORDER_VOLATILE,
     PTX_ORDER_RELAXED,
     PTX_ORDER_ACQUIRE, ///< loads and atomics
@@ -42,7 +41,7 @@ typedef enum ptx_order {
     PTX_ORDER_SEQ_CST, ///< fences
 } ptx_order;
 
-/// Among which threads an order holds.
+/// The set of threads to which an ordering applies.
 typedef enum ptx_scope {
     PTX_SCOPE_DEFAULT, ///< gpu
     PTX_SCOPE_BLOCK,
@@ -51,8 +50,8 @@ typedef enum ptx_scope {
     PTX_SCOPE_SYSTEM,
 } ptx_scope;
 
-/// How memory is accessed; the same four fields in every load and store. `cache` and `nc` go with
-/// weak accesses alone.
+/// How memory is accessed; the same four fields in every load and store. `cache` and `nc` are
+/// allowed only with weak accesses.
 #define PTX_ACCESS_FIELDS                                                                          \
     bool nc; /* loads: nobody writes this global memory while the kernel runs */                   \
     ptx_cache cache;                                                                               \
@@ -60,7 +59,7 @@ typedef enum ptx_scope {
     ptx_scope scope; /* with relaxed, acquire and release */
 
 struct ptx_load_params {
-    ptx_val index; ///< in elements; u32, s32, u64 or s64
+    ptx_val index; ///< in elements: u32, s32, u64 or s64
     PTX_ACCESS_FIELDS
 };
 
@@ -88,32 +87,32 @@ PTXGEN_API void ptx_store_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                struct ptx_store_params params);
 #define ptx_store(b, p, i, ...)                                                                    \
     ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, .x = __VA_ARGS__))
-/// p[i] to p[i + lanes - 1] in one access: 1, 2, 4 or 8 lanes, at most 16 bytes together (32 in
+/// Loads p[i] to p[i + lanes - 1] in one access: 1, 2, 4 or 8 lanes, at most 16 bytes in all (32 in
 /// global memory on sm_100 and up). The address must be a multiple of the bytes accessed.
 PTXGEN_API ptx_vec ptx_load_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                      struct ptx_load_vec_params params);
 #define ptx_load_vec(b, p, i, ...)                                                                 \
     ptx_load_vec_emit(b, p, i, PTXGEN_STRUCT(ptx_load_vec_params, .lanes = __VA_ARGS__))
-/// p[i] to p[i + x.lanes - 1] = x in one access, under the same rules.
+/// Stores x to p[i] ... p[i + x.lanes - 1] in one access, under the same rules.
 PTXGEN_API void ptx_store_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                    struct ptx_store_vec_params params);
 #define ptx_store_vec(b, p, i, ...)                                                                \
     ptx_store_vec_emit(b, p, i, PTXGEN_STRUCT(ptx_store_vec_params, .x = __VA_ARGS__))
 
-/// Atomic p[i] = f(p[i], x) in global or shared memory; the value before it is returned.
-/// ptx_atomic_add(b, p, i, x) is relaxed at gpu scope; ptx_atomic() takes order and scope. Floats
-/// keep subnormals, but for f32 in global memory.
+/// Atomic p[i] = f(p[i], x) in global or shared memory; returns the old value. ptx_atomic_add(b, p,
+/// i, x) is relaxed at gpu scope; ptx_atomic() takes order and scope. Floats keep subnormals,
+/// except f32 in global memory.
 #define PTX_DECLARE(name, ...)                                                                     \
     PTXGEN_API ptx_val ptx_atomic_##name(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val x);
 PTX_ATOMICS(PTX_DECLARE)
 #undef PTX_DECLARE
-/// p[i] becomes x where it equals `compare`.
+/// Atomic compare and swap: p[i] = x if p[i] equals `compare`; returns the old value.
 PTXGEN_API ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare, ptx_val x);
 
 struct ptx_atomic_params {
     ptx_val x;
-    ptx_val compare; ///< cas alone, which needs it
-    ptx_order order; ///< default relaxed
+    ptx_val compare; ///< required by cas, not allowed elsewhere
+    ptx_order order; ///< default: relaxed
     ptx_scope scope;
 };
 
@@ -123,7 +122,7 @@ PTXGEN_API ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, 
 #define ptx_atomic(b, op, p, i, ...)                                                               \
     ptx_atomic_emit(b, op, p, i, PTXGEN_STRUCT(ptx_atomic_params, .x = __VA_ARGS__))
 
-/// Orders the memory accesses before it against those after it. `order` is PTX_ORDER_ACQ_REL or
+/// Orders the memory accesses before the fence and after it. `order` is PTX_ORDER_ACQ_REL or
 /// PTX_ORDER_SEQ_CST.
 PTXGEN_API void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Part of driver.h, which says what holds for all of it: PTX text, loaded.
+/// Part of driver.h: modules, kernels and launches. The rules of driver.h apply.
 #ifndef PTXGEN_MODULE_H
 #define PTXGEN_MODULE_H
 
@@ -12,36 +12,36 @@ typedef struct ptx_module ptx_module;
 /// One kernel of a module; owned by the module.
 typedef struct ptx_function ptx_function;
 
-/// How to load a module. All zero is right for most.
+/// How to load a module. All zero is right for most callers.
 struct ptx_module_params {
-    /// The stream that the kernels are for. If it is being captured, loading is refused.
+    /// The stream that the kernels will run on. Loading is refused while it is being captured.
     CUstream stream;
-    /// Most registers a thread may use; 0: the compiler decides.
+    /// Maximum of registers per thread; 0: the compiler decides.
     int max_registers;
-    /// Keep source lines for profilers, where the text has them.
+    /// Keep source lines for profilers, if the text has them.
     bool line_info;
-    /// Ask the compiler for registers and memory of each kernel in ptx_module_log().
+    /// Report the registers and memory of each kernel in ptx_module_log().
     bool verbose;
 };
 
-/// Compiles PTX text for the device and makes all of its kernels ready to launch, with as much
-/// shared memory as the device allows. Takes from milliseconds to seconds. `text` ends with a NUL
+/// Compiles PTX text for the device and makes all its kernels ready to launch, with the maximum of
+/// shared memory that the device allows. Takes from milliseconds to seconds. `text` ends with a NUL
 /// and is not needed afterwards; `params` may be NULL.
 ///
-/// A capture that goes on elsewhere is not disturbed. Refused with CAPTURE: a params->stream that
-/// is being captured, or, with none given, a blocking stream of the context that is.
+/// Captures elsewhere are not disturbed. Refused with CAPTURE: params->stream is being captured,
+/// or, if there is no such stream, a blocking stream of the context is.
 ///
-/// Errors (NULL): JIT (the message has the compiler's log, the lines of text it means, the
-/// versions concerned and a remedy), UNSUPPORTED (a parameter list that cannot be read), CAPTURE,
+/// Errors (NULL): JIT (the message has the compiler's log, the lines of text that it refers to, the
+/// versions involved and a remedy), UNSUPPORTED (a parameter list that cannot be read), CAPTURE,
 /// OUT_OF_MEMORY, DRIVER, FORKED, INVALID.
 PTXGEN_API ptx_module *ptx_module_load(ptx_device *device, const char *text,
                                        const struct ptx_module_params *params);
 
-/// Unloads the module with its functions and sets *module to NULL. Their work must be done.
+/// Unloads the module and its functions and sets *module to NULL. Work that uses them must be done.
 PTXGEN_API void ptx_module_unload(ptx_module **module);
 
-/// The kernel of that name, ready to launch; owned by the module, always the same pointer. Makes
-/// no driver call. Errors (NULL): NOT_FOUND (the message lists what there is), FORKED, INVALID.
+/// The kernel of this name, ready to launch; owned by the module, the same pointer at every call.
+/// Makes no driver call. Errors (NULL): NOT_FOUND (the message lists the kernels), FORKED, INVALID.
 PTXGEN_API ptx_function *ptx_module_function(ptx_module *module, const char *name);
 
 /// Address and size in bytes of a `.global` or `.const` variable; either pointer may be NULL.
@@ -49,8 +49,8 @@ PTXGEN_API ptx_function *ptx_module_function(ptx_module *module, const char *nam
 PTXGEN_API ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *address,
                                         size_t *bytes);
 
-/// What the compiler said while it compiled the module, warnings for one; "" if nothing. Owned by
-/// the module.
+/// The compiler's output for this module, warnings for example; "" if there is none. Owned by the
+/// module.
 PTXGEN_API const char *ptx_module_log(const ptx_module *module);
 
 PTXGEN_END

@@ -23,7 +23,7 @@ enum ptx_modifier {
     PTX_MOD_ROUND = 1,  ///< .rn (the default, always spelled out), .rz, .rm, .rp
     PTX_MOD_FTZ = 2,    ///< .ftz: subnormal inputs and results become zero
     PTX_MOD_SAT = 4,    ///< .sat: clamped to [0, 1] (floats) or to the type's range (integers)
-    PTX_MOD_TWICE = 8,  ///< the type is spelled twice, as cvt wants it
+    PTX_MOD_TWICE = 8,  ///< the type is spelled twice, as cvt requires
     PTX_MOD_APPROX = 16 ///< the result is approximate: within PTX's documented error, not one value
 };
 
@@ -266,8 +266,9 @@ enum ptx_modifier {
     X(lop3, "T=TTTu", "any bitwise function of x, y, z; w, an immediate, is its truth table", \
       { PTX_TYPES_W32, "lop3.b", 0, 60, 70 })
 
-/// Instructions whose calls do not fit "values in, one value out"; builder.h and the headers it
-/// includes declare them one by one. Columns: name, meaning, spelling, least ISA, least target.
+/// Instructions with signatures other than "values in, one value out"; builder.h and the headers
+/// that it includes declare them one by one. Columns: name, meaning, spelling, least ISA, least
+/// target.
 #define PTX_OPS_SPECIAL(X) \
     X(mov, "copy a value, read a special register, take an address", "mov", 60, 70) \
     X(cvt, "convert between types", "cvt", 60, 70) \
@@ -295,8 +296,8 @@ enum ptx_modifier {
     X(nanosleep, "suspend the thread for about so many nanoseconds", "nanosleep", 63, 70) \
     X(griddepcontrol, "programmatic dependent launch", "griddepcontrol", 78, 90)
 
-/// Atomic operations. Columns: name, meaning, then forms as above. The `red` form is printed when
-/// the old value is not used.
+/// Atomic operations. Columns: name, meaning, then forms as above. The `red` form is printed if the
+/// result is not used.
 #define PTX_ATOMICS(X) \
     X(add, "old + x", \
       { PTX_TYPES_I32 | PTX_TYPE_BIT(U64), "add", 0, 60, 70 }, \
@@ -338,7 +339,7 @@ enum ptx_modifier {
     X(cluster_ctaid, "%cluster_ctaid", "block within the cluster", 78, 90, false) \
     X(cluster_nctaid, "%cluster_nctaid", "blocks in the cluster", 78, 90, false)
 
-/// Special registers without one. Columns as above, with the type after the PTX name.
+/// Special registers without an axis. Columns as above, with the type after the PTX name.
 #define PTX_SPECIAL_SCALARS(X) \
     X(laneid, "%laneid", U32, "lane within the warp", 60, 70, true) \
     X(warpid, "%warpid", U32, "warp slot; may change while the thread runs", 60, 70, true) \
@@ -373,14 +374,16 @@ PTXGEN_BEGIN
 
 // ---- values -------------------------------------------------------------------------------------
 
-/// A mutable value, set to `init` here; the only kind that ptx_set() takes. Use it as a value.
+/// A mutable variable with the initial value `init`. Only variables can be targets of ptx_set().
+/// Use it like any value.
 PTXGEN_API ptx_val ptx_var(ptx_builder *b, ptx_val init);
-/// The variable is `x` from here on, which has its type.
+/// Assigns `x` to the variable; the types must be the same.
 PTXGEN_API void ptx_set(ptx_builder *b, ptx_val var, ptx_val x);
-/// A fresh value equal to `x` now; what a variable holds, unaffected by a later ptx_set().
+/// A new value equal to the current value of `x`. A later ptx_set() of a variable does not change
+/// it.
 PTXGEN_API ptx_val ptx_copy(ptx_builder *b, ptx_val x);
 
-/// One function a row of ops.h: ptx_add(b, x, y), ptx_sqrt(b, x), ptx_fma(b, x, y, z) ...
+/// One function for each row of ops.h: ptx_add(b, x, y), ptx_sqrt(b, x), ptx_fma(b, x, y, z) ...
 #define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b, ptx_val x);
 PTX_OPS_UNARY(PTX_DECLARE)
 #undef PTX_DECLARE
@@ -412,8 +415,8 @@ typedef enum ptx_atomic_op {
         PTX_ATOMIC_COUNT
 } ptx_atomic_op;
 
-/// Rounding. Zero is what the instruction does when C does it: nearest even for floats, towards
-/// zero for float to integer.
+/// Rounding mode. Zero is the mode that C uses: nearest even for floats, towards zero for float to
+/// integer.
 typedef enum ptx_round {
     PTX_ROUND_DEFAULT,
     PTX_ROUND_RN, ///< nearest, ties to even
@@ -424,18 +427,18 @@ typedef enum ptx_round {
 
 struct ptx_op_params {
     ptx_opcode op;
-    ptx_val x, y, z, w; ///< as many as the row has operands
+    ptx_val x, y, z, w; ///< the operands, as many as the row has
     ptx_round round;
     bool ftz; ///< subnormal inputs and results become zero
     bool sat; ///< clamped to [0, 1] (floats) or to the type's range (integers)
 };
 
-/// Any row of ops.h with the modifiers that it allows:
-/// ptx_op(b, PTX_OP_add, .x = x, .y = y, .round = PTX_ROUND_RZ).
+/// Emits any row of ops.h with modifiers that the row allows: ptx_op(b, PTX_OP_add, .x = x, .y = y,
+/// .round = PTX_ROUND_RZ).
 PTXGEN_API ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params params);
 #define ptx_op(b, ...) ptx_op_emit(b, PTXGEN_STRUCT(ptx_op_params, .op = __VA_ARGS__))
 
-/// cond ? x : y, for every type but predicates. Both are evaluated.
+/// cond ? x : y, for every type except predicates. Both operands are evaluated.
 static inline ptx_val ptx_select(ptx_builder *b, ptx_val cond, ptx_val x, ptx_val y)
 {
     return ptx_selp(b, x, y, cond);
@@ -469,7 +472,7 @@ struct ptx_op_info {
     size_t form_count;
 };
 
-/// The row of `op`; NULL for what is none.
+/// The row of `op`, or NULL if there is none.
 PTXGEN_API const struct ptx_op_info *ptx_op_get_info(ptx_opcode op);
 /// The row of an atomic operation; its shape is NULL.
 PTXGEN_API const struct ptx_op_info *ptx_atomic_get_info(ptx_atomic_op op);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The whole of ptxgen in one include: write PTX, take a ready kernel, load it, launch it.
+/// All of ptxgen: write PTX, use a ready kernel, load it, launch it.
 #ifndef PTXGEN_PTXGEN_H
 #define PTXGEN_PTXGEN_H
 

@@ -40,7 +40,7 @@ typedef enum ptx_step_rule {
     PTX_STEP_RULE_COUNT
 } ptx_step_rule;
 
-/// How a parameter and its states lie in memory. The gradient's type does not depend on it.
+/// How a parameter and its states are stored. The gradient's type is independent of it.
 ///
 ///     format       parameter    beside it             states
 ///     FULL         f32                                f32
@@ -49,19 +49,19 @@ typedef enum ptx_step_rule {
 ///     REMAINDER    bf16         remainder, s16        f32
 ///     STOCHASTIC   bf16                               bf16
 ///
-/// MASTER: the rule works on the master; the parameter is the master rounded to nearest.
-/// REMAINDER: parameter and remainder are the two halves of an f32 with bits x:
+/// MASTER: the rule works on the master; the parameter is the master rounded to nearest. REMAINDER:
+/// parameter and remainder are the two halves of an f32 with bits x:
 ///     parameter = (x + 0x8000) >> 16, remainder = the low half of x, as s16
-/// and x is parameter << 16 plus the remainder, sign-extended. Ties go away from zero, as they must
-/// to be undone. A NaN is stored as 0x7fc0 with remainder 0.
-/// STOCHASTIC: the parameter is rounded stochastically, and so are Adam's v and the one state of
-/// SGD and Lion; Adam's m is rounded to nearest. Rounding stochastically adds 16 random bits to the
-/// f32's bits and keeps the upper half. A finite value may round to infinity; NaN becomes 0x7fff.
+/// and x is (parameter << 16) plus the sign-extended remainder. Ties round away from zero, because
+/// only then the split can be undone. A NaN is stored as 0x7fc0 with remainder 0. STOCHASTIC: the
+/// parameter, Adam's v and the single state of SGD and Lion are rounded stochastically; Adam's m is
+/// rounded to nearest. Stochastic rounding adds 16 random bits to the f32's bits and keeps the
+/// upper half. A finite value may round to infinity; NaN becomes 0x7fff.
 ///
-/// The random bits are those of Philox4x32-7 with the counter { e / 8 mod 2^32, e / 8 / 2^32 +
-/// 2^31 * which, t, id } and the key { seed mod 2^32, seed / 2^32 }. e is the element's index in
-/// the whole parameter; `which` is 0 for the parameter and 1 for the state. Element e takes word (e
-/// mod 8) / 2 of the result, the lower half if e is even.
+/// The random bits are those of Philox4x32-7 with the counter { e / 8 mod 2^32, e / 8 / 2^32 + 2^31
+/// * which, t, id } and the key { seed mod 2^32, seed / 2^32 }. e is the element's index in the
+/// whole parameter; `which` is 0 for the parameter and 1 for the state. Element e uses word (e mod
+/// 8) / 2 of the result: the lower half if e is even, else the upper half.
 typedef enum ptx_step_format {
     PTX_STEP_FORMAT_FULL,
     PTX_STEP_FORMAT_STATE_BF16,
@@ -71,8 +71,8 @@ typedef enum ptx_step_format {
     PTX_STEP_FORMAT_COUNT
 } ptx_step_format;
 
-/// The scalars of a hyperparameter group, as they lie in device memory. What a rule does not have
-/// is ignored. 64 bytes.
+/// The scalars of a hyperparameter group, as stored in device memory. A rule ignores the scalars
+/// that it does not use. 64 bytes.
 struct ptx_step_hyper {
     double lr;           ///< finite, >= 0
     double beta1, beta2; ///< in [0, 1)

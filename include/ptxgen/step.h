@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Layer 4: the tail of a training step in one graph: norm, unscaling, detection of NaN and
-/// infinity, clipping, the optimizer's step and the update of the loss scale, for a whole model.
+/// Layer 4: norm, unscaling, detection of NaN and infinity, clipping, optimizer step and loss scale
+/// update for a whole model, in one graph.
 ///
 ///     ptx_step_plan *plan = ptx_step_plan_create(gpu, &(struct ptx_step_params){
 ///         .tensors = tensors, .tensor_count = 148,
@@ -8,13 +8,14 @@
 ///     ...
 ///     ptx_step_plan_run(plan, stream);          // every step; also under capture
 ///
-/// A step plan is a clip plan (clip.h) whose gradients are not scaled in place but taken into the
-/// optimizer's step: the norm is the clip plan's, and so are its groups, records, loss scale,
-/// policies on threads and streams, and the promise that the same bits come out on every GPU and on
-/// the emulator, launched or captured, in phases, at any alignment. rules.h has the formulas.
+/// A step plan is a clip plan (clip.h) that passes its gradients to the optimizer instead of
+/// scaling them in place. Norms, norm groups, records, loss scale, the rules for threads and
+/// streams, and the reproducible bits are those of the clip plan: the results are the same on every
+/// GPU and on the emulator, launched or captured, in phases, at any alignment. rules.h has the
+/// formulas.
 ///
-/// A run is three launches, whatever the number of tensors: the norm's, which also derives what
-/// depends on scalars and step counts alone; the records'; the step's.
+/// A run is three launches for any number of tensors: the norms, together with everything that
+/// depends only on scalars and step counts; the records; the step.
 ///
 /// With g the raw gradient, a step computes, for each tensor,
 ///
@@ -23,11 +24,11 @@
 ///     parameter, states = rule(parameter, states, g, t)
 ///     count = t
 ///
-/// If anything in any norm group is NaN or infinite, a step writes nothing but records and loss
-/// scale: no parameter, state, count or gradient. Gradients stay raw unless `gradients` says
-/// otherwise.
+/// If anything in any norm group is NaN or infinite, a step writes only records and loss scale: no
+/// parameter, state, count or gradient. `gradients` selects what happens to the gradients; by
+/// default they do not change.
 ///
-/// docs/steps.md shows it in a loop, in a graph, with a loss scale and across ranks.
+/// docs/steps.md shows a plan in a loop, in a graph, with a loss scale and across ranks.
 #ifndef PTXGEN_STEP_H
 #define PTXGEN_STEP_H
 
@@ -38,14 +39,13 @@ PTXGEN_BEGIN
 
 // ------------------------------------------------------------------------------------- parameters
 
-/// Tensors that share a rule and its scalars. At most PTX_STEP_MAX_GROUPS of them.
+/// Tensors that share a rule and its scalars. At most PTX_STEP_MAX_GROUPS groups.
 struct ptx_step_group {
     ptx_step_rule rule;
     bool maximize; ///< steps along +g
-    bool nesterov; ///< SGD with momentum alone
+    bool nesterov; ///< only with SGD and momentum
     /// The scalars. Copied to the device at creation; ptx_step_plan_set_hyper() changes them.
-    /// Whether SGD has momentum (and so a state) is decided by hyper.momentum here, for the plan's
-    /// life.
+    /// hyper.momentum decides, for the plan's life, whether SGD has momentum and so a state.
     struct ptx_step_hyper hyper;
     CUdeviceptr hyper_at; ///< the address of a struct ptx_step_hyper that each run reads in place
                           ///< of the plan's own; a multiple of 8; 0: the plan's own. The values
@@ -54,42 +54,42 @@ struct ptx_step_group {
                        ///< 0: none
 };
 
-/// Where a shard lies in its whole parameter: element i of the shard is element
-/// first + i / run * stride + i % run. { 0 }: the tensor is the whole parameter. Only random bits
-/// depend on it.
+/// The position of a shard in the whole parameter: element i of the shard is element first + i /
+/// run * stride + i % run. { 0 }: the tensor is the whole parameter. Only the random bits depend on
+/// it.
 struct ptx_step_whole {
     uint64_t first;
-    uint64_t run;    ///< 0: all elements in a row
-    uint64_t stride; ///< >= run; ignored where run is 0
+    uint64_t run;    ///< 0: all elements are consecutive
+    uint64_t stride; ///< >= run; ignored if run is 0
 };
 
-/// A parameter, its gradient and its states, in device memory. Arrays of one tensor have `count`
-/// elements each; an address must be a multiple of its element's size. No array overlaps another.
+/// A parameter, its gradient and its states, in device memory. Each array of a tensor has `count`
+/// elements; its address must be a multiple of the element size. Arrays must not overlap.
 struct ptx_step_tensor {
     CUdeviceptr parameter;
-    CUdeviceptr gradient; ///< 0: left out of norm, step and count
-    CUdeviceptr state[2]; ///< Adam: m, v; Lion, SGD with momentum: one; zeros at first. What the
-                          ///< rule does not have must be 0
+    CUdeviceptr gradient; ///< 0: excluded from norm, step and count
+    CUdeviceptr state[2]; ///< Adam: m, v; Lion, SGD with momentum: one state; zeros initially. 0
+                          ///< for states that the rule does not have
     CUdeviceptr beside;   ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
     CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors of one
                       ///< hyperparameter group may share it. At most 2^24 - 1 steps
     uint64_t count;   ///< elements; may be 0
-    ptx_type dtype;   ///< the parameter's, as its format allows
-    ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: as the parameter
+    ptx_type dtype;   ///< of the parameter, as its format allows
+    ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
     ptx_step_format format;
-    uint32_t group;      ///< of hyperparameters
+    uint32_t group;      ///< the hyperparameter group
     uint32_t norm_group; ///< from 0; independent of `group`
     double weight;       ///< as in struct ptx_tensor
     bool uncounted;      ///< as in struct ptx_tensor
-    uint32_t id;         ///< STOCHASTIC: tells parameters apart in the random bits
+    uint32_t id;         ///< STOCHASTIC: distinguishes parameters in the random bits
     struct ptx_step_whole whole;
 };
 
-/// What becomes of the gradients of a step that is taken.
+/// What a step does with the gradients.
 typedef enum ptx_step_gradients {
-    PTX_STEP_GRADIENTS_RAW,   ///< they stay as they are
-    PTX_STEP_GRADIENTS_WRITE, ///< each becomes g, rounded to its type
-    PTX_STEP_GRADIENTS_ZERO,  ///< each becomes +0
+    PTX_STEP_GRADIENTS_RAW,   ///< leaves them unchanged
+    PTX_STEP_GRADIENTS_WRITE, ///< writes g, rounded to the gradient's type
+    PTX_STEP_GRADIENTS_ZERO,  ///< writes +0
 } ptx_step_gradients;
 
 struct ptx_step_params {
@@ -97,18 +97,18 @@ struct ptx_step_params {
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
     const struct ptx_step_group *groups;   ///< copied
     uint32_t group_count;                  ///< 1 to PTX_STEP_MAX_GROUPS
-    /// As in struct ptx_clip_params, of norm groups. If max_norm is INFINITY and there is no
-    /// `update`, no norm is taken: each gradient is read once, records have norm 0, NaN and
-    /// infinity are not looked for, and ptx_step_plan_set_max_norm() is refused.
+    /// As in struct ptx_clip_params, for norm groups. If max_norm is INFINITY and there is no
+    /// `update`, no norm is computed: each gradient is read once, records have norm 0, NaN and
+    /// infinity are not detected, and ptx_step_plan_set_max_norm() is refused.
     uint32_t norm_group_count;
     float max_norm;
     const float *group_max_norms;
-    float eps; ///< added to the norm, not the rule's
+    float eps; ///< added to the norm; the rule has its own eps
     float loss_scale;
     CUdeviceptr loss_scale_state;
     const struct ptx_loss_scale_params *update;
     ptx_step_gradients gradients;
-    uint64_t seed; ///< STOCHASTIC: of the random bits
+    uint64_t seed; ///< STOCHASTIC: seed of the random bits
     bool any_address;
     CUstream stream;
     const struct ptx_module_params *module;
@@ -120,19 +120,20 @@ typedef struct ptx_step_plan ptx_step_plan;
 
 // ------------------------------------------------------------------------------------------ plans
 
-/// As ptx_clip_plan_create(): everything slow and everything that can fail. Checked beside what a
-/// clip plan checks: rule, format and types go together; scalars are in their ranges; every array
-/// of every tensor has an address that is aligned, in this device's memory with room for `count`
-/// elements, and apart from every other. The message names the tensor by its index, and the field.
+/// Creates the plan, as ptx_clip_plan_create() does: all slow work, and all that can fail for lack
+/// of resources, is here. Checks what a clip plan checks, and: that rule, format and types fit
+/// together; that scalars are in range; that every array of every tensor is aligned, in this
+/// device's memory with room for `count` elements, and does not overlap another. The message names
+/// the tensor by its index, and the field.
 ///
-/// Errors (NULL, and nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
+/// Errors (NULL, nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
 /// UNSUPPORTED, FORKED.
 PTXGEN_API ptx_step_plan *ptx_step_plan_create(ptx_device *device,
                                                const struct ptx_step_params *params);
 /// As ptx_clip_plan_destroy().
 PTXGEN_API void ptx_step_plan_destroy(ptx_step_plan **plan);
 
-/// The whole step, on the stream. Launches only; safe under capture. Errors: INVALID, CAPTURE,
+/// Runs all phases on the stream. Launches only; safe under capture. Errors: INVALID, CAPTURE,
 /// DRIVER, FORKED, as ptx_clip_plan_run().
 PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 
@@ -162,19 +163,21 @@ PTXGEN_API ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan,
                                                    struct ptx_loss_scale_state state,
                                                    CUstream stream);
 
-/// Changes a group's scalars for later runs on the stream, replays of captured runs among them.
-/// Checked as at creation; momentum may not change between 0 and more. Launches only; may be
-/// captured, the values with it. Errors: those of a run; INVALID for a group with `hyper_at`.
+/// Changes a group's scalars for later runs on the stream, including replays of captured runs.
+/// Checked as at creation; momentum cannot change between zero and nonzero. Launches only; may be
+/// captured, and the graph then contains the values. Errors: those of a run; INVALID for a group
+/// with `hyper_at`.
 PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
                                               const struct ptx_step_hyper *hyper, CUstream stream);
 
-/// Gives tensors `first` to `first + count - 1` new addresses for later runs on the stream:
-/// gradient (0 leaves the tensor out from then on), parameter, states, `beside`. All else in
-/// `tensors` must be as at creation, `step` too. Checked as at creation, with the addresses of all
-/// other tensors as they are. Launches only: may be captured, the addresses with it. Not for use
-/// from several threads at the same time. Errors: those of a run, OUT_OF_MEMORY (host). After any,
-/// the plan is as before; but a DRIVER error between two launches (one for each 32 tensors, and one
-/// for each 256 gradients) leaves what was launched: set the same tensors again.
+/// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream:
+/// gradient (0 excludes the tensor from then on), parameter, states, `beside`. All other fields of
+/// `tensors`, including `step`, must be as at creation. Checked as at creation, together with the
+/// current addresses of all other tensors. Launches only; may be captured, and the graph then
+/// contains the addresses. Not for use from several threads at the same time. Errors: those of a
+/// run, OUT_OF_MEMORY (host). After an error the plan is unchanged, with one exception: a DRIVER
+/// error between two launches (one for each 32 tensors, and one for each 256 gradients) leaves the
+/// effect of the first ones; set the same tensors again.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);
@@ -185,15 +188,16 @@ PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t fi
 struct ptx_step_description {
     uint64_t elements;
     uint32_t groups, norm_groups;
-    uint32_t clocks;         ///< distinct pairs of a hyperparameter group and a step count
-    uint32_t variants;       ///< distinct rules, formats and types: bodies in the text
-    int launches;            ///< kernels of a run
-    uint64_t bytes;          ///< of parameters, gradients and states that a run reads and writes
-    uint64_t workspace;      ///< device memory of the plan's tables and results, in bytes
+    uint32_t clocks;    ///< distinct pairs of hyperparameter group and step count
+    uint32_t variants;  ///< distinct combinations of rule, format and types, each with its code in
+                        ///< the text
+    int launches;       ///< kernels of a run
+    uint64_t bytes;     ///< of parameters, gradients and states that a run reads and writes
+    uint64_t workspace; ///< device memory of the plan's tables and results, in bytes
     const char *determinism; ///< what holds, in a sentence
 };
 
-/// Without a GPU, as ptx_clip_describe() and ptx_clip_emit(). Errors: INVALID, OUT_OF_MEMORY
+/// As ptx_clip_describe() and ptx_clip_emit(): without a GPU. Errors: INVALID, OUT_OF_MEMORY
 /// (host).
 PTXGEN_API ptx_status ptx_step_describe(const struct ptx_step_params *params,
                                         struct ptx_step_description *description);

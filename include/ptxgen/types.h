@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /// The vocabulary of the builder: types, values, pointers, targets.
 ///
-/// Everything here is a small struct passed by value or a constant; nothing here emits an
-/// instruction, allocates or can fail later than at its use in a builder call.
+/// Everything here is a constant or a small struct passed by value. Nothing here emits an
+/// instruction or allocates. A mistake is reported when a builder call uses the value.
 #ifndef PTXGEN_TYPES_H
 #define PTXGEN_TYPES_H
 
@@ -10,8 +10,8 @@
 
 PTXGEN_BEGIN
 
-/// Every type of a value: name, PTX spelling, bits, and the class of register that holds it.
-/// 8-bit values live in 16-bit registers and can only be loaded, stored and converted, as in PTX.
+/// Value types: name, PTX spelling, bits, and class of the registers. As in PTX, 8-bit values live
+/// in 16-bit registers and can only be loaded, stored and converted.
 #define PTX_TYPES(X)                                                                               \
     X(PRED, "pred", 1, P)                                                                          \
     X(U8, "u8", 8, RS)                                                                             \
@@ -42,14 +42,14 @@ typedef enum ptx_type {
         PTX_TYPE_COUNT
 } ptx_type;
 
-/// Sets of types, one bit a type: `PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64)`.
+/// A set of types has one bit for each type: `PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64)`.
 #define PTX_TYPE_BIT(name) (UINT32_C(1) << PTX_##name)
 
-/// The PTX spelling, without a dot ("f32"); "none" for PTX_NONE and for anything out of range.
+/// The PTX spelling without a dot ("f32"); "none" for PTX_NONE and for values out of range.
 PTXGEN_API const char *ptx_type_name(ptx_type type);
-/// The type spelled so, or PTX_NONE.
+/// The type with this spelling, or PTX_NONE.
 PTXGEN_API ptx_type ptx_type_parse(const char *name);
-/// Bytes of one element in memory; 0 for PTX_NONE and PTX_PRED, which memory does not hold.
+/// Bytes of one element in memory; 0 for PTX_NONE and PTX_PRED, which cannot be in memory.
 PTXGEN_API unsigned ptx_type_bytes(ptx_type type);
 
 /// State spaces of memory.
@@ -67,7 +67,7 @@ typedef enum ptx_axis {
     PTX_Z,
 } ptx_axis;
 
-/// What a ptx_val is. PTX_KIND_POISON is zero, so `ptx_val v = {0};` is a poisoned value, which
+/// The kind of a ptx_val. PTX_KIND_POISON is zero, so `ptx_val v = {0};` is a poisoned value, which
 /// every builder call refuses.
 typedef enum ptx_kind {
     PTX_KIND_POISON,
@@ -76,8 +76,8 @@ typedef enum ptx_kind {
     PTX_KIND_IMMEDIATE,
 } ptx_kind;
 
-/// A value: the result of a builder call, or an immediate. Copy it freely; the fields are the
-/// builder's own. A value belongs to the entry (and builder) that made it.
+/// A value: the result of a builder call, or an immediate. It may be copied; its fields are private
+/// to the builder. A value belongs to the builder and entry that made it.
 typedef struct ptx_val {
     uint64_t bits; ///< an immediate's bits, zero-extended
     uint32_t reg;
@@ -86,34 +86,34 @@ typedef struct ptx_val {
     uint8_t type;
 } ptx_val;
 
-/// Up to eight values of one type, as wide loads give them and wide stores take them.
+/// Up to eight values of one type: the result of a vector load, the operand of a vector store.
 typedef struct ptx_vec {
     ptx_val lane[8];
     unsigned lanes;
 } ptx_vec;
 
-/// A typed pointer: an address and the type of the elements it counts in.
+/// A typed pointer: an address and the type of the elements.
 typedef struct ptx_ptr {
     ptx_val base;    ///< u64 address, u32 in shared memory; poisoned when `symbol` carries it
-    uint32_t symbol; ///< declared array this points into, 0 if none
-    uint32_t count;  ///< elements, where they are known at build time, else 0
-    int64_t offset;  ///< bytes beyond base or symbol
+    uint32_t symbol; ///< the declared array that this points into, 0 if none
+    uint32_t count;  ///< number of elements if known at build time, else 0
+    int64_t offset;  ///< bytes from base or symbol
     uint8_t type;
     uint8_t space;
     bool readonly;
     bool writeonly;
 } ptx_ptr;
 
-/// What writes a module's text; see builder.h.
+/// Writes the text of a module; see builder.h.
 typedef struct ptx_builder ptx_builder;
 
-/// A place in an entry's code; see ptx_label_create().
+/// A position in an entry's code; see ptx_label_create().
 typedef struct ptx_label {
     uint32_t id; ///< 0 is no label
     uint16_t owner;
 } ptx_label;
 
-/// An immediate with these bits, which must be no more than the type has; emits nothing.
+/// An immediate with these bits, which must fit the type. Emits nothing.
 static inline ptx_val ptx_imm_bits(ptx_type type, uint64_t bits)
 {
     ptx_val v = { 0, 0, 0, PTX_KIND_IMMEDIATE, 0 };
@@ -172,37 +172,37 @@ PTXGEN_API ptx_val ptx_f32(double x);
 PTXGEN_API ptx_val ptx_f64(double x);
 
 /// `x` as an immediate of any type. Integers: `x` must be an integer in the type's range. Floats:
-/// rounded to nearest even; a packed type gets `x` in both halves. Infinity is a value of every
-/// float type, but a finite `x` that would round to it does not fit. What does not fit gives a
-/// poisoned value, and its first use is an error that names the number and the type.
+/// rounded to nearest even; a packed type gets `x` in both halves. Infinity is valid for every
+/// float type, but a finite `x` must not round to it. A value that does not fit gives a poisoned
+/// value, whose first use is an error that names the number and the type.
 PTXGEN_API ptx_val ptx_imm(ptx_type type, double x);
 
-/// The type's zero; false for a predicate.
+/// Zero of the type; false for a predicate.
 static inline ptx_val ptx_zero(ptx_type type)
 {
     return ptx_imm_bits(type, 0);
 }
 
-/// A GPU generation: `{ .sm = 90 }` is sm_90, `{ .sm = 90, .suffix = 'a' }` sm_90a, `{ 0 }` the
-/// default, sm_80.
+/// A GPU architecture: `{ .sm = 90 }` is sm_90, `{ .sm = 90, .suffix = 'a' }` is sm_90a, `{ 0 }` is
+/// the default, sm_80.
 struct ptx_target {
     int sm;
     char suffix; ///< 'a' for architecture-specific, 'f' for family-specific, 0 for portable text
 };
 
-/// Reads "sm_90a". False, and *target unchanged, if ptxgen does not know the target.
+/// Parses "sm_90a". Returns false, with *target unchanged, for an unknown target.
 PTXGEN_API bool ptx_target_parse(const char *name, struct ptx_target *target);
-/// The k-th known target, in ascending order, and the least PTX ISA that knows it (80 for 8.0).
-/// False past the last. Either pointer may be NULL.
+/// Known target `k`, in ascending order, and the least PTX ISA that has it (80 for 8.0). False past
+/// the last. Either pointer may be NULL.
 PTXGEN_API bool ptx_target_at(size_t k, struct ptx_target *target, int *least_isa);
-/// The newest portable target for a GPU of compute capability `sm` (90 is 9.0) whose driver reads
-/// texts up to PTX ISA `isa` (84 is 8.4; 0: any); struct ptx_device_info of device.h has both.
-/// False, and *target unchanged, if there is none.
+/// The newest portable target for a GPU of compute capability `sm` (90 is 9.0) and a driver that
+/// accepts PTX ISA up to `isa` (84 is 8.4; 0: any). struct ptx_device_info of device.h has both.
+/// Returns false, with *target unchanged, if there is none.
 PTXGEN_API bool ptx_target_newest(int sm, int isa, struct ptx_target *target);
-/// Whether there is a PTX ISA of this version, ten times major plus minor: 80 for 8.0. True for
-/// all from 9.0 on, which are not all known yet.
+/// Whether a PTX ISA of this version exists; ten times major plus minor: 80 for 8.0. True for all
+/// versions from 9.0 on, because later versions are not known yet.
 PTXGEN_API bool ptx_isa_exists(int isa);
-/// Room that ptx_target_name() needs, the terminating NUL included.
+/// Size of the buffer for ptx_target_name(), including the NUL.
 enum { PTX_TARGET_NAME_SIZE = 16 };
 /// Writes "sm_90a" into `name` and returns it.
 PTXGEN_API const char *ptx_target_name(struct ptx_target target, char name[PTX_TARGET_NAME_SIZE]);
