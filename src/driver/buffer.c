@@ -91,13 +91,13 @@ static ptx_status check_range(const ptx_buffer *buffer, const char *operation, s
 /// A copy or a fill that is to be put on a stream.
 struct transfer {
     const char *call;
-    const char *operand; ///< the call, and the parameter if there are two
+    const char *operand; ///< the call's name, and the parameter's if there are two buffers
     const char *purpose;
     CUstream stream;
 };
 
-/// Enters the scope of a transfer to or from [offset, offset + bytes). *nothing: it is all done,
-/// and no scope was entered.
+/// Enters the scope of a transfer to or from [offset, offset + bytes). If *nothing is set, the
+/// transfer is done and no scope was entered.
 static ptx_status enter_range(struct ptxd_scope *scope, const ptx_buffer *buffer,
                               const struct transfer *transfer, size_t offset, size_t bytes,
                               bool *nothing)
@@ -214,7 +214,7 @@ void *ptx_host_alloc(ptx_device *device, size_t bytes)
 
 void ptx_host_free(ptx_device *device, void *memory)
 {
-    // memcpy: the caller's pointer is of any type, and not to be read as a void *.
+    // memcpy, because the caller's pointer may have any type and must not be read as a void *.
     void *block = NULL;
     if (!memory)
         return;
@@ -223,7 +223,7 @@ void ptx_host_free(ptx_device *device, void *memory)
     memset(memory, 0, sizeof(block));
 }
 
-/// The driver answers with zeros for an address that is none of its own.
+/// For an address that it does not know the driver returns zeros.
 static ptx_status ask_range(const ptx_device *device, CUdeviceptr address, CUdeviceptr *base,
                             size_t *bytes)
 {

@@ -19,8 +19,9 @@ static CUresult restore(struct ptxd_scope *scope, const char **call)
     return first;
 }
 
-/// With `relaxed`, lifts CUDA's ban on allocating, loading and waiting while any thread captures in
-/// the global mode: breaking the ban would spoil that capture, the calls themselves do not.
+/// With `relaxed`, allows this thread to allocate, load and wait while any thread captures in the
+/// global mode. CUDA forbids these calls then and invalidates the capture; in relaxed mode they do
+/// no harm.
 static CUresult acquire(struct ptxd_scope *scope, const ptx_device *device, bool relaxed,
                         const char **call)
 {
@@ -74,7 +75,7 @@ ptx_status ptxd_leave(struct ptxd_scope *scope, ptx_status status)
     return status ? status : ptxd_check(scope->library, result, call, "leave the device's context");
 }
 
-/// Goes as far as it can: what is to be released is worth a try even where a step fails.
+/// Continues after a failed step: everything that can be released is released.
 bool ptxd_enter_release(struct ptxd_scope *scope, const ptx_device *device)
 {
     const struct ptxd_library *library = &device->library;
@@ -100,7 +101,7 @@ ptx_status ptxd_capturing(const struct ptxd_library *library, CUstream stream, c
 {
     CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = library->cuStreamIsCapturing(stream, &state);
-    // The answer for the legacy default stream while a blocking stream is being captured.
+    // The result for the legacy default stream while a blocking stream is being captured.
     bool implicit = result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     *capturing = implicit || state != CU_STREAM_CAPTURE_STATUS_NONE;
     return implicit ? PTX_OK : ptxd_check(library, result, "cuStreamIsCapturing", purpose);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/// The newest PTX ISA by the CUDA version of the driver, newest first.
+/// The newest PTX ISA for each CUDA version of the driver, newest first.
 static const struct {
     int driver, isa;
 } newest_isa[] = {
@@ -65,7 +65,7 @@ static ptx_status read_info(ptx_device *device)
     return status;
 }
 
-/// Turns device->context, which is the caller's, into its GPU.
+/// Finds the GPU of device->context, which is the caller's.
 static ptx_status find_device_of_context(ptx_device *device)
 {
     struct ptxd_scope scope;
@@ -87,7 +87,8 @@ static ptx_status count_devices(const struct ptxd_library *library, int *count)
     return status;
 }
 
-/// The ordinal of a CUdevice: the two are the same number in every driver, but no document says so.
+/// The ordinal of a CUdevice. Both numbers are the same in every driver, but this is not
+/// documented.
 static ptx_status find_ordinal(ptx_device *device)
 {
     int count = 0;

@@ -4,17 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/// The only state outside of objects: what the thread's last failing call left.
+/// The only state outside objects: the result of the thread's last failing call.
 static _Thread_local struct {
     ptx_status status;
     int code;
     size_t length;
-    size_t
-        name; ///< bytes of the call that the message begins with; 0: it tells of no kernel's fault
+    size_t name; ///< length of the call's name at the start of the message; 0: the error is not a
+                 ///< kernel fault
     char message[8192];
 } last;
 
-/// The public function that the thread is in.
+/// The public function that the thread is executing.
 static _Thread_local const char *current_call = "ptxgen";
 
 static const struct {
@@ -90,7 +90,7 @@ static const struct {
       "with events recorded around it" },
 };
 
-/// For libraries that do not even know this: the toolkit's stub.
+/// For libraries without cuGetErrorName, such as the toolkit's stub.
 static const char *known_name(CUresult result)
 {
     switch (result) {
@@ -146,8 +146,7 @@ void ptxd_explain(const char *format, ...)
     va_end(arguments);
 }
 
-/// How work that was launched earlier ends: any later call may meet it, and has nothing to do with
-/// it.
+/// Results of work that was launched earlier. Any later call may return them, whatever it does.
 static bool is_kernel_fault(CUresult result)
 {
     switch (result) {
@@ -166,8 +165,7 @@ static bool is_kernel_fault(CUresult result)
     }
 }
 
-/// `text` is the driver's; behind a colon it has the emulator's report, which says what is to be
-/// known.
+/// `text` is the driver's. After a colon it has the emulator's report, which needs no more detail.
 static ptx_status fail_for_kernel(const struct ptxd_library *library, CUresult result,
                                   const char *text)
 {

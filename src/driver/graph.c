@@ -103,7 +103,7 @@ static ptx_status count_nodes(const struct ptxd_library *library, CUgraph captur
     return status;
 }
 
-/// Uploads, so that the first launch does not have to.
+/// Uploads the graph now, so that the first launch does not have to.
 static ptx_status instantiate(ptx_graph *graph, const struct ptxd_library *library,
                               CUgraph captured, CUstream stream)
 {

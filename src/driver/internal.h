@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// What the driver layer's sources share. Names start with ptxd_, since a static library has
-/// no other way to keep them out of a program's own names.
+/// What the sources of the driver layer share. Names start with ptxd_, because with a static
+/// library they share the program's namespace.
 #ifndef PTXGEN_DRIVER_INTERNAL_H
 #define PTXGEN_DRIVER_INTERNAL_H
 
@@ -14,8 +14,8 @@
 
 // --------------------------------------------------------------------------------------- library
 
-/// An open libcuda: one member for each row of functions.def; NULL for an optional function that
-/// this library lacks.
+/// A loaded libcuda: one member for each row of functions.def; NULL for an optional function that
+/// this library does not have.
 struct ptxd_library {
     void *handle;
     char *path;
@@ -24,26 +24,26 @@ struct ptxd_library {
 #include "functions.def"
 };
 
-/// Finds a libcuda, fills the table and calls cuInit. On error *library is all zero.
+/// Finds a libcuda, fills the table and calls cuInit. On an error *library is all zero.
 ptx_status ptxd_library_open(struct ptxd_library *library);
 void ptxd_library_close(struct ptxd_library *library);
 
 // ---------------------------------------------------------------------------------------- errors
 
-/// The result's name, "CUDA_ERROR_UNKNOWN" say. A constant string, never NULL.
+/// The name of the result, "CUDA_ERROR_UNKNOWN". A constant string, never NULL.
 const char *ptxd_result_name(const struct ptxd_library *library, CUresult result);
 
-/// Notes which public function the thread is in, a constant string, for errors of kernels launched
-/// earlier.
+/// Records the public function that the thread is executing (a constant string), for the messages
+/// of faults of kernels launched earlier.
 void ptxd_set_call(const char *call);
 
-/// PTX_OK if the driver call went well; else the error: what was being done, which call failed,
-/// with what, and the remedy if there is one for the result alone. Where a kernel launched earlier
-/// failed, that, and the public function that the thread is in.
+/// PTX_OK if the driver call succeeded. Otherwise sets the error: what was attempted, which call
+/// failed, its result, and the remedy if the result alone suggests one. For the fault of a kernel
+/// launched earlier the message says so and names the public function that the thread is executing.
 ptx_status ptxd_check(const struct ptxd_library *library, CUresult result, const char *call,
                       const char *purpose);
 
-/// The same for a call made in place: PTXD_CALL(library, "wait", cuEventSynchronize, event).
+/// The same with the call as arguments: PTXD_CALL(library, "wait", cuEventSynchronize, event).
 #define PTXD_CALL(library, purpose, function, ...)                                                 \
     ptxd_check(library, (library)->function(__VA_ARGS__), #function, purpose)
 
@@ -54,8 +54,8 @@ struct ptx_device {
     struct ptx_device_info info;
     CUcontext context;
     CUdevice device;
-    bool retained; ///< the primary context, to be released
-    long process;  ///< that CUDA works in
+    bool retained; ///< the primary context, released when the device is closed
+    long process;  ///< process id that opened the device
     atomic_int references;
 };
 
@@ -64,10 +64,10 @@ void ptxd_device_release(ptx_device *device);
 
 bool ptxd_same_process(const ptx_device *device);
 
-/// PTX_OK unless the device is NULL or belongs to the process that forked this one.
+/// PTX_OK unless the device is NULL or was opened before a fork() by the parent process.
 ptx_status ptxd_usable(const ptx_device *device);
 
-/// The state of the calling thread that a scope has changed.
+/// The thread state to restore at the end of a scope.
 struct ptxd_scope {
     const struct ptxd_library *library;
     bool pushed;
@@ -75,29 +75,29 @@ struct ptxd_scope {
     CUstreamCaptureMode mode;
 };
 
-/// Makes the device's context current, in the public function `call`. Every PTX_OK of it is
-/// followed by ptxd_leave().
+/// Makes the device's context current, in the public function `call`. Each success must be followed
+/// by ptxd_leave().
 ptx_status ptxd_enter(struct ptxd_scope *scope, const ptx_device *device, const char *call);
 
-/// The same for calls that CUDA forbids while a stream is being captured (allocating, loading,
-/// waiting): keeps them from spoiling captures of other streams.
+/// The same, for calls that CUDA forbids during captures (allocating, loading, waiting): protects
+/// the captures of other streams.
 ptx_status ptxd_enter_cold(struct ptxd_scope *scope, const ptx_device *device, const char *call);
 
-/// The same for calls that put work on the stream. Fails with PTX_ERROR_CAPTURE where that would
-/// spoil a capture of another stream: on the legacy default stream, which alone costs a driver call
-/// more.
+/// The same, for calls that put work on the stream. Fails with PTX_ERROR_CAPTURE if the work would
+/// invalidate a capture of another stream; this is possible only for the legacy default stream,
+/// which costs one more driver call.
 ptx_status ptxd_enter_stream(struct ptxd_scope *scope, const ptx_device *device, CUstream stream,
                              const char *call, const char *purpose);
 
-/// Puts the thread's state back. Returns `status`, or the error in putting back if it was PTX_OK.
+/// Restores the thread's state. Returns `status`, or the error of restoring if `status` is PTX_OK.
 ptx_status ptxd_leave(struct ptxd_scope *scope, ptx_status status);
 
-/// The same for destructors, which cannot be refused and leave the thread's error alone. Where it
-/// returns false, the driver is not to be called; else ptxd_leave_release() follows.
+/// The same for destructors, which must not fail and must not change the thread's error. If it
+/// returns false, do not call the driver; otherwise ptxd_leave_release() must follow.
 bool ptxd_enter_release(struct ptxd_scope *scope, const ptx_device *device);
 void ptxd_leave_release(struct ptxd_scope *scope);
 
-/// NULL and CU_STREAM_LEGACY: work on it waits for the blocking streams of the context.
+/// NULL and CU_STREAM_LEGACY: work on this stream waits for the blocking streams of the context.
 bool ptxd_is_legacy(CUstream stream);
 
 /// Sets *capturing; the context must be current.
@@ -112,31 +112,31 @@ ptx_status ptxd_refuse_capture(const struct ptxd_library *library, CUstream stre
 
 enum { PTXD_MAX_PARAMS = 512 };
 
-/// What a kernel's text says about it; strings and array are its own.
+/// The launch interface of a kernel, read from the text. Owns its strings and array.
 struct ptxd_signature {
     char *name;
     struct ptx_function_param *params;
     size_t param_count;
     int required_block[3];
-    size_t body; ///< bytes from the start of the text to the body, or to what is there instead
+    size_t body; ///< offset in the text of the kernel's body, or of whatever follows the header
 };
 
-/// What PTX text says about itself.
+/// Facts read from PTX text.
 struct ptxd_text {
     int isa;         ///< .version, 84 for 8.4; 0 if there is none
     int sm;          ///< .target, 90 for sm_90a; 0 if there is none
-    char target[32]; ///< as it is written
+    char target[32]; ///< as spelled
     struct ptxd_signature *entries;
     size_t entry_count;
 };
 
-/// Reads version and target, and with `entries` the signature of each kernel too. On error *text
-/// is as after ptxd_text_free().
+/// Reads version and target and, with `entries`, the signature of each kernel. On an error *text is
+/// as after ptxd_text_free().
 ptx_status ptxd_text_read(struct ptxd_text *text, const char *source, bool entries);
 void ptxd_text_free(struct ptxd_text *text);
 
-/// Compiles and loads; the context must be current. *log is set to the compiler's remarks, for the
-/// caller to free, if all went well.
+/// Compiles and loads; the context must be current. On success *log is the compiler's output, which
+/// the caller frees.
 ptx_status ptxd_jit(const ptx_device *device, const char *source,
                     const struct ptx_module_params *params, CUmodule *module, char **log);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// The last three keep a message short enough for its end, where the remedy is.
+/// The last three limits keep a message short enough that the remedy at its end is not cut.
 enum {
     MOST_OPTIONS = 7,
     LOG_BYTES = 16384,
@@ -13,7 +13,8 @@ enum {
     QUOTE_BYTES = 160
 };
 
-/// What the compiler writes into: one byte more than it is told of, so that there is always a NUL.
+/// The compiler's output buffers: one byte longer than the compiler is told, so that they always
+/// end with a NUL.
 struct logs {
     char error[LOG_BYTES + 1];
     char info[LOG_BYTES + 1];
@@ -27,7 +28,8 @@ struct options {
 
 static void add_number(struct options *options, CUjit_option key, size_t value)
 {
-    // Numbers travel in the pointer's own bits, or its first bytes: the same on little-endian.
+    // The driver reads a number from the pointer value or from its first bytes: both are the same
+    // on little-endian machines.
     options->keys[options->count] = key;
     options->values[options->count++] = (void *)(uintptr_t)value;
 }
@@ -79,7 +81,7 @@ static void quote(const char *source, long line)
                  source);
 }
 
-/// Adds each line of the text that the log mentions as "line N".
+/// Adds the text of each line that the log mentions as "line N".
 static void quote_lines(const char *source, const char *log)
 {
     long quoted[MOST_QUOTES];
@@ -126,7 +128,7 @@ static ptx_status explain_failure(const ptx_device *device, const char *source, 
 {
     ptx_status status =
         ptxd_check(&device->library, result, "cuModuleLoadDataEx", "compile and load the PTX text");
-    if (ptxd_kernel_failed()) // which has nothing to do with this text
+    if (ptxd_kernel_failed()) // an earlier kernel failed, not this text
         return status;
     trim(logs->error);
     trim(logs->info);

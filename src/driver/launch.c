@@ -6,7 +6,7 @@
 
 static const char axes[] = "xyz";
 
-/// A launch after its defaults have been filled in.
+/// A launch with defaults filled in.
 struct geometry {
     unsigned grid[3];
     unsigned block[3];
@@ -19,8 +19,8 @@ static bool any(const unsigned dimensions[3])
     return dimensions[0] || dimensions[1] || dimensions[2];
 }
 
-/// Holds what is known of the argument's C type against the parameter's: floats for .f32 and .f64,
-/// integers for .u and .s, anything for the others, but never a pointer of the host's.
+/// Checks the argument's C type against the parameter's type: floats for .f32 and .f64, integers
+/// for .u and .s, anything for other types, but never a pointer to host memory.
 static ptx_status check_type(const ptx_function *function, size_t i, const struct ptx_arg *argument)
 {
     const struct ptx_function_param *param = &function->info.params[i];
@@ -197,7 +197,7 @@ static void explain_launch(const ptx_function *function, const struct ptx_launch
 {
     const unsigned *grid = geometry->grid;
     const unsigned *block = geometry->block;
-    if (ptxd_kernel_failed()) // another one
+    if (ptxd_kernel_failed()) // a kernel launched earlier
         return;
     ptxd_explain("\nkernel %s, grid %u x %u x %u, block %u x %u x %u, %zu bytes of dynamic "
                  "shared memory",
@@ -217,7 +217,7 @@ static ptx_status launch(const ptx_function *function, const struct ptx_launch_p
         explain_launch(function, params, geometry);
         return status;
     }
-    // Programmatic launch is a permission to overlap: without it the kernel is as right.
+    // Programmatic launch only permits an overlap: without it the result is the same.
     bool programmatic = params->programmatic && device->info.sm >= 90 && library->cuLaunchKernelEx;
     const unsigned *grid = geometry->grid;
     const unsigned *block = geometry->block;

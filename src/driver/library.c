@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/// Where libcuda may be, in this order. The folders of distributions are for the case that a stub
-/// is what the usual search finds.
+/// Paths to libcuda, in this order. The folders of distributions are needed if the usual search
+/// finds a stub.
 static const char *const places[] = {
     "libcuda.so.1",
     "/usr/lib/wsl/lib/libcuda.so.1",
@@ -21,7 +21,8 @@ static const char *const places[] = {
     "/usr/lib/libcuda.so.1",
 };
 
-/// How a look at one library ended. PASSED_OVER: a stub, or not a libcuda; the message says why.
+/// The result of examining one library. PASSED_OVER: a stub, or not a libcuda; the message says
+/// why.
 enum outcome { OPENED, PASSED_OVER, BROKEN };
 
 static char *path_of(void *symbol, const char *name)
@@ -38,7 +39,7 @@ static ptx_status bind_functions(struct ptxd_library *library, const char *name)
     library->path = path_of(symbol, name);
     if (!library->path)
         return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of memory while opening %s", name);
-    // memcpy: ISO C has no conversion between pointers to objects and to functions.
+    // memcpy, because ISO C has no conversion between object pointers and function pointers.
     enum need { OPTIONAL, REQUIRED };
 #define DRIVER_FUNCTION(need, function)                                                            \
     symbol = dlsym(library->handle, #function);                                                    \
@@ -96,8 +97,8 @@ static ptx_status search(struct ptxd_library *library)
     return PTX_ERROR_NO_DRIVER;
 }
 
-/// The library stays mapped for good once it is loaded: it has threads of its own by then. One
-/// that was in the process before is its loader's to unload.
+/// A loaded library stays mapped, because it then has threads of its own. A library that was
+/// already in the process is unloaded by whoever loaded it.
 ptx_status ptxd_library_open(struct ptxd_library *library)
 {
     void *present = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -106,7 +107,7 @@ ptx_status ptxd_library_open(struct ptxd_library *library)
         dlclose(present);
         if (outcome == OPENED)
             return PTX_OK;
-        // A second libcuda beside a real one would know nothing of the caller's handles.
+        // A second libcuda would not know the caller's handles.
         if (ptx_error_code() != CUDA_ERROR_STUB_LIBRARY)
             return ptx_error_status();
     }
@@ -114,7 +115,7 @@ ptx_status ptxd_library_open(struct ptxd_library *library)
     if (!named || !named[0])
         return search(library);
     enum outcome outcome = open_one(library, named, RTLD_LOCAL | RTLD_NODELETE);
-    // BROKEN: the file was found and is a libcuda; its name needs no correcting.
+    // BROKEN: the file was found and is a libcuda, so the file name is not the problem.
     if (outcome == PASSED_OVER)
         ptxd_explain("\nPTXGEN_LIBCUDA names this library: correct it or unset it");
     return outcome == OPENED ? PTX_OK : ptx_error_status();

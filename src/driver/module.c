@@ -25,8 +25,8 @@ static ptx_status read_info(const struct ptxd_library *library, ptx_function *fu
     return status;
 }
 
-/// Lets launches have all the shared memory there is: without it they stop at 48 KiB. What a launch
-/// does not ask for stays with the L1 cache all the same.
+/// Allows launches to use all available shared memory; the driver's limit is 48 KiB otherwise.
+/// Memory that a launch does not request remains available to the L1 cache.
 static ptx_status open_shared_memory(const ptx_device *device, ptx_function *function)
 {
     int most = device->info.shared_per_block;
@@ -41,7 +41,7 @@ static ptx_status open_shared_memory(const ptx_device *device, ptx_function *fun
                      CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most);
 }
 
-/// Does now what the driver would otherwise do at the first launch, perhaps under capture.
+/// Does now what the driver would otherwise do at the first launch, which may be under capture.
 static ptx_status prepare(ptx_module *module, ptx_function *function,
                           const struct ptxd_signature *signature)
 {
@@ -54,7 +54,7 @@ static ptx_status prepare(ptx_module *module, ptx_function *function,
            sizeof(function->info.required_block));
     CUresult result =
         library->cuModuleGetFunction(&function->handle, module->handle, signature->name);
-    if (result == CUDA_ERROR_NOT_FOUND) { // no .visible: a kernel for the module's own use
+    if (result == CUDA_ERROR_NOT_FOUND) { // not .visible: a kernel that only the module uses
         function->handle = NULL;
         return PTX_OK;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Reads from PTX text what a launch is checked against. The driver tells parameter sizes only
-/// since 12.4, and never their names or the .reqntid; the text has them always.
+/// Reads from PTX text what a launch is checked against. The driver reports parameter sizes only
+/// since 12.4, and never their names or .reqntid; the text always has them.
 #include "internal.h"
 
 #include <ctype.h>
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Of a parameter: many times what a kernel can take, and few enough that sums do not overflow.
+/// Limit for a parameter: far more than a kernel can take, and small enough that sums do not
+/// overflow.
 enum { MOST_BYTES = 1 << 20 };
 
 struct scanner {
@@ -23,7 +24,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%';
 }
 
-/// `p` past blanks, comments and strings.
+/// Skips blanks, comments and strings.
 static const char *skip(const char *p)
 {
     for (;;) {
@@ -74,8 +75,8 @@ static int digit_of(char c)
     return isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : 99;
 }
 
-/// Takes an integer, as PTX writes them, that is `most` or less. False, and the token stays, if it
-/// is none.
+/// Reads an integer in PTX notation, at most `most`. Returns false, without consuming the token, if
+/// there is none.
 static bool number(struct scanner *s, unsigned most, unsigned *value)
 {
     const char *p = s->word;
@@ -112,7 +113,7 @@ static char *copy(const struct scanner *s)
     return text;
 }
 
-/// Bytes of a fundamental type, written with its dot; 0 if it is none.
+/// Bytes of a fundamental type, spelled with its dot; 0 if it is not one.
 static size_t type_size(const struct scanner *s)
 {
     static const struct {
@@ -161,7 +162,7 @@ static ptx_status out_of_memory(void)
     return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while reading PTX");
 }
 
-/// `[24]` or `[2][3]`, if there are any.
+/// Reads `[24]` or `[2][3]`, if present.
 static ptx_status read_lengths(struct scanner *s, const char *kernel,
                                struct ptx_function_param *param)
 {
@@ -192,7 +193,7 @@ static ptx_status read_param(struct scanner *s, const char *kernel,
     advance(s);
     if (alignment == 0)
         alignment = (unsigned)param->size;
-    while (s->length && *s->word == '.') { // of what it points to: no matter here
+    while (s->length && *s->word == '.') { // attributes of the pointer: ignored
         bool align = accept(s, ".align");
         if (!align || (s->length && isdigit((unsigned char)*s->word)))
             advance(s);
@@ -231,7 +232,7 @@ static ptx_status read_params(struct scanner *s, struct ptxd_signature *entry)
     return PTX_OK;
 }
 
-/// The numbers of a .reqntid; those that are left out are 1.
+/// Reads the numbers of a .reqntid; omitted ones are 1.
 static ptx_status read_block(struct scanner *s, struct ptxd_signature *entry)
 {
     for (int i = 0; i < 3; i++) {
@@ -273,7 +274,7 @@ static ptx_status add_entry(struct scanner *s, struct ptxd_text *text)
     return read_entry(s, entry);
 }
 
-/// Leaves isa at 0 where the version is none that there could be.
+/// isa remains 0 if the version cannot exist.
 static void read_version(struct scanner *s, struct ptxd_text *text)
 {
     unsigned major = 0, minor = 0;

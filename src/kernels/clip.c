@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The module of a clip plan, and those of its kernels that change what the others read.
+// The module of a clip plan, and the kernels that change the values that other kernels read.
 #include "clip.h"
 
 #include "step_apply.h"

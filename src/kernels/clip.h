@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The kernels of a clip plan, and the rows in device memory that the host writes and they read.
+// The kernels of a clip plan, and the rows in device memory that the host writes and the kernels
+// read.
 //
-// A tensor is cut into chunks, of which each has a partial sum. A group's chunks follow each other,
-// tensor after tensor. Where many tensors are small, tensors of half a chunk at most that follow
-// each other in a group are the pieces of one packed chunk.
+// A tensor is divided into chunks; each chunk has one partial sum. The chunks of a group are
+// consecutive, tensor after tensor. If many tensors are small, consecutive tensors of a group with
+// at most half a chunk of elements each become the pieces of one packed chunk.
 #ifndef PTXGEN_KERNELS_CLIP_H
 #define PTXGEN_KERNELS_CLIP_H
 
@@ -12,15 +13,15 @@
 #include <ptxgen/builder.h>
 #include <ptxgen/records.h>
 
-// The types a tensor may have, in the order of clip_tensor_row.dtype.
+// The types that a tensor may have, in the order of clip_tensor_row.dtype.
 #define CLIP_DTYPES(X) X(F32) X(F64) X(F16) X(BF16)
 enum { CLIP_DTYPE_COUNT = 4 };
 
 enum {
-    CLIP_BLOCK = 256, // threads, of each kernel
-    // Most pieces of a chunk: a warp looks all of them up at once, each lane one.
+    CLIP_BLOCK = 256, // threads of each kernel
+    // Maximum number of pieces of a chunk: a warp looks up all of them at once, one per lane.
     CLIP_PIECES = 32,
-    CLIP_PIECE_VECTORS = 4, // that a thread reads at once
+    CLIP_PIECE_VECTORS = 4, // vectors of a piece that a thread reads at once
 };
 
 struct clip_tensor_row {
@@ -32,55 +33,56 @@ struct clip_tensor_row {
 };
 
 struct clip_chunk_row {
-    uint32_t tensor; // of a packed chunk: its first piece, in `pieces`
-    uint32_t index;  // of the chunk in its tensor; of a packed chunk: its pieces
+    uint32_t tensor; // for a packed chunk: index of its first piece in `pieces`
+    uint32_t index;  // index of the chunk in its tensor; for a packed chunk: number of its pieces
     uint32_t group;
-    uint32_t team; // 0; of a packed chunk: log2 of the threads that a piece gets
+    uint32_t team; // 0; for a packed chunk: log2 of the threads per piece
 };
 
 struct clip_group_row {
-    uint32_t first; // chunk
-    uint32_t count; // chunks
+    uint32_t first; // index of the first chunk
+    uint32_t count; // number of chunks
 };
 
-// How the loss scale changes; struct ptx_loss_scale_params with its defaults in place.
+// The rule of the loss scale: struct ptx_loss_scale_params with defaults filled in.
 struct clip_rule {
     float growth, backoff, min_scale, max_scale;
     int32_t interval, hysteresis;
 };
 
-// Words by which blocks keep count; 0 before and after a launch.
+// Counters shared by the blocks of a launch; 0 before and after it.
 struct clip_totals {
-    uint32_t arrivals; // of groups whose record is written
-    uint32_t found;    // not 0 if one of them was not finite
-    uint32_t ticket;   // tiles that blocks have drawn: all beyond the first two of each
-    uint32_t through;  // blocks that will take no more
+    uint32_t arrivals; // number of groups whose record is written
+    uint32_t found;    // nonzero if a group was not finite
+    uint32_t
+        ticket; // number of tiles drawn by blocks, that is, all except the first two of each block
+    uint32_t through; // number of blocks that will draw no more
 };
 
-// Where a member is in its row, and how long a row is, in elements of the pointer to it.
+// The offset of a member in its row, and the size of a row, in elements of the row pointer.
 #define CLIP_PLACE(type, row, member) ((uint32_t)(offsetof(row, member) / sizeof(type)))
 #define CLIP_LENGTH(type, row)        ((uint32_t)(sizeof(row) / sizeof(type)))
 
-// The code of a tensor's type in its row; CLIP_DTYPE_COUNT if it may not have that type.
+// The code of a tensor's type in its row; CLIP_DTYPE_COUNT if the type is not allowed.
 unsigned ptxk_clip_dtype_code(ptx_type dtype);
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-struct ptxk_step_spec; // step/apply.h
+struct ptxk_step_spec; // step_apply.h
 
-// What the text depends on. Neither sizes nor numbers of tensors are among it, so that plans share
-// compiled kernels.
+// What the text depends on. Sizes and numbers of tensors are not included, so plans share compiled
+// kernels.
 struct clip_spec {
     uint32_t dtypes; // PTX_TYPE_BIT() bits
     uint32_t chunk;
     ptx_nonfinite nonfinite;
-    bool updates;                      // the loss scale
+    bool updates;                      // updates the loss scale
     bool packs;                        // some chunks are packed
-    const struct ptxk_step_spec *step; // a step plan's: it steps in place of scaling
+    const struct ptxk_step_spec *step; // for a step plan, which steps instead of scaling
 };
 
-// X(name of the entry, .minnctapersm, plans that have it): the kernels, in the order of the text:
-// those of a run, and those that change what it reads.
+// X(name of the entry, .minnctapersm, plans that have it): the kernels in the order of the text:
+// first those of a run, then those that change what it reads.
 #define CLIP_RUN_KERNELS(X)                                                                        \
     X(clip_norm, 4, EVERY_PLAN)                                                                    \
     X(clip_sums, 1, EVERY_PLAN)                                                                    \
@@ -99,16 +101,17 @@ enum clip_plan_kind { EVERY_PLAN, CLIP_PLAN, STEP_PLAN };
 bool ptxk_clip_has(const struct clip_spec *spec, enum clip_plan_kind plans);
 
 enum {
-    CLIP_APPLY_BLOCKS = 3,   // on a multiprocessor, where blocks take tile after tile
-    CLIP_SHORT_CHUNK = 8192, // a chunk up to which is one tile
-    CLIP_TILE_WIDE = 4096,   // elements of a tile of a longer one
-    CLIP_TILE_HALF = 8192,   // the same where all are of 16 bits
-    CLIP_TILE_PACKED = 8192, // and where tensors share chunks: fewer parts, of which some are empty
-    CLIP_FUSED = 2048,       // most tiles of several groups that take factors from the partials
-    CLIP_SET_DATA_BATCH = 256, // addresses of a launch
-    STEP_SCALARS = 8,          // f64, of a hyperparameter group
-    STEP_ROW_WORDS = 10,       // u64, of a tensor's row
-    STEP_SET_ROWS_BATCH = 32,  // rows of a launch
+    CLIP_APPLY_BLOCKS = 3,   // per SM, if blocks take several tiles
+    CLIP_SHORT_CHUNK = 8192, // longest chunk that is one tile
+    CLIP_TILE_WIDE = 4096,   // elements of a tile of a longer chunk
+    CLIP_TILE_HALF = 8192,   // the same if all types have 16 bits
+    CLIP_TILE_PACKED = 8192, // the same with packed chunks: fewer parts, some of which are empty
+    CLIP_FUSED = 2048, // maximum number of tiles at which blocks compute the factors of several
+                       // groups from partials
+    CLIP_SET_DATA_BATCH = 256, // addresses per launch
+    STEP_SCALARS = 8,          // f64 words of a hyperparameter group
+    STEP_ROW_WORDS = 10,       // u64 words of a tensor's row
+    STEP_SET_ROWS_BATCH = 32,  // rows per launch
 };
 
 #define CLIP_DECLARE(name, ...)                                                                    \
@@ -116,11 +119,12 @@ enum {
 CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 
-// Elements that a block scales at a time, and how many such tiles a whole chunk has: powers of two.
+// The elements of a tile, which a block scales at a time, and the tiles of a whole chunk: powers of
+// two.
 uint32_t ptxk_clip_tile(const struct clip_spec *spec);
 uint32_t ptxk_clip_tiles_of_chunk(const struct clip_spec *spec);
 
-// All of them.
+// The number of tiles.
 void ptxk_clip_emit(ptx_builder *b, const struct clip_spec *spec);
 
 #endif

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Gradients times their group's factor, in place.
+// Multiplies gradients by their group's factor, in place.
 #include "clip_parts.h"
 #include "common/common.h"
 
-enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
+enum { MOST_IN_FLIGHT = 8 }; // vectors per thread
 
 #define TOTALS(member) ptx_u32(CLIP_PLACE(uint32_t, struct clip_totals, member))
 
 // ---- tiles --------------------------------------------------------------------------------------
 
-// Gradients are scaled tile by tile, numbered from the last of the last chunk to the first.
+// Gradients are scaled tile by tile, numbered backwards from the last tile of the last chunk.
 
-// A tile and where it lies, X(name, type): variables, so that the next one's can be read ahead.
+// A tile and its position, X(name, type): variables, so that the next tile's values can be read
+// ahead.
 //
 //     data, first     of the tensor; the chunk's first element
-//     start, length   of the tile in its chunk; 0 or less: it has no elements
+//     start, length   of the tile in its chunk; length <= 0: no elements
 #define CLIP_PLACE_OF_TENSOR(X)                                                                    \
     X(chunk, u32)                                                                                  \
     X(group, u32)                                                                                  \
@@ -24,8 +25,8 @@ enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
     X(start, s32)                                                                                  \
     X(length, s32)
 
-// The same of a tile of a packed chunk: struct clip_share. `data`, `dtype` and `count` are those of
-// the piece whose row this lane has read; `first`, `start` and `length` mean nothing.
+// For a tile of a packed chunk: struct clip_share. `data`, `dtype` and `count` then belong to the
+// piece whose row this lane has read; `first`, `start` and `length` are unused.
 #define CLIP_PLACE_OF_PIECES(X)                                                                    \
     X(team, u32)                                                                                   \
     X(unit, u32)                                                                                   \
@@ -34,19 +35,19 @@ enum { MOST_IN_FLIGHT = 8 }; // vectors a thread
     X(count, u64)
 
 struct clip_place {
-    ptx_val ticket; // its number, from 0
+    ptx_val ticket; // number of the tile, from 0
 #define CLIP_DECLARE(name, type) ptx_val name;
     CLIP_PLACE_OF_TENSOR(CLIP_DECLARE)
     CLIP_PLACE_OF_PIECES(CLIP_DECLARE)
 #undef CLIP_DECLARE
 };
 
-// The tables that say where tiles lie.
+// The tables that locate tiles.
 struct clip_tiles {
     const struct clip_spec *spec;
     ptx_val tid;
     struct clip_tables tables;
-    ptx_val last; // chunk of tile 0
+    ptx_val last; // the chunk of tile 0
 };
 
 static struct clip_place clip_place_variables(ptx_builder *b, const struct clip_spec *spec,
@@ -75,7 +76,8 @@ static void clip_place_copy(ptx_builder *b, const struct clip_spec *spec,
 #undef CLIP_COPY
 }
 
-// Of a packed chunk, what part of it the tile is. The tensor whose row this thread is to read.
+// For a packed chunk: which part of it the tile is. Returns the tensor whose row this thread must
+// read.
 static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
                           const struct clip_place *place, const struct clip_chunk *c,
                           ptx_val number)
@@ -95,14 +97,15 @@ static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
     return tensor;
 }
 
-// Sets all from the ticket.
+// Sets all variables from the ticket.
 static void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
                             const struct clip_place *place)
 {
     const struct clip_spec *spec = tiles->spec;
     const uint32_t size = ptxk_clip_tile(spec), parts = ptxk_clip_tiles_of_chunk(spec);
     ptx_val back = ptxk_over_power_of_two(b, place->ticket, parts);
-    ptx_val number = ptx_and(b, place->ticket, ptx_u32(parts - 1)); // from the chunk's end
+    ptx_val number =
+        ptx_and(b, place->ticket, ptx_u32(parts - 1)); // counted from the end of the chunk
 
     ptx_set(b, place->chunk, ptx_sub(b, tiles->last, back));
     struct clip_chunk c = ptxk_clip_chunk_read(b, &tiles->tables, place->chunk);
@@ -138,7 +141,7 @@ static void scale_element(ptx_builder *b, const struct clip_scaling *v, ptx_val 
     ptx_store_vec(b, v->data, i, out, .cache = PTX_CACHE_STREAMING);
 }
 
-// So many rows at a time while they lie within the chunk.
+// Whole rows of the chunk, `rows` at a time.
 static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
                        unsigned rows)
 {
@@ -161,7 +164,7 @@ static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, 
     }
 }
 
-// The rows left, fewer than so many, of whole vectors alone.
+// The remaining rows, fewer than `rows`, with whole vectors only.
 static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
                             unsigned rows)
 {
@@ -220,16 +223,16 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
         scale_element(b, &v, place);
 }
 
-// What a block must know of a group before it scales: from the partials, each block for itself, or
-// from the record.
+// What a block must know about a group before it scales: computed from the partials by each block,
+// or read from the record.
 struct source {
     struct clip_partials partials;
     struct clip_results results;
-    ptx_val fused; // a predicate: from the partials
+    ptx_val fused; // a predicate: computed from the partials
 };
 
-// Sets factor and zeros from the group's partials. The block that takes the group's last tile,
-// which is the first to be taken, writes the record.
+// Computes factor and zeros from the group's partials. The block with the group's last tile, which
+// is taken first, writes the record.
 static void take_partials(ptx_builder *b, const struct apply *a, const struct source *from,
                           ptx_vec row)
 {
@@ -263,7 +266,7 @@ static void take_record(ptx_builder *b, const struct apply *a, const struct sour
     ptx_set(b, a->zeros, ptx_ne(b, record.lane[2], ptx_f32(0.0f)));
 }
 
-// The last block to be through sets the tickets back. For one thread.
+// The last block to finish resets the tickets. Executed by one thread.
 static void leave(ptx_builder *b, ptx_ptr totals, ptx_val blocks)
 {
     ptx_val limit = ptx_sub(b, blocks, ptx_u32(1));
@@ -310,12 +313,12 @@ static void read_next(ptx_builder *b, const struct apply *a, ptx_val tiles)
         clip_place_read(b, &a->tiles, &a->next);
 }
 
-// Where blocks take several tiles and there are several groups, factors come from the records.
+// If blocks take several tiles and there are several groups, factors come from the records.
 //
-// A block's first two tiles are its own; the third and all others are drawn, two ahead, so that
-// neither the number nor the rows that it leads to are waited for. To count who is through takes up
-// to 0.8 us on an H200, since it waits for all that was written: it is left out where there is no
-// third.
+// The first two tiles of a block are fixed; it draws the third and later ones two ahead, so that it
+// waits neither for the number nor for the rows that the number selects. Counting the finished
+// blocks takes up to 0.8 us on an H200, because it waits for all earlier writes; it is skipped if
+// no block has a third tile.
 static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *from, ptx_val tiles)
 {
     ptx_val blocks = ptx_nctaid(b, PTX_X);

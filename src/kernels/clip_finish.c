@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A group's sum from its partials, and its record from the sum.
+// Adds a group's partials to its sum, and computes the record from the sum.
 #include "clip_parts.h"
 
 void ptxk_clip_sums_emit(ptx_builder *b, const struct clip_spec *spec)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sums of squares: a block for each chunk leaves one partial.
+// The sums of squares: one block for each chunk, which writes one partial.
 #include "clip_parts.h"
 #include "common/chunk.h"
 #include "step_apply.h"
@@ -12,8 +12,8 @@ struct norm {
     struct clip_extent extent;
     ptx_val tid;
     ptx_ptr scratch;
-    ptx_val sum;    // a variable: this thread's
-    ptx_val weight; // of the block's sum
+    ptx_val sum;    // a variable: this thread's sum
+    ptx_val weight; // factor of the block's sum
 };
 
 static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
@@ -49,7 +49,7 @@ static void sum_tensor(ptx_builder *b, struct norm *n)
     n->weight = n->tensor.weight;
 }
 
-// The weights of pieces are in the sum already.
+// The sum already includes the weights of the pieces.
 static void sum_pieces_or_tensor(ptx_builder *b, struct norm *n)
 {
     n->sum = ptx_var(b, ptx_f64(0));
@@ -68,8 +68,8 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm *n)
     }
 }
 
-// The first blocks derive what follows from scalars and counts alone, and end. The others go on,
-// counted from 0.
+// The first blocks compute what depends only on scalars and counts, and end. The others continue,
+// renumbered from 0.
 static ptx_val derive_or_go_on(ptx_builder *b, const struct norm *n,
                                const struct ptxk_step_clocks *clocks, ptx_val block, ptx_ptr used,
                                ptx_ptr state)

@@ -10,11 +10,11 @@
 // The tables, declared as parameters.
 struct clip_tables {
     ptx_ptr tensors, chunks;
-    ptx_ptr pieces; // where chunks are packed
+    ptx_ptr pieces; // if chunks are packed
 };
 struct clip_tables ptxk_clip_tables_param(ptx_builder *b, const struct clip_spec *spec);
 
-// The row of chunk `k`: u32.
+// Reads the row of chunk `k` (u32).
 struct clip_chunk {
     ptx_val tensor, index, group, team;
 };
@@ -34,37 +34,37 @@ struct clip_extent {
 struct clip_extent ptxk_clip_extent_of(ptx_builder *b, ptx_val index, ptx_val count,
                                        uint32_t chunk);
 
-// A body for each type that a tensor may have, of which the block takes the one of its chunk.
+// Emits the body once for each type that a tensor may have; a block executes the one of its chunk's
+// type.
 void ptxk_clip_for_dtype(ptx_builder *b, const struct clip_spec *spec, ptx_val dtype,
                          void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user);
 
 // ---- packed chunks (clip_pieces.c) --------------------------------------------------------------
 
-// The pieces that this thread's team takes of a packed chunk, if its block has a part of it, one of
-// so many: pieces unit, unit + units ... The rows of all of them are read at once, by a lane of the
-// warp each. Any of this may be a variable that is set later.
+// The pieces of a packed chunk that this thread's team processes, if the chunk is divided into
+// `units` parts: pieces unit, unit + units, ... All their rows are read at once, one per lane of
+// the warp. Each member may be a variable that is set later.
 struct clip_share {
-    ptx_val team;               // from the chunk's row
-    ptx_val unit, units, count; // u32; `count`: of the chunk's pieces
-    struct clip_tensor row;     // that this lane has read
+    ptx_val team;               // from the row of the chunk
+    ptx_val unit, units, count; // u32; `count`: number of the chunk's pieces
+    struct clip_tensor row;     // the row that this lane has read
 };
 
-// All but the row. `part`: u32, or poisoned if there is one.
+// Sets all members except the row. `part`: u32, or poisoned if there is only one.
 struct clip_share ptxk_clip_share_of(ptx_builder *b, const struct clip_chunk *chunk, ptx_val tid,
                                      ptx_val part, uint32_t parts);
-// The tensor (u32) whose row this lane is to read.
+// The tensor (u32) whose row this lane must read.
 ptx_val ptxk_clip_share_tensor(ptx_builder *b, const struct clip_tables *tables,
                                const struct clip_chunk *chunk, const struct clip_share *share,
                                ptx_val tid);
 
-// This thread's part of the weighted sum of squares, for ptxk_block_sum(). An element's place
+// This thread's part of the weighted sum of squares, for ptxk_block_sum(). The index of an element
 // decides which thread and which sum it goes to, so the block's sum has the same bits at any
 // alignment.
 ptx_val ptxk_clip_share_sum(ptx_builder *b, const struct clip_spec *spec,
                             const struct clip_share *share, ptx_val tid);
 
-// Elements of `dtype` times a factor of its compute type; or 0, where `zeros` is not poisoned and
-// holds.
+// Elements of `dtype` times a factor of the compute type; 0 if `zeros` is not poisoned and holds.
 struct clip_scaling {
     ptx_type dtype;
     ptx_val factor;
@@ -73,21 +73,22 @@ struct clip_scaling {
 };
 ptx_vec ptxk_clip_scaled(ptx_builder *b, const struct clip_scaling *s, const ptx_vec *in);
 
-// Scales them by `factor` (f32); tensors whose address is 0 are left out.
+// Scales the pieces by `factor` (f32); skips tensors whose address is 0.
 void ptxk_clip_share_scale(ptx_builder *b, const struct clip_spec *spec,
                            const struct clip_share *share, ptx_val tid, ptx_val factor,
                            ptx_val zeros);
 
 // ---- launches -----------------------------------------------------------------------------------
 
-// Programmatic launches overlap: where the target has them, a kernel lets the next one start as
-// soon as all of its own blocks have, and that one waits before it looks at what the first has
-// written.
+// For programmatic launches, which overlap. On targets that have them, a kernel allows the next one
+// to start as soon as all of its own blocks have started; the next one waits before it reads what
+// the first one writes.
 void ptxk_clip_let_next_start(ptx_builder *b);
 void ptxk_clip_wait_for_last(ptx_builder *b);
 
-// The sum of a group's partials, in thread 0: thread t adds partials t, t + 256 ... in four turns,
-// which are added in pairs, then a tree over the threads. All threads must come by.
+// The sum of a group's partials, in thread 0. Thread t adds partials t, t + 256, ... in four
+// interleaved sums, which are added in pairs; a tree over the threads follows. All threads of the
+// block must execute it.
 struct clip_partials {
     ptx_ptr groups, partials;
 };
@@ -95,16 +96,16 @@ struct clip_partials ptxk_clip_partials_param(ptx_builder *b);
 ptx_val ptxk_clip_group_total(ptx_builder *b, const struct clip_partials *from, ptx_val tid,
                               ptx_vec group);
 
-// Where a group's results go; declared as parameters.
+// The addresses of a group's results; declared as parameters.
 struct clip_results {
     const struct clip_spec *spec;
     ptx_ptr records, used, totals;
     ptx_val groups, eps;
-    ptx_ptr state, rule; // where there is an update
+    ptx_ptr state, rule; // if there is an update
 };
 struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_spec *spec);
 
-// What a record depends on beside the sum; read before the sum is made, since it takes a while.
+// The inputs of a record besides the sum; read before the sum is computed, to hide the latency.
 struct clip_inputs {
     ptx_val max_norm; // f32
     ptx_val inverse;  // f64: 1 / loss scale
@@ -112,7 +113,7 @@ struct clip_inputs {
 struct clip_inputs ptxk_clip_inputs_read(ptx_builder *b, const struct clip_results *results,
                                          ptx_val group);
 
-// A group's record from its sum (f64): f32 values, the policy heeded.
+// A group's record, computed from its sum (f64): f32 values, with the policy applied.
 struct clip_record {
     ptx_val factor, norm;
     ptx_val finite; // a predicate
@@ -120,8 +121,8 @@ struct clip_record {
 struct clip_record ptxk_clip_record_of(ptx_builder *b, const struct clip_results *results,
                                        const struct clip_inputs *inputs, ptx_val sum);
 
-// Writes the record, and, if it is the last of all groups', the summary and the update of the loss
-// scale. For one thread.
+// Writes the record and, for the last of all groups, the summary and the update of the loss scale.
+// Executed by one thread.
 void ptxk_clip_record_write(ptx_builder *b, const struct clip_results *results, ptx_val group,
                             const struct clip_record *record);
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Packed chunks: a team of threads takes a piece of the chunk, which is a tensor, after the other.
+// Packed chunks: a team of threads processes one piece (a whole tensor) after the other.
 #include "clip_parts.h"
 #include "common/common.h"
 
 enum { BLOCK_LOG2 = 8, IN_FLIGHT = CLIP_PIECE_VECTORS, SUMS = 2 };
 
-// A piece, and this thread's place in its team.
+// A piece, and this thread's index in its team.
 struct piece {
     ptx_val data, weight; // u64, f64
     ptx_val count;        // s32
-    ptx_val thread;       // s32, of the team
-    ptx_val team;         // log2 of the threads
+    ptx_val thread;       // s32, index in the team
+    ptx_val team;         // log2 of the number of threads
     void *user;
 };
 
@@ -38,7 +38,7 @@ ptx_val ptxk_clip_share_tensor(ptx_builder *b, const struct clip_tables *tables,
     return ptx_load(b, tables->pieces, ptx_add(b, chunk->tensor, own));
 }
 
-// Calls the body for each piece of the share, by the type of its elements.
+// Executes the body for each piece of the share, specialised for the type of its elements.
 static void for_pieces(ptx_builder *b, const struct clip_spec *spec, const struct clip_share *share,
                        ptx_val tid, void (*body)(ptx_builder *b, ptx_type dtype, void *piece),
                        struct piece *piece)
@@ -65,13 +65,13 @@ static void for_pieces(ptx_builder *b, const struct clip_spec *spec, const struc
     }
 }
 
-// Whole vectors of a piece, of which thread t of the team has t, t + team ...
+// The whole vectors of a piece: thread t of the team processes vectors t, t + team, ...
 struct vectors {
     ptx_ptr x;
     unsigned lanes;
-    ptx_val i; // a variable: this thread's next element
+    ptx_val i; // a variable: index of this thread's next element
     ptx_val end;
-    ptx_val stride; // elements
+    ptx_val stride; // in elements
 };
 
 static struct vectors vectors_of(ptx_builder *b, const struct piece *piece, ptx_ptr x, ptx_val end)
@@ -83,7 +83,8 @@ static struct vectors vectors_of(ptx_builder *b, const struct piece *piece, ptx_
     return v;
 }
 
-// Reads several vectors, of which the first is there; for those beyond the end it reads that again.
+// Reads several vectors, the first of which exists; reads the first one again in place of vectors
+// past the end.
 static void read_vectors(ptx_builder *b, const struct vectors *v, bool nc, ptx_val *place,
                          ptx_val *within, ptx_vec *in)
 {
@@ -126,7 +127,7 @@ static void add_vectors(ptx_builder *b, const struct vectors *v, const ptx_val s
     }
 }
 
-// The same element by element, at any address.
+// The same for single elements, at any address.
 static void add_elements(ptx_builder *b, const struct vectors *v, const ptx_val sums[SUMS])
 {
     ptx_while (b, ptx_lt(b, v->i, v->end)) {
@@ -143,7 +144,7 @@ static void add_elements(ptx_builder *b, const struct vectors *v, const ptx_val 
     }
 }
 
-// What is left behind the whole vectors is an element a thread, read ahead of them.
+// The elements after the whole vectors: one per thread, read in advance.
 static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct piece *piece = user;
@@ -204,8 +205,8 @@ static void scale_vectors(ptx_builder *b, const struct vectors *v, const struct 
     }
 }
 
-// Whole vectors from the first 16-byte boundary on; and the elements before and behind them, of
-// which there are fewer than threads, read ahead.
+// The whole vectors from the first 16-byte boundary on. The elements before and after them, fewer
+// than there are threads, are read in advance.
 static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct piece *piece = user;

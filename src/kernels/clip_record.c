@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A group's partials made into its sum, and that into its record; the last group's, into the plan's
-// summary too.
+// Computes a group's sum from its partials, and its record from the sum; the last group also writes
+// the plan's summary.
 #include "clip_parts.h"
 #include "common/common.h"
 #include "common/loss_scale.h"
@@ -56,7 +56,7 @@ static void update(ptx_builder *b, const struct clip_results *r, ptx_val found)
     ptxk_update_loss_scale(b, r->state, found, &rule);
 }
 
-// Whether this is the last of the groups to come by; then `found` is of all of them.
+// Whether this is the last group to finish; if so, `found` covers all groups.
 static ptx_val is_last_group(ptx_builder *b, const struct clip_results *r, ptx_val found)
 {
     ptx_val last = ptx_var(b, ptx_bool(true));
@@ -126,7 +126,7 @@ void ptxk_clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_va
     ptx_val found = ptx_var(b, ptx_not(b, record->finite));
     ptx_if (b, is_last_group(b, r, found)) {
         found_inf = ptx_select(b, found, ptx_f32(1.0f), ptx_f32(0.0f));
-        ptx_ptr summary = record_at(b, r, r->groups); // behind the records
+        ptx_ptr summary = record_at(b, r, r->groups); // after the records
         ptx_store(b, summary, SUMMARY(found_inf), found_inf);
         if (r->spec->updates)
             update(b, r, found);
@@ -146,7 +146,8 @@ struct clip_partials ptxk_clip_partials_param(ptx_builder *b)
 
 enum { TURNS = 4 };
 
-// Adds partials i, i + 256 ... to the sums in turn, `at_once` at a time, while there are so many.
+// Adds partials i, i + 256, ... to the sums in turn, `at_once` at a time, as long as that many
+// remain.
 static void add_partials(ptx_builder *b, ptx_ptr partials, ptx_val i, ptx_val count,
                          const ptx_val sums[TURNS], unsigned at_once)
 {

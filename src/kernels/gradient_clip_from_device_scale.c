@@ -4,15 +4,15 @@
 #include "common/elementwise.h"
 #include "kernel_code.h"
 
-// So few elements are read before it is known whether they change: one latency, not two. Of more,
-// none are read in vain.
+// Up to this many elements are read before it is known whether they change: one latency instead of
+// two. For more elements no unnecessary reads are made.
 enum { BLOCK = 256, MOST_EARLY = 1 << 18 };
 enum { OPTION_NONFINITE };
 
 struct clip {
     ptx_type dtype;
     ptx_val scale; // in the compute type
-    ptx_val found; // store zeros; poisoned where the policy is another
+    ptx_val found; // store zeros; poisoned with other policies
 };
 
 static void clip(ptx_builder *b, const void *user, const ptx_vec *gradient, ptx_vec *clipped)

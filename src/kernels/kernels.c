@@ -127,7 +127,8 @@ bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
         blocks = n / span + (n % span != 0);
         break;
     case PTX_GRID_VECTORS:
-        // One vector more than n needs: data that begins between two boundaries touches both.
+        // One vector more than n needs: data that begins between two boundaries touches both
+        // vectors.
         span = (uint64_t)kernel->block * (VECTOR_BYTES / bytes);
         blocks = n ? (n - 1 + VECTOR_BYTES / bytes - 1) / span + 1 : 0;
         break;

@@ -7,7 +7,7 @@ enum { OPTION_OUTPUTS, OPTION_WEIGHT };
 enum { OUTPUTS_BOTH, OUTPUTS_DA, OUTPUTS_DB };
 
 struct factors {
-    ptx_val of[MAX_OUTPUTS]; // what d_output is multiplied by for each output
+    ptx_val of[MAX_OUTPUTS]; // the factor of d_output for each output
     unsigned count;
 };
 

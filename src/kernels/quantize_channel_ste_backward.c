@@ -7,15 +7,15 @@ enum { CHANNEL_BLOCK = 128, CHANNEL_CHUNK = 4096 };
 
 // ---- channels -----------------------------------------------------------------------------------
 
-// Which channel an element is of, in a tensor seen as [outer, channels, inner]: without a division
-// of 64-bit integers.
+// Finds the channel of an element in a tensor seen as [outer, channels, inner], without dividing
+// 64-bit integers.
 struct channels {
     ptx_val count, inner;  // u64, above 0
     ptx_val inner_inverse; // f64
 };
 
-// An element's channel and its place among the `inner` elements that are next to each other; u64.
-// A step from one element to a later one is such a pair, too.
+// An element's channel and its index among the `inner` adjacent elements of that channel; u64. The
+// distance between two elements has the same form.
 struct position {
     ptx_val channel, offset;
 };
@@ -30,8 +30,8 @@ static struct channels channels_of(ptx_builder *b, ptx_val count, ptx_val inner)
     return (struct channels) { count, inner, inverse_of(b, inner) };
 }
 
-// x / y rounded down, by the rounded inverse of y; for x below 2^50: with three roundings of 2^-53
-// each, the product is within 1 of x / y.
+// x / y rounded down, for x below 2^50, with the rounded inverse of y: after three roundings with a
+// relative error of 2^-53 each, the product is within 1 of x / y.
 static ptx_val quotient_by(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse)
 {
     ptx_val product = ptx_mul(b, ptx_cvt(b, PTX_F64, x), inverse);
@@ -44,8 +44,8 @@ static ptx_val quotient_by(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse
     return ptx_sub(b, rough, ptx_select(b, high, ptx_u64(1), ptx_u64(0)));
 }
 
-// Of element `place` - `skew`; where that is negative, of the one that is as far before a row's
-// beginning. `skew` is at most 8.
+// The channel of element `place` - `skew`. If that is negative: of the element as far before the
+// start of a row. `skew` is at most 8.
 static struct position position_of(ptx_builder *b, const struct channels *c, ptx_val place,
                                    ptx_val skew)
 {
@@ -64,7 +64,7 @@ static struct position position_of(ptx_builder *b, const struct channels *c, ptx
     return (struct position) { row, offset };
 }
 
-// That many elements.
+// A distance of this many elements.
 static struct position step_of(ptx_builder *b, const struct channels *c, uint32_t elements)
 {
     struct position step = { ptx_var(b, ptx_u64(0)), ptx_var(b, ptx_u64(elements)) };
@@ -79,7 +79,7 @@ static struct position step_of(ptx_builder *b, const struct channels *c, uint32_
     return step;
 }
 
-// Sets the variables of `at` to where the step leads.
+// Advances the variables of `at` by the step.
 static void take_step(ptx_builder *b, const struct channels *c, struct position at,
                       struct position step)
 {
@@ -105,15 +105,15 @@ static struct position position_var(ptx_builder *b, struct position at)
 
 // ---- elements -----------------------------------------------------------------------------------
 
-// Places are elements counted from the 16-byte boundary at or before x.
+// Positions are elements counted from the 16-byte boundary at or before x.
 struct channel_work {
     const struct ptx_kernel_spec *spec;
     unsigned lanes;
     ptx_ptr x, d_output, d_input, scale, zero_point;
     struct levels levels;
     struct channels channels;
-    ptx_val skew, end; // the places of the tensor
-    ptx_val alike;     // x, d_output and d_input are equally far from a 16-byte boundary
+    ptx_val skew, end; // the first position of the tensor, and the one after its last
+    ptx_val alike;     // x, d_output and d_input have the same misalignment
 };
 
 static struct quantizer channel_quantizer(ptx_builder *b, const struct channel_work *w,
@@ -126,7 +126,7 @@ static struct quantizer channel_quantizer(ptx_builder *b, const struct channel_w
     return ptxk_quantizer_of(b, w->spec, scale, zero_point, w->levels);
 }
 
-// `lanes` elements from `place` on, all of them in the tensor.
+// `lanes` elements from `place` on; all must be in the tensor.
 static void channel_pass_through(ptx_builder *b, const struct channel_work *w,
                                  const struct quantizers *q, ptx_val place, unsigned lanes)
 {
@@ -138,7 +138,7 @@ static void channel_pass_through(ptx_builder *b, const struct channel_work *w,
     ptx_store_vec(b, w->d_input, i, d_input);
 }
 
-// What the tensor has of the vector at `place`, element by element.
+// The elements of the vector at `place` that are in the tensor, one by one.
 static void channel_pass_each(ptx_builder *b, const struct channel_work *w, ptx_val place,
                               struct position start)
 {
@@ -155,7 +155,7 @@ static void channel_pass_each(ptx_builder *b, const struct channel_work *w, ptx_
     }
 }
 
-// Whether the vector at `place` lies in the tensor, and can be accessed at once.
+// Whether the vector at `place` is in the tensor and can be accessed as a vector.
 static ptx_val channel_is_whole(ptx_builder *b, const struct channel_work *w, ptx_val place)
 {
     ptx_val stop = ptx_add(b, place, ptx_u64(w->lanes));
@@ -167,7 +167,8 @@ static ptx_val channel_is_whole(ptx_builder *b, const struct channel_work *w, pt
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-// One vector, in the rows of channels: mostly all of the channel whose quantizer is kept.
+// One vector in the row layout. Usually all its elements are of the channel whose quantizer is
+// kept.
 static void pass_row_vector(ptx_builder *b, const struct channel_work *w, ptx_val place,
                             struct position at, ptx_val kept_channel, struct quantizer *kept)
 {
@@ -188,8 +189,8 @@ static void pass_row_vector(ptx_builder *b, const struct channel_work *w, ptx_va
         channel_pass_each(b, w, place, at);
 }
 
-// Elements of a channel lie next to each other in rows that are long: a warp has adjacent vectors
-// and a thread every 32nd of them. Completes w->channels.
+// The row layout: adjacent elements are of one channel, in long rows. A warp processes adjacent
+// vectors, a thread every 32nd of them. Completes w->channels.
 static void channel_pass_rows(ptx_builder *b, struct channel_work *w)
 {
     const uint32_t step = WARP * w->lanes, steps = CHANNEL_CHUNK / (CHANNEL_BLOCK * w->lanes);
@@ -222,10 +223,10 @@ static void channel_pass_rows(ptx_builder *b, struct channel_work *w)
 
 enum { MANY_BLOCKS = 8192, LOG_MANY_STEPS = 6 };
 
-// How vectors lie that have the same channels.
+// The spacing of vectors that have the same channels.
 struct columns {
-    ptx_val unit;  // a multiple of the vector that is one of the channels' period too, in elements
-    ptx_val least; // elements that the stride from vector to vector is to have, about end / steps
+    ptx_val unit;  // in elements: a multiple of the vector and of the period of the channels
+    ptx_val least; // minimum stride from vector to vector in elements, about end / steps
 };
 
 static struct columns columns_of(ptx_builder *b, const struct channel_work *w)
@@ -244,7 +245,7 @@ static struct columns columns_of(ptx_builder *b, const struct channel_work *w)
     return (struct columns) { unit, ptx_max(b, ptx_shr(b, w->end, log_steps), ptx_u64(1)) };
 }
 
-// The least multiple of the unit that is not less.
+// The least multiple of the unit that is at least `least`.
 static ptx_val stride_of(ptx_builder *b, const struct columns *c)
 {
     ptx_val up = ptx_add(b, c->least, ptx_sub(b, c->unit, ptx_u64(1)));
@@ -253,12 +254,12 @@ static ptx_val stride_of(ptx_builder *b, const struct columns *c)
     return ptx_mul(b, quotient_by(b, up, c->unit, inverse), c->unit);
 }
 
-// A vector of x and of d_output, read ahead.
+// A vector of x and of d_output, loaded in advance.
 struct ahead {
     ptx_vec x, d_output;
 };
 
-// Sets the variables to the vector at `place`, if it is a whole one; whether it is.
+// Loads the vector at `place` if it is a whole one; returns whether it is.
 static ptx_val fetch(ptx_builder *b, const struct channel_work *w, const struct ahead *ahead,
                      ptx_val place)
 {
@@ -272,8 +273,9 @@ static ptx_val fetch(ptx_builder *b, const struct channel_work *w, const struct 
     return whole;
 }
 
-// The vectors at `column` and a stride apart, each fetched while the one before is computed: a
-// quantizer a lane takes the registers that other warps would hide the latency with.
+// The vectors at `column` and at multiples of the stride after it. Each is loaded while the
+// previous one is computed: one quantizer per lane takes so many registers that too few warps are
+// resident to hide the latency.
 static void pass_column(ptx_builder *b, const struct channel_work *w, const struct quantizers *each,
                         ptx_val column, ptx_val stride)
 {
@@ -302,7 +304,7 @@ static void pass_column(ptx_builder *b, const struct channel_work *w, const stru
     }
 }
 
-// One flag for all lanes: predicates are few.
+// One flag for all lanes, because predicate registers are few.
 static void share_unusual(ptx_builder *b, struct quantizer *of, unsigned lanes)
 {
     ptx_val any = of[0].scale.unusual;
@@ -315,8 +317,8 @@ static void share_unusual(ptx_builder *b, struct quantizer *of, unsigned lanes)
         of[k].scale.unusual = any;
 }
 
-// Channels change from element to element: a thread has the vectors below each other that have the
-// same channels, and a quantizer for each lane. Completes w->channels.
+// The column layout: channels change from element to element. A thread processes vectors that have
+// the same channels, with one quantizer per lane. Completes w->channels.
 static void channel_pass_columns(ptx_builder *b, struct channel_work *w)
 {
     const uint32_t span = CHANNEL_BLOCK * w->lanes;

@@ -2,8 +2,8 @@
 #include "common/chunk.h"
 #include "kernel_code.h"
 
-// Few elements are cut into short chunks, to keep more multiprocessors busy; many into long ones,
-// since each ends with a sum over the block.
+// Small n uses short chunks, to keep more SMs busy. Large n uses long chunks, because each chunk
+// ends with a sum over the block.
 enum { BLOCK = CHUNK_BLOCK, CHUNK = 16384, SHORT_CHUNK = 4096, SHORT_MOST = 1 << 22 };
 enum { OPTION_PARTIALS }; // f64, f32
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernel that steps: a block for each tile, a vector of each array a thread.
+// The step kernel: one block for each tile; each thread processes one vector of each array.
 #include "step_apply.h"
 
 #include "common/common.h"
@@ -7,12 +7,12 @@
 enum { BLOCK = CLIP_BLOCK, MOST_LANES = 8, MOST_WORDS = 8, WORDS_AT_ONCE = 4 };
 enum { ARRAY_PARAMETER, ARRAY_GRADIENT, ARRAY_BESIDE, ARRAY_STATE, ARRAYS = ARRAY_STATE + 2 };
 
-// Words of a tensor's step row (u64), as struct step_tensor_row has them.
+// Word offsets in a tensor's step row (u64), as in struct step_tensor_row.
 enum {
     ROW_PARAMETER,
     ROW_BESIDE,
     ROW_STATE,
-    ROW_COUNT = ROW_STATE + 2, // the address of its step count
+    ROW_COUNT = ROW_STATE + 2, // the address of the step count
     ROW_FIRST,
     ROW_RUN,
     ROW_STRIDE,
@@ -22,8 +22,8 @@ enum {
 
 // ---- vectors ahead of their use -----------------------------------------------------------------
 
-// Lanes of one array, in words of 32 bits that are variables: ptxas moves any other load down to
-// its first use.
+// Lanes of one array, in variables of 32 bits: ptxas moves any other load down to the first use of
+// its value.
 struct lanes {
     ptx_type type;
     unsigned words;
@@ -56,7 +56,7 @@ static void lanes_read(ptx_builder *b, const struct lanes *l, ptx_ptr at)
     }
 }
 
-// The lanes; those of bf16 as f32, which are its bits with zeros behind them.
+// The lanes; bf16 lanes as f32, which has the same bits followed by zeros.
 static void lanes_of(ptx_builder *b, const struct lanes *l, ptx_val value[MOST_LANES])
 {
     for (unsigned k = 0; k < l->words; k++) {
@@ -97,22 +97,22 @@ static void lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val
 
 struct step {
     const struct ptxk_step_spec *spec;
-    uint32_t chunk; // elements, at most
+    uint32_t chunk; // maximum number of elements
     const struct ptxk_step_variant *variant;
     ptx_val tid;
-    ptx_val tensor_first; // u64: the tile's first element
-    ptx_val length;       // s32: of the tile
+    ptx_val tensor_first; // u64: index of the tile's first element
+    ptx_val length;       // s32: number of elements of the tile
     ptx_val address[ARRAYS];
-    ptx_val whole_first, run, stride; // u64: where the shard lies in the whole parameter
+    ptx_val whole_first, run, stride; // u64: the position of the shard in the whole parameter
     ptx_val id, clock;                // u32
-    ptx_val vectors;                  // a predicate: whole vectors may be accessed
+    ptx_val vectors;                  // a predicate: whole vectors can be accessed
     ptx_val group;                    // u32: norm group
     ptx_val count_at;                 // u64
-    ptx_val starts;                   // a predicate: this tile is the tensor's first
+    ptx_val starts;                   // a predicate: this is the first tile of the tensor
     ptx_ptr records, coefficients, seed;
     ptx_val groups; // u32
-    // Of a body.
-    ptx_ptr array[ARRAYS]; // at the tile
+    // Set anew for each body:
+    ptx_ptr array[ARRAYS]; // offset to the tile
     ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS], t, key[2];
 };
 
@@ -171,7 +171,7 @@ uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint32_t chunk)
     return tile < chunk ? tile : chunk;
 }
 
-// Arrays that the rule reads: a parameter with a master is written alone.
+// Whether the rule reads the array: a parameter with a master is only written.
 static bool is_read(const struct ptxk_step_variant *v, unsigned array)
 {
     if (array == ARRAY_PARAMETER)
@@ -179,8 +179,8 @@ static bool is_read(const struct ptxk_step_variant *v, unsigned array)
     return array_type(v, array) != PTX_NONE;
 }
 
-// What this step multiplies by, and how its rule goes. False for all threads, where it must not
-// write, ends the kernel.
+// Reads the factor and coefficients of this step. Ends the kernel, for all threads, if the step
+// must not write.
 static void scalars_read(ptx_builder *b, struct step *s)
 {
     const struct ptxk_step_variant *v = s->variant;
@@ -259,7 +259,8 @@ static unsigned random_streams(const struct ptxk_step_variant *v)
     return v->format != PTX_STEP_FORMAT_STOCHASTIC ? 0 : has_random_state(v) ? 2 : 1;
 }
 
-// Of eight elements side by side in the whole parameter, the first of which is a multiple of 8.
+// Random bits for eight elements that are consecutive in the whole parameter; the index of the
+// first is a multiple of 8.
 static void random_of_vector(ptx_builder *b, const struct step *s, ptx_val i,
                              ptx_val random[2][MOST_LANES])
 {
@@ -297,7 +298,7 @@ static void random_of_element(ptx_builder *b, const struct step *s, ptx_val i, p
 
 // ---- elements -----------------------------------------------------------------------------------
 
-// One element: what it was in memory becomes what it will be.
+// One element: converts the stored values to f32, applies the rule, converts back.
 static struct ptxk_step_stored step_element(ptx_builder *b, const struct step *s,
                                             const struct ptxk_step_stored *from, ptx_val gradient,
                                             const ptx_val random[2], ptx_val *scaled)
@@ -378,7 +379,7 @@ static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
                   ptxk_step_narrow(b, v->gradient, gradient_left(s, scaled)));
 }
 
-// This thread's part of the tile, in `passes` vectors, all read before anything is waited for.
+// This thread's part of the tile, in `passes` vectors, all loaded before any is used.
 static void step_tile(ptx_builder *b, struct step *s)
 {
     enum { MOST_PASSES = 4 };
@@ -425,7 +426,7 @@ static void step_tile(ptx_builder *b, struct step *s)
 
 // ---- the kernel ---------------------------------------------------------------------------------
 
-// The tile of this block, and all that does not depend on what the norm's launch leaves.
+// The tile of this block, and everything that does not depend on the results of the norm launch.
 static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr chunks, ptx_ptr rows,
                       ptx_val *variant)
 {
@@ -466,7 +467,7 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr c
     ptx_vec variant_vectors = ptx_unpack(b, PTX_U32, word[ROW_VARIANT_VECTORS]);
     *variant = variant_vectors.lane[0];
     ptx_val vectors = ptx_ne(b, variant_vectors.lane[1], ptx_u32(0));
-    ptx_val skew = ptx_and(b, extent.lane[0], ptx_u64(15)); // gradients move
+    ptx_val skew = ptx_and(b, extent.lane[0], ptx_u64(15)); // gradients may move
     s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, ptx_u64(0)));
 
     s->tensor_first = ptx_mul_wide(b, index, ptx_u32(tile));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernels of a step plan that a clip plan has not.
+// The kernels that a step plan has in addition to those of a clip plan.
 #ifndef PTXGEN_KERNELS_STEP_APPLY_H
 #define PTXGEN_KERNELS_STEP_APPLY_H
 
@@ -10,17 +10,17 @@ enum {
     PTXK_STEP_MOST_VARIANTS = 64,
 };
 
-// What becomes of the gradients.
+// What a step does with the gradients.
 enum ptxk_step_gradients {
-    PTXK_STEP_GRADIENTS_RAW,     // left as they are
-    PTXK_STEP_GRADIENTS_WRITTEN, // times the factor
+    PTXK_STEP_GRADIENTS_RAW,     // left unchanged
+    PTXK_STEP_GRADIENTS_WRITTEN, // multiplied by the factor
     PTXK_STEP_GRADIENTS_ZEROED,
 };
 
 // What the text depends on.
 struct ptxk_step_spec {
     const struct ptxk_step_variant
-        *variants; // each once, in the order of ptxk_step_variant_compare()
+        *variants; // without duplicates, in the order of ptxk_step_variant_compare()
     unsigned variant_count;
     enum ptxk_step_gradients gradients;
 };
@@ -28,18 +28,18 @@ struct ptxk_step_spec {
 // A total order of variants.
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
 
-// Lanes that a thread takes of a variant's tensor at once, and the elements of a block's tile,
-// where chunks have at most `chunk`.
+// The lanes that a thread processes at once of a variant's tensor, and the elements of a block's
+// tile.
 unsigned ptxk_step_lanes(const struct ptxk_step_variant *v);
 uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint32_t chunk);
 
-// Blocks of the step's kernel wanted on a multiprocessor: what was fastest on an H200 for the
-// variant with the most registers.
+// The number of step kernel blocks wanted on an SM: the fastest on an H200 for the variant with the
+// most registers.
 unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec);
 
-// Whether any variant draws random bits.
+// Whether any variant uses random bits.
 bool ptxk_step_draws(const struct ptxk_step_spec *spec);
-// The rules of the variants: bits of ptx_step_rule.
+// The rules of the variants, as bits of ptx_step_rule.
 uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels that change what a step reads.
+// Kernels that change the values that a step reads.
 #include "step_apply.h"
 
 void ptxk_step_set_hyper_emit(ptx_builder *b, const struct clip_spec *spec)

@@ -43,7 +43,7 @@ struct allocation {
     CUdeviceptr first, end;
 };
 
-// The driver's memory at an address; each is asked for once in a row.
+// The allocation at an address; consecutive addresses in one allocation make one query.
 static ptx_status find_allocation(ptx_device *device, CUdeviceptr address, struct allocation *found)
 {
     size_t size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The arrays that a plan reads and writes, and what is checked of their addresses.
+// The arrays that a plan reads and writes, and the checks of their addresses.
 #ifndef PTXGEN_PLANS_ARRAYS_H
 #define PTXGEN_PLANS_ARRAYS_H
 
@@ -10,16 +10,17 @@
 struct plan_array {
     CUdeviceptr at;
     uint64_t count;
-    unsigned bytes;     // of an element
-    size_t tensor;      // whose it is; ARRAY_OF_PLAN: the plan's, and `field` is its whole name
-    const char *field;  // which of the tensor's; NULL: its only one
-    const char *effect; // what an overlap would do
+    unsigned bytes; // of one element
+    size_t tensor;  // index of its tensor; ARRAY_OF_PLAN: an array of the plan, and `field` is its
+                    // full name
+    const char *field;  // the field of the tensor; NULL: the tensor has only one array
+    const char *effect; // the consequence of an overlap, for the message
     bool shared;        // may be the same as another's shared array of the same field
 };
 
-// That every array has an address, aligned to its element, in this device's memory with room for
-// its elements, and that none overlaps another or the plan's own memory. Arrays without elements
-// are left out. The message names tensor and field.
+// Checks that every array has an address that is aligned to its element and lies in this device's
+// memory with room for its elements, and that no array overlaps another or the plan's own memory.
+// Arrays without elements are skipped. The message names tensor and field.
 ptx_status ptxp_check_arrays(ptx_device *device, const struct plan_array *arrays, size_t count,
                              CUdeviceptr plan, uint64_t plan_bytes);
 

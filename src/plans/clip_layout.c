@@ -6,14 +6,14 @@
 
 enum { ALIGNMENT = 256, FEW_CHUNKS = 512 };
 
-// By the number of elements alone: sums must have the same bits on every GPU. Few elements make
-// short chunks, to keep every multiprocessor busy; more of them long ones, since each costs a
-// look-up and has its partial read by every block of the next launch.
+// Chunk lengths depend only on the number of elements, because sums must have the same bits on
+// every GPU. Few elements get short chunks, to keep every SM busy. More elements get longer chunks,
+// because each chunk costs a lookup, and every block of the next launch reads its partial.
 static uint32_t chunk_for(uint64_t elements)
 {
     static const struct {
         uint32_t chunk;
-        uint64_t most; // chunks
+        uint64_t most; // maximum number of chunks
     } sizes[] = { { 2048, 300 },     { 4096, 300 },     { 8192, 2048 },
                   { 16384, 8192 },   { 32768, 8192 },   { 65536, 16384 },
                   { 131072, 16384 }, { 262144, 16384 }, { 524288, 16384 } };
@@ -58,7 +58,7 @@ static void count_elements(const struct ptx_clip_params *params, struct clip_lay
     layout->tensor_count = (uint32_t)params->tensor_count + 1;
 }
 
-// A group without elements has one chunk, of the empty tensor.
+// A group without elements has one chunk, which belongs to the empty tensor.
 static uint64_t at_least_one(uint64_t chunks)
 {
     return chunks ? chunks : 1;
@@ -69,7 +69,7 @@ static void place(struct clip_layout *layout)
     layout->tensors.length = layout->tensor_count;
     layout->chunks.length = layout->partials.length = layout->chunk_count;
     layout->groups.length = layout->sums.length = layout->group_count;
-    layout->records.length = (uint64_t)layout->group_count + 1; // and the summary
+    layout->records.length = (uint64_t)layout->group_count + 1; // includes the summary
     layout->rule.length = layout->totals.length = 1;
 #define CLIP_ALLOT(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
@@ -82,17 +82,18 @@ static void place(struct clip_layout *layout)
 
 // ---- packed chunks ------------------------------------------------------------------------------
 
-// Which small tensors share a chunk, and how its threads share them.
+// Decides which small tensors share a chunk, and how its threads share them.
 
-// The packed chunk at the end of a group's chunks so far.
+// The packed chunk at the end of the group's chunks so far.
 struct clip_pack {
     uint64_t elements;
     uint32_t pieces;
 };
 
-enum { LEAST_TEAM = 5 }; // log2: of a warp, which then has one piece, of one type
+enum { LEAST_TEAM = 5 }; // log2: one warp, which processes one piece, of one type, at a time
 
-// Adds a tensor of at most half a chunk to it; or, if it is full, false, and begins the next.
+// Adds a tensor of at most half a chunk. If the chunk is full: returns false and begins the next
+// one.
 static bool pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk)
 {
     if (pack->pieces && pack->pieces < CLIP_PIECES && pack->elements + count <= chunk) {
@@ -104,7 +105,7 @@ static bool pack_add(struct clip_pack *pack, uint64_t count, uint32_t chunk)
     return false;
 }
 
-// How often the busiest of the teams reads: a thread reads some vectors at once, of one piece.
+// The number of reads of the busiest team: a thread reads several vectors of one piece at once.
 static uint64_t turns(const struct ptx_clip_tensor *tensors, const uint32_t *pieces, uint32_t count,
                       uint32_t team)
 {
@@ -123,8 +124,8 @@ static uint64_t turns(const struct ptx_clip_tensor *tensors, const uint32_t *pie
     return most;
 }
 
-// The log2 of the threads that each piece gets.
-// Of teams that are equally good the smallest: there are more pieces on their way at a time.
+// The log2 of the threads per piece. Among equally good sizes the smallest, because more pieces are
+// then in flight at a time.
 static uint32_t pack_team(const struct ptx_clip_tensor *tensors, const uint32_t *pieces,
                           uint32_t count)
 {
@@ -146,7 +147,7 @@ static bool is_small(const struct ptx_clip_tensor *tensor, uint32_t chunk)
     return tensor->count && tensor->count <= chunk / 2;
 }
 
-// A group's chunks, without and with packed ones among them.
+// A group's chunks, with and without packing.
 struct tally {
     uint64_t chunks, with_packed;
     struct clip_pack pack;
@@ -168,8 +169,8 @@ static uint64_t add_to_tally(struct tally *tally, const struct ptx_clip_tensor *
     return small;
 }
 
-// Packs where that at least halves the chunks, unless there are so few that large GPUs have a place
-// for the blocks of all of them at a time: then they are through soonest without.
+// Packs if that at least halves the number of chunks, unless there are so few chunks that all their
+// blocks are resident on a large GPU at the same time: then it is faster without packing.
 static bool count_chunks(const struct ptx_clip_params *params, bool may_pack,
                          struct clip_layout *layout)
 {
@@ -209,7 +210,7 @@ ptx_status ptxp_clip_layout_create(const struct ptx_clip_params *params, bool ma
 
 // ---- the image ----------------------------------------------------------------------------------
 
-// The tensors, group by group, in their order within it: order[first[g]] is group g's first.
+// The tensors sorted by group, stable: order[first[g]] is the first tensor of group g.
 struct grouping {
     size_t *first;
     uint32_t *order;
@@ -255,7 +256,7 @@ static void write_chunks(struct writer *w, uint32_t group, uint32_t tensor, uint
     w->groups[group].count += (uint32_t)count;
 }
 
-// A piece that is alone is a chunk as any other.
+// A single piece is an ordinary chunk.
 static void write_pack(struct writer *w, uint32_t group, uint32_t count)
 {
     const uint32_t first = w->piece - count;
@@ -311,7 +312,7 @@ static void write_tensors(const struct ptx_clip_params *params, const struct cli
             .dtype = ptxk_clip_dtype_code(tensor->dtype),
         };
     }
-    // The type of the empty tensor must be one that the kernels know.
+    // The type of the empty tensor must be one that the kernels support.
     struct clip_tensor_row *empty = &rows[params->tensor_count];
     empty->weight = 1.0;
     while (!(layout->dtypes >> dtypes[empty->dtype] & 1))

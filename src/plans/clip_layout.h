@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A clip plan's device memory: where the rows lie that the host writes and the kernels read.
+// The layout of a clip plan's device memory: the rows that the host writes and the kernels read.
 #ifndef PTXGEN_PLANS_CLIP_LAYOUT_H
 #define PTXGEN_PLANS_CLIP_LAYOUT_H
 
@@ -9,8 +9,8 @@
 
 #include "kernels/clip.h"
 
-// X(member, type of an element): the arrays in the plan's memory, each from a 256-byte boundary.
-// The summary follows the records. The host writes all that comes before the partials.
+// X(member, type of an element): the arrays in the plan's memory, each aligned to 256 bytes. The
+// summary follows the records. The host writes everything before the partials.
 #define CLIP_ARRAYS(X)                                                                             \
     X(tensors, struct clip_tensor_row)                                                             \
     X(chunks, struct clip_chunk_row)                                                               \
@@ -28,34 +28,35 @@ struct clip_array {
 };
 
 struct clip_layout {
-    uint32_t chunk;        // elements, at most
-    uint32_t tensor_count; // rows: the tensors, and an empty one for groups that have none
+    uint32_t chunk; // maximum number of elements
+    uint32_t
+        tensor_count; // number of rows: the tensors, and an empty one for groups without tensors
     uint32_t group_count;
     uint64_t chunk_count;
     uint64_t element_count;
     uint64_t gradient_bytes;
-    uint32_t dtypes; // PTX_TYPE_BIT() bits of the tensors that are not empty; f32 if all are
-    bool packs;      // small tensors share chunks; then `pieces` has each of them
+    uint32_t dtypes; // PTX_TYPE_BIT() bits of the tensors that are not empty; f32 if there are none
+    bool packs;      // small tensors share chunks; then `pieces` has an entry for each of them
     uint64_t bytes;
 #define CLIP_DECLARE(member, type) struct clip_array member;
     CLIP_ARRAYS(CLIP_DECLARE)
 #undef CLIP_DECLARE
 };
 
-// Counts and places, from tensors that ptxp_clip_check_params() found in order. `may_pack`: small
+// Computes counts and offsets from tensors that passed ptxp_clip_check_params(). `may_pack`: small
 // tensors may share chunks.
 ptx_status ptxp_clip_layout_create(const struct ptx_clip_params *params, bool may_pack,
                                    struct clip_layout *layout);
 
-// Where a tensor's chunks start, or a packed chunk.
+// The first chunk of a tensor, or a packed chunk.
 struct clip_start {
     uint64_t chunk;
-    uint32_t tensor; // or first piece
-    uint32_t pieces; // 0: a tensor's
+    uint32_t tensor; // or index of the first piece
+    uint32_t pieces; // number of pieces; 0: the chunks of a tensor
 };
 
-// Fills an image of the plan's memory up to the partials, zeroed before, and `starts`, which has
-// room for every tensor and every group, in the order of chunks.
+// Fills the image of the plan's memory before the partials, which must be zeroed, and `starts`, in
+// the order of chunks; it has room for every tensor and every group.
 ptx_status ptxp_clip_layout_fill(const struct ptx_clip_params *params,
                                  const struct clip_layout *layout, const struct clip_rule *rule,
                                  unsigned char *image, struct clip_start *starts,
@@ -63,10 +64,11 @@ ptx_status ptxp_clip_layout_fill(const struct ptx_clip_params *params,
 
 // ---- checks -------------------------------------------------------------------------------------
 
-// Everything about the parameters that is known without a device; the message names what is wrong.
+// Checks everything about the parameters that is known without a device; the message names what is
+// wrong.
 ptx_status ptxp_clip_check_params(const struct ptx_clip_params *params);
 ptx_status ptxp_clip_check_max_norm(float max_norm);
-// That max_norm was not left out: 0 clips every gradient to 0.
+// Checks that max_norm was given: 0 would clip every gradient to 0.
 ptx_status ptxp_clip_check_max_norm_given(const struct ptx_clip_params *params);
 ptx_status ptxp_clip_check_loss_scale(float scale);
 
@@ -74,18 +76,18 @@ ptx_status ptxp_clip_check_loss_scale(float scale);
 struct clip_addresses {
     const struct clip_tensor_row *rows;
     size_t count;
-    CUdeviceptr state; // the loss scale's, if it is the caller's; else 0
+    CUdeviceptr state; // address of the caller's loss scale state; 0 if the plan has its own
     CUdeviceptr plan;  // the plan's own memory
     uint64_t plan_bytes;
 };
 
-// That the addresses are the device's memory, aligned, with room for what is there, and apart from
-// each other.
+// Checks that the addresses are in the device's memory, aligned, with room for the data, and do not
+// overlap.
 ptx_status ptxp_clip_check_addresses(ptx_device *device, const struct clip_addresses *addresses);
 
 ptx_status ptxp_clip_out_of_host_memory(void);
 
-// The bytes of an element.
+// The size of an element in bytes.
 unsigned ptxp_clip_row_bytes(const struct clip_tensor_row *row);
 
 #endif

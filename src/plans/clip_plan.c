@@ -96,7 +96,7 @@ static ptx_status bind_kernel(ptx_clip_plan *plan, struct clip_kernel *kernel, c
     return status || kernel->function ? status : ptx_error_status();
 }
 
-// All that the kernels' parameters are given, by their names.
+// The values of all kernel parameters, by name.
 static ptx_status bind_kernels(ptx_clip_plan *plan, const struct clip_spec *spec,
                                const ptx_builder *b)
 {
@@ -104,7 +104,7 @@ static ptx_status bind_kernels(ptx_clip_plan *plan, const struct clip_spec *spec
     const struct clip_step *step = plan->step ? plan->step : &no_step;
     const struct clip_launch *launch = &plan->launch;
     const struct ptx_named_arg values[] = {
-        // For the kernels that set something; the others take the whole array.
+        // For the kernels that set something; the other kernels take the whole array.
         { "records", PTX_ARG(launch->rows) },
         { "tensors", PTX_ARG(launch->rows) },
         { "rows", PTX_ARG(launch->rows) },

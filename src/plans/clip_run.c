@@ -6,7 +6,7 @@
 
 #include "driver/error.h"
 
-// Two threads in one plan at a time would mix up its launches: the second is refused.
+// Two threads that use one plan at the same time would mix up its launches: the second is refused.
 static ptx_status begin(ptx_clip_plan *plan)
 {
     if (!plan)
@@ -18,7 +18,7 @@ static ptx_status begin(ptx_clip_plan *plan)
     return PTX_OK;
 }
 
-// `call`: the public function, which has met the fault of a kernel launched earlier if that is it.
+// `call`: the public function, which the message names if a kernel launched earlier failed.
 static ptx_status end(ptx_clip_plan *plan, const char *call, ptx_status status)
 {
     if (status)
@@ -56,15 +56,15 @@ static ptx_status finish(ptx_clip_plan *plan, CUstream stream)
                   false);
 }
 
-// `fused`: factors from the partials; else from the records. `overlaps`: the launch ahead on the
-// stream is one of this run; anything else may have written the tables, which are read before it is
-// waited for.
+// `fused`: factors from the partials; else from the records. `overlaps`: the preceding launch on
+// the stream belongs to this run. Any other launch may write the tables, which this kernel reads
+// before it waits.
 static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, uint32_t fused,
                         bool overlaps, CUstream stream)
 {
     const uint32_t tiles = (uint32_t)(chunks * plan->tiles_of_chunk);
-    // A block that came to another group's tile would need that one's record, which may not be
-    // there.
+    // A block that reaches a tile of another group would need that group's record, which may not be
+    // written yet.
     const bool one_each = fused && plan->layout.group_count > 1;
     const uint32_t blocks = one_each || tiles < plan->apply_blocks ? tiles : plan->apply_blocks;
 
@@ -74,7 +74,7 @@ static ptx_status apply(ptx_clip_plan *plan, uint64_t first, uint64_t chunks, ui
     return launch(&plan->clip_apply, blocks, stream, overlaps);
 }
 
-// What follows from scalars and counts, and the chunks' sums.
+// Computes what depends only on scalars and counts, and the sums of the chunks.
 static ptx_status clocks_and_norm(ptx_clip_plan *plan, CUstream stream)
 {
     const uint64_t chunks = plan->step->no_norm ? 0 : plan->layout.chunk_count;
@@ -113,11 +113,11 @@ static ptx_status run(ptx_clip_plan *plan, CUstream stream)
     return status;
 }
 
-// Relaxed, so that it has no say in what others do meanwhile, and for a stream of its own, so that
-// it may go on beside captures of the caller's.
+// Captures in the relaxed mode, so that other threads are not restricted, and on a stream of its
+// own, so that captures of the caller are not affected.
 ptx_status ptxp_clip_plan_capture(ptx_clip_plan *plan)
 {
-    enum { PROGRAMMATIC_EDGES = 12030 }; // drivers before cannot capture launches that overlap
+    enum { PROGRAMMATIC_EDGES = 12030 }; // older drivers cannot capture launches that overlap
     if (ptx_device_get_info(plan->device)->driver_version < PROGRAMMATIC_EDGES)
         return PTX_OK;
     CUstream stream = ptx_stream_create(plan->device);
@@ -144,7 +144,7 @@ static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
 
     if (status)
         return status;
-    // In a graph of the caller's: kernels, not a graph within it.
+    // In a graph of the caller: single kernels instead of a child graph.
     return capturing || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
 }
 
@@ -282,7 +282,7 @@ ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_sca
     return end(plan, __func__, status);
 }
 
-// plan->rows follows what is launched, batch by batch: they are the same after an error, too.
+// plan->rows follows the launches batch by batch, so both agree after an error, too.
 static ptx_status launch_data(ptx_clip_plan *plan, size_t first, size_t count,
                               const CUdeviceptr *data, CUstream stream)
 {
@@ -302,7 +302,7 @@ static ptx_status launch_data(ptx_clip_plan *plan, size_t first, size_t count,
     return status;
 }
 
-// All tensors: those that stay may be in the way.
+// Checks all tensors: those that stay may overlap those that move.
 static ptx_status check_data(const ptx_clip_plan *plan, size_t first, size_t count,
                              const CUdeviceptr *data)
 {
@@ -322,7 +322,7 @@ static ptx_status check_data(const ptx_clip_plan *plan, size_t first, size_t cou
 static ptx_status set_data(ptx_clip_plan *plan, size_t first, size_t count, const CUdeviceptr *data,
                            CUstream stream)
 {
-    const size_t tensors = plan->layout.tensor_count - 1; // the last row is the empty tensor's
+    const size_t tensors = plan->layout.tensor_count - 1; // the last row is the empty tensor
     ptx_status status = PTX_OK;
 
     if (first > tensors || count > tensors - first)

@@ -113,7 +113,7 @@ void ptx_operations_destroy(ptx_operations **operations)
     free(old);
 }
 
-// The kernel's own numbers for the options of a variant.
+// Translates the options of a variant to the kernel's option values.
 static ptx_status find_options(const struct plan_operation *operation,
                                const struct plan_request *request, struct ptx_kernel_spec *spec)
 {
@@ -128,7 +128,7 @@ static ptx_status find_options(const struct plan_operation *operation,
     return PTX_OK;
 }
 
-// The places in a call of what the kernel's parameters take.
+// Finds the offsets in a call of the values of the kernel's parameters.
 static ptx_status find_arguments(const ptx_builder *b, const struct plan_operation *operation,
                                  const void *call, struct plan_slot *slot)
 {
@@ -144,7 +144,7 @@ static ptx_status find_arguments(const ptx_builder *b, const struct plan_operati
     return status;
 }
 
-// With the mutex held.
+// The mutex must be held.
 static ptx_status fill_slot(const ptx_operations *operations, const struct plan_request *request,
                             CUstream stream, struct plan_slot *slot)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the one-call operations share: their compiled kernels, and the checks of addresses.
+// What the one-call operations share: compiled kernels, and checks of addresses.
 #ifndef PTXGEN_PLANS_OPERATIONS_H
 #define PTXGEN_PLANS_OPERATIONS_H
 
@@ -10,7 +10,7 @@
 #include <ptxgen/kernels.h>
 #include <ptxgen/operations.h>
 
-// An option of an operation's kernel, with its values in the order that the operation counts them.
+// An option of an operation's kernel, with its values in the operation's order.
 struct plan_option {
     const char *name; // NULL ends the list
     const char *values[PTX_KERNEL_MAX_CHOICES];
@@ -18,17 +18,17 @@ struct plan_option {
 
 enum { PLAN_MOST_ARGS = 12, PLAN_DTYPES = 4 };
 
-// An operation: a kernel, and by the names that the kernel has for them its options, and what a
-// call gives its parameters. Both are looked up when a variant is compiled, never in a call.
+// An operation: a kernel, and, by the kernel's names, its options and the values that a call gives
+// to its parameters. Names are looked up when a variant is compiled, never in a call.
 struct plan_operation {
     const ptx_kernel *kernel;
     struct plan_option options[PTX_KERNEL_MAX_OPTIONS + 1];
-    // Writes up to PLAN_MOST_ARGS values of a call; returns how many. They are in *call, at places
-    // that are the same for all calls of a variant.
+    // Writes up to PLAN_MOST_ARGS values of a call and returns their number. They point into *call,
+    // at offsets that are the same for all calls of a variant.
     size_t (*values)(const void *call, struct ptx_named_arg *values);
 };
 
-// The operations.
+// X(operation).
 #define PLAN_OPERATIONS(X)                                                                         \
     X(quantize)                                                                                    \
     X(quantize_channel)                                                                            \
@@ -46,22 +46,23 @@ PLAN_OPERATIONS(PLAN_DECLARE)
 #undef PLAN_DECLARE
 
 const struct plan_operation *ptxp_operation(enum plan_operation_id id);
-// How many values the operation counts of its option; 1 if it has no such one.
+// The number of values of an option; 1 if the operation does not have it.
 unsigned ptxp_option_values(const struct plan_operation *operation, unsigned option);
 
-// What a call comes to: a variant of an operation over n elements.
+// A checked call: a variant of an operation and n elements.
 struct plan_request {
     enum plan_operation_id operation;
     ptx_type dtype;
     uint8_t option[PTX_KERNEL_MAX_OPTIONS]; // indices into the operation's values
     uint64_t n;
-    const void *call; // what `values` of the operation reads
+    const void *call; // the argument of `values` of the operation
 };
 
-// A compiled variant, with the places of its arguments in a call.
+// A compiled variant, and the offsets of its arguments in a call.
 struct plan_slot {
-    ptx_module *module;            // under the mutex
-    _Atomic(ptx_function *) ready; // NULL until compiled; what follows is complete then
+    ptx_module *module; // protected by the mutex
+    _Atomic(ptx_function *)
+        ready; // NULL until compiled; the following members are complete when it is set
     size_t arg_count;
     struct plan_place {
         size_t offset, size;
@@ -71,26 +72,26 @@ struct plan_slot {
 
 struct ptx_operations {
     ptx_device *device;
-    ptx_buffer *anchor; // empty; keeps the device alive
+    ptx_buffer *anchor; // an empty buffer; keeps the device alive
     struct ptx_module_params module;
     bool any_address;
     pthread_mutex_t compiling;
-    struct plan_slot *slots[PLAN_OPERATION_COUNT]; // one for each variant
+    struct plan_slot *slots[PLAN_OPERATION_COUNT]; // one slot for each variant
 };
 
-// The name of a call, for messages, and of the function that compiles for it.
+// The name of a call, for messages, and of the function that compiles its kernel.
 struct plan_call {
     const char *name, *prepare;
 };
 
-// PTX_OK if there are operations.
+// PTX_OK if `operations` is usable.
 ptx_status ptxp_check_operations(const ptx_operations *operations, const struct plan_call *call);
 
-// PTX_OK if tensors may be of the dtype.
+// PTX_OK if the dtype is allowed for tensors.
 ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype);
 
-// Compiles the variant, unless it is there, if the stream is not being captured, or, for NULL, no
-// blocking stream of the context.
+// Compiles the variant unless it is compiled already. Refused while the stream is being captured
+// or, for NULL, while a blocking stream of the context is.
 ptx_status ptxp_prepare(ptx_operations *operations, const struct plan_call *call,
                         const struct plan_request *request, CUstream stream);
 
@@ -98,24 +99,25 @@ ptx_status ptxp_prepare(ptx_operations *operations, const struct plan_call *call
 ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
                        const struct plan_request *request, CUstream stream);
 
-// An address that was passed, and what lies there.
+// An address from the caller, and the memory expected there.
 struct plan_span {
     const char *name;
     CUdeviceptr address;
     uint64_t count;
     ptx_type type;
     bool written;
-    bool may_be_first; // may coincide with the first span
+    bool may_be_first; // may start exactly where another span starts
 };
 
-// None is 0 or misaligned, none ends beyond its memory, none is written where another lies.
+// Checks that no address is 0 or misaligned, that no span exceeds its allocation, and that no
+// written span overlaps another.
 ptx_status ptxp_check_spans(const ptx_operations *operations, const struct plan_call *call,
                             const struct plan_span *spans, size_t count);
 
-// Whether n elements are what a launch can cover.
+// Checks that one launch can cover n elements.
 ptx_status ptxp_check_count(const struct plan_call *call, const struct plan_request *request);
 
-// `bytes` of a call.
+// The `bytes` of a call's description.
 void ptxp_describe(const struct plan_request *request, uint64_t bytes,
                    struct ptx_operation_description *description);
 

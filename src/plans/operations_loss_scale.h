@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-/// The rule of the loss scale, for the operations and plans that use it.
+/// The rule of the loss scale, for operations and plans.
 #ifndef PTXGEN_PLANS_OPERATIONS_LOSS_SCALE_H
 #define PTXGEN_PLANS_OPERATIONS_LOSS_SCALE_H
 
 #include <ptxgen/operations.h>
 
-/// Checks `params` (NULL: all defaults) and writes them to *filled with the defaults in place:
-/// max_scale is INFINITY where there is none, hysteresis at least 1. PTX_ERROR_INVALID, with a
-/// message that begins with `function` and names the parameter, leaves *filled alone.
+/// Checks `params` (NULL: all defaults) and writes them to *filled with defaults filled in:
+/// max_scale is INFINITY if there is no bound, hysteresis at least 1. On an error,
+/// PTX_ERROR_INVALID, the message begins with `function` and names the parameter, and *filled is
+/// unchanged.
 ptx_status ptxp_loss_scale_check(const char *function, const struct ptx_loss_scale_params *params,
                                  struct ptx_loss_scale_params *filled);
 

@@ -21,7 +21,7 @@ enum { TARGET_S8, TARGET_U8, TARGET_ANY };
 enum { SCALARS_VALUE, SCALARS_DEVICE };
 enum { LAYOUT_ROWS, LAYOUT_COLUMNS };
 
-// The parameters with their defaults in place, and what they come to.
+// The parameters with defaults filled in, and the values derived from them.
 struct choice {
     struct ptx_quantize_params params;
     float f32_scale;
@@ -92,7 +92,7 @@ static uint8_t target_of(const struct ptx_quantize_params *p)
     return p->q_min == 0 && p->q_max == 255 ? TARGET_U8 : TARGET_ANY;
 }
 
-// Rows are fast where a vector is seldom of two channels, columns everywhere else.
+// The row layout is faster if few vectors contain two channels; otherwise the column layout is.
 static uint8_t layout_of(const struct ptx_quantize_params *p)
 {
     const unsigned bytes = ptx_type_bytes(p->dtype), lanes = 16 / bytes;
@@ -240,7 +240,7 @@ ptx_status ptx_quantize_prepare(ptx_operations *operations,
         status = ptxp_prepare(operations, &prepare, &c.request, NULL);
     if (status || c.request.operation != PLAN_quantize_channel)
         return status;
-    // Which layout a call takes depends on inner and on where x lies.
+    // The layout of a call depends on inner and on the alignment of x.
     uint8_t *layout = &c.request.option[OPTION_LAYOUT];
     *layout = *layout == LAYOUT_ROWS ? LAYOUT_COLUMNS : LAYOUT_ROWS;
     return ptxp_prepare(operations, &prepare, &c.request, NULL);

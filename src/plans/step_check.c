@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Everything about a step plan's parameters that is known without a device.
+// Checks everything about a step plan's parameters that is known without a device.
 #include <inttypes.h>
 #include <math.h>
 
@@ -14,7 +14,8 @@ static const char *const format_names[PTX_STEP_FORMAT_COUNT] = {
     [PTX_STEP_FORMAT_STOCHASTIC] = "STOCHASTIC",
 };
 
-// The types that a format's parameter may have: PTX_TYPE_BIT() bits, and how an error says it.
+// The types that are allowed for a format's parameter: PTX_TYPE_BIT() bits, and their names in
+// messages.
 static const struct {
     uint32_t types;
     const char *text;
@@ -45,7 +46,7 @@ ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *h)
                        { "momentum", h->momentum } },
       betas[] = { { "beta1", h->beta1 }, { "beta2", h->beta2 } };
 
-    // What f32 makes of a scalar is what the rule takes.
+    // Checks the scalar rounded to f32, because the rule uses that.
     for (size_t k = 0; k < sizeof at_least_0 / sizeof *at_least_0; k++)
         if (!(at_least_0[k].x >= 0) || !isfinite((float)at_least_0[k].x))
             return refuse_scalar(group, at_least_0[k].name, at_least_0[k].x,

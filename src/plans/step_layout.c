@@ -91,7 +91,7 @@ static int by_clock(const void *left, const void *right)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-// Numbers the distinct pairs of group and count, in that order.
+// Numbers the distinct pairs of group and step count, in order of group, then count.
 static ptx_status find_clocks(const struct ptx_step_params *params, struct step_layout *layout)
 {
     const size_t count = params->tensor_count;
@@ -170,7 +170,7 @@ void ptxp_step_layout_free(struct step_layout *layout)
 
 // ---- the image ----------------------------------------------------------------------------------
 
-// Whether eight elements that a thread takes at once are eight of one Philox counter.
+// Whether the eight elements that a thread processes at once share one Philox counter.
 static bool eights_in_a_row(const struct ptx_step_whole *w)
 {
     return w->first % 8 == 0 &&

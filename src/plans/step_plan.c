@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A step plan: a clip plan that steps in place of scaling, and the rows that the step reads.
+// A step plan: a clip plan that steps instead of scaling, and the rows that the step reads.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct ptx_step_plan {
     ptx_buffer *memory;
     struct step_layout layout;
     struct clip_step step;
-    // The host's copy, for checks: tensors and groups; of the rest what they need.
+    // Host copy for checks: the tensors, the groups, and the parts needed of the rest.
     struct ptx_step_params params;
     struct ptx_step_tensor *tensors;
     struct ptx_step_group *groups;
@@ -29,7 +29,8 @@ static ptx_status out_of_host_memory(void)
 
 // ---- the clip plan beneath ----------------------------------------------------------------------
 
-// All that a clip plan checks and plans of the gradients; addresses are checked with the others.
+// The parameters of the clip plan for the same gradients; addresses are checked together with the
+// others.
 static struct ptx_clip_params clip_params_of(const struct ptx_step_params *params,
                                              const struct ptx_clip_tensor *gradients)
 {
@@ -174,7 +175,7 @@ static ptx_status upload(ptx_step_plan *plan, const struct ptx_step_params *para
     if (!image)
         return out_of_host_memory();
     ptxp_step_layout_fill(params, &plan->layout, ptx_buffer_address(plan->memory), image);
-    // The clip plan's creation waits for the stream.
+    // Creating the clip plan waits for the stream.
     ptx_status status = ptx_buffer_upload(plan->memory, 0, image, bytes, params->stream);
     if (!status)
         status = ptx_stream_synchronize(plan->device, params->stream);
@@ -304,7 +305,7 @@ static ptx_clip_plan *clip_of(const ptx_step_plan *plan)
     return plan ? plan->clip : NULL;
 }
 
-// `call`: the public function, which an error names in place of the clip plan's.
+// `call`: the public function that an error names instead of the clip plan's.
 static ptx_status named(ptx_status status, const char *call)
 {
     if (status)
@@ -415,7 +416,8 @@ ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
     return ptxp_clip_plan_set_hyper(plan->clip, to, values, stream);
 }
 
-// That a tensor is what it was but for its addresses; `step` is what its clock reads.
+// Checks that a tensor is unchanged except for its addresses; `step` must not change because its
+// clock reads it.
 static ptx_status check_same(size_t t, const struct ptx_step_tensor *was,
                              const struct ptx_step_tensor *is)
 {
@@ -443,8 +445,8 @@ static ptx_status check_same(size_t t, const struct ptx_step_tensor *was,
                      t, differs);
 }
 
-// Checks `tensors` in the place of those that the plan has, which they become if nothing is wrong;
-// `old` gets those.
+// Checks the addresses of `tensors` and, if they are valid, makes them the plan's; `old` receives
+// the previous ones.
 static ptx_status exchange_tensors(ptx_step_plan *plan, size_t first, size_t count,
                                    const struct ptx_step_tensor *tensors,
                                    struct ptx_step_tensor *old)

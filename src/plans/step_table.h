@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A step plan's own device memory, beside that of the clip plan that it stands on.
+// The device memory of a step plan besides that of its clip plan.
 #ifndef PTXGEN_PLANS_STEP_TABLE_H
 #define PTXGEN_PLANS_STEP_TABLE_H
 
@@ -7,22 +7,22 @@
 
 #include "kernels/step_apply.h"
 
-// A tensor's row, at the index of its row in the clip plan's table.
+// A tensor's row, with the same index as in the clip plan's table.
 struct step_tensor_row {
     uint64_t parameter, beside, state[2];
-    uint64_t step;               // the address of its count
-    uint64_t first, run, stride; // run = stride: elements in a row
+    uint64_t step;               // address of the step count
+    uint64_t first, run, stride; // run = stride: all elements are consecutive
     uint32_t id, clock;
     uint32_t variant;
-    uint32_t vectors; // 1: its arrays, the gradient apart, may be accessed in whole vectors
+    uint32_t vectors; // 1: all arrays except the gradient can be accessed in whole vectors
 };
 
-// A clock: a count of steps, and the scalars of a group. What follows from both is the same for all
+// A clock: a step count and the scalars of a group. What is computed from both is the same for all
 // tensors of the clock.
 struct step_clock_row {
     uint64_t step;  // address
     uint64_t hyper; // address of the scalars
-    uint64_t lr;    // address of an f32 in their place; 0: none
+    uint64_t lr;    // address of an f32 used instead of the scalar; 0: none
     uint64_t rule;
 };
 
@@ -33,7 +33,7 @@ struct step_coefficients {
     uint32_t unused[PTXK_STEP_ROW_WORDS - PTXK_STEP_COEFFICIENTS - 2];
 };
 
-// X(member, type of an element): the arrays, each from a 256-byte boundary. The host writes all but
+// X(member, type of an element): the arrays, each aligned to 256 bytes. The host writes all except
 // the last.
 #define STEP_ARRAYS(X)                                                                             \
     X(rows, struct step_tensor_row)                                                                \
@@ -50,24 +50,24 @@ struct step_array {
 struct step_layout {
     size_t tensor_count;
     uint32_t clock_count;
-    uint32_t *clocks;                                           // of each tensor
-    struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // in order, each once
+    uint32_t *clocks;                                           // the clock of each tensor
+    struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
-    uint64_t bytes; // of memory
+    uint64_t bytes; // size of the memory
     uint64_t bytes_moved;
 #define STEP_DECLARE(member, type) struct step_array member;
     STEP_ARRAYS(STEP_DECLARE)
 #undef STEP_DECLARE
 };
 
-// From parameters that ptxp_step_check_params() found in order. ptxp_step_layout_free() is needed
-// after a success.
+// Computes the layout from parameters that passed ptxp_step_check_params(). After a success
+// ptxp_step_layout_free() must be called.
 ptx_status ptxp_step_layout_create(const struct ptx_step_params *params,
                                    struct step_layout *layout);
 void ptxp_step_layout_free(struct step_layout *layout);
 
-// Fills an image of the memory up to the coefficients, zeroed before; `memory` is where it will
-// lie.
+// Fills the image of the memory before the coefficients, which must be zeroed; `memory` is its
+// device address.
 void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct step_layout *layout,
                            CUdeviceptr memory, unsigned char *image);
 
@@ -79,7 +79,7 @@ ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);
 struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
                                               const struct ptx_step_group *group);
 
-// Everything about the parameters that is known without a device.
+// Checks everything about the parameters that is known without a device.
 ptx_status ptxp_step_check_params(const struct ptx_step_params *params);
 ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *hyper);
 

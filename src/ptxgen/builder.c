@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The builder: its life, its errors, its memory.
+// The builder object: creation, errors, memory.
 #include "internal.h"
 
 #include <assert.h>
@@ -50,10 +50,10 @@ void ptx_builder_fail(ptx_builder *b, const char *format, ...)
 
 struct arena_chunk {
     struct arena_chunk *next;
-    size_t bytes; // with this
+    size_t bytes; // the total at this point
 };
 
-// A builder begins with so much memory behind it.
+// Size of the first memory block of a builder.
 enum { FIRST_CHUNK_BYTES = 8192, CHUNK_BYTES = 4096, ALIGNMENT = sizeof(uint64_t) };
 
 static_assert(alignof(union extra) <= ALIGNMENT && alignof(struct param) <= ALIGNMENT &&
@@ -102,7 +102,7 @@ void *ptxb_alloc(ptx_builder *b, size_t bytes)
     return memory;
 }
 
-// What a small kernel needs.
+// Initial capacities: enough for a small kernel.
 static uint32_t first_capacity(size_t size)
 {
     return (uint32_t)(512 / size);
@@ -259,10 +259,10 @@ ptx_builder *ptx_builder_create(const struct ptx_builder_params *params)
     b->arena = (char *)(b + 1);
     b->arena_end = b->arena + FIRST_CHUNK_BYTES;
     b->closed_if = NO_INDEX;
-    // Tells values of different builders apart; the text does not depend on it.
+    // Distinguishes the values of different builders; the text does not depend on it.
     b->owner = (uint16_t)((uint64_t)(uintptr_t)b * UINT64_C(0x9e3779b97f4a7c15) >> 48);
     choose_target(b);
-    // [0] is none of each; the first chunk has room for them.
+    // Index 0 of each list means "none"; the first chunk has room for these entries.
     if (ROOM_FOR(b, b->regs, 1) && ROOM_FOR(b, b->opcodes, 1) && ROOM_FOR(b, b->open, 1)) {
         b->regs.at[b->regs.count++] = (struct reg) { 0 };
         b->opcodes.at[b->opcodes.count++] = (struct opcode) { 0 };

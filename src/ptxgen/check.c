@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks on the finished list of an entry: what no single call can see.
+// Checks on the complete instruction list of an entry: what a single call cannot check.
 #include "internal.h"
 
 static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
@@ -22,18 +22,20 @@ static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
 
 // ---- definitions --------------------------------------------------------------------------------
 
-// Structured blocks are checked where a value is used. Raw branches can jump over a definition:
-// here every use is held against what is defined on every path to it.
+// Uses in structured blocks are checked when a value is used. Raw branches can jump over a
+// definition, so here every use is checked against the registers that are defined on all paths to
+// it.
 struct flow {
     uint64_t *now;
-    uint64_t *at_label; // by label of the entry: whether it was reached, and what is defined there
-    size_t words;       // of a set
+    uint64_t *
+        at_label; // by label of the entry: whether it is reachable, and the registers defined there
+    size_t words; // of one set
     uint32_t first_reg, first_label;
     bool reached;
     bool changed;
 };
 
-// Whether the label was reached, and behind it the set.
+// One word that tells whether the label is reachable, then the set.
 static uint64_t *at_label(const struct flow *f, uint32_t label)
 {
     return f->at_label + (label - 1 - f->first_label) * (f->words + 1);

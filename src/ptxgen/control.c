@@ -31,7 +31,7 @@ static void place(ptx_builder *b, uint32_t label)
     placed->block = b->blocks.at[b->blocks.count - 1].id;
 }
 
-// Puts the instruction, which has room for it as its first operand, under a predicate.
+// Predicates the instruction, which has room for the predicate as its first operand.
 static void set_guard(ptx_builder *b, struct insn *insn, uint32_t guard, bool negated)
 {
     insn->guarded = 1;
@@ -70,14 +70,14 @@ uint32_t ptxb_open_block(ptx_builder *b, struct block block)
     return block.id;
 }
 
-// What a begin returns: the body is entered once, be there an error or not.
+// The return value of a begin function: the body is always entered once, also after an error.
 static int opened(ptx_builder *b, struct block block)
 {
     const uint32_t id = ptxb_open_block(b, block);
     return id ? (int)id : 1;
 }
 
-// The block that an end closes, which must be the innermost and of one of the `kinds`.
+// The block to close: the innermost one, which must be of one of `kinds`.
 static bool close_block(ptx_builder *b, const char *call, uint32_t id, unsigned kinds,
                         struct block *closed)
 {
@@ -138,7 +138,7 @@ int ptx_else_begin(ptx_builder *b)
         ptxb_fail(b, "else", "it must directly follow the block of a ptx_if");
         return 1;
     }
-    // The label that ended the if becomes the jump over the else, whose own label follows.
+    // The label at the end of the if becomes the jump over the else; a new label starts the else.
     const uint32_t otherwise = b->closed_block.end;
     const uint32_t end = new_label(b, "if", b->labels.at[otherwise - 1].number, "_end");
     const uint32_t bra = ptxb_opcode(b, "bra");
@@ -187,7 +187,7 @@ ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
     if (!b || b->failed || !range_ok(b, lo, hi, step))
         return failed;
     ptx_val i = ptxb_mov(b, lo);
-    // The bounds are what they are here, whatever the body sets.
+    // Copies the bounds, so that the body cannot change them.
     hi = hi.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, hi) : hi;
     step = step.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, step) : step;
     ptx_val none = ptx_ge(b, i, hi);
@@ -225,7 +225,7 @@ ptx_val ptx_for_end(ptx_builder *b, ptx_val i)
         close_block(b, "for", id, 1u << BLOCK_FOR, &block);
         return done;
     }
-    // i + step may wrap near the type's end; hi - i, seen as unsigned, cannot.
+    // i + step may wrap near the maximum of the type; hi - i as an unsigned number cannot.
     const ptx_type counter = ptxb_bits((ptx_type)i.type) == 64 ? PTX_U64 : PTX_U32;
     ptx_val left = ptx_sub(b, top->hi, i);
     if (!b->failed)
@@ -366,7 +366,7 @@ ptx_label ptx_label_create(ptx_builder *b, const char *name)
     }
     if (!name)
         name = "label";
-    // "$shared_1" and "$local_1" are arrays.
+    // "$shared_1" and "$local_1" are names of arrays.
     const bool taken = !strcmp(name, "shared") || !strcmp(name, "local");
     const char *own = ptxb_copy(b, name);
     label.id = new_label(b, own, ++ptxb_entry(b)->labels, taken ? "_label" : "");

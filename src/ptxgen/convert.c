@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Conversions between types, and the same bits seen as another type.
+// Conversions between types, and reinterpretation of bits.
 #include "internal.h"
 
 static ptx_val retype(ptx_val x, ptx_type type)
@@ -23,7 +23,7 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
     }
     if (x.kind == PTX_KIND_IMMEDIATE)
         return retype(x, type);
-    // A variable may change later: what is returned is its value now.
+    // A variable may change later, so the result is a copy of its current value.
     if (ptxb_file(type) == ptxb_file((ptx_type)x.type))
         return retype(x.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, x) : x, type);
     return ptxb_emit(b, type, ptxb_opcode(b, ptxb_mov_bits(type)), 1, &x);
@@ -103,7 +103,7 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
 
 // ---- bf16 ---------------------------------------------------------------------------------------
 
-// bf16 is the upper half of an f32: exact, and no target lacks it.
+// bf16 is the upper half of an f32: the conversion is exact and works on every target.
 static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
 {
     const ptx_val halves[] = { ptx_imm_bits(PTX_U16, 0), ptxb_in_register(b, x) };
@@ -114,8 +114,8 @@ static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
     return result;
 }
 
-// f32 to bf16 below sm_80: add half a unit in the last place, less one if the result is even, and
-// take the upper half; NaN becomes 0x7fff, as the instruction has it.
+// f32 to bf16 below sm_80: adds half a unit in the last place, minus one if the result is even, and
+// takes the upper half. NaN becomes 0x7fff, as the instruction gives it.
 static ptx_val narrow_bf16(ptx_builder *b, ptx_val x, ptx_round round)
 {
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
@@ -131,7 +131,7 @@ static ptx_val narrow_bf16(ptx_builder *b, ptx_val x, ptx_round round)
     return retype(ptx_cvt(b, PTX_U16, result), PTX_BF16);
 }
 
-// Every value of `type` is an f32.
+// Whether every value of `type` is exact in f32.
 static bool exact_in_f32(ptx_type type)
 {
     return type == PTX_F16 || type == PTX_F32 || (ptxb_is_integer(type) && ptxb_bits(type) <= 16);
@@ -167,7 +167,7 @@ static ptx_val convert_to_bf16(ptx_builder *b, struct ptx_cvt_params p)
 
 // ---- cvt ----------------------------------------------------------------------------------------
 
-// The rounding as cvt spells it, or NULL where the pair of types allows no such thing.
+// The rounding modifier of cvt, or NULL if this pair of types does not allow the rounding.
 static const char *rounding(ptx_type to, ptx_type from, ptx_round round)
 {
     static const char *const to_integer[] = { ".rzi", ".rni", ".rzi", ".rmi", ".rpi" };
@@ -189,8 +189,8 @@ static bool convertible(ptx_type type)
     return ptxb_is_integer(type) || ptxb_is_float(type);
 }
 
-// Every value of the integer `from` is one of `to`: there is nothing to saturate, and PTX has no
-// .sat for it.
+// Whether every value of integer type `from` fits in `to`: then saturation does nothing, and PTX
+// has no .sat for the pair.
 static bool holds(ptx_type to, ptx_type from)
 {
     const bool to_signed = to >= PTX_S8, from_signed = from >= PTX_S8;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Where threads may part: a barrier needs all threads of the block, a warp instruction with the
-// full mask all lanes of the warp.
+// Divergence analysis: a barrier needs all threads of the block, a warp instruction with the full
+// mask needs all lanes of the warp.
 #include "internal.h"
 
-// What is known of a value in the threads of a block or, one by one, of its warps: its bits from
-// `spread` up are the same in all of them, and its `zeros` lowest bits are zero. So %tid.x has
-// spread 5 in a warp, %tid.x >> 5 has 0 and is uniform, and x < 64 is uniform where x has spread 5
-// since 64 has enough zeros. Floats and predicates have spread 0 or VARIES. A reversed value counts
-// down: from a multiple of 2^spread it is less by what the lower bits would be.
+// What is known about a value across the threads of a block, or of each of its warps: the bits from
+// `spread` up are the same in all threads, and the `zeros` lowest bits are zero. In a warp %tid.x
+// has spread 5; %tid.x >> 5 has spread 0, which is uniform; x < 64 is uniform if x has spread 5,
+// because 64 has enough zero bits. Floats and predicates have spread 0 or VARIES. A `reversed`
+// value counts down: it is a multiple of 2^spread minus the lower bits.
 struct value {
     uint8_t spread, zeros;
     bool reversed;
 };
-enum { MOST_BITS = 16, VARIES = 64 }; // more bits are not told apart
+enum { MOST_BITS = 16, VARIES = 64 }; // larger spreads count as VARIES
 
 static struct value make_value(unsigned spread, unsigned zeros)
 {
@@ -30,19 +30,19 @@ static unsigned smaller(unsigned x, unsigned y)
     return x < y ? x : y;
 }
 
-// The code between a divergent branch and its label is divergent; so is what a jump out of
-// divergent code skips. Variables written in divergent code differ from there on. All of it only
-// grows; what grows in a loop can matter to what stands before it there, so that loops are read
-// again until it is stable.
+// Code between a divergent branch and its label is divergent, and so is code that a jump out of
+// divergent code skips. Variables written in divergent code vary afterwards. These facts only grow.
+// A fact that grows in a loop can matter to earlier code of the loop, so loops are read again until
+// nothing changes.
 struct divergence {
     enum meeting scope;
     struct value *values; // by register of the entry
-    uint32_t *from;       // by instruction: where the branch is that made it divergent, or NO_INDEX
+    uint32_t *from;       // by instruction: index of the branch that made it divergent, or NO_INDEX
     uint32_t first_reg;
-    uint32_t changes;   // that can matter to what was read before
-    uint32_t until;     // from what is read now up to here all is divergent
-    bool rows_of_warps; // a warp has 32 threads in a row of the block
-    bool whole_rows;    // and the rows are multiples of 32
+    uint32_t changes;   // number of changes that can matter to code already read
+    uint32_t until;     // all code from here up to this index is divergent
+    bool rows_of_warps; // each warp has 32 threads of one row of the block
+    bool whole_rows;    // and the length of a row is a multiple of 32
 };
 
 static struct value *value_at(const struct divergence *d, uint32_t reg)
@@ -141,7 +141,7 @@ static struct value masked(struct source x, struct source y)
     const unsigned zeros = larger(x.v.zeros, y.v.zeros);
     unsigned spread = larger(x.v.spread, y.v.spread);
 
-    if (x.constant || y.constant) { // only the bits that the mask lets through
+    if (x.constant || y.constant) { // the bits that the mask keeps
         const uint64_t mask = x.constant ? x.bits : y.bits;
         unsigned bits = smaller(spread, 64);
         while (bits && !(mask >> (bits - 1) & 1))
@@ -151,7 +151,7 @@ static struct value masked(struct source x, struct source y)
     return make_value(spread <= zeros ? 0 : spread, zeros);
 }
 
-// Unsigned division, or what it leaves.
+// Unsigned division or remainder.
 static struct value quotient(struct source x, struct source y, bool remainder)
 {
     const int power = power_of(y);
@@ -167,8 +167,8 @@ static struct value quotient(struct source x, struct source y, bool remainder)
                : shifted_right(x.v, (struct source) { .constant = true, .bits = (uint64_t)power });
 }
 
-// Whether all of a window of 2^spread numbers, from a multiple of that on, is on one side: below a
-// multiple of it, or up to one less than a multiple.
+// Whether a window of 2^spread numbers that starts at a multiple of 2^spread lies on one side of
+// the bound: below a multiple of it, or up to a multiple minus one.
 static bool splits_no_window(struct source bound, unsigned spread, bool inclusive)
 {
     if (bound.v.spread || spread > MOST_BITS)
@@ -203,12 +203,12 @@ static struct value special_register(const struct divergence *d, const char *nam
     return uniform_if(!varying || !strcmp(name, "%warpid") || !strcmp(name, "%smid"));
 }
 
-// What the results of an instruction are made by; looked up once an opcode.
+// The rule for the results of an instruction; looked up once for each opcode.
 enum rule { UNKNOWN, ALIKE, MOVE, ADD, SUB, MUL, MAD, SHL, SHR, AND, OR, NOT, DIV, REM, BFE };
 enum { COMPARE = BFE + 1, CHOOSE, AGREE, ONE_LANE };
 
-// Of integers that indices are made with, and of what lanes agree on; all others are ALIKE: uniform
-// if all operands are.
+// Rules for integers used in indices and for results that lanes agree on. All other instructions
+// are ALIKE: uniform if all operands are.
 static uint8_t rule_of(const char *text)
 {
     static const struct {
@@ -261,7 +261,7 @@ static struct value alike(const struct divergence *d, const struct insn *insn,
     return uniform_if(true);
 }
 
-// In a warp.
+// For the lanes of a warp.
 static struct value lanes_result(const ptx_builder *b, const struct divergence *d,
                                  const struct insn *insn, const struct operand *operands)
 {
@@ -317,8 +317,8 @@ static struct value lanes_result(const ptx_builder *b, const struct divergence *
             return make_value(VARIES, 0);
         return make_value(larger(x.spread, y.spread), smaller(x.zeros, y.zeros));
     case AGREE:
-        return uniform_if(!y.spread); // one answer for all lanes of the mask
-    default:                          // of one lane, whatever the value
+        return uniform_if(!y.spread); // same result in all lanes of the mask
+    default:                          // value of one lane: uniform in any case
         return uniform_if(!y.spread && s[2].bits == 31 && !s[3].v.spread);
     }
 }
@@ -327,7 +327,7 @@ static struct value result_of(const ptx_builder *b, const struct divergence *d,
                               const struct insn *insn, const struct operand *operands)
 {
     if (insn->kind == INSN_BARRIER)
-        return uniform_if(true); // one answer for all
+        return uniform_if(true); // same result in all threads
     return d->scope == MEET_WARP ? lanes_result(b, d, insn, operands) : alike(d, insn, operands);
 }
 
@@ -343,13 +343,13 @@ static void mark_results(ptx_builder *b, struct divergence *d, const struct entr
 
     while (most < insn->dst_count && value_at(d, operands[most].id)->spread == VARIES)
         most++;
-    if (most == insn->dst_count) // nothing is left to find out
+    if (most == insn->dst_count) // no more facts to find
         return;
     const struct value result = result_of(b, d, insn, operands);
     for (unsigned k = 0; k < insn->dst_count; k++) {
         const struct reg *reg = &b->regs.at[operands[k].id];
         struct value *known = value_at(d, operands[k].id);
-        // Without blocks, a value can outlive the divergent loop that it is made in.
+        // Without structured blocks, a value can be used after the divergent loop that defines it.
         const bool left = here && (reg->variable || entry->raw_labels);
         struct value v = make_value(left ? VARIES : larger(known->spread, result.spread),
                                     smaller(known->zeros, result.zeros));
@@ -361,7 +361,7 @@ static void mark_results(ptx_builder *b, struct divergence *d, const struct entr
         if (v.spread == known->spread && v.zeros == known->zeros)
             continue;
         *known = v;
-        d->changes += reg->variable; // no other is read before it is written
+        d->changes += reg->variable; // other registers are written before they are read
     }
 }
 
@@ -405,10 +405,10 @@ static void find_divergence(ptx_builder *b, struct divergence *d, const struct e
         mark_region(b, d, k);
         if (ptxb_target_of(b, insn) > k)
             continue;
-        // Once more around the loop, until nothing changes in it.
+        // Reads the loop again until nothing changes in it.
         struct label *head = ptxb_label_of(b, insn);
         if (head->changes != d->changes) {
-            k = head->index; // and on with what follows the label
+            k = head->index; // continue after the label
             d->until = 0;
         }
         head->changes = d->changes;
@@ -462,7 +462,7 @@ static bool check_scope(ptx_builder *b, const struct entry *entry, enum meeting 
     d.values = (struct value *)(d.from + b->code[0].insns.count);
     memset(d.from, 0xff, from_bytes); // NO_INDEX
     for (uint32_t k = 0; k < registers; k++)
-        d.values[k] = make_value(0, MOST_BITS); // as nothing is written yet
+        d.values[k] = make_value(0, MOST_BITS); // the state before any write
     d.whole_rows = block[0] % 32 == 0;
     d.rows_of_warps = d.whole_rows || (block[1] <= 1 && block[2] <= 1);
     find_divergence(b, &d, entry);
@@ -474,7 +474,7 @@ static bool check_scope(ptx_builder *b, const struct entry *entry, enum meeting 
 bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry)
 {
     for (int scope = 0; scope < MEETINGS; scope++) {
-        // All threads come by what stands in no block, with no return before it.
+        // All threads reach code that is in no block and after no return.
         const bool passed = entry->inner[scope] || (entry->meets[scope] && entry->raw_labels);
         if (passed && !check_scope(b, entry, (enum meeting)scope))
             return false;

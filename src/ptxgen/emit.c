@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one door: values are checked, and instructions appended.
+// Appends instructions: every value is checked here first.
 #include "internal.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ static void fail_immediate(ptx_builder *b, const char *call, const char *name, p
 {
     double number;
 
-    memcpy(&number, &x.bits, sizeof number); // as ptx_imm() leaves what does not fit
+    memcpy(&number, &x.bits, sizeof number); // where ptx_imm() keeps the number that does not fit
     if (x.kind == PTX_KIND_POISON)
         ptxb_fail(b, call, "%s is the immediate %.17g, which %s cannot hold", name, number,
                   ptx_type_name((ptx_type)x.type));
@@ -61,7 +61,7 @@ ptx_val ptxb_register(ptx_builder *b, ptx_type type)
 {
     if (b->failed || !ROOM_FOR(b, b->regs, 1))
         return (ptx_val) { 0 };
-    // What the prologue defines is defined everywhere in the entry.
+    // Registers defined in the prologue are defined everywhere in the entry.
     const struct block *block = &b->blocks.at[b->in_prologue ? 0 : b->blocks.count - 1];
     b->regs.at[b->regs.count] =
         (struct reg) { .where = block->id & MOST_INDEX, .file = ptxb_file(type) & 7u };
@@ -192,7 +192,7 @@ void ptxb_address(ptx_builder *b, const struct insn *insn, unsigned k, ptx_ptr p
     *operand(b, insn, k) = (struct operand) {
         .id = (known ? p.symbol : p.base.reg) & MOST_INDEX,
         .kind = known ? OPERAND_SYMBOL : OPERAND_ADDRESS,
-        .offset = (int32_t)p.offset, // at() of memory.c takes care that it fits
+        .offset = (int32_t)p.offset, // at() of memory.c ensures that it fits
     };
     if (!known)
         use(b, p.base.reg);
@@ -218,14 +218,14 @@ void ptxb_brace(ptx_builder *b, const struct insn *insn, unsigned first, unsigne
     operand(b, insn, last)->close = 1;
 }
 
-// Whether the value can stand in an instruction: PTX has no literals of some types.
+// Whether an instruction can have the value as a literal: PTX has no literals of some types.
 static bool has_literal(ptx_val x)
 {
     const uint32_t types = PTX_TYPES_I | PTX_TYPES_B | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64);
     return x.kind != PTX_KIND_IMMEDIATE || (types >> x.type & 1);
 }
 
-// Appends with up to one result.
+// Appends an instruction with at most one result.
 static ptx_val emit(ptx_builder *b, ptx_type type, uint32_t opcode, unsigned n, const ptx_val *src)
 {
     const unsigned dst = type != PTX_NONE;

@@ -5,8 +5,8 @@
 
 enum { MAX_ENTRIES = 10000 };
 
-// A name that PTX takes as an identifier, kept to the part of its grammar that C has too: names
-// with '$' and '%' are the builder's own.
+// Checks that a name is a PTX identifier, without '$' and '%': the builder uses those in names of
+// its own.
 static bool valid_name(ptx_builder *b, const char *call, const char *name)
 {
     size_t length = 0;
@@ -41,7 +41,7 @@ static bool valid_shape(ptx_builder *b, const char *what, const uint32_t shape[3
 {
     uint64_t threads = 1;
 
-    for (int axis = 0; axis < 3; axis++) // bounded first, so that the product cannot wrap
+    for (int axis = 0; axis < 3; axis++) // bounded first, so that the product cannot overflow
         threads *= shape[axis] > 2048 ? 2048 : shape[axis] ? shape[axis] : 1;
     if (shape[0] && threads <= 1024 && shape[2] <= 64)
         return true;
@@ -55,7 +55,8 @@ static bool any(const uint32_t shape[3])
     return shape[0] || shape[1] || shape[2];
 }
 
-// One name for an entry and a parameter of any entry makes ptxas crash (13.0 does) or refuse.
+// If an entry and a parameter of any entry have the same name, ptxas refuses the text or crashes
+// (13.0 does).
 static bool names_differ(ptx_builder *b, const char *call, const char *entry, const char *param)
 {
     if (strcmp(entry, param) != 0)
@@ -173,7 +174,7 @@ int ptx_entry_end(ptx_builder *b, int block)
 
 enum { PARAM_BYTES = 4352, LARGE_PARAM_BYTES = 32764 };
 
-// Room for one more parameter: since ISA 8.1 there is more of it.
+// Checks the room for one more parameter; ISA 8.1 raised the limit.
 static bool reserve(ptx_builder *b, const char *call, const char *name, uint64_t bytes,
                     uint32_t align)
 {
@@ -247,7 +248,7 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
     return p;
 }
 
-// Loads the parameter where the entry begins, so that it is defined on every path.
+// Loads the parameter at the start of the entry, so that it is defined on every path.
 static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
 {
     b->in_prologue = true;
@@ -399,7 +400,7 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
     struct symbol *symbol = &b->symbols.at[number - 1];
     const bool shared = symbol->kind <= SYMBOL_DYNAMIC;
     if (!symbol->base.kind) {
-        // Taken where the entry begins: between a branch and its label it could be skipped.
+        // Computed at the start of the entry: code after a branch could be skipped.
         b->in_prologue = true;
         ptx_val base = ptxb_register(b, shared ? PTX_U32 : PTX_U64);
         const uint32_t opcode = ptxb_opcode(b, shared ? "mov.u32" : "mov.u64");

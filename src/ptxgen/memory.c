@@ -69,8 +69,8 @@ static ptx_val scaled(ptx_builder *b, ptx_ptr p, ptx_val i)
     return size == 1 ? ptx_add(b, base, i) : ptx_mad(b, i, ptx_u64(size), base);
 }
 
-// A pointer to a declared array at a place known now; `bytes` is the array's size, 0 for dynamic
-// shared memory, whose size is the launch's.
+// A pointer to a declared array at a constant offset. `bytes` is the size of the array, 0 for
+// dynamic shared memory, whose size only the launch knows.
 static bool has_constant_place(const ptx_builder *b, ptx_ptr p, int64_t *bytes)
 {
     if (!p.symbol || p.base.kind != PTX_KIND_POISON)
@@ -116,7 +116,7 @@ static ptx_ptr at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
         fail_index(b, call, p, index, bytes);
         return (ptx_ptr) { 0 };
     }
-    // What an instruction can carry beside the register; further away goes into the register.
+    // The offset that an instruction can encode; a larger offset is added to the register.
     if (!near || offset < INT32_MIN || offset > INT32_MAX)
         return at_register(b, p, ptxb_mov(b, i));
     p.offset = offset;
@@ -211,7 +211,7 @@ static const char *const scope_names[] = { ".gpu", ".cta", ".cluster", ".gpu", "
 static const char *const order_names[] = { "",         ".volatile", ".relaxed", ".acquire",
                                            ".release", ".acq_rel",  ".sc" };
 
-// What a cache operator is: its text, where it may stand, and since when.
+// A cache operator: its text, where it is allowed, and its minimum ISA.
 static const struct {
     const char *text;
     bool load, store;
@@ -288,7 +288,7 @@ static bool access_ok(ptx_builder *b, const char *call, ptx_ptr p, const struct 
     return false;
 }
 
-// How a vector of lanes travels: as itself, or pairs of 16-bit lanes as 32-bit words.
+// How the lanes of a vector are moved: one by one, or 16-bit lanes in pairs as 32-bit words.
 struct shape {
     const char *type;
     unsigned words;

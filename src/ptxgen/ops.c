@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops.h as data, and its functions: values in, one value out.
+// The tables of ops.h and the functions of their rows: values in, one value out.
 #include "internal.h"
 
 #define FORMS(name, shape, meaning, ...)                                                           \
@@ -96,7 +96,7 @@ static void fail_operands(ptx_builder *b, const struct ptx_op_info *info, const 
                   ptx_type_name((ptx_type)src[0].type));
 }
 
-// A comma-free list of what the instruction takes, for the message.
+// Lists the types that the instruction accepts, for the message, separated by spaces.
 static void fail_type(ptx_builder *b, const struct ptx_op_info *info, ptx_type type)
 {
     char list[160];
@@ -129,7 +129,7 @@ static bool operands_fit(ptx_builder *b, const struct ptx_op_info *info, const p
     return true;
 }
 
-// The last two operands are a bit field's place and length.
+// The last two operands are the position and length of a bit field.
 static bool fields_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx_val *src,
                        unsigned count)
 {
@@ -187,7 +187,7 @@ static bool call_fits(ptx_builder *b, const struct ptx_op_params *p, const struc
 
 // ---- the functions ------------------------------------------------------------------------------
 
-// Spelling + modifiers + type; '%' in the spelling stands for the modifiers.
+// Spelling + modifiers + type; a '%' in the spelling stands for the modifiers.
 static uint32_t spell(ptx_builder *b, const struct ptx_op_form *form, const struct ptx_op_params *p)
 {
     static const char *const rounds[] = { ".rn", ".rn", ".rz", ".rm", ".rp" };
@@ -202,7 +202,7 @@ static uint32_t spell(ptx_builder *b, const struct ptx_op_form *form, const stru
         memcpy(head, form->text, (size_t)(place - form->text));
         return ptxb_spell(b, head, round, ftz, sat, place + 1, ".", type, NULL);
     }
-    if (length > 2 && !strcmp(form->text + length - 2, ".b")) // bits: ".b32"
+    if (length > 2 && !strcmp(form->text + length - 2, ".b")) // types of bits: ".b32"
         return ptxb_spell(b, form->text, ptxb_bits_name((ptx_type)p->x.type) + 1, NULL);
     if (form->modifiers & PTX_MOD_TWICE)
         return ptxb_spell(b, form->text, round, ftz, sat, ".", type, ".", type, NULL);
@@ -224,7 +224,7 @@ ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
                   info ? info->name : "");
         return poison;
     }
-    const unsigned count = (unsigned)strlen(info->shape + 2); // of the letters after "T="
+    const unsigned count = (unsigned)strlen(info->shape + 2); // the letters after "T="
     if (!ptxb_ready(b, info->name) || !call_fits(b, &p, info, src, count))
         return poison;
     const ptx_type type = (ptx_type)p.x.type;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A closed entry as text, and the module around it.
+// Prints a finished entry and the module around it.
 #include "internal.h"
 
 #include <float.h>
@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// How a line is laid out; and about how long it is, with what is around the lines of an entry.
+// Layout of a line, and estimates of the length of a line and of what surrounds the lines of an
+// entry.
 enum { INDENT = 4, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44, PARAM_COLUMN = 32 };
 enum { LINE_BYTES = 50, ENTRY_BYTES = 640 };
 
@@ -28,7 +29,7 @@ static bool grow_text(ptx_builder *b, size_t bytes)
            ROOM_FOR_UP_TO(UINT32_MAX / 2, b, b->text, (uint32_t)bytes);
 }
 
-// So many more bytes of text; NULL after an error.
+// Makes room for `bytes` more bytes of text; NULL after an error.
 static inline char *extend(ptx_builder *b, size_t bytes)
 {
     if (b->text.capacity - b->text.count < bytes && !grow_text(b, bytes))
@@ -56,7 +57,7 @@ static void put_spaces(ptx_builder *b, size_t count)
         memset(at, ' ', count);
 }
 
-// To a column of the line, and one space at least.
+// Pads to a column of the line, with at least one space.
 static void put_to_column(ptx_builder *b, uint32_t line_start, uint32_t column)
 {
     const uint32_t length = b->text.count - line_start;
@@ -96,7 +97,7 @@ static void put_number(ptx_builder *b, const char *before, uint64_t x, const cha
     put(b, after);
 }
 
-// Text of the user's: whatever could end a comment, or is not ASCII, is replaced.
+// Prints the user's text. Characters that are not ASCII or could end a comment are replaced.
 static void put_comment_text(ptx_builder *b, const char *string)
 {
     while (*string) {
@@ -108,16 +109,17 @@ static void put_comment_text(ptx_builder *b, const char *string)
         if (!*string)
             return;
         const unsigned char c = (unsigned char)*string++;
-        if (c < 0x80 || c >= 0xc0) // else the rest of a UTF-8 character
+        if (c < 0x80 || c >= 0xc0) // otherwise a continuation byte of a UTF-8 character
             put(b, c >= 0x80 ? "?" : " ");
     }
 }
 
 // ---- floats in decimal --------------------------------------------------------------------------
 
-// So many digits of a number above zero, rounded, without zeros at the end: d.ddd * 10^exponent.
+// Decimal digits of a number above zero, rounded to `digits` digits without trailing zeros: d.ddd *
+// 10^exponent.
 struct digits {
-    char text[40]; // of printf, whose point is the locale's
+    char text[40]; // from printf, with the decimal point of the locale
     char digit[18];
     int count, exponent;
 };
@@ -137,8 +139,8 @@ static struct digits print_digits(double x, int count)
     return d;
 }
 
-// The shortest that reads back as the same number. A normal number that needs no more than
-// FLT_DIG or DBL_DIG digits is printed as itself with so many, and zeros.
+// The shortest decimal that reads back as the same number. A normal number that needs at most
+// FLT_DIG or DBL_DIG digits is printed with exactly that many digits, then zeros.
 static struct digits shortest(double x, bool single)
 {
     const bool normal = x >= (single ? FLT_MIN : DBL_MIN);
@@ -153,7 +155,7 @@ static struct digits shortest(double x, bool single)
     return d;
 }
 
-// As printf's %g has it, but with a point in every locale, and always with a point or an exponent.
+// As printf's %g, but with a decimal point in every locale, and always with a point or an exponent.
 static void put_shortest(ptx_builder *b, double x, bool single)
 {
     if (!isfinite(x)) {
@@ -163,7 +165,7 @@ static void put_shortest(ptx_builder *b, double x, bool single)
     if (signbit(x))
         put(b, "-");
     x = fabs(x);
-    if (x < 10 && 2 * x == (double)(int)(2 * x)) { // most are 0, 0.5 and 1
+    if (x < 10 && 2 * x == (double)(int)(2 * x)) { // fast path: most are 0, 0.5 and 1
         put_number(b, "", (uint64_t)x, x > (double)(int)x ? ".5" : ".0");
         return;
     }
@@ -324,7 +326,7 @@ static void put_operand(ptx_builder *b, const struct operand *operand)
 
 // ---- instructions -------------------------------------------------------------------------------
 
-// What floats are in decimal, behind the line.
+// The decimal values of float literals, as a comment after the line.
 static void put_float_comment(ptx_builder *b, const struct insn *insn,
                               const struct operand *operands, uint32_t line_start)
 {
@@ -406,7 +408,7 @@ static void put_code(ptx_builder *b, const struct code *code)
 
 // ---- what is made of an entry before it is printed ----------------------------------------------
 
-// The result of the instruction that is the register; NULL if none is.
+// The result operand of the instruction that is this register, or NULL.
 static struct operand *result_in(const struct code *code, const struct insn *insn, uint32_t reg)
 {
     struct operand *operands = ptxb_operands(code, insn);
@@ -417,8 +419,8 @@ static struct operand *result_in(const struct code *code, const struct insn *ins
     return NULL;
 }
 
-// `op {x, y ...}; mov var, x` with no other use of x is `op {var, y ...}`. False if it is not that,
-// or if y has become var before.
+// Rewrites `op {x, y ...}; mov var, x`, with no other use of x, to `op {var, y ...}`. Returns false
+// if the pattern does not match, or if var already is another result.
 static bool drop_move(ptx_builder *b, const struct code *code, struct insn *op, struct insn *mov)
 {
     const struct operand *moved = ptxb_operands(code, mov);
@@ -450,10 +452,11 @@ static void number_results(ptx_builder *b, struct entry *entry, const struct cod
     }
 }
 
-// Drops idle moves, and numbers the registers as they appear, so that the text has no gaps.
+// Drops useless moves and numbers the registers in order of appearance, so that the numbers have no
+// gaps.
 static void settle(ptx_builder *b, struct entry *entry, const struct code *code)
 {
-    struct insn *before = NULL; // numbered once it is known that the next does not rename it
+    struct insn *before = NULL; // numbered when the next instruction is known not to rename it
 
     for (uint32_t k = 0; k < code->insns.count; k++) {
         struct insn *insn = &code->insns.at[k];
@@ -594,7 +597,7 @@ bool ptxb_print_module(ptx_builder *b)
 {
     const uint32_t entries = b->text.count;
 
-    // Only now is it known what the module begins with: it is written at the end and moved.
+    // The header depends on the whole module, so it is written last and moved to the start.
     put_header(b);
     const uint32_t header = b->text.count - entries;
     if (!extend(b, header))

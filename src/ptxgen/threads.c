@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Threads together: barriers, shuffles, votes.
+// Barriers, shuffles, votes.
 #include "internal.h"
 
 // ---- barriers -----------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ static bool mask_ok(ptx_builder *b, const char *call, ptx_val mask)
     return false;
 }
 
-// With the full mask, all lanes must come by the newest instruction.
+// With the full mask, all lanes of the warp must execute the newest instruction.
 static void note_mask(ptx_builder *b, ptx_val mask)
 {
     if (mask.kind == PTX_KIND_IMMEDIATE && mask.bits == UINT32_MAX)

@@ -115,7 +115,7 @@ int ptxb_target_isa(struct ptx_target target)
     return 0;
 }
 
-// 6.5, 7.8 and 8.8 were the last of their kind; what follows 9.0 is not known yet.
+// The last versions of each major number; versions after 9.0 are not known yet.
 bool ptx_isa_exists(int isa)
 {
     return (isa >= 10 && isa < 60) || (isa >= 60 && isa <= 65) || (isa >= 70 && isa <= 78) ||
@@ -167,7 +167,7 @@ bool ptx_target_parse(const char *name, struct ptx_target *target)
     return false;
 }
 
-// Poison that says what did not fit; see ptxb_fail_value().
+// A poisoned value that records what did not fit; see ptxb_fail_value().
 static ptx_val unfit(ptx_type type, double x)
 {
     ptx_val v = { .kind = PTX_KIND_POISON, .type = (uint8_t)type };
@@ -177,7 +177,7 @@ static ptx_val unfit(ptx_type type, double x)
 
 ptx_val ptx_f32(double x)
 {
-    const double rounds_to_infinity = 0x1.ffffffp127; // and all above it
+    const double rounds_to_infinity = 0x1.ffffffp127; // and larger numbers
     uint32_t bits;
 
     if (isfinite(x) && fabs(x) >= rounds_to_infinity)
@@ -194,7 +194,7 @@ ptx_val ptx_f64(double x)
     return ptx_imm_bits(PTX_F64, bits);
 }
 
-// `x` rounded to nearest even into a 16-bit float with that many bits of fraction and exponent.
+// `x` rounded to nearest even to a 16-bit float with this many fraction and exponent bits.
 static uint64_t round_to_half(double x, int fraction, int exponent_bits)
 {
     const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -211,8 +211,8 @@ static uint64_t round_to_half(double x, int fraction, int exponent_bits)
     if (magnitude == 0)
         return sign;
     if (exponent - 1 < 1 - bias)
-        exponent = 2 - bias; // subnormal: the least normal exponent's unit
-    // In units of the last place; the addition carries into the exponent where it must.
+        exponent = 2 - bias; // subnormal: exponent of the least normal number
+    // In units of the last place; the addition carries into the exponent if needed.
     uint64_t units = (uint64_t)nearbyint(ldexp(magnitude, fraction + 1 - exponent));
     uint64_t field = (uint64_t)(exponent - 1 + bias - 1);
     return sign | ((field << fraction) + units);
@@ -230,7 +230,7 @@ static bool fits(ptx_type type, double x)
     return is_signed ? x >= -limit / 2 && x < limit / 2 : x >= 0 && x < limit;
 }
 
-// In one 16-bit float, or in both halves of a pair.
+// In one 16-bit float, or in both halves of a packed type.
 static ptx_val half_immediate(ptx_type type, double x, int fraction, int exponent_bits)
 {
     const uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << fraction;

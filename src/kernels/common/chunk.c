@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "chunk.h"
 
-enum { BLOCK = CHUNK_BLOCK, IN_FLIGHT = 4 }; // vectors a thread
+enum { BLOCK = CHUNK_BLOCK, IN_FLIGHT = 4 }; // vectors per thread
 
 static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
 {
@@ -9,9 +9,9 @@ static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
     ptx_set(b, sum, ptx_fma(b, x, x, sum));
 }
 
-// Rows of a chunk begin at its 16-byte boundary, `skew` elements before the chunk if the data is
-// not aligned. Then a place holds the sum that belongs `skew` places earlier: move them through
-// shared memory, so that the tree, and every bit, is the same at any alignment.
+// Rows of a chunk begin at the 16-byte boundary `skew` elements before the chunk, if the data is
+// not aligned. Each slot then holds the sum that belongs `skew` slots earlier. The sums are moved
+// through shared memory, so that the tree, and every bit, is the same at any alignment.
 static void rotate(ptx_builder *b, ptx_ptr shared, const ptx_val *sums, unsigned lanes,
                    ptx_val mine, ptx_val skew)
 {
@@ -32,20 +32,21 @@ static void rotate(ptx_builder *b, ptx_ptr shared, const ptx_val *sums, unsigned
     }
 }
 
-// The part of one vector that lies within the chunk.
+// The part of one vector that lies in the chunk.
 static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data,
                      ptx_val start, ptx_val length)
 {
     length = ptx_bitcast(b, PTX_U32, length);
     for (unsigned k = 0; k < lanes; k++) {
         ptx_val i = k ? ptx_add(b, start, ptx_s32((int32_t)k)) : start;
-        ptx_val place = ptx_bitcast(b, PTX_U32, i); // before the chunk: beyond its length
+        ptx_val place =
+            ptx_bitcast(b, PTX_U32, i); // negative positions wrap to values beyond the length
         ptx_if (b, ptx_lt(b, place, length))
             add_square(b, sums[k], ptx_load(b, data, i));
     }
 }
 
-// So many rows at a time while this thread's part of them lies within the chunk.
+// `rows` rows at a time, as long as this thread's part of them lies in the chunk.
 static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data, ptx_val i,
                      ptx_val length, unsigned rows)
 {
@@ -79,7 +80,7 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     ptx_val mine = ptx_mul(b, chunk->tid, ptx_u32(lanes));
     ptx_val start = ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew));
 
-    ptx_val sums[8]; // one for each place of a row, which is what the block reads at once
+    ptx_val sums[8]; // one for each slot of a row, which the block reads at once
     for (unsigned k = 0; k < lanes; k++)
         sums[k] = ptx_var(b, ptx_f64(0));
 

@@ -8,7 +8,7 @@ ptx_type ptxk_compute_type(ptx_type dtype)
 
 unsigned ptxk_vector_lanes(ptx_type dtype)
 {
-    // After an error in the builder pointers are poisoned and have no type.
+    // After a builder error pointers are poisoned and have no type.
     const unsigned bytes = ptx_type_bytes(dtype);
     return bytes ? VECTOR_BYTES / bytes : 1;
 }

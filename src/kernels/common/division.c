@@ -25,7 +25,7 @@ struct divisor ptxk_divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend,
     return ptxk_divisor_from(b, value, narrow ? ptx_rcp(b, value) : (ptx_val) { 0 });
 }
 
-// Whether the divisor of any lane is an unusual one.
+// Whether the divisor of any lane is unusual.
 static ptx_val any_unusual(ptx_builder *b, const struct divisors *y, unsigned lanes)
 {
     ptx_val any = y->of[0]->unusual;
@@ -36,11 +36,11 @@ static ptx_val any_unusual(ptx_builder *b, const struct divisors *y, unsigned la
     return any;
 }
 
-// With r the correctly rounded reciprocal of y, q = x * r and e = q * y - x without an error, q -
-// e * r rounded once is the correctly rounded quotient for every x of f16 and bf16 that is not tiny
-// (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990;
-// all pairs of significands were tried). With these signs a 0 keeps its own. NaN where x or the
-// quotient is infinite.
+// With r the correctly rounded reciprocal of y, q = x * r and e = q * y - x without an error, q - e
+// * r rounded once is the correctly rounded quotient for every f16 and bf16 x that is not tiny (P.
+// Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990;
+// verified for all pairs of significands). With these signs a zero keeps its sign. The result is
+// NaN if x or the quotient is infinite.
 static ptx_val corrected(ptx_builder *b, const struct divisor *y, ptx_val x)
 {
     ptx_val rough = ptx_mul(b, x, y->reciprocal);
@@ -48,12 +48,12 @@ static ptx_val corrected(ptx_builder *b, const struct divisor *y, ptx_val x)
     return ptx_fma(b, excess, y->negated, rough);
 }
 
-// f16 has no tiny x but 0.
+// In f16 the only tiny x is 0.
 static ptx_val is_tiny(ptx_builder *b, ptx_val x)
 {
     const uint32_t least = 0x21800000; // 2^-60
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
-    ptx_val beyond_zero = ptx_mad(b, bits, ptx_u32(2), ptx_u32(UINT32_MAX)); // 0 wraps round
+    ptx_val beyond_zero = ptx_mad(b, bits, ptx_u32(2), ptx_u32(UINT32_MAX)); // 0 wraps around
 
     return ptx_lt(b, beyond_zero, ptx_u32(2 * least - 1));
 }
@@ -82,7 +82,7 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
         if (dtype == PTX_BF16)
             rare = ptx_or(b, rare, is_tiny(b, x.lane[k]));
     }
-    for (unsigned k = 0; k < x.lanes; k += 2) { // one comparison finds a NaN in either of two
+    for (unsigned k = 0; k < x.lanes; k += 2) { // one comparison detects a NaN in either of two
         const ptx_val other = result.lane[k + 1 < x.lanes ? k + 1 : k];
         rare = ptx_or(b, rare, ptx_unordered(b, result.lane[k], other));
     }

@@ -34,7 +34,7 @@ static struct elements elements_of_thread(ptx_builder *b, ptx_val n, const struc
     ptx_val skew = ptxk_elements_beyond_boundary(b, tensors->in[0]);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val first = ptx_mul_wide(b, block, ptx_u32(size));
-    ptx_val start = ptx_sub(b, first, skew); // of block 0 before the tensor: wraps round
+    ptx_val start = ptx_sub(b, first, skew); // block 0 starts before the tensor: wraps around
     ptx_val left = ptx_bitcast(b, PTX_S64, ptx_sub(b, n, start));
     e.end = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_s64(size)));
     ptx_val outside = ptx_cvt(b, PTX_S32, skew);

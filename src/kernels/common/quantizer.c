@@ -40,7 +40,7 @@ struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_kernel_spec *s
     return (struct levels) { q_min, ptx_cvt(b, PTX_S64, q_max) };
 }
 
-// |scale| = value * power, with a power of two that keeps products with `value` exact.
+// |scale| = value * power; the power of two keeps products with `value` exact.
 struct magnitude {
     ptx_val value, power;
     ptx_val infinite;
@@ -60,11 +60,10 @@ static struct magnitude magnitude_of(ptx_builder *b, ptx_val scale)
     return (struct magnitude) { ptx_mul(b, value, up), down, infinite };
 }
 
-// The greatest finite x of which rint(x / scale) is not above `level`, an integer. Quotients that
-// are rounded so end at c = level + 1/2 or just below it, as c is rounded down or up, to an even
-// number; before they are rounded, half a unit in the last place further on. That is c + d, where
-// no quotient of two floats can lie. One fma gives scale * (c + d) rounded down, as scale * d is
-// exact.
+// The greatest finite x for which rint(x / scale) is at most `level`, an integer. Rounded quotients
+// are at most c = level + 1/2, or just below c if c rounds to the even number above; unrounded
+// quotients reach half a unit in the last place further, to c + d. No quotient of two floats can
+// equal c + d. One fma gives scale * (c + d) rounded down, because scale * d is exact.
 static ptx_val greatest(ptx_builder *b, const struct magnitude *scale, ptx_val level)
 {
     const ptx_type type = (ptx_type)level.type, bits = type == PTX_F64 ? PTX_S64 : PTX_S32;
@@ -81,7 +80,7 @@ static ptx_val greatest(ptx_builder *b, const struct magnitude *scale, ptx_val l
     return ptx_min(b, x, ptx_imm(type, type == PTX_F64 ? DBL_MAX : (double)FLT_MAX));
 }
 
-// Turns bounds of the level into bounds of x. No x is within those of a scale of 0 or NaN.
+// Converts bounds of the level to bounds of x. No x is within the bounds of a scale of 0 or NaN.
 static void bound_x(ptx_builder *b, struct quantizer *q)
 {
     const ptx_val scale = q->scale.value, zero = ptx_zero((ptx_type)scale.type);
@@ -102,7 +101,7 @@ static bool divides_by_reciprocal(const struct ptx_kernel_spec *spec)
     return spec->option[QUANTIZER_DIVISION] == DIVISION_RECIPROCAL;
 }
 
-// Sets lo and hi; q->scale.value is there already. The difference of two s32 fits s64; rounding it
+// Sets lo and hi; q->scale.value is already set. The difference of two s32 fits in s64; rounding it
 // inwards changes no comparison with an integer.
 static void set_bounds(ptx_builder *b, const struct ptx_kernel_spec *spec, struct quantizer *q,
                        ptx_val zero_point, struct levels levels)
@@ -141,7 +140,7 @@ struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel
     ptx_ptr shared = ptx_shared(b, ptxk_compute_type(spec->dtype), VALUES);
     ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
         struct quantizer q = { .scale.value = scale };
-        if (narrow) // fake quantizing makes no use of it
+        if (narrow) // fake quantization does not use it
             q.scale.reciprocal = ptx_rcp(b, scale);
         set_bounds(b, spec, &q, zero_point, levels);
         ptx_store_vec(b, shared, ptx_u32(LO), ptx_vec2(q.lo, q.hi));
@@ -158,7 +157,7 @@ struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel
                                 .hi = bounds.lane[1] };
 }
 
-// The values of one; those that its type and options leave out are poisoned.
+// The variables of a quantizer; those that its type and options do not use are poisoned.
 enum { QUANTIZER_VALUES = 6 };
 static void values_of(struct quantizer *q, ptx_val *values[QUANTIZER_VALUES])
 {
@@ -193,7 +192,7 @@ void ptxk_quantizer_set(ptx_builder *b, const struct quantizer *var, struct quan
             ptx_set(b, *to[k], *from[k]);
 }
 
-// Whether x is rounded to a level of the target: x itself is compared, or its level.
+// Whether the quantized x is in range: compares x itself, or its level.
 static ptx_val in_range(ptx_builder *b, const struct quantizer *q, ptx_val x)
 {
     x = ptx_cvt(b, (ptx_type)q->lo.type, x);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The gradient of a quantizer, straight through the rounding: what the kernels with one scale and
-// with one scale a channel share.
+// The gradient of a quantizer with a straight-through estimator, shared by the kernels with one
+// scale and with one scale per channel.
 #ifndef PTXGEN_KERNELS_QUANTIZER_H
 #define PTXGEN_KERNELS_QUANTIZER_H
 
@@ -20,17 +20,17 @@ enum { QUANTIZER_DIVISION, QUANTIZER_GRADIENT, QUANTIZER_TARGET, QUANTIZER_OPTIO
                            { "s8", "u8", "any" },                                                  \
                            "-128..127, 0..255, or q_min and q_max as parameters" }
 
-// The zero point's parameter, but for what it is passed as.
+// The zero point's parameter, without the way it is passed.
 struct ptx_param_info ptxk_zero_point_info(const struct ptx_kernel_spec *spec);
 
-// The bounds of the target, s64; for `any` they are parameters.
+// The bounds of the quantized type, s64; for `any` they are parameters.
 struct levels {
     ptx_val q_min, q_max;
 };
 struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_kernel_spec *spec);
 
-// A scale, and what is in range, in the compute type: x from lo to hi, or rint(x * reciprocal)
-// where the option says so.
+// A scale and its range, in the compute type: the range of x, or of rint(x * reciprocal) if the
+// option says so, is lo to hi.
 struct quantizer {
     struct divisor scale;
     ptx_val lo, hi;
@@ -40,21 +40,21 @@ struct quantizer {
 struct quantizer ptxk_quantizer_of(ptx_builder *b, const struct ptx_kernel_spec *spec,
                                    ptx_val scale, ptx_val zero_point, struct levels levels);
 
-// The same for a whole block, of which all threads come by: one thread makes it where that takes
-// more than handing it on.
+// The same for a whole block; all its threads must execute it. One thread computes the quantizer if
+// that costs more than sharing it.
 struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel_spec *spec,
                                          ptx_val scale, ptx_val zero_point, struct levels levels);
 
-// One that can be set to another.
+// A quantizer of variables, which can be set to another quantizer.
 struct quantizer ptxk_quantizer_var(ptx_builder *b, struct quantizer init);
 void ptxk_quantizer_set(ptx_builder *b, const struct quantizer *var, struct quantizer q);
 
-// The quantizer of each lane; lanes may share one.
+// The quantizer of each lane; lanes may share a quantizer.
 struct quantizers {
     const struct quantizer *of[8];
 };
 
-// d_input, from x and d_output.
+// d_input, computed from x and d_output.
 ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_kernel_spec *spec,
                               const struct quantizers *q, ptx_vec x, ptx_vec d_output);
 

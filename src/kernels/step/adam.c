@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// AdamW and Adam, which differ in where the weight decay goes.
+// AdamW and Adam; they differ in how weight decay is applied.
 #include "step.h"
 
 #include <math.h>
@@ -27,10 +27,10 @@ static void derive_decoupled(ptx_builder *b, const struct ptxk_step_scalars *s, 
     c[DECAY] = ptx_mul(b, s->lr, s->weight_decay);
 }
 
-// x / ROOT2, correctly rounded, without a division: with a correctly rounded reciprocal, a quotient
-// within one unit of the last place is made right by its exact remainder (Markstein 1990). The
-// first correction brings it there. x is a root, so it is 0 or so large that no remainder vanishes;
-// infinity has none.
+// x / ROOT2, correctly rounded, without a division: with a correctly rounded reciprocal, the exact
+// remainder corrects a quotient that is within one unit in the last place (Markstein 1990). The
+// first correction brings the quotient that close. x is a square root: it is 0, or so large that no
+// remainder underflows; infinity has no remainder.
 static ptx_val over_root2(ptx_builder *b, ptx_val x, const ptx_val *c)
 {
     ptx_val divisor = ptx_neg(b, c[ROOT2]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a parameter and its states lie in memory, and how f32 values become that.
+// How a parameter and its states are stored, and the conversion of f32 values to that format.
 #include "format.h"
 
 #include "../common/common.h"
@@ -20,7 +20,7 @@ ptx_type ptxk_step_beside_type(const struct ptxk_step_variant *v)
                                                     : PTX_NONE;
 }
 
-// The f32 of a parameter and its remainder.
+// The f32 that a parameter and its remainder represent.
 static ptx_val join(ptx_builder *b, ptx_val parameter, ptx_val remainder)
 {
     ptx_val high = ptx_bitcast(b, PTX_U32, ptx_cvt(b, PTX_F32, parameter));
@@ -39,8 +39,8 @@ static void split(ptx_builder *b, ptx_val x, struct ptxk_step_stored *to)
     to->beside = ptx_select(b, nan, ptx_s16(0), low);
 }
 
-// Random bits (u32, below 2^16) added below bf16's last place. Infinity has no bits there to carry
-// from. The one NaN, 0x7fffffff, would carry into the sign: 0x7fff0000 in its place does not.
+// Adds random bits (u32, below 2^16) below bf16's last place. Infinity has no bits that could
+// carry, and the canonical NaN keeps its bits.
 static ptx_val round_stochastically(ptx_builder *b, ptx_val x, ptx_val random)
 {
     ptx_val bits = ptx_min(b, ptx_bitcast(b, PTX_S32, x), ptx_s32(0x7fff0000));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the rules share: their table, powers of beta, and the kernel code that derives a clock's
+// What the rules share: their table, powers of beta, and the kernel code that computes a clock's
 // coefficients.
 #include "step.h"
 
@@ -37,8 +37,8 @@ ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
     return ptx_sub(b, ptx_f64(1), power);
 }
 
-// Words of a clock's row (u64) and of a group's scalars (f64), as struct step_clock_row and struct
-// ptx_step_hyper have them.
+// Word offsets in a clock's row (u64) and in a group's scalars (f64), as in struct step_clock_row
+// and struct ptx_step_hyper.
 enum { CLOCK_STEP, CLOCK_HYPER, CLOCK_LR, CLOCK_RULE, CLOCK_WORDS };
 enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, MOMENTUM, DAMPENING };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The step of a step plan: the rules of optimizers, the formats of what they read and write, and
-// the kernels around them. <ptxgen/rules.h> has the formulas.
+// The optimizer part of a step plan: the rules, the formats of parameters and states, and the code
+// around them. <ptxgen/rules.h> has the formulas.
 #ifndef PTXGEN_KERNELS_STEP_STEP_H
 #define PTXGEN_KERNELS_STEP_STEP_H
 
@@ -9,12 +9,13 @@
 
 // ---- rules --------------------------------------------------------------------------------------
 
-// X(enumerator, file): a new rule costs its file and its row here, in the order of ptx_step_rule.
+// X(enumerator, file), in the order of ptx_step_rule. A new rule needs its file and its row here.
 #define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion)
 
-enum { PTXK_STEP_COEFFICIENTS = 8 }; // most of a rule
+enum { PTXK_STEP_COEFFICIENTS = 8 }; // maximum for a rule
 
-// What code is made for: a tensor's rule, format and types. Texts have one body a variant.
+// What the code depends on: a tensor's rule, format and types. A text has one body for each
+// variant.
 struct ptxk_step_variant {
     ptx_step_rule rule;
     ptx_step_format format;
@@ -28,7 +29,7 @@ struct ptxk_step_scalars {
     ptx_val lr, beta1, beta2, eps, weight_decay, momentum, dampening;
 };
 
-// One element, in f32; the rule sets p and its states.
+// One element, in f32; the rule updates p and its states.
 struct ptxk_step_element {
     ptx_val p, g;
     ptx_val state[2];
@@ -37,8 +38,8 @@ struct ptxk_step_element {
 struct ptxk_step_rule {
     const char *name;
     unsigned states, coefficients;
-    bool stochastic[2]; // the states that PTX_STEP_FORMAT_STOCHASTIC rounds so
-    // What follows from the scalars and t (u32, from 1) alone, in f32.
+    bool stochastic[2]; // the states that PTX_STEP_FORMAT_STOCHASTIC rounds stochastically
+    // Computes what depends only on the scalars and t (u32, from 1), in f32.
     void (*derive)(ptx_builder *b, const struct ptxk_step_scalars *s, ptx_val t,
                    ptx_val c[PTXK_STEP_COEFFICIENTS]);
     void (*update)(ptx_builder *b, const struct ptxk_step_variant *v,
@@ -50,31 +51,31 @@ PTXK_STEP_RULES(PTXK_DECLARE)
 #undef PTXK_DECLARE
 
 const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule);
-// States that a tensor of the variant has: none for SGD without momentum.
+// The number of states of a tensor of the variant: 0 for SGD without momentum.
 unsigned ptxk_step_states(const struct ptxk_step_variant *v);
 
-// 1 - beta^t in f64, of an f32 and a u32.
+// 1 - beta^t in f64; beta is an f32, t a u32.
 ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t);
 
 // ---- clocks -------------------------------------------------------------------------------------
 
 enum {
-    // Words (f32) of a clock's coefficients: the rule's, then the count of this step as f32 and
-    // u32.
+    // Words (f32) of a clock's coefficients: those of the rule, then this step's count as f32 and
+    // as u32.
     PTXK_STEP_COUNT = PTXK_STEP_COEFFICIENTS,
     PTXK_STEP_T,
     PTXK_STEP_ROW_WORDS = 16,
 };
 
-// The clocks: a count of steps and the scalars of a group each. Declared as parameters.
+// The clocks: each is a step count together with the scalars of a group. Declared as parameters.
 struct ptxk_step_clocks {
     ptx_ptr rows, coefficients;
-    ptx_val count, blocks; // u32: clocks, and blocks that derive
+    ptx_val count, blocks; // u32: number of clocks, and of blocks that compute coefficients
 };
 struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b);
 
-// Derives the coefficients of clock `k` (u32) from its scalars and its count. `rules`: bits of
-// ptx_step_rule, those that clocks have.
+// Computes the coefficients of clock `k` (u32) from its scalars and its count. `rules`: bits of
+// ptx_step_rule: the rules of the clocks.
 void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clocks *clocks,
                       ptx_val k);
 
