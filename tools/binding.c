@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/// Writes the text anew and reads its parameters.
+/// Writes the text again and reads its parameters.
 static int read_params(struct binding *binding, struct message *error)
 {
     ptx_builder_destroy(&binding->builder);
@@ -27,8 +27,8 @@ static int read_params(struct binding *binding, struct message *error)
     return EXIT_DONE;
 }
 
-/// Options are told from parameters of the same name by their values: max_norm=device chooses,
-/// max_norm=1 sets.
+/// The value distinguishes options from parameters of the same name: max_norm=device selects a
+/// variant, max_norm=1 sets a value.
 static bool take_options(struct binding *binding, struct message *error)
 {
     bool chosen[PTX_KERNEL_MAX_OPTIONS] = { false };
@@ -61,8 +61,8 @@ static bool fail_name(const struct binding *binding, const char *name, struct me
     return message_unknown(error, "option or value", name, names, count);
 }
 
-/// What follows once it is no choice of an option. Whether a float fits is left until its type is
-/// known: in f64 more does than in f32.
+/// Handles the argument if it does not select an option. Whether a float fits is checked when its
+/// type is known: f64 can hold more than f32.
 static bool check_value(const struct binding *binding, const char *assignment, const char *name,
                         const char *value, struct message *error)
 {
@@ -145,8 +145,8 @@ static bool fail_missing(const struct tensor_file *file, const char *name, struc
     return false;
 }
 
-/// How many of the tensors that the kernel reads have the type it takes, up to the first that has
-/// not, whose index is then in *wrong. False if a tensor is missing.
+/// The number of input tensors, in order, that have the type the kernel takes; *wrong is the index
+/// of the first one that does not. False if a tensor is missing.
 static bool match(const struct binding *binding, const struct tensor_file *file, size_t *matches,
                   size_t *wrong, struct message *error)
 {
@@ -169,8 +169,8 @@ static bool match(const struct binding *binding, const struct tensor_file *file,
     return true;
 }
 
-/// The kernel's text in the dtype that the tensors have. The first tensor decides: of what is
-/// wrong, the error names what that dtype is at odds with.
+/// Writes the kernel's text for the dtype of the tensors. The first tensor decides the dtype;
+/// errors name the tensors that differ from it.
 static int choose_dtype(struct binding *binding, const struct tensor_file *file,
                         struct message *error)
 {

@@ -34,7 +34,7 @@ bool binding_read_values(struct binding *binding, struct message *error)
     return true;
 }
 
-/// A length that is written as a number.
+/// A length given as a number.
 static bool is_number(const char *length, uint64_t *number)
 {
     char *end;
@@ -42,7 +42,7 @@ static bool is_number(const char *length, uint64_t *number)
     return length[0] >= '0' && length[0] <= '9' && *end == '\0';
 }
 
-/// The parameter that counts a pointer's elements, or NULL.
+/// The parameter that gives a pointer's number of elements, or NULL.
 static struct argument *count_of(const struct binding *binding, const struct argument *pointer)
 {
     if (!pointer->info.is_pointer || !pointer->info.length)
@@ -51,7 +51,7 @@ static struct argument *count_of(const struct binding *binding, const struct arg
     return count && !count->info.is_pointer ? count : NULL;
 }
 
-/// Takes a count from the tensors that it counts.
+/// Sets a count from the tensors whose elements it counts.
 static bool settle_count(struct argument *count, const struct argument *pointer,
                          const struct argument *first, const char *path, struct message *error)
 {
@@ -90,7 +90,7 @@ static bool settle_counts(struct binding *binding, const char *path, struct mess
     return true;
 }
 
-/// The launch covers what the first count counts; without any, the first input.
+/// The launch covers the value of the first count parameter, or, if there is none, the first input.
 static bool settle_launch(struct binding *binding, struct message *error)
 {
     const struct argument *first = NULL;
@@ -160,7 +160,7 @@ static bool settle_value(struct argument *argument, struct message *error)
     return true;
 }
 
-/// A bound: a number, or the name of another parameter.
+/// A bound: a number, or the value of the parameter with this name.
 static bool read_bound(const struct binding *binding, const struct argument *argument,
                        const char *bound, struct scalar *value)
 {
@@ -202,7 +202,8 @@ bool binding_check_values(struct binding *binding, struct message *error)
     return true;
 }
 
-/// The input whose shape an output takes on: itself, or the first of the same length.
+/// The input whose shape an output takes: the tensor itself if it is also an input, else the first
+/// input of the same length.
 static const struct tensor *model_of(const struct binding *binding, const struct argument *output)
 {
     if (output->input)

@@ -93,7 +93,7 @@ static int store(const struct command *command, const struct cli_option *option,
     return CLI_GO_ON;
 }
 
-/// One option at argv[*k], with its argument there or in argv[*k + 1].
+/// Parses one option at argv[*k]; its argument is in the same word or in argv[*k + 1].
 static int parse_option(const struct command *command, const struct cli_option *options, int argc,
                         char **argv, int *k)
 {

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT
-/// The command line: one table a subcommand, from which it is parsed and its help is printed.
+/// The command line. Each subcommand has one table, from which arguments are parsed and the help is
+/// printed.
 #ifndef PTXGEN_TOOLS_CLI_H
 #define PTXGEN_TOOLS_CLI_H
 
 #include "message.h"
 
-/// How the process ends. Everything but EXIT_DONE comes with a line on standard error.
+/// Exit statuses. Every status except EXIT_DONE comes with a line on standard error.
 enum exit_status {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_NOTHING = 77, ///< nothing to run it on: no GPU and no emulator, no ptxas
+    EXIT_NOTHING = 77, ///< nothing to run on: no GPU and no emulator, or no ptxas
 };
 
 struct command {
     const char *name;
-    const char *synopsis; ///< what follows the name
+    const char *synopsis; ///< the part after the name
     const char *summary;
     int (*run)(const struct command *command, int argc, char **argv); ///< returns an exit status
-    const char *details; ///< printed at the end of the help; NULL: nothing
+    const char *details; ///< printed at the end of the help; NULL: none
 };
 
 extern const struct command command_list;
@@ -32,7 +33,7 @@ extern const struct command command_bench;
 
 enum { CLI_LIST_LIMIT = 64 };
 
-/// The values of an option that may be repeated.
+/// The values of a repeatable option.
 struct cli_list {
     const char *items[CLI_LIST_LIMIT];
     size_t count;
@@ -41,14 +42,14 @@ struct cli_list {
 struct cli_option {
     const char *name;     ///< without the dashes; NULL ends the table
     char letter;          ///< of the short form, or 0
-    const char *argument; ///< what the help calls the argument; NULL for a flag
-    bool *flag;           ///< exactly one of the three is set: where the result goes
+    const char *argument; ///< name of the argument in the help; NULL for a flag
+    bool *flag;           ///< exactly one of the three is set: the destination of the result
     const char **text;
     struct cli_list *list;
     const char *help;
 };
 
-/// The rows of a table: a flag, an option with an argument, one that may be repeated, the end.
+/// The rows of a table: a flag, an option with an argument, a repeatable option, the end.
 #define CLI_FLAG(name, letter, flag, help)                                                         \
     {                                                                                              \
         name, letter, NULL, flag, NULL, NULL, help                                                 \
@@ -66,14 +67,14 @@ struct cli_option {
         NULL, 0, NULL, NULL, NULL, NULL, NULL                                                      \
     }
 
-/// Of --force, which every command has that writes a file.
+/// The help of --force, in every command that writes a file.
 #define FORCE_HELP "write over a file that is read-only"
 
-/// What cli_parse() returns when the command is to go on.
+/// The result of cli_parse() if the command should continue.
 enum { CLI_GO_ON = -1 };
 
-/// Reads argv[1] and up. What is no option goes to `names`, of which at most `most` are allowed.
-/// Returns CLI_GO_ON, or the exit status where it has printed the help, the version or an error.
+/// Parses argv[1] and up. Arguments that are not options go to `names`; at most `most` are allowed.
+/// Returns CLI_GO_ON, or the exit status after printing the help, the version or an error.
 int cli_parse(const struct command *command, const struct cli_option *options,
               struct cli_list *names, size_t most, int argc, char **argv);
 

@@ -18,7 +18,7 @@ struct arguments {
     struct cli_list sets;
 };
 
-/// A check on its way, and what it has found.
+/// The state of a check, and its results.
 struct check {
     struct ptxas ptxas;
     bool verbose;
@@ -26,7 +26,7 @@ struct check {
     size_t refused;
     size_t skipped;
     struct message unknown; ///< the targets that were skipped
-    struct message error;   ///< why ptxas could not be asked; ends the check
+    struct message error;   ///< why ptxas could not be run; ends the check
 };
 
 static void print_log(const char *name, const char *log)
@@ -41,7 +41,7 @@ static void print_log(const char *name, const char *log)
 
 static void skip(struct check *check, const char *name, const char *target)
 {
-    // Between blanks, so that sm_90 is not found in sm_90a.
+    // Matches whole words, so that sm_90 is not found in sm_90a.
     char word[PTX_TARGET_NAME_SIZE + 2];
     snprintf(word, sizeof(word), " %s ", target);
     if (!strstr(check->unknown.text, word))
@@ -51,7 +51,7 @@ static void skip(struct check *check, const char *name, const char *target)
     check->skipped++;
 }
 
-/// One text for one target. False if ptxas could not be asked.
+/// Checks one text for one target. False if ptxas could not be run.
 static bool check_text(struct check *check, const char *name, const char *text, const char *target)
 {
     check->error.text[0] = '\0';
@@ -74,7 +74,7 @@ static bool check_text(struct check *check, const char *name, const char *text, 
     return true;
 }
 
-/// The kernel in one dtype, with every combination of the options that are not fixed.
+/// Checks the kernel in one dtype, with every combination of the options that are not fixed.
 static bool check_dtype(struct check *check, struct selection *selection, unsigned fixed)
 {
     char name[SELECTION_NAME_SIZE], target[PTX_TARGET_NAME_SIZE];
@@ -125,14 +125,14 @@ static bool is_file(const char *name)
     return strcmp(name, "-") == 0 || strpbrk(name, "./");
 }
 
-/// What the command line asks to be checked, looked up before any ptxas is looked for.
+/// The selection of the command line; resolved before ptxas is searched.
 struct request {
     bool every_kernel;
     bool every_target;
     struct selection selection;
-    unsigned fixed; ///< options that --set chose, one bit each
+    unsigned fixed; ///< options that --set selected, one bit each
     const char *dtype;
-    const char *path; ///< of a given file; the rest but `every_target` is then unused
+    const char *path; ///< path of a given file; then only `every_target` is used besides
     char *text;
     char target[PTX_TARGET_NAME_SIZE];
 };
@@ -151,7 +151,7 @@ static bool check_kernels(struct check *check, struct request *request)
     return true;
 }
 
-/// A file's text is for its own target and newer ones; one with a suffix for its own alone.
+/// The text of a file is for its own target and newer ones; with a suffix, only for its own target.
 static bool check_file(struct check *check, const struct request *request)
 {
     struct ptx_target own, target;
@@ -184,7 +184,7 @@ static int look_up_file(const struct command *command, const struct arguments *g
     return CLI_GO_ON;
 }
 
-/// The options that --set names, chosen in the selection and as bits in `fixed`.
+/// Applies the options of --set to the selection and marks them in `fixed`.
 static bool fix_options(struct request *request, const struct cli_list *sets, struct message *error)
 {
     for (size_t k = 0; k < sets->count; k++) {

@@ -10,14 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/// The driver's own cache of what it compiled: CUDA_CACHE_PATH or its default for Linux.
+/// The driver's own compute cache: CUDA_CACHE_PATH, or its default on Linux.
 struct compute_cache {
-    char path[4096]; ///< "" if it is switched off or the user has no home
+    char path[4096]; ///< "" if it is disabled or the user has no home directory
     bool disabled;
-    int error; ///< errno of what keeps the user from writing to it; 0: nothing
+    int error; ///< errno of why the user cannot write to it; 0: the user can
 };
 
-/// Whether the user may write to the folder; where it is not there yet, whether it can be made.
+/// Whether the user can write to the folder or, if it does not exist, can create it.
 static int write_error(const char *path)
 {
     char folder[sizeof(((struct compute_cache *)NULL)->path)];
@@ -68,7 +68,7 @@ static void print_compute_cache(void)
 static json_t *device_json(const struct ptx_device_info *info)
 {
     const struct compute_cache cache = find_compute_cache();
-    const bool emulated = emulator_is(info); // which compiles nothing
+    const bool emulated = emulator_is(info); // it compiles nothing
     const char *path = cache.path[0] && !emulated ? cache.path : NULL;
     return json_pack("{s:i, s:s, s:i, s:I, s:i, s:i, s:i, s:s, s:b, s:s?, s:b}", "ordinal",
                      info->ordinal, "name", info->name, "sm", info->sm, "memory",
@@ -97,7 +97,7 @@ static void print_device(json_t *device)
            driver % 1000 / 10, isa / 10, isa % 10, library);
 }
 
-/// What the driver layer's library sees.
+/// The devices that the driver layer's library reports.
 static int add_devices(json_t *list, struct message *error)
 {
     int count;
@@ -114,8 +114,8 @@ static int add_devices(json_t *list, struct message *error)
     return EXIT_DONE;
 }
 
-/// Writes the emulator's devices: a list; null where there is no emulator; or, as a string, what is
-/// wrong with it.
+/// Writes the emulator's devices: a list; null if there is no emulator; or an error message as a
+/// string.
 static bool write_emulator(int to)
 {
     struct message error;
@@ -134,8 +134,8 @@ static bool write_emulator(int to)
     return written;
 }
 
-/// The emulator, seen by a process of its own: a driver, once loaded, stays. *seen is what
-/// write_emulator() gave; NULL if the emulator is ruled out.
+/// Queries the emulator in a child process, because a loaded driver cannot be unloaded. *seen is
+/// the result of write_emulator(); NULL if the emulator is excluded.
 static bool emulator_devices(json_t **seen, struct message *error)
 {
     int ends[2];
@@ -191,7 +191,7 @@ static int run(const struct command *command, int argc, char **argv)
             emulator_advise(&error, false);
         if (status == EXIT_NOTHING && json_is_string(emulator)) {
             message_add(&error, "; the emulator: %s", json_string_value(emulator));
-            status = EXIT_FAILED; // it is there
+            status = EXIT_FAILED; // it exists
         }
         return cli_fail(command, status, "%s", error.text);
     }
@@ -205,7 +205,7 @@ static int run(const struct command *command, int argc, char **argv)
     if (!json && instead)
         printf("no GPU: %s\n", error.text);
     status = EXIT_DONE;
-    if (json_is_string(emulator)) // it is there, and does not work
+    if (json_is_string(emulator)) // it exists but does not work
         status = cli_fail(command, EXIT_FAILED, "the emulator: %s", json_string_value(emulator));
     json_decref(list);
     json_decref(emulator);

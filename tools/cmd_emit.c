@@ -49,7 +49,7 @@ static bool emit_into(const struct selection *selection, const struct arguments 
     return written;
 }
 
-/// Every kernel in every dtype, each with its defaults.
+/// Writes every kernel in every dtype, with default options.
 static int emit_all(const struct command *command, struct selection *selection,
                     const struct arguments *given)
 {

@@ -71,7 +71,7 @@ static int run_bound(struct binding *binding, const struct tensor_file *file,
         status = gpu_run(binding, place, &report, error);
     if (status == EXIT_DONE && !write_outputs(binding, file, given, error))
         status = EXIT_FAILED;
-    // Standard output may have been given to the tensors.
+    // Standard output may be used for the tensors.
     if (status == EXIT_DONE)
         print_report(output_is_stdout(given->output) ? stderr : stdout, binding, &report,
                      given->output);

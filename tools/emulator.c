@@ -11,7 +11,7 @@ static const char driver_variable[] = "PTXGEN_LIBCUDA";
 static const char emulator_variable[] = "PTXGEN_EMULATOR";
 static const char own_program[] = "/proc/self/exe";
 
-/// Seen from the program: in the build, and installed.
+/// Relative to the program: in the build tree, and installed.
 static const char *const places[] = { "../emulator/libcuda.so.1", EMULATOR_INSTALLED };
 
 static const char *value_of(const char *variable)
@@ -20,8 +20,8 @@ static const char *value_of(const char *variable)
     return value && value[0] ? value : NULL;
 }
 
-/// Where the emulator is, without symbolic links; false: there is none. Allocates nothing, so that
-/// want of memory is not taken for want of an emulator.
+/// Finds the emulator's path, without symbolic links; false: there is none. Does not allocate, so
+/// that a lack of memory is not reported as a lack of an emulator.
 static bool find(char found[PATH_MAX])
 {
     char program[PATH_MAX], path[2 * PATH_MAX];
@@ -111,7 +111,7 @@ int emulator_take_over(int argc, char **argv, struct message *error)
     if (emulator_is_ruled_out())
         return EXIT_NOTHING;
     int status = emulator_choose(&reason);
-    // The driver that found no GPU stays in this process and would serve again.
+    // The driver that found no GPU stays loaded in this process, so the command is started again.
     char **again = status == EXIT_DONE ? calloc((size_t)argc + 2, sizeof(*again)) : NULL;
     if (again) {
         char program[] = "ptxgen";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The libcuda that runs PTX on the CPU: where it is, and how the driver layer comes to load it.
+/// The libcuda that runs PTX on the CPU: finds it and makes the driver layer load it.
 #ifndef PTXGEN_TOOLS_EMULATOR_H
 #define PTXGEN_TOOLS_EMULATOR_H
 
@@ -7,22 +7,22 @@
 
 #include <ptxgen/driver.h>
 
-/// Whether the user has said which library is to be loaded; then no other is chosen here.
+/// Whether the user has specified the library to load; then no other library is selected here.
 bool emulator_is_ruled_out(void);
-/// Whether what the user has named, or emulator_choose() has, is a file that exists.
+/// Whether the library that the user or emulator_choose() selected is a file that exists.
 bool driver_is_there(void);
-/// Has the driver layer load the emulator. To be called before anything of CUDA is in the process:
-/// a driver, once loaded, stays. Returns an exit status, with the reason in `error` unless it is
-/// EXIT_DONE.
+/// Makes the driver layer load the emulator. Must be called before the process uses CUDA, because a
+/// loaded driver cannot be unloaded. Returns an exit status, with the reason in `error` unless it
+/// is EXIT_DONE.
 int emulator_choose(struct message *error);
-/// Whether a device is the emulator's, by the library that serves it.
+/// Whether a device belongs to the emulator, judged by its library.
 bool emulator_is(const struct ptx_device_info *device);
-/// To an error that says that there is no GPU, adds what the emulator could do about it: take its
-/// place, where --device has chosen the GPU; or that it is not there either.
+/// Extends an error about a missing GPU with what the emulator can do: it can be used instead if
+/// --device selected the GPU, or it does not exist either.
 void emulator_advise(struct message *error, bool gpu_chosen);
-/// After EXIT_NOTHING: starts the command anew, on the emulator; argv[0] is the subcommand. Returns
-/// EXIT_NOTHING if there is no emulator, if it was ruled out, or if it runs already; EXIT_FAILED,
-/// with the reason in `error`, if memory ran out.
+/// After EXIT_NOTHING: starts the command again on the emulator; argv[0] is the subcommand. Returns
+/// EXIT_NOTHING if there is no emulator, if it is excluded, or if it is already in use;
+/// EXIT_FAILED, with the reason in `error`, if memory ran out.
 int emulator_take_over(int argc, char **argv, struct message *error);
 
 #endif

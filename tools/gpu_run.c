@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAUNCHES = 6 }; // the first of which is not timed, unless it is the only one
+enum { LAUNCHES = 6 }; // the first is not timed, unless it is the only one
 
-/// What lives on the GPU for one run.
+/// The objects on the GPU for one run.
 struct session {
     struct binding *binding;
     ptx_device *device;
@@ -88,7 +88,8 @@ static ptx_status allocate(struct session *session)
         if (!session->buffers[k])
             return ptx_error_status();
         session->addresses[k] = ptx_buffer_address(session->buffers[k]);
-        // What a kernel leaves unwritten must not be what other programs left in the memory.
+        // Elements that a kernel does not write must not show what other programs left in the
+        // memory.
         ptx_status status =
             argument->input ? PTX_OK
                             : ptx_buffer_fill(session->buffers[k], 0, 0, bytes, session->stream);
@@ -98,7 +99,7 @@ static ptx_status allocate(struct session *session)
     return upload(session, false);
 }
 
-/// By name: tensors by the addresses of their buffers, values as they are.
+/// Binds by name: tensors by the addresses of their buffers, scalars by value.
 static ptx_status bind(struct session *session)
 {
     const struct binding *binding = session->binding;
@@ -184,7 +185,7 @@ static int download(struct session *session, struct gpu_report *report, struct m
 
 static void close_session(struct session *session)
 {
-    // A failed run may have left copies under way, to memory that is about to be freed.
+    // A failed run may have pending copies to memory that is about to be freed.
     if (session->stream)
         ptx_stream_synchronize(session->device, session->stream);
     for (size_t k = 0; k < BINDING_LIMIT; k++)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static bool failed; // stays: what was made meanwhile may lack a part
+static bool failed; // never reset: values made after a failure may be incomplete
 
 static void *allocate(size_t size)
 {

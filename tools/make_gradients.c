@@ -36,7 +36,7 @@ static double next_unit(uint64_t *state)
     return (double)(next_u64(state) >> 11) * 0x1p-52 - 1;
 }
 
-// Marsaglia's polar method: two numbers a turn.
+// Marsaglia's polar method: two numbers per iteration.
 static void fill_normal(float *x, uint64_t n, double deviation, uint64_t seed)
 {
     for (uint64_t i = 0; i < n; i += 2) {
@@ -104,13 +104,13 @@ static int make(const uint64_t shape[2], const char *path)
 
 enum { MAX_LAYERS = 1000, NAME_SIZE = 48 };
 
-/// A parameter of GPT-2: its shape in units of the width, but for what the embeddings count.
+/// A parameter of GPT-2; its shape is in units of the width, except for the embeddings' rows.
 static const struct parameter {
     const char *name;
     unsigned rows, columns; ///< widths; 0 columns: a vector
 } embedding[] = {
-    { "wte.weight", 0, 1 }, // the vocabulary's rows
-    { "wpe.weight", 0, 1 }, // the context's
+    { "wte.weight", 0, 1 }, // rows: the vocabulary
+    { "wpe.weight", 0, 1 }, // rows: the context
 }, layer[] = {
     { "ln_1.weight", 1, 0 },        { "ln_1.bias", 1, 0 },
     { "attn.c_attn.weight", 1, 3 }, { "attn.c_attn.bias", 3, 0 },
@@ -182,7 +182,7 @@ static bool write_tensor(struct output *output, const struct tensor *tensor, uin
     if (!x)
         return false;
     fill_normal(x, tensor->count, 0.0005, seed);
-    // In place: a half never lies behind the float that it is made of.
+    // Converts in place: the output never overtakes the input.
     for (uint64_t i = 0; tensor->dtype->bytes == 2 && i < tensor->count; i++) {
         uint16_t half = bf16_of(x[i]);
         memcpy((char *)x + 2 * i, &half, sizeof(half));

@@ -50,7 +50,7 @@ bool message_unknown(struct message *message, const char *what, const char *give
 
 const char *quote(char quoted[QUOTED_SIZE], const char *text)
 {
-    // Room for the longest escape, three dots, the closing quote and the NUL.
+    // Reserves room for the longest escape, three dots, the closing quote and the NUL.
     const size_t limit = QUOTED_SIZE - (4 + 3 + 1 + 1);
     size_t length = 0;
     quoted[length++] = '\'';
@@ -72,7 +72,8 @@ const char *plural(uint64_t count)
 
 enum { LONGEST_NAME = 63 };
 
-/// Insertions, deletions and replacements that turn one name into the other (Levenshtein).
+/// The number of insertions, deletions and replacements that turn one name into the other
+/// (Levenshtein).
 static size_t edit_distance(const char *x, size_t x_length, const char *y, size_t y_length)
 {
     size_t row[LONGEST_NAME + 1];
@@ -108,6 +109,6 @@ const char *nearest_name(const char *given, const char *const *names, size_t cou
             nearest = names[k];
         }
     }
-    // Nothing of the given name is left when every letter of it had to change.
+    // If every letter must change, the names have nothing in common.
     return least < given_length ? nearest : NULL;
 }

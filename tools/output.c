@@ -16,7 +16,7 @@ enum { TEMPORARY_NAMES = 100, WRITE_BITS = 0222, GROUP_BITS = 0070, MODE_BITS = 
 
 static bool fail(struct output *output, struct message *error)
 {
-    // A write reads the memory of a mapped file, which somebody may have truncated.
+    // Writing can read a mapped file, which another process may have truncated.
     const char *reason = errno == EFAULT
                              ? "the file that it is copied from became shorter meanwhile"
                              : strerror(errno);
@@ -27,7 +27,7 @@ static bool fail(struct output *output, struct message *error)
 
 // ---- what may be written ------------------------------------------------------------------------
 
-/// The open descriptor that /dev/stdout, /dev/fd/N and the like name, or -1.
+/// The open descriptor that /dev/stdout, /dev/fd/N and similar paths name, or -1.
 static int descriptor_named(const char *path)
 {
     static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -59,7 +59,7 @@ static bool refuse_link(const char *path, struct message *error)
                        path, target);
 }
 
-/// What is there now: a file, *exists, that may be replaced, or nothing.
+/// Checks the path: *exists is true for a file that may be replaced.
 static bool look(const char *path, bool force, bool *exists, struct stat *present,
                  struct message *error)
 {
@@ -109,13 +109,13 @@ static void name_temporary(char *name, size_t size, const char *folder, unsigned
     snprintf(name, size, "%sptxgen.%ld.%u.tmp", folder, (long)getpid(), attempt);
 }
 
-/// The name in /proc by which a nameless file can be linked.
+/// The name in /proc through which an unnamed file can be linked.
 static void name_descriptor(char name[48], int file)
 {
     snprintf(name, 48, "/proc/self/fd/%d", file);
 }
 
-/// A file under a temporary name, which a signal that ends the process removes.
+/// A file with a temporary name; a signal that ends the process removes it.
 static int create_named(struct output *output, const char *folder, mode_t mode)
 {
     size_t size = strlen(folder) + 48;
@@ -137,10 +137,10 @@ static int create_named(struct output *output, const char *folder, mode_t mode)
     return -1;
 }
 
-/// A file in the folder of the one that it is to be; -1: errno says why not.
+/// Creates a file in the folder of its destination; -1: errno has the reason.
 static int create(struct output *output)
 {
-    // What replaces a file gets its mode at the end. Until then nobody else may read it.
+    // A replacement gets its mode at the end. Until then no other user can read it.
     const mode_t mode = output->replaces ? 0600 : 0666;
     char name[48];
     char *folder = folder_of(output->path);
@@ -177,7 +177,7 @@ static bool open_directly(struct output *output, int descriptor, struct message 
 
 static bool open_beside(struct output *output, struct message *error)
 {
-    // Through symbolic links, so that it is not the link that the new file replaces.
+    // Resolves symbolic links, so that the new file does not replace a link.
     output->path = output->replaces ? realpath(output->name, NULL) : strdup(output->name);
     int file = output->path ? create(output) : -1;
     if (file < 0 && output->path && (errno == EACCES || errno == EPERM || errno == EROFS)) {
@@ -217,9 +217,9 @@ void output_write(struct output *output, const void *bytes, size_t count)
 
 // ---- completing ---------------------------------------------------------------------------------
 
-/// Gives the file the access control list of the one that it replaces, or none, whatever the folder
-/// gives to new files. With a list, the group's bits of the mode are not the group's rights. False
-/// if it cannot be kept.
+/// Copies the access control list of the replaced file, or removes any list that the folder gives
+/// to new files. With a list, the group bits of the mode are not the rights of the group. False if
+/// the list cannot be kept.
 static bool keep_access_list(struct output *output, int file)
 {
     static const char attribute[] = "system.posix_acl_access";
@@ -232,8 +232,8 @@ static bool keep_access_list(struct output *output, int file)
     return fsetxattr(file, attribute, list, (size_t)size, 0) == 0;
 }
 
-/// Mode, owner, group and access control list of the file that is replaced. Where the process may
-/// not give the new one to that group, the group gets no more than everybody.
+/// Copies mode, owner, group and access control list of the replaced file. If the process may not
+/// set the group, the group gets no more rights than others.
 static bool keep_mode(struct output *output, int file)
 {
     const struct stat *present = &output->present;
@@ -245,7 +245,7 @@ static bool keep_mode(struct output *output, int file)
     return fchmod(file, mode) == 0;
 }
 
-/// Gives a nameless file a temporary name; false: errno says why not.
+/// Gives an unnamed file a temporary name; false: errno has the reason.
 static bool link_temporary(struct output *output, const char *descriptor)
 {
     char *folder = folder_of(output->path);
@@ -279,7 +279,7 @@ static bool put_in_place(struct output *output, int file)
         if (!output->replaces &&
             linkat(AT_FDCWD, descriptor, AT_FDCWD, output->path, AT_SYMLINK_FOLLOW) == 0)
             return true;
-        // A link does not replace a file; renaming does.
+        // link() does not replace a file; rename() does.
         if (!link_temporary(output, descriptor))
             return false;
     }

@@ -22,7 +22,7 @@ bool place_read(struct place *place, const char *text)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && number <= 9999;
 }
 
-/// The library's message without what names its C functions: the user of the command has options.
+/// The library's message without the names of C functions: the user of the command knows options.
 static void in_words_of_the_command(struct message *words, const char *text)
 {
     const char *colon = strncmp(text, "ptx_", 4) == 0 ? strstr(text, ": ") : NULL;
@@ -51,7 +51,7 @@ int gpu_error(struct message *error)
     struct message words;
     in_words_of_the_command(&words, ptx_error_message());
     const char *text = words.text;
-    // A library that is there and cannot be loaded is a failure: memory may have run out.
+    // A library that exists but cannot be loaded is a failure: memory may have run out.
     if (status != PTX_ERROR_NO_DEVICE && (status != PTX_ERROR_NO_DRIVER || driver_is_there())) {
         message_set(error, "%s", text);
         return EXIT_FAILED;
@@ -64,7 +64,7 @@ int gpu_error(struct message *error)
     return EXIT_NOTHING;
 }
 
-/// No GPU: the emulator may be what is wanted.
+/// There is no GPU: suggests the emulator.
 static int no_gpu(const struct place *place, struct message *error)
 {
     int status = gpu_error(error);

@@ -10,7 +10,7 @@
 
 enum { WIDTH = 40 };
 
-static const double interval = 0.1; // seconds from one drawing to the next
+static const double interval = 0.1; // minimum seconds between updates
 
 static bool is_due(struct progress *progress)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// A bar on standard error, while a long job goes on, for who sits at a terminal.
+/// A progress bar on standard error, for long jobs on a terminal.
 #ifndef PTXGEN_TOOLS_PROGRESS_H
 #define PTXGEN_TOOLS_PROGRESS_H
 
@@ -10,19 +10,18 @@ struct progress {
     bool on;
     bool drawn;
     uint64_t done, total; ///< bytes, or steps
-    const char *steps;    ///< what the steps are of; NULL: bytes are counted
-    double last;          ///< when it was drawn
+    const char *steps;    ///< the unit of the steps; NULL: bytes
+    double last;          ///< time of the last update
 };
 
-/// Draws nothing, then or later, if `quiet` or if standard error is no terminal.
+/// Draws nothing, now or later, if `quiet` is set or standard error is not a terminal.
 void progress_begin(struct progress *progress, uint64_t total, bool quiet);
-/// The same for so many steps of what `steps` says, a constant string.
+/// The same for a number of steps; `steps` is their unit, a constant string.
 void progress_begin_steps(struct progress *progress, uint64_t total, const char *steps, bool quiet);
 void progress_add(struct progress *progress, uint64_t bytes);
-/// Takes the bar away, for something else to be printed; it comes back with the next
-/// progress_add().
+/// Removes the bar, so that other text can be printed; the next progress_add() draws it again.
 void progress_hide(struct progress *progress);
-/// Takes the bar away. May be called again, and on a zeroed struct.
+/// Removes the bar. May be called again, and on a zeroed struct.
 void progress_end(struct progress *progress);
 
 #endif

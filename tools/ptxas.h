@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// A second opinion on PTX text: NVIDIA's assembler, where there is one.
+/// Checks PTX text with NVIDIA's assembler, if it is installed.
 #ifndef PTXGEN_TOOLS_PTXAS_H
 #define PTXGEN_TOOLS_PTXAS_H
 
@@ -15,19 +15,19 @@ struct ptxas {
         char version[16];
         char target[PTX_TARGET_NAME_SIZE];
         bool accepted;
-    } known[PTXAS_KNOWN_LIMIT]; ///< what ptxas_knows() found out
+    } known[PTXAS_KNOWN_LIMIT]; ///< results of ptxas_knows()
     size_t known_count;
 };
 
 /// The first word after `directive` (".target", ".version") in the text, without a comma. False if
-/// there is none, or it does not fit.
+/// there is none or it does not fit.
 bool ptx_directive(const char *text, const char *directive, char *word, size_t size);
 
-/// Looks in $PATH, $CUDA_HOME/bin and /usr/local/cuda/bin. False if there is none.
+/// Searches $PATH, $CUDA_HOME/bin and /usr/local/cuda/bin. False if there is no ptxas.
 bool ptxas_find(struct ptxas *ptxas, struct message *error);
 
-/// Whether it accepts the text for the target. If not, *log is what it said, to be freed; NULL
-/// where it could not be asked, and `error` says why.
+/// Whether ptxas accepts the text for the target. If not, *log is its output, which the caller
+/// frees; *log is NULL if ptxas could not be run, with the reason in `error`.
 bool ptxas_accepts(struct ptxas *ptxas, const char *text, const char *target, char **log,
                    struct message *error);
 /// Whether it knows the text's version and the target at all: asked with a kernel that is empty.

@@ -39,20 +39,20 @@ const struct tensor_dtype *tensor_dtype_of(ptx_type type)
 
 // ---- the header ---------------------------------------------------------------------------------
 
-/// What the checks of one header share.
+/// State of the checks of one header.
 struct reader {
     struct tensor_file *file;
-    const char *data; ///< of the file, behind the header
+    const char *data; ///< the file after the header
     uint64_t data_bytes;
-    uint64_t data_at; ///< byte of the file at which the data begins
-    uint64_t *shape;  ///< free end of file->shapes
+    uint64_t data_at; ///< offset of the data in the file
+    uint64_t *shape;  ///< next free element of file->shapes
     struct message *error;
 };
 
 enum { DEEPEST = 3 };
 
-/// Refuses, before a JSON tree is built, what would make it deep or much larger than the file.
-/// Strings are told from the rest; all other syntax is left to the JSON parser.
+/// Refuses JSON that would be deeply nested or much larger than the file, before a tree is built.
+/// Recognises strings; the JSON parser checks all other syntax.
 static bool check_nesting(const char *path, const char *text, size_t length, struct message *error)
 {
     char open[DEEPEST] = { 0 };
@@ -135,7 +135,7 @@ static bool fail(struct reader *r, const struct tensor *tensor)
     return message_set(r->error, "%s: tensor %s: ", r->file->path, quote(quoted, tensor->name));
 }
 
-/// A number of elements or bytes: a JSON integer that is not negative.
+/// A number of elements or bytes: a JSON integer >= 0.
 static bool read_size(struct reader *r, const struct tensor *tensor, const char *what, size_t k,
                       const json_t *value, uint64_t *size)
 {
@@ -250,7 +250,7 @@ static bool read_tensor(struct reader *r, struct tensor *tensor, json_t *entry)
         message_add(r->error, "has more than dtype, shape and data_offsets");
         return false;
     }
-    // In this order: the bytes of the shape need the dtype, the offsets need the bytes.
+    // In this order, because the size of the shape needs the dtype, and the offsets need the size.
     return read_dtype(r, tensor, json_object_get(entry, "dtype")) &&
            read_shape(r, tensor, json_object_get(entry, "shape")) &&
            read_offsets(r, tensor, json_object_get(entry, "data_offsets"));
@@ -269,7 +269,7 @@ static int by_place(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-/// The tensors, in the order of their data, must cover all of it exactly once.
+/// The tensors, sorted by their data, must cover all of it exactly once.
 static bool check_cover(struct reader *r)
 {
     const struct tensor *tensors = r->file->tensors;
@@ -332,8 +332,8 @@ static bool read_entries(struct reader *r, json_t *root)
     return true;
 }
 
-/// Fills `file` from a header of `length` bytes at `text`, which `data_bytes` bytes of data follow.
-/// On failure what was filled in so far is for tensor_file_close().
+/// Fills `file` from a header of `length` bytes at `text`, followed by `data_bytes` bytes of data.
+/// After a failure the caller must call tensor_file_close().
 static bool read_header(struct tensor_file *file, const char *text, size_t length,
                         size_t data_bytes, struct message *error)
 {
@@ -425,7 +425,7 @@ static void *map_file(int descriptor, const char *path, size_t *size, struct mes
 bool tensor_file_open(struct tensor_file *file, const char *path, struct message *error)
 {
     *file = (struct tensor_file) { .path = path };
-    // A FIFO must not make the open wait for its writer.
+    // Opening a FIFO must not wait for its writer.
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         return message_set(error, "cannot read %s: %s", path, strerror(errno));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// The safetensors file layout: 8 bytes of header length, little-endian; a JSON header that gives
-/// each tensor its dtype, shape and place; the tensors' bytes, side by side without gaps.
+/// The safetensors file format: 8 bytes of header length (little-endian), a JSON header with dtype,
+/// shape and offsets of each tensor, then the data of the tensors without gaps.
 ///
-/// Nothing in a file is trusted: whatever the header says is checked before it is used, and an
-/// error says which file, tensor and byte. The data itself is little-endian and not interpreted.
+/// Files are not trusted: everything in the header is checked before it is used, and an error names
+/// the file, tensor and byte. The data is little-endian and is not interpreted.
 #ifndef PTXGEN_TOOLS_SAFETENSORS_H
 #define PTXGEN_TOOLS_SAFETENSORS_H
 
@@ -11,7 +11,8 @@
 
 #include <ptxgen/types.h>
 
-/// Name in the file, bytes of an element, type of a kernel's elements (NONE: no kernel has it).
+/// The name in the file, the bytes of an element, and the element type of kernels (NONE: no kernel
+/// supports it).
 #define TENSOR_DTYPES(X)                                                                           \
     X(BOOL, 1, NONE)                                                                               \
     X(U8, 1, U8)                                                                                   \
@@ -37,11 +38,12 @@ struct tensor_dtype {
     ptx_type type;
 };
 
-/// NULL if there is none of that name, or none with elements of that type.
+/// NULL if there is no dtype of this name, or none with elements of this type.
 const struct tensor_dtype *tensor_dtype_named(const char *name);
 const struct tensor_dtype *tensor_dtype_of(ptx_type type);
 
-/// Most bytes of a header, as the reference implementation has it, and most dimensions.
+/// The maximum bytes of a header, as in the reference implementation, and the maximum number of
+/// dimensions.
 enum { TENSOR_HEADER_LIMIT = 100000000, TENSOR_RANK_LIMIT = 64 };
 
 struct tensor {
@@ -60,45 +62,44 @@ struct tensor_note {
     const char *value;
 };
 
-/// What a file holds. Everything in it belongs to the file.
+/// The contents of a file. The file owns everything in it.
 struct tensor_file {
     const char *path;
-    struct tensor *tensors; ///< in the order of their data
+    struct tensor *tensors; ///< in order of their data
     size_t count;
     struct tensor_note *notes;
     size_t note_count;
     uint64_t *shapes; ///< all tensors' shapes
-    void *header;     ///< the parsed JSON, which holds the strings
+    void *header;     ///< the parsed JSON, which owns the strings
     void *map;        ///< the whole file, mapped for reading
     size_t map_bytes;
 };
 
-/// Maps the file and reads its header. A file without a tensor is an error. `path` must outlive the
-/// file. On failure there is nothing
-/// to close.
+/// Maps the file and reads its header. A file without tensors is an error. `path` must outlive the
+/// file. After a failure there is nothing to close.
 bool tensor_file_open(struct tensor_file *file, const char *path, struct message *error);
-/// The same with bytes in memory, which must outlive the file; `path` is for messages.
+/// The same for bytes in memory, which must outlive the file; `path` is for messages.
 bool tensor_file_parse(struct tensor_file *file, const char *path, const void *bytes, size_t size,
                        struct message *error);
 void tensor_file_close(struct tensor_file *file);
 
-/// The tensor of that name, or NULL.
+/// The tensor of this name, or NULL.
 const struct tensor *tensor_file_find(const struct tensor_file *file, const char *name);
 
-/// Writes a file, whole or not at all; `path` and `force` are those of output_open(). Of each
-/// tensor, `bytes` must be what shape and dtype make; names must differ, and there must be one at
-/// least: a file without tensors is not read again. Tensors of wider elements come first, so that
-/// all are aligned.
+/// Writes a file, completely or not at all; `path` and `force` are those of output_open(). `bytes`
+/// of each tensor must match its shape and dtype; names must be unique. There must be at least one
+/// tensor, because files without tensors cannot be read again. Tensors with wider elements come
+/// first, so that all are aligned.
 bool tensor_file_write(const char *path, bool force, const struct tensor *tensors, size_t count,
                        const struct tensor_note *notes, size_t note_count, struct message *error);
 
-/// The same for data that is not there yet: writes the file's header to an output that was opened.
-/// The caller adds the data with output_write() in the order of tensor_file_order() and completes
-/// the file with output_commit(). Of the tensors, `data` is not looked at. False if memory ran out;
-/// the output is the caller's to discard.
+/// The same without the data: writes the file's header to an open output. The caller appends the
+/// data with output_write() in the order of tensor_file_order() and completes the file with
+/// output_commit(). `data` of the tensors is not used. False if memory ran out; the caller must
+/// discard the output.
 bool tensor_file_begin(struct output *output, const struct tensor *tensors, size_t count,
                        const struct tensor_note *notes, size_t note_count, struct message *error);
-/// The order that tensors have in a file that is written here; room for `count` of them.
+/// The order of the tensors in a written file; `order` has room for `count` tensors.
 void tensor_file_order(const struct tensor *tensors, size_t count, const struct tensor **order);
 
 #endif

@@ -8,8 +8,8 @@
 
 enum { WIDEST = 8 };
 
-/// The k-th tensor of those to be written: wider elements first, else as given. `*k` is advanced;
-/// the walk begins with *width WIDEST and *k 0 and ends with NULL.
+/// The next tensor to write: those with wider elements first, else in the given order. Advances
+/// `*k`. The iteration begins with *width WIDEST and *k 0 and ends with NULL.
 static const struct tensor *next(const struct tensor *tensors, size_t count, unsigned *width,
                                  size_t *k)
 {
@@ -20,7 +20,7 @@ static const struct tensor *next(const struct tensor *tensors, size_t count, uns
     return NULL;
 }
 
-/// Adds the value, which is given away; false where memory ran out.
+/// Adds the value and takes ownership of it; false if memory ran out.
 static bool set(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, value) == 0;
@@ -67,7 +67,7 @@ static json_t *header_json(const struct tensor *tensors, size_t count,
     return NULL;
 }
 
-/// The header's text, padded with blanks so that the data behind it is aligned.
+/// The text of the header, padded with blanks so that the data after it is aligned.
 static char *header_text(const struct tensor *tensors, size_t count,
                          const struct tensor_note *notes, size_t note_count, size_t *length)
 {

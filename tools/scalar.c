@@ -41,7 +41,7 @@ static bool set_integer(struct scalar *scalar, ptx_type type, bool negative, uin
 {
     unsigned bytes = ptx_type_bytes(type);
     uint64_t most = UINT64_MAX >> (64 - 8 * bytes + (is_signed(type) ? 1 : 0));
-    uint64_t least = is_signed(type) ? most + 1 : 0; // below zero
+    uint64_t least = is_signed(type) ? most + 1 : 0; // magnitude of the least value
     if (magnitude > (negative ? least : most))
         return message_set(error, "%s%" PRIu64 " does not fit %s: %s%" PRIu64 " to %" PRIu64,
                            negative ? "-" : "", magnitude, ptx_type_name(type), least ? "-" : "",
@@ -79,7 +79,7 @@ static bool parse_float(struct scalar *scalar, ptx_type type, const char *text,
     char quoted[QUOTED_SIZE];
     *scalar = (struct scalar) { .bytes = ptx_type_bytes(type) };
     errno = 0;
-    // Each in its own type: by way of the wider one it would be rounded twice.
+    // Parses each type directly: rounding to f64 first would round twice.
     if (type == PTX_F32) {
         scalar->as.f32 = strtof(text, &end);
         scalar->number = (double)scalar->as.f32;

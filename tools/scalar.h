@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Kernel arguments that are passed by value.
+/// Kernel arguments passed by value.
 #ifndef PTXGEN_TOOLS_SCALAR_H
 #define PTXGEN_TOOLS_SCALAR_H
 
@@ -15,21 +15,24 @@ struct scalar {
         uint64_t u64;
         float f32;
         double f64;
-    } as; ///< read from its start, as the launch reads it
+    } as; ///< the launch reads the first bytes
     unsigned bytes;
     bool integer;
     bool negative;
-    uint64_t magnitude; ///< integers: without the sign
-    double number;      ///< floats: as the kernel sees it
+    uint64_t magnitude; ///< integers: absolute value
+    double number;      ///< floats: rounded to the type
 };
 
-/// Reads text as C reads a number. False, with the reason, if it is none or does not fit the type.
+/// Parses a number in C syntax. False, with the reason, if it is not a number or does not fit the
+/// type.
 bool scalar_parse(struct scalar *scalar, ptx_type type, const char *text, struct message *error);
-/// An integer type's value. False if it does not fit.
+/// A value of an integer type. False if it does not fit.
 bool scalar_from_count(struct scalar *scalar, ptx_type type, uint64_t count, struct message *error);
-/// Less than 0, 0 or more, as x is below, equal to or above y; both of the same kind.
+/// Compares two values of the same type: less than 0, 0 or greater than 0 for x below, equal to or
+/// above y.
 int scalar_compare(const struct scalar *x, const struct scalar *y);
-/// Holds the value against PTX_RANGE_NOT_NAN and the others: NULL, or what it must be.
+/// Checks the value against PTX_RANGE_NOT_NAN and the other ranges: NULL, or the requirement as
+/// text.
 const char *scalar_range_broken(const struct scalar *scalar, unsigned range);
 
 #endif

@@ -12,7 +12,7 @@ enum { ENDING_COUNT = sizeof(ending) / sizeof(ending[0]), STATUS_FAILED = 1 };
 
 static struct {
     const char *volatile path;
-    volatile pid_t owner; ///< a child process that ends must leave the file to its parent
+    volatile pid_t owner; ///< a child process must leave the file to its parent
     bool caught[ENDING_COUNT];
 } unfinished;
 
@@ -34,7 +34,7 @@ void signals_of_child(sigset_t *set)
     sigaddset(set, SIGXFSZ);
 }
 
-// Handlers call async-signal-safe functions only.
+// Handlers may only call async-signal-safe functions.
 
 static void remove_and_end(int number)
 {
@@ -46,7 +46,7 @@ static void remove_and_end(int number)
 
 static void say(const char *text)
 {
-    // There is nothing left to do where even this fails.
+    // If even this fails, nothing can be done.
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
         return;
 }
@@ -56,7 +56,7 @@ static void report_truncated(int number, siginfo_t *info, void *context)
     (void)context;
     const uintptr_t at = (uintptr_t)info->si_addr, begin = (uintptr_t)mapped.begin;
     if (!mapped.path || at < begin || at - begin >= mapped.size) {
-        signal(number, SIG_DFL); // and the access is repeated
+        signal(number, SIG_DFL); // the access is repeated with the default action
         return;
     }
     say("ptxgen: ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a kernel computed, against plain C.
+// Compares the results of a kernel with plain C.
 #include "bench/kernels.h"
 
 #include "reference/reference.h"
@@ -12,13 +12,13 @@
 _Static_assert((int)KERNEL_COLUMNS <= (int)REF_MOST_CHANNELS, "a window may have so many channels");
 enum { WINDOW = KERNEL_COLUMNS, WINDOWS = 3, MOST = REF_MOST_TENSORS };
 
-/// Elements of one place: what was there before a launch, after it, and what should be. Of a place
-/// at a multiple of WINDOW.
+/// A window of elements: values before the launch, after it, and expected. Starts at a multiple of
+/// WINDOW.
 struct window {
     const struct kernel_run *run;
     enum ref_type type;
     uint64_t first, count;
-    double in[MOST][WINDOW]; // of any type, none of which is wider
+    double in[MOST][WINDOW]; // no type is wider
     double out[MOST][WINDOW];
     double expected[MOST][WINDOW];
 };
@@ -67,7 +67,7 @@ static void compute(const struct ref_kernel *of, struct window *w)
 
 // ---- what is there and what should be -----------------------------------------------------------
 
-/// The tensor's elements that belong to the window.
+/// The elements of the tensor in the window.
 static uint64_t part_of(const struct window *w, const struct ptx_param_info *param, uint64_t *first)
 {
     const uint64_t length = kernel_length(w->run, param);
@@ -110,7 +110,7 @@ static enum ref_type ref_of(uint8_t type)
     case PTX_BF16:
         return REF_BF16;
     default:
-        return REF_F32; // S32 too: bits are compared
+        return REF_F32; // for S32, too: bits are compared
     }
 }
 
@@ -132,7 +132,7 @@ static bool compare(struct bench *b, const struct window *w, const char *name, c
     return true;
 }
 
-/// Without this, zeros in and zeros out would do.
+/// Otherwise zeros in and zeros out would pass.
 static bool check_input(struct bench *b, const struct window *w, const char *name, const void *in)
 {
     unsigned k;

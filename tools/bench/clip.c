@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Clip plans over the gradients of models, and how their time grows: with the bytes of one tensor,
-// and with the number of tensors that the same bytes are in.
+// Clip plans for the gradients of models, and how their time grows with the bytes of one tensor and
+// with the number of tensors for the same bytes.
 #include "bench/gradient_sets.h"
 #include "bench/set.h"
 
@@ -12,23 +12,24 @@
 enum { EMULATED_ELEMENTS = 1 << 17, MOST_CALLS = 100, FEWEST_CALLS = 10, EMULATED_CALLS = 2 };
 
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
-static const double host_seconds = 0.1; // of the device, for the calls that are timed on the host
+static const double host_seconds =
+    0.1; // of work on the device, for calls that are timed on the host
 
-/// What is measured of a plan, besides replays of its graph.
+/// What is measured for a plan, besides replays of its graph.
 struct clip_parts {
     bool eager;  ///< runs, without a graph
-    bool host;   ///< what the host takes for a run and for a graph's launch
-    bool cold;   ///< replays with L2 swept before, if the set may fit into it
+    bool host;   ///< host time of a run and of a graph launch
+    bool cold;   ///< replays with L2 flushed before, if the set could fit into it
     bool update; ///< replays that update a loss scale
 };
 
-/// What a plan is measured with.
+/// The parameters of a measured plan.
 struct mode {
     const char *name;
-    /// Multiplies every gradient by a factor just below 1, as clipping and unscaling do, which
-    /// leaves gradients that last for all the turns.
+    /// Multiplies every gradient by a factor just below 1, as clipping and unscaling do, so that
+    /// the gradients stay finite and nonzero in all runs.
     float loss_scale;
-    double moved; // times the gradients' bytes
+    double moved; // multiple of the gradients' bytes
 };
 
 static const struct mode clipped = { "clipped", 1.0f + 0x1p-23f, 3 };
@@ -155,7 +156,7 @@ static bool measure_plan(struct bench *b, const struct bench_set *set,
     return done;
 }
 
-/// The same with the loss scale's update in it.
+/// The same with the update of the loss scale.
 static bool measure_update(struct bench *b, const struct bench_set *set)
 {
     static const struct mode mode = { "clipped, loss scale updated", 1.0f + 0x1p-23f, 3 };
@@ -173,16 +174,16 @@ static bool measure_update(struct bench *b, const struct bench_set *set)
 
 // ---- one set ------------------------------------------------------------------------------------
 
-/// How many times bench_step() is called by it.
+/// The number of bench_step() calls that it makes.
 static size_t steps_of(struct clip_parts parts)
 {
     const size_t a_mode = (size_t)1 + parts.eager + parts.cold;
     return 2 * a_mode + 2 * (size_t)parts.host + parts.update;
 }
 
-/// Allocates the set's memory, checks a run against sums and products made on the host, and
-/// measures and reports: with everything scaled, and with nothing to clip. Reports that there is
-/// not enough memory, if so.
+/// Allocates the set's memory, checks a run against sums and products computed on the host, then
+/// measures and reports: with everything scaled, and with nothing to clip. Reports a lack of
+/// memory.
 static bool measure_parts(struct bench *b, struct bench_set *set, const struct bench_sums *sums,
                           struct clip_parts parts)
 {
@@ -252,18 +253,18 @@ bool bench_suite_clip(struct bench *b)
 
 // ---- growth -------------------------------------------------------------------------------------
 
-/// What is measured, as powers of 2 and of 10.
+/// The range of measurements, as powers of 2 and of 10.
 struct range {
     unsigned smallest, largest; ///< log2 of the elements of one tensor
-    unsigned total;             ///< log2 of the elements of many
-    unsigned most;              ///< log10 of how many these are
-    uint64_t copy;              ///< bytes of the yardstick
+    unsigned total;             ///< log2 of the total elements of many tensors
+    unsigned most;              ///< log10 of the largest number of tensors
+    uint64_t copy;              ///< bytes of the reference copy
 };
 
 static const struct range on_gpu = { 20, 33, 27, 5, UINT64_C(1) << 30 };
 static const struct range on_emulator = { 10, 16, 14, 2, UINT64_C(1) << 17 };
 
-/// Counts a set, if it is wanted; measures it where there are sums.
+/// Counts a set if it is selected; measures it if sums are given.
 static bool grow_one(struct bench *b, size_t tensors, uint64_t elements,
                      const struct bench_sums *sums, size_t *count)
 {
@@ -294,7 +295,7 @@ static bool grow_all(struct bench *b, const struct range *range, const struct be
     for (unsigned k = range->smallest; k <= range->largest; k++)
         if (!grow_one(b, 1, UINT64_C(1) << k, sums, count))
             return false;
-    // One tensor of as many elements is among the above.
+    // One tensor with the same number of elements was measured above.
     size_t tensors = 10;
     for (unsigned k = 1; k <= range->most; k++, tensors *= 10)
         if (!grow_one(b, tensors, (UINT64_C(1) << range->total) / tensors, sums, count))

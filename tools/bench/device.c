@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The device of a benchmark: opened, with random data to be had.
+// The device of a benchmark: opens it and creates random data.
 #include "bench/bench.h"
 
 #include <inttypes.h>
@@ -33,7 +33,7 @@ static void write_random(ptx_builder *b)
     }
 }
 
-/// Keeps the device busy for so many turns, and the caches as they are.
+/// Keeps the device busy for a number of iterations without changing the caches.
 static void write_hold(ptx_builder *b)
 {
     ptx_entry (b, "hold", .block = { 1 }) {
@@ -56,7 +56,7 @@ struct bench_random bench_random_of(ptx_type dtype)
     case PTX_F16:
         return (struct bench_random) { 0x83ff83ff, 0x3c003c00 };
     case PTX_F64:
-        // Both halves alike: an exponent in the one, fraction bits in the other.
+        // Both halves have the same pattern: an exponent in one, fraction bits in the other.
         return (struct bench_random) { 0x800fffff, 0x3ff00000 };
     default:
         return (struct bench_random) { 0x807fffff, 0x3f800000 };
@@ -115,7 +115,7 @@ void bench_free(struct bench *b, ptx_buffer **buffer)
 bool bench_has_room(struct bench *b, uint64_t bytes)
 {
     size_t available = 0;
-    // A little is left for tables and for what the driver takes.
+    // Leaves a margin for tables and for the driver.
     return ptx_device_memory(b->gpu.device, &available, NULL) == PTX_OK &&
            available / 16 * 15 > bytes;
 }
@@ -167,7 +167,7 @@ void bench_close(struct bench *b)
 {
     if (!b->gpu.device)
         return;
-    // After a failure, work may be under way that uses what is destroyed here.
+    // After a failure, work on the stream may still use what is destroyed here.
     if (b->stream)
         ptx_stream_synchronize(b->gpu.device, b->stream);
     ptx_buffer_destroy(&b->held);

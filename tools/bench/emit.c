@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The writing of every kernel's text in every type, default options, for sm_90.
+// Writes the text of every kernel in every type, with default options, for sm_90.
 #include "bench/bench.h"
 
 #include <stdio.h>
@@ -9,14 +9,14 @@
 
 enum { SAMPLES = 501, BATCH = 16 };
 
-/// What it takes to write a kernel's text, from ptx_builder_create() to ptx_builder_destroy().
+/// The cost of writing a kernel's text, from ptx_builder_create() to ptx_builder_destroy().
 struct emit_time {
-    double best, median;  ///< seconds of this thread's processor time for one text
+    double best, median;  ///< seconds of processor time of this thread for one text
     size_t instructions;  ///< in the text
     size_t text_bytes;    ///< without the terminating NUL
     size_t peak_bytes;    ///< ptx_builder_peak_bytes()
-    unsigned allocations; ///< calls that asked for memory, the builder's own block included
-    char error[256];      ///< of the builder, if there is no result
+    unsigned allocations; ///< number of allocations, including the builder object
+    char error[256];      ///< of the builder, if it failed
 };
 
 static double processor_seconds(void)
@@ -45,7 +45,7 @@ static bool starts_instruction(const char *line)
     return (*line >= 'a' && *line <= 'z') || *line == '@';
 }
 
-/// A line a statement; declarations begin with a point.
+/// Each statement is one line; directives begin with a point.
 static size_t count_instructions(const char *text)
 {
     size_t count = 0;
@@ -57,7 +57,7 @@ static size_t count_instructions(const char *text)
     return count;
 }
 
-/// One text with its allocations counted, which the timed ones are not.
+/// Writes one text and counts its allocations, which the timed runs do not do.
 static bool look(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                  const struct ptx_builder_params *params, struct emit_time *result)
 {
@@ -79,9 +79,9 @@ static bool look(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
     return !result->error[0];
 }
 
-/// Writes the kernel `samples` times `batch` times: `best` and `median` are of the samples, each
-/// the mean of its batch, since a clock's own time is not small beside a text's. False, with
-/// `error`, if the kernel cannot be written.
+/// Writes the kernel `samples` times `batch` times. `best` and `median` are over the samples; each
+/// sample is the mean of its batch, because the clock's own cost is not small compared to one text.
+/// False, with `error`, if the kernel cannot be written.
 static bool emit_time(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                       struct ptx_target target, unsigned samples, unsigned batch,
                       struct emit_time *result)

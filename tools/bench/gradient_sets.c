@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 struct list {
-    struct ptx_clip_tensor *tensors; // NULL: only counted
+    struct ptx_clip_tensor *tensors; // NULL: count only
     size_t count;
 };
 
@@ -17,7 +17,7 @@ static void add(struct list *list, uint64_t count, uint32_t group)
     list->count++;
 }
 
-// GPT-2 with so many layers and channels.
+// GPT-2 with the given number of layers and channels.
 static size_t gpt2(struct ptx_clip_tensor *tensors, int layers, int channels)
 {
     const uint64_t c = (uint64_t)channels;
@@ -35,7 +35,7 @@ static size_t gpt2(struct ptx_clip_tensor *tensors, int layers, int channels)
     return list.count;
 }
 
-// LoRA adapters of rank 16 on layers of 1536 channels; `groups`: a norm for each layer.
+// LoRA adapters of rank 16 on layers of 1536 channels; `groups`: one norm for each layer.
 static size_t lora(struct ptx_clip_tensor *tensors, int layers, int groups)
 {
     static const uint64_t layer[] = { 1536 * 16, 16 * 1536, 1536 * 16, 16 * 256, 1536, 1536 };
@@ -47,7 +47,7 @@ static size_t lora(struct ptx_clip_tensor *tensors, int layers, int groups)
     return list.count;
 }
 
-// Adapters of rank 16 on Qwen2-7B.
+// LoRA adapters of rank 16 on Qwen2-7B.
 static size_t qwen_lora(struct ptx_clip_tensor *tensors, int layers, int unused)
 {
     static const uint64_t layer[] = { 16 * 3584, 3584 * 16, 16 * 3584, 512 * 16, 3584, 3584 };
@@ -108,7 +108,7 @@ uint64_t gradient_set_elements(const struct gradient_set *set)
     const size_t count = gradient_set_list(set, NULL);
     struct ptx_clip_tensor *tensors = calloc(count, sizeof *tensors);
 
-    // Memory that is not there for a list of tensors is not there for the tensors either.
+    // If there is no memory for a list of tensors, there is none for the tensors either.
     if (!tensors)
         return UINT64_MAX;
     gradient_set_list(set, tensors);

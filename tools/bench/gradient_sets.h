@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The gradients of models people train, as lists of tensors.
+/// Gradients of common models, as lists of tensors.
 #ifndef PTXGEN_TOOLS_BENCH_GRADIENT_SETS_H
 #define PTXGEN_TOOLS_BENCH_GRADIENT_SETS_H
 
@@ -8,14 +8,14 @@
 struct gradient_set {
     const char *name;
     size_t (*list)(struct ptx_clip_tensor *tensors, int first, int second);
-    int first, second; ///< what `list` is given
+    int first, second; ///< arguments of `list`
 };
 
-/// The k-th set, or NULL past the last.
+/// Set `k`, or NULL past the last.
 const struct gradient_set *gradient_set_at(size_t k);
-/// Fills count and group of each tensor; with NULL, only counts them. Returns how many.
+/// Fills count and group of each tensor; with NULL only counts them. Returns the number of tensors.
 size_t gradient_set_list(const struct gradient_set *set, struct ptx_clip_tensor *tensors);
-/// The elements of all its tensors.
+/// The number of elements of all its tensors.
 uint64_t gradient_set_elements(const struct gradient_set *set);
 
 #endif

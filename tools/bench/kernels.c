@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Where one block has it all.
+/// Elements for kernels of one block.
 enum { ONE_BLOCK = 16384 };
 
 static const ptx_type dtypes[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
 static const uint64_t gpu_sizes[] = { UINT64_C(1) << 26, UINT64_C(1) << 28 };
 static const uint64_t emulated_sizes[] = { 40000 };
 
-// What scales the gradient: a little below 1, so that it lasts for many launches.
+// Scale of the gradient: slightly below 1, so that the values survive many launches.
 #define CLIP_SCALE 0.9990234375f
 
 // ---- arguments ----------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ static double scalar_of(const struct ptx_param_info *param)
     } values[] = {
         { "max_norm", 1 },
         { "weight", 0.3 },
-        { "scale", 0.012 }, // of random numbers in [1, 2), some are in the range of s8, some not
+        { "scale", 0.012 }, // random numbers in [1, 2): some are in the range of s8, some are not
         { "zero_point", 3 },
     };
     for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++)
@@ -97,7 +97,7 @@ static void set_element(const struct ptx_param_info *param, void *to, uint64_t k
         memcpy((int32_t *)to + k, &whole, sizeof(whole));
 }
 
-/// Channels' scales and zero points; the record of a clip scale; the state of a loss scale.
+/// The scales and zero points of channels; the record of a clip scale; the state of a loss scale.
 static bool fill_small(struct bench *b, const struct kernel_run *run, unsigned k, uint64_t length)
 {
     const struct ptx_param_info *param = &run->params[k];
@@ -119,7 +119,7 @@ static bool make_tensor(struct bench *b, struct kernel_run *run, unsigned k)
     const struct ptx_param_info *param = &run->params[k];
     const uint64_t length = kernel_length(run, param);
     const uint64_t bytes = length * ptx_type_bytes((ptx_type)param->type);
-    // Random data comes in words.
+    // Random data is generated in words.
     run->buffers[k] = bench_buffer(b, (bytes + 3) / 4 * 4);
     if (!run->buffers[k])
         return false;
@@ -224,7 +224,7 @@ static bool measure(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, u
 
 // ---- the suite ----------------------------------------------------------------------------------
 
-/// The elements that a kernel of one block is measured with, whatever the size of others.
+/// The number of elements for a kernel of one block, for any requested size.
 static uint64_t elements_of(const ptx_kernel *kernel, uint64_t n)
 {
     if (kernel->grid != PTX_GRID_ONE)
@@ -232,7 +232,7 @@ static uint64_t elements_of(const ptx_kernel *kernel, uint64_t n)
     return kernel->block == 1 ? 1 : ONE_BLOCK;
 }
 
-/// Calls measure() for all that is wanted of a size, or counts it.
+/// Calls measure() for everything selected of a size, or counts it.
 static bool of_size(struct bench *b, uint64_t n, bool first_size, size_t *count)
 {
     const ptx_kernel *kernel;

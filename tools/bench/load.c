@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// How long a program waits for its first result: from opening the device, in a process that has the
-// primary context already, until the sums of squared_sum are on the host, for each way to machine
-// code.
+// The time until a program has its first result, for each way to machine code: from opening the
+// device, in a process that already has the primary context, until the sums of squared_sum are on
+// the host.
 //
-// What a process has once loaded stays loaded, so each sample is a process of its own, forked by
-// this one, which must not have used CUDA yet.
+// Libraries that a process has loaded stay loaded, so each sample runs in a process of its own,
+// forked from this one, which must not have used CUDA before.
 #define _GNU_SOURCE // nftw
 #include "bench/bench.h"
 #include "bench/load_nvrtc.h"
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/// Ways to machine code: X(name, key, what it is)
+/// Ways to machine code: X(name, key, description)
 #define LOAD_WAYS(X)                                                                               \
     X(LOAD_COMPILED, "compiled", "ptxgen, compiled anew")                                          \
     X(LOAD_DRIVER_CACHE, "driver cache", "ptxgen, found in the driver's cache")                    \
@@ -34,16 +34,16 @@ enum load_way {
 /// Milliseconds of one process.
 struct load_sample {
     double open;   ///< ptx_device_open()
-    double text;   ///< writing the PTX; for NVRTC compiling to machine code
-    double load;   ///< ptx_module_load(), until kernels can be launched
+    double text;   ///< writing the PTX; for NVRTC, compiling to machine code
+    double load;   ///< ptx_module_load(), until the kernels can be launched
     double first;  ///< memory, data, launch, result
-    double total;  ///< all of it
-    bool compiler; ///< the driver's compiler library was loaded in the end
+    double total;  ///< sum of all
+    bool compiler; ///< the process had loaded the driver's compiler library at the end
     int registers; ///< of the kernel, per thread
 };
 
 struct load_summary {
-    struct load_sample median; ///< of each time by itself
+    struct load_sample median; ///< of each time separately
     double least, most;        ///< of the total
     int samples;
     bool compiler; ///< in any sample
@@ -55,7 +55,7 @@ enum { LOAD_MOST_SAMPLES = 100 };
 
 enum { CHUNKS = 16, CHUNK = 4096, ELEMENTS = CHUNKS * CHUNK, OPEN_FILES = 8 };
 
-/// What a sample's process tells the one that asked.
+/// The message from the process of a sample to its parent.
 struct answer {
     bool done;
     struct load_sample sample;
@@ -195,7 +195,7 @@ static bool timed(struct run *run, const float *ones)
     return true;
 }
 
-/// The process of a sample. The first device stays open: it is what makes the context a warm one.
+/// The process of a sample. The first device stays open, so that the context exists already.
 static void take_sample(struct run *run)
 {
     static float ones[ELEMENTS];
@@ -289,8 +289,8 @@ static struct load_summary summarise(const struct load_sample *samples, int coun
     return summary;
 }
 
-/// Takes samples on GPU `ordinal`. `scratch` is an empty folder for the driver's cache, which is
-/// emptied again. False: it could not be done, and `error` says why.
+/// Takes samples on GPU `ordinal`. `scratch` is an empty folder for the driver's cache; it is
+/// emptied again. Returns false if this failed, with the reason in `error`.
 static bool load_measure(enum load_way way, int ordinal, int samples, const char *scratch,
                          struct load_summary *summary, char *error, size_t error_size)
 {
@@ -300,7 +300,7 @@ static bool load_measure(enum load_way way, int ordinal, int samples, const char
     *summary = (struct load_summary) { 0 };
     snprintf(error, error_size, "samples are from 1 to %d", (int)LOAD_MOST_SAMPLES);
     for (int i = -1; i < samples && done; i++) {
-        // The first fills the driver's cache; or brings the libraries' files into memory.
+        // The first sample fills the driver's cache, or loads the libraries' files into memory.
         done = ask_child(way, ordinal, scratch, &answer);
         if (!done)
             snprintf(error, error_size, "%s", answer.error);
@@ -319,8 +319,8 @@ enum { SAMPLES = 9, EMULATED_SAMPLES = 1 };
 
 static const struct {
     const char *key, *what;
-    bool optional; ///< not every machine has it
-    bool emulated; ///< the emulator has it
+    bool optional; ///< not available on every machine
+    bool emulated; ///< works on the emulator
 } ways[] = {
 #define WAY(name, key, what) { key, what, name == LOAD_NVRTC, name == LOAD_COMPILED },
     LOAD_WAYS(WAY)

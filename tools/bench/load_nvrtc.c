@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The same sums in CUDA C++, compiled by NVRTC to machine code: what a program does that has the
-// toolkit's library. No header of NVIDIA's is needed.
+// The same sums in CUDA C++, compiled to machine code by NVRTC, as a program with the toolkit's
+// library does it. No NVIDIA header is needed.
 #include "bench/load_nvrtc.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,7 @@
 
 #include <ptxgen/driver.h>
 
-/// The timed part for NVRTC, from compiling on: the rest of load.c is the same for all.
+/// The timed part for NVRTC, from compiling on; the rest of load.c is common to all ways.
 struct load_nvrtc;
 struct load_nvrtc *load_nvrtc_compile(ptx_device *gpu, char *error, size_t error_size);
 bool load_nvrtc_load(struct load_nvrtc *program, char *error, size_t error_size);

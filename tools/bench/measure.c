@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Measuring, and the lines of the report.
+// Measurements, and the lines of the report.
 #include "bench/bench.h"
 #include "clock.h"
 
@@ -16,7 +16,9 @@ enum {
     MOST_SAMPLES = 1000,
     HOST_SAMPLES = 5, // each of many calls
 };
-enum { HOLD_TURNS = 3000 }; // some 20 us, in which the host puts two events and a run on the stream
+enum {
+    HOLD_TURNS = 3000
+}; // about 20 us, in which the host puts two events and a run on the stream
 
 // ---- measuring ----------------------------------------------------------------------------------
 
@@ -73,8 +75,8 @@ static bool measure_once(struct bench *b, const struct bench_work *work, double 
     return true;
 }
 
-/// After large frees an H200 has a tenth less bandwidth for about as long as writing what was freed
-/// takes at 500 GB/s, as if it were wiped: 16 GB were felt for more than 20 ms.
+/// After large frees an H200 has a tenth less bandwidth for about the time that writing the freed
+/// memory takes at 500 GB/s, as if the driver wiped it: the effect of 16 GB lasted more than 20 ms.
 static void settle(struct bench *b)
 {
     const double seconds = b->emulated ? 0 : (double)b->freed / 2.5e11;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sets of gradients of known sums; and whether a plan gives these, and the right gradients.
+// Sets of gradients with known sums, and the check that a plan computes those sums and the right
+// gradients.
 #include "bench/set.h"
 
 #include "reference/reference.h"
@@ -54,7 +55,7 @@ static double sum_to(const struct bench_sums *sums, uint64_t words)
            sums->sums[words % BENCH_PERIOD];
 }
 
-/// Element i of the set's memory, as it was made.
+/// The initial value of element i of the set's memory.
 static double element(ptx_type dtype, uint64_t i)
 {
     const uint64_t lanes = sizeof(uint32_t) / ptx_type_bytes(dtype);
@@ -90,7 +91,8 @@ void bench_set_place(struct bench_set *set)
     for (size_t t = 0; t < set->count; t++) {
         struct ptx_clip_tensor *tensor = &set->tensors[t];
         tensor->dtype = set->dtype;
-        tensor->data = set->span; // from the memory's beginning, until there is memory
+        tensor->data =
+            set->span; // an offset from the start of the memory, until the memory is allocated
         set->span += (tensor->count * element_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         set->elements += tensor->count;
         if (tensor->group >= set->groups)
@@ -142,7 +144,7 @@ static bool check_tensor(struct bench *b, const struct bench_set *set, size_t t,
     const uint64_t count = tensor->count < WINDOW ? tensor->count : WINDOW;
     const uint64_t first = first_of(set, t) + tensor->count - count;
     const size_t element_bytes = ptx_type_bytes(set->dtype);
-    float got[WINDOW], expected; // of any type, none of which is wider
+    float got[WINDOW], expected; // no type is wider
     if (!bench_ok(b,
                   ptx_buffer_download(set->memory, (size_t)first * element_bytes, got,
                                       (size_t)count * element_bytes, b->stream),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Gradients of known sums, and whether a plan gives these, and the right gradients.
+/// Sets of gradients with known sums, and the check that a plan computes those sums and the right
+/// gradients.
 #ifndef PTXGEN_TOOLS_BENCH_SET_H
 #define PTXGEN_TOOLS_BENCH_SET_H
 
@@ -21,20 +22,22 @@ struct bench_set {
     size_t count;
     uint32_t groups;
     uint64_t elements, bytes;
-    uint64_t span; ///< bytes that the tensors take with what is between them
+    uint64_t span; ///< bytes of the tensors, including the gaps between them
     ptx_buffer *memory;
 };
 
-/// A set of tensors whose counts and groups the caller fills in before bench_set_place().
+/// A set of tensors. The caller fills in their counts and groups before bench_set_place().
 bool bench_set_create(struct bench *b, struct bench_set *set, const char *name, ptx_type dtype,
                       size_t tensors);
-/// Lays the tensors out, without memory as yet. Each begins at a multiple of 256 bytes.
+/// Assigns offsets to the tensors; allocates nothing. Each tensor begins at a multiple of 256
+/// bytes.
 void bench_set_place(struct bench_set *set);
 void bench_set_destroy(struct bench *b, struct bench_set *set);
 
-/// Runs the plan once, with half the norm that the gradients have as its limit and a loss scale,
-/// and holds norms and factors of all groups and some elements against what the host makes of the
-/// same random numbers. The set's memory is as bench_randomize() left it; afterwards it is clipped.
+/// Runs the plan once, with a loss scale and with half of the gradients' norm as the limit.
+/// Compares norms and factors of all groups and some elements with values that the host computes
+/// from the same random numbers. The set's memory must be as bench_randomize() left it; afterwards
+/// the gradients are clipped.
 bool bench_set_check(struct bench *b, const struct bench_set *set, ptx_clip_plan *plan,
                      const struct bench_sums *made);
 

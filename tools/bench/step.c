@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Step plans over the parameters of models.
+// Step plans for the parameters of models.
 #include "reference/step.h"
 #include "bench/bench.h"
 #include "bench/gradient_sets.h"
@@ -14,7 +14,7 @@ enum { PARAMETER, GRADIENT, BESIDE, STATE, ARRAYS = STATE + 2 };
 
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
 
-/// A rule in a format, and the bytes of an element of each array; 0: there is none.
+/// A rule with a format, and the element size of each array in bytes; 0: no such array.
 struct kind {
     const char *name;
     ptx_step_rule rule;
@@ -53,15 +53,15 @@ static const struct kind kinds[] = {
       { 2, 2, 0, 2, 0 } },
 };
 
-/// The parameters of a model, in arrays of the same elements side by side.
+/// The parameters of a model: arrays in which a tensor has the same element offset everywhere.
 struct model {
     const char *name;
     const struct kind *kind;
     struct ptx_step_group group;
     struct ptx_step_tensor *tensors;
-    uint64_t *first; ///< of each tensor: its element in every array
+    uint64_t *first; ///< of each tensor: index of its first element in every array
     size_t count;
-    uint64_t elements, room; ///< room: elements of an array, with what is between tensors
+    uint64_t elements, room; ///< room: elements of an array, including the gaps between tensors
     ptx_buffer *array[ARRAYS];
     ptx_buffer *counts;
     ptx_step_plan *plan;
@@ -129,10 +129,10 @@ static bool allocate(struct bench *b, struct model *m)
 
 // ---- the check ----------------------------------------------------------------------------------
 
-/// The last elements of a tensor, on the host.
+/// The last elements of a tensor, copied to the host.
 struct window {
     size_t tensor;
-    uint64_t first, count; ///< elements of the tensor
+    uint64_t first, count; ///< index and number of elements in the tensor
     unsigned char *array[ARRAYS];
 };
 
@@ -177,7 +177,7 @@ static enum ref_type ref_of(ptx_type dtype)
     return dtype == PTX_BF16 ? REF_BF16 : REF_F32;
 }
 
-/// The window's first step, in plain C.
+/// The first step of the window, in plain C.
 static void window_expect(const struct model *m, const struct window *w, float factor)
 {
     const struct ptx_step_hyper *h = &m->group.hyper;

@@ -25,12 +25,12 @@ void clip_copier_close(struct clip_copier *copier)
     }
 }
 
-/// The part of a piece that lies in a block of the window's memory.
+/// The part of a piece that is in one block of the window's memory.
 struct part {
     const struct clip_piece *piece;
-    uint64_t from;     ///< byte of the piece
-    uint64_t bytes;    ///< 0: the piece does not reach into the block
-    size_t into_block; ///< byte of the block
+    uint64_t from;     ///< offset in the piece, in bytes
+    uint64_t bytes;    ///< 0: no part of the piece is in the block
+    size_t into_block; ///< offset in the block, in bytes
 };
 
 static struct part part_of(const struct clip_piece *piece, uint64_t begin, uint64_t end)
@@ -42,8 +42,8 @@ static struct part part_of(const struct clip_piece *piece, uint64_t begin, uint6
     return (struct part) { piece, from - piece->offset, to - from, (size_t)(from - begin) };
 }
 
-/// Calls `visit` for the parts of a window that lie in a block, in their order. `*next` is the
-/// window's first piece that the block may hold, and is moved on to that of the next block.
+/// Calls `visit` for the parts of a window that are in a block, in order. `*next` is the first
+/// piece of the window that may be in the block; it is advanced for the next block.
 static void for_parts(struct clip_copier *copier, const struct clip_window *window, size_t *next,
                       uint64_t begin, uint64_t end, char *block,
                       void (*visit)(struct clip_copier *copier, const struct part *part,
@@ -80,7 +80,7 @@ ptx_status clip_copier_upload(struct clip_copier *copier, const struct clip_wind
     for (uint64_t begin = 0; begin < window->bytes && status == PTX_OK; turn ^= 1) {
         uint64_t left = window->bytes - begin;
         size_t bytes = left < copier->block ? (size_t)left : copier->block;
-        // An event that was never recorded counts as passed.
+        // An event that was never recorded counts as complete.
         status = ptx_event_synchronize(copier->device, copier->passed[turn]);
         if (status != PTX_OK)
             break;
@@ -94,7 +94,7 @@ ptx_status clip_copier_upload(struct clip_copier *copier, const struct clip_wind
     return status;
 }
 
-/// Adds the tensors before `end` that no window has: those of other types, and empty ones.
+/// Writes the tensors before `end` that are in no window: those of other types, and empty ones.
 static void copy_through(struct clip_copier *copier, size_t end)
 {
     for (; copier->next_written < end; copier->next_written++) {
@@ -113,7 +113,7 @@ static void write_part(struct clip_copier *copier, const struct part *part, char
     progress_add(copier->progress, part->bytes);
 }
 
-/// Puts the copy of a block that begins there on the stream.
+/// Puts the copy of the block that begins at this offset on the stream.
 static ptx_status begin_download(struct clip_copier *copier, const struct clip_window *window,
                                  uint64_t begin, unsigned turn)
 {

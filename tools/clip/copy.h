@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Windows of a file on their way to the device and back, through pinned memory: while one block is
-/// copied, the next is read from the file, or the one before written.
+/// Copies windows of a file to the device and back through pinned memory: while one block is
+/// copied, the next one is read from the file or the previous one is written.
 #ifndef PTXGEN_TOOLS_CLIP_COPY_H
 #define PTXGEN_TOOLS_CLIP_COPY_H
 
@@ -15,23 +15,23 @@ struct clip_copier {
     struct output *output;
     struct progress *progress;
     uint64_t largest;    ///< bytes of the largest window
-    size_t block;        ///< bytes that are copied at a time
+    size_t block;        ///< bytes per copy
     void *memory[2];     ///< pinned
-    CUevent passed[2];   ///< recorded behind the copy from or to that memory
-    size_t next_written; ///< tensor of the job
+    CUevent passed[2];   ///< recorded after the copy from or to that memory
+    size_t next_written; ///< index of a tensor of the job
 };
 
-/// Allocates what the fields before `block` are used with; they are the caller's to set. On failure
-/// the error is the thread's; to be closed in any case.
+/// Allocates the memory and events. The caller sets the fields before `block`. On failure the error
+/// is the thread's; the caller must close it in both cases.
 ptx_status clip_copier_open(struct clip_copier *copier);
 void clip_copier_close(struct clip_copier *copier);
 
-/// Puts a window into the buffer, in the stream's order. May return before it is there.
+/// Copies a window to the buffer, in stream order. May return before the copy is done.
 ptx_status clip_copier_upload(struct clip_copier *copier, const struct clip_window *window);
-/// Adds a window to the output as the buffer has it, and before its pieces, in their order, the
-/// tensors that are copied as they are. Windows are to come in the order of CLIP_AS_WRITTEN.
+/// Appends a window to the output from the buffer. The tensors that are copied unchanged are
+/// inserted before its pieces, in order. Windows must come in the order of CLIP_AS_WRITTEN.
 ptx_status clip_copier_download(struct clip_copier *copier, const struct clip_window *window);
-/// Adds the tensors that follow the last window.
+/// Appends the tensors after the last window.
 void clip_copier_finish(struct clip_copier *copier);
 
 #endif

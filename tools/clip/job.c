@@ -28,11 +28,11 @@ static int by_name(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-/// What the search for groups by their names keeps.
+/// State of grouping tensors by name.
 struct grouping {
     struct clip_job *job;
     regex_t expression;
-    void *names; ///< tsearch() tree of the groups that have one
+    void *names; ///< tsearch() tree of the groups with a name
     uint32_t rest;
     uint64_t matches;
 };
@@ -44,7 +44,7 @@ static struct clip_group *add_group(struct clip_job *job, char *name)
     return group;
 }
 
-/// The group of that name, a new one if there is none yet; CLIP_NO_GROUP: out of memory.
+/// The group with this name, created if necessary; CLIP_NO_GROUP: out of memory.
 static uint32_t group_named(struct grouping *g, const char *name, size_t length)
 {
     struct clip_job *job = g->job;
@@ -133,7 +133,7 @@ int clip_job_create(struct clip_job *job, const struct tensor_file *file, const 
     *job = (struct clip_job) { .file = file, .count = file->count, .group_count = 1 };
     job->tensors = calloc(file->count + 1, sizeof(*job->tensors));
     job->group_of = calloc(file->count + 1, sizeof(*job->group_of));
-    // Every tensor may have a group of its own; one more, where there are no tensors.
+    // Every tensor may have a group of its own; plus one for the case of no tensors.
     job->groups = calloc(file->count + 2, sizeof(*job->groups));
     if (!job->tensors || !job->group_of || !job->groups) {
         message_set(error, "out of memory");

@@ -15,7 +15,7 @@ const char *const clip_policies[3] = {
     [PTX_NONFINITE_ZERO] = "zero",
 };
 
-/// The types of the tensors that are clipped, or of those that are not, each once: "F32, BF16".
+/// The types of the clipped tensors, or of the others, each once: "F32, BF16".
 static void list_dtypes(char *list, size_t size, const struct clip_job *job, bool clipped)
 {
     const struct tensor_dtype *seen[32];
@@ -123,7 +123,7 @@ static json_t *number(double x)
     return json_string(isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
 }
 
-/// A name that is not UTF-8, such as a part of one that is, is quoted.
+/// A name that is not UTF-8, such as a part of a UTF-8 name, is quoted.
 static json_t *name_json(const char *name)
 {
     char quoted[QUOTED_SIZE];

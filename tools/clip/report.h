@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What `ptxgen clip` says when it is done.
+/// The report of `ptxgen clip`.
 #ifndef PTXGEN_TOOLS_CLIP_REPORT_H
 #define PTXGEN_TOOLS_CLIP_REPORT_H
 
@@ -13,12 +13,12 @@ struct clip_end {
     double seconds;
 };
 
-/// The name of a policy, as --nonfinite has it.
+/// The name of a policy, as in --nonfinite.
 extern const char *const clip_policies[3];
 
 void clip_print(FILE *stream, const struct clip_job *job, const struct clip_report *report,
                 const struct clip_end *end);
-/// The same as JSON. Numbers that JSON does not have are the strings "inf" and "nan".
+/// The report as JSON. Numbers that JSON cannot express are the strings "inf" and "nan".
 bool clip_print_json(FILE *stream, const struct clip_job *job, const struct clip_report *report,
                      const struct clip_end *end, struct message *error);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// What lives on the device for one run.
+/// The objects on the device for one run.
 struct clip_session {
     const struct clip_request *request;
     struct clip_job *job;
@@ -14,19 +14,20 @@ struct clip_session {
     struct ptx_clip_tensor *tensors; ///< of `params`
     struct ptx_clip_params params;
     struct ptx_clip_description description;
-    struct clip_windows measured, written; ///< one of each, if all fits
+    struct clip_windows measured, written; ///< one window each if everything fits
     uint64_t largest;                      ///< bytes of the largest window
-    uint64_t *chunk_of;     ///< the plan's first chunk of each tensor that is not empty
-    uint32_t *scaled_in;    ///< the last window in which each chunk was scaled, from 1; 0: in none
-    float *max_norms;       ///< of each group
-    CUdeviceptr *addresses; ///< of each tensor in the window that is in; else 0
-    const struct clip_window *is_in; ///< NULL: none
+    uint64_t *chunk_of; ///< the plan's first chunk of each tensor that is not empty
+    uint32_t
+        *scaled_in;   ///< by chunk: the last window, from 1, in which the chunk was scaled; 0: none
+    float *max_norms; ///< of each group
+    CUdeviceptr *addresses;          ///< of each tensor in the current window; else 0
+    const struct clip_window *is_in; ///< the current window; NULL: none
     ptx_device *device;
     CUstream stream;
     CUevent begin, end;
-    ptx_buffer *buffer; ///< a window
+    ptx_buffer *buffer; ///< memory of a window
     ptx_clip_plan *plan;
-    uint64_t chunks_measured; ///< the plan's first so many
+    uint64_t chunks_measured; ///< number of the plan's chunks that are measured
     struct clip_copier copier;
     struct output output;
     struct progress progress;
@@ -40,10 +41,10 @@ static int out_of_memory(struct message *error)
 
 // ---- how it fits --------------------------------------------------------------------------------
 
-/// The device memory that may be used.
+/// The device memory that may be used, in bytes.
 static int allowance(const struct clip_session *session, uint64_t *memory, struct message *error)
 {
-    enum { MARGIN = 16 }; // a 16th is left to code, and to others on the device
+    enum { MARGIN = 16 }; // a 16th is left for code and for other users of the device
     size_t available;
     *memory = session->request->memory;
     if (*memory > 0)
@@ -105,7 +106,8 @@ static bool find_chunks(struct clip_session *session)
     return true;
 }
 
-/// The plan, before there is memory for gradients: it says how they can be cut into windows.
+/// Creates the plan before memory for gradients is allocated: the plan determines how they can be
+/// divided into windows.
 static int create_plan(struct clip_session *session, struct message *error)
 {
     session->tensors = clip_plan_params(session->job, &session->params);
@@ -113,7 +115,7 @@ static int create_plan(struct clip_session *session, struct message *error)
     session->max_norms = calloc(session->job->group_count, sizeof(*session->max_norms));
     if (!session->tensors || !session->addresses || !session->max_norms)
         return out_of_memory(error);
-    // One for each group: max_norm alone may not be 0, which is an answer to --max-norm.
+    // One for each group, because max_norm cannot be 0, which --max-norm allows.
     for (uint32_t g = 0; g < session->job->group_count; g++)
         session->max_norms[g] = session->job->max_norm;
     session->params.group_max_norms = session->max_norms;
@@ -127,7 +129,7 @@ static int create_plan(struct clip_session *session, struct message *error)
     return find_chunks(session) ? EXIT_DONE : out_of_memory(error);
 }
 
-/// A failed allocation of memory for gradients: there is an option that needs less.
+/// The allocation for gradients failed: suggests the option that needs less memory.
 static int no_memory_for_window(const struct clip_session *session, struct message *error)
 {
     int status = gpu_error(error);
@@ -169,7 +171,7 @@ static bool begin_output(struct clip_session *session, struct message *error)
 
 typedef ptx_status (*clip_work)(struct clip_session *session, const struct clip_window *window);
 
-/// Has the stream do the work, waits for it, and adds the time that it took there.
+/// Puts work on the stream, waits for it, and adds its time on the device.
 static ptx_status timed(struct clip_session *session, const struct clip_window *window,
                         clip_work work)
 {
@@ -193,15 +195,15 @@ static ptx_status whole_run(struct clip_session *session, const struct clip_wind
     return ptx_clip_plan_run(session->plan, session->stream);
 }
 
-/// The plan's chunk behind a piece.
+/// The index of the plan's chunk after a piece.
 static uint64_t chunk_behind(const struct clip_session *session, const struct clip_piece *piece)
 {
     uint64_t end = piece->first + piece->count;
     return session->chunk_of[piece->tensor] + (end - 1) / session->description.chunk + 1;
 }
 
-/// Up to the window's last chunk, in the plan's order, which the windows follow. Groups without
-/// elements have a chunk too, that of the last ones comes with the last window.
+/// Measures up to the last chunk of the window, in the plan's order, which the windows follow.
+/// Groups without elements have a chunk, too; the last ones are measured with the last window.
 static ptx_status measure_window(struct clip_session *session, const struct clip_window *window)
 {
     const struct clip_windows *windows = &session->measured;
@@ -213,8 +215,8 @@ static ptx_status measure_window(struct clip_session *session, const struct clip
     return ptx_clip_plan_norm_sq_chunks(session->plan, first, end - first, session->stream);
 }
 
-/// A launch for each run of chunks that follow each other in the plan. Of a chunk of several
-/// tensors others may be in other windows, and others of this one further on.
+/// One launch for each sequence of consecutive chunks of the plan. Other tensors of a packed chunk
+/// may be in other windows, and other tensors of this window may come later.
 static ptx_status scale_window(struct clip_session *session, const struct clip_window *window)
 {
     const uint32_t number = (uint32_t)(window - session->written.windows) + 1;
@@ -244,7 +246,7 @@ static ptx_status finish(struct clip_session *session, const struct clip_window 
     return ptx_clip_plan_finish(session->plan, session->stream);
 }
 
-/// Widens a range of tensors to hold those of a window.
+/// Extends a range of tensors to include those of a window.
 static void widen(const struct clip_window *window, size_t *first, size_t *last)
 {
     for (size_t k = 0; k < window->count; k++) {
@@ -254,9 +256,9 @@ static void widen(const struct clip_window *window, size_t *first, size_t *last)
     }
 }
 
-/// Brings a window's gradients in, in the place of the one that is in, and has the plan find them.
-/// A tensor whose beginning is in an earlier window then begins before its piece, outside of the
-/// buffer.
+/// Copies a window's gradients to the device, over the current window, and sets the plan's
+/// addresses. If a tensor starts in an earlier window, its address is that of its piece minus an
+/// offset, and so before the buffer.
 static ptx_status bring_in(struct clip_session *session, const struct clip_window *window)
 {
     CUdeviceptr base = ptx_buffer_address(session->buffer);
@@ -302,8 +304,8 @@ static ptx_status two_passes(struct clip_session *session)
     return status;
 }
 
-/// All of it, from the file into the output, whose header is written: in one pass if it is one
-/// window, else in two, of which the first measures.
+/// Processes everything from the file to the output, whose header is written already: in one pass
+/// if there is one window, else in two passes, the first of which measures.
 static ptx_status pass_all(struct clip_session *session)
 {
     const struct clip_window *only = &session->written.windows[0];
@@ -340,7 +342,7 @@ static int read_records(struct clip_session *session, struct message *error)
     return status == PTX_OK ? EXIT_DONE : gpu_error(error);
 }
 
-/// Every gradient is read once, and where its group is scaled read and written once more.
+/// Every gradient is read once; if its group is scaled, it is read and written once more.
 static uint64_t traffic(const struct clip_job *job)
 {
     uint64_t bytes = job->clipped.bytes;
@@ -377,7 +379,7 @@ static int run_all(struct clip_session *session, struct message *error)
 
 static void close_session(struct clip_session *session)
 {
-    // A failed run may have left copies under way, to memory that is about to be freed.
+    // A failed run may have pending copies to memory that is about to be freed.
     if (session->stream)
         ptx_stream_synchronize(session->device, session->stream);
     progress_end(&session->progress);

@@ -32,7 +32,7 @@ struct ptx_clip_tensor *clip_plan_params(const struct clip_job *job, struct ptx_
     return tensors;
 }
 
-/// Room for one more at the end of an array that grows by doubling; false: out of memory.
+/// Makes room for one more element of an array that grows by doubling; false: out of memory.
 static bool grow(void **array, size_t count, size_t size)
 {
     if (count & (count - 1))
@@ -70,7 +70,8 @@ static bool add_piece(struct clip_windows *w, struct clip_piece piece)
     return true;
 }
 
-/// How many of `left` elements fit into `room` bytes, in whole chunks but for the tensor's end.
+/// How many of `left` elements fit in `room` bytes, in whole chunks, except at the end of the
+/// tensor.
 static uint64_t fitting(uint64_t left, unsigned bytes, uint32_t chunk, uint64_t room)
 {
     room = room / CLIP_ALIGNMENT * CLIP_ALIGNMENT;
@@ -94,7 +95,7 @@ static bool cut_tensor(struct clip_windows *w, const struct clip_job *job, size_
     return true;
 }
 
-/// The memory that the largest chunk of one tensor takes.
+/// The memory of the largest chunk of one tensor, in bytes.
 static uint64_t least_memory(const struct clip_job *job, uint32_t chunk)
 {
     uint64_t least = 0;
@@ -108,8 +109,8 @@ static uint64_t least_memory(const struct clip_job *job, uint32_t chunk)
     return least;
 }
 
-/// The tensors that are clipped and not empty, by groups or in the order of the output; *count of
-/// them. NULL: out of memory.
+/// The tensors to clip that are not empty, by groups or in the order of the output; *count is their
+/// number. NULL: out of memory.
 static size_t *sorted(const struct clip_job *job, bool by_group, size_t *count)
 {
     uint32_t groups = by_group ? job->group_count : 1;
@@ -137,7 +138,7 @@ static size_t *sorted(const struct clip_job *job, bool by_group, size_t *count)
     return tensors;
 }
 
-/// The memory of the tensors that share a chunk with the first one, if there are any; else 0.
+/// The memory of the tensors that share a chunk with the first one; 0 if there are none.
 static uint64_t shared_memory(const struct clip_job *job, const uint64_t *chunk_of,
                               const size_t *tensors, size_t count)
 {
@@ -183,7 +184,7 @@ bool clip_windows_cut(struct clip_windows *windows, const struct clip_job *job,
         clip_windows_release(windows);
         return false;
     }
-    // The pieces have come to rest.
+    // The array of pieces does not move any more.
     const struct clip_piece *pieces = windows->pieces;
     for (size_t k = 0; k < windows->count; k++) {
         windows->windows[k].pieces = pieces;

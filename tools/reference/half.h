@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// f16 and bf16 for the tests: conversions by integer arithmetic alone, so that they owe nothing
-/// to the compiler's half types, to the host's rounding mode or to the library under test.
+/// f16 and bf16 for references: conversions with integer arithmetic only, so that they do not
+/// depend on the compiler's half types, the host's rounding mode or the library under test.
 #ifndef PTXGEN_TOOLS_REFERENCE_HALF_H
 #define PTXGEN_TOOLS_REFERENCE_HALF_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/// Both formats are a sign, `exponent_bits` of exponent and the rest of 16 bits fraction.
+/// Both formats have a sign, `exponent_bits` exponent bits, and fraction bits up to 16 bits.
 enum { F16_EXPONENT_BITS = 5, BF16_EXPONENT_BITS = 8, HALF_NAN = 0x7fff };
 
 static inline uint64_t bits_of_f64(double x)
@@ -39,8 +39,8 @@ static inline float f32_of_bits(uint32_t bits)
     return x;
 }
 
-/// To nearest even; beyond the largest value to infinity; NaN to 0x7fff, as PTX has it. A float
-/// argument is rounded once, since it widens exactly.
+/// Rounds to nearest even; values beyond the largest become infinity; NaN becomes 0x7fff, as in
+/// PTX. A float argument is rounded once, because it widens exactly.
 static inline uint16_t half_from_f64(int exponent_bits, double x)
 {
     int fraction = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
@@ -51,7 +51,7 @@ static inline uint16_t half_from_f64(int exponent_bits, double x)
     int exponent = (int)((bits >> 52) & 0x7ff) - 1023;
     if (exponent > bias)
         return (uint16_t)(sign | ((1u << exponent_bits) - 1) << fraction);
-    // Places below the last bit that is kept; more of them where the result is subnormal.
+    // Bits below the last bit that is kept; more of them if the result is subnormal.
     int least = 1 - bias;
     int dropped = 52 - fraction + (exponent < least ? least - exponent : 0);
     if (dropped > 53)
@@ -61,12 +61,12 @@ static inline uint16_t half_from_f64(int exponent_bits, double x)
     uint64_t half = UINT64_C(1) << (dropped - 1);
     uint64_t kept = significand >> dropped;
     kept += rest > half || (rest == half && (kept & 1));
-    // The leading one, and a carry out of the fraction, add to the exponent field.
+    // The leading one and a carry out of the fraction are added to the exponent field.
     unsigned field = exponent < least ? 0 : (unsigned)(exponent - least);
     return (uint16_t)(sign | ((field << fraction) + (unsigned)kept));
 }
 
-/// Exact. Every NaN becomes the host's.
+/// Exact. Every NaN becomes the host's NaN.
 static inline double half_to_f64(int exponent_bits, uint16_t half)
 {
     int fraction = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;

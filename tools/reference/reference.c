@@ -78,9 +78,9 @@ static double divide(enum ref_type type, double x, double y)
     return type == REF_F64 ? x / y : (double)((float)x / (float)y);
 }
 
-// Sums, in the order of the threads.
+// Sums, in the order that the threads use.
 
-/// v[i] += v[i + d] for d = count / 2 ... 1, as a warp shuffles down.
+/// v[i] += v[i + d] for d = count / 2 ... 1, as warp shuffles add.
 static double halving_sum(double *v, int count)
 {
     for (int d = count / 2; d > 0; d /= 2)
@@ -89,7 +89,7 @@ static double halving_sum(double *v, int count)
     return v[0];
 }
 
-/// Neighbours in pairs, then the pairs in pairs ...
+/// Adds neighbours in pairs, then the pairs in pairs, and so on.
 static double neighbour_sum(double *v, int count)
 {
     for (; count > 1; count /= 2)
@@ -139,7 +139,7 @@ void ref_partials(enum ref_type type, const void *x, uint64_t n, uint64_t chunk,
         uint64_t begin = k * chunk;
         uint64_t end = n - begin < chunk ? n : begin + chunk;
         double sum = ref_chunk_sum(type, x, begin, end);
-        // Which of several NaNs comes through would depend on the hardware: there is one.
+        // Which of several NaNs propagates depends on the hardware, so all are replaced by one.
         if (isnan(sum))
             sum = f64_of_bits(UINT64_MAX >> 1);
         ref_store(f32_partials ? REF_F32 : REF_F64, partials, k, sum);
@@ -164,7 +164,7 @@ void ref_clip_scale_reduce(enum ref_type type, const void *partials, uint64_t co
     double exact_norm = sqrt(total);
     float norm = (float)exact_norm;
     bool found = !isfinite(total);
-    // A finite total may have a norm beyond f32: then f64 has the quotient.
+    // The norm of a finite total may exceed f32: the quotient is then computed in f64.
     float ratio = isfinite(norm) || found ? clip.max_norm / (norm + clip.eps)
                                           : (float)((double)clip.max_norm / exact_norm);
     float scale = ratio < 1.0f || isnan(ratio) ? ratio : 1.0f;
@@ -197,8 +197,7 @@ void ref_gradient_clip_from_device_scale(enum ref_type type, void *gradient, uin
 void ref_quantize_ste_backward(enum ref_type type, const void *x, const void *d_output,
                                void *d_input, uint64_t n, struct ref_quantize quantize)
 {
-    // Integers of 33 bits, and every f32, are exact in f64: the comparison below is that of real
-    // numbers.
+    // Integers of 33 bits and every f32 are exact in f64, so this comparison is exact.
     double low = (double)((int64_t)quantize.q_min - quantize.zero_point);
     double high = (double)((int64_t)quantize.q_max - quantize.zero_point);
     double inverse = divide(type, 1.0, quantize.scale);
@@ -316,7 +315,7 @@ static void quantize_channel(const struct ref_stretch *s)
     static const struct ref_quantize quantize = { .q_min = -128, .q_max = 127 };
     double scales[REF_MOST_CHANNELS];
     int32_t zero_points[REF_MOST_CHANNELS];
-    // It begins with a channel's row, or with the first channel of a row.
+    // A stretch begins at the row of a channel, or at the first channel of a row.
     const uint64_t begin = s->first / s->inner % s->channels;
     const uint64_t end = begin + (s->inner == 1 ? s->channels : 1);
     for (uint64_t c = begin; c < end; c++) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// The kernels in plain C: what a GPU must give, bit for bit.
+/// The kernels in plain C: the results that a GPU must give, bit for bit.
 ///
-/// Written from the formulas alone; shares nothing with the library. Must be compiled without
-/// contraction of multiplications and additions.
+/// Written from the formulas; shares no code with the library. Must be compiled without contraction
+/// of multiplications and additions.
 ///
-/// NaN results are 0x7fffffff in f32 and 0x7fff in f16 and bf16, as PTX has it, and partials have
-/// the same in f64, all bits but the sign. In f64 tensors PTX leaves the payload open, so compare
-/// f64 NaNs as equal; ref_same() does.
+/// NaN results are 0x7fffffff in f32 and 0x7fff in f16 and bf16, as in PTX. NaN partials in f64
+/// have all bits set except the sign. In f64 tensors PTX does not define the payload, so f64 NaNs
+/// must be compared as equal; ref_same() does so.
 #ifndef PTXGEN_TOOLS_REFERENCE_H
 #define PTXGEN_TOOLS_REFERENCE_H
 
@@ -17,30 +17,31 @@
 enum ref_type { REF_F32, REF_F64, REF_F16, REF_BF16 };
 
 size_t ref_bytes(enum ref_type type);
-/// Element i, exactly.
+/// The exact value of element i.
 double ref_load(enum ref_type type, const void *p, uint64_t i);
-/// Element i = x, rounded to nearest even.
+/// Sets element i to x, rounded to nearest even.
 void ref_store(enum ref_type type, void *p, uint64_t i, double x);
-/// Element i of both: the same bits, or two NaNs in f64.
+/// Whether element i of both arrays has the same bits, or is NaN in both (f64).
 bool ref_same(enum ref_type type, const void *p, const void *q, uint64_t i);
 
-/// The sum of v as a block of so many threads (a multiple of 32) makes it: over the lanes of each
-/// warp, then over the warps. Overwrites v.
+/// The sum of v in the order of a block of this many threads (a multiple of 32): over the lanes of
+/// each warp, then over the warps. Overwrites v.
 double ref_block_sum(double *v, int threads);
-/// The sum of squares of elements begin to end - 1, as a block of 256 threads makes it.
+/// The sum of squares of elements begin to end - 1 in the order of a block of 256 threads.
 double ref_chunk_sum(enum ref_type type, const void *x, uint64_t begin, uint64_t end);
 
-/// Elements that squared_sum sums at a time of n, and how many partials that makes.
+/// The chunk of squared_sum for n elements, and the number of partials.
 uint64_t ref_chunk(uint64_t n);
 uint64_t ref_partial_count(uint64_t n);
-/// partials[k], f64 or f32, for every `chunk` elements of x, and for what is left of n in the end.
+/// partials[k], f64 or f32: the sum for each `chunk` elements of x; the last chunk has the
+/// remainder.
 void ref_partials(enum ref_type type, const void *x, uint64_t n, uint64_t chunk, bool f32_partials,
                   void *partials);
 /// The same with the kernel's chunk.
 void ref_squared_sum(enum ref_type type, const void *x, uint64_t n, bool f32_partials,
                      void *partials);
 
-/// What to do about a NaN or infinite sum.
+/// The policy for a NaN or infinite sum.
 enum ref_nonfinite { REF_PROPAGATE, REF_SKIP, REF_ZERO };
 
 struct ref_clip {
@@ -49,18 +50,18 @@ struct ref_clip {
     float eps;
 };
 
-/// out = { scale, norm, found }. `type` is that of the partials, f64 or f32.
+/// out = { scale, norm, found }. `type` is the type of the partials, f64 or f32.
 void ref_clip_scale_reduce(enum ref_type type, const void *partials, uint64_t count,
                            struct ref_clip clip, float out[3]);
 
-/// record[2] is read under REF_ZERO alone.
+/// record[2] is read only with REF_ZERO.
 void ref_gradient_clip_from_device_scale(enum ref_type type, void *gradient, uint64_t n,
                                          enum ref_nonfinite nonfinite, const float *record);
 
 struct ref_quantize {
     bool reciprocal;    ///< multiply by the rounded 1 / scale
-    bool fake_quantize; ///< the gradient of quantize-dequantize: d_output as it is
-    double scale;       ///< a float's value but for f64 tensors
+    bool fake_quantize; ///< the gradient of quantize-dequantize: d_output unchanged
+    double scale;       ///< exactly a float, except for f64 tensors
     int32_t zero_point, q_min, q_max;
 };
 
@@ -68,19 +69,19 @@ struct ref_quantize {
 void ref_quantize_ste_backward(enum ref_type type, const void *x, const void *d_output,
                                void *d_input, uint64_t n, struct ref_quantize quantize);
 
-/// A tensor [outer, channels, inner]: element i is of channel i / inner % count.
+/// A tensor [outer, channels, inner]: element i belongs to channel i / inner % count.
 struct ref_channels {
     uint64_t count, inner;
-    const double *scale; ///< of each channel; floats' values but for f64 tensors
+    const double *scale; ///< one for each channel; exactly floats, except for f64 tensors
     const int32_t *zero_point;
 };
 
-/// The same with a scale and a zero point for each channel; those of `quantize` are not read.
+/// The same with a scale and a zero point for each channel, instead of those in `quantize`.
 void ref_quantize_channel_ste_backward(enum ref_type type, const void *x, const void *d_output,
                                        void *d_input, uint64_t n, struct ref_channels channels,
                                        struct ref_quantize quantize);
 
-/// A dynamic loss scale. No bound: min_scale 0, max_scale INFINITY; no hysteresis: 1.
+/// A dynamic loss scale. No bounds: min_scale 0, max_scale INFINITY; no hysteresis: 1.
 struct ref_loss_scale {
     float growth, backoff;
     int32_t interval;
@@ -88,7 +89,7 @@ struct ref_loss_scale {
     int32_t hysteresis;
 };
 
-/// Bad steps in a row are counted below zero in *tracker.
+/// Consecutive bad steps are counted below zero in *tracker.
 void ref_loss_scale_update(float *scale, int32_t *tracker, bool found, struct ref_loss_scale rule);
 
 /// Either output may be NULL, or d_output.
@@ -99,27 +100,27 @@ void ref_lerp_backward(enum ref_type type, const void *d_output, void *d_a, void
 
 enum { REF_MOST_TENSORS = 3, REF_MOST_CHANNELS = 16384 };
 
-/// A launch of a kernel with its default options, or a stretch of it: elements `first` to
-/// `first + count - 1` of n, and what small tensors have for them.
+/// A launch of a kernel with default options, or a range of it: elements `first` to `first + count
+/// - 1` of n, with the contents of the small tensors.
 struct ref_stretch {
     enum ref_type type;
     uint64_t n, first, count;
-    uint64_t channels, inner; ///< where it has channels; a stretch begins with one, and has at
-                              ///< most REF_MOST_CHANNELS of them
+    uint64_t channels, inner; ///< for kernels with channels; a range begins at the start of a
+                              ///< channel and has at most REF_MOST_CHANNELS channels
     const void *in[REF_MOST_TENSORS];
     void *out[REF_MOST_TENSORS];
-    /// A parameter's value, or the k-th of those at its address.
+    /// A parameter's value, or value `k` at its address.
     double (*value)(const void *user, const char *name, uint64_t k);
     const void *user;
 };
 
-/// The tensors of a stretch, by the names of the kernel's parameters, and what it computes.
+/// The tensors of a range, by the names of the kernel's parameters, and their expected contents.
 struct ref_kernel {
     const char *name;
     const char *in[REF_MOST_TENSORS], *out[REF_MOST_TENSORS];
     void (*compute)(const struct ref_stretch *s);
 };
-/// NULL: there is no such kernel.
+/// NULL: no such kernel.
 const struct ref_kernel *ref_kernel_find(const char *name);
 
 #endif

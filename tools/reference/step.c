@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-// f32 arithmetic gives one NaN.
+// f32 arithmetic on a GPU gives one NaN.
 static float one_nan(float x)
 {
     return isnan(x) ? f32_of_bits(0x7fffffff) : x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// An optimizer's step in plain C: what a GPU must give, bit for bit. Written from the formulas of
-/// rules.h; shares nothing with the library.
+/// An optimizer step in plain C: the results that a GPU must give, bit for bit. Written from the
+/// formulas of rules.h; shares no code with the library.
 #ifndef PTXGEN_TOOLS_REFERENCE_STEP_H
 #define PTXGEN_TOOLS_REFERENCE_STEP_H
 
@@ -13,7 +13,7 @@ struct ref_step_hyper {
     double lr, beta1, beta2, eps, weight_decay, momentum, dampening;
 };
 
-/// A tensor on the host; arrays of `count` elements of the format's types.
+/// A tensor on the host: arrays of `count` elements of the format's types.
 struct ref_step_tensor {
     enum ref_step_rule rule;
     enum ref_step_format format;
@@ -24,17 +24,18 @@ struct ref_step_tensor {
     struct ref_step_hyper hyper;
     uint32_t id;
     uint64_t seed;
-    uint64_t first, run, stride; ///< of the whole parameter; run 0: in a row
+    uint64_t first, run,
+        stride; ///< position in the whole parameter; run 0: all elements are consecutive
 };
 
 /// What a step does with the gradients.
 enum ref_step_gradients { REF_GRADIENTS_RAW, REF_GRADIENTS_WRITE, REF_GRADIENTS_ZERO };
 
-/// Takes step `t` (from 1) with the gradients times `factor`.
+/// Takes step `t` (from 1) with the gradients multiplied by `factor`.
 void ref_step(const struct ref_step_tensor *tensor, uint32_t t, float factor,
               enum ref_step_gradients gradients);
 
-/// Four words of Philox4x32-7, for the published test vectors' sake.
+/// Four words of Philox4x32-7, to be checked against the published test vectors.
 void ref_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 #endif
