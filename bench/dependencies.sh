@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Sourced by gpu_check.sh and gpu_bench.sh: takes what the machine lacks from the folder that
-# PTXGEN_DEPENDENCIES names, as unpacked Debian packages leave it (usr/include, usr/lib/...):
-# libcmocka-dev, libcmocka0, libjansson-dev, libjansson4, and pkgconf with pkgconf-bin and
-# libpkgconf3 where there is no pkg-config. Puts the CUDA toolkit on the path.
+# Sourced by gpu_check.sh and gpu_bench.sh: finds missing libraries in the folder that
+# PTXGEN_DEPENDENCIES names, which has unpacked Debian packages (usr/include, usr/lib/...):
+# libcmocka-dev, libcmocka0, libjansson-dev, libjansson4, and, if pkg-config is missing, pkgconf,
+# pkgconf-bin and libpkgconf3. Adds the CUDA toolkit to the path.
 
 dependencies=${PTXGEN_DEPENDENCIES:-}
 if [ -n "$dependencies" ]; then

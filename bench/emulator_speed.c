@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// How many lane-instructions a second the emulator executes on one core: arithmetic in registers,
-// memory, shared memory with barriers, divergence; without sanitizers and with; in seconds of the
-// processor, which does not count what others do on the machine, and of the wall clock. And what a
-// launch takes that has next to nothing to do.
+// Measures how many lane-instructions per second the emulator executes on one core: arithmetic in
+// registers, memory, shared memory with barriers, divergence; with and without sanitizers; by
+// processor time, which other processes do not affect, and by wall clock. Also measures the time of
+// a nearly empty launch.
 //
-//     emulator_speed [SECONDS [NAME]]      least time of each measurement, default 0.5; of all
+//     emulator_speed [SECONDS [NAME]]      minimum time of each measurement, default 0.5; of all
 //                                          kernels, or of one: "shared memory"
 #define _POSIX_C_SOURCE 200809L // clock_gettime
 #include "exec/exec.h"
@@ -78,7 +78,7 @@ static const struct {
 
 enum { BLOCKS = 32, THREADS = 256 };
 
-// The machine may be shared: the clock of the process tells what the work itself took.
+// The machine may be shared: processor time measures only this process.
 static double seconds(clockid_t clock)
 {
     struct timespec now;
@@ -87,8 +87,8 @@ static double seconds(clockid_t clock)
 }
 
 struct rates {
-    double wall, processor; // lane-instructions a second of each clock, best run
-    double launch;          // seconds of processor time for a launch of one block, least
+    double wall, processor; // lane-instructions per second by each clock, best run
+    double launch;          // minimum processor time in seconds of a launch of one block
 };
 
 static uint64_t run_once(const struct emu_machine_config *config, struct emu_memory *memory,

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Everything that is measured on a GPU, in one go and within ten minutes: builds; agreement with PyTorch;
-# kernels and clip plans by themselves (ptxgen bench), and against PyTorch, torch.compile, CUDA C++,
-# apex's way, Triton and the pipeline they replace. What is timed is checked first. Needs no network.
+# Runs all measurements on a GPU within ten minutes: builds, checks agreement with PyTorch, measures
+# kernels and clip plans (ptxgen bench), and compares them with PyTorch, torch.compile, CUDA C++, apex's
+# method, Triton and the pipeline they replace. Results are checked before they are timed. Needs no network.
 #
 #     bench/gpu_bench.sh OUTPUT BUILD
 #
-# OUTPUT gets the raw files, tables.md, and plots where there is matplotlib. BUILD is a Meson build
-# folder, of a release build, made if there is none; or a folder with what was built elsewhere:
-# libptxgen.so, tools/ptxgen, bench/original and bench/list_sets. The peers in CUDA C++ are made with
-# nvcc where BUILD/libpeers.so is not there yet. For PTXGEN_DEPENDENCIES see dependencies.sh. Ends with
-# 77 without a GPU, with 1 if a step failed; summary.txt says which.
+# OUTPUT receives the raw files, tables.md, and plots if matplotlib is installed. BUILD is the Meson
+# folder of a release build, created if it does not exist, or a folder with files built elsewhere:
+# libptxgen.so, tools/ptxgen, bench/original and bench/list_sets. nvcc builds the CUDA C++ peers if
+# BUILD/libpeers.so does not exist. See dependencies.sh for PTXGEN_DEPENDENCIES. Exit status: 77
+# without a GPU, 1 if a step failed; summary.txt names it.
 set -u
 
 if [ $# -ne 2 ]; then
@@ -38,7 +38,7 @@ summary=$output/summary.txt
 : >"$summary"
 failures=0
 
-# step NAME SECONDS COMMAND...: within SECONDS and what is left of all; the log is NAME.log
+# step NAME SECONDS COMMAND...: limited to SECONDS and to the remaining time; the log is NAME.log
 step() {
     name=$1
     limit=$2
@@ -69,7 +69,7 @@ fi
 [ -f "$peers" ] || step nvcc 120 nvcc -std=c++17 -O3 -arch=native -Xcompiler -fPIC -shared \
     -o "$peers" "$source/bench/peers_kernels.cu" "$source/bench/peers_clip.cu" || exit 1
 
-# What is compiled at run time, beside what no time is taken of.
+# Compiles at run time, in parallel with steps that are not timed.
 python3 "$source/bench/peers.py" "$build" "$peers" --warm >"$output/warm.log" 2>&1 &
 step agreement 150 python3 "$source/bench/torch_agreement.py" "$build/libptxgen.so" \
     -o "$output/agreement.jsonl"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Everything that needs a GPU, in one go and within nine minutes: builds, runs the whole test suite,
-# runs the kernels, clip plans and operations under compute-sanitizer, and `ptxgen run` and `ptxgen
-# clip` from file to file. Needs no network.
+# Runs all checks that need a GPU within nine minutes: builds, runs the whole test suite, runs the
+# kernels, clip plans and operations under compute-sanitizer, and runs `ptxgen run` and `ptxgen clip`
+# from file to file. Needs no network.
 #
 #     bench/gpu_check.sh OUTPUT [BUILD]
 #
-# Logs go to the folder OUTPUT; the table at the end of summary.txt says how each step ended. BUILD
-# is the Meson build folder, made if there is none (default: build-gpu).
+# Logs go to the folder OUTPUT; the table at the end of summary.txt has the result of each step. BUILD
+# is the Meson build folder, created if it does not exist (default: build-gpu).
 #
 # For PTXGEN_DEPENDENCIES see dependencies.sh.
 set -u
@@ -23,7 +23,7 @@ mkdir -p "${2:-build-gpu}" || exit 1
 build=$(cd "${2:-build-gpu}" && pwd)
 deadline=$(($(date +%s) + 525))
 
-# Texts of kernels that fail; gathered into one file at the end.
+# Texts of failing kernels; collected in one file at the end.
 mkdir -p "$build/failed"
 rm -f "$build"/failed/*
 TMPDIR=$build/failed
@@ -36,7 +36,7 @@ summary=$output/summary.txt
 : >"$summary"
 failures=0
 
-# limited SECONDS COMMAND...: within SECONDS, and within what is left of all of it
+# limited SECONDS COMMAND...: limited to SECONDS and to the remaining time
 limited() {
     limit=$1
     shift
@@ -46,7 +46,7 @@ limited() {
     timeout -k 5 "$limit" "$@"
 }
 
-# ended NAME STATUS SECONDS NOTE: a line of the table
+# ended NAME STATUS SECONDS NOTE: writes a line of the table
 ended() {
     case $2 in
     0) word=ok ;;
@@ -58,7 +58,7 @@ ended() {
     printf '%-12s %-14s %4s s  %s\n' "$1" "$word" "$3" "$4" | tee -a "$summary"
 }
 
-# step NAME LOG SECONDS COMMAND...: runs it, its output appended to the log
+# step NAME LOG SECONDS COMMAND...: runs the command and appends its output to the log
 step() {
     name=$1
     log=$output/$2
@@ -99,8 +99,8 @@ step 'gpu tests' tests.log 240 meson test -C "$build" --no-rebuild --suite gpu -
 
 tools='memcheck racecheck initcheck synccheck'
 
-# tests_under TOOL: what runs under it: groups of kernels, and paths in the folder of tests. Shared
-# memory and barriers are in the kernels of `sums` and `quantizers` alone.
+# tests_under TOOL: the groups of kernels, and the paths in the folder of tests, that run under the
+# tool. Only the kernels of `sums` and `quantizers` use shared memory and barriers.
 tests_under() {
     echo sums quantizers plans/test_clip_plan
     case $1 in memcheck | initcheck) echo clips channels others ;; esac
@@ -110,7 +110,7 @@ tests_under() {
     esac
 }
 
-# sanitize TOOL TEST: in the background. Leaves its status and duration in the build folder.
+# sanitize TOOL TEST: runs in the background; writes status and duration to the build folder.
 sanitize() {
     binary=kernels/test_kernels_gpu
     case $2 in
@@ -160,7 +160,7 @@ step run run.log 60 "$build/tests/tools/check_run" "$build/tools/ptxgen" "$build
 rm -f "$output/clip.log"
 step clip clip.log 60 "$build/tests/tools/check_clip" "$build/tools/ptxgen" "$build/failed" 0
 
-# The gradients of GPT-2 small, at once and taking turns in device memory.
+# The gradients of GPT-2 small, all at once and in windows of device memory.
 rm -f "$output/gpt2.log"
 # shellcheck disable=SC2016 # the inner shell expands it
 step 'clip gpt2' gpt2.log 60 sh -ec '

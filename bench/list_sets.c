@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Prints the gradient sets as JSON, one a line, so that no other program repeats them:
-// {"set": "LoRA layer", "counts": [24576, ...], "groups": [0, ...]}
+// Prints the gradient sets as JSON, one per line, for other programs: {"set": "LoRA layer",
+// "counts": [24576, ...], "groups": [0, ...]}
 #include "bench/gradient_sets.h"
 
 #include <inttypes.h>

@@ -60,7 +60,7 @@ def main():
     cold = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     warm = int(sys.argv[2]) if len(sys.argv) > 2 else 5
     with tempfile.TemporaryDirectory() as scratch:
-        # The first of each fills caches: of the disk, of Triton.
+        # The first run fills the caches of the disk and of Triton.
         measure("triton", cold, [f"{scratch}/{i}" for i in range(cold + 1)])
         measure("triton cache", warm, [f"{scratch}/warm"] * (warm + 1))
 

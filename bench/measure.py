@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Device times of work that is compared, and the file they go to."""
+"""Measures device times of versions to compare, and writes them to a file."""
 import json
 import os
 import statistics
@@ -14,8 +14,8 @@ COPY_BYTES = 1 << 30
 
 
 class Work:
-    """Something to be timed: `run` enqueues it on the current stream. Captured, it is timed as a
-    graph of `calls` calls; else as so many calls from Python, waits for the host included."""
+    """Work to time: `run` enqueues it on the current stream. If captured, it is timed as a graph of
+    `calls` calls; otherwise as `calls` calls from Python, including waits for the host."""
 
     def __init__(self, run, calls=1, captured=True):
         self.calls = calls
@@ -40,7 +40,7 @@ class Work:
 
 
 class Clock:
-    """Times several works in turns, so that a drift of the machine meets all of them."""
+    """Times several works in turn, so that a drift of the machine affects all of them."""
 
     def __init__(self, repetitions=REPETITIONS):
         self.repetitions = repetitions
@@ -53,9 +53,9 @@ class Clock:
     def _once(self, work, replays, cold):
         torch.cuda.synchronize()
         if cold:
-            self.other.sum()  # leaves the L2 cache with nothing of the work's, and nothing to write
+            self.other.sum()  # evicts the work's data from L2 and leaves nothing to write back
         if work.captured:
-            torch.cuda._sleep(200_000)  # the host gets ahead: its part is not measured
+            torch.cuda._sleep(200_000)  # the host runs ahead, so its time is not measured
         self.start.record()
         for _ in range(replays):
             work.enqueue()
@@ -76,14 +76,14 @@ class Clock:
                 for name, times in samples.items()}
 
     def copy_rate(self):
-        """Bytes a second of a device-to-device copy, both directions counted."""
+        """Bytes per second of a device-to-device copy, both directions counted."""
         work = Work(lambda: self.target.copy_(self.source), captured=False)
         time = self.compare({"copy": work})["copy"]
         return 2 * COPY_BYTES / (time["median_us"] * 1e-6), time
 
 
 def commit():
-    """Of the sources, or what PTXGEN_COMMIT says where there is no repository."""
+    """The commit of the sources, or PTXGEN_COMMIT outside a repository."""
     if "PTXGEN_COMMIT" in os.environ:
         return os.environ["PTXGEN_COMMIT"]
     folder = os.path.dirname(os.path.abspath(__file__))
@@ -93,7 +93,7 @@ def commit():
 
 
 class Output:
-    """JSON lines: the machine first, then a line a figure."""
+    """JSON lines: the machine first, then one line per figure."""
 
     def __init__(self, path, library):
         self.file = open(path, "w", encoding="utf-8") if path else None

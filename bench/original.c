@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The pipeline that clip plans replace, for the peers to be measured against: a launch for each
-// tensor, one element a thread, and one thread that adds up the partial sums. Prints its module:
+// The pipeline that clip plans replace, as a baseline for the peers: one launch for each tensor,
+// one element per thread, and a single thread that adds the partial sums. Prints its module:
 //
 //     squared_sum   a launch for each tensor: partials[block] = sum of x^2 over the block, in f32
 //     reduce        one thread: record = { scale, norm }

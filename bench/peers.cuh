@@ -21,8 +21,8 @@ template <class T> struct alignas(16) vector {
     T lane[16 / sizeof(T)];
 };
 
-// What moves `count` lanes of T in one access: a struct of __nv_bfloat16 would be copied lane by
-// lane.
+// A type that moves `count` lanes of T in one access: the compiler would copy a struct of
+// __nv_bfloat16 lane by lane.
 template <class T, int count>
 using bits = std::conditional_t<
     sizeof(T) * count == 8, uint2,
@@ -46,7 +46,7 @@ template <class T> __device__ void store(T *p, const vector<T> &v)
     *(bits<T, lanes<T>> *)p = from_bits<bits<T, lanes<T>>>(v);
 }
 
-// The square of each lane, onto sum.
+// Adds the square of each lane to sum.
 template <class T, class S> __device__ void add_squares(const vector<T> &v, S &sum)
 {
 #pragma unroll
@@ -56,7 +56,8 @@ template <class T, class S> __device__ void add_squares(const vector<T> &v, S &s
     }
 }
 
-// The thread's squares out of THREADS * VECTORS vectors at x, of which `left` elements are there.
+// The sum of squares of this thread's vectors, out of THREADS * VECTORS vectors at x, `left`
+// elements of which exist.
 template <class T, class S, int THREADS, int VECTORS>
 __device__ S thread_squares(const T *x, uint64_t left)
 {
@@ -82,7 +83,7 @@ __device__ S thread_squares(const T *x, uint64_t left)
     return sums[0] + sums[1];
 }
 
-// For thread 0.
+// Valid in thread 0.
 template <int THREADS, class S> __device__ S block_sum(S sum)
 {
     __shared__ S warps[THREADS / 32];
@@ -105,7 +106,7 @@ constexpr dtype dtype_of = std::is_same_v<T, double>   ? F64
                            : std::is_same_v<T, float>  ? F32
                                                        : BF16;
 
-// Calls f with the one of Ts that is of this dtype; returns the error of its launches.
+// Calls f with the type of Ts that has this dtype; returns the error of the launches.
 template <class... Ts, class F> int with_type_of(int dtype, F f)
 {
     const bool called = ((dtype == dtype_of<Ts> && (f(Ts()), true)) || ...);

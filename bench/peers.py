@@ -32,19 +32,19 @@ KERNEL_TYPES = ("f32", "bf16", "f16", "f64")
 SIZES = (10, 14, 18, 20, 22, 24, 26, 28)
 SETS = ("LoRA layer", "LoRA 28 x 6", "LoRA 28 norms", "Qwen2-7B LoRA", "2000 x 512", "GPT-2 124M",
         "GPT-2 350M", "GPT-2 1.5B")
-# Of 2,000 tensors torch.compile makes nothing within three minutes.
+# For 2,000 tensors torch.compile does not finish within three minutes.
 COMPILED_SETS = ("LoRA layer", "LoRA 28 x 6", "LoRA 28 norms", "Qwen2-7B LoRA", "GPT-2 124M",
                  "GPT-2 350M", "GPT-2 1.5B")
-MOST_ORIGINAL = 1 << 29  # elements; beyond, one thread adds up for half a second
-WIPED_PER_SECOND = 2.5e11  # bytes; half of what was seen
-SMALL_BYTES = 64 << 20  # sets that the L2 cache about holds
-UNSCALE = 1 - 2.0 ** -23  # keeps every replay multiplying, and the gradients what they are
+MOST_ORIGINAL = 1 << 29  # elements; with more, the single thread adds for half a second
+WIPED_PER_SECOND = 2.5e11  # bytes; half of the measured rate
+SMALL_BYTES = 64 << 20  # sets that about fit in the L2 cache
+UNSCALE = 1 - 2.0 ** -23  # every replay multiplies, and the gradients hardly change
 
 
 class Bench:
     def __init__(self, options):
         torch.zeros(1, device="cuda")
-        # What others chose while everything was compiling at once is no choice.
+        # Tuning results from when everything was compiling at once are not valid.
         torch._inductor.config.autotune_local_cache = False
         self.options = options
         self.library = ptxgen.Library(os.path.join(options.build, "libptxgen.so"))
@@ -132,7 +132,7 @@ class Bench:
             yield "original", peers_clip.Original(gradients, originals=originals, **tools)
 
     def check_clip(self, what, gradients, version, made):
-        """Clips to a third and a bit of the least norm; then the gradients are put back."""
+        """Clips to a bit over a third of the least norm, then restores the gradients."""
         max_norm = 0.37 * min(gradients.exact)
         made.configure(max_norm, 1.0)
         gradients.restore()
@@ -144,7 +144,7 @@ class Bench:
         narrow = gradients.dtype != "f32"
         if version.startswith("torch"):  # PyTorch's norm of bf16 gradients is a bf16
             tolerance = 1.6e-2 if narrow else 1e-4
-        elif version == "original":  # one f32 that takes one partial after the other
+        elif version == "original":  # one f32 accumulates all partials
             tolerance = 2e-2
         else:
             tolerance = 2.0 ** -8 + 1e-4 if narrow else 1e-4 if version != "ours" else 4e-7
@@ -204,8 +204,8 @@ class Bench:
 
 
 def free_memory():
-    """Gives back what nothing uses, and waits: the driver wipes it, which takes a tenth of the
-    bandwidth from who works meanwhile."""
+    """Frees unused memory and waits: the driver wipes it, which takes a tenth of the bandwidth
+    meanwhile."""
     gc.collect()
     before = torch.cuda.memory_reserved()
     torch.cuda.empty_cache()
@@ -213,7 +213,7 @@ def free_memory():
 
 
 def warm(options):
-    """A process for each part, all at the same time."""
+    """Runs each part in a process of its own, all at the same time."""
     parts = [("kernels", f"{make.name}/{dtype}") for make in peers_kernels.CASES
              for dtype in KERNEL_TYPES]
     parts += [("clip", f"{name}/{dtype}") for name in reversed(COMPILED_SETS)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Clipping a list of tensors in CUDA C++, twice: in two launches over a table in device memory with
-// sums in f64, and in the manner of apex's multi_tensor_apply: tables in the kernels' arguments,
-// sums in f32, as many launches as there are tables. Tensors begin at 16-byte boundaries.
+// Clips a list of tensors in CUDA C++, in two versions: two launches over a table in device memory
+// with sums in f64; and as apex's multi_tensor_apply does, with tables in the kernels' arguments,
+// sums in f32, and one launch for each table. Tensors begin at 16-byte boundaries.
 #include "peers.cuh"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace
 {
 
-// As apex has it: no f64.
+// As in apex: no f64.
 template <class F> int with_type(int dtype, F f)
 {
     return with_type_of<float, __half, __nv_bfloat16>(dtype, f);
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(THREADS)
         finish(out, sum);
 }
 
-// From the end: the last chunks are what the cache still holds.
+// Backwards, because the last chunks are still in the cache.
 template <class T>
 __global__ void __launch_bounds__(THREADS) apply(const chunk *chunks, const record *out)
 {
@@ -205,7 +205,7 @@ struct clip {
     std::vector<table<1>> norms;
     std::vector<table<2>> scales;
     unsigned chunk_count;
-    chunk *chunks; // the device's, as what follows
+    chunk *chunks; // device memory, as are the following
     double *partials;
     float *sums;
     int *overflow;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A clip of a list of gradients, in every version that is compared.
+"""Clips a list of gradients, in every version that is compared.
 
 A version is made for a list of tensors, told max_norm and what to multiply by besides ("unscale"),
 run on the current stream, and says what the norm was. All use clip_grad_norm_'s eps of 1e-6.
@@ -18,7 +18,7 @@ EPS = 1e-6
 
 
 class Gradients:
-    """The tensors of a set in one block of memory, and how they were."""
+    """The tensors of a set in one block of memory, and their initial values."""
 
     def __init__(self, counts, groups, dtype):
         itemsize = DTYPES[dtype].itemsize
@@ -84,7 +84,7 @@ class Ours:
 
 
 class Groups:
-    """A version that knows one norm, once for each group."""
+    """A version with a single norm, run once for each group."""
 
     def __init__(self, gradients, **tools):
         self.tools = tools
@@ -109,8 +109,8 @@ class Groups:
 
 
 class TorchPart:
-    """clip_grad_norm_. It multiplies whether there is something to clip or not, so `unscale` is
-    left out; `unscaling` puts GradScaler's unscale_ before it."""
+    """clip_grad_norm_. It multiplies even if there is nothing to clip, so `unscale` is ignored;
+    `unscaling` runs GradScaler's unscale_ before it."""
 
     def __init__(self, tensors, unscaling):
         self.parameters = []
@@ -214,7 +214,7 @@ class Triton(Groups):
 
 
 class OriginalPart:
-    """A launch for each tensor, one element a thread, and one thread that adds the partials up."""
+    """A launch for each tensor, one element per thread, and one thread that adds the partials."""
 
     def __init__(self, tensors, module):
         self.module, self.tensors = module, [t for t in tensors if t.numel()]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The elementwise kernels and the sum of squares as one writes them in CUDA C++ with care: one
-// 16-byte vector a thread, several loads in flight where nothing is written. Tensors begin at
-// 16-byte boundaries.
+// The elementwise kernels and the sum of squares in careful CUDA C++: one 16-byte vector per
+// thread, and several loads in flight if nothing is written. Tensors begin at 16-byte boundaries.
 #include "peers.cuh"
 
 namespace
@@ -21,7 +20,7 @@ __global__ void __launch_bounds__(THREADS)
         partials[blockIdx.x] = double(sum);
 }
 
-// A thread has the vector that begins here; the last one what is left of it.
+// Each thread has the vector that begins here; the last thread has the remaining elements.
 template <class T> __device__ uint64_t first_element()
 {
     return (blockIdx.x * uint64_t(THREADS) + threadIdx.x) * lanes<T>;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kernels against the same work in PyTorch, torch.compile, CUDA C++ and Triton."""
+"""Compares the kernels with PyTorch, torch.compile, CUDA C++ and Triton."""
 import ctypes
 from ctypes import c_double, c_float, c_int, c_int32, c_uint64, c_void_p
 
@@ -16,7 +16,7 @@ CODES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3}  # enum dtype of peers.cuh
 SCALE, ZERO_POINT, WEIGHT = 13 / 256, 3, 19 / 64
 LOW, HIGH = -128 - ZERO_POINT, 127 - ZERO_POINT
 CHECKED_FACTOR = 3 / 8
-TIMED_FACTOR = 1 - 2.0 ** -20  # wears no f16 or bf16 away, f32 and f64 little
+TIMED_FACTOR = 1 - 2.0 ** -20  # does not change f16 and bf16, and f32 and f64 only slightly
 
 
 def stream():
@@ -24,7 +24,7 @@ def stream():
 
 
 def cuda(function, *args):
-    """A launch of libpeers, which takes the stream last."""
+    """A launch of libpeers; the stream is the last argument."""
     def run():
         status = function(*args, c_void_p(stream()))
         if status:
@@ -124,7 +124,7 @@ class Clip(Case):
         self.gradient = self.random(2)
         self.before = None
         self.record = torch.tensor([1.0, 1.0, 0.0], device="cuda")
-        # PyTorch is quickest where the scale has the type of the tensors.
+        # PyTorch is fastest if the scale has the type of the tensors.
         self.scale = torch.ones((), device="cuda", dtype=self.type)
 
     def versions(self):
@@ -166,7 +166,7 @@ class Quantize(Case):
         self.x, self.d_output = self.random(3, 3.0), self.random(4)
         self.d_input = torch.empty_like(self.x)
         self.compute = torch.float64 if self.wide else torch.float32
-        # On the device: by a number, PyTorch multiplies with the rounded reciprocal.
+        # On the device: for a Python number PyTorch multiplies by the rounded reciprocal.
         self.scale = torch.tensor(SCALE, device="cuda", dtype=self.compute)
 
     def formula(self, x, d_output, scale):
@@ -195,7 +195,7 @@ class Quantize(Case):
         self.d_input.fill_(float("nan"))
 
     def error(self):
-        """Elements that differ from the formula's, of a million."""
+        """The number of elements in a million that differ from the formula."""
         wrong = 0
         for first in range(0, self.n, 1 << 26):
             part = slice(first, first + (1 << 26))
@@ -204,7 +204,7 @@ class Quantize(Case):
         return 1e6 * wrong / self.n
 
     def tolerance(self, name):
-        # What torch.compile makes of a division is not correctly rounded.
+        # Divisions by torch.compile are not correctly rounded.
         return 1e6 if name == "torch.compile" else 0
 
 

@@ -107,8 +107,8 @@ def exact_step(counts, dtype):
 
 
 def error(parameter, exact):
-    """The mean distance from f64: rounding to nearest moves a parameter less than its last place,
-    and rounding stochastically moves the mean by nothing."""
+    """The mean distance from f64: rounding to nearest moves a parameter by less than its last
+    place; stochastic rounding does not move the mean."""
     return (parameter.memory.double() - exact).abs().mean().item()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""libptxgen from Python, as much of it as the scripts of this folder need: kernels, clip plans and
+"""libptxgen from Python, limited to what the scripts of this folder need: kernels, clip plans and
 one-call operations on device addresses and streams that belong to somebody else.
 
 Work is enqueued in the thread's current CUDA context; with PyTorch that is the one its tensors are
@@ -28,7 +28,7 @@ class _BuilderParams(Structure):
     _fields_ = [("target", _Target), ("isa", c_int), ("resize", c_void_p), ("user", c_void_p)]
 
 
-class _DeviceInfo(Structure):  # as far as it is read
+class _DeviceInfo(Structure):  # only the first fields
     _fields_ = [("library_path", c_char_p), ("driver_version", c_int), ("isa", c_int),
                 ("ordinal", c_int), ("name", c_char * 128), ("sm", c_int)]
 
@@ -172,7 +172,7 @@ class Library:
         return self.c.ptxgen_version().decode()
 
     def target(self):
-        """The newest plain target that the device runs."""
+        """The newest target without a suffix that the device supports."""
         target, best = _Target(), _Target()
         k = 0
         while self.c.ptx_target_at(c_size_t(k), byref(target), None):

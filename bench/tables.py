@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Markdown tables of what peers.py measured.
+"""Markdown tables of the results of peers.py.
 
     tables.py FILE > TABLES
 """
@@ -32,12 +32,12 @@ def table(head, body):
 
 
 def copy_rate(lines):
-    """TB/s of the run's device copy, the better one: a slow spell is no yardstick."""
+    """TB/s of the run's device copy: the faster one, because a slow phase is no reference."""
     return max(k["tb_s"] for k in lines if k.get("kind") == "copy")
 
 
 def floor_us(line, copy):
-    """What the bytes take at that rate: read once, and where it clips read again and written."""
+    """The time of the bytes at that rate: read once; if it clips, also read and written again."""
     return (3 if line["clipped"] else 1) * line["bytes"] / copy / 1e6
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Holds clip plans and one-call operations against PyTorch's own, and both against f64.
+"""Compares clip plans and one-call operations with those of PyTorch, and both with f64.
 
     torch_agreement.py LIBPTXGEN [-o FILE] [--steps N] [--elements N]
 
@@ -30,8 +30,8 @@ def stream():
 
 
 def ulps(values, exact, dtype):
-    """|values - exact| in units of the last place that `exact` has in `dtype`; a NaN or infinity
-    is no distance from the same, and infinitely far from anything else."""
+    """|values - exact| in units in the last place of `exact` in `dtype`; 0 between equal NaNs or
+    infinities, infinite between a NaN or infinity and anything else."""
     digits, least = FORMAT[dtype]
     values, exact = values.double(), exact.double()
     _, exponent = torch.frexp(exact)
@@ -42,7 +42,7 @@ def ulps(values, exact, dtype):
 
 
 class Report:
-    """Writes a line a case and remembers whether one failed."""
+    """Writes a line for each case and records whether one failed."""
 
     def __init__(self, path):
         self.file = open(path, "w", encoding="utf-8") if path else None
@@ -65,7 +65,7 @@ class Report:
 
 
 def holders(gradients):
-    """Parameters as clip_grad_norm_ wants them."""
+    """Parameters for clip_grad_norm_."""
     parameters = []
     for gradient in gradients:
         parameter = torch.nn.Parameter(torch.empty_like(gradient))
@@ -102,7 +102,7 @@ def clip_case(library, report, name, counts, spread, max_norm_of):
                                           error_if_nonfinite=False)
 
     def norm_error(value):
-        # Both as f32: PyTorch's norm of f16 and bf16 gradients is of their type.
+        # Both as f32: PyTorch's norm of f16 and bf16 gradients has their type.
         return ulps(torch.tensor(float(value), dtype=torch.float64), exact.cpu(),
                     torch.float32).item()
 
@@ -118,8 +118,8 @@ def clip_case(library, report, name, counts, spread, max_norm_of):
     figures = {"norm_ulp": ours, "torch_norm_ulp": torchs, "worst_ulp": worst(mine),
                "torch_worst_ulp": worst(theirs), "mean_ulp": mean(mine),
                "torch_mean_ulp": mean(theirs)}
-    # Norm, sum with eps, quotient and product are rounded once each. That may by luck end nearer in
-    # one than in the other, by less than the roundings of the factor: 1.5 ulp of f32.
+    # Norm, sum with eps, quotient and product are rounded once each. Either result may be closer by
+    # chance, by less than the roundings of the factor: 1.5 ulp of f32.
     luck = 1.5 * 2.0 ** (FORMAT[dtype][0] - 24)
     good = (ours <= max(torchs, 0.5 + 1e-6)
             and figures["worst_ulp"] <= max(figures["torch_worst_ulp"], 0.5 + 2 * luck)
@@ -138,7 +138,7 @@ def check_clip(library, report):
         for counts in shapes.values():
             for max_norm_of in (0.37, 2.0):
                 clip_case(library, report, name, counts, 1.0, max_norm_of)
-    # Squares beyond the range of f32, where PyTorch's sum overflows or vanishes.
+    # Squares beyond the range of f32: PyTorch's sum overflows or underflows.
     for name, spread in (("f32", 1e25), ("f32", 1e-30), ("bf16", 1e25), ("bf16", 1e-30)):
         clip_case(library, report, name, [100003, 17], spread, 0.37)
 
@@ -147,13 +147,13 @@ def check_clip(library, report):
 
 
 def check_scaler(library, report, steps, interval, first, name, rate):
-    """unscale_, clip_grad_norm_, step, update, against a plan that does them all."""
+    """Compares unscale_, clip_grad_norm_, step and update with a plan that does all of them."""
     dtype = DTYPES[name]
     counts = [4096, 33, 0, 1025, 7]
     theirs, mine = ([torch.zeros(n, device="cuda", dtype=dtype) for n in counts] for _ in "ab")
     optimizer = torch.optim.SGD(holders(theirs), lr=0.0)
     scaler = torch.amp.GradScaler("cuda", init_scale=first, growth_interval=interval)
-    scaler.scale(torch.zeros(1, device="cuda"))  # makes its state
+    scaler.scale(torch.zeros(1, device="cuda"))  # creates its state
     state = torch.zeros(2, device="cuda", dtype=torch.int32)
     update = ptxgen.LossScaleParams(interval=interval)
     plan = plan_of(library, mine, name, max_norm=1.0, eps=1e-6, nonfinite=ptxgen.SKIP,
@@ -190,7 +190,7 @@ def check_scaler(library, report, steps, interval, first, name, rate):
     differ = (history[:, 0:2] != history[:, 2:4]).any(dim=1).sum().item()
     scales = history[:, 2].contiguous().view(torch.float32)
     changes = (scales[1:] != scales[:-1]).sum().item()
-    # Both round: PyTorch the unscaled gradient, the factor and the product; a plan the factor and
+    # PyTorch rounds the unscaled gradient, the factor and the product; a plan rounds the factor and
     # the product.
     report.case("GradScaler", f"{name}, {steps} steps, growth every {interval}, from {first:g}",
                 differ == 0 and furthest.item() <= 8, steps_that_differ=differ,
@@ -202,7 +202,7 @@ def check_scaler(library, report, steps, interval, first, name, rate):
 
 
 def quantize_input(count, dtype, scale):
-    """Random, with ties, borders and what is not a number."""
+    """Random values, with ties, limits, NaN and infinity."""
     generator = torch.Generator(device="cuda").manual_seed(11)
     x = torch.randn(count, generator=generator, device="cuda", dtype=torch.float64) * 70 * scale
     k = torch.arange(count // 4, device="cuda", dtype=torch.float64)
@@ -214,7 +214,7 @@ def quantize_input(count, dtype, scale):
 
 
 def same(a, b):
-    """Elements that are not equal, NaN equal to NaN and -0 to 0."""
+    """The number of elements that differ; NaN equals NaN and -0 equals 0."""
     return ((a != b) & ~(a.isnan() & b.isnan())).sum().item()
 
 
@@ -266,8 +266,8 @@ def check_fake_quantize_channels(library, report, operations, count):
 
 
 def check_straight_through(library, report, operations, count):
-    """clamp(round(x / scale) + zero point), the gradient straight through the rounding. PyTorch
-    divides by a tensor; by a number it multiplies with the rounded reciprocal."""
+    """clamp(round(x / scale) + zero point) with a straight-through gradient. PyTorch divides by a
+    tensor; for a number it multiplies by the rounded reciprocal."""
     for name in ("f32", "f64", "bf16", "f16"):
         for reciprocal in (False, True):
             straight_through_case(report, operations, count, name, reciprocal)
@@ -288,7 +288,7 @@ def straight_through_case(report, operations, count, name, reciprocal):
     rounded = quotient + (torch.round(quotient) - quotient).detach()
     torch.clamp(rounded + zero_point, -128, 127).backward(dy)
 
-    # What decides is rounded to the arithmetic type, f32 but for f64, and to no narrower one.
+    # The comparison uses the compute type (f64 for f64, else f32), not a narrower type.
     if reciprocal:
         inverse = 1 / divisor
         decides, exact = x.to(compute) * inverse, dy.double() * inverse.double()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How often each byte occurs. A block counts in shared memory, then adds its counts to the result.
+// Counts how often each byte occurs. A block counts in shared memory, then adds its counts to the
+// result.
 #include "host.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A host program in plain driver API, which knows of no emulator: it doubles eight numbers.
+// A host program that uses only the driver API and does not know of the emulator: it doubles eight
+// numbers.
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>

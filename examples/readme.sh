@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# readme.sh README.md PLANS.md KERNELS.md clip.c embed.c saxpy.c saxpy: the pages show what the
-# examples are and print.
+# readme.sh README.md PLANS.md KERNELS.md clip.c embed.c saxpy.c saxpy: checks that the pages show the
+# sources and the output of the examples.
 set -eu
 
 marked() {
     sed -n '/^\/\/ The pages show/,/^\/\/ End of what the pages show/p' "$1" | sed '1d;$d'
 }
 
-# shown PAGE WHAT TEXT: the page holds the text.
+# shown PAGE WHAT TEXT: checks that the page contains the text.
 shown() {
     if [ -z "$3" ]; then
         echo "cannot find $2"

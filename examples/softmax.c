@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Softmax of each row of a matrix in place, one block a row: exp(x - max) / sum of exp(x - max).
+// Softmax of each row of a matrix in place, one block per row: exp(x - max) / sum of exp(x - max).
 #include "host.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static ptx_val warp_reduce(ptx_builder *b, operation *op, ptx_val x, unsigned la
     return x;
 }
 
-// op over the block's x, for every thread.
+// Reduces x over the block with op; every thread gets the result.
 static ptx_val block_reduce(ptx_builder *b, operation *op, ptx_val x)
 {
     ptx_ptr warps = ptx_shared(b, PTX_F32, WARPS);

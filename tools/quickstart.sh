@@ -4,8 +4,8 @@
 #                                the emulator and on the GPU, if there is one, and runs each kernel
 # sh tools/quickstart.sh test    installs what is missing, builds, runs the tests
 #
-# Installs Debian or Ubuntu packages, never anything else; elsewhere it says what is missing and
-# stops. Writes into build/ alone.
+# Installs only Debian or Ubuntu packages; on other systems it lists what is missing and stops.
+# Writes only to build/.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -113,12 +113,12 @@ run_tests() {
 
 # ---- the main job: the gradients of a model, clipped from file to file ---------------------------
 
-# reported EXPRESSION: what it finds in the report of the last ptxgen clip
+# reported EXPRESSION: prints its match in the report of the last ptxgen clip
 reported() {
     sed -n "s/$1/\1/p" "$scratch/report"
 }
 
-# show_clip DEVICE: a line of the table. Norm, factor and every element are those of plain C.
+# show_clip DEVICE: prints a line of the table. Norm, factor and every element must equal plain C.
 show_clip() {
     "$ptxgen" clip "$folder/gradients.safetensors" --max-norm 1 --device "$1" \
         --output "$folder/clipped.safetensors" >"$scratch/report" || die "ptxgen clip did not run"
@@ -152,7 +152,7 @@ clip_model() {
 
 # ---- the kernels one by one ----------------------------------------------------------------------
 
-# Writes every kernel's PTX and has ptxas read it, if there is one.
+# Writes every kernel's PTX and checks it with ptxas, if installed.
 write_kernels() {
     say "the kernels: ptxgen list"
     "$ptxgen" list
@@ -176,8 +176,8 @@ run_kernel() {
     "$ptxgen" run "$kernel" --input "$input" --output "$output" "$@"
 }
 
-# run_kernels FOLDER ROWS COLUMNS TITLE: all five on tensors of one shape. Sums of squares, their norm
-# and scale, a gradient clipped, and two gradients of simple layers.
+# run_kernels FOLDER ROWS COLUMNS TITLE: runs all five on tensors of one shape: sums of squares, norm
+# and scale, a clipped gradient, and two gradients of simple layers.
 run_kernels() {
     say "$4: gradients of shape [$2, $3]"
     folder=$build/run/$1
@@ -193,7 +193,7 @@ run_kernels() {
     run_kernel lerp_backward "$folder/in.safetensors" "$folder/lerp.safetensors" --set weight=0.25
 }
 
-# show_kernel KERNEL INPUT OUTPUT [--set ...]: one kernel on the emulator, as a line of a table.
+# show_kernel KERNEL INPUT OUTPUT [--set ...]: runs a kernel on the emulator; prints a table line.
 show_kernel() {
     kernel=$1 input=$folder/$2 output=$folder/$3
     shift 3
@@ -206,7 +206,7 @@ show_kernel() {
     [ "$status" -eq 0 ] || die "$kernel: that is not what the plain-C reference computes"
 }
 
-# show_kernels FOLDER ROWS COLUMNS TITLE: the same on the emulator, each held against the reference.
+# show_kernels FOLDER ROWS COLUMNS TITLE: the same on the emulator, compared with the reference.
 show_kernels() {
     say "$4: gradients of shape [$2, $3]"
     folder=$build/run/$1

@@ -19,7 +19,8 @@ static bool same(const struct outcome *x, const struct outcome *y)
            memcmp(&x->summary, &y->summary, sizeof x->summary) == 0;
 }
 
-// The sum is that of the ranks' sums. Two have one order; for more, each addition may round.
+// The sum must equal the sum over the ranks. For two ranks the order does not matter; for more,
+// each addition may round differently.
 bool sums_right(const struct world *world, const struct task *tasks)
 {
     long double total = 0;
@@ -59,7 +60,7 @@ static bool norm_right(const struct world *world, float norm)
     return fabsl((long double)norm - exact) <= 2 * unit;
 }
 
-// An infinity on one rank: all skip the step, and keep the gradients as they are.
+// If one rank has an infinity, all ranks skip the step and keep their gradients.
 bool infinity_right(const struct world *world, const struct task *tasks)
 {
     bool right = true;
@@ -77,7 +78,7 @@ bool infinity_right(const struct world *world, const struct task *tasks)
     return report(right, "an infinity on one rank: all skip, and halve the loss scale");
 }
 
-// `whole` has the ranks' own parts in their order, then the shared one.
+// `whole` has the ranks' own parts in order, then the shared part.
 static bool same_gradients(const struct world *world, const struct task *tasks,
                            const struct outcome *whole)
 {

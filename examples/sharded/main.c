@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Clips a gradient that is spread over several GPUs, one thread a GPU. Each rank has tensors of its
-// own and a copy of one that all share. Its plan takes the sum of squares of what it has, NCCL adds
-// the sums up, and every rank comes to the same norm and factor. Held against one GPU that has the
-// whole gradient.
+// Clips a gradient that is distributed over several GPUs, with one thread for each GPU. Each rank
+// has tensors of its own and a copy of one shared tensor. Its plan computes the sum of squares of
+// these tensors, NCCL adds the sums of all ranks, and every rank computes the same norm and factor.
+// The result is compared with that of one GPU that has the whole gradient.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { TIMED = 100, EXIT_SKIPPED = 77 };
 
 // -------------------------------------------------------------------------------- a rank's thread
 
-// Whether all ranks are well. Asked before they wait for each other on the GPU.
+// Whether all ranks are without errors; checked before they wait for each other on the GPU.
 static bool agree(struct world *world, bool well)
 {
     if (!well)
@@ -48,7 +48,7 @@ static bool run_round(struct task *t, enum round round)
     return agree(t->world, well);
 }
 
-// Such that each clip rewrites the gradients and leaves them about as large as they are.
+// Chosen so that each clip rewrites the gradients but hardly changes their size.
 static bool stay_as_large(struct rank *r)
 {
     const struct ptx_loss_scale_state state = { .scale = 0.9999f };
@@ -57,7 +57,7 @@ static bool stay_as_large(struct rank *r)
            ptx_clip_plan_set_loss_scale(r->plan, state, r->stream) == PTX_OK;
 }
 
-// The stream's time for a clip, the all-reduce in it.
+// The time on the stream of one clip, including the all-reduce.
 static bool time_clips(struct task *t, const ptx_graph *graph, float *microseconds)
 {
     struct rank *r = &t->rank;
@@ -109,7 +109,7 @@ static bool run_threads(struct world *world, struct task *tasks)
         started++;
     if (started < world->ranks) {
         fprintf(stderr, "sharded_clip: no thread for each GPU\n");
-        exit(1); // those that run wait for the others
+        exit(1); // the running threads wait for the others
     }
     for (int k = 0; k < started; k++)
         pthread_join(threads[k], NULL);

@@ -11,7 +11,7 @@ const char *nccl_open(struct nccl *nccl)
     nccl->library = dlopen(name && *name ? name : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!nccl->library)
         return dlerror();
-        // memcpy: ISO C has no conversion between pointers to objects and to functions.
+        // memcpy, because ISO C has no conversion between object pointers and function pointers.
 #define NCCL_FIND(result, name, parameters)                                                        \
     {                                                                                              \
         void *symbol = dlsym(nccl->library, "nccl" #name);                                         \

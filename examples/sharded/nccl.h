@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// The little of NCCL that is needed to add a few numbers up over GPUs, found at run time.
+/// The part of NCCL that adds a few numbers over GPUs, loaded at run time.
 ///
-/// Types and values are those of NVIDIA's nccl.h, the same in every release of NCCL 2 (checked
-/// against that of 2.28): github.com/NVIDIA/nccl, src/nccl.h.in.
+/// Types and values are those of NVIDIA's nccl.h and are the same in every release of NCCL 2
+/// (checked with 2.28): github.com/NVIDIA/nccl, src/nccl.h.in.
 #ifndef PTXGEN_EXAMPLES_SHARDED_NCCL_H
 #define PTXGEN_EXAMPLES_SHARDED_NCCL_H
 
@@ -23,14 +23,14 @@ enum { NCCL_SUCCESS = 0, NCCL_FLOAT64 = 8, NCCL_SUM = 0 };
 
 struct nccl {
     void *library;
-    int version; ///< 22809 is 2.28.9
+    int version; ///< 22809 for 2.28.9
 #define NCCL_DECLARE(result, name, parameters) result(*name) parameters;
     NCCL_FUNCTIONS(NCCL_DECLARE)
 #undef NCCL_DECLARE
 };
 
-/// Opens the library that $PTXGEN_NCCL names, else libnccl.so.2 by the usual search. NULL: it is
-/// there; else why it is not, until the next such call.
+/// Opens the library in $PTXGEN_NCCL, or libnccl.so.2 by the usual search. Returns NULL on success,
+/// else the reason, valid until the next such call.
 const char *nccl_open(struct nccl *nccl);
 
 #endif

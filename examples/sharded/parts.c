@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-// f32 from -S to S; bf16 are the upper halves of such.
+// f32 from -S to S; bf16 values are the upper halves of such numbers.
 static void fill(struct part *part, uint32_t seed)
 {
     for (uint64_t i = 0; i < part->count; i++) {

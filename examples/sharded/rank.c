@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-// Contexts are made current and sums are copied by the driver's own functions: the first is what
-// NCCL wants of its callers, the second is for the comparison alone.
+// Uses the driver's own functions to make contexts current, which NCCL requires of its callers, and
+// to copy sums, which only the comparison needs.
 static bool find(void *library, const char *name, void *function, size_t size)
 {
     void *symbol = dlsym(library, name);

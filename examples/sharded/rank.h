@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// One GPU with its part of a gradient and a clip plan for it.
+/// One GPU with its part of a gradient and its clip plan.
 #ifndef PTXGEN_EXAMPLES_SHARDED_RANK_H
 #define PTXGEN_EXAMPLES_SHARDED_RANK_H
 
@@ -11,17 +11,17 @@ struct part {
     uint64_t count;
     size_t bytes;
     void *data;
-    double weight; ///< 1 / k for one that k ranks hold a copy of; 0: 1
+    double weight; ///< 1 / k for a tensor that k ranks have a copy of; 0 means 1
 };
 
 enum { RANK_MAX_PARTS = 64 };
 
-/// What clipping leaves, read back to be compared.
+/// The results of clipping, copied to the host for comparison.
 struct outcome {
-    double sum; ///< that norm and factor come from
+    double sum; ///< the sum that norm and factor are computed from
     struct ptx_clip_record record;
     struct ptx_clip_summary summary;
-    unsigned char *gradients; ///< one part after the other; the caller's
+    unsigned char *gradients; ///< all parts, one after the other; owned by the caller
 };
 
 struct rank {
@@ -33,7 +33,7 @@ struct rank {
     ptx_buffer *buffers[RANK_MAX_PARTS];
     ptx_clip_plan *plan;
     const struct nccl *nccl;
-    ncclComm_t comm; ///< NULL: this GPU has all of the gradient
+    ncclComm_t comm; ///< NULL: this GPU has the whole gradient
     void *libcuda;
     int (*set_current)(CUcontext context);
     int (*copy_to_host)(void *to, CUdeviceptr from, size_t bytes);
@@ -43,21 +43,22 @@ struct rank {
 #define SHARDED_LOSS_SCALE 1024.0f
 #define SHARDED_MAX_NORM   1.0f
 
-/// Takes up GPU `ordinal`, makes its context current, allocates, and plans. `parts` stay the
-/// caller's and must live as long. False: ptx_error_message() says why; rank_close() all the same.
+/// Opens GPU `ordinal`, makes its context current, allocates, and makes the plan. The caller owns
+/// `parts`, which must live as long as the rank. Returns false on an error, described by
+/// ptx_error_message(); call rank_close() in both cases.
 bool rank_open(struct rank *rank, int ordinal, const struct part *parts, size_t part_count);
 void rank_close(struct rank *rank);
 
-/// Gradients and loss scale as they were at first.
+/// Restores the initial gradients and loss scale.
 bool rank_reset(struct rank *rank);
-/// The sum of squares of this rank's parts alone.
+/// The sum of squares of only this rank's parts.
 bool rank_local_sum(struct rank *rank, double *sum);
 /// Puts norm, all-reduce, factor and scaling on the stream. Never waits; may be captured. Takes
-/// part in the all-reduce even after an error, since the other ranks wait for it.
+/// part in the all-reduce even after an error, because the other ranks wait for it.
 bool rank_clip(struct rank *rank);
-/// The same, with `sum` in place of the one that the rank would come to.
+/// The same with `sum` instead of the sum that the rank would compute.
 bool rank_clip_by_sum(struct rank *rank, double sum);
-/// rank_clip() as a graph. NULL: ptx_error_message() says why.
+/// Captures rank_clip() into a graph. NULL on an error, described by ptx_error_message().
 ptx_graph *rank_capture(struct rank *rank);
 /// Waits for the stream.
 bool rank_read(struct rank *rank, struct outcome *outcome);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the ranks have in common: the gradient's numbers, what each came to, and how it is checked.
+/// What the ranks share: the numbers of the gradient, the results of each rank, and the checks.
 #ifndef PTXGEN_EXAMPLES_SHARDED_WORLD_H
 #define PTXGEN_EXAMPLES_SHARDED_WORLD_H
 
@@ -10,7 +10,7 @@
 
 enum { MAX_RANKS = 8, OWN_PARTS = 2, RANK_PARTS = OWN_PARTS + 1 };
 
-/// Ways to clip, one after the other, each from the same gradients.
+/// Ways to clip, tried one after the other, each with the same gradients.
 enum round {
     DIRECT,   ///< launched
     CAPTURED, ///< as a graph
@@ -23,33 +23,34 @@ struct world {
     struct nccl nccl;
     pthread_barrier_t barrier;
     atomic_bool failed;
-    /// Each rank's own parts, then its copy of the shared one, whose numbers are the same memory.
+    /// Each rank's own parts, then its copy of the shared part, which has the same host memory.
     struct part parts[MAX_RANKS][RANK_PARTS];
 };
 
-/// A rank's thread.
+/// The thread of a rank.
 struct task {
     struct world *world;
     int ordinal;
     struct rank rank;
     double local_sum;
     struct outcome outcomes[ROUNDS];
-    float microseconds[2]; ///< of a clip: launched, captured
+    float microseconds[2]; ///< time of a clip: launched, captured
     char message[512];
 };
 
-/// Odd sizes, which differ from rank to rank. False if memory runs out; free_parts() all the same.
+/// Odd sizes, different on each rank. Returns false if memory runs out; call free_parts() in both
+/// cases.
 bool make_parts(struct world *world, uint64_t elements);
 void free_parts(struct world *world);
 size_t rank_bytes(const struct part *parts);
-/// Of the whole gradient, the shared part once. Exact to 2^-40 of it at the least.
+/// Of the whole gradient, with the shared part counted once. Relative error at most 2^-40.
 long double exact_norm(const struct world *world);
 
-/// Each says what is so, and returns whether it should be.
+/// Each check prints its result and returns whether it passed.
 bool sums_right(const struct world *world, const struct task *tasks);
 bool ranks_agree(const struct world *world, const struct task *tasks);
 bool infinity_right(const struct world *world, const struct task *tasks);
-/// Runs one GPU with all of the gradient, by its own sum and by the ranks'.
+/// Runs one GPU with the whole gradient, with its own sum and with the ranks' sum.
 bool one_agrees(const struct world *world, const struct task *tasks);
 
 #endif

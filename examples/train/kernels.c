@@ -49,13 +49,13 @@ static void take_batch(ptx_builder *b)
     }
 }
 
-// What becomes of a sum.
+// What a product does with its sums.
 struct ending {
     const char *entry;
     ptx_type dtype; // of the result
-    bool add;       // to what is there
+    bool add;       // to the contents of `out`
     bool relu;
-    bool where; // a second matrix is positive
+    bool where; // only where a second matrix is positive
 };
 
 static void product(ptx_builder *b, struct ending ending)
@@ -105,7 +105,7 @@ static void product(ptx_builder *b, struct ending ending)
     }
 }
 
-// One block. The gradient of step `spoilt` is made infinite, to show what becomes of it.
+// One block. The gradient of step `spoilt` is set to infinity, to show how it is handled.
 static void loss(ptx_builder *b)
 {
     ptx_entry (b, "loss", .block = { TRAIN_BLOCK }) {
@@ -178,7 +178,7 @@ static void advance(ptx_builder *b)
     }
 }
 
-// beta * average + (1 - beta) * x, written back.
+// beta * average + (1 - beta) * x, stored in place.
 static ptx_val update_average(ptx_builder *b, ptx_ptr at, ptx_val i, float beta, ptx_val x)
 {
     ptx_val old = ptx_mul(b, ptx_load(b, at, i), ptx_f32(beta));
@@ -193,8 +193,8 @@ static ptx_val without_bias(ptx_builder *b, ptx_val average, ptx_ptr progress, u
     return ptx_div(b, average, ptx_sub(b, ptx_f32(1), rest));
 }
 
-// After advance. Unscales and clips by multiplying with the record's factor: the plan measures, and
-// gradients are read once more, here, and never rewritten.
+// Runs after `advance`. Unscales and clips by multiplying by the factor of the record: the plan
+// only measures; the gradients are read here once more and never rewritten.
 static void adam(ptx_builder *b)
 {
     ptx_entry (b, "adam", .block = { TRAIN_BLOCK }) {

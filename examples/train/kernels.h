@@ -29,19 +29,19 @@ enum { TRAIN_BLOCK = 256, TRAIN_WARPS = TRAIN_BLOCK / 32 };
     X(advance)                                                                                     \
     X(adam)
 
-/// Where training is, in device memory: no step needs the host to say.
+/// The state of the training, in device memory: no step needs values from the host.
 struct train_progress {
-    uint32_t step;  ///< steps so far
-    uint32_t taken; ///< of which so many changed the adapters
+    uint32_t step;  ///< number of steps so far
+    uint32_t taken; ///< number of steps that changed the adapters
     float power1;   ///< beta1 to the power `taken`
     float power2;   ///< beta2 to the power `taken`
 };
 
-/// What is kept of a step, in device memory until the end.
+/// The history of a step, in device memory until the end.
 struct train_record {
     float loss;
     float norm;       ///< of the unscaled gradients
-    float loss_scale; ///< that the step was made with
+    float loss_scale; ///< used in this step
     float found_inf;  ///< 1: the step was skipped
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Trains the adapters of a two-layer network, with every kernel written by the builder and the end
-// of the backward pass left to a clip plan: unscaling, clipping, detection, the loss scale. A step
-// is launched kernel by kernel, then captured into one CUDA graph and replayed, and both runs must
-// come to the same bits. One step's gradient is made infinite, so that a skipped step is seen.
+// Trains the adapters of a two-layer network. The builder writes every kernel, and a clip plan ends
+// the backward pass: unscaling, clipping, detection, loss scale. Steps are first launched kernel by
+// kernel, then captured into one CUDA graph and replayed; both runs must give the same bits. The
+// gradient of one step is set to infinity, to show a skipped step.
 //
-// The sizes that it has by default are for a GPU. On the emulator a few seconds will do for
+// The default sizes are for a GPU. On the emulator use smaller ones, which take a few seconds:
 // train --width 48 --rank 4 --batches 3 --steps 24 --repeats 1.
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ enum { EXIT_SKIPPED = 77 };
 
 struct outcomes {
     struct train_outcome direct, captured;
-    float milliseconds[2]; // the least of each form
+    float milliseconds[2]; // minimum of each form
 };
 
 static bool outcome_create(struct train_outcome *outcome, const struct train_options *options)
@@ -34,7 +34,7 @@ static void outcome_destroy(struct train_outcome *outcome)
     free(outcome->adapters);
 }
 
-// Says what is so, and whether it should be.
+// Prints what was checked and whether it holds.
 static bool report(bool right, const char *statement)
 {
     printf("%-5s %s\n", right ? "OK" : "WRONG", statement);
@@ -98,7 +98,7 @@ static bool skips_right(const struct train_outcome *run, const struct train_opti
                   "the spoilt step was skipped, and the loss scale halved after every skip");
 }
 
-// The spoilt step alone, from the start.
+// Runs only the spoilt step, from the start.
 static bool skipped_step_changes_nothing(struct trainer *trainer, const struct train_data *data,
                                          const struct train_options *options,
                                          struct train_outcome *scratch)
@@ -145,7 +145,7 @@ static void print_times(const struct outcomes *o, const struct train_options *op
            direct, captured, direct / captured);
 }
 
-// In turns. Every run of either form must come to the bits of the first.
+// Alternates the two forms. Every run must give the bits of the first one.
 static bool run_both(struct trainer *trainer, const struct train_options *options,
                      struct outcomes *o)
 {

@@ -13,7 +13,7 @@ static void fill_random(uint32_t *state, float *x, size_t n, double bound)
     }
 }
 
-// Activations have a variance of about 1; the part of an adapter is `share` of that.
+// Activations have a variance of about 1; `share` of it comes from an adapter.
 static void fill_adapters(uint32_t *state, float *adapters, const struct train_options *options,
                           double share)
 {
@@ -40,7 +40,7 @@ static void add_transposed(double *out, const float *m, const double *x, size_t 
             out[k] += (double)m[i * columns + k] * x[i];
 }
 
-// What one example goes through, and the gradients on the way back.
+// The activations of one example, and the gradients of the backward pass.
 struct pass {
     double *x, *hidden, *y, *d_y, *d_hidden; // [width]
     double *low1, *low2, *d_low1, *d_low2;   // [rank]
@@ -80,7 +80,7 @@ static void forward(struct pass *pass, const struct train_data *data, const floa
     add_product(pass->y, adapters + 3 * n, pass->low2, width, rank);
 }
 
-// From d_y to the gradients of all that lies before it.
+// Computes all gradients from d_y.
 static void backward(struct pass *pass, const struct train_data *data,
                      const struct train_options *options)
 {
@@ -168,7 +168,7 @@ bool train_data_create(struct train_data *data, const struct train_options *opti
     if (done) {
         fill_random(&state, data->frozen, width * width, 3 / sqrt((double)width));
         fill_random(&state, data->frozen + width * width, width * width, sqrt(6.0 / (double)width));
-        // A b of zeros, as is usual, would leave half of the first step's gradients zero.
+        // With the usual b of zeros, half of the first step's gradients would be zero.
         fill_adapters(&state, data->adapters, options, 0.1);
         fill_adapters(&state, teacher, options, 0.5);
         fill_random(&state, data->batches, examples * width, 1);

@@ -44,11 +44,11 @@ struct trainer {
 };
 
 static const struct ptx_loss_scale_state first_loss_scale = { .scale = 65536 };
-// PyTorch's interval is 2000; here the scale is to be seen growing.
+// PyTorch's interval is 2000; a short one shows the scale growing.
 static const struct ptx_loss_scale_params loss_scale_update = { .interval = 50 };
 static const float learning_rate = 2e-3f;
 
-// Errors stick: what follows one does nothing, and its message is the last.
+// Errors are sticky: after one, calls do nothing, and its message stays the last.
 static void check(struct trainer *t, bool ok)
 {
     t->failed |= !ok;
@@ -75,10 +75,10 @@ static void launch(struct trainer *t, const ptx_function *function, size_t threa
 struct matrix {
     CUdeviceptr data;
     uint32_t rows, columns;
-    uint32_t row_stride, column_stride; // elements
+    uint32_t row_stride, column_stride; // in elements
 };
 
-// The k-th matrix of its size in a buffer.
+// Matrix `k` of its size in a buffer.
 static struct matrix matrix(const ptx_buffer *buffer, size_t k, size_t element, uint32_t rows,
                             uint32_t columns)
 {
@@ -91,7 +91,7 @@ static struct matrix transposed(struct matrix m)
     return (struct matrix) { m.data, m.columns, m.rows, m.column_stride, m.row_stride };
 }
 
-// out = a b, by one of the product kernels; `where` is 0 but for the one that takes it.
+// out = a b, by one of the product kernels; `where` is 0 except for the kernel that uses it.
 static void multiply(struct trainer *t, const ptx_function *kernel, struct matrix out,
                      struct matrix a, struct matrix b, CUdeviceptr where)
 {
@@ -299,7 +299,7 @@ static void plan(struct trainer *t)
     check(t, t->plan != NULL);
 }
 
-// Nothing was launched before: capturing needs no warming up.
+// The first launch may be captured: everything is compiled already.
 static void capture(struct trainer *t)
 {
     if (t->failed)

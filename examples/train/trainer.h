@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/// A training step as launches on a stream, and runs of many: launched one by one, or captured into
-/// a CUDA graph and replayed. The host neither waits nor decides anything between two steps.
+/// A training step as launches on a stream, and runs of many steps: launched kernel by kernel, or
+/// captured into a CUDA graph and replayed. Between steps the host does not wait and makes no
+/// decision.
 #ifndef PTXGEN_EXAMPLES_TRAIN_TRAINER_H
 #define PTXGEN_EXAMPLES_TRAIN_TRAINER_H
 
@@ -14,25 +15,27 @@ enum train_form {
     TRAIN_CAPTURED, ///< every step is one launch of the graph
 };
 
-/// What a run leaves. The caller provides the memory.
+/// The results of a run. The caller provides the memory.
 struct train_outcome {
-    struct train_record *history; ///< one a step
+    struct train_record *history; ///< one for each step
     float *adapters;
     struct train_progress progress;
-    float milliseconds; ///< by the GPU's clock, from the first step's start to the last one's end
+    float milliseconds; ///< by the GPU's clock, from the start of the first step to the end of the
+                        ///< last one
 };
 
-/// Allocates, compiles, and captures the step; `data` is not needed afterwards, but for
-/// `data->adapters`, which each run starts with. NULL: ptx_error_message() says why.
+/// Allocates, compiles, and captures the step. `data` is not needed afterwards, except
+/// `data->adapters`, with which each run starts. NULL on an error, described by
+/// ptx_error_message().
 struct trainer *trainer_create(ptx_device *device, const struct train_options *options,
                                const struct train_data *data);
 void trainer_destroy(struct trainer **trainer);
 
-/// Trains from the start, steps `first` to `first + count - 1`; history before `first` is zero.
+/// Runs steps `first` to `first + count - 1` from the initial state; earlier history is zero.
 bool trainer_run(struct trainer *trainer, enum train_form form, unsigned first, unsigned count,
                  struct train_outcome *outcome);
 
-/// What was captured.
+/// Counts of the captured graph.
 const struct ptx_graph_info *trainer_graph_info(const struct trainer *trainer);
 
 #endif

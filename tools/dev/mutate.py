@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Changes one thing in the sources, and says whether a test notices.
+"""Makes one change in the sources and reports whether a test detects it.
 
     python3 tools/dev/mutate.py [--seed S] [--count N] [--scratch FOLDER] [--pick 3,17] [FILE...]
 
@@ -32,7 +32,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ["src/ptxgen", "src/kernels", "src/plans", "src/driver"]
 # The tests of a layer, in groups that are built and run one after the other: folders of test programs,
-# or names. Golden texts first, since one program shows most changes of what is written.
+# or names. Golden texts come first, because that one program detects most changes of the text.
 LAYER_TESTS = {
     "src/ptxgen": [["golden", "program texts"], ["tests/builder/", "instructions"]],
     "src/kernels": [["golden"], ["tests/kernels/", "step text", "step plan emulator"]],
@@ -118,13 +118,13 @@ class Test:
     def __init__(self, entry, build):
         self.name, self.command, self.tap = entry["name"], entry["cmd"], entry["protocol"] == "tap"
         self.folder, self.seconds = entry["workdir"] or build, 0.0
-        # What a test draws at random is the same for every mutant.
+        # Random tests use the same seed for every mutant.
         self.env = dict(os.environ, MALLOC_PERTURB_="165", PTXGEN_TEST_SEED="1", **entry["env"])
         program = entry["cmd"][0]
         self.program = os.path.relpath(program, build) if program.startswith(str(build)) else ""
 
     def run(self, limit):
-        """None if it passes, else why not."""
+        """None if it passes, else the reason."""
         try:
             done = subprocess.run(self.command, env=self.env, cwd=self.folder, timeout=limit,
                                   stdin=subprocess.DEVNULL, capture_output=True)
@@ -136,7 +136,7 @@ class Test:
 
 
 class Scratch:
-    """A copy of HEAD with a build, and its tests with the seconds that each takes."""
+    """A copy of HEAD with a build, and its tests with their durations in seconds."""
 
     def __init__(self, folder, jobs, slowest):
         self.folder, self.build, self.jobs = folder, folder / "build", jobs
@@ -169,7 +169,7 @@ class Scratch:
         self.others, self.slowest, self.left_out = others, slowest, []
 
     def measure(self, tests):
-        """Runs each test on the unchanged sources; what fails or takes too long is left out."""
+        """Runs each test on the unchanged sources; drops tests that fail or take too long."""
         for test in tests:
             if test.seconds or test in self.left_out:
                 continue
@@ -198,7 +198,7 @@ class Scratch:
         return None
 
     def killer(self, groups):
-        """What fails with a mutant in place: a test, or None; "" if it does not build."""
+        """The test that fails with a mutant in place, or None; "" if it does not build."""
         for group in groups:
             tests = sorted((t for t in group if t not in self.left_out), key=lambda t: t.seconds)
             if self.make(sorted({t.program for t in tests if t.program})):
