@@ -102,7 +102,7 @@ tools='memcheck racecheck initcheck synccheck'
 # tests_under TOOL: the groups of kernels, and the paths in the folder of tests, that run under the
 # tool. Only the kernels of `sums` and `quantizers` use shared memory and barriers.
 tests_under() {
-    echo sums quantizers plans/test_clip_plan
+    echo sums quantizers plans/test_clip_plan plans/test_step_plan
     case $1 in memcheck | initcheck) echo clips channels others ;; esac
     case $1 in memcheck | racecheck)
         echo plans/test_clip_pack plans/test_clip_windows plans/test_operations
