@@ -17,12 +17,12 @@ struct arguments {
     struct cli_list names;
 };
 
-/// In the order in which they run: `load` forks, which CUDA does not survive.
+/// In the order in which they run: `load` is first because it forks, which CUDA does not survive.
 static const struct suite {
     const char *name;
     bool (*run)(struct bench *b);
-    bool device; ///< needs one
-    bool opened; ///< by this process
+    bool device; ///< needs a device
+    bool opened; ///< opened in this process
 } suites[] = {
     { "emit", bench_suite_emit, false, false },     { "load", bench_suite_load, true, false },
     { "kernels", bench_suite_kernels, true, true }, { "clip", bench_suite_clip, true, true },
@@ -109,14 +109,14 @@ static int read_arguments(const struct arguments *given, struct bench *b, const 
 /// What a process that opens the device says of it.
 struct seen {
     int status;
-    struct opened gpu; ///< without the device itself
+    struct opened gpu; ///< without the device object
     struct ptx_device_info info;
     struct message error;
 };
 
 static void look(const struct place *place, int to)
 {
-    static struct seen seen; // zeroed, and too large for some stacks
+    static struct seen seen; // static: zeroed, and too large for some stacks
     seen.status = place_open(place, &seen.gpu, &seen.error);
     if (seen.status == EXIT_DONE)
         seen.info = *ptx_device_get_info(seen.gpu.device);
@@ -129,7 +129,7 @@ static void look(const struct place *place, int to)
     _exit(left > 0);
 }
 
-/// By a process of its own, which leaves this one without CUDA in it, able to fork.
+/// Opens the device in a child process, so that this process stays free of CUDA and can fork.
 static void look_from_outside(const struct place *place, struct seen *seen)
 {
     int ends[2];
@@ -264,7 +264,7 @@ static int measure(struct bench *b, const struct arguments *given, int argc, cha
         message_set(&b->error, "out of memory");
         return EXIT_FAILED;
     }
-    // Here and not in the process that looks alone, for those of `load` have to find it too.
+    // Here and not only in the child process, because the processes of `load` must find it, too.
     if (device && b->place.emulator)
         status = emulator_choose(&b->error);
     if (device && status == EXIT_DONE) {

@@ -17,7 +17,8 @@ struct arguments {
 
 // ---- values -------------------------------------------------------------------------------------
 
-/// An option's number, as the plan sees it. `text` NULL: `value` stays as it is.
+/// The number in an option, rounded as the plan uses it. If `text` is NULL, `value` does not
+/// change.
 static bool read_number(const char *option, const char *text, unsigned range, float *value,
                         struct message *error)
 {
@@ -45,7 +46,7 @@ static bool read_policy(const char *text, ptx_nonfinite *policy, struct message 
     return !text || message_unknown(error, "policy", text, clip_policies, 3);
 }
 
-/// A number of bytes, 1 or more, that K, M, G or T may follow: 1024 and its powers.
+/// A number of bytes, at least 1, optionally followed by K, M, G or T: powers of 1024.
 static bool read_memory(const char *text, uint64_t *bytes, struct message *error)
 {
     static const char units[] = "KMGT";
