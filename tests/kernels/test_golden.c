@@ -166,7 +166,7 @@ static void check_step_plans(struct golden *g)
     static const struct ptx_step_hyper hyper = {
         .lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum = 0.9
     };
-    static const struct ptx_step_group groups[] = {
+    const struct ptx_step_group groups[] = {
         { .rule = PTX_STEP_RULE_ADAMW, .hyper = hyper },
         { .rule = PTX_STEP_RULE_SGD, .nesterov = true, .hyper = hyper },
         { .rule = PTX_STEP_RULE_LION, .maximize = true, .hyper = hyper },
