@@ -169,22 +169,11 @@ static void print_devices(json_t *list)
         print_compute_cache();
 }
 
-static int run(const struct command *command, int argc, char **argv)
+/// Adds the driver's devices to the list and prints it with the emulator's.
+static int show(const struct command *command, bool json, json_t *list, json_t *emulator)
 {
-    bool json = false;
     struct message error;
-    struct cli_list names = { 0 };
-    const struct cli_option options[] = {
-        CLI_FLAG("json", 0, &json, "print JSON"),
-        CLI_END,
-    };
-    int status = cli_parse(command, options, &names, 0, argc, argv);
-    if (status != CLI_GO_ON)
-        return status;
-    json_t *emulator, *list = json_array();
-    if (!emulator_devices(&emulator, &error))
-        return cli_fail(command, EXIT_FAILED, "%s", error.text);
-    status = add_devices(list, &error);
+    int status = add_devices(list, &error);
     const bool instead = status == EXIT_NOTHING && json_array_size(emulator) > 0;
     if (status != EXIT_DONE && !instead) {
         if (status == EXIT_NOTHING)
@@ -204,9 +193,26 @@ static int run(const struct command *command, int argc, char **argv)
         print_devices(list);
     if (!json && instead)
         printf("no GPU: %s\n", error.text);
-    status = EXIT_DONE;
     if (json_is_string(emulator)) // it exists but does not work
-        status = cli_fail(command, EXIT_FAILED, "the emulator: %s", json_string_value(emulator));
+        return cli_fail(command, EXIT_FAILED, "the emulator: %s", json_string_value(emulator));
+    return EXIT_DONE;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    bool json = false;
+    struct message error;
+    struct cli_list names = { 0 };
+    const struct cli_option options[] = {
+        CLI_FLAG("json", 0, &json, "print JSON"),
+        CLI_END,
+    };
+    int status = cli_parse(command, options, &names, 0, argc, argv);
+    if (status != CLI_GO_ON)
+        return status;
+    json_t *list = json_array(), *emulator = NULL;
+    status = emulator_devices(&emulator, &error) ? show(command, json, list, emulator)
+                                                 : cli_fail(command, EXIT_FAILED, "%s", error.text);
     json_decref(list);
     json_decref(emulator);
     return status;

@@ -71,10 +71,10 @@ struct ptx_step_tensor {
     CUdeviceptr state[2]; ///< Adam: m, v; Lion, SGD with momentum: one state; zeros initially. 0
                           ///< for states that the rule does not have
     CUdeviceptr beside;   ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
-    CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors of one
-                      ///< hyperparameter group may share it. At most 2^24 - 1 steps
-    uint64_t count;   ///< elements; may be 0
-    ptx_type dtype;   ///< of the parameter, as its format allows
+    CUdeviceptr step;     ///< an f32, the steps taken so far, as torch's state['step']; tensors may
+                          ///< share it, and it counts once a run. At most 2^24 - 1 steps
+    uint64_t count;       ///< elements; may be 0
+    ptx_type dtype;       ///< of the parameter, as its format allows
     ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
     ptx_step_format format;
     uint32_t group;      ///< the hyperparameter group
@@ -108,10 +108,10 @@ struct ptx_step_params {
     CUdeviceptr loss_scale_state;
     const struct ptx_loss_scale_params *update;
     ptx_step_gradients gradients;
-    uint64_t seed; ///< STOCHASTIC: seed of the random bits
-    bool any_address;
-    CUstream stream;
-    const struct ptx_module_params *module;
+    uint64_t seed;    ///< STOCHASTIC: seed of the random bits
+    bool any_address; ///< addresses are not checked at all, not even for 0
+    CUstream stream;  ///< of the uploads at creation, as in struct ptx_clip_params
+    const struct ptx_module_params *module; ///< NULL: the defaults
 };
 
 enum { PTX_STEP_MAX_GROUPS = 1 << 16 };
