@@ -52,6 +52,8 @@ static void remedies(void **state)
     } cases[] = {
         { CUDA_ERROR_UNSUPPORTED_PTX_VERSION, ".version 8.8\n.target sm_90",
           "write it for PTX ISA 8.4 or older, or update the driver" },
+        { CUDA_ERROR_UNSUPPORTED_PTX_VERSION, ".version 8.8\n.target sm_90",
+          "text: .version 8.8, .target sm_90; " },
         { CUDA_ERROR_INVALID_PTX, ".version 9.0\n.target sm_90", "newer than the driver" },
         { CUDA_ERROR_NO_BINARY_FOR_GPU, ".version 8.0\n.target sm_100",
           "write it for sm_90 or lower" },
@@ -351,6 +353,10 @@ static void numbers_in_text(void **state)
     assert_null(
         ptx_module_load(device, ".version 99999999999.9\n.target sm_99999999999999999", NULL));
     assert_error(PTX_ERROR_JIT, "text: .version 0.0, .target sm_99999999999999999");
+    // A target longer than any is cut.
+    assert_null(ptx_module_load(
+        device, ".version 8.0\n.target sm_90123456789012345678901234567890123456789", NULL));
+    assert_error(PTX_ERROR_JIT, ".target sm_9012345678901234567890123456; GPU");
     ptx_device_close(&device);
 }
 

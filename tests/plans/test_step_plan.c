@@ -309,6 +309,63 @@ static void other_tensors_are_refused(ptx_step_plan *plan)
                    "the plan has 60");
 }
 
+static void check_memory(const ptx_buffer *memory, const unsigned char *expected)
+{
+    unsigned char *got = malloc(set.bytes);
+
+    assert_non_null(got);
+    require(ptx_buffer_download(memory, 0, got, set.bytes, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_memory_equal(got, expected, set.bytes);
+    free(got);
+}
+
+// All arrays go to other memory, step counts stay: a step changes the arrays there and the counts
+// here.
+static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *params,
+                             struct random *r)
+{
+    unsigned char *before = malloc(set.bytes);
+    ptx_buffer *other = ptx_buffer_create(gpu.device, set.bytes);
+    const CUdeviceptr here = ptx_buffer_address(set.memory);
+
+    assert_true(before && other);
+    step_set_gradients(&set, r, 0);
+    memcpy(before, set.host, set.bytes);
+    require(ptx_buffer_copy(other, 0, set.memory, 0, set.bytes, gpu.stream));
+    const CUdeviceptr by = ptx_buffer_address(other) - here;
+    for (size_t t = 0; t < set.count; t++) {
+        struct ptx_step_tensor *tensor = &set.tensors[t];
+        CUdeviceptr *const arrays[] = { &tensor->parameter, &tensor->gradient, &tensor->beside,
+                                        &tensor->state[0], &tensor->state[1] };
+        for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++)
+            *arrays[k] += *arrays[k] ? by : 0;
+    }
+    require(ptx_step_plan_set_addresses(plan, 0, set.count, set.tensors, gpu.stream));
+    step_set_expect(&set, params, 1);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    for (size_t t = 0; t < set.count; t++) {
+        float old, counted;
+        memcpy(&old, before + set.step[t], sizeof old);
+        memcpy(&counted, set.host + set.step[t], sizeof counted);
+        if (old == counted) // shared, and exchanged already; or nothing was counted
+            continue;
+        memcpy(before + set.step[t], &counted, sizeof counted);
+    }
+    check_memory(set.memory, before);
+    // The counts there are those of before the step.
+    unsigned char *there = malloc(set.bytes);
+    assert_non_null(there);
+    require(ptx_buffer_download(other, 0, there, set.bytes, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (size_t t = 0; t < set.count; t++)
+        memcpy(there + set.step[t], set.host + set.step[t], sizeof(float));
+    assert_memory_equal(there, set.host, set.bytes);
+    free(there);
+    ptx_buffer_destroy(&other);
+    free(before);
+}
+
 // Gradients come, go and move; more tensors than one launch sets.
 static void test_addresses(void **state)
 {
@@ -336,7 +393,11 @@ static void test_addresses(void **state)
         require(ptx_step_plan_run(plan, gpu.stream));
         step_set_check(&set, "addresses");
     }
+    for (size_t t = 0; t < set.count; t++)
+        set.tensors[t].gradient = gradient[t];
     other_tensors_are_refused(plan);
+    require(ptx_step_plan_set_addresses(plan, 0, set.count, set.tensors, gpu.stream));
+    everything_moves(plan, &params, &r);
     ptx_step_plan_destroy(&plan);
     step_set_destroy(&set);
 }
