@@ -72,7 +72,8 @@ class Ours:
                     "step": self.step.data_ptr() + 4 * k, "count": counts[k], "dtype": dtype,
                     "format": form, "id": k} for k, (p, g, m, v, b) in enumerate(rows)]
         torch.cuda.synchronize()
-        self.plan = ptxgen.StepPlan(library, tensors, "adamw", HYPER, MAX_NORM, eps=1e-6)
+        self.plan = ptxgen.StepPlan(library, tensors, [{"rule": "adamw", **HYPER}],
+                                    max_norm=MAX_NORM, eps=1e-6)
 
     def run(self):
         self.plan.run(torch.cuda.current_stream().cuda_stream)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""libptxgen from Python, limited to what the scripts of this folder need: kernels, clip plans and
-one-call operations on device addresses and streams that belong to somebody else.
+"""libptxgen from Python, limited to what the scripts of this folder need: kernels, clip plans, step
+plans and one-call operations on device addresses and streams that belong to somebody else.
 
 Work is enqueued in the thread's current CUDA context; with PyTorch that is the one its tensors are
 in, once it has made any. Whatever fails raises Error with the library's message.
 """
 import ctypes
+import os
+import re
 from ctypes import (POINTER, Structure, byref, c_bool, c_char, c_char_p, c_double, c_float, c_int,
                     c_int32, c_size_t, c_uint32, c_uint64, c_uint8, c_void_p)
 
@@ -18,6 +20,39 @@ class Error(Exception):
 
 
 # ---- the structs of the public headers -----------------------------------------------------------
+
+_HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "include", "ptxgen")
+_TYPES = {"bool": c_bool, "char": c_char, "int": c_int, "int32_t": c_int32, "uint8_t": c_uint8,
+          "uint32_t": c_uint32, "uint64_t": c_uint64, "size_t": c_size_t, "float": c_float,
+          "double": c_double, "CUdeviceptr": c_uint64, "CUstream": c_void_p}
+
+
+def _header(name):
+    """A public header without comments."""
+    with open(os.path.join(_HEADERS, name), encoding="utf-8") as file:
+        return re.sub(r"//.*", "", file.read())
+
+
+def _struct(header, name, **nested):
+    """struct `name` as the header declares it; `nested` has the structs that it contains, and the
+    types that pointers to them take."""
+    body = re.search(r"struct " + name + r" \{(.*?)\n\};", _header(header), re.S).group(1)
+    fields = []
+    for declared in filter(None, (" ".join(line.split()) for line in body.split(";"))):
+        base, rest = re.fullmatch(r"(?:const )?(?:struct )?(\w+) (.*)", declared).groups()
+        for one in rest.split(","):
+            star, field, size = re.fullmatch(r" *(\**)(\w+)(?:\[(\d+)\])?", one).groups()
+            type_ = nested.get(base) or _TYPES.get(base, c_int)  # an enum is an int
+            if star:
+                type_ = POINTER(type_) if base in nested or base in _TYPES else c_void_p
+            fields.append((field, type_ * int(size) if size else type_))
+    return type(name, (Structure,), {"_fields_": fields})
+
+
+def _names(header, prefix):
+    """The values of an enum by name, lower case, in order."""
+    found = re.findall(r"^ +" + prefix + r"_(\w+), *$", _header(header), re.M)
+    return tuple(name.lower() for name in found)
 
 
 class _Target(Structure):
@@ -51,82 +86,24 @@ class _Launch(Structure):
                 ("cooperative", c_bool), ("cluster", c_uint32 * 3), ("programmatic", c_bool)]
 
 
-class Tensor(Structure):
-    """struct ptx_clip_tensor; dtype is what Library.dtype() gives."""
-    _fields_ = [("data", c_uint64), ("count", c_uint64), ("dtype", c_int), ("group", c_uint32),
-                ("weight", c_double), ("uncounted", c_bool)]
+Tensor = _struct("clip.h", "ptx_clip_tensor")  # its dtype is what Library.dtype() gives
+LossScale = _struct("records.h", "ptx_loss_scale_state")
+LossScaleParams = _struct("operations.h", "ptx_loss_scale_params")  # all 0: PyTorch's GradScaler
+Record = _struct("records.h", "ptx_clip_record")
+Summary = _struct("records.h", "ptx_clip_summary", ptx_loss_scale_state=LossScale)
+Hyper = _struct("rules.h", "ptx_step_hyper")
+_ClipParams = _struct("clip.h", "ptx_clip_params", ptx_clip_tensor=Tensor,
+                      ptx_loss_scale_params=LossScaleParams)
+_StepGroup = _struct("step.h", "ptx_step_group", ptx_step_hyper=Hyper)
+_StepTensor = _struct("step.h", "ptx_step_tensor", ptx_step_whole=c_uint64 * 3)
+_StepParams = _struct("step.h", "ptx_step_params", ptx_step_tensor=_StepTensor,
+                      ptx_step_group=_StepGroup, ptx_loss_scale_params=LossScaleParams)
+_Quantize = _struct("operations.h", "ptx_quantize_params")
+_Lerp = _struct("operations.h", "ptx_lerp_params")
 
-
-class LossScale(Structure):
-    """struct ptx_loss_scale_state."""
-    _fields_ = [("scale", c_float), ("growth_tracker", c_int32)]
-
-
-class LossScaleParams(Structure):
-    """struct ptx_loss_scale_params; all zero is PyTorch's GradScaler."""
-    _fields_ = [("growth", c_float), ("backoff", c_float), ("interval", c_int32),
-                ("min_scale", c_float), ("max_scale", c_float), ("hysteresis", c_int32)]
-
-
-class _ClipParams(Structure):
-    _fields_ = [("tensors", POINTER(Tensor)), ("tensor_count", c_size_t),
-                ("group_count", c_uint32), ("max_norm", c_float),
-                ("group_max_norms", POINTER(c_float)), ("eps", c_float), ("nonfinite", c_int),
-                ("loss_scale", c_float), ("loss_scale_state", c_uint64),
-                ("update", POINTER(LossScaleParams)), ("any_address", c_bool),
-                ("measure_only", c_bool), ("stream", c_void_p), ("module", c_void_p)]
-
-
-class Record(Structure):
-    """struct ptx_clip_record."""
-    _fields_ = [("factor", c_float), ("norm", c_float), ("found_inf", c_float),
-                ("max_norm", c_float)]
-
-
-class Hyper(Structure):
-    """struct ptx_step_hyper."""
-    _fields_ = [(name, c_double) for name in ("lr", "beta1", "beta2", "eps", "weight_decay",
-                                              "momentum", "dampening", "reserved")]
-
-
-class _StepGroup(Structure):
-    _fields_ = [("rule", c_int), ("maximize", c_bool), ("nesterov", c_bool), ("hyper", Hyper),
-                ("hyper_at", c_uint64), ("lr_at", c_uint64)]
-
-
-class _StepTensor(Structure):
-    _fields_ = [("parameter", c_uint64), ("gradient", c_uint64), ("state", c_uint64 * 2),
-                ("beside", c_uint64), ("step", c_uint64), ("count", c_uint64), ("dtype", c_int),
-                ("gradient_dtype", c_int), ("format", c_int), ("group", c_uint32),
-                ("norm_group", c_uint32), ("weight", c_double), ("uncounted", c_bool),
-                ("id", c_uint32), ("whole", c_uint64 * 3)]
-
-
-class _StepParams(Structure):
-    _fields_ = [("tensors", POINTER(_StepTensor)), ("tensor_count", c_size_t),
-                ("groups", POINTER(_StepGroup)), ("group_count", c_uint32),
-                ("norm_group_count", c_uint32), ("max_norm", c_float),
-                ("group_max_norms", POINTER(c_float)), ("eps", c_float), ("loss_scale", c_float),
-                ("loss_scale_state", c_uint64), ("update", POINTER(LossScaleParams)),
-                ("gradients", c_int), ("seed", c_uint64), ("any_address", c_bool),
-                ("stream", c_void_p), ("module", c_void_p)]
-
-
-RULES = ("adamw", "adam", "sgd", "lion")  # enum ptx_step_rule
-FORMATS = ("full", "state_bf16", "master", "remainder", "stochastic")  # enum ptx_step_format
-
-
-class _Quantize(Structure):
-    _fields_ = [("dtype", c_int), ("count", c_uint64), ("x", c_uint64), ("d_output", c_uint64),
-                ("d_input", c_uint64), ("scale", c_double), ("zero_point", c_int32),
-                ("scales", c_uint64), ("zero_points", c_uint64), ("channels", c_uint64),
-                ("inner", c_uint64), ("q_min", c_int32), ("q_max", c_int32),
-                ("reciprocal", c_bool), ("fake_quantize", c_bool)]
-
-
-class _Lerp(Structure):
-    _fields_ = [("dtype", c_int), ("count", c_uint64), ("d_output", c_uint64), ("d_a", c_uint64),
-                ("d_b", c_uint64), ("weight", c_double), ("weight_at", c_uint64)]
+RULES = _names("rules.h", "PTX_STEP_RULE")
+FORMATS = _names("rules.h", "PTX_STEP_FORMAT")
+GRADIENTS = _names("step.h", "PTX_STEP_GRADIENTS")
 
 
 _POINTERS = ["ptx_device_open", "ptx_builder_create", "ptx_kernel_find", "ptx_module_load",
@@ -149,6 +126,7 @@ class Library:
             getattr(self.c, name).restype = c_char_p
         self.c.ptx_kernel_spec_set.restype = self.c.ptx_kernel_geometry.restype = c_bool
         self.c.ptx_target_at.restype = c_bool
+        self.c.ptx_step_plan_sums.restype = c_uint64
         self.c.ptx_clip_plan_run.argtypes = [c_void_p, c_void_p]
         self.c.ptx_launch.argtypes = [c_void_p, POINTER(_Launch)]
         self.device = c_void_p(self.pointer(self.c.ptx_device_open(None)))
@@ -292,29 +270,69 @@ class ClipPlan:
 
 
 class StepPlan:
-    """A ptx_step_plan of one rule and one group. `tensors`: dicts of the fields of struct
-    ptx_step_tensor, `dtype` by name and `format` one of FORMATS."""
+    """A ptx_step_plan. `tensors`: dicts of the fields of struct ptx_step_tensor; `groups`: dicts of
+    those of struct ptx_step_group and its hyper; `params`: those of struct ptx_step_params. Rules,
+    types, formats and `gradients` by name."""
 
-    def __init__(self, library, tensors, rule, hyper, max_norm, eps=0.0):
+    def __init__(self, library, tensors, groups, **params):
         self.library = library
-        table = (_StepTensor * len(tensors))()
+        table, group_table = (_StepTensor * len(tensors))(), (_StepGroup * len(groups))()
         for row, tensor in zip(table, tensors):
             for field, value in tensor.items():
-                if field == "dtype":
-                    value = library.dtype(value)
-                elif field == "format":
-                    value = FORMATS.index(value)
-                elif field == "state":
-                    value = (c_uint64 * 2)(*value)
-                setattr(row, field, value)
-        group = _StepGroup(rule=RULES.index(rule), hyper=Hyper(**hyper))
-        params = _StepParams(tensors=table, tensor_count=len(tensors),
-                             groups=ctypes.pointer(group), group_count=1, max_norm=max_norm, eps=eps)
+                setattr(row, field, self._value(field, value))
+        for row, group in zip(group_table, groups):
+            for field, value in group.items():
+                setattr(row if hasattr(row, field) else row.hyper, field,
+                        self._value(field, value))
+        params = {field: self._value(field, value) for field, value in params.items()}
+        params = _StepParams(tensors=table, tensor_count=len(tensors), groups=group_table,
+                             group_count=len(groups), **params)
         create = library.c.ptx_step_plan_create
         self.plan = c_void_p(library.pointer(create(library.device, byref(params))))
 
+    def _value(self, field, value):
+        if field in ("dtype", "gradient_dtype"):
+            return self.library.dtype(value)
+        names = {"rule": RULES, "format": FORMATS, "gradients": GRADIENTS}.get(field)
+        if names:
+            return names.index(value)
+        if isinstance(value, tuple):
+            return (c_uint64 * len(value))(*value)
+        return ctypes.pointer(value) if isinstance(value, LossScaleParams) else value
+
+    def _call(self, name, stream, *args):
+        function = getattr(self.library.c, "ptx_step_plan_" + name)
+        self.library.check(function(self.plan, *args, c_void_p(stream)))
+
     def run(self, stream):
-        self.library.check(self.library.c.ptx_step_plan_run(self.plan, c_void_p(stream)))
+        self._call("run", stream)
+
+    def norm_sq(self, stream):
+        self._call("norm_sq", stream)
+
+    def finish(self, stream):
+        self._call("finish", stream)
+
+    def step(self, stream):
+        self._call("step", stream)
+
+    def sums(self):
+        """The address of the sums, an f64 a norm group."""
+        return self.library.c.ptx_step_plan_sums(self.plan)
+
+    def read(self, stream):
+        """The record of norm group 0, and the summary. Waits for the stream."""
+        record, summary = Record(), Summary()
+        self._call("read", stream, c_uint32(0), c_uint32(1), byref(record), byref(summary))
+        self.library.check(self.library.c.ptx_stream_synchronize(self.library.device,
+                                                                 c_void_p(stream)))
+        return record, summary
+
+    def set_hyper(self, stream, group=0, **scalars):
+        self._call("set_hyper", stream, c_uint32(group), byref(Hyper(**scalars)))
+
+    def set_loss_scale(self, scale, stream, growth_tracker=0):
+        self._call("set_loss_scale", stream, LossScale(scale, growth_tracker))
 
     def destroy(self):
         self.library.c.ptx_step_plan_destroy(byref(self.plan))

@@ -12,6 +12,7 @@ int main(void)
     SIZE(ptx_builder_params);
     SIZE(ptx_clip_params);
     SIZE(ptx_clip_record);
+    SIZE(ptx_clip_summary);
     SIZE(ptx_clip_tensor);
     SIZE(ptx_geometry);
     SIZE(ptx_kernel_spec);

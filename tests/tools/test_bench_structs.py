@@ -10,6 +10,7 @@ import ptxgen  # noqa: E402
 
 OF = {"ptx_arg": ptxgen._Arg, "ptx_builder_params": ptxgen._BuilderParams,
       "ptx_clip_params": ptxgen._ClipParams, "ptx_clip_record": ptxgen.Record,
+      "ptx_clip_summary": ptxgen.Summary,
       "ptx_clip_tensor": ptxgen.Tensor, "ptx_geometry": ptxgen._Geometry,
       "ptx_kernel_spec": ptxgen._Spec, "ptx_launch_params": ptxgen._Launch,
       "ptx_lerp_params": ptxgen._Lerp, "ptx_loss_scale_params": ptxgen.LossScaleParams,
