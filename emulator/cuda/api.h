@@ -40,6 +40,8 @@ struct api_row {
     void (*variant)(void); // the one for the per-thread default stream, or NULL
 };
 extern const struct api_row api_rows[API_FUNCTION_COUNT];
+// True for the function's symbol, and for its name without _v2.
+bool api_row_has_name(const struct api_row *row, const char *name);
 
 // ---------------------------------------------------------------------------------- configuration
 
@@ -71,8 +73,8 @@ struct api_config {
 };
 
 void api_config_read(struct api_config *config);
-// The CUresult that a call of the function (symbol or name) must return; 0: none.
-int api_config_fault(struct api_config *config, const char *symbol, const char *name);
+// The CUresult that a call of the function must return; 0: none.
+int api_config_fault(struct api_config *config, const struct api_row *row);
 
 // --------------------------------------------------------------------------------------- objects
 
@@ -233,6 +235,8 @@ void api_explain(CUresult result, const char *text);
 CUresult api_refuse(CUresult result, const char *format, ...) EMU_PRINTF(2, 3);
 // The result that cuEmulatorFail() injects into this call after its work; CUDA_SUCCESS: none.
 CUresult api_fails_late(void);
+// The fault that cuEmulatorFail() injects into this call, if it has logs; or NULL.
+const struct emulator_fault *api_fault_with_logs(void);
 // Records that a kernel failed, and the context with it: later calls return the result. Called
 // without the lock, in the engine.
 void api_fail(CUresult result, const char *report);

@@ -30,10 +30,11 @@ static void read_config(void)
 /// For cuEmulatorFail() and cuEmulatorCounts().
 static struct {
     atomic_ullong calls, objects, until; // calls left until one fails; 0: none
-    CUresult result;
+    struct emulator_fault fault;
     const char *_Atomic failed;
 } trial;
 static _Thread_local CUresult fails_late;
+static _Thread_local bool logs_late;
 
 static bool counts(const char *symbol)
 {
@@ -54,21 +55,41 @@ static bool gives_back(const char *symbol)
            api_thread.mode == CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
-/// The injected result, if this is the call that must fail and it has nothing to do first.
-static CUresult tried(const char *symbol)
+bool api_row_has_name(const struct api_row *row, const char *name)
 {
-    if (!counts(symbol))
-        return CUDA_SUCCESS;
-    atomic_fetch_add(&trial.calls, 1);
+    return strcmp(name, row->symbol) == 0 || strcmp(name, row->name) == 0;
+}
+
+/// True for the call that must fail.
+static bool is_chosen(const struct api_row *row)
+{
     unsigned long long until = atomic_load(&trial.until);
+    if (until == 0 || (trial.fault.function && !api_row_has_name(row, trial.fault.function)))
+        return false;
     while (until && !atomic_compare_exchange_weak(&trial.until, &until, until - 1))
         continue;
-    if (until != 1)
+    return until == 1;
+}
+
+/// The injected result, if this is the call that must fail and it has nothing to do first.
+static CUresult tried(const struct api_row *row)
+{
+    const struct emulator_fault *fault = &trial.fault;
+    if (!counts(row->symbol))
         return CUDA_SUCCESS;
-    trial.failed = symbol;
-    if (!gives_back(symbol))
-        return trial.result;
-    fails_late = trial.result;
+    atomic_fetch_add(&trial.calls, 1);
+    if (!is_chosen(row))
+        return CUDA_SUCCESS;
+    trial.failed = row->symbol;
+    if (fault->report) {
+        pthread_mutex_lock(&api_state.lock);
+        api_explain(fault->result, fault->report);
+        pthread_mutex_unlock(&api_state.lock);
+    }
+    logs_late = fault->error_log || fault->info_log;
+    if (!logs_late && !gives_back(row->symbol))
+        return fault->result;
+    fails_late = fault->result;
     return CUDA_SUCCESS;
 }
 
@@ -77,14 +98,19 @@ CUresult api_fails_late(void)
     return fails_late;
 }
 
+const struct emulator_fault *api_fault_with_logs(void)
+{
+    return logs_late ? &trial.fault : NULL;
+}
+
 static CUresult injected(enum api_function id)
 {
     pthread_once(&config_read, read_config);
-    CUresult result = tried(api_rows[id].symbol);
+    CUresult result = tried(&api_rows[id]);
     if (result || api_state.config.fault_count == 0)
         return result;
     pthread_mutex_lock(&fault_lock);
-    int code = api_config_fault(&api_state.config, api_rows[id].symbol, api_rows[id].name);
+    int code = api_config_fault(&api_state.config, &api_rows[id]);
     pthread_mutex_unlock(&fault_lock);
     return (CUresult)code;
 }
@@ -146,6 +172,7 @@ static CUresult api_enter(enum api_function id, enum api_needs needs)
     api_thread.call = id;
     api_thread.told_now = false;
     fails_late = CUDA_SUCCESS;
+    logs_late = false;
     return settle(admit(id, needs));
 }
 
@@ -331,11 +358,12 @@ CUresult api_emulatorCounts(struct emulator_counts *counts_now)
     return CUDA_SUCCESS;
 }
 
-CUresult api_emulatorFail(CUresult result, unsigned long long call)
+CUresult api_emulatorFail(const struct emulator_fault *fault)
 {
+    atomic_store(&trial.until, 0);
     trial.failed = NULL;
-    trial.result = result;
-    atomic_store(&trial.until, call);
+    trial.fault = fault ? *fault : (struct emulator_fault) { 0 };
+    atomic_store(&trial.until, trial.fault.call);
     return CUDA_SUCCESS;
 }
 

@@ -146,7 +146,7 @@ static int code_of(const char *text)
 static bool known(const char *function)
 {
     for (size_t i = 0; i < API_FUNCTION_COUNT; i++)
-        if (strcmp(function, api_rows[i].symbol) == 0 || strcmp(function, api_rows[i].name) == 0)
+        if (api_row_has_name(&api_rows[i], function))
             return true;
     return false;
 }
@@ -236,11 +236,11 @@ void api_config_read(struct api_config *config)
     config->timeout = (unsigned)timeout;
 }
 
-int api_config_fault(struct api_config *config, const char *symbol, const char *name)
+int api_config_fault(struct api_config *config, const struct api_row *row)
 {
     for (unsigned i = 0; i < config->fault_count; i++) {
         struct api_fault *fault = &config->faults[i];
-        if (strcmp(fault->function, symbol) != 0 && strcmp(fault->function, name) != 0)
+        if (!api_row_has_name(row, fault->function))
             continue;
         fault->seen++;
         if (fault->call == 0 || fault->call == fault->seen)

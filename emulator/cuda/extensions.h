@@ -21,19 +21,28 @@ struct emulator_counts {
 };
 CUresult cuEmulatorCounts(struct emulator_counts *counts);
 
-/// The call'th call from now, counted from 1, returns `result`, whatever its function and thread;
-/// 0: no call. A call that gives something back (destroys, frees, releases, unloads, pops, ends a
-/// capture, leaves the relaxed capture mode) does so first, as it would with an error of earlier
-/// work. Any other call does nothing. Functions that explain errors or find functions, and the
-/// emulator's own, do not count.
-CUresult cuEmulatorFail(CUresult result, unsigned long long call);
+/// One call that returns `result`. The texts may be NULL, and must stay valid until the call.
+struct emulator_fault {
+    CUresult result;         ///< CUDA_SUCCESS: the call works, and writes the logs
+    unsigned long long call; ///< which call from now, counted from 1; 0: none
+    const char *function;    ///< only its calls count, with or without _v2; NULL: those of all
+    const char *report;      ///< cuGetErrorString() has it, after the usual description
+    const char *error_log;   ///< for a function that loads a module: what its buffers contain
+    const char *info_log;    ///< afterwards, cut to their size, without a NUL
+};
+
+/// Makes one call fail, in whatever thread, in place of the fault set before. NULL: no call fails.
+/// A call that gives something back (destroys, frees, releases, unloads, pops, ends a capture,
+/// leaves the relaxed capture mode) does so first, as it would with an error of earlier work. Any
+/// other call does nothing. Functions that explain errors or find functions, and the emulator's
+/// own, do not count.
+CUresult cuEmulatorFail(const struct emulator_fault *fault);
 
 /// Their rows, in the form of abi/functions.def.
 #define EMULATOR_FUNCTIONS(X)                                                                      \
     X(cuEmulatorReport, cuEmulatorReport, 0, none, (const char **text), (text))                    \
     X(cuEmulatorClearError, cuEmulatorClearError, 0, none, (void), ())                             \
     X(cuEmulatorCounts, cuEmulatorCounts, 0, none, (struct emulator_counts * counts), (counts))    \
-    X(cuEmulatorFail, cuEmulatorFail, 0, none, (CUresult result, unsigned long long call),         \
-      (result, call))
+    X(cuEmulatorFail, cuEmulatorFail, 0, none, (const struct emulator_fault *fault), (fault))
 
 #endif

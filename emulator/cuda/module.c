@@ -71,6 +71,14 @@ static void give_log(const char *log, char *buffer, size_t size, void **written)
         *written = (void *)(uintptr_t)length;
 }
 
+/// An injected log. As with a real driver, there may be no NUL.
+static void give_injected(const char *log, char *buffer, size_t size)
+{
+    const size_t length = log ? strlen(log) : 0;
+    if (buffer && log)
+        memcpy(buffer, log, length < size ? length : size);
+}
+
 static uint64_t address_of(CUmodule module, uint32_t index)
 {
     const struct emu_symbol *symbol = &module->program->symbols[index];
@@ -269,16 +277,9 @@ static void describe(CUmodule module, char *log, size_t size)
     }
 }
 
-CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
-                           const CUjit_option *options, void **values)
+static CUresult create(CUmodule *module, const char *image, const struct jit *jit)
 {
-    struct jit jit;
     struct timespec start, end;
-    CUresult result = module && image ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (!result)
-        result = read_options(&jit, count, options, values);
-    if (result)
-        return result;
     char *log = calloc(1, LOG);
     CUmodule made = calloc(1, sizeof(*made));
     if (!log || !made) {
@@ -288,19 +289,19 @@ CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
     }
     clock_gettime(CLOCK_MONOTONIC, &start);
     made->references = 1;
-    result = load(made, image, log, LOG);
-    if (!result && jit.verbose)
+    CUresult result = load(made, image, log, LOG);
+    if (!result && jit->verbose)
         describe(made, log, LOG);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    give_log(result ? log : "", jit.error, jit.error_size, jit.error_written);
-    if (result && !(jit.error && jit.error_size))
+    give_log(result ? log : "", jit->error, jit->error_size, jit->error_written);
+    if (result && !(jit->error && jit->error_size))
         api_refuse(result, "%s",
                    log[0] ? log : "out of host memory"); // the caller has no log buffer
-    give_log(result ? "" : log, jit.info, jit.info_size, jit.info_written);
-    if (jit.wall_time) {
+    give_log(result ? "" : log, jit->info, jit->info_size, jit->info_written);
+    if (jit->wall_time) {
         float wall = (float)(end.tv_sec - start.tv_sec) * 1e3f +
                      (float)(end.tv_nsec - start.tv_nsec) * 1e-6f;
-        memcpy(jit.wall_time, &wall, sizeof(wall));
+        memcpy(jit->wall_time, &wall, sizeof(wall));
     }
     free(log);
     if (result) {
@@ -309,6 +310,25 @@ CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
     }
     *module = made;
     return CUDA_SUCCESS;
+}
+
+CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
+                           const CUjit_option *options, void **values)
+{
+    struct jit jit = { 0 };
+    const struct emulator_fault *fault = api_fault_with_logs();
+    CUresult result = module && image ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        result = read_options(&jit, count, options, values);
+    if (!result)
+        result = api_fails_late();
+    if (!result)
+        result = create(module, image, &jit);
+    if (fault) {
+        give_injected(fault->error_log, jit.error, jit.error_size);
+        give_injected(fault->info_log, jit.info, jit.info_size);
+    }
+    return result;
 }
 
 CUresult api_moduleLoadDataEx(CUmodule *module, const void *image, unsigned count,

@@ -237,9 +237,57 @@ static void second_fails(void)
     WANT(cuModuleLoadData(&module, emu_text), 0);
 }
 
+/// The faults of cuEmulatorFail().
+static void chosen_fails(void)
+{
+    CUdeviceptr address = 0;
+    CUmodule module = NULL;
+    int count = 0;
+    const char *text = NULL;
+    char error[4] = "", info[8] = "";
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                               CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES };
+    void *values[] = { error, (void *)(sizeof(error) - 1), info, (void *)sizeof(info) };
+    struct emulator_fault fault = { .result = CUDA_ERROR_UNKNOWN, .call = 2 };
+    struct emulator_counts counts;
+    open_context();
+    WANT(cuEmulatorFail(&fault), 0);
+    WANT(cuDeviceGetCount(&count), 0);
+    WANT(cuMemAlloc_v2(&address, 4), CUDA_ERROR_UNKNOWN);
+    WANT(cuMemAlloc_v2(&address, 4), 0);
+    WANT(cuEmulatorCounts(&counts), 0);
+    TRUE(strcmp(counts.failed, "cuMemAlloc_v2") == 0);
+
+    fault = (struct emulator_fault) { CUDA_ERROR_ASSERT, 2, "cuMemAlloc", "line 7", NULL, NULL };
+    WANT(cuEmulatorFail(&fault), 0);
+    WANT(cuMemAlloc_v2(&address, 4), 0);
+    WANT(cuDeviceGetCount(&count), 0);
+    WANT(cuMemAlloc_v2(&address, 4), CUDA_ERROR_ASSERT);
+    WANT(cuGetErrorString(CUDA_ERROR_ASSERT, &text), 0);
+    TRUE(strcmp(text, "device-side assert triggered: line 7") == 0);
+    WANT(cuMemAlloc_v2(&address, 4), 0);
+    WANT(cuEmulatorFail(&fault), 0);
+    WANT(cuEmulatorFail(NULL), 0);
+    for (int i = 0; i < 3; i++)
+        WANT(cuMemAlloc_v2(&address, 4), 0);
+
+    fault = (struct emulator_fault) {
+        CUDA_ERROR_INVALID_PTX, 1, "cuModuleLoadDataEx", NULL, "wrong", "info"
+    };
+    WANT(cuEmulatorFail(&fault), 0);
+    WANT(cuModuleLoadDataEx(&module, emu_text, 4, options, values), CUDA_ERROR_INVALID_PTX);
+    TRUE(!module && memcmp(error, "wro", 4) == 0 && memcmp(info, "info\0\0\0", 8) == 0);
+    fault.result = CUDA_SUCCESS;
+    WANT(cuEmulatorFail(&fault), 0);
+    WANT(cuModuleLoadDataEx(&module, emu_text, 4, options, values), 0);
+    TRUE(module && memcmp(info, "info", 4) == 0);
+    WANT(cuModuleUnload(module), 0);
+}
+
 static void injected_faults(void **state)
 {
     (void)state;
+    in_child(chosen_fails, NULL);
     IN_CHILD(second_fails, "PTXGEN_EMU_FAIL=cuInit:100@1,cuMemAlloc:CUDA_ERROR_OUT_OF_MEMORY@2,"
                            "cuDeviceGetCount:999,cuModuleLoadData:218@1");
 }

@@ -22,7 +22,14 @@ int emulator_open(void **state)
 
 void fail_call(CUresult result, int call)
 {
-    emulator.cuEmulatorFail(result, (unsigned long long)call);
+    emulator.cuEmulatorFail(
+        &(struct emulator_fault) { .result = result, .call = (unsigned long long)call });
+}
+
+void fail_next(struct emulator_fault fault)
+{
+    fault.call = 1;
+    emulator.cuEmulatorFail(&fault);
 }
 
 static struct emulator_counts counts_now(void)

@@ -34,7 +34,9 @@ int emulator_open(void **state);
 
 /// The call'th driver call from now fails with `result`; 0: none.
 void fail_call(CUresult result, int call);
-/// The function that fail_call() made fail, or NULL.
+/// The next call of fault.function fails.
+void fail_next(struct emulator_fault fault);
+/// The function that was made to fail, or NULL.
 const char *failed_function(void);
 int calls_so_far(void);
 /// Handles, allocations and references to the primary context.
