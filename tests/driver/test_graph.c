@@ -187,34 +187,6 @@ static void legacy_stream_beside_a_capture(void **state)
     ptx_device_close(&device);
 }
 
-static void causes_are_explained(void **state)
-{
-    (void)state;
-    static const struct {
-        CUresult result;
-        const char *message;
-    } causes[] = {
-        { CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "has not come back" },
-        { CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "began on another stream" },
-        { CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "PTX_CAPTURE_RELAXED" },
-        { CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures cannot be joined" },
-        { CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "recorded before the capture" },
-    };
-    ptx_device *device = open_device();
-    CUstream stream = ptx_stream_create(device);
-    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
-        assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_RELAXED), PTX_OK);
-        fake->fail_call = "cuStreamEndCapture";
-        fake->fail_result = causes[i].result;
-        assert_null(ptx_capture_end(device, stream));
-        fake->fail_call = NULL;
-        assert_error(PTX_ERROR_CAPTURE, causes[i].message);
-        assert_int_equal(fake->capture_status(stream), CU_STREAM_CAPTURE_STATUS_NONE);
-    }
-    ptx_stream_destroy(device, &stream);
-    ptx_device_close(&device);
-}
-
 static void graph_keeps_the_device(void **state)
 {
     (void)state;
@@ -287,7 +259,6 @@ int main(void)
         FAKE_TEST(what_cannot_be_captured),
         FAKE_TEST(spoilt_capture_ends),
         FAKE_TEST(other_captures_go_on),
-        FAKE_TEST(causes_are_explained),
         FAKE_TEST(graph_keeps_the_device),
         FAKE_TEST(address_ranges),
         FAKE_TEST(old_driver),

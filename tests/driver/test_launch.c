@@ -260,50 +260,6 @@ static void attributes(void **state)
     tear_down(&scene);
 }
 
-/// A fault of a kernel launched earlier is told as that, by whichever call meets it: with the
-/// driver's text, and the name of the public function, not of the driver's.
-static void faults_of_earlier_kernels(void **state)
-{
-    (void)state;
-    static const CUresult faults[] = {
-        CUDA_ERROR_ILLEGAL_ADDRESS,     CUDA_ERROR_ASSERT,
-        CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
-        CUDA_ERROR_LAUNCH_FAILED,       CUDA_ERROR_HARDWARE_STACK_ERROR,
-        CUDA_ERROR_INVALID_PC,          CUDA_ERROR_INVALID_ADDRESS_SPACE,
-    };
-    struct scene scene = set_up();
-    struct ptx_launch_params params = right_launch();
-    fake->fail_call = "cuLaunchKernel";
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-        fake->fail_result = faults[i];
-        assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_DRIVER);
-        assert_int_equal(ptx_error_code(), faults[i]);
-        assert_int_equal(
-            strncmp(ptx_error_message(), "ptx_launch: an earlier kernel failed: CUDA_", 43), 0);
-        assert_message(", as the test wants it\nthe context is lost with it");
-        assert_message("run the program with PTXGEN_LIBCUDA naming its libcuda.so.1");
-        assert_null(strstr(ptx_error_message(), "cuLaunchKernel"));
-        assert_null(strstr(ptx_error_message(), "kernel scale"));
-    }
-    // The emulator's report is behind a colon: there is nothing to be asked of it any more.
-    fake->fail_result = CUDA_ERROR_LAUNCH_FAILED;
-    fake->error_text = "unspecified launch failure: kernel k, line 7: a race";
-    assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_DRIVER);
-    assert_string_equal(ptx_error_message(),
-                        "ptx_launch: an earlier kernel failed: CUDA_ERROR_LAUNCH_FAILED (719), "
-                        "unspecified launch failure: kernel k, line 7: a race\n"
-                        "the context is lost with it");
-    fake->fail_result = CUDA_ERROR_LAUNCH_TIMEOUT;
-    assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_DRIVER);
-    assert_message("watchdog");
-    // A failure that is the launch's own names it, and the driver's call.
-    fake->fail_result = CUDA_ERROR_UNKNOWN;
-    assert_int_equal(ptx_launch(scene.scale, &params), PTX_ERROR_DRIVER);
-    assert_message("cuLaunchKernel failed with CUDA_ERROR_UNKNOWN (999)");
-    assert_message("kernel scale, grid 3 x 1 x 1, block 64 x 1 x 1, 0 bytes");
-    tear_down(&scene);
-}
-
 /// A current context of the caller's own is neither used nor lost, and an equal one not pushed.
 static void callers_context_stays(void **state)
 {
@@ -394,7 +350,6 @@ int main(void)
         FAKE_TEST(geometry_is_checked),
         FAKE_TEST(required_block),
         FAKE_TEST(attributes),
-        FAKE_TEST(faults_of_earlier_kernels),
         FAKE_TEST(callers_context_stays),
         FAKE_TEST(launching_under_capture),
         FAKE_TEST(many_threads),

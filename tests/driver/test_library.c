@@ -51,23 +51,6 @@ static void search_begins_with_the_loader(void **state)
     assert_int_equal(WEXITSTATUS(ended), 0);
 }
 
-/// There is nothing to correct in the name of a libcuda whose GPU is missing.
-static void library_that_does_not_work(void **state)
-{
-    (void)state;
-    static const CUresult results[] = { CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVALID_VALUE };
-    for (int i = 0; i < 2; i++) {
-        fake->fail_call = "cuInit";
-        fake->fail_result = results[i];
-        assert_null(ptx_device_open(NULL));
-        assert_int_equal(ptx_error_code(), results[i]);
-        assert_message("could not initialise CUDA: cuInit failed with");
-        assert_message("library: ");
-        assert_null(strstr(ptx_error_message(), "PTXGEN_LIBCUDA"));
-    }
-    fake->fail_call = NULL;
-}
-
 static void stub_by_name(void **state)
 {
     (void)state;
@@ -142,30 +125,6 @@ static void stub_in_the_process_is_passed_over(void **state)
     dlclose(present);
 }
 
-static void initialisation_fails(void **state)
-{
-    (void)state;
-    static const struct {
-        CUresult result;
-        ptx_status status;
-        const char *message;
-    } cases[] = {
-        { CUDA_ERROR_NO_DEVICE, PTX_ERROR_NO_DEVICE, "CUDA_VISIBLE_DEVICES" },
-        { CUDA_ERROR_NOT_INITIALIZED, PTX_ERROR_DRIVER, "forked" },
-        { CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, PTX_ERROR_DRIVER, "reboot" },
-        { (CUresult)12345, PTX_ERROR_DRIVER, "an unknown error (12345)" },
-    };
-    fake->fail_call = "cuInit";
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        fake->fail_result = cases[i].result;
-        assert_null(ptx_device_open(NULL));
-        assert_error(cases[i].status, cases[i].message);
-        assert_message("cuInit failed with");
-        assert_message("library: ");
-        assert_int_equal(ptx_error_code(), cases[i].result);
-    }
-}
-
 static void versions_of_the_language(void **state)
 {
     (void)state;
@@ -196,11 +155,9 @@ int main(void)
         FAKE_TEST(search_begins_with_the_loader),
         FAKE_TEST(stub_in_the_process_is_passed_over),
         FAKE_TEST(library_in_the_process_comes_first),
-        FAKE_TEST(library_that_does_not_work),
         FAKE_TEST(stub_by_name),
         FAKE_TEST(required_function_missing),
         FAKE_TEST(optional_function_missing),
-        FAKE_TEST(initialisation_fails),
         FAKE_TEST(versions_of_the_language),
         FAKE_TEST(names_of_statuses),
     };

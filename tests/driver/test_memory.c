@@ -78,19 +78,6 @@ static void empty_buffer(void **state)
     assert_error(PTX_ERROR_INVALID, "the device is NULL");
 }
 
-static void out_of_device_memory(void **state)
-{
-    (void)state;
-    ptx_device *device = open_device();
-    fake->fail_call = "cuMemAlloc_v2";
-    fake->fail_result = CUDA_ERROR_OUT_OF_MEMORY;
-    assert_null(ptx_buffer_create(device, 12345));
-    assert_error(PTX_ERROR_OUT_OF_MEMORY, "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY (2)");
-    assert_message("free device memory");
-    assert_message("asked for: 12345 bytes");
-    ptx_device_close(&device);
-}
-
 static void pinned_memory(void **state)
 {
     (void)state;
@@ -227,7 +214,6 @@ int main(void)
         FAKE_TEST(round_trip),
         FAKE_TEST(ranges_are_checked),
         FAKE_TEST(empty_buffer),
-        FAKE_TEST(out_of_device_memory),
         FAKE_TEST(pinned_memory),
         FAKE_TEST(streams_and_events),
         FAKE_TEST(captures_are_not_disturbed),

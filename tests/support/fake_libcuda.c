@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// A libcuda for tests of the driver layer: contexts, memory, streams and captures keep their
-/// rules, kernels are noted and do not run. Every call can be made to fail (fake_libcuda.h).
+/// rules, kernels are noted and do not run. It is what the emulator cannot be: two GPUs, an old
+/// driver, a driver that lacks functions, one that records what it was called with.
 ///
 /// Built in several versions: FAKE_STUB is the toolkit's stub, FAKE_WITHOUT_OPTIONAL an old driver,
 /// FAKE_WITHOUT_REQUIRED no driver at all.
@@ -23,10 +24,9 @@ CUcontext fake_current(void)
     return depth ? stack[depth - 1] : NULL;
 }
 
-CUresult fake_step(const char *name)
+void fake_count(void)
 {
     atomic_fetch_add(&fake.calls, 1);
-    return fake.fail_call && strcmp(fake.fail_call, name) == 0 ? fake.fail_result : CUDA_SUCCESS;
 }
 
 void *fake_create(size_t size)
@@ -64,7 +64,6 @@ static void reset(void)
     fake.shared_optin = 232448;
     fake.cooperative = 1;
     fake.max_threads = 512;
-    fake.fail_result = CUDA_ERROR_UNKNOWN;
     for (int i = 0; i < FAKE_DEVICES; i++)
         primary[i].device = i;
 }
@@ -165,14 +164,15 @@ CUresult cuInit(unsigned flags)
     return CUDA_ERROR_STUB_LIBRARY;
 #endif
     fake_cuda();
-    return fake_step("cuInit");
+    fake_count();
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDriverGetVersion(int *version)
 {
-    FAKE_BEGIN(cuDriverGetVersion);
+    fake_count();
     *version = fake.driver_version;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorName(CUresult code, const char **name)
@@ -194,43 +194,43 @@ CUresult cuGetErrorName(CUresult code, const char **name)
 
 CUresult cuGetErrorString(CUresult code, const char **text)
 {
-    *text = fake.error_text ? fake.error_text : "as the test wants it";
+    *text = "as the test wants it";
     return code == CUDA_ERROR_STUB_LIBRARY ? CUDA_ERROR_STUB_LIBRARY : CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetCount(int *count)
 {
-    FAKE_BEGIN(cuDeviceGetCount);
+    fake_count();
     *count = fake.device_count;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-    FAKE_BEGIN(cuDeviceGet);
+    fake_count();
     *device = ordinal;
-    return ordinal < 0 || ordinal >= fake.device_count ? CUDA_ERROR_INVALID_DEVICE : result;
+    return ordinal < 0 || ordinal >= fake.device_count ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
-    FAKE_BEGIN(cuDeviceGetName);
+    fake_count();
     snprintf(name, (size_t)size, "Fake GPU %d", device);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     (void)device;
-    FAKE_BEGIN(cuDeviceTotalMem_v2);
+    fake_count();
     *bytes = (size_t)1 << 30;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     (void)device;
-    FAKE_BEGIN(cuDeviceGetAttribute);
+    fake_count();
     // Each attribute without a case is its own number, so that a mix-up shows.
     switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
@@ -266,55 +266,55 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     default:
         *value = (int)attribute;
     }
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    FAKE_BEGIN(cuDevicePrimaryCtxRetain);
+    fake_count();
     atomic_fetch_add(&primary[device].retained, 1);
     atomic_fetch_add(&fake.alive, 1);
     *context = &primary[device];
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    FAKE_RELEASE(cuDevicePrimaryCtxRelease_v2);
+    fake_count();
     if (atomic_fetch_sub(&primary[device].retained, 1) <= 0)
         atomic_fetch_add(&fake.violations, 1);
     atomic_fetch_sub(&fake.alive, 1);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetCurrent(CUcontext *context)
 {
-    FAKE_BEGIN(cuCtxGetCurrent);
+    fake_count();
     *context = fake_current();
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
-    FAKE_BEGIN(cuCtxPushCurrent_v2);
+    fake_count();
     if (!context || depth == FAKE_DEPTH)
         return CUDA_ERROR_INVALID_CONTEXT;
     stack[depth++] = context;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
-    FAKE_RELEASE(cuCtxPopCurrent_v2);
+    fake_count();
     if (depth == 0)
         return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_CONTEXT;
     *context = stack[--depth];
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetDevice(CUdevice *device)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuCtxGetDevice);
+    FAKE_IN_CONTEXT();
     *device = fake_current()->device;
-    return result;
+    return CUDA_SUCCESS;
 }

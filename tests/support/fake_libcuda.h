@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Controls the libcuda without a GPU (fake_libcuda.c): what it claims to be, which call fails, and
-/// which calls were made.
+/// Controls the libcuda without a GPU (fake_libcuda.c): what it claims to be, and which calls were
+/// made. To make calls fail, use the emulator (emulator_faults.h).
 #ifndef PTXGEN_TESTS_FAKE_LIBCUDA_H
 #define PTXGEN_TESTS_FAKE_LIBCUDA_H
 
@@ -20,17 +20,9 @@ struct fake_cuda {
     CUdeviceptr foreign;    ///< 4096 bytes that are memory of GPU 1
     CUdeviceptr registered; ///< 4096 bytes that are host memory
     int static_shared;
-    const char *jit_error_log; ///< what cuModuleLoadDataEx logs
-    const char *jit_info_log;
     size_t argument_sizes[4]; ///< how much a launch keeps of each argument; 0 ends
 
-    /// Calls by this name fail with fail_result, and with the text that a test compares: what the
-    /// emulator cannot give. Tests that only want a call to fail take the emulator.
-    const char *fail_call;
-    CUresult fail_result;
-    const char *error_text; ///< what the driver says of it; NULL: "as the test wants it"
-
-    atomic_int calls;      ///< of functions that can be made to fail
+    atomic_int calls;      ///< of all functions but those that explain errors
     atomic_int alive;      ///< allocations, streams, events, modules, retained contexts
     atomic_int loads;      ///< modules loaded
     atomic_int launches;   ///< kernels launched
@@ -40,7 +32,7 @@ struct fake_cuda {
     CUlaunchConfig launch; ///< the one that made launches 1
     CUlaunchAttribute attributes[4];
     unsigned char arguments[4][16];
-    CUjit_option options[16]; ///< of the last load with logs or extra options
+    CUjit_option options[16]; ///< of the load that made loads 1
     void *values[16];
     unsigned option_count;
 

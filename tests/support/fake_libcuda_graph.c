@@ -31,23 +31,21 @@ bool fake_captured(CUstream stream, CUgraphNodeType type)
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuStreamBeginCapture_v2);
+    FAKE_IN_CONTEXT();
     if (stream->status != CU_STREAM_CAPTURE_STATUS_NONE)
         return CUDA_ERROR_ILLEGAL_STATE;
     fake.capture_begin(stream, mode);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
-    FAKE_RELEASE(cuStreamEndCapture);
+    fake_count();
     *graph = NULL;
     if (stream->status == CU_STREAM_CAPTURE_STATUS_NONE)
         return CUDA_ERROR_ILLEGAL_STATE;
     if (fake.capture_end(stream) == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    if (result != CUDA_SUCCESS)
-        return result;
     *graph = fake_create(sizeof(**graph));
     (*graph)->count = stream->node_count;
     for (size_t i = 0; i < stream->node_count; i++)
@@ -57,64 +55,65 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 {
-    FAKE_BEGIN(cuGraphGetNodes);
+    fake_count();
     for (size_t i = 0; nodes && i < graph->count && i < *count; i++)
         nodes[i] = &graph->nodes[i];
     *count = graph->count;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 {
-    FAKE_BEGIN(cuGraphNodeGetType);
+    fake_count();
     *type = node->type;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 #ifndef FAKE_WITHOUT_OPTIONAL
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
                                      unsigned long long flags)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuGraphInstantiateWithFlags);
+    FAKE_IN_CONTEXT();
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if ((result = fake_unsafe_call()) != CUDA_SUCCESS)
+    CUresult result = fake_unsafe_call();
+    if (result != CUDA_SUCCESS)
         return result;
     *executable = fake_create(sizeof(**executable));
     for (size_t i = 0; i < graph->count; i++)
         (*executable)->kernels += graph->nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuGraphUpload(CUgraphExec executable, CUstream stream)
 {
     (void)executable;
-    FAKE_BEGIN_IN_CONTEXT(cuGraphUpload);
+    FAKE_IN_CONTEXT();
     return fake_captured(stream, CU_GRAPH_NODE_TYPE_EMPTY) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                                                           : result;
+                                                           : CUDA_SUCCESS;
 }
 #endif
 
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
 {
-    FAKE_BEGIN_ON_STREAM(cuGraphLaunch, stream);
+    FAKE_ON_STREAM(stream);
     atomic_fetch_add(&fake.graphs, 1);
     atomic_fetch_add(&fake.launches, (int)executable->kernels);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec executable)
 {
-    FAKE_RELEASE(cuGraphExecDestroy);
+    fake_count();
     fake_destroy(executable);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuGraphDestroy(CUgraph graph)
 {
-    FAKE_RELEASE(cuGraphDestroy);
+    fake_count();
     fake_destroy(graph);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 /// Of an address that it does not know, libcuda gives zeros.
@@ -147,8 +146,8 @@ static void write_attribute(CUpointer_attribute attribute, void *value, CUdevice
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **values,
                                 CUdeviceptr address)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuPointerGetAttributes);
+    FAKE_IN_CONTEXT();
     for (unsigned i = 0; i < count; i++)
         write_attribute(attributes[i], values[i], address);
-    return result;
+    return CUDA_SUCCESS;
 }

@@ -19,63 +19,32 @@ struct CUfunc_st {
     int max_dynamic;
 };
 
-/// As the driver does it: not a byte beyond the size, and no NUL of its own.
-static void write_log(CUjit_option buffer, CUjit_option size, const char *log)
-{
-    char *to = NULL;
-    size_t room = 0;
-    for (unsigned i = 0; i < fake.option_count; i++) {
-        if (fake.options[i] == buffer)
-            to = fake.values[i];
-        if (fake.options[i] == size)
-            room = (size_t)(uintptr_t)fake.values[i];
-    }
-    if (to && log)
-        memcpy(to, log, strlen(log) < room ? strlen(log) : room);
-}
-
-/// Threads may load at once, so this is for loads that a test looks at.
 static void note_options(unsigned option_count, const CUjit_option *options, void **values)
 {
-    if (option_count == 0 || !(fake.jit_error_log || fake.jit_info_log || option_count > 4))
-        return;
     fake.option_count = option_count;
     memcpy(fake.options, options, option_count * sizeof(*options));
     memcpy(fake.values, values, option_count * sizeof(*values));
 }
 
-static void write_logs(void)
-{
-    if (!fake.jit_error_log && !fake.jit_info_log)
-        return;
-    write_log(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, fake.jit_error_log);
-    write_log(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, fake.jit_info_log);
-}
-
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned option_count,
                             CUjit_option *options, void **values)
 {
-    CUresult result = fake_step("cuModuleLoadDataEx");
-    if (result == CUDA_SUCCESS && !fake_current())
-        return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_CONTEXT;
-    if (result == CUDA_SUCCESS)
-        result = fake_unsafe_call();
-    const char *text = image;
-    note_options(option_count, options, values);
-    if (option_count)
-        write_logs();
+    FAKE_IN_CONTEXT();
+    const CUresult result = fake_unsafe_call();
     if (result != CUDA_SUCCESS)
         return result;
+    const char *text = image;
     *module = fake_create(sizeof(**module) + strlen(text) + 1);
     (*module)->context = fake_current();
     strcpy((*module)->text, text);
-    atomic_fetch_add(&fake.loads, 1);
-    return result;
+    if (atomic_fetch_add(&fake.loads, 1) == 0) // threads may load at once: note the first
+        note_options(option_count, options, values);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuModuleUnload(CUmodule module)
 {
-    FAKE_RELEASE(cuModuleUnload);
+    fake_count();
     fake_unsafe_call();
     while (module->functions) {
         CUfunction next = module->functions->next;
@@ -83,12 +52,12 @@ CUresult cuModuleUnload(CUmodule module)
         module->functions = next;
     }
     fake_destroy(module);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuModuleGetFunction);
+    FAKE_IN_CONTEXT();
     char declaration[256];
     snprintf(declaration, sizeof(declaration), ".visible .entry %s", name);
     if (!strstr(module->text, declaration))
@@ -98,50 +67,50 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     (*function)->module = module;
     (*function)->max_dynamic = 49152;
     module->functions = *function;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
                               const char *name)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuModuleGetGlobal_v2);
+    FAKE_IN_CONTEXT();
     const char *found = strstr(module->text, name);
     if (!found)
         return CUDA_ERROR_NOT_FOUND;
     *address = (CUdeviceptr)(uintptr_t)found;
     *bytes = 8;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
 {
     (void)function;
-    FAKE_BEGIN_IN_CONTEXT(cuFuncGetAttribute);
+    FAKE_IN_CONTEXT();
     *value = (int)attribute + 100;
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         *value = fake.max_threads;
     if (attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         *value = fake.static_shared;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuFuncSetAttribute);
+    FAKE_IN_CONTEXT();
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
         value + fake.static_shared > fake.shared_optin)
         return CUDA_ERROR_INVALID_VALUE;
     function->max_dynamic = value;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
                                                      size_t shared)
 {
     (void)function;
-    FAKE_BEGIN_IN_CONTEXT(cuOccupancyMaxActiveBlocksPerMultiprocessor);
+    FAKE_IN_CONTEXT();
     *blocks = 2048 / threads - (shared > 0);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 static CUresult launch(const CUlaunchConfig *config, CUfunction function, void **arguments)
@@ -167,7 +136,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
                         CUstream stream, void **arguments, void **extra)
 {
     (void)extra;
-    FAKE_BEGIN_ON_STREAM(cuLaunchKernel, stream);
+    FAKE_ON_STREAM(stream);
     const CUlaunchConfig config = { grid_x,  grid_y,       grid_z, block_x, block_y,
                                     block_z, shared_bytes, stream, NULL,    0 };
     return launch(&config, function, arguments);
@@ -177,15 +146,15 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
 CUresult cuFuncLoad(CUfunction function)
 {
     (void)function;
-    FAKE_BEGIN_IN_CONTEXT(cuFuncLoad);
-    return result;
+    FAKE_IN_CONTEXT();
+    return CUDA_SUCCESS;
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **arguments,
                           void **extra)
 {
     (void)extra;
-    FAKE_BEGIN_ON_STREAM(cuLaunchKernelEx, config->hStream);
+    FAKE_ON_STREAM(config->hStream);
     return launch(config, function, arguments);
 }
 #endif

@@ -28,8 +28,8 @@ extern _Thread_local CUstreamCaptureMode fake_thread_mode;
 /// The context that the calling thread works in; NULL for none.
 CUcontext fake_current(void);
 
-/// Counts a call, and says whether it is to fail.
-CUresult fake_step(const char *name);
+/// Counts a call.
+void fake_count(void);
 
 /// True if the stream is being captured: then the work is noted and not to be done.
 bool fake_captured(CUstream stream, CUgraphNodeType type);
@@ -45,23 +45,16 @@ CUresult fake_implicit(CUstream stream, bool spoils);
 void *fake_create(size_t size);
 void fake_destroy(void *object);
 
-/// For calls that undo something: they do it even when they report an (earlier) error.
-#define FAKE_RELEASE(name) CUresult result = fake_step(#name)
-
-/// For all other calls.
-#define FAKE_BEGIN(name)                                                                           \
-    CUresult result = fake_step(#name);                                                            \
-    if (result != CUDA_SUCCESS)                                                                    \
-    return result
-
-#define FAKE_BEGIN_IN_CONTEXT(name)                                                                \
-    FAKE_BEGIN(name);                                                                              \
+/// Begins a call that needs a context.
+#define FAKE_IN_CONTEXT()                                                                          \
+    fake_count();                                                                                  \
     if (!fake_current())                                                                           \
     return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_CONTEXT
 
-#define FAKE_BEGIN_ON_STREAM(name, stream)                                                         \
-    FAKE_BEGIN_IN_CONTEXT(name);                                                                   \
-    if ((result = fake_implicit(stream, true)) != CUDA_SUCCESS)                                    \
-    return result
+/// Begins a call that works on a stream.
+#define FAKE_ON_STREAM(stream)                                                                     \
+    FAKE_IN_CONTEXT();                                                                             \
+    if (fake_implicit(stream, true) != CUDA_SUCCESS)                                               \
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
 
 #endif

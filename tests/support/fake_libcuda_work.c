@@ -40,17 +40,18 @@ CUresult fake_implicit(CUstream stream, bool spoils)
 
 CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuMemGetInfo_v2);
+    FAKE_IN_CONTEXT();
     *available = 1000;
     *total = 2000;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 #ifndef FAKE_WITHOUT_REQUIRED
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuMemAlloc_v2);
-    if ((result = fake_unsafe_call()) == CUDA_SUCCESS)
+    FAKE_IN_CONTEXT();
+    const CUresult result = fake_unsafe_call();
+    if (result == CUDA_SUCCESS)
         *address = (CUdeviceptr)(uintptr_t)fake_create(bytes);
     return result;
 }
@@ -58,148 +59,147 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
-    FAKE_RELEASE(cuMemFree_v2);
+    fake_count();
     fake_unsafe_call();
     fake_destroy((void *)(uintptr_t)address);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     (void)flags;
-    FAKE_BEGIN_IN_CONTEXT(cuMemHostAlloc);
-    if ((result = fake_unsafe_call()) == CUDA_SUCCESS)
+    FAKE_IN_CONTEXT();
+    const CUresult result = fake_unsafe_call();
+    if (result == CUDA_SUCCESS)
         *memory = fake_create(bytes);
     return result;
 }
 
 CUresult cuMemFreeHost(void *memory)
 {
-    FAKE_RELEASE(cuMemFreeHost);
+    fake_count();
     fake_unsafe_call();
     fake_destroy(memory);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-    FAKE_BEGIN_ON_STREAM(cuMemcpyHtoDAsync_v2, stream);
+    FAKE_ON_STREAM(stream);
     if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
         memcpy((void *)(uintptr_t)to, from, bytes);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    FAKE_BEGIN_ON_STREAM(cuMemcpyDtoHAsync_v2, stream);
+    FAKE_ON_STREAM(stream);
     if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
         memcpy(to, (void *)(uintptr_t)from, bytes);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    FAKE_BEGIN_ON_STREAM(cuMemcpyDtoDAsync_v2, stream);
+    FAKE_ON_STREAM(stream);
     if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMCPY))
         memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream)
 {
-    FAKE_BEGIN_ON_STREAM(cuMemsetD8Async, stream);
+    FAKE_ON_STREAM(stream);
     if (!fake_captured(stream, CU_GRAPH_NODE_TYPE_MEMSET))
         memset((void *)(uintptr_t)to, value, bytes);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 // ------------------------------------------------------------------------------ streams and events
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuStreamCreate);
+    FAKE_IN_CONTEXT();
     *stream = fake_create(sizeof(**stream));
     (*stream)->context = fake_current();
     (*stream)->blocking = flags != CU_STREAM_NON_BLOCKING;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-    FAKE_RELEASE(cuStreamDestroy_v2);
+    fake_count();
     fake_destroy(stream);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
     (void)stream;
-    FAKE_BEGIN_IN_CONTEXT(cuStreamSynchronize);
+    FAKE_IN_CONTEXT();
     return fake_unsafe_call();
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuStreamIsCapturing);
-    if ((result = fake_implicit(stream, false)) != CUDA_SUCCESS)
+    FAKE_IN_CONTEXT();
+    const CUresult result = fake_implicit(stream, false);
+    if (result != CUDA_SUCCESS)
         return result;
     // 1 and 2 are the default streams.
     *status = (uintptr_t)stream > 2 ? stream->status : CU_STREAM_CAPTURE_STATUS_NONE;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
     (void)event;
     (void)flags;
-    FAKE_BEGIN_ON_STREAM(cuStreamWaitEvent, stream);
-    return result;
+    FAKE_ON_STREAM(stream);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-    FAKE_RELEASE(cuThreadExchangeStreamCaptureMode);
-    // Only the way back is sure to work even if it reports an error.
-    if (result == CUDA_SUCCESS || fake_thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) {
-        CUstreamCaptureMode old = fake_thread_mode;
-        fake_thread_mode = *mode;
-        *mode = old;
-    }
-    return result;
+    fake_count();
+    CUstreamCaptureMode old = fake_thread_mode;
+    fake_thread_mode = *mode;
+    *mode = old;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
     (void)flags;
-    FAKE_BEGIN_IN_CONTEXT(cuEventCreate);
+    FAKE_IN_CONTEXT();
     *event = fake_create(sizeof(**event));
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuEventDestroy_v2(CUevent event)
 {
-    FAKE_RELEASE(cuEventDestroy_v2);
+    fake_count();
     fake_destroy(event);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-    FAKE_BEGIN_ON_STREAM(cuEventRecord, stream);
+    FAKE_ON_STREAM(stream);
     event->time = atomic_fetch_add(&clock_ticks, 1) + 1;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
     (void)event;
-    FAKE_BEGIN_IN_CONTEXT(cuEventSynchronize);
+    FAKE_IN_CONTEXT();
     return fake_unsafe_call();
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
-    FAKE_BEGIN_IN_CONTEXT(cuEventElapsedTime);
+    FAKE_IN_CONTEXT();
     *milliseconds = (float)(end->time - start->time);
-    return start->time && end->time ? result : CUDA_ERROR_INVALID_HANDLE;
+    return start->time && end->time ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
