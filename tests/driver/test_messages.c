@@ -126,6 +126,7 @@ static void quotes_of_log_and_text(void **state)
                                "ptxas application ptx input, line 2; fatal   : worse\n"
                                "ptxas application ptx input, line 6; error   : again\n"
                                "ptxas application ptx input, line 1; warning : first\n"
+                               "ptxas application ptx input, line 0; error\n"
                                "ptxas application ptx input, line 4000; error\n\n" },
               KERNEL_TEXT);
     assert_error(PTX_ERROR_JIT,
@@ -135,6 +136,7 @@ static void quotes_of_log_and_text(void **state)
     assert_message("\nline 6 is: .visible .entry scale(\n");
     assert_message("\nline 2 is: .version 8.0\n");
     assert_message("\nline 1 is: ");
+    assert_null(strstr(ptx_error_message(), "line 0 is"));
     assert_null(strstr(ptx_error_message(), "line 4000 is"));
     assert_null(strstr(strstr(ptx_error_message(), "line 6 is") + 1, "line 6 is"));
     assert_message("text: .version 8.0, .target sm_80; GPU: GPU of the test, sm_90; "
