@@ -19,6 +19,10 @@
 #define RETURNS(call, result) assert_int_equal((int)(call), (int)(result))
 #define OK(call)              RETURNS(call, CUDA_SUCCESS)
 
+/// The grid of a kernel node that runs one thread.
+#define EMU_ONE_THREAD                                                                             \
+    .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1
+
 #define EMU_TEXT_HEAD ".version 6.4\n.target sm_70\n.address_size 64\n"
 
 // store: *p = value, by one thread. add: x[i] += value for i < n. wait: a trap.

@@ -110,12 +110,7 @@ static void make(struct by_hand *hand)
 {
     void *arguments[] = { &data, &hand->value };
     CUDA_KERNEL_NODE_PARAMS_v1 kernel = { .func = emu_function(module, "store"),
-                                          .gridDimX = 1,
-                                          .gridDimY = 1,
-                                          .gridDimZ = 1,
-                                          .blockDimX = 1,
-                                          .blockDimY = 1,
-                                          .blockDimZ = 1,
+                                          EMU_ONE_THREAD,
                                           .kernelParams = arguments };
     CUDA_MEMSET_NODE_PARAMS set = {
         .dst = data + 2, .elementSize = 1, .width = 1, .height = 1, .value = 3

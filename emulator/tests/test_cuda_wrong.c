@@ -441,14 +441,9 @@ static void refill(void)
         OK(cuGraphAddEventWaitNode(&node, graph, NULL, 0, event));
         break;
     case 4:
-        OK(cuGraphAddKernelNode_v2(&node, graph, NULL, 0,
-                                   &(CUDA_KERNEL_NODE_PARAMS_v2) { .func = small,
-                                                                   .gridDimX = 1,
-                                                                   .gridDimY = 1,
-                                                                   .gridDimZ = 1,
-                                                                   .blockDimX = 1,
-                                                                   .blockDimY = 1,
-                                                                   .blockDimZ = 1 }));
+        OK(cuGraphAddKernelNode_v2(
+            &node, graph, NULL, 0,
+            &(CUDA_KERNEL_NODE_PARAMS_v2) { .func = small, EMU_ONE_THREAD }));
         break;
     default:
         cuGraphAddMemsetNode(&node, graph, NULL, 0,
@@ -532,13 +527,7 @@ static void stale_functions(void **state)
     CUgraph graph = NULL;
     CUgraphNode node = NULL;
     struct place a = new_place();
-    const CUDA_KERNEL_NODE_PARAMS_v2 params = { .func = a.small,
-                                                .gridDimX = 1,
-                                                .gridDimY = 1,
-                                                .gridDimZ = 1,
-                                                .blockDimX = 1,
-                                                .blockDimY = 1,
-                                                .blockDimZ = 1 };
+    const CUDA_KERNEL_NODE_PARAMS_v2 params = { .func = a.small, EMU_ONE_THREAD };
     OK(cuGraphCreate(&graph, 0));
     OK(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &params));
     OK(cuCtxDestroy_v2(a.context));
@@ -561,13 +550,7 @@ static void kernels_without_context(void **state)
     OK(cuLibraryLoadData(&library, emu_text, NULL, NULL, 0, NULL, NULL, 0));
     OK(cuLibraryGetKernel(&kernel, library, "small"));
     OK(cuGraphCreate(&graph, 0));
-    CUDA_KERNEL_NODE_PARAMS_v2 params = { .kern = kernel,
-                                          .gridDimX = 1,
-                                          .gridDimY = 1,
-                                          .gridDimZ = 1,
-                                          .blockDimX = 1,
-                                          .blockDimY = 1,
-                                          .blockDimZ = 1 };
+    CUDA_KERNEL_NODE_PARAMS_v2 params = { .kern = kernel, EMU_ONE_THREAD };
     while (!cuCtxGetCurrent(&none) && none)
         OK(cuCtxPopCurrent_v2(&before));
     RETURNS(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &params), CUDA_ERROR_INVALID_CONTEXT);

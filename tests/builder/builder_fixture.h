@@ -94,4 +94,18 @@ static inline void expect_error_(ptx_builder *b, const char *file, int line, ...
 }
 #define EXPECT_ERROR(b, ...) expect_error_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
 
+// The call, in an entry for that target, is an error that has every one of the words. It may use
+// the values u (u32), f (f32), h (f16) and p (pred).
+#define REFUSED_AT(sm, call, ...)                                                                  \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(sm);                                                           \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
+            ptx_val h = ptx_var(b, ptx_imm(PTX_F16, 1)), p = ptx_var(b, ptx_bool(true));           \
+            (void)u, (void)f, (void)h, (void)p;                                                    \
+            call;                                                                                  \
+        }                                                                                          \
+        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
+    } while (0)
+
 #endif

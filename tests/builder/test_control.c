@@ -221,17 +221,7 @@ static void raw_labels_are_named(void **state)
 // Blocks on one line, as within a macro, have one name for their C variables.
 #pragma GCC diagnostic ignored "-Wshadow"
 
-#define REFUSED(call, ...)                                                                         \
-    do {                                                                                           \
-        ptx_builder *b = builder_at(80);                                                           \
-        ptx_entry (b, "k") {                                                                       \
-            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
-            ptx_val p = ptx_var(b, ptx_bool(true));                                                \
-            (void)u, (void)f, (void)p;                                                             \
-            call;                                                                                  \
-        }                                                                                          \
-        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
-    } while (0)
+#define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
 static void wrong_values_are_named(void **state)
 {

@@ -168,17 +168,7 @@ static void wrong_conversions_are_named(void **state)
     ptx_vec five = { .lanes = 5 };
 
     (void)state;
-#define REFUSED(call, ...)                                                                         \
-    do {                                                                                           \
-        ptx_builder *b = builder_at(80);                                                           \
-        ptx_entry (b, "k") {                                                                       \
-            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
-            ptx_val h = ptx_var(b, ptx_imm(PTX_F16, 1)), p = ptx_var(b, ptx_bool(true));           \
-            (void)u, (void)f, (void)h, (void)p;                                                    \
-            call;                                                                                  \
-        }                                                                                          \
-        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
-    } while (0)
+#define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
     REFUSED(ptx_cvt(b, PTX_U32, p), "cvt: there is no conversion from pred to u32", "ptx_select");
     REFUSED(ptx_cvt(b, PTX_PRED, u), "cvt: there is no conversion from u32 to pred", "ptx_ne");

@@ -154,16 +154,7 @@ static void wrong_operands_are_named(void **state)
     const ptx_val none = { 0 };
 
     (void)state;
-#define REFUSED(call, ...)                                                                         \
-    do {                                                                                           \
-        ptx_builder *b = builder_at(80);                                                           \
-        ptx_entry (b, "k") {                                                                       \
-            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
-            (void)u, (void)f;                                                                      \
-            call;                                                                                  \
-        }                                                                                          \
-        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
-    } while (0)
+#define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
     REFUSED(ptx_add(b, u, f), "add: x is u32 and y is f32", "the same type");
     REFUSED(ptx_fma(b, f, f, u), "fma: x is f32 and z is u32", "the same type");

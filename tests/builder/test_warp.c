@@ -101,17 +101,6 @@ static void wrong_calls_are_named(void **state)
     const ptx_val none = { 0 }, m = ptx_full_warp();
 
     (void)state;
-#define REFUSED_AT(sm, call, ...)                                                                  \
-    do {                                                                                           \
-        ptx_builder *b = builder_at(sm);                                                           \
-        ptx_entry (b, "k") {                                                                       \
-            ptx_val u = ptx_var(b, ptx_u32(1)), f = ptx_var(b, ptx_f32(1));                        \
-            ptx_val p = ptx_var(b, ptx_bool(true)), h = ptx_var(b, ptx_imm(PTX_F16, 1));           \
-            (void)u, (void)f, (void)p, (void)h;                                                    \
-            call;                                                                                  \
-        }                                                                                          \
-        EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
-    } while (0)
 #define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
     REFUSED(ptx_barrier_named(b, 16, 0), "barrier_named: barrier 16 for 0 threads", "16 barriers");

@@ -3,26 +3,6 @@
 /// and logs that the emulator is made to return.
 #include "emulator_faults.h"
 
-struct scene {
-    ptx_device *device;
-    ptx_module *module;
-    ptx_function *scale;
-};
-
-static struct scene set_up(void)
-{
-    struct scene scene = { .device = open_device() };
-    scene.module = load_module(scene.device, KERNEL_TEXT);
-    scene.scale = ptx_module_function(scene.module, "scale");
-    return scene;
-}
-
-static void tear_down(struct scene *scene)
-{
-    ptx_module_unload(&scene->module);
-    ptx_device_close(&scene->device);
-}
-
 static int alive; ///< objects of the primary context itself
 
 /// The fault of the test has occurred, and nothing is left over.
@@ -37,7 +17,7 @@ static int teardown(void **state)
 
 // --------------------------------------------------------------------------------------- launches
 
-static void fail_launch(const struct scene *scene, CUresult result, const char *report)
+static void fail_launch(const ptx_function *function, CUresult result, const char *report)
 {
     CUdeviceptr data = 0x1234567890;
     uint32_t n = 77;
@@ -48,7 +28,7 @@ static void fail_launch(const struct scene *scene, CUresult result, const char *
     };
     fail_next((struct emulator_fault) {
         .function = "cuLaunchKernel", .result = result, .report = report });
-    assert_int_equal(ptx_launch(scene->scale, &params), PTX_ERROR_DRIVER);
+    assert_int_equal(ptx_launch(function, &params), PTX_ERROR_DRIVER);
     assert_int_equal(ptx_error_code(), result);
 }
 
@@ -71,11 +51,13 @@ static void earlier_kernels(void **state)
         { CUDA_ERROR_INVALID_ADDRESS_SPACE,
           "operation not supported on global/shared address space" },
     };
-    struct scene scene = set_up();
+    ptx_device *device = open_device();
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    const ptx_function *scale = ptx_module_function(module, "scale");
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         char end[128];
         snprintf(end, sizeof(end), ", %s\nthe context is lost with it", faults[i].text);
-        fail_launch(&scene, faults[i].result, NULL);
+        fail_launch(scale, faults[i].result, NULL);
         assert_int_equal(
             strncmp(ptx_error_message(), "ptx_launch: an earlier kernel failed: CUDA_", 43), 0);
         assert_message(end);
@@ -84,25 +66,29 @@ static void earlier_kernels(void **state)
         assert_null(strstr(ptx_error_message(), "kernel scale"));
     }
     // The emulator's report follows a colon. The message does not recommend the emulator then.
-    fail_launch(&scene, CUDA_ERROR_LAUNCH_FAILED, "kernel k, line 7: a race");
+    fail_launch(scale, CUDA_ERROR_LAUNCH_FAILED, "kernel k, line 7: a race");
     assert_string_equal(ptx_error_message(),
                         "ptx_launch: an earlier kernel failed: CUDA_ERROR_LAUNCH_FAILED (719), "
                         "unspecified launch failure: kernel k, line 7: a race\n"
                         "the context is lost with it");
-    fail_launch(&scene, CUDA_ERROR_LAUNCH_TIMEOUT, NULL);
+    fail_launch(scale, CUDA_ERROR_LAUNCH_TIMEOUT, NULL);
     assert_message("watchdog");
-    tear_down(&scene);
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
 }
 
 /// An error of the launch itself: the message names the launch and the driver's function.
 static void the_launch_itself(void **state)
 {
     (void)state;
-    struct scene scene = set_up();
-    fail_launch(&scene, CUDA_ERROR_UNKNOWN, NULL);
+    ptx_device *device = open_device();
+    ptx_module *module = load_module(device, KERNEL_TEXT);
+    const ptx_function *scale = ptx_module_function(module, "scale");
+    fail_launch(scale, CUDA_ERROR_UNKNOWN, NULL);
     assert_message("cuLaunchKernel failed with CUDA_ERROR_UNKNOWN (999)");
     assert_message("kernel scale, grid 3 x 1 x 1, block 64 x 1 x 1, 0 bytes");
-    tear_down(&scene);
+    ptx_module_unload(&module);
+    ptx_device_close(&device);
 }
 
 // ---------------------------------------------------------------------------------------- modules

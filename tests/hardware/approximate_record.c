@@ -23,6 +23,9 @@
 #include "approximate.h"
 #include "recording.h"
 
+#define PROGRAM "approximate_record"
+#include "die.h"
+
 enum { MAX_CASES = 64, BLOCK = 256, SHOWN = 5 };
 
 struct record {
@@ -34,18 +37,6 @@ struct record {
     struct recording recording;
     unsigned faults;
 };
-
-static void die(const char *what, const char *why)
-{
-    fprintf(stderr, "approximate_record: %s: %s\n", what, why);
-    exit(2);
-}
-
-static void check(ptx_status status)
-{
-    if (status != PTX_OK)
-        die("driver", ptx_error_message());
-}
 
 static bool has_two(const struct op_case *c)
 {

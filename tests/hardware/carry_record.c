@@ -18,6 +18,9 @@
 #include "ptxas_batch.h"
 #include "recording.h"
 
+#define PROGRAM "carry_record"
+#include "die.h"
+
 enum { THREADS = 64, BATCH = 100, IN_WORDS = CHAIN_LOADS + 1, SHOWN = 5 };
 
 struct run {
@@ -26,18 +29,6 @@ struct run {
     struct recording recording;
     unsigned wrong, differ;
 };
-
-static void die(const char *what, const char *why)
-{
-    fprintf(stderr, "carry_record: %s: %s\n", what, why);
-    exit(2);
-}
-
-static void check(ptx_status status)
-{
-    if (status != PTX_OK)
-        die("driver", ptx_error_message());
-}
 
 // The module of chains first to first + count - 1; the caller frees it.
 static char *module_text(unsigned first, unsigned count)

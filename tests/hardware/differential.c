@@ -33,7 +33,7 @@ static FILE *open_file(const char *path, const char *mode)
 {
     FILE *f = path ? fopen(path, mode) : stdout;
     if (!f)
-        program_die(path, "cannot be opened");
+        die(path, "cannot be opened");
     return f;
 }
 
@@ -48,7 +48,7 @@ static void write_ptx(FILE *to, uint64_t seed, unsigned last)
     program_emit(b, &p, "program");
     const char *text = ptx_builder_finish(b);
     if (!text)
-        program_die("builder", ptx_builder_error(b));
+        die("builder", ptx_builder_error(b));
     fputs(text, to);
     ptx_builder_destroy(&b);
 }
@@ -140,7 +140,7 @@ static unsigned compare(const struct program_run *r, const char *path)
     fclose(f);
     printf("%u of %u programs differ, %u left out\n", differences, found - left_out, left_out);
     if (found < r->count)
-        program_die(path, "has not all of these programs");
+        die(path, "has not all of these programs");
     return differences;
 }
 
@@ -169,11 +169,11 @@ static struct options options(int argc, char **argv)
         } else if (!strcmp(argv[k], "-c")) {
             o.compare = value;
         } else {
-            program_die(argv[k], "not an option");
+            die(argv[k], "not an option");
         }
     }
     if (!o.count || !o.workers || o.workers > PROGRAM_MAX_WORKERS || (o.words && o.workers > 1))
-        program_die("-n, -j", "out of range; -w goes with one worker, -j 1");
+        die("-n, -j", "out of range; -w goes with one worker, -j 1");
     return o;
 }
 
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
         r.words = open_file(o.words, "wb");
     r.results = calloc(r.count, sizeof *r.results);
     if (!r.results)
-        program_die("memory", "too many programs");
+        die("memory", "too many programs");
     program_run_all(&r);
     if (r.words)
         fclose(r.words);

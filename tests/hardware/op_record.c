@@ -22,6 +22,9 @@
 #include "op_inputs.h"
 #include "recording.h"
 
+#define PROGRAM "op_record"
+#include "die.h"
+
 enum { VALUES = 2048, BATCH = 64, MAX_OPERANDS = 4, LOP3_TABLE = 0xe2 };
 
 struct record {
@@ -37,18 +40,6 @@ struct record {
     struct recording recording;
     unsigned cases, differences;
 };
-
-static void die(const char *what, const char *why)
-{
-    fprintf(stderr, "op_record: %s: %s\n", what, why);
-    exit(1);
-}
-
-static void check(ptx_status status)
-{
-    if (status != PTX_OK)
-        die("driver", ptx_error_message());
-}
 
 // ---- inputs -------------------------------------------------------------------------------------
 
@@ -320,7 +311,7 @@ int main(int argc, char **argv)
             out = argv[k + 1];
     }
     if (!recording_open(&r.recording, known, known || out ? out : "-"))
-        return 1;
+        return 2;
     make_inputs(&r);
     r.out = ptx_buffer_create(r.gpu, VALUES * 8);
     if (!r.out)

@@ -18,18 +18,6 @@ struct work {
     unsigned next;
 };
 
-void program_die(const char *what, const char *why)
-{
-    fprintf(stderr, "differential: %s: %s\n", what, why);
-    exit(2);
-}
-
-static void check(ptx_status status)
-{
-    if (status != PTX_OK)
-        program_die("driver", ptx_error_message());
-}
-
 ptx_builder *program_builder(void)
 {
     const struct ptx_builder_params params = { .target = { .sm = 90 } };
@@ -123,16 +111,16 @@ static void run_batch(const struct work *w, unsigned first, struct program *p, p
     }
     const char *text = ptx_builder_finish(b);
     if (!text)
-        program_die("builder", ptx_builder_error(b));
+        die("builder", ptx_builder_error(b));
     ptx_module *module =
         ptx_module_load(run->device, text, &(struct ptx_module_params) { .stream = stream });
     if (!module)
-        program_die("load", ptx_error_message());
+        die("load", ptx_error_message());
     for (unsigned k = 0; k < count; k++) {
         snprintf(name, sizeof name, "program_%u", k);
         const ptx_function *function = ptx_module_function(module, name);
         if (!function)
-            program_die(name, ptx_error_message());
+            die(name, ptx_error_message());
         run_program(w, function, out, stream, first + k);
     }
     ptx_module_unload(&module);
@@ -148,7 +136,7 @@ static void *work(void *user)
     CUstream stream = ptx_stream_create(device);
 
     if (!p || !out || !stream)
-        program_die("memory", ptx_error_message());
+        die("memory", ptx_error_message());
     for (;;) {
         pthread_mutex_lock(&w->lock);
         const unsigned first = w->next;
@@ -172,13 +160,13 @@ void program_run_all(struct program_run *run)
 
     program_inputs(in);
     if (!w.in)
-        program_die("memory", ptx_error_message());
+        die("memory", ptx_error_message());
     check(ptx_buffer_upload(w.in, 0, in, sizeof in, NULL));
     check(ptx_stream_synchronize(run->device, NULL));
     pthread_mutex_init(&w.lock, NULL);
     for (unsigned k = 0; k < run->workers; k++)
         if (pthread_create(&thread[k], NULL, work, &w))
-            program_die("threads", "cannot be started");
+            die("threads", "cannot be started");
     for (unsigned k = 0; k < run->workers; k++)
         pthread_join(thread[k], NULL);
     pthread_mutex_destroy(&w.lock);

@@ -9,6 +9,9 @@
 
 #include "random_program.h"
 
+#define PROGRAM "differential"
+#include "die.h"
+
 enum { PROGRAM_MAX_WORKERS = 64 };
 
 struct program_result {
@@ -36,8 +39,5 @@ struct program_run {
 void program_run_all(struct program_run *run);
 
 ptx_builder *program_builder(void);
-
-// Ends the process with status 2.
-void program_die(const char *what, const char *why);
 
 #endif

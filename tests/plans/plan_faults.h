@@ -34,8 +34,9 @@ static int calls_of_stream_destroy(ptx_device *device)
     return calls_so_far() - before;
 }
 
-static void check_driver_calls_of_creation(const struct plan_kind *kind)
+static void each_driver_call_of_creation_fails(void **state)
 {
+    const struct plan_kind *kind = *state;
     ptx_device *device = kind->set_up();
     const int before = calls_so_far();
     void *plan = kind->create();
@@ -61,8 +62,9 @@ static void check_driver_calls_of_creation(const struct plan_kind *kind)
     kind->tear_down();
 }
 
-static void check_allocations_of_creation(const struct plan_kind *kind)
+static void each_allocation_of_creation_fails(void **state)
 {
+    const struct plan_kind *kind = *state;
     kind->set_up();
     allocations = failing_allocation = 0;
     const int live = live_allocations;
@@ -119,8 +121,9 @@ static void check_allocations_of_operation(const struct plan_operation *operatio
     }
 }
 
-static void check_operations(const struct plan_kind *kind)
+static void each_driver_call_of_a_use_fails(void **state)
 {
+    const struct plan_kind *kind = *state;
     kind->set_up();
     void *plan = kind->create();
     assert_non_null(plan);
@@ -146,8 +149,9 @@ static void check_operations(const struct plan_kind *kind)
 
 // A run that fails in the midst of the caller's capture leaves the capture to the caller, and the
 // plan as good as new.
-static void check_driver_calls_of_captured_run(const struct plan_kind *kind)
+static void each_driver_call_of_a_captured_run_fails(void **state)
 {
+    const struct plan_kind *kind = *state;
     ptx_device *device = kind->set_up();
     void *plan = kind->create();
     CUstream stream = ptx_stream_create(device);
@@ -168,5 +172,12 @@ static void check_driver_calls_of_captured_run(const struct plan_kind *kind)
     kind->destroy(plan);
     kind->tear_down();
 }
+
+/// All of these, for the tests of a kind.
+#define PLAN_FAULT_TESTS(kind)                                                                     \
+    cmocka_unit_test_prestate(each_driver_call_of_creation_fails, kind),                           \
+        cmocka_unit_test_prestate(each_allocation_of_creation_fails, kind),                        \
+        cmocka_unit_test_prestate(each_driver_call_of_a_use_fails, kind),                          \
+        cmocka_unit_test_prestate(each_driver_call_of_a_captured_run_fails, kind)
 
 #endif

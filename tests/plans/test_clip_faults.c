@@ -108,41 +108,14 @@ static const struct plan_operation operations[] = {
     { read_back, "ptx_clip_plan_read", false },
 };
 
-static const struct plan_kind kind = {
+static struct plan_kind kind = {
     set_up, tear_down, create, destroy, operations, sizeof operations / sizeof *operations,
 };
-
-static void each_driver_call_of_creation_fails(void **state)
-{
-    (void)state;
-    check_driver_calls_of_creation(&kind);
-}
-
-static void each_allocation_of_creation_fails(void **state)
-{
-    (void)state;
-    check_allocations_of_creation(&kind);
-}
-
-static void each_driver_call_of_a_run_fails(void **state)
-{
-    (void)state;
-    check_operations(&kind);
-}
-
-static void each_driver_call_of_a_captured_run_fails(void **state)
-{
-    (void)state;
-    check_driver_calls_of_captured_run(&kind);
-}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_driver_call_of_creation_fails),
-        cmocka_unit_test(each_allocation_of_creation_fails),
-        cmocka_unit_test(each_driver_call_of_a_run_fails),
-        cmocka_unit_test(each_driver_call_of_a_captured_run_fails),
+        PLAN_FAULT_TESTS(&kind),
     };
     return cmocka_run_group_tests_name("clip plans: faults", tests, emulator_open, NULL);
 }

@@ -132,33 +132,9 @@ static const struct plan_operation operations[] = {
     { read_back, "ptx_step_plan_read", false },
 };
 
-static const struct plan_kind kind = {
+static struct plan_kind kind = {
     set_up, tear_down, create, destroy, operations, sizeof operations / sizeof *operations,
 };
-
-static void each_driver_call_of_creation_fails(void **state)
-{
-    (void)state;
-    check_driver_calls_of_creation(&kind);
-}
-
-static void each_allocation_of_creation_fails(void **state)
-{
-    (void)state;
-    check_allocations_of_creation(&kind);
-}
-
-static void each_driver_call_of_a_use_fails(void **state)
-{
-    (void)state;
-    check_operations(&kind);
-}
-
-static void each_driver_call_of_a_captured_run_fails(void **state)
-{
-    (void)state;
-    check_driver_calls_of_captured_run(&kind);
-}
 
 // A plan whose tensors could not be moved checks later addresses against the old ones.
 static void a_failed_move_is_forgotten(void **state)
@@ -189,10 +165,7 @@ static void a_failed_move_is_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_driver_call_of_creation_fails),
-        cmocka_unit_test(each_allocation_of_creation_fails),
-        cmocka_unit_test(each_driver_call_of_a_use_fails),
-        cmocka_unit_test(each_driver_call_of_a_captured_run_fails),
+        PLAN_FAULT_TESTS(&kind),
         cmocka_unit_test(a_failed_move_is_forgotten),
     };
     return cmocka_run_group_tests_name("step plans: faults", tests, emulator_open, NULL);
