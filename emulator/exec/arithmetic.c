@@ -31,25 +31,24 @@ void emu_flush_sources(const struct emu_op *op, struct emu_sources *s)
 // includes results that rounding to a subnormal would have raised to 2^-126. So such results are
 // computed again, scaled by 2^64. The sources are already flushed, their sums are exact, and the
 // calling thread still has the rounding mode of the instruction.
-static bool below_normal(unsigned opcode, float x, float y, float z)
+static bool below_normal(unsigned mode, float x, float y, float z)
 {
     const float up = 0x1p64f, down = 0x1p-64f;
     volatile float scaled;
 
-    switch (opcode) {
-    case EMU_OP_MUL_LO:
+    switch (mode) {
+    case EMU_MODE_PRODUCT:
         scaled = fabsf(x) < 1 ? x * up * y : y * up * x;
         break;
-    case EMU_OP_FMA:
-    case EMU_OP_MAD_LO:
+    case EMU_MODE_PRODUCT_SUM:
         if (fabsf(z) > 1)
             return false;
         scaled = fabsf(x) < 1 ? fmaf(x * up, y, z * up) : fmaf(y * up, x, z * up);
         break;
-    case EMU_OP_DIV:
+    case EMU_MODE_QUOTIENT:
         scaled = fabsf(x) < 1 ? x * up / y : x / (y * down);
         break;
-    case EMU_OP_RCP:
+    case EMU_MODE_RECIPROCAL:
         scaled = 1 / (x * down);
         break;
     default:
@@ -66,7 +65,7 @@ static void flush_carried(const struct emu_op *op, const struct emu_sources *s, 
             continue;
         for (unsigned k = 0; k < op->src_count && k < 3; k++)
             memcpy(&x[k], (const uint32_t *)s->at[k] + i, sizeof x[k]);
-        if (below_normal(op->insn->opcode, x[0], x[1], x[2]))
+        if (below_normal(op->insn->mode, x[0], x[1], x[2]))
             r[i] &= UINT32_C(0x80000000);
     }
 }
@@ -178,7 +177,7 @@ void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     op->fn(&holds, s.at, op->insn);
     uint32_t fails = with_predicate(op, &s, ~holds);
     holds = with_predicate(op, &s, holds);
-    if (op->insn->opcode == EMU_OP_SETP) {
+    if (op->dst[0].want == EMU_MASK) {
         emu_put(frame, init, &op->dst[0], mask, &holds);
         if (op->dst_count > 1)
             emu_put(frame, init, &op->dst[1], mask, &fails);
@@ -204,7 +203,7 @@ void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *
         op->fn(&halves[half], (const void *const[]) { part[0], part[1] }, op->insn);
         halves[half] = with_predicate(op, &s, halves[half]);
     }
-    if (op->insn->opcode == EMU_OP_SETP) {
+    if (op->dst[0].want == EMU_MASK) {
         emu_put(frame, init, &op->dst[0], mask, &halves[0]);
         if (op->dst_count > 1)
             emu_put(frame, init, &op->dst[1], mask, &halves[1]);
@@ -217,18 +216,21 @@ void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *
 
 static bool takes_carry(const struct emu_insn *insn)
 {
-    return insn->opcode == EMU_OP_ADDC || insn->opcode == EMU_OP_SUBC ||
-           insn->opcode == EMU_OP_MADC_LO || insn->opcode == EMU_OP_MADC_HI;
+    return insn->mode == EMU_MODE_ADD_CARRY || insn->mode == EMU_MODE_SUBTRACT_CARRY;
+}
+
+static bool subtracts(const struct emu_insn *insn)
+{
+    return insn->mode == EMU_MODE_SUBTRACT || insn->mode == EMU_MODE_SUBTRACT_CARRY;
 }
 
 // x + y or x - y. The carry in comes from the flag if the instruction takes it.
 static uint64_t with_carry(const struct emu_insn *insn, bool wide, uint64_t x, uint64_t y,
                            bool *carry)
 {
-    bool subtracts = insn->opcode == EMU_OP_SUB_CC || insn->opcode == EMU_OP_SUBC;
-    uint64_t in = takes_carry(insn) ? *carry : subtracts, sum;
+    uint64_t in = takes_carry(insn) ? *carry : subtracts(insn), sum;
     bool out;
-    y = subtracts ? ~y : y;
+    y = subtracts(insn) ? ~y : y;
     if (wide) {
         sum = x + y + in;
         out = sum < x || (in && sum == x);
@@ -253,7 +255,7 @@ static void fetch_undefined(struct emu_warp *warp, const uint32_t *init, const s
                             uint32_t mask, struct emu_undefined_lanes *u)
 {
     struct emu_undefined_lanes factor;
-    bool high = op->insn->opcode == EMU_OP_MAD_HI_CC || op->insn->opcode == EMU_OP_MADC_HI;
+    bool upward = emu_definedness_of[op->insn->opcode] == EMU_DEFINED_PRODUCT;
     emu_undefined_fetch(warp, init, op, &op->src[0], mask, &u[0]);
     emu_undefined_fetch(warp, init, op, &op->src[1], mask, &u[1]);
     if (!op->fn)
@@ -265,7 +267,7 @@ static void fetch_undefined(struct emu_warp *warp, const uint32_t *init, const s
         product->origin = product->bits ? product->origin : factor.lane[i].origin;
         product->bits |= factor.lane[i].bits;
         product->bits =
-            high ? (product->bits ? UINT64_MAX : 0) : emu_undefined_upward(product->bits);
+            upward ? emu_undefined_upward(product->bits) : (product->bits ? UINT64_MAX : 0);
     }
 }
 
@@ -276,7 +278,7 @@ static void carry_undefined(struct emu_warp *warp, const struct emu_op *op, bool
                             struct emu_undefined_lanes *u)
 {
     const struct emu_insn *insn = op->insn;
-    bool subtracts = insn->opcode == EMU_OP_SUB_CC || insn->opcode == EMU_OP_SUBC;
+    bool minus = subtracts(insn);
     uint32_t open = takes_carry(insn) ? warp->carry_undefined : 0;
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
@@ -285,9 +287,8 @@ static void carry_undefined(struct emu_warp *warp, const struct emu_op *op, bool
         bool in = warp->carry >> i & 1, unknown = open >> i & 1;
         bool low = in && !unknown, high = in || unknown;
         uint64_t least =
-            with_carry(insn, wide, a & ~x.bits, subtracts ? b | y.bits : b & ~y.bits, &low);
-        uint64_t most =
-            with_carry(insn, wide, a | x.bits, subtracts ? b & ~y.bits : b | y.bits, &high);
+            with_carry(insn, wide, a & ~x.bits, minus ? b | y.bits : b & ~y.bits, &low);
+        uint64_t most = with_carry(insn, wide, a | x.bits, minus ? b & ~y.bits : b | y.bits, &high);
         uint32_t origin = x.bits ? x.origin : y.bits ? y.origin : warp->carry_origin[i];
         u[0].lane[i] =
             (struct emu_undefined) { (least ^ most) | x.bits | y.bits, UINT64_MAX, origin };
@@ -403,11 +404,11 @@ bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
     uint64_t window = window_of(op->space);
     uint32_t inside = 0;
     for (unsigned i = 0; i < EMU_LANES; i++) {
-        out[i] = op->insn->opcode == EMU_OP_CVTA ? a[i] + window : a[i] - window;
+        out[i] = op->insn->mode == EMU_MODE_TO ? a[i] - window : a[i] + window;
         if (is_in(exec, op->space, a[i]))
             inside |= 1u << i;
     }
-    if (op->insn->opcode == EMU_OP_ISSPACEP)
+    if (op->dst[0].want == EMU_MASK)
         emu_put(frame, init, &op->dst[0], mask, &inside);
     else
         emu_put_longs(frame, init, &op->dst[0], mask, out);

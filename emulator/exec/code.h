@@ -57,7 +57,11 @@ enum emu_handler {
     EMU_DO_RETURN,
     EMU_DO_EXIT,
     EMU_DO_BARRIER,
-    EMU_DO_WARP_SYNC, // shfl, vote, match, redux, bar.warp.sync
+    EMU_DO_WARP_BARRIER, // bar.warp.sync
+    EMU_DO_SHUFFLE,
+    EMU_DO_VOTE,
+    EMU_DO_MATCH,
+    EMU_DO_REDUX,
     EMU_DO_ACTIVEMASK,
     EMU_DO_FENCE,
     EMU_DO_SLEEP,
@@ -70,6 +74,8 @@ enum emu_definedness {
     EMU_DEFINED_OWN,       // the handler decides, or there is no result
     EMU_DEFINED_ALL,       // all bits, if any bit of a source is
     EMU_DEFINED_BITWISE,   // each bit depends on the same bit of the sources
+    EMU_DEFINED_MASK,      // the same, and a copy of an undefined value remains a copy
+    EMU_DEFINED_SELECT,    // the same, where the third source selects the first or the second
     EMU_DEFINED_MOVES,     // bits of the first source move to where the others say
     EMU_DEFINED_MOVES_TWO, // bits of the first two sources move
     EMU_DEFINED_SUM,       // integer arithmetic, as the next three
@@ -80,6 +86,7 @@ enum emu_definedness {
     EMU_DEFINED_CONVERT, // MOVES between integers, else ALL
 };
 
+// In a row of EMU_DO_CARRY, the rule for the product.
 extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
 
 struct emu_op {

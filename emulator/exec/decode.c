@@ -76,10 +76,10 @@ static bool decode_reached(struct emu_decoder *d)
         for (uint32_t i = 0; i < d->program->count; i++) {
             const struct emu_code *code = &d->program->codes[i];
             for (uint32_t k = 0; k < code->count; k++) {
-                const struct emu_insn *insn = code->ops[k].insn;
-                if (insn->opcode != EMU_OP_CALL || d->program->codes[insn->target].function)
+                const struct emu_op *op = &code->ops[k];
+                if (op->handler != EMU_DO_CALL || d->program->codes[op->insn->target].function)
                     continue;
-                if (!decode_function(d, insn->target))
+                if (!decode_function(d, op->insn->target))
                     return false;
                 more = true;
             }

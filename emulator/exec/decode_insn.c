@@ -247,6 +247,7 @@ static uint8_t width_of(const struct emu_decoder *d, char letter, const struct e
     case 'z':
         return is_predicate(d, operand) ? EMU_MASK : EMU_WORD;
     case 'a':
+    case 'b':
     case 'g':
     case 'i':
     case 'm':
@@ -269,7 +270,7 @@ static bool decode_operands(struct emu_decoder *d, struct emu_op *op)
     else if (insn->letters[0] == 'u')
         wants.type = EMU_U32;
     for (const char *letter = insn->letters; *letter && fine; letter++) {
-        bool left_out = strchr("hjlx", *letter) || (*letter == 'q' && dst == insn->dst_count);
+        bool left_out = strchr("hjlx_", *letter) || (*letter == 'q' && dst == insn->dst_count);
         unsigned times = *letter == 'v' ? insn->lanes : 1;
         if (*letter == '=')
             sources = true;

@@ -104,9 +104,9 @@ struct counts {
     uint32_t origin;
 };
 
-static bool is_open(const struct counts *c, const struct emu_insn *insn)
+static bool is_open(const struct counts *c, const struct emu_op *op)
 {
-    bool popc = insn->opcode == EMU_OP_BAR_RED_POPC, all = insn->boolean == EMU_BOOL_AND;
+    bool popc = op->dst[0].want != EMU_MASK, all = op->insn->boolean == EMU_BOOL_AND;
     return c->yes + c->no < c->threads && (popc || (all ? c->no : c->yes) == 0);
 }
 
@@ -130,9 +130,8 @@ static void write_results(struct emu_warp *warp, uint32_t lanes, const struct co
         emu_put(emu_frame(warp, warp->lane_depth[first], program, warp->lane_code[first]),
                 emu_init(warp, warp->lane_depth[first], program, warp->lane_code[first]),
                 &op->dst[0], group,
-                op->insn->opcode == EMU_OP_BAR_RED_POPC ? (const void *)words
-                                                        : (const void *)&mask);
-        if (!is_open(c, op->insn))
+                op->dst[0].want != EMU_MASK ? (const void *)words : (const void *)&mask);
+        if (!is_open(c, op))
             continue;
         struct emu_undefined_lanes u;
         for (unsigned i = 0; i < EMU_LANES; i++)
@@ -238,7 +237,7 @@ static bool arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t lane
     barrier->all = all;
     barrier->expected = expected;
     emu_race_arrive(warp, id);
-    if (op->insn->opcode == EMU_OP_BAR_ARRIVE) {
+    if (op->insn->mode == EMU_MODE_ARRIVE) {
         barrier->arrived += lanes == warp->live ? EMU_LANES : emu_count(lanes);
     } else {
         barrier->apart[warp->index] |= barrier->waiting[warp->index] != 0;
@@ -378,19 +377,19 @@ static void put_mask(const struct exchange *x, unsigned dst, uint32_t mask)
 
 // The lane that lane `i` reads; -1 if it reads its own value because the other lane is outside its
 // segment.
-static int shuffle_source(unsigned opcode, unsigned i, uint32_t b, uint32_t c)
+static int shuffle_source(unsigned mode, unsigned i, uint32_t b, uint32_t c)
 {
     uint32_t clamp = c & 31, segments = c >> 8 & 31;
     b &= 31;
     int most = (int)((i & segments) | (clamp & ~segments)), least = (int)(i & segments), j;
-    switch (opcode) {
-    case EMU_OP_SHFL_UP:
+    switch (mode) {
+    case EMU_MODE_UP:
         j = (int)i - (int)b;
         return j >= most ? j : -1;
-    case EMU_OP_SHFL_DOWN:
+    case EMU_MODE_DOWN:
         j = (int)i + (int)b;
         break;
-    case EMU_OP_SHFL_BFLY:
+    case EMU_MODE_BFLY:
         j = (int)(i ^ b);
         break;
     default:
@@ -408,7 +407,7 @@ static bool shuffle(const struct exchange *x)
     uint32_t inside = 0;
     for (uint32_t m = x->lanes; m; m &= m - 1) {
         unsigned i = emu_first(m);
-        int j = shuffle_source(x->op->insn->opcode, i, b[i], c[i]);
+        int j = shuffle_source(x->op->insn->mode, i, b[i], c[i]);
         if (j >= 0)
             inside |= 1u << i;
         unsigned from = j >= 0 ? (unsigned)j : i;
@@ -425,14 +424,14 @@ static bool vote(const struct exchange *x)
     uint32_t scratch, value, words[EMU_LANES];
     memcpy(&value, emu_fetch(x->warp, x->frame, &x->op->src[0], &scratch), 4);
     value &= x->lanes;
-    switch (x->op->insn->opcode) {
-    case EMU_OP_VOTE_ALL:
+    switch (x->op->insn->mode) {
+    case EMU_MODE_ALL:
         put_mask(x, 0, value == x->lanes ? UINT32_MAX : 0);
         break;
-    case EMU_OP_VOTE_ANY:
+    case EMU_MODE_ANY:
         put_mask(x, 0, value ? UINT32_MAX : 0);
         break;
-    case EMU_OP_VOTE_UNI:
+    case EMU_MODE_UNI:
         put_mask(x, 0, value == 0 || value == x->lanes ? UINT32_MAX : 0);
         break;
     default:
@@ -461,7 +460,7 @@ static bool match(const struct exchange *x)
                 words[i] |= 1u << emu_first(n);
         all = all && words[i] == x->lanes;
     }
-    if (x->op->insn->opcode == EMU_OP_MATCH_ALL) {
+    if (x->op->insn->mode == EMU_MODE_ALL) {
         for (unsigned i = 0; i < EMU_LANES; i++)
             words[i] = all ? x->lanes : 0;
         if (x->op->dst_count > 1)
@@ -505,24 +504,14 @@ static bool redux(const struct exchange *x)
     return true;
 }
 
-static bool is_shuffle(unsigned opcode)
-{
-    return opcode == EMU_OP_SHFL_BFLY || opcode == EMU_OP_SHFL_DOWN || opcode == EMU_OP_SHFL_IDX ||
-           opcode == EMU_OP_SHFL_UP;
-}
-
 static bool exchange(const struct exchange *x)
 {
-    switch (x->op->insn->opcode) {
-    case EMU_OP_SHFL_BFLY:
-    case EMU_OP_SHFL_DOWN:
-    case EMU_OP_SHFL_IDX:
-    case EMU_OP_SHFL_UP:
+    switch (x->op->handler) {
+    case EMU_DO_SHUFFLE:
         return shuffle(x);
-    case EMU_OP_MATCH_ALL:
-    case EMU_OP_MATCH_ANY:
+    case EMU_DO_MATCH:
         return match(x);
-    case EMU_OP_REDUX:
+    case EMU_DO_REDUX:
         return redux(x);
     default:
         return vote(x);
@@ -538,7 +527,7 @@ static uint32_t absent_sources(const struct exchange *x)
     uint32_t absent = 0;
     for (uint32_t m = x->lanes; m; m &= m - 1) {
         unsigned i = emu_first(m);
-        int from = shuffle_source(x->op->insn->opcode, i, b[i], c[i]);
+        int from = shuffle_source(x->op->insn->mode, i, b[i], c[i]);
         if (from >= 0 && !(x->lanes >> from & 1))
             absent |= 1u << i;
     }
@@ -565,7 +554,7 @@ static void shuffle_undefined(const struct exchange *x, const struct emu_undefin
     const uint32_t *c = emu_fetch(x->warp, x->frame, &x->op->src[2], scratch[1]);
     for (uint32_t m = x->lanes; m; m &= m - 1) {
         unsigned i = emu_first(m);
-        int from = shuffle_source(x->op->insn->opcode, i, b[i], c[i]);
+        int from = shuffle_source(x->op->insn->mode, i, b[i], c[i]);
         if (from >= 0 && !(x->lanes >> from & 1))
             results[0].lane[i] = from_absent(x, (unsigned)from);
         else
@@ -587,10 +576,10 @@ static bool exchange_undefined(const struct exchange *x)
         memcpy(&bits, at, sizeof(bits));
     for (unsigned i = 0; i < EMU_LANES; i++)
         values[i] = source->want == EMU_MASK ? bits >> i & 1 : emu_lane_of(source, at, i);
-    if (is_shuffle(x->op->insn->opcode))
+    if (x->op->handler == EMU_DO_SHUFFLE)
         shuffle_undefined(x, &u, results);
     else
-        emu_undefined_exchange(x->op->insn, x->lanes, values, &u, results);
+        emu_undefined_exchange(x->op, x->lanes, values, &u, results);
     if (!exchange(x))
         return false;
     for (unsigned k = 0; k < x->op->dst_count; k++)
@@ -602,9 +591,9 @@ bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned
                         uint32_t *init, uint32_t lanes, uint32_t members)
 {
     const struct exchange x = { warp, op, frame, init, lanes, members };
-    if (op->insn->opcode == EMU_OP_BAR_WARP)
+    if (op->handler == EMU_DO_WARP_BARRIER)
         return true;
     bool open = emu_undefined_in(init, &op->src[0], lanes) ||
-                (init && is_shuffle(op->insn->opcode) && absent_sources(&x));
+                (init && op->handler == EMU_DO_SHUFFLE && absent_sources(&x));
     return open ? exchange_undefined(&x) : exchange(&x);
 }

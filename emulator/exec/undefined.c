@@ -261,7 +261,6 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
 {
 #define DECIDES(k, kind)                                                                           \
     emu_undefined_decides(warp, init, op, &op->src[k], mask, EMU_FINDING_##kind)
-    unsigned opcode = op->insn->opcode;
     switch (op->handler) {
     case EMU_DO_LOAD:
     case EMU_DO_STORE:
@@ -274,11 +273,12 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
         return DECIDES(0, TARGET);
     case EMU_DO_BARRIER:
         return DECIDES(0, BARRIER) && (op->src_count - op->dst_count < 2 || DECIDES(1, COUNT));
-    case EMU_DO_WARP_SYNC:
-        if (opcode == EMU_OP_SHFL_BFLY || opcode == EMU_OP_SHFL_DOWN || opcode == EMU_OP_SHFL_IDX ||
-            opcode == EMU_OP_SHFL_UP)
-            if (!DECIDES(1, LANE) || !DECIDES(2, CLAMP))
-                return false;
+    case EMU_DO_SHUFFLE:
+        return DECIDES(1, LANE) && DECIDES(2, CLAMP) && DECIDES(3, MEMBERS);
+    case EMU_DO_WARP_BARRIER:
+    case EMU_DO_VOTE:
+    case EMU_DO_MATCH:
+    case EMU_DO_REDUX:
         return DECIDES(op->src_count - 1, MEMBERS);
     default:
         return true;

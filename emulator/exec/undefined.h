@@ -68,7 +68,7 @@ bool emu_undefined_differ(uint64_t x, struct emu_undefined ux, uint64_t y, struc
 uint64_t emu_undefined_upward(uint64_t bits);
 // The undefined bits of both results of a vote, match or redux over `lanes`. Each lane contributes
 // x with the undefined bits u.
-void emu_undefined_exchange(const struct emu_insn *insn, uint32_t lanes, const uint64_t *x,
+void emu_undefined_exchange(const struct emu_op *op, uint32_t lanes, const uint64_t *x,
                             const struct emu_undefined_lanes *u,
                             struct emu_undefined_lanes *results);
 // The undefined bits of memory after an atomic operation on `old`.

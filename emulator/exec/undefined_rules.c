@@ -78,8 +78,7 @@ static void call_with(const struct emu_op *op, const numbers *x,
 static uint64_t all_bits(const struct emu_op *op)
 {
     unsigned bits = emu_bits(op->insn->type), most = op->dst[0].want * 8u;
-    bool wide = op->insn->opcode == EMU_OP_MUL_WIDE || op->insn->opcode == EMU_OP_MAD_WIDE;
-    bits = wide ? 2 * bits : bits;
+    bits = op->insn->letters[0] == 'w' ? 2 * bits : bits;
     if (op->dst[0].want == EMU_MASK)
         return 1;
     bits = bits < most ? bits : most;
@@ -89,7 +88,7 @@ static uint64_t all_bits(const struct emu_op *op)
 // For sources that are wider than what is read of them.
 static uint64_t source_bits(const struct emu_op *op)
 {
-    unsigned bits = op->insn->opcode == EMU_OP_CVT ? emu_bits(op->insn->source_type) : 64;
+    unsigned bits = strchr(op->insn->letters, 'S') ? emu_bits(op->insn->source_type) : 64;
     return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
 
@@ -118,14 +117,10 @@ static void all_or_nothing(const struct step *s)
         s->out->lane[i].bits = any_bits(s, i) & read ? all : 0;
 }
 
-// Instructions through which an undefined copy remains a copy.
-static bool passes_on(unsigned opcode)
+// `rule`: BITWISE, MASK or SELECT.
+static void bitwise(const struct step *s, enum emu_definedness rule)
 {
-    return opcode == EMU_OP_AND || opcode == EMU_OP_OR || opcode == EMU_OP_SELP;
-}
-
-static void bitwise(const struct step *s)
-{
+    const bool selects = rule == EMU_DEFINED_SELECT;
     numbers first, other;
     enum way ways[4];
     for (unsigned c = 0; c < 1u << s->sources; c++) {
@@ -140,14 +135,14 @@ static void bitwise(const struct step *s)
         for (unsigned k = 0; k < s->sources; k++) {
             struct emu_undefined u = s->u[k].lane[i];
             // A predicate selects all bits.
-            bool chooses = s->op->insn->opcode == EMU_OP_SELP && k == 2 && u.bits;
+            bool chooses = selects && k == 2 && u.bits;
             uint64_t bits = chooses ? UINT64_MAX : u.bits;
-            bool alone = s->op->insn->opcode == EMU_OP_SELP && k < 2;
+            bool alone = selects && k < 2;
             computed |= u.computed | (chooses ? UINT64_MAX : alone ? 0 : seen & bits);
             seen |= bits;
         }
-        s->out->lane[i].computed = passes_on(s->op->insn->opcode) ? computed : UINT64_MAX;
-        if (s->op->insn->opcode == EMU_OP_SELP && s->u[2].lane[i].bits == 0)
+        s->out->lane[i].computed = rule == EMU_DEFINED_BITWISE ? UINT64_MAX : computed;
+        if (selects && s->u[2].lane[i].bits == 0)
             s->out->lane[i].origin = s->u[s->x[2][i] & 1 ? 0 : 1].lane[i].origin;
     }
 }
@@ -271,7 +266,9 @@ static void by_row(const struct step *s)
         rule = EMU_DEFINED_ALL;
     switch (rule) {
     case EMU_DEFINED_BITWISE:
-        bitwise(s);
+    case EMU_DEFINED_MASK:
+    case EMU_DEFINED_SELECT:
+        bitwise(s, (enum emu_definedness)rule);
         break;
     case EMU_DEFINED_MOVES:
         moves(s, 1);
@@ -355,7 +352,7 @@ static bool open_with(unsigned boolean, bool open, bool holds, bool with_open, b
 static void put_open(const struct step *s, unsigned i, bool first, bool second)
 {
     struct emu_undefined_lanes *out = s->out;
-    if (s->op->insn->opcode == EMU_OP_SETP) {
+    if (s->op->dst[0].want == EMU_MASK) {
         out[0].lane[i].bits = first;
         if (s->op->dst_count > 1)
             out[1].lane[i].bits = second;
@@ -369,7 +366,7 @@ static void put_open(const struct step *s, unsigned i, bool first, bool second)
 static void compare(const struct step *s)
 {
     const struct emu_insn *insn = s->op->insn;
-    unsigned compared = insn->opcode == EMU_OP_SET ? insn->source_type : insn->type;
+    unsigned compared = insn->source_type;
     uint64_t sign = UINT64_C(1) << (emu_bits((enum emu_type)compared) - 1);
     numbers least[4], most[4], crossed[2], results[3];
     sign = compares_signed(insn, compared) ? sign : 0;
@@ -394,7 +391,7 @@ static void compare(const struct step *s)
         bool with_open = s->sources > 2 && s->u[2].lane[i].bits;
         bool with = s->sources > 2 && s->x[2][i] & 1;
         bool first = open_with(insn->boolean, open, holds, with_open, with);
-        bool second = insn->opcode == EMU_OP_SETP
+        bool second = s->op->dst[0].want == EMU_MASK
                           ? open_with(insn->boolean, open, !holds, with_open, with)
                           : first;
         put_open(s, i, first, second);
@@ -465,12 +462,12 @@ struct votes {
 
 static uint64_t vote(const struct emu_insn *insn, struct votes v)
 {
-    switch (insn->opcode) {
-    case EMU_OP_VOTE_ALL:
+    switch (insn->mode) {
+    case EMU_MODE_ALL:
         return v.open && !v.no;
-    case EMU_OP_VOTE_ANY:
+    case EMU_MODE_ANY:
         return v.open && !v.yes;
-    case EMU_OP_VOTE_UNI:
+    case EMU_MODE_UNI:
         return v.open && !(v.yes && v.no);
     default:
         return v.open;
@@ -524,7 +521,7 @@ static uint64_t reduce(const struct emu_insn *insn, uint32_t lanes, const uint64
     }
 }
 
-void emu_undefined_exchange(const struct emu_insn *insn, uint32_t lanes, const uint64_t *x,
+void emu_undefined_exchange(const struct emu_op *op, uint32_t lanes, const uint64_t *x,
                             const struct emu_undefined_lanes *u,
                             struct emu_undefined_lanes *results)
 {
@@ -538,14 +535,14 @@ void emu_undefined_exchange(const struct emu_insn *insn, uint32_t lanes, const u
         v.no |= !u->lane[i].bits && !x[i] ? bit : 0;
         origin = u->lane[i].bits && !origin ? u->lane[i].origin : origin;
     }
-    bool all = insn->opcode == EMU_OP_MATCH_ALL;
+    bool match = op->handler == EMU_DO_MATCH, all = match && op->insn->mode == EMU_MODE_ALL;
     uint64_t open_all = all && !some_differ(lanes, x, u) ? UINT64_MAX : 0;
     for (uint32_t m = lanes; m; m &= m - 1) {
         unsigned i = emu_first(m);
-        uint64_t bits = insn->opcode == EMU_OP_MATCH_ANY ? open_matches(lanes, x, u, i)
-                        : all                            ? open_all
-                        : insn->opcode == EMU_OP_REDUX   ? reduce(insn, lanes, x, u)
-                                                         : vote(insn, v);
+        uint64_t bits = all                           ? open_all
+                        : match                       ? open_matches(lanes, x, u, i)
+                        : op->handler == EMU_DO_REDUX ? reduce(op->insn, lanes, x, u)
+                                                      : vote(op->insn, v);
         results[0].lane[i] = (struct emu_undefined) { bits, bits, origin };
         results[1].lane[i] = (struct emu_undefined) { open_all & 1, open_all & 1, origin };
     }

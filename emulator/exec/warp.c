@@ -279,7 +279,11 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
         return true;
     case EMU_DO_BARRIER:
         return emu_do_barrier(warp, op, mask);
-    case EMU_DO_WARP_SYNC:
+    case EMU_DO_WARP_BARRIER:
+    case EMU_DO_SHUFFLE:
+    case EMU_DO_VOTE:
+    case EMU_DO_MATCH:
+    case EMU_DO_REDUX:
         return emu_do_warp_sync(warp, op, mask);
     case EMU_DO_ACTIVEMASK:
         do_activemask(warp, frame, init, op, mask);

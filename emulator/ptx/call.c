@@ -70,22 +70,29 @@ static enum emu_type integer_type(unsigned bytes, bool is_signed)
     return is_signed ? (enum emu_type)(type + (EMU_S8 - EMU_U8)) : type;
 }
 
-static bool emit(const struct access *a, uint16_t opcode, enum emu_type type,
-                 enum emu_type source_type, unsigned dst_count, unsigned src_count,
-                 const struct emu_operand *operands)
+// Appends an instruction in place of the access, under its guard.
+static bool emit(const struct access *a, struct emu_insn insn, const struct emu_operand *operands)
 {
-    struct emu_insn insn = { .letters = opcode == EMU_OP_CVT ? "T=S" : "t=m",
-                             .opcode = opcode,
-                             .type = (uint8_t)type,
-                             .source_type = (uint8_t)source_type,
-                             .dst_count = (uint8_t)dst_count,
-                             .src_count = (uint8_t)src_count,
-                             .lanes = 1,
-                             .guard = a->spelled->insn.guard,
-                             .guard_negated = a->spelled->insn.guard_negated,
-                             .line = a->spelled->insn.line };
-
+    insn.lanes = 1;
+    insn.guard = a->spelled->insn.guard;
+    insn.guard_negated = a->spelled->insn.guard_negated;
+    insn.line = a->spelled->insn.line;
     return emu_append(a->p, &insn, operands);
+}
+
+static bool emit_mov(const struct access *a, unsigned bytes, unsigned dst_count, unsigned src_count,
+                     const struct emu_operand *operands)
+{
+    const uint8_t type = (uint8_t)bits_type(bytes);
+
+    return emit(a,
+                (struct emu_insn) { .letters = "M=M",
+                                    .opcode = EMU_OP_MOV,
+                                    .type = type,
+                                    .source_type = type,
+                                    .dst_count = (uint8_t)dst_count,
+                                    .src_count = (uint8_t)src_count },
+                operands);
 }
 
 static unsigned register_bytes(const struct access *a, uint32_t index)
@@ -102,8 +109,14 @@ static bool move(const struct access *a, uint32_t to, struct emu_operand from, u
     const struct emu_operand operands[] = { in_register(to), from };
 
     if (bytes == from_bytes && bytes > 1)
-        return emit(a, EMU_OP_MOV, bits_type(bytes), bits_type(bytes), 1, 1, operands);
-    return emit(a, EMU_OP_CVT, integer_type(bytes, sign), integer_type(from_bytes, sign), 1, 1,
+        return emit_mov(a, bytes, 1, 1, operands);
+    return emit(a,
+                (struct emu_insn) { .letters = "T=S",
+                                    .opcode = EMU_OP_CVT,
+                                    .type = (uint8_t)integer_type(bytes, sign),
+                                    .source_type = (uint8_t)integer_type(from_bytes, sign),
+                                    .dst_count = 1,
+                                    .src_count = 1 },
                 operands);
 }
 
@@ -127,7 +140,7 @@ static bool gather(const struct access *a, uint64_t offset, uint32_t to)
     operands[0] = in_register(whole);
     for (unsigned k = 0; k < a->bytes; k++)
         operands[1 + k] = in_register(a->param->first + (uint32_t)offset + k);
-    return emit(a, EMU_OP_MOV, bits_type(a->bytes), bits_type(a->bytes), 1, a->bytes, operands) &&
+    return emit_mov(a, a->bytes, 1, a->bytes, operands) &&
            (!narrow || move(a, to, in_register(whole), a->bytes, emu_is_signed(a->type)));
 }
 
@@ -144,8 +157,7 @@ static bool extract(const struct access *a, uint64_t offset, uint32_t to)
         operands[k] = k == offset / a->bytes ? in_register(part)
                                              : (struct emu_operand) { .kind = EMU_OPERAND_SINK };
     operands[parts] = in_register(a->param->first);
-    const enum emu_type whole = bits_type(a->param->bytes);
-    return emit(a, EMU_OP_MOV, whole, whole, parts, 1, operands) &&
+    return emit_mov(a, a->param->bytes, parts, 1, operands) &&
            move(a, to, in_register(part), a->bytes, emu_is_signed(a->type));
 }
 
@@ -183,7 +195,7 @@ static bool scatter(const struct access *a, uint64_t offset, struct emu_operand 
     for (unsigned k = 0; k < a->bytes; k++)
         operands[k] = in_register(a->param->first + (uint32_t)offset + k);
     operands[a->bytes] = value;
-    return emit(a, EMU_OP_MOV, bits_type(a->bytes), bits_type(a->bytes), a->bytes, 1, operands);
+    return emit_mov(a, a->bytes, a->bytes, 1, operands);
 }
 
 static bool mismatch(const struct access *a, const struct emu_written *w)
@@ -255,9 +267,9 @@ static bool check_access(const struct access *a, const struct emu_written *addre
 bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
                       const struct emu_written_list *list, bool *handled)
 {
-    const bool store = spelled->insn.opcode == EMU_OP_ST;
+    const bool store = spelled->insn.letters[0] == '=';
 
-    if (!store && spelled->insn.opcode != EMU_OP_LD)
+    if (!strchr(spelled->insn.letters, 'b'))
         return true;
     const struct emu_written *address = &list->at[store ? 0 : 1], *w = &list->at[store ? 1 : 0];
     if (address->syntax != EMU_SYNTAX_ADDRESS || !address->name ||
@@ -383,7 +395,7 @@ bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled)
     if (!emu_token_is(&p->token, ';'))
         return emu_syntax_error(p);
     insn->opcode = EMU_OP_CALL;
-    insn->letters = "";
+    insn->letters = "c";
     insn->dst_count = (uint8_t)call.counts[0];
     insn->src_count = (uint8_t)call.counts[1];
     return emu_append(p, insn, call.operands);

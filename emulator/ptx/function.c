@@ -83,7 +83,6 @@ static bool parse_label(struct emu_parser *p)
 
     if (!emu_parse_name(p, &name) || !emu_expect(p, ':'))
         return false;
-    p->body->last_label = here;
     if (emu_take_dot(p, "branchtargets"))
         return parse_targets(p, &name);
     if (p->token.kind == EMU_TOKEN_DOT && !emu_token_is_dot(&p->token, "loc") &&
@@ -128,17 +127,11 @@ static bool parse_statement(struct emu_parser *p)
 // Control never runs past the end, because a return is added.
 static bool close_function(struct emu_parser *p, uint32_t line)
 {
-    const struct emu_function *f = &p->module->functions[p->body->function];
-    const struct emu_insn *last = f->insn_count ? &f->insns[f->insn_count - 1] : NULL;
     const struct emu_insn ret = {
         .letters = "=", .opcode = EMU_OP_RET, .guard = EMU_NO_REGISTER, .line = line
     };
-    const bool leaves =
-        last && last->guard == EMU_NO_REGISTER &&
-        (last->opcode == EMU_OP_RET || last->opcode == EMU_OP_EXIT || last->opcode == EMU_OP_BRA) &&
-        p->body->last_label != f->insn_count;
 
-    return leaves || emu_append(p, &ret, NULL);
+    return emu_append(p, &ret, NULL);
 }
 
 static bool parse_body(struct emu_parser *p)
@@ -378,7 +371,6 @@ bool emu_parse_function(struct emu_parser *p, bool is_entry)
     struct emu_body body;
 
     memset(&body, 0, sizeof body);
-    body.last_label = UINT32_MAX;
     p->body = &body;
     const bool parsed = parse_head(p, is_entry) && parse_rest(p);
     while (p->names.depth > 0)

@@ -156,7 +156,7 @@ static unsigned written_count(const struct emu_spelled *spelled, const struct em
     unsigned count = 0;
 
     for (const char *c = form->operands; *c; c++)
-        count += *c != '=' && (*c != 'q' || (list->count && list->at[0].pair)) &&
+        count += *c != '=' && *c != '_' && (*c != 'q' || (list->count && list->at[0].pair)) &&
                  (*c != 'h' || spelled->groups & EMU_G(HINT));
     return count;
 }
@@ -290,10 +290,13 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         VALUE(EXTREME, atomic),  VALUE(COUNTER, atomic), VALUE(EXCHANGE, atomic),
         VALUE(CAS, atomic),      VALUE(SPACE, space),    VALUE(ORDER, order),
         VALUE(SCOPE, scope),     VALUE(MEMBAR, scope),   VALUE(VECTOR, lanes),
-        VALUE(CLAMP, mode),      VALUE(PERMUTE, mode),   FLAG(FTZ, ftz),
-        FLAG(SAT, sat),          FLAG(APPROX, approx),   FLAG(FULL, full),
-        FLAG(NAN, nan),          FLAG(RELU, relu),       FLAG(NC, nc),
-        FLAG(ALIGNED, aligned),  FLAG(UNI, uni),         FLAG(CC, carry_out),
+        VALUE(CLAMP, mode),      VALUE(PERMUTE, mode),   VALUE(SHIFTAMT, mode),
+        VALUE(SHUFFLE, mode),    VALUE(ALL, mode),       VALUE(ANY, mode),
+        VALUE(UNI, mode),        VALUE(BALLOT, mode),    VALUE(ARRIVE, mode),
+        VALUE(TO, mode),         FLAG(FTZ, ftz),         FLAG(SAT, sat),
+        FLAG(APPROX, approx),    FLAG(FULL, full),       FLAG(NAN, nan),
+        FLAG(RELU, relu),        FLAG(NC, nc),           FLAG(ALIGNED, aligned),
+        FLAG(CC, carry_out),
     };
 #undef VALUE
 #undef FLAG
@@ -342,7 +345,7 @@ static const struct emu_modifier *in_comparison(const struct emu_modifier *known
 
 // A modifier that occurs twice has another meaning the second time: the source space of cp.async,
 // and the secondary eviction priority of createpolicy.
-static const struct emu_modifier *second(const struct emu_spelled *spelled,
+static const struct emu_modifier *second(const struct emu_spelled *spelled, uint64_t groups,
                                          const struct emu_modifier *known)
 {
     static const struct emu_modifier from = { "global", EMU_GROUP_INDEX_FROM, 0, 0, 0 };
@@ -350,10 +353,10 @@ static const struct emu_modifier *second(const struct emu_spelled *spelled,
     const bool again = spelled->groups >> known->group & 1;
 
     if (again && known->group == EMU_GROUP_INDEX_SPACE && known->value == EMU_GLOBAL &&
-        emu_token_is_name(&spelled->name, "cp"))
+        groups & EMU_G(FROM))
         return &from;
     if (again && known->group == EMU_GROUP_INDEX_EVICT && (known->value & 1) &&
-        emu_token_is_name(&spelled->name, "createpolicy"))
+        groups & EMU_G(EVICT2))
         return &evict;
     return known;
 }
@@ -369,10 +372,23 @@ static bool read_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
     return true;
 }
 
-static bool take_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
+// The groups of modifiers in any form of the rows.
+static uint64_t groups_of(const struct emu_spelling *rows, unsigned count)
 {
-    const bool comparison =
-        emu_token_is_name(&spelled->name, "setp") || emu_token_is_name(&spelled->name, "set");
+    uint64_t groups = 0;
+
+    for (unsigned row = 0; row < count; row++)
+        for (unsigned k = 0; k < rows[row].form_count; k++) {
+            const struct emu_form *form = &rows[row].forms[k];
+            groups |= form->must | form->one_of | form->may;
+        }
+    return groups;
+}
+
+static bool take_modifiers(struct emu_parser *p, struct emu_spelled *spelled,
+                           const struct emu_spelling *rows, unsigned count)
+{
+    const uint64_t groups = groups_of(rows, count);
 
     for (unsigned k = 0; k < spelled->count; k++) {
         const struct emu_token *at = &spelled->modifiers[k];
@@ -380,7 +396,8 @@ static bool take_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
         if (!known)
             return emu_error(p, at, "Unknown modifier '.%.*s' of instruction '%.*s'" EMU_NOT_PTX,
                              EMU_TEXT(at), EMU_TEXT(&spelled->name));
-        spelled->known[k] = comparison ? in_comparison(known) : second(spelled, known);
+        spelled->known[k] =
+            groups & EMU_G(COMPARE) ? in_comparison(known) : second(spelled, groups, known);
         if (!take_modifier(p, spelled, at, spelled->known[k]))
             return false;
     }
@@ -436,7 +453,9 @@ static bool finish(struct emu_parser *p, struct emu_spelled *spelled, const stru
     struct emu_insn *insn = &spelled->insn;
     bool handled = false;
 
+    spelled->form = form;
     insn->letters = form->operands;
+    insn->mode = form->mode ? form->mode : insn->mode;
     insn->opcode = (uint16_t)choice->opcode;
     insn->type = spelled->types[0];
     insn->source_type = spelled->type_count > 1 ? spelled->types[1] : spelled->types[0];
@@ -445,7 +464,7 @@ static bool finish(struct emu_parser *p, struct emu_spelled *spelled, const stru
     if (handled)
         return true;
     memset(operands, 0, sizeof operands);
-    return emu_type_operands(p, spelled, form, list, operands) && emu_check(p, spelled, operands) &&
+    return emu_type_operands(p, spelled, list, operands) && emu_check(p, spelled, operands) &&
            emu_append(p, insn, operands);
 }
 
@@ -469,9 +488,9 @@ bool emu_parse_instruction(struct emu_parser *p)
         return emu_error(p, &spelled.name, "Not a name of any known instruction: '%.*s'",
                          EMU_TEXT(&spelled.name));
     if (!read_modifiers(p, &spelled) || !check_supported(p, &spelled, rows, count) ||
-        !take_modifiers(p, &spelled))
+        !take_modifiers(p, &spelled, rows, count))
         return false;
-    if (rows->opcode == EMU_OP_CALL)
+    if (rows->forms->operands && *rows->forms->operands == 'c')
         return emu_parse_call(p, &spelled);
     if (!emu_parse_operands(p, &list))
         return false;

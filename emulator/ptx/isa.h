@@ -31,7 +31,9 @@
     X(SPACE, "State space")                                                                        \
     X(FROM, "'.global'") /* after .shared, of cp.async */                                          \
     X(ASYNC, "'.async'")                                                                           \
-    X(BATCH, "'.commit_group/.wait_group/.wait_all'")                                              \
+    X(COMMIT, "'.commit_group'")                                                                   \
+    X(WAIT, "'.wait_group'")                                                                       \
+    X(WAIT_ALL, "'.wait_all'")                                                                     \
     X(POLICY, "'.fractional/.range/.cvt'") /* .fractional .cvt */                                  \
     X(RANGE, "'.range'")                                                                           \
     X(CACHE, "Cache")                                                                              \
@@ -51,9 +53,7 @@
     X(HI, "'.hi'")                                                                                 \
     X(WIDE, "'.wide'")                                                                             \
     X(CC, "'.cc'")                                                                                 \
-    X(UP, "'.up'")                                                                                 \
-    X(DOWN, "'.down'")                                                                             \
-    X(BFLY, "'.bfly'")                                                                             \
+    X(SHUFFLE, "'.up/.down/.bfly'")                                                                \
     X(IDX, "'.idx'")                                                                               \
     X(ALL, "'.all'")                                                                               \
     X(ANY, "'.any'")                                                                               \
@@ -104,7 +104,9 @@ const char *emu_group_name(unsigned index);
 //   k    constant                            l    label
 //   j    list of branch targets              g    address in global memory
 //   z    u, or a predicate                   h    policy of .L2::cache_hint, if that is there
-//   x    skipped
+//   b    a, or a parameter of a function     M    m, or a vector of parts: mov
+//   x    skipped                             c    results, function and arguments of a call
+//   _    after a destination: it may be '_'
 struct emu_form {
     const char *operands; // NULL: any
     // For PTX that the emulator does not run: the modifiers that identify it, separated by spaces,
@@ -114,6 +116,7 @@ struct emu_form {
     uint64_t must;          // required groups
     uint64_t one_of;        // exactly one of these groups is required, if not 0
     uint64_t may;           // optional groups
+    uint8_t mode;           // enum emu_mode; 0: that of the modifiers
     uint8_t isa, sm;        // least
     bool own;               // only on sm_NNa
 };

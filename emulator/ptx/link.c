@@ -66,7 +66,7 @@ static bool check_calls(struct emu_parser *p)
         for (uint32_t k = 0; k < caller->insn_count; k++) {
             const struct emu_insn *insn = &caller->insns[k];
             const struct emu_token at = { .line = insn->line, .column = 1 };
-            if (insn->opcode != EMU_OP_CALL)
+            if (*insn->letters != 'c')
                 continue;
             const struct emu_function *called = &module->functions[insn->target];
             if (!call_agrees(caller, insn, called))

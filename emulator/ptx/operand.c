@@ -196,6 +196,7 @@ struct typing {
     const struct emu_written_list *list;
     struct emu_operand *out; // the next one to fill
     bool destination;
+    char letter; // of the operand, in the form
 };
 
 bool emu_is_integer(enum emu_type type)
@@ -274,14 +275,13 @@ static bool put_register(struct typing *t, const struct emu_written *w, enum emu
 // Only mov and cvt read special registers.
 static bool put_special(struct typing *t, const struct emu_written *w, enum emu_type wanted)
 {
-    const uint16_t opcode = t->spelled->insn.opcode;
     const unsigned bits = emu_bits(wanted);
     const bool halves = w->special == EMU_TID || w->special == EMU_NTID ||
                         w->special == EMU_CTAID || w->special == EMU_NCTAID;
 
     if (t->destination)
         return emu_error(t->p, &w->at, "Read-only special register cannot be destination argument");
-    if ((opcode != EMU_OP_MOV && opcode != EMU_OP_CVT) || emu_is_float(wanted))
+    if ((t->letter != 'M' && t->letter != 'S') || emu_is_float(wanted))
         return emu_error(t->p, &w->at,
                          "Special register argument not allowed for instruction '%.*s'",
                          EMU_TEXT(&t->spelled->name));
@@ -308,9 +308,7 @@ static bool put_constant(struct typing *t, const struct emu_written *w, enum emu
 
 static bool put_sink(struct typing *t, const struct emu_written *w, bool element)
 {
-    const uint16_t opcode = t->spelled->insn.opcode;
-    const bool allowed =
-        opcode == EMU_OP_ATOM || opcode == EMU_OP_MATCH_ALL || opcode == EMU_OP_SETP;
+    const bool allowed = strchr(t->spelled->insn.letters, '_') != NULL;
 
     if (!t->destination || w->negated)
         return mismatch(t, w);
@@ -397,8 +395,6 @@ static bool put_address(struct typing *t, const struct emu_written *w)
 // A register or the address of a variable: mov and cvta.
 static bool put_movable(struct typing *t, const struct emu_written *w, enum emu_type wanted)
 {
-    const struct emu_insn *insn = &t->spelled->insn;
-
     if (w->syntax != EMU_SYNTAX_NAME || !w->name)
         return put_plain(t, w, wanted, false, false);
     if (w->name->kind == EMU_NAME_FUNCTION)
@@ -412,7 +408,7 @@ static bool put_movable(struct typing *t, const struct emu_written *w, enum emu_
     const struct emu_symbol *symbol = &t->p->module->symbols[w->name->index];
     if (emu_is_float(wanted) || emu_bits(wanted) < 32 || t->destination || w->negated)
         return mismatch(t, w);
-    if (insn->opcode == EMU_OP_CVTA && insn->space != symbol->space)
+    if (t->letter == 'm' && t->spelled->insn.space != symbol->space)
         return wrong_space(t, w);
     if (emu_bits(wanted) < 64 && symbol->space == EMU_GLOBAL)
         return emu_error(t->p, &w->at,
@@ -552,15 +548,14 @@ static bool put_size(struct typing *t, const struct emu_written *w)
     return put_plain(t, w, predicate ? EMU_PRED : EMU_U32, false, false);
 }
 
-static bool put_letter(struct typing *t, char letter, const struct emu_written *w)
+static bool put_letter(struct typing *t, const struct emu_written *w)
 {
     const enum emu_type type = (enum emu_type)t->spelled->types[0];
     const enum emu_type second = (enum emu_type)t->spelled->types[1];
 
-    switch (letter) {
+    switch (t->letter) {
     case 't':
-        return t->spelled->insn.opcode == EMU_OP_MOV ? put_mov(t, w, type)
-                                                     : put_plain(t, w, type, false, false);
+        return put_plain(t, w, type, false, false);
     case 's':
         return put_plain(t, w, second, false, false);
     case 'T':
@@ -575,12 +570,14 @@ static bool put_letter(struct typing *t, char letter, const struct emu_written *
     case 'q':
         return put_plain(t, w, EMU_PRED, false, false);
     case 'a':
+    case 'b':
         return put_address(t, w);
     case 'v':
         return put_vector(t, w, type);
     case 'm':
-        return t->spelled->insn.opcode == EMU_OP_MOV ? put_mov(t, w, type)
-                                                     : put_movable(t, w, type);
+        return put_movable(t, w, type);
+    case 'M':
+        return put_mov(t, w, type);
     case 'i':
         return put_pointer(t, w);
     case 'g':
@@ -601,18 +598,18 @@ static bool put_letter(struct typing *t, char letter, const struct emu_written *
 }
 
 bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
-                       const struct emu_form *form, const struct emu_written_list *list,
-                       struct emu_operand *operands)
+                       const struct emu_written_list *list, struct emu_operand *operands)
 {
-    struct typing t = { p, spelled, list, operands, true };
+    struct typing t = { p, spelled, list, operands, true, 0 };
     unsigned k = 0;
 
-    for (const char *c = form->operands; *c; c++) {
+    for (const char *c = spelled->insn.letters; *c; c++) {
         if (*c == '=') {
             t.destination = false;
             continue;
         }
-        if ((*c == 'q' && !list->at[0].pair) || (*c == 'h' && !(spelled->groups & EMU_G(HINT))))
+        if (*c == '_' || (*c == 'q' && !list->at[0].pair) ||
+            (*c == 'h' && !(spelled->groups & EMU_G(HINT))))
             continue;
         const struct emu_written *w = &list->at[k];
         const bool paired = c[1] == 'q';
@@ -622,7 +619,8 @@ bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
             k++; // r|_ is r
             continue;
         }
-        if (!put_letter(&t, *c, w))
+        t.letter = *c;
+        if (!put_letter(&t, w))
             return false;
         k++;
     }

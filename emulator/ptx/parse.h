@@ -127,7 +127,6 @@ struct emu_body {
     struct emu_label_use *uses;
     uint32_t use_count, use_capacity;
     uint32_t scope_uses[EMU_MOST_SCOPES]; // use_count where each scope began
-    uint32_t last_label;                  // instruction that the latest label names
 };
 
 // What the module's functions name, for the layout of shared memory.
@@ -305,7 +304,8 @@ struct emu_spelled {
     uint64_t groups;
     uint8_t types[3];
     unsigned type_count;
-    struct emu_insn insn; // the fields that modifiers set
+    struct emu_insn insn;        // the fields that modifiers set
+    const struct emu_form *form; // once it is found
     struct emu_token guard;
 };
 
@@ -317,8 +317,7 @@ enum { EMU_MOST_INSN_OPERANDS = 20 };
 bool emu_parse_instruction(struct emu_parser *p);
 // Converts the written operands to the types that the form has for them, and counts them.
 bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,
-                       const struct emu_form *form, const struct emu_written_list *list,
-                       struct emu_operand *operands);
+                       const struct emu_written_list *list, struct emu_operand *operands);
 // Adds a use of a label: an instruction jumps to it, or it is the function's next branch target
 // (`listed`).
 bool emu_use_label(struct emu_parser *p, const struct emu_token *label, bool listed);

@@ -58,8 +58,7 @@ static inline bool emu_is_signed(enum emu_type type)
 
 enum emu_space { EMU_GENERIC, EMU_GLOBAL, EMU_SHARED, EMU_LOCAL, EMU_PARAM, EMU_CONST };
 
-// The rows of isa.def. `mul.lo`, `mul.hi` and `mul.wide` have one each, and so have the modes of
-// shfl, vote, match and the like.
+// The rows of isa.def. `mul.lo`, `mul.hi` and `mul.wide` have one each.
 enum emu_opcode {
 #define INSTRUCTION(opcode, ...) EMU_OP_##opcode,
 #include "isa.def"
@@ -99,17 +98,36 @@ enum emu_compare {
     EMU_NAN,
 };
 
-// Other modes of an instruction; 0 is the usual one: shf.clamp, prmt without a mode, dp2a.lo.
+// What tells the forms of one handler or lane function apart: set by a modifier, or by the form in
+// isa.def. None is the usual one: shf.clamp, prmt without a mode, dp2a.lo, shfl.idx, cvta to a
+// generic address, bar.sync, an addition without a carry in.
 enum emu_mode {
     EMU_MODE_NONE,
-    EMU_WRAP,
-    EMU_PRMT_F4E,
-    EMU_PRMT_B4E,
-    EMU_PRMT_RC8,
-    EMU_PRMT_ECL,
-    EMU_PRMT_ECR,
-    EMU_PRMT_RC16,
-    EMU_DP2A_HI,
+    EMU_MODE_WRAP,
+    EMU_MODE_PRMT_F4E,
+    EMU_MODE_PRMT_B4E,
+    EMU_MODE_PRMT_RC8,
+    EMU_MODE_PRMT_ECL,
+    EMU_MODE_PRMT_ECR,
+    EMU_MODE_PRMT_RC16,
+    EMU_MODE_DP2A_HI,
+    EMU_MODE_SHIFTAMT, // bfind
+    EMU_MODE_UP,       // shfl
+    EMU_MODE_DOWN,
+    EMU_MODE_BFLY,
+    EMU_MODE_ALL, // vote, match
+    EMU_MODE_ANY,
+    EMU_MODE_UNI,
+    EMU_MODE_BALLOT,
+    EMU_MODE_ARRIVE,    // bar
+    EMU_MODE_TO,        // cvta from a generic address
+    EMU_MODE_ADD_CARRY, // a sum with a carry in, or a difference without and with one
+    EMU_MODE_SUBTRACT,
+    EMU_MODE_SUBTRACT_CARRY,
+    EMU_MODE_PRODUCT, // f32: how .ftz finds results that round up to the least normal number
+    EMU_MODE_PRODUCT_SUM,
+    EMU_MODE_QUOTIENT,
+    EMU_MODE_RECIPROCAL,
 };
 
 // Memory order. atom and red are relaxed by default. is_volatile is set only for .volatile.
@@ -210,11 +228,10 @@ struct emu_insn {
     bool aligned; // barrier.sync.aligned, bar.sync
     bool abs, relu;
     bool carry_out; // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
-    uint8_t mode;   // enum emu_mode, of shf, prmt and dp2a
+    uint8_t mode;   // enum emu_mode
     uint8_t order;  // enum emu_order, of ld, st, atom, red and fence
     uint8_t scope;  // enum emu_scope, of the same
     bool nc;        // ld: from memory that no thread writes while the kernel runs
-    bool uni;       // bra, call, ret: the text promises that the warp does not diverge
     // Operands lie in emu_function.operands from here on: destinations first, then sources. A
     // vector {a, b} is as many operands as it has lanes; setp p|q and shfl d|p have two
     // destinations. Where the order is not that of the text:

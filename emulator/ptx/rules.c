@@ -61,15 +61,19 @@ static const struct emu_symbol *symbol_of(const struct check *c)
                                                        : NULL;
 }
 
+static bool is_load(const struct check *c)
+{
+    return c->insn->dst_count != 0;
+}
+
 static bool check_order(const struct check *c)
 {
     const struct emu_insn *insn = c->insn;
     const bool ordered = insn->order >= EMU_RELAXED;
     const bool strong = ordered || insn->is_volatile;
-    const bool load = insn->opcode == EMU_OP_LD;
     const struct emu_modifier *order = emu_spelled_in(c->spelled, EMU_G(ORDER));
 
-    if (insn->order >= EMU_ACQ_REL || insn->order == (load ? EMU_RELEASE : EMU_ACQUIRE))
+    if (insn->order >= EMU_ACQ_REL || insn->order == (is_load(c) ? EMU_RELEASE : EMU_ACQUIRE))
         return illegal(c, EMU_G(ORDER));
     if (ordered && !spells(c, EMU_G(SCOPE)))
         return emu_error(c->p, &c->spelled->name,
@@ -94,9 +98,8 @@ static bool check_cache(const struct check *c)
     const struct emu_insn *insn = c->insn;
     const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
     const uint64_t hints = EMU_G(LEVEL1) | EMU_G(LEVEL2) | EMU_G(EVICT) | EMU_G(HINT);
-    const bool load = insn->opcode == EMU_OP_LD;
 
-    if (cache && cache->value == (load ? 1 : 2))
+    if (cache && cache->value == (is_load(c) ? 1 : 2))
         return illegal(c, EMU_G(CACHE));
     if (cache && spells(c, EMU_G(LEVEL1)))
         return cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
@@ -132,18 +135,22 @@ static bool check_width(const struct check *c)
     return at_least(c, "256 bit wide load/store", 88, 100);
 }
 
-static bool rule_access(const struct check *c)
+static bool rule_load(const struct check *c)
+{
+    return check_order(c) && check_cache(c) && check_width(c);
+}
+
+static bool rule_store(const struct check *c)
 {
     const struct emu_symbol *symbol = symbol_of(c);
-    const bool store = c->insn->opcode == EMU_OP_ST;
 
-    if (store && c->insn->space == EMU_CONST)
+    if (c->insn->space == EMU_CONST)
         return emu_error(c->p, &c->spelled->name, "State space incorrect for instruction 'st'");
-    if (store && c->insn->space == EMU_PARAM)
+    if (c->insn->space == EMU_PARAM)
         return emu_error(c->p, &c->spelled->name,
                          "Illegal to write to function input parameter '%.64s'",
                          symbol ? symbol->name : "");
-    return check_order(c) && check_cache(c) && check_width(c);
+    return rule_load(c);
 }
 
 // Each element of a vector is an operation of its own.
@@ -162,7 +169,7 @@ static bool check_atomic_vector(const struct check *c)
 static bool rule_atomic(const struct check *c)
 {
     struct emu_insn *insn = c->insn;
-    const bool red = insn->opcode == EMU_OP_RED;
+    const bool red = insn->dst_count == 0;
     const struct emu_modifier *order = emu_spelled_in(c->spelled, EMU_G(ORDER));
 
     insn->boolean = EMU_BOOL_NONE;
@@ -182,17 +189,21 @@ static bool rule_atomic(const struct check *c)
     return !spells(c, EMU_G(SCOPE)) || at_least(c, "scopes of atomics", 50, 60);
 }
 
+static bool rule_membar(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+
+    if (spells(c, EMU_G(SCOPE)) &&
+        (insn->scope == EMU_SCOPE_GPU || insn->scope == EMU_SCOPE_CLUSTER))
+        return illegal(c, EMU_G(SCOPE));
+    insn->order = EMU_SEQ_CST;
+    return true;
+}
+
 static bool rule_fence(const struct check *c)
 {
     struct emu_insn *insn = c->insn;
 
-    if (emu_token_is_name(&c->spelled->name, "membar")) {
-        if (spells(c, EMU_G(SCOPE)) &&
-            (insn->scope == EMU_SCOPE_GPU || insn->scope == EMU_SCOPE_CLUSTER))
-            return illegal(c, EMU_G(SCOPE));
-        insn->order = EMU_SEQ_CST;
-        return true;
-    }
     if (!spells(c, EMU_G(ORDER)))
         insn->order = EMU_ACQ_REL;
     else if (insn->order < EMU_ACQUIRE)
@@ -225,18 +236,6 @@ static bool rule_copy(const struct check *c)
     const bool ignores = insn->src_count > 3 && size[1].kind == EMU_OPERAND_REGISTER &&
                          f->registers[size[1].index].type == EMU_PRED;
     return !ignores || at_least(c, "cp.async with a predicate", 75, 80);
-}
-
-static bool rule_copy_batch(const struct check *c)
-{
-    const struct emu_modifier *batch = emu_spelled_in(c->spelled, EMU_G(BATCH));
-    const bool counted = batch->value == 1;
-
-    if (counted != (c->insn->src_count == 1))
-        return emu_error(c->p, &c->spelled->name,
-                         "Arguments mismatch for instruction 'cp.async.%s'", batch->name);
-    c->insn->opcode = batch->value ? EMU_OP_CP_WAIT : EMU_OP_CP_COMMIT;
-    return true;
 }
 
 // A policy is a number with a meaning only for caches.
@@ -278,13 +277,13 @@ static bool rule_barrier(const struct check *c)
     const struct emu_operand *source = &c->operands[insn->dst_count];
     const unsigned predicate = insn->dst_count != 0;
 
-    if (emu_token_is_name(&c->spelled->name, "bar"))
-        insn->aligned = true;
+    if (!(c->spelled->form->may & EMU_G(ALIGNED)))
+        insn->aligned = true; // bar, for which there is no modifier
     if (spells(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
         return illegal(c, EMU_G(SCOPE));
     if (spells(c, EMU_G(SCOPE)) && !at_least(c, "bar.cta", 78, 30))
         return false;
-    if (insn->opcode == EMU_OP_BAR_RED && insn->boolean == EMU_BOOL_XOR)
+    if (insn->boolean == EMU_BOOL_XOR)
         return emu_error(c->p, &c->spelled->name,
                          "Illegal reduction operation for instruction 'bar.red.pred'");
     if (source->kind == EMU_OPERAND_IMMEDIATE && source->bits > 15)
@@ -391,12 +390,6 @@ static bool rule_address(const struct check *c)
     if (space == EMU_PARAM)
         return at_least(c, "cvta.param", 77, 70);
     return space != EMU_CONST || at_least(c, "cvta.const", 31, 20);
-}
-
-static bool rule_dot(const struct check *c)
-{
-    c->insn->mode = spells(c, EMU_G(HI)) ? EMU_DP2A_HI : EMU_MODE_NONE;
-    return true;
 }
 
 static bool rule_redux(const struct check *c)

@@ -149,7 +149,7 @@ static void fields(void **state)
                                "atom.shared.cas.b32 r, [sv+4], 1, r2;\n"
                                "mov.u32 r, %ctaid.y;");
     const struct emu_insn *insn = body.f->insns;
-    assert_int_equal(body.f->insn_count, 8);
+    assert_int_equal(body.f->insn_count, 9); // with the return
     assert_int_equal(insn[0].opcode, EMU_OP_FMA);
     assert_true(insn[0].sat && insn[0].ftz && insn[0].round == EMU_RZ && insn[0].guard_negated);
     assert_string_equal(body.f->registers[insn[0].guard].name, "p");
@@ -164,9 +164,10 @@ static void fields(void **state)
     assert_int_equal(insn[2].boolean, EMU_BOOL_OR);
     assert_int_equal(insn[2].dst_count, 2);
     assert_true(operand(&body, 2, 4)->negated);
-    assert_int_equal(insn[3].opcode, EMU_OP_BAR_RED_POPC);
+    assert_int_equal(insn[3].opcode, EMU_OP_BAR);
     assert_true(insn[3].aligned && insn[3].src_count == 3);
-    assert_int_equal(insn[4].opcode, EMU_OP_SHFL_UP);
+    assert_int_equal(insn[4].opcode, EMU_OP_SHFL);
+    assert_int_equal(insn[4].mode, EMU_MODE_UP);
     assert_int_equal(insn[5].atomic, EMU_ATOMIC_CAS);
     assert_int_equal(operand(&body, 5, 1)->kind, EMU_OPERAND_SYMBOL_ADDRESS);
     assert_int_equal(operand(&body, 5, 1)->offset, 4);
@@ -202,7 +203,7 @@ static void end_of_body_returns(void **state)
                                               ".entry d() { bra E; E: }");
     assert_int_equal(module->functions[0].insn_count, 1);
     assert_int_equal(module->functions[1].insn_count, 2);
-    assert_int_equal(module->functions[2].insn_count, 1);
+    assert_int_equal(module->functions[2].insn_count, 2);
     assert_int_equal(module->functions[3].insn_count, 2);
     for (uint32_t k = 0; k < 4; k++) {
         const struct emu_function *f = &module->functions[k];

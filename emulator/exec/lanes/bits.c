@@ -114,7 +114,7 @@ EMU_LANE_FUNCTION(lop3)
 
 static inline uint32_t funnel_count(const struct emu_insn *insn, uint32_t n)
 {
-    return insn->mode == EMU_WRAP ? n & 31 : n < 32 ? n : 32;
+    return insn->mode == EMU_MODE_WRAP ? n & 31 : n < 32 ? n : 32;
 }
 
 EMU_LANE_FUNCTION(shf_l)
@@ -143,14 +143,15 @@ EMU_LANE_FUNCTION(shf_r)
 static inline uint32_t permutation(unsigned mode, uint32_t selector)
 {
     static const uint16_t tables[][4] = {
-        [EMU_PRMT_F4E] = { 0x3210, 0x4321, 0x5432, 0x6543 },
-        [EMU_PRMT_B4E] = { 0x5670, 0x6701, 0x7012, 0x0123 },
-        [EMU_PRMT_RC8] = { 0x0000, 0x1111, 0x2222, 0x3333 },
-        [EMU_PRMT_ECL] = { 0x3210, 0x3211, 0x3222, 0x3333 },
-        [EMU_PRMT_ECR] = { 0x0000, 0x1110, 0x2210, 0x3210 },
-        [EMU_PRMT_RC16] = { 0x1010, 0x3232, 0x1010, 0x3232 },
+        [EMU_MODE_PRMT_F4E] = { 0x3210, 0x4321, 0x5432, 0x6543 },
+        [EMU_MODE_PRMT_B4E] = { 0x5670, 0x6701, 0x7012, 0x0123 },
+        [EMU_MODE_PRMT_RC8] = { 0x0000, 0x1111, 0x2222, 0x3333 },
+        [EMU_MODE_PRMT_ECL] = { 0x3210, 0x3211, 0x3222, 0x3333 },
+        [EMU_MODE_PRMT_ECR] = { 0x0000, 0x1110, 0x2210, 0x3210 },
+        [EMU_MODE_PRMT_RC16] = { 0x1010, 0x3232, 0x1010, 0x3232 },
     };
-    return mode >= EMU_PRMT_F4E && mode <= EMU_PRMT_RC16 ? tables[mode][selector & 3] : selector;
+    return mode >= EMU_MODE_PRMT_F4E && mode <= EMU_MODE_PRMT_RC16 ? tables[mode][selector & 3]
+                                                                   : selector;
 }
 
 EMU_LANE_FUNCTION(prmt)
@@ -198,7 +199,7 @@ EMU_LANE_FUNCTION(dp2a)
     const uint32_t *a = src[0], *b = src[1], *c = src[2];
     uint32_t *r = out;
     bool sa = insn->type == EMU_S32, sb = insn->source_type == EMU_S32;
-    unsigned half = insn->mode == EMU_DP2A_HI ? 16 : 0;
+    unsigned half = insn->mode == EMU_MODE_DP2A_HI ? 16 : 0;
     EMU_FOR_LANES
     {
         uint32_t sum = c[i];
@@ -234,7 +235,7 @@ EMU_LANE_FUNCTION(bmsk)
 {
     const uint32_t *a = src[0], *b = src[1];
     uint32_t *r = out;
-    uint32_t keep = insn->mode == EMU_WRAP ? 31 : UINT32_MAX;
+    uint32_t keep = insn->mode == EMU_MODE_WRAP ? 31 : UINT32_MAX;
     EMU_FOR_LANES
     {
         uint32_t first = a[i] & keep, width = b[i] & keep;
@@ -248,7 +249,7 @@ EMU_LANE_FUNCTION(szext)
 {
     const uint32_t *a = src[0], *b = src[1];
     uint32_t *r = out;
-    uint32_t keep = insn->mode == EMU_WRAP ? 31 : UINT32_MAX;
+    uint32_t keep = insn->mode == EMU_MODE_WRAP ? 31 : UINT32_MAX;
     bool is_signed = insn->type == EMU_S32;
     EMU_FOR_LANES
     {
@@ -294,7 +295,7 @@ static inline uint32_t leading(uint64_t x, unsigned bits)
         {                                                                                          \
             S x = is_signed && a[i] >> (BITS - 1) ? ~a[i] : a[i];                                  \
             uint32_t place = BITS - 1 - leading(x, BITS);                                          \
-            r[i] = insn->opcode == EMU_OP_BFIND_SHIFTAMT && x ? BITS - 1 - place : place;          \
+            r[i] = insn->mode == EMU_MODE_SHIFTAMT && x ? BITS - 1 - place : place;                \
         }                                                                                          \
     }                                                                                              \
     EMU_LANE_FUNCTION(brev_##n)                                                                    \
