@@ -15,7 +15,7 @@
 ///
 ///     sum       = sum of weight * g^2 over the group's tensors
 ///     norm      = f32(sqrt(sum) * (1 / S))      of the unscaled gradients, before clipping
-///     found_inf = sum is NaN or infinite
+///     found_inf = sum is NaN or infinite        or an input says so: found_inf_at
 ///     clip      = min(1, max_norm / (norm + eps)), 1 if the sum is 0; NaN if the norm is;
 ///                 each operation in f32
 ///     factor    = f32(clip * (1 / S))           1 / S in f64
@@ -69,7 +69,10 @@ struct ptx_clip_params {
     float max_norm;
     const float
         *group_max_norms; ///< NULL, or one for each group, >= 0, used instead of max_norm; copied
-    float eps;            ///< finite, >= 0; PyTorch adds 1e-6
+    /// The address of an f32 for each group, which each run reads instead of max_norm and
+    /// group_max_norms; the record shows the value. NaN or below 0: see found_inf_at. 0: none.
+    CUdeviceptr max_norms_at;
+    float eps; ///< finite, >= 0; PyTorch adds 1e-6
     ptx_nonfinite nonfinite;
     /// The factor that the loss, and so each gradient, was multiplied by: finite, > 0; 0 means 1.
     /// This is the initial value: ptx_clip_plan_set_loss_scale() changes it.
@@ -78,9 +81,22 @@ struct ptx_clip_params {
     /// multiple of 4, not within a tensor. 0: the plan has a state of its own, which starts with
     /// `loss_scale`.
     CUdeviceptr loss_scale_state;
+    /// The address of an f32 from which each run reads the loss scale, and which no call writes:
+    /// the scale of PyTorch's GradScaler, say, which updates it. Not together with loss_scale_state
+    /// or `update`. 0: none.
+    CUdeviceptr loss_scale_at;
     /// If not NULL: a run ends by updating the loss scale from found_inf of all groups. Copied.
     const struct ptx_loss_scale_params *update;
-    /// Do not check addresses, including loss_scale_state, against the driver's allocations and
+    /// The address of an f32 that each run reads with its records: if it is not 0, every group is
+    /// treated as if one of its elements were NaN or infinite, but for norm and, if the policy is
+    /// PROPAGATE, factor, which stay those of the formulas. The same holds if the loss scale is not
+    /// finite and above 0, and, for a group, if its value at max_norms_at is NaN or below 0. 0:
+    /// none.
+    CUdeviceptr found_inf_at;
+    /// The address of an f32 to which each run writes found_inf of all groups, 0 or 1, as in the
+    /// summary. 0: none.
+    CUdeviceptr found_inf_to;
+    /// Do not check addresses, including those of scalars, against the driver's allocations and
     /// against each other. For memory that the driver did not allocate, and for gradients that
     /// share a window of device memory: ptx_clip_plan_piece().
     bool any_address;
@@ -107,8 +123,8 @@ typedef struct ptx_clip_plan ptx_clip_plan;
 /// Checks that types, groups, counts and scalars are in range. Unless params->any_address is set,
 /// also checks that addresses are not 0 and are aligned to their elements; as far as the driver can
 /// tell, that they are in this device's memory with room for `count` elements; and that tensors,
-/// loss_scale_state and the plan's own memory do not overlap. The message names the tensor by its
-/// index.
+/// scalars of the caller's and the plan's own memory do not overlap. The message names the tensor
+/// by its index, and the field.
 ///
 /// Errors (NULL, nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
 /// UNSUPPORTED, FORKED.
@@ -159,12 +175,12 @@ PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t fir
 #define PTX_CLIP_ALL_GROUPS UINT32_MAX
 
 /// Changes max_norm for later runs on the stream, including replays of captured runs. Errors: those
-/// of a run.
+/// of a run; INVALID for a plan with max_norms_at.
 PTXGEN_API ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group,
                                                  float max_norm, CUstream stream);
 /// Sets the loss scale of later runs and its growth tracker, in the caller's state or the plan's. A
 /// run reads the loss scale in its first phase, so a following finish still uses the value from
-/// then. Errors: those of a run.
+/// then. Errors: those of a run; INVALID for a plan with loss_scale_at.
 PTXGEN_API ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan,
                                                    struct ptx_loss_scale_state state,
                                                    CUstream stream);

@@ -29,7 +29,8 @@ struct ptx_clip_record {
     float factor;    ///< multiplies the group's gradients; includes unscaling
     float norm;      ///< of the unscaled gradients, before clipping; NaN or infinite if found_inf
     float found_inf; ///< 1 if anything in the group was NaN or infinite, else 0
-    float max_norm;  ///< an input: may be written by the caller's own kernels between runs
+    float max_norm;  ///< an input: may be written by the caller's own kernels between runs; a
+                     ///< result if the plan has max_norms_at
 };
 
 /// The record of the plan, in device memory, directly after the groups' records. 16 bytes.

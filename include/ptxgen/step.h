@@ -24,9 +24,9 @@
 ///     parameter, states = rule(parameter, states, g, t)
 ///     count = t
 ///
-/// If anything in any norm group is NaN or infinite, a step writes only records and loss scale: no
-/// parameter, state, count or gradient. `gradients` selects what happens to the gradients; by
-/// default they do not change.
+/// If anything in any norm group is NaN or infinite, or an input says so (found_inf_at), a step
+/// writes only records and loss scale: no parameter, state, count or gradient. `gradients` selects
+/// what happens to the gradients; by default they do not change.
 ///
 /// docs/steps.md shows a plan in a loop, in a graph, with a loss scale and across ranks.
 #ifndef PTXGEN_STEP_H
@@ -97,16 +97,21 @@ struct ptx_step_params {
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
     const struct ptx_step_group *groups;   ///< copied
     uint32_t group_count;                  ///< 1 to PTX_STEP_MAX_GROUPS
-    /// As in struct ptx_clip_params, for norm groups. If max_norm is INFINITY and there is no
-    /// `update`, no norm is computed: each gradient is read once, records have norm 0, NaN and
-    /// infinity are not detected, and ptx_step_plan_set_max_norm() is refused.
+    /// As in struct ptx_clip_params, for norm groups. If max_norm is INFINITY and there is none of
+    /// max_norms_at, `update` and found_inf_to, no norm is computed: each gradient is read once,
+    /// records have norm 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is
+    /// refused.
     uint32_t norm_group_count;
     float max_norm;
     const float *group_max_norms;
+    CUdeviceptr max_norms_at;
     float eps; ///< added to the norm; the rule has its own eps
     float loss_scale;
     CUdeviceptr loss_scale_state;
+    CUdeviceptr loss_scale_at;
     const struct ptx_loss_scale_params *update;
+    CUdeviceptr found_inf_at;
+    CUdeviceptr found_inf_to;
     ptx_step_gradients gradients;
     uint64_t seed;    ///< STOCHASTIC: seed of the random bits
     bool any_address; ///< addresses are not checked at all, not even for 0

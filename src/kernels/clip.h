@@ -76,8 +76,10 @@ struct clip_spec {
     uint32_t dtypes; // PTX_TYPE_BIT() bits
     uint32_t chunk;
     ptx_nonfinite nonfinite;
-    bool updates;                      // updates the loss scale
-    bool packs;                        // some chunks are packed
+    bool updates; // updates the loss scale
+    bool packs;   // some chunks are packed
+    // Inputs and results at the caller's addresses, and whether the loss scale has to be checked.
+    bool has_max_norms_at, has_found_inf_at, has_found_inf_to, checks_loss_scale;
     const struct ptxk_step_spec *step; // for a step plan, which steps instead of scaling
 };
 

@@ -101,7 +101,8 @@ struct clip_results {
     const struct clip_spec *spec;
     ptx_ptr records, used, totals;
     ptx_val groups, eps;
-    ptx_ptr state, rule; // if there is an update
+    ptx_ptr state, rule;                              // if there is an update
+    ptx_ptr max_norms_at, found_inf_at, found_inf_to; // those that the plan has
 };
 struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_spec *spec);
 
@@ -109,14 +110,15 @@ struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_sp
 struct clip_inputs {
     ptx_val max_norm; // f32
     ptx_val inverse;  // f64: 1 / loss scale
+    ptx_val usable;   // a predicate: false counts as NaN; poisoned: there is nothing to check
 };
 struct clip_inputs ptxk_clip_inputs_read(ptx_builder *b, const struct clip_results *results,
                                          ptx_val group);
 
 // A group's record, computed from its sum (f64): f32 values, with the policy applied.
 struct clip_record {
-    ptx_val factor, norm;
-    ptx_val finite; // a predicate
+    ptx_val factor, norm, max_norm;
+    ptx_val finite; // a predicate: of the sum, and the inputs are usable
 };
 struct clip_record ptxk_clip_record_of(ptx_builder *b, const struct clip_results *results,
                                        const struct clip_inputs *inputs, ptx_val sum);

@@ -28,6 +28,15 @@ struct clip_results ptxk_clip_results_param(ptx_builder *b, const struct clip_sp
     r.groups = ptx_param(b, PTX_U32, "group_count");
     r.eps = ptx_param(b, PTX_F32, "eps", .meaning = "added to the norm before dividing",
                       .range = PTX_RANGE_FINITE | PTX_RANGE_NOT_NEGATIVE);
+    if (spec->has_max_norms_at)
+        r.max_norms_at = ptx_param_ptr(b, PTX_F32, "max_norms_at", .readonly = true,
+                                       .meaning = "one a group, the caller's");
+    if (spec->has_found_inf_at)
+        r.found_inf_at = ptx_param_ptr(b, PTX_F32, "found_inf_at", .readonly = true, .length = "1",
+                                       .meaning = "the caller's: not 0: as if a gradient were NaN");
+    if (spec->has_found_inf_to)
+        r.found_inf_to = ptx_param_ptr(b, PTX_F32, "found_inf_to", .writeonly = true, .length = "1",
+                                       .meaning = "the caller's: found_inf of all");
     if (!spec->updates)
         return r;
     r.state = ptx_param_ptr(b, PTX_B32, "state", .length = "2",
@@ -84,13 +93,44 @@ static ptx_ptr record_at(ptx_builder *b, const struct clip_results *r, ptx_val g
                   ptx_mul_wide(b, group, ptx_u32(CLIP_LENGTH(float, struct ptx_clip_record))));
 }
 
+// `x` may be poisoned: true.
+static ptx_val both(ptx_builder *b, ptx_val x, ptx_val y)
+{
+    return x.kind == PTX_KIND_POISON ? y : ptx_and(b, x, y);
+}
+
+static ptx_val usable(ptx_builder *b, const struct clip_results *r,
+                      const struct clip_inputs *inputs)
+{
+    ptx_val all = { 0 };
+
+    if (r->spec->checks_loss_scale) {
+        ptx_comment(b, "a loss scale that is not finite and above 0");
+        all = ptx_is_finite(b, inputs->inverse);
+        all = both(b, all, ptx_gt(b, inputs->inverse, ptx_f64(0)));
+    }
+    if (r->spec->has_max_norms_at)
+        all = both(b, all, ptx_ge(b, inputs->max_norm, ptx_f32(0.0f)));
+    if (r->spec->has_found_inf_at) {
+        ptx_val found = ptx_load(b, r->found_inf_at, ptx_u32(0));
+        all = both(b, all, ptx_eq(b, found, ptx_f32(0.0f)));
+    }
+    return all;
+}
+
 struct clip_inputs ptxk_clip_inputs_read(ptx_builder *b, const struct clip_results *r,
                                          ptx_val group)
 {
-    ptx_val max_norm = ptx_load(b, record_at(b, r, group), RECORD(max_norm));
+    struct clip_inputs inputs;
+
+    if (r->spec->has_max_norms_at)
+        inputs.max_norm = ptx_load(b, r->max_norms_at, group);
+    else
+        inputs.max_norm = ptx_load(b, record_at(b, r, group), RECORD(max_norm));
     ptx_val loss_scale = ptx_load(b, r->used, ptx_u32(0));
-    ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, loss_scale));
-    return (struct clip_inputs) { max_norm, inverse };
+    inputs.inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, loss_scale));
+    inputs.usable = usable(b, r, &inputs);
+    return inputs;
 }
 
 struct clip_record ptxk_clip_record_of(ptx_builder *b, const struct clip_results *r,
@@ -104,7 +144,8 @@ struct clip_record ptxk_clip_record_of(ptx_builder *b, const struct clip_results
     ptx_val clip = ptxk_clip_scale(b, sum, root, record.norm, inputs->max_norm, r->eps);
     ptx_val product = ptx_mul(b, ptx_cvt(b, PTX_F64, clip), inputs->inverse);
     ptx_val factor = ptxk_one_nan(b, ptx_cvt(b, PTX_F32, product));
-    record.finite = ptx_is_finite(b, sum);
+    record.finite = both(b, inputs->usable, ptx_is_finite(b, sum));
+    record.max_norm = inputs->max_norm;
     if (r->spec->nonfinite == PTX_NONFINITE_SKIP)
         factor = ptx_select(b, record.finite, factor, ptx_f32(1.0f));
     if (r->spec->nonfinite == PTX_NONFINITE_ZERO)
@@ -121,6 +162,8 @@ void ptxk_clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_va
     ptx_store(b, at, RECORD(factor), record->factor);
     ptx_store(b, at, RECORD(norm), record->norm);
     ptx_store(b, at, RECORD(found_inf), found_inf);
+    if (r->spec->has_max_norms_at)
+        ptx_store(b, at, RECORD(max_norm), record->max_norm);
 
     ptx_comment(b, "the last group writes the summary");
     ptx_val found = ptx_var(b, ptx_not(b, record->finite));
@@ -128,6 +171,8 @@ void ptxk_clip_record_write(ptx_builder *b, const struct clip_results *r, ptx_va
         found_inf = ptx_select(b, found, ptx_f32(1.0f), ptx_f32(0.0f));
         ptx_ptr summary = record_at(b, r, r->groups); // after the records
         ptx_store(b, summary, SUMMARY(found_inf), found_inf);
+        if (r->spec->has_found_inf_to)
+            ptx_store(b, r->found_inf_to, ptx_u32(0), found_inf);
         if (r->spec->updates)
             update(b, r, found);
     }

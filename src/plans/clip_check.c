@@ -44,12 +44,28 @@ static ptx_status check_tensor(const struct ptx_clip_params *params, size_t t)
 
 ptx_status ptxp_clip_check_max_norm_given(const struct ptx_clip_params *params)
 {
-    if (params->group_max_norms || params->max_norm != 0.0f)
+    if (params->max_norms_at || params->group_max_norms || params->max_norm != 0.0f)
         return PTX_OK;
     return ptxd_fail(PTX_ERROR_INVALID,
                      "max_norm is 0, as where it is left out, and would make every gradient "
                      "0: give the largest norm, or INFINITY for no clipping; if 0 is meant, "
                      "give it in group_max_norms");
+}
+
+static ptx_status check_caller_arrays(const struct ptx_clip_params *params, uint32_t groups)
+{
+    struct plan_array arrays[CLIP_CALLER_ARRAYS];
+    const size_t count = ptxp_clip_caller_arrays(params, groups, arrays);
+
+    for (size_t k = 0; k < count; k++)
+        if (arrays[k].at % arrays[k].bytes)
+            return ptxd_fail(PTX_ERROR_INVALID, "%s is 0x%llx; it must be a multiple of %u",
+                             arrays[k].field, (unsigned long long)arrays[k].at, arrays[k].bytes);
+    if (params->loss_scale_at && (params->loss_scale_state || params->update))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "loss_scale_at is given, which is only read, and %s too: give one of them",
+                         params->update ? "update" : "loss_scale_state");
+    return PTX_OK;
 }
 
 static ptx_status check_scalars(const struct ptx_clip_params *params, uint32_t groups)
@@ -73,11 +89,7 @@ static ptx_status check_scalars(const struct ptx_clip_params *params, uint32_t g
                          (int)params->nonfinite, PTX_NONFINITE_PROPAGATE, PTX_NONFINITE_ZERO);
     if (params->loss_scale != 0.0f)
         status = ptxp_clip_check_loss_scale(params->loss_scale);
-    if (!status && params->loss_scale_state % 4)
-        status =
-            ptxd_fail(PTX_ERROR_INVALID, "loss_scale_state is 0x%llx; it must be a multiple of 4",
-                      (unsigned long long)params->loss_scale_state);
-    return status;
+    return status ? status : check_caller_arrays(params, groups);
 }
 
 ptx_status ptxp_clip_check_max_norm(float max_norm)
@@ -134,9 +146,39 @@ ptx_status ptxp_clip_out_of_host_memory(void)
 
 // ---- addresses ----------------------------------------------------------------------------------
 
+size_t ptxp_clip_caller_arrays(const struct ptx_clip_params *params, uint32_t groups,
+                               struct plan_array arrays[CLIP_CALLER_ARRAYS])
+{
+    const struct {
+        CUdeviceptr at;
+        uint64_t count;
+        const char *field;
+    } all[CLIP_CALLER_ARRAYS] = {
+        { params->max_norms_at, groups, "max_norms_at" },
+        { params->loss_scale_state, sizeof(struct ptx_loss_scale_state) / 4, "loss_scale_state" },
+        { params->loss_scale_at, 1, "loss_scale_at" },
+        { params->found_inf_at, 1, "found_inf_at" },
+        { params->found_inf_to, 1, "found_inf_to" },
+    };
+    size_t count = 0;
+
+    for (size_t k = 0; k < CLIP_CALLER_ARRAYS; k++)
+        if (all[k].at)
+            arrays[count++] = (struct plan_array) {
+                .at = all[k].at,
+                .count = all[k].count,
+                .bytes = 4,
+                .tensor = ARRAY_OF_PLAN,
+                .field = all[k].field,
+                .effect = "the plan would overwrite the one with the other",
+            };
+    return count;
+}
+
 ptx_status ptxp_clip_check_addresses(ptx_device *device, const struct clip_addresses *of)
 {
-    struct plan_array *arrays = malloc((of->count + 1) * sizeof *arrays);
+    const size_t count = of->count + of->other_count;
+    struct plan_array *arrays = malloc(count * sizeof *arrays);
     ptx_status status;
 
     if (!arrays)
@@ -147,15 +189,9 @@ ptx_status ptxp_clip_check_addresses(ptx_device *device, const struct clip_addre
                                           .bytes = ptxp_clip_row_bytes(&of->rows[t]),
                                           .tensor = t,
                                           .effect = "each would be scaled twice there" };
-    arrays[of->count] = (struct plan_array) {
-        .at = of->state,
-        .count = of->state ? sizeof(struct ptx_loss_scale_state) / 4 : 0,
-        .bytes = 4,
-        .tensor = ARRAY_OF_PLAN,
-        .field = "loss_scale_state",
-        .effect = "the state would be clipped with the tensor",
-    };
-    status = ptxp_check_arrays(device, arrays, of->count + 1, of->plan, of->plan_bytes);
+    for (size_t k = 0; k < of->other_count; k++)
+        arrays[of->count + k] = of->others[k];
+    status = ptxp_check_arrays(device, arrays, count, of->plan, of->plan_bytes);
     free(arrays);
     return status;
 }

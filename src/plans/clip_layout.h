@@ -7,6 +7,7 @@
 
 #include <ptxgen/clip.h>
 
+#include "arrays.h"
 #include "kernels/clip.h"
 
 // X(member, type of an element): the arrays in the plan's memory, each aligned to 256 bytes. The
@@ -72,12 +73,19 @@ ptx_status ptxp_clip_check_max_norm(float max_norm);
 ptx_status ptxp_clip_check_max_norm_given(const struct ptx_clip_params *params);
 ptx_status ptxp_clip_check_loss_scale(float scale);
 
+// The caller's arrays besides the tensors: what params names, for so many groups. Returns their
+// number.
+enum { CLIP_CALLER_ARRAYS = 5 };
+size_t ptxp_clip_caller_arrays(const struct ptx_clip_params *params, uint32_t groups,
+                               struct plan_array arrays[CLIP_CALLER_ARRAYS]);
+
 // What a plan reads and writes.
 struct clip_addresses {
     const struct clip_tensor_row *rows;
     size_t count;
-    CUdeviceptr state; // address of the caller's loss scale state; 0 if the plan has its own
-    CUdeviceptr plan;  // the plan's own memory
+    const struct plan_array *others;
+    size_t other_count;
+    CUdeviceptr plan; // the plan's own memory
     uint64_t plan_bytes;
 };
 

@@ -19,6 +19,11 @@ static struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                                 .nonfinite = params->nonfinite,
                                 .updates = params->update != NULL,
                                 .packs = layout->packs,
+                                .has_max_norms_at = params->max_norms_at != 0,
+                                .has_found_inf_at = params->found_inf_at != 0,
+                                .has_found_inf_to = params->found_inf_to != 0,
+                                .checks_loss_scale = params->update || params->loss_scale_state ||
+                                                     params->loss_scale_at,
                                 .step = step };
 }
 
@@ -113,6 +118,9 @@ static ptx_status bind_kernels(ptx_clip_plan *plan, const struct clip_spec *spec
 #undef CLIP_VALUE
             { "state", PTX_ARG(plan->state) },
         { "used", PTX_ARG(plan->used) },
+        { "max_norms_at", PTX_ARG(plan->max_norms_at) },
+        { "found_inf_at", PTX_ARG(plan->found_inf_at) },
+        { "found_inf_to", PTX_ARG(plan->found_inf_to) },
         { "group_count", PTX_ARG(plan->layout.group_count) },
         { "eps", PTX_ARG(plan->eps) },
         { "first", PTX_ARG(launch->first) },
@@ -176,14 +184,14 @@ static ptx_status load(ptx_clip_plan *plan, const struct ptx_clip_params *params
 ptx_status ptxp_clip_plan_check_addresses(const ptx_clip_plan *plan,
                                           const struct clip_tensor_row *rows)
 {
-    return ptxp_clip_check_addresses(plan->device,
-                                     &(struct clip_addresses) {
-                                         .rows = rows,
-                                         .count = plan->layout.tensor_count,
-                                         .state = plan->has_own_state ? 0 : plan->state,
-                                         .plan = ptx_buffer_address(plan->memory),
-                                         .plan_bytes = plan->layout.bytes,
-                                     });
+    return ptxp_clip_check_addresses(plan->device, &(struct clip_addresses) {
+                                                       .rows = rows,
+                                                       .count = plan->layout.tensor_count,
+                                                       .others = plan->others,
+                                                       .other_count = plan->other_count,
+                                                       .plan = ptx_buffer_address(plan->memory),
+                                                       .plan_bytes = plan->layout.bytes,
+                                                   });
 }
 
 static ptx_status upload(ptx_clip_plan *plan, const struct ptx_clip_params *params,
@@ -230,10 +238,15 @@ static void take_addresses(ptx_clip_plan *plan, const struct ptx_clip_params *pa
     plan->summary =
         plan->records + plan->layout.group_count * (CUdeviceptr)sizeof(struct ptx_clip_record);
     plan->used = plan->summary + offsetof(struct ptx_clip_summary, loss_scale);
-    plan->has_own_state = params->loss_scale_state == 0;
-    plan->state = params->loss_scale_state
-                      ? params->loss_scale_state
+    plan->state = params->loss_scale_state ? params->loss_scale_state
+                  : params->loss_scale_at
+                      ? params->loss_scale_at
                       : plan->summary + offsetof(struct ptx_clip_summary, state);
+    plan->max_norms_at = params->max_norms_at;
+    plan->loss_scale_at = params->loss_scale_at;
+    plan->found_inf_at = params->found_inf_at;
+    plan->found_inf_to = params->found_inf_to;
+    plan->other_count = ptxp_clip_caller_arrays(params, plan->layout.group_count, plan->others);
 }
 
 static void take_params(ptx_clip_plan *plan, const struct ptx_clip_params *params)

@@ -7,7 +7,7 @@
 #include "clip_layout.h"
 #include "kernels/step_apply.h"
 
-enum { CLIP_MOST_ARGS = 16 };
+enum { CLIP_MOST_ARGS = 20 };
 
 // A kernel with its arguments, which point at values in the plan.
 struct clip_kernel {
@@ -43,16 +43,17 @@ struct ptx_clip_plan {
     ptx_buffer *memory;
     struct clip_layout layout;
     bool any_address, measure_only, updates;
-    bool has_own_state; // the plan owns the loss scale state; else the caller does
-    bool fused;         // ptxp_clip_is_fused()
+    bool fused; // ptxp_clip_is_fused()
     uint32_t tiles_of_chunk;
     uint32_t apply_blocks; // number of resident blocks
     ptx_graph *graph;      // a run's launches as one graph; NULL: the driver is too old
     atomic_flag busy;
     // What has been put on a stream since creation, which a step reads; under `busy`.
     bool has_norm, has_records;
-    struct clip_tensor_row *rows; // host copy, for checks
-    struct clip_start *starts;    // in the order of chunks
+    struct clip_tensor_row *rows;                 // host copy, for checks
+    struct plan_array others[CLIP_CALLER_ARRAYS]; // the caller's, for checks
+    size_t other_count;
+    struct clip_start *starts; // in the order of chunks
     size_t start_count;
     uint32_t *piece_tensors;      // host copy of `pieces`
     const struct clip_step *step; // NULL: the plan scales
@@ -60,9 +61,10 @@ struct ptx_clip_plan {
     CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
     struct clip_launch launch;
-    CUdeviceptr state;   // address of the loss scale state
-    CUdeviceptr summary; // after the records
-    CUdeviceptr used;    // the loss scale that a run divides by, in the summary
+    CUdeviceptr state; // address of the loss scale state, or of the scale alone: loss_scale_at
+    CUdeviceptr max_norms_at, loss_scale_at, found_inf_at, found_inf_to; // the caller's; 0: none
+    CUdeviceptr summary;                                                 // after the records
+    CUdeviceptr used; // the loss scale that a run divides by, in the summary
     float eps;
 #define CLIP_DECLARE(member, type) CUdeviceptr member;
     CLIP_ARRAYS(CLIP_DECLARE)

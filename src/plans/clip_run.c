@@ -244,11 +244,20 @@ ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint6
 
 // ---- changes ------------------------------------------------------------------------------------
 
+static ptx_status refuse_to_write(const char *field, CUdeviceptr at)
+{
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "the plan reads it at %s, 0x%llx, which is the caller's: write it there",
+                     field, (unsigned long long)at);
+}
+
 static ptx_status set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_norm, CUstream stream)
 {
     const uint32_t groups = plan->layout.group_count;
     ptx_status status = ptxp_clip_check_max_norm(max_norm);
 
+    if (!status && plan->max_norms_at)
+        status = refuse_to_write("max_norms_at", plan->max_norms_at);
     if (!status && group >= groups && group != PTX_CLIP_ALL_GROUPS)
         status = ptxd_fail(PTX_ERROR_INVALID, "group is %u; the plan has groups 0 to %u", group,
                            groups - 1);
@@ -276,6 +285,8 @@ ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_sca
     if (status)
         return status;
     status = ptxp_clip_check_loss_scale(state.scale);
+    if (!status && plan->loss_scale_at)
+        status = refuse_to_write("loss_scale_at", plan->loss_scale_at);
     plan->launch.state = state;
     if (!status)
         status = launch(&plan->clip_set_loss_scale, 1, stream, false);

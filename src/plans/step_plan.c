@@ -40,10 +40,14 @@ static struct ptx_clip_params clip_params_of(const struct ptx_step_params *param
         .group_count = params->norm_group_count,
         .max_norm = params->max_norm,
         .group_max_norms = params->group_max_norms,
+        .max_norms_at = params->max_norms_at,
         .eps = params->eps,
         .loss_scale = params->loss_scale,
         .loss_scale_state = params->loss_scale_state,
+        .loss_scale_at = params->loss_scale_at,
         .update = params->update,
+        .found_inf_at = params->found_inf_at,
+        .found_inf_to = params->found_inf_to,
         .any_address = true,
         .stream = params->stream,
         .module = params->module,
@@ -66,18 +70,24 @@ static struct ptx_clip_tensor *gradients_of(const struct ptx_step_params *params
     return gradients;
 }
 
-// Of the norm groups that there are: those of the tensors, where no number is given.
-static bool takes_no_norm(const struct ptx_step_params *params)
+// The norm groups that there are: those of the tensors, where no number is given.
+static uint32_t norm_groups_of(const struct ptx_step_params *params)
 {
     uint32_t groups = params->norm_group_count ? params->norm_group_count : 1;
 
-    if (params->update)
-        return false;
-    if (!params->group_max_norms)
-        return isinf(params->max_norm);
     for (size_t t = 0; t < params->tensor_count && !params->norm_group_count; t++)
         if (params->tensors[t].norm_group >= groups)
             groups = params->tensors[t].norm_group + 1;
+    return groups;
+}
+
+static bool takes_no_norm(const struct ptx_step_params *params)
+{
+    if (params->update || params->max_norms_at || params->found_inf_to)
+        return false;
+    if (!params->group_max_norms)
+        return isinf(params->max_norm);
+    const uint32_t groups = norm_groups_of(params);
     if (groups > PTX_CLIP_MAX_TENSORS)
         return false; // the clip plan refuses them
     for (uint32_t g = 0; g < groups; g++)
@@ -139,14 +149,14 @@ static size_t add_scalars(const struct ptx_step_params *params, struct plan_arra
             to[n++].shared = true;
         }
     }
-    if (params->loss_scale_state)
-        to[n++] = array_of(params->loss_scale_state, 2, 4, ARRAY_OF_PLAN, "loss_scale_state");
-    return n;
+    const struct ptx_clip_params clip = clip_params_of(params, NULL);
+    return n + ptxp_clip_caller_arrays(&clip, norm_groups_of(params), to + n);
 }
 
 static ptx_status check_addresses(const ptx_step_plan *plan, const struct ptx_step_params *params)
 {
-    const size_t most = params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + 2;
+    const size_t most =
+        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + CLIP_CALLER_ARRAYS + 1;
     struct plan_array *arrays = malloc(most * sizeof *arrays);
     size_t count = 0;
 
@@ -223,12 +233,12 @@ static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params 
     if (params->tensor_count)
         memcpy(plan->tensors, params->tensors, params->tensor_count * sizeof *plan->tensors);
     memcpy(plan->groups, params->groups, params->group_count * sizeof *plan->groups);
-    plan->params = (struct ptx_step_params) { .tensors = plan->tensors,
-                                              .tensor_count = params->tensor_count,
-                                              .groups = plan->groups,
-                                              .group_count = params->group_count,
-                                              .loss_scale_state = params->loss_scale_state,
-                                              .any_address = params->any_address };
+    plan->params = *params;
+    plan->params.tensors = plan->tensors;
+    plan->params.groups = plan->groups;
+    plan->params.group_max_norms = NULL;
+    plan->params.update = NULL;
+    plan->params.module = NULL;
     return PTX_OK;
 }
 

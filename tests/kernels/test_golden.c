@@ -140,9 +140,13 @@ static void check_clip_plans(struct golden *g)
         { .count = 1000, .dtype = PTX_BF16 }
     };
     const struct ptx_clip_params one = { .tensors = tensors, .tensor_count = 1 };
-    const struct ptx_clip_params all = {
-        .tensors = tensors, .tensor_count = 4, .nonfinite = PTX_NONFINITE_ZERO, .update = &update
-    };
+    const struct ptx_clip_params all = { .tensors = tensors,
+                                         .tensor_count = 4,
+                                         .nonfinite = PTX_NONFINITE_ZERO,
+                                         .max_norms_at = 4,
+                                         .update = &update,
+                                         .found_inf_at = 12,
+                                         .found_inf_to = 16 };
     const struct ptx_builder_params sm_90 = { .target = { .sm = 90 } };
     ptx_builder *b = ptx_builder_create(&sm_90);
     assert_int_equal(ptx_clip_emit(b, &one), PTX_OK);
@@ -289,6 +293,27 @@ static void hash_clip_plans(struct hashes *all)
     }
 }
 
+/// Plans with each mixture of scalars at the caller's addresses.
+static void hash_clip_plan_scalars(struct hashes *all)
+{
+    static const struct ptx_clip_tensor tensor = { .count = 1000, .dtype = PTX_F32 };
+    for (unsigned v = 0; v < 16; ++v) {
+        const struct ptx_clip_params params = { .tensors = &tensor,
+                                                .tensor_count = 1,
+                                                .max_norms_at = v & 1 ? 4 : 0,
+                                                .loss_scale_at = v & 2 ? 8 : 0,
+                                                .found_inf_at = v & 4 ? 12 : 0,
+                                                .found_inf_to = v & 8 ? 16 : 0 };
+        ptx_builder *b = ptx_builder_create(NULL);
+        char name[96];
+        assert_int_equal(ptx_clip_emit(b, &params), PTX_OK);
+        snprintf(name, sizeof name, "clip_plan_f32%s%s%s%s_sm80", v & 1 ? "_max_norms_at" : "",
+                 v & 2 ? "_loss_scale_at" : "", v & 4 ? "_found_inf_at" : "",
+                 v & 8 ? "_found_inf_to" : "");
+        add_hash(all, b, name);
+    }
+}
+
 static void check_hashes(struct golden *g)
 {
     static struct hashes all;
@@ -297,6 +322,7 @@ static void check_hashes(struct golden *g)
     all.used = 0;
     hash_kernels(&all);
     hash_clip_plans(&all);
+    hash_clip_plan_scalars(&all);
     snprintf(path, sizeof path, "%s/hashes.txt", folder ? folder : GOLDEN_DIR);
     if (!g->rewrite)
         compare_with_golden(path, all.text, g);

@@ -143,6 +143,7 @@ void clip_set_expect(struct clip_set *set, const struct ptx_clip_params *params,
                                         .group_count = set->groups,
                                         .max_norms = set->max_norms,
                                         .eps = params->eps,
+                                        .found_inf = set->found_inf,
                                         .nonfinite = (enum ref_nonfinite)params->nonfinite };
     memset(expected, 0, sizeof *expected);
     ref_clip_sums(&plan, expected->sums);

@@ -30,6 +30,7 @@ struct clip_set {
     struct ref_gradient
         host[CLIP_MOST_TENSORS]; ///< what the gradients are, then what they should be
     float max_norms[CLIP_MOST_GROUPS];
+    float found_inf; ///< what a plan reads at its found_inf_at
     ptx_buffer *memory;
     size_t bytes;
     size_t offset[CLIP_MOST_TENSORS]; ///< in the memory

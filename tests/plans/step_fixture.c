@@ -172,6 +172,7 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
                 fill(r, type, set->host + set->offset[t][a], tensor->count);
         }
         tensor->step = base + set->step[t];
+        set->has_elements |= tensor->count != 0;
         memset(set->host + set->step[t], 0, sizeof(float));
         if (shape->absent && random_below(r, 4) == 0)
             tensor->gradient = 0;
@@ -186,7 +187,7 @@ void step_set_destroy(struct step_set *set)
 
 void step_set_gradients(struct step_set *set, struct random *r, float bad)
 {
-    bool placed = bad == 0;
+    bool placed = bad == 0 || !set->has_elements;
 
     for (size_t t = 0; t < set->count; t++) {
         const ptx_type type = array_type(set, t, GRADIENT);
@@ -247,12 +248,13 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
         };
     }
     for (uint32_t g = 0; g < set->norm_groups; g++)
-        max_norms[g] = params->max_norm;
+        max_norms[g] = params->max_norms_at ? set->max_norms[g] : params->max_norm;
     const struct ref_clip_plan plan = { .tensors = gradients,
                                         .tensor_count = set->count,
                                         .group_count = set->norm_groups,
                                         .max_norms = max_norms,
-                                        .eps = params->eps };
+                                        .eps = params->eps,
+                                        .found_inf = params->found_inf_at ? set->found_inf : 0 };
     ref_clip_sums(&plan, sums);
     for (uint32_t g = 0; g < set->norm_groups; g++) {
         float record[3];
@@ -293,12 +295,12 @@ static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
     };
 }
 
-void step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale)
+bool step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale)
 {
     float factor[STEP_MOST_GROUPS], before[STEP_MOST_TENSORS];
 
     if (expect_records(set, params, loss_scale, factor))
-        return;
+        return true;
     for (size_t t = 0; t < set->count; t++)
         memcpy(&before[t], set->host + set->step[t], sizeof(float));
     for (size_t t = 0; t < set->count; t++) {
@@ -310,6 +312,7 @@ void step_set_expect(struct step_set *set, const struct ptx_step_params *params,
                  (enum ref_step_gradients)set->gradients);
         memcpy(set->host + set->step[t], &count, sizeof count);
     }
+    return false;
 }
 
 static void report(const struct step_set *set, const unsigned char *got, size_t at,

@@ -26,10 +26,13 @@ struct step_shape {
 struct step_set {
     struct gpu *gpu;
     size_t count;
+    bool has_elements;
     uint32_t groups, norm_groups;
     struct ptx_step_tensor tensors[STEP_MOST_TENSORS];
     struct ptx_step_group group[STEP_MOST_GROUPS];
     ptx_step_gradients gradients;
+    float max_norms[STEP_MOST_GROUPS]; ///< what a plan reads at its max_norms_at
+    float found_inf;                   ///< and at its found_inf_at
     uint64_t seed;
     ptx_buffer *memory;
     unsigned char *host; ///< what the memory should be
@@ -47,8 +50,8 @@ struct ptx_step_params step_set_params(const struct step_set *set);
 /// The plan, or a failed test.
 ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params);
 /// Takes the reference's step on the host: sums, records, then every tensor. `loss_scale` is what
-/// the gradients are divided by.
-void step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale);
+/// the gradients are divided by. Returns whether something was found, and so nothing is written.
+bool step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale);
 /// Waits for the stream and holds the device's memory against the host's, guard bytes and all.
 void step_set_check(const struct step_set *set, const char *what);
 

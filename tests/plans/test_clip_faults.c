@@ -19,9 +19,9 @@ static ptx_device *set_up(void)
     static const ptx_type types[TENSORS] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16, PTX_F32 };
     scene.device = ptx_device_open(NULL);
     assert_non_null(scene.device);
-    scene.memory = ptx_buffer_create(scene.device, TENSORS * COUNT * 8);
+    scene.memory = ptx_buffer_create(scene.device, TENSORS * COUNT * 8 + 16);
     assert_non_null(scene.memory);
-    assert_int_equal(ptx_buffer_fill(scene.memory, 0, 0, TENSORS * COUNT * 8, NULL), PTX_OK);
+    assert_int_equal(ptx_buffer_fill(scene.memory, 0, 0, TENSORS * COUNT * 8 + 16, NULL), PTX_OK);
     for (unsigned t = 0; t < TENSORS; t++)
         scene.tensors[t] = (struct ptx_clip_tensor) {
             .data = ptx_buffer_address(scene.memory) + t * COUNT * 8,
@@ -41,10 +41,16 @@ static void tear_down(void)
 static void *create(void)
 {
     static const struct ptx_loss_scale_params update;
-    return ptx_clip_plan_create(scene.device, &(struct ptx_clip_params) { .tensors = scene.tensors,
-                                                                          .tensor_count = TENSORS,
-                                                                          .max_norm = 1.0f,
-                                                                          .update = &update });
+    const CUdeviceptr scalars = ptx_buffer_address(scene.memory) + TENSORS * COUNT * 8;
+    return ptx_clip_plan_create(scene.device, &(struct ptx_clip_params) {
+                                                  .tensors = scene.tensors,
+                                                  .tensor_count = TENSORS,
+                                                  .max_norm = 1.0f,
+                                                  .loss_scale_state = scalars,
+                                                  .update = &update,
+                                                  .found_inf_at = scalars + 8,
+                                                  .found_inf_to = scalars + 12,
+                                              });
 }
 
 static void destroy(void *plan)

@@ -242,6 +242,59 @@ static void test_loss_scale_state(void **state)
     ptx_clip_plan_destroy(&plan);
 }
 
+/// The scalars that a plan reads, and the one that it writes, are the device's memory and no
+/// tensor's, and the one that it writes is no other.
+static void test_scalars_at(void **state)
+{
+    (void)state;
+    const struct {
+        CUdeviceptr *at;
+        const char *name;
+    } all[] = { { &params.max_norms_at, "max_norms_at" },
+                { &params.loss_scale_at, "loss_scale_at" },
+                { &params.found_inf_at, "found_inf_at" },
+                { &params.found_inf_to, "found_inf_to" } };
+    ptx_buffer *scalars = ptx_buffer_create(gpu.device, 64);
+    assert_non_null(scalars);
+    const CUdeviceptr apart = ptx_buffer_address(scalars);
+    char words[96];
+    for (unsigned k = 0; k < 4; k++) {
+        *all[k].at = apart + 1;
+        snprintf(words, sizeof words, "%s is 0x%llx; it must be a multiple of 4", all[k].name,
+                 (unsigned long long)*all[k].at);
+        refuse(words, true);
+        *all[k].at = 0x1234;
+        snprintf(words, sizeof words, "%s: the driver knows no memory at", all[k].name);
+        refuse(words, false);
+        *all[k].at = base + 4 * COUNT + 16;
+        snprintf(words, sizeof words, "tensor 1 and %s overlap", all[k].name);
+        refuse(words, false);
+        *all[k].at = apart + 4 * k;
+    }
+    params.group_count = 2;
+    refuse("max_norms_at and loss_scale_at overlap", false);
+    params.max_norms_at = apart + 60;
+    refuse("max_norms_at: 2 elements are 8 bytes, and its memory ends 4 bytes after", false);
+    params.max_norms_at = apart + 16;
+    params.found_inf_at = params.found_inf_to;
+    refuse("found_inf_at and found_inf_to overlap", false);
+    params.found_inf_at = apart + 24;
+    tensors[1].count = 1;
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    for (unsigned k = 0; k < 4; k++) {
+        assert_int_equal(ptx_clip_plan_set_data(plan, 1, 1, all[k].at, gpu.stream),
+                         PTX_ERROR_INVALID);
+        snprintf(words, sizeof words, "tensor 1 and %s overlap", all[k].name);
+        expect_failure(PTX_ERROR_INVALID, words);
+    }
+    ptx_clip_plan_destroy(&plan);
+    params.loss_scale_state = apart + 32;
+    refuse("loss_scale_at is given, which is only read, and loss_scale_state too", true);
+    ptx_buffer_destroy(&scalars);
+}
+
 /// Nor is a tensor where the plan has its tables, which may be the memory of one that was freed.
 static void test_own_memory(void **state)
 {
@@ -344,6 +397,7 @@ int main(void)
         cmocka_unit_test_setup(test_addresses, set_up),
         cmocka_unit_test_setup(test_max_norm_of_zero, set_up),
         cmocka_unit_test_setup(test_loss_scale_state, set_up),
+        cmocka_unit_test_setup(test_scalars_at, set_up),
         cmocka_unit_test_setup(test_own_memory, set_up),
         cmocka_unit_test_setup(test_calls, set_up),
         cmocka_unit_test_setup(test_cold_capture, set_up),

@@ -55,7 +55,10 @@ static void test_targets(void **state)
             assemble(&(struct ptx_clip_params) { .tensors = tensors,
                                                  .tensor_count = TENSORS,
                                                  .nonfinite = (ptx_nonfinite)(variant / 3 % 3),
-                                                 .update = variant % 2 ? &update : NULL },
+                                                 .max_norms_at = variant & 2 ? 4 : 0,
+                                                 .update = variant % 2 ? &update : NULL,
+                                                 .found_inf_at = variant & 4 ? 12 : 0,
+                                                 .found_inf_to = variant & 8 ? 16 : 0 },
                      target);
         }
 }

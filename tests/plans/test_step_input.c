@@ -14,7 +14,7 @@
 #include "blocking_stream.h"
 #include "gpu.h"
 
-enum { TENSORS = 3, COUNT = 100, ROOM = 512, SCALARS = 3 };
+enum { TENSORS = 3, COUNT = 100, ROOM = 512, SCALARS = 7 };
 enum { PARAMETER, GRADIENT, BESIDE, STATE, STEP = STATE + 2, ARRAYS };
 enum { BYTES = (TENSORS * ARRAYS + SCALARS) * ROOM };
 
@@ -222,10 +222,16 @@ static void test_scalars(void **state)
         const char *name;
     } scalars[SCALARS] = { { &group.hyper_at, "hyper_at" },
                            { &group.lr_at, "lr_at" },
+                           { &params.max_norms_at, "max_norms_at" },
+                           { &params.found_inf_at, "found_inf_at" },
+                           { &params.found_inf_to, "found_inf_to" },
+                           { &params.loss_scale_at, "loss_scale_at" },
                            { &params.loss_scale_state, "loss_scale_state" } };
     const CUdeviceptr apart = place(TENSORS, 0);
 
     for (unsigned k = 0; k < SCALARS; k++) {
+        if (scalars[k].at == &params.loss_scale_state) // one of the two
+            params.loss_scale_at = 0;
         *scalars[k].at = 0x1230;
         refuse(scalars[k].name, ": the driver knows no memory at its address 0x1230");
         *scalars[k].at = place(1, STATE);
@@ -241,8 +247,25 @@ static void test_scalars(void **state)
     group.hyper_at = apart;
     params.loss_scale_state = group.lr_at;
     refuse("lr_at", "loss_scale_state overlap");
-    params.loss_scale_state = apart + 2 * ROOM;
+    params.loss_scale_state = apart + (SCALARS - 1) * ROOM;
+    params.found_inf_to = params.found_inf_at;
+    refuse("found_inf_at", "found_inf_to overlap");
+    params.found_inf_to = params.loss_scale_state + 4;
+    refuse("loss_scale_state", "found_inf_to overlap");
+    params.found_inf_to = base + BYTES - 4;
+    params.max_norms_at = params.found_inf_to - 4;
+    params.norm_group_count = 2;
+    refuse("max_norms_at", "found_inf_to overlap");
+    params.max_norms_at = params.found_inf_to;
+    params.found_inf_to = 0;
+    refuse("max_norms_at", "2 elements are 8 bytes, and its memory ends 4 bytes after");
+    params.norm_group_count = 0; // as many as the tensors have
+    tensors[2].count = 1;
+    struct ptx_step_tensor onto = tensors[2];
     ptx_step_plan *plan = create();
+    onto.gradient = params.max_norms_at + 2;
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &onto, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tensor 2's gradient and max_norms_at overlap");
     assert_int_equal(ptx_step_plan_set_hyper(plan, 0, &group.hyper, gpu.stream), PTX_ERROR_INVALID);
     expect_failure(PTX_ERROR_INVALID, "the scalars of group 0 are the caller's");
     ptx_step_plan_destroy(&plan);

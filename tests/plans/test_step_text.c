@@ -69,6 +69,10 @@ static void test_targets(void **state)
                                              .groups = groups,
                                              .group_count = PTX_STEP_RULE_COUNT,
                                              .gradients = (ptx_step_gradients)(variant % 3),
+                                             .max_norms_at = variant & 1 ? 4 : 0,
+                                             .loss_scale_at = variant & 2 ? 8 : 0,
+                                             .found_inf_at = variant & 4 ? 12 : 0,
+                                             .found_inf_to = variant & 8 ? 16 : 0,
                                              .max_norm = 1 },
                  target);
     }
@@ -219,6 +223,15 @@ static void test_refusals(void **state)
             (p.group.rule = PTX_STEP_RULE_SGD, p.group.hyper.momentum = 0, p.tensor.state[0] = 16));
     REFUSED("beside is given, and format FULL has nothing there", p.tensor.beside = 16);
     REFUSED("max_norm is -1", p.params.max_norm = -1);
+    REFUSED("max_norms_at is 0x6; it must be a multiple of 4", p.params.max_norms_at = 6);
+    REFUSED("found_inf_at is 0x2; it must be a multiple of 4", p.params.found_inf_at = 2);
+    REFUSED("found_inf_to is 0x1; it must be a multiple of 4", p.params.found_inf_to = 1);
+    REFUSED("loss_scale_at is 0x3; it must be a multiple of 4", p.params.loss_scale_at = 3);
+    REFUSED("loss_scale_at is given, which is only read, and loss_scale_state too",
+            p.params.loss_scale_at = p.params.loss_scale_state = 8);
+    static const struct ptx_loss_scale_params update;
+    REFUSED("loss_scale_at is given, which is only read, and update too",
+            (p.params.loss_scale_at = 8, p.params.update = &update));
     REFUSED("tensor 0: its weight is -1", p.tensor.weight = -1);
 }
 

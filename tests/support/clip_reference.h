@@ -20,6 +20,7 @@ struct ref_clip_plan {
     uint32_t group_count;
     const float *max_norms; ///< one a group
     float eps;
+    float found_inf; ///< an input; not 0: found in every group
     enum ref_nonfinite nonfinite;
 };
 

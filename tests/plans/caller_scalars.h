@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+/// The scalars that a plan may read and write at the caller's addresses, as a random mixture of
+/// them, with values that change from step to step.
+#ifndef PTXGEN_TESTS_CALLER_SCALARS_H
+#define PTXGEN_TESTS_CALLER_SCALARS_H
+
+#include "gpu.h"
+
+enum { CALLER_MOST_GROUPS = 8 };
+
+/// Which of them a plan has, as bits. Of the last three at most one.
+enum caller_has {
+    CALLER_MAX_NORMS = 1,
+    CALLER_FOUND_INF = 2,
+    CALLER_FOUND_INF_TO = 4,
+    CALLER_LOSS_SCALE = 8,
+    CALLER_STATE = 16,
+    CALLER_UPDATED_STATE = 32,
+};
+
+struct caller_scalars {
+    struct gpu *gpu;
+    ptx_buffer *memory;
+    unsigned has;
+    struct ptx_loss_scale_params update;
+    struct caller_values { ///< the memory
+        struct ptx_loss_scale_state state;
+        float loss_scale, found_inf, found_inf_to;
+        float max_norms[CALLER_MOST_GROUPS];
+    } values; ///< what the memory should be
+};
+
+void caller_scalars_create(struct caller_scalars *s, struct gpu *gpu, struct random *r,
+                           unsigned has);
+void caller_scalars_destroy(struct caller_scalars *s);
+/// Other values, in the memory, too. One time in three, some of them are not usable: NaN, 0,
+/// negative or infinite.
+void caller_scalars_change(struct caller_scalars *s, struct random *r);
+/// The loss scale of a plan that would otherwise have `own`.
+float caller_scalars_loss_scale(const struct caller_scalars *s, float own);
+/// What a step that found something leaves, or one that did not; and that it is what is there.
+/// Waits for the stream.
+void caller_scalars_check(struct caller_scalars *s, bool found);
+
+/// Sets the fields of struct ptx_clip_params or struct ptx_step_params.
+#define CALLER_SCALARS_SET(s, params)                                                              \
+    do {                                                                                           \
+        const struct caller_scalars *from_ = (s);                                                  \
+        const CUdeviceptr at_ = ptx_buffer_address(from_->memory);                                 \
+        (params)->max_norms_at = CALLER_AT(from_, at_, CALLER_MAX_NORMS, max_norms);               \
+        (params)->found_inf_at = CALLER_AT(from_, at_, CALLER_FOUND_INF, found_inf);               \
+        (params)->found_inf_to = CALLER_AT(from_, at_, CALLER_FOUND_INF_TO, found_inf_to);         \
+        (params)->loss_scale_at = CALLER_AT(from_, at_, CALLER_LOSS_SCALE, loss_scale);            \
+        (params)->loss_scale_state =                                                               \
+            CALLER_AT(from_, at_, CALLER_STATE | CALLER_UPDATED_STATE, state);                     \
+        (params)->update = from_->has & CALLER_UPDATED_STATE ? &from_->update : NULL;              \
+    } while (0)
+#define CALLER_AT(s, base, bits, member)                                                           \
+    ((s)->has & (bits) ? (base) + offsetof(struct caller_values, member) : 0)
+
+#endif

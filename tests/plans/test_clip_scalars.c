@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// Clip plans whose scalars are the caller's: max_norm, the loss scale and found_inf at addresses.
+#define _POSIX_C_SOURCE 200809L
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "caller_scalars.h"
+#include "clip_fixture.h"
+
+enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
+
+static struct gpu gpu;
+static struct clip_set set;
+
+// In one run, in phases, or by a graph that was captured before the values changed.
+enum form { IN_A_RUN, IN_PHASES, REPLAYED };
+
+static void take(ptx_clip_plan *plan, ptx_graph *graph, enum form form, bool measure_only)
+{
+    if (form == REPLAYED) {
+        clip_require(ptx_graph_launch(graph, gpu.stream));
+    } else if (form == IN_A_RUN) {
+        clip_require(ptx_clip_plan_run(plan, gpu.stream));
+    } else {
+        clip_require(ptx_clip_plan_norm_sq(plan, gpu.stream));
+        clip_require(ptx_clip_plan_finish(plan, gpu.stream));
+        if (!measure_only)
+            clip_require(ptx_clip_plan_apply(plan, gpu.stream));
+    }
+}
+
+static ptx_graph *capture(ptx_clip_plan *plan)
+{
+    clip_require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    clip_require(ptx_clip_plan_run(plan, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    if (!graph)
+        fail_msg("%s", ptx_error_message());
+    return graph;
+}
+
+static void check_scalars(struct random *r, struct ptx_clip_params params, unsigned has)
+{
+    struct caller_scalars scalars;
+    struct clip_expected expected;
+
+    caller_scalars_create(&scalars, &gpu, r, has);
+    CALLER_SCALARS_SET(&scalars, &params);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    ptx_graph *graph = capture(plan);
+    for (unsigned step = 0; step < 6; step++) {
+        caller_scalars_change(&scalars, r);
+        const float scale = caller_scalars_loss_scale(&scalars, 1.0f);
+        for (uint32_t g = 0; has & CALLER_MAX_NORMS && g < set.groups; g++)
+            set.max_norms[g] = scalars.values.max_norms[g];
+        set.found_inf = has & CALLER_FOUND_INF ? scalars.values.found_inf : 0;
+        clip_set_fill(&set, r, step == 4 ? DATA_SPECIAL : DATA_PLAIN);
+        clip_set_expect(&set, &params, scale, &expected);
+        take(plan, graph, (enum form)(step % 3), params.measure_only);
+        clip_set_check(&set, plan, &expected);
+        caller_scalars_check(&scalars, expected.found);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_clip_plan_destroy(&plan);
+    caller_scalars_destroy(&scalars);
+    set.found_inf = 0;
+}
+
+// Every mixture of the first three, with each source of the loss scale in turn.
+static void test_random_sets(void **state)
+{
+    (void)state;
+    static const unsigned scale[] = { 0, CALLER_LOSS_SCALE, CALLER_STATE, CALLER_UPDATED_STATE };
+    struct random r = gpu_random(&gpu, "scalars of the caller");
+
+    for (unsigned trial = 0; trial < 32; trial++) {
+        const struct clip_shape shape = { .tensors = 1 + random_below(&r, 12),
+                                          .groups = 1 + random_below(&r, 4),
+                                          .most = 2500,
+                                          .types = ALL_TYPES,
+                                          .data = DATA_PLAIN,
+                                          .aligned = trial % 2 };
+        clip_set_create(&set, &gpu, &r, &shape);
+        struct ptx_clip_params params = clip_set_params(&set);
+        params.nonfinite = (ptx_nonfinite)(trial % 3);
+        params.measure_only = trial % 7 == 3;
+        check_scalars(&r, params, trial % 8 | scale[trial / 8]);
+        clip_set_destroy(&set);
+    }
+}
+
+// Factors from the sums' launch, and tiles that blocks draw: with so many tiles and several groups.
+static void test_large_sets(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "scalars of the caller, large");
+    const struct clip_shape shape = { .tensors = 2300,
+                                      .groups = 3,
+                                      .most = 30,
+                                      .types = PTX_TYPE_BIT(F32),
+                                      .data = DATA_PLAIN,
+                                      .aligned = true };
+
+    clip_set_create(&set, &gpu, &r, &shape);
+    struct ptx_clip_params params = clip_set_params(&set);
+    params.nonfinite = PTX_NONFINITE_SKIP;
+    check_scalars(&r, params, CALLER_MAX_NORMS | CALLER_FOUND_INF | CALLER_FOUND_INF_TO);
+    clip_set_destroy(&set);
+}
+
+static void expect_refused(ptx_status status, const char *words)
+{
+    assert_int_equal(status, PTX_ERROR_INVALID);
+    if (!strstr(ptx_error_message(), words))
+        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
+}
+
+// What is the caller's is the caller's to write; max_norm may then be left out.
+static void test_setters(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "setters of the caller's");
+    const struct ptx_loss_scale_state one = { .scale = 1 };
+    struct caller_scalars scalars;
+    struct ptx_clip_params params = { .stream = gpu.stream };
+
+    caller_scalars_create(&scalars, &gpu, &r, CALLER_MAX_NORMS | CALLER_LOSS_SCALE);
+    CALLER_SCALARS_SET(&scalars, &params);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    expect_refused(ptx_clip_plan_set_max_norm(plan, 0, 1, gpu.stream),
+                   "the plan reads it at max_norms_at, 0x");
+    expect_refused(ptx_clip_plan_set_loss_scale(plan, one, gpu.stream),
+                   "the plan reads it at loss_scale_at, 0x");
+    ptx_clip_plan_destroy(&plan);
+    caller_scalars_destroy(&scalars);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_sets),
+        cmocka_unit_test(test_large_sets),
+        cmocka_unit_test(test_setters),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    // For the emulator: so few multiprocessors that blocks draw tiles.
+    setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
+    gpu_open(&gpu);
+    int failed =
+        cmocka_run_group_tests_name("clip plans: scalars of the caller", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+// Step plans whose scalars are the caller's: max_norm, the loss scale and found_inf at addresses.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "caller_scalars.h"
+#include "step_fixture.h"
+
+enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+
+static struct gpu gpu;
+static struct step_set set;
+
+static void require(ptx_status status)
+{
+    if (status != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+}
+
+// In one run, in phases, or by a graph that was captured before the values changed.
+enum form { IN_A_RUN, IN_PHASES, REPLAYED };
+
+static void take(ptx_step_plan *plan, ptx_graph *graph, enum form form)
+{
+    if (form == REPLAYED) {
+        require(ptx_graph_launch(graph, gpu.stream));
+    } else if (form == IN_A_RUN) {
+        require(ptx_step_plan_run(plan, gpu.stream));
+    } else {
+        require(ptx_step_plan_norm_sq(plan, gpu.stream));
+        require(ptx_step_plan_finish(plan, gpu.stream));
+        require(ptx_step_plan_step(plan, gpu.stream));
+    }
+}
+
+static ptx_graph *capture(ptx_step_plan *plan)
+{
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    require(ptx_step_plan_run(plan, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    if (!graph)
+        fail_msg("%s", ptx_error_message());
+    return graph;
+}
+
+static void check_scalars(struct random *r, struct ptx_step_params params, unsigned has)
+{
+    struct caller_scalars scalars;
+    struct ptx_clip_summary summary;
+
+    caller_scalars_create(&scalars, &gpu, r, has);
+    CALLER_SCALARS_SET(&scalars, &params);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graph = capture(plan);
+    for (unsigned step = 0; step < 6; step++) {
+        caller_scalars_change(&scalars, r);
+        for (uint32_t g = 0; g < set.norm_groups; g++)
+            set.max_norms[g] = scalars.values.max_norms[g];
+        set.found_inf = has & CALLER_FOUND_INF ? scalars.values.found_inf : 0;
+        step_set_gradients(&set, r, step == 4 && !isinf(params.max_norm) ? NAN : 0);
+        const bool found =
+            step_set_expect(&set, &params, caller_scalars_loss_scale(&scalars, params.loss_scale));
+        take(plan, graph, (enum form)(step % 3));
+        step_set_check(&set, "scalars of the caller");
+        require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
+        caller_scalars_check(&scalars, found);
+        assert_true(summary.found_inf == (found ? 1.0f : 0.0f));
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+    caller_scalars_destroy(&scalars);
+}
+
+// Every mixture of the first three, with each source of the loss scale in turn.
+static void test_random_sets(void **state)
+{
+    (void)state;
+    static const unsigned scale[] = { 0, CALLER_LOSS_SCALE, CALLER_STATE, CALLER_UPDATED_STATE };
+    struct random r = gpu_random(&gpu, "scalars of the caller, step");
+
+    for (unsigned trial = 0; trial < 32; trial++) {
+        const struct step_shape shape = { .tensors = 2 + random_below(&r, 6),
+                                          .groups = 1 + random_below(&r, 3),
+                                          .norm_groups = 1 + random_below(&r, 3),
+                                          .most = 1500,
+                                          .rules = ALL_RULES,
+                                          .formats = ALL_FORMATS,
+                                          .aligned = trial % 2 };
+        step_set_create(&set, &gpu, &r, &shape);
+        set.gradients = (ptx_step_gradients)(trial % 3);
+        struct ptx_step_params params = step_set_params(&set);
+        params.loss_scale = 8;
+        check_scalars(&r, params, trial % 8 | scale[trial / 8]);
+        step_set_destroy(&set);
+    }
+}
+
+static const struct step_shape plain = { .tensors = 8,
+                                         .groups = 2,
+                                         .norm_groups = 2,
+                                         .most = 1000,
+                                         .rules = ALL_RULES,
+                                         .formats = ALL_FORMATS };
+
+// Without a limit no norm is taken, and the inputs count all the same; but for a limit that is read
+// and a result that is to be written, which need one.
+static void test_no_limit(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "scalars of the caller, no limit");
+    struct ptx_step_description d;
+
+    step_set_create(&set, &gpu, &r, &plain);
+    struct ptx_step_params params = step_set_params(&set);
+    params.max_norm = INFINITY;
+    params.loss_scale = 8;
+    check_scalars(&r, params, CALLER_FOUND_INF | CALLER_LOSS_SCALE);
+    check_scalars(&r, params, CALLER_FOUND_INF | CALLER_FOUND_INF_TO);
+    check_scalars(&r, params, CALLER_MAX_NORMS | CALLER_STATE);
+    require(ptx_step_describe(&params, &d));
+    const uint64_t bytes = d.bytes;
+    params.max_norms_at = 16;
+    require(ptx_step_describe(&params, &d));
+    assert_true(d.bytes > bytes);
+    params.max_norms_at = 0;
+    params.found_inf_to = 16;
+    require(ptx_step_describe(&params, &d));
+    assert_true(d.bytes > bytes);
+    step_set_destroy(&set);
+}
+
+static void expect_refused(ptx_status status, const char *words)
+{
+    assert_int_equal(status, PTX_ERROR_INVALID);
+    if (!strstr(ptx_error_message(), words))
+        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
+}
+
+static void test_setters(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "setters of the caller's, step");
+    const struct ptx_loss_scale_state one = { .scale = 1 };
+    struct caller_scalars scalars;
+
+    step_set_create(&set, &gpu, &r, &plain);
+    struct ptx_step_params params = step_set_params(&set);
+    params.max_norm = 0; // not missed
+    caller_scalars_create(&scalars, &gpu, &r, CALLER_MAX_NORMS | CALLER_LOSS_SCALE);
+    CALLER_SCALARS_SET(&scalars, &params);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    expect_refused(ptx_step_plan_set_max_norm(plan, 0, 1, gpu.stream),
+                   "the plan reads it at max_norms_at, 0x");
+    expect_refused(ptx_step_plan_set_loss_scale(plan, one, gpu.stream),
+                   "the plan reads it at loss_scale_at, 0x");
+    require(ptx_step_plan_set_addresses(plan, 0, set.count, set.tensors, gpu.stream));
+    ptx_step_plan_destroy(&plan);
+    caller_scalars_destroy(&scalars);
+    step_set_destroy(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_sets),
+        cmocka_unit_test(test_no_limit),
+        cmocka_unit_test(test_setters),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    gpu_open(&gpu);
+    const int failed =
+        cmocka_run_group_tests_name("step plans: scalars of the caller", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
