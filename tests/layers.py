@@ -36,6 +36,7 @@ ROOMS = {
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records"]),
         ("include/ptxgen", ["binding", "operations", "clip", "rules", "step"]),
         ("src/kernels", ["clip", "step_apply"]),
+        ("src/kernels/common", ["quantizer_target", "vector"]),
         ("src/driver", ["error"]),
     ),
     "emulator/ptx": ("emulator", "abi"),

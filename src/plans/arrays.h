@@ -5,6 +5,8 @@
 
 #include <ptxgen/buffer.h>
 
+enum { PLAN_ALIGNMENT = 256 }; // bytes, of each array in a plan's own memory
+
 #define ARRAY_OF_PLAN SIZE_MAX
 
 struct plan_array {

@@ -2,9 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "clip_layout.h"
+#include "kernels/common/vector.h"
 
-enum { ALIGNMENT = 256, FEW_CHUNKS = 512 };
+enum { FEW_CHUNKS = 512 };
 
 // Chunk lengths depend only on the number of elements, because sums must have the same bits on
 // every GPU. Few elements get short chunks, to keep every SM busy. More elements get longer chunks,
@@ -73,7 +75,7 @@ static void place(struct clip_layout *layout)
     layout->rule.length = layout->totals.length = 1;
 #define CLIP_ALLOT(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
-    layout->bytes += parts(layout->member.length * sizeof(type), ALIGNMENT) * ALIGNMENT;
+    layout->bytes += parts(layout->member.length * sizeof(type), PLAN_ALIGNMENT) * PLAN_ALIGNMENT;
     CLIP_ARRAYS(CLIP_ALLOT)
 #undef CLIP_ALLOT
     _Static_assert(sizeof(struct ptx_clip_record) == sizeof(struct ptx_clip_summary),
@@ -117,7 +119,7 @@ static uint64_t turns(const struct ptx_clip_tensor *tensors, const uint32_t *pie
         for (uint32_t k = t; k < count; k += teams) {
             const struct ptx_clip_tensor *piece = &tensors[pieces[k]];
             const uint64_t bytes = piece->count * ptx_type_bytes(piece->dtype);
-            turns += (bytes - 1) / ((uint64_t)16 * CLIP_PIECE_VECTORS << team) + 1;
+            turns += (bytes - 1) / ((uint64_t)VECTOR_BYTES * CLIP_PIECE_VECTORS << team) + 1;
         }
         most = turns > most ? turns : most;
     }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "driver/error.h"
+#include "kernels/common/quantizer_target.h"
+#include "kernels/common/vector.h"
 #include "operations.h"
 
 static const struct plan_call backward = { "ptx_quantize_backward", "ptx_quantize_prepare" };
@@ -17,7 +19,6 @@ enum {
     OPTION_SCALARS,
     OPTION_LAYOUT = OPTION_SCALARS
 };
-enum { TARGET_S8, TARGET_U8, TARGET_ANY };
 enum { SCALARS_VALUE, SCALARS_DEVICE };
 enum { LAYOUT_ROWS, LAYOUT_COLUMNS };
 
@@ -66,8 +67,7 @@ static size_t values_of(const void *call, struct ptx_named_arg *values)
 #define QUANTIZER_OPTIONS                                                                          \
     [OPTION_DIVISION] = { "division", { "exact", "reciprocal" } },                                 \
     [OPTION_GRADIENT] = { "gradient", { "quantize", "fake_quantize" } },                           \
-    [OPTION_TARGET] = { "target",                                                                  \
-                        { [TARGET_S8] = "s8", [TARGET_U8] = "u8", [TARGET_ANY] = "any" } }
+    [OPTION_TARGET] = { "target", { QUANTIZER_TARGET_NAMES } }
 
 const struct plan_operation ptxp_operation_quantize = {
     .kernel = &ptx_kernel_quantize_ste_backward,
@@ -87,16 +87,19 @@ const struct plan_operation ptxp_operation_quantize_channel = {
 
 static uint8_t target_of(const struct ptx_quantize_params *p)
 {
-    if (p->q_min == -128 && p->q_max == 127)
-        return TARGET_S8;
-    return p->q_min == 0 && p->q_max == 255 ? TARGET_U8 : TARGET_ANY;
+#define MATCH(id, name, least, greatest)                                                           \
+    if (p->q_min == least && p->q_max == greatest)                                                 \
+        return TARGET_##id;
+    QUANTIZER_TARGETS(MATCH)
+#undef MATCH
+    return TARGET_ANY;
 }
 
 // The row layout is faster if few vectors contain two channels; otherwise the column layout is.
 static uint8_t layout_of(const struct ptx_quantize_params *p)
 {
-    const unsigned bytes = ptx_type_bytes(p->dtype), lanes = 16 / bytes;
-    const bool aligned = p->x % 16 == 0 && p->inner % lanes == 0;
+    const unsigned bytes = ptx_type_bytes(p->dtype), lanes = VECTOR_BYTES / bytes;
+    const bool aligned = p->x % VECTOR_BYTES == 0 && p->inner % lanes == 0;
 
     return p->inner >= (aligned ? 64 : 4096) ? LAYOUT_ROWS : LAYOUT_COLUMNS;
 }

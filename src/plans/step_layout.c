@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "driver/error.h"
-
-enum { ALIGNMENT = 256, VECTOR_BYTES = 16 };
+#include "kernels/common/vector.h"
 
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)
 {
@@ -120,7 +120,7 @@ static ptx_status find_clocks(const struct ptx_step_params *params, struct step_
 
 static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, size_t bytes)
 {
-    array->offset = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    array->offset = (at + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
     array->length = length;
     return array->offset + length * bytes;
 }

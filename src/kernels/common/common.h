@@ -5,8 +5,9 @@
 
 #include <ptxgen/kernels.h>
 
-// Threads; the widest load and store of a thread.
-enum { WARP = 32, VECTOR_BYTES = 16 };
+#include "vector.h"
+
+enum { WARP = 32 }; // threads
 
 // The compute type for tensors of `dtype`.
 ptx_type ptxk_compute_type(ptx_type dtype);

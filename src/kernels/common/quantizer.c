@@ -6,14 +6,16 @@
 
 enum { DIVISION_EXACT, DIVISION_RECIPROCAL };
 enum { GRADIENT_QUANTIZE, GRADIENT_FAKE_QUANTIZE };
-enum { TARGET_S8, TARGET_U8, TARGET_ANY };
 
 static const struct {
     const char *low, *high;
     int q_min, q_max;
-} targets[] = { [TARGET_S8] = { "-128", "127", -128, 127 },
-                [TARGET_U8] = { "0", "255", 0, 255 },
-                [TARGET_ANY] = { "q_min", "q_max", 0, 0 } };
+} targets[] = {
+#define BOUNDS(id, name, least, greatest) [TARGET_##id] = { #least, #greatest, least, greatest },
+    QUANTIZER_TARGETS(BOUNDS)
+#undef BOUNDS
+        [TARGET_ANY] = { "q_min", "q_max", 0, 0 },
+};
 
 struct ptx_param_info ptxk_zero_point_info(const struct ptx_kernel_spec *spec)
 {

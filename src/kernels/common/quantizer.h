@@ -6,6 +6,7 @@
 
 #include "common.h"
 #include "division.h"
+#include "quantizer_target.h"
 
 enum { QUANTIZER_DIVISION, QUANTIZER_GRADIENT, QUANTIZER_TARGET, QUANTIZER_OPTIONS };
 
@@ -17,7 +18,7 @@ enum { QUANTIZER_DIVISION, QUANTIZER_GRADIENT, QUANTIZER_TARGET, QUANTIZER_OPTIO
                              { "quantize", "fake_quantize" },                                      \
                              "in range: d_output / scale, or d_output itself" },                   \
     [QUANTIZER_TARGET] = { "target",                                                               \
-                           { "s8", "u8", "any" },                                                  \
+                           { QUANTIZER_TARGET_NAMES },                                             \
                            "-128..127, 0..255, or q_min and q_max as parameters" }
 
 // The zero point's parameter, without the way it is passed.
