@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every path, function, name and count that docs/design.md and CONTRIBUTING.md give is there.
+# Every path, function, name and count that docs/design.md and CONTRIBUTING.md give is there, and the
+# constants that the other pages give are those of the sources.
 # usage: docs.sh SOURCE_DIRECTORY
 set -u
 export LC_ALL=C
@@ -121,6 +122,83 @@ counts docs/design.md 'rooms:\*\*' "$rooms"
 counts docs/design.md 'places, which \[contributing' "$places"
 counts CONTRIBUTING.md 'places:' "$places"
 counts CONTRIBUTING.md 'random programs' "$(grep -c '^[0-9]' tests/hardware/h200-programs.txt)"
+
+# ---- constants
+
+# value SOURCE NAME: of the enumerator.
+value()
+{
+    expression=$(sed -n "s/.*[^A-Z_]$2 = \([0-9][0-9< ]*\).*/\1/p" "$1" | head -n 1)
+    [ -n "$expression" ] && echo $(($expression))
+}
+
+log2()
+{
+    power=0
+    while [ $((1 << power)) -lt "${1:-1}" ]; do
+        power=$((power + 1))
+    done
+    echo $power
+}
+
+# states FILE 'WORDS': the file has them, with any line breaks.
+states()
+{
+    tr '\n' ' ' <"$1" | grep -qF -- "$2" || fail "$1 does not say: $2"
+    checked=$((checked + 1))
+}
+
+source=src/kernels/squared_sum.c
+most=$(value $source SHORT_MOST)
+states docs/kernels.md "A chunk has C = $(value $source SHORT_CHUNK) elements for n up to $most (2^$(log2 "$most")), \
+and C = $(value $source CHUNK) beyond"
+threads=$(value src/kernels/common/chunk.h CHUNK_BLOCK)
+states docs/kernels.md "for a block of $threads threads"
+states docs/kernels.md "1. $threads L running sums"
+states docs/kernels.md "n / $(value src/kernels/quantize_channel_ste_backward.c CHANNEL_CHUNK), rounded up"
+states docs/kernels.md "One block of $(value src/kernels/clip_scale_reduce.c BLOCK) threads"
+
+source=src/plans/clip_layout.c
+first=$(sed -n 's/.* sizes\[\] = { { \([0-9]*\),.*/\1/p' $source)
+last=$(sed -n '/ sizes\[\]/,/^}/s/^ *return 1 << \([0-9]*\);/\1/p' $source)
+states docs/plans.md "a power of two from $first to 2^$last elements"
+states docs/plans.md "that number would exceed $(value $source FEW_CHUNKS)"
+source=src/kernels/clip.h
+threads=$(value $source CLIP_BLOCK)
+states docs/plans.md "$threads threads sum a chunk"
+states docs/plans.md "The $threads threads form teams"
+states docs/plans.md "holds up to $(value $source CLIP_PIECES) pieces"
+states docs/plans.md "up to $(value $source CLIP_FUSED) tiles"
+vector=$(value src/kernels/common/vector.h VECTOR_BYTES)
+states docs/plans.md "takes the $vector-byte vectors j,"
+states docs/plans.md "turns of $((vector * $(value $source CLIP_PIECE_VECTORS))) bytes a thread"
+
+# ---- the emulator's settings
+
+page=docs/emulator.md
+gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/run.c)
+states $page "NN is $(echo $gpus | sed 's/ /, /g; s/, \([0-9]*\)$/ or \1/');"
+states $page "next $(value emulator/exec/memory.c QUARANTINE) frees"
+
+# default VARIABLE VALUE: the last column of its row.
+default()
+{
+    said=$(sed -n "s/^| .PTXGEN_EMU_$1. | .* | \(.*\) |$/\1/p" $page)
+    [ "$said" = "\`$2\`" ] || fail "$page: the default of PTXGEN_EMU_$1 is $2, not $said"
+    checked=$((checked + 1))
+}
+
+source=emulator/cuda/device.c
+sm=$(value $source DEFAULT_SM)
+default DEVICE "sm_$sm,sms=$(sed -n "s/^ *{ $sm, \([0-9]*\), .*/\1/p" emulator/exec/run.c)"
+default DRIVER "$(sed -n '/} newest_isa/,/};/s/^ *{ \([0-9]*\), .*/\1/p' $source | head -n 1)"
+default MEMORY "$(value $source DEFAULT_GIB)G"
+for variable in SANITIZE SEED THREADS TIMEOUT INSTRUCTIONS; do
+    default $variable "$(value $source "DEFAULT_$variable")"
+done
+for variable in $(sed -n 's/.*"PTXGEN_EMU_\([A-Z]*\)".*/\1/p' $source | sort -u); do
+    states $page "| \`PTXGEN_EMU_$variable\` |"
+done
 
 [ "$checked" -gt 60 ] || fail "only $checked names were looked at"
 echo "$checked paths, functions, names and counts; $failed are not there"

@@ -21,7 +21,16 @@ static const struct {
     { 11030, 73 }, { 11020, 72 }, { 11010, 71 }, { 11000, 70 },
 };
 
-enum { DEFAULT_SM = 90 };
+/// The settings without the environment; the driver is the newest. docs/emulator.md has them too.
+enum {
+    DEFAULT_SM = 90,
+    DEFAULT_GIB = 8,
+    DEFAULT_SANITIZE = 1,
+    DEFAULT_SEED = 0,
+    DEFAULT_THREADS = 0,
+    DEFAULT_TIMEOUT = 0,
+    DEFAULT_INSTRUCTIONS = 0,
+};
 
 static bool fail(struct api_config *config, const char *variable, const char *text,
                  const char *wanted)
@@ -197,7 +206,7 @@ static bool read_faults(struct api_config *config)
 static bool read_sanitize(struct api_config *config)
 {
     const char *variable = "PTXGEN_EMU_SANITIZE", *text = getenv(variable);
-    uint64_t value = 1;
+    uint64_t value = DEFAULT_SANITIZE;
     if (text && strcmp(text, "warn") == 0) {
         config->sanitize = EMU_SANITIZE_WARN;
         return true;
@@ -212,9 +221,10 @@ void api_config_read(struct api_config *config)
     *config = (struct api_config) { .gpu = emu_gpu_of(DEFAULT_SM),
                                     .multiprocessors = emu_gpu_of(DEFAULT_SM)->multiprocessors,
                                     .driver = newest_isa[0].driver,
-                                    .sanitize = EMU_SANITIZE_ON,
-                                    .memory = UINT64_C(8) << 30 };
-    uint64_t threads = 0, timeout = 0;
+                                    .memory = (uint64_t)DEFAULT_GIB << 30,
+                                    .seed = DEFAULT_SEED,
+                                    .instructions = DEFAULT_INSTRUCTIONS };
+    uint64_t threads = DEFAULT_THREADS, timeout = DEFAULT_TIMEOUT;
     read_device(config);
     read_driver(config);
     read_memory(config);
