@@ -96,6 +96,17 @@ struct ptx_clip_params {
     /// The address of an f32 to which each run writes found_inf of all groups, 0 or 1, as in the
     /// summary. 0: none.
     CUdeviceptr found_inf_to;
+    /// For several plans that share one norm, such as the stages of a pipeline or ranks: the sums
+    /// are an array of sum_rows rows, each of one f64 for each group. ptx_clip_plan_norm_sq()
+    /// writes row sum_row, and ptx_clip_plan_finish() adds all rows, from the first to the last. So
+    /// the order in which the rows were written does not matter, and every plan gets the same bits.
+    /// Whoever writes the other rows, all must be written before the first finish. The plans must
+    /// have the same number of groups. With more than one row ptx_clip_plan_run() is refused: use
+    /// the phases. 0 rows mean 1.
+    uint32_t sum_rows, sum_row;
+    /// The address of that array: a multiple of 8; a run writes it, too. 0: the plan has an array
+    /// of its own, see ptx_clip_plan_sums().
+    CUdeviceptr sums_at;
     /// Do not check addresses, including those of scalars, against the driver's allocations and
     /// against each other. For memory that the driver did not allocate, and for gradients that
     /// share a window of device memory: ptx_clip_plan_piece().
@@ -138,7 +149,8 @@ PTXGEN_API void ptx_clip_plan_destroy(ptx_clip_plan **plan);
 /// under capture. The launches were captured at creation and are launched as one graph; on a stream
 /// that is being captured, and with drivers before CUDA 12.3, each kernel is launched separately.
 /// Errors: INVALID, CAPTURE (the legacy default stream, while a blocking stream of the context is
-/// being captured; this applies to every call here that takes a stream), DRIVER, FORKED.
+/// being captured; this applies to every call here that takes a stream), DRIVER, FORKED. INVALID
+/// also for a plan with several sum_rows.
 PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 
 /// The phases of a run as separate calls, for gradients that are distributed over ranks:
@@ -151,13 +163,18 @@ PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 /// with `sums` from ptx_clip_plan_sums(). If the sums are not changed in between, the bits are
 /// those of ptx_clip_plan_run(). Each call only launches and is safe under capture. Errors: those
 /// of a run.
+///
+/// An all-reduce of more than two ranks adds in an order of its own. With a row for each rank, the
+/// rows are gathered in its place, and the sum does not depend on it:
+///
+///     ncclAllGather(sums + rank * groups, sums, groups, ncclDouble, comm, stream);
 PTXGEN_API ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream);
 
-/// The device address of the sums, one f64 for each group, fixed for the plan's life; 0 for NULL.
-/// Valid from ptx_clip_plan_norm_sq() until the next one or the next run; a run may leave them
-/// unwritten.
+/// The device address of the sums, one f64 for each group, in sum_rows rows; fixed for the plan's
+/// life; sums_at, if given; 0 for NULL. Valid from ptx_clip_plan_norm_sq() until the next one or
+/// the next run; without sums_at, a run may leave them unwritten.
 PTXGEN_API CUdeviceptr ptx_clip_plan_sums(const ptx_clip_plan *plan);
 /// The device addresses of a run's results, fixed for the plan's life: one struct ptx_clip_record
 /// for each group, and the struct ptx_clip_summary. 0 for NULL.
@@ -235,7 +252,7 @@ struct ptx_clip_description {
     uint32_t groups;
     uint32_t chunk; ///< maximum number of elements of one partial sum
     uint64_t chunks;
-    int launches;            ///< kernels of a run
+    int launches;            ///< kernels of a run; of the phases, if there are several sum_rows
     uint64_t bytes_measured; ///< bytes of gradients that a run reads if nothing is clipped
     uint64_t bytes_clipped;  ///< bytes read and written if everything is clipped
     uint64_t workspace;      ///< device memory of the plan's tables and results, in bytes

@@ -98,9 +98,9 @@ struct ptx_step_params {
     const struct ptx_step_group *groups;   ///< copied
     uint32_t group_count;                  ///< 1 to PTX_STEP_MAX_GROUPS
     /// As in struct ptx_clip_params, for norm groups. If max_norm is INFINITY and there is none of
-    /// max_norms_at, `update` and found_inf_to, no norm is computed: each gradient is read once,
-    /// records have norm 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is
-    /// refused.
+    /// max_norms_at, `update`, found_inf_to, sums_at and several sum_rows, no norm is computed:
+    /// each gradient is read once, records have norm 0, NaN and infinity are not detected, and
+    /// ptx_step_plan_set_max_norm() is refused.
     uint32_t norm_group_count;
     float max_norm;
     const float *group_max_norms;
@@ -112,6 +112,8 @@ struct ptx_step_params {
     const struct ptx_loss_scale_params *update;
     CUdeviceptr found_inf_at;
     CUdeviceptr found_inf_to;
+    uint32_t sum_rows, sum_row;
+    CUdeviceptr sums_at;
     ptx_step_gradients gradients;
     uint64_t seed;    ///< STOCHASTIC: seed of the random bits
     bool any_address; ///< addresses are not checked at all, not even for 0
@@ -149,8 +151,10 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 ///     ptx_step_plan_finish(plan, stream);      // records, and the update of the loss scale
 ///     ptx_step_plan_step(plan, stream);        // parameters, states, counts
 ///
-/// With the same sums, the same bits however a parameter is cut into shards. Errors: those of a
-/// run; INVALID for a step before the plan's first run or finish.
+/// With the same sums, the same bits however a parameter is cut into shards. Several plans on one
+/// device, such as the stages of a pipeline, share one norm through the rows of one array, sums_at,
+/// in place of the all-reduce. Errors: those of a run; INVALID for a step before the plan's first
+/// run or finish.
 PTXGEN_API ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream);
@@ -196,7 +200,7 @@ struct ptx_step_description {
     uint32_t clocks;    ///< distinct pairs of hyperparameter group and step count
     uint32_t variants;  ///< distinct combinations of rule, format and types, each with its code in
                         ///< the text
-    int launches;       ///< kernels of a run
+    int launches;       ///< kernels of a run; of the phases, if there are several sum_rows
     uint64_t bytes;     ///< of parameters, gradients and states that a run reads and writes
     uint64_t workspace; ///< device memory of the plan's tables and results, in bytes
     const char *determinism; ///< what holds, in a sentence

@@ -79,6 +79,7 @@ struct clip_spec {
     bool updates; // updates the loss scale
     bool packs;   // some chunks are packed
     // Inputs and results at the caller's addresses, and whether the loss scale has to be checked.
+    bool adds_rows; // ptx_clip_params.sum_rows is above 1
     bool has_max_norms_at, has_found_inf_at, has_found_inf_to, checks_loss_scale;
     const struct ptxk_step_spec *step; // for a step plan, which steps instead of scaling
 };

@@ -25,18 +25,35 @@ void ptxk_clip_sums_emit(ptx_builder *b, const struct clip_spec *spec)
     }
 }
 
+// The total of the group's sums, one in each row, in the order of the rows.
+static ptx_val total_of_rows(ptx_builder *b, ptx_ptr sums, ptx_val rows, ptx_val groups,
+                             ptx_val group)
+{
+    ptx_val total = ptx_var(b, ptx_load(b, sums, group));
+
+    ptx_for (b, row, ptx_u32(1), rows, ptx_u32(1)) {
+        ptx_val place = ptx_mad(b, row, groups, group);
+        ptx_set(b, total, ptx_add(b, total, ptx_load(b, sums, place)));
+    }
+    return total;
+}
+
 void ptxk_clip_finish_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     ptx_comment(b, "a thread for each group: its record from its sum");
-    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .readonly = true,
-                                 .meaning = "of weighted squares, one a group");
+    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, spec->adds_rows ? "all_sums" : "sums",
+                                 .readonly = true, .meaning = "of weighted squares, one a group");
+    ptx_val rows = { 0 };
+    if (spec->adds_rows)
+        rows = ptx_param(b, PTX_U32, "sum_rows", .meaning = "rows of sums");
     struct clip_results results = ptxk_clip_results_param(b, spec);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val group = ptx_mad(b, block, ptx_u32(CLIP_BLOCK), tid);
     ptx_if (b, ptx_lt(b, group, results.groups)) {
         struct clip_inputs inputs = ptxk_clip_inputs_read(b, &results, group);
-        ptx_val sum = ptx_load(b, sums, group);
+        ptx_val sum = spec->adds_rows ? total_of_rows(b, sums, rows, results.groups, group)
+                                      : ptx_load(b, sums, group);
         struct clip_record record = ptxk_clip_record_of(b, &results, &inputs, sum);
         ptxk_clip_record_write(b, &results, group, &record);
     }

@@ -61,6 +61,14 @@ static ptx_status check_caller_arrays(const struct ptx_clip_params *params, uint
         if (arrays[k].at % arrays[k].bytes)
             return ptxd_fail(PTX_ERROR_INVALID, "%s is 0x%llx; it must be a multiple of %u",
                              arrays[k].field, (unsigned long long)arrays[k].at, arrays[k].bytes);
+    if (params->sum_row >= (params->sum_rows ? params->sum_rows : 1))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "sum_row is %" PRIu32 "; there are sum_rows 0 to %" PRIu32,
+                         params->sum_row, params->sum_rows ? params->sum_rows - 1 : 0);
+    if (params->sum_rows > PTX_CLIP_MAX_TENSORS / groups)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%" PRIu32 " sum_rows of %" PRIu32 " groups; a plan takes %d sums in all",
+                         params->sum_rows, groups, PTX_CLIP_MAX_TENSORS);
     if (params->loss_scale_at && (params->loss_scale_state || params->update))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "loss_scale_at is given, which is only read, and %s too: give one of them",
@@ -152,13 +160,17 @@ size_t ptxp_clip_caller_arrays(const struct ptx_clip_params *params, uint32_t gr
     const struct {
         CUdeviceptr at;
         uint64_t count;
+        unsigned bytes;
         const char *field;
     } all[CLIP_CALLER_ARRAYS] = {
-        { params->max_norms_at, groups, "max_norms_at" },
-        { params->loss_scale_state, sizeof(struct ptx_loss_scale_state) / 4, "loss_scale_state" },
-        { params->loss_scale_at, 1, "loss_scale_at" },
-        { params->found_inf_at, 1, "found_inf_at" },
-        { params->found_inf_to, 1, "found_inf_to" },
+        { params->max_norms_at, groups, 4, "max_norms_at" },
+        { params->loss_scale_state, sizeof(struct ptx_loss_scale_state) / 4, 4,
+          "loss_scale_state" },
+        { params->loss_scale_at, 1, 4, "loss_scale_at" },
+        { params->found_inf_at, 1, 4, "found_inf_at" },
+        { params->found_inf_to, 1, 4, "found_inf_to" },
+        { params->sums_at, (uint64_t)groups * (params->sum_rows ? params->sum_rows : 1), 8,
+          "sums_at" },
     };
     size_t count = 0;
 
@@ -167,7 +179,7 @@ size_t ptxp_clip_caller_arrays(const struct ptx_clip_params *params, uint32_t gr
             arrays[count++] = (struct plan_array) {
                 .at = all[k].at,
                 .count = all[k].count,
-                .bytes = 4,
+                .bytes = all[k].bytes,
                 .tensor = ARRAY_OF_PLAN,
                 .field = all[k].field,
                 .effect = "the plan would overwrite the one with the other",

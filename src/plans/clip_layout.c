@@ -56,6 +56,7 @@ static void count_elements(const struct ptx_clip_params *params, struct clip_lay
     }
     if (!layout->dtypes)
         layout->dtypes = PTX_TYPE_BIT(F32);
+    layout->sum_rows = params->sum_rows ? params->sum_rows : 1;
     layout->chunk = chunk_for(layout->element_count);
     layout->tensor_count = (uint32_t)params->tensor_count + 1;
 }
@@ -70,7 +71,8 @@ static void place(struct clip_layout *layout)
 {
     layout->tensors.length = layout->tensor_count;
     layout->chunks.length = layout->partials.length = layout->chunk_count;
-    layout->groups.length = layout->sums.length = layout->group_count;
+    layout->groups.length = layout->group_count;
+    layout->sums.length = (uint64_t)layout->sum_rows * layout->group_count;
     layout->records.length = (uint64_t)layout->group_count + 1; // includes the summary
     layout->rule.length = layout->totals.length = 1;
 #define CLIP_ALLOT(member, type)                                                                   \

@@ -33,6 +33,7 @@ struct clip_layout {
     uint32_t
         tensor_count; // number of rows: the tensors, and an empty one for groups without tensors
     uint32_t group_count;
+    uint32_t sum_rows;
     uint64_t chunk_count;
     uint64_t element_count;
     uint64_t gradient_bytes;
@@ -75,7 +76,7 @@ ptx_status ptxp_clip_check_loss_scale(float scale);
 
 // The caller's arrays besides the tensors: what params names, for so many groups. Returns their
 // number.
-enum { CLIP_CALLER_ARRAYS = 5 };
+enum { CLIP_CALLER_ARRAYS = 6 };
 size_t ptxp_clip_caller_arrays(const struct ptx_clip_params *params, uint32_t groups,
                                struct plan_array arrays[CLIP_CALLER_ARRAYS]);
 

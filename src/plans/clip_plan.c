@@ -19,6 +19,7 @@ static struct clip_spec clip_spec_of(const struct ptx_clip_params *params,
                                 .nonfinite = params->nonfinite,
                                 .updates = params->update != NULL,
                                 .packs = layout->packs,
+                                .adds_rows = layout->sum_rows > 1,
                                 .has_max_norms_at = params->max_norms_at != 0,
                                 .has_found_inf_at = params->found_inf_at != 0,
                                 .has_found_inf_to = params->found_inf_to != 0,
@@ -31,7 +32,8 @@ bool ptxp_clip_is_fused(const struct ptx_clip_params *params, const struct clip_
 {
     const struct clip_spec spec = clip_spec_of(params, layout, NULL);
     const uint64_t tiles = layout->chunk_count * ptxk_clip_tiles_of_chunk(&spec);
-    return !params->measure_only && (layout->group_count == 1 || tiles <= CLIP_FUSED);
+    return !params->measure_only && !params->sums_at &&
+           (layout->group_count == 1 || tiles <= CLIP_FUSED);
 }
 
 ptx_status ptxp_clip_emit(ptx_builder *b, const struct ptx_clip_params *params,
@@ -67,12 +69,14 @@ ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
         status = ptxp_clip_layout_create(params, true, &layout);
     if (status)
         return status;
+    const int launches = params->measure_only || ptxp_clip_is_fused(params, &layout) ? 2 : 3;
+    const int of_phases = params->measure_only ? 3 : 4;
     *description = (struct ptx_clip_description) {
         .elements = layout.element_count,
         .groups = layout.group_count,
         .chunk = layout.chunk,
         .chunks = layout.chunk_count,
-        .launches = params->measure_only || ptxp_clip_is_fused(params, &layout) ? 2 : 3,
+        .launches = layout.sum_rows > 1 ? of_phases : launches,
         .bytes_measured = layout.gradient_bytes,
         .bytes_clipped = (params->measure_only ? 1 : 3) * layout.gradient_bytes,
         .workspace = layout.bytes,
@@ -118,6 +122,8 @@ static ptx_status bind_kernels(ptx_clip_plan *plan, const struct clip_spec *spec
 #undef CLIP_VALUE
             { "state", PTX_ARG(plan->state) },
         { "used", PTX_ARG(plan->used) },
+        { "all_sums", PTX_ARG(plan->all_sums) },
+        { "sum_rows", PTX_ARG(plan->layout.sum_rows) },
         { "max_norms_at", PTX_ARG(plan->max_norms_at) },
         { "found_inf_at", PTX_ARG(plan->found_inf_at) },
         { "found_inf_to", PTX_ARG(plan->found_inf_to) },
@@ -242,6 +248,9 @@ static void take_addresses(ptx_clip_plan *plan, const struct ptx_clip_params *pa
                   : params->loss_scale_at
                       ? params->loss_scale_at
                       : plan->summary + offsetof(struct ptx_clip_summary, state);
+    plan->all_sums = params->sums_at ? params->sums_at : plan->sums;
+    plan->sums =
+        plan->all_sums + (CUdeviceptr)params->sum_row * plan->layout.group_count * sizeof(double);
     plan->max_norms_at = params->max_norms_at;
     plan->loss_scale_at = params->loss_scale_at;
     plan->found_inf_at = params->found_inf_at;
@@ -294,7 +303,7 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     status = upload(plan, params, &rule);
     if (!status)
         status = load(plan, params);
-    return status ? status : ptxp_clip_plan_capture(plan);
+    return status || plan->layout.sum_rows > 1 ? status : ptxp_clip_plan_capture(plan);
 }
 
 ptx_clip_plan *ptxp_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params,
@@ -346,7 +355,7 @@ void ptx_clip_plan_destroy(ptx_clip_plan **plan)
 
 CUdeviceptr ptx_clip_plan_sums(const ptx_clip_plan *plan)
 {
-    return plan ? plan->sums : 0;
+    return plan ? plan->all_sums : 0;
 }
 
 CUdeviceptr ptx_clip_plan_records(const ptx_clip_plan *plan)

@@ -61,7 +61,8 @@ struct ptx_clip_plan {
     CLIP_KERNELS(CLIP_DECLARE)
 #undef CLIP_DECLARE
     struct clip_launch launch;
-    CUdeviceptr state; // address of the loss scale state, or of the scale alone: loss_scale_at
+    CUdeviceptr state;    // address of the loss scale state, or of the scale alone: loss_scale_at
+    CUdeviceptr all_sums; // address of all rows; `sums` is that of the plan's own row
     CUdeviceptr max_norms_at, loss_scale_at, found_inf_at, found_inf_to; // the caller's; 0: none
     CUdeviceptr summary;                                                 // after the records
     CUdeviceptr used; // the loss scale that a run divides by, in the summary

@@ -140,6 +140,11 @@ ptx_status ptxp_clip_plan_capture(ptx_clip_plan *plan)
 static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
 {
     bool capturing;
+    if (plan->layout.sum_rows > 1)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the plan shares its norm with others, in %u sum_rows, which one run "
+                         "cannot wait for: use the phases, and finish when all rows are written",
+                         plan->layout.sum_rows);
     const ptx_status status = ptx_stream_is_capturing(plan->device, stream, &capturing);
 
     if (status)

@@ -48,6 +48,9 @@ static struct ptx_clip_params clip_params_of(const struct ptx_step_params *param
         .update = params->update,
         .found_inf_at = params->found_inf_at,
         .found_inf_to = params->found_inf_to,
+        .sum_rows = params->sum_rows,
+        .sum_row = params->sum_row,
+        .sums_at = params->sums_at,
         .any_address = true,
         .stream = params->stream,
         .module = params->module,
@@ -83,7 +86,8 @@ static uint32_t norm_groups_of(const struct ptx_step_params *params)
 
 static bool takes_no_norm(const struct ptx_step_params *params)
 {
-    if (params->update || params->max_norms_at || params->found_inf_to)
+    if (params->update || params->max_norms_at || params->found_inf_to || params->sums_at ||
+        params->sum_rows > 1)
         return false;
     if (!params->group_max_norms)
         return isinf(params->max_norm);
@@ -559,7 +563,7 @@ ptx_status ptx_step_describe(const struct ptx_step_params *params,
         .norm_groups = clip_description.groups,
         .clocks = layout.clock_count,
         .variants = layout.variant_count,
-        .launches = 3,
+        .launches = params->sum_rows > 1 ? 4 : 3,
         .bytes = layout.bytes_moved + (takes_no_norm(params) ? 0 : clip_description.bytes_measured),
         .workspace = clip_description.workspace + layout.bytes,
         .determinism = "the same bits on every GPU and on the emulator, launched or captured, in "

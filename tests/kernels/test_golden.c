@@ -297,19 +297,20 @@ static void hash_clip_plans(struct hashes *all)
 static void hash_clip_plan_scalars(struct hashes *all)
 {
     static const struct ptx_clip_tensor tensor = { .count = 1000, .dtype = PTX_F32 };
-    for (unsigned v = 0; v < 16; ++v) {
+    for (unsigned v = 0; v < 32; ++v) {
         const struct ptx_clip_params params = { .tensors = &tensor,
                                                 .tensor_count = 1,
                                                 .max_norms_at = v & 1 ? 4 : 0,
                                                 .loss_scale_at = v & 2 ? 8 : 0,
                                                 .found_inf_at = v & 4 ? 12 : 0,
-                                                .found_inf_to = v & 8 ? 16 : 0 };
+                                                .found_inf_to = v & 8 ? 16 : 0,
+                                                .sum_rows = v & 16 ? 2 : 0 };
         ptx_builder *b = ptx_builder_create(NULL);
         char name[96];
         assert_int_equal(ptx_clip_emit(b, &params), PTX_OK);
-        snprintf(name, sizeof name, "clip_plan_f32%s%s%s%s_sm80", v & 1 ? "_max_norms_at" : "",
+        snprintf(name, sizeof name, "clip_plan_f32%s%s%s%s%s_sm80", v & 1 ? "_max_norms_at" : "",
                  v & 2 ? "_loss_scale_at" : "", v & 4 ? "_found_inf_at" : "",
-                 v & 8 ? "_found_inf_to" : "");
+                 v & 8 ? "_found_inf_to" : "", v & 16 ? "_sum_rows" : "");
         add_hash(all, b, name);
     }
 }

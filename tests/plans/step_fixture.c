@@ -227,6 +227,27 @@ ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params
 
 // ---- the reference ------------------------------------------------------------------------------
 
+size_t step_set_first(const struct step_set *set, size_t stage)
+{
+    return stage * set->count / (set->stages ? set->stages : 1);
+}
+
+// The sums of each stage's own plan, added in the order of the stages.
+static void expect_sums(const struct step_set *set, struct ref_clip_plan plan,
+                        double total[STEP_MOST_GROUPS])
+{
+    const struct ref_gradient *const all = plan.tensors;
+    double sums[STEP_MOST_GROUPS];
+
+    for (size_t stage = 0; stage == 0 || stage < set->stages; stage++) {
+        plan.tensors = all + step_set_first(set, stage);
+        plan.tensor_count = step_set_first(set, stage + 1) - step_set_first(set, stage);
+        ref_clip_sums(&plan, sums);
+        for (uint32_t g = 0; g < set->norm_groups; g++)
+            total[g] = stage ? total[g] + sums[g] : sums[g];
+    }
+}
+
 static bool expect_records(const struct step_set *set, const struct ptx_step_params *params,
                            float loss_scale, float factor[STEP_MOST_GROUPS])
 {
@@ -250,12 +271,11 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
     for (uint32_t g = 0; g < set->norm_groups; g++)
         max_norms[g] = params->max_norms_at ? set->max_norms[g] : params->max_norm;
     const struct ref_clip_plan plan = { .tensors = gradients,
-                                        .tensor_count = set->count,
                                         .group_count = set->norm_groups,
                                         .max_norms = max_norms,
                                         .eps = params->eps,
                                         .found_inf = params->found_inf_at ? set->found_inf : 0 };
-    ref_clip_sums(&plan, sums);
+    expect_sums(set, plan, sums);
     for (uint32_t g = 0; g < set->norm_groups; g++) {
         float record[3];
         ref_clip_record(&plan, g, sums[g], loss_scale, record);

@@ -31,6 +31,7 @@ struct step_set {
     struct ptx_step_tensor tensors[STEP_MOST_TENSORS];
     struct ptx_step_group group[STEP_MOST_GROUPS];
     ptx_step_gradients gradients;
+    size_t stages; ///< plans that share the norm, each of consecutive tensors; 0: one
     float max_norms[STEP_MOST_GROUPS]; ///< what a plan reads at its max_norms_at
     float found_inf;                   ///< and at its found_inf_at
     uint64_t seed;
@@ -47,6 +48,8 @@ void step_set_destroy(struct step_set *set);
 /// New gradients on the host and the device; one element of one of them is `bad` if that is not 0.
 void step_set_gradients(struct step_set *set, struct random *r, float bad);
 struct ptx_step_params step_set_params(const struct step_set *set);
+/// The first tensor of a stage; of the number of stages, the number of tensors.
+size_t step_set_first(const struct step_set *set, size_t stage);
 /// The plan, or a failed test.
 ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params);
 /// Takes the reference's step on the host: sums, records, then every tensor. `loss_scale` is what

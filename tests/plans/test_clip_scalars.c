@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Clip plans whose scalars are the caller's: max_norm, the loss scale and found_inf at addresses.
+// Clip plans whose scalars and sums are the caller's: max_norm, the loss scale, found_inf and sums
+// at addresses.
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -114,6 +115,87 @@ static void test_large_sets(void **state)
     clip_set_destroy(&set);
 }
 
+// Two plans of one set of gradients each, which share their norms: each factor is that of the sum
+// of both plans' sums, which each has at its own row.
+static void test_shared_sums(void **state)
+{
+    (void)state;
+    enum { GROUPS = 3, PLANS = 2 };
+    static struct clip_set sets[PLANS];
+    struct random r = gpu_random(&gpu, "shared sums");
+    const struct clip_shape shape = {
+        .tensors = 7, .groups = GROUPS, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
+    };
+    ptx_buffer *sums = ptx_buffer_create(gpu.device, (size_t)PLANS * GROUPS * sizeof(double));
+    struct clip_expected expected[PLANS];
+    ptx_clip_plan *plans[PLANS];
+
+    assert_non_null(sums);
+    for (unsigned k = 0; k < PLANS; k++) {
+        clip_set_create(&sets[k], &gpu, &r, &shape);
+        memcpy(sets[k].max_norms, sets[0].max_norms, sizeof sets[0].max_norms);
+        struct ptx_clip_params params = clip_set_params(&sets[k]);
+        params.sum_rows = PLANS;
+        params.sum_row = PLANS - 1 - k;
+        params.sums_at = ptx_buffer_address(sums);
+        plans[k] = clip_create(&gpu, &params);
+        assert_true(ptx_clip_plan_sums(plans[k]) == params.sums_at);
+        params.measure_only = true; // the gradients stay for now
+        clip_set_expect(&sets[k], &params, 1.0f, &expected[k]);
+        clip_require(ptx_clip_plan_norm_sq(plans[k], gpu.stream));
+    }
+    for (unsigned k = 0; k < PLANS; k++) {
+        const struct ref_clip_plan plan = { .tensors = sets[k].host,
+                                            .tensor_count = sets[k].count,
+                                            .group_count = GROUPS,
+                                            .max_norms = sets[k].max_norms };
+        struct clip_expected both = { .found = false };
+        for (uint32_t g = 0; g < GROUPS; g++) {
+            ref_clip_record(&plan, g, expected[1].sums[g] + expected[0].sums[g], 1.0f,
+                            both.records[g]);
+            ref_clip_apply(&plan, g, both.records[g]);
+        }
+        clip_require(ptx_clip_plan_finish(plans[k], gpu.stream));
+        clip_require(ptx_clip_plan_apply(plans[k], gpu.stream));
+        clip_set_check(&sets[k], plans[k], &both);
+        assert_int_equal(ptx_clip_plan_run(plans[k], gpu.stream), PTX_ERROR_INVALID);
+        assert_non_null(strstr(ptx_error_message(), "the plan shares its norm"));
+    }
+    for (unsigned k = 0; k < PLANS; k++) {
+        ptx_clip_plan_destroy(&plans[k]);
+        clip_set_destroy(&sets[k]);
+    }
+    ptx_buffer_destroy(&sums);
+}
+
+// The sums of one plan at the caller's address: a run writes them, too.
+static void test_sums_of_one_plan(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "sums of one clip plan");
+    const struct clip_shape shape = {
+        .tensors = 7, .groups = 3, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
+    };
+    double got[3];
+    ptx_buffer *sums = ptx_buffer_create(gpu.device, sizeof got);
+    struct clip_expected expected;
+
+    assert_non_null(sums);
+    clip_set_create(&set, &gpu, &r, &shape);
+    struct ptx_clip_params params = clip_set_params(&set);
+    params.sums_at = ptx_buffer_address(sums);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    clip_set_expect(&set, &params, 1.0f, &expected);
+    clip_require(ptx_clip_plan_run(plan, gpu.stream));
+    clip_set_check(&set, plan, &expected);
+    clip_require(ptx_buffer_download(sums, 0, got, sizeof got, gpu.stream));
+    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_memory_equal(got, expected.sums, sizeof got);
+    ptx_clip_plan_destroy(&plan);
+    clip_set_destroy(&set);
+    ptx_buffer_destroy(&sums);
+}
+
 static void expect_refused(ptx_status status, const char *words)
 {
     assert_int_equal(status, PTX_ERROR_INVALID);
@@ -144,8 +226,8 @@ static void test_setters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_large_sets),
+        cmocka_unit_test(test_random_sets), cmocka_unit_test(test_large_sets),
+        cmocka_unit_test(test_shared_sums), cmocka_unit_test(test_sums_of_one_plan),
         cmocka_unit_test(test_setters),
     };
     if (getenv("PTXGEN_TEST_FILTER"))

@@ -58,7 +58,8 @@ static void test_targets(void **state)
                                                  .max_norms_at = variant & 2 ? 4 : 0,
                                                  .update = variant % 2 ? &update : NULL,
                                                  .found_inf_at = variant & 4 ? 12 : 0,
-                                                 .found_inf_to = variant & 8 ? 16 : 0 },
+                                                 .found_inf_to = variant & 8 ? 16 : 0,
+                                                 .sum_rows = variant & 16 ? 3 : 0 },
                      target);
         }
 }
@@ -129,6 +130,14 @@ static void test_description(void **state)
     assert_int_equal(d.bytes_clipped, 3 * d.bytes_measured);
     assert_true(d.workspace > 0 && d.workspace < 8192);
     assert_string_equal(d.accumulator, "f64");
+    params.sum_rows = 2; // norms, sums, records, gradients
+    assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.launches, 4);
+    params.sum_rows = 0;
+    params.sums_at = 8; // a run writes them: not what blocks add up for themselves
+    assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.launches, 3);
+    params.sums_at = 0;
     params.measure_only = true;
     assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
     assert_int_equal(d.bytes_clipped, d.bytes_measured);

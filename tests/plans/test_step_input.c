@@ -259,6 +259,18 @@ static void test_scalars(void **state)
     params.max_norms_at = params.found_inf_to;
     params.found_inf_to = 0;
     refuse("max_norms_at", "2 elements are 8 bytes, and its memory ends 4 bytes after");
+    params.norm_group_count = 2;
+    params.max_norms_at -= 4;
+    params.sum_rows = 3;
+    params.sums_at = 0x1238;
+    refuse("sums_at", ": the driver knows no memory at its address 0x1238");
+    params.sums_at = base + BYTES - 40;
+    refuse("sums_at", "6 elements are 48 bytes, and its memory ends 40 bytes after");
+    params.sums_at -= 8;
+    refuse("sums_at", "max_norms_at overlap");
+    params.sums_at = 0;
+    params.sum_rows = 0;
+    params.max_norms_at += 4;
     params.norm_group_count = 0; // as many as the tensors have
     tensors[2].count = 1;
     struct ptx_step_tensor onto = tensors[2];

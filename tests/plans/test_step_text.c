@@ -73,6 +73,7 @@ static void test_targets(void **state)
                                              .loss_scale_at = variant & 2 ? 8 : 0,
                                              .found_inf_at = variant & 4 ? 12 : 0,
                                              .found_inf_to = variant & 8 ? 16 : 0,
+                                             .sum_rows = variant & 16 ? 3 : 0,
                                              .max_norm = 1 },
                  target);
     }
@@ -227,6 +228,12 @@ static void test_refusals(void **state)
     REFUSED("found_inf_at is 0x2; it must be a multiple of 4", p.params.found_inf_at = 2);
     REFUSED("found_inf_to is 0x1; it must be a multiple of 4", p.params.found_inf_to = 1);
     REFUSED("loss_scale_at is 0x3; it must be a multiple of 4", p.params.loss_scale_at = 3);
+    REFUSED("sums_at is 0x4; it must be a multiple of 8", p.params.sums_at = 4);
+    REFUSED("sum_row is 1; there are sum_rows 0 to 0", p.params.sum_row = 1);
+    REFUSED("sum_row is 4; there are sum_rows 0 to 2",
+            (p.params.sum_row = 4, p.params.sum_rows = 3));
+    REFUSED("4294967295 sum_rows of 1 groups; a plan takes 1048576 sums in all",
+            p.params.sum_rows = UINT32_MAX);
     REFUSED("loss_scale_at is given, which is only read, and loss_scale_state too",
             p.params.loss_scale_at = p.params.loss_scale_state = 8);
     static const struct ptx_loss_scale_params update;
