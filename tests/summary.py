@@ -110,6 +110,7 @@ PROOFS = (
     (r"no NCCL", lambda _, env: not nccl(env)),
     (r"no GPU|no such device|no usable libcuda|the driver sees no GPU", lambda _, env: not gpu(env)),
     (r"no cuda\.h", lambda *_: not cuda_header()),
+    (r"no pytest for (\S+)", lambda found, _: output_of(found[1], "-c", "import pytest") is None),
     (r"no localedef", lambda *_: not shutil.which("localedef")),
     (r"no access control lists on the file system of (\S+)", lambda found, _: not access_lists(found[1])),
     (r"no script\(1\)", lambda *_: output_of("script", "-qec", "true", "/dev/null") is None),

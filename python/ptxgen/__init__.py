@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""ptxgen from Python: PTX text, the library's kernels, clip plans and step plans, launched through
+the display driver, or on the emulator. Needs no other package.
+
+    gpu = ptxgen.Device()
+    plan = gpu.clip_plan(gradients, max_norm=1.0)
+    plan.run(stream)
+
+Arrays are those of any library with DLPack or __cuda_array_interface__, or addresses; streams those
+of any library, or integers. What fails raises an Error with the library's message. A `with` block,
+close() or garbage collection frees what an object holds; work that uses it must be done by then.
+docs/python.md is the guide."""
+
+from ._library import VERSION as __version__
+from ._library import emulator_path, library_path
+from ._types import (ClipDescription, ClipParams, ClipPiece, ClipRecord, ClipSummary, ClipTensor,
+                     DeviceInfo, FunctionInfo, FunctionParam, GraphInfo, LossScaleParams,
+                     LossScaleState, ModuleParams, StepDescription, StepGroup, StepHyper, StepParams,
+                     StepTensor, StepWhole)
+from .arrays import Address, StreamLike
+from .device import Array, Device, Event, Graph, Stream, View, device_count
+from .errors import (CaptureError, ClosedError, CompileError, DriverError, Error, ForkedError,
+                     InvalidError, NoDeviceError, NoDriverError, NotFoundError, OutOfMemoryError,
+                     UnsupportedError)
+from .module import Function, Kernel, KernelInfo, Module, emit, kernels
+from .plans import (SGD, Adam, AdamW, ClipPlan, Lion, PlanResult, StepPlan, describe_clip,
+                    describe_step, emit_clip, emit_step)
+
+__all__ = [
+    "Adam", "AdamW", "Address", "Array", "CaptureError", "ClipDescription", "ClipParams", "ClipPiece",
+    "ClipPlan", "ClipRecord", "ClipSummary", "ClipTensor", "ClosedError", "CompileError", "Device",
+    "DeviceInfo", "DriverError", "Error", "Event", "ForkedError", "Function", "FunctionInfo",
+    "FunctionParam", "Graph", "GraphInfo", "InvalidError", "Kernel", "KernelInfo", "Lion",
+    "LossScaleParams", "LossScaleState", "Module", "ModuleParams", "NoDeviceError", "NoDriverError",
+    "NotFoundError", "OutOfMemoryError", "PlanResult", "SGD", "StepDescription", "StepGroup",
+    "StepHyper", "StepParams", "StepPlan", "StepTensor", "StepWhole", "Stream", "StreamLike",
+    "UnsupportedError", "View", "__version__", "describe_clip", "describe_step", "device_count",
+    "emit", "emit_clip", "emit_step", "emulator_path", "kernels", "library_path",
+]

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: MIT
+"""libptxgen itself: where it is, its calls, its errors, and what its structs hold."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import pathlib
+from ctypes import byref, c_void_p
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar
+
+from . import _c, _types
+from .arrays import address_of, stream_of
+from .errors import BY_STATUS, ClosedError, Error, InvalidError
+
+_HERE = pathlib.Path(__file__).resolve().parent
+
+
+def _places() -> Iterator[pathlib.Path]:
+    """Folders that may have the library: the wheel's, the build folder's, the installation's."""
+    yield _HERE.parent / ".ptxgen.mesonpy.libs"
+    yield _HERE.parents[1]
+    yield pathlib.Path(_c.LIBDIR)
+
+
+def library_path() -> str:
+    """The file of libptxgen: $PTXGEN_LIBRARY, or the one that was built or installed with this
+    package."""
+    named = os.environ.get("PTXGEN_LIBRARY")
+    if named:
+        return named
+    for folder in _places():
+        for name in sorted(folder.glob("libptxgen.so*")):
+            if name.is_file():
+                return str(name)
+    raise ImportError(f"libptxgen.so is not beside {_HERE} and not in {_c.LIBDIR}; "
+                      "PTXGEN_LIBRARY can name its file")
+
+
+def emulator_path() -> str:
+    """The file of the emulator, a libcuda.so.1."""
+    for folder in _places():
+        for within in ("ptxgen", "emulator"):
+            name = folder / within / "libcuda.so.1"
+            if name.is_file():
+                return str(name)
+    raise InvalidError(f"the emulator's libcuda.so.1 is not beside {_HERE} and not in {_c.LIBDIR}")
+
+
+def _load() -> ctypes.CDLL:
+    path = library_path()
+    try:
+        library = ctypes.CDLL(path)
+        for name, (result, parameters) in _c.FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype = result
+            function.argtypes = parameters
+    except (OSError, AttributeError) as error:
+        raise ImportError(f"{path} is not the libptxgen of this package: {error}") from None
+    return library
+
+
+c = _load()
+VERSION: str = c.ptxgen_version().decode()
+
+# ---- errors
+
+_STATUS = {getattr(_c, name): name for name in _c.ENUMS["ptx_status"]}
+
+
+def failure() -> Error:
+    """The exception for this thread's last failing call."""
+    status = _STATUS.get(c.ptx_error_status(), "")
+    return BY_STATUS.get(status, Error)(c.ptx_error_message().decode(errors="replace"),
+                                        code=c.ptx_error_code())
+
+
+def check(status: int) -> None:
+    if status != 0:
+        raise failure()
+
+
+def checked(pointer: Optional[int]) -> int:
+    if not pointer:
+        raise failure()
+    return pointer
+
+
+# ---- what C made
+
+
+class Handle:
+    """What C made, and what frees it. It is freed with the last reference: that of its object, which
+    close() drops, of a call under way, of a graph that launches it, of an object made from it."""
+
+    __slots__ = ("value", "keeps", "_free", "__weakref__")
+
+    def __init__(self, value: int, free: Callable[[Any], None], *keeps: object) -> None:
+        self.value = value
+        self._free = free
+        self.keeps = keeps
+
+    def __del__(self, byref: Any = byref, c_void_p: Any = c_void_p) -> None:
+        self._free(byref(c_void_p(self.value)))
+
+
+_Self = TypeVar("_Self", bound="Object")
+
+# What captures under way must keep alive: each call that may be captured adds what it uses to each.
+captures: List[List[object]] = []
+
+
+def keep(*used: object) -> None:
+    for kept in captures:
+        kept.extend(used)
+
+
+class Object:
+    """Something that can be closed: close(), the end of `with`, or garbage collection frees it. What
+    others still need of it lives until they are gone."""
+
+    _handle: Optional[Handle]
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    @property
+    def handle(self) -> Handle:
+        """What C made. Raises ClosedError after close()."""
+        handle = self._handle
+        if handle is None:
+            raise ClosedError(f"the {type(self).__name__} is closed")
+        return handle
+
+    @property
+    def closed(self) -> bool:
+        return self._handle is None
+
+    def close(self) -> None:
+        """Frees the object. Does nothing the second time."""
+        self._handle = None
+
+    def __enter__(self: _Self) -> _Self:
+        self.handle  # noqa: B018: raises if closed
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+
+# ---- structs
+
+_TYPES: Dict[str, str] = {
+    _c.ENUMS["ptx_type"][k]: _c.ENUMS["ptx_type"][k][len("PTX_"):].lower()
+    for k in range(_c.PTX_TYPE_COUNT)
+}
+
+
+def _choices(enum: str) -> Dict[str, int]:
+    names = getattr(_types, _types_name(enum) + "Name").__args__
+    return {name: getattr(_c, constant) for name, constant in zip(names, _c.ENUMS[enum])}
+
+
+def _types_name(tag: str) -> str:
+    return "".join(word.capitalize() for word in tag[len("ptx_"):].split("_"))
+
+
+CHOICES: Dict[str, Dict[str, int]] = {enum: _choices(enum) for enum in _c.ENUMS}
+NAMES = {enum: {value: name for name, value in names.items()} for enum, names in CHOICES.items()}
+
+
+def choice(enum: str, name: object, what: str) -> int:
+    """The enumerator that a caller names."""
+    if isinstance(name, str) and name in CHOICES[enum]:
+        return CHOICES[enum][name]
+    raise InvalidError(f"{what}: {name!r} is none of {', '.join(CHOICES[enum])}")
+
+
+def integer(value: Any, c_type: Any, what: str) -> int:
+    """The integer, which must fit: ctypes alone would cut it."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidError(f"{what}: an integer is needed, not {value!r}")
+    number = int(value.__index__())
+    if c_type(number).value != number:
+        raise InvalidError(f"{what}: {number} is out of range")
+    return number
+
+
+def real(value: Any, c_type: Any, what: str) -> float:
+    """The number, which must not become infinite in the type."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidError(f"{what}: a number is needed, not {value!r}") from None
+    if math.isinf(c_type(number).value) and not math.isinf(number):
+        raise InvalidError(f"{what}: {number!r} is out of range")
+    return number
+
+
+def _value(kind: str, c_type: Any, value: Any, what: str, keeps: List[object]) -> Any:
+    """What a struct's field gets for a caller's value. `keeps` collects what must live as long."""
+    if kind == "address":
+        if value is None:
+            return 0
+        array = address_of(value, what)
+        keeps.append(array.keep)
+        return array.address
+    if kind == "stream":
+        return stream_of(value)
+    if kind == "bool":
+        if value is not True and value is not False:
+            raise InvalidError(f"{what}: True or False is needed, not {value!r}")
+        return value
+    if kind == "float":
+        return real(value, c_type, what)
+    if kind in _c.ENUMS:
+        return choice(kind, value, what)
+    if kind in _c.STRUCTS:
+        return struct(_c.STRUCTS[kind], value, what, keeps)
+    if kind.startswith("*"):
+        return _pointed_to(kind[1:], value, what, keeps)
+    return integer(value, c_type, what)
+
+
+def _pointed_to(kind: str, value: Any, what: str, keeps: List[object]) -> Any:
+    """The address of a struct, or of a sequence of them, or of floats."""
+    if value is None:
+        return None
+    if kind == "float":
+        array: Any = (ctypes.c_float * len(value))(*[real(x, ctypes.c_float, f"{what}[{k}]")
+                                                      for k, x in enumerate(value)])
+    elif isinstance(value, ctypes.Array):
+        array = value
+    elif isinstance(value, Mapping):
+        array = struct(_c.STRUCTS[kind], value, what, keeps)
+    else:
+        array = structs(_c.STRUCTS[kind], value, what, keeps)
+    keeps.append(array)
+    return ctypes.addressof(array)
+
+
+def struct(cls: Type[Any], values: Any, what: str, keeps: List[object]) -> Any:
+    """A struct from a mapping of its fields, or a sequence of them in order."""
+    if isinstance(values, cls):
+        return values
+    made = cls()
+    sizes = dict(cls._fields_)
+    if not isinstance(values, Mapping):
+        try:
+            values = dict(zip(sizes, values))
+        except TypeError:
+            raise InvalidError(f"{what}: its fields are needed, not {values!r}") from None
+    for field, value in values.items():
+        kind = cls.kinds.get(field)
+        where = f"{what}.{field}" if what else field
+        if kind is None or kind == "opaque":
+            known = ", ".join(name for name, k in cls.kinds.items() if k != "opaque")
+            raise InvalidError(f"{what + ': ' if what else ''}there is no {field!r}; there are {known}")
+        c_type = sizes[field]
+        if issubclass(c_type, ctypes.Array):
+            element, room = c_type._type_, c_type._length_
+            if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) > room:
+                raise InvalidError(f"{where}: at most {room} values are needed, not {value!r}")
+            for k, one in enumerate(value):
+                getattr(made, field)[k] = _value(kind, element, one, f"{where}[{k}]", keeps)
+            continue
+        setattr(made, field, _value(kind, c_type, value, where, keeps))
+        if kind.startswith("*") and field + "_count" not in sizes and field[:-1] + "_count" in sizes:
+            setattr(made, field[:-1] + "_count", 0 if value is None else len(value))
+    return made
+
+
+def structs(cls: Type[Any], values: Sequence[Any], what: str, keeps: List[object]) -> Any:
+    """An array of structs."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise InvalidError(f"{what}: a sequence is needed, not {values!r}")
+    array = (cls * len(values))()
+    for k, one in enumerate(values):
+        array[k] = struct(cls, one, f"{what}[{k}]", keeps)
+    return array
+
+
+def _plain(kind: str, value: Any) -> Any:
+    """A field's value for Python."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if kind in _c.STRUCTS:
+        return plain(value)
+    if kind in _c.ENUMS:
+        return NAMES[kind][value]
+    if isinstance(value, ctypes.Array):
+        return tuple(_plain(kind, one) for one in value)
+    return value
+
+
+def plain(made: Any) -> Any:
+    """The named tuple of a struct that came back."""
+    cls = type(made)
+    named = getattr(_types, _types_name(cls.__name__))
+    return named(**{field: _plain(cls.kinds[field], getattr(made, field)) for field in named._fields})
+
+
+def pointed_at(cls: Type[Any], pointer: Optional[int]) -> Any:
+    """The struct at an address that C returned."""
+    return cls.from_address(checked(pointer))
+
+
+# ---- texts
+
+
+def finish_text(write: Callable[[int], None], target: Optional[str], isa: int = 0) -> str:
+    """The text that `write` puts into a builder for the target."""
+    params = _c.ptx_builder_params(isa=isa)
+    if target is not None and not c.ptx_target_parse(target.encode(), byref(params.target)):
+        raise InvalidError(f"target: {target!r} is none that the library knows, such as sm_90a")
+    builder = c_void_p(c.ptx_builder_create(byref(params)))
+    try:
+        write(builder.value or 0)
+        text = c.ptx_builder_finish(builder)
+        if text is None:
+            error = c.ptx_builder_error(builder)
+            raise InvalidError(error.decode() if error else "no memory for the text")
+        return str(text.decode())
+    finally:
+        c.ptx_builder_destroy(byref(builder))

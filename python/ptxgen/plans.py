@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: MIT
+"""Clip plans and step plans: made once, run every step. docs/plans.md and docs/steps.md say what they
+compute; the fields of tensors, groups and parameters are those of the C structs."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence as SequenceOf
+from ctypes import byref
+from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
+                    Union)
+
+from . import _c, _types
+from ._library import (Handle, Object, c, check, checked, finish_text, integer, keep, plain, real,
+                       struct)
+from .arrays import Address, StreamLike, address_of, stream_of
+from .device import Device, View
+from .errors import InvalidError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# Which fields of a tensor's row are one array each, and the field that their type goes to. Where the
+# caller gives an array, its count and type need not be repeated.
+_ARRAYS = {"ptx_clip_tensor": {"data": "dtype"},
+           "ptx_step_tensor": {"parameter": "dtype", "gradient": "gradient_dtype"}}
+
+
+class PlanResult(NamedTuple):
+    """What a run left: a record a group, and the plan's summary."""
+
+    records: Tuple[_types.ClipRecord, ...]
+    summary: _types.ClipSummary
+
+
+def _row(cls: Any, tensor: Any, what: str, keeps: List[object]) -> Any:
+    """A tensor's row from a mapping, or from an array alone."""
+    arrays = _ARRAYS[cls.__name__]
+    first = next(iter(arrays))
+    if isinstance(tensor, cls):
+        return tensor
+    fields: Dict[str, Any] = dict(tensor) if isinstance(tensor, Mapping) else {first: tensor}
+    for field, dtype_field in arrays.items():
+        value = fields.get(field)
+        if value is None or isinstance(value, int):
+            continue
+        info = address_of(value, f"{what}.{field}")
+        if info.count is not None and fields.setdefault("count", info.count) != info.count:
+            raise InvalidError(f"{what}.{field}: {info.count} elements, and count is {fields['count']}")
+        if info.dtype is not None and fields.setdefault(dtype_field, info.dtype) != info.dtype:
+            raise InvalidError(f"{what}.{field}: elements of type {info.dtype}, and {dtype_field} is "
+                               f"{fields[dtype_field]}")
+    for field in ("count", "dtype"):
+        if field not in fields:
+            raise InvalidError(f"{what}: no {field}; an address alone does not tell it")
+    return struct(cls, fields, what, keeps)
+
+
+def _rows(cls: Any, tensors: Sequence[Any], keeps: List[object]) -> Any:
+    if not isinstance(tensors, SequenceOf) or isinstance(tensors, (str, bytes)):
+        raise InvalidError(f"tensors: a list of them is needed, not {tensors!r:.80}")
+    rows = (cls * len(tensors))()
+    for k, tensor in enumerate(tensors):
+        rows[k] = _row(cls, tensor, f"tensors[{k}]", keeps)
+    return rows
+
+
+def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
+            keeps: List[object]) -> Any:
+    """The parameters of a plan. `count_field`: the number of group_max_norms."""
+    norms = values.get("group_max_norms")
+    if norms is not None and values.get(count_field, len(norms)) != len(norms):
+        raise InvalidError(f"group_max_norms: {len(norms)} values, and {count_field} is "
+                           f"{values[count_field]}")
+    params = struct(cls, values, "", keeps)
+    if norms is not None:
+        setattr(params, count_field, len(norms))
+    keeps.append(tensors)
+    params.tensors, params.tensor_count = ctypes.addressof(tensors), len(tensors)
+    return params
+
+
+class _Plan(Object):
+    """What both kinds of plan share. `_stem` is that of the C functions."""
+
+    _stem: str
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        handle = self.handle
+        keep(handle)
+        check(getattr(c, self._stem + name)(handle.value, *arguments))
+
+    def _made(self, device: Device, params: Any, keeps: List[object]) -> None:
+        owner = device.handle
+        create, destroy = getattr(c, self._stem + "create"), getattr(c, self._stem + "destroy")
+        plan = checked(create(owner.value, byref(params)))
+        self._handle = Handle(plan, destroy, owner, keeps)
+        self._device_handle, self._ordinal = owner, device.info.ordinal
+
+    def run(self, stream: StreamLike = None) -> None:
+        """All phases. Launches only: may be captured, and reads nothing back."""
+        self._call("run", stream_of(stream))
+
+    def norm_sq(self, stream: StreamLike = None) -> None:
+        """The first phase: the sums of squares of this plan's tensors."""
+        self._call("norm_sq", stream_of(stream))
+
+    def finish(self, stream: StreamLike = None) -> None:
+        """The second phase: records from the sums, and the update of the loss scale."""
+        self._call("finish", stream_of(stream))
+
+    @property
+    def groups(self) -> int:
+        """The number of norm groups: one record and one sum each."""
+        return self._groups
+
+    _groups: int
+
+    @property
+    def sums(self) -> View:
+        """The sums between norm_sq() and finish(): one f64 a group, to be added over ranks."""
+        handle = self.handle
+        address = getattr(c, self._stem + "sums")(handle.value)
+        return View(self._ordinal, address, self._groups, "f64", handle)
+
+    @property
+    def records(self) -> View:
+        """The records in device memory: factor, norm, found_inf, max_norm of each group, as f32."""
+        handle = self.handle
+        address = getattr(c, self._stem + "records")(handle.value)
+        return View(self._ordinal, address, 4 * self._groups, "f32", handle)
+
+    @property
+    def summary(self) -> View:
+        """The summary in device memory: found_inf and the loss scale of the run, the loss scale of
+        the next, as f32; then its growth tracker, an s32."""
+        handle = self.handle
+        address = getattr(c, self._stem + "summary")(handle.value)
+        return View(self._ordinal, address, 4, "f32", handle)
+
+    def read(self, stream: StreamLike = None) -> PlanResult:
+        """The results of the last run on the stream. Waits for the stream."""
+        handle, on = self.handle, stream_of(stream)
+        records = (_c.ptx_clip_record * self._groups)()
+        summary = _c.ptx_clip_summary()
+        self._call("read", 0, self._groups, records, byref(summary), on)
+        check(c.ptx_stream_synchronize(handle.keeps[0].value, on))  # type: ignore[attr-defined]
+        return PlanResult(tuple(plain(record) for record in records), plain(summary))
+
+    def set_max_norm(self, max_norm: float, *, group: Optional[int] = None,
+                     stream: StreamLike = None) -> None:
+        """Changes the max_norm of a norm group, or of all, for later runs and replays."""
+        which = _c.PTX_CLIP_ALL_GROUPS if group is None else integer(group, ctypes.c_uint32, "group")
+        self._call("set_max_norm", which, real(max_norm, ctypes.c_float, "max_norm"), stream_of(stream))
+
+    def set_loss_scale(self, scale: float, growth_tracker: int = 0, *,
+                       stream: StreamLike = None) -> None:
+        """Changes the loss scale and its growth tracker for later runs and replays."""
+        state = _c.ptx_loss_scale_state(real(scale, ctypes.c_float, "scale"),
+                                        integer(growth_tracker, ctypes.c_int32, "growth_tracker"))
+        self._call("set_loss_scale", state, stream_of(stream))
+
+
+# ---- clip plans
+
+
+class ClipPlan(_Plan):
+    """Norms, unscaling, detection of NaN and infinity, clipping and the loss scale's update of a
+    model's gradients, in two or three launches:
+
+        plan = gpu.clip_plan(gradients, max_norm=1.0, eps=1e-6)
+        plan.run(stream)                      # every step, also under capture
+
+    `tensors`: arrays, or ClipTensor(data=..., group=..., ...) each; with an address for `data`, also
+    count and dtype. `params`: the other fields of struct ptx_clip_params. The plan keeps the arrays
+    alive. <ptxgen/clip.h> has every contract."""
+
+    _stem = "ptx_clip_plan_"
+
+    def __init__(self, device: Device, tensors: Sequence[Union[_types.ClipTensor, Address]],
+                 **params: Unpack[_types.ClipParams]) -> None:
+        keeps: List[object] = []
+        self._rows = _rows(_c.ptx_clip_tensor, tensors, keeps)
+        made = _params(_c.ptx_clip_params, self._rows, params, "group_count", keeps)
+        self._made(device, made, keeps)
+        self._groups = _describe(_c.ptx_clip_description, c.ptx_clip_describe, made).groups
+        self._keeps = keeps
+
+    def apply(self, stream: StreamLike = None) -> None:
+        """The last phase: the gradients are scaled."""
+        self._call("apply", stream_of(stream))
+
+    def set_data(self, arrays: Sequence[Address], *, first: int = 0, stream: StreamLike = None) -> None:
+        """New addresses of tensors `first` and following, for later runs on the stream; sizes and
+        types stay."""
+        keeps: List[object] = []
+        table = (ctypes.c_uint64 * len(arrays))()
+        for k, array in enumerate(arrays):
+            info = address_of(array, f"arrays[{k}]")
+            _same(self._rows, first + k, info.count, info.dtype, f"arrays[{k}]")
+            table[k] = info.address
+            keeps.append(info.keep)
+        self._call("set_data", integer(first, ctypes.c_size_t, "first"), len(arrays), table,
+                   stream_of(stream))
+        self._keeps.extend(keeps)
+
+    @property
+    def chunk_count(self) -> int:
+        """The number of chunks: see "Gradients beyond device memory" in docs/plans.md."""
+        return int(c.ptx_clip_plan_chunk_count(self.handle.value))
+
+    def pieces(self, chunk: int) -> List[_types.ClipPiece]:
+        """The runs of elements that a chunk has."""
+        handle, piece = self.handle, _c.ptx_clip_piece()
+        found: List[_types.ClipPiece] = []
+        which = integer(chunk, ctypes.c_uint64, "chunk")
+        while c.ptx_clip_plan_piece(handle.value, which, len(found), byref(piece)):
+            found.append(plain(piece))
+        return found
+
+    def norm_sq_chunks(self, first: int, count: int, stream: StreamLike = None) -> None:
+        """norm_sq() of a window of chunks."""
+        self._call("norm_sq_chunks", integer(first, ctypes.c_uint64, "first"),
+                   integer(count, ctypes.c_uint64, "count"), stream_of(stream))
+
+    def apply_chunks(self, first: int, count: int, stream: StreamLike = None) -> None:
+        """apply() of a window of chunks."""
+        self._call("apply_chunks", integer(first, ctypes.c_uint64, "first"),
+                   integer(count, ctypes.c_uint64, "count"), stream_of(stream))
+
+
+def describe_clip(tensors: Sequence[Union[_types.ClipTensor, Address]],
+                  **params: Unpack[_types.ClipParams]) -> _types.ClipDescription:
+    """What a clip plan would do, without a GPU. Addresses are not checked."""
+    keeps: List[object] = []
+    rows = _rows(_c.ptx_clip_tensor, tensors, keeps)
+    made = _params(_c.ptx_clip_params, rows, params, "group_count", keeps)
+    described: _types.ClipDescription = plain(
+        _describe(_c.ptx_clip_description, c.ptx_clip_describe, made))
+    return described
+
+
+def emit_clip(tensors: Sequence[Union[_types.ClipTensor, Address]], *, target: Optional[str] = None,
+              **params: Unpack[_types.ClipParams]) -> str:
+    """The text of a clip plan's kernels, without a GPU."""
+    keeps: List[object] = []
+    rows = _rows(_c.ptx_clip_tensor, tensors, keeps)
+    made = _params(_c.ptx_clip_params, rows, params, "group_count", keeps)
+    return finish_text(lambda builder: check(c.ptx_clip_emit(builder, byref(made))), target)
+
+
+def _describe(cls: Any, function: Any, params: Any) -> Any:
+    description = cls()
+    check(function(byref(params), byref(description)))
+    return description
+
+
+def _same(rows: Any, k: int, count: Optional[int], dtype: Optional[str], what: str) -> None:
+    """A new array must be as large as the one whose place it takes, and of its type."""
+    if not 0 <= k < len(rows):
+        raise InvalidError(f"{what}: there is no tensor {k}; the plan has {len(rows)}")
+    row = rows[k]
+    if count is not None and count != row.count:
+        raise InvalidError(f"{what}: {count} elements, and tensor {k} has {row.count}")
+    if dtype is not None and getattr(_c, f"PTX_{dtype.upper()}", 0) != row.dtype:
+        raise InvalidError(f"{what}: elements of type {dtype}, and tensor {k} has another")
+
+
+# ---- step plans
+
+
+def _group(rule: _types.StepRuleName, flags: Mapping[str, bool], addresses: Mapping[str, Address],
+           **hyper: float) -> _types.StepGroup:
+    group: Dict[str, Any] = {"rule": rule, "hyper": hyper}
+    group.update({name: True for name, wanted in flags.items() if wanted})
+    group.update({name: address for name, address in addresses.items() if address is not None})
+    made: _types.StepGroup = group  # type: ignore[assignment]
+    return made
+
+
+def AdamW(*, lr: float, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+          weight_decay: float = 0.01, maximize: bool = False, lr_at: Address = None,
+          hyper_at: Address = None) -> _types.StepGroup:
+    """A group of tensors that AdamW steps; the defaults are PyTorch's. `lr_at`, `hyper_at`: see
+    struct ptx_step_group."""
+    return _group("adamw", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
+                  beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay)
+
+
+def Adam(*, lr: float, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+         weight_decay: float = 0.0, maximize: bool = False, lr_at: Address = None,
+         hyper_at: Address = None) -> _types.StepGroup:
+    """A group of tensors that Adam steps; the defaults are PyTorch's."""
+    return _group("adam", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
+                  beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay)
+
+
+def SGD(*, lr: float, momentum: float = 0.0, dampening: float = 0.0, nesterov: bool = False,
+        weight_decay: float = 0.0, maximize: bool = False, lr_at: Address = None,
+        hyper_at: Address = None) -> _types.StepGroup:
+    """A group of tensors that SGD steps; the defaults are PyTorch's."""
+    return _group("sgd", {"maximize": maximize, "nesterov": nesterov},
+                  {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr, momentum=momentum,
+                  dampening=dampening, weight_decay=weight_decay)
+
+
+def Lion(*, lr: float, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0,
+         maximize: bool = False, lr_at: Address = None,
+         hyper_at: Address = None) -> _types.StepGroup:
+    """A group of tensors that Lion steps; the defaults are those of its authors."""
+    return _group("lion", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
+                  beta1=betas[0], beta2=betas[1], weight_decay=weight_decay)
+
+
+class StepPlan(_Plan):
+    """Norm, unscaling, clipping, the optimizer's step and the loss scale's update of a model, in
+    three launches:
+
+        plan = gpu.step_plan(
+            [StepTensor(parameter=w, gradient=dw, state=(m, v), step=t)],
+            groups=[AdamW(lr=3e-4, weight_decay=0.1)], max_norm=1.0)
+        plan.run(stream)                      # every step, also under capture
+
+    `tensors`: a StepTensor each, whose count and types need not be given with arrays. `params`: the
+    other fields of struct ptx_step_params. The plan keeps the arrays alive. <ptxgen/step.h> has every
+    contract, <ptxgen/rules.h> every formula."""
+
+    _stem = "ptx_step_plan_"
+
+    def __init__(self, device: Device, tensors: Sequence[_types.StepTensor],
+                 **params: Unpack[_types.StepParams]) -> None:
+        keeps: List[object] = []
+        self._rows = _rows(_c.ptx_step_tensor, tensors, keeps)
+        made = _params(_c.ptx_step_params, self._rows, params, "norm_group_count", keeps)
+        self._made(device, made, keeps)
+        self._groups = _describe(_c.ptx_step_description, c.ptx_step_describe, made).norm_groups
+        self._keeps = keeps
+
+    def step(self, stream: StreamLike = None) -> None:
+        """The last phase: parameters, states and step counts."""
+        self._call("step", stream_of(stream))
+
+    def set_hyper(self, group: int, hyper: Union[_types.StepHyper, _types.StepGroup], *,
+                  stream: StreamLike = None) -> None:
+        """Changes a hyperparameter group's scalars for later runs and replays: a StepHyper, or a
+        group such as AdamW(lr=...), of which only the scalars count."""
+        scalars: Any = hyper.get("hyper", hyper)
+        row = struct(_c.ptx_step_hyper, scalars, "hyper", [])
+        self._call("set_hyper", integer(group, ctypes.c_uint32, "group"), byref(row), stream_of(stream))
+
+    def set_addresses(self, tensors: Mapping[int, _types.StepTensor], *,
+                      stream: StreamLike = None) -> None:
+        """New addresses of tensors by index, for later runs on the stream: gradient (None or 0
+        leaves the tensor out from then on), parameter, states, beside. Fields that are not named
+        stay. All tensors are checked together."""
+        keeps: List[object] = []
+        if not tensors:
+            return
+        first, last = min(tensors), max(tensors)
+        if first < 0 or last >= len(self._rows):
+            raise InvalidError(f"there is no tensor {first if first < 0 else last}; the plan has "
+                               f"{len(self._rows)}")
+        rows = (_c.ptx_step_tensor * (last - first + 1))()
+        ctypes.memmove(rows, ctypes.addressof(self._rows[first]), ctypes.sizeof(rows))
+        for k, changes in tensors.items():
+            what = f"tensors[{k}]"
+            for field, value in changes.items():
+                if field not in ("gradient", "parameter", "state", "beside"):
+                    raise InvalidError(f"{what}: {field} stays as it was at creation")
+                if field in ("gradient", "parameter") and value is not None:
+                    info = address_of(value, f"{what}.{field}")
+                    _same(self._rows, k, info.count, None, f"{what}.{field}")
+            moved = struct(_c.ptx_step_tensor, changes, what, keeps)
+            for field in changes:
+                setattr(rows[k - first], field, getattr(moved, field))
+        self._call("set_addresses", first, len(rows), rows, stream_of(stream))
+        ctypes.memmove(ctypes.addressof(self._rows[first]), rows, ctypes.sizeof(rows))
+        self._keeps.extend(keeps)
+
+
+def describe_step(tensors: Sequence[_types.StepTensor],
+                  **params: Unpack[_types.StepParams]) -> _types.StepDescription:
+    """What a step plan would do, without a GPU. Addresses are not checked."""
+    keeps: List[object] = []
+    rows = _rows(_c.ptx_step_tensor, tensors, keeps)
+    made = _params(_c.ptx_step_params, rows, params, "norm_group_count", keeps)
+    described: _types.StepDescription = plain(
+        _describe(_c.ptx_step_description, c.ptx_step_describe, made))
+    return described
+
+
+def emit_step(tensors: Sequence[_types.StepTensor], *, target: Optional[str] = None,
+              **params: Unpack[_types.StepParams]) -> str:
+    """The text of a step plan's kernels, without a GPU."""
+    keeps: List[object] = []
+    rows = _rows(_c.ptx_step_tensor, tensors, keeps)
+    made = _params(_c.ptx_step_params, rows, params, "norm_group_count", keeps)
+    return finish_text(lambda builder: check(c.ptx_step_emit(builder, byref(made))), target)

@@ -1,0 +1,20 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""run.py TEST.py...: pytest on these files; status 77 where there is no pytest, or no GPU to run on."""
+
+import importlib.util
+import sys
+
+if importlib.util.find_spec("pytest") is None:
+    print(f"skipped: no pytest for {sys.executable}")
+    sys.exit(77)
+
+import ptxgen  # noqa: E402
+import pytest  # noqa: E402
+
+try:
+    ptxgen.device_count()
+except (ptxgen.NoDriverError, ptxgen.NoDeviceError) as error:
+    print(f"no GPU, not run: {error}")
+    sys.exit(77)
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""Misuse: an exception of the right class, which names what was wrong, and nothing half done."""
+
+import array
+import math
+
+import ptxgen
+import pytest
+from conftest import SAXPY
+
+HYPER = {"groups": [ptxgen.SGD(lr=1.0)], "max_norm": 1.0}
+
+
+def row(gpu, **changes):
+    fields = {"parameter": gpu.zeros(4), "gradient": gpu.zeros(4), "step": gpu.zeros(1)}
+    return {**fields, **changes}
+
+
+LAUNCHES = [
+    (((1, 2.0, 0, 0, 5), {}), "has 4 parameters, not 5"),
+    (((1, 2.0), {}), "no value for x, y"),
+    (((1, 2.0, 0), {"x": 0}), "x is given twice"),
+    (((1, 2.0, 0, 0), {"z": 0}), "no parameter 'z'; it has n, a, x, y"),
+    (((-1, 2.0, 0, 0), {}), r"n: -1 is no \.u32"),
+    (((1 << 32, 2.0, 0, 0), {}), r"n: 4294967296 is no \.u32"),
+    (((1.5, 2.0, 0, 0), {}), r"n: 1.5 is no \.u32"),
+    (((1, "two", 0, 0), {}), r"a: 'two' is no \.f32"),
+    (((1, 1e300, 0, 0), {}), r"a: 1e\+300 is no \.f32"),
+    (((1, 2.0, b"abc", 0), {}), "x: 3 bytes for 8"),
+    (((1, 2.0, [1, 2], 0), {}), "x: an address, or an array with DLPack"),
+    (((1, 2.0, 0, 0), {"block": 128}), "256"),
+    (((1, 2.0, 0, 0), {"grid": (1, 1, 1, 1)}), "grid: at most three extents, not 4"),
+    (((1, 2.0, 0, 0), {"grid": -1}), "grid: -1 is out of range"),
+    (((1, 2.0, 0, 0), {"grid": "1"}), "grid: an integer is needed"),
+    (((1, 2.0, 0, 0), {"stream": "default"}), "stream: a CUstream as an integer"),
+    (((1, 2.0, 0, 0), {"stream": True}), "stream: a CUstream as an integer"),
+    (((1, 2.0, 0, 0), {"shared_bytes": 1 << 30}), "shared"),
+]
+
+
+@pytest.mark.parametrize("call, message", LAUNCHES, ids=[message for _, message in LAUNCHES])
+def test_launches(saxpy, call, message):
+    arguments, named = call
+    with pytest.raises(ptxgen.InvalidError, match=message):
+        saxpy(*arguments, **{"grid": 1, **named})
+
+
+CALLS = [
+    (lambda gpu: gpu.load("nonsense"), ptxgen.CompileError, "is it PTX"),
+    (lambda gpu: gpu.load(SAXPY.replace("fma.rn.f32", "fma.rn.f33")), ptxgen.CompileError, "f33"),
+    (lambda gpu: gpu.load(b"text"), ptxgen.InvalidError, "PTX as a string"),
+    (lambda gpu: gpu.load("a\0b"), ptxgen.InvalidError, "NUL"),
+    (lambda gpu: gpu.load(SAXPY, registers=3), ptxgen.InvalidError, "no 'registers'; there are"),
+    (lambda gpu: gpu.load(SAXPY)["other"], ptxgen.NotFoundError, "saxpy"),
+    (lambda gpu: gpu.empty(-1), ptxgen.InvalidError, "count: -1 is out of range"),
+    (lambda gpu: gpu.empty(1.5), ptxgen.InvalidError, "count: an integer is needed"),
+    (lambda gpu: gpu.empty(1, "float"), ptxgen.InvalidError, "'float' is none of"),
+    (lambda gpu: gpu.empty(1, "pred"), ptxgen.InvalidError, "'pred' cannot be in memory"),
+    (lambda gpu: gpu.empty(1 << 45), ptxgen.OutOfMemoryError, "memory"),
+    (lambda gpu: gpu.array([1, "x"]), ptxgen.InvalidError, "values do not fit f32"),
+    (lambda gpu: gpu.array([256], "u8"), ptxgen.InvalidError, "values do not fit u8"),
+    (lambda gpu: gpu.array([1], "f16x2"), ptxgen.InvalidError, "no numbers on the host"),
+    (lambda gpu: gpu.array(array.array("d", [1]), "f32"), ptxgen.InvalidError, "8 bytes for f32"),
+    (lambda gpu: gpu.array(b"abc", "f32"), ptxgen.InvalidError, "no whole number of f32"),
+    (lambda gpu: gpu.array(memoryview(b"abcd")[::2]), ptxgen.InvalidError, "not contiguous"),
+    (lambda gpu: gpu.zeros(2).upload([1, 2, 3]), ptxgen.InvalidError, "12 bytes"),
+    (lambda gpu: gpu.zeros(2).upload(array.array("i", [1])), ptxgen.InvalidError, "type s32"),
+    (lambda gpu: gpu.zeros(2).download_into(b"1234"), ptxgen.InvalidError, "read-only"),
+    (lambda gpu: gpu.zeros(2).copy_from(gpu.zeros(3)), ptxgen.InvalidError, "12 bytes for 8"),
+    (lambda gpu: gpu.zeros(2).fill_bytes(256), ptxgen.InvalidError, "out of range"),
+    (lambda gpu: gpu.kernel("sum", "f32"), ptxgen.NotFoundError, "'sum'; there are squared_sum"),
+    (lambda gpu: gpu.kernel("squared_sum", "s32"), ptxgen.InvalidError, "s32"),
+    (lambda gpu: gpu.kernel("squared_sum", "f32", partials="f16"), ptxgen.InvalidError,
+     r"no option partials=f16; it has partials=f64\|f32"),
+    (lambda gpu: gpu.kernel("squared_sum", "f32")(x=0, partials=0), ptxgen.InvalidError, "value for n"),
+    (lambda gpu: ptxgen.emit("squared_sum", "f32", target="sm_5"), ptxgen.InvalidError, "'sm_5'"),
+    (lambda gpu: gpu.capture(None).__enter__(), ptxgen.InvalidError, "default stream"),
+    (lambda gpu: gpu.capture(1, mode="fast"), ptxgen.InvalidError, "mode: 'fast' is none of"),
+    (lambda gpu: gpu.capture(1).launch(), ptxgen.InvalidError, "not captured yet"),
+    (lambda gpu: ptxgen.Device(ordinal=99, primary=True), ptxgen.NoDeviceError, "99"),
+    (lambda gpu: ptxgen.Device(ordinal="0"), ptxgen.InvalidError, "ordinal: an integer"),
+    (lambda gpu: ptxgen.Device(0), TypeError, "positional"),
+]
+
+
+@pytest.mark.parametrize("call, kind, message", CALLS, ids=[message for *_, message in CALLS])
+def test_calls(gpu, call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(gpu)
+
+
+PLANS = [
+    (lambda gpu: gpu.clip_plan(gpu.zeros(4)), "tensors"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)]), "max_norm is 0"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=-1.0), "max_norm"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1e300), r"max_norm: 1e\+300 is out of range"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm="1"), None),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], norm=1.0), "no 'norm'; there are"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0, nonfinite="ignore"),
+     "nonfinite: 'ignore' is none of propagate, skip, zero"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0, any_address=1), "any_address: True or"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4, "s32")], max_norm=1.0), "dtype"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4).address], max_norm=1.0), r"tensors\[0\]: no count"),
+    (lambda gpu: gpu.clip_plan([{"data": gpu.zeros(4), "count": 8}], max_norm=1.0),
+     r"tensors\[0\]\.data: 4 elements, and count is 8"),
+    (lambda gpu: gpu.clip_plan([{"data": gpu.zeros(4), "dtype": "f64"}], max_norm=1.0),
+     r"tensors\[0\]\.data: elements of type f32, and dtype is f64"),
+    (lambda gpu: gpu.clip_plan([{"data": gpu.zeros(4), "grup": 1}], max_norm=1.0),
+     r"tensors\[0\]: there is no 'grup'"),
+    (lambda gpu: gpu.clip_plan([{"data": gpu.zeros(4), "group": -1}], max_norm=1.0),
+     r"tensors\[0\]\.group: -1 is out of range"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], group_max_norms=[1.0], group_count=2),
+     "group_max_norms: 1 values, and group_count is 2"),
+    (lambda gpu: gpu.clip_plan([0x123400], max_norm=1.0), "no count"),
+    (lambda gpu: gpu.clip_plan([{"data": 64, "count": 4, "dtype": "f32"}], max_norm=1.0), "tensor 0"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0, update={"growth": 0.5}), "growth"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0, update=3), "update"),
+    (lambda gpu: gpu.clip_plan([array.array("f", [1.0])], max_norm=1.0), "an address, or an array"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0).set_max_norm(1.0, group=7), "group"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0).set_loss_scale(-1.0), "scale"),
+    (lambda gpu: gpu.step_plan([row(gpu)], max_norm=1.0), "group"),
+    (lambda gpu: gpu.step_plan([row(gpu)], groups=[{"rule": "adagrad"}], max_norm=1.0),
+     r"groups\[0\]\.rule: 'adagrad' is none of adamw, adam, sgd, lion"),
+    (lambda gpu: gpu.step_plan([row(gpu)], groups=[ptxgen.SGD(lr=math.nan)], max_norm=1.0), "lr"),
+    (lambda gpu: gpu.step_plan([row(gpu)], groups=[ptxgen.AdamW(lr=1.0)], max_norm=1.0), "state"),
+    (lambda gpu: gpu.step_plan([row(gpu, state=(1, 2, 3))], **HYPER),
+     r"tensors\[0\]\.state: at most 2 values"),
+    (lambda gpu: gpu.step_plan([row(gpu, gradient=gpu.zeros(5))], **HYPER),
+     r"tensors\[0\]\.gradient: 5 elements, and count is 4"),
+    (lambda gpu: gpu.step_plan([row(gpu, format="int8")], **HYPER), "format: 'int8' is none of full"),
+    (lambda gpu: gpu.step_plan([row(gpu, whole={"first": -1})], **HYPER), "whole.first: -1 is out"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_hyper(3, ptxgen.SGD(lr=1.0)), "group"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_hyper(0, {"learning": 1.0}), "'learning'"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_addresses({1: {"gradient": 0}}), "no tensor 1"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_addresses({0: {"count": 3}}), "count stays"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).step(), "finish"),
+]
+
+
+@pytest.mark.parametrize("call, message", PLANS, ids=[str(k) for k in range(len(PLANS))])
+def test_plans(gpu, call, message):
+    before = gpu.memory()[0]
+    if message is None:  # a number in a string is one
+        call(gpu)
+        return
+    with pytest.raises(ptxgen.InvalidError, match=message):
+        call(gpu)
+    assert gpu.memory()[0] == before
+
+
+# ---- arrays and streams of others
+
+
+class Interface:
+    def __init__(self, of, **changes):
+        self.__cuda_array_interface__ = {**of.__cuda_array_interface__, **changes}
+
+
+class Dlpack:
+    """What a library of arrays hands over, with its shape, strides and offset."""
+
+    def __init__(self, of, device=2):
+        self.of, self.device = of, device
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+    def __dlpack__(self, *, stream=None):
+        assert stream == -1
+        return self.of.__dlpack__()
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Interface, Dlpack, lambda a: a.address,
+                                  lambda a: Interface(a, shape=(2, 2), strides=(8, 4)),
+                                  lambda a: Interface(a, shape=(1, 4), strides=(999, 4))])
+def test_arrays_of_others(gpu, wrap):
+    array = gpu.array([3.0, 4.0, 0.0, 0.0])
+    tensor = wrap(array)
+    if isinstance(tensor, int):
+        tensor = {"data": tensor, "count": 4, "dtype": "f32"}
+    plan = gpu.clip_plan([tensor], max_norm=1.0)
+    plan.run()
+    assert plan.read().records[0].norm == 5.0
+
+
+def test_dlpack_of_bf16(gpu):
+    tensor = Dlpack(gpu.array([3.0, 4.0], "bf16"))
+    plan = gpu.clip_plan([tensor], max_norm=math.inf)
+    plan.run()
+    assert plan.read().records[0].norm == 5.0
+    with pytest.raises(AttributeError, match="DLPack has bf16"):
+        tensor.of.__cuda_array_interface__
+
+
+@pytest.mark.parametrize("wrap, message", [
+    (lambda a: Dlpack(a, device=1), "not in CUDA memory"),
+    (lambda a: Interface(a, shape=(2, 2), strides=(4, 8)), "not contiguous"),
+    (lambda a: Interface(a, typestr="<i4"), "dtype"),
+    (lambda a: -5, "-5 is not an address"),
+    (lambda a: True, "an address, or an array"),
+])
+def test_arrays_that_cannot_be_used(gpu, wrap, message):
+    with pytest.raises(ptxgen.InvalidError, match=message):
+        gpu.clip_plan([{"data": wrap(gpu.zeros(4)), "count": 4, "dtype": "f32"}], max_norm=1.0)
+
+
+class Named:
+    def __init__(self, **names):
+        self.__dict__.update(names)
+
+
+def test_streams_of_others(gpu):
+    array = gpu.array([3.0, 4.0])
+    plan = gpu.clip_plan([array], max_norm=math.inf)
+    with gpu.stream() as own:
+        for stream in (own, own.ptr, Named(cuda_stream=own.ptr), Named(ptr=own.ptr),
+                       Named(__cuda_stream__=lambda: (0, own.ptr)), Named(__cuda_stream__=(0, own.ptr))):
+            plan.run(stream)
+            assert plan.read(stream).records[0].norm == 5.0

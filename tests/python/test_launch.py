@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Device, memory, modules, launches, streams, graphs: results against plain Python."""
+
+import array
+import math
+import struct
+
+import ptxgen
+import pytest
+from conftest import SAXPY, f32, fma
+
+
+def test_device(gpu):
+    assert gpu.info.sm >= 70 and gpu.target.startswith("sm_")
+    free, total = gpu.memory()
+    assert 0 < free <= total
+    assert ptxgen.device_count() >= 1
+    with ptxgen.Device(primary=True) as other:
+        assert other.context != 0 and other.info.name == gpu.info.name
+
+
+@pytest.mark.parametrize("dtype, values", [
+    ("f32", [0.5, -2.0 ** 100, math.inf]), ("f64", [0.1, -1e300]), ("f16", [0.5, -65504.0]),
+    ("bf16", [1.0, -3.0, 2.0 ** 127]), ("s32", [-(1 << 31), 7]), ("u8", [0, 255]),
+    ("u64", [(1 << 64) - 1]), ("s16", [-32768]), ("f32", []),
+])
+def test_values_come_back(gpu, dtype, values):
+    made = gpu.array(values, dtype)
+    assert made.tolist() == values and len(made) == len(values)
+    assert made.nbytes == len(made.tobytes())
+
+
+@pytest.mark.parametrize("x, bits", [
+    (1 + 2 ** -8, 0x3f80), (1 + 3 * 2 ** -8, 0x3f82), (1 + 2 ** -8 + 2 ** -40, 0x3f81),
+    (3.3961775292304957e38, 0x7f80), (-0.0, 0x8000), (2.0 ** -133, 0x0001), (2.0 ** -134, 0x0000),
+    (2.0 ** -126, 0x0080),
+])
+def test_bf16_is_rounded_once(gpu, x, bits):
+    assert struct.unpack("<H", gpu.array([x], "bf16").tobytes()) == (bits,)
+
+
+def test_host_buffers(gpu):
+    made = gpu.array(array.array("f", [1, 2, 3]))
+    assert made.dtype == "f32"
+    made.upload(array.array("f", [9]), offset=2)
+    assert made.tolist() == [1, 2, 9]
+    made.upload_bytes(struct.pack("f", 4), offset=4)
+    target = array.array("f", [0, 0])
+    made.download_into(target, offset=4)
+    assert list(target) == [4, 9]
+    other = gpu.empty(3)
+    other.copy_from(made)
+    assert other.tolist() == [1, 4, 9]
+
+
+def test_a_launch_by_name_and_in_order(gpu, saxpy, stream):
+    n = 1000
+    x = gpu.array([f32(k / 7) for k in range(n)])
+    for arguments, named in (((), {"n": n, "a": 0.1, "x": x}), ((n, 0.1, x), {})):
+        y = gpu.array([f32(k / 3) for k in range(n)])
+        if arguments:
+            saxpy(*arguments, y, grid=-(-n // 256), stream=stream)
+        else:
+            saxpy(y=y.address, grid=(4, 1, 1), block=256, stream=stream.ptr, **named)
+        expected = [fma(f32(0.1), f32(k / 7), f32(k / 3)) for k in range(n)]
+        assert y.tolist(stream=stream) == expected
+
+
+def test_what_a_function_says(saxpy):
+    info = saxpy.info
+    assert [(p.type, p.name) for p in info.params] == [("u32", "n"), ("f32", "a"), ("u64", "x"),
+                                                       ("u64", "y")]
+    assert info.required_block == (256, 1, 1)
+    assert saxpy.occupancy(256) >= 1
+    assert repr(saxpy) == "<ptxgen.Function saxpy(u32 n, f32 a, u64 x, u64 y)>"
+
+
+def test_parameters_of_every_kind(gpu):
+    types = {"u8": 200, "s8": -3, "u16": 65535, "s16": -2, "u32": 1 << 31, "s32": -1, "u64": 1 << 63,
+             "s64": -9, "f32": 0.25, "f64": 0.1, "b16": 0x3c00, "b32": 5, "b64": 6}
+    sizes = {name: int(name[1:]) // 8 for name in types}
+    text = [".version 7.0", ".target sm_70", ".address_size 64", ".visible .entry k(", ".param .u64 out"]
+    text[-1] += "".join(f", .param .{t} p_{t}" for t in types) + ", .param .align 4 .b8 blob[8]"
+    text += [")", "{", ".reg .b64 %o, %t;", ".reg .b32 %r;", ".reg .b16 %h;",
+             "ld.param.u64 %o, [out];", "cvta.to.global.u64 %o, %o;"]
+    at = 0
+    for name, size in list(sizes.items()) + [("blob", 4)]:
+        source = "blob+4" if name == "blob" else f"p_{name}"
+        register = {1: "%h", 2: "%h", 4: "%r", 8: "%t"}[size]
+        text += [f"ld.param.b{8 * size} {register}, [{source}];",
+                 f"st.global.b{8 * size} [%o+{at}], {register};"]
+        at += 8
+    text += ["ret;", "}"]
+    kernel = gpu.load("\n".join(text))["k"]
+    out = gpu.zeros(at, "u8")
+    kernel(out, *types.values(), struct.pack("<ii", 1, -7), grid=1, block=1)
+    data = out.tobytes()
+    formats = {"u8": "B", "s8": "b", "u16": "H", "s16": "h", "u32": "I", "s32": "i", "u64": "Q",
+               "s64": "q", "f32": "f", "f64": "d", "b16": "H", "b32": "I", "b64": "Q"}
+    for k, (name, value) in enumerate(types.items()):
+        assert struct.unpack_from("<" + formats[name], data, 8 * k) == (value,), name
+    assert struct.unpack_from("<i", data, at - 8) == (-7,)
+
+
+def test_variables_and_log(gpu):
+    module = gpu.load(".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .u32 counts[3];\n")
+    address, size = module.variable("counts")
+    assert address != 0 and size == 12
+    assert module.log == ""
+    with pytest.raises(ptxgen.NotFoundError, match="nothing"):
+        module.variable("nothing")
+
+
+def test_events_order_streams(gpu, saxpy):
+    n = 256
+    with gpu.stream() as first, gpu.stream() as second, gpu.event() as begin, gpu.event() as end:
+        x, y = gpu.array([1.0] * n, stream=first), gpu.zeros(n, stream=first)
+        begin.record(first)
+        saxpy(n, 1.0, x, y, grid=1, stream=first)
+        end.record(first)
+        second.wait(end)
+        saxpy(n, 1.0, x, y, grid=1, stream=second)
+        second.synchronize()
+        assert end.milliseconds_since(begin) >= 0
+        assert y.tolist() == [2.0] * n
+
+
+def test_a_graph_is_replayed(gpu, saxpy, stream):
+    n = 300
+    x, y = gpu.array([1.0] * n), gpu.zeros(n)
+    gpu.synchronize()
+    with gpu.capture(stream) as graph:
+        assert stream.capturing
+        saxpy(n, 2.0, x, y, grid=2, stream=stream)
+        y_again = y.address
+    assert not stream.capturing and y.tolist() == [0.0] * n
+    for _ in range(3):
+        graph.launch(stream)
+    assert y.tolist(stream=stream) == [6.0] * n and y.address == y_again
+    assert graph.info.kernel_nodes == 1
+    with stream.capture(mode="relaxed") as other:
+        saxpy(n, 2.0, x, y, grid=2, stream=stream)
+    other.launch(stream)
+    assert y.tolist(stream=stream) == [8.0] * n
+
+
+def test_a_failed_capture_frees_the_stream(gpu, saxpy, stream):
+    with pytest.raises(KeyError), stream.capture() as graph:
+        raise KeyError("mine")
+    assert not stream.capturing
+    with pytest.raises(ptxgen.InvalidError, match="with.*block failed"):
+        graph.launch(stream)
+    with pytest.raises(ptxgen.CaptureError), stream.capture():
+        gpu.load(SAXPY, stream=stream)
+    stream.synchronize()
+
+
+# ---- the library's kernels
+
+
+def test_every_kernel_is_listed_and_written():
+    rows = ptxgen.kernels()
+    assert "squared_sum" in rows and len(rows) >= 7
+    for name, row in rows.items():
+        for dtype in row.dtypes:
+            text = ptxgen.emit(name, dtype, target="sm_90")
+            assert f".visible .entry {name}_{dtype}(" in text and ".target sm_90" in text
+    assert ".entry mine(" in ptxgen.emit("squared_sum", "f32", entry="mine", partials="f32")
+
+
+@pytest.mark.parametrize("n", [1, 4096, 5000])
+def test_a_kernel(gpu, n):
+    kernel = gpu.kernel("squared_sum", "f32")
+    x = gpu.array([float(k % 5) for k in range(n)])
+    partials = gpu.empty(kernel.blocks(n), "f64")
+    kernel(x=x, n=n, partials=partials)
+    size = kernel.chunk(n)
+    assert partials.tolist() == [float(sum((k % 5) ** 2 for k in range(at, min(n, at + size))))
+                                 for at in range(0, n, size)]
+
+
+def test_a_kernel_of_one_block(gpu):
+    reduce = gpu.kernel("clip_scale_reduce", "f64")
+    out = gpu.empty(3, "f32")
+    reduce(partials=gpu.array([9.0, 16.0], "f64"), count=2, max_norm=1.0, eps=0.0, out=out)
+    assert out.tolist() == [f32(0.2), 5.0, 0.0]
+    assert reduce.info.options["nonfinite"][0] == "propagate"

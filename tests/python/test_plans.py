@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""Clip plans and step plans: the bits of plain Python, launched, captured and in phases."""
+
+import math
+
+import ptxgen
+import pytest
+from conftest import f32, fma
+
+INTEGERS = [float(k % 7 - 3) for k in range(3000)]  # every sum of their squares is exact
+
+
+def factor_of(values, max_norm, eps, scale=1.0):
+    norm = f32(math.sqrt(sum(x * x for x in values)) * (1 / scale))
+    clip = min(1.0, f32(f32(max_norm) / f32(norm + f32(eps))))
+    return norm, f32(clip * (1 / scale))
+
+
+@pytest.mark.parametrize("how", ["run", "phases", "graph"])
+def test_clip(gpu, stream, how):
+    halves = [x for x in INTEGERS[:100]]
+    one, two = gpu.array(INTEGERS), gpu.array(halves, "bf16")
+    plan = gpu.clip_plan([one, two], max_norm=1.5, eps=1e-6)
+    gpu.synchronize()
+    if how == "graph":
+        with gpu.capture(stream) as graph:
+            plan.run(stream)
+        graph.launch(stream)
+    elif how == "run":
+        plan.run(stream)
+    else:
+        plan.norm_sq(stream)
+        plan.finish(stream)
+        plan.apply(stream)
+    norm, factor = factor_of(INTEGERS + halves, 1.5, 1e-6)
+    result = plan.read(stream)
+    assert result.records == ((factor, norm, 0.0, 1.5),)
+    assert result.records[0].norm == norm and result.summary.found_inf == 0
+    assert one.tolist() == [f32(x * factor) for x in INTEGERS]
+    assert two.tolist() == gpu.array([f32(x * factor) for x in halves], "bf16").tolist()
+
+
+def test_clip_by_groups_with_a_loss_scale(gpu, stream):
+    arrays = [gpu.array(INTEGERS[k:k + 500]) for k in (0, 500, 1000)]
+    gpu.synchronize()
+    plan = gpu.clip_plan([ptxgen.ClipTensor(data=a, group=k % 2) for k, a in enumerate(arrays)],
+                         group_max_norms=[1.0, math.inf], nonfinite="skip", loss_scale=4.0,
+                         update={"interval": 1})
+    plan.run(stream)
+    result = plan.read(stream)
+    even = factor_of(INTEGERS[:500] + INTEGERS[1000:1500], 1.0, 0.0, 4.0)
+    assert (result.records[0].norm, result.records[0].factor) == even
+    assert result.records[1].factor == 0.25
+    assert result.summary.loss_scale == 4.0 and result.summary.state == (8.0, 0)
+    plan.set_loss_scale(2.0, stream=stream)
+    plan.set_max_norm(0.0, group=0, stream=stream)
+    plan.run(stream)
+    result = plan.read(stream)
+    assert result.summary.loss_scale == 2.0 and result.records[0].factor == 0.0
+    assert arrays[0].tolist() == [0.0 * x for x in INTEGERS[:500]]
+
+
+def test_moved_gradients(gpu, stream):
+    one, two = gpu.array([3.0]), gpu.array([4.0])
+    plan = gpu.clip_plan([one, two], max_norm=math.inf)
+    gpu.synchronize()
+    other = gpu.array([12.0])
+    plan.set_data([other], first=0, stream=stream)
+    plan.run(stream)
+    assert plan.read(stream).records[0].norm == f32(math.sqrt(160))
+    with pytest.raises(ptxgen.InvalidError, match="2 elements, and tensor 1 has 1"):
+        plan.set_data([gpu.zeros(2)], first=1)
+
+
+def test_chunks(gpu, stream):
+    array = gpu.array(INTEGERS)
+    plan = gpu.clip_plan([array], max_norm=1.0)
+    count = plan.chunk_count
+    assert sum(piece.count for k in range(count) for piece in plan.pieces(k)) == len(INTEGERS)
+    gpu.synchronize()
+    for k in range(count):
+        plan.norm_sq_chunks(k, 1, stream)
+    plan.finish(stream)
+    plan.apply_chunks(0, count, stream)
+    norm, factor = factor_of(INTEGERS, 1.0, 0.0)
+    assert plan.read(stream).records[0].norm == norm
+    assert array.tolist() == [f32(x * factor) for x in INTEGERS]
+
+
+# ---- step plans
+
+
+class AdamWReference:
+    """<ptxgen/rules.h> for one element, every operation rounded to f32."""
+
+    def __init__(self, lr, beta1, beta2, eps, weight_decay):
+        self.lr, self.beta1, self.beta2, self.eps = f32(lr), f32(beta1), f32(beta2), f32(eps)
+        self.decay = f32(self.lr * f32(weight_decay))
+
+    def step(self, p, m, v, g, t):
+        power1 = power2 = 1.0
+        for bit in f"{t:b}":
+            power1, power2 = power1 * power1, power2 * power2
+            if bit == "1":
+                power1, power2 = power1 * self.beta1, power2 * self.beta2
+        p = fma(-self.decay, p, p)
+        m = fma(self.beta1, m, fma(-self.beta1, g, g))
+        gg = f32(g * g)
+        v = fma(self.beta2, v, fma(-self.beta2, gg, gg))
+        denominator = f32(f32(f32(math.sqrt(v)) / f32(math.sqrt(1 - power2))) + self.eps)
+        return f32(p - f32(f32(f32(self.lr / f32(1 - power1)) * m) / denominator)), m, v
+
+
+@pytest.mark.parametrize("how", ["run", "phases", "graph"])
+def test_adamw(gpu, stream, how):
+    n = 500
+    start = [f32(math.sin(k)) for k in range(n)]
+    gradient = INTEGERS[:n]
+    w, dw = gpu.array(start), gpu.array(gradient)
+    m, v, t = gpu.zeros(n), gpu.zeros(n), gpu.zeros(1)
+    plan = gpu.step_plan([ptxgen.StepTensor(parameter=w, gradient=dw, state=(m, v), step=t)],
+                         groups=[ptxgen.AdamW(lr=1e-2, betas=(0.9, 0.95), weight_decay=0.1)],
+                         max_norm=1.0)
+    gpu.synchronize()
+    graph = gpu.capture(stream)
+    if how == "graph":
+        with graph:
+            plan.run(stream)
+    for _ in range(3):
+        if how == "graph":
+            graph.launch(stream)
+        elif how == "run":
+            plan.run(stream)
+        else:
+            plan.norm_sq(stream)
+            plan.finish(stream)
+            plan.step(stream)
+    _, factor = factor_of(gradient, 1.0, 0.0)
+    rule = AdamWReference(1e-2, 0.9, 0.95, 1e-8, 0.1)
+    expected = []
+    for p, g in zip(start, gradient):
+        state = p, 0.0, 0.0
+        for step in (1, 2, 3):
+            state = rule.step(*state, f32(g * factor), step)
+        expected.append(state)
+    stream.synchronize()
+    assert list(zip(w.tolist(), m.tolist(), v.tolist())) == expected
+    assert t.tolist() == [3.0] and dw.tolist() == gradient
+
+
+def test_sgd_with_groups_and_setters(gpu, stream):
+    n = 64
+    w = [gpu.array([1.0] * n) for _ in range(2)]
+    dw = [gpu.array([1.0] * n) for _ in range(2)]
+    t, lr = gpu.zeros(1), gpu.array([0.5])
+    plan = gpu.step_plan(
+        [ptxgen.StepTensor(parameter=p, gradient=g, step=t, group=k)
+         for k, (p, g) in enumerate(zip(w, dw))],
+        groups=[ptxgen.SGD(lr=0.25), ptxgen.SGD(lr=9.0, lr_at=lr, maximize=True)],
+        max_norm=math.inf, gradients="zero")
+    gpu.synchronize()
+    plan.run(stream)
+    stream.synchronize()
+    assert w[0].tolist() == [0.75] * n and w[1].tolist() == [1.5] * n and dw[0].tolist() == [0.0] * n
+    for array in dw:
+        array.upload([1.0] * n)
+    lr.upload([0.125])
+    plan.set_hyper(0, ptxgen.SGD(lr=0.5), stream=stream)
+    plan.run(stream)
+    stream.synchronize()
+    assert w[0].tolist() == [0.25] * n and w[1].tolist() == [1.625] * n
+    dw[1].upload([1.0] * n)
+    plan.set_addresses({0: {"gradient": None}}, stream=stream)
+    plan.run(stream)
+    stream.synchronize()
+    assert w[0].tolist() == [0.25] * n and w[1].tolist() == [1.75] * n
+
+
+def test_formats_take_types_from_the_arrays(gpu, stream):
+    n = 32
+    w, dw = gpu.array([1.0] * n, "bf16"), gpu.array([1.0] * n, "f32")
+    m, master, t = gpu.zeros(n), gpu.array([1.0] * n), gpu.zeros(1)
+    plan = gpu.step_plan([ptxgen.StepTensor(parameter=w, gradient=dw, state=(m,), beside=master, step=t,
+                                            format="master", whole={"first": 0})],
+                         groups=[ptxgen.Lion(lr=0.25)], max_norm=math.inf)
+    gpu.synchronize()
+    plan.run(stream)
+    stream.synchronize()
+    assert w.tolist() == master.tolist() == [0.75] * n
+
+
+# ---- without a GPU
+
+
+def test_descriptions_and_texts():
+    tensors = [{"data": 0, "count": 1000, "dtype": "f32"}]
+    clip = ptxgen.describe_clip(tensors, max_norm=1.0)
+    assert clip.elements == 1000 and clip.launches == 2 and clip.accumulator == "f64"
+    assert ".entry " in ptxgen.emit_clip(tensors, max_norm=1.0, target="sm_80")
+    rows = [{"parameter": 0, "count": 1000, "dtype": "f32"}]
+    step = ptxgen.describe_step(rows, groups=[ptxgen.SGD(lr=1.0)], max_norm=1.0)
+    assert step.elements == 1000 and step.launches == 3
+    assert ".target sm_90" in ptxgen.emit_step(rows, groups=[ptxgen.SGD(lr=1.0)], max_norm=1.0,
+                                               target="sm_90")
