@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The modifiers around a lane function: ftz, sat and rounding modes; comparisons; carries; moves of
 // parts.
-#include "undefined.h"
+#include "warp.h"
 
 #include <fenv.h>
 #include <math.h>

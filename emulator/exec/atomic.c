@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // atom and red, lane after lane in ascending order. Other workers may access the same memory, so
 // each is one atomic operation of the host or a compare-and-swap loop.
-#include "exec/lanes/formats.h"
-#include "undefined.h"
+#include "warp.h"
 
 #include <stdalign.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A block: its warps, their registers, its shared memory. A worker makes one and reuses it for each
 // of its blocks.
-#include "undefined.h"
+#include "warp.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Calls: copies arguments to the registers of the function, and results back to the caller.
-#include "undefined.h"
+#include "warp.h"
 
 #include <stdalign.h>
 

@@ -1,19 +1,539 @@
 // SPDX-License-Identifier: MIT
-// Makes a program: the entry and every function that it reaches, their frames, the shared memory of
-// the block.
-#include "decode.h"
+// Decodes an entry and every function that it reaches into what the lanes run. Each instruction
+// gets its handler or lane function from its row in isa.def; registers become slots in a frame;
+// immediates and addresses of variables become 32 equal lanes.
+#include "warp.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+struct decoder {
+    struct emu_program *program;
+    const struct emu_launch *launch;
+    const struct emu_module *module;
+    struct emu_code *code;
+    const struct emu_insn *insn;
+    char *reason;
+    size_t reason_size;
+    int result;
+};
+
+// The wanted storage of each operand of an instruction: enum emu_width.
+struct wants {
+    uint8_t dst[EMU_MAX_OPERANDS], src[EMU_MAX_OPERANDS]; // as many as uint8_t counts
+    uint8_t type;                                         // of the results
+};
+
+// ---- operands -----------------------------------------------------------------------------------
+
+static bool fail(struct decoder *d, int result, const char *format, ...) EMU_PRINTF(3, 4);
+
+// Stores the reason and the CUresult; returns false.
+static bool fail(struct decoder *d, int result, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = snprintf(d->reason, d->reason_size, "kernel %s, PTX line %u: ", d->launch->entry->name,
+                     d->insn ? (unsigned)d->insn->line : 0);
+    if (n > 0 && (size_t)n < d->reason_size)
+        vsnprintf(d->reason + n, d->reason_size - (size_t)n, format, args);
+    va_end(args);
+    d->result = result;
+    return false;
+}
+
+// Reserves room for a constant and returns its offset, or SIZE_MAX if out of memory.
+static size_t add_constant(struct emu_code *code, uint64_t bits, uint8_t want)
+{
+    size_t size = want ? (size_t)want * EMU_LANES : 64;
+    if (code->constant_bytes + size > code->constant_room) {
+        size_t room = code->constant_room ? 2 * code->constant_room : 8192;
+        unsigned char *more = aligned_alloc(64, room);
+        if (!more)
+            return SIZE_MAX;
+        if (code->constant_bytes)
+            memcpy(more, code->constants, code->constant_bytes);
+        free(code->constants);
+        code->constants = more;
+        code->constant_room = room;
+    }
+    unsigned char *at = code->constants + code->constant_bytes;
+    uint32_t word = want ? (uint32_t)bits : bits & 1 ? UINT32_MAX : 0;
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        if (want == EMU_LONG)
+            memcpy(at + 8 * i, &bits, 8);
+        else if (want == EMU_WORD || i == 0)
+            memcpy(at + 4 * i, &word, 4);
+    }
+    code->constant_bytes += size;
+    return code->constant_bytes - size;
+}
+
+static bool constant(struct decoder *d, struct emu_value *value, uint64_t bits, uint8_t want)
+{
+    size_t at = add_constant(d->code, bits, want);
+    if (at > UINT32_MAX)
+        return fail(d, EMU_OUT_OF_MEMORY, "too many constants");
+    value->place = EMU_AT_CONST;
+    value->width = want;
+    value->at = (uint32_t)at;
+    return true;
+}
+
+static bool symbol(struct decoder *d, struct emu_value *value, const struct emu_operand *operand,
+                   uint8_t want)
+{
+    if (operand->index >= d->module->symbol_count)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "reference to a variable that does not exist");
+    const struct emu_symbol *s = &d->module->symbols[operand->index];
+    uint64_t address = s->offset + (uint64_t)operand->offset;
+    switch (s->space) {
+    case EMU_LOCAL:
+        value->place = EMU_AT_LOCAL_SYMBOL;
+        value->width = EMU_LONG;
+        value->reg = operand->index;
+        return true;
+    case EMU_SHARED:
+        if (s->is_extern)
+            address = d->program->dynamic_at + (uint64_t)operand->offset;
+        break;
+    case EMU_GLOBAL:
+        address += d->launch->global_base;
+        break;
+    case EMU_CONST:
+        address += d->launch->const_base;
+        break;
+    default:
+        break;
+    }
+    return constant(d, value, address, want);
+}
+
+static bool reg(struct decoder *d, struct emu_value *value, uint32_t index, uint8_t want)
+{
+    const struct emu_function *f = d->code->function;
+    if (index >= f->register_count)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "reference to a register that does not exist");
+    const struct emu_register *r = &f->registers[index];
+    value->place = EMU_AT_SLOT;
+    value->width = emu_lane_width(r->type);
+    value->bits = (uint8_t)emu_bits(r->type);
+    value->at = d->code->slots[index];
+    value->reg = index;
+    if ((value->width == EMU_MASK) != (want == EMU_MASK))
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "register %s is of the wrong kind", r->name);
+    return true;
+}
+
+static bool source(struct decoder *d, struct emu_value *value, const struct emu_operand *operand,
+                   uint8_t want)
+{
+    *value = (struct emu_value) { .want = want, .negated = operand->negated, .operand = operand };
+    bool ok;
+    switch (operand->kind) {
+    case EMU_OPERAND_REGISTER:
+        ok = reg(d, value, operand->index, want);
+        break;
+    case EMU_OPERAND_ADDRESS:
+        ok = operand->index == EMU_NO_REGISTER ? constant(d, value, (uint64_t)operand->offset, want)
+                                               : reg(d, value, operand->index, want);
+        break;
+    case EMU_OPERAND_IMMEDIATE:
+        ok = constant(d, value, operand->bits, want);
+        break;
+    case EMU_OPERAND_SYMBOL:
+    case EMU_OPERAND_SYMBOL_ADDRESS:
+        ok = symbol(d, value, operand, want);
+        break;
+    case EMU_OPERAND_SPECIAL:
+        value->place = EMU_AT_SPECIAL;
+        value->width = EMU_LONG;
+        ok = true;
+        break;
+    default:
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "an operand that cannot be read");
+    }
+    value->direct = ok && !value->negated && value->width == want &&
+                    (value->place == EMU_AT_SLOT || value->place == EMU_AT_CONST);
+    return ok;
+}
+
+// `type` is that of the result, which is extended to a wider register by its sign or zeros.
+static bool destination(struct decoder *d, struct emu_value *value,
+                        const struct emu_operand *operand, uint8_t want, unsigned type)
+{
+    *value = (struct emu_value) { .want = want, .operand = operand };
+    if (operand->kind == EMU_OPERAND_SINK) {
+        value->place = EMU_AT_SINK;
+        return true;
+    }
+    if (operand->kind != EMU_OPERAND_REGISTER)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "the result is not a register");
+    if (!reg(d, value, operand->index, want))
+        return false;
+    unsigned bits = want ? emu_bits(type) : 1;
+    if (want && emu_is_signed((enum emu_type)type) && bits < value->bits)
+        value->extend = (uint8_t)bits;
+    value->direct = value->width == want && !value->extend && bits <= value->bits;
+    return true;
+}
+
+static bool take_operands(struct decoder *d, struct emu_op *op, const struct wants *wants)
+{
+    const struct emu_insn *insn = d->insn;
+    const struct emu_function *function = d->code->function;
+    // A function without operands has no operand array.
+    const struct emu_operand *list =
+        function->operand_count ? function->operands + insn->operands : NULL;
+    struct emu_value *values = d->code->values ? d->code->values + d->code->value_count : NULL;
+    d->code->value_count += (uint32_t)insn->dst_count + insn->src_count;
+    op->dst = values;
+    op->src = values ? values + insn->dst_count : NULL;
+    op->dst_count = insn->dst_count;
+    op->src_count = insn->src_count;
+    op->in_place = true;
+    for (unsigned i = 0; i < insn->dst_count; i++) {
+        if (!destination(d, &values[i], &list[i], wants->dst[i], wants->type))
+            return false;
+    }
+    for (unsigned i = 0; i < insn->src_count; i++) {
+        if (!source(d, &values[insn->dst_count + i], &list[insn->dst_count + i], wants->src[i]))
+            return false;
+        const struct emu_value *value = &values[insn->dst_count + i];
+        for (unsigned k = 0; k < insn->dst_count; k++)
+            if (value->place == EMU_AT_SLOT && value->reg == values[k].reg)
+                op->in_place = false;
+    }
+    return true;
+}
+
+// ---- instructions -------------------------------------------------------------------------------
+
+static bool unsupported(struct decoder *d, const char *what)
+{
+    return fail(d, EMU_ILLEGAL_INSTRUCTION, "the emulator does not support %s", what);
+}
+
+// ---- operands by their letters ------------------------------------------------------------------
+
+static enum emu_type twice(enum emu_type type)
+{
+    return type == EMU_U16   ? EMU_U32
+           : type == EMU_S16 ? EMU_S32
+           : type == EMU_U32 ? EMU_U64
+                             : EMU_S64;
+}
+
+static bool is_predicate(const struct decoder *d, const struct emu_operand *operand)
+{
+    const struct emu_function *f = d->code->function;
+    return operand->kind == EMU_OPERAND_REGISTER && operand->index < f->register_count &&
+           f->registers[operand->index].type == EMU_PRED;
+}
+
+// `operand` is the first one that the letter stands for.
+static uint8_t width_of(const struct decoder *d, char letter, const struct emu_operand *operand)
+{
+    switch (letter) {
+    case 's':
+    case 'S':
+        return emu_lane_width(d->insn->source_type);
+    case 'w':
+        return emu_lane_width(twice((enum emu_type)d->insn->type));
+    case 'p':
+    case 'q':
+        return EMU_MASK;
+    case 'u':
+    case 'k':
+        return EMU_WORD;
+    case 'z':
+        return is_predicate(d, operand) ? EMU_MASK : EMU_WORD;
+    case 'a':
+    case 'b':
+    case 'g':
+    case 'i':
+    case 'm':
+        return EMU_LONG;
+    default:
+        return emu_lane_width(d->insn->type);
+    }
+}
+
+static bool decode_operands(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    const unsigned count = (unsigned)insn->dst_count + insn->src_count;
+    const struct emu_operand *list = count ? d->code->function->operands + insn->operands : NULL;
+    struct wants wants = { { 0 }, { 0 }, insn->type };
+    unsigned dst = 0, src = 0;
+    bool sources = false, fine = true;
+    if (insn->letters[0] == 'w')
+        wants.type = (uint8_t)twice((enum emu_type)insn->type);
+    else if (insn->letters[0] == 'u')
+        wants.type = EMU_U32;
+    for (const char *letter = insn->letters; *letter && fine; letter++) {
+        bool left_out = strchr("hjlx_", *letter) || (*letter == 'q' && dst == insn->dst_count);
+        unsigned times = *letter == 'v' ? insn->lanes : 1;
+        if (*letter == '=')
+            sources = true;
+        if (*letter == '=' || left_out)
+            continue;
+        for (; times && fine; times--) {
+            fine = sources ? src < insn->src_count : dst < insn->dst_count;
+            if (!fine)
+                break;
+            uint8_t width = width_of(d, *letter, &list[dst + src]);
+            if (sources)
+                wants.src[src++] = width;
+            else
+                wants.dst[dst++] = width;
+        }
+    }
+    if (!fine || dst != insn->dst_count || src != insn->src_count)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "%u results and %u operands", insn->dst_count,
+                    insn->src_count);
+    return take_operands(d, op, &wants);
+}
+
+// ---- by handler ---------------------------------------------------------------------------------
+
+static void copy_word(void *restrict out, const void *const *src, const struct emu_insn *insn)
+{
+    (void)insn;
+    memcpy(out, src[0], sizeof(uint32_t) * EMU_LANES);
+}
+
+static void copy_long(void *restrict out, const void *const *src, const struct emu_insn *insn)
+{
+    (void)insn;
+    memcpy(out, src[0], sizeof(uint64_t) * EMU_LANES);
+}
+
+static void copy_mask(void *restrict out, const void *const *src, const struct emu_insn *insn)
+{
+    (void)insn;
+    memcpy(out, src[0], sizeof(uint32_t));
+}
+
+// All operands have the same storage.
+static void want_all(uint8_t *wants, uint8_t want)
+{
+    memset(wants, want, EMU_MAX_OPERANDS);
+}
+
+static uint8_t part_of(const struct emu_insn *insn, unsigned parts)
+{
+    return emu_bits(insn->type) / parts > 32 ? EMU_LONG : EMU_WORD;
+}
+
+static bool decode_move(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    struct wants wants = { { 0 }, { 0 }, insn->type };
+    uint8_t width = emu_lane_width(insn->type);
+    unsigned parts = insn->dst_count > insn->src_count ? insn->dst_count : insn->src_count;
+    if (insn->dst_count == 0 || insn->src_count == 0 ||
+        (insn->dst_count > 1 && insn->src_count > 1))
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with too many operands");
+    want_all(wants.dst, insn->dst_count > 1 ? part_of(insn, parts) : width);
+    want_all(wants.src, insn->src_count > 1 ? part_of(insn, parts) : width);
+    if (insn->dst_count > 1)
+        wants.type = EMU_B8; // each part fills its register
+    if (!take_operands(d, op, &wants))
+        return false;
+    if (parts > 1) {
+        op->bytes = (uint8_t)(emu_bits(insn->type) / 8 / parts);
+        return op->bytes > 0 ? true
+                             : fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with parts of no width");
+    }
+    op->handler = EMU_DO_LANES;
+    op->fn = width == EMU_MASK ? copy_mask : width == EMU_LONG ? copy_long : copy_word;
+    return true;
+}
+
+static bool decode_call(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    struct wants wants = { { 0 }, { 0 }, EMU_B64 };
+    if (insn->target >= d->module->function_count)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "call without a function");
+    const struct emu_function *f = &d->module->functions[insn->target];
+    if (f->argument_count != insn->src_count || f->result_count != insn->dst_count)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "call with too many arguments");
+    for (unsigned i = 0; i < insn->dst_count; i++)
+        wants.dst[i] = emu_lane_width(f->registers[f->results[i]].type);
+    for (unsigned i = 0; i < insn->src_count; i++)
+        wants.src[i] = emu_lane_width(f->registers[f->arguments[i]].type);
+    d->program->calls = true;
+    return take_operands(d, op, &wants);
+}
+
+static bool decode_lanes(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    struct emu_lane_info info;
+    if (!emu_lane_find(emu_lane_build(), insn, &info))
+        return unsupported(d, "this instruction for this type");
+    op->fn = info.fn;
+    bool directed = insn->round >= EMU_RZ && insn->round <= EMU_RP;
+    if (info.is_float && (directed || insn->ftz || insn->sat))
+        op->handler = EMU_DO_FLOAT;
+    op->is_float = info.is_float && insn->type == EMU_F32;
+    op->float_out = op->is_float && insn->letters[0] == 't';
+    return true;
+}
+
+static bool decode_compare(struct decoder *d, struct emu_op *op)
+{
+    struct emu_lane_info info;
+    if (!emu_lane_find(emu_lane_build(), d->insn, &info))
+        return unsupported(d, "this comparison for this type");
+    op->fn = info.fn;
+    op->is_float = info.is_float && d->insn->ftz;
+    if (d->insn->source_type == EMU_F16X2 || d->insn->source_type == EMU_BF16X2)
+        op->handler = EMU_DO_COMPARE_PAIR;
+    return true;
+}
+
+// First the half of the product; the rest is an addition.
+static bool decode_carry(struct decoder *d, struct emu_op *op)
+{
+    struct emu_lane_info info;
+    if (d->insn->src_count == 2)
+        return true;
+    if (!emu_lane_find(emu_lane_build(), d->insn, &info))
+        return unsupported(d, "a carry for this type");
+    op->fn = info.fn;
+    return true;
+}
+
+static bool decode_access(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    op->space = insn->space;
+    op->bytes = (uint8_t)(emu_bits(insn->type) / 8);
+    if (op->bytes == 0)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "an access without a type");
+    if ((insn->space == EMU_SHARED || insn->space == EMU_GENERIC) &&
+        op->bytes < d->program->race_grain)
+        d->program->race_grain = op->bytes;
+    return true;
+}
+
+static bool decode_copy(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_operand *size = op->src[2].operand;
+    if (size->kind != EMU_OPERAND_IMMEDIATE ||
+        (size->bits != 4 && size->bits != 8 && size->bits != 16))
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "a copy without a size");
+    op->space = EMU_SHARED;
+    op->bytes = (uint8_t)size->bits;
+    return true;
+}
+
+static bool decode_branch(struct decoder *d, struct emu_op *op)
+{
+    op->target = d->insn->target;
+    return op->target <= d->code->count ||
+           fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch without a target");
+}
+
+static bool decode_targets(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    const struct emu_function *f = d->code->function;
+    op->target = insn->target;
+    if (insn->target > f->target_count || insn->target_count > f->target_count - insn->target)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "branch targets that do not exist");
+    for (uint32_t i = 0; i < insn->target_count; i++)
+        if (f->targets[insn->target + i] > d->code->count)
+            return fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch without a target");
+    return true;
+}
+
+static const uint8_t handlers[EMU_OP_COUNT] = {
+#define INSTRUCTION(opcode, mnemonic, handler, ...) [EMU_OP_##opcode] = EMU_DO_##handler,
+#include "isa.def"
+};
+
+const uint8_t emu_definedness_of[EMU_OP_COUNT] = {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, defined, ...)                                \
+    [EMU_OP_##opcode] = EMU_DEFINED_##defined,
+#include "isa.def"
+};
+
+static bool decode_by_handler(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    op->handler = handlers[insn->opcode];
+    switch (op->handler) {
+    case EMU_DO_MOVE: // including moves of parts
+        return decode_move(d, op);
+    case EMU_DO_CALL:
+        return decode_call(d, op);
+    case EMU_DO_NOTHING: // the address of a prefetch need not be valid
+        return true;
+    default:
+        break;
+    }
+    if (!decode_operands(d, op))
+        return false;
+    switch (op->handler) {
+    case EMU_DO_LANES:
+        return decode_lanes(d, op);
+    case EMU_DO_COMPARE:
+        return decode_compare(d, op);
+    case EMU_DO_CARRY:
+        return decode_carry(d, op);
+    case EMU_DO_LOAD:
+    case EMU_DO_STORE:
+    case EMU_DO_ATOMIC:
+        return decode_access(d, op);
+    case EMU_DO_ADDRESS:
+        op->space = insn->space;
+        return true;
+    case EMU_DO_COPY:
+        return decode_copy(d, op);
+    case EMU_DO_BRANCH:
+        return decode_branch(d, op);
+    case EMU_DO_BRANCH_LIST:
+        return decode_targets(d, op);
+    default:
+        return true;
+    }
+}
+
+static bool decode_insn(struct decoder *d, struct emu_op *op)
+{
+    const struct emu_insn *insn = d->insn;
+    const struct emu_function *f = d->code->function;
+    op->insn = insn;
+    op->guard = EMU_NO_REGISTER;
+    if (insn->operands > f->operand_count ||
+        (uint32_t)insn->dst_count + insn->src_count > f->operand_count - insn->operands)
+        return fail(d, EMU_ILLEGAL_INSTRUCTION, "too many operands");
+    if (insn->guard != EMU_NO_REGISTER) {
+        if (insn->guard >= f->register_count || f->registers[insn->guard].type != EMU_PRED)
+            return fail(d, EMU_ILLEGAL_INSTRUCTION, "the guard is not a predicate");
+        op->guard = d->code->slots[insn->guard];
+        op->guard_register = insn->guard;
+        op->guard_negated = insn->guard_negated;
+    }
+    return decode_by_handler(d, op);
+}
+
+// ---- functions and programs ---------------------------------------------------------------------
 
 enum { MOST_FRAMES = 16 << 20 }; // bytes of registers of a warp, for one depth of calls
 
-static bool lay_out_frame(struct emu_decoder *d)
+static bool lay_out_frame(struct decoder *d)
 {
     const struct emu_function *f = d->code->function;
     uint64_t at = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < f->register_count; i++) {
-            uint8_t width = emu_storage(f->registers[i].type);
+            uint8_t width = emu_lane_width(f->registers[i].type);
             if ((width == EMU_MASK) != (pass == 1))
                 continue;
             d->code->slots[i] = (uint32_t)at;
@@ -22,14 +542,13 @@ static bool lay_out_frame(struct emu_decoder *d)
     }
     at = (at + 63) / 64 * 64;
     if (at > MOST_FRAMES)
-        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES,
-                               "the registers take more than %u bytes a warp",
-                               (unsigned)MOST_FRAMES);
+        return fail(d, EMU_OUT_OF_RESOURCES, "the registers take more than %u bytes a warp",
+                    (unsigned)MOST_FRAMES);
     d->code->frame_bytes = (uint32_t)at;
     return true;
 }
 
-static bool decode_function(struct emu_decoder *d, uint32_t index)
+static bool decode_function(struct decoder *d, uint32_t index)
 {
     const struct emu_function *f = &d->module->functions[index];
     struct emu_code *code = &d->program->codes[index];
@@ -41,7 +560,7 @@ static bool decode_function(struct emu_decoder *d, uint32_t index)
     code->values = calloc((size_t)f->operand_count + 1, sizeof(*code->values));
     code->slots = calloc((size_t)f->register_count + 1, sizeof(*code->slots));
     if (!code->ops || !code->values || !code->slots)
-        return emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of memory");
+        return fail(d, EMU_OUT_OF_MEMORY, "out of memory");
     if (!lay_out_frame(d))
         return false;
     uint64_t used = 0;
@@ -50,8 +569,8 @@ static bool decode_function(struct emu_decoder *d, uint32_t index)
         // Instructions may share operands; each use has its own value.
         used += (uint64_t)d->insn->dst_count + d->insn->src_count;
         if (used > f->operand_count)
-            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "operands used twice");
-        if (!emu_decode_insn(d, &code->ops[i]))
+            return fail(d, EMU_ILLEGAL_INSTRUCTION, "operands used twice");
+        if (!decode_insn(d, &code->ops[i]))
             return false;
     }
     // Reaching the end is a return.
@@ -66,7 +585,7 @@ static bool decode_function(struct emu_decoder *d, uint32_t index)
 }
 
 // Finds every function that a chain of calls reaches, by repeated passes, because chains are short.
-static bool decode_reached(struct emu_decoder *d)
+static bool decode_reached(struct decoder *d)
 {
     bool more = true;
     if (!decode_function(d, d->program->entry))
@@ -88,7 +607,7 @@ static bool decode_reached(struct emu_decoder *d)
     return true;
 }
 
-static void program_free(struct emu_program *program)
+void emu_program_destroy(struct emu_program *program)
 {
     for (uint32_t i = 0; program && program->codes && i < program->count; i++) {
         struct emu_code *code = &program->codes[i];
@@ -102,7 +621,7 @@ static void program_free(struct emu_program *program)
     free(program);
 }
 
-static bool lay_out_frames(struct emu_decoder *d)
+static bool lay_out_frames(struct decoder *d)
 {
     struct emu_program *program = d->program;
     uint64_t bytes = 0;
@@ -110,9 +629,8 @@ static bool lay_out_frames(struct emu_decoder *d)
         bytes += program->codes[i].frame_bytes;
     d->insn = NULL;
     if (bytes > MOST_FRAMES)
-        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES,
-                               "the registers take more than %u bytes a warp",
-                               (unsigned)MOST_FRAMES);
+        return fail(d, EMU_OUT_OF_RESOURCES, "the registers take more than %u bytes a warp",
+                    (unsigned)MOST_FRAMES);
     for (uint32_t i = 0; i < program->count; i++) {
         struct emu_code *code = &program->codes[i];
         if (!code->function)
@@ -125,11 +643,11 @@ static bool lay_out_frames(struct emu_decoder *d)
     return true;
 }
 
-static struct emu_program *program_build(const struct emu_launch *launch, int *result, char *reason,
-                                         size_t reason_size)
+struct emu_program *emu_program_create(const struct emu_launch *launch, int *result, char *reason,
+                                       size_t reason_size)
 {
     struct emu_program *program = calloc(1, sizeof(*program));
-    struct emu_decoder d = { program, launch, launch->module, NULL, NULL, reason, reason_size, 0 };
+    struct decoder d = { program, launch, launch->module, NULL, NULL, reason, reason_size, 0 };
     *result = EMU_OUT_OF_MEMORY;
     if (!program)
         return NULL;
@@ -144,70 +662,6 @@ static struct emu_program *program_build(const struct emu_launch *launch, int *r
     }
     if (d.result)
         *result = d.result;
-    program_free(program);
+    emu_program_destroy(program);
     return NULL;
-}
-
-// ---- once a module ------------------------------------------------------------------------------
-
-struct emu_programs {
-    struct emu_warnings *warnings;
-    pthread_mutex_t lock; // guards the decoded programs
-    uint32_t count;
-    struct emu_program *by_entry[];
-};
-
-struct emu_programs *emu_programs_create(const struct emu_module *module)
-{
-    uint32_t count = module->function_count;
-    struct emu_programs *programs =
-        calloc(1, sizeof(*programs) + count * sizeof(programs->by_entry[0]));
-    if (!programs)
-        return NULL;
-    programs->warnings = emu_warnings_create();
-    if (!programs->warnings) {
-        free(programs);
-        return NULL;
-    }
-    pthread_mutex_init(&programs->lock, NULL);
-    programs->count = count;
-    return programs;
-}
-
-void emu_programs_destroy(struct emu_programs **programs)
-{
-    if (!programs || !*programs)
-        return;
-    for (uint32_t i = 0; i < (*programs)->count; i++)
-        program_free((*programs)->by_entry[i]);
-    pthread_mutex_destroy(&(*programs)->lock);
-    emu_warnings_destroy(&(*programs)->warnings);
-    free(*programs);
-    *programs = NULL;
-}
-
-struct emu_warnings *emu_programs_warnings(struct emu_programs *programs)
-{
-    return programs->warnings;
-}
-
-const struct emu_program *emu_program_of(const struct emu_launch *launch, int *result, char *reason,
-                                         size_t reason_size)
-{
-    struct emu_programs *programs = launch->programs;
-    if (!programs)
-        return program_build(launch, result, reason, reason_size);
-    struct emu_program **at = &programs->by_entry[launch->entry - launch->module->functions];
-    pthread_mutex_lock(&programs->lock);
-    if (!*at)
-        *at = program_build(launch, result, reason, reason_size);
-    const struct emu_program *program = *at;
-    pthread_mutex_unlock(&programs->lock);
-    return program;
-}
-
-void emu_program_drop(const struct emu_launch *launch, const struct emu_program *program)
-{
-    if (!launch->programs)
-        program_free((struct emu_program *)(uintptr_t)program);
 }

@@ -4,11 +4,13 @@
 #define PTXGEN_EMULATOR_EXEC_EXEC_H
 
 #include "ptx/program.h"
-#include "shadow.h"
+
+// ---- device memory ------------------------------------------------------------------------------
 
 // Device memory. Each allocation has its own addresses with red zones around it. Freed addresses
 // stay unmapped for a while, so that use after free is detected. Thread-safe.
 struct emu_memory;
+struct emu_shadows;
 
 // What the sanitizers do: nothing; end the launch at the first finding; or report each finding once
 // and continue as without them.
@@ -39,11 +41,61 @@ bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *s
 
 enum emu_access_fault { EMU_ACCESS_OK, EMU_ACCESS_OUTSIDE, EMU_ACCESS_FREED };
 // The host bytes of [address, address + bytes) if all are within one allocation; else NULL and the
-// reason. `shadow` (if not NULL) gets the address of their shadow bytes, one for each byte
-// (shadow.h); NULL if the sanitizers are off, and for host memory, which the host may write
-// unnoticed. Valid until the allocation is freed. Lock-free.
+// reason. `shadow` (if not NULL) gets the address of their shadow bytes, one for each byte; NULL if
+// the sanitizers are off, and for host memory, which the host may write unnoticed. Valid until the
+// allocation is freed. Lock-free.
 unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, uint64_t bytes,
                                  unsigned char **shadow, enum emu_access_fault *fault);
+
+// The table for partly defined bytes; NULL if the sanitizers are off.
+struct emu_shadows *emu_memory_shadows(struct emu_memory *memory);
+// Whether [address, address + bytes) has bytes computed from undefined values, which a copy to the
+// host reports; and the report.
+bool emu_memory_undefined(struct emu_memory *memory, uint64_t address, uint64_t bytes,
+                          uint32_t *origin, char *report, size_t report_size);
+
+// ---- shadow.c: what is known of each byte -------------------------------------------------------
+
+enum {
+    EMU_SHADOW_NEVER,   // never written
+    EMU_SHADOW_DEFINED, // written, all of it defined
+    EMU_SHADOW_LISTED,  // in the table
+    // No bit defined. The value is one of these plus the origin: computed, or only copied.
+    EMU_SHADOW_COMPUTED,
+    EMU_SHADOW_COPIED = 129,
+    EMU_SHADOW_ORIGINS = EMU_SHADOW_COPIED - EMU_SHADOW_COMPUTED, // others are in the table
+};
+
+// The undefined bits, those of them that were computed and not only copied, and their origin. For a
+// byte of memory the low 8 bits count.
+struct emu_undefined {
+    uint64_t bits, computed;
+    uint32_t origin; // 0: unknown
+};
+
+struct emu_shadows *emu_shadows_create(void); // NULL if host memory is out
+void emu_shadows_destroy(struct emu_shadows **shadows);
+
+// The state of the byte that has this shadow byte.
+struct emu_undefined emu_shadow_get(struct emu_shadows *shadows, const unsigned char *shadow);
+void emu_shadow_put(struct emu_shadows *shadows, unsigned char *shadow, struct emu_undefined byte);
+// Copies the state, like memmove() of the memory.
+void emu_shadow_move(struct emu_shadows *shadows, unsigned char *to, const unsigned char *from,
+                     size_t bytes);
+// Forgets the entries of a shadow that is about to be freed.
+void emu_shadow_forget(struct emu_shadows *shadows, const unsigned char *shadow, size_t bytes);
+// The index of the first byte with a computed undefined bit; `bytes` if there is none.
+size_t emu_shadow_computed(struct emu_shadows *shadows, const unsigned char *shadow, size_t bytes);
+
+// Registers an origin of undefined values, in words, and returns its number. The same text has the
+// same number. Numbers are valid as long as the shadows. 0 if there are too many or host memory is
+// out.
+uint32_t emu_origin_add(struct emu_shadows *shadows, const char *text);
+const char *emu_origin_text(struct emu_shadows *shadows, uint32_t origin);
+// True the first time for each origin.
+bool emu_origin_report(struct emu_shadows *shadows, uint32_t origin);
+
+// ---- GPUs ---------------------------------------------------------------------------------------
 
 enum {
     EMU_MAX_THREADS = 1024, // threads of a block
@@ -80,12 +132,7 @@ int emu_blocks_per_sm(const struct emu_gpu *gpu, uint64_t threads, uint64_t shar
 // once; 0 if none does.
 uint64_t emu_shared_for_blocks(const struct emu_gpu *gpu, uint64_t blocks);
 
-// The table for partly defined bytes; NULL if the sanitizers are off.
-struct emu_shadows *emu_memory_shadows(struct emu_memory *memory);
-// Whether [address, address + bytes) has bytes computed from undefined values, which a copy to the
-// host reports; and the report.
-bool emu_memory_undefined(struct emu_memory *memory, uint64_t address, uint64_t bytes,
-                          uint32_t *origin, char *report, size_t report_size);
+// ---- launches -----------------------------------------------------------------------------------
 
 struct emu_machine_config {
     const struct emu_gpu *gpu;

@@ -78,6 +78,73 @@ uint64_t emu_shared_for_blocks(const struct emu_gpu *gpu, uint64_t blocks)
     return each < (uint64_t)gpu->shared_optin ? each : (uint64_t)gpu->shared_optin;
 }
 
+// ---- the programs of a module -------------------------------------------------------------------
+
+struct emu_programs {
+    struct emu_warnings *warnings;
+    pthread_mutex_t lock; // guards the decoded programs
+    uint32_t count;
+    struct emu_program *by_entry[];
+};
+
+struct emu_programs *emu_programs_create(const struct emu_module *module)
+{
+    uint32_t count = module->function_count;
+    struct emu_programs *programs =
+        calloc(1, sizeof(*programs) + count * sizeof(programs->by_entry[0]));
+    if (!programs)
+        return NULL;
+    programs->warnings = emu_warnings_create();
+    if (!programs->warnings) {
+        free(programs);
+        return NULL;
+    }
+    pthread_mutex_init(&programs->lock, NULL);
+    programs->count = count;
+    return programs;
+}
+
+void emu_programs_destroy(struct emu_programs **programs)
+{
+    if (!programs || !*programs)
+        return;
+    for (uint32_t i = 0; i < (*programs)->count; i++)
+        emu_program_destroy((*programs)->by_entry[i]);
+    pthread_mutex_destroy(&(*programs)->lock);
+    emu_warnings_destroy(&(*programs)->warnings);
+    free(*programs);
+    *programs = NULL;
+}
+
+struct emu_warnings *emu_programs_warnings(struct emu_programs *programs)
+{
+    return programs->warnings;
+}
+
+// The decoded entry of the launch. It belongs to launch->programs if there is one. NULL as from
+// emu_program_create().
+static const struct emu_program *program_of(const struct emu_launch *launch, int *result,
+                                            char *reason, size_t reason_size)
+{
+    struct emu_programs *programs = launch->programs;
+    if (!programs)
+        return emu_program_create(launch, result, reason, reason_size);
+    struct emu_program **at = &programs->by_entry[launch->entry - launch->module->functions];
+    pthread_mutex_lock(&programs->lock);
+    if (!*at)
+        *at = emu_program_create(launch, result, reason, reason_size);
+    const struct emu_program *program = *at;
+    pthread_mutex_unlock(&programs->lock);
+    return program;
+}
+
+// Frees the program unless it belongs to a module.
+static void program_drop(const struct emu_launch *launch, const struct emu_program *program)
+{
+    if (!launch->programs)
+        emu_program_destroy((struct emu_program *)(uintptr_t)program);
+}
+
 // ---- launches -----------------------------------------------------------------------------------
 
 enum {
@@ -425,7 +492,7 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
         exec.warnings = launch->programs ? emu_programs_warnings(launch->programs) : own;
     }
     int result = EMU_SUCCESS;
-    exec.program = emu_program_of(launch, &result, reason, sizeof(reason));
+    exec.program = program_of(launch, &result, reason, sizeof(reason));
     if (!exec.program)
         emu_fault_launch(&exec, result, "%s", reason);
     else if (check_shape(&exec) && choose_local(&exec) && limit_resident(&exec)) {
@@ -435,7 +502,7 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
     }
     emu_warnings_tell(exec.warnings, config->warn);
     emu_warnings_destroy(&own);
-    emu_program_drop(launch, exec.program);
+    program_drop(launch, exec.program);
     pthread_mutex_destroy(&exec.lock);
     return exec.result;
 }

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "shadow.h"
+// Records for each byte of memory whether it was written and which of its bits are defined.
+//
+// Every byte has a shadow byte. Most shadow bytes are complete; a byte of which only some bits are
+// defined has an entry in a table. Thread-safe in the same way as memory: if two threads write at
+// once without an order, one of the two values remains.
+#include "exec.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

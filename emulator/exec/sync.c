@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Synchronisation and exchange between threads: barriers of the block, lanes that wait for the
 // lanes of their mask, shuffles, votes, matches, reductions.
-#include "undefined.h"
+#include "warp.h"
 
 #include <stdalign.h>
 

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "undefined.h"
+// Undefined values in registers: tracked through instructions, reported where they decide
+// something.
+//
+// A set bit of `init` means that the register is fully defined in that lane. An instruction that
+// reads only such lanes runs as it would without the sanitizers; any other one runs through
+// emu_undefined_step(). For a lane without its bit, the register's record says which bits are
+// undefined. A register without a record was never written.
+//
+// A lane is called open if an operand, or the answer to a question, is undefined in it.
+#include "warp.h"
 
 #include <stdalign.h>
 #include <stdio.h>

@@ -1,16 +1,150 @@
 // SPDX-License-Identifier: MIT
-// Inside the executor: a warp, a block, a launch.
+// Inside the executor: decoded code, a warp, a block, a launch, undefined values.
 #ifndef PTXGEN_EMULATOR_EXEC_WARP_H
 #define PTXGEN_EMULATOR_EXEC_WARP_H
 
 #include "abi/cuda.h"
-#include "code.h"
 #include "exec.h"
 #include "lanes/lanes.h"
 
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+
+// ---- decode.c: code -----------------------------------------------------------------------------
+
+// Registers are stored [register][lane]. A register of up to 32 bits has 32 lanes of uint32_t, with
+// zeros above its type; a 64-bit register has 32 of uint64_t; a predicate is one uint32_t with one
+// bit for each lane.
+
+// Where a lane function or handler finds an operand.
+enum emu_width { EMU_MASK = 0, EMU_WORD = 4, EMU_LONG = 8 };
+
+enum emu_place {
+    EMU_AT_SLOT,  // register, at this byte offset in the frame
+    EMU_AT_CONST, // constant: 32 equal lanes, stored with the code
+    EMU_AT_SPECIAL,
+    EMU_AT_LOCAL_SYMBOL, // address of a local variable, which differs between lanes
+    EMU_AT_SINK,
+};
+
+struct emu_value {
+    uint8_t place;
+    uint8_t width;  // of the storage
+    uint8_t want;   // of the operand
+    uint8_t bits;   // of the register's type
+    uint8_t extend; // destinations: number of bits from which the sign is extended to the register
+    bool negated;
+    bool direct; // its storage can be used without a conversion
+    uint32_t at;
+    uint32_t reg;         // register, for EMU_AT_SLOT; symbol, for EMU_AT_LOCAL_SYMBOL
+    const void *constant; // EMU_AT_CONST
+    const struct emu_operand *operand;
+};
+
+// The handler of an instruction, from its row in isa.def. EMU_DO_FLOAT and EMU_DO_COMPARE_PAIR
+// replace EMU_DO_LANES and EMU_DO_COMPARE for some types and modifiers.
+enum emu_handler {
+    EMU_DO_LANES,   // fn over all lanes
+    EMU_DO_FLOAT,   // fn with ftz, sat or a rounding mode around it
+    EMU_DO_COMPARE, // setp, set
+    EMU_DO_CARRY,
+    EMU_DO_MOVE,
+    EMU_DO_COMPARE_PAIR, // comparison of packed halves
+    EMU_DO_LOAD,
+    EMU_DO_STORE,
+    EMU_DO_ATOMIC,
+    EMU_DO_ADDRESS, // cvta, isspacep
+    EMU_DO_COPY,    // cp.async
+    EMU_DO_COPY_COMMIT,
+    EMU_DO_COPY_WAIT,
+    EMU_DO_BRANCH,
+    EMU_DO_BRANCH_LIST, // brx.idx
+    EMU_DO_CALL,
+    EMU_DO_RETURN,
+    EMU_DO_EXIT,
+    EMU_DO_BARRIER,
+    EMU_DO_WARP_BARRIER, // bar.warp.sync
+    EMU_DO_SHUFFLE,
+    EMU_DO_VOTE,
+    EMU_DO_MATCH,
+    EMU_DO_REDUX,
+    EMU_DO_ACTIVEMASK,
+    EMU_DO_FENCE,
+    EMU_DO_SLEEP,
+    EMU_DO_NOTHING,
+    EMU_DO_TRAP,
+};
+
+// Which bits of a result are undefined if some sources are, from the row in isa.def.
+enum emu_definedness {
+    EMU_DEFINED_OWN,       // the handler decides, or there is no result
+    EMU_DEFINED_ALL,       // all bits, if any bit of a source is
+    EMU_DEFINED_BITWISE,   // each bit depends on the same bit of the sources
+    EMU_DEFINED_MASK,      // the same, and a copy of an undefined value remains a copy
+    EMU_DEFINED_SELECT,    // the same, where the third source selects the first or the second
+    EMU_DEFINED_MOVES,     // bits of the first source move to where the others say
+    EMU_DEFINED_MOVES_TWO, // bits of the first two sources move
+    EMU_DEFINED_SUM,       // integer arithmetic, as the next three
+    EMU_DEFINED_DIFFERENCE,
+    EMU_DEFINED_PRODUCT,
+    EMU_DEFINED_UPWARD,  // from the lowest undefined bit of a source upward
+    EMU_DEFINED_CHOICE,  // slct: those of the selected source
+    EMU_DEFINED_CONVERT, // MOVES between integers, else ALL
+};
+
+// In a row of EMU_DO_CARRY, the rule for the product.
+extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
+
+struct emu_op {
+    uint8_t handler;
+    uint8_t dst_count, src_count;
+    uint8_t bytes;  // memory: bytes of one element
+    uint8_t space;  // memory
+    bool is_float;  // ftz applies
+    bool float_out; // ftz and sat apply to the result
+    bool in_place;  // the result's register is not a source
+    bool guard_negated;
+    uint32_t guard; // offset in the frame; EMU_NO_REGISTER: none
+    uint32_t guard_register;
+    uint32_t target;
+    emu_lane_function *fn;
+    const struct emu_value *dst, *src;
+    const struct emu_insn *insn;
+};
+
+struct emu_code {
+    const struct emu_function *function;
+    struct emu_op *ops;
+    struct emu_value *values;
+    unsigned char *constants;
+    size_t constant_bytes, constant_room;
+    uint32_t value_count;
+    uint32_t *slots; // offset of each register in the frame
+    uint32_t count;
+    uint32_t frame_at;    // this function's offset in the frames of one depth
+    uint32_t init_at;     // number of its first register among all functions'
+    uint32_t frame_bytes; // multiple of 64
+};
+
+// An entry and every function that it reaches. Read-only after it is made.
+struct emu_program {
+    struct emu_code *codes; // by function
+    uint32_t count;
+    uint32_t entry;
+    uint32_t depth_bytes, depth_registers; // of all functions, for one depth of calls
+    uint32_t dynamic_at;                   // offset in shared memory, after the static part
+    uint32_t race_grain;                   // smallest access to shared memory
+    bool calls;
+};
+
+// Decodes the entry of the launch and all that it calls. If it cannot be decoded: NULL, *result (a
+// CUresult) and the reason.
+struct emu_program *emu_program_create(const struct emu_launch *launch, int *result, char *reason,
+                                       size_t reason_size);
+void emu_program_destroy(struct emu_program *program); // may be NULL
+
+// ---- warps and blocks ---------------------------------------------------------------------------
 
 enum {
     EMU_MAX_WARPS = EMU_MAX_THREADS / EMU_LANES,
@@ -48,7 +182,7 @@ enum emu_wait { EMU_WAIT_NONE, EMU_WAIT_BARRIER, EMU_WAIT_WARP };
 
 // The findings of the sanitizers. Each is reported once for each line of PTX.
 enum emu_finding {
-    EMU_FINDING_GUARD, // the first ones: an undefined value decides (undefined.h)
+    EMU_FINDING_GUARD, // the first ones: an undefined value decides
     EMU_FINDING_ADDRESS,
     EMU_FINDING_TARGET,
     EMU_FINDING_LANE,
@@ -92,7 +226,7 @@ struct emu_warp {
     struct emu_return *returns; // [depth][lane], NULL in a program without calls
     unsigned char *frames;      // [depth], program.depth_bytes each
     // [depth], for each register the lanes in which it is fully defined; NULL: not tracked.
-    // `undefined` has what is known of the other lanes; NULL until there is any: see undefined.h.
+    // `undefined` has what is known of the other lanes; NULL until there is any: see undefined.c.
     uint32_t *init;
     struct emu_undefined_lanes **undefined;
     uint32_t frame_depths;   // allocated
@@ -414,5 +548,70 @@ static inline void emu_fetch_all(struct emu_warp *warp, unsigned char *frame,
 
 // Flushes f32 subnormals to zero.
 void emu_flush_sources(const struct emu_op *op, struct emu_sources *s);
+
+// ---- undefined.c, undefined_rules.c -------------------------------------------------------------
+
+// One operand of an instruction.
+struct emu_undefined_lanes {
+    struct emu_undefined lane[EMU_LANES];
+};
+
+#define EMU_TO_HOST "uninitialised value is stored to pinned or managed memory; it comes from %s"
+
+// Runs the instruction and records which bits of its results are undefined. False after a fault.
+bool emu_undefined_step(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                        const struct emu_op *op, uint32_t mask);
+// Drops all records: every register counts as never written.
+void emu_undefined_clear(struct emu_warp *warp);
+// The same for the registers of a function that the lanes of the mask call.
+void emu_undefined_enter(struct emu_warp *warp, const uint32_t *init, uint32_t registers,
+                         uint32_t mask);
+
+// The lanes of the mask in which the operand is open. `init` may be NULL.
+static inline uint32_t emu_undefined_in(const uint32_t *init, const struct emu_value *value,
+                                        uint32_t mask)
+{
+    return init && value->place == EMU_AT_SLOT ? mask & ~init[value->reg] : 0;
+}
+
+// The origin of what a shuffle reads from a lane that does not take part; `why` says why not.
+uint32_t emu_origin_of_lane(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                            const char *why);
+
+// The undefined bits of a source, in the width that emu_fetch() gives it.
+void emu_undefined_fetch(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
+                         const struct emu_value *value, uint32_t mask,
+                         struct emu_undefined_lanes *lanes);
+// Records the undefined bits of a result. Call it after emu_put().
+void emu_undefined_put(struct emu_warp *warp, uint32_t *init, const struct emu_value *value,
+                       uint32_t mask, const struct emu_undefined_lanes *lanes);
+// The undefined bits of an element of memory that a lane reads. `address` is the instruction's.
+struct emu_undefined emu_undefined_load(struct emu_warp *warp, const struct emu_op *op,
+                                        uint64_t address, const unsigned char *shadow,
+                                        uint32_t bytes);
+void emu_undefined_store(struct emu_warp *warp, unsigned char *shadow, uint32_t bytes,
+                         struct emu_undefined value);
+// Reports the source if it is open in a lane of the mask. False if that ends the launch.
+bool emu_undefined_decides(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
+                           const struct emu_value *value, uint32_t mask, enum emu_finding kind);
+
+// The undefined bits of the results of an instruction on registers. `x` and `u` are the values and
+// the undefined bits of its sources.
+void emu_undefined_results(const struct emu_op *op, const uint64_t (*x)[EMU_LANES],
+                           const struct emu_undefined_lanes *u,
+                           struct emu_undefined_lanes *results);
+// Whether the defined bits of two values differ.
+bool emu_undefined_differ(uint64_t x, struct emu_undefined ux, uint64_t y, struct emu_undefined uy);
+// All bits from the lowest set bit upward.
+uint64_t emu_undefined_upward(uint64_t bits);
+// The undefined bits of both results of a vote, match or redux over `lanes`. Each lane contributes
+// x with the undefined bits u.
+void emu_undefined_exchange(const struct emu_op *op, uint32_t lanes, const uint64_t *x,
+                            const struct emu_undefined_lanes *u,
+                            struct emu_undefined_lanes *results);
+// The undefined bits of memory after an atomic operation on `old`.
+struct emu_undefined emu_undefined_atomic(const struct emu_insn *insn, uint64_t old,
+                                          struct emu_undefined u_old, uint64_t x,
+                                          struct emu_undefined u_x, struct emu_undefined u_fresh);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Lookup of the rows of isa.def, of the modifiers and of the special registers.
-#include "isa.h"
+#include "parse.h"
 
 #include <string.h>
 

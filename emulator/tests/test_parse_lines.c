@@ -3,7 +3,7 @@
 // other. ptxas itself is asked where it is found.
 #include "parse.h"
 
-#include "ptx/isa.h"
+#include "ptx/parse.h"
 #include "ptxas_batch.h"
 #include "skip.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The conversions that programs are full of; convert.c has every other one.
-#include "exec/lanes/formats.h"
 #include "family.h"
 
 #define CONVERT(name, S, T, expression)                                                            \

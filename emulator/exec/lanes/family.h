@@ -65,22 +65,6 @@ emu_lane_finder EMU_NAMED(emu_find_convert);
 emu_lane_finder emu_find_any_convert;
 bool emu_is_conversion(const struct emu_insn *insn);
 
-// Bytes that a value of the type takes for each lane.
-static inline uint8_t emu_lane_width(enum emu_type type)
-{
-    switch (type) {
-    case EMU_PRED:
-        return 0;
-    case EMU_U64:
-    case EMU_S64:
-    case EMU_B64:
-    case EMU_F64:
-        return 8;
-    default:
-        return 4;
-    }
-}
-
 // The unsigned or bit type of the same width, for instructions that only depend on the width.
 static inline enum emu_type emu_plain(enum emu_type type)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // f32 and f64: each operation rounded once as the calling thread rounds; then the approximate ones.
 #include "family.h"
-#include "formats.h"
 
 #include <math.h>
 

@@ -4,7 +4,6 @@
 // Sums of two values are computed in float, which has enough extra bits that rounding twice equals
 // rounding once. Products are exact in double. An addition to a product is rounded to odd there, so
 // the rounding to 16 bits is correct. Each step is a loop that compilers vectorise.
-#include "exec/lanes/formats.h"
 #include "family.h"
 
 #include <math.h>

@@ -1,8 +1,347 @@
 // SPDX-License-Identifier: MIT
-#include "lanes.h"
-
+// What is built once for any processor: the choice of a build of the lane functions; floating-point
+// formats and rounding to any of them; cvt between any two types, with any rounding and modifier,
+// one lane at a time, by integer arithmetic and exact steps in double.
 #define EMU_VARIANT plain
 #include "family.h"
+
+#include <math.h>
+
+// ---- formats ------------------------------------------------------------------------------------
+
+const struct emu_format emu_format_f16 = { 5, 10, EMU_F16_NAN };
+const struct emu_format emu_format_bf16 = { 8, 7, EMU_F16_NAN };
+const struct emu_format emu_format_f32 = { 8, 23, EMU_F32_NAN };
+const struct emu_format emu_format_f64 = { 11, 52, EMU_F64_NAN };
+
+static bool rounds_up(enum emu_round round, bool negative, bool odd, bool half, bool below)
+{
+    switch (round) {
+    case EMU_RZ:
+    case EMU_RZI:
+        return false;
+    case EMU_RM:
+    case EMU_RMI:
+        return negative && (half || below);
+    case EMU_RP:
+    case EMU_RPI:
+        return !negative && (half || below);
+    default:
+        return half && (below || odd);
+    }
+}
+
+uint64_t emu_round_pack(const struct emu_format *format, enum emu_round round, bool negative,
+                        int exponent, uint64_t significand, bool sticky)
+{
+    int fraction = format->fraction_bits;
+    int bias = (1 << (format->exponent_bits - 1)) - 1;
+    uint64_t sign = (uint64_t)negative << (format->exponent_bits + fraction);
+    uint64_t infinity = ((UINT64_C(1) << format->exponent_bits) - 1) << fraction;
+    if (significand == 0)
+        return sign;
+    // The leading one to bit 63: the value is significand * 2^(exponent - 63).
+    int zeros = __builtin_clzll(significand);
+    significand <<= zeros;
+    exponent += 63 - zeros;
+    int least = 1 - bias;
+    // Below bit 63 - fraction all is rounded off; more of it where the result is subnormal.
+    int dropped = 63 - fraction + (exponent < least ? least - exponent : 0);
+    uint64_t kept = 0;
+    bool half = false, below = sticky;
+    if (dropped < 64) {
+        kept = significand >> dropped;
+        half = significand >> (dropped - 1) & 1;
+        below = below || (significand & ((UINT64_C(1) << (dropped - 1)) - 1)) != 0;
+    } else {
+        half = dropped == 64;
+        below = below || dropped > 64 || significand << 1 != 0;
+    }
+    kept += rounds_up(round, negative, kept & 1, half, below);
+    // The leading one, and a carry out of the fraction, add to the exponent field.
+    uint64_t field = exponent < least ? 0 : (uint64_t)(exponent - least);
+    uint64_t bits = exponent > bias ? infinity : (field << fraction) + kept;
+    if (bits < infinity)
+        return sign | bits;
+    bool finite =
+        round == EMU_RZ || (round == EMU_RM && !negative) || (round == EMU_RP && negative);
+    return sign | (finite ? infinity - 1 : infinity);
+}
+
+uint64_t emu_round_f64(const struct emu_format *format, enum emu_round round, double x)
+{
+    uint64_t bits = emu_f64_bits(x);
+    bool negative = bits >> 63;
+    int field = (int)(bits >> 52 & 0x7ff);
+    uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    if (field == 0x7ff) {
+        uint64_t infinity = ((UINT64_C(1) << format->exponent_bits) - 1) << format->fraction_bits;
+        uint64_t sign = (uint64_t)negative << (format->exponent_bits + format->fraction_bits);
+        return fraction ? format->nan : sign | infinity;
+    }
+    uint64_t significand = field ? fraction | UINT64_C(1) << 52 : fraction;
+    return emu_round_pack(format, round, negative, (field ? field : 1) - 1075, significand, false);
+}
+
+// float has enough extra bits that rounding twice equals rounding once.
+uint16_t emu_half_add(bool bf16, uint16_t x, uint16_t y)
+{
+    if (bf16)
+        return (uint16_t)emu_f32_to_bf16(emu_f32_bits(emu_bf16_to_f32(x) + emu_bf16_to_f32(y)));
+    return (uint16_t)emu_f32_to_f16(emu_f32_bits(emu_f16_to_f32(x) + emu_f16_to_f32(y)));
+}
+
+// ---- conversions --------------------------------------------------------------------------------
+
+static bool is_float(enum emu_type type)
+{
+    return type == EMU_F16 || type == EMU_BF16 || type == EMU_F32 || type == EMU_F64;
+}
+
+static const struct emu_format *format_of(enum emu_type type)
+{
+    switch (type) {
+    case EMU_F16:
+        return &emu_format_f16;
+    case EMU_BF16:
+        return &emu_format_bf16;
+    case EMU_F32:
+        return &emu_format_f32;
+    default:
+        return &emu_format_f64;
+    }
+}
+
+static uint64_t low_bits(uint64_t x, unsigned bits)
+{
+    return bits >= 64 ? x : x & ((UINT64_C(1) << bits) - 1);
+}
+
+static unsigned type_bits(enum emu_type type)
+{
+    switch (emu_plain(type)) {
+    case EMU_U8:
+        return 8;
+    case EMU_U16:
+        return 16;
+    case EMU_U32:
+        return 32;
+    default:
+        return 64;
+    }
+}
+
+// Exact.
+static double float_value(enum emu_type type, uint64_t bits)
+{
+    switch (type) {
+    case EMU_F16:
+        return (double)emu_f16_to_f32((uint16_t)bits);
+    case EMU_BF16:
+        return (double)emu_bf16_to_f32((uint16_t)bits);
+    case EMU_F32:
+        return (double)emu_f32((uint32_t)bits);
+    default:
+        return emu_f64(bits);
+    }
+}
+
+static double to_integral(unsigned round, double x)
+{
+    switch (round) {
+    case EMU_RNI:
+    case EMU_RN: {
+        double magnitude = fabs(x), whole = floor(magnitude), rest = magnitude - whole;
+        if (rest > 0.5 || (rest == 0.5 && fmod(whole, 2) != 0))
+            whole += 1;
+        return copysign(whole, x);
+    }
+    case EMU_RMI:
+    case EMU_RM:
+        return floor(x);
+    case EMU_RPI:
+    case EMU_RP:
+        return ceil(x);
+    default:
+        return trunc(x);
+    }
+}
+
+// Out of range: the nearest end of the range. NaN, by the PTX manual's rule for cvt: 0, but the
+// topmost bit alone where the source is f64 or the result has 64 bits.
+static uint64_t float_to_integer(const struct emu_insn *insn, double x)
+{
+    enum emu_type to = insn->type;
+    unsigned bits = type_bits(to);
+    if (isnan(x))
+        return insn->source_type == EMU_F64 || bits == 64 ? UINT64_C(1) << (bits - 1) : 0;
+    x = to_integral(insn->round, x);
+    double end = ldexp(1, (int)bits - (emu_is_signed(to) ? 1 : 0));
+    if (emu_is_signed(to)) {
+        if (x >= end)
+            return (UINT64_C(1) << (bits - 1)) - 1;
+        if (x < -end)
+            return UINT64_C(1) << (bits - 1);
+        return low_bits((uint64_t)(int64_t)x, bits);
+    }
+    if (x >= end)
+        return low_bits(UINT64_MAX, bits);
+    return x <= 0 ? 0 : (uint64_t)x;
+}
+
+static uint64_t integer_to_float(const struct emu_insn *insn, uint64_t bits)
+{
+    unsigned width = type_bits(insn->source_type);
+    bool negative = emu_is_signed(insn->source_type) && bits >> (width - 1) & 1;
+    uint64_t magnitude = negative ? low_bits(UINT64_C(0) - bits, width) : bits;
+    return emu_round_pack(format_of(insn->type), insn->round, negative, 0, magnitude, false);
+}
+
+static uint64_t integer_to_integer(const struct emu_insn *insn, uint64_t bits)
+{
+    unsigned from = type_bits(insn->source_type), to = type_bits(insn->type);
+    bool negative = emu_is_signed(insn->source_type) && bits >> (from - 1) & 1;
+    uint64_t wide = negative && from < 64 ? bits | UINT64_MAX << from : bits;
+    if (!insn->sat)
+        return low_bits(wide, to);
+    uint64_t most =
+        emu_is_signed(insn->type) ? low_bits(UINT64_MAX, to - 1) : low_bits(UINT64_MAX, to);
+    if (negative) {
+        if (!emu_is_signed(insn->type))
+            return 0;
+        int64_t least = -(int64_t)most - 1;
+        return low_bits((int64_t)wide < least ? (uint64_t)least : wide, to);
+    }
+    return wide > most ? most : wide;
+}
+
+static uint64_t flush(const struct emu_format *format, uint64_t bits)
+{
+    uint64_t exponent = ((UINT64_C(1) << format->exponent_bits) - 1) << format->fraction_bits;
+    uint64_t sign = UINT64_C(1) << (format->exponent_bits + format->fraction_bits);
+    return bits & exponent ? bits : bits & sign;
+}
+
+// To [0, 1]; NaN and -0 to +0.
+static uint64_t saturate(const struct emu_format *format, uint64_t bits)
+{
+    uint64_t sign = UINT64_C(1) << (format->exponent_bits + format->fraction_bits);
+    uint64_t infinity = ((UINT64_C(1) << format->exponent_bits) - 1) << format->fraction_bits;
+    uint64_t one = ((UINT64_C(1) << (format->exponent_bits - 1)) - 1) << format->fraction_bits;
+    if (bits & sign || bits > infinity)
+        return 0;
+    return bits > one ? one : bits;
+}
+
+// Conversions from and to f64 keep a NaN's sign and the upper bits of its payload, and make it
+// quiet. With ftz, those to f64 pass through f32, whose NaN is canonical; so is that of any other.
+static uint64_t convert_nan(const struct emu_insn *insn, uint64_t bits)
+{
+    const struct emu_format *from = format_of(insn->source_type), *to = format_of(insn->type);
+    if (insn->ftz && insn->type == EMU_F64)
+        return UINT64_C(0x7fffffffe0000000);
+    if (insn->type != EMU_F64 && insn->source_type != EMU_F64)
+        return to->nan;
+    uint64_t sign = bits >> (from->exponent_bits + from->fraction_bits) & 1;
+    uint64_t payload = bits << (64 - from->fraction_bits) >> (64 - to->fraction_bits);
+    uint64_t exponent = (UINT64_C(1) << to->exponent_bits) - 1;
+    return sign << (to->exponent_bits + to->fraction_bits) | exponent << to->fraction_bits |
+           UINT64_C(1) << (to->fraction_bits - 1) | payload;
+}
+
+static uint64_t float_to_float(const struct emu_insn *insn, uint64_t bits)
+{
+    const struct emu_format *format = format_of(insn->type);
+    double x = float_value(insn->source_type, bits);
+    uint64_t result;
+    if (isnan(x))
+        result = convert_nan(insn, bits);
+    else if (insn->round >= EMU_RNI && insn->round <= EMU_RPI)
+        result = emu_round_f64(format, EMU_RN, to_integral(insn->round, x));
+    else
+        result = emu_round_f64(format, insn->round, x);
+    if (insn->ftz && insn->type == EMU_F32)
+        result = flush(format, result);
+    if (insn->sat)
+        result = saturate(format, result);
+    uint64_t sign = UINT64_C(1) << (format->exponent_bits + format->fraction_bits);
+    if (insn->relu && result & sign && !isnan(x))
+        result = 0;
+    return result;
+}
+
+static uint64_t convert(const struct emu_insn *insn, uint64_t bits)
+{
+    bits = low_bits(bits, type_bits(insn->source_type));
+    // To f16 the GPU takes subnormals as they are, ftz or not.
+    bool small = insn->source_type == EMU_F32 || insn->source_type == EMU_BF16;
+    if (insn->ftz && small && insn->type != EMU_F16)
+        bits = flush(format_of(insn->source_type), bits);
+    if (is_float(insn->type))
+        return is_float(insn->source_type) ? float_to_float(insn, bits)
+               : insn->sat ? saturate(format_of(insn->type), integer_to_float(insn, bits))
+                           : integer_to_float(insn, bits);
+    return is_float(insn->source_type)
+               ? float_to_integer(insn, float_value(insn->source_type, bits))
+               : integer_to_integer(insn, bits);
+}
+
+EMU_LANE_FUNCTION(convert_lanes)
+{
+    const uint32_t *a = src[0];
+    const uint64_t *wide = src[0];
+    uint32_t *r = out;
+    uint64_t *wide_r = out;
+    bool from_64 = emu_lane_width(insn->source_type) == 8, to_64 = emu_lane_width(insn->type) == 8;
+    EMU_FOR_LANES
+    {
+        uint64_t x = convert(insn, from_64 ? wide[i] : a[i]);
+        if (to_64)
+            wide_r[i] = x;
+        else
+            r[i] = (uint32_t)x;
+    }
+}
+
+// Two f32 to one register: the first source to the upper half.
+EMU_LANE_FUNCTION(convert_pack)
+{
+    const uint32_t *a = src[0], *b = src[1];
+    uint32_t *r = out;
+    struct emu_insn half = *insn;
+    half.type = insn->type == EMU_F16X2 ? EMU_F16 : EMU_BF16;
+    half.source_type = EMU_F32;
+    EMU_FOR_LANES r[i] = (uint32_t)(convert(&half, a[i]) << 16 | convert(&half, b[i]));
+}
+
+bool emu_is_conversion(const struct emu_insn *insn)
+{
+    switch (insn->opcode) {
+#define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
+    case EMU_OP_##opcode:                                                                          \
+        lanes break;
+#define CONVERSIONS return true;
+#include "isa.def"
+    default:
+        break;
+    }
+    return false;
+}
+
+bool emu_find_any_convert(const struct emu_insn *insn, struct emu_lane_info *info)
+{
+    const bool packed = insn->type == EMU_F16X2 || insn->type == EMU_BF16X2;
+    if (!emu_is_conversion(insn))
+        return false;
+    info->fn = packed ? convert_pack : convert_lanes;
+    if (packed)
+        return insn->src_count == 2 && insn->source_type == EMU_F32;
+    return insn->src_count == 1 && insn->type != EMU_PRED && insn->type != EMU_NONE &&
+           insn->source_type != EMU_PRED && insn->source_type != EMU_NONE &&
+           insn->source_type < EMU_F16X2;
+}
+
+// ---- the functions of a build -------------------------------------------------------------------
 
 static emu_lane_finder *const plain[] = {
     emu_find_integer_plain, emu_find_bits_plain,    emu_find_compare_plain, emu_find_float_plain,

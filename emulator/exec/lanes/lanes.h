@@ -28,6 +28,22 @@ enum emu_lane_build emu_lane_build(void);
 bool emu_lane_find(enum emu_lane_build build, const struct emu_insn *insn,
                    struct emu_lane_info *info);
 
+// Bytes that a value of the type takes for each lane.
+static inline uint8_t emu_lane_width(enum emu_type type)
+{
+    switch (type) {
+    case EMU_PRED:
+        return 0;
+    case EMU_U64:
+    case EMU_S64:
+    case EMU_B64:
+    case EMU_F64:
+        return 8;
+    default:
+        return 4;
+    }
+}
+
 // NaN results, as on an H200. f32 and the 16-bit formats: always the canonical NaN. f64: a NaN
 // operand, made quiet, with its sign and payload; EMU_F64_NAN if no operand was NaN. Of several
 // NaNs, add, sub, mul, min and max take that of the second operand, div of the first, fma of y, z,
@@ -81,5 +97,61 @@ static inline uint64_t emu_nan64(uint64_t first, uint64_t second)
            : emu_is_nan64(second) ? emu_quiet64(second)
                                   : EMU_F64_NAN;
 }
+
+// ---- formats: of 16 bits, and rounding to any by integer arithmetic alone -----------------------
+
+struct emu_format {
+    int exponent_bits, fraction_bits;
+    uint64_t nan;
+};
+
+extern const struct emu_format emu_format_f16, emu_format_bf16, emu_format_f32, emu_format_f64;
+
+// The value of significand * 2^exponent in the format; `sticky` says that something not zero lies
+// below the significand's last bit. Beyond the largest value: infinity, or the largest where the
+// rounding mode has it so. A zero significand gives a zero of that sign, sticky or not.
+uint64_t emu_round_pack(const struct emu_format *format, enum emu_round round, bool negative,
+                        int exponent, uint64_t significand, bool sticky);
+// Rounds any double; a NaN becomes the NaN of the format.
+uint64_t emu_round_f64(const struct emu_format *format, enum emu_round round, double x);
+
+// Exact. Subnormals without a number of float's that is one, which processors are slow with.
+static inline float emu_f16_to_f32(uint16_t h)
+{
+    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, exponent = h & 0x7c00;
+    uint32_t normal = magnitude + (UINT32_C(112) << 23);
+    uint32_t small = emu_f32_bits(emu_f32(magnitude + (UINT32_C(113) << 23)) - 0x1p-14f);
+    uint32_t bits = exponent == 0 ? small & UINT32_C(0x7fffffff) : normal;
+    bits = exponent == 0x7c00 ? magnitude | UINT32_C(0x7f800000) : bits;
+    return emu_f32(bits | (uint32_t)(h & 0x8000) << 16);
+}
+
+static inline float emu_bf16_to_f32(uint16_t h)
+{
+    return emu_f32((uint32_t)h << 16);
+}
+
+// To nearest even, the usual case, without branches.
+static inline uint32_t emu_f32_to_bf16(uint32_t x)
+{
+    uint32_t rounded = (x + 0x7fff + (x >> 16 & 1)) >> 16;
+    return (x & UINT32_C(0x7fffffff)) > UINT32_C(0x7f800000) ? EMU_F16_NAN : rounded;
+}
+
+static inline uint32_t emu_f32_to_f16(uint32_t x)
+{
+    uint32_t sign = x >> 16 & 0x8000, magnitude = x & UINT32_C(0x7fffffff);
+    // Normal results: the exponent is rebiased and 13 bits are rounded off; a carry runs into the
+    // exponent as it should.
+    uint32_t normal = (magnitude - (UINT32_C(112) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    // Subnormal ones: added to a number whose last bit is the format's, the sum is rounded there.
+    uint32_t small = emu_f32_bits(emu_f32(magnitude) + 0.5f) - UINT32_C(0x3f000000);
+    uint32_t h = magnitude < UINT32_C(0x38800000) ? small : normal;
+    h = magnitude >= UINT32_C(0x477ff000) ? 0x7c00 : h;
+    return magnitude > UINT32_C(0x7f800000) ? EMU_F16_NAN : h | sign;
+}
+
+// Old value and operand of an atomic add.
+uint16_t emu_half_add(bool bf16, uint16_t x, uint16_t y);
 
 #endif
