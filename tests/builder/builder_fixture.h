@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// For the builder's tests: a builder at a target, what its text must hold, what its error must say.
-// A failing check prints the module.
+// For the builder's tests: creates a builder, and checks its text or its error message. A check
+// that fails prints the module.
 #ifndef PTXGEN_TESTS_BUILDER_FIXTURE_H
 #define PTXGEN_TESTS_BUILDER_FIXTURE_H
 
@@ -30,7 +30,7 @@ static inline const char *finished(ptx_builder *b)
     return text;
 }
 
-// Whether `text` has `line`, where a run of spaces stands for any other.
+// Finds `line` in `text`. A run of spaces equals any other run.
 static inline const char *find_line(const char *text, const char *line)
 {
     for (; *text; text++) {
@@ -47,7 +47,8 @@ static inline const char *find_line(const char *text, const char *line)
     return NULL;
 }
 
-// Finishes and destroys; the text must have every one of the lines (up to a NULL), in this order.
+// Finishes and destroys the builder. The text must contain all of the lines (a NULL ends them), in
+// this order.
 static inline void expect_lines_(ptx_builder *b, const char *file, int line, ...)
 {
     const char *text = ptx_builder_finish(b);
@@ -70,7 +71,7 @@ static inline void expect_lines_(ptx_builder *b, const char *file, int line, ...
 }
 #define EXPECT_LINES(b, ...) expect_lines_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
 
-// Finishes and destroys; there must be an error that has every one of the words.
+// Finishes and destroys the builder. There must be an error, with all of the words.
 static inline void expect_error_(ptx_builder *b, const char *file, int line, ...)
 {
     const char *text = ptx_builder_finish(b);
@@ -94,8 +95,8 @@ static inline void expect_error_(ptx_builder *b, const char *file, int line, ...
 }
 #define EXPECT_ERROR(b, ...) expect_error_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
 
-// The call, in an entry for that target, is an error that has every one of the words. It may use
-// the values u (u32), f (f32), h (f16) and p (pred).
+// The call, in an entry for this target, must be refused with an error that has all of the words.
+// It can use the values u (u32), f (f32), h (f16) and p (pred).
 #define REFUSED_AT(sm, call, ...)                                                                  \
     do {                                                                                           \
         ptx_builder *b = builder_at(sm);                                                           \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An entry with something of everything that the builder has.
+// An entry that uses each feature of the builder at least once.
 #ifndef PTXGEN_TESTS_KITCHEN_SINK_H
 #define PTXGEN_TESTS_KITCHEN_SINK_H
 

@@ -91,7 +91,7 @@ static char *with_header(const char *text, int isa, const char *target)
     return patched;
 }
 
-// Which case stands in every line; SIZE_MAX for none.
+// The case that each line belongs to; SIZE_MAX for none.
 static size_t *cases_of_lines(const char *text, size_t *lines)
 {
     size_t *of = NULL, now = SIZE_MAX, count = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What every form of ops.h is spelled as: its first type (u32 where it has it) at sm_100; `all`:
-// rounded towards plus infinity, with .ftz and .sat, as far as the form has them.
+// The spelling of every form in ops.h, in its first type (u32 if the form has it) at sm_100. `all`:
+// the same with rounding towards plus infinity, .ftz and .sat, as far as the form has them.
 #ifndef PTXGEN_TESTS_OPS_LINES_H
 #define PTXGEN_TESTS_OPS_LINES_H
 

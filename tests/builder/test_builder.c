@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The builder as a whole: its life, its targets, its errors, whose values are whose.
+// The builder as a whole: creation and destruction, targets, errors, and values of another builder.
 #include "builder_fixture.h"
 #include "kitchen_sink.h"
 
@@ -79,7 +79,7 @@ static void the_first_error_stays(void **state)
         assert_int_equal(wrong.kind, PTX_KIND_POISON);
         assert_int_equal(ptx_tid(b, PTX_X).kind, PTX_KIND_POISON);
         ptx_builder_fail(b, "a later one");
-        // Loops end all the same, and bodies are C that runs once.
+        // After an error, loops still end, and their bodies are C code that runs once.
         int turns = 0;
         ptx_for (b, i, wrong, wrong, wrong)
             turns++;
@@ -118,7 +118,7 @@ static void a_user_has_errors_too(void **state)
     ptx_builder_fail(NULL, "nobody hears this");
 }
 
-// A call that comes too late is reported, and the text stays what it was.
+// A call after the end is reported, and the text does not change.
 static void expect_text_and_error(ptx_builder *b, const char *text, const char *copy,
                                   const char *words)
 {
@@ -205,7 +205,7 @@ static void values_belong_to_their_entry_and_builder(void **state)
     ptx_builder_destroy(&other);
 }
 
-// Values are numbered with 22 bits.
+// The number of a value has 22 bits.
 static void a_module_has_a_limit(void **state)
 {
     (void)state;

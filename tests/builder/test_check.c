@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What only the finished list of an entry shows: barriers that not all threads reach, values that
-// are not defined on every path, parameters that nobody uses.
+// Checks that need the whole entry: divergent barriers, values that are not defined on every path,
+// unused parameters.
 #include "builder_fixture.h"
 
-// Blocks on one line, as within a macro, have one name for their C variables.
+// Several blocks in one line, as in a macro, use one name for their C variables.
 #pragma GCC diagnostic ignored "-Wshadow"
 
-// `tid` differs between threads, `block` and `n` do not; `var` starts uniform.
+// `tid` differs between threads; `block` and `n` do not. `var` starts uniform.
 #define BODY(...)                                                                                  \
     ptx_builder *b = builder_at(80);                                                               \
     ptx_entry (b, "k") {                                                                           \
@@ -49,7 +49,8 @@ static void divergent_barriers_are_refused(void **state)
     REFUSED("barrier 2 of the entry", ptx_barrier(b); ptx_if (b, mine) ptx_barrier(b););
     REFUSED("barrier 1", ptx_if (b, mine) ptx_barrier_all(b, mine););
     REFUSED("barrier 1", ptx_if (b, mine) ptx_barrier_named(b, 3, 0););
-    // Loaded at an address that differs; from local memory; by an atomic; with an order.
+    // Divergent values: loaded from an address that differs, from local memory, by an atomic, or
+    // with an order.
     REFUSED("barrier 1", ptx_val x = ptx_load(b, out, tid);
             ptx_if (b, ptx_eq(b, x, n)) ptx_barrier(b););
     REFUSED("barrier 1", ptx_val x = ptx_load(b, ptx_local(b, PTX_U32, 1), zero);
@@ -70,7 +71,7 @@ static void variables_carry_divergence(void **state)
     REFUSED("the branch to $if_2_end", ptx_if (b, mine) ptx_set(b, var, zero);
             ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b););
     REFUSED("barrier 1", ptx_set(b, var, tid); ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b););
-    // Through the next turn of a loop.
+    // Divergent because of the next iteration of a loop.
     REFUSED(
         "barrier 1", ptx_for (b, i, zero, n, one) {
             ptx_if (b, ptx_eq(b, var, zero))
@@ -89,7 +90,7 @@ static void variables_carry_divergence(void **state)
 static void divergence_goes_round_every_loop(void **state)
 {
     (void)state;
-    // Set behind the inner loop, which the outer one comes back to.
+    // Set after the inner loop; the outer loop comes back to it.
     REFUSED(
         "barrier 1", ptx_for (b, i, zero, n, one) {
             ptx_for (b, j, zero, n, one)
@@ -97,7 +98,7 @@ static void divergence_goes_round_every_loop(void **state)
                     ptx_barrier(b);
             ptx_set(b, var, tid);
         });
-    // Set in an inner loop, and read before it.
+    // Set in an inner loop, and read before that loop.
     REFUSED(
         "barrier 1", ptx_for (b, i, zero, n, one) {
             ptx_if (b, ptx_eq(b, var, zero))
@@ -105,7 +106,7 @@ static void divergence_goes_round_every_loop(void **state)
             ptx_for (b, j, zero, n, one)
                 ptx_set(b, var, ptx_add(b, var, tid));
         });
-    // From one variable to the next, a turn each.
+    // Passed from one variable to the next, one per iteration.
     REFUSED(
         "barrier 1", ptx_val second = ptx_var(b, n); ptx_val third = ptx_var(b, n);
         ptx_for (b, i, zero, n, one) {
@@ -115,13 +116,13 @@ static void divergence_goes_round_every_loop(void **state)
             ptx_set(b, second, var);
             ptx_set(b, var, tid);
         });
-    // Two raw loops that overlap: back through both.
+    // Two raw loops that overlap: both lead back.
     REFUSED("barrier 1", ptx_label far = ptx_label_create(b, "far");
             ptx_label near = ptx_label_create(b, "near"); ptx_label_place(b, far);
             ptx_val c = ptx_eq(b, var, zero); ptx_if (b, c) ptx_barrier(b);
             ptx_label_place(b, near); ptx_branch_if(b, ours, far); ptx_set(b, var, tid);
             ptx_branch_if(b, ours, near););
-    // Nothing comes back to what was before.
+    // No branch leads back to the code before.
     ACCEPTED(ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b); ptx_set(b, var, tid););
     ACCEPTED(ptx_for (b, i, zero, n, one) ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b);
              ptx_for (b, i, zero, n, one) ptx_set(b, var, tid););
@@ -155,7 +156,7 @@ static void divergent_loops_and_exits_are_seen(void **state)
             ptx_barrier(b);
             ptx_return_if(b, mine);
         });
-    // The counter differs after a loop that threads leave at different turns.
+    // After a loop that threads leave in different iterations, its counter differs between threads.
     REFUSED(
         "barrier 1", ptx_loop (b) {
             ptx_set(b, var, ptx_add(b, var, one));
@@ -165,7 +166,7 @@ static void divergent_loops_and_exits_are_seen(void **state)
             ptx_branch_if(b, mine, over); ptx_barrier(b); ptx_label_place(b, over););
     REFUSED("the branch to $again_1", ptx_label again = ptx_label_create(b, "again");
             ptx_label_place(b, again); ptx_barrier(b); ptx_branch_if(b, mine, again););
-    // A value made in a divergent raw loop outlives it.
+    // A value from a divergent raw loop is used after the loop.
     REFUSED("barrier 1", ptx_label again = ptx_label_create(b, "again"); ptx_label_place(b, again);
             ptx_val x = ptx_load(b, out, zero); ptx_branch_if(b, mine, again);
             ptx_if (b, ptx_eq(b, x, zero)) ptx_barrier(b););
@@ -183,19 +184,19 @@ static void uniform_barriers_are_accepted(void **state)
         ptx_break_if(b, ptx_eq(b, i, one));
     });
     ACCEPTED(ptx_return_if(b, ours); ptx_barrier(b););
-    // Threads that parted are together again behind the block.
+    // After the block, all threads are together again.
     ACCEPTED(ptx_if (b, mine) ptx_store(b, out, zero, one); ptx_barrier(b););
     ACCEPTED(ptx_for (b, i, tid, n, one) ptx_store(b, out, i, one); ptx_barrier(b););
-    // One thread's flag, read by all behind a barrier.
+    // All threads read the flag of one thread, after a barrier.
     ACCEPTED(ptx_if (b, mine) ptx_store(b, s, zero, ptx_atomic_add(b, out, zero, one));
              ptx_barrier(b); ptx_if (b, ptx_eq(b, ptx_load(b, s, zero), one)) ptx_barrier(b););
-    // What a reducing barrier answers is one for all.
+    // A reducing barrier gives all threads the same result.
     ACCEPTED(ptx_if (b, ptx_barrier_any(b, mine)) ptx_barrier(b););
     ACCEPTED(ptx_val c = ptx_barrier_count(b, mine); ptx_for (b, i, zero, c, one) ptx_barrier(b););
-    // Barriers of a number of threads, or of some lanes, may be anywhere.
+    // Barriers for a number of threads, or for some lanes, are allowed everywhere.
     ACCEPTED(ptx_if (b, mine) ptx_barrier_named(b, 1, 32););
     ACCEPTED(ptx_if (b, mine) ptx_barrier_warp(b, one););
-    // A variable that is set only where threads are together.
+    // A variable that is set only in uniform code.
     ACCEPTED(ptx_if (b, ours) ptx_set(b, var, zero);
              ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b););
 }
@@ -262,14 +263,14 @@ static void full_masks_need_the_whole_warp(void **state)
     REFUSED_LANES(ptx_if (b, ptx_eq(b, ptx_shfl_down(b, n, one), zero)) ptx_shfl_down(b, n, one););
     REFUSED_LANES(ptx_val old = ptx_atomic_add(b, out, zero, one);
                   ptx_if (b, ptx_eq(b, old, zero)) ptx_shfl_down(b, n, one););
-    // 64 bits are two shuffles.
+    // A shuffle of 64 bits is two shuffles.
     REFUSED_LANES(ptx_val x = ptx_cvt(b, PTX_F64, n); ptx_if (b, mine) ptx_shfl_down(b, x, one););
-    // Behind the block all are together again.
+    // After the block, all lanes are together again.
     ACCEPTED(ptx_if (b, mine) ptx_store(b, out, zero, one); ptx_shfl_down(b, n, one););
-    // Set where only some lanes are.
+    // Set in code that only some lanes reach.
     REFUSED_LANES(ptx_if (b, mine) ptx_set(b, var, zero);
                   ptx_if (b, ptx_eq(b, var, zero)) ptx_shfl_down(b, n, one););
-    // By raw branches.
+    // The same with raw branches.
     REFUSED_LANES(ptx_label over = ptx_label_create(b, "over"); ptx_branch_if(b, mine, over);
                   ptx_shfl_down(b, n, one); ptx_label_place(b, over););
 }
@@ -309,7 +310,7 @@ static void conditions_for_whole_warps_are_seen(void **state)
     SPLIT(ptx_eq(b, ptx_laneid(b), zero));
     WHOLE(ptx_eq(b, ptx_bfe(b, tid, ptx_u32(5), ptx_u32(3)), one));
     SPLIT(ptx_eq(b, ptx_bfe(b, tid, ptx_u32(4), ptx_u32(3)), one));
-    // Indices: blocks of a multiple of 32 threads, in bytes, in 64 bits.
+    // Indices: the block is a multiple of 32 threads; in bytes; in 64 bits.
     WHOLE(ptx_lt(b, ptx_mad(b, block, ptx_u32(256), tid), ptx_u32(1024)));
     WHOLE(ptx_lt(b, ptx_mad(b, block, ptx_ntid(b, PTX_X), tid), ptx_u32(1024)));
     SPLIT(ptx_lt(b, ptx_mad(b, block, ptx_u32(100), tid), ptx_u32(1024)));
@@ -325,7 +326,7 @@ static void conditions_for_whole_warps_are_seen(void **state)
     SPLIT(ptx_lt(b, ptx_sub(b, ptx_u32(64), tid), ptx_u32(32)));
     SPLIT(ptx_lt(b, ptx_add(b, tid, one), ptx_u32(64)));
     SPLIT(ptx_lt(b, ptx_add(b, tid, tid), ptx_u32(64)));
-    // Of what the lanes agree on.
+    // Values that are the same in all lanes of a warp.
     WHOLE(ptx_vote_any(b, mine, ptx_full_warp()));
     WHOLE(ptx_eq(b, ptx_ballot(b, mine, ptx_full_warp()), zero));
     WHOLE(ptx_eq(b, ptx_redux_max(b, tid, ptx_full_warp()), zero));
@@ -333,14 +334,14 @@ static void conditions_for_whole_warps_are_seen(void **state)
     SPLIT(ptx_eq(b, ptx_shfl_idx(b, tid, tid), zero));
     SPLIT(ptx_eq(b, ptx_shfl(b, PTX_SHFL_IDX, tid, one, .width = 16), zero));
     SPLIT(ptx_eq(b, ptx_match_any(b, tid, ptx_full_warp()), zero));
-    // Together, and by choice.
+    // Combined, and selected.
     WHOLE(ptx_and(b, ours, ptx_lt(b, tid, ptx_u32(32))));
     SPLIT(ptx_or(b, ours, mine));
     WHOLE(ptx_eq(b, ptx_select(b, ours, ptx_u32(1), n), zero));
     SPLIT(ptx_eq(b, ptx_select(b, mine, ptx_u32(1), n), zero));
-    // 1.0f has many zeros as an integer; its sums have not.
+    // The bits of 1.0f end in many zeros; those of its sums do not.
     SPLIT(ptx_lt(b, tid, ptx_cvt(b, PTX_U32, ptx_add(b, ptx_f32(32), ptx_f32(1)))));
-    // Both halves of a value do not have what the whole has.
+    // The halves of a value do not have the properties of the whole value.
     SPLIT(ptx_eq(b, ptx_unpack(b, PTX_U32, ptx_cvt(b, PTX_U64, tid)).lane[0], zero));
 }
 
@@ -351,7 +352,7 @@ static void loops_of_whole_warps_are_seen(void **state)
     ACCEPTED(ptx_for (b, i, tid, ptx_u32(1024), ptx_u32(256)) ptx_shfl_down(b, n, one););
     REFUSED_LANES(ptx_for (b, i, tid, ptx_u32(1000), ptx_u32(256)) ptx_shfl_down(b, n, one););
     REFUSED_LANES(ptx_for (b, i, tid, ptx_u32(1024), ptx_u32(16)) ptx_shfl_down(b, n, one););
-    // What a variable becomes in the loop counts for its head.
+    // The value that a variable gets in the loop reaches the loop's head.
     REFUSED_LANES(ptx_for (b, i, zero, n, one) {
         ptx_if (b, ptx_lt(b, var, ptx_u32(64)))
             ptx_shfl_down(b, n, one);
@@ -364,12 +365,12 @@ static void loops_of_whole_warps_are_seen(void **state)
     });
 }
 
-// The rows of a block whose shape is given.
+// Blocks of a known shape: the rows count.
 static void shapes_of_blocks_count(void **state)
 {
     static const struct {
         uint32_t block[3];
-        bool by_x, by_y; // tid.x < 32 and tid.y == 0 are for whole warps
+        bool by_x, by_y; // whole warps have tid.x < 32 and tid.y == 0
     } rows[] = { { { 0 }, true, true },        { { 100 }, true, true },
                  { { 64, 4 }, true, true },    { { 48, 2 }, false, false },
                  { { 16, 16 }, false, false }, { { 8, 1, 8 }, false, false } };
@@ -398,7 +399,7 @@ static void what_the_caller_vouches_for_is_believed(void **state)
              ptx_if (b, ptx_eq(b, x, zero)) ptx_shfl_down(b, n, one););
     ACCEPTED(ptx_assume_warp_uniform(b, var); ptx_if (b, mine) ptx_set(b, var, zero);
              ptx_if (b, ptx_eq(b, var, zero)) ptx_shfl_down(b, n, one););
-    // Of a warp: warps of a block may differ.
+    // Uniform in a warp: the warps of a block may still differ.
     REFUSED("barrier 1", ptx_assume_warp_uniform(b, tid);
             ptx_if (b, ptx_eq(b, tid, zero)) ptx_barrier(b););
     ACCEPTED(ptx_assume_warp_uniform(b, one););
@@ -424,7 +425,7 @@ static void values_stay_in_their_block(void **state)
         } ptx_return_if(b, kept););
     REFUSED("load: the pointer was made inside", ptx_ptr p = out;
             ptx_if (b, mine) p = ptx_at(b, out, tid); ptx_load(b, p, zero););
-    // Addresses of arrays and parameters are taken where the entry begins.
+    // The addresses of arrays and parameters are computed at the start of the entry.
     ACCEPTED(ptx_ptr t = s; ptx_val x = n; ptx_if (b, mine) {
         t = ptx_shared(b, PTX_U32, 4);
         x = ptx_param(b, PTX_U32, "x");
@@ -439,16 +440,16 @@ static void raw_branches_do_not_skip_definitions(void **state)
             ptx_label over = ptx_label_create(b, "over");
             ptx_branch_if(b, mine, over); ptx_val x = ptx_add(b, n, one); ptx_label_place(b, over);
             ptx_store(b, out, zero, x););
-    // As a condition.
+    // The undefined value is a condition.
     REFUSED("an operand of 'bra'", ptx_label over = ptx_label_create(b, "over");
             ptx_branch_if(b, ours, over); ptx_val x = ptx_eq(b, n, one); ptx_label_place(b, over);
             ptx_if (b, x) ptx_store(b, out, zero, one););
-    // Only the way back into a loop lacks it.
+    // Undefined only on the way back into a loop.
     REFUSED("an operand of 'add.u32'", ptx_label head = ptx_label_create(b, "head");
             ptx_label middle = ptx_label_create(b, "middle"); ptx_branch_if(b, ours, middle);
             ptx_label_place(b, head); ptx_val x = ptx_add(b, n, one); ptx_label_place(b, middle);
             ptx_add(b, x, one); ptx_branch_if(b, ours, head););
-    // Defined on both ways to the label, or behind what cannot be reached.
+    // Defined on both ways to the label, or used in code that cannot be reached.
     ACCEPTED(ptx_label over = ptx_label_create(b, "over"); ptx_val x = ptx_var(b, zero);
              ptx_branch_if(b, mine, over); ptx_set(b, x, one); ptx_label_place(b, over);
              ptx_store(b, out, zero, x););

@@ -23,7 +23,7 @@ static void variables_change_and_copies_do_not(void **state)
                  "st.global.s32 [%rd2], %r3;", "st.global.s32 [%rd2+4], %r2;");
 }
 
-// `x = op; mov var, x` becomes `var = op` only where nothing else reads x.
+// `x = op; mov var, x` becomes `var = op` only if nothing else reads x.
 static void a_value_used_twice_is_not_merged(void **state)
 {
     (void)state;
@@ -53,7 +53,7 @@ static void a_value_used_twice_is_not_merged(void **state)
                  "mov.u32 %r1, %r4;");
 }
 
-// Of several results, too; a variable takes one of them.
+// The same for an operation of several results: a variable takes one of them.
 static void all_results_of_a_load_are_merged(void **state)
 {
     (void)state;
@@ -118,8 +118,8 @@ static void conditions_branch_around(void **state)
                  "$if_4_end:", "$if_2_end:", "ret;");
 }
 
-// i + step is never compared: what is left of the range is, as an unsigned number, so that no
-// bound near the type's end wraps.
+// The loop does not compare i + step. It compares what is left of the range, as an unsigned number,
+// so no bound near the end of the type wraps.
 static void counting_loops_never_wrap(void **state)
 {
     static const ptx_type types[] = { PTX_U32, PTX_S32, PTX_U64, PTX_S64 };
@@ -218,7 +218,7 @@ static void raw_labels_are_named(void **state)
                  "bra $", text, " bra $shared_5_label;", "$shared_5_label:\n$label_2:\n");
 }
 
-// Blocks on one line, as within a macro, have one name for their C variables.
+// Several blocks in one line, as in a macro, use one name for their C variables.
 #pragma GCC diagnostic ignored "-Wshadow"
 
 #define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
@@ -287,7 +287,7 @@ static void misplaced_calls_are_named(void **state)
             , "label_place: a branch before this block", "$l_1");
 }
 
-// Leaving a block by C's own means leaves it open.
+// A block that C code leaves by itself (break, goto, return) stays open.
 static void blocks_left_by_c_are_reported(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static void blocks_left_by_c_are_reported(void **state)
     EXPECT_ERROR(left, "k: ptx_entry: entry 'k' is still open");
     }
 
-    // By the functions behind the macros, blocks can cross.
+    // With the functions that the macros call, blocks can overlap.
     static void crossed_blocks_are_reported(void **state)
     {
         (void)state;

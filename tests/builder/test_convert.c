@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "builder_fixture.h"
 
-// What one conversion of a variable is written as.
+// The text of one conversion of a variable.
 static void expect_cvt(int sm, ptx_type to, ptx_type from, struct ptx_cvt_params p,
                        const char *line, const char *next)
 {
@@ -48,7 +48,7 @@ static void conversions_are_spelled(void **state)
                "cvt.sat.u32.s32 %r2, %r1;", "ret;");
 }
 
-// PTX has no .sat where the result has room for everything.
+// PTX has no .sat for a result type that can hold every value.
 static void idle_saturation_is_dropped(void **state)
 {
     const struct ptx_cvt_params sat = { .sat = true };
@@ -78,14 +78,14 @@ static void bf16_is_converted_on_every_target(void **state)
                "mov.b32 %f1, {0, %rs1};", "cvt.rpi.s32.f32 %r1, %f1;");
     expect_cvt(70, PTX_F32, PTX_BF16, (struct ptx_cvt_params) { .sat = true },
                "mov.b32 %f1, {0, %rs1};", "cvt.sat.f32.f32 %f2, %f1;");
-    // Below sm_80 half a unit is added and NaN is put back; towards zero nothing is added.
+    // Below sm_80 the code adds half a unit, and restores NaN. Towards zero it adds nothing.
     expect_cvt(75, PTX_BF16, PTX_F32, plain, "bfe.u32 %r2, %r1, 16, 1;",
                "add.u32 %r3, %r2, 32767;");
     expect_cvt(75, PTX_BF16, PTX_F32, rz, "shr.u32 %r2, %r1, 16;",
                "selp.u32 %r3, 32767, %r2, %p1;");
 }
 
-// A variable converted to what it is must not follow the variable.
+// The conversion of a variable to its own type gives its value now, not the variable.
 static void a_converted_variable_is_its_value_now(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void wrong_conversions_are_named(void **state)
 #undef REFUSED
 }
 
-// 7.0 has f32 to bf16; what goes there directly from other types does not exist before 7.8.
+// PTX ISA 7.0 converts f32 to bf16. It converts other types to bf16 directly only from 7.8 on.
 static void a_pinned_isa_is_a_floor(void **state)
 {
     (void)state;

@@ -40,7 +40,8 @@ static void a_module_holds_several_entries(void **state)
     assert_false(ptx_builder_param(b, 0, 2, &info));
     assert_false(ptx_builder_param(b, 2, 0, &info));
     assert_false(ptx_builder_param(NULL, 0, 0, &info));
-    // Registers, labels and arrays begin anew in each; the dynamic array is the module's.
+    // Registers, labels and arrays have their own numbers in each entry. The dynamic array belongs
+    // to the module.
     EXPECT_LINES(b, ".extern .shared .align 16 .b8 $dynamic_shared[];", ".entry first(",
                  ".maxntid 8, 4, 2", "%rd<", "$shared_1[4];", "ld.param.u64 %rd1, [p];",
                  "$if_1_end:", ".entry second(", "$shared_1[4];", "ld.param.u64 %rd1, [p];",
@@ -57,7 +58,7 @@ static void block_shapes_have_three_dimensions(void **state)
     EXPECT_LINES(b, ".entry deep(", ".reqntid 8, 1, 2", ".entry flat(", ".maxntid 8, 4, 1");
 }
 
-// Every string that is given may go or change as soon as the call returns.
+// The caller may free or change a string as soon as the call returns.
 static void strings_are_copied(void **state)
 {
     char text[6][16];
@@ -200,7 +201,7 @@ static void wrong_parameters_are_named(void **state)
     REFUSED(ptx_param(b, PTX_U32, "n"), "ptx_param: there is no open entry");
 }
 
-// Beyond 4352 bytes, all parameters together, parameters need ISA 8.1.
+// If all parameters together are larger than 4352 bytes, they need ISA 8.1.
 static void large_parameters_have_an_isa(void **state)
 {
     (void)state;

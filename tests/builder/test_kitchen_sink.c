@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole modules through ptxas: what instructions one at a time do not show.
+// Whole modules through ptxas: errors that single instructions do not show.
 #include "builder_fixture.h"
 #include "kitchen_sink.h"
 #include "ptxas_batch.h"
@@ -43,7 +43,7 @@ static void a_kitchen_sink_assembles(void **state)
     assert_true(count > 0);
 }
 
-// Every name and comment that the builder takes, ptxas reads.
+// ptxas accepts every name and comment that the builder accepts.
 static void names_and_comments_assemble(void **state)
 {
     static const char *const names[] = { "add",   "ret", "entry", "reg", "u32", "tid",
@@ -76,7 +76,7 @@ static void names_and_comments_assemble(void **state)
     accepted(b, "sm_80");
 }
 
-// The ends of every type, as literals.
+// The least and greatest value of every type, as literals.
 static void extreme_immediates_assemble(void **state)
 {
     static const ptx_type types[] = { PTX_U16, PTX_U32, PTX_U64, PTX_S16,

@@ -10,7 +10,7 @@ static size_t count_of(const char *text, const char *word)
     const size_t length = strlen(word);
     size_t count = 0;
 
-    // Sanitizers' strstr measures the whole text each time.
+    // Not strstr(): under sanitizers it measures the whole text each time.
     for (const char *at = text; *at; at++)
         count += *at == *word && !strncmp(at, word, length);
     return count;
@@ -47,7 +47,7 @@ static void names_are_long(void **state)
     ptx_builder_destroy(&b);
 }
 
-// The head of the entry alone is longer than what its length is told to be.
+// The entry's head alone is longer than the length that the builder estimates.
 static void parameters_are_many(void **state)
 {
     enum { PARAMS = 100, LONG = 1000 };
@@ -89,13 +89,13 @@ static void instructions_are_many(void **state)
     const char *text = finished(b);
     assert_int_equal(count_of(text, ";"), 5 * ROUNDS + 3 + 2); // with two declarations
     assert_int_equal(count_of(text, ", 0d"), ROUNDS + 1);
-    // x of a round is the sum and what is made of it: the last of 2 * ROUNDS + 1.
+    // x of a round is the sum and the value made from it, so the last is number 2 * ROUNDS + 1.
     EXPECT_LINES(b, ".reg .b32 %r<40002>;", "add.u32 %r2, %r1, 0;", "xor.b32 %r3, %r2, 0x80000000;",
                  "add.u32 %r40000, %r39999, 19999;", "xor.b32 %r40001, %r40000, 0x80004e1f;",
                  "cvt.rn.f64.u32 %fd40000, %r40001;", "ret;");
 }
 
-// Whether every label that a branch goes to is placed, once.
+// Each label that a branch names must be placed once.
 static void expect_placed_labels(const char *text, size_t labels)
 {
     size_t placed = 0;
@@ -136,7 +136,7 @@ static void blocks_are_many(void **state)
                  "$if_10000_else:", "$if_10000_end:", "st.global.u32", "ret;");
 }
 
-// Deeper than lines are indented, with a barrier at the bottom.
+// Nested deeper than the indentation goes, with a barrier in the innermost block.
 static void nest(ptx_builder *b, unsigned depth, ptx_val n, ptx_val cond)
 {
     if (!depth) {
@@ -209,7 +209,7 @@ static void returns_are_many(void **state)
     }
 }
 
-// A loop of raw labels in each, which is checked with memory of its own.
+// Each entry has a loop of raw labels. The check takes memory for it.
 static size_t bytes_of_entries(unsigned entries)
 {
     ptx_builder *b = builder_at(80);
@@ -244,7 +244,7 @@ struct size {
     size_t peak, text;
 };
 
-// Every instruction of one and two operands in every type that it has, so many times over.
+// Every instruction of one or two operands, in each of its types, `rounds` times.
 static struct size size_of_opcodes(unsigned rounds)
 {
     ptx_builder *b = builder_at(90);
@@ -292,7 +292,7 @@ static void opcodes_are_kept_once(void **state)
     const struct size once = size_of_opcodes(1), some = size_of_opcodes(40);
     const size_t text = some.text - once.text, taken = some.peak - once.peak;
     assert_true(text > 100000);
-    if (taken > 3 * text) // the text, and the instructions that it is printed from
+    if (taken > 3 * text) // the text, and the instructions that it comes from
         fail_msg("%zu more bytes of text take %zu", text, taken);
 }
 

@@ -44,7 +44,7 @@ static void addresses_are_computed(void **state)
                  "ld.shared.f64 %fd3, [$shared_1+24];");
 }
 
-// An instruction carries 32 bits beside its register, whatever was added before.
+// An instruction has 32 bits of offset beside its register, whatever offset came before.
 static void far_offsets_go_into_the_register(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void arrays_are_declared(void **state)
                  "st.shared.f32 [$dynamic_shared+400000], %f1;");
 }
 
-// The number of bytes counts, not of elements, and what is declared before.
+// The limit is a number of bytes, not of elements. Earlier declarations count.
 static void arrays_have_limits(void **state)
 {
     (void)state;
@@ -192,14 +192,14 @@ static void constant_indices_stay_inside(void **state)
             "dynamic");
     REFUSED(ptx_load(b, p, none), "load: the index was never set");
     REFUSED(ptx_load(b, p, f), "load: the index is f32", "u32, s32, u64 or s64");
-    // What is refused gives no pointer.
+    // A refused call returns no pointer.
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr q = ptx_param_ptr(b, PTX_F32, "q");
         assert_int_equal(ptx_at(b, q, ptx_f32(0)).type, PTX_NONE);
     }
     EXPECT_ERROR(b, "at: the index is f32");
-    // From the end one can go back.
+    // A negative offset from the end is allowed.
     b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr s = ptx_shared(b, PTX_F32, 8);
@@ -268,7 +268,7 @@ static void wrong_accesses_are_named(void **state)
             "ptr_from: the address was never set");
 }
 
-// The hint came with ISA 7.4: a text pinned below cannot have it.
+// The hint needs ISA 7.4, so a text pinned below it cannot have the hint.
 static void hints_have_an_isa(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that runs out at the k-th allocation, for every k: an error, no leak, no crash.
+// The k-th allocation fails, for every k: the result is an error, without a leak or a crash.
 #include "builder_fixture.h"
 #include "kitchen_sink.h"
 
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 
 struct allocator {
-    size_t calls, fail_at; // 1: the first; 0: none
-    size_t blocks;         // held now
+    size_t calls, fail_at; // counted from 1; 0: none fails
+    size_t blocks;         // live
     size_t bytes, peak;
     bool misused;
 };
 
-// Every block carries its size in front, so that what is freed can be counted.
+// Each block has its size in front, so the freed bytes can be counted.
 static void *resize(void *user, void *memory, size_t bytes)
 {
     struct allocator *a = user;
@@ -66,7 +66,7 @@ static void write_everything(ptx_builder *b, const void *with)
         write_kernel(b, ptx_kernel_at(k));
 }
 
-// Lines far longer than their length is told to be: the text grows while it is written.
+// Lines far longer than the estimate: the text buffer grows while it is written.
 static void write_long_names(ptx_builder *b, const void *with)
 {
     static char name[700];
@@ -83,7 +83,7 @@ static void write_long_names(ptx_builder *b, const void *with)
     }
 }
 
-// False if no allocation failed: the module was written.
+// False if no allocation failed: then the module is complete.
 static bool write_with(struct allocator *a, write_module *write, const void *with)
 {
     struct ptx_builder_params params = { .target = { .sm = 80 }, .resize = resize, .user = a };
@@ -97,7 +97,7 @@ static bool write_with(struct allocator *a, write_module *write, const void *wit
         assert_null(text);
         if (!error || !strstr(error, "out of memory"))
             fail_msg("allocation %zu failed: %s", a->fail_at, error ? error : "no error");
-        write(b, with); // nothing comes of it
+        write(b, with); // must do nothing
         assert_null(ptx_builder_finish(b));
         assert_string_equal(ptx_builder_error(b), error);
     } else {
@@ -128,8 +128,8 @@ static void every_allocation_can_fail(write_module *write, const void *with)
     assert_true(k > 2);
 }
 
-// A module after a comment that takes up so much of the builder's memory, and after so many
-// instructions: with one length after the other, every call comes to be the one that needs more.
+// A module after a comment that takes a given part of the builder's memory, and after a given
+// number of instructions. Over all lengths, each call is once the one that needs more memory.
 struct filled {
     write_module *write;
     const void *with;
@@ -152,7 +152,7 @@ static void every_call_can_fail(write_module *write, const void *with)
 {
     enum { FIRST_CHUNK = 8192, STEP = 40, FAILURES = 6 };
 
-    // A step is an instruction more: over all, more than the code has room for at first.
+    // Each step adds an instruction. The last has more than the first allocation of code holds.
     for (int k = 0; k * STEP < FIRST_CHUNK; k++) {
         const struct filled filled = { write, with, k * STEP, k };
         for (size_t at = 1; at <= FAILURES; at++) {

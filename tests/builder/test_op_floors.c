@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every instruction in every type that it allows, held against ptxas: accepted at its floor and at
-// the newest target, refused below.
+// Every instruction in every type that it allows, compared with ptxas: accepted at its floor and at
+// the newest target, refused below the floor.
 #include "op_batch.h"
 #include "ptxas_batch.h"
 #include "skip.h"
@@ -19,9 +19,9 @@ enum { MAX_TARGETS = 40 };
 
 struct known {
     struct op_case c;
-    unsigned floor; // index into the known targets
+    unsigned floor; // index in the known targets
     int isa;        // least ISA there
-    char *body;     // what it emits there
+    char *body;     // its text there
 };
 
 struct target {
@@ -29,7 +29,7 @@ struct target {
     char name[PTX_TARGET_NAME_SIZE];
     int isa;
     bool plain;
-    bool assembles; // this ptxas knows it
+    bool assembles; // this ptxas knows the target
 };
 
 static struct target targets[MAX_TARGETS];
@@ -51,8 +51,8 @@ static void keep(const struct op_case *c, unsigned floor, int isa, char *body)
     cases[case_count++] = (struct known) { *c, floor, isa, body };
 }
 
-// Finds the floor by asking the builder from the lowest target on: each refusal below it must name
-// the target that is needed and the one that is there.
+// Finds the floor: asks the builder from the lowest target up. Each refusal must name the target
+// that the case needs and the actual target.
 static void find_floor(void *user, const struct op_case *c)
 {
     bool failed = true;
@@ -157,7 +157,8 @@ static int older_isa(int isa)
     return isa == 90 ? 88 : isa == 80 ? 78 : isa == 70 ? 65 : isa - 1;
 }
 
-// The target to write `k` for at one ISA below its own; -1 where every one needs that ISA itself.
+// The target at which to write `k` for one ISA less than its own; -1 if every target needs that ISA
+// itself.
 static int target_below_isa(const struct known *k)
 {
     const int isa = older_isa(k->isa);
@@ -202,8 +203,8 @@ static unsigned assembling_from(unsigned t)
     return t;
 }
 
-// How many of the chosen cases, written for target `from`, ptxas does not take at `target`; or
-// takes, where that is below a floor: `below` is its name then, else NULL.
+// Counts the chosen cases, written for target `from`, that ptxas refuses at `target`. If `below` is
+// not NULL, `target` is below a floor: counts those that ptxas accepts; `below` is its name.
 static unsigned hold_batch(unsigned from, unsigned target, int isa, const bool *chosen,
                            const char *below)
 {
@@ -231,8 +232,8 @@ static void need_ptxas(void)
         skip_because("no ptxas: instructions are not held against it");
 }
 
-// What `k` needs at target `t`; 0 if it is written there as at a lower one. Conversions alone have
-// several ways to be written.
+// The ISA that `k` needs at target `t`; 0 if the text is the same as at a lower target. Only
+// conversions have several texts.
 static int isa_at(struct known *k, unsigned t)
 {
     const bool conversion = k->c.kind == CASE_CVT || k->c.kind == CASE_CVT_PACK;
@@ -253,8 +254,8 @@ static int isa_at(struct known *k, unsigned t)
     return same ? 0 : isa;
 }
 
-// At each target where the builder writes a case differently than at the one before, with the ISA
-// that the builder says it needs there.
+// At each target at which the builder writes another text than at the one before, with the ISA that
+// the builder gives for it.
 static void ptxas_accepts_the_floor(void **state)
 {
     static const int steps[] = { 70, 75, 80, 90, 100 };
@@ -288,7 +289,7 @@ static void ptxas_accepts_the_floor(void **state)
     assert_int_equal(wrong, 0);
 }
 
-// Everything at every target that this ptxas knows, and at the newest with its suffixes too.
+// All cases at every target that this ptxas knows, and at the newest with its suffixes.
 static void ptxas_accepts_every_target(void **state)
 {
     unsigned wrong = 0, count = 0;

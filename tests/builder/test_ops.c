@@ -47,11 +47,11 @@ static void each_form_has_its_line(void **state)
         forms += ptx_op_get_info((ptx_opcode)op)->shape
                      ? ptx_op_get_info((ptx_opcode)op)->form_count
                      : 0;
-    // A form more is a line more.
+    // Each form has a line.
     assert_int_equal(line_count, forms);
 }
 
-// The function ptx_<name>() writes what ptx_op() of the row writes without modifiers.
+// The function ptx_<name>() writes the same as ptx_op() for the row without modifiers.
 static void each_function_is_its_row(void **state)
 {
 #define CALL(name, ...)                                                                            \
@@ -110,8 +110,8 @@ static void roundings_are_spelled(void **state)
                  "add.rm.f32 %f5,", "add.rp.sat.f32 %f6,");
 }
 
-// Literals stand in the instruction where PTX has them, with floats' decimals beside; what it has
-// none for goes through a register.
+// A literal is written into the instruction if PTX allows it, with a float's decimal value as a
+// comment. Otherwise it goes through a register.
 static void immediates_are_written_in_place(void **state)
 {
     (void)state;
@@ -148,7 +148,8 @@ static void immediates_are_written_in_place(void **state)
                  "mov.b16 %rs7, 0xFC00; // -inf");
 }
 
-// What a row does not have is refused with the call, what it got and what it takes.
+// An operand that no form of the row takes: the error names the call, the operand's type and the
+// types allowed.
 static void wrong_operands_are_named(void **state)
 {
     const ptx_val none = { 0 };

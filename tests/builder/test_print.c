@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The finished text: whole, safe, and the same everywhere.
+// The finished text: complete, without injected lines, and the same on every machine.
 #define _XOPEN_SOURCE 700
 #include "builder_fixture.h"
 #include "kitchen_sink.h"
@@ -75,7 +75,7 @@ static void the_whole_text_is_known(void **state)
     ptx_builder_destroy(NULL);
 }
 
-// A long name, meaning or opcode is printed whole; nothing of the user's can leave its comment.
+// Long names, meanings and opcodes are printed completely. A user's text cannot end its comment.
 static void nothing_is_cut_or_injected(void **state)
 {
     static char entry[1025], param[301], meaning[6001], wanted[7000];
@@ -133,7 +133,7 @@ static void the_same_calls_give_the_same_bytes(void **state)
     free(second);
 }
 
-// Selects an installed locale, or one made in `folder`.
+// Selects an installed locale, or one that is made in `folder`.
 static bool select_locale(const char *name, const char *folder)
 {
     char command[256], full[64];
@@ -147,7 +147,7 @@ static bool select_locale(const char *name, const char *folder)
     return system(command) == 0 && setlocale(LC_ALL, full);
 }
 
-// German has a decimal comma, Pashto a separator of two bytes.
+// German has a decimal comma; Pashto has a separator of two bytes.
 static void locales_do_not_matter(void **state)
 {
     static const char *const names[] = { "de_DE", "ps_AF" };

@@ -71,9 +71,9 @@ static void the_newest_target_fits_gpu_and_driver(void **state)
     (void)state;
     assert_true(ptx_target_newest(90, 90, &target));
     assert_true(target.sm == 90 && target.suffix == 0);
-    assert_true(ptx_target_newest(99, 0, &target)); // between two generations: the older
+    assert_true(ptx_target_newest(99, 0, &target)); // between two generations: the older one
     assert_int_equal(target.sm, 90);
-    assert_true(ptx_target_newest(90, 70, &target)); // a driver that knows of nothing after sm_80
+    assert_true(ptx_target_newest(90, 70, &target)); // the driver knows nothing after sm_80
     assert_int_equal(target.sm, 80);
     assert_false(ptx_target_newest(69, 0, &target));
     assert_false(ptx_target_newest(90, 50, &target));
@@ -163,7 +163,7 @@ static double value_of(unsigned bits, int fraction, int exponent_bits)
     return bits >> 15 ? -x : x;
 }
 
-// The first use reports what does not fit, with the number and the type.
+// The first use of the value is an error that names the number and the type.
 static void expect_unfit(ptx_val v, const char *words)
 {
     ptx_builder *b = builder_at(90);
@@ -181,8 +181,9 @@ static void expect_bits(ptx_type type, double x, unsigned bits)
                  (unsigned)ptx_imm(type, x).bits, bits);
 }
 
-// Every value of the type, and around the middle between each and the next: below, above, and the
-// tie, which goes to the even one. What would round to infinity does not fit.
+// Every value of the type, and three numbers at each middle between two of them: just below, just
+// above, and the middle itself, which goes to the even value. A number that would round to infinity
+// does not fit.
 static void halves_are_rounded(ptx_type type, int fraction, int exponent_bits)
 {
     const unsigned infinity = ((1u << exponent_bits) - 1) << fraction;
@@ -190,7 +191,7 @@ static void halves_are_rounded(ptx_type type, int fraction, int exponent_bits)
     for (unsigned sign = 0; sign <= 0x8000; sign += 0x8000)
         for (unsigned h = 0; h < infinity; h++) {
             const double x = value_of(h | sign, fraction, exponent_bits);
-            // The largest value's upper neighbour, as if the exponent went on.
+            // Above the largest value: the next one if the exponent had no limit.
             const double next = value_of(h + 1, fraction, exponent_bits);
             const double tie = copysign((fabs(x) + next) / 2, x);
             expect_bits(type, x, h | sign);

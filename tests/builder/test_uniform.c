@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A vote with the full mask behind conditions made at random from indices: the builder accepts it
-// only where no warp parts. Every condition is computed in plain C for all threads of the block.
+// A vote with the full mask in blocks with random conditions on indices. The builder must accept it
+// only if no warp diverges. Plain C computes each condition for all threads of the block.
 #include "builder_fixture.h"
 #include "random.h"
 
@@ -12,7 +12,7 @@ struct expression {
     ptx_opcode op; // PTX_OP_NONE: a leaf
     enum leaf leaf;
     uint32_t constant;
-    int x, y, z; // of nodes before
+    int x, y, z; // numbers of earlier nodes
 };
 
 struct condition {
@@ -78,7 +78,8 @@ static uint32_t leaf_value(const struct condition *c, const struct expression *e
     }
 }
 
-// What a division by zero gives is not defined: the same for the same operands is enough.
+// The result of a division by zero is undefined. Here it only has to be the same for the same
+// operands.
 static uint32_t compute(ptx_opcode op, uint32_t x, uint32_t y, uint32_t z)
 {
     switch (op) {
@@ -223,12 +224,12 @@ static void accepted_only_where_no_warp_parts(void **state)
     }
     print_message("%u of %u conditions are accepted, %u part no warp\n", accepted,
                   (unsigned)CONDITIONS, whole);
-    // As many as the analysis understands. Fewer would refuse programs that were accepted; where it
-    // learns more, more is right.
+    // The number that the analysis accepts today. Fewer would refuse programs that were accepted;
+    // more is fine if the analysis learns more.
     assert_int_equal(accepted, 21304);
 }
 
-// What random conditions hardly meet: 2 * tid.x < ntid.x in rows of 32 threads.
+// Rare among random conditions: 2 * tid.x < ntid.x in rows of 32 threads.
 static void half_of_a_row(void **state)
 {
     const struct condition c = { .node = { { .leaf = TID_X },

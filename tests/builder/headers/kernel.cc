@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A kernel written in C++20, with every macro that the headers have.
+// A kernel in C++20 that uses every macro of the headers.
 #include <ptxgen/ptxgen.h>
 
 #include <cstdio>
@@ -41,7 +41,7 @@ static void write_kernel(ptx_builder *b)
     }
 }
 
-// What PTX_ARG() makes of a variable's type.
+// The kind that PTX_ARG() derives from a variable's type.
 enum answer { yes };
 static float single;
 static const double twice = 2;
