@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer: whatever the text, its kernels' signatures are refused with a message, or hold
-// together: every parameter has a name, a type and a size, and lies behind the one before.
+// libFuzzer: the signatures of any text's kernels are refused with a message, or are consistent:
+// each parameter has a name, a type and a size, and lies after the one before.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void check_entry(const struct ptxd_signature *entry, size_t length)
         require(param->type[0] && memchr(param->type, 0, sizeof(param->type)));
         end = param->offset + param->size;
     }
-    // All three or none.
+    // All three numbers, or none.
     for (int k = 0; k < 3; k++)
         require(entry->required_block[k] >= 0 &&
                 !entry->required_block[k] == !entry->required_block[0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the tests of the driver layer on a real GPU share: the GPU, kernels for it, libcuda itself.
+/// Shared by the driver layer's tests on a real GPU: the GPU, kernels for it, functions of libcuda.
 #ifndef PTXGEN_TESTS_DRIVER_GPU_FIXTURE_H
 #define PTXGEN_TESTS_DRIVER_GPU_FIXTURE_H
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those four, as it asks.
+// cmocka needs those four headers before its own.
 #include <cmocka.h>
 
 #include <ptxgen/driver.h>
@@ -90,7 +90,7 @@ static inline void wanted(ptx_status status, const char *message)
         fail_msg("'%s' is not in the message: %s", message, ptx_error_message());
 }
 
-/// Scales n values by 2 on the stream, in any way the launch says; true if that is what comes out.
+/// Scales n values by 2 on the stream, with these launch parameters. True if the result is right.
 static inline bool scales(ptx_function *scale, struct ptx_launch_params params, uint32_t n)
 {
     float *values = malloc(n * sizeof(*values));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/// Every operation of the driver layer, each in a function that cleans up after itself: for tests
-/// in which one thing in it fails.
+/// Every operation of the driver layer, for tests that make one call in it fail. Each function
+/// frees what it creates.
 #ifndef PTXGEN_TESTS_DRIVER_OPERATIONS_H
 #define PTXGEN_TESTS_DRIVER_OPERATIONS_H
 
 #include "emulator_faults.h"
 
-/// What operations work with; made while nothing fails.
+/// The objects that the operations use; created while nothing fails.
 struct scene {
-    /// How many driver calls there had been when the operation's constructor was through. What
-    /// fails after that fails in a destructor, which has no way to say so.
+    /// The number of driver calls when the operation's constructor returned. A later failure is in
+    /// a destructor, which cannot report it.
     int calls_when_made;
     ptx_device *device;
     ptx_buffer *buffer;

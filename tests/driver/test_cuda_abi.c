@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Holds abi/cuda.h and abi/functions.def against NVIDIA's own headers: every value, every field,
-/// every signature and the CUDA version that brought it, while compiling.
+/// Compares abi/cuda.h and abi/functions.def with NVIDIA's headers at compile time: every value,
+/// every field, every signature, and the CUDA version that introduced it.
 #include <stdint.h>
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 #include <cudaProfilerTypedefs.h>
 #include <cudaTypedefs.h>
 
-// Its header is not in every package that has the others.
+// Not every package has the header that declares them.
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 
@@ -21,7 +21,7 @@ CUresult cuProfilerStop(void);
 #define SAME_RESULT(name, value, text) _Static_assert((int)(name) == (value), #name);
 CUDA_ABI_RESULTS(SAME_RESULT)
 
-// Our enums have fewer constants, but have to be as wide.
+// Our enums have fewer constants, but must be as wide.
 enum narrow { NARROW };
 #define SAME_VALUE(name, value) _Static_assert((int)(name) == (value), #name);
 #define SAME_ENUM(type, values)                                                                    \
@@ -68,7 +68,7 @@ int main(void)
     int different = 0;
     CUDA_ABI_STRUCTS(SAME_STRUCT)
     SAME_FIELDS(CUlaunchAttributeValue, union cuda_launch_value, LAUNCH_VALUES)
-    // Pointers, some of them, and so no constant expressions.
+    // Some are pointers, so they are no constant expressions.
 #define SAME_FLAG(name, value)                                                                     \
     if ((uintptr_t)(name) != (value)) {                                                            \
         fprintf(stderr, "%s is %u here\n", #name, value);                                          \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Devices: whose context is used, what is known of the GPU, fork.
+/// Devices: the choice of the context, the facts of the GPU, fork.
 #include "driver_fixture.h"
 
 #include <sys/wait.h>
@@ -132,8 +132,8 @@ static void facts(void **state)
     ptx_device_close(&device);
 }
 
-/// The newest PTX ISA of each driver, from NVIDIA's release notes; a driver in between has that of
-/// the one before.
+/// The newest PTX ISA of each driver, from NVIDIA's release notes. A driver between two of these
+/// has the ISA of the older one.
 static void newest_isa(void **state)
 {
     static const struct {

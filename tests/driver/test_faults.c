@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// Every operation, with each driver call in it and each allocation in it failing once: the error
-/// is reported and named, nothing stays behind, and the thread's context is as before.
+/// Every operation, with each driver call and each allocation failing once: the error is reported
+/// and names the call, nothing is left over, and the thread's context is unchanged.
 ///
-/// Linked with --wrap for malloc, calloc and realloc, so that the library's own can be made to
-/// fail.
+/// Linked with --wrap for malloc, calloc and realloc, to make the library's allocations fail.
 #include "failing_allocations.h"
 #include "operations.h"
 
@@ -17,7 +16,7 @@ static void assert_left_alone(const struct scene *scene, CUcontext context)
     assert_thread_untouched(context);
 }
 
-/// Fails the call'th driver call of the operation.
+/// Fails one driver call of the operation: number `call`.
 static void fail_one_call(struct scene *scene, size_t i, int call, bool reported, CUcontext context)
 {
     int alive = objects_alive();
@@ -34,7 +33,7 @@ static void fail_one_call(struct scene *scene, size_t i, int call, bool reported
     } else if (reported) {
         fail_msg("%s: failing %s, call %d, was not reported", operations[i].name, failed, call);
     }
-    // A destructor that cannot enter the context leaves what is in it to the context's own end.
+    // A destructor that cannot enter the context leaves its objects to the end of the context.
     const bool outside = !reported && !context && strcmp(failed, "cuCtxPushCurrent_v2") == 0;
     if (outside)
         ptx_capture_abandon(scene->device, scene->captured);
@@ -76,7 +75,7 @@ static void each_driver_call_fails_once_in_a_callers_context(void **state)
     assert_int_equal(emulator.cuCtxDestroy_v2(context), CUDA_SUCCESS);
 }
 
-/// A fault of an earlier kernel, met by the first driver call of each function: the message names
+/// The first driver call of each function returns the fault of an earlier kernel: the message names
 /// the function.
 static void each_function_meets_an_earlier_fault(void **state)
 {

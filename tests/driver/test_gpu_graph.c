@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Captures and graphs on a real GPU. Skipped where there is none.
+/// Captures and graphs on a real GPU. Without one, the test is skipped.
 #include "gpu_fixture.h"
 #include "skip.h"
 
@@ -23,7 +23,7 @@ static ptx_status scale_one(ptx_function *scale, CUdeviceptr data, CUstream stre
                           .arg_count = 3 });
 }
 
-/// What the stream under capture refuses, and what goes on beside it.
+/// A stream under capture refuses some work; other streams continue.
 static void work_beside_capture(CUstream stream)
 {
     assert_null(ptx_module_load(gpu, text, &(struct ptx_module_params) { .stream = stream }));
@@ -115,7 +115,7 @@ static void captures_that_fail(void **state)
     wanted(PTX_ERROR_CAPTURE, "the stream is not being captured");
     assert_int_equal(ptx_capture_begin(gpu, NULL, PTX_CAPTURE_GLOBAL), PTX_ERROR_INVALID);
 
-    // A stream that joins and does not come back.
+    // A stream that joins the capture and does not return.
     check(ptx_capture_begin(gpu, stream, PTX_CAPTURE_THREAD_LOCAL));
     check(ptx_event_record(gpu, event, stream));
     check(ptx_stream_wait_event(gpu, other, event));
@@ -129,7 +129,7 @@ static void captures_that_fail(void **state)
     check(ptx_buffer_fill(buffer, 0, 2, 8, stream));
     ptx_capture_abandon(gpu, stream);
 
-    // Both are free again.
+    // Both streams can be used again.
     char bytes[2] = { 0 };
     check(ptx_buffer_fill(buffer, 0, 3, 1, stream));
     check(ptx_stream_synchronize(gpu, stream));
@@ -145,7 +145,8 @@ static void captures_that_fail(void **state)
     ptx_stream_destroy(gpu, &stream);
 }
 
-/// Work on the legacy default stream would spoil the capture of a blocking one: it is refused.
+/// Work on the legacy default stream would invalidate the capture of a blocking stream: it is
+/// refused.
 static void work_on_legacy_stream(ptx_function *scale, ptx_buffer *buffer, const ptx_graph *graph,
                                   CUstream stream)
 {

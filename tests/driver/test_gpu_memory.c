@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Devices, their memory and what address it has, on a real GPU. Skipped where there is none.
+/// Devices, their memory and the ranges of addresses, on a real GPU. Without one, the test is
+/// skipped.
 #include "gpu_fixture.h"
 
 static void each_device(void **state)

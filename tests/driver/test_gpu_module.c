@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Modules and launches on a real GPU. Skipped where there is none.
+/// Modules and launches on a real GPU. Without one, the test is skipped.
 #include "gpu_fixture.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Graphs: what a capture gives, what it refuses, and that none stays open.
+/// Graphs: what a capture returns and what it refuses. Every capture ends.
 #include "driver_fixture.h"
 
 static void fill_and_launch(ptx_buffer *buffer, ptx_module *module, CUstream stream)
@@ -110,7 +110,7 @@ static void spoilt_capture_ends(void **state)
     assert_error(PTX_ERROR_CAPTURE, "an earlier error spoilt the capture");
     assert_int_equal(fake->capture_status(stream), CU_STREAM_CAPTURE_STATUS_NONE);
 
-    // The next one is none the worse for it, and an empty graph is one too.
+    // The failed capture does not affect the next one. An empty graph is a graph.
     assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
     ptx_graph *graph = ptx_capture_end(device, stream);
     assert_non_null(graph);
@@ -139,7 +139,8 @@ static void other_captures_go_on(void **state)
     ptx_device_close(&device);
 }
 
-/// Each on the legacy default stream, which would spoil the capture of a blocking stream.
+/// Each call uses the legacy default stream, which would invalidate the capture of a blocking
+/// stream.
 static void legacy_stream_beside_a_capture(void **state)
 {
     (void)state;
@@ -163,7 +164,7 @@ static void legacy_stream_beside_a_capture(void **state)
         overlapping.programmatic = true;
         const int calls = atomic_load(&fake->calls);
         assert_int_equal(ptx_launch(fixed, &launch), status);
-        assert_int_equal(atomic_load(&fake->calls) - calls, 4); // one in place of the launch
+        assert_int_equal(atomic_load(&fake->calls) - calls, 4); // a query in place of the launch
         if (status)
             assert_message("could not launch the kernel: a blocking stream of the context");
         assert_int_equal(ptx_launch(fixed, &overlapping), status);

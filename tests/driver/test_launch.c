@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Launches: what reaches the driver, and what is refused before it does.
+/// Launches: what reaches the driver, and what is refused before.
 #include "driver_fixture.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static CUdeviceptr data = 0x1234567890;
 static uint32_t n = 77;
 static float factor = 0.5f;
 
-/// A launch of `scale` that is right.
+/// A valid launch of `scale`.
 static struct ptx_launch_params right_launch(void)
 {
     static struct ptx_arg args[3] = { PTX_ARG(data), PTX_ARG(n), PTX_ARG(factor) };
@@ -52,7 +52,8 @@ static void everything_arrives(void **state)
     params.stream = (CUstream)2;
     int calls = atomic_load(&fake->calls);
     assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
-    // Context: ask, push, pop; and the launch. Nothing else is on the hot path.
+    // Three calls for the context (get, push, pop), one for the launch. A launch makes no other
+    // calls.
     assert_int_equal(atomic_load(&fake->calls) - calls, 4);
     assert_int_equal(fake->launch.gridDimX, 3);
     assert_int_equal(fake->launch.gridDimY, 2);
@@ -113,7 +114,7 @@ static void arguments_are_checked(void **state)
     tear_down(&scene);
 }
 
-/// The kernel takes one parameter of each kind; what does not fit is refused by its C type.
+/// The kernel takes one parameter of each kind. An argument of another C type is refused.
 static void types_of_arguments_are_checked(void **state)
 {
     (void)state;
@@ -260,7 +261,8 @@ static void attributes(void **state)
     tear_down(&scene);
 }
 
-/// A current context of the caller's own is neither used nor lost, and an equal one not pushed.
+/// A context of the caller stays current, and is not used. The device's own context is not pushed
+/// if it is current.
 static void callers_context_stays(void **state)
 {
     (void)state;
@@ -270,7 +272,7 @@ static void callers_context_stays(void **state)
     CUstream stream = ptx_stream_create(scene.device);
     int calls = atomic_load(&fake->calls);
     assert_int_equal(ptx_launch(scene.scale, &params), PTX_OK);
-    // On the legacy default stream one more, for the sake of captures.
+    // One more call on the legacy default stream, because of captures.
     assert_int_equal(atomic_load(&fake->calls) - calls, 3);
     params.stream = stream;
     calls = atomic_load(&fake->calls);
@@ -297,7 +299,7 @@ static void launching_under_capture(void **state)
     tear_down(&scene);
 }
 
-/// Each thread works on the shared device with things of its own, and has errors of its own.
+/// Each thread uses the shared device with its own objects, and has its own errors.
 static void *work(void *argument)
 {
     struct scene *scene = argument;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Which libcuda serves, and what is said of those that cannot.
+/// The choice of the libcuda, and the messages if none can be used.
 #include "driver_fixture.h"
 
 #include <sys/wait.h>
@@ -27,8 +27,8 @@ static void missing_library(void **state)
     setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
 }
 
-/// The loader's own search comes first; of the other places only those that are there are tried. A
-/// process of its own, since what a search finds stays mapped.
+/// The loader's search is first; of the other places, only existing ones are tried. In a child
+/// process, because a library that is found stays mapped.
 static void search_begins_with_the_loader(void **state)
 {
     (void)state;

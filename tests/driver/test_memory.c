@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Buffers, pinned memory, streams, events; and that captures survive what is done beside them.
+/// Buffers, pinned memory, streams, events; captures continue beside them.
 #include "driver_fixture.h"
 
 static void round_trip(void **state)
@@ -125,7 +125,7 @@ static void streams_and_events(void **state)
     ptx_device_close(&device);
 }
 
-/// A capture of another stream in the strictest mode: all that is cold goes on beside it.
+/// Another stream is under capture in the strictest mode: all setup calls still work.
 static void captures_are_not_disturbed(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void waiting_for_a_captured_stream_is_refused(void **state)
     ptx_device_close(&device);
 }
 
-/// The default stream would be drawn into the capture of a blocking stream.
+/// The default stream would become part of the capture of a blocking stream.
 static void blocking_capture_refuses_the_default_stream(void **state)
 {
     (void)state;

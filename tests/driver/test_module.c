@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-/// A message that has no room for all still ends well.
+/// A message that is too long is cut, with "..." at its end.
 static void endless_message(void **state)
 {
     (void)state;
@@ -59,7 +59,7 @@ static void options_and_log(void **state)
     ptx_device_close(&device);
 }
 
-/// A GPU whose blocks can have no more shared memory than without asking.
+/// A GPU with no more shared memory per block than a kernel gets without opting in.
 static void no_more_shared_memory(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void variables(void **state)
     ptx_device_close(&device);
 }
 
-/// Text as nvcc and as people write it.
+/// Text in the styles of nvcc and of people.
 static void text_of_others(void **state)
 {
     (void)state;
@@ -217,8 +217,8 @@ static void unreadable_parameters(void **state)
     ptx_device_close(&device);
 }
 
-/// Numbers that no int or size holds, and those that PTX has no use for, are refused; written in
-/// other bases, right ones are read.
+/// Numbers too large for an int or a size, and numbers that PTX does not allow, are refused. Valid
+/// numbers in other bases are read.
 static void numbers_in_text(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void numbers_in_text(void **state)
     ptx_device_close(&device);
 }
 
-/// A cold load on the stream that is being captured: refused before the driver is asked.
+/// Loading on a stream under capture is refused before the driver is called.
 static void loading_under_capture_is_refused(void **state)
 {
     (void)state;
