@@ -261,8 +261,8 @@ static void attributes(void **state)
     tear_down(&scene);
 }
 
-/// A context of the caller stays current, and is not used. The device's own context is not pushed
-/// if it is current.
+/// The caller's context is current, and the device was opened with it: a launch neither pushes nor
+/// pops it.
 static void callers_context_stays(void **state)
 {
     (void)state;
