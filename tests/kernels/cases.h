@@ -9,17 +9,17 @@
 PTX_KERNELS(DECLARE)
 #undef DECLARE
 
-/// The most elements that are cut into short chunks, and one more. Skips the test aloud if the
-/// environment leaves such sizes out. So does the other.
+/// The largest number of elements that is cut into short chunks, and one more. Both functions skip
+/// the test and say so if the environment excludes these sizes.
 void check_squared_sum_at_switch(struct gpu *gpu, ptx_type dtype);
-/// The most elements that are read before the scale is, and one more.
+/// The largest number of elements that is read before the scale is, and one more.
 void check_gradient_clip_at_switch(struct gpu *gpu, ptx_type dtype);
 
-/// More than 2^32 elements of f16, every one checked on the device. Skips the test aloud if memory
-/// does not suffice or the environment leaves such sizes out.
+/// More than 2^32 elements of f16, each checked on the device. Skips the test and says so if memory
+/// is too small or the environment excludes such sizes.
 void check_beyond_32_bits(struct gpu *gpu);
 
-/// What the cases share: all variants of a dtype, and room for tensors of the largest size.
+/// Shared by the cases: all variants of a dtype, and memory for tensors of the largest size.
 struct suite {
     struct gpu *gpu;
     struct random random;
@@ -35,10 +35,10 @@ void suite_begin(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel, ptx
 void suite_end(struct suite *s);
 /// Memory for `most` elements of the dtype, and never less than one.
 void *suite_room(const struct suite *s);
-/// A place among them from which n elements can be read; aligned to the element only.
+/// An address in that memory from which n elements can be read; aligned to the element only.
 const void *suite_window(struct suite *s, const void *room, uint64_t n);
-/// The tensors of a quantizer's gradient: x, d_output and d_input, of which the last two are one if
-/// in place. Returns d_input, wanted as it is here.
+/// The tensors of a quantizer's gradient: x, d_output and d_input. In place, d_output and d_input
+/// are one. Returns d_input, with the wanted values `d_input`.
 struct gpu_tensor *suite_quantized(const struct suite *s, struct gpu_case *c, const void *x,
                                    const void *d_output, const void *d_input, uint64_t n,
                                    bool in_place);

@@ -62,7 +62,7 @@ static void check_quantize(struct suite *s, const struct gpu_kernel *loaded, con
     struct gpu_case c;
     gpu_case_begin(&c, loaded, n);
     struct gpu_tensor *dx = suite_quantized(s, &c, x, d_output, d_input, n, in_place);
-    dx->exact = p.fake_quantize; // d_output's own bits
+    dx->exact = p.fake_quantize; // the bits of d_output
     gpu_case_value(&c, &n, sizeof n);
     if (device) {
         gpu_case_tensor(&c, "scale", f64 ? REF_F64 : REF_F32, 1, scale, NULL);
@@ -93,7 +93,7 @@ void check_quantize_ste_backward(struct gpu *gpu, ptx_type dtype)
         for (int v = 0; v < s.count; ++v)
             for (int i = 0; i < s.size_count; ++i) {
                 uint64_t n = s.sizes[i];
-                // The rarer scales differ in arithmetic, not in how memory is covered.
+                // The rarer scales change the arithmetic, not the addresses.
                 if (q > 0 && n > 5000)
                     continue;
                 if (q > 0 && (i + v + q) % 3)
@@ -147,7 +147,7 @@ static void check_lerp(struct suite *s, const struct gpu_kernel *loaded, const v
 
 void check_lerp_backward(struct gpu *gpu, ptx_type dtype)
 {
-    // 0.9: 1 - w differs between f32 and f64. 1e300 is infinite in f32, 1e-300 zero.
+    // 1 - 0.9 differs between f32 and f64. In f32, 1e300 is infinite and 1e-300 is zero.
     static const double weights[] = { 0.9, 0.0, 1.0, 0.1, -0.25, 1e300, 1e-300, 0x1p-140 };
     struct suite s;
     suite_begin(&s, gpu, &ptx_kernel_lerp_backward, dtype);

@@ -12,7 +12,7 @@
 
 #include "data.h"
 
-/// [outer, channels, inner], whatever outer comes to; the last row may end early.
+/// [outer, channels, inner], for any value of outer; the last row may be incomplete.
 struct shape {
     uint64_t channels, inner;
 };
@@ -25,7 +25,7 @@ static const struct shape shapes[] = {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes, MOST_CHANNELS = 100003, TYPICAL = 5 };
 
-/// What a channel has, as the reference takes it and as the device does.
+/// The values of each channel, for the reference and for the device.
 struct channels {
     double *scale;
     float *f32_scale;
@@ -41,7 +41,7 @@ static void *room_for(size_t bytes)
     return room;
 }
 
-/// Mostly usual scales and zero points in range; some of every other kind.
+/// Mostly usual scales and zero points in range; a few of every other kind.
 static void fill_channels(struct random *r, enum ref_type type, struct channels *c, int32_t q_min,
                           int32_t q_max)
 {
@@ -109,7 +109,8 @@ static void check_channels(struct suite *s, const struct gpu_kernel *loaded, str
     gpu_check(s->gpu, &s->random, &g);
 }
 
-/// 0 for the usual one; few blocks that take turns; as many as only a large tensor has.
+/// Blocks: 0 for the usual number; a few, which take several chunks each; or as many as for a large
+/// tensor.
 static unsigned odd_grid(int trial)
 {
     return trial % 97 == 50 ? 8192 : trial % 5 == 3 ? 1 : trial % 11 == 5 ? 7 : 0;
@@ -129,7 +130,7 @@ void check_quantize_channel_ste_backward(struct gpu *gpu, ptx_type dtype)
     for (int v = 0; v < s.count; ++v)
         for (int i = 0; i < s.size_count; ++i) {
             const uint64_t n = s.sizes[i];
-            // Variants differ in arithmetic; how memory is covered is up to layout and shape.
+            // Variants change the arithmetic. The addresses depend on layout and shape.
             if (n > 5000 && (v + i) % 8 > 0)
                 continue;
             const struct shape *shape = &shapes[trial % SHAPES];

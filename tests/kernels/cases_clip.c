@@ -14,8 +14,8 @@
 #include "data.h"
 #include "skip.h"
 
-/// The most elements that squared_sum cuts into short chunks, and that clipping reads before the
-/// scale.
+/// The largest number of elements that squared_sum cuts into short chunks, and the largest that the
+/// clip kernel reads before the scale.
 enum { SUM_SWITCH = 1 << 22, CLIP_SWITCH = 1 << 18 };
 
 static enum ref_nonfinite policy_of(const struct gpu_kernel *loaded)
@@ -40,21 +40,21 @@ static void check_sums(struct suite *s, const struct gpu_kernel *loaded, const v
     gpu_case_value(&c, &n, sizeof n);
     struct gpu_tensor *out =
         gpu_case_tensor(&c, "partials", f32 ? REF_F32 : REF_F64, count, NULL, partials);
-    out->exact = true; // the one NaN of partials
+    out->exact = true; // every NaN has the same bits
     snprintf(c.note, sizeof c.note, "data of kind %d", kind);
     gpu_check(s->gpu, &s->random, &c);
     free(partials);
 }
 
-/// C-SQSUM-001. The reference knows no alignment: to equal it at all of them is to give the same
-/// bits at all of them.
+/// C-SQSUM-001. The reference has no alignment. So if the result equals it at every alignment, the
+/// bits are the same at every alignment.
 void check_squared_sum(struct gpu *gpu, ptx_type dtype)
 {
     struct suite s;
     suite_begin(&s, gpu, &ptx_kernel_squared_sum, dtype);
     void *room = suite_room(&s);
     for (int kind = DATA_PLAIN; kind <= DATA_SPECIAL; ++kind) {
-        // So few that some chunks hold one and others none.
+        // So few special values that some chunks have one and others none.
         data_fill(&s.random, s.type, kind == DATA_WILD ? DATA_WILD : DATA_PLAIN, room, s.most);
         for (uint64_t i = 0; kind == DATA_SPECIAL && i < 40 && s.most; ++i)
             data_fill(&s.random, s.type, DATA_SPECIAL,
@@ -69,7 +69,7 @@ void check_squared_sum(struct gpu *gpu, ptx_type dtype)
     suite_end(&s);
 }
 
-/// For sizes of `last` and one more. Skips the test aloud if the environment leaves them out.
+/// For sizes of `last` and one more. Skips the test and says so if the environment excludes them.
 static void begin_at_switch(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel,
                             ptx_type dtype, uint64_t last)
 {
@@ -106,7 +106,7 @@ static void fill_partials(struct suite *s, int kind, void *partials, uint64_t co
         ref_store(s->type, partials, at, (double)NAN);
     if (kind == 4)
         ref_store(s->type, partials, at, (double)INFINITY);
-    if (kind == 5) // in f64 a finite sum whose norm is beyond f32
+    if (kind == 5) // in f64: a finite sum whose norm is too large for f32
         ref_store(s->type, partials, at, s->type == REF_F64 ? 1e90 : 3e38);
 }
 
@@ -149,7 +149,7 @@ void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype)
                 check_reduce(&s, &s.loaded[v], partials, count, clip);
             }
         }
-    // A norm that is max_norm itself is not clipped.
+    // A norm equal to max_norm is not clipped.
     double f64[2] = { 9.0, 16.0 };
     float f32[2] = { 9.0f, 16.0f };
     for (int v = 0; v < s.count; ++v)
@@ -168,7 +168,7 @@ static void check_clip(struct suite *s, const struct gpu_kernel *loaded, const v
     struct gpu_case c;
     gpu_case_begin(&c, loaded, n);
     struct gpu_tensor *g = gpu_case_tensor(&c, "gradient", s->type, n, gradient, clipped);
-    // A scale of 1 writes nothing: NaNs keep their payloads, which a product would not.
+    // A scale of 1 writes nothing, so NaNs keep their payloads. A product would change them.
     g->exact = record[0] == 1.0f;
     gpu_case_value(&c, &n, sizeof n);
     gpu_case_tensor(&c, "record", REF_F32, policy == REF_ZERO ? 3 : 1, record, NULL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// More than 2^32 elements. The data is made on the device: each chunk of 16384 elements is one of
-// eight, chosen by a hash of the chunk's number, so that a truncated index lands in the wrong one.
-// Eight chunks on the host then stand for all, through every step; and the partials of squared_sum,
-// all of which are compared, stand for every element.
+// More than 2^32 elements. The data is made on the device: each chunk of 16384 elements is a copy
+// of one of eight, chosen by a hash of the chunk's number, so a truncated index finds the wrong
+// one. The host computes those eight chunks in each step, and the device's chunks are compared with
+// them. All partials of squared_sum are compared, and each element is in one of them.
 #include "cases.h"
 #include "skip.h"
 
@@ -24,7 +24,7 @@ static const uint32_t hash_factor = UINT32_C(2654435761);
 
 struct large {
     ptx_buffer *buffer;
-    CUdeviceptr address; ///< OFFSET elements in, so that there is a head to peel
+    CUdeviceptr address; ///< OFFSET elements into its memory, so that there is a misaligned head
     uint16_t chunk[CLASSES][CHUNK];
 };
 
@@ -38,7 +38,7 @@ static uint16_t model(uint32_t salt, unsigned class, uint32_t j)
     return (uint16_t)((j * 25173 + class * 8191 + salt) & 0xbfff);
 }
 
-/// x[i] = model(), by a kernel of its own.
+/// x[i] = model(), computed by a kernel of the test.
 static ptx_module *load_fill(struct gpu *gpu)
 {
     ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(gpu) });
@@ -208,7 +208,7 @@ static void lerp_large(struct gpu *gpu, struct large *x)
 
 static void quantize_large(struct gpu *gpu, const struct large *x, struct large *dy)
 {
-    // Bounds among the values of x, so that the mask depends on them.
+    // Bounds inside the range of x, so that the mask depends on the values.
     const float scale = 0.002f;
     const struct ref_quantize p = {
         .scale = (double)scale, .zero_point = 5, .q_min = -128, .q_max = 127
@@ -228,7 +228,7 @@ static void quantize_large(struct gpu *gpu, const struct large *x, struct large 
     gpu_kernel_unload(&loaded);
 }
 
-/// A chunk has all channels, so that those of the host stand for all here too.
+/// Each chunk has all channels, so the host's chunks stand for all of them.
 static void quantize_channels_large(struct gpu *gpu, const struct large *x, struct large *dy,
                                     const char *layout, uint64_t inner)
 {

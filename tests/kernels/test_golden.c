@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Texts against golden/: of each kernel and dtype with default options for sm_80, of each option
-// with its second value, and of three clip plans; and a hash of every text there is. After a change
-// that is meant: meson compile -C build golden, and read the difference in version control.
+// Compares texts with golden/: each kernel and dtype with default options for sm_80, each option
+// with its second value, clip and step plans; and a hash of every text. After an intended change:
+// meson compile -C build golden, and read the difference in version control.
 #define _POSIX_C_SOURCE 200809L
 
 #include <inttypes.h>
@@ -65,7 +65,8 @@ static bool write_file(const char *path, const char *text)
     return fclose(file) == 0 && written;
 }
 
-/// A unified diff on standard error, by diff(1). Without it, the new text.
+/// Prints a unified diff on standard error, made by diff(1); or the new text if there is no
+/// diff(1).
 static void print_difference(const char *path, const char *text)
 {
     char command[PATH_SIZE + 64];
@@ -97,7 +98,7 @@ static void compare_with_golden(const char *path, const char *text, struct golde
     free(golden);
 }
 
-/// Takes the builder and destroys it.
+/// Destroys the builder.
 static void check_text(struct golden *g, ptx_builder *b, const char *name, const char *type)
 {
     char path[PATH_SIZE];
@@ -128,8 +129,8 @@ static void check_kernels(struct golden *g)
         }
 }
 
-/// A plan of f32 gradients as most have it, for sm_90, where its launches overlap; one with all
-/// there is, for sm_80; and one of many small tensors, which share chunks.
+/// A plan of f32 gradients with common options, for sm_90, where its launches overlap; a plan with
+/// every option, for sm_80; a plan of many small tensors, which share chunks.
 static void check_clip_plans(struct golden *g)
 {
     static const struct ptx_loss_scale_params update;
@@ -203,7 +204,7 @@ static void check_step_plans(struct golden *g)
     check_text(g, b, "step_plan", "mixed");
 }
 
-/// The second value of each option, the others at their defaults.
+/// Each option with its second value, and the others with their defaults.
 static void check_options(struct golden *g)
 {
     const ptx_kernel *kernel;
@@ -228,7 +229,7 @@ struct hashes {
     size_t used;
 };
 
-/// Takes the builder and destroys it.
+/// Destroys the builder.
 static void add_hash(struct hashes *all, ptx_builder *b, const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325); // FNV-1a
@@ -243,7 +244,7 @@ static void add_hash(struct hashes *all, ptx_builder *b, const char *name)
     ptx_builder_destroy(&b);
 }
 
-/// For the oldest target, the default and one of the newest.
+/// For the oldest target, the default, and one of the newest.
 static void hash_kernels(struct hashes *all)
 {
     static const int targets[] = { 70, 80, 100 };
@@ -264,7 +265,8 @@ static void hash_kernels(struct hashes *all)
     }
 }
 
-/// Plans of one type and of all, of few and of many tensors, with each policy, on two targets.
+/// Plans of one type and of all types, of few and of many tensors, with each policy, on two
+/// targets.
 static void hash_clip_plans(struct hashes *all)
 {
     enum { MANY = 1000 };
@@ -293,7 +295,7 @@ static void hash_clip_plans(struct hashes *all)
     }
 }
 
-/// Plans with each mixture of scalars at the caller's addresses.
+/// Plans with every combination of scalars at the caller's addresses.
 static void hash_clip_plan_scalars(struct hashes *all)
 {
     static const struct ptx_clip_tensor tensor = { .count = 1000, .dtype = PTX_F32 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The conversions that every f16 and bf16 comparison rests on, held against arithmetic in f64.
+// Compares the f16 and bf16 conversions that the other tests use with arithmetic in f64.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 struct format {
     int exponent_bits;
-    int fraction; ///< bits of it
+    int fraction; ///< bits
     int least;    ///< exponent of the least normal number
     double largest;
 };
@@ -24,7 +24,7 @@ static const struct format formats[] = {
     { BF16_EXPONENT_BITS, 7, -126, 0x1.fep127 },
 };
 
-/// The format's value of a pattern, by its definition.
+/// The value of a bit pattern, by the definition of the format.
 static double value_of(const struct format *f, unsigned half)
 {
     int field = (int)(half & 0x7fff) >> f->fraction;
@@ -37,7 +37,7 @@ static double value_of(const struct format *f, unsigned half)
     return sign * ldexp(rest + (1 << f->fraction), field - 1 + f->least - f->fraction);
 }
 
-/// Rounded to the format's grid by the host's own rounding, as a double.
+/// The double nearest to the value in the format's grid, by the host's own rounding.
 static double round_to_grid(const struct format *f, double x)
 {
     if (x == 0.0 || !isfinite(x))
@@ -78,8 +78,8 @@ static void test_every_pattern_comes_back(void **state)
     }
 }
 
-/// Between each pattern and the next, where the one that infinity has stands for the power of two
-/// that follows the largest number.
+/// Between each bit pattern and the next. For the last one, the pattern of infinity stands for the
+/// power of two above the largest number.
 static void test_rounding_around_every_midpoint(void **state)
 {
     (void)state;

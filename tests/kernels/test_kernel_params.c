@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The host's side of each kernel: its parameters in their order, and what may be passed.
+// Each kernel as the host sees it: its parameters in order, and their valid values.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 #include "variants.h"
 
-/// What one parameter must be. S stands for the dtype, C for the compute type: f64 for f64 tensors,
-/// else f32.
+/// What one parameter must be. S stands for the dtype; C for the compute type, which is f64 for f64
+/// tensors and f32 otherwise.
 struct wanted {
     const char *name;
     const char *type;
@@ -20,10 +20,11 @@ struct wanted {
     char access;        ///< 'r' read only, 'w' written only, 'b' both; 'v' by value
     const char *preset;
     unsigned range;
-    const char *only_option, *only_value; ///< present with this option alone
+    const char *only_option, *only_value; ///< the parameter exists only with this option
 };
 
-/// Options that change nothing have no row. A scalar that may lie on the device has a row each way.
+/// An option that changes no parameter has no row. A scalar that can be by value or in device
+/// memory has a row for each.
 static const struct wanted squared_sum[] = {
     { "x", "S", "n", 'r' },
     { "n", "u64", NULL, 'v' },
@@ -204,7 +205,7 @@ static void test_lerp_backward(void **state)
     check_params(&ptx_kernel_lerp_backward, lerp);
 }
 
-/// The order of the option values is the order of their numbers in a spec, which hosts may store.
+/// The option values keep their order, because their numbers are in specs that hosts may store.
 static void test_option_values(void **state)
 {
     (void)state;

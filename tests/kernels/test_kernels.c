@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The registry: what it says of each kernel, the launches that it computes, and that every text it
-// offers can be written for every target.
+// The registry: its facts about each kernel, the launches that it computes, and every text for
+// every target.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,8 +160,8 @@ static void test_chunk(void **state)
     assert_int_equal(ptx_kernel_chunk(NULL, 1), 0);
 }
 
-/// A thread has a vector of L elements; data that begins between two boundaries may need one more
-/// than n / L, but never a whole block more.
+/// Each thread has a vector of L elements. Data that starts between two boundaries may need one
+/// vector more than n / L, but never a whole block more.
 static void test_geometry_of_vectors(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void test_every_variant_builds_for_every_target(void **state)
                 const char *text = ptx_builder_finish(b);
                 if (!text)
                     fail_msg("%s for sm_%d: %s", entry, target.sm, ptx_builder_error(b));
-                // The command relies on it: which version does is a question of the target alone.
+                // The command relies on this: the least version depends on the target alone.
                 if (ptx_builder_isa(b) != least)
                     fail_msg("%s for sm_%d needs more than the target: %s", entry, target.sm,
                              ptx_builder_isa_reason(b));

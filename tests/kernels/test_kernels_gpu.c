@@ -20,7 +20,7 @@ struct suite_row {
     ptx_type dtype;
 };
 
-/// Every kernel in every type, then sizes at which a kernel works otherwise.
+/// Every kernel in every type; then the sizes at which a kernel changes its method.
 static const struct {
     void (*check)(struct gpu *gpu, ptx_type dtype);
     const ptx_kernel *kernel;
@@ -37,7 +37,7 @@ enum { CHECKS = sizeof checks / sizeof *checks, MOST_ROWS = CHECKS * PTX_TYPE_CO
 
 static struct suite_row rows[MOST_ROWS];
 
-/// The contract that a kernel's check is of, "" for most.
+/// The contract that a kernel's check covers; "" for most.
 static const char *contract_of(const ptx_kernel *kernel)
 {
     return kernel == &ptx_kernel_squared_sum         ? "C-SQSUM-001 "
@@ -84,7 +84,7 @@ static void load_default(const ptx_kernel *kernel, ptx_type dtype, struct gpu_ke
                     loaded);
 }
 
-/// Norm, scale and clipping on the device; the clipped gradient comes back in x.
+/// Norm, scale and clipping on the device. The result is in x.
 static void clip_on_device(ptx_type dtype, void *x, uint64_t n, float max_norm)
 {
     struct gpu_kernel square, reduce, clip;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every kernel x dtype x option combination through NVIDIA's assembler, one module a target. Skips
-// aloud, with 77, where there is no ptxas; names the targets that the one found does not know.
+// Every kernel x dtype x option combination through NVIDIA's assembler, one module for each target.
+// Without ptxas, skips with 77 and says so. Prints the targets that this ptxas does not know.
 #define _POSIX_C_SOURCE 200809L
 
 #include <setjmp.h>
@@ -22,7 +22,8 @@ enum { EXIT_SKIPPED = 77, OUTPUT_SIZE = 8192, COMMAND_SIZE = 2048 };
 static const char *ptxas;
 static char folder[256];
 
-/// Assembles the text for the target. Returns the exit status; what ptxas printed goes to `output`.
+/// Assembles the text for the target. Returns the exit status; `output` receives what ptxas
+/// printed.
 static int assemble(const char *text, const char *target, char output[OUTPUT_SIZE])
 {
     char path[300], command[COMMAND_SIZE];
@@ -47,7 +48,7 @@ static int assemble(const char *text, const char *target, char output[OUTPUT_SIZ
     return status;
 }
 
-/// Whether this ptxas takes an empty module for the target.
+/// True if this ptxas accepts an empty module for the target.
 static bool knows(const char *target, int isa)
 {
     char module[128], output[OUTPUT_SIZE];
@@ -67,7 +68,7 @@ static void test_target(void **state)
     if (!text)
         fail_msg("%s: %s", name, ptx_builder_error(b));
     int status = assemble(text, name, output);
-    // A warning would mean that the text says something other than what it seems to.
+    // A warning means that the text does not say what it was meant to say.
     if (status != 0 || strstr(output, "warning"))
         fail_msg("ptxas -arch=%s, status %d:\n%s\nthe text is in %s/%s.ptx", name, status, output,
                  folder, name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The reference held against truths it does not share code with: exact sums, brute force over
-// integers, formulas of other libraries written out again. Contracts C-CLIP-001, C-FUSEDCLIP-001.
+// Compares the reference with results that share no code with it: exact sums, integers by brute
+// force, formulas of other libraries written again. Contracts C-CLIP-001, C-FUSEDCLIP-001.
 #include "reference/reference.h"
 
 #include <math.h>
@@ -39,7 +39,8 @@ static struct norm norm_of(enum ref_type type, const void *x, uint64_t n, struct
     return clip_record(REF_F64, partials, ref_partial_count(n), clip);
 }
 
-/// Squares are exact in long double or nearly so, and the compensated sum loses less than f64 has.
+/// In long double, squares are exact or nearly exact, and the error of the compensated sum is below
+/// f64's precision.
 static double exact_norm(enum ref_type type, const void *x, uint64_t n)
 {
     long double sum = 0, lost = 0;
@@ -76,7 +77,7 @@ static void test_norm_is_within_two_ulp_of_the_exact_sum(void **state)
             for (int magnitude = 0; magnitude < 3; ++magnitude) {
                 enum ref_type type = all_types[t];
                 uint64_t n = sizes[s];
-                // The third mixes sizes, so that small squares must not be lost one by one.
+                // The third kind mixes large and small values: the small squares must count.
                 for (uint64_t i = 0; i < n; ++i)
                     ref_store(type, x, i,
                               random_unit(&r) * (magnitude == 0   ? 1.0
@@ -116,7 +117,7 @@ static void test_chunks_are_longer_beyond_2_to_22(void **state)
     free(x);
 }
 
-/// Integers sum exactly in any order, so one lost, doubled or misplaced element shows.
+/// Integers sum exactly in any order, so a lost, repeated or misplaced element changes the sum.
 static void test_partials_of_integers_are_exact(void **state)
 {
     (void)state;
@@ -161,7 +162,8 @@ static void test_huge_and_tiny_gradients_have_a_norm(void **state)
         double want = (double)values[v] * sqrt(1000.0);
         assert_false(got.found);
         if (v == 3) {
-            // Beyond f32, yet found is false and the scale is still the quotient.
+            // The norm is too large for f32; found is still false, and the scale is still the
+            // quotient.
             assert_true(isinf(got.norm));
             assert_true(got.scale > 0.0f && ulps(got.scale, (float)(1.0 / want)) <= 1);
         } else {
@@ -273,7 +275,7 @@ static void test_clip_001_coefficient_is_that_of_pytorch(void **state)
     }
 }
 
-/// C-CLIP-001, the norm afterwards.
+/// C-CLIP-001, the norm after clipping.
 static void test_clip_001_clipped_norm_is_at_most_max_norm(void **state)
 {
     (void)state;
@@ -303,7 +305,7 @@ static void test_clip_of_one_writes_nothing_and_zero_stores_zero(void **state)
     ref_gradient_clip_from_device_scale(REF_F32, g, 4, REF_SKIP, (float[]) { 1.0f });
     assert_memory_equal(g, odd, sizeof g);
     ref_gradient_clip_from_device_scale(REF_F32, g, 4, REF_PROPAGATE, (float[]) { 0.5f });
-    // A NaN becomes the one of PTX; half the least subnormal goes to even.
+    // NaN becomes the NaN of PTX. Half the least subnormal rounds to even.
     const uint32_t halved[4] = { 0x7fffffff, 0x7fffffff, 0x80000000, 0x00000000 };
     assert_memory_equal(g, halved, sizeof g);
     ref_gradient_clip_from_device_scale(REF_F32, g, 4, REF_PROPAGATE, (float[]) { NAN });
@@ -312,7 +314,7 @@ static void test_clip_of_one_writes_nothing_and_zero_stores_zero(void **state)
     ref_gradient_clip_from_device_scale(REF_F32, g, 4, REF_ZERO, (float[]) { 1.0f, NAN, 1.0f });
     for (int i = 0; i < 4; ++i)
         assert_int_equal(g[i], 0);
-    // 1 - 2^-24 rounds to 1 - 2^-24 of 1: it is not taken for 1.
+    // 1 - 2^-24 times 1 is 1 - 2^-24 in f32: it is not taken for 1.
     float one = 1.0f;
     ref_gradient_clip_from_device_scale(REF_F32, &one, 1, REF_PROPAGATE,
                                         (float[]) { 0x1.fffffep-1f });
@@ -330,14 +332,14 @@ static void test_lerp(void **state)
     assert_f32_bits(a[3], 0x7fffffff);
     ref_lerp_backward(REF_F32, dy, a, NULL, 4, 1.0);
     assert_f32_bits(a[1], 0x7fffffff);
-    // 1 - 0.9 is formed in f64: 0.1f, and not 1.0f - 0.9f.
+    // 1 - 0.9 is computed in f64 and gives 0.1f, not 1.0f - 0.9f.
     float one = 1.0f;
     ref_lerp_backward(REF_F32, &one, a, b, 1, 0.9);
     assert_true(a[0] == 0.1f && a[0] != 1.0f - 0.9f && b[0] == 0.9f);
     double wide = 3.0, wide_a, wide_b;
     ref_lerp_backward(REF_F64, &wide, &wide_a, &wide_b, 1, 0.3);
     assert_true(wide_a == (1.0 - 0.3) * 3.0 && wide_b == 0.3 * 3.0);
-    // f16: one rounding of the f32 product. In place.
+    // f16: the f32 product is rounded once. In place.
     uint16_t half = f16_from_f64(1.0);
     ref_lerp_backward(REF_F16, &half, NULL, &half, 1, 0.1);
     assert_int_equal(half, f16_from_f64((double)0.1f));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The reference of quantize_ste_backward held against quantisation done on integers.
+// Compares the reference of quantize_ste_backward with quantization on integers.
 #include "reference/reference.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static uint32_t f32_gradient(float x, float dy, struct ref_quantize q)
     return bits_of_f32(dx);
 }
 
-/// One gradient of 1.0 through an element of x.
+/// Passes a gradient of 1.0 through one element of x.
 static bool passes(float x, struct ref_quantize q)
 {
     uint32_t bits = f32_gradient(x, 1.0f, q);
@@ -36,8 +36,8 @@ static void test_exact_and_reciprocal_division_differ_at_a_tie(void **state)
     (void)state;
     struct ref_quantize q = to_s8(0.03f);
     float x = -3.85500002f;
-    // x / 0.03f is -128.5 to the last bit and goes to even, -128; times the rounded 1 / 0.03f it
-    // is just beyond.
+    // x / 0.03f is exactly -128.5 and rounds to even, -128. x times the rounded 1 / 0.03f is just
+    // beyond -128.5.
     assert_true(x / 0.03f == -128.5f);
     assert_true(x * (1.0f / 0.03f) < -128.5f);
     assert_true(passes(x, q));
@@ -56,7 +56,7 @@ static void test_gradient_carries_the_factor(void **state)
     assert_int_equal(f32_gradient(1.0f, 0.7f, q), bits_of_f32(0.7f));
 }
 
-/// For a scale of 1 the quantised integer is known without floats: 2x is given as an integer.
+/// With a scale of 1, the quantized integer is known without floats: the loop has 2x as an integer.
 static void test_mask_agrees_with_integers(void **state)
 {
     (void)state;
@@ -86,10 +86,10 @@ static void test_bounds_at_the_ends_of_s32_never_wrap(void **state)
     struct ref_quantize q = { .scale = 1.0, .q_min = INT32_MIN, .q_max = INT32_MAX };
     assert_true(passes(-0x1p31f, q));
     assert_false(passes(nextafterf(-0x1p31f, -INFINITY), q));
-    // 2^31 - 1 is no f32: the largest that passes is the one below 2^31.
+    // 2^31 - 1 is not an f32. The largest f32 that passes is the one below 2^31.
     assert_true(passes(nextafterf(0x1p31f, 0.0f), q));
     assert_false(passes(0x1p31f, q));
-    // In s32, 2^31 - 1 plus anything would come out negative and pass.
+    // In s32, 2^31 - 1 plus a positive zero point would be negative and pass.
     q.zero_point = INT32_MAX;
     assert_true(passes(0.0f, q));
     assert_false(passes(1.0f, q));
@@ -99,7 +99,7 @@ static void test_bounds_at_the_ends_of_s32_never_wrap(void **state)
     assert_true(passes(nextafterf(0x1p32f, 0.0f), q));
     assert_false(passes(0x1p32f, q));
     assert_false(passes(-1.0f, q));
-    // f64 has the bounds themselves.
+    // f64 can represent the bounds themselves.
     double x[3] = { 4294967295.0, 4294967296.0, -1.0 }, dy[3] = { 1.0, 1.0, 1.0 }, dx[3];
     ref_quantize_ste_backward(REF_F64, x, dy, dx, 3, q);
     assert_true(dx[0] == 1.0 && dx[1] == 0.0 && dx[2] == 0.0);
@@ -120,7 +120,7 @@ static void test_what_is_masked_is_plus_zero(void **state)
                 widest.fake_quantize = mode & 2;
                 assert_int_equal(f32_gradient(bad[i], gradients[j], widest), 0);
             }
-    // A tiny scale takes x / scale to infinity: masked, too.
+    // With a tiny scale, x / scale is infinite: it is masked too.
     struct ref_quantize tiny = to_s8(0x1p-149f);
     assert_int_equal(f32_gradient(1.0f, 1.0f, tiny), 0);
     assert_int_equal(f32_gradient(0x1p-149f, 1.0f, tiny), bits_of_f32(INFINITY));
