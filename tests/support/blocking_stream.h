@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// A stream that waits for the legacy default stream, and the other way round. cmocka.h and
-/// string.h are included before it.
+/// A blocking stream: it and the legacy default stream wait for each other. Include cmocka.h and
+/// string.h before it.
 #ifndef PTXGEN_TESTS_BLOCKING_STREAM_H
 #define PTXGEN_TESTS_BLOCKING_STREAM_H
 
@@ -8,7 +8,7 @@
 
 #include <ptxgen/device.h>
 
-/// The driver's own function: the library makes none that block.
+/// Made with the driver's own function: the library makes only non-blocking streams.
 static CUstream create_blocking_stream(ptx_device *device)
 {
     int (*push)(CUcontext) = NULL, (*pop)(CUcontext *) = NULL;

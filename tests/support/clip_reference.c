@@ -27,8 +27,8 @@ static double one_nan(double x)
     return isnan(x) ? f64_of_bits(UINT64_MAX >> 1) : x;
 }
 
-/// Thread t adds partials t, t + 256 ... in four turns, which are added in pairs; then the threads'
-/// sums as a block adds them.
+/// Thread t adds partials t, t + 256, ... to four sums in turn, and adds those in pairs. Then the
+/// threads' sums are added as in a block.
 static double sum_of_partials(const double *partials, size_t count)
 {
     double turn[4][THREADS] = { { 0 } }, thread[THREADS];
@@ -41,7 +41,8 @@ static double sum_of_partials(const double *partials, size_t count)
 
 // ---- packed chunks ------------------------------------------------------------------------------
 
-/// How often the busiest of 256 / team teams reads four vectors a thread, piece after piece.
+/// How many times the busiest of the 256 / team teams reads four vectors a thread, over all its
+/// pieces.
 static uint64_t turns_of(const struct ref_gradient *const *pieces, size_t count, size_t team)
 {
     uint64_t most = 0;
@@ -56,9 +57,10 @@ static uint64_t turns_of(const struct ref_gradient *const *pieces, size_t count,
     return most;
 }
 
-/// A team takes every 256 / team-th piece. In it thread l has the vectors of 16 bytes l, l + team
-/// ... and adds up their elements at even places and those at odd ones; to the former, the l-th of
-/// the elements behind the whole vectors.
+/// With T = 256 / team teams, team t takes pieces t, t + T, t + 2T, ... Thread l of a team takes
+/// the 16-byte vectors l, l + team, ... of the piece, and adds elements at even and at odd
+/// positions in two sums. Of the elements after the last whole vector, thread l adds the l-th to
+/// its first sum.
 static double sum_of_pack(const struct ref_gradient *const *pieces, size_t count)
 {
     double thread[THREADS] = { 0 };
@@ -82,14 +84,14 @@ static double sum_of_pack(const struct ref_gradient *const *pieces, size_t count
     return ref_block_sum(thread, THREADS);
 }
 
-/// The chunks of a group so far, and the pieces of the one that is not full yet.
+/// The chunks of a group so far, and the pieces of the last one, which is not full yet.
 struct chunks {
     uint64_t size;
-    double *partials; ///< NULL: only counted
+    double *partials; ///< NULL: the partials are only counted
     size_t count;
     const struct ref_gradient *pieces[REF_CLIP_PIECES];
     size_t piece_count;
-    uint64_t elements; ///< of the pieces
+    uint64_t elements; ///< in the pieces
 };
 
 static void add_chunk(struct chunks *c, const struct ref_gradient *x, uint64_t begin, uint64_t end)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// A clip plan in plain C: what a GPU must give, bit for bit. Written from the formulas of clip.h
-/// and docs/plans.md; shares nothing with the library.
+/// A clip plan in plain C, with the bits that a GPU must give. Written from the formulas in clip.h
+/// and docs/plans.md; shares no code with the library.
 #ifndef PTXGEN_TESTS_CLIP_REFERENCE_H
 #define PTXGEN_TESTS_CLIP_REFERENCE_H
 
@@ -11,24 +11,24 @@ struct ref_gradient {
     void *data;
     uint64_t count;
     uint32_t group;
-    double weight; ///< 0 for one that does not count
+    double weight; ///< 0: the tensor does not count
 };
 
 struct ref_clip_plan {
     const struct ref_gradient *tensors;
     size_t tensor_count;
     uint32_t group_count;
-    const float *max_norms; ///< one a group
+    const float *max_norms; ///< one for each group
     float eps;
-    float found_inf; ///< an input; not 0: found in every group
+    float found_inf; ///< an input; if not 0, found_inf is set in every group
     enum ref_nonfinite nonfinite;
 };
 
-enum { REF_CLIP_PIECES = 32 }; ///< most tensors in a chunk
+enum { REF_CLIP_PIECES = 32 }; ///< the greatest number of tensors in a chunk
 
-/// Elements that a partial sum of the plan stands for, at most.
+/// The greatest number of elements that a partial sum of the plan covers.
 uint64_t ref_clip_chunk(const struct ref_clip_plan *plan);
-/// Whether small tensors share chunks; and how many chunks there are if so, or if not.
+/// True if small tensors share chunks. Also the number of chunks in that case and in the other.
 bool ref_clip_packs(const struct ref_clip_plan *plan);
 uint64_t ref_clip_chunk_count(const struct ref_clip_plan *plan, bool packs);
 /// The sum of weighted squares of each group.

@@ -77,7 +77,7 @@ static void fill_one(struct random *r, enum ref_type type, enum data_kind kind, 
     if (kind == DATA_SPECIAL)
         store_bits(type, p, i, special_bits(r, type));
     else if (kind == DATA_WILD)
-        // The last bit of the exponent cleared: neither infinity nor NaN.
+        // Without the last bit of its exponent, the value is neither infinity nor NaN.
         store_bits(type, p, i, random_u64(r) & ~(UINT64_C(1) << l.fraction));
     else
         ref_store(type, p, i, 2.0 * random_unit(r));
@@ -93,7 +93,8 @@ void data_make_positive(enum ref_type type, void *p, uint64_t n)
 {
     size_t bytes = ref_bytes(type);
     for (uint64_t i = 0; i < n; ++i)
-        ((unsigned char *)p)[i * bytes + bytes - 1] &= 0x7f; // little endian, as CUDA's hosts are
+        ((unsigned char *)p)[i * bytes + bytes - 1] &=
+            0x7f; // little endian, as all hosts of CUDA are
 }
 
 void data_fill_ties(struct random *r, enum ref_type type, double scale, void *p, uint64_t n)
@@ -110,7 +111,7 @@ void data_fill_ties(struct random *r, enum ref_type type, double scale, void *p,
             double integer = (double)random_below(r, 300) + (choice < 11 ? 0.5 : 0.0);
             double x = sign * integer * scale;
             if (choice % 2) {
-                // One step to either side, in f32 or in f64.
+                // The neighbour on a random side, in f32 or in f64.
                 double towards = random_u64(r) & 1 ? (double)INFINITY : -(double)INFINITY;
                 x = type == REF_F64 ? nextafter(x, towards)
                                     : (double)nextafterf((float)x, (float)towards);

@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those four, as it asks.
+// cmocka needs those four headers before its own.
 #include <cmocka.h>
 
 #include <ptxgen/driver.h>
 
-/// A kernel with one parameter of each size that matters.
+/// A kernel with one parameter of each size used in the tests.
 #define KERNEL_TEXT                                                                                \
     "// a comment with .entry in it\n"                                                             \
     ".version 8.0\n"                                                                               \
@@ -38,7 +38,7 @@ static inline void assert_message(const char *part)
         fail_msg("'%s' is not in the message: %s", part, ptx_error_message());
 }
 
-/// The thread's last error is this one, and says this.
+/// Fails unless this is the thread's last error, and its message contains `part`.
 static inline void assert_error(ptx_status status, const char *part)
 {
     if (ptx_error_status() != status)

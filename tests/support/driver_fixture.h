@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The fake libcuda in tests of the driver layer, and that a test leaves it tidy.
+/// The fake libcuda in tests of the driver layer. Checks that a test leaves nothing behind.
 #ifndef PTXGEN_TESTS_DRIVER_FIXTURE_H
 #define PTXGEN_TESTS_DRIVER_FIXTURE_H
 
@@ -8,7 +8,7 @@
 
 static struct fake_cuda *fake;
 
-/// The fake of this path as a libcuda like any other, found by PTXGEN_LIBCUDA.
+/// Loads the fake at this path, and makes the library use it through PTXGEN_LIBCUDA.
 static inline struct fake_cuda *fake_open(const char *path)
 {
     setenv("PTXGEN_LIBCUDA", path, 1);
@@ -34,7 +34,7 @@ static inline int fake_setup(void **state)
     return 0;
 }
 
-/// Nothing left over, the thread's context and capture mode as they were.
+/// Nothing is left over; the thread's context and capture mode are unchanged.
 static inline int fake_teardown(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@
     X(cuCtxGetCurrent)                                                                             \
     X(cuThreadExchangeStreamCaptureMode)
 
-/// Functions of the library that PTXGEN_LIBCUDA names.
+/// Functions of the library named by PTXGEN_LIBCUDA.
 #define FUNCTION(name) __typeof__(name) *name;
 struct emulator_functions {
     EMULATOR_CALLS(FUNCTION)
@@ -29,10 +29,10 @@ struct emulator_functions {
 #undef FUNCTION
 extern struct emulator_functions emulator;
 
-/// Finds them: for cmocka_run_group_tests().
+/// Finds these functions. A group setup for cmocka_run_group_tests().
 int emulator_open(void **state);
 
-/// The call'th driver call from now fails with `result`; 0: none.
+/// Makes a driver call fail with `result`: the call'th from now; 0: none.
 void fail_call(CUresult result, int call);
 /// The next call of fault.function fails.
 void fail_next(struct emulator_fault fault);
@@ -44,7 +44,7 @@ int objects_alive(void);
 /// Kernels that ran.
 int launches_so_far(void);
 
-/// The thread's context is this one, and its capture mode the default.
+/// Fails unless the thread's context is this one, and its capture mode the default.
 void assert_thread_untouched(CUcontext context);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The program's allocations counted, one of them made to fail. For the one source of a test that
-/// is linked with --wrap for malloc, calloc, realloc and free.
+/// Counts the program's allocations and makes one of them fail. Include it in one source of a test
+/// that is linked with --wrap for malloc, calloc, realloc and free.
 #ifndef PTXGEN_TESTS_FAILING_ALLOCATIONS_H
 #define PTXGEN_TESTS_FAILING_ALLOCATIONS_H
 
@@ -17,11 +17,11 @@ void *__wrap_realloc(void *memory, size_t size);
 void __wrap_free(void *memory);
 
 static int allocations;
-/// The number of the one that fails, from 1; 0: none.
+/// The number of the allocation that fails, from 1; 0: none.
 static int failing_allocation;
 
-/// Blocks allocated and not freed. What libc allocates for itself is not counted, though its free()
-/// may be: growth is a leak.
+/// Blocks allocated and not freed. libc's own allocations do not count, but its frees may. So
+/// growth is a leak.
 static int live_allocations;
 
 static bool allocation_fails(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/// A libcuda for tests of the driver layer: contexts, memory, streams and captures keep their
-/// rules, kernels are noted and do not run. It is what the emulator cannot be: two GPUs, an old
-/// driver, a driver that lacks functions, one that records what it was called with.
+/// A libcuda for tests of the driver layer. Contexts, memory, streams and captures follow CUDA's
+/// rules; launches are recorded, and do nothing. It is what the emulator cannot be: two GPUs, an
+/// old driver, a driver that lacks functions, a driver that records its arguments.
 ///
 /// Built in several versions: FAKE_STUB is the toolkit's stub, FAKE_WITHOUT_OPTIONAL an old driver,
 /// FAKE_WITHOUT_REQUIRED no driver at all.
@@ -231,7 +231,8 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 {
     (void)device;
     fake_count();
-    // Each attribute without a case is its own number, so that a mix-up shows.
+    // An attribute without a case has its own number as its value, so that mixed-up attributes
+    // show.
     switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         *value = fake.sm / 10;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Controls the libcuda without a GPU (fake_libcuda.c): what it claims to be, and which calls were
-/// made. To make calls fail, use the emulator (emulator_faults.h).
+/// Controls the fake libcuda (fake_libcuda.c): the GPU and driver that it pretends to be, and the
+/// calls that it recorded. To make calls fail, use the emulator (emulator_faults.h).
 #ifndef PTXGEN_TESTS_FAKE_LIBCUDA_H
 #define PTXGEN_TESTS_FAKE_LIBCUDA_H
 
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/// Set before use; fake->reset() puts the defaults back.
+/// Set the settings before the first call; fake->reset() restores the defaults.
 struct fake_cuda {
     int device_count;
     int driver_version;
@@ -20,19 +20,19 @@ struct fake_cuda {
     CUdeviceptr foreign;    ///< 4096 bytes that are memory of GPU 1
     CUdeviceptr registered; ///< 4096 bytes that are host memory
     int static_shared;
-    size_t argument_sizes[4]; ///< how much a launch keeps of each argument; 0 ends
+    size_t argument_sizes[4]; ///< bytes that a launch records of each argument; 0 ends
 
     atomic_int calls;      ///< of all functions but those that explain errors
     atomic_int alive;      ///< allocations, streams, events, modules, retained contexts
     atomic_int loads;      ///< modules loaded
     atomic_int launches;   ///< kernels launched
     atomic_int graphs;     ///< graphs launched
-    atomic_int violations; ///< calls in a context that is not right, handles that are not
+    atomic_int violations; ///< calls in a wrong context, or with an invalid handle
 
-    CUlaunchConfig launch; ///< the one that made launches 1
+    CUlaunchConfig launch; ///< the launch that made `launches` 1
     CUlaunchAttribute attributes[4];
     unsigned char arguments[4][16];
-    CUjit_option options[16]; ///< of the load that made loads 1
+    CUjit_option options[16]; ///< the load that made `loads` 1
     void *values[16];
     unsigned option_count;
 
@@ -49,7 +49,7 @@ struct fake_cuda {
     void (*capture_spoil)(CUstream stream);
 };
 
-/// What the library exports beside the functions of CUDA.
+/// Exported beside the functions of CUDA.
 struct fake_cuda *fake_cuda(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Graphs of the libcuda without a GPU, and what it knows of addresses.
+/// Graphs and addresses of the fake libcuda.
 #include "fake_libcuda_state.h"
 
 #include <string.h>
@@ -116,7 +116,7 @@ CUresult cuGraphDestroy(CUgraph graph)
     return CUDA_SUCCESS;
 }
 
-/// Of an address that it does not know, libcuda gives zeros.
+/// For an address that it does not know, libcuda gives zeros.
 static void write_attribute(CUpointer_attribute attribute, void *value, CUdeviceptr address)
 {
     bool host = fake.registered && address - fake.registered < KNOWN_BYTES;

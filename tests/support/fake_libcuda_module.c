@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Modules and launches of the libcuda without a GPU.
+/// Modules and launches of the fake libcuda.
 #include "fake_libcuda_state.h"
 
 #include <stdio.h>
@@ -37,7 +37,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned option
     *module = fake_create(sizeof(**module) + strlen(text) + 1);
     (*module)->context = fake_current();
     strcpy((*module)->text, text);
-    if (atomic_fetch_add(&fake.loads, 1) == 0) // threads may load at once: note the first
+    if (atomic_fetch_add(&fake.loads, 1) ==
+        0) // threads may load at the same time: record the first
         note_options(option_count, options, values);
     return CUDA_SUCCESS;
 }
@@ -121,7 +122,8 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
         return CUDA_ERROR_INVALID_VALUE;
     if (fake_captured(config->hStream, CU_GRAPH_NODE_TYPE_KERNEL))
         return CUDA_SUCCESS;
-    if (atomic_fetch_add(&fake.launches, 1) > 0) // threads may launch at once: note the first
+    if (atomic_fetch_add(&fake.launches, 1) >
+        0) // threads may launch at the same time: record the first
         return CUDA_SUCCESS;
     fake.launch = *config;
     for (unsigned i = 0; i < config->numAttrs; i++)

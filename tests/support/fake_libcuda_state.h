@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// State shared by the sources of the libcuda without a GPU.
+/// State shared by the sources of the fake libcuda.
 #ifndef PTXGEN_TESTS_FAKE_LIBCUDA_STATE_H
 #define PTXGEN_TESTS_FAKE_LIBCUDA_STATE_H
 
@@ -25,33 +25,33 @@ extern struct fake_cuda fake;
 extern CUstream fake_captures[FAKE_CAPTURES];
 extern _Thread_local CUstreamCaptureMode fake_thread_mode;
 
-/// The context that the calling thread works in; NULL for none.
+/// The calling thread's current context; NULL for none.
 CUcontext fake_current(void);
 
 /// Counts a call.
 void fake_count(void);
 
-/// True if the stream is being captured: then the work is noted and not to be done.
+/// True if the stream is under capture: then the work is recorded, and must not be done.
 bool fake_captured(CUstream stream, CUgraphNodeType type);
 
-/// A call that CUDA forbids during a capture: it fails and spoils the capture.
+/// A call that CUDA forbids during a capture: it fails and invalidates the capture.
 CUresult fake_unsafe_call(void);
 
-/// Work on the legacy default stream beside a capture of a blocking stream: it fails, and spoils
-/// the capture if `spoils`.
+/// Work on the legacy default stream while a blocking stream is under capture: it fails. With
+/// `spoils`, it also invalidates the capture.
 CUresult fake_implicit(CUstream stream, bool spoils);
 
 /// Objects that are counted in fake.alive.
 void *fake_create(size_t size);
 void fake_destroy(void *object);
 
-/// Begins a call that needs a context.
+/// Starts a call that needs a context.
 #define FAKE_IN_CONTEXT()                                                                          \
     fake_count();                                                                                  \
     if (!fake_current())                                                                           \
     return atomic_fetch_add(&fake.violations, 1), CUDA_ERROR_INVALID_CONTEXT
 
-/// Begins a call that works on a stream.
+/// Starts a call that works on a stream.
 #define FAKE_ON_STREAM(stream)                                                                     \
     FAKE_IN_CONTEXT();                                                                             \
     if (fake_implicit(stream, true) != CUDA_SUCCESS)                                               \

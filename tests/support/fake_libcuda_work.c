@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Memory, streams and events of the libcuda without a GPU.
+/// Memory, streams and events of the fake libcuda.
 #include "fake_libcuda_state.h"
 
 #include <string.h>

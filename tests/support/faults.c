@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// To be preloaded (LD_PRELOAD) into a program: has its calls of the C library fail.
+// For LD_PRELOAD: makes a program's calls of the C library fail. It does not affect the programs
+// that this program starts.
 //
-//     FAULT_ALLOCATION=N    the N-th allocation of the process fails, counted from 1 over all
-//     threads FAULT_COUNT=FILE      how many allocations there were is written there at the end
+//     FAULT_ALLOCATION=N    the N-th allocation fails, counted from 1 over all threads
+//     FAULT_COUNT=FILE      the number of allocations is written to FILE at the end
 //     FAULT_NAMELESS=1      the file system has no nameless files (O_TMPFILE)
-//
-// Programs that it starts are spared.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,7 +31,7 @@ static long failing;
 static bool nameless;
 static const char *count_path;
 
-/// What is allocated while the functions above are looked up. It is never freed.
+/// Memory for allocations during the look-up of the functions above. It is never freed.
 static _Alignas(max_align_t) char early[1 << 14];
 static size_t early_used;
 static bool looking_up;
@@ -72,8 +71,7 @@ static void set_up(void)
     looking_up = false;
 }
 
-/// What is allocated before this, by a sanitizer for one, does not count: there is no environment
-/// yet.
+/// Earlier allocations, for example a sanitizer's, do not count: there is no environment yet.
 __attribute__((constructor)) static void begin(void)
 {
     set_up();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs a fuzzer's function once for each file named, and for each file of each folder named: what
-// the fuzzer is given in tests without libFuzzer. Fails if there was none.
+// Runs a fuzzer's function once for each file named, and for each file in each folder named. This
+// is a fuzzer's test without libFuzzer. Fails if there is no file.
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ void fuzz_forget(void);
 
 static unsigned files;
 
-// Nothing is learnt here.
+// Nothing to forget: a replay learns nothing.
 void fuzz_forget(void) {}
 
 static void run_file(const char *path)
@@ -25,7 +25,7 @@ static void run_file(const char *path)
     long size = -1;
     if (file && fseek(file, 0, SEEK_END) == 0)
         size = ftell(file);
-    // Of its own size, so that a byte too many read is seen.
+    // A buffer of exactly this size, so that reading one byte beyond it is detected.
     if (size >= 0)
         bytes = malloc(size ? (size_t)size : 1);
     if (!bytes || fseek(file, 0, SEEK_SET) != 0 ||
@@ -35,7 +35,7 @@ static void run_file(const char *path)
     }
     fclose(file);
     printf("%s\n", path);
-    fflush(stdout); // the last one is to blame for what comes
+    fflush(stdout); // the last name printed is the input that failed
     LLVMFuzzerTestOneInput(bytes, (size_t)size);
     free(bytes);
     files++;

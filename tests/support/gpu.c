@@ -189,7 +189,7 @@ int gpu_sizes(const struct gpu *gpu, struct random *r, uint64_t sizes[GPU_MOST_S
         33,
         255,
         257,
-        3080, // whole vectors alone: rows of 256 of them, and a few more
+        3080, // only whole vectors: rows of 256 vectors, and a few more
         4095,
         random_below(r, 4096) | 1,
         random_below(r, 40000) | 1,

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/// Around inputs: NaN in every type, so that a stray load shows in the result. Around and in
-/// outputs: a number, so that a missing or stray store shows.
+/// Around inputs: NaN in every type, so that a load outside changes the result. Around and in
+/// outputs: a number, so that a missing store, or one outside, is detected.
 enum { GUARD = 256, INPUT_GUARD = 0xff, POISON = 0xa5 };
 
 void gpu_case_begin(struct gpu_case *c, const struct gpu_kernel *kernel, uint64_t n)
@@ -46,11 +46,11 @@ void gpu_case_value(struct gpu_case *c, const void *value, size_t size)
     c->arg[c->args++] = (struct ptx_arg) { value, size };
 }
 
-/// Where and how tensors lie in memory, for the run and for the report.
+/// The memory of the tensors, for the run and for the report.
 struct placement {
     const struct gpu *gpu;
     const struct gpu_case *c;
-    size_t guard; ///< bytes before and after; 0 lets a memory checker see the ends
+    size_t guard; ///< bytes before and after; 0: a memory checker sees the ends
 };
 
 static void report(const struct placement *p)
@@ -201,7 +201,7 @@ void gpu_check(struct gpu *gpu, struct random *r, struct gpu_case *c)
     for (size_t k = 0; k < c->tensors; ++k)
         c->tensor[k].offset = 0;
     run(gpu, c, 0);
-    // All tensors off by the same, so that wide accesses come after a common head.
+    // The same offset for all tensors, so that vectors follow a common head.
     for (unsigned offset = 1; offset < lanes; ++offset) {
         if (c->n > BIG)
             offset = 1 + random_below(r, lanes - 1);
@@ -211,7 +211,7 @@ void gpu_check(struct gpu *gpu, struct random *r, struct gpu_case *c)
         if (c->n > BIG)
             break;
     }
-    // Each on its own.
+    // An offset of its own for each tensor.
     for (int trial = 0; trial < (c->n > BIG ? 1 : RANDOM_RUNS); ++trial) {
         for (size_t k = 0; k < c->tensors; ++k)
             c->tensor[k].offset = random_below(r, lanes);

@@ -70,7 +70,7 @@ static void accesses(op_case_visit *visit, void *user, enum op_case_kind kind)
                 }
                 c.cache = PTX_CACHE_DEFAULT;
                 c.nc = false;
-                // Orders and scopes do not depend on the type beyond its width.
+                // Of the type, orders and scopes depend only on its width.
                 const bool typical = t == PTX_F32 || t == PTX_F16 || t == PTX_U64 || t == PTX_U8;
                 for (unsigned k = 5; typical && k < 5 * (PTX_ORDER_SEQ_CST + 1); k++) {
                     c.order = (ptx_order)(k / 5);

@@ -31,32 +31,33 @@ struct op_case {
     ptx_cache cache;
     ptx_order order;
     ptx_scope scope;
-    bool used;    // atomics: as `atom`, else `red`
-    bool literal; // with immediates for operands
+    bool used;    // atomics: `atom`, otherwise `red`
+    bool literal; // operands are immediates
 };
 
 typedef void op_case_visit(void *user, const struct op_case *c);
 
-// Every combination that the table and the enums allow, those that the builder refuses included.
+// Every combination that the table and the enums allow, including those that the builder refuses.
 void op_cases(op_case_visit *visit, void *user);
-// Those without modifiers again, with immediates.
+// The cases without modifiers again, with immediates.
 void op_literal_cases(op_case_visit *visit, void *user);
 
-// Of the instruction table: whether PTX bounds the result instead of giving it.
+// For a case of the instruction table: true if PTX gives a bound for the result, not its bits.
 bool op_case_is_approximate(const struct op_case *c);
-// Of values and conversions, as "add.rz.ftz.f32"; the name has room for OP_CASE_NAME characters.
+// The name of a case of values or conversions, as "add.rz.ftz.f32"; the buffer has OP_CASE_NAME
+// bytes.
 enum { OP_CASE_NAME = 80 };
 void op_case_name(const struct op_case *c, char name[OP_CASE_NAME]);
 
-// The context of the cases of one entry.
+// Shared by the cases of one entry.
 struct op_frame {
     ptx_ptr space[PTX_SPACE_PARAM + 1];
-    ptx_val of[PTX_TYPE_COUNT]; // a variable of every type
+    ptx_val of[PTX_TYPE_COUNT]; // one variable of each type
 };
 struct op_frame op_frame_open(ptx_builder *b);
 void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_case *c);
 
-// A special register by its number: the three axes of each vector, then the scalars.
+// A special register by its number: first the three axes of each vector, then the scalars.
 ptx_val op_read_special(ptx_builder *b, unsigned what);
 
 #endif

@@ -30,7 +30,7 @@ const char *ptxas_find(void)
     return NULL;
 }
 
-// "ptxas FILE, line 12; error   : Feature ..." and what has no line.
+// Reads "ptxas FILE, line 12; error   : Feature ...", and lines without a line number.
 static void read_error(struct ptxas_report *report, const char *line)
 {
     const char *at = strstr(line, ", line ");
@@ -83,7 +83,7 @@ void ptxas_report_free(struct ptxas_report *report)
 
 bool ptxas_knows(const char *target)
 {
-    // The newest ISA that this ptxas reads is not known here; every target has an older one.
+    // PTX ISA 9.0 has every target.
     char text[256];
     snprintf(text, sizeof text,
              ".version 9.0\n.target %s\n.address_size 64\n.visible .entry k()\n{\n    ret;\n}\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Ends a cmocka test as skipped and says why. tests/summary.py counts the line, and fails where
-/// the reason does not hold.
+/// Ends a cmocka test as skipped, with the reason. tests/summary.py counts the line, and fails if
+/// the reason is wrong.
 #ifndef PTXGEN_TESTS_SKIP_H
 #define PTXGEN_TESTS_SKIP_H
 

@@ -7,11 +7,11 @@
 
 enum { VARIANT_NAME_SIZE = 128 };
 
-/// The first variant of `dtype` (PTX_NONE: of the first dtype). False if the kernel has none.
+/// The first variant of `dtype` (PTX_NONE: of the first dtype). False if there is none.
 bool variant_first(const ptx_kernel *kernel, ptx_type dtype, struct ptx_kernel_spec *spec);
-/// The next one with the same dtype. False past the last.
+/// The next variant with the same dtype. False after the last.
 bool variant_next_option(const ptx_kernel *kernel, struct ptx_kernel_spec *spec);
-/// The next one over all dtypes. False past the last.
+/// The next variant over all dtypes. False after the last.
 bool variant_next(const ptx_kernel *kernel, struct ptx_kernel_spec *spec);
 
 /// The value that the variant has for an option; "" if the kernel has no such option.
@@ -19,7 +19,7 @@ const char *variant_value(const ptx_kernel *kernel, const struct ptx_kernel_spec
                           const char *option);
 bool variant_is(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec, const char *option,
                 const char *value);
-/// "<kernel>_<dtype>_<value>_<value>...": no two variants share it, and PTX takes it for an entry.
+/// "<kernel>_<dtype>_<value>_<value>...": unique for each variant, and a valid name of an entry.
 const char *variant_name(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                          char name[VARIANT_NAME_SIZE]);
 
