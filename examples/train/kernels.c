@@ -6,10 +6,6 @@
 
 enum {
     STEP = offsetof(struct train_progress, step) / 4,
-    TAKEN = offsetof(struct train_progress, taken) / 4,
-    POWER1 = offsetof(struct train_progress, power1) / 4,
-    POWER2 = offsetof(struct train_progress, power2) / 4,
-    FACTOR = offsetof(struct ptx_clip_record, factor) / 4,
     NORM = offsetof(struct ptx_clip_record, norm) / 4,
     FOUND_INF = offsetof(struct ptx_clip_summary, found_inf) / 4,
     LOSS_SCALE = offsetof(struct ptx_clip_summary, loss_scale) / 4,
@@ -33,7 +29,7 @@ static ptx_val warp_sum(ptx_builder *b, ptx_val x)
 static void take_batch(ptx_builder *b)
 {
     ptx_entry (b, "take_batch", .block = { TRAIN_BLOCK }) {
-        ptx_ptr progress = ptx_param_ptr(b, PTX_U32, "progress", .length = "4", .readonly = true);
+        ptx_ptr progress = ptx_param_ptr(b, PTX_U32, "progress", .length = "2", .readonly = true);
         ptx_ptr data = ptx_param_ptr(b, PTX_F32, "data", .readonly = true,
                                      .meaning = "batches one after the other");
         ptx_val batches = ptx_param(b, PTX_U32, "batches");
@@ -114,8 +110,8 @@ static void loss(ptx_builder *b)
         ptx_ptr d_y = ptx_param_ptr(b, PTX_F32, "d_y", .length = "n");
         ptx_val n = ptx_param(b, PTX_U32, "n");
         ptx_ptr summary =
-            ptx_param_ptr(b, PTX_F32, "summary", .readonly = true, .meaning = "of the clip plan");
-        ptx_ptr progress = ptx_param_ptr(b, PTX_U32, "progress", .length = "4", .readonly = true);
+            ptx_param_ptr(b, PTX_F32, "summary", .readonly = true, .meaning = "of the step plan");
+        ptx_ptr progress = ptx_param_ptr(b, PTX_U32, "progress", .length = "2", .readonly = true);
         ptx_val spoilt = ptx_param(b, PTX_U32, "spoilt", .meaning = "number of a step");
         ptx_ptr history = ptx_param_ptr(b, PTX_F32, "history", .meaning = "four values a step");
         ptx_ptr warps = ptx_shared(b, PTX_F32, TRAIN_WARPS);
@@ -152,79 +148,18 @@ static void advance(ptx_builder *b)
 {
     ptx_entry (b, "advance", .block = { 1 }) {
         ptx_ptr record = ptx_param_ptr(b, PTX_F32, "record", .length = "4", .readonly = true,
-                                       .meaning = "of the clip plan");
+                                       .meaning = "of the step plan");
         ptx_ptr summary = ptx_param_ptr(b, PTX_F32, "summary", .length = "4", .readonly = true,
-                                        .meaning = "of the clip plan");
-        ptx_ptr progress = ptx_param_ptr(b, PTX_U32, "progress", .length = "4");
+                                        .meaning = "of the step plan");
+        ptx_ptr progress = ptx_param_ptr(b, PTX_U32, "progress", .length = "2");
         ptx_ptr history = ptx_param_ptr(b, PTX_F32, "history", .meaning = "four values a step");
 
         ptx_val step = ptx_load(b, progress, ptx_u32(STEP));
-        ptx_val found_inf = ptx_load(b, summary, ptx_u32(FOUND_INF));
         ptx_ptr line = ptx_at(b, history, ptx_mul(b, step, ptx_u32(4)));
         ptx_store(b, line, ptx_u32(1), ptx_load(b, record, ptx_u32(NORM)));
         ptx_store(b, line, ptx_u32(2), ptx_load(b, summary, ptx_u32(LOSS_SCALE)));
-        ptx_store(b, line, ptx_u32(3), found_inf);
+        ptx_store(b, line, ptx_u32(3), ptx_load(b, summary, ptx_u32(FOUND_INF)));
         ptx_store(b, progress, ptx_u32(STEP), ptx_add(b, step, ptx_u32(1)));
-
-        ptx_if (b, ptx_eq(b, found_inf, ptx_f32(0))) {
-            ptx_ptr powers = ptx_ptr_cast(b, PTX_F32, progress);
-            ptx_val taken = ptx_load(b, progress, ptx_u32(TAKEN));
-            ptx_val power1 = ptx_load(b, powers, ptx_u32(POWER1));
-            ptx_val power2 = ptx_load(b, powers, ptx_u32(POWER2));
-            ptx_store(b, progress, ptx_u32(TAKEN), ptx_add(b, taken, ptx_u32(1)));
-            ptx_store(b, powers, ptx_u32(POWER1), ptx_mul(b, power1, ptx_f32(TRAIN_BETA1)));
-            ptx_store(b, powers, ptx_u32(POWER2), ptx_mul(b, power2, ptx_f32(TRAIN_BETA2)));
-        }
-    }
-}
-
-// beta * average + (1 - beta) * x, stored in place.
-static ptx_val update_average(ptx_builder *b, ptx_ptr at, ptx_val i, float beta, ptx_val x)
-{
-    ptx_val old = ptx_mul(b, ptx_load(b, at, i), ptx_f32(beta));
-    ptx_val average = ptx_fma(b, x, ptx_f32(1.0f - beta), old);
-    ptx_store(b, at, i, average);
-    return average;
-}
-
-static ptx_val without_bias(ptx_builder *b, ptx_val average, ptx_ptr progress, unsigned power)
-{
-    ptx_val rest = ptx_load(b, ptx_ptr_cast(b, PTX_F32, progress), ptx_u32(power));
-    return ptx_div(b, average, ptx_sub(b, ptx_f32(1), rest));
-}
-
-// Runs after `advance`. Unscales and clips by multiplying by the factor of the record: the plan
-// only measures; the gradients are read here once more and never rewritten.
-static void adam(ptx_builder *b)
-{
-    ptx_entry (b, "adam", .block = { TRAIN_BLOCK }) {
-        ptx_ptr weights = ptx_param_ptr(b, PTX_F32, "weights", .length = "n");
-        ptx_ptr gradient = ptx_param_ptr(b, PTX_F16, "gradient", .length = "n", .readonly = true);
-        ptx_ptr mean = ptx_param_ptr(b, PTX_F32, "mean", .length = "n");
-        ptx_ptr square = ptx_param_ptr(b, PTX_F32, "square", .length = "n");
-        ptx_val n = ptx_param(b, PTX_U32, "n");
-        ptx_val rate = ptx_param(b, PTX_F32, "rate");
-        ptx_ptr record = ptx_param_ptr(b, PTX_F32, "record", .length = "4", .readonly = true,
-                                       .meaning = "of the clip plan");
-        ptx_ptr summary = ptx_param_ptr(b, PTX_F32, "summary", .length = "4", .readonly = true,
-                                        .meaning = "of the clip plan");
-        ptx_ptr progress = ptx_param_ptr(b, PTX_U32, "progress", .length = "4", .readonly = true);
-
-        ptx_val i = thread_index(b);
-        ptx_return_if(b, ptx_ge(b, i, n));
-        ptx_val found_inf = ptx_load(b, summary, ptx_u32(FOUND_INF));
-        ptx_return_if(b, ptx_ne(b, found_inf, ptx_f32(0)));
-
-        ptx_val factor = ptx_load(b, record, ptx_u32(FACTOR));
-        ptx_val scaled = ptx_cvt(b, PTX_F32, ptx_load(b, gradient, i));
-        ptx_val g = ptx_mul(b, scaled, factor);
-        ptx_val m = update_average(b, mean, i, TRAIN_BETA1, g);
-        ptx_val v = update_average(b, square, i, TRAIN_BETA2, ptx_mul(b, g, g));
-        m = without_bias(b, m, progress, POWER1);
-        v = without_bias(b, v, progress, POWER2);
-        ptx_val width = ptx_add(b, ptx_sqrt(b, v), ptx_f32(1e-8f));
-        ptx_val change = ptx_mul(b, rate, ptx_div(b, m, width));
-        ptx_store(b, weights, i, ptx_sub(b, ptx_load(b, weights, i), change));
     }
 }
 
@@ -242,5 +177,4 @@ void train_emit(ptx_builder *b)
         product(b, endings[k]);
     loss(b);
     advance(b);
-    adam(b);
 }

@@ -17,7 +17,6 @@ enum { TRAIN_BLOCK = 256, TRAIN_WARPS = TRAIN_BLOCK / 32 };
 ///     product_f16         out = a b, rounded to f16: infinite from 65520 on
 ///     loss                mean of (y - target)^2, and its gradient times the loss scale
 ///     advance             the step's line of the history; counts steps
-///     adam                an Adam step, unless something was not finite
 #define TRAIN_KERNELS(X)                                                                           \
     X(take_batch)                                                                                  \
     X(product)                                                                                     \
@@ -26,15 +25,12 @@ enum { TRAIN_BLOCK = 256, TRAIN_WARPS = TRAIN_BLOCK / 32 };
     X(product_add_where)                                                                           \
     X(product_f16)                                                                                 \
     X(loss)                                                                                        \
-    X(advance)                                                                                     \
-    X(adam)
+    X(advance)
 
 /// The state of the training, in device memory: no step needs values from the host.
 struct train_progress {
-    uint32_t step;  ///< number of steps so far
-    uint32_t taken; ///< number of steps that changed the adapters
-    float power1;   ///< beta1 to the power `taken`
-    float power2;   ///< beta2 to the power `taken`
+    uint32_t step; ///< number of steps so far
+    float taken;   ///< number of steps that changed the adapters; the step plan counts them
 };
 
 /// The history of a step, in device memory until the end.
@@ -44,9 +40,6 @@ struct train_record {
     float loss_scale; ///< used in this step
     float found_inf;  ///< 1: the step was skipped
 };
-
-#define TRAIN_BETA1 0.9f
-#define TRAIN_BETA2 0.999f
 
 void train_emit(ptx_builder *b);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Trains the adapters of a two-layer network. The builder writes every kernel, and a clip plan ends
-// the backward pass: unscaling, clipping, detection, loss scale. Steps are first launched kernel by
-// kernel, then captured into one CUDA graph and replayed; both runs must give the same bits. The
-// gradient of one step is set to infinity, to show a skipped step.
+// Trains the adapters of a two-layer network. The builder writes the kernels of the network, and a
+// step plan does everything after the backward pass: unscaling, clipping, detection, Adam, loss
+// scale. Steps are first launched kernel by kernel, then captured into one CUDA graph and replayed;
+// both runs must give the same bits. The gradient of one step is set to infinity, to show a skipped
+// step.
 //
 // The default sizes are for a GPU. On the emulator use smaller ones, which take a few seconds:
 // train --width 48 --rank 4 --batches 3 --steps 24 --repeats 1.
@@ -94,7 +95,7 @@ static bool skips_right(const struct train_outcome *run, const struct train_opti
     printf("clipped: %u of %u steps; skipped: %u, step %u on purpose\n", clipped, options->steps,
            skipped, options->spoilt);
     return report(right && run->progress.step == options->steps &&
-                      run->progress.taken == options->steps - skipped,
+                      run->progress.taken == (float)(options->steps - skipped),
                   "the spoilt step was skipped, and the loss scale halved after every skip");
 }
 
@@ -200,10 +201,9 @@ static int run(const struct train_options *options)
                      : ptx_error_message());
         return none ? EXIT_SKIPPED : 1;
     }
-    printf("train on %s: width %u, rank %u, batch %u, %u batches, %u steps, %s\n",
+    printf("train on %s: width %u, rank %u, batch %u, %u batches, %u steps\n",
            ptx_device_get_info(device)->name, options->width, options->rank, options->batch,
-           options->batches, options->steps,
-           options->apply ? "gradients rewritten by the plan" : "the optimizer multiplies");
+           options->batches, options->steps);
     bool right = false;
     if (!train_data_create(&data, options)) {
         fprintf(stderr, "train: out of memory\n");
@@ -271,19 +271,15 @@ int main(int argc, char **argv)
     for (int k = 1; understood && k < argc; k++) {
         if (strcmp(argv[k], "--emit") == 0 && argc == 2)
             return emit();
-        if (strcmp(argv[k], "--apply") == 0)
-            options.apply = true;
-        else {
-            understood = take_option(&options, argv[k], argv[k + 1]);
-            k++;
-        }
+        understood = take_option(&options, argv[k], argv[k + 1]);
+        k++;
     }
     if (options.spoilt == 0)
         options.spoilt = options.steps / 2;
     if (!understood || options.spoilt >= options.steps) {
         fprintf(stderr,
                 "usage: %s [--width N] [--rank N] [--batch N] [--batches N] [--steps N]\n"
-                "       [--spoilt STEP] [--repeats N] [--apply] | --emit\n",
+                "       [--spoilt STEP] [--repeats N] | --emit\n",
                 argv[0]);
         return 2;
     }

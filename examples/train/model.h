@@ -27,7 +27,6 @@ struct train_options {
     unsigned spoilt;  ///< the step whose gradient is set to infinity; not the first
     unsigned repeats; ///< runs of each form; the fastest is reported
     float max_norm;   ///< of the gradients of all adapters together
-    bool apply;       ///< the plan rewrites the gradients; otherwise the optimizer multiplies
 };
 
 /// a1, b1, a2, b2, one after the other; the number of elements of each.

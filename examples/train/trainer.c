@@ -22,8 +22,7 @@
     X(d_hidden, N *W * sizeof(float))                                                              \
     X(d_low1, N *R * sizeof(float))                                                                \
     X(progress, sizeof(struct train_progress))                                                     \
-    X(history, options->steps * sizeof(struct train_record))                                       \
-    X(ones, sizeof(struct ptx_clip_record))
+    X(history, options->steps * sizeof(struct train_record))
 
 struct trainer {
     struct train_options options;
@@ -32,7 +31,7 @@ struct trainer {
     CUstream stream;
     CUevent start, end;
     ptx_module *module;
-    ptx_clip_plan *plan;
+    ptx_step_plan *plan;
     ptx_graph *graph;
     bool failed;
 #define DECLARE(entry) ptx_function *entry##_kernel;
@@ -46,7 +45,10 @@ struct trainer {
 static const struct ptx_loss_scale_state first_loss_scale = { .scale = 65536 };
 // PyTorch's interval is 2000; a short one shows the scale growing.
 static const struct ptx_loss_scale_params loss_scale_update = { .interval = 50 };
-static const float learning_rate = 2e-3f;
+static const struct ptx_step_group adam = {
+    .rule = PTX_STEP_RULE_ADAM,
+    .hyper = { .lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
+};
 
 // Errors are sticky: after one, calls do nothing, and its message stays the last.
 static void check(struct trainer *t, bool ok)
@@ -118,31 +120,23 @@ static void take_loss(struct trainer *t)
     const uint32_t n = t->options.batch * t->options.width, spoilt = t->options.spoilt;
     const CUdeviceptr target = ptx_buffer_address(t->batch) + n * sizeof(float);
     const CUdeviceptr y = ptx_buffer_address(t->y), d_y = ptx_buffer_address(t->d_y);
-    const CUdeviceptr summary = ptx_clip_plan_summary(t->plan);
+    const CUdeviceptr summary = ptx_step_plan_summary(t->plan);
     const CUdeviceptr progress = ptx_buffer_address(t->progress);
     const CUdeviceptr history = ptx_buffer_address(t->history);
     LAUNCH(t, loss, 1, PTX_ARG(y), PTX_ARG(target), PTX_ARG(d_y), PTX_ARG(n), PTX_ARG(summary),
            PTX_ARG(progress), PTX_ARG(spoilt), PTX_ARG(history));
 }
 
-static void optimize(struct trainer *t)
+static void advance(struct trainer *t)
 {
-    const CUdeviceptr weights = ptx_buffer_address(t->adapters);
-    const CUdeviceptr gradients = ptx_buffer_address(t->gradients);
-    const CUdeviceptr mean = ptx_buffer_address(t->mean), square = ptx_buffer_address(t->square);
+    const CUdeviceptr record = ptx_step_plan_records(t->plan);
+    const CUdeviceptr summary = ptx_step_plan_summary(t->plan);
     const CUdeviceptr progress = ptx_buffer_address(t->progress);
     const CUdeviceptr history = ptx_buffer_address(t->history);
-    const CUdeviceptr record = ptx_clip_plan_records(t->plan);
-    const CUdeviceptr summary = ptx_clip_plan_summary(t->plan);
-    const CUdeviceptr factor = t->options.apply ? ptx_buffer_address(t->ones) : record;
-    const uint32_t n = (uint32_t)(TRAIN_ADAPTERS * train_adapter_elements(&t->options));
     LAUNCH(t, advance, 1, PTX_ARG(record), PTX_ARG(summary), PTX_ARG(progress), PTX_ARG(history));
-    LAUNCH(t, adam, n, PTX_ARG(weights), PTX_ARG(gradients), PTX_ARG(mean), PTX_ARG(square),
-           PTX_ARG(n), PTX_ARG(learning_rate), PTX_ARG(factor), PTX_ARG(summary),
-           PTX_ARG(progress));
 }
 
-// A step: forward, backward, the clip plan, the optimizer.
+// A step: forward, backward, the step plan.
 static void step(struct trainer *t)
 {
     const uint32_t W = t->options.width, R = t->options.rank, N = t->options.batch;
@@ -176,8 +170,8 @@ static void step(struct trainer *t)
     multiply(t, to_f16, matrix(t->gradients, 0, 2, R, W), transposed(d_low1), x, 0);
 
     if (!t->failed)
-        check(t, ptx_clip_plan_run(t->plan, t->stream) == PTX_OK);
-    optimize(t);
+        check(t, ptx_step_plan_run(t->plan, t->stream) == PTX_OK);
+    advance(t);
 }
 
 // ------------------------------------------------------------------------------------------- runs
@@ -210,13 +204,13 @@ static void start_over(struct trainer *t, const struct train_progress *progress)
     zero(t, t->square);
     zero(t, t->history);
     if (!t->failed)
-        check(t, ptx_clip_plan_set_loss_scale(t->plan, first_loss_scale, t->stream) == PTX_OK);
+        check(t, ptx_step_plan_set_loss_scale(t->plan, first_loss_scale, t->stream) == PTX_OK);
 }
 
 bool trainer_run(struct trainer *t, enum train_form form, unsigned first, unsigned count,
                  struct train_outcome *outcome)
 {
-    const struct train_progress progress = { .step = first, .power1 = 1, .power2 = 1 };
+    const struct train_progress progress = { .step = first };
 
     t->failed = false;
     start_over(t, &progress);
@@ -279,23 +273,30 @@ static void allocate(struct trainer *t)
 static void plan(struct trainer *t)
 {
     const uint32_t W = t->options.width, R = t->options.rank;
-    struct ptx_clip_tensor tensors[TRAIN_ADAPTERS];
+    struct ptx_step_tensor tensors[TRAIN_ADAPTERS];
     for (size_t k = 0; k < TRAIN_ADAPTERS; k++)
-        tensors[k] = (struct ptx_clip_tensor) { .data = matrix(t->gradients, k, 2, R, W).data,
-                                                .count = train_adapter_elements(&t->options),
-                                                .dtype = PTX_F16 };
+        tensors[k] = (struct ptx_step_tensor) {
+            .parameter = matrix(t->adapters, k, 4, R, W).data,
+            .gradient = matrix(t->gradients, k, 2, R, W).data,
+            .state = { matrix(t->mean, k, 4, R, W).data, matrix(t->square, k, 4, R, W).data },
+            .step = ptx_buffer_address(t->progress) + offsetof(struct train_progress, taken),
+            .count = train_adapter_elements(&t->options),
+            .dtype = PTX_F32,
+            .gradient_dtype = PTX_F16,
+        };
     if (t->failed)
         return;
-    t->plan = ptx_clip_plan_create(t->device,
-                                   &(struct ptx_clip_params) { .tensors = tensors,
-                                                               .tensor_count = TRAIN_ADAPTERS,
-                                                               .max_norm = t->options.max_norm,
-                                                               .eps = 1e-6f,
-                                                               .nonfinite = PTX_NONFINITE_SKIP,
-                                                               .loss_scale = first_loss_scale.scale,
-                                                               .update = &loss_scale_update,
-                                                               .measure_only = !t->options.apply,
-                                                               .stream = t->stream });
+    t->plan = ptx_step_plan_create(t->device, &(struct ptx_step_params) {
+                                                  .tensors = tensors,
+                                                  .tensor_count = TRAIN_ADAPTERS,
+                                                  .groups = &adam,
+                                                  .group_count = 1,
+                                                  .max_norm = t->options.max_norm,
+                                                  .eps = 1e-6f,
+                                                  .loss_scale = first_loss_scale.scale,
+                                                  .update = &loss_scale_update,
+                                                  .stream = t->stream,
+                                              });
     check(t, t->plan != NULL);
 }
 
@@ -315,7 +316,6 @@ static void capture(struct trainer *t)
 struct trainer *trainer_create(ptx_device *device, const struct train_options *options,
                                const struct train_data *data)
 {
-    static const struct ptx_clip_record ones = { 1, 1, 1, 1 };
     struct trainer *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
@@ -332,7 +332,6 @@ struct trainer *trainer_create(ptx_device *device, const struct train_options *o
     allocate(t);
     upload(t, t->frozen, data->frozen);
     upload(t, t->data, data->batches);
-    upload(t, t->ones, &ones);
     plan(t);
     capture(t);
     if (!t->failed)
@@ -348,7 +347,7 @@ void trainer_destroy(struct trainer **trainer)
     if (!t)
         return;
     ptx_graph_destroy(&t->graph);
-    ptx_clip_plan_destroy(&t->plan);
+    ptx_step_plan_destroy(&t->plan);
 #define DESTROY(name, bytes) ptx_buffer_destroy(&t->name);
     BUFFERS(DESTROY)
 #undef DESTROY
