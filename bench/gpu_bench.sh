@@ -67,7 +67,8 @@ if [ -f "$build/build.ninja" ] || [ ! -f "$build/libptxgen.so" ]; then
     step build 150 ninja -C "$build" || exit 1
 fi
 [ -f "$peers" ] || step nvcc 120 nvcc -std=c++17 -O3 -arch=native -Xcompiler -fPIC -shared \
-    -o "$peers" "$source/bench/peers_kernels.cu" "$source/bench/peers_clip.cu" || exit 1
+    -o "$peers" "$source/bench/peers_kernels.cu" "$source/bench/peers_clip.cu" \
+    "$source/bench/peers_step.cu" || exit 1
 
 # Compiles at run time, in parallel with steps that are not timed.
 python3 "$source/bench/peers.py" "$build" "$peers" --warm >"$output/warm.log" 2>&1 &

@@ -4,6 +4,7 @@ import json
 import os
 import statistics
 import subprocess
+import time
 
 import torch
 
@@ -39,6 +40,13 @@ class Work:
             self.run()
 
 
+def summaries(samples):
+    """{name: [us]} -> {name: {median_us, min_us, max_us}}."""
+    return {name: {"median_us": round(statistics.median(times), 3),
+                   "min_us": round(min(times), 3), "max_us": round(max(times), 3)}
+            for name, times in samples.items()}
+
+
 class Clock:
     """Times several works in turn, so that a drift of the machine affects all of them."""
 
@@ -71,9 +79,21 @@ class Clock:
                 time = self._once(work, replays, cold)
                 if turn >= WARM_UP:
                     samples[name].append(time)
-        return {name: {"median_us": round(statistics.median(times), 3),
-                       "min_us": round(min(times), 3), "max_us": round(max(times), 3)}
-                for name, times in samples.items()}
+        return summaries(samples)
+
+    def host(self, works):
+        """As compare(), the time that a call takes of the host: the GPU is idle before, and nothing
+        waits for it."""
+        samples = {name: [] for name in works}
+        for turn in range(WARM_UP + self.repetitions):
+            for name, work in works.items():
+                torch.cuda.synchronize()
+                begun = time.perf_counter()
+                work.run()
+                taken = time.perf_counter() - begun
+                if turn >= WARM_UP:
+                    samples[name].append(taken * 1e6)
+        return summaries(samples)
 
     def copy_rate(self):
         """Bytes per second of a device-to-device copy, both directions counted."""

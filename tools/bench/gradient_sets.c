@@ -60,6 +60,22 @@ static size_t qwen_lora(struct ptx_clip_tensor *tensors, int layers, int unused)
     return list.count;
 }
 
+// Qwen2.5-0.5B: 2 heads of keys and values for 14 of queries, tied embeddings.
+static size_t qwen(struct ptx_clip_tensor *tensors, int layers, int channels)
+{
+    const uint64_t c = (uint64_t)channels, kv = 128, wide = 4864;
+    const uint64_t layer[] = { c * c, c,        kv * c,   kv,       kv * c, kv,
+                               c * c, wide * c, wide * c, c * wide, c,      c };
+    struct list list = { tensors, 0 };
+
+    add(&list, 151936 * c, 0);
+    for (int k = 0; k < layers; k++)
+        for (size_t t = 0; t < sizeof layer / sizeof *layer; t++)
+            add(&list, layer[t], 0);
+    add(&list, c, 0);
+    return list.count;
+}
+
 static size_t llama(struct ptx_clip_tensor *tensors, int layers, int channels)
 {
     const uint64_t c = (uint64_t)channels, wide = 14336, kv = 1024;
@@ -89,7 +105,7 @@ static const struct gradient_set sets[] = {
     { "LoRA 28 norms", lora, 28, 1 },   { "Qwen2-7B LoRA", qwen_lora, 28, 0 },
     { "2000 x 512", alike, 2000, 512 }, { "GPT-2 124M", gpt2, 12, 768 },
     { "GPT-2 350M", gpt2, 24, 1024 },   { "GPT-2 1.5B", gpt2, 48, 1600 },
-    { "Llama-3 8B", llama, 32, 4096 },
+    { "Qwen2.5-0.5B", qwen, 24, 896 },  { "Llama-3 8B", llama, 32, 4096 },
 };
 
 const struct gradient_set *gradient_set_at(size_t k)
