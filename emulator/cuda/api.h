@@ -404,16 +404,11 @@ CUresult api_graph_check_add(CUgraphNode *node, CUgraph graph, const CUgraphNode
                              size_t count, const void *params);
 // The node, if it has that type and `params` is not NULL.
 CUgraphNode api_graph_node(CUgraphNode handle, CUgraphNodeType type, const void *params);
-// The work of a node in an executable graph; NULL: none of that type.
-struct api_work *api_exec_work(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type);
-// Replaces work by work of the same type, and takes it over.
-void api_exec_replace(struct api_work *old, const struct api_work *work);
 bool api_nodes_copy(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count);
 // Adds the nodes that the list does not have yet.
 bool api_nodes_unite(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count);
 // Whether each of `nodes` is one of `ends` or a predecessor of one.
 bool api_nodes_joined(CUgraph graph, const CUgraphNode *nodes, size_t count,
                       const CUgraphNode *ends, size_t end_count);
-CUresult api_graph_kernel(struct api_work *work, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
 
 #endif

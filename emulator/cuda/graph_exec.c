@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Executable graphs: copies of the work, in an order that the edges allow. The parameters of
-// copies, fills, host functions and events, read and changed in a graph or in an executable one.
+// Executable graphs: copies of the work, in an order that the edges allow. What nodes do: added,
+// read and changed in a graph, and changed in an executable one.
 #include "api.h"
 
 #include <stdlib.h>
@@ -234,56 +234,53 @@ CUresult api_graphExecUpdate1(CUgraphExec executable, CUgraph graph, CUgraphNode
     return result;
 }
 
-struct api_work *api_exec_work(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type)
+// ----------------------------------------------------------------------------- parameters of nodes
+
+static CUresult make_kernel(struct api_work *work, const void *from)
 {
-    CUgraphExec executable = API_FIND(handle, API_EXECUTABLE);
-    size_t at = executable ? place_of(node, executable->nodes, executable->count) : 0;
-    if (!executable || at == executable->count || executable->works[at].type != type)
-        return NULL;
-    return &executable->works[at];
+    const CUDA_KERNEL_NODE_PARAMS_v2 *params = from;
+    CUresult result = CUDA_SUCCESS;
+    CUfunction handle = params->func ? params->func : (CUfunction)(void *)params->kern;
+    CUcontext context = params->func ? NULL : params->ctx;
+    if (context && !API_FIND(context, API_CONTEXT))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    struct api_launch launch = {
+        .grid = { params->gridDimX, params->gridDimY, params->gridDimZ },
+        .block = { params->blockDimX, params->blockDimY, params->blockDimZ },
+        .shared = params->sharedMemBytes,
+        .params = params->kernelParams,
+        .extra = params->extra,
+    };
+    launch.function = api_function_find(handle, context, &result);
+    return result ? result : api_kernel_work(work, &launch);
 }
 
-void api_exec_replace(struct api_work *at, const struct api_work *work)
+static void tell_kernel(const struct api_work *work, void *params)
 {
-    struct api_work old = *at;
-    api_engine_enter(); // another thread may be launching it
-    *at = *work;
-    at->disabled = old.disabled;
-    api_engine_leave();
-    api_work_clear(&old);
+    bool any = work->as.kernel.function->entry->param_count > 0;
+    *(CUDA_KERNEL_NODE_PARAMS_v2 *)params = (CUDA_KERNEL_NODE_PARAMS_v2) {
+        .func = work->as.kernel.function,
+        .gridDimX = work->as.kernel.grid[0],
+        .gridDimY = work->as.kernel.grid[1],
+        .gridDimZ = work->as.kernel.grid[2],
+        .blockDimX = work->as.kernel.block[0],
+        .blockDimY = work->as.kernel.block[1],
+        .blockDimZ = work->as.kernel.block[2],
+        .sharedMemBytes = work->as.kernel.shared,
+        .kernelParams = any ? work->as.kernel.pointers : NULL,
+        .ctx = work->as.kernel.function->object.context,
+    };
 }
 
-CUresult api_graphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
-                                          const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+static CUresult make_copy(struct api_work *work, const void *params)
 {
-    struct api_work work, *at = api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_KERNEL);
-    CUresult result = at && params ? api_graph_kernel(&work, params) : CUDA_ERROR_INVALID_VALUE;
-    if (result)
-        return result;
-    work.as.kernel.cooperative = at->as.kernel.cooperative;
-    api_exec_replace(at, &work);
-    return CUDA_SUCCESS;
+    return api_copy_work(work, params);
 }
 
-CUresult api_graphExecKernelNodeSetParams1(CUgraphExec executable, CUgraphNode node,
-                                           const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+static void tell_copy(const struct api_work *work, void *params)
 {
-    CUDA_KERNEL_NODE_PARAMS_v2 wide = { 0 };
-    if (!params)
-        return CUDA_ERROR_INVALID_VALUE;
-    memcpy(&wide, params, sizeof(*params));
-    return api_graphExecKernelNodeSetParams(executable, node, &wide);
-}
-
-// ---------------------------------------------------------------------------------------- copies
-
-CUresult api_graphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *params)
-{
-    CUgraphNode node = api_graph_node(handle, CU_GRAPH_NODE_TYPE_MEMCPY, params);
-    if (!node)
-        return CUDA_ERROR_INVALID_VALUE;
-    const struct api_side *to = &node->work.as.copy.to, *from = &node->work.as.copy.from;
-    *params = (CUDA_MEMCPY3D) {
+    const struct api_side *to = &work->as.copy.to, *from = &work->as.copy.from;
+    *(CUDA_MEMCPY3D *)params = (CUDA_MEMCPY3D) {
         .srcXInBytes = from->x,
         .srcY = from->y,
         .srcZ = from->z,
@@ -300,122 +297,254 @@ CUresult api_graphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *params)
         .dstDevice = to->device ? to->address : 0,
         .dstPitch = to->pitch,
         .dstHeight = to->height,
-        .WidthInBytes = node->work.as.copy.width,
-        .Height = node->work.as.copy.height,
-        .Depth = node->work.as.copy.depth,
+        .WidthInBytes = work->as.copy.width,
+        .Height = work->as.copy.height,
+        .Depth = work->as.copy.depth,
     };
+}
+
+static CUresult make_fill(struct api_work *work, const void *params)
+{
+    *work = (struct api_work) { .type = CU_GRAPH_NODE_TYPE_MEMSET };
+    memcpy(&work->as.set, params, sizeof(work->as.set));
     return CUDA_SUCCESS;
 }
 
-static CUresult copy_work(struct api_work *work, const CUDA_MEMCPY3D *params)
+static void tell_fill(const struct api_work *work, void *params)
 {
-    CUresult result = params ? api_copy_work(work, params) : CUDA_ERROR_INVALID_VALUE;
+    memcpy(params, &work->as.set, sizeof(work->as.set));
+}
+
+static CUresult make_host(struct api_work *work, const void *from)
+{
+    const CUDA_HOST_NODE_PARAMS *params = from;
+    *work = (struct api_work) { .type = CU_GRAPH_NODE_TYPE_HOST };
+    work->as.host.function = params->fn;
+    work->as.host.data = params->userData;
+    return params->fn ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static void tell_host(const struct api_work *work, void *params)
+{
+    *(CUDA_HOST_NODE_PARAMS *)params =
+        (CUDA_HOST_NODE_PARAMS) { work->as.host.function, work->as.host.data };
+}
+
+/// For each type of node: its work from the parameters of its functions, and the reverse.
+static const struct {
+    CUresult (*make)(struct api_work *work, const void *params);
+    void (*tell)(const struct api_work *work, void *params);
+} kinds[] = {
+    [CU_GRAPH_NODE_TYPE_KERNEL] = { make_kernel, tell_kernel },
+    [CU_GRAPH_NODE_TYPE_MEMCPY] = { make_copy, tell_copy },
+    [CU_GRAPH_NODE_TYPE_MEMSET] = { make_fill, tell_fill },
+    [CU_GRAPH_NODE_TYPE_HOST] = { make_host, tell_host },
+};
+
+static CUresult make(struct api_work *work, CUgraphNodeType type, const void *params)
+{
+    CUresult result = kinds[type].make(work, params);
     return result ? result : api_work_check(work);
 }
 
-CUresult api_graphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *params)
+/// `context` is NULL if the function has no such argument, here and below.
+static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                    CUgraphNodeType type, const void *params, const CUcontext *context)
 {
     struct api_work work;
-    CUgraphNode node = api_graph_node(handle, CU_GRAPH_NODE_TYPE_MEMCPY, params);
-    CUresult result = node ? copy_work(&work, params) : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = api_graph_check_add(node, graph, after, count, params);
+    if (!result && context && !API_FIND(*context, API_CONTEXT))
+        result = CUDA_ERROR_INVALID_CONTEXT;
     if (!result)
-        node->work = work;
-    return result;
+        result = make(&work, type, params);
+    return result ? result : api_graph_add(graph, &work, after, count, node);
+}
+
+static CUresult get(CUgraphNode handle, CUgraphNodeType type, void *params)
+{
+    CUgraphNode node = api_graph_node(handle, type, params);
+    if (!node)
+        return CUDA_ERROR_INVALID_VALUE;
+    kinds[type].tell(&node->work, params);
+    return CUDA_SUCCESS;
+}
+
+/// The work of a node of a type, in its graph or in an executable one; NULL: there is none.
+struct target {
+    struct api_work *work;
+    CUgraphNodeType type;
+    bool executable;
+};
+
+static struct target in_graph(CUgraphNode handle, CUgraphNodeType type)
+{
+    CUgraphNode node = api_graph_node(handle, type, handle);
+    return (struct target) { node ? &node->work : NULL, type, false };
+}
+
+static struct target in_executable(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type)
+{
+    CUgraphExec executable = API_FIND(handle, API_EXECUTABLE);
+    size_t at = executable ? place_of(node, executable->nodes, executable->count) : 0;
+    bool found = executable && at < executable->count && executable->works[at].type == type;
+    return (struct target) { found ? &executable->works[at] : NULL, type, true };
+}
+
+/// Takes the new work over. Another thread may be launching an executable graph.
+static void replace(struct target at, const struct api_work *work)
+{
+    if (at.executable)
+        api_engine_enter();
+    struct api_work old = *at.work;
+    *at.work = *work;
+    at.work->disabled = old.disabled;
+    if (at.executable)
+        api_engine_leave();
+    api_work_clear(&old);
+}
+
+static CUresult set(struct target at, const void *params, const CUcontext *context)
+{
+    struct api_work work;
+    CUresult result = at.work && params ? make(&work, at.type, params) : CUDA_ERROR_INVALID_VALUE;
+    if (!result && context && !API_FIND(*context, API_CONTEXT))
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    if (result)
+        return result;
+    if (at.type == CU_GRAPH_NODE_TYPE_KERNEL)
+        work.as.kernel.cooperative = at.work->as.kernel.cooperative;
+    replace(at, &work);
+    return CUDA_SUCCESS;
+}
+
+// ---------------------------------------------------------- kernels, copies, fills, host functions
+
+CUresult api_graphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                size_t count, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    return add(node, graph, after, count, CU_GRAPH_NODE_TYPE_KERNEL, params, NULL);
+}
+
+CUresult api_graphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    return get(node, CU_GRAPH_NODE_TYPE_KERNEL, params);
+}
+
+CUresult api_graphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    return set(in_graph(node, CU_GRAPH_NODE_TYPE_KERNEL), params, NULL);
+}
+
+CUresult api_graphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
+                                          const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+    return set(in_executable(executable, node, CU_GRAPH_NODE_TYPE_KERNEL), params, NULL);
+}
+
+CUresult api_graphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                size_t count, const CUDA_MEMCPY3D *params, CUcontext context)
+{
+    return add(node, graph, after, count, CU_GRAPH_NODE_TYPE_MEMCPY, params, &context);
+}
+
+CUresult api_graphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *params)
+{
+    return get(node, CU_GRAPH_NODE_TYPE_MEMCPY, params);
+}
+
+CUresult api_graphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *params)
+{
+    return set(in_graph(node, CU_GRAPH_NODE_TYPE_MEMCPY), params, NULL);
 }
 
 CUresult api_graphExecMemcpyNodeSetParams(CUgraphExec executable, CUgraphNode node,
                                           const CUDA_MEMCPY3D *params, CUcontext context)
 {
-    struct api_work work, *at = api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_MEMCPY);
-    CUresult result = at ? copy_work(&work, params) : CUDA_ERROR_INVALID_VALUE;
-    if (!result && !API_FIND(context, API_CONTEXT))
-        result = CUDA_ERROR_INVALID_CONTEXT;
-    if (!result)
-        api_exec_replace(at, &work);
-    return result;
+    return set(in_executable(executable, node, CU_GRAPH_NODE_TYPE_MEMCPY), params, &context);
 }
 
-// ----------------------------------------------------------------------------------------- fills
-
-CUresult api_graphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *params)
+CUresult api_graphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                size_t count, const CUDA_MEMSET_NODE_PARAMS *params,
+                                CUcontext context)
 {
-    CUgraphNode node = api_graph_node(handle, CU_GRAPH_NODE_TYPE_MEMSET, params);
-    if (!node)
-        return CUDA_ERROR_INVALID_VALUE;
-    memcpy(params, &node->work.as.set, sizeof(*params));
-    return CUDA_SUCCESS;
+    return add(node, graph, after, count, CU_GRAPH_NODE_TYPE_MEMSET, params, &context);
 }
 
-static CUresult set_work(struct api_work *work, const CUDA_MEMSET_NODE_PARAMS *params)
+CUresult api_graphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *params)
 {
-    if (!params)
-        return CUDA_ERROR_INVALID_VALUE;
-    *work = (struct api_work) { .type = CU_GRAPH_NODE_TYPE_MEMSET };
-    memcpy(&work->as.set, params, sizeof(*params));
-    return api_work_check(work);
+    return get(node, CU_GRAPH_NODE_TYPE_MEMSET, params);
 }
 
-CUresult api_graphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *params)
+CUresult api_graphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params)
 {
-    struct api_work work;
-    CUgraphNode node = api_graph_node(handle, CU_GRAPH_NODE_TYPE_MEMSET, params);
-    CUresult result = node ? set_work(&work, params) : CUDA_ERROR_INVALID_VALUE;
-    if (!result)
-        node->work = work;
-    return result;
+    return set(in_graph(node, CU_GRAPH_NODE_TYPE_MEMSET), params, NULL);
 }
 
 CUresult api_graphExecMemsetNodeSetParams(CUgraphExec executable, CUgraphNode node,
                                           const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
 {
-    struct api_work work, *at = api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_MEMSET);
-    CUresult result = at ? set_work(&work, params) : CUDA_ERROR_INVALID_VALUE;
-    if (!result && !API_FIND(context, API_CONTEXT))
-        result = CUDA_ERROR_INVALID_CONTEXT;
-    if (!result)
-        api_exec_replace(at, &work);
-    return result;
+    return set(in_executable(executable, node, CU_GRAPH_NODE_TYPE_MEMSET), params, &context);
 }
 
-// ----------------------------------------------------------------------------------------- calls
-
-CUresult api_graphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *params)
+CUresult api_graphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                              size_t count, const CUDA_HOST_NODE_PARAMS *params)
 {
-    CUgraphNode node = api_graph_node(handle, CU_GRAPH_NODE_TYPE_HOST, params);
-    if (!node)
-        return CUDA_ERROR_INVALID_VALUE;
-    *params = (CUDA_HOST_NODE_PARAMS) { node->work.as.host.function, node->work.as.host.data };
-    return CUDA_SUCCESS;
+    return add(node, graph, after, count, CU_GRAPH_NODE_TYPE_HOST, params, NULL);
 }
 
-static CUresult host_work(struct api_work *work, const CUDA_HOST_NODE_PARAMS *params)
+CUresult api_graphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *params)
 {
-    if (!params || !params->fn)
-        return CUDA_ERROR_INVALID_VALUE;
-    *work = (struct api_work) { .type = CU_GRAPH_NODE_TYPE_HOST };
-    work->as.host.function = params->fn;
-    work->as.host.data = params->userData;
-    return CUDA_SUCCESS;
+    return get(node, CU_GRAPH_NODE_TYPE_HOST, params);
 }
 
-CUresult api_graphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *params)
+CUresult api_graphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params)
 {
-    struct api_work work;
-    CUgraphNode node = api_graph_node(handle, CU_GRAPH_NODE_TYPE_HOST, params);
-    CUresult result = node ? host_work(&work, params) : CUDA_ERROR_INVALID_VALUE;
-    if (!result)
-        node->work = work;
-    return result;
+    return set(in_graph(node, CU_GRAPH_NODE_TYPE_HOST), params, NULL);
 }
 
 CUresult api_graphExecHostNodeSetParams(CUgraphExec executable, CUgraphNode node,
                                         const CUDA_HOST_NODE_PARAMS *params)
 {
-    struct api_work work, *at = api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_HOST);
-    CUresult result = at ? host_work(&work, params) : CUDA_ERROR_INVALID_VALUE;
+    return set(in_executable(executable, node, CU_GRAPH_NODE_TYPE_HOST), params, NULL);
+}
+
+/// The parameters of CUDA 12 from those of CUDA 11: a pointer to `wide`, or NULL.
+static const CUDA_KERNEL_NODE_PARAMS_v2 *widen(CUDA_KERNEL_NODE_PARAMS_v2 *wide,
+                                               const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    *wide = (CUDA_KERNEL_NODE_PARAMS_v2) { 0 };
+    if (params)
+        memcpy(wide, params, sizeof(*params));
+    return params ? wide : NULL;
+}
+
+CUresult api_graphAddKernelNode1(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                 size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    CUDA_KERNEL_NODE_PARAMS_v2 wide;
+    return api_graphAddKernelNode(node, graph, after, count, widen(&wide, params));
+}
+
+CUresult api_graphKernelNodeGetParams1(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    CUDA_KERNEL_NODE_PARAMS_v2 wide = { 0 };
+    CUresult result = params ? api_graphKernelNodeGetParams(node, &wide) : CUDA_ERROR_INVALID_VALUE;
     if (!result)
-        api_exec_replace(at, &work);
+        memcpy(params, &wide, sizeof(*params));
     return result;
+}
+
+CUresult api_graphKernelNodeSetParams1(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    CUDA_KERNEL_NODE_PARAMS_v2 wide;
+    return api_graphKernelNodeSetParams(node, widen(&wide, params));
+}
+
+CUresult api_graphExecKernelNodeSetParams1(CUgraphExec executable, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+{
+    CUDA_KERNEL_NODE_PARAMS_v2 wide;
+    return api_graphExecKernelNodeSetParams(executable, node, widen(&wide, params));
 }
 
 // --------------------------------------------------------------------------------------- skipped
@@ -423,10 +552,10 @@ CUresult api_graphExecHostNodeSetParams(CUgraphExec executable, CUgraphNode node
 /// Only kernels, copies and fills can be disabled.
 static struct api_work *that_may_rest(CUgraphExec executable, CUgraphNode node)
 {
-    struct api_work *work = api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_KERNEL);
+    struct api_work *work = in_executable(executable, node, CU_GRAPH_NODE_TYPE_KERNEL).work;
     if (!work)
-        work = api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_MEMCPY);
-    return work ? work : api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_MEMSET);
+        work = in_executable(executable, node, CU_GRAPH_NODE_TYPE_MEMCPY).work;
+    return work ? work : in_executable(executable, node, CU_GRAPH_NODE_TYPE_MEMSET).work;
 }
 
 CUresult api_graphNodeSetEnabled(CUgraphExec executable, CUgraphNode node, unsigned enabled)
@@ -493,39 +622,33 @@ CUresult api_graphEventWaitNodeGetEvent(CUgraphNode node, CUevent *event)
     return get_event(node, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
 }
 
-static CUresult set_event(struct api_work *work, CUevent event)
+static CUresult set_event(struct target at, CUevent event)
 {
-    if (!work || !API_FIND(event, API_EVENT))
+    if (!at.work || !API_FIND(event, API_EVENT))
         return CUDA_ERROR_INVALID_VALUE;
-    struct api_work fresh = { .type = work->type };
-    fresh.as.event = event;
-    api_exec_replace(work, &fresh);
+    struct api_work work = { .type = at.type };
+    work.as.event = event;
+    replace(at, &work);
     return CUDA_SUCCESS;
-}
-
-static struct api_work *event_work(CUgraphNode handle, CUgraphNodeType type)
-{
-    CUgraphNode node = api_graph_node(handle, type, handle);
-    return node ? &node->work : NULL;
 }
 
 CUresult api_graphEventRecordNodeSetEvent(CUgraphNode node, CUevent event)
 {
-    return set_event(event_work(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD), event);
+    return set_event(in_graph(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD), event);
 }
 
 CUresult api_graphEventWaitNodeSetEvent(CUgraphNode node, CUevent event)
 {
-    return set_event(event_work(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT), event);
+    return set_event(in_graph(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT), event);
 }
 
 CUresult api_graphExecEventRecordNodeSetEvent(CUgraphExec executable, CUgraphNode node,
                                               CUevent event)
 {
-    return set_event(api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD), event);
+    return set_event(in_executable(executable, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD), event);
 }
 
 CUresult api_graphExecEventWaitNodeSetEvent(CUgraphExec executable, CUgraphNode node, CUevent event)
 {
-    return set_event(api_exec_work(executable, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT), event);
+    return set_event(in_executable(executable, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT), event);
 }
