@@ -28,7 +28,7 @@ void caller_scalars_create(struct caller_scalars *s, struct gpu *gpu, struct ran
     s->memory = ptx_buffer_create(gpu->device, sizeof s->values);
     if (!s->memory)
         fail_msg("%s", ptx_error_message());
-    s->values.found_inf_to = 77; // no run writes it but those that must
+    s->values.found_inf_to = 77; // only runs that must write it do so
     s->values.state.scale = 64;
     caller_scalars_change(s, r);
 }
@@ -55,7 +55,7 @@ void caller_scalars_change(struct caller_scalars *s, struct random *r)
         if (bad && random_below(r, 3) == 0)
             v->max_norms[g] = norms[random_below(r, 5)];
     }
-    if (!(s->has & CALLER_UPDATED_STATE)) // else what the step before has left
+    if (!(s->has & CALLER_UPDATED_STATE)) // otherwise as the previous step left it
         v->state = (struct ptx_loss_scale_state) { v->loss_scale, 17 };
     upload(s);
 }

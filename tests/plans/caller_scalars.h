@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The scalars that a plan may read and write at the caller's addresses, as a random mixture of
-/// them, with values that change from step to step.
+/// Scalars that a plan reads and writes at the caller's addresses: a random selection, with values
+/// that change from step to step.
 #ifndef PTXGEN_TESTS_CALLER_SCALARS_H
 #define PTXGEN_TESTS_CALLER_SCALARS_H
 
@@ -8,7 +8,7 @@
 
 enum { CALLER_MOST_GROUPS = 8 };
 
-/// Which of them a plan has, as bits. Of the last three at most one.
+/// The selection, as bits. Of the last three, at most one is set.
 enum caller_has {
     CALLER_MAX_NORMS = 1,
     CALLER_FOUND_INF = 2,
@@ -23,23 +23,23 @@ struct caller_scalars {
     ptx_buffer *memory;
     unsigned has;
     struct ptx_loss_scale_params update;
-    struct caller_values { ///< the memory
+    struct caller_values { ///< in device memory
         struct ptx_loss_scale_state state;
         float loss_scale, found_inf, found_inf_to;
         float max_norms[CALLER_MOST_GROUPS];
-    } values; ///< what the memory should be
+    } values; ///< what the memory must contain
 };
 
 void caller_scalars_create(struct caller_scalars *s, struct gpu *gpu, struct random *r,
                            unsigned has);
 void caller_scalars_destroy(struct caller_scalars *s);
-/// Other values, in the memory, too. One time in three, some of them are not usable: NaN, 0,
-/// negative or infinite.
+/// New values, in the memory too. One time in three, some of them are unusable: NaN, 0, negative or
+/// infinite.
 void caller_scalars_change(struct caller_scalars *s, struct random *r);
-/// The loss scale of a plan that would otherwise have `own`.
+/// The loss scale in effect, for a plan whose own one is `own`.
 float caller_scalars_loss_scale(const struct caller_scalars *s, float own);
-/// What a step that found something leaves, or one that did not; and that it is what is there.
-/// Waits for the stream.
+/// Updates the values for a step that found something, or found nothing, and compares the memory
+/// with them. Waits for the stream.
 void caller_scalars_check(struct caller_scalars *s, bool found);
 
 /// Sets the fields of struct ptx_clip_params or struct ptx_step_params.

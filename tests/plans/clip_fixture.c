@@ -36,7 +36,7 @@ static ptx_type random_type(struct random *r, uint32_t types)
     }
 }
 
-/// Often 0, often around a chunk.
+/// Often 0, and often about the length of a chunk.
 static uint64_t random_size(struct random *r, uint64_t most)
 {
     uint64_t size = random_below(r, (uint32_t)most + 1);
@@ -193,7 +193,8 @@ void clip_set_check(const struct clip_set *set, const ptx_clip_plan *plan,
                      ref_load(x->type, got + set->offset[t], i), ref_load(x->type, x->data, i),
                      (double)expected->records[x->group][0]);
         }
-        // f64 NaNs compare by kind above; the bytes around tensors, below.
+        // f64 NaNs were compared above, without their payloads. The bytes around the tensors are
+        // compared below.
         memcpy(got + set->offset[t], wanted + set->offset[t],
                (size_t)x->count * ref_bytes(x->type));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// A call of each operation, in memory of 4096 bytes: for tests that count driver calls or make
-/// them fail. Included after driver_fixture.h or emulator_faults.h.
+/// One call of each operation, in 4096 bytes of memory, for tests that count driver calls or make
+/// them fail. Include it after driver_fixture.h or emulator_faults.h.
 #ifndef PTXGEN_TESTS_OPERATION_CALLS_H
 #define PTXGEN_TESTS_OPERATION_CALLS_H
 

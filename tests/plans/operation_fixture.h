@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those, as it asks.
+// cmocka needs those headers before its own.
 #include <cmocka.h>
 
 #include "gpu.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/// Creating and using a plan of any kind with each driver call and each allocation in it failing
-/// once: the error is reported, nothing stays behind, and the next attempt works. For the one
-/// source of a test that is linked with --wrap for malloc, calloc and realloc.
+/// Creates and uses a plan of any kind, with each driver call and each allocation failing once: the
+/// error is reported, nothing is left over, and the next attempt works. Include it in one source of
+/// a test that is linked with --wrap for malloc, calloc and realloc.
 #ifndef PTXGEN_TESTS_PLAN_FAULTS_H
 #define PTXGEN_TESTS_PLAN_FAULTS_H
 
 #include "emulator_faults.h"
 #include "failing_allocations.h"
 
-/// A call on a plan.
+/// An operation of a plan.
 struct plan_operation {
     ptx_status (*call)(void *plan, CUstream stream);
     const char *name; ///< of the public function
@@ -20,11 +20,11 @@ struct plan_kind {
     void (*tear_down)(void);     ///< closes it
     void *(*create)(void);
     void (*destroy)(void *plan);
-    const struct plan_operation *operations; ///< the first is a run
+    const struct plan_operation *operations; ///< the first one is a run
     size_t operation_count;
 };
 
-// Creation ends with the destruction of a stream, which has nobody to report to.
+// Creation ends with the destruction of a stream, which cannot report a failure.
 static int calls_of_stream_destroy(ptx_device *device)
 {
     CUstream stream = ptx_stream_create(device);
@@ -89,8 +89,8 @@ static void each_allocation_of_creation_fails(void **state)
     kind->tear_down();
 }
 
-// The call'th driver call of the operation meets the fault of a kernel launched earlier: it names
-// the operation, whichever call of the driver layer it was in.
+// One driver call of the operation, number `call`, returns the fault of an earlier kernel. The
+// message names the operation, whichever driver call it was.
 static void meet_a_fault(const struct plan_operation *operation, void *plan, int call)
 {
     char begin[128];
@@ -137,7 +137,7 @@ static void each_driver_call_of_a_use_fails(void **state)
             assert_int_equal(operation->call(plan, NULL), PTX_ERROR_DRIVER);
             fail_call(CUDA_SUCCESS, 0);
             assert_thread_untouched(NULL);
-            assert_int_equal(operation->call(plan, NULL), PTX_OK); // it is as good as new
+            assert_int_equal(operation->call(plan, NULL), PTX_OK); // it works again
             meet_a_fault(operation, plan, call);
         }
         check_allocations_of_operation(operation, plan);
@@ -147,8 +147,8 @@ static void each_driver_call_of_a_use_fails(void **state)
     kind->tear_down();
 }
 
-// A run that fails in the midst of the caller's capture leaves the capture to the caller, and the
-// plan as good as new.
+// A run that fails during the caller's capture does not end the capture. The plan works again
+// afterwards.
 static void each_driver_call_of_a_captured_run_fails(void **state)
 {
     const struct plan_kind *kind = *state;
@@ -160,7 +160,7 @@ static void each_driver_call_of_a_captured_run_fails(void **state)
     for (int call = 0; call <= calls; call++) {
         assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
         const int before = calls_so_far();
-        fail_call(CUDA_ERROR_UNKNOWN, call); // 0: none
+        fail_call(CUDA_ERROR_UNKNOWN, call); // 0: none fails
         assert_int_equal(kind->operations[0].call(plan, stream), call ? PTX_ERROR_DRIVER : PTX_OK);
         fail_call(CUDA_SUCCESS, 0);
         calls = call ? calls : calls_so_far() - before;
@@ -173,7 +173,7 @@ static void each_driver_call_of_a_captured_run_fails(void **state)
     kind->tear_down();
 }
 
-/// All of these, for the tests of a kind.
+/// All of the above, for the tests of a kind.
 #define PLAN_FAULT_TESTS(kind)                                                                     \
     cmocka_unit_test_prestate(each_driver_call_of_creation_fails, kind),                           \
         cmocka_unit_test_prestate(each_allocation_of_creation_fails, kind),                        \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// A plan's text in tests: taken from its builder, and held to ptxas.
+/// A plan's text in tests: taken from its builder, and assembled by ptxas.
 #ifndef PTXGEN_TESTS_PLAN_TEXT_H
 #define PTXGEN_TESTS_PLAN_TEXT_H
 
@@ -10,7 +10,7 @@
 
 #include "ptxas_batch.h"
 
-/// The builder's text, for the caller to free; the builder is destroyed.
+/// Returns the builder's text, which the caller frees, and destroys the builder.
 static inline char *plan_text_finish(ptx_builder *b)
 {
     const char *text = ptx_builder_finish(b);
@@ -23,7 +23,7 @@ static inline char *plan_text_finish(ptx_builder *b)
     return copy;
 }
 
-/// ptxas accepts the text, where there is one that knows the target. Frees the text.
+/// Fails unless ptxas accepts the text, if there is a ptxas that knows the target. Frees the text.
 static inline void plan_text_assemble(char *text, struct ptx_target target)
 {
     char name[PTX_TARGET_NAME_SIZE];

@@ -145,7 +145,7 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
             if (array_type(set, t, a) != PTX_NONE)
                 set->offset[t][a] = place(r, shape, &at, set->tensors[t].count,
                                           ptx_type_bytes(array_type(set, t, a)));
-        // One in three shares the count of the tensor before it, if they are of one group.
+        // One tensor in three shares the step count of the previous one, if both are in one group.
         const bool shares =
             t && set->tensors[t].group == set->tensors[t - 1].group && random_below(r, 3) == 0;
         set->step[t] = shares ? set->step[t - 1] : place(r, shape, &at, 1, sizeof(float));
@@ -232,7 +232,7 @@ size_t step_set_first(const struct step_set *set, size_t stage)
     return stage * set->count / (set->stages ? set->stages : 1);
 }
 
-// The sums of each stage's own plan, added in the order of the stages.
+// The sums of the stages' own plans, added in the order of the stages.
 static void expect_sums(const struct step_set *set, struct ref_clip_plan plan,
                         double total[STEP_MOST_GROUPS])
 {

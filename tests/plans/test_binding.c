@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arguments in the order of a kernel's parameters, found by their names.
+// Arguments are found by name, and put into the order of a kernel's parameters.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static ptx_builder *builder_of(const char *kernel)
     ptx_builder *b = ptx_builder_create(NULL);
     struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
     ptx_kernel_emit(b, ptx_kernel_find(kernel), &spec);
-    // A second entry, with an array.
+    // A second entry, which has an array.
     ptx_entry (b, "second", .block = { 32 }) {
         ptx_ptr values = ptx_param_array(b, PTX_U64, "table", 3);
         ptx_ptr to = ptx_param_ptr(b, PTX_U64, "x");

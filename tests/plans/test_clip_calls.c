@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Which calls of the driver a clip plan makes, with drivers of several ages.
+// The driver calls that a clip plan makes, with drivers of several versions.
 #include "driver_fixture.h"
 
 #include <ptxgen/clip.h>
 
-enum { TENSORS = 5, COUNT = 100 }; // within the 4096 bytes that the fake says it knows
+enum { TENSORS = 5, COUNT = 100 }; // in the 4096 bytes that the fake knows
 
 struct scene {
     ptx_device *device;
@@ -45,7 +45,7 @@ static ptx_clip_plan *create(const struct scene *scene)
                                                             .update = &update });
 }
 
-// Kernels and graphs that a run launches on the stream.
+// Counts the kernels and graphs that a run launches on the stream.
 static void expect_run(ptx_clip_plan *plan, CUstream stream, int kernels, int graphs)
 {
     const int kernels_before = atomic_load(&fake->launches);
@@ -55,7 +55,7 @@ static void expect_run(ptx_clip_plan *plan, CUstream stream, int kernels, int gr
     assert_int_equal(atomic_load(&fake->graphs) - graphs_before, graphs);
 }
 
-// A plan with a driver that cannot capture a run's launches (0), or with one that can (1).
+// A plan with a driver that cannot capture the launches of a run (0), or can (1).
 static ptx_clip_plan *create_with_driver(struct scene *scene, int captures)
 {
     fake->driver_version = captures ? 12030 : 12020;
@@ -85,7 +85,7 @@ static void a_run_is_one_graph_where_it_can_be(void **state)
     }
 }
 
-// Work on the legacy default stream would spoil the capture.
+// Work on the legacy default stream would invalidate the capture.
 static void a_blocking_stream_is_being_captured(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void a_blocking_stream_is_being_captured(void **state)
     }
 }
 
-// Without graphs, launches with attributes, and other functions that came later.
+// A driver without graphs, launch attributes, and other later functions.
 static void a_run_with_the_oldest_driver(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What users are promised of a clipped gradient, on the largest sets that the device is good for:
-// C-CLIP-001, exact norms, extreme gradients, one bad element among many, weights of replicas.
+// The promises about a clipped gradient, on the largest sets that fit the device: C-CLIP-001, exact
+// norms, extreme gradients, one bad element among many, weights of replicas.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +15,12 @@
 static struct gpu gpu;
 static bool small; // the emulator: fewer elements
 
-/// `count` f32 on the device: a block of random numbers times `size`, over and over.
+/// `count` f32 on the device: a block of random numbers times `size`, repeated.
 struct gradient {
     uint64_t count, period;
     float *block; ///< on the host
     ptx_buffer *memory;
-    struct ptx_clip_tensor tensors[3]; ///< the whole of it in three parts
+    struct ptx_clip_tensor tensors[3]; ///< all of it, in three parts
     ptx_clip_plan *plan;
 };
 
@@ -29,7 +29,7 @@ static void gradient_create(struct gradient *g, uint64_t count, float size,
 {
     struct random r = gpu_random(&gpu, "contracts");
     g->count = count;
-    g->period = count < 10000019 ? count : 10000019; // a prime: chunks differ
+    g->period = count < 10000019 ? count : 10000019; // a prime, so chunks differ
     g->block = malloc((size_t)g->period * sizeof(float));
     g->memory = ptx_buffer_create(gpu.device, (size_t)count * sizeof(float));
     if (!g->block || !g->memory)
@@ -99,7 +99,8 @@ static void test_norm_of_many(void **state)
     gradient_destroy(&g);
 }
 
-/// C-CLIP-001, from numbers whose squares f32 cannot hold to such whose squares vanish in it.
+/// C-CLIP-001, from numbers whose squares are too large for f32 to numbers whose squares are 0 in
+/// f32.
 static void test_sizes_of_gradients(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void test_sizes_of_gradients(void **state)
         clip_require(ptx_buffer_download(g.memory, 0, g.block, 40000 * sizeof(float), gpu.stream));
         clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
         const long double after = exact_norm(&g);
-        // Subnormal results are rounded to a multiple of 2^-149 each.
+        // Each subnormal result is rounded to a multiple of 2^-149.
         const long double slack = 200 * 0x1p-150L;
         if (after > (long double)max_norm * (1 + 1e-6L) + slack ||
             after < (long double)max_norm * (1 - 1e-6L) - slack)
@@ -158,8 +159,7 @@ static void test_one_bad_element(void **state)
     gradient_destroy(&g);
 }
 
-/// Four ranks, each with a part of its own and a copy of what is shared, between them have the norm
-/// of the whole.
+/// Four ranks, each with its own part and a copy of the shared tensor, get the norm of the whole.
 static void test_replicas(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ int main(void)
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
-    // Also under a memory checker, and where large tests are not wanted.
+    // Also with a memory checker, and if the environment excludes large tests.
     small = gpu.max_size < 1000000000 || strstr(ptx_device_get_info(gpu.device)->name, "emulator");
     int failed = cmocka_run_group_tests_name("clip plans: contracts", tests, NULL, NULL);
     gpu_close(&gpu);

@@ -97,7 +97,7 @@ static ptx_status apply(void *plan, CUstream stream)
     return ptx_clip_plan_apply(plan, stream);
 }
 
-// The first tensor to where it is.
+// Sets the first tensor's address to the one it has.
 static ptx_status set_data(void *plan, CUstream stream)
 {
     return ptx_clip_plan_set_data(plan, 0, 1, &scene.tensors[0].data, stream);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a clip plan refuses, and that it says why; nothing is launched, and nothing stays allocated.
+// The input that a clip plan refuses, and the messages. Nothing is launched, and nothing stays
+// allocated.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +47,7 @@ static void expect_failure(ptx_status status, const char *words)
         fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
-/// Device memory that a refused creation keeps.
+/// The device memory that is still used after a refused creation.
 static size_t kept_by_refusal(const char *words)
 {
     size_t before = 0, after = 0;
@@ -59,12 +60,14 @@ static size_t kept_by_refusal(const char *words)
     return before - after;
 }
 
-/// Creation and, where it is no matter of addresses, the description, are refused with `words`.
+/// Creation must be refused with these words; so must the description, except for errors of
+/// addresses.
 static void refuse(const char *words, bool described)
 {
     struct ptx_clip_description description;
     size_t kept = kept_by_refusal(words);
-    // What is free is so for all processes: another's doings do not come each time, a leak does.
+    // Other processes use the GPU's memory too, but not in each of ten attempts. A leak shows in
+    // each.
     for (int again = 0; kept && again < 10; ++again)
         kept = kept_by_refusal(words);
     assert_int_equal(kept, 0);
@@ -134,7 +137,7 @@ static void test_tensors(void **state)
     params.group_count = 2;
     refuse("tensor 2: its group is 2; there are groups 0 to 1", true);
     set_up(NULL);
-    tensors[0].count = UINT64_MAX / 4 + 2; // 4 bytes each would wrap
+    tensors[0].count = UINT64_MAX / 4 + 2; // times 4 bytes would wrap
     refuse("tensor 0", true);
     tensors[0].count = PTX_CLIP_MAX_ELEMENTS;
     refuse("tensor 1 brings the elements to", true);
@@ -157,7 +160,7 @@ static void test_addresses(void **state)
     tensors[1].data = base + 4 * COUNT + 2;
     refuse("not a multiple of its element's 4 bytes", false);
     set_up(NULL);
-    tensors[2].data = base + 4 * COUNT + 4 * (COUNT - 1); // the last element of tensor 1
+    tensors[2].data = base + 4 * COUNT + 4 * (COUNT - 1); // overlaps the last element of tensor 1
     refuse("tensors 1 and 2 overlap", false);
     tensors[2].data = base;
     refuse("tensors 0 and 2 overlap", false);
@@ -165,24 +168,24 @@ static void test_addresses(void **state)
     tensors[2].count = COUNT + 1;
     refuse("its memory ends 4000 bytes after its address", false);
     set_up(NULL);
-    tensors[0].data = (CUdeviceptr)(uintptr_t)host; // which a GPU may know a page of
+    tensors[0].data = (CUdeviceptr)(uintptr_t)host; // the GPU may know a page with this address
     refuse("tensor 0: ", false);
     set_up(NULL);
-    // Large, since drivers keep the memory of small ones.
+    // Large, because drivers keep the memory of small allocations.
     ptx_buffer *freed = ptx_buffer_create(gpu.device, (size_t)64 << 20);
     assert_non_null(freed);
     tensors[0].data = ptx_buffer_address(freed);
     ptx_buffer_destroy(&freed);
     refuse("tensor 0: the driver knows no memory at its address", false);
-    tensors[0].count = 0; // an empty tensor may be anywhere
+    tensors[0].count = 0; // an empty tensor may have any address
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
     if (!plan)
         fail_msg("%s", ptx_error_message());
     ptx_clip_plan_destroy(&plan);
 }
 
-/// Left out of what is only described or written as text, max_norm is not missed; a 0 that is meant
-/// is given where nothing is left out, and makes every gradient 0.
+/// Creation refuses a max_norm of 0, which was probably left out; a description and a text accept it.
+/// A limit of 0 is set with group_max_norms. It makes every gradient 0.
 static void test_max_norm_of_zero(void **state)
 {
     (void)state;
@@ -196,7 +199,7 @@ static void test_max_norm_of_zero(void **state)
     assert_non_null(ptx_builder_finish(b));
     ptx_builder_destroy(&b);
 
-    params.max_norm = 1.0f; // that of group_max_norms is taken
+    params.max_norm = 1.0f; // group_max_norms has the norm that counts
     params.group_max_norms = norms;
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
     if (!plan)
@@ -212,11 +215,11 @@ static void test_max_norm_of_zero(void **state)
     require(ptx_buffer_fill(memory, 0, 0x3f, sizeof clipped, gpu.stream));
 }
 
-/// The state of the loss scale is the device's memory, 8 bytes of it, and no tensor's.
+/// The state of the loss scale must be 8 bytes of the device's memory, outside all tensors.
 static void test_loss_scale_state(void **state)
 {
     (void)state;
-    // Large, since drivers keep the memory of small ones.
+    // Large, because drivers keep the memory of small allocations.
     ptx_buffer *states = ptx_buffer_create(gpu.device, (size_t)64 << 20);
     assert_non_null(states);
     const CUdeviceptr apart = ptx_buffer_address(states);
@@ -242,8 +245,8 @@ static void test_loss_scale_state(void **state)
     ptx_clip_plan_destroy(&plan);
 }
 
-/// The scalars that a plan reads, and the one that it writes, are the device's memory and no
-/// tensor's, and the one that it writes is no other.
+/// The scalars that a plan reads or writes must be in the device's memory and outside all tensors.
+/// The one that it writes must be none of the others.
 static void test_scalars_at(void **state)
 {
     (void)state;
@@ -295,7 +298,7 @@ static void test_scalars_at(void **state)
     ptx_buffer_destroy(&scalars);
 }
 
-/// Nor is a tensor where the plan has its tables, which may be the memory of one that was freed.
+/// A tensor must not overlap the plan's tables, which may be in the memory of a freed tensor.
 static void test_own_memory(void **state)
 {
     (void)state;
@@ -348,7 +351,7 @@ static void test_cold_capture(void **state)
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     assert_null(ptx_clip_plan_create(gpu.device, &params));
     expect_failure(PTX_ERROR_CAPTURE, "before the capture begins");
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream); // undisturbed, and empty
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream); // the capture goes on, and is empty
     assert_non_null(graph);
     ptx_graph_destroy(&graph);
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
@@ -359,14 +362,14 @@ static void test_cold_capture(void **state)
     ptx_clip_plan_destroy(&plan);
 }
 
-/// The calls that meet a fault of the plan's kernels name themselves, and have the emulator's
-/// report of it. Last: the context is lost with it.
+/// A call that returns the fault of a plan's kernel names itself, and includes the emulator's
+/// report. This is the last test, because the context is lost.
 static void test_fault(void **state)
 {
     (void)state;
     ptx_operations *operations = ptx_operations_create(gpu.device, NULL);
     assert_non_null(operations);
-    tensors[1].data = 16; // no memory
+    tensors[1].data = 16; // no such memory
     params.any_address = true;
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
     if (!plan)
@@ -410,7 +413,7 @@ int main(void)
         return 1;
     }
     base = ptx_buffer_address(memory);
-    if (ptx_buffer_fill(memory, 0, 0x3f, 3 * 4 * COUNT, gpu.stream)) // 0.747 each
+    if (ptx_buffer_fill(memory, 0, 0x3f, 3 * 4 * COUNT, gpu.stream)) // each is 0.747
         return 1;
     int failed = cmocka_run_group_tests_name("clip plans: bad input", tests, NULL, NULL);
     ptx_buffer_destroy(&memory);

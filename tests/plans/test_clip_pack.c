@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Small tensors that share chunks: which do, and the bits that come out, against the reference.
+// Small tensors that share chunks: which ones do, and their results, compared with the reference.
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -23,7 +23,7 @@ static bool small; // the emulator: fewer elements
 
 enum { MOST_TENSORS = 3000 };
 
-/// A list of tensors that are nowhere.
+/// A list of tensors without memory.
 struct list {
     struct ptx_clip_tensor tensors[MOST_TENSORS];
     struct ref_gradient host[MOST_TENSORS];
@@ -94,7 +94,7 @@ static void test_small_tensors_pack(void **state)
         add(&list, 512, PTX_F32, 0);
     const struct ptx_clip_description d = describe(&list, 1, &packs);
     assert_true(packs && d.chunk == 4096 && d.chunks == 250);
-    // As many to a chunk as there may be, and few tensors, which do not share any.
+    // Chunks with the greatest number of pieces; then few tensors, which do not share chunks.
     list.count = 0;
     for (int k = 0; k < 513; ++k)
         add(&list, 1, PTX_F32, 0);
@@ -128,7 +128,7 @@ static void test_random_layouts(void **state)
 
 // ---- bits ---------------------------------------------------------------------------------------
 
-/// The elements of a chunk, some of which are to be of several tensors.
+/// The length of the chunks of a set in which some chunks have several tensors.
 static uint64_t chunk_of_packed_set(const struct clip_set *set)
 {
     const struct ref_clip_plan plan = { .tensors = set->host,
@@ -172,7 +172,7 @@ static void test_random_sets(void **state)
     }
 }
 
-/// So many elements that chunks are long, and cut into tiles, to which their pieces go in turn.
+/// So many elements that chunks are long and cut into tiles, which take the pieces in turn.
 static void test_long_chunks(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void test_policies(void **state)
     }
 }
 
-/// A hundred thousand tensors, one behind the other.
+/// A hundred thousand tensors, one after the other.
 static void test_very_many(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void test_very_many(void **state)
     free(got);
 }
 
-/// The sums, which are where no buffer is, to the host.
+/// Copies the sums, which are in no buffer, to the host.
 static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
 {
     ptx_builder *b = ptx_builder_create(NULL);
@@ -289,8 +289,8 @@ static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
     ptx_builder_destroy(&b);
 }
 
-/// Replays, with the tensors at other distances from a 16-byte boundary each time: the same bits,
-/// though the same data lies elsewhere.
+/// Replays with the tensors at other distances from 16-byte boundaries: the results have the same
+/// bits at every address.
 static void test_moved_and_replayed(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void test_moved_and_replayed(void **state)
     struct random r = gpu_random(&gpu, "packed replays");
     clip_set_create(&set, &gpu, &r, &shape);
     struct ptx_clip_params params = clip_set_params(&set);
-    params.measure_only = true; // so that the data stays
+    params.measure_only = true; // so the data stays
     ptx_clip_plan *plan = clip_create(&gpu, &params);
     clip_require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     clip_require(ptx_clip_plan_run(plan, gpu.stream));
@@ -340,7 +340,7 @@ int main(void)
     };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
-    // For the emulator: so few multiprocessors that blocks draw tiles.
+    // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open(&gpu);
     small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;

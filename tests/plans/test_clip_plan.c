@@ -124,7 +124,7 @@ int main(void)
     };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
-    // For the emulator: so few multiprocessors that blocks draw tiles.
+    // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open(&gpu);
     int failed = cmocka_run_group_tests_name("clip plans", tests, NULL, NULL);

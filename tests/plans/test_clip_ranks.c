@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A gradient in two parts, as two ranks have it: plans whose sums are added up between the phases,
-// here by a kernel, come to the same norms, factors and loss scale, and scale by them.
+// A gradient in two parts, as on two ranks. The sums of the two plans are added between the phases,
+// here by a kernel. Then both plans have the same norms, factors and loss scale, and scale their
+// parts by these factors.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@ static void require(ptx_status status)
         fail_msg("%s", ptx_error_message());
 }
 
-// Group 1 is rank 0's alone and group 2 rank 1's; the last tensor is the same on both.
+// Group 1 is only on rank 0, group 2 only on rank 1. The last tensor is on both.
 static const struct {
     uint64_t count;
     uint32_t group;
@@ -84,7 +85,7 @@ static void fill(struct rank ranks[RANKS], struct random *r)
                                           : (float)random_unit(r) * loss_scale;
 }
 
-// One thread: both ranks' sums become a + b; what they were is kept.
+// One thread: both ranks' sums become a + b. The old sums are kept.
 static void all_reduce_emit(ptx_builder *b)
 {
     ptx_entry (b, "all_reduce", .block = { 1 }) {
@@ -147,7 +148,7 @@ static void clip(struct rank ranks[RANKS], double before[GROUPS][RANKS])
     assert_memory_equal(&ranks[0].summary, &ranks[1].summary, sizeof ranks[0].summary);
 }
 
-// Every element of the rank is what it was times its group's factor.
+// Every element of the rank is its old value times the factor of its group.
 static void check_gradients(const struct rank *rank, unsigned number)
 {
     static float found[MOST];
@@ -169,7 +170,7 @@ static long double exact_sum(const struct rank ranks[RANKS], uint32_t group)
 {
     long double sum = 0;
     for (unsigned k = 0; k < RANKS; ++k)
-        for (unsigned t = 0; t < TENSORS - (k > 0); ++t) // the shared tensor once
+        for (unsigned t = 0; t < TENSORS - (k > 0); ++t) // the shared tensor counts once
             for (uint64_t i = 0; shapes[k][t].group == group && i < shapes[k][t].count; ++i)
                 sum += (long double)ranks[k].data[t][i] * (long double)ranks[k].data[t][i];
     return sum;
@@ -214,7 +215,7 @@ static void test_infinity_on_one_rank(void **state)
     for (unsigned k = 0; k < RANKS; ++k)
         rank_create(&ranks[k], k);
     fill(ranks, &r);
-    ranks[1].data[1][shapes[1][1].count - 1] = -INFINITY; // group 2, which rank 0 has nothing of
+    ranks[1].data[1][shapes[1][1].count - 1] = -INFINITY; // group 2, of which rank 0 has no tensor
     clip(ranks, before);
     assert_true(ranks[0].records[0].found_inf == 0.0f && ranks[0].records[1].found_inf == 0.0f);
     assert_true(ranks[0].records[2].found_inf == 1.0f && ranks[0].records[2].factor == 1.0f);

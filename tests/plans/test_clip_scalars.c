@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Clip plans whose scalars and sums are the caller's: max_norm, the loss scale, found_inf and sums
-// at addresses.
+// Clip plans with scalars and sums at the caller's addresses: max_norm, the loss scale, found_inf
+// and the sums.
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -19,7 +19,7 @@ enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | P
 static struct gpu gpu;
 static struct clip_set set;
 
-// In one run, in phases, or by a graph that was captured before the values changed.
+// In one run, in three phases, or by a graph that was captured before the values changed.
 enum form { IN_A_RUN, IN_PHASES, REPLAYED };
 
 static void take(ptx_clip_plan *plan, ptx_graph *graph, enum form form, bool measure_only)
@@ -73,7 +73,7 @@ static void check_scalars(struct random *r, struct ptx_clip_params params, unsig
     set.found_inf = 0;
 }
 
-// Every mixture of the first three, with each source of the loss scale in turn.
+// Every combination of the first three scalars, with each source of the loss scale in turn.
 static void test_random_sets(void **state)
 {
     (void)state;
@@ -96,7 +96,8 @@ static void test_random_sets(void **state)
     }
 }
 
-// Factors from the sums' launch, and tiles that blocks draw: with so many tiles and several groups.
+// With this many tiles and several groups, a launch of its own computes the factors, and blocks
+// draw tiles.
 static void test_large_sets(void **state)
 {
     (void)state;
@@ -115,8 +116,8 @@ static void test_large_sets(void **state)
     clip_set_destroy(&set);
 }
 
-// Two plans of one set of gradients each, which share their norms: each factor is that of the sum
-// of both plans' sums, which each has at its own row.
+// Two plans, each with its own gradients, share their norms. Each plan's sums have their own row;
+// each factor comes from the sum over both rows.
 static void test_shared_sums(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void test_shared_sums(void **state)
     ptx_buffer_destroy(&sums);
 }
 
-// The sums of one plan at the caller's address: a run writes them, too.
+// The sums of one plan at the caller's address: a run writes them too.
 static void test_sums_of_one_plan(void **state)
 {
     (void)state;
@@ -203,7 +204,8 @@ static void expect_refused(ptx_status status, const char *words)
         fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
-// What is the caller's is the caller's to write; max_norm may then be left out.
+// The setters refuse scalars that the plan reads at the caller's addresses. max_norm may then be left
+// out.
 static void test_setters(void **state)
 {
     (void)state;
@@ -232,7 +234,7 @@ int main(void)
     };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
-    // For the emulator: so few multiprocessors that blocks draw tiles.
+    // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open(&gpu);
     int failed =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Clip plans over many steps: captured and replayed, with a loss scale that changes, with gradients
+// Clip plans over many steps: captured and replayed, with a changing loss scale, with gradients
 // that move.
 #include <math.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
 static struct gpu gpu;
-static bool small; // the emulator: fewer turns
+static bool small; // the emulator: fewer replays
 
 static const struct clip_shape shape = {
     .tensors = 9, .groups = 2, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
@@ -35,7 +35,7 @@ static ptx_graph *capture(ptx_clip_plan *plan, enum ptx_capture_mode mode)
     return graph;
 }
 
-/// One captured run, replayed with other data, another max_norm and another loss scale each time.
+/// A captured run, replayed with other data, another max_norm and another loss scale each time.
 static void test_replays(void **state)
 {
     (void)state;
@@ -65,7 +65,8 @@ static void test_replays(void **state)
     clip_set_destroy(&set);
 }
 
-/// 10,000 replays and 10,000 direct runs of a gradient that shrinks and overflows, alike.
+/// 10,000 replays and 10,000 direct runs of a gradient that shrinks and overflows. Both give the
+/// same.
 static void test_many_replays(void **state)
 {
     (void)state;
@@ -107,7 +108,7 @@ static void test_many_replays(void **state)
     clip_set_destroy(&set);
 }
 
-/// The loss scale's update at the end of a run, against the rule on the host.
+/// The update of the loss scale at the end of a run, compared with the rule on the host.
 static void test_whole_step(void **state)
 {
     (void)state;
@@ -140,7 +141,7 @@ static void test_whole_step(void **state)
     clip_set_destroy(&set);
 }
 
-/// Gradients in other memory from one run to the next; of a captured run, too.
+/// The gradients move to other memory between runs, and between replays of a captured run.
 static void test_moving_gradients(void **state)
 {
     (void)state;
@@ -171,7 +172,7 @@ static void test_moving_gradients(void **state)
     clip_set_destroy(&set);
 }
 
-/// Threads with a plan each, and threads that share one, of which a call may find it in use.
+/// Threads with one plan each, and threads that share a plan: a call may find it in use.
 struct runner {
     pthread_t thread;
     ptx_clip_plan *plan;
@@ -203,7 +204,7 @@ static void test_threads(void **state)
         for (int k = 0; k < THREADS; ++k) {
             clip_set_create(&set[k], &gpu, &r, &shape);
             struct ptx_clip_params params = clip_set_params(&set[k]);
-            params.measure_only = true; // so that every turn comes to the same
+            params.measure_only = true; // so each iteration gives the same
             runner[k] = (struct runner) { .stream = ptx_stream_create(gpu.device) };
             assert_non_null(runner[k].stream);
             runner[k].plan = shared && k ? runner[0].plan : clip_create(&gpu, &params);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Clip plans on every kind of stream, from any thread, and beside captures that are none of theirs.
+// Clip plans on every kind of stream, from any thread, and beside other captures.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -64,7 +64,8 @@ static ptx_graph *end_capture(CUstream stream, size_t kernels)
     return graph;
 }
 
-/// New gradients, a run or a replay of a captured one on the stream, and the results.
+/// Sets new gradients, runs the plan or replays a captured run on the stream, and checks the
+/// results.
 static void check(struct clip_set *of, ptx_clip_plan *plan, ptx_graph *graph, CUstream stream)
 {
     const struct ptx_clip_params params = clip_set_params(of);
@@ -100,7 +101,7 @@ static void test_every_stream(void **state)
     ptx_stream_destroy(gpu.device, &own);
 }
 
-/// A plan created, run and destroyed while another stream of the same thread is being captured.
+/// A plan is created, run and destroyed while another stream of the same thread is under capture.
 static void test_beside_a_capture(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void test_beside_a_capture_of_another_thread(void **state)
     ptx_stream_destroy(gpu.device, &captured);
 }
 
-/// All that a plan puts on a stream, but for a run, is refused on this one.
+/// Everything that a plan puts on a stream, except a run, is refused on this stream.
 static void expect_refusals(ptx_clip_plan *plan, const CUdeviceptr *data, CUstream stream)
 {
     const struct ptx_loss_scale_state state = { .scale = 1.0f };
@@ -180,7 +181,7 @@ static void expect_refusals(ptx_clip_plan *plan, const CUdeviceptr *data, CUstre
     expect_failure(PTX_ERROR_CAPTURE, "use another stream");
 }
 
-/// Work on the legacy default stream would spoil the capture: it is refused instead.
+/// Work on the legacy default stream would invalidate the capture: it is refused instead.
 static void test_capture_of_a_blocking_stream(void **state)
 {
     (void)state;
@@ -207,8 +208,8 @@ static void test_capture_of_a_blocking_stream(void **state)
     ptx_stream_destroy(gpu.device, &blocking);
 }
 
-/// Two plans in a graph, side by side, of which one is on a stream that has joined the capture; and
-/// gradients that move within it.
+/// Two plans in one graph, in parallel; the stream of one has joined the capture. Their gradients
+/// move between replays.
 static void test_joined_streams(void **state)
 {
     (void)state;
@@ -241,7 +242,7 @@ static void test_joined_streams(void **state)
     clip_set_expect(&other_set, &params, 1.0f, &expected);
     clip_set_check(&other_set, measuring, &expected);
     ptx_clip_plan_destroy(&measuring);
-    ptx_clip_plan_destroy(&plan); // before the graph, which is not launched any more
+    ptx_clip_plan_destroy(&plan); // before the graph, which is not launched again
     ptx_graph_destroy(&graph);
     ptx_event_destroy(gpu.device, &begin);
     ptx_event_destroy(gpu.device, &end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The kernels of clip plans for every target, put through ptxas where there is one; what the text
-// depends on, and what it does not; and what a plan says of itself without a GPU.
+// The kernels of clip plans for every target, assembled by ptxas if there is one; the parameters
+// that the text depends on; and the description of a plan without a GPU.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static void test_targets(void **state)
         }
 }
 
-/// The same where small tensors share chunks, short ones and long ones.
+/// The same with small tensors that share chunks, of short and long chunks.
 static void test_targets_packed(void **state)
 {
     enum { MANY = 3000 };
@@ -90,7 +90,8 @@ static void test_targets_packed(void **state)
         }
 }
 
-/// One module serves plans of many sizes: a text that named sizes would be compiled for each.
+/// One module serves plans of many sizes. If the text had sizes in it, each plan would compile its
+/// own.
 static void test_text_is_shared(void **state)
 {
     static const ptx_type types[TENSORS] = { PTX_F32, PTX_F32, PTX_F32, PTX_F32 };
@@ -134,14 +135,14 @@ static void test_description(void **state)
     assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
     assert_int_equal(d.launches, 4);
     params.sum_rows = 0;
-    params.sums_at = 8; // a run writes them: not what blocks add up for themselves
+    params.sums_at = 8; // a run writes them; blocks do not add them up themselves
     assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
     assert_int_equal(d.launches, 3);
     params.sums_at = 0;
     params.measure_only = true;
     assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
     assert_int_equal(d.bytes_clipped, d.bytes_measured);
-    // As many as a plan takes: nothing wraps.
+    // The greatest number of tensors of a plan: nothing wraps.
     params.measure_only = false;
     fill(tensors, types, PTX_CLIP_MAX_ELEMENTS / 4);
     assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
@@ -149,7 +150,7 @@ static void test_description(void **state)
     assert_true(d.chunks * d.chunk == d.elements);
 }
 
-/// What creation refuses has no text and no description either.
+/// If creation refuses the parameters, so do text and description.
 static void test_refusals(void **state)
 {
     const struct ptx_loss_scale_params shrinks = { .growth = 0.5f };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Clip plans whose gradients take turns in a window of device memory: the bits of the plan that has
-// them all.
+// Clip plans whose gradients share a window of device memory, in turn: the results have the bits of
+// a plan with all gradients in memory.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ enum {
 
 static struct gpu gpu;
 
-/// A set, its plan, and the memory that chunks take turns in.
+/// A set, its plan, and the window that its chunks use in turn.
 struct scene {
     struct clip_set set;
     struct ptx_clip_params params;
@@ -52,7 +52,7 @@ static size_t piece_bytes(const struct scene *s, const struct ptx_clip_piece *pi
     return (size_t)piece->count * ref_bytes(s->set.host[piece->tensor].type);
 }
 
-/// Brings a piece in at this place of the window. Returns where the next may be.
+/// Copies a piece to this place in the window. Returns the next free place.
 static size_t bring_in(struct scene *s, const struct ptx_clip_piece *piece, size_t place)
 {
     const size_t bytes = ref_bytes(s->set.host[piece->tensor].type);
@@ -64,7 +64,7 @@ static size_t bring_in(struct scene *s, const struct ptx_clip_piece *piece, size
     return place + (piece_bytes(s, piece) + 7) / 8 * 8;
 }
 
-/// Takes a piece from there into the set's memory, where the check looks for it.
+/// Copies a piece from the window to the set's memory, where the check finds it.
 static void take_out(struct scene *s, const struct ptx_clip_piece *piece, size_t place)
 {
     const size_t before = (size_t)piece->first * ref_bytes(s->set.host[piece->tensor].type);
@@ -72,8 +72,8 @@ static void take_out(struct scene *s, const struct ptx_clip_piece *piece, size_t
                                  place, piece_bytes(s, piece), gpu.stream));
 }
 
-/// Chunk after chunk, at one end of the window and the other. Of a chunk of several pieces those at
-/// odd places are scaled after the others, as if they came with another window.
+/// Chunk after chunk, alternately at both ends of the window. Of a chunk with several pieces, those
+/// at odd positions are scaled later than the others, as if they were in another window.
 static void measure(struct scene *s)
 {
     struct ptx_clip_piece piece;
@@ -99,7 +99,7 @@ static void scale(struct scene *s)
                 else
                     clip_require(
                         ptx_clip_plan_set_data(s->plan, piece.tensor, 1, &absent, gpu.stream));
-            if (place == 0) // nothing of it in this turn
+            if (place == 0) // no element of it in this pass
                 continue;
             clip_require(ptx_clip_plan_apply_chunks(s->plan, k, 1, gpu.stream));
             place = 0;
@@ -150,7 +150,7 @@ static void test_packed_chunks(void **state)
     }
     for (size_t t = 0; t < s.set.count; ++t)
         pieces -= s.set.tensors[t].count > 0;
-    assert_true(several > 3 && pieces == 0); // each tensor once
+    assert_true(several > 3 && pieces == 0); // each tensor is there once
     check(&s);
     scene_destroy(&s);
 }
@@ -162,7 +162,7 @@ static void test_no_piece(void **state)
     ptx_clip_plan *plan =
         clip_create(&gpu, &(struct ptx_clip_params) { .group_count = 2, .max_norm = 1 });
     assert_int_equal(ptx_clip_plan_chunk_count(plan), 2);
-    assert_false(ptx_clip_plan_piece(plan, 0, 0, &piece)); // of an empty group
+    assert_false(ptx_clip_plan_piece(plan, 0, 0, &piece)); // the group is empty
     assert_false(ptx_clip_plan_piece(plan, 2, 0, &piece));
     assert_false(ptx_clip_plan_piece(NULL, 0, 0, &piece));
     ptx_clip_plan_destroy(&plan);

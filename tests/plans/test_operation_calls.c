@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which calls of the driver the operations make. Calls after the first allocate nothing and compile
-// nothing.
+// The driver calls that operations make. After the first call, an operation allocates nothing and
+// compiles nothing.
 //
 // Linked with --wrap for malloc, calloc and realloc.
 #include "driver_fixture.h"
@@ -30,14 +30,14 @@ static void later_calls_only_launch(void **state)
         assert_int_equal(allocations, 0);
         assert_int_equal(atomic_load(&fake->loads), loads);
         assert_int_equal(atomic_load(&fake->launches), launches + 100);
-        // The context is asked for, entered, left again; and the legacy default stream asked about.
+        // Calls for the context (get, push, pop), and a query of the legacy default stream.
         assert_true(atomic_load(&fake->calls) - before <= 100 * 5);
     }
     ptx_operations_destroy(&operations);
     scene_destroy(&scene);
 }
 
-// The calls are on the legacy default stream, and compiled: a launch is all that is left to refuse.
+// The calls use the legacy default stream, and are compiled: the driver can only refuse the launch.
 static void a_blocking_stream_is_being_captured(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The first call of each operation, which compiles, with each driver call and each allocation in it
-// failing once: the error is reported, nothing stays behind, and the next attempt works.
+// The first call of each operation, which compiles, with each driver call and each allocation
+// failing once: the error is reported, nothing is left over, and the next attempt works.
 //
 // Linked with --wrap for malloc, calloc and realloc.
 #include "emulator_faults.h"
@@ -34,7 +34,7 @@ static void each_driver_call_of_the_first_call_fails(void **state)
                 fail_msg("failing %s, call %d of %d: %s", failed, call, count,
                          ptx_status_name(status));
             assert_thread_untouched(NULL);
-            // Only leaving the context may fail after the launch.
+            // After the launch, only leaving the context can fail.
             assert_true(launches_so_far() == launches || strstr(failed, "cuCtxPop"));
             assert_int_equal(calls[i](&scene, operations), PTX_OK);
             ptx_operations_destroy(&operations);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the one-call operations refuse, by which argument, and that nothing was written then; and
-// what they say they would do.
+// The arguments that one-call operations refuse. The message names the argument, and nothing is
+// written. Also their descriptions.
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@ enum { COUNT = 96, BYTES = COUNT * 8 };
 
 static struct gpu gpu;
 
-/// Three tensors with room for COUNT elements of any type, scales, zero points; every byte 0x3f.
+/// Three tensors with room for COUNT elements of any type, scales, zero points. Every byte is 0x3f.
 static struct {
     ptx_operations *operations;
     ptx_buffer *memory;
@@ -248,14 +248,14 @@ static void test_no_elements(void **state)
     struct ptx_lerp_params l = { .dtype = PTX_F16 };
     assert_int_equal(ptx_quantize_backward(scene.operations, &q, gpu.stream), PTX_OK);
     assert_int_equal(ptx_lerp_backward(scene.operations, &l, gpu.stream), PTX_OK);
-    // Wrong is wrong for no elements, too.
+    // An invalid value is refused for no elements too.
     q.scale = 0;
     assert_refused(ptx_quantize_backward(scene.operations, &q, gpu.stream),
                    "ptx_quantize_backward: ", "scale is 0");
     assert_untouched();
 }
 
-/// Without questions to the driver the other checks remain.
+/// If the driver is not asked about addresses, the other checks remain.
 static void test_any_address(void **state)
 {
     (void)state;

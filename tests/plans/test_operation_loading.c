@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How the one-call operations come by their kernels, on a GPU or on the emulator: compiled once, by
-// one thread, and before a capture.
+// The kernels of one-call operations, on a GPU or on the emulator: compiled once, by one thread,
+// and before a capture.
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 
@@ -94,7 +94,7 @@ static void check_capture(enum ptx_capture_mode mode)
     ptx_buffer *state = upload(&scale, sizeof scale);
     ptx_buffer *found = upload(&(float) { 1 }, sizeof(float));
     const CUdeviceptr at = ptx_buffer_address(state), found_at = ptx_buffer_address(found);
-    // The stream is a non-blocking one: its capture is no hindrance to prepare.
+    // The stream is non-blocking, so its capture does not affect prepare.
     require(ptx_capture_begin(gpu.device, gpu.stream, mode));
     assert_int_equal(ptx_loss_scale_update(operations, at, found_at, NULL, gpu.stream),
                      PTX_ERROR_CAPTURE);
@@ -130,7 +130,7 @@ static void test_capture(void **state)
     check_capture(PTX_CAPTURE_RELAXED);
 }
 
-/// What prepare compiles is what a call with such parameters takes, whatever the shape.
+/// A call with the same options as prepare uses its kernel, whatever the shape.
 static void test_prepared_calls_can_be_captured(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The one-call operations on a GPU, or on the emulator: results against the plain-C reference.
+// The results of one-call operations on a GPU, or on the emulator, compared with the plain-C
+// reference.
 #include <math.h>
 
 #include "data.h"
@@ -22,7 +23,8 @@ static void assert_tensor(enum ref_type type, const void *got, const void *want,
 enum form { BY_VALUE, BY_ADDRESS, CHANNELS, FORMS };
 enum { SCALES = 64 };
 
-/// Host and device memory of one trial; elements lie `offset` into the buffers.
+/// Host and device memory of one trial. Elements start `offset` elements after the start of a
+/// buffer.
 struct trial {
     enum ref_type type;
     uint64_t n, offset;
@@ -61,7 +63,7 @@ static void empty(struct trial *t)
     ptx_buffer_destroy(&t->x_buffer);
 }
 
-/// Parameters of random shape and options.
+/// Parameters with random shape and options.
 static struct ptx_quantize_params ask(struct trial *t, struct random *r, enum form form)
 {
     struct ptx_quantize_params p = { .reciprocal = random_below(r, 2),
@@ -181,8 +183,8 @@ static void test_lerp(void **state)
 
 // ---- loss scale ---------------------------------------------------------------------------------
 
-/// Random steps with more or fewer bad ones among them: the same bits on the device, on the host
-/// and in the reference, after every step.
+/// Random steps, a different share of them bad: after every step, device, host and reference have
+/// the same bits.
 static void check_steps(ptx_operations *operations, struct random *r,
                         const struct ptx_loss_scale_params *params, struct ref_loss_scale rule,
                         int steps)
@@ -225,7 +227,7 @@ static void test_loss_scale(void **state)
     ptx_operations_destroy(&operations);
 }
 
-/// GradScaler's numbers: 65536, doubled after 2000 good steps, halved by a bad one.
+/// The numbers of GradScaler: 65536, doubled after 2000 good steps, halved by a bad one.
 static void test_loss_scale_is_that_of_gradscaler(void **state)
 {
     (void)state;
@@ -238,7 +240,7 @@ static void test_loss_scale_is_that_of_gradscaler(void **state)
     require(ptx_loss_scale_step(&s, false, NULL));
     require(ptx_loss_scale_step(&s, true, NULL));
     assert_true(s.scale == 65536.0f && s.growth_tracker == 0);
-    s = (struct ptx_loss_scale_state) { 0x1.8p127f, 1999 }; // twice that is infinite
+    s = (struct ptx_loss_scale_state) { 0x1.8p127f, 1999 }; // its double is infinite
     require(ptx_loss_scale_step(&s, false, NULL));
     assert_true(s.scale == 0x1.8p127f && s.growth_tracker == 0);
     const struct ptx_loss_scale_params lenient = { .hysteresis = 2 };

@@ -6,7 +6,7 @@
 
 #include <ptxgen/step.h>
 
-// More tensors than one launch sets the rows of.
+// More tensors than one launch can set.
 enum { TENSORS = 40, COUNT = 100, ROOM = 512, ARRAYS = 6, BYTES = (TENSORS + 1) * ARRAYS * ROOM };
 
 static struct {
@@ -107,7 +107,7 @@ static ptx_status set_hyper(void *plan, CUstream stream)
     return ptx_step_plan_set_hyper(plan, 0, &group.hyper, stream);
 }
 
-// All tensors to where they are.
+// Sets the addresses of all tensors to the ones they have.
 static ptx_status set_addresses(void *plan, CUstream stream)
 {
     return ptx_step_plan_set_addresses(plan, 0, TENSORS, scene.tensors, stream);
@@ -136,7 +136,7 @@ static struct plan_kind kind = {
     set_up, tear_down, create, destroy, operations, sizeof operations / sizeof *operations,
 };
 
-// A plan whose tensors could not be moved checks later addresses against the old ones.
+// If moving tensors fails, the plan checks later addresses against the old ones.
 static void a_failed_move_is_forgotten(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a step plan refuses of addresses and calls: that it says why, and that nothing is done.
+// The addresses and calls that a step plan refuses, and the messages. A refused call does nothing.
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -110,7 +110,7 @@ static void refuse(const char *name, const char *words)
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
-// Creation refuses what `tensors` has, and so does a plan made before.
+// Both creation and set_addresses() refuse `tensors`.
 static void refuse_everywhere(ptx_step_plan *plan, const char *name, const char *words)
 {
     refuse(name, words);
@@ -120,7 +120,7 @@ static void refuse_everywhere(ptx_step_plan *plan, const char *name, const char 
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
-// Creation alone for the address of a step count, which does not change.
+// Only creation, for the address of a step count, which does not change.
 static void refuse_array(ptx_step_plan *plan, unsigned t, unsigned a, CUdeviceptr at,
                          const char *words)
 {
@@ -134,7 +134,7 @@ static void refuse_array(ptx_step_plan *plan, unsigned t, unsigned a, CUdevicept
     *address(t, a) = was;
 }
 
-// Each array of each tensor nowhere, unaligned, unknown, and too short.
+// Each array of each tensor: NULL, misaligned, unknown, and too short.
 static void test_each_array(void **state)
 {
     (void)state;
@@ -154,11 +154,12 @@ static void test_each_array(void **state)
                 refuse_array(plan, t, a, base + BYTES - bytes, "and its memory ends");
         }
     }
-    require(ptx_step_plan_run(plan, gpu.stream)); // as it was
+    require(ptx_step_plan_run(plan, gpu.stream)); // unchanged
     ptx_step_plan_destroy(&plan);
 }
 
-// Each array on each other one. The message names both. Step counts alone may be the same.
+// Each array with the address of each other array: the message names both. Only step counts may be
+// shared.
 static void test_overlaps(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void test_overlaps(void **state)
     refuse("tensor 1's step", "is not a multiple");
 }
 
-// Nor is an array where the plan has its results.
+// An array must not overlap the plan's results.
 static void test_own_memory(void **state)
 {
     (void)state;
@@ -200,7 +201,7 @@ static void test_own_memory(void **state)
     ptx_step_plan_destroy(&plan);
 }
 
-// One that was left out would make every gradient 0; group_max_norms may say so.
+// Creation refuses a max_norm of 0, which was probably left out. group_max_norms may have a 0.
 static void test_max_norm_of_zero(void **state)
 {
     (void)state;
@@ -213,7 +214,7 @@ static void test_max_norm_of_zero(void **state)
     ptx_step_plan_destroy(&plan);
 }
 
-// What groups and plan read in the caller's memory.
+// The scalars that groups and the plan read from the caller's memory.
 static void test_scalars(void **state)
 {
     (void)state;
@@ -230,7 +231,7 @@ static void test_scalars(void **state)
     const CUdeviceptr apart = place(TENSORS, 0);
 
     for (unsigned k = 0; k < SCALARS; k++) {
-        if (scalars[k].at == &params.loss_scale_state) // one of the two
+        if (scalars[k].at == &params.loss_scale_state) // one of these two
             params.loss_scale_at = 0;
         *scalars[k].at = 0x1230;
         refuse(scalars[k].name, ": the driver knows no memory at its address 0x1230");
@@ -271,7 +272,7 @@ static void test_scalars(void **state)
     params.sums_at = 0;
     params.sum_rows = 0;
     params.max_norms_at += 4;
-    params.norm_group_count = 0; // as many as the tensors have
+    params.norm_group_count = 0; // the tensors decide
     tensors[2].count = 1;
     struct ptx_step_tensor onto = tensors[2];
     ptx_step_plan *plan = create();
@@ -287,7 +288,7 @@ static void test_scalars(void **state)
 
 enum { CALLS = 9 };
 
-// Every call that puts something on a stream.
+// Every call that uses a stream.
 static void call_all(ptx_step_plan *plan, CUstream stream, ptx_status statuses[CALLS])
 {
     const struct ptx_loss_scale_state scale = { .scale = 1.0f };
@@ -330,7 +331,7 @@ static void test_no_plan(void **state)
     ptx_step_plan_destroy(NULL);
 }
 
-// Creation on a stream under capture is refused, and the capture goes on.
+// Creation on a stream under capture is refused; the capture continues.
 static void test_cold_capture(void **state)
 {
     (void)state;
@@ -343,7 +344,7 @@ static void test_cold_capture(void **state)
     ptx_graph_destroy(&graph);
 }
 
-// Work on the legacy default stream would spoil the capture of a blocking stream.
+// Work on the legacy default stream would invalidate the capture of a blocking stream.
 static void test_capture_of_a_blocking_stream(void **state)
 {
     (void)state;
@@ -370,7 +371,7 @@ static void test_capture_of_a_blocking_stream(void **state)
     ptx_stream_destroy(gpu.device, &blocking);
 }
 
-// A step reads what the phases before it leave.
+// A step needs the results of the phases before it.
 static void test_order_of_phases(void **state)
 {
     (void)state;
@@ -398,7 +399,7 @@ static void test_order_of_phases(void **state)
     ptx_step_plan_destroy(&plan);
 }
 
-// What is read back is named by the call, and by how many records from which on.
+// Records that do not exist: the message names the call, the first record and the number.
 static void test_records_that_are_not(void **state)
 {
     (void)state;
@@ -440,8 +441,8 @@ static void *run_often(void *argument)
     return NULL;
 }
 
-// Of two threads in one plan, one goes on and the other is refused: the counts have every step that
-// was not refused, once.
+// Two threads use one plan: one continues, the other is refused. Each step that was not refused
+// counts once.
 static void test_two_threads(void **state)
 {
     (void)state;
@@ -465,7 +466,7 @@ static void test_two_threads(void **state)
     ptx_step_plan_destroy(&plan);
 }
 
-// The plan keeps its device.
+// A plan keeps its device open.
 static void test_device_closed_first(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Step plans on a GPU, or on the emulator, against plain C: every rule in every format.
+// Step plans on a GPU, or on the emulator, compared with plain C: every rule in every format.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static void require(ptx_status status)
         fail_msg("%s", ptx_error_message());
 }
 
-// Some steps, each held against the reference: in one run, in phases, or captured.
+// Some steps, each compared with the reference: in one run, in phases, or captured.
 enum form { IN_A_RUN, IN_PHASES, CAPTURED };
 
 static void take(ptx_step_plan *plan, enum form form)
@@ -58,7 +58,7 @@ static void check_steps(struct step_set *set, struct random *r, struct ptx_step_
         take(plan, (enum form)(step % 3));
         snprintf(what, sizeof what, "step %u", step + 1);
         step_set_check(set, what);
-        if (step == steps / 2) { // as from a checkpoint: all that goes on is in the caller's memory
+        if (step == steps / 2) { // as from a checkpoint: the caller's memory has the whole state
             ptx_step_plan_destroy(&plan);
             plan = step_create(&gpu, &params);
         }
@@ -78,7 +78,7 @@ static void check_shape(struct random *r, const struct step_shape *shape, unsign
     step_set_destroy(&set);
 }
 
-// One tensor alone of each rule and format, aligned and not.
+// A set of one tensor for each rule and format, aligned and misaligned.
 static void test_each(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void test_random_sets(void **state)
     }
 }
 
-// Elements enough for chunks longer than a tile, where a thread takes several vectors.
+// So many elements that chunks are longer than a tile, and a thread takes several vectors.
 static void test_long_chunks(void **state)
 {
     (void)state;
@@ -157,13 +157,13 @@ static void set_up_plain(struct random *r, const char *name)
         assert_true(set.tensors[t].gradient != 0);
 }
 
-// A step with NaN or infinity writes nothing but records and the loss scale; the next one goes on.
+// A step with NaN or infinity writes only records and the loss scale. The next step works as usual.
 static void test_found_inf(void **state)
 {
     (void)state;
     static const struct ptx_loss_scale_params update = { .interval = 2 };
     static const float bad[] = { 0, INFINITY, 0, NAN, 0, 0 };
-    static const float scales[] = { 64, 32, 32, 16, 16, 32 }; // after each
+    static const float scales[] = { 64, 32, 32, 16, 16, 32 }; // after each step
     struct random r;
     struct ptx_clip_summary summary;
 
@@ -187,7 +187,7 @@ static void test_found_inf(void **state)
     step_set_destroy(&set);
 }
 
-// Without a limit and an update no norm is taken, and the factor is that of the loss scale.
+// Without a limit and an update, there is no norm, and the factor is the inverse of the loss scale.
 static void test_no_norm(void **state)
 {
     (void)state;
@@ -209,8 +209,7 @@ static void test_no_norm(void **state)
     step_set_destroy(&set);
 }
 
-// Scalars change between replays of one captured step: by the setter, and at the caller's
-// addresses.
+// Scalars change between replays of a captured step: by the setter, and at the caller's addresses.
 static void test_scalars(void **state)
 {
     (void)state;
@@ -267,7 +266,8 @@ static void expect_refused(ptx_status status, const char *words)
         fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
-// Only the addresses may change; the error names the first field that does, and nothing is done.
+// Only the addresses may change. The error names the first other field that differs, and nothing is
+// done.
 static void other_tensors_are_refused(ptx_step_plan *plan)
 {
     const struct ptx_step_tensor *was = &set.tensors[1];
@@ -320,8 +320,8 @@ static void check_memory(const ptx_buffer *memory, const unsigned char *expected
     free(got);
 }
 
-// All arrays go to other memory, step counts stay: a step changes the arrays there and the counts
-// here.
+// All arrays move, step counts do not: a step changes the arrays at the new addresses and the
+// counts at the old ones.
 static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *params,
                              struct random *r)
 {
@@ -348,12 +348,12 @@ static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *
         float old, counted;
         memcpy(&old, before + set.step[t], sizeof old);
         memcpy(&counted, set.host + set.step[t], sizeof counted);
-        if (old == counted) // shared, and exchanged already; or nothing was counted
+        if (old == counted) // shared and swapped already, or nothing was counted
             continue;
         memcpy(before + set.step[t], &counted, sizeof counted);
     }
     check_memory(set.memory, before);
-    // The counts there are those of before the step.
+    // The counts at the new addresses are those before the step.
     unsigned char *there = malloc(set.bytes);
     assert_non_null(there);
     require(ptx_buffer_download(other, 0, there, set.bytes, gpu.stream));
@@ -366,7 +366,7 @@ static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *
     free(before);
 }
 
-// Gradients come, go and move; more tensors than one launch sets.
+// Gradients appear, disappear and move; more tensors than one launch can set.
 static void test_addresses(void **state)
 {
     (void)state;
@@ -402,8 +402,8 @@ static void test_addresses(void **state)
     step_set_destroy(&set);
 }
 
-// A parameter cut into shards, contiguous and strided, comes out as the whole one does, given the
-// same sums.
+// A parameter cut into shards, contiguous or strided, gets the same values as the whole one, if the
+// sums are the same.
 static void test_shards(void **state)
 {
     (void)state;

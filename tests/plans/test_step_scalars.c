@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Step plans whose scalars are the caller's: max_norm, the loss scale and found_inf at addresses.
+// Step plans with scalars at the caller's addresses: max_norm, the loss scale and found_inf.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static void check_scalars(struct random *r, struct ptx_step_params params, unsig
     caller_scalars_destroy(&scalars);
 }
 
-// Every mixture of the first three, with each source of the loss scale in turn.
+// Every combination of the first three scalars, with each source of the loss scale in turn.
 static void test_random_sets(void **state)
 {
     (void)state;
@@ -107,8 +107,8 @@ static const struct step_shape plain = { .tensors = 8,
                                          .rules = ALL_RULES,
                                          .formats = ALL_FORMATS };
 
-// Without a limit no norm is taken, and the inputs count all the same; but for a limit that is read
-// and a result that is to be written, which need one.
+// Without a limit there is no norm, but the inputs still count. A limit that is read, or a result
+// that is written, needs a norm.
 static void test_no_limit(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void test_setters(void **state)
 
     step_set_create(&set, &gpu, &r, &plain);
     struct ptx_step_params params = step_set_params(&set);
-    params.max_norm = 0; // not missed
+    params.max_norm = 0; // may be left out
     caller_scalars_create(&scalars, &gpu, &r, CALLER_MAX_NORMS | CALLER_LOSS_SCALE);
     CALLER_SCALARS_SET(&scalars, &params);
     ptx_step_plan *plan = step_create(&gpu, &params);

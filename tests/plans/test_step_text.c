@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The kernels of step plans for every target, put through ptxas where there is one; what the text
-// depends on; what a plan says of itself; and everything that is refused without a GPU.
+// The kernels of step plans for every target, assembled by ptxas if there is one; the parameters
+// that the text depends on; the description of a plan; and everything that is refused without a
+// GPU.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +42,7 @@ static void assemble(const struct ptx_step_params *params, struct ptx_target tar
     plan_text_assemble(text_of(params, target), target);
 }
 
-// Every format on every target, of every rule in turn; all of a target's in one text, too.
+// Every format on every target, with the rules in turn; all formats of a target also in one text.
 static void test_targets(void **state)
 {
     (void)state;
@@ -126,7 +127,7 @@ static void test_description(void **state)
     assert_int_equal(d.clocks, 3);
     assert_int_equal(d.variants, 3);
     assert_int_equal(d.launches, 3);
-    // f32 32 bytes an element; master 2 + 2 + 2 and 24; Lion 2 + 2 + 4 + 4.
+    // Bytes an element: f32 32; master 2 + 2 + 2 and 24; Lion 2 + 2 + 4 + 4.
     assert_int_equal(d.bytes, 1000 * (32 + 30 + 12));
     params.max_norm = INFINITY;
     assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
@@ -138,7 +139,7 @@ static void test_description(void **state)
     }
     assert_int_equal(ptx_step_describe(&params, NULL), PTX_ERROR_INVALID);
     params.gradients = PTX_STEP_GRADIENTS_RAW;
-    // Norm groups are counted where no number is given: one of these two has a limit.
+    // If no number of norm groups is given, they are counted: one of these two has a limit.
     const float max_norms[] = { INFINITY, 1 };
     params.group_max_norms = max_norms;
     tensors[2].norm_group = 1;
