@@ -353,8 +353,8 @@ class Bench:
         works = {name: Work(v.run, calls=10 if small else 1) for name, v in made.items()}
         times = self.clock.compare(works)
         for name, time_ in times.items():
-            self.output.line({"kind": kind, "format": form, "elements": sum(lists[name]),
-                              "tensors": len(lists[name]), **time_})
+            self.output.line({"kind": kind, "format": form, "list": str(name),
+                              "elements": sum(lists[name]), "tensors": len(lists[name]), **time_})
         del works
         for version in made.values():
             version.destroy()

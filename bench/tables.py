@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Markdown tables of the results of peers.py.
+"""Markdown tables of the results of peers.py and peers_step.py.
 
     tables.py FILE > TABLES
 """
@@ -9,6 +9,14 @@ import sys
 
 VERSIONS = ("ours", "torch", "torch.compile", "CUDA C++", "CUDA C++, f64 sums", "apex-style",
             "Triton", "original")
+# Of peers_step.py: our formats with the bytes an element that a step moves, the norm's included; the
+# other versions.
+STEP_BYTES = {"full": 32, "state_bf16": 24, "stochastic": 16, "remainder": 28, "master": 30,
+              "8-bit": 12.0625}
+STEP_OTHERS = ("torch", "torch grad_scale", "torch.compile", "CUDA C++", "multi_tensor")
+STEP_FORMS = {"graph": "One replay of a graph", "eager": "One call from Python",
+              "cold graph": "One replay of a graph, nothing of it in the cache",
+              "host": "Time of the host alone, one call from Python"}
 
 
 def read(path):
@@ -92,6 +100,44 @@ def clip_tables(lines, copy):
         table(["us", *versions, "floor", "torch / ours"], body)
 
 
+def step_floor_us(line, copy):
+    return STEP_BYTES[line["version"]] * line["elements"] / copy / 1e6
+
+
+def step_tables(lines, copy):
+    for form, title in STEP_FORMS.items():
+        rows = rows_of([k for k in lines if k["kind"] == "step" and k["form"] == form],
+                       lambda k: k["part"])
+        if not rows:
+            continue
+        print(f"### {title}\n")
+        others = [v for v in STEP_OTHERS if any(v in row for row in rows.values())]
+        body = []
+        for part, row in rows.items():
+            for name in [v for v in STEP_BYTES if v in row]:
+                ours = row[name]["median_us"]
+                floor = step_floor_us(row[name], copy)
+                body.append([f"{part}, {name}", microseconds(ours),
+                             *[microseconds(row[v]["median_us"]) if v in row else ""
+                               for v in others], microseconds(floor),
+                             f"{floor / ours:.2f}", f"{row['torch']['median_us'] / ours:.2f}"])
+        table(["us", "ours", *others, "floor", "floor / ours", "torch / ours"], body)
+
+
+def sweep_tables(lines):
+    for kind, title in (("sweep tensors", "Tensors of 4,096 elements, and one of as many"),
+                        ("sweep split", "The same elements in more and more tensors"),
+                        ("sweep bytes", "One tensor")):
+        here = [k for k in lines if k["kind"] == kind]
+        if not here:
+            continue
+        print(f"### {title}\n")
+        body = [[k["format"], f"{k['tensors']:,}", f"{k['elements']:,}",
+                 microseconds(k["median_us"]), f"{1e3 * k['median_us'] / k['elements']:.4f}"]
+                for k in here]
+        table(["format", "tensors", "elements", "us", "ns an element"], body)
+
+
 def main():
     lines = read(sys.argv[1])
     head = lines[0]
@@ -106,6 +152,11 @@ def main():
     if clips:
         print("## Clip plans\n")
         clip_tables(clips, copy_rate(lines))
+    steps = [k for k in lines if k.get("kind") == "step" or k.get("kind", "").startswith("sweep")]
+    if steps:
+        print("## Step plans\n")
+        step_tables(steps, copy_rate(lines))
+        sweep_tables(steps)
 
 
 if __name__ == "__main__":
