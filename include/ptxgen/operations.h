@@ -147,7 +147,8 @@ PTXGEN_API ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
 /// If something was not finite: scale *= backoff and growth_tracker = 0. Otherwise growth_tracker
 /// += 1; when it reaches the interval, scale *= growth unless the product is not finite, and
 /// growth_tracker = 0. Then the scale is clamped to [min_scale, max_scale]. Without min_scale,
-/// about 200 consecutive bad steps reduce the scale to 0, where it stays.
+/// about 200 consecutive bad steps reduce the scale to 0, where it stays; a plan with
+/// that scale finds found_inf in every run.
 struct ptx_loss_scale_params {
     float growth;     ///< > 1, finite; 0: 2
     float backoff;    ///< between 0 and 1; 0: 0.5

@@ -204,25 +204,32 @@ static void expect_refused(ptx_status status, const char *words)
         fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
-// The setters refuse scalars that the plan reads at the caller's addresses. max_norm may then be left
-// out.
+// A setter refuses a scalar that the plan reads at the caller's address, and only that one.
+// max_norm may then be left out.
 static void test_setters(void **state)
 {
     (void)state;
     struct random r = gpu_random(&gpu, "setters of the caller's");
     const struct ptx_loss_scale_state one = { .scale = 1 };
-    struct caller_scalars scalars;
-    struct ptx_clip_params params = { .stream = gpu.stream };
 
-    caller_scalars_create(&scalars, &gpu, &r, CALLER_MAX_NORMS | CALLER_LOSS_SCALE);
-    CALLER_SCALARS_SET(&scalars, &params);
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
-    expect_refused(ptx_clip_plan_set_max_norm(plan, 0, 1, gpu.stream),
-                   "the plan reads it at max_norms_at, 0x");
-    expect_refused(ptx_clip_plan_set_loss_scale(plan, one, gpu.stream),
-                   "the plan reads it at loss_scale_at, 0x");
-    ptx_clip_plan_destroy(&plan);
-    caller_scalars_destroy(&scalars);
+    for (unsigned k = 0; k < 2; k++) {
+        const unsigned has = k ? CALLER_LOSS_SCALE : CALLER_MAX_NORMS;
+        struct caller_scalars scalars;
+        struct ptx_clip_params params = { .stream = gpu.stream };
+        caller_scalars_create(&scalars, &gpu, &r, has);
+        CALLER_SCALARS_SET(&scalars, &params);
+        params.max_norm = has == CALLER_MAX_NORMS ? 0.0f : 1.0f;
+        ptx_clip_plan *plan = clip_create(&gpu, &params);
+        const ptx_status norm = ptx_clip_plan_set_max_norm(plan, 0, 1, gpu.stream);
+        if (has == CALLER_MAX_NORMS)
+            expect_refused(norm, "the plan reads it at max_norms_at, 0x");
+        const ptx_status scale = ptx_clip_plan_set_loss_scale(plan, one, gpu.stream);
+        if (has == CALLER_LOSS_SCALE)
+            expect_refused(scale, "the plan reads it at loss_scale_at, 0x");
+        clip_require(has == CALLER_MAX_NORMS ? scale : norm);
+        ptx_clip_plan_destroy(&plan);
+        caller_scalars_destroy(&scalars);
+    }
 }
 
 int main(void)

@@ -235,6 +235,8 @@ static void test_refusals(void **state)
             (p.params.sum_row = 4, p.params.sum_rows = 3));
     REFUSED("4294967295 sum_rows of 1 groups; a plan takes 1048576 sums in all",
             p.params.sum_rows = UINT32_MAX);
+    REFUSED("1025 sum_rows of 1024 groups; a plan takes 1048576 sums in all",
+            (p.params.sum_rows = 1025, p.params.norm_group_count = 1024));
     REFUSED("loss_scale_at is given, which is only read, and loss_scale_state too",
             p.params.loss_scale_at = p.params.loss_scale_state = 8);
     static const struct ptx_loss_scale_params update;
