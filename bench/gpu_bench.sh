@@ -1,22 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs all measurements on a GPU within ten minutes: builds, checks agreement with PyTorch, measures
-# kernels and clip plans (ptxgen bench), and compares them with PyTorch, torch.compile, CUDA C++, apex's
-# method, Triton and the pipeline they replace. Results are checked before they are timed. Needs no network.
+# Runs measurements on a GPU within ten minutes: builds, and then
 #
-#     bench/gpu_bench.sh OUTPUT BUILD
+#     clip    checks agreement with PyTorch, measures kernels and clip plans (ptxgen bench), and compares
+#             them with PyTorch, torch.compile, CUDA C++, apex's method, Triton and the pipeline they replace
+#     step    the same for step plans; proofs of what they compute; a GPT-2 trained with them
 #
-# OUTPUT receives the raw files, tables.md, and plots if matplotlib is installed. BUILD is the Meson
+# Results are checked before they are timed. Needs no network.
+#
+#     bench/gpu_bench.sh OUTPUT BUILD [clip|step]
+#
+# Without the last argument, both. OUTPUT receives the raw files, tables, and plots if matplotlib is installed. BUILD is the Meson
 # folder of a release build, created if it does not exist, or a folder with files built elsewhere:
 # libptxgen.so, tools/ptxgen, bench/original and bench/list_sets. nvcc builds the CUDA C++ peers if
 # BUILD/libpeers.so does not exist. See dependencies.sh for PTXGEN_DEPENDENCIES. Exit status: 77
 # without a GPU, 1 if a step failed; summary.txt names it.
 set -u
 
-if [ $# -ne 2 ]; then
-    echo 'usage: bench/gpu_bench.sh OUTPUT BUILD' >&2
+case $#${3:-} in
+2 | 3clip | 3step) ;;
+*)
+    echo 'usage: bench/gpu_bench.sh OUTPUT BUILD [clip|step]' >&2
     exit 2
-fi
+    ;;
+esac
+only=${3:-}
 source=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1" || exit 1
 output=$(cd "$1" && pwd)
@@ -70,18 +78,41 @@ fi
     -o "$peers" "$source/bench/peers_kernels.cu" "$source/bench/peers_clip.cu" \
     "$source/bench/peers_step.cu" || exit 1
 
-# Compiles at run time, in parallel with steps that are not timed.
-python3 "$source/bench/peers.py" "$build" "$peers" --warm >"$output/warm.log" 2>&1 &
-step agreement 150 python3 "$source/bench/torch_agreement.py" "$build/libptxgen.so" \
-    -o "$output/agreement.jsonl"
-wait
+# Plots FILE, if matplotlib is installed.
+plot() {
+    python3 -c 'import matplotlib' 2>/dev/null || return 0
+    step "plot" 30 python3 "$source/bench/plot.py" "$1" "$output"
+}
 
-for suite in kernels clip growth; do
-    step $suite 100 "$build/tools/ptxgen" bench $suite --json "$output/$suite.jsonl"
-done
-step peers 400 python3 "$source/bench/peers.py" "$build" "$peers" -o "$output/peers.jsonl"
+clip() {
+    # Compiles at run time, in parallel with steps that are not timed.
+    python3 "$source/bench/peers.py" "$build" "$peers" --warm >"$output/warm.log" 2>&1 &
+    step agreement 150 python3 "$source/bench/torch_agreement.py" "$build/libptxgen.so" \
+        -o "$output/agreement.jsonl"
+    wait
+    for suite in kernels clip growth; do
+        step $suite 100 "$build/tools/ptxgen" bench $suite --json "$output/$suite.jsonl"
+    done
+    step peers 400 python3 "$source/bench/peers.py" "$build" "$peers" -o "$output/peers.jsonl"
+    python3 "$source/bench/tables.py" "$output/peers.jsonl" >"$output/tables.md"
+    plot "$output/peers.jsonl"
+}
 
-python3 "$source/bench/tables.py" "$output/peers.jsonl" >"$output/tables.md"
-python3 -c 'import matplotlib' 2>/dev/null &&
-    step plot 30 python3 "$source/bench/plot.py" "$output/peers.jsonl" "$output"
+steps() {
+    for part in 'LoRA 28 x 6/f32' 'GPT-2 124M/f32' 'GPT-2 124M/bf16'; do
+        timeout 110 python3 "$source/bench/peers_step.py" "$build" --warm --only "$part" \
+            >>"$output/warm_step.log" 2>&1 &
+    done
+    step proofs 150 python3 "$source/bench/step_proofs.py" "$build" -o "$output/proofs.jsonl"
+    wait
+    step peers_step 300 python3 "$source/bench/peers_step.py" "$build" --peers "$peers" \
+        -o "$output/peers_step.jsonl"
+    step train 150 python3 "$source/bench/train_gpt2.py" "$build" "$output" --seconds 60
+    python3 "$source/bench/tables.py" "$output/peers_step.jsonl" >"$output/step_tables.md"
+    plot "$output/peers_step.jsonl"
+    plot "$output/loss.csv"
+}
+
+[ "$only" = step ] || clip
+[ "$only" = clip ] || steps
 [ $failures -eq 0 ]

@@ -34,6 +34,7 @@ import time
 from ctypes import c_float, c_int, c_size_t, c_uint64, c_void_p
 
 import torch
+import torch._inductor.config
 
 import measure
 import ptxgen
@@ -43,20 +44,18 @@ from peers_kernels import CODES, DTYPES, stream
 # Set and dtype, our formats, and whether torch.compile is tried.
 CASES = {"LoRA 28 x 6/f32": (("full",), True), "2000 x 512/f32": (("full",), False),
          "GPT-2 124M/f32": (("full", "state_bf16"), True),
-         "GPT-2 124M/bf16": (("stochastic", "remainder", "master", "8-bit"), True),
-         "Qwen2.5-0.5B/bf16": (("stochastic", "master", "8-bit"), False),
-         "GPT-2 1.5B/bf16": (("stochastic", "8-bit"), False)}
+         "GPT-2 124M/bf16": (("stochastic", "remainder", "master", "state_8bit"), True),
+         "Qwen2.5-0.5B/bf16": (("stochastic", "master", "state_8bit"), False),
+         "GPT-2 1.5B/bf16": (("stochastic", "state_8bit"), False)}
 HYPER = {"lr": 1e-4, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1}
 MAX_NORM = 1.0
 SMALL_BYTES = 64 << 20
 SLICE = 1 << 26
 BLOCK = 256  # elements that share an absmax in 8 bits
-# The name of the 8-bit format, if the library has it.
-EIGHT = next((name for name in ptxgen.FORMATS if "8" in name), None)
 # The types of a format's `beside` and states.
 FORMATS = {"full": (None, torch.float32), "state_bf16": (None, torch.bfloat16),
            "master": (torch.float32, torch.float32), "remainder": (torch.int16, torch.float32),
-           "stochastic": (None, torch.bfloat16), "8-bit": (None, torch.uint8)}
+           "stochastic": (None, torch.bfloat16), "state_8bit": (None, torch.uint8)}
 
 
 class Flat:
@@ -108,14 +107,14 @@ class Ours(Version):
         self.step = torch.zeros(len(counts), device="cuda")
         tensors = [{"parameter": p, "gradient": g, "state": (m, v), "count": n, "dtype": dtype,
                     "step": self.step.data_ptr() + 4 * k, "id": k,
-                    "format": EIGHT if form == "8-bit" else form}
+                    "format": form}
                    for k, (p, g, m, v, n) in enumerate(zip(
                        self.parameter.addresses(), self.gradient.addresses(),
                        *[s.addresses() for s in self.state], counts))]
         if beside:
             for tensor, address in zip(tensors, self.beside.addresses()):
                 tensor["beside"] = address
-        if form == "8-bit":
+        if form == "state_8bit":
             blocks = -(-self.parameter.memory.numel() // BLOCK)
             self.absmax = [torch.zeros(blocks, device="cuda") for _ in range(2)]
             for tensor, start in zip(tensors, self.parameter.starts):
@@ -270,6 +269,8 @@ def within(seconds, run):
 class Bench:
     def __init__(self, options):
         torch.zeros(1, device="cuda")
+        # Tuning results from when everything was compiling at once are not valid.
+        torch._inductor.config.autotune_local_cache = False
         self.options = options
         self.library = ptxgen.Library(os.path.join(options.build, "libptxgen.so"))
         self.peers = ctypes.CDLL(options.peers) if options.peers else None
@@ -285,7 +286,7 @@ class Bench:
     def versions(self, part, counts, dtype):
         forms, compiled = CASES[part]
         for form in forms:
-            if form != "8-bit" or EIGHT:
+            if form in ptxgen.FORMATS:
                 yield form, Ours(self.library, counts, dtype, form)
         yield "torch", Torch(counts, dtype)
         yield "torch grad_scale", GradScale(counts, dtype)
@@ -407,7 +408,7 @@ def main():
             if part in CASES and CASES[part][1]:
                 Compiled(sets[part.split("/")[0]], part.split("/")[1]).run()
         return 0
-    if not EIGHT:
+    if "state_8bit" not in ptxgen.FORMATS:
         bench.say("8-bit states: left out, the library has no such format")
     for part in options.only.split(","):
         if part == "sweep":

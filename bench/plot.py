@@ -23,7 +23,7 @@ COLOURS = {"ours": "#d62728", "torch": "#1f77b4", "torch.compile": "#17becf",
            "Triton": "#ff7f0e", "original": "#7f7f7f", "torch grad_scale": "#aec7e8",
            "multi_tensor": "#9467bd", "full": "#d62728", "stochastic": "#d62728",
            "state_bf16": "#ff9896", "remainder": "#e377c2", "master": "#f7b6d2",
-           "8-bit": "#8c564b"}
+           "state_8bit": "#8c564b"}
 
 
 def plot_kernels(lines, copy, caption, path):

@@ -11,6 +11,7 @@ BUILD is the Meson build folder. Parts:
     steps       1,000 steps of each rule: no further from f64 than PyTorch's
     scaler      GradScaler with Inf and NaN in the gradients: the same steps skipped, the same scales
     stochastic  stochastic rounding: the mean error of 10^8 elements within 4 sigma of 0
+    eight       8-bit states: bitsandbytes' maps, codes and absmax, read and written
     shards      parameters cut into 1, 2, 3 and 7 shards, contiguous and strided: the same bits
     replays     10,000 replays of a graph, 10,000 runs, 10,000 runs in phases: the same bits
 
@@ -19,6 +20,7 @@ no GPU, it runs small (as --small) beside PyTorch's CPU kernels, which are other
 then say nothing about a GPU. Ends with 1 if a case failed.
 """
 import argparse
+import ctypes
 import hashlib
 import math
 import os
@@ -41,7 +43,9 @@ RULES = {"adamw": {"rule": "adamw", **ADAM},
          "sgd, plain": {**SGD, "momentum": 0.0},
          "lion": {"rule": "lion", "lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}}
 STATES = {"full": torch.float32, "state_bf16": torch.bfloat16, "master": torch.float32,
-          "remainder": torch.float32, "stochastic": torch.bfloat16}
+          "remainder": torch.float32, "stochastic": torch.bfloat16, "state_8bit": torch.uint8}
+FORMS = [form for form in STATES if form in ptxgen.FORMATS]
+BLOCK = 256  # elements of a state in 8 bits that share an absmax
 BESIDE = {"master": torch.float32, "remainder": torch.int16}
 NAMES = {torch.float32: "f32", torch.bfloat16: "bf16"}
 
@@ -73,8 +77,12 @@ class Ours:
         self.beside = self.device.zeros(n, BESIDE[form]) if form in BESIDE else None
         if form == "master":
             self.beside.copy_(self.p)
+        self.absmax = [self.device.zeros(-(-n // BLOCK), torch.float32) for _ in self.states
+                       if form == "state_8bit"]
         self.count = self.device.zeros(1, torch.float32)
         state = [s.data_ptr() for s in self.states] + [0, 0]
+        if self.absmax:
+            tensor = {"absmax": tuple(a.data_ptr() for a in self.absmax), **(tensor or {})}
         tensor = {"parameter": self.p.data_ptr(), "gradient": self.g.data_ptr(),
                   "state": (state[0], state[1]), "step": self.count.data_ptr(), "count": n,
                   "beside": self.beside.data_ptr() if form in BESIDE else 0,
@@ -92,7 +100,8 @@ class Ours:
             self.device.synchronize()
 
     def arrays(self):
-        return [self.p, *self.states] + ([] if self.beside is None else [self.beside])
+        return [self.p, *self.states, *self.absmax] + ([] if self.beside is None
+                                                       else [self.beside])
 
 
 class Lion:
@@ -370,13 +379,92 @@ def check_stochastic(tools, report):
             side.plan.destroy()
 
 
+# ---- 8-bit states --------------------------------------------------------------------------------
+
+
+def dynamic_map(signed):
+    """As bitsandbytes' create_dynamic_map() defines it, for 8 bits."""
+    entries = [0.0, 1.0]
+    for power in range(7):
+        edges = torch.linspace(0.1, 1, (1 << power) * (1 if signed else 2) + 1)
+        middles = (edges[:-1] + edges[1:]) / 2 * 10 ** (power - 6)
+        entries += middles.tolist() + ((-middles).tolist() if signed else [])
+    return torch.tensor(sorted(entries))
+
+
+def in_blocks(values):
+    """A row for each block; the last one is filled with 0."""
+    return torch.nn.functional.pad(values, (0, -values.numel() % BLOCK)).view(-1, BLOCK)
+
+
+def quantized(values, map_):
+    """Codes and absmax as bitsandbytes takes them: the nearest entry to value / absmax."""
+    rows = in_blocks(values)
+    absmax = rows.abs().amax(1)
+    x = (rows / absmax.clamp(min=2.0 ** -126)[:, None]).flatten()[:values.numel()]
+    middles = (map_[:-1].double() + map_[1:].double()) / 2
+    return torch.bucketize(x.double(), middles).to(torch.uint8), absmax
+
+
+def read_back(codes, absmax, map_):
+    each = absmax.repeat_interleave(BLOCK)[:codes.numel()]
+    return map_[codes.long()] * each
+
+
+def check_eight(tools, report):
+    """A step from codes and absmax that bitsandbytes would have written is that of the same states
+    in f32; what it writes, bitsandbytes reads as the nearest entries. The library cuts 8 of 24 bits
+    before it looks for the nearest: within 2^-15 of an edge it may take the other side."""
+    if "state_8bit" not in FORMS:
+        print("eight: left out, the library has no 8-bit states", flush=True)
+        return
+    n, device = tools.size(10_000_001, (1 << 14) + 77), tools.device
+    maps = [dynamic_map(signed) for signed in (True, False)]
+    for map_, signed in zip(maps, (True, False)):
+        ours = (ctypes.c_float * BLOCK)()
+        tools.library.c.ptx_step_map(ctypes.c_bool(signed), ours)
+        differ = (torch.tensor(list(ours)) != map_).sum().item()
+        report.case("eight", f"map, {'signed' if signed else 'unsigned'}", differ == 0,
+                    differ=differ)
+    maps = [map_.to(device.where) for map_ in maps]
+    for name in ("adamw", "lion", "sgd"):
+        rule = RULES[name]
+        p, g = (device.random(n, torch.float32, seed, 0.1) for seed in (30, 31))
+        narrow, wide = Ours(tools, rule, p, "state_8bit"), Ours(tools, rule, p, "full")
+        for side in (narrow, wide):
+            side.count.fill_(9.0)
+        before = [device.random(n, torch.float32, 32, 0.02),
+                  device.random(n, torch.float32, 33, 0.02).square_()]
+        for k, values in enumerate(before[:len(narrow.states)]):
+            codes, absmax = quantized(values, maps[k])
+            narrow.states[k].copy_(codes)
+            narrow.absmax[k].copy_(absmax)
+            wide.states[k].copy_(read_back(codes, absmax, maps[k]))
+        for side in (narrow, wide):
+            side.step(g)
+        differ = (narrow.p != wide.p).sum().item()
+        report.case("eight", f"{name}, p from codes, {n} elements", differ == 0, differ=differ)
+        for which, k in zip("mv", range(len(narrow.states))):
+            codes, absmax = quantized(wide.states[k], maps[k])
+            x = wide.states[k].double() / absmax.repeat_interleave(BLOCK)[:n].double()
+            off = (maps[k][narrow.states[k].long()].double() - x).abs()
+            least = (maps[k][codes.long()].double() - x).abs()
+            beyond = ((off - least) / x.abs().clamp(min=2.0 ** -126)).max().item()
+            report.case("eight", f"{name}, {which}, codes and absmax",
+                        beyond <= 2.0 ** -14 and torch.equal(narrow.absmax[k], absmax),
+                        other_codes=(codes != narrow.states[k]).sum().item(), beyond=beyond,
+                        absmax_differ=(narrow.absmax[k] != absmax).sum().item())
+        for side in (narrow, wide):
+            side.plan.destroy()
+
+
 # ---- shards --------------------------------------------------------------------------------------
 
 
-def cuts(rows, columns, parts, strided):
-    """Slices of a matrix and where they lie in it, as ptx_step_whole."""
+def cuts(rows, columns, parts, strided, unit):
+    """Slices of a matrix and where they lie in it, as ptx_step_whole; edges at multiples of unit."""
     size = columns if strided else rows * columns
-    edges = [size * k // parts for k in range(parts + 1)]
+    edges = [size * k // parts // unit * unit for k in range(parts)] + [size]
     for first, last in zip(edges, edges[1:]):
         if strided:
             yield (slice(None), slice(first, last)), (first, last - first, columns)
@@ -387,7 +475,8 @@ def cuts(rows, columns, parts, strided):
 def shards_differ(tools, rule, form, parts, strided):
     """Takes three steps with a whole matrix and with its shards, each shard with a plan of its own
     and the whole's sums; counts elements that differ."""
-    rows, columns = tools.size((640, 1234), (33, 70))
+    unit = BLOCK if form == "state_8bit" else 1
+    rows, columns = (9, 7 * BLOCK) if unit > 1 else tools.size((640, 1234), (33, 70))
     dtype = torch.float32 if form in ("full", "state_bf16") else torch.bfloat16
     device = tools.device
     params = {"form": form, "max_norm": 1.0, "seed": 11}
@@ -397,7 +486,7 @@ def shards_differ(tools, rule, form, parts, strided):
 
     p = device.random(rows * columns, dtype, 10)
     whole = Ours(tools, rule, p, tensor={"id": 5}, **params)
-    places = list(cuts(rows, columns, parts, strided))
+    places = list(cuts(rows, columns, parts, strided, unit))
     shards = [Ours(tools, rule, part(p, where), tensor={"id": 5, "whole": lies}, **params)
               for where, lies in places]
     for step in range(3):
@@ -413,14 +502,15 @@ def shards_differ(tools, rule, form, parts, strided):
             side.plan.step(device.stream)
         device.synchronize()
     differ = sum((mine != part(all_, where)).sum().item() for shard, (where, _) in zip(shards, places)
-                 for mine, all_ in zip(shard.arrays(), whole.arrays()))
+                 for mine, all_ in zip(shard.arrays(), whole.arrays())
+                 if all_.numel() == rows * columns)
     for side in (whole, *shards):
         side.plan.destroy()
     return differ
 
 
 def check_shards(tools, report):
-    for form in STATES:
+    for form in FORMS:
         for name in ("adamw", "lion", "sgd"):
             for strided in (False, True):
                 differ = {parts: shards_differ(tools, RULES[name], form, parts, strided)
@@ -448,7 +538,10 @@ def in_phases(side):
 def check_replays(tools, report):
     n, times = tools.size(1 << 18, 1 << 12), tools.size(10_000, 20)
     for name, form in (("adamw", "full"), ("adamw", "stochastic"), ("adamw", "remainder"),
-                       ("lion", "stochastic"), ("sgd, nesterov", "full")):
+                       ("lion", "stochastic"), ("sgd, nesterov", "full"),
+                       ("adamw", "state_8bit")):
+        if form not in FORMS:
+            continue
         dtype = torch.float32 if form == "full" else torch.bfloat16
         p = tools.device.random(n, dtype, 12)
         digests = {}
@@ -474,7 +567,7 @@ def check_replays(tools, report):
 
 
 PARTS = {"bits": check_bits, "steps": check_steps, "scaler": check_scaler,
-         "stochastic": check_stochastic, "shards": check_shards, "replays": check_replays}
+         "stochastic": check_stochastic, "eight": check_eight, "shards": check_shards, "replays": check_replays}
 
 
 def main():

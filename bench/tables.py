@@ -12,7 +12,7 @@ VERSIONS = ("ours", "torch", "torch.compile", "CUDA C++", "CUDA C++, f64 sums", 
 # Of peers_step.py: our formats with the bytes an element that a step moves, the norm's included; the
 # other versions.
 STEP_BYTES = {"full": 32, "state_bf16": 24, "stochastic": 16, "remainder": 28, "master": 30,
-              "8-bit": 12.0625}
+              "state_8bit": 12.0625}
 STEP_OTHERS = ("torch", "torch grad_scale", "torch.compile", "CUDA C++", "multi_tensor")
 STEP_FORMS = {"graph": "One replay of a graph", "eager": "One call from Python",
               "cold graph": "One replay of a graph, nothing of it in the cache",
