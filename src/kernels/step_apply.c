@@ -138,14 +138,14 @@ unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
     return 4;
 }
 
-// Vectors that a thread takes, and blocks wanted on a multiprocessor. Random bits cost so many
-// instructions that two vectors have to share those before the first.
+// How many vectors a thread steps, at most, and how many blocks are wanted on a multiprocessor: the
+// fastest on an H200. What a thread does once weighs most where an element has the fewest bytes.
 static const struct {
     unsigned vectors, blocks;
 } tuning[PTX_STEP_FORMAT_COUNT] = {
-    [PTX_STEP_FORMAT_FULL] = { 1, 5 },       [PTX_STEP_FORMAT_STATE_BF16] = { 1, 5 },
+    [PTX_STEP_FORMAT_FULL] = { 1, 7 },       [PTX_STEP_FORMAT_STATE_BF16] = { 1, 6 },
     [PTX_STEP_FORMAT_MASTER] = { 1, 3 },     [PTX_STEP_FORMAT_REMAINDER] = { 1, 4 },
-    [PTX_STEP_FORMAT_STOCHASTIC] = { 2, 3 },
+    [PTX_STEP_FORMAT_STOCHASTIC] = { 4, 3 },
 };
 
 unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
@@ -159,13 +159,23 @@ unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
     return blocks;
 }
 
+// Several vectors a thread only if a chunk still gives two tiles: few elements need many blocks.
+static uint32_t tile_of(const struct ptxk_step_variant *v, uint32_t chunk)
+{
+    const uint32_t span = BLOCK * ptxk_step_lanes(v);
+    uint32_t vectors = tuning[v->format].vectors;
+
+    while (vectors > 1 && span * vectors > chunk / 2)
+        vectors /= 2;
+    return span * vectors;
+}
+
 uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint32_t chunk)
 {
     uint32_t tile = 0;
 
     for (unsigned k = 0; k < spec->variant_count; k++) {
-        const struct ptxk_step_variant *v = &spec->variants[k];
-        const uint32_t own = BLOCK * ptxk_step_lanes(v) * tuning[v->format].vectors;
+        const uint32_t own = tile_of(&spec->variants[k], chunk);
         tile = own > tile ? own : tile;
     }
     return tile < chunk ? tile : chunk;
@@ -301,13 +311,15 @@ static void random_of_element(ptx_builder *b, const struct step *s, ptx_val i, p
 // One element: converts the stored values to f32, applies the rule, converts back.
 static struct ptxk_step_stored step_element(ptx_builder *b, const struct step *s,
                                             const struct ptxk_step_stored *from, ptx_val gradient,
-                                            const ptx_val random[2], ptx_val *scaled)
+                                            const ptx_val random[2], ptx_val *scaled,
+                                            struct ptxk_quick *quick)
 {
     const struct ptxk_step_variant *v = s->variant;
     struct ptxk_step_element e = ptxk_step_load(b, v, from);
 
     *scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, gradient), s->factor);
     e.g = v->maximize ? ptx_neg(b, *scaled) : *scaled;
+    e.quick = quick;
     ptxk_step_rule_of(v->rule)->update(b, v, s->coefficient, &e);
     return ptxk_step_store(b, v, &e, random);
 }
@@ -324,11 +336,28 @@ static ptx_val *part(struct ptxk_step_stored *e, unsigned array)
                                     : &e->state[array - ARRAY_STATE];
 }
 
-static void step_vector(ptx_builder *b, const struct step *s, const struct lanes in[ARRAYS],
-                        ptx_val i)
+static void vector_write(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][MOST_LANES],
+                         ptx_val i)
 {
     const struct ptxk_step_variant *v = s->variant;
+
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        if (array_type(v, a) == PTX_NONE ||
+            (a == ARRAY_GRADIENT && s->spec->gradients == PTXK_STEP_GRADIENTS_RAW))
+            continue;
+        ptx_ptr at = ptx_at(b, s->array[a], i);
+        lanes_write(b, array_type(v, a), at, value[a], ptxk_step_lanes(v));
+    }
+}
+
+// Sets `bit` in `missing` if a quick quotient does not hold; nothing is written then.
+static void step_vector(ptx_builder *b, const struct step *s, const struct lanes in[ARRAYS],
+                        ptx_val i, ptx_val missing, ptx_val bit)
+{
+    const struct ptxk_step_variant *v = s->variant;
+    const bool is_quick = ptxk_step_rule_of(v->rule)->quick;
     const unsigned lanes = ptxk_step_lanes(v);
+    struct ptxk_quick quick = ptxk_quick_begin();
     ptx_val value[ARRAYS][MOST_LANES], random[2][MOST_LANES];
 
     for (unsigned a = 0; a < ARRAYS; a++)
@@ -343,20 +372,22 @@ static void step_vector(ptx_builder *b, const struct step *s, const struct lanes
                 *part(&from, a) = value[a][k];
         for (unsigned which = 0; which < random_streams(v); which++)
             own[which] = random[which][k];
-        struct ptxk_step_stored to =
-            step_element(b, s, &from, value[ARRAY_GRADIENT][k], own, &scaled);
+        struct ptxk_step_stored to = step_element(b, s, &from, value[ARRAY_GRADIENT][k], own,
+                                                  &scaled, is_quick ? &quick : NULL);
         for (unsigned a = 0; a < ARRAYS; a++)
             if (a != ARRAY_GRADIENT && array_type(v, a) != PTX_NONE)
                 value[a][k] = *part(&to, a);
         if (s->spec->gradients != PTXK_STEP_GRADIENTS_RAW)
             value[ARRAY_GRADIENT][k] = gradient_left(s, scaled);
     }
-    for (unsigned a = 0; a < ARRAYS; a++) {
-        if (array_type(v, a) == PTX_NONE ||
-            (a == ARRAY_GRADIENT && s->spec->gradients == PTXK_STEP_GRADIENTS_RAW))
-            continue;
-        lanes_write(b, array_type(v, a), ptx_at(b, s->array[a], i), value[a], lanes);
+    if (!is_quick) {
+        vector_write(b, s, value, i);
+        return;
     }
+    ptx_if (b, ptxk_quick_failed(b, &quick))
+        ptx_set(b, missing, ptx_or(b, missing, bit));
+    ptx_else (b)
+        vector_write(b, s, value, i);
 }
 
 static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
@@ -370,7 +401,7 @@ static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
             *part(&from, a) = ptx_load(b, s->array[a], i);
     ptx_val gradient = ptx_load(b, s->array[ARRAY_GRADIENT], i);
     random_of_element(b, s, i, random);
-    struct ptxk_step_stored to = step_element(b, s, &from, gradient, random, &scaled);
+    struct ptxk_step_stored to = step_element(b, s, &from, gradient, random, &scaled, NULL);
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && array_type(v, a) != PTX_NONE)
             ptx_store(b, s->array[a], i, ptxk_step_narrow(b, array_type(v, a), *part(&to, a)));
@@ -379,48 +410,107 @@ static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
                   ptxk_step_narrow(b, v->gradient, gradient_left(s, scaled)));
 }
 
-// This thread's part of the tile, in `passes` vectors, all loaded before any is used.
-static void step_tile(ptx_builder *b, struct step *s)
+// The elements of a vector that are in the tile, one by one.
+static void step_singles(ptx_builder *b, const struct step *s, ptx_val i)
 {
-    enum { MOST_PASSES = 4 };
-    const struct ptxk_step_variant *v = s->variant;
-    const unsigned lanes = ptxk_step_lanes(v);
-    const unsigned passes = ptxk_step_tile(s->spec, s->chunk) / (BLOCK * lanes);
-    struct lanes in[MOST_PASSES][ARRAYS];
-    ptx_val place[MOST_PASSES], whole[MOST_PASSES];
+    ptx_val end = ptx_add(b, i, ptx_s32((int32_t)ptxk_step_lanes(s->variant)));
 
+    ptx_for (b, k, i, ptx_min(b, end, s->length), ptx_s32(1))
+        step_single(b, s, k);
+}
+
+static void arrays_at_tile(ptx_builder *b, struct step *s)
+{
     for (unsigned a = 0; a < ARRAYS; a++) {
-        if (array_type(v, a) == PTX_NONE)
+        const ptx_type type = array_type(s->variant, a);
+        if (type == PTX_NONE)
             continue;
-        ptx_ptr p = ptx_ptr_from(b, array_type(v, a), PTX_SPACE_GLOBAL, s->address[a]);
+        ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, s->address[a]);
         s->array[a] = ptx_at(b, p, s->tensor_first);
     }
-    for (unsigned n = 0; n < passes; n++) {
-        ptx_val mine = ptx_mul(b, s->tid, ptx_u32(lanes));
-        place[n] = ptx_bitcast(b, PTX_S32, mine);
-        if (n)
-            place[n] = ptx_add(b, place[n], ptx_s32((int32_t)(n * BLOCK * lanes)));
-        ptx_val end = ptx_add(b, place[n], ptx_s32((int32_t)lanes));
-        whole[n] = ptx_and(b, s->vectors, ptx_le(b, end, s->length));
+}
+
+// A vector of each array, in variables: read ahead of its use.
+struct vector {
+    ptx_val i;     // s32: index of its first element in the tile
+    ptx_val whole; // a predicate: the tile has all of it, and it can be read at once
+    struct lanes array[ARRAYS];
+};
+
+static void vector_read(ptx_builder *b, const struct step *s, const struct vector *to)
+{
+    ptx_val end = ptx_add(b, to->i, ptx_s32((int32_t)ptxk_step_lanes(s->variant)));
+
+    ptx_set(b, to->whole, ptx_and(b, s->vectors, ptx_le(b, end, s->length)));
+    ptx_if (b, to->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
-            if (is_read(v, a))
-                in[n][a] = lanes_var(b, array_type(v, a), lanes);
-        ptx_if (b, whole[n])
-            for (unsigned a = 0; a < ARRAYS; a++)
-                if (is_read(v, a))
-                    lanes_read(b, &in[n][a], ptx_at(b, s->array[a], place[n]));
-    }
+            if (is_read(s->variant, a))
+                lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
+}
+
+static struct vector vector_begin(ptx_builder *b, const struct step *s, ptx_val i)
+{
+    struct vector v = { .i = ptx_var(b, i), .whole = ptx_var(b, ptx_bool(false)) };
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (is_read(s->variant, a))
+            v.array[a] = lanes_var(b, array_type(s->variant, a), ptxk_step_lanes(s->variant));
+    vector_read(b, s, &v);
+    return v;
+}
+
+static void vector_set(ptx_builder *b, const struct vector *to, const struct vector *from)
+{
+    ptx_set(b, to->i, from->i);
+    ptx_set(b, to->whole, from->whole);
+    for (unsigned a = 0; a < ARRAYS; a++)
+        for (unsigned k = 0; k < to->array[a].words; k++)
+            ptx_set(b, to->array[a].word[k], from->array[a].word[k]);
+}
+
+// Steps vector `k` (u32) of the thread's, or sets bit k of `missing`.
+static void vector_step(ptx_builder *b, const struct step *s, const struct vector *v, ptx_val k,
+                        ptx_val missing)
+{
+    ptx_val bit = ptx_shl(b, ptx_u32(1), k);
+
+    ptx_if (b, v->whole)
+        step_vector(b, s, v->array, v->i, missing, bit);
+    ptx_else (b)
+        ptx_set(b, missing, ptx_or(b, missing, bit));
+}
+
+// This thread's part of the tile: vectors that are `span` elements apart. Each is read while the
+// one before it is stepped. The vectors of `missing` are stepped element by element at the end.
+static void step_tile(ptx_builder *b, struct step *s)
+{
+    const uint32_t lanes = ptxk_step_lanes(s->variant), span = BLOCK * lanes;
+    const uint32_t vectors = ptxk_step_tile(s->spec, s->chunk) / span;
+
+    arrays_at_tile(b, s);
+    ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
+    struct vector v = vector_begin(b, s, first);
     if (ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     scalars_read(b, s);
-    for (unsigned n = 0; n < passes; n++) {
-        ptx_if (b, whole[n])
-            step_vector(b, s, in[n], place[n]);
-        ptx_else (b) {
-            ptx_val end = ptx_add(b, place[n], ptx_s32((int32_t)lanes));
-            ptx_for (b, i, place[n], ptx_min(b, end, s->length), ptx_s32(1))
-                step_single(b, s, i);
+    ptx_val missing = ptx_var(b, ptx_u32(0));
+    if (vectors == 1) {
+        vector_step(b, s, &v, ptx_u32(0), missing);
+    } else {
+        struct vector next = vector_begin(b, s, ptx_add(b, v.i, ptx_s32((int32_t)span)));
+        ptx_for (b, k, ptx_u32(0), ptx_u32(vectors), ptx_u32(1)) {
+            vector_step(b, s, &v, k, missing);
+            vector_set(b, &v, &next);
+            ptx_set(b, next.i, ptx_add(b, next.i, ptx_s32((int32_t)span)));
+            vector_read(b, s, &next);
         }
+    }
+    ptx_comment(b, "edges, and where a quick quotient does not hold");
+    ptx_while (b, ptx_ne(b, missing, ptx_u32(0))) {
+        ptx_val k = ptx_bfind(b, missing);
+        ptx_set(b, missing, ptx_xor(b, missing, ptx_shl(b, ptx_u32(1), k)));
+        ptx_val i = ptx_mad(b, k, ptx_u32(span), ptx_bitcast(b, PTX_U32, first));
+        step_singles(b, s, ptx_bitcast(b, PTX_S32, i));
     }
 }
 

@@ -65,25 +65,27 @@ static CUdeviceptr *address_of(struct ptx_step_tensor *tensor, unsigned array)
                                : &tensor->state[array - STATE];
 }
 
-static void fill(struct random *r, ptx_type type, void *data, uint64_t count)
+static void fill(struct random *r, ptx_type type, enum data_kind kind, void *data, uint64_t count)
 {
     if (type == PTX_S16) {
         for (uint64_t i = 0; i < count; i++)
             ((uint16_t *)data)[i] = (uint16_t)random_below(r, 65536);
         return;
     }
-    data_fill(r, gpu_ref_type(type), DATA_PLAIN, data, count);
+    data_fill(r, gpu_ref_type(type), kind, data, count);
 }
 
 static void make_group(struct random *r, const struct step_shape *shape, struct ptx_step_group *g)
 {
+    static const double wild_eps[] = { 0, 1e-8, 0x1.8p127 };
+
     *g = (struct ptx_step_group) {
         .rule = (ptx_step_rule)choose(r, shape->rules),
         .maximize = random_below(r, 4) == 0,
         .hyper = { .lr = 0.001 + random_below(r, 100) / 1000.0,
                    .beta1 = 0.9,
                    .beta2 = random_below(r, 2) ? 0.999 : 0.95,
-                   .eps = 1e-8,
+                   .eps = shape->wild ? wild_eps[random_below(r, 3)] : 1e-8,
                    .weight_decay = random_below(r, 3) * 0.01,
                    .momentum = random_below(r, 3) * 0.45,
                    .dampening = random_below(r, 2) * 0.3 },
@@ -136,6 +138,7 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
     set->count = shape->tensors;
     set->groups = shape->groups;
     set->norm_groups = shape->norm_groups;
+    set->data = shape->wild ? DATA_WILD : DATA_PLAIN;
     set->seed = (uint64_t)random_below(r, 1 << 30) << 20;
     for (uint32_t g = 0; g < set->groups; g++)
         make_group(r, shape, &set->group[g]);
@@ -165,11 +168,15 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
             if (type == PTX_NONE)
                 continue;
             *address_of(tensor, a) = base + set->offset[t][a];
-            if (a >= STATE)
-                memset(set->host + set->offset[t][a], 0,
-                       (size_t)tensor->count * ptx_type_bytes(type));
+            unsigned char *data = set->host + set->offset[t][a];
+            if (shape->wild)
+                fill(r, type, DATA_SPECIAL, data, tensor->count);
+            else if (a < STATE)
+                fill(r, type, DATA_PLAIN, data, tensor->count);
             else
-                fill(r, type, set->host + set->offset[t][a], tensor->count);
+                memset(data, 0, (size_t)tensor->count * ptx_type_bytes(type));
+            if (shape->wild && a == STATE + 1 && t % 2)
+                data_make_positive(gpu_ref_type(type), data, tensor->count);
         }
         tensor->step = base + set->step[t];
         set->has_elements |= tensor->count != 0;
@@ -192,7 +199,7 @@ void step_set_gradients(struct step_set *set, struct random *r, float bad)
     for (size_t t = 0; t < set->count; t++) {
         const ptx_type type = array_type(set, t, GRADIENT);
         unsigned char *data = set->host + set->offset[t][GRADIENT];
-        fill(r, type, data, set->tensors[t].count);
+        fill(r, type, set->data, data, set->tensors[t].count);
         if (!placed && set->tensors[t].gradient && set->tensors[t].count) {
             const uint32_t place = random_below(r, (uint32_t)set->tensors[t].count);
             ref_store(gpu_ref_type(type), data, place, (double)bad);

@@ -21,6 +21,7 @@ struct step_shape {
     bool aligned;     ///< to 16 bytes; if not, to the element only
     bool sharded;     ///< shards of whole parameters
     bool absent;      ///< some have no gradient
+    bool wild;        ///< any finite gradients; parameters and states may be anything, NaN included
 };
 
 struct step_set {
@@ -34,6 +35,7 @@ struct step_set {
     size_t stages; ///< plans that share the norm, each of consecutive tensors; 0: one plan
     float max_norms[STEP_MOST_GROUPS]; ///< a plan reads them at its max_norms_at
     float found_inf;                   ///< a plan reads it at its found_inf_at
+    enum data_kind data; ///< of the gradients
     uint64_t seed;
     ptx_buffer *memory;
     unsigned char *host; ///< the expected bytes of the memory

@@ -117,6 +117,29 @@ static void test_random_sets(void **state)
     }
 }
 
+// Quotients and roots of every size, where the short sequences of ptxk_quick do not always hold.
+static void test_wild(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "wild steps");
+
+    for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++) {
+        for (unsigned trial = 0; trial < 3; trial++) {
+            const struct step_shape shape = { .tensors = 6,
+                                              .groups = 2,
+                                              .norm_groups = 1,
+                                              .most = 3000,
+                                              .rules = trial == 2 ? ALL_RULES
+                                                                  : 1u << PTX_STEP_RULE_ADAMW |
+                                                                        1u << PTX_STEP_RULE_ADAM,
+                                              .formats = 1u << format,
+                                              .aligned = true,
+                                              .wild = true };
+            check_shape(&r, &shape, trial);
+        }
+    }
+}
+
 // So many elements that chunks are longer than a tile, and a thread takes several vectors.
 static void test_long_chunks(void **state)
 {
@@ -474,9 +497,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each),        cmocka_unit_test(test_long_chunks),
-        cmocka_unit_test(test_random_sets), cmocka_unit_test(test_found_inf),
-        cmocka_unit_test(test_no_norm),     cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_addresses),   cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_random_sets), cmocka_unit_test(test_wild),
+        cmocka_unit_test(test_found_inf),   cmocka_unit_test(test_no_norm),
+        cmocka_unit_test(test_scalars),     cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_shards),
     };
 
     gpu_open(&gpu);

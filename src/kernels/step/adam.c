@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { DECAY, BETA1, BETA2, STEP_SIZE, ROOT2, RECIPROCAL, EPS };
+enum { DECAY, BETA1, BETA2, STEP_SIZE, ROOT2, RECIPROCAL, REST, EPS };
 
 static void derive(ptx_builder *b, const struct ptxk_step_scalars *s, ptx_val t, ptx_val *c)
 {
@@ -16,8 +16,14 @@ static void derive(ptx_builder *b, const struct ptxk_step_scalars *s, ptx_val t,
     c[BETA2] = s->beta2;
     c[STEP_SIZE] = ptx_div(b, s->lr, bc1);
     c[ROOT2] = ptx_cvt(b, PTX_F32, ptx_sqrt(b, bc2));
-    c[RECIPROCAL] = ptx_rcp(b, c[ROOT2]);
     c[EPS] = s->eps;
+
+    ptx_comment(b, "NaN where quick quotients do not hold: none is used");
+    ptx_val reciprocal = ptx_rcp(b, c[ROOT2]);
+    ptx_val large = ptx_gt(b, s->eps, ptx_f32(0x1p32f));
+    c[RECIPROCAL] = ptx_select(b, large, ptx_f32(NAN), reciprocal);
+    ptx_val rest = ptx_fma(b, ptx_neg(b, c[ROOT2]), reciprocal, ptx_f32(1.0f));
+    c[REST] = ptx_mul(b, rest, reciprocal);
 }
 
 static void derive_decoupled(ptx_builder *b, const struct ptxk_step_scalars *s, ptx_val t,
@@ -27,21 +33,22 @@ static void derive_decoupled(ptx_builder *b, const struct ptxk_step_scalars *s, 
     c[DECAY] = ptx_mul(b, s->lr, s->weight_decay);
 }
 
-// x / ROOT2, correctly rounded, without a division: with a correctly rounded reciprocal, the exact
-// remainder corrects a quotient that is within one unit in the last place (Markstein 1990). The
-// first correction brings the quotient that close. x is a square root: it is 0, or so large that no
-// remainder underflows; infinity has no remainder.
-static ptx_val over_root2(ptx_builder *b, ptx_val x, const ptx_val *c)
+// step_size * m / (sqrt(v) / root2 + eps)
+static ptx_val exact_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v)
 {
-    ptx_val divisor = ptx_neg(b, c[ROOT2]);
-    ptx_val q = ptx_mul(b, x, c[RECIPROCAL]);
+    ptx_val root = ptx_div(b, ptx_sqrt(b, v), c[ROOT2]);
+    ptx_val denominator = ptx_add(b, root, c[EPS]);
+    return ptx_div(b, ptx_mul(b, c[STEP_SIZE], m), denominator);
+}
 
-    for (unsigned turn = 0; turn < 2; turn++) {
-        ptx_val rest = ptx_fma(b, divisor, q, x);
-        q = ptx_fma(b, rest, c[RECIPROCAL], q);
-    }
-    ptx_val infinite = ptx_eq(b, x, ptx_f32(INFINITY));
-    return ptx_select(b, infinite, x, q);
+// The same, by sequences without branches.
+static ptx_val quick_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v,
+                          struct ptxk_quick *quick)
+{
+    const struct ptxk_quick_divisor root2 = { c[ROOT2], c[RECIPROCAL], c[REST] };
+    ptx_val root = ptxk_quick_root_over(b, v, &root2);
+    ptx_val denominator = ptx_fma(b, root, ptx_f32(1 / PTXK_QUICK_SCALE), c[EPS]);
+    return ptxk_quick_div(b, quick, ptx_mul(b, c[STEP_SIZE], m), denominator);
 }
 
 static void move(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *e)
@@ -52,11 +59,11 @@ static void move(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *e)
     ptx_val m = ptx_fma(b, c[BETA1], e->state[0], part);
     part = ptx_fma(b, ptx_neg(b, c[BETA2]), gg, gg);
     ptx_val v = ptx_fma(b, c[BETA2], e->state[1], part);
-    ptx_val root = over_root2(b, ptx_sqrt(b, v), c);
-    ptx_val denominator = ptx_add(b, root, c[EPS]);
-    ptx_val step = ptx_div(b, ptx_mul(b, c[STEP_SIZE], m), denominator);
+    ptx_val step = e->quick ? quick_step(b, c, m, v, e->quick) : exact_step(b, c, m, v);
 
     e->p = ptx_sub(b, e->p, step);
+    if (e->quick)
+        ptxk_quick_note(b, e->quick, e->p);
     e->state[0] = m;
     e->state[1] = v;
 }
@@ -82,6 +89,7 @@ const struct ptxk_step_rule ptxk_step_adamw = {
     .states = 2,
     .coefficients = EPS + 1,
     .stochastic = { false, true },
+    .quick = true,
     .derive = derive_decoupled,
     .update = adamw,
 };
@@ -91,6 +99,7 @@ const struct ptxk_step_rule ptxk_step_adam = {
     .states = 2,
     .coefficients = EPS + 1,
     .stochastic = { false, true },
+    .quick = true,
     .derive = derive,
     .update = adam,
 };

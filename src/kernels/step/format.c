@@ -40,10 +40,13 @@ static void split(ptx_builder *b, ptx_val x, struct ptxk_step_stored *to)
 }
 
 // Adds random bits (u32, below 2^16) below bf16's last place. Infinity has no bits that could
-// carry, and the canonical NaN keeps its bits.
-static ptx_val round_stochastically(ptx_builder *b, ptx_val x, ptx_val random)
+// carry, and the canonical NaN keeps its bits. `quick`: there is no NaN.
+static ptx_val round_stochastically(ptx_builder *b, ptx_val x, ptx_val random, bool quick)
 {
-    ptx_val bits = ptx_min(b, ptx_bitcast(b, PTX_S32, x), ptx_s32(0x7fff0000));
+    ptx_val bits = ptx_bitcast(b, PTX_S32, x);
+
+    if (!quick)
+        bits = ptx_min(b, bits, ptx_s32(0x7fff0000));
     return ptx_add(b, ptx_bitcast(b, PTX_U32, bits), random);
 }
 
@@ -83,7 +86,7 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
         split(b, e->p, &to);
         break;
     case PTX_STEP_FORMAT_STOCHASTIC:
-        to.parameter = round_stochastically(b, e->p, random[0]);
+        to.parameter = round_stochastically(b, e->p, random[0], e->quick);
         break;
     default:
         to.parameter = e->p;
@@ -91,7 +94,8 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
     }
     for (unsigned k = 0; k < ptxk_step_states(v); k++) {
         const bool stochastic = v->format == PTX_STEP_FORMAT_STOCHASTIC && rule->stochastic[k];
-        to.state[k] = stochastic ? round_stochastically(b, e->state[k], random[1]) : e->state[k];
+        to.state[k] =
+            stochastic ? round_stochastically(b, e->state[k], random[1], e->quick) : e->state[k];
     }
     return to;
 }

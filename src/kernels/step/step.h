@@ -7,6 +7,8 @@
 #include <ptxgen/builder.h>
 #include <ptxgen/rules.h>
 
+#include "quick.h"
+
 // ---- rules --------------------------------------------------------------------------------------
 
 // X(enumerator, file), in the order of ptx_step_rule. A new rule needs its file and its row here.
@@ -33,12 +35,16 @@ struct ptxk_step_scalars {
 struct ptxk_step_element {
     ptx_val p, g;
     ptx_val state[2];
+    struct ptxk_quick *quick; // NULL: exact instructions
 };
 
 struct ptxk_step_rule {
     const char *name;
     unsigned states, coefficients;
     bool stochastic[2]; // the states that PTX_STEP_FORMAT_STOCHASTIC rounds stochastically
+    // Whether the update takes quick quotients, and then notes p: a parameter or state that is NaN
+    // is a failure.
+    bool quick;
     // Computes what depends only on the scalars and t (u32, from 1), in f32.
     void (*derive)(ptx_builder *b, const struct ptxk_step_scalars *s, ptx_val t,
                    ptx_val c[PTXK_STEP_COEFFICIENTS]);

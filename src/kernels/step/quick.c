@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "quick.h"
+
+// The bits of 2^-90 as 2 * bits - 1. From there on the remainder of a quotient has no underflow:
+// the divisor is at most 2^34, so the quotient is at least 2^-124.
+enum { LEAST_DIVIDEND = 2 * (127 - 90) * (1 << 23) - 1 };
+
+struct ptxk_quick ptxk_quick_begin(void)
+{
+    return (struct ptxk_quick) { .least = ptx_u32(UINT32_MAX), .sum = ptx_zero(PTX_F32) };
+}
+
+// The nearest f32 to sqrt(x): Goldschmidt's step brings half the reciprocal root h and the root s
+// to within one unit in the last place, the exact remainder of s rounds it correctly (P. Markstein,
+// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). Holds for
+// every significand and an approximation up to 6 units off; tests/kernels/test_quick.c runs them
+// all. A reciprocal root of 0 is limited, so that it gives 0; those of negative values, infinity
+// and NaN give NaN.
+static ptx_val root(ptx_builder *b, ptx_val x)
+{
+    ptx_val y = ptx_op(b, PTX_OP_rsqrt_approx, .x = x, .ftz = true);
+    y = ptx_min(b, y, ptx_f32(0x1p100f));
+    ptx_val s = ptx_mul(b, x, y);
+    ptx_val h = ptx_mul(b, y, ptx_f32(0.5f));
+    ptx_val error = ptx_fma(b, ptx_neg(b, s), h, ptx_f32(0.5f));
+
+    s = ptx_fma(b, s, error, s);
+    h = ptx_fma(b, h, error, h);
+    ptx_val rest = ptx_fma(b, ptx_neg(b, s), s, x);
+    return ptx_fma(b, rest, h, s);
+}
+
+// With the reciprocal in two parts the first quotient is within one unit in the last place, and its
+// exact remainder rounds it correctly (Markstein).
+static ptx_val over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y)
+{
+    ptx_val low = ptx_mul(b, x, y->rest);
+    ptx_val q = ptx_fma(b, x, y->reciprocal, low);
+    ptx_val rest = ptx_fma(b, ptx_neg(b, y->value), q, x);
+    return ptx_fma(b, rest, y->reciprocal, q);
+}
+
+ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y)
+{
+    ptx_val scaled = ptx_mul(b, x, ptx_f32(PTXK_QUICK_SCALE * PTXK_QUICK_SCALE));
+
+    return over(b, root(b, scaled), y);
+}
+
+// The sequence that ptxas uses for div.rn between its checks, with signs that keep that of a zero.
+ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y)
+{
+    ptx_val r = ptx_op(b, PTX_OP_rcp_approx, .x = y, .ftz = true);
+    ptx_val error = ptx_fma(b, ptx_neg(b, y), r, ptx_f32(1.0f));
+    r = ptx_fma(b, r, error, r);
+    ptx_val quotient = ptx_mul(b, x, r);
+
+    for (unsigned turn = 0; turn < 2; turn++) {
+        ptx_val excess = ptx_fma(b, quotient, y, ptx_neg(b, x));
+        quotient = ptx_fma(b, excess, ptx_neg(b, r), quotient);
+    }
+    ptx_val bits = ptx_bitcast(b, PTX_U32, x);
+    ptx_val beyond_zero = ptx_mad(b, bits, ptx_u32(2), ptx_u32(UINT32_MAX)); // 0 wraps around
+    q->least = ptx_min(b, q->least, beyond_zero);
+    return quotient;
+}
+
+void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result)
+{
+    q->sum = ptx_add(b, q->sum, result);
+}
+
+ptx_val ptxk_quick_failed(ptx_builder *b, const struct ptxk_quick *q)
+{
+    ptx_val small = ptx_lt(b, q->least, ptx_u32(LEAST_DIVIDEND));
+    return ptx_or(b, small, ptx_is_nan(b, q->sum));
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Correctly rounded roots and quotients without branches.
+//
+// ptxas expands sqrt.rn and div.rn to a short sequence and a branch to a long one, so a thread
+// computes its elements one after the other. Here the short sequence stands alone, and the elements
+// of a thread overlap. Where the sequence does not hold, ptxk_quick_failed() says so afterwards,
+// and the thread computes its elements again with the exact instructions.
+#ifndef PTXGEN_KERNELS_STEP_QUICK_H
+#define PTXGEN_KERNELS_STEP_QUICK_H
+
+#include <ptxgen/builder.h>
+
+struct ptxk_quick {
+    ptx_val least; // u32: the least dividend above 0, as 2 * bits - 1
+    ptx_val sum;   // f32: NaN if a result is
+};
+
+struct ptxk_quick ptxk_quick_begin(void);
+
+// A divisor of many values, 0 < value <= 1, as the f32s nearest to 1 / value and to the rest of it.
+struct ptxk_quick_divisor {
+    ptx_val value, reciprocal, rest;
+};
+
+// sqrt(x) / y, both rounded, times PTXK_QUICK_SCALE. NaN if x is -0 or below, at least 2^40, or
+// NaN.
+#define PTXK_QUICK_SCALE 0x1p44f
+ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y);
+
+// x / y, rounded, for y of at most 2^34. NaN, or a failure, where the sequence does not hold.
+ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y);
+
+// Notes a result: NaN is a failure.
+void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result);
+
+// A predicate: some result may be wrong.
+ptx_val ptxk_quick_failed(ptx_builder *b, const struct ptxk_quick *q);
+
+#endif

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+// Quotients and roots without branches: where they do not fail, they are those of IEEE 754.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data.h"
+#include "gpu.h"
+#include "kernels/step/quick.h"
+
+enum { MOST = 1 << 24, BLOCK = 128 };
+
+static struct gpu gpu;
+
+static float of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+// ---- the sequence of a root, with every approximation that an instruction may give
+// ---------------
+
+static float root(float x, float y)
+{
+    float s = x * y, h = y * 0.5f;
+    const float error = fmaf(-s, h, 0.5f);
+
+    s = fmaf(s, error, s);
+    h = fmaf(h, error, h);
+    return fmaf(fmaf(-s, s, x), h, s);
+}
+
+// rsqrt.approx is within 2^-22.9: less than 3 units in the last place.
+static void test_sequence_of_a_root(void **state)
+{
+    (void)state;
+
+    for (uint32_t k = 0; k < 1 << 24; k++) {
+        const float x = of_bits((127u << 23) + k), exact = sqrtf(x);
+        const uint32_t y = bits_of((float)(1 / sqrt((double)x)));
+        for (uint32_t off = 0; off <= 6; off++)
+            if (root(x, of_bits(y + off - 3)) != exact)
+                fail_msg("sqrt(%a) is wrong from %a", (double)x, (double)of_bits(y + off - 3));
+    }
+}
+
+// ---- the kernels --------------------------------------------------------------------------------
+
+static ptx_val element(ptx_builder *b, ptx_ptr *x, ptx_ptr *y, ptx_ptr *out, ptx_ptr *failed)
+{
+    ptx_val n = ptx_param(b, PTX_U32, "n");
+    *x = ptx_param_ptr(b, PTX_F32, "x", .readonly = true, .length = "n");
+    *y = ptx_param_ptr(b, PTX_F32, "y", .readonly = true, .length = "n");
+    *out = ptx_param_ptr(b, PTX_F32, "out", .writeonly = true, .length = "n");
+    *failed = ptx_param_ptr(b, PTX_U32, "failed", .writeonly = true, .length = "n");
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val i = ptx_mad(b, block, ptx_u32(BLOCK), ptx_tid(b, PTX_X));
+    ptx_return_if(b, ptx_ge(b, i, n));
+    return i;
+}
+
+static void build(ptx_builder *b)
+{
+    ptx_ptr x, y, out, failed;
+
+    ptx_entry (b, "quotient", .block = { BLOCK }) {
+        ptx_val i = element(b, &x, &y, &out, &failed);
+        struct ptxk_quick quick = ptxk_quick_begin();
+        ptx_val dividend = ptx_load(b, x, i);
+        ptx_val q = ptxk_quick_div(b, &quick, dividend, ptx_load(b, y, i));
+        ptxk_quick_note(b, &quick, q);
+        ptx_store(b, out, i, q);
+        ptx_val bad = ptxk_quick_failed(b, &quick);
+        ptx_store(b, failed, i, ptx_select(b, bad, ptx_u32(1), ptx_u32(0)));
+    }
+    ptx_entry (b, "root", .block = { BLOCK }) {
+        ptx_val i = element(b, &x, &y, &out, &failed);
+        ptx_val divisor = ptx_load(b, y, i);
+        ptx_val reciprocal = ptx_rcp(b, divisor);
+        ptx_val rest = ptx_fma(b, ptx_neg(b, divisor), reciprocal, ptx_f32(1.0f));
+        const struct ptxk_quick_divisor by = { divisor, reciprocal, ptx_mul(b, rest, reciprocal) };
+        struct ptxk_quick quick = ptxk_quick_begin();
+        ptx_val r = ptxk_quick_root_over(b, ptx_load(b, x, i), &by);
+        ptxk_quick_note(b, &quick, r);
+        ptx_store(b, out, i, r);
+        ptx_val bad = ptxk_quick_failed(b, &quick);
+        ptx_store(b, failed, i, ptx_select(b, bad, ptx_u32(1), ptx_u32(0)));
+    }
+}
+
+// ---- runs ---------------------------------------------------------------------------------------
+
+enum { X, Y, OUT, FAILED, ARRAYS };
+
+struct run {
+    uint32_t n;
+    uint32_t *bits[ARRAYS];
+};
+
+static void run_create(struct run *r, uint32_t n)
+{
+    r->n = n;
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        r->bits[a] = malloc((n + 1) * sizeof *r->bits[a]);
+        assert_non_null(r->bits[a]);
+    }
+}
+
+static void run_destroy(struct run *r)
+{
+    for (unsigned a = 0; a < ARRAYS; a++)
+        free(r->bits[a]);
+}
+
+static void launch(struct run *r, const char *entry)
+{
+    ptx_builder *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(&gpu) });
+    const size_t bytes = r->n * sizeof(uint32_t);
+    CUdeviceptr at[ARRAYS];
+    ptx_buffer *buffer[ARRAYS];
+
+    build(b);
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s", ptx_builder_error(b));
+    ptx_module *module = ptx_module_load(gpu.device, text, NULL);
+    const ptx_function *function = ptx_module_function(module, entry);
+    assert_non_null(function);
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        buffer[a] = ptx_buffer_create(gpu.device, bytes);
+        at[a] = ptx_buffer_address(buffer[a]);
+        if (a < OUT)
+            assert_int_equal(ptx_buffer_upload(buffer[a], 0, r->bits[a], bytes, gpu.stream),
+                             PTX_OK);
+    }
+    const struct ptx_arg args[] = { PTX_ARG(r->n), PTX_ARG(at[X]), PTX_ARG(at[Y]), PTX_ARG(at[OUT]),
+                                    PTX_ARG(at[FAILED]) };
+    const struct ptx_launch_params params = { .grid = { (r->n - 1) / BLOCK + 1 },
+                                              .stream = gpu.stream,
+                                              .args = args,
+                                              .arg_count = sizeof args / sizeof *args };
+    assert_int_equal(ptx_launch(function, &params), PTX_OK);
+    for (unsigned a = OUT; a < ARRAYS; a++)
+        assert_int_equal(ptx_buffer_download(buffer[a], 0, r->bits[a], bytes, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
+    for (unsigned a = 0; a < ARRAYS; a++)
+        ptx_buffer_destroy(&buffer[a]);
+    ptx_module_unload(&module);
+    ptx_builder_destroy(&b);
+}
+
+static float value(const struct run *r, unsigned array, uint32_t i)
+{
+    return of_bits(r->bits[array][i]);
+}
+
+// ---- quotients ----------------------------------------------------------------------------------
+
+static void check_quotient(const struct run *r, uint32_t i, bool must_hold)
+{
+    const float x = value(r, X, i), y = value(r, Y, i), out = value(r, OUT, i);
+
+    if (must_hold && r->bits[FAILED][i])
+        fail_msg("%a / %a fails", (double)x, (double)y);
+    if (!r->bits[FAILED][i] && bits_of(out) != bits_of(x / y))
+        fail_msg("%a / %a is %a, not %a", (double)x, (double)y, (double)out, (double)(x / y));
+}
+
+// A number of a random significand and sign, and of an exponent from `least`, one of `count`.
+static uint32_t number(struct random *r, int least, uint32_t count, bool positive)
+{
+    const uint32_t exponent = (uint32_t)(127 + least) + random_below(r, count);
+    return (positive ? 0 : random_below(r, 2) << 31) | exponent << 23 | random_below(r, 1 << 23);
+}
+
+static void test_quotients(void **state)
+{
+    (void)state;
+    struct random random = gpu_random(&gpu, "quotients");
+    struct run r;
+
+    run_create(&r, gpu.max_size < MOST ? (uint32_t)gpu.max_size : MOST);
+    for (uint32_t i = 0; i < r.n; i++) {
+        r.bits[X][i] = i % 8 ? number(&random, -90, 100, false) : 0;
+        r.bits[Y][i] = number(&random, -80, 114, true);
+    }
+    launch(&r, "quotient");
+    for (uint32_t i = 0; i < r.n; i++)
+        check_quotient(&r, i, true);
+    run_destroy(&r);
+}
+
+// Dividends of any bits, and divisors down to 0; most are small, where remainders underflow.
+static void test_any_quotient(void **state)
+{
+    (void)state;
+    struct random random = gpu_random(&gpu, "any quotient");
+    uint32_t failed = 0;
+    struct run r;
+
+    run_create(&r, gpu.max_size < 1 << 18 ? (uint32_t)gpu.max_size : 1 << 18);
+    data_fill(&random, REF_F32, DATA_SPECIAL, r.bits[X], r.n);
+    data_fill(&random, REF_F32, DATA_SPECIAL, r.bits[Y], r.n);
+    for (uint32_t i = 0; i < r.n; i++) {
+        if (i % 2)
+            r.bits[X][i] = number(&random, -127, 60, false);
+        r.bits[Y][i] &= 0x7fffffff;
+        if (i % 4 == 3 || value(&r, Y, i) > 0x1p34f)
+            r.bits[Y][i] = number(&random, -127, 161, true);
+    }
+    launch(&r, "quotient");
+    for (uint32_t i = 0; i < r.n; i++) {
+        check_quotient(&r, i, false);
+        failed += r.bits[FAILED][i];
+    }
+    assert_in_range(failed, r.n / 16, r.n - r.n / 16);
+    run_destroy(&r);
+}
+
+// ---- roots --------------------------------------------------------------------------------------
+
+static void check_root(const struct run *r, uint32_t i, bool must_hold)
+{
+    const float x = value(r, X, i), y = value(r, Y, i), out = value(r, OUT, i);
+    const float wanted = sqrtf(x) / y;
+
+    if (must_hold && r->bits[FAILED][i])
+        fail_msg("sqrt(%a) / %a fails", (double)x, (double)y);
+    if (!r->bits[FAILED][i] && out != wanted * PTXK_QUICK_SCALE)
+        fail_msg("sqrt(%a) / %a is %a, not %a", (double)x, (double)y,
+                 (double)(out / PTXK_QUICK_SCALE), (double)wanted);
+}
+
+// Every significand with exponents of both parities, over a divisor of a second moment.
+static void test_roots(void **state)
+{
+    (void)state;
+    struct random random = gpu_random(&gpu, "roots");
+    struct run r;
+
+    run_create(&r, gpu.max_size < MOST ? (uint32_t)gpu.max_size : MOST);
+    for (uint32_t i = 0; i < r.n; i++) {
+        const uint32_t k = r.n == MOST ? i : random_below(&random, MOST);
+        r.bits[X][i] = ((uint32_t)(126 - i % 40 * 2) << 23) + k;
+        r.bits[Y][i] = number(&random, -12, 12, true);
+    }
+    launch(&r, "root");
+    for (uint32_t i = 0; i < r.n; i++)
+        check_root(&r, i, true);
+    run_destroy(&r);
+}
+
+static void test_any_root(void **state)
+{
+    (void)state;
+    struct random random = gpu_random(&gpu, "any root");
+    struct run r;
+
+    run_create(&r, gpu.max_size < 1 << 18 ? (uint32_t)gpu.max_size : 1 << 18);
+    data_fill(&random, REF_F32, DATA_SPECIAL, r.bits[X], r.n);
+    for (uint32_t i = 0; i < r.n; i++) {
+        if (i % 4 == 0)
+            r.bits[X][i] &= 0x007fffff;
+        r.bits[Y][i] = i % 2 ? bits_of(1.0f) : number(&random, -12, 12, true);
+    }
+    launch(&r, "root");
+    for (uint32_t i = 0; i < r.n; i++) {
+        const float x = value(&r, X, i);
+        const bool holds = !signbit(x) && x < 0x1p40f;
+        check_root(&r, i, holds);
+        if (!holds && !r.bits[FAILED][i])
+            fail_msg("sqrt(%a) does not fail", (double)x);
+    }
+    run_destroy(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sequence_of_a_root), cmocka_unit_test(test_quotients),
+        cmocka_unit_test(test_any_quotient),       cmocka_unit_test(test_roots),
+        cmocka_unit_test(test_any_root),
+    };
+    gpu_open(&gpu);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
