@@ -27,15 +27,16 @@ typedef enum ptx_nonfinite {
 /// until the next one. 16 bytes.
 struct ptx_clip_record {
     float factor;    ///< multiplies the group's gradients; includes unscaling
-    float norm;      ///< of the unscaled gradients, before clipping; NaN or infinite if found_inf
-    float found_inf; ///< 1 if anything in the group was NaN or infinite, else 0
+    float norm;      ///< of the unscaled gradients, before clipping; NaN or infinite if its sum is
+    float found_inf; ///< 1 if anything in the group was NaN or infinite, or an input of the plan
+                     ///< was not usable (found_inf_at in clip.h), else 0
     float max_norm;  ///< an input: may be written by the caller's own kernels between runs; a
                      ///< result if the plan has max_norms_at
 };
 
 /// The record of the plan, in device memory, directly after the groups' records. 16 bytes.
 struct ptx_clip_summary {
-    float found_inf;  ///< 1 if anything in any group was NaN or infinite, else 0
+    float found_inf;  ///< 1 if found_inf of any group is 1, else 0
     float loss_scale; ///< the loss scale that the run divided by, before the update
     struct ptx_loss_scale_state state; ///< the plan's own; an input, updated if params->update
 };

@@ -57,12 +57,17 @@ static const struct ptx_step_group group = {
 static void *create(void)
 {
     static const struct ptx_loss_scale_params update;
-    return ptx_step_plan_create(scene.device, &(struct ptx_step_params) { .tensors = scene.tensors,
-                                                                          .tensor_count = TENSORS,
-                                                                          .groups = &group,
-                                                                          .group_count = 1,
-                                                                          .max_norm = 1.0f,
-                                                                          .update = &update });
+    return ptx_step_plan_create(scene.device,
+                                &(struct ptx_step_params) { .tensors = scene.tensors,
+                                                            .tensor_count = TENSORS,
+                                                            .groups = &group,
+                                                            .group_count = 1,
+                                                            .max_norm = 1.0f,
+                                                            .loss_scale_state = place(TENSORS, 1),
+                                                            .update = &update,
+                                                            .found_inf_at = place(TENSORS, 2),
+                                                            .found_inf_to = place(TENSORS, 3),
+                                                            .sums_at = place(TENSORS, 4) });
 }
 
 static void destroy(void *plan)
