@@ -309,14 +309,16 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command command_bench = {
     .name = "bench",
     .synopsis =
-        "[emit|load|kernels|clip|growth|all] [--json FILE [-f]] [--only TEXT] [--samples N]\n"
+        "[emit|load|kernels|clip|growth|step|all] [--json FILE [-f]] [--only TEXT] [--samples N]\n"
         "       [--sizes N,N...] [--device N|emulator] [-q]",
     .summary = "measure the kernels, clip plans and what comes before them",
     .run = run,
     .details =
         "emit: writing the kernels' text. load: the time to a first result, through the compiler "
         "and through\nthe driver's cache. kernels: every kernel in every type. clip: plans for the "
-        "gradients of models.\ngrowth: plans by bytes and by number of tensors. all, the default: "
-        "all of them. Results are checked\nbefore they are timed; bandwidths are compared with a "
-        "copy of the same run. Times on the emulator\nare marked, and say nothing about a GPU.",
+        "gradients of models.\ngrowth: plans by bytes and by number of tensors. step: step plans "
+        "by "
+        "rule and format. all,\nthe default: all of them. Results are checked before they are "
+        "timed; bandwidths are compared with a copy\nof the same run. Times on the emulator are "
+        "marked, and say nothing about a GPU.",
 };
