@@ -19,12 +19,12 @@ static struct format format_of(const struct op_case *c)
     const bool quotient = c->what == PTX_OP_div_approx || c->what == PTX_OP_div_full;
 
     switch (c->type) {
-    case PTX_F64: // of .ftz, the lower word is zero
+    case PTX_F64: // with .ftz, the lower word is zero
         return (struct format) { 52, -1022, 1023,
                                  c->what == PTX_OP_rcp_approx || c->ftz
                                      ? UINT64_C(0x7fffffff00000000)
                                      : 0 };
-    case PTX_F32: // ptxas makes x of x / 1, NaN or not
+    case PTX_F32: // for x / 1, ptxas writes x, also if x is NaN
         return (struct format) { 23, -126, 127, quotient ? 0 : 0x7fffffff };
     case PTX_F16:
     case PTX_F16X2:
@@ -60,7 +60,7 @@ static long double least_normal(const struct format *f)
     return ldexpl(1, f->least);
 }
 
-// The greatest finite value and half a unit: what rounds to infinity.
+// The greatest finite value plus half a unit: from here on, values round to infinity.
 static long double overflow(const struct format *f)
 {
     return ldexpl(2 - ldexpl(1, -f->fraction - 1), f->most);
@@ -105,13 +105,13 @@ static long double trigonometric_bound(long double x)
     return fabsl(x) <= two_pi ? exp2l(-20.45L) : fabsl(x) <= 50 * two_pi ? exp2l(-14.65L) : -1;
 }
 
-// How far from the exact result, in absolute terms; negative where the manual gives no bound. Its
-// figures are rounded, to whole ulps or to one decimal place of an exponent, and an H200 uses that:
-// the cosine of 4.9 is 1.028 times 2^-20.5 away, a quotient 2.03 ulp. So half of the last place is
-// added to each. The error of ex2 counts from the rounded result. Of rcp.approx.ftz.f64 and its
-// like the manual says that the upper word is computed, with 20 bits of fraction. Of
-// rsqrt.approx.f64 it says nothing; CUDA's rsqrt(), which is this instruction, is documented with 1
-// ulp.
+// The greatest distance from the exact result; negative if the manual gives no bound. The manual's
+// figures are rounded, to whole ulps or to one decimal of an exponent, and an H200 exceeds them by
+// less than the rounding: the cosine of 4.9 is 1.028 times 2^-20.5 away, a quotient 2.03 ulp. So
+// half of the last digit is added to each figure. The error of ex2 counts from the rounded result.
+// For rcp.approx.ftz.f64 and similar instructions the manual says that the upper word is computed,
+// with 20 bits of fraction. It has nothing on rsqrt.approx.f64; CUDA's rsqrt(), which is this
+// instruction, is documented with 1 ulp.
 static long double bound(const struct op_case *c, const struct format *f, long double x,
                          long double y, long double exact)
 {
@@ -153,7 +153,7 @@ static bool flushes(const struct op_case *c)
     return c->ftz || named || (c->what == PTX_OP_ex2 && bf16);
 }
 
-// A result that has one right answer: NaN, infinite, or an exact zero.
+// Results with only one right answer: NaN, infinity, exact zeros.
 static struct approximate_error corner(const struct format *f, long double exact, uint64_t result,
                                        long double got)
 {
@@ -183,10 +183,10 @@ static struct approximate_error one(const struct op_case *c, uint64_t x_bits, ui
     long double allowed = bound(c, &f, x, y, exact);
     if (allowed < 0)
         return (struct approximate_error) { false, true, 0 };
-    // Subnormal ones have no more than their last place.
+    // The error of a subnormal result may be one unit in its last place.
     if (fabsl(exact) < least && allowed < ulp(&f, exact))
         allowed = ulp(&f, exact);
-    if (isinf(got)) // the nearest that the format has
+    if (isinf(got)) // right if a value within the bound rounds to it
         return (struct approximate_error) { true, fabsl(exact) + allowed >= overflow(&f), 0 };
     const long double share = fabsl(got - exact) / allowed;
     if (share > 1 && ftz && got == 0 && fabsl(exact) - allowed < least)
@@ -268,7 +268,7 @@ static uint64_t corner_of(ptx_type type, unsigned k)
         return corners[k];
     if (isnan(x))
         return UINT64_C(0x7ff0000000000000) | (uint64_t)corners[k] << 29 | (k & 1);
-    // The ends of the format, which are not those of f32.
+    // The ends of the format, which differ from those of f32.
     return k % 8 == 2   ? (uint64_t)k << 45
            : k % 8 == 6 ? UINT64_C(0x7fe0000000000000) + k
                         : bits_of_f64(x);
@@ -281,7 +281,7 @@ static uint64_t half_input(ptx_type type, unsigned i)
     if (i < CORNERS)
         return type == PTX_F16 || type == PTX_F16X2 ? f16_from_f64((double)f32_of_bits(corner))
                                                     : corner >> 16;
-    return (i * 40503u) & 0xffff; // every value, in another order
+    return (i * 40503u) & 0xffff; // each value once, in another order
 }
 
 uint64_t approximate_input(ptx_type type, unsigned operand, unsigned i)

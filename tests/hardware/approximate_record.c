@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What the approximate instructions give: every one of the table, in every type, with and without
-// .ftz, over 65,792 operands (all there are, of the 16-bit types), each result held against what
-// the PTX ISA documents (approximate.c).
+// Runs every approximate instruction of the table, in every type, with and without .ftz, over
+// 65,792 operands (every value of a 16-bit type), and compares each result with what the PTX ISA
+// documents (approximate.c).
 //
-//     approximate_record [-o FILE]    a line a case: its name, the greatest share of the documented
-//                                     error that a result has, and the results of the first 256
-//                                     operands
+//     approximate_record [-o FILE]    writes a line for each case: its name, its greatest error as
+//                                     a share of the documented bound, and the results of the first
+//                                     256 operands
 //     approximate_record -c FILE [-o FILE]
-//                                     and holds what a GPU gave against the driver's: corner cases
-//                                     to the bit, the others within the bound, both; with -o,
-//                                     writes the file completed by the cases that it lacks
+//                                     also compares with the recorded lines of a GPU: corner cases
+//                                     have the same bits, and other results of both are within the
+//                                     bound; with -o, writes the lines and those of missing cases
 //
 // Fails if a result is not as documented. A case without a line is unrecorded.
 #include <ptxgen/ptxgen.h>

@@ -27,8 +27,8 @@ static struct chain_step random_step(struct random *r, const struct chain *chain
     return s;
 }
 
-// Shifts the remainder and quotient left by one bit, three words long, and takes the divisor off;
-// the last difference, 0 - 0 with the flag, is all ones where the divisor is the greater.
+// Shifts the remainder and quotient left by one bit, over three words, and subtracts the divisor.
+// The last difference, 0 - 0 with the flag, is all ones if the divisor is the greater one.
 static void make_division(struct chain *chain, bool wide)
 {
     const struct chain_step steps[] = {
@@ -109,7 +109,7 @@ static void write_step(FILE *to, const struct chain_step *s, unsigned k)
     fputs(";\n", to);
 }
 
-// Every word is loaded, so that ptxas knows none of them; and as 32 bits, too.
+// Every word is loaded, so that ptxas knows no value; also as 32 bits.
 void chain_write(FILE *to, const struct chain *chain, uint64_t seed)
 {
     fprintf(to,
@@ -125,7 +125,8 @@ void chain_write(FILE *to, const struct chain *chain, uint64_t seed)
                 8 * k, k, k);
     for (unsigned k = 0; k < chain->count; k++)
         write_step(to, &chain->step[k], k);
-    fprintf(to, "    addc.u32 %%r1, %%sin%d, %%sin%d;\n", CHAIN_LOADS, CHAIN_LOADS); // two zeros
+    fprintf(to, "    addc.u32 %%r1, %%sin%d, %%sin%d;\n", CHAIN_LOADS,
+            CHAIN_LOADS); // two words of zeros
     for (unsigned k = 0; k < chain->count; k++) {
         if (!chain->step[k].wide)
             fprintf(to, "    cvt.u64.u32 %%d%u, %%s%u;\n", k, k);

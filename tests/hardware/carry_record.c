@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Chains of instructions that hand the carry flag on (carry_chain.c), run on the driver that serves
-// ($PTXGEN_LIBCUDA chooses): every result against plain C, and a hash of each chain against what a
-// GPU gave.
+// Runs chains of instructions that pass the carry flag on (carry_chain.c) on a driver
+// (PTXGEN_LIBCUDA names it). Compares every result with plain C, and a hash of each chain with that
+// of a GPU.
 //
-//     carry_record [-n COUNT] [-o FILE]    lines `chain_<seed> hash`, to standard output or FILE
+//     carry_record [-n COUNT] [-o FILE]    writes lines `chain_<seed> hash` to standard output or
+//                                          FILE
 //     carry_record -c LINES [-o FILE] ...  compares with the lines of a file; with -o, writes the
-//                                          file completed by the chains that it lacks
+//                                          lines and those of the missing chains
 //     carry_record -p SEED                 prints the PTX of a chain
 //     carry_record -a TARGET [-n COUNT]    has ptxas assemble the chains
 #include <ptxgen/driver.h>
@@ -30,7 +31,7 @@ struct run {
     unsigned wrong, differ;
 };
 
-// The module of chains first to first + count - 1; the caller frees it.
+// The module with `count` chains from chain `first` on; the caller frees it.
 static char *module_text(unsigned first, unsigned count)
 {
     FILE *f = tmpfile();
@@ -52,7 +53,7 @@ static char *module_text(unsigned first, unsigned count)
     return text;
 }
 
-// The results of each thread against plain C. Words that the chain does not write stay 0xcc.
+// Compares the results of each thread with plain C. Words that the chain does not write stay 0xcc.
 static void expect(struct run *run, unsigned seed, const struct chain *chain,
                    uint64_t in[THREADS][IN_WORDS], uint64_t out[THREADS][CHAIN_RESULTS])
 {

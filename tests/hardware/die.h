@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// How the programs of this folder end if they cannot do their work. The status differs from that
-/// of a wrong result, which is 1. A program defines its name, PROGRAM, before the include.
+/// How the programs of this folder end if they cannot run. The status is not 1, which means a wrong
+/// result. A program defines its name, PROGRAM, before it includes this.
 #ifndef PTXGEN_TESTS_DIE_H
 #define PTXGEN_TESTS_DIE_H
 

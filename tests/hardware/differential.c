@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Kernels made at random, run on whatever driver serves (PTXGEN_LIBCUDA chooses), and a hash of all
-// that each writes. The hashes of a real GPU are kept in tests/hardware; a driver that computes the
-// same gives the same, bit for bit.
+// Runs random kernels on a driver (PTXGEN_LIBCUDA names it), and hashes the output of each. The
+// hashes of a real GPU are in tests/hardware; a driver that computes the same bits has the same
+// hashes.
 //
 //     differential [-s SEED] [-n COUNT] [-o FILE] [-v FILE]   programs SEED to SEED + COUNT - 1:
-//                                   lines `seed hash`; in the file of -v with a hash of each step
-//     differential -c FILE ...      compares with the lines of a file, either kind, and writes the
-//                                   PTX of each program that differs to differential-SEED.ptx; of
-//                                   a file of -v, what the first wrong step needs alone to
-//                                   differential-SEED-STEP.ptx
-//     differential -w FILE ...      writes the words themselves, program after program
-//     differential -p SEED [-k STEP]  prints the PTX; with -k, of that step and what it needs alone
+//                                   writes lines `seed hash`; to the file of -v, lines with a hash
+//                                   of each step
+//     differential -c FILE ...      compares with the lines of a file of either kind. Writes the
+//                                   PTX of each program that differs to differential-SEED.ptx;
+//                                   with a file of -v, also the PTX of only the first wrong step
+//                                   and the steps that it needs, to differential-SEED-STEP.ptx
+//     differential -w FILE ...      writes the output itself, program after program
+//     differential -p SEED [-k STEP]  prints the PTX; with -k, of that step and those that it needs
 //
-// A program depends on its seed alone: what it may contain is frozen (random_program_alphabet.c),
-// and test_program_texts.c holds the texts to those that were recorded. The results of approximate
-// instructions are held against what PTX documents of their operands, and are not part of the hash,
-// as f64 NaN payloads are not: see canonical() in random_program_emit.c.
+// A program depends only on its seed: the alphabet is frozen (random_program_alphabet.c), and
+// test_program_texts.c compares the texts with the recorded ones. Results of approximate
+// instructions are compared with what PTX documents for their operands. They are not part of the
+// hash; neither are the payloads of f64 NaNs (canonical() in random_program_emit.c).
 #include "random_program_run.h"
 
 #include <inttypes.h>

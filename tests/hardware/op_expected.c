@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-// The operands as bits and as signed values, and the type's width. Results may have more bits than
-// the type; they are cut to its width.
+// The operands as bits and as signed values, and the type's width. A result may have more bits; it
+// is cut to that width.
 struct in {
     uint64_t x, y, z, w;
     int64_t sx, sy, sz;
@@ -129,7 +129,7 @@ static uint64_t shf_r(const struct in *v)
     return (v->y << 32 | v->x) >> n;
 }
 
-// Positions and lengths count modulo 256; a field ends with the register.
+// Position and length count modulo 256. A field ends at the end of the register.
 static uint64_t bfe(const struct in *v)
 {
     const unsigned first = v->y & 255, length = v->z & 255, last = v->width - 1;
@@ -152,14 +152,14 @@ static uint64_t bfi(const struct in *v)
     return result;
 }
 
-// .clamp: a position or length of 32 and more is 32.
+// .clamp: a position or length above 32 is 32.
 static uint64_t bmsk(const struct in *v)
 {
     const uint64_t first = v->x < 32 ? v->x : 32, length = v->y < 32 ? v->y : 32;
     return ((UINT64_C(1) << length) - 1) << first;
 }
 
-// .clamp: of 32 bits and more, all; of none, 0.
+// .clamp: from 32 bits on, the whole value; for 0 bits, 0.
 static uint64_t szext(const struct in *v)
 {
     if (v->y == 0)
@@ -387,8 +387,8 @@ bool op_is_expected(const struct op_case *c)
     return find(c) != NULL;
 }
 
-// A division by zero, and the one that overflows; a 64-bit field whose position or length is beyond
-// 255, which PTX takes modulo 256 and an H200 does not.
+// Undefined: a division by zero, the division that overflows, and 64-bit fields with a position or
+// length above 255: PTX takes these modulo 256, an H200 does not.
 static bool is_open(const struct expectation *e, const struct in *v)
 {
     const bool overflows = v->is_signed && v->sy == -1 && v->x == UINT64_C(1) << (v->width - 1);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What every value instruction and conversion of the table computes: runs each, in each type, with
-// each modifier, on corner values and random ones, and prints one line a case with a hash of the
-// result bits. The lines of a real GPU are kept in tests/hardware; a driver that computes the same
-// prints the same. Results are also held to the plain C of op_expected.c, where it has the case.
+// Runs every value instruction and conversion of the table, in each type, with each modifier, on
+// corner values and random values. Prints a line for each case, with a hash of the result bits. The
+// lines of a real GPU are in tests/hardware; a driver that computes the same bits prints the same
+// lines. Results are also compared with plain C, for the cases of op_expected.c.
 //
-//     op_record [-o FILE] [-d FILE]   the lines, to standard output or FILE; with -d, all result
-//                                     bits
-//     op_record -c LINES [-o FILE]    compares with the lines of a file, but for approximate cases;
-//                                     with -o, writes the file completed by the cases that it lacks
+//     op_record [-o FILE] [-d FILE]   writes the lines to standard output or FILE; with -d, also
+//                                     all result bits
+//     op_record -c LINES [-o FILE]    compares with the lines of a file, except approximate cases;
+//                                     with -o, writes the lines and those of the missing cases
 //
-// A case without a line is unrecorded. It fails if it has no expectation in plain C either.
+// A case without a line is unrecorded. It fails if there is no expectation in plain C either.
 #include <ptxgen/ptxgen.h>
 
 #include <inttypes.h>
@@ -35,7 +35,7 @@ struct record {
     unsigned count;
     ptx_buffer *in[PTX_TYPE_COUNT][MAX_OPERANDS];
     ptx_buffer *out;
-    uint64_t values[PTX_TYPE_COUNT][MAX_OPERANDS][VALUES]; // of the same
+    uint64_t values[PTX_TYPE_COUNT][MAX_OPERANDS][VALUES]; // the contents of `in`
     FILE *dump;
     struct recording recording;
     unsigned cases, differences;
@@ -65,7 +65,7 @@ static void make_input(struct record *r, ptx_type type, unsigned operand, struct
     r->in[type][operand] = in;
 }
 
-// The types of the first recording share their random numbers; a later one has its own.
+// The types of the first recording share one sequence of random numbers. A later type has its own.
 static void make_inputs(struct record *r)
 {
     struct random random = { 20260 };
@@ -83,7 +83,7 @@ static void make_inputs(struct record *r)
 
 // ---- one case, one entry ------------------------------------------------------------------------
 
-// The types of the operands; returns how many.
+// Sets the types of the operands; returns their number.
 static unsigned operand_types(const struct op_case *c, ptx_type types[MAX_OPERANDS])
 {
     if (c->kind == CASE_CVT) {
@@ -157,7 +157,7 @@ static ptx_builder *new_builder(struct record *r)
     return ptx_builder_create(&params);
 }
 
-// Holds each result to its expectation in plain C.
+// Compares each result with plain C.
 static void expect(struct record *r, const struct op_case *c, const char *name,
                    const unsigned char *out, unsigned size)
 {
@@ -273,7 +273,7 @@ static void visit(void *user, const struct op_case *c)
 
     if (c->kind > CASE_CVT_PACK)
         return;
-    ptx_builder *trial = new_builder(r); // some combinations are refused
+    ptx_builder *trial = new_builder(r); // the builder refuses some combinations
     emit_case(trial, c, "trial");
     const bool allowed = ptx_builder_finish(trial) != NULL;
     struct ptx_param_info out = { 0 }; // the last parameter

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Programs made at random: a plan that depends on the seed alone, and its kernel.
+// Random programs: a plan, which depends only on the seed, and its kernel.
 #ifndef PTXGEN_TESTS_RANDOM_PROGRAM_H
 #define PTXGEN_TESTS_RANDOM_PROGRAM_H
 
@@ -14,11 +14,11 @@ enum {
     PROGRAM_STEPS = 24,
     PROGRAM_NODES = 192,
     PROGRAM_APPROXIMATES = 4,
-    PROGRAM_INPUTS = 4096, // values of one type
+    PROGRAM_INPUTS = 4096, // values of each type
     PROGRAM_IN_BYTES = OP_TYPES * PROGRAM_INPUTS * 8,
-    // What a program writes, in words: a row of results a step, one row that every program has, 16
-    // bytes of scratch a thread, 8 cells a node that all threads update, 4 words for two threads of
-    // different blocks that meet, and operands and result of approximate instructions.
+    // The words that a program writes: a row of results for each step, and one more row; 16 bytes
+    // of scratch for each thread; 8 cells for each node that all threads update; 4 words for each
+    // two threads that meet across blocks; and operands and results of approximate instructions.
     PROGRAM_SCRATCH = (PROGRAM_STEPS + 1) * PROGRAM_THREADS,
     PROGRAM_CELLS = PROGRAM_SCRATCH + 2 * PROGRAM_THREADS,
     PROGRAM_MEETING = PROGRAM_CELLS + 8 * PROGRAM_NODES,
@@ -55,16 +55,17 @@ enum node_kind {
     NODE_JUMP,
 };
 
-// Who comes by, where a condition decides. Barriers of the block are for where all of it does,
-// warp instructions for where it is known which lanes do.
+// The threads that reach the code under a condition. Barriers of the block are only in code that
+// the whole block reaches; warp instructions only in code that known lanes reach.
 enum condition { BY_BLOCK, BY_WARP, BY_LANES, BY_THREAD };
 
-// The ways of NODE_JUMP, by raw branches: over a body; into the midst of two; back; out of blocks.
+// The kinds of NODE_JUMP, with raw branches: over a body, into the middle of two, back, out of
+// blocks.
 enum { JUMP_OVER, JUMP_CROSS, JUMP_BACK, JUMP_OUT };
 
 enum operand_source {
     OPERAND_NONE,
-    OPERAND_NODE,  // what a node computed
+    OPERAND_NODE,  // the result of a node
     OPERAND_INDEX, // the counter of a loop
     OPERAND_INPUT,
     OPERAND_CONSTANT,
@@ -83,13 +84,13 @@ enum { NODE_OPERANDS = 5 };
 struct node {
     enum node_kind kind;
     ptx_type type;  // of the result
-    ptx_type other; // of the operand, where it differs
+    ptx_type other; // of the operand, if it differs
     struct op_case c, load;
     struct operand x[NODE_OPERANDS];
     uint32_t a, b;
-    unsigned site; // of an approximate instruction
-    // Control flow: the bodies, and what each gives for a result. The operands are the first value,
-    // the condition or count, and the condition of a break.
+    unsigned site; // index of an approximate instruction
+    // Control flow: the bodies, and the operand that is the result of each. The node's operands are
+    // the first value, the condition or count, and the condition of a break.
     unsigned begin[2], end[2];
     struct operand result[2];
     enum condition by;
@@ -99,14 +100,14 @@ struct program {
     struct node node[PROGRAM_NODES];
     bool needed[PROGRAM_NODES];
     unsigned count;
-    unsigned step[PROGRAM_STEPS]; // the node of each
+    unsigned step[PROGRAM_STEPS]; // the node of each step
     unsigned steps;
     struct op_case approximate[PROGRAM_APPROXIMATES];
     unsigned approximates;
-    bool returns; // some lanes of a warp, before the others
+    bool returns; // some lanes of a warp return before the others
 };
 
-/// Reads the frozen alphabet (random_program_alphabet.c): once, before the programs.
+/// Reads the frozen alphabet (random_program_alphabet.c). Called once, before any program.
 void program_catalogue(void);
 bool program_is_integer(ptx_type type);
 enum program_group {
@@ -123,9 +124,9 @@ enum program_group {
 };
 struct op_case program_choose(struct random *r, enum program_group from);
 void program_plan(struct program *p, uint64_t seed);
-/// Leaves what the step `last` depends on, and the returns before it.
+/// Keeps only what step `last` depends on, and the returns before it.
 void program_cut(struct program *p, unsigned last);
-/// An entry of that name, with parameters `in` and `out`.
+/// Adds an entry of that name, with the parameters `in` and `out`.
 void program_emit(ptx_builder *b, const struct program *p, const char *name);
 void program_inputs(unsigned char in[PROGRAM_IN_BYTES]);
 uint64_t program_value(struct random *r, ptx_type type);
@@ -134,7 +135,7 @@ typedef ptx_val program_reduction(ptx_builder *b, ptx_val x, ptx_val mask);
 struct program_warp_row {
     program_reduction *call;
     uint32_t types;
-    ptx_type result; // PTX_NONE: the operand's
+    ptx_type result; // PTX_NONE: the type of the operand
 };
 extern const struct program_warp_row program_warp_rows[];
 extern const unsigned program_warp_count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the random programs are made of, by name. The lists are frozen: a program depends on its
-// seed alone, so the results that a GPU gave for it stay valid. Do not add new instructions, types
-// or modifiers here; give them a generator of their own, with its own seeds.
+// The instructions that random programs are made of, by name. The lists are frozen: a program
+// depends only on its seed, so the results recorded on a GPU stay valid. Do not add new
+// instructions, types or modifiers here. They need a generator of their own, with its own seeds.
 #include "random_program.h"
 
 #include <stdio.h>
@@ -25,8 +25,8 @@
 #define INTEGERS     "u16 u32 u64 s16 s32 s64"
 #define ALL_INTEGERS "u8 u16 u32 u64 s8 s16 s32 s64"
 
-// A name and the types that it goes with share the modifiers. Every name and type is a group, and
-// groups are equally likely, so that an instruction with many modifiers is not.
+// A name and its types share the modifiers. Each pair of a name and a type is a group, and all
+// groups are equally likely. So an instruction with many modifiers is not more likely.
 struct letters {
     const char *name, *types, *modifiers;
 };
@@ -259,7 +259,7 @@ static const struct letters packs[] = {
     { "cvt_pack", "f16x2 bf16x2", PLAIN },
 };
 
-// In generic, global and shared memory, old value returned.
+// In generic, global and shared memory, returning the old value.
 #define ATOMIC_MODIFIERS \
     "- .cta .cluster .gpu .sys" \
     " .relaxed .relaxed.cta .relaxed.cluster .relaxed.gpu .relaxed.sys" \
@@ -285,8 +285,8 @@ static const struct letters fences[] = {
 };
 // clang-format on
 
-// Loads and stores of every type but predicates, of one to eight values in at most 16 bytes, of
-// one byte at most four. Orders are tried with four of the types.
+// Loads and stores of every type except predicates, with one to eight values in at most 16 bytes;
+// bytes with at most four. Only four of the types have orders.
 #define ORDERS(order) " " order " " order ".cta " order ".cluster " order ".gpu " order ".sys"
 #define LOADS         "- .cs .ca .cg"
 #define LOADS_GLOBAL                                                                               \
@@ -307,7 +307,7 @@ static void die(const char *what, const char *name)
     exit(2);
 }
 
-// The next word of a list, without the blanks round it; NULL at the end.
+// The next word of a list, without blanks; NULL at the end.
 static const char *next_word(const char **list, char *word, size_t room)
 {
     const char *begin = *list + strspn(*list, " ");
@@ -394,7 +394,7 @@ static const struct modifier {
     { .name = "sys", .scope = PTX_SCOPE_SYSTEM },
 };
 
-// Adds what ".rn.ftz" names to the case.
+// Adds modifiers such as ".rn.ftz" to the case.
 static void modify(struct op_case *c, const char *names)
 {
     while (*names == '.') {
@@ -419,7 +419,7 @@ static void modify(struct op_case *c, const char *names)
 struct catalogue {
     struct op_case c[4096];
     unsigned count;
-    unsigned group[512]; // the first case of each, and the end of the last
+    unsigned group[512]; // the first case of each group, and the end of the last
     unsigned groups;
 };
 static struct catalogue catalogues[GROUP_COUNT];

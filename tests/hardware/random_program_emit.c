@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-// A processor gives one of its operands' NaNs, f64 payload and all, and the compiler may swap the
-// operands: of f64, no NaN but this one is ever used or stored.
+// A GPU returns the NaN of one of the operands, with its f64 payload, and the compiler may swap
+// operands. So every f64 NaN is replaced by one NaN before it is used or stored.
 static ptx_val canonical(ptx_builder *b, ptx_val v)
 {
     if (v.type != PTX_F64 || v.kind == PTX_KIND_IMMEDIATE)
@@ -75,14 +75,14 @@ ptx_val program_operand(struct emitter *e, const struct operand *o)
     }
 }
 
-// The same value, of which ptxas knows nothing. It makes one instruction of two where the result is
-// not the same in the end: a NaN to a 64-bit integer to a saturated one of 32 bits; the negative or
-// absolute value of the least integer, or of a NaN, or of a constant; min(x, x), for which it takes
-// x, of a NaN; a zero extension and a shift, for which it takes a signed product; fma of constant
-// lanes; bit fields that reach beyond the register, at constant places; the low byte of a prmt that
-// repeats a sign in it, for which cvt.u8 stores 0; a conversion to an integer of what was converted
-// between floats, which then rounds as that does; lop3 of operands of which two are the same, and
-// what is made of its result. Halves that are constants are not left to it either.
+// Hides a value from ptxas, which sometimes fuses two instructions although the result changes: a
+// NaN converted to a 64-bit integer and then to a saturated one of 32 bits; the negative or
+// absolute value of the least integer, of a NaN, or of a constant; min(x, x) of a NaN, which
+// becomes x; a zero extension and a shift, which become a signed product; fma with constant lanes;
+// bit fields that reach beyond the register, at constant positions; the low byte of a prmt that
+// repeats a sign in it, which cvt.u8 stores as 0; a conversion to an integer after one between
+// floats, which then takes that one's rounding; lop3 with two equal operands, and uses of its
+// result. Constant halves are hidden too.
 ptx_val program_opaque(struct emitter *e, ptx_val v)
 {
     if (v.type == PTX_PRED)
@@ -145,8 +145,8 @@ static ptx_val emit_packing(struct emitter *e, const struct node *n, const ptx_v
     return ptx_pack(e->b, n->type, v);
 }
 
-// The operands and the result, for the host to hold against what PTX documents. The value goes on
-// as the operand: no result that is not given to the bit is ever used.
+// Stores operands and result, so that the host can compare them with what PTX documents. The
+// program continues with the operand: it never uses a result that has no exact bits.
 static ptx_val emit_approximate(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     const uint32_t first = PROGRAM_APPROXIMATE + n->site * 3 * PROGRAM_THREADS;
@@ -183,7 +183,7 @@ static void emit_node(struct emitter *e, const struct node *n)
     e->value[n - e->p->node] = canonical(e->b, v);
 }
 
-// The nodes of a body follow their node.
+// The nodes of a body come after their node.
 void program_emit_range(struct emitter *e, unsigned begin, unsigned end)
 {
     for (unsigned k = begin; k < end;) {
@@ -217,7 +217,7 @@ void program_emit(ptx_builder *b, const struct program *p, const char *name)
         e.tid = ptx_tid(b, PTX_X);
         e.thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(PROGRAM_BLOCK), e.tid);
         e.lanes = p->returns ? ptx_var(b, ptx_full_warp()) : ptx_full_warp();
-        // Uses the parameters, whatever the steps do.
+        // Uses all parameters, whatever the steps are.
         store_row(&e, PROGRAM_STEPS, input(&e, PTX_U64, 0));
         for (unsigned k = 0; k < p->steps; k++) {
             const unsigned first = p->step[k];

@@ -42,7 +42,7 @@ static void emit_loops(struct emitter *e, const struct node *n, ptx_val var)
     }
 }
 
-// The warps of one parity, or of one half of the block.
+// The warps with even or with odd numbers, or of one half of the block.
 static ptx_val is_of_warps(struct emitter *e, uint32_t bits)
 {
     ptx_val part = ptx_and(e->b, e->tid, ptx_u32(bits & 1 ? 32 : 128));
@@ -132,7 +132,7 @@ void program_emit_control(struct emitter *e, const struct node *n)
         emit_loops(e, n, var);
 }
 
-// At most a quarter of the lanes, or the warps of a half, or one block.
+// Returns at most a quarter of the lanes, or the warps of one half, or one block.
 void program_emit_return(struct emitter *e, const struct node *n, ptx_val condition)
 {
     ptx_builder *b = e->b;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "random_program_emit.h"
 
-// The thread's own 16 bytes, in one of the spaces.
+// The thread's own 16 bytes in one of the memory spaces.
 static ptx_ptr own_scratch(struct emitter *e, ptx_space space, ptx_type type)
 {
     ptx_builder *b = e->b;
@@ -73,8 +73,8 @@ static ptx_val atomic(struct emitter *e, const struct node *n, ptx_ptr p, ptx_va
                       .order = n->c.order, .scope = n->c.scope);
 }
 
-// Of an atomic addition of halves in shared memory ptxas takes the lower half twice where the
-// operand is the upper word of another value: it gets it from memory.
+// For an atomic addition of halves in shared memory, ptxas uses the lower half twice if the operand
+// is the upper word of another value. So the operand comes from memory.
 static ptx_val half_operand(struct emitter *e, const struct node *n, ptx_val x)
 {
     if (n->c.space != PTX_SPACE_SHARED || program_is_integer(n->type) ||
@@ -99,7 +99,7 @@ static ptx_val emit_atomic_own(struct emitter *e, const struct node *n, const pt
     return n->a & 1 ? old : ptx_load(e->b, p, ptx_u32(0));
 }
 
-// Cells that all threads update, of which only the last contents are looked at.
+// Cells that all threads update. Only their last contents are compared.
 static ptx_ptr cells(struct emitter *e, const struct node *n)
 {
     const uint32_t first = PROGRAM_CELLS + 8 * (uint32_t)(n - e->p->node);
@@ -117,7 +117,7 @@ static void emit_atomic(struct emitter *e, const struct node *n, const ptx_val *
     atomic(e, n, p, i, x[2], none);
 }
 
-// An addition by compare-and-swap: every thread until it has met no other.
+// An addition by compare-and-swap: each thread repeats it until no other interferes.
 static void emit_cas(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     ptx_builder *b = e->b;
@@ -134,8 +134,8 @@ static void emit_cas(struct emitter *e, const struct node *n, const ptx_val *x)
     }
 }
 
-// The threads of one place in both blocks leave a word each; the one that comes later finds the
-// other's, and writes what both give in either order.
+// The threads at one position in both blocks store a word each. The later one finds the other's
+// word, and writes a result that does not depend on the order.
 static void emit_meeting(struct emitter *e, const struct node *n, ptx_val x)
 {
     ptx_builder *b = e->b;

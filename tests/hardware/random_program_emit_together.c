@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What threads do together: within a warp over the lanes that come by, within a block behind
-// barriers.
+// Threads together: in a warp, the lanes that are here; in a block, with barriers.
 #include "random_program_emit.h"
 
-// Frozen, as the alphabet is.
+// Frozen, like the alphabet.
 static const ptx_shfl_mode modes[] = { PTX_SHFL_DOWN, PTX_SHFL_UP, PTX_SHFL_BFLY, PTX_SHFL_IDX };
 const struct program_warp_row program_warp_rows[] = {
     { ptx_redux_add, PTX_TYPES_I32, PTX_NONE },
@@ -23,8 +22,8 @@ const unsigned program_warp_count = sizeof program_warp_rows / sizeof *program_w
 
 // ---- over lanes ---------------------------------------------------------------------------------
 
-// How far to shift, where that lane is of the mask: to read another one is undefined. Else not at
-// all, which is the lane itself.
+// The distance to shift by if that lane is in the mask, because reading another lane is undefined.
+// Otherwise 0, which reads the lane itself.
 static ptx_val within_mask(struct emitter *e, const struct node *n, ptx_val distance, ptx_val mask)
 {
     ptx_builder *b = e->b;
@@ -57,9 +56,9 @@ static ptx_val call(struct emitter *e, const struct node *n, const ptx_val *x, p
     return ptx_shfl(e->b, mode, x[0], distance, .mask = mask, .width = 1u << n->b % 6);
 }
 
-// All lanes that come by; those of a fixed mask; or those for which something holds, while the
-// others meet elsewhere. Not at an instruction of the same kind: ptxas makes one of both, for lanes
-// of different masks, which is an illegal instruction where the warp has parted.
+// All lanes that are here; those of a fixed mask; or those for which a condition holds, while the
+// others execute another kind of instruction. Not the same kind: ptxas merges the two, for lanes
+// with different masks, and that is an illegal instruction in a divergent warp.
 static ptx_val over_lanes(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     ptx_builder *b = e->b;
@@ -119,7 +118,7 @@ static ptx_val emit_warp_exchange(struct emitter *e, const struct node *n, ptx_v
 
 // ---- over the block -----------------------------------------------------------------------------
 
-// The warps of each part of the block have a barrier of their own.
+// Each part of the block has its own barrier for its warps.
 static void barrier_of_parts(struct emitter *e, uint32_t threads)
 {
     ptx_val part = ptx_div(e->b, e->tid, ptx_u32(threads));
@@ -130,7 +129,7 @@ static void barrier_of_parts(struct emitter *e, uint32_t threads)
         }
 }
 
-// Every thread stores and, beyond a barrier, reads what another one stored: of the block, or of a
+// Each thread stores a value and, after a barrier, reads another thread's: in the block, or in a
 // part of it.
 static ptx_val emit_exchange(struct emitter *e, const struct node *n, const ptx_val *x)
 {

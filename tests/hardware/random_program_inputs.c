@@ -13,7 +13,7 @@ static const uint64_t doubles[] = {
     0x3fd5555555555555, 0x4008000000000000, 0x40effc0000000000, 0x0008000000000000,
 };
 
-// Near a power of two: 2^k - 1, 2^k, 2^k + 1 and their complements.
+// Close to a power of two: 2^k - 1, 2^k, 2^k + 1 and their complements.
 static uint64_t integer_corner(uint64_t bits)
 {
     const uint64_t v = (UINT64_C(1) << (bits & 63)) + (bits >> 8 & 0xffff) % 3 - 1;

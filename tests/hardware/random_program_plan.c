@@ -32,7 +32,7 @@ static void plan_case(struct plan *g, struct node *n, enum program_group from)
         n->x[1] = plan_operand(g, PTX_F32);
     } else {
         n->x[0] = plan_operand(g, n->c.from);
-        if (n->x[0].source == OPERAND_CONSTANT) // or the result would be an immediate
+        if (n->x[0].source == OPERAND_CONSTANT) // otherwise the result would be an immediate
             n->x[0].source = OPERAND_INPUT;
     }
 }
@@ -98,8 +98,7 @@ static void plan_memory(struct plan *g, struct node *n)
     n->x[4] = plan_operand(g, PTX_U32);
 }
 
-// What a thread stores in one way, it loads in another. Nothing in `in` is ever written: .nc loads
-// are for that.
+// A thread stores in one way and loads in another. No program writes `in`: .nc loads read it.
 static void plan_access(struct plan *g, struct node *n)
 {
     if (n->kind == NODE_LOAD) {
@@ -199,8 +198,8 @@ static void plan_control(struct plan *g, struct node *n)
         plan_body(g, n, 1);
 }
 
-// Some lanes, whole warps or a block end here. What follows knows which lanes are left, but has no
-// barrier of the block unless all of it has ended.
+// Some lanes, whole warps or a block end here. The nodes after it know the remaining lanes. They
+// have barriers of the block only if whole blocks have ended.
 static void plan_return(struct plan *g, struct node *n)
 {
     static const enum condition of_return[] = { BY_BLOCK, BY_WARP, BY_THREAD, BY_THREAD };
@@ -314,7 +313,7 @@ static void plan_kind(struct plan *g, struct node *n)
     }
 }
 
-// Of these the value is their operand's, and adds nothing.
+// The value of such a node is its operand: it adds nothing.
 static bool is_silent(const struct node *n)
 {
     return n->kind == NODE_ATOMIC || n->kind == NODE_APPROXIMATE || n->kind == NODE_CAS ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the nodes of a random program take.
+// The operands of a random program's nodes.
 #include "random_program_plan.h"
 
 bool plan_sees(const struct plan *g, ptx_type type)

@@ -10,7 +10,7 @@
 
 enum { BATCH = 32 };
 
-// What the workers share.
+// Shared by the workers.
 struct work {
     struct program_run *run;
     ptx_buffer *in;
@@ -35,7 +35,8 @@ static uint64_t hash_words(const uint64_t *w, size_t count)
     return hash;
 }
 
-// Holds each result against what PTX documents, where the thread has come by; and takes it out.
+// Compares each result with what PTX documents, if the thread reached the instruction. Then removes
+// it from the words to hash.
 static void take_approximate(struct program_result *result, uint64_t *words)
 {
     const uint64_t untouched = UINT64_C(0xcccccccccccccccc);
@@ -58,7 +59,7 @@ static void take_approximate(struct program_result *result, uint64_t *words)
     }
 }
 
-// A launch that fails takes the device's context with it: no program after it can be run.
+// A failed launch destroys the device's context: no later program can run.
 static void launched(uint64_t seed, ptx_status status)
 {
     if (status == PTX_OK)

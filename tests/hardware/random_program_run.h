@@ -22,7 +22,7 @@ struct program_result {
     struct {
         struct op_case c;
         uint64_t word[3];
-    } first; // that is wrong
+    } first; // the first one that is wrong
     struct op_case approximate[PROGRAM_APPROXIMATES];
     unsigned approximates;
 };
@@ -31,11 +31,11 @@ struct program_run {
     ptx_device *device;
     uint64_t seed; // of the first program
     unsigned count, workers;
-    FILE *words;                    // where the words themselves go, of one worker; or NULL
-    struct program_result *results; // of each program; zero at first
+    FILE *words;                    // the output itself is written there, with one worker; or NULL
+    struct program_result *results; // one for each program; zero at first
 };
 
-// Makes the programs, runs them and fills the results. Ends the process where that is not possible.
+// Makes and runs the programs, and sets the results. Ends the process if that is not possible.
 void program_run_all(struct program_run *run);
 
 ptx_builder *program_builder(void);

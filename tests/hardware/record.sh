@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Records what the GPU of this machine computes, for machines without one to be held against:
+# Records the results of this machine's GPU, so that machines without a GPU can compare theirs:
 #
 #     sh tests/hardware/record.sh OUTPUT BUILD [PROGRAMS]
 #     sh tests/hardware/record.sh --add OUTPUT BUILD
 #
-# BUILD is a build folder of this source; nothing is built here, so it may come from elsewhere.
-# OUTPUT gets the files of tests/hardware under their names, and logs. The first form records
-# everything anew, and writes steps.txt, a hash of each step of the random programs: it finds where
-# a program goes wrong, and is not kept. With --add, recorded cases are verified and keep their
-# lines, and cases that have none are added; the random programs are verified, and none is added.
+# BUILD is a build folder of this source. Nothing is built here, so another machine may have built
+# it. OUTPUT receives the files of tests/hardware under their names, and logs. The first form
+# records everything again. It also writes steps.txt, a hash of each step of the random programs, to
+# find the wrong step of a program; it is not kept. With --add, recorded cases are verified and keep
+# their lines, and cases without a line are added. Random programs are verified, and none is added.
 #
-# Fails if a result is not what plain C, the PTX ISA or a kept line wants.
+# Fails if a result differs from plain C, the PTX ISA or a kept line.
 set -eu
 
 here=$(dirname "$0")

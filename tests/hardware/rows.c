@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those four, as it asks.
+// cmocka needs those four headers before its own.
 #include <cmocka.h>
 
 #include "random.h"
 
 enum { BATCH = 64, SHOWN = 40 };
 
-// Corner values of every width and format, at places that no power of two hits twice.
+// Corner values of every width and format, at positions that no power of two hits twice.
 static uint64_t word_of(struct random *r, unsigned i)
 {
     static const uint64_t corners[] = {
@@ -101,7 +101,7 @@ static void emit(ptx_builder *b, const struct row_test *test, const struct row *
     ptx_entry (b, name, .block = { row->threads }) {
         ptx_ptr in = ptx_param_ptr(b, PTX_U64, "in");
         ptx_ptr out = ptx_param_ptr(b, PTX_U64, "out");
-        // Every parameter must be used, and not every case has use for all.
+        // Every parameter must be used, but not every case uses both.
         ptx_val word = ptx_load(b, in, ptx_u32(0));
         ptx_store(b, out, ptx_u32(ROWS_OUT / 8 - 1), word);
         test->emit(b, row, in, out);
@@ -144,7 +144,7 @@ static void show(const struct rows *rows, const struct row_test *test, const str
     ptx_builder_destroy(&b);
 }
 
-// The first two words of the row's name: what its line begins with.
+// The first two words of the row's name, with which its line starts.
 static void group_of(const struct row *row, char group[sizeof row->name])
 {
     size_t k = 0;
@@ -154,7 +154,7 @@ static void group_of(const struct row *row, char group[sizeof row->name])
     group[k] = '\0';
 }
 
-// A row that came out as wanted. Its fingerprint is a hash of its name and of what was wanted.
+// Adds a row with the right result. Its fingerprint is a hash of its name and its expected output.
 static void confirm(struct rows *rows, const struct row_test *test, const struct row *row)
 {
     uint32_t hash = UINT32_C(0x811c9dc5);

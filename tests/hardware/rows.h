@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// Rows of the table that move data: a kernel a case, its whole output held against plain C.
+/// Rows of the table that move data: one kernel for each case. Its whole output is compared with
+/// plain C.
 ///
-/// Runs on any libcuda ($PTXGEN_LIBCUDA). A case is what the builder accepts for the device's
-/// target.
+/// Runs on any libcuda (PTXGEN_LIBCUDA). The cases are those that the builder accepts for the
+/// device's target.
 #ifndef PTXGEN_TESTS_ROWS_H
 #define PTXGEN_TESTS_ROWS_H
 
@@ -13,7 +14,7 @@
 
 enum { ROWS_IN = 20480, ROWS_OUT = 65536 }; // bytes
 
-/// One thing to try. The entry has the parameters `in` and `out`, and what else `emit` declares.
+/// One case. The entry has the parameters `in` and `out`, and those that `emit` declares.
 struct row {
     struct op_case c;
     unsigned threads, grid;
@@ -24,21 +25,22 @@ struct rows {
     ptx_device *device;
     struct ptx_target target;
     unsigned char in[ROWS_IN];
-    unsigned char out[ROWS_OUT];  ///< what the kernel left
-    unsigned char want[ROWS_OUT]; ///< what it should have
-    unsigned wrong;               // rows of the last run
-    struct recording recording;   // a line for each row that came out as wanted, on a GPU
+    unsigned char out[ROWS_OUT];  ///< the kernel's output
+    unsigned char want[ROWS_OUT]; ///< the expected output
+    unsigned wrong;               // wrong rows in the last run
+    struct recording recording;   // a line for each row that had the right result on a GPU
 };
 
-/// Opens the device and fills `in`; exits with 77 where there is none. Of the arguments, `-c FILE`
-/// names the rows that a GPU has confirmed, `-o FILE` is where this run's are written.
+/// Opens the device and fills `in`. Without a device, exits with 77. Of the arguments, `-c FILE`
+/// names the file of the rows that a GPU confirmed, and `-o FILE` the file for the rows of this
+/// run.
 void rows_open(struct rows *rows, int argc, char **argv);
-/// Prints how many rows no GPU has confirmed.
+/// Prints the number of rows that no GPU has confirmed.
 void rows_close(struct rows *rows);
 
-/// `emit` writes the body between its parameters' declaration and the end of the entry; `expect`
-/// fills `want`, which begins as `before` (0xcc where NULL), and so does the device's `out`.
-/// `varies`: what is wanted depends on the run, as with a clock.
+/// `emit` writes the entry after the declaration of its parameters. `expect` fills `want`. Both
+/// `want` and the device's `out` start with the bytes of `before`, or 0xcc if it is NULL. `varies`:
+/// the expected output depends on the run, as with a clock.
 struct row_test {
     void (*emit)(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out);
     void (*expect)(struct rows *rows, const struct row *row);
@@ -46,14 +48,14 @@ struct row_test {
     bool varies;
 };
 
-/// Whether the builder takes the row.
+/// True if the builder accepts the row.
 bool rows_accepts(const struct rows *rows, const struct row_test *test, const struct row *row);
-/// Runs rows in modules of many, and fails the test in the end if a byte of one's output is not as
-/// wanted; the first one's PTX is on standard error.
+/// Runs rows, many in one module. Fails the test at the end if any byte of an output is wrong; the
+/// PTX of the first wrong row is printed on standard error.
 void rows_run(struct rows *rows, const struct row_test *test, const struct row *row,
               unsigned count);
 
-/// For `emit`: the thread's result to `out`, 8 bytes a thread; a predicate as 1 or 0.
+/// For `emit`: stores the thread's result to `out`, 8 bytes for each thread; a predicate as 1 or 0.
 void rows_store_result(ptx_builder *b, ptx_ptr out, ptx_val v);
 
 /// The i-th word of `in`, of any width.

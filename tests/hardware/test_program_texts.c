@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The random programs are those that a GPU ran: the hash of the texts and inputs of all recorded
-// seeds is that of the day of the recording, whatever instructions the builder has been given
-// since.
+// seeds is the one of the recording, whatever instructions the builder has now.
 #include "random_program.h"
 
 #include <inttypes.h>

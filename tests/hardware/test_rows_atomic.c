@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Atomics: every operation, type, space, order and scope that the builder takes, as atom and as
-// red, against plain C; then by all threads at one cell. On a GPU where there is one, on the
-// emulator in CI.
+// Atomics: every operation, type, space, order and scope that the builder accepts, as atom and as
+// red, compared with plain C; then with all threads on one cell. On a GPU if there is one, and on
+// the emulator in CI.
 #include "rows.h"
 
 #include <setjmp.h>
@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those four, as it asks.
+// cmocka needs those four headers before its own.
 #include <cmocka.h>
 
 #include "reference/half.h"
 
-// A cell a thread at the start of `out`, old values behind them, 8 bytes each.
+// One cell for each thread at the start of `out`; then the old values, 8 bytes each.
 enum { THREADS = 256, OLD = THREADS * 8, MOST_ROWS = 8192 };
 
 static struct rows rows;
@@ -48,7 +48,7 @@ static uint32_t flush(uint32_t x)
     return x & 0x7f800000 ? x : x & 0x80000000;
 }
 
-// f32 flushes subnormals in global memory and keeps them in shared; one NaN for all.
+// f32 flushes subnormals in global memory and keeps them in shared memory. There is one NaN.
 static uint64_t add_f32(uint32_t x, uint32_t y, bool flushes)
 {
     if (flushes) {
@@ -60,8 +60,8 @@ static uint64_t add_f32(uint32_t x, uint32_t y, bool flushes)
     return flushes ? flush(bits) : bits;
 }
 
-// A NaN operand comes through, made quiet. Of two, shared memory keeps its own; global memory takes
-// the other. Neither is documented.
+// The result is the NaN operand, as a quiet NaN. Of two, shared memory keeps its own, and global
+// memory takes the other. Neither is documented.
 static uint64_t add_f64(uint64_t old, uint64_t x, bool shared)
 {
     const uint64_t quiet = UINT64_C(0x0008000000000000), first = shared ? old : x;
@@ -130,7 +130,8 @@ static uint64_t after(const struct op_case *c, uint64_t old, uint64_t x, uint64_
 
 // ---- each thread at its own cell ----------------------------------------------------------------
 
-// Where the operand of thread t is in `in`: pairs of corners, and of a corner and random bits.
+// The index of thread t's operand in `in`: pairs of corner values, and of a corner value and random
+// bits.
 static uint32_t place_of(uint32_t t)
 {
     return t * 7 + 300 + t / 30;
@@ -138,7 +139,7 @@ static uint32_t place_of(uint32_t t)
 
 static uint64_t compared(struct rows *r, unsigned bytes, unsigned t)
 {
-    return rows_in(r, bytes, t % 4 ? t : place_of(t)); // mostly what is there
+    return rows_in(r, bytes, t % 4 ? t : place_of(t)); // usually the value in memory
 }
 
 static void emit_own(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out)
@@ -196,7 +197,7 @@ static uint32_t start_of(const struct op_case *c)
     return c->what == PTX_ATOMIC_min || c->what == PTX_ATOMIC_and ? 0x7fff : 3;
 }
 
-// Thread t brings t + 1, or a bound that it and all others share.
+// Thread t adds t + 1, or a bound that all threads share.
 static uint64_t brought(const struct op_case *c, unsigned t)
 {
     return c->what == PTX_ATOMIC_inc || c->what == PTX_ATOMIC_dec ? 100 : t + 1;
@@ -238,8 +239,8 @@ static int by_value(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-// The order is the device's own. Whatever it was, the old values and the last one are those of some
-// order: chains of old to new through all threads.
+// The device chooses the order. The old values and the last one must fit some order: a chain from
+// old to new value through all threads.
 static void expect_one(struct rows *r, const struct row *row)
 {
     const struct op_case *c = &row->c;
@@ -258,7 +259,7 @@ static void expect_one(struct rows *r, const struct row *row)
     to[THREADS] = start_of(c);
     qsort(from, THREADS + 1, sizeof *from, by_value);
     qsort(to, THREADS + 1, sizeof *to, by_value);
-    // Each value that was found or left behind in the end was put there once.
+    // Each value that was read, or left at the end, was stored once.
     if (memcmp(from, to, sizeof from))
         fail_msg("%s: old values that no order of the threads gives", row->name);
     if (c->what == PTX_ATOMIC_cas)
@@ -275,7 +276,7 @@ static const struct row_test one = { emit_one, expect_one, NULL, .varies = true 
 
 struct choice {
     const struct row_test *test;
-    bool plain; // integers, without order and scope
+    bool plain; // integers, without an order and a scope
 };
 
 static void collect(void *user, const struct op_case *c)

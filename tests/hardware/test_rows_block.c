@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Threads of blocks together: barriers, fences and ordered accesses that hand data over, the end by
-// trap; against plain C. On a GPU where there is one, on the emulator in CI.
+// Threads of blocks together: barriers; fences and ordered accesses that pass data on; the end by
+// trap. Compared with plain C. On a GPU if there is one, and on the emulator in CI.
 #include "rows.h"
 
 #include <setjmp.h>
@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those four, as it asks.
+// cmocka needs those four headers before its own.
 #include <cmocka.h>
 
-// What a thread brings lies in `out` from FROM on, a word each.
+// From byte FROM of `out` on, each thread has a word of input.
 enum { THREADS = 64, FROM = 32768, MOST_ROWS = 64 };
 
 static struct rows rows;
@@ -29,8 +29,8 @@ static struct row *add_row(unsigned what, unsigned lanes)
 
 // ---- barriers -----------------------------------------------------------------------------------
 
-// By number: 0 to 15 the named ones for all, 16 to 31 with a count; 32 a barrier for each half of
-// the block; 33 of the warp.
+// By number: 0 to 15 are the named barriers for all threads, 16 to 31 those with a count; 32 is a
+// barrier for each half of the block, 33 one for the warp.
 enum { NAMED = 16, HALVES = 32, WARP = 33, BARRIERS = 34 };
 
 static unsigned partner_of(unsigned what, unsigned t)
@@ -124,8 +124,8 @@ static void block_votes(void **state)
 
 // ---- from thread to thread ----------------------------------------------------------------------
 
-// By fences round relaxed accesses, or by a store that releases and a load that acquires. Within a
-// block where the scope is no wider.
+// With fences around relaxed accesses, or with a releasing store and an acquiring load. Within a
+// block if the scope is no wider.
 enum { WORDS = 8, FLAG = 1024 }; // FLAG: byte of `out`
 
 static bool is_wide(const struct row *row)
@@ -199,7 +199,7 @@ static void messages(void **state)
         row->grid = is_wide(row) ? 2 : 1;
         snprintf(row->name, sizeof row->name, "message, kind %d order %d scope %d", row->c.kind,
                  row->c.order, row->c.scope);
-        if (!rows_accepts(&rows, &message, row)) // clusters are of sm_90 and up
+        if (!rows_accepts(&rows, &message, row)) // clusters need sm_90
             listed--;
     }
     assert_true(listed >= 12);
@@ -208,7 +208,7 @@ static void messages(void **state)
 
 // ---- the end ------------------------------------------------------------------------------------
 
-// The last test: the context is lost with it.
+// The last test, because the context is lost.
 static void trap(void **state)
 {
     ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = rows.target });

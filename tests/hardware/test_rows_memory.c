@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Loads and stores: every type, space, vector, cache hint, order and scope that the builder takes,
-// each in a kernel of its own whose output is held against plain C. On a GPU where there is one, on
-// the emulator in CI.
+// Loads and stores: every type, space, vector, cache hint, order and scope that the builder
+// accepts, each in its own kernel, whose output is compared with plain C. On a GPU if there is one,
+// and on the emulator in CI.
 #include "rows.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those four, as it asks.
+// cmocka needs those four headers before its own.
 #include <cmocka.h>
 
 enum { THREADS = 64, MOST_ROWS = 8192, PARAM_BYTES = 64, WIDE = 32 };
@@ -31,8 +31,8 @@ static bool is_integer(ptx_type type)
     return type >= PTX_U8 && type <= PTX_S64;
 }
 
-// Integers are stored in 64 bits, so that what a load leaves in the register's upper part is seen;
-// others as they are, at the same stride.
+// Integers are stored as 64 bits, to show what a load leaves in the upper part of the register.
+// Other types are stored as they are, with the same stride.
 static void store_wide(ptx_builder *b, ptx_ptr out, ptx_val i, ptx_val v)
 {
     const ptx_type type = (ptx_type)v.type;
@@ -57,7 +57,7 @@ static ptx_val element_of(ptx_builder *b, const struct row *row)
     return ptx_mul(b, ptx_tid(b, PTX_X), ptx_u32(row->c.lanes));
 }
 
-// Copies each thread's lanes of `in` to the same place of another space, byte by byte.
+// Copies each thread's lanes of `in` to the same position in another space, byte by byte.
 static void fill(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr to, ptx_val at)
 {
     const uint32_t bytes = row->c.lanes * ptx_type_bytes(row->c.type);
@@ -127,8 +127,8 @@ static void expect_load(struct rows *r, const struct row *row)
 
 // ---- stores -------------------------------------------------------------------------------------
 
-// Into `out` with a gap behind each thread's lanes, which must stay as it was; or through a space
-// of its own, out of which all is copied by another thread where it can.
+// Stores to `out`, with a gap after each thread's lanes, which must not change. Or stores to
+// another space, and copies all of it to `out`; another thread does that if it can.
 static void emit_store(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out)
 {
     const struct op_case *c = &row->c;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Special registers, each in every thread of several blocks, against plain C. On a GPU where there
-// is one, on the emulator in CI.
+// Special registers, each in every thread of several blocks, compared with plain C. On a GPU if
+// there is one, and on the emulator in CI.
 #include "rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-// After those, as it asks.
+// cmocka needs those headers before its own.
 #include <cmocka.h>
 
 static struct rows rows;
 
-// Each by its place in the table.
+// Each register's position in the table.
 #define ROW(name, ...) AT_##name,
 enum { PTX_SPECIAL_VECTORS(ROW) VECTORS };
 enum { PTX_SPECIAL_SCALARS(ROW) SCALARS };
@@ -23,7 +23,7 @@ static const char *const scalar_names[] = { PTX_SPECIAL_SCALARS(ROW) };
 #undef ROW
 enum { THREADS = 64, BLOCKS = 3, REGISTERS = 3 * VECTORS + SCALARS };
 
-// Each is read twice, so that it is seen that time goes by.
+// Each is read twice, to show that time passes.
 static void emit_special(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr out)
 {
     const unsigned what = row->c.what;
@@ -49,7 +49,7 @@ static uint64_t vector_value(unsigned which, unsigned axis, unsigned block, unsi
     case AT_ntid:
         return axis ? 1 : THREADS;
     case AT_ctaid:
-    case AT_clusterid: // a block is a cluster of its own
+    case AT_clusterid: // each block is a cluster
         return axis ? 0 : block;
     case AT_nctaid:
     case AT_nclusterid:
@@ -64,7 +64,7 @@ static uint64_t vector_value(unsigned which, unsigned axis, unsigned block, unsi
     }
 }
 
-// Where there is one right value, that; else what was read, if it can be right.
+// The right value if there is only one; otherwise the value that was read, if it can be right.
 static uint64_t scalar_value(unsigned which, unsigned t, uint64_t first, uint64_t second)
 {
     const unsigned lane = t % 32;
@@ -100,7 +100,7 @@ static uint64_t scalar_value(unsigned which, unsigned t, uint64_t first, uint64_
     case AT_nsmid:
         assert_true(first >= 1);
         return first;
-    case AT_warpid: // below their numbers
+    case AT_warpid: // less than the number of them
     case AT_smid:
     case AT_total_smem_size:
         assert_true(first < 1 << 20);
@@ -146,7 +146,7 @@ static void special_registers(void **state)
                      "xyz"[k % 3]);
         else
             snprintf(row->name, sizeof row->name, "special %s", scalar_names[k - 3 * VECTORS]);
-        listed += rows_accepts(&rows, &test, row); // clusters are of sm_90 and up
+        listed += rows_accepts(&rows, &test, row); // clusters need sm_90
     }
     rows_run(&rows, &test, list, listed);
     printf("%u rows\n", listed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Lanes together: shuffles in every type, mode and width, votes, matches and reductions in every
-// type, each over several masks; against plain C. On a GPU where there is one, on the emulator in
-// CI.
+// type, each with several masks, compared with plain C. On a GPU if there is one, and on the
+// emulator in CI.
 #include "rows.h"
 
 #include <setjmp.h>
@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those four, as it asks.
+// cmocka needs those four headers before its own.
 #include <cmocka.h>
 
 #include "random.h"
 
-// What a thread brings lies in `out` from FROM on, 16 bytes each: a value, and a lane or distance.
+// From byte FROM of `out` on, each thread has 16 bytes of input: a value, and a lane or distance.
 enum { THREADS = 64, FROM = 32768, MOST_ROWS = 4096 };
 
 static const uint32_t masks[] = { UINT32_MAX, 0x55555555, 0x0000ffff, 0x80000001, 0x7a3c91e6 };
@@ -31,7 +31,7 @@ static struct row *add_row(enum op_case_kind kind, unsigned what, ptx_type type,
     assert_true(listed < MOST_ROWS);
     list[listed] = (struct row) { .c = { .kind = kind, .what = what, .type = type, .lanes = lanes },
                                   .threads = THREADS };
-    list[listed].c.from = (ptx_type)mask; // which of the masks
+    list[listed].c.from = (ptx_type)mask; // the number of the mask
     return &list[listed++];
 }
 
@@ -76,7 +76,7 @@ static ptx_val brought(ptx_builder *b, ptx_ptr out, ptx_type type, ptx_val *seco
 
 static ptx_val is_member(ptx_builder *b, const struct row *row)
 {
-    if (mask_of(row) == UINT32_MAX) // which the builder cannot see
+    if (mask_of(row) == UINT32_MAX) // the builder cannot know this
         return ptx_bool(true);
     ptx_val bit = ptx_shr(b, ptx_u32(mask_of(row)), ptx_laneid(b));
     bit = ptx_and(b, bit, ptx_u32(1));
@@ -85,7 +85,7 @@ static ptx_val is_member(ptx_builder *b, const struct row *row)
 
 // ---- shuffles -----------------------------------------------------------------------------------
 
-// The lane that lane i reads; itself where the distance leads out of its segment.
+// The lane that lane i reads: itself if the distance leads out of its segment.
 static unsigned source_of(unsigned mode, unsigned width, unsigned i, uint32_t distance)
 {
     const unsigned first = i - i % width, last = first + width - 1, d = distance % 32;
@@ -102,7 +102,7 @@ static unsigned source_of(unsigned mode, unsigned width, unsigned i, uint32_t di
     }
 }
 
-// Distances whose lanes take part: to read another is undefined.
+// Distances to lanes that take part: reading another lane is undefined.
 static void bring_shuffle(struct rows *r, const struct row *row, unsigned char *out)
 {
     struct random random = { row->c.what * 1000 + row->c.lanes * 10 + row->c.from };
@@ -168,7 +168,7 @@ static const struct {
     const char *name;
     reduction *call;
     uint32_t types;
-    ptx_type result; // PTX_NONE: the operand's
+    ptx_type result; // PTX_NONE: the type of the operand
 } reductions[REDUCTIONS] = {
 #define ROW(name, meaning, types) { "redux " #name, ptx_redux_##name, types, PTX_NONE },
     PTX_WARP_REDUCTIONS(ROW)
@@ -181,8 +181,8 @@ static const struct {
     [UNIFORM] = { "vote uniform", ptx_vote_uniform, PTX_TYPE_BIT(PRED), PTX_U32 },
 };
 
-// Four mixtures: random; few different values; one for a warp and all but one lane of the other; of
-// 64 bits two that differ in the upper word alone.
+// Four kinds: random values; few different values; one value for a warp, and for all but one lane
+// of the other; 64-bit values that differ only in the upper word.
 static void bring_values(struct rows *r, const struct row *row, unsigned char *out)
 {
     struct random random = { row->c.what * 100 + row->c.lanes };
@@ -286,7 +286,7 @@ static void every_reduction(void **state)
                 struct row *row = add_row(CASE_WARP, what, (ptx_type)t, k % 4, k / 4);
                 snprintf(row->name, sizeof row->name, "%s of %s, values %u, mask %08x",
                          reductions[what].name, ptx_type_name((ptx_type)t), k % 4, masks[k / 4]);
-                if (!rows_accepts(&rows, &test, row)) // redux is of sm_80 and up
+                if (!rows_accepts(&rows, &test, row)) // redux needs sm_80
                     listed--;
             }
     assert_true(listed > 300);
@@ -304,7 +304,7 @@ static void emit_active(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_p
     }
 }
 
-// A hint: of the lanes that came by, this one among them.
+// Only a hint: some of the lanes that are here, this one among them.
 static void expect_active(struct rows *r, const struct row *row)
 {
     for (unsigned t = 0; t < THREADS; t++) {
