@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// `ptxgen clip` from file to file: tensors of all types and odd sizes at odd places, clipped whole,
-// in windows, and over the input itself; every bit of the outputs and every number of the report
-// held against the reference.
+// Runs `ptxgen clip` from file to file: tensors of all types, with odd sizes at odd addresses,
+// clipped in one piece, in windows, and into the input file. Compares every bit of the outputs and
+// every number of the report with the reference.
 //
 //     check_clip PTXGEN FOLDER DEVICE
 //
-// DEVICE is what the command's --device takes. Leaves the files of what fails in FOLDER. Ends with
-// 77 if the command has no such device to run on.
+// DEVICE is for the command's --device. The files of a run that fails stay in FOLDER. Ends with 77
+// if there is no such device.
 #define _POSIX_C_SOURCE 200809L
 
 #include <jansson.h>
@@ -21,8 +21,8 @@
 
 enum { EXIT_SKIPPED = 77, PATH_SIZE = 512, COMMAND_SIZE = 8 * PATH_SIZE };
 
-/// A tensor of the input. Sizes are odd and follow each other in the file without a gap, so that
-/// most begin at an odd place.
+/// A tensor of the input. Sizes are odd, and the tensors follow each other without a gap, so most
+/// start at an odd address.
 struct part {
     const char *name;
     const char *dtype;
@@ -36,12 +36,12 @@ static const struct part small[] = {
     { "c.bias", "F32", 10007 }, { "a.v", "F64", 4099 },
 };
 
-/// More chunks than a block has threads, in one tensor and over several.
+/// More chunks than threads in a block, in one tensor and over several.
 static const struct part large[] = { { "b.w", "F32", 4500001 },
                                      { "a.w", "BF16", 2600001 },
                                      { "b.v", "F16", 3 } };
 
-/// Small tensors that share chunks, in groups that take turns; make_many() names them.
+/// Small tensors that share chunks. Their groups alternate. make_many() sets the names.
 static struct part many[1300];
 
 static void make_many(void)
@@ -65,7 +65,7 @@ static const struct job {
     const char *name;
     const struct part *parts;
     size_t count;
-    const char *options; ///< that say what `told` says
+    const char *options; ///< the options that give `told`
     struct clip_told told;
     enum data_kind data;
 } jobs[] = {
@@ -139,7 +139,7 @@ static void fill(const struct part *part, struct random *r, enum data_kind kind,
         data[k] = (unsigned char)(random_u64(r) & 1);
 }
 
-/// The header, without blanks at its end: the data begins at an odd place too.
+/// The header has no blanks at its end, so the data starts at an odd place too.
 static char *header_of(const struct job *job)
 {
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "made by", "check_clip");
@@ -198,7 +198,7 @@ struct place {
     const char *ptxgen, *device;
 };
 
-/// Runs the command and reads its report; NULL, and the status to exit with, if that fails.
+/// Runs the command and reads its report. On a failure returns NULL and sets the exit status.
 static json_t *run(const struct job *job, const struct place *place, const char *in,
                    const char *out, const char *more, const char *report_path, int *exit_status)
 {
@@ -247,7 +247,7 @@ static bool report_is_right(const struct job *job, const json_t *report,
                 matched++;
         }
     }
-    // Of a file without gradients the command has one group, and the reference none.
+    // For a file without gradients, the command has one group, and the reference none.
     if (elements == found->elements && matched == found->group_count &&
         json_array_size(groups) == (found->group_count ? found->group_count : 1))
         return true;
@@ -264,7 +264,7 @@ static bool same_files(const char *x, const char *y)
 
 // ---- the three runs of a job --------------------------------------------------------------------
 
-/// Leaves its report in *whole, to be released.
+/// The caller releases *whole, the report.
 static int run_whole(const struct job *job, const struct place *place, const struct files *files,
                      json_t **whole)
 {
@@ -280,7 +280,7 @@ static int run_whole(const struct job *job, const struct place *place, const str
     return right ? 0 : 1;
 }
 
-/// With so little memory that the tensors take turns: the same file, the same numbers.
+/// With little memory the tensors are loaded in turn. The output and the numbers must be the same.
 static int run_windows(const struct job *job, const struct place *place, const struct files *files,
                        const json_t *whole, int64_t bytes)
 {
@@ -314,7 +314,7 @@ static int run_in_place(const struct job *job, const struct place *place, const 
     return same_files(files->out, files->other) ? 0 : 1;
 }
 
-/// The bytes of the gradients, each with what its end is away from a multiple of 256.
+/// The bytes of the gradients, with each one's distance to a multiple of 256 at its end.
 static int64_t window_bytes(const struct job *job)
 {
     int64_t bytes = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// `ptxgen run` from file to file: writes each kernel a safetensors file the size of a layer of
-// GPT-2 small, has the command run it, and holds every bit of its output file against the
+// Runs `ptxgen run` from file to file. Writes a safetensors file for each kernel, of the size of a
+// layer of GPT-2 small, runs the command, and compares every bit of its output file with the
 // reference.
 //
 //     check_run PTXGEN FOLDER DEVICE
 //
-// DEVICE is what the command's --device takes. Leaves the files of what fails in FOLDER. Ends with
-// 77 if the command has no such device to run on.
+// DEVICE is for the command's --device. The files of a run that fails stay in FOLDER. Ends with 77
+// if there is no such device.
 #define _POSIX_C_SOURCE 200809L
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 enum { EXIT_SKIPPED = 77, ROWS = 768, COLUMNS = 3072, PATH_SIZE = 512, MOST_TENSORS = 4 };
 enum { ELEMENTS = ROWS * COLUMNS };
 
-/// A named tensor in memory of its own.
+/// A named tensor with its own memory.
 struct array {
     const char *name;
     enum ref_type type;
@@ -31,7 +31,7 @@ struct array {
     void *data;
 };
 
-/// One run: what goes in and what must come out.
+/// One run: the inputs and the expected outputs.
 struct job {
     const char *kernel;
     const char *sets; ///< arguments of the command
@@ -135,7 +135,7 @@ static void lerp_backward(struct job *job, struct random *r)
 static const struct {
     const char *kernel;
     void (*prepare)(struct job *job, struct random *r);
-    int types; ///< the first so many of enum ref_type
+    int types; ///< the first `types` of enum ref_type
 } kernels[] = {
     { "squared_sum", squared_sum, 4 },
     { "clip_scale_reduce", clip_scale_reduce, 2 },

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
 #
-# What the tests of the ptxgen command share: TAP, tensor files, a folder to work in. To be read by a
-# shell script that was called with PTXGEN FAKE_LIBCUDA EMULATOR.
+# Shared by the tests of the ptxgen command: TAP, tensor files, a temporary folder. For a shell script
+# with the arguments PTXGEN FAKE_LIBCUDA EMULATOR.
 
 set -u
 LC_ALL=C
@@ -19,7 +19,7 @@ failures=0
 
 # ---- TAP ----------------------------------------------------------------------------------------
 
-# result NAME: reports how the command before it ended
+# result NAME: prints the TAP line for the command before it
 result() {
     ended=$?
     number=$((number + 1))
@@ -39,7 +39,8 @@ skip() {
     echo "ok $number - $1 # SKIP $2"
 }
 
-# run STATUS [ARGUMENT]...: true if ptxgen ends so; its output goes to the files out and err
+# run STATUS [ARGUMENT]...: true if ptxgen ends with STATUS; its output goes to the files out and
+# err
 run() {
     wanted=$1
     shift
@@ -50,7 +51,7 @@ run() {
     return 1
 }
 
-# works NAME WORDS [ARGUMENT]...: ends with 0, nothing on standard error, WORDS in its output
+# works NAME WORDS [ARGUMENT]...: ptxgen ends with 0, prints WORDS and nothing on standard error
 works() {
     name=$1
     words=$2
@@ -59,7 +60,8 @@ works() {
     result "$name"
 }
 
-# refuses STATUS WORDS [ARGUMENT]...: ends so, with one line on standard error that holds WORDS
+# refuses STATUS WORDS [ARGUMENT]...: ptxgen ends with STATUS and one line with WORDS on standard
+# error
 refuses() {
     status=$1
     words=$2
@@ -71,12 +73,12 @@ refuses() {
 
 # ---- tensor files -------------------------------------------------------------------------------
 
-# byte NUMBER: that byte
+# byte NUMBER: prints a byte
 byte() {
     printf "\\$(printf %03o "$1")"
 }
 
-# tensors FILE DATA_BYTES HEADER: a safetensors file whose data is zeros
+# tensors FILE DATA_BYTES HEADER: writes a safetensors file with zeros as data
 tensors() {
     {
         byte $((${#3} % 256))
@@ -87,25 +89,25 @@ tensors() {
     } >"$1"
 }
 
-# entry NAME DTYPE SHAPE BEGIN END: a tensor of a header
+# entry NAME DTYPE SHAPE BEGIN END: prints a tensor's entry in a header
 entry() {
     printf '"%s":{"dtype":"%s","shape":[%s],"data_offsets":[%s,%s]}' "$1" "$2" "$3" "$4" "$5"
 }
 
-# numbers FORMAT: the output file's data, without its header
+# numbers FORMAT: prints the output file's data, without its header
 numbers() {
     size=$(od -An -tu8 -N8 o.st | tr -d ' ')
     od -An -v -w512 -t "$1" -j $((size + 8)) o.st | tr -s ' '
 }
 
-# finish: the end of the script
+# finish: ends the script
 finish() {
     echo "1..$number"
     [ $failures -eq 0 ]
 }
 
-# Meson puts the folder of each library that a test depends on into the loader's path, where the
-# emulator would pass for the driver of this machine.
+# Meson puts the folder of each library that a test depends on into the loader's path. The loader
+# would then find the emulator as the driver of this machine.
 LD_LIBRARY_PATH=$(printf '%s' "${LD_LIBRARY_PATH-}" | tr : '\n' |
     grep -vxF -e "$(dirname "$emulator")" | paste -sd : -)
 export LD_LIBRARY_PATH

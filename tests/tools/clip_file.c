@@ -9,8 +9,8 @@ struct comparison {
     struct tensor_file in, out;
     const struct clip_told *told;
     struct clip_found *found;
-    struct ref_gradient *gradients; ///< as the plan has them: in the order of the output
-    const struct tensor **clipped;  ///< of the output, beside `gradients`
+    struct ref_gradient *gradients; ///< in the plan's order, which is that of the output
+    const struct tensor **clipped;  ///< the tensors of the output, in the order of `gradients`
     size_t count;
 };
 
@@ -62,7 +62,7 @@ static bool same_header(const struct comparison *c)
     return true;
 }
 
-/// Takes a copy of a tensor's elements, which need not be aligned in the file, or compares it.
+/// Copies a tensor's elements, which may be misaligned in the file, or compares the tensor.
 static bool add_tensor(struct comparison *c, const struct tensor *got)
 {
     const struct tensor *given = tensor_file_find(&c->in, got->name);

@@ -12,21 +12,23 @@ enum { CLIP_FILE_MOST_GROUPS = 16 };
 struct clip_told {
     float max_norm, eps, loss_scale;
     enum ref_nonfinite nonfinite;
-    /// A group for each name up to its first dot, one more for names without a dot; else one group.
+    /// One group for each name up to its first dot, and one for names without a dot; if false, one
+    /// group.
     bool grouped;
 };
 
 struct clip_found {
-    uint64_t elements; ///< of the tensors that are clipped
+    uint64_t elements; ///< in the tensors that are clipped
     uint64_t tensors;
-    uint64_t wrong; ///< elements that differ, of all tensors
+    uint64_t wrong; ///< elements that differ, in all tensors
     uint32_t group_count;
     char names[CLIP_FILE_MOST_GROUPS][32];   ///< "" where there is no dot, or one group
     float records[CLIP_FILE_MOST_GROUPS][3]; ///< factor, norm, found_inf
 };
 
-/// False, with a line on standard error, if the files cannot be compared: unreadable, not the same
-/// tensors and metadata, out of memory. Else *found has what should be and what is not so.
+/// Compares the files, and sets *found to the expected numbers and the differences. Returns false,
+/// with a line on standard error, if they cannot be compared: unreadable, other tensors or
+/// metadata, out of memory.
 bool clip_file_compare(const char *input, const char *output, const struct clip_told *told,
                        struct clip_found *found);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Holds what `ptxgen clip` wrote against the plain-C reference, bit for bit, for the table of
+// Compares the output of `ptxgen clip` with the plain-C reference, bit for bit, for the table of
 // tools/quickstart.sh: one group, no loss scale, PyTorch's eps.
 //
 //     compare_clip INPUT OUTPUT MAX_NORM
 //
-// Prints norm, factor, and "same bits" or how many elements differ. Ends with 1 if one does, 2 if
-// the files cannot be compared.
+// Prints norm, factor, and "same bits" or the number of elements that differ. Ends with 1 if any
+// differs, with 2 if the files cannot be compared.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Holds what `ptxgen run` wrote against the plain-C reference, bit for bit, for a table of
+// Compares the output of `ptxgen run` with the plain-C reference, bit for bit, for a table of
 // tools/quickstart.sh.
 //
 //     compare_run KERNEL INPUT OUTPUT
 //
-// Prints the tensor that was read, its shape, and "same bits" or how many elements differ; for the
-// arguments that quickstart.sh gives: max_norm=1, scale=0.03, weight=0.25, all tensors f32 but for
-// the partials. Ends with 1 if an element differs, 2 if the files are not of the kernel.
+// Prints the input tensor, its shape, and "same bits" or the number of elements that differ. The
+// arguments are those of quickstart.sh: max_norm=1, scale=0.03, weight=0.25, all tensors f32 except
+// the partials. Ends with 1 if an element differs, with 2 if the files are not those of the kernel.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "reference/reference.h"
 #include "safetensors.h"
 
-/// The files of one run, and memory for what should be in the second.
+/// The files of one run, and memory for the expected contents of the second.
 struct run {
     struct tensor_file in, out;
     void *want[2];
@@ -39,7 +39,7 @@ static void *memory(size_t bytes)
     exit(2);
 }
 
-/// How many elements of the output `name` are not what they should be.
+/// The number of elements of the output `name` that are wrong.
 static uint64_t differing(const struct run *run, const char *name, enum ref_type type,
                           const void *want, uint64_t count)
 {

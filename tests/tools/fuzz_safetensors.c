@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer: whatever the bytes, the reader refuses them with a message or gives tensors that lie
-// within them.
+// libFuzzer: the reader refuses any bytes with a message, or returns tensors that lie within them.
 #include "safetensors.h"
 
 #include <stdlib.h>

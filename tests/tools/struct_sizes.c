@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prints the size of each struct that bench/ptxgen.py repeats: "name bytes", a line each.
+// Prints the size of each struct that bench/ptxgen.py declares: one line "name bytes" for each.
 #include <ptxgen/ptxgen.h>
 
 #include <stdio.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Every allocation of a ptxgen command fails once, each in a run of its own: the command must end
-// with 0 and the same output as without a fault, or with 1 or 2 and a reason on standard error.
-// Never with 0 and something else, with 77, which would be taken for "nothing to run it on", or by
-// a signal; 127, the dynamic loader's, is let pass.
+// Runs a ptxgen command once for each of its allocations, which fails in that run. The command must
+// end with 0 and the same output as without a fault, or with 1 or 2 and a reason on standard error.
+// Another output with 0, the status 77, which means "nothing to run it on", and an end by a signal
+// are errors. 127 is accepted: it comes from the dynamic loader.
 //
 // usage: sweep_allocations FAULTS [-s STRIDE] [-f] [-o OUTPUT] -- PTXGEN ARGUMENT...
 //
-// Works in a temporary folder of the caller's, which is the current one. -s: only every so many-th
-// allocation. -o: a file that the command writes, or a folder of files. -f: the output has measured
-// figures, whose digits are not compared.
+// The current folder must be a temporary one. -s: every STRIDE-th allocation only. -o: a file that
+// the command writes, or a folder of files. -f: the output has measured figures, whose digits are
+// not compared.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -31,7 +31,7 @@ struct sweep {
     char **command;
 };
 
-/// Bytes that grow.
+/// Bytes in a buffer that grows.
 struct text {
     char *bytes;
     size_t length;
@@ -64,7 +64,7 @@ static void add_file(struct text *text, const char *path)
     fclose(stream);
 }
 
-/// The files of a folder with their names, in the order of these.
+/// Adds the files of a folder, sorted by name, with their names.
 static void add_folder(struct text *text, const char *path)
 {
     struct dirent **entries;
@@ -82,7 +82,7 @@ static void add_folder(struct text *text, const char *path)
         free(entries);
 }
 
-/// Leaves out what differs from run to run: lines with times, or the digits of all figures.
+/// Removes what differs between runs: lines with times, or the digits of all figures.
 static void settle(struct text *text, bool figures)
 {
     static const char *const times[] = { " ms,", "GB/s", "seconds\"", "Too fast", "too fast" };
@@ -116,7 +116,8 @@ static void remove_output(const char *path)
         die(path);
 }
 
-/// Runs the command with the N-th allocation failing; 0: none. Returns its status as wait() has it.
+/// Runs the command; its allocation `number` fails, or none if that is 0. Returns the status as
+/// wait() gives it.
 static int run(const struct sweep *sweep, long number, struct text *seen, struct text *said)
 {
     int status = 0;
@@ -153,7 +154,7 @@ static int run(const struct sweep *sweep, long number, struct text *seen, struct
     return status;
 }
 
-/// Whether a run with a fault ended as it may; else why not.
+/// NULL if a run with a failed allocation ended correctly; otherwise the error.
 static const char *fault_in(int status, const struct text *seen, const struct text *said,
                             const struct text *wanted)
 {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # The ptxgen command from end to end: every subcommand, every exit status, every kind of refusal.
-# Prints TAP. Needs neither a GPU nor ptxas: a libcuda without a GPU, the emulator and a shell script
-# stand in.
+# Prints TAP. Needs neither a GPU nor ptxas: the fake libcuda, the emulator and a shell script replace
+# them.
 #
 # usage: test_cli.sh PTXGEN FAKE_LIBCUDA EMULATOR
 
@@ -139,7 +139,7 @@ refuses 2 "'\\x1b[2J'" emit "$(byte 27)[2J"
 if [ -w /dev/full ]; then
     refuses 1 '/dev/full: No space left' emit squared_sum -o /dev/full
     for command in list 'emit squared_sum' 'info squared_sum'; do
-        # Words are meant to be split.
+        # The words of $command must be split.
         "$ptxgen" $command >/dev/full 2>err
         [ $? -eq 1 ] && grep -q 'standard output: No space left' err
         result "status 1 when standard output is full: $command"
@@ -150,7 +150,7 @@ fi
 
 # ---- check --------------------------------------------------------------------------------------
 
-# Says of one target that it does not know it, and refuses one kind of text.
+# A ptxas that does not know one target, and refuses one kind of text.
 mkdir bin
 cat >bin/ptxas <<'SCRIPT'
 #!/bin/sh
@@ -202,7 +202,7 @@ PATH=$real_path
 if [ -x /usr/local/cuda/bin/ptxas ]; then
     skip 'status 77 without ptxas' 'there is a ptxas in /usr/local/cuda/bin'
 else
-    # Words of the shell alone from here to the next line: no program is found.
+    # Until the next heading there are only the shell's own commands: no program is found.
     CUDA_HOME='' PATH=/nonexistent "$ptxgen" check squared_sum >out 2>err
     [ $? -eq 77 ] && grep -q 'no ptxas in PATH' err
     result 'status 77 without ptxas'
@@ -331,7 +331,8 @@ result 'run leaves nothing else behind'
 
 # ---- the emulator -------------------------------------------------------------------------------
 
-# computes KERNEL FORMAT NUMBERS [ARGUMENT]...: runs so on the emulator, and says that it does
+# computes KERNEL FORMAT NUMBERS [ARGUMENT]...: runs the kernel on the emulator, and checks that the
+# output says so
 computes() {
     name="run $1 on the emulator: $3"
     kernel=$1 format=$2 numbers=$3
@@ -377,10 +378,10 @@ computes quantize_ste_backward x2 '4000 0000' --set scale=0.5 --set q_max=7 --se
     --set q_min=-8
 computes lerp_backward x2 '3a00 c200 3400 bc00' --set weight=0.25
 
-# Without --device: whatever the machine has, and here that is the emulator unless it has a GPU.
+# Without --device the command uses what the machine has: here the emulator, unless there is a GPU.
 works 'run without --device' ' on ' run squared_sum -i n.st -o o.st
 grep -qF 'on the emulator' out || echo '# on a GPU'
-# A driver that finds no GPU is loaded by then, where there is a driver.
+# If there is a driver, it is loaded, and finds no GPU.
 CUDA_VISIBLE_DEVICES=''
 export CUDA_VISIBLE_DEVICES
 works 'run where no GPU is to be seen: on the emulator' 'on the emulator' run squared_sum -i n.st \

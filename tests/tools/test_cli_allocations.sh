@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Each allocation of the ptxgen command fails once: sweep_allocations.c says what may come of it. Prints
+# Each allocation of the ptxgen command fails once. sweep_allocations.c gives the allowed results. Prints
 # TAP. Needs no GPU.
 #
 # usage: test_cli_allocations.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS SWEEP PART STRIDE
@@ -22,7 +22,7 @@ printf '#!/bin/sh\nexit 0\n' >bin/ptxas
 chmod +x bin/ptxas
 PATH=$work/bin:$PATH
 
-# sweeps [OPTION]... -- [ARGUMENT]...: every allocation of ptxgen with these arguments
+# sweeps [OPTION]... -- [ARGUMENT]...: fails every allocation of ptxgen with these arguments
 sweeps() {
     options="-s $stride"
     while [ "$1" != -- ]; do
@@ -30,7 +30,7 @@ sweeps() {
         shift
     done
     shift
-    # Words are meant to be split.
+    # The words of $options must be split.
     "$sweep" "$faults" $options -- "$ptxgen" "$@" >swept 2>&1
     ended=$?
     sed 's/^/# /' swept
@@ -39,7 +39,7 @@ sweeps() {
     result "allocations of: $*"
 }
 
-# What runs on the emulator is asked for with a device, or chosen because there is no GPU.
+# The emulator is selected with --device, or chosen because there is no GPU.
 on_emulator='--device emulator'
 case $part in
 text)
@@ -77,7 +77,8 @@ bench)
     sweeps -f -o o.jsonl -- bench kernels --samples 1 --only loss_scale $on_emulator --sizes 100 --json o.jsonl
     ;;
 bench_plans)
-    # In steps: a plan's allocations are all among those of clip, and each figure takes the same.
+    # Only some allocations: clip has all allocations of a plan, and every figure takes the same
+    # ones.
     sweeps -s 11 -f -- bench growth --samples 1 --only '1 x 1024' $on_emulator
     sweeps -s 199 -f -- bench clip --samples 1 --only 'LoRA layer' $on_emulator
     sweeps -s 499 -f -- bench step --samples 1 --only 'LoRA layer' $on_emulator

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# ptxgen bench from end to end, on the emulator with small sizes: every suite, what it refuses, and that
-# it times nothing that is wrong. Prints TAP. Needs no GPU. No time is looked at.
+# ptxgen bench from end to end, on the emulator with small sizes: every suite, and what is refused. A
+# kernel with wrong results is not timed. Prints TAP. Needs no GPU. Times are not compared.
 #
 # usage: test_cli_bench.sh PTXGEN FAKE_LIBCUDA EMULATOR
 
@@ -46,7 +46,8 @@ result 'bench times nothing that is not computed'
 PTXGEN_EMULATOR=$emulator
 unset PTXGEN_LIBCUDA
 
-# measures SUITE WORDS [ARGUMENT]...: with one sample, WORDS in the text, all of it marked
+# measures SUITE WORDS [ARGUMENT]...: measures one sample; the output has WORDS, and each figure is
+# marked (emulator)
 measures() {
     suite=$1 words=$2
     shift 2

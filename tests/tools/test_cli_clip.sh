@@ -24,7 +24,7 @@ tensors nan.st 0 "{$(entry a BF16 2 0 4),$(entry odd U8 1 4 5),$(entry b F32 2 5
 printf '\200\077\300\177\005\000\000\100\100\000\000\200\100' >>nan.st
 echo 'this is not a tensor file' >text.st
 
-# misuses WORDS [ARGUMENT]...: clip refuses it with status 2, before it looks for a GPU
+# misuses WORDS [ARGUMENT]...: clip refuses this with status 2, before it looks for a GPU
 misuses() {
     words=$1
     shift
@@ -74,7 +74,7 @@ PTXGEN_EMULATOR=$emulator
 refuses 2 'is not the emulator' clip c.st --max-norm 1 -o o.st --device emulator
 unset PTXGEN_LIBCUDA
 
-# clipped NUMBERS FORMAT FILE [ARGUMENT]...: clips FILE so; the output's data is NUMBERS
+# clipped NUMBERS FORMAT FILE [ARGUMENT]...: clips FILE; the output's data must be NUMBERS
 clipped() {
     numbers=$1 format=$2
     shift 2
@@ -119,7 +119,7 @@ run 0 clip empty.st --max-norm 1 -o o.st --device emulator && [ -z "$(numbers x1
 result 'clip a file without elements'
 clipped '0 0 0 0' d4 i32.st --max-norm 1
 
-# In windows: x.st repeated to more elements than a part of a tensor has.
+# In windows: x.st is repeated, so that it has more elements than one part of a tensor.
 tensors l.st 80000 "{$(entry x F32 5000 0 20000),$(entry y F64 7500 20000 80000)}"
 run 0 clip l.st --max-norm 1 -o o.st --device emulator --memory 24K &&
     grep -q 'in [0-9]* windows' out && run 0 clip l.st --max-norm 1 -o o2.st --device emulator &&

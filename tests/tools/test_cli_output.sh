@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The files that ptxgen writes: their mode, links to them, what is refused, and that nothing is left
-# behind by a process that a signal ends. Prints TAP. Needs no GPU.
+# The files that ptxgen writes: their mode, links to them, and what is refused. A process that is ended by
+# a signal leaves no file. Prints TAP. Needs no GPU.
 #
 # usage: test_cli_output.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS
 
@@ -14,7 +14,7 @@ umask 022
 
 tensors g.st 24 "{$(entry x F32 6 0 24)}"
 
-# Each command that writes a file, to $target.
+# Each command that writes a file writes it to $target.
 target=unset
 write_clip() { run "$1" clip g.st --max-norm 1 --device emulator -o "$target" ${2:-}; }
 write_run() { run "$1" run squared_sum -i g.st --device emulator -o "$target" ${2:-}; }
@@ -58,7 +58,7 @@ for command in clip run emit bench; do
     result "$command refuses an empty name"
 done
 
-# A name as long as names may be: the temporary one is not made from it.
+# A name of the greatest length: the temporary file's name does not contain it.
 target=$(printf '%0255d' 0)
 write_emit 0 && write_emit 0 && [ -s "$target" ]
 result 'the longest name'
@@ -88,7 +88,7 @@ result 'clip -o /dev/null'
 
 # ---- a folder, a file that may not be written ---------------------------------------------------
 
-# As somebody else than root, who may write everywhere.
+# Not as root, who may write everywhere.
 if [ "$(id -u)" -ne 0 ]; then
     as_user() { "$@"; }
 else
@@ -121,13 +121,14 @@ fi
 
 # ---- signals ------------------------------------------------------------------------------------
 
-# signalled NAME [VARIABLE=VALUE]...: measures for long, with a file open for the figures, and is ended
-# by that signal: true if the folder is then as it was. `before` lists it while the file was open.
+# signalled NAME [VARIABLE=VALUE]...: starts a long measurement with an open output file, and ends
+# it with the signal NAME. True if the folder is then as before. `before` lists the folder while the
+# file was open.
 signalled() {
     name=$1
     shift
     rm -rf held && mkdir held && echo old >held/o.jsonl
-    # A background process of a script ignores SIGINT unless env resets it.
+    # env resets SIGINT, which background processes of a script ignore.
     env --default-signal=INT "$@" "$ptxgen" bench kernels --device emulator --samples 1000 --sizes 1M \
         --json held/o.jsonl >out 2>err &
     child=$!
@@ -142,12 +143,12 @@ signalled() {
     [ $? -gt 128 ] && [ "$(ls -A held)" = o.jsonl ] && [ "$(cat held/o.jsonl)" = old ]
 }
 
-# named: the commands that follow run where there are no nameless files
+# named: makes a command run as if there were no nameless files
 named="LD_PRELOAD=$faults FAULT_NAMELESS=1 ASAN_OPTIONS=verify_asan_link_order=0"
 for name in INT TERM HUP; do
     signalled $name
     result "SIG$name leaves no file behind"
-    # Words are meant to be split.
+    # The words of $named must be split.
     signalled $name $named && grep -q '^ptxgen\..*\.tmp$' before
     result "SIG$name removes the temporary file, where it has a name"
 done
@@ -168,9 +169,9 @@ result 'a file beyond the limit of size is an error, and the old one stays'
 
 # ---- an input that becomes shorter ---------------------------------------------------------------
 
-# Two windows of 100,000 bytes each. The pipe holds 64 KiB, so that the first is being written when
-# the file is cut; the second is then read from what is no longer there.
-# Whoever opens the pipe to read waits until ptxgen opens it to write, which has mapped its input then.
+# Two windows of 100,000 bytes each. The pipe holds 64 KiB, so the file is cut while the first
+# window is written; the second is then read beyond the end. Opening the pipe to read waits until
+# ptxgen opens it to write; by then ptxgen has mapped its input.
 read_pipe() {
     timeout 60 sh -c 'exec 3<pipe; : >long.st; cat <&3 >/dev/null'
 }
@@ -183,7 +184,7 @@ if mkfifo pipe; then
     wait $child
     [ $? -eq 1 ] && [ "$(cat err)" = 'ptxgen: long.st: the file became shorter while it was read' ]
     result 'an input that is truncated meanwhile is an error'
-    # What is copied as it is, the kernel reads from the file's memory.
+    # A tensor that is only copied is read from the file's memory by the kernel.
     tensors long.st 400000 "{$(entry x F32 1 0 4),$(entry step I32 99999 4 400000)}"
     "$ptxgen" clip long.st --max-norm 1 --device emulator -o pipe >out 2>err &
     child=$!

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files that take the place of others: what the command's own tests cannot set up, access control
-// lists.
+// Output files with access control lists, which the tests of the command cannot set up.
 #include "output.h"
 #include "skip.h"
 
@@ -18,9 +17,9 @@
 static const char access_list[] = "system.posix_acl_access";
 static const char default_list[] = "system.posix_acl_default";
 
-/// As the kernel takes one: version 2, then tag, permissions and id of each entry. The owner and
-/// user 65534 may read and write, the group and others nothing; the mask, which the mode shows in
-/// the place of the group's bits, lets both through.
+/// In the kernel's format: version 2, then tag, permissions and id of each entry. The owner and
+/// user 65534 may read and write; the group and others may do nothing. The mask, which the mode
+/// shows as the group's bits, allows both.
 static const struct {
     uint32_t version;
     struct {
@@ -87,7 +86,7 @@ static void a_file_keeps_its_list(void **state)
     assert_memory_equal(found, &list, sizeof(list));
 }
 
-/// Of its folder's list for new files, one that replaces another takes nothing.
+/// A file that replaces another gets no list from its folder's list for new files.
 static void a_file_without_a_list_gets_none(void **state)
 {
     const struct folder *folder = *state;

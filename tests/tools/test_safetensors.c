@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The reader against files that mean harm, and the writer against the reader.
+// The reader with hostile files, and the writer with the reader.
 #include "safetensors.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/// A file: the header's length as given, or else as it is; the header; so many bytes of data.
+/// A file: the header's length, given or actual; the header; the number of bytes of data.
 struct hostile {
     const char *what;
     const char *header;
@@ -146,7 +146,7 @@ static uint8_t *make_file(const char *header, size_t data_bytes, bool lie, uint6
     size_t header_bytes = strlen(header);
     uint64_t said = lie ? length : header_bytes;
     *size = 8 + header_bytes + data_bytes;
-    // Exactly so large, so that a sanitizer sees what reads beyond it.
+    // Exactly this size, so that a sanitizer detects a read beyond it.
     uint8_t *bytes = calloc(1, *size);
     assert_non_null(bytes);
     for (unsigned k = 0; k < 8; k++)
@@ -191,7 +191,7 @@ static void test_too_short(void **state)
     }
 }
 
-/// Every file that a good one becomes when it is cut off.
+/// Each shorter file that cutting off a valid one gives.
 static void test_truncated(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static void test_good(void **state)
     free(bytes);
 }
 
-/// A folder of the test's own; its files are removed by name.
+/// A temporary folder of the test. Its files are removed by name.
 struct folder {
     char path[64];
     char file[80];
@@ -270,7 +270,7 @@ static int remove_folder(void **state)
 {
     struct folder *folder = *state;
     unlink(folder->file);
-    // Fails, and with it the test, if a temporary file was left behind.
+    // Fails, and so does the test, if a temporary file is left.
     int failed = rmdir(folder->path);
     free(folder);
     return failed;
@@ -323,7 +323,7 @@ static void test_write_nothing(void **state)
     assert_non_null(strstr(error.text, "there is no tensor in it"));
 }
 
-/// The file that is being read may be the one that is written.
+/// The output file may be the input file.
 static void test_write_over_input(void **state)
 {
     struct folder *folder = *state;
@@ -348,7 +348,7 @@ static void test_write_fails(void **state)
     struct message error = { "" };
     assert_false(tensor_file_write("/nonexistent/a", false, NULL, 0, NULL, 0, &error));
     assert_non_null(strstr(error.text, "/nonexistent/a: No such file"));
-    // What is no regular file is written to, not replaced.
+    // A file that is not a regular one is written to, not replaced.
     if (access("/dev/full", W_OK) == 0) {
         assert_false(tensor_file_write("/dev/full", false, NULL, 0, NULL, 0, &error));
         assert_non_null(strstr(error.text, "No space left"));
