@@ -22,10 +22,10 @@ find . -path ./.git -prune -o -name 'build*' -type d ! -path './tests/builder' -
 for folder in include src emulator abi tools tests examples; do
     grep "^$folder/.*\.[ch]$\|^$folder/.*\.def$" "$scratch/files"
 done >"$scratch/sources"
-# Every word of the sources, once.
+# Every word of the sources once.
 xargs cat <"$scratch/sources" | grep -oE '[A-Za-z_][A-Za-z_0-9]*' | sort -u >"$scratch/words"
 
-# is_word PATTERN: a basic regular expression that a word of the sources matches whole.
+# is_word PATTERN: true if a word of the sources matches this basic regular expression as a whole.
 is_word()
 {
     grep -qx -- "$1" "$scratch/words"
@@ -39,7 +39,8 @@ is_name()
     [ -n "$row" ] && grep -q "X($row," include/ptxgen/ops.h
 }
 
-# is_file PATTERN FOLDER...: with * for any part of a name; below a folder, or, without /, anywhere.
+# is_file PATTERN FOLDER...: * is any part of a name. The file is below a folder; without / it is
+# anywhere.
 is_file()
 {
     pattern=$(echo "$1" | sed 's/[.]/\\./g; s/\*/[^ ]*/g; s|/$||')
@@ -60,7 +61,7 @@ check_token()
     if [ -n "$name" ]; then
         is_name "$(echo "$name" | sed 's/\*/[a-z_0-9]*/g')" || fail "$file: there is no function $token"
     elif echo "$token" | grep -qE '^[A-Za-z_0-9.*/-]+\.(c|h|def|md|sh|py|txt|scd|ptx|dict)$|^[a-z_.*]+/[A-Za-z_0-9.*/-]*$'; then
-        # Or one that a script of the tests writes.
+        # Or a file that a script of the tests writes.
         is_file "$token" "$(dirname "$file")" || grep -qwF -- "$token" tests/*/*.sh ||
             fail "$file: there is no file $token"
     elif echo "$token" | grep -qE '^(PTX[A-Z]*|ptx[a-z]*|CUDA_ABI)_[A-Za-z_0-9*]+$'; then
@@ -73,7 +74,7 @@ check_token()
 }
 
 for file in docs/design.md CONTRIBUTING.md; do
-    # Without blocks of code, which are commands and excerpts; a span may go over two lines.
+    # Without blocks of code, which are commands and excerpts. A span may be on two lines.
     awk '/^ *```/ { code = !code; next } !code' "$file" | tr '\n' ' ' | grep -oE '`[^`]+`' | tr -d '`' |
         sort -u >"$scratch/tokens"
     [ -s "$scratch/tokens" ] || fail "$file: nothing found in it"
@@ -125,7 +126,7 @@ counts CONTRIBUTING.md 'random programs' "$(grep -c '^[0-9]' tests/hardware/h200
 
 # ---- constants
 
-# value SOURCE NAME: of the enumerator.
+# value SOURCE NAME: the value of the enumerator.
 value()
 {
     expression=$(sed -n "s/.*[^A-Z_]$2 = \([0-9][0-9< ]*\).*/\1/p" "$1" | head -n 1)
@@ -141,7 +142,7 @@ log2()
     echo $power
 }
 
-# states FILE 'WORDS': the file has them, with any line breaks.
+# states FILE 'WORDS': fails unless the file has the words, with any line breaks.
 states()
 {
     tr '\n' ' ' <"$1" | grep -qF -- "$2" || fail "$1 does not say: $2"
@@ -180,7 +181,7 @@ gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/run
 states $page "NN is $(echo $gpus | sed 's/ /, /g; s/, \([0-9]*\)$/ or \1/');"
 states $page "next $(value emulator/exec/memory.c QUARANTINE) frees"
 
-# default VARIABLE VALUE: the last column of its row.
+# default VARIABLE VALUE: compares with the last column of the variable's row.
 default()
 {
     said=$(sed -n "s/^| .PTXGEN_EMU_$1. | .* | \(.*\) |$/\1/p" $page)

@@ -20,8 +20,8 @@ import sys
 TEXT = "common types ops builder control memory threads".split()
 DEVICE = "common driver error device stream buffer graph module launch".split()
 
-# Folder -> what its files include beside each other: folders, or a folder and the headers of it.
-# Folders that are not here may include anything, but not in a circle.
+# Folder -> the folders, or the headers of a folder, that its files may include beside its own. A
+# folder that is not listed may include anything, but without a circle.
 ROOMS = {
     "abi": (),
     "include/ptxgen": (),
@@ -51,11 +51,11 @@ ROOMS = {
     "examples/sharded": ("include/ptxgen",),
     "examples/train": ("include/ptxgen",),
 }
-# Where the build looks for headers.
+# The folders in which the build looks for headers.
 SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulator/tests",
             "tools", "tests/support")
 
-# Layer -> the layers whose names it uses.
+# Layer -> the layers whose names it may use.
 LAYERS = {
     "ptxgen": (),
     "driver": (),

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The public headers against docs/names.md, as far as a shell can tell.
+# Checks the public headers against docs/names.md, as far as a shell can.
 # usage: names.sh INCLUDE_DIRECTORY
 set -u
 include=$1
@@ -12,7 +12,7 @@ fail()
     failed=1
 }
 
-# The headers without comments and directives that continue, a declaration a line.
+# The headers, one declaration a line, without comments and continued directives.
 text=$(mktemp) || exit 1
 trap 'rm -f "$text" "$text".*' EXIT
 cat "$1"/ptxgen/*.h "$1"/ptxgen/*/*.h 2>/dev/null | sed 's|//.*||; s|/\*[^*]*\*/||g' |
@@ -107,7 +107,7 @@ predicts()
     predicts plans clip step operations binding
 } >"$text.bad"
 [ -s "$text.bad" ] && fail "not in the source that the header predicts: $(cat "$text.bad")"
-# The others declare no function, but for ptxgen_version() in common.h.
+# The other headers declare no function, except ptxgen_version() in common.h.
 (cd "$include/ptxgen" && grep -lE 'PTXGEN_API .*\(' ./*.h) | sed 's|.*/||' |
     grep -vxF -f "$text.predicted" | grep -vx common.h >"$text.bad" &&
     fail "no layer is named for: $(cat "$text.bad")"

@@ -95,8 +95,8 @@ def others_run(path):
         return False
 
 
-# A reason's words, and whether it holds: of the match and the test's environment. The first match
-# decides.
+# The words of a reason, and a function of the match and the test's environment: true if the reason
+# is valid. The first match decides.
 PROOFS = (
     (r"left out by (PTXGEN_TEST_\w+)", lambda found, env: found[1] in env),
     (r"too slow on the emulator|NCCL does not run on the emulator", lambda _, env: on_emulator(env)),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_summary.sh SUMMARY: that tests/summary.py counts what tests say, and believes no skip whose
-# reason does not hold.
+# test_summary.sh SUMMARY: tests/summary.py counts the results of tests, and accepts no skip without a
+# valid reason.
 set -u
 summary=$1
 build=$(mktemp -d "${TMPDIR:-/tmp}/ptxgen-summary-XXXXXX") || exit 1
@@ -9,13 +9,14 @@ trap 'rm -rf "$build"' EXIT
 mkdir "$build/meson-logs"
 failed=0
 
-# test_line RESULT STDOUT STDERR ENVIRONMENT: a test of the log; JSON strings without their quotes.
+# test_line RESULT STDOUT STDERR ENVIRONMENT: adds a test to the log. Arguments are JSON strings
+# without their quotes.
 test_line() {
     printf '{"name": "ptxgen:x / a test", "result": "%s", "stdout": "%s", "stderr": "%s", "env": {%s}}\n' \
         "$@" >>"$build/meson-logs/testlog.json"
 }
 
-# expect STATUS LAST_LINE: of the lines so far, which are then forgotten.
+# expect STATUS LAST_LINE: checks the summary of the lines so far, and removes them.
 expect() {
     output=$(python3 "$summary" "$build")
     status=$?
@@ -36,7 +37,7 @@ test_line SKIP 'skipped: no pytest for /bin/false\n' '' ''
 expect 0 '3 passed, 0 failed, 4 skipped'
 test_line SKIP 'skipped: no pytest for /bin/true\n' '' ''
 expect 1 '0 passed, 1 failed, 0 skipped'
-# Reasons that hold for root alone, or for others alone.
+# Reasons that are valid only for root, or only for others.
 test_line OK 'ok 1 - a # SKIP not root\n' '' ''
 [ "$(id -u)" -eq 0 ] || expect 0 '1 passed, 0 failed, 1 skipped'
 [ "$(id -u)" -ne 0 ] || expect 1 '1 passed, 1 failed, 0 skipped'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# check.sh SOURCE: the library as others take it - as a Meson subproject; installed, through
-# ptxgen.pc - and what the shared library shows and needs.
+# check.sh SOURCE: the library in another project, as a Meson subproject and installed, with ptxgen.pc.
+# Also the names that the shared library exports, and the libraries that it needs.
 set -eu
 
 source=$(CDPATH='' cd -- "$1" && pwd)
@@ -35,7 +35,8 @@ echo "a Meson subproject, shared and static: works"
 
 # ---- installed, in a place of its own
 
-# install_as KIND OPTION...: with default_library=KIND, into $tree, which pkg-config then searches.
+# install_as KIND OPTION...: installs with default_library=KIND into $tree, where pkg-config then
+# searches.
 prefix=/opt/ptxgen
 install_as() {
     kind=$1
@@ -87,7 +88,7 @@ if ! command -v readelf >/dev/null 2>&1; then
     exit 77
 fi
 
-# globals_of FILE OPTION: the global names that the file defines.
+# globals_of FILE OPTION: prints the global names that the file defines.
 globals_of() {
     readelf --wide "$2" "$1" | awk '$5 ~ /GLOBAL|WEAK|UNIQUE/ && $7 != "UND" && NF >= 8 { print $8 }'
 }
@@ -104,6 +105,6 @@ globals_of "$tree/lib/ptxgen/libcuda.so.1" --dyn-syms >"$scratch/emulator"
 [ -s "$scratch/emulator" ] || fail "the emulator exports nothing"
 ! grep -v '^cu' "$scratch/emulator" || fail "the emulator exports more than the driver's functions"
 readelf --dynamic "$scratch/libptxgen.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >"$scratch/needed"
-# ld-linux is the C library's own loader: it has the thread-local variables.
+# ld-linux, the loader, is part of the C library: it has the thread-local variables.
 ! grep -vE '^(libc|libm|libdl|ld-linux[^.]*)\.so\.' "$scratch/needed" || fail "libptxgen.so needs these as well"
 echo "libptxgen.so exports $(wc -l <"$scratch/symbols") names, needs $(tr '\n' ' ' <"$scratch/needed")"

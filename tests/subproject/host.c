@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Uses every layer of the library as a host does: its headers and its exported functions; and has
-// functions of its own with common names.
+// Uses every layer of the library as a host program does, with its headers and exported functions.
+// Also has functions of its own with common names.
 #include <ptxgen/ptxgen.h>
 
 #include <stdio.h>
 #include <string.h>
 
-// A host's own functions, named as functions of kernels might be: the library leaves these names
-// free.
+// Functions of the host with names that kernels might use: the library must not define them.
 int block_sum(int x);
 int tree_sum(int x);
 int take_step(int x);
