@@ -21,8 +21,8 @@ struct decoder {
 
 // The wanted storage of each operand of an instruction: enum emu_width.
 struct wants {
-    uint8_t dst[EMU_MAX_OPERANDS], src[EMU_MAX_OPERANDS]; // as many as uint8_t counts
-    uint8_t type;                                         // of the results
+    uint8_t dst[EMU_MAX_OPERANDS], src[EMU_MAX_OPERANDS];
+    uint8_t type; // of the results
 };
 
 // ---- operands -----------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ static void copy_mask(void *restrict out, const void *const *src, const struct e
     memcpy(out, src[0], sizeof(uint32_t));
 }
 
-// All operands have the same storage.
+// Gives all operands the same storage.
 static void want_all(uint8_t *wants, uint8_t want)
 {
     memset(wants, want, EMU_MAX_OPERANDS);
@@ -396,7 +396,7 @@ static bool decode_compare(struct decoder *d, struct emu_op *op)
     return true;
 }
 
-// First the half of the product; the rest is an addition.
+// The lane function of mad and madc computes half of the product. The handler adds.
 static bool decode_carry(struct decoder *d, struct emu_op *op)
 {
     struct emu_lane_info info;
