@@ -220,7 +220,7 @@ static void ptxas_agrees(void **state)
 {
     (void)state;
     if (!ptxas_find())
-        skip_because("no ptxas: what the parser accepts is not held against it");
+        skip_because("no ptxas: the parser is not compared with it");
     if (!ptxas_knows("sm_100a"))
         skip_because("sm_100a: unknown to %s", ptxas_find());
     each_line(PTX_DIR "/accepted.txt", ptxas_accepts);
@@ -298,7 +298,7 @@ static void floors_agree(void **state)
     struct lines *lines = &accepted_lines;
     (void)state;
     if (!ptxas_find())
-        skip_because("no ptxas: the floors of what the parser accepts are not held against it");
+        skip_because("no ptxas: the parser's floors are not compared with it");
     if (!ptxas_knows("sm_100"))
         skip_because("sm_100: unknown to %s", ptxas_find());
     lines->count = 0;
