@@ -253,8 +253,10 @@ class Reference:
                 size[k] += exact.abs().sum().item()
             drift += ((p - mine) * g.sign()).sum().item()
         count = self.parameter.memory.numel()
-        return {"p_error": off[0] / count, "drift": abs(drift) / count / HYPER["lr"],
-                "m_error": off[1] / (size[1] or 1), "v_error": off[2] / (size[2] or 1)}
+        errors = {"p_error": off[0] / count, "drift": abs(drift) / count / HYPER["lr"]}
+        if states:
+            errors.update(m_error=off[1] / size[1], v_error=off[2] / size[2])
+        return errors
 
 
 def tolerances(version, dtype):
