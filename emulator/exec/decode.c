@@ -217,14 +217,6 @@ static bool unsupported(struct decoder *d, const char *what)
 
 // ---- operands by their letters ------------------------------------------------------------------
 
-static enum emu_type twice(enum emu_type type)
-{
-    return type == EMU_U16   ? EMU_U32
-           : type == EMU_S16 ? EMU_S32
-           : type == EMU_U32 ? EMU_U64
-                             : EMU_S64;
-}
-
 static bool is_predicate(const struct decoder *d, const struct emu_operand *operand)
 {
     const struct emu_function *f = d->code->function;
@@ -240,7 +232,7 @@ static uint8_t width_of(const struct decoder *d, char letter, const struct emu_o
     case 'S':
         return emu_lane_width(d->insn->source_type);
     case 'w':
-        return emu_lane_width(twice((enum emu_type)d->insn->type));
+        return emu_lane_width(emu_twice((enum emu_type)d->insn->type));
     case 'p':
     case 'q':
         return EMU_MASK;
@@ -269,7 +261,7 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
     unsigned dst = 0, src = 0;
     bool sources = false, fine = true;
     if (insn->letters[0] == 'w')
-        wants.type = (uint8_t)twice((enum emu_type)insn->type);
+        wants.type = (uint8_t)emu_twice((enum emu_type)insn->type);
     else if (insn->letters[0] == 'u')
         wants.type = EMU_U32;
     for (const char *letter = insn->letters; *letter && fine; letter++) {
