@@ -130,6 +130,7 @@ counts CONTRIBUTING.md 'random programs' "$(grep -c '^[0-9]' tests/hardware/h200
 value()
 {
     expression=$(sed -n "s/.*[^A-Z_]$2 = \([0-9][0-9< ]*\).*/\1/p" "$1" | head -n 1)
+    # shellcheck disable=SC2004 # it may be 1 << 22
     [ -n "$expression" ] && echo $(($expression))
 }
 
@@ -177,8 +178,8 @@ states docs/plans.md "turns of $((vector * $(value $source CLIP_PIECE_VECTORS)))
 # ---- the emulator's settings
 
 page=docs/emulator.md
-gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/run.c)
-states $page "NN is $(echo $gpus | sed 's/ /, /g; s/, \([0-9]*\)$/ or \1/');"
+gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/run.c | tr '\n' ' ')
+states $page "NN is $(echo "$gpus" | sed 's/ $//; s/ /, /g; s/, \([0-9]*\)$/ or \1/');"
 states $page "next $(value emulator/exec/memory.c QUARANTINE) frees"
 
 # default VARIABLE VALUE: compares with the last column of the variable's row.
