@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 /// Nodes of graphs: their parameters read and changed, events, clones, captures into an existing
 /// graph.
+#define _POSIX_C_SOURCE 200809L // nanosleep
 #include "api.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 static CUcontext context;
 static CUmodule module;
@@ -301,6 +306,75 @@ static void captured_into_a_graph(void **state)
     OK(cuGraphDestroy(graph));
 }
 
+// ---- from several threads ----------------------------------------------------------------------
+
+static atomic_bool busy;
+
+// Other threads have to wait for the end of this work.
+static void keep_busy(void *unused)
+{
+    (void)unused;
+    atomic_store(&busy, true);
+    nanosleep(&(struct timespec) { .tv_nsec = 30000000 }, NULL);
+}
+
+struct change {
+    CUgraphExec executable;
+    CUgraphNode node;
+    CUfunction store;
+    uint32_t value;
+    CUresult result;
+};
+
+static CUDA_KERNEL_NODE_PARAMS_v2 stores(CUfunction function, void **params)
+{
+    const CUDA_KERNEL_NODE_PARAMS_v2 made = { .func = function,
+                                              .kernelParams = params,
+                                              EMU_ONE_THREAD };
+    return made;
+}
+
+static void *change(void *of)
+{
+    struct change *c = of;
+    const CUDA_KERNEL_NODE_PARAMS_v2 params = stores(c->store, (void *[]) { &data, &c->value });
+    while (!atomic_load(&busy))
+        nanosleep(&(struct timespec) { .tv_nsec = 100000 }, NULL);
+    c->result = cuCtxSetCurrent(context);
+    if (c->result == CUDA_SUCCESS)
+        c->result = cuGraphExecKernelNodeSetParams_v2(c->executable, c->node, &params);
+    return NULL;
+}
+
+// Two threads wait to replace the same parameters, which must be freed once.
+static void changed_by_two_threads(void **state)
+{
+    (void)state;
+    uint32_t value = 3;
+    const CUfunction store = emu_function(module, "store");
+    const CUDA_KERNEL_NODE_PARAMS_v2 params = stores(store, (void *[]) { &data, &value });
+    CUgraph graph = NULL;
+    CUgraphExec executable = NULL;
+    CUgraphNode node = NULL;
+    pthread_t threads[2];
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &params));
+    OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    struct change changes[2] = { { executable, node, store, 40, 1 },
+                                 { executable, node, store, 41, 1 } };
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, change, &changes[i]), 0);
+    OK(cuLaunchHostFunc(stream, keep_busy, NULL));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    OK(changes[0].result);
+    OK(changes[1].result);
+    run(executable);
+    assert_true(emu_read(data) == 40 || emu_read(data) == 41);
+    OK(cuGraphExecDestroy(executable));
+    OK(cuGraphDestroy(graph));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +385,7 @@ int main(void)
         cmocka_unit_test(external_events),
         cmocka_unit_test(clones),
         cmocka_unit_test(captured_into_a_graph),
+        cmocka_unit_test(changed_by_two_threads),
     };
     context = emu_context();
     module = emu_module();
