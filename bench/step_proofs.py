@@ -208,15 +208,20 @@ def fma(a, b, c):
 
 
 def others(rule, p, g):
-    """What else PyTorch may compute in a first step, {name: p} and {name: state}. Adam has none."""
+    """What else PyTorch may compute in a first step: {name: p} and a {name: state} for each state.
+    AdamW has none."""
     def scalar(name):
         return torch.full_like(p, rule.get(name, 0.0))
     if rule["rule"] == "lion":
         decayed = p * (1 - rule["lr"] * rule["weight_decay"])
         return ({"p * rn(1 - lr * weight_decay)": decayed - scalar("lr") * g.sign()},
-                {"rn(1 - beta2) * g": g * (1 - rule["beta2"])})
-    if rule["rule"] != "sgd":
-        return {}, {}
+                [{"rn(1 - beta2) * g": g * (1 - rule["beta2"])}])
+    if rule["rule"] == "adamw":
+        return {}, [{}, {}]
+    if rule["rule"] == "adam":
+        name = "weight_decay * p rounded before it is added"
+        moved, m, v = first_adam(rounded(rule), p, g + scalar("weight_decay") * p)
+        return {name: moved}, [{name: m}, {name: v}]
     h = rule
     wide = (g.double() + h["weight_decay"] * p.double()).float()
     single = fma(scalar("weight_decay"), p, g)
@@ -226,7 +231,18 @@ def others(rule, p, g):
         fused = fma(scalar("momentum"), single, single)
     return ({"in f64, scalars not rounded to f32": (p.double() - h["lr"] * ahead.double()).float(),
              "the last product and difference fused": fma(-scalar("lr"), fused, p)},
-            {"in f64, scalars not rounded to f32": wide})
+            [{"in f64, scalars not rounded to f32": wide}])
+
+
+def first_adam(h, p, g):
+    """p, m and v of Adam's first step in f32, with the operations of rules.h from g on."""
+    def f32(x):
+        return torch.full_like(p, x)
+    m = fma(f32(-h["beta1"]), g, g)
+    v = fma(f32(-h["beta2"]), g * g, g * g)
+    root = v.sqrt() / f32((1 - h["beta2"]) ** 0.5)
+    step = f32(h["lr"]) / f32(1 - h["beta1"]) * m / (root + f32(h["eps"]))
+    return p - step, m, v
 
 
 def explained(mine, theirs, variants):
@@ -249,8 +265,7 @@ def check_bits(tools, report):
         torchs.step(g)
         of_p, of_state = others(rule, p, g)
         arrays = [("p", ours.p, torchs.p.detach(), of_p)]
-        arrays += [(which, mine, theirs, of_state)
-                   for which, mine, theirs in zip("mv", ours.states, torchs.states())]
+        arrays += list(zip("mv", ours.states, torchs.states(), of_state))
         for which, mine, theirs, variants in arrays:
             differ, left, found = explained(mine, theirs, variants)
             report.case("bits", f"{name}, {which}, {n} elements", left == 0, differ=differ,
