@@ -118,7 +118,7 @@ void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
 
 // ---- comparisons --------------------------------------------------------------------------------
 
-// The result of a `set` whose comparison holds.
+// The value of a result for which the comparison holds.
 static uint64_t truth(unsigned type)
 {
     switch (type) {
@@ -151,8 +151,7 @@ static uint32_t with_predicate(const struct emu_op *op, const struct emu_sources
                                               : holds ^ with;
 }
 
-// The result of `set`: `yes` where the comparison holds, for the lower and the upper half of a
-// pair.
+// The bits of `keep` in the lanes of the mask.
 static void put_number(unsigned char *frame, uint32_t *init, const struct emu_value *value,
                        uint32_t mask, uint64_t yes, const uint32_t halves[2])
 {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka.h needs the headers above.
+// After those, as it asks.
 #include <cmocka.h>
 
 #include "cuda/extensions.h"

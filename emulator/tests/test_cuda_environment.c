@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The environment variables of the emulator, and kernels that fail. Each test has its own process,
-/// because both affect a whole process.
+/// What the environment tells the emulator, and kernels that fail. Each in a process of its own,
+/// since both last as long as one.
 #define _POSIX_C_SOURCE 200809L
 #include "api.h"
 
@@ -10,8 +10,7 @@
 
 static char log_path[64];
 
-/// Runs `check` in a child process with these variables ("NAME=value", up to a NULL), and keeps its
-/// log.
+/// Runs `check` in a child with the variables set ("NAME=value", up to a NULL); its log is kept.
 static void in_child(void (*check)(void), const char *const *variables)
 {
     remove(log_path);
@@ -25,7 +24,7 @@ static void in_child(void (*check)(void), const char *const *variables)
             snprintf(name, sizeof(name), "%.*s", (int)(value - *variables - 1), *variables);
             setenv(name, value, 1);
         }
-        check(); // if an assertion fails, cmocka aborts the child
+        check(); // a failing assertion ends the child by cmocka's abort
         _exit(0);
     }
     int status = 0;
@@ -91,7 +90,7 @@ static void device_and_driver(void **state)
     IN_CHILD(is_sm_80, "PTXGEN_EMU_DEVICE=sm_80,sms=7,name=my GPU", "PTXGEN_EMU_DRIVER=12040");
 }
 
-/// The occupancy query, a cooperative launch and the available shared memory agree.
+/// The query, a cooperative launch and what is left of shared memory say the same.
 static void occupancy_agrees(void)
 {
     const size_t shared[] = { 0, 1, 1000, 8192, 16384, 32768, 49152 };
@@ -304,7 +303,7 @@ static CUresult launch(const char *name, CUdeviceptr address)
     return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
 }
 
-/// Which calls return the error of a failed kernel, as on an H200.
+/// After a kernel failed: which calls say so, as an H200 has it.
 static void is_poisoned(int error)
 {
     CUdeviceptr address = 0;
@@ -362,7 +361,7 @@ static void *describe(void *text)
     return NULL;
 }
 
-/// cuGetErrorString() includes the report in every thread, and only for the error that occurred.
+/// cuGetErrorString() has the report, for every thread, and only of what happened.
 static void is_described(void)
 {
     const char *plain = "an illegal memory access was encountered: ", *text = NULL, *other = NULL;
@@ -385,7 +384,7 @@ static void is_described(void)
     TRUE(strcmp(other, "an illegal memory access was encountered") == 0);
 }
 
-/// A refused load says why in cuGetErrorString() if the caller gave no buffer for the log.
+/// What the emulator refuses says why: to who gave no buffer for the log, in words of the result.
 static void is_refused(void)
 {
     static const unsigned char fat_binary[16] = { 0x50, 0xed, 0x55, 0xba };
@@ -411,8 +410,7 @@ static void is_refused(void)
     WANT(cuLibraryUnload(library), 0);
 }
 
-/// With a buffer, only the buffer has the log. The text of an earlier call does not explain a later
-/// one.
+/// A buffer has the log then; nobody else is told. Nor does an earlier call explain a later one.
 static void is_silent(void)
 {
     char log[256] = "";
@@ -456,13 +454,13 @@ static void is_freed(void)
     WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     WANT(cuEmulatorReport(&report), 0);
     TRUE(strstr(report, "store") != NULL);
-    WANT(cuEmulatorClearError(), 0); // hardware cannot do this
+    WANT(cuEmulatorClearError(), 0); // what hardware cannot do
     WANT(cuMemAlloc_v2(&other, 64), 0);
     WANT(launch("store", other), 0);
     WANT(cuCtxSynchronize(), 0);
 }
 
-// `turns` iterations of a loop of three instructions.
+// `turns` times round a loop of three instructions.
 static const char loop_text[] = EMU_TEXT_HEAD ".visible .entry loop(.param .u32 turns)\n"
                                               "{\n"
                                               "    .reg .pred %p<2>;\n"
@@ -484,7 +482,7 @@ static void is_limited(void)
     open_context();
     WANT(cuModuleLoadData(&module, loop_text), 0);
     WANT(cuModuleGetFunction(&function, module, "loop"), 0);
-    for (int i = 0; i < 20; i++) // the limit is for each launch
+    for (int i = 0; i < 20; i++) // of each launch, not of all
         WANT(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
     WANT(cuCtxSynchronize(), 0);
     WANT(cuLaunchKernel(function, 20, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
@@ -495,7 +493,7 @@ static void is_limited(void)
     WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_TIMEOUT);
 }
 
-/// The code of compilers for `struct { unsigned a; /* padding */ } s = { thread }; *out = s`.
+/// What compilers make of `struct { unsigned a; /* padding */ } s = { thread }; *out = s`.
 static const char padding_text[] = EMU_TEXT_HEAD ".visible .entry pad(.param .u64 p)\n"
                                                  "{\n"
                                                  "    .local .align 8 .b8 s[8];\n"
@@ -523,14 +521,14 @@ static void pads(void)
     WANT(cuModuleLoadData(&module, padding_text), 0);
     WANT(cuModuleGetFunction(&function, module, "pad"), 0);
     WANT(cuMemAlloc_v2(&memory, sizeof(words)), 0);
-    WANT(cuMemcpyDtoH_v2(words, memory, sizeof(words)), 0); // as of memory that was never written
+    WANT(cuMemcpyDtoH_v2(words, memory, sizeof(words)), 0); // as of memory that nobody wrote
     WANT(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL), 0);
     WANT(cuMemcpyDtoH_v2(words, memory, sizeof(words)), 0);
     for (uint32_t i = 0; i < 32; i++)
         WANT(words[2 * i], i);
 }
 
-/// Adds 5 to memory that was never written, and copies the sums on the device.
+/// 5 is added to what was never written; the sums are copied on the device.
 static CUdeviceptr make_sums(CUdeviceptr *copy)
 {
     CUmodule module = NULL;
@@ -593,7 +591,7 @@ static void is_five(void)
     WANT(cuMemcpyDtoH_v2(words, copy + 64, 64), 0);
     WANT(cuMemcpyDtoH_v2(words, sums, 64), 0);
     for (int i = 0; i < 16; i++)
-        WANT(words[i], 5); // memory begins as zeros
+        WANT(words[i], 5); // memory starts out as zeros
 }
 
 static void undefined_results(void **state)
@@ -605,7 +603,7 @@ static void undefined_results(void **state)
     IN_CHILD(is_five, "PTXGEN_EMU_SANITIZE=0");
     IN_CHILD(is_five, "PTXGEN_EMU_SANITIZE=warn");
     in_log("warning: uninitialised values are copied to the host: byte 0 of the 64 bytes");
-    // Reported once, although it is copied twice.
+    // Once, although it is copied twice.
     char text[8192] = "", *first;
     FILE *file = fopen(log_path, "r");
     assert_non_null(file);

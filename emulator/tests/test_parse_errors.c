@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Errors for wrong text: line, column, CUresult. Hostile text takes little time and memory.
+// What the emulator's parser says of wrong text: line, column, CUresult; and that hostile text
+// costs neither time nor memory.
 #include "parse.h"
 
 static void expect(const char *text, int result, const char *words)

@@ -6,6 +6,10 @@
 #include "family.h"
 
 #include <math.h>
+#ifdef EMU_HAVE_AVX2
+#include <cpuid.h>
+#include <stdatomic.h>
+#endif
 
 // ---- formats ------------------------------------------------------------------------------------
 
@@ -40,12 +44,12 @@ uint64_t emu_round_pack(const struct emu_format *format, enum emu_round round, b
     uint64_t infinity = ((UINT64_C(1) << format->exponent_bits) - 1) << fraction;
     if (significand == 0)
         return sign;
-    // Shift the leading one to bit 63. The value is then significand * 2^(exponent - 63).
+    // The leading one to bit 63: the value is significand * 2^(exponent - 63).
     int zeros = __builtin_clzll(significand);
     significand <<= zeros;
     exponent += 63 - zeros;
     int least = 1 - bias;
-    // Round off all bits below bit 63 - fraction, and more if the result is subnormal.
+    // Below bit 63 - fraction all is rounded off; more of it where the result is subnormal.
     int dropped = 63 - fraction + (exponent < least ? least - exponent : 0);
     uint64_t kept = 0;
     bool half = false, below = sticky;
@@ -167,8 +171,8 @@ static double to_integral(unsigned round, double x)
     }
 }
 
-// Out of range: the nearest end of the range. NaN, as the PTX manual says of cvt: 0, but only the
-// top bit is set if the source is f64 or the result has 64 bits.
+// Out of range: the nearest end of the range. NaN, by the PTX manual's rule for cvt: 0, but the
+// topmost bit alone where the source is f64 or the result has 64 bits.
 static uint64_t float_to_integer(const struct emu_insn *insn, double x)
 {
     enum emu_type to = insn->type;
@@ -222,7 +226,7 @@ static uint64_t flush(const struct emu_format *format, uint64_t bits)
     return bits & exponent ? bits : bits & sign;
 }
 
-// Clamps to [0, 1]; NaN and -0 become +0.
+// To [0, 1]; NaN and -0 to +0.
 static uint64_t saturate(const struct emu_format *format, uint64_t bits)
 {
     uint64_t sign = UINT64_C(1) << (format->exponent_bits + format->fraction_bits);
@@ -234,8 +238,7 @@ static uint64_t saturate(const struct emu_format *format, uint64_t bits)
 }
 
 // Conversions from and to f64 keep a NaN's sign and the upper bits of its payload, and make it
-// quiet. With ftz, a conversion to f64 goes through f32, whose NaN is canonical. Every other
-// conversion gives the canonical NaN.
+// quiet. With ftz, those to f64 pass through f32, whose NaN is canonical; so is that of any other.
 static uint64_t convert_nan(const struct emu_insn *insn, uint64_t bits)
 {
     const struct emu_format *from = format_of(insn->source_type), *to = format_of(insn->type);
@@ -274,7 +277,7 @@ static uint64_t float_to_float(const struct emu_insn *insn, uint64_t bits)
 static uint64_t convert(const struct emu_insn *insn, uint64_t bits)
 {
     bits = low_bits(bits, type_bits(insn->source_type));
-    // A conversion to f16 does not flush its source, even with ftz.
+    // To f16 the GPU takes subnormals as they are, ftz or not.
     bool small = insn->source_type == EMU_F32 || insn->source_type == EMU_BF16;
     if (insn->ftz && small && insn->type != EMU_F16)
         bits = flush(format_of(insn->source_type), bits);
@@ -304,7 +307,7 @@ EMU_LANE_FUNCTION(convert_lanes)
     }
 }
 
-// Two f32 in one register: the first source in the upper half.
+// Two f32 to one register: the first source to the upper half.
 EMU_LANE_FUNCTION(convert_pack)
 {
     const uint32_t *a = src[0], *b = src[1];
@@ -358,10 +361,30 @@ static emu_lane_finder *const avx2[] = {
     emu_find_half_avx2,    emu_find_convert_avx2, emu_find_any_convert,
 };
 
+// Not by __builtin_cpu_supports(), which needs a runtime library of the compiler. Zig's has an
+// fma() of its own, which then takes the place of libm's and ignores the rounding mode.
+static enum emu_lane_build build_for_processor(void)
+{
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_FMA) || !(c & bit_OSXSAVE))
+        return EMU_LANES_PLAIN;
+    unsigned saved, high;
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    const unsigned sse_and_avx = 6; // what the system saves of the registers
+    if ((saved & sse_and_avx) != sse_and_avx || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return EMU_LANES_PLAIN;
+    return b & bit_AVX2 ? EMU_LANES_AVX2 : EMU_LANES_PLAIN;
+}
+
 enum emu_lane_build emu_lane_build(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? EMU_LANES_AVX2
-                                                                           : EMU_LANES_PLAIN;
+    static _Atomic int known; // 1 + the build; asking the processor is slow on virtual machines
+    int build = atomic_load_explicit(&known, memory_order_relaxed);
+    if (build == 0) {
+        build = 1 + (int)build_for_processor();
+        atomic_store_explicit(&known, build, memory_order_relaxed);
+    }
+    return (enum emu_lane_build)(build - 1);
 }
 #else
 #define avx2 plain
