@@ -11,6 +11,7 @@ of any library, or integers. What fails raises an Error with the library's messa
 close() or garbage collection frees what an object holds; work that uses it must be done by then.
 docs/python.md is the guide."""
 
+from . import emulator
 from ._library import VERSION as __version__
 from ._library import emulator_path, library_path
 from ._types import (ClipDescription, ClipParams, ClipPiece, ClipRecord, ClipSummary, ClipTensor,
@@ -35,5 +36,5 @@ __all__ = [
     "NotFoundError", "OutOfMemoryError", "PlanResult", "SGD", "StepDescription", "StepGroup",
     "StepHyper", "StepParams", "StepPlan", "StepTensor", "StepWhole", "Stream", "StreamLike",
     "UnsupportedError", "View", "__version__", "describe_clip", "describe_step", "device_count",
-    "emit", "emit_clip", "emit_step", "emulator_path", "kernels", "library_path",
+    "emit", "emit_clip", "emit_step", "emulator", "emulator_path", "kernels", "library_path",
 ]

@@ -4,6 +4,7 @@
 import math
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -13,10 +14,20 @@ import ptxgen
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ON_EMULATOR = "emulator" in ptxgen.Device().info.name
+
+try:
+    NO_GPU, ON_EMULATOR = "", "emulator" in ptxgen.Device().info.name
+except (ptxgen.NoDriverError, ptxgen.NoDeviceError) as error:
+    NO_GPU, ON_EMULATOR = str(error).splitlines()[0], False
+
+
+def pytest_configure():
+    if NO_GPU:
+        pytest.exit(f"no GPU, not run: {NO_GPU}", 77)
+
 
 # y[i] = a * x[i] + y[i]
-SAXPY = (ROOT / "README.md").read_text().split("```")[3].strip()
+SAXPY = re.search(r"```\n(// Written by.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
 
 
 @pytest.fixture(scope="session")
