@@ -52,6 +52,6 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command command_list = {
     .name = "list",
     .synopsis = "[--json]",
-    .summary = "list the kernels",
+    .summary = "name the kernels there are",
     .run = run,
 };

@@ -63,6 +63,7 @@ static void reset(void)
     fake.sm = 90;
     fake.shared_optin = 232448;
     fake.cooperative = 1;
+    fake.max_threads = 512;
     for (int i = 0; i < FAKE_DEVICES; i++)
         primary[i].device = i;
 }
@@ -193,7 +194,7 @@ CUresult cuGetErrorName(CUresult code, const char **name)
 
 CUresult cuGetErrorString(CUresult code, const char **text)
 {
-    *text = "the fake libcuda has no descriptions";
+    *text = "as the test wants it";
     return code == CUDA_ERROR_STUB_LIBRARY ? CUDA_ERROR_STUB_LIBRARY : CUDA_SUCCESS;
 }
 

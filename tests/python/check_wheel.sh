@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# check_wheel.sh WHEEL BUILD: the wheel in a new environment, which has pytest beside it: its tests on
+# the emulator; its types under mypy; the golden texts and the recorded bits of the H200 with the very
+# libraries that it has. BUILD is a build folder of the same sources, with tests. Ends with 77 if PyPI
+# cannot be reached.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+wheel=$1
+build=$(CDPATH='' cd -- "$2" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset PYTHONPATH PTXGEN_LIBCUDA PTXGEN_LIBRARY
+
+# environment FOLDER PACKAGE...: a new one with these packages.
+environment() {
+    folder=$1
+    shift
+    python3 -m venv "$folder"
+    "$folder/bin/pip" -q --disable-pip-version-check install "$@" >"$scratch/log" 2>&1 || {
+        echo "skipped: pip cannot install $*: $(tail -n 1 "$scratch/log")"
+        exit 77
+    }
+}
+
+# Nothing but Python is needed.
+python3 -m venv "$scratch/bare"
+"$scratch/bare/bin/pip" -q --disable-pip-version-check install --no-index "$wheel"
+"$scratch/bare/bin/python" -m ptxgen emulate -- "$scratch/bare/bin/python" -m ptxgen
+
+environment "$scratch/venv" "$wheel" pytest 'mypy<3'
+cd "$root/tests/python"
+"$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider --ptxgen-emulate .
+
+cd "$scratch"
+"$scratch/venv/bin/python" -m mypy --strict -p ptxgen
+"$scratch/venv/bin/python" -m mypy --strict "$root/tests/python/typed.py"
+
+# The very libraries of the wheel: every text, and every bit that an H200 was seen to compute.
+library=$(echo "$scratch"/venv/lib/python*/site-packages/.ptxgen.mesonpy.libs/libptxgen.so.*)
+cc -std=c11 "-DGOLDEN_DIR=\"$root/tests/golden\"" -I"$root/include" -I"$root/tests/support" \
+    "$root/tests/kernels/test_golden.c" "$root/tests/support/variants.c" "$library" -lcmocka \
+    -o "$scratch/golden"
+ln -s "$library" "$scratch/libptxgen.so.0"
+LD_LIBRARY_PATH=$scratch "$scratch/golden"
+PTXGEN_LIBCUDA=${library%/*}/ptxgen/libcuda.so.1
+export PTXGEN_LIBCUDA
+hardware=$root/tests/hardware
+"$build/tests/hardware/op_record" -c "$hardware/h200.txt"
+"$build/tests/hardware/approximate_record" -c "$hardware/h200-approximate.txt"
+"$build/tests/hardware/carry_record" -c "$hardware/h200-carry.txt"
+"$build/tests/hardware/differential" -n 1000 -c "$hardware/h200-programs.txt"

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""The examples of README.md and docs/python.md: each runs by itself, and a line with a print() and a
+comment prints that comment."""
+
+import re
+
+import ptxgen
+import pytest
+from conftest import ROOT, python
+
+
+def examples():
+    for page in ("README.md", "docs/python.md"):
+        text = (ROOT / page).read_text()
+        for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.S)):
+            if not re.search(r"^\s*(import|from) (torch|cupy)", code, re.M):
+                yield pytest.param(code, id=f"{page} {number + 1}")
+
+
+@pytest.mark.parametrize("code", list(examples()))
+def test_an_example(code):
+    expected = re.findall(r"^ *print\(.*\)  # (.*)$", code, re.M)
+    done = python(code)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert expected and done.stdout.splitlines() == expected
+
+
+def test_there_are_examples():
+    pages = [param.id.split()[0] for param in examples()]
+    assert pages.count("README.md") == 1 and pages.count("docs/python.md") >= 4
+
+
+def test_every_error_and_setting_is_documented():
+    page = (ROOT / "docs" / "python.md").read_text()
+    for name in dir(ptxgen):
+        if name.endswith("Error") and name != "Error":
+            assert f"`{name}`" in page
+    for setting in ptxgen.emulator.SETTINGS:
+        assert f"`--{setting.name}`" in page
