@@ -26,7 +26,7 @@ ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x)
     // A variable may change later, so the result is a copy of its current value.
     if (ptxb_file(type) == ptxb_file((ptx_type)x.type))
         return retype(x.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, x) : x, type);
-    return ptxb_emit(b, type, ptxb_opcode(b, ptxb_mov_bits(type)), 1, &x);
+    return ptxb_emit(b, type, ptxb_mov_bits(b, type), 1, &x);
 }
 
 // ---- packing ------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ static uint32_t pack_opcode(ptx_builder *b, const char *call, ptx_type whole, pt
                   ptx_type_name(part), ptx_type_name(whole));
         return 0;
     }
-    return ptxb_opcode(b, ptxb_mov_bits(whole));
+    return ptxb_mov_bits(b, whole);
 }
 
 ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
@@ -107,7 +107,7 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
 static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
 {
     const ptx_val halves[] = { ptx_imm_bits(PTX_U16, 0), ptxb_in_register(b, x) };
-    const ptx_val result = ptxb_emit(b, PTX_F32, ptxb_opcode(b, "mov.b32"), 2, halves);
+    const ptx_val result = ptxb_emit(b, PTX_F32, ptxb_mov_bits(b, PTX_B32), 2, halves);
 
     if (!b->failed)
         ptxb_brace(b, ptxb_newest(b), 1, 2);
@@ -210,8 +210,13 @@ static ptx_val convert(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
                   ptx_type_name(to), mode ? ".ftz" : "choice of rounding");
         return (ptx_val) { 0 };
     }
-    const uint32_t opcode = ptxb_spell(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "",
-                                       ".", ptx_type_name(to), ".", ptx_type_name(from), NULL);
+    const uint32_t spelling = ptxb_spelling(
+        PTX_OP_cvt, to, from << 5 | (unsigned)p.round << 2 | (unsigned)p.ftz << 1 | p.sat);
+    uint32_t opcode = ptxb_noted(b, spelling);
+    if (!opcode)
+        opcode = ptxb_note(b, spelling,
+                           ptxb_spell(b, "cvt", mode, p.ftz ? ".ftz" : "", p.sat ? ".sat" : "", ".",
+                                      ptx_type_name(to), ".", ptx_type_name(from), NULL));
     p.x = ptxb_in_register(b, p.x);
     return ptxb_emit(b, to, opcode, 1, &p.x);
 }

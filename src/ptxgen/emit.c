@@ -4,7 +4,8 @@
 
 #include <assert.h>
 
-static_assert(PTX_TYPE_COUNT <= 32, "operands have 5 bits for a type");
+static_assert(PTX_TYPE_COUNT <= 32, "operands and ptxb_spelling() have 5 bits for a type");
+static_assert(PTX_OP_COUNT <= 128, "ptxb_spelling() has 7 bits for a row");
 
 // ---- values -------------------------------------------------------------------------------------
 
@@ -30,22 +31,18 @@ static void fail_immediate(ptx_builder *b, const char *call, const char *name, p
                   name, ptx_type_name((ptx_type)x.type), (unsigned long long)x.bits);
 }
 
-bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
+void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_val x)
 {
-    const unsigned bits = ptxb_bits((ptx_type)x.type);
+    const bool typed = ptxb_bits((ptx_type)x.type) != 0;
 
     if (b->failed)
-        return false;
-    if (x.kind == PTX_KIND_IMMEDIATE && bits && (bits > 63 || x.bits >> bits == 0))
-        return true;
-    if (bits && (x.kind == PTX_KIND_IMMEDIATE || x.kind == PTX_KIND_POISON))
+        return;
+    if (typed && (x.kind == PTX_KIND_IMMEDIATE || x.kind == PTX_KIND_POISON))
         fail_immediate(b, call, name, x);
-    else if (!bits || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))
+    else if (!typed || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))
         ptxb_fail(b, call, "%s was never set", name);
     else if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count)
         ptxb_fail(b, call, "%s belongs to another builder", name);
-    else if (ptxb_is_open(b, b->regs.at[x.reg].where))
-        return true;
     else if (b->regs.at[x.reg].where < ptxb_entry(b)->first_block)
         ptxb_fail(b, call, "%s was made in another entry, '%.64s'", name,
                   entry_of(b, b->regs.at[x.reg].where));
@@ -54,7 +51,6 @@ bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
                   "%s was made inside a block that is closed, so that it is not defined on every "
                   "path; make a ptx_var before the block and ptx_set it inside",
                   name);
-    return false;
 }
 
 ptx_val ptxb_register(ptx_builder *b, ptx_type type)
@@ -102,6 +98,41 @@ uint32_t ptxb_spell(ptx_builder *b, ...)
 uint32_t ptxb_opcode(ptx_builder *b, const char *text)
 {
     return ptxb_spell(b, text, NULL);
+}
+
+static uint32_t note_of(uint32_t spelling)
+{
+    return spelling * 2654435769u >> 16 & (NOTES - 1);
+}
+
+uint32_t ptxb_noted(const ptx_builder *b, uint32_t spelling)
+{
+    const struct note note = b->notes[note_of(spelling)];
+    return note.spelling == spelling ? note.opcode : 0;
+}
+
+uint32_t ptxb_note(ptx_builder *b, uint32_t spelling, uint32_t opcode)
+{
+    b->notes[note_of(spelling)] = (struct note) { spelling, opcode };
+    return opcode;
+}
+
+static uint32_t mov(ptx_builder *b, ptx_type type)
+{
+    const uint32_t spelling = ptxb_spelling(PTX_OP_mov, type, 0);
+    const uint32_t noted = ptxb_noted(b, spelling);
+
+    return noted ? noted : ptxb_note(b, spelling, ptxb_spell(b, "mov.", ptx_type_name(type), NULL));
+}
+
+uint32_t ptxb_mov_value(ptx_builder *b, ptx_type type)
+{
+    return mov(b, ptxb_mov_type(type));
+}
+
+uint32_t ptxb_mov_bits(ptx_builder *b, ptx_type type)
+{
+    return mov(b, ptxb_bits_type(type));
 }
 
 uint32_t ptxb_required(ptx_builder *b, const char *call, int isa, int sm, uint32_t opcode)
@@ -264,7 +295,7 @@ ptx_val ptxb_mov(ptx_builder *b, ptx_val x)
     if (b->failed)
         return (ptx_val) { 0 };
     const ptx_type type = (ptx_type)x.type;
-    const ptx_val result = emit(b, type, ptxb_opcode(b, ptxb_mov_value(type)), 1, &x);
+    const ptx_val result = emit(b, type, ptxb_mov_value(b, type), 1, &x);
     if (!b->failed)
         ptxb_newest(b)->moves = 1;
     return result;
@@ -277,7 +308,7 @@ ptx_val ptxb_in_register(ptx_builder *b, ptx_val x)
 
 void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x)
 {
-    const uint32_t opcode = ptxb_opcode(b, ptxb_mov_value((ptx_type)x.type));
+    const uint32_t opcode = ptxb_mov_value(b, (ptx_type)x.type);
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
 
     if (!insn)

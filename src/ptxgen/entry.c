@@ -403,7 +403,7 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
         // Computed at the start of the entry: code after a branch could be skipped.
         b->in_prologue = true;
         ptx_val base = ptxb_register(b, shared ? PTX_U32 : PTX_U64);
-        const uint32_t opcode = ptxb_opcode(b, shared ? "mov.u32" : "mov.u64");
+        const uint32_t opcode = ptxb_mov_value(b, shared ? PTX_U32 : PTX_U64);
         struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
         if (insn) {
             ptxb_result(b, insn, 0, base);

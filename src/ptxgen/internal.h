@@ -177,7 +177,19 @@ struct block {
     ptx_val i, hi, step;
 };
 
-enum { OPCODE_HASHES = 64 };
+enum { OPCODE_HASHES = 64, NOTES = 128, DECIMALS = 16 };
+
+// The opcode that belongs to a spelling, by ptxb_note().
+struct note {
+    uint32_t spelling, opcode;
+};
+
+// The decimal of a float, as it stands somewhere in the text.
+struct decimal {
+    uint64_t bits;
+    uint32_t at; // where it begins
+    uint8_t type, length;
+};
 
 struct ptx_builder {
     bool failed;
@@ -203,6 +215,10 @@ struct ptx_builder {
     const char *isa_reason;
     size_t bytes, peak;
     uint32_t opcode_at[OPCODE_HASHES]; // newest opcode of each hash; `next` links the others
+    struct note notes[NOTES];          // the newest of each hash
+    struct decimal decimals[DECIMALS]; // those printed last
+    uint32_t next_decimal;             // counts them
+    size_t longest_name;               // in an operand
     char error[512];
 };
 
@@ -245,7 +261,7 @@ char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list
 // ---- types.c ------------------------------------------------------------------------------------
 
 struct type_row {
-    const char *name, *mov;
+    const char *name;
     uint8_t bits, file;
 };
 extern const struct type_row ptxb_types[PTX_TYPE_COUNT];
@@ -257,11 +273,10 @@ static inline unsigned ptxb_bits(ptx_type type)
 {
     return (unsigned)type < PTX_TYPE_COUNT ? ptxb_types[type].bits : 0;
 }
-// The type in instructions on untyped bits: "b16" for f16, "pred" for predicates.
-const char *ptxb_bits_name(ptx_type type);
-// The opcode that moves untyped bits, and the opcode that moves a typed value if PTX has one.
-const char *ptxb_mov_bits(ptx_type type);
-const char *ptxb_mov_value(ptx_type type);
+// The type in instructions on untyped bits: b16 for f16, pred for predicates. And the type of a
+// move: the type itself, or that of its bits if PTX moves only those.
+ptx_type ptxb_bits_type(ptx_type type);
+ptx_type ptxb_mov_type(ptx_type type);
 // The type in loads, stores and moves: "b16" for f16, else the name of the type.
 const char *ptxb_memory_name(ptx_type type);
 static inline bool ptxb_is_integer(ptx_type type)
@@ -290,12 +305,39 @@ static inline bool ptxb_is_given(ptx_val x)
     return x.kind != PTX_KIND_POISON || x.type != PTX_NONE;
 }
 // Whether `x` is a value that can be used here; `name` is its name in the message.
-bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x);
+void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_val x);
+static inline bool ptxb_usable(ptx_builder *b, const char *call, const char *name, ptx_val x)
+{
+    const unsigned bits = ptxb_bits((ptx_type)x.type);
+    bool usable = bits != 0 && !b->failed;
+
+    if (x.kind == PTX_KIND_IMMEDIATE)
+        usable = usable && (bits > 63 || x.bits >> bits == 0);
+    else
+        usable = usable && (x.kind == PTX_KIND_REGISTER || x.kind == PTX_KIND_VARIABLE) &&
+                 x.owner == b->owner && x.reg && x.reg < b->regs.count &&
+                 ptxb_is_open(b, b->regs.at[x.reg].where);
+    if (!usable)
+        ptxb_fail_unusable(b, call, name, x);
+    return usable;
+}
 ptx_val ptxb_register(ptx_builder *b, ptx_type type);
 // The index of an opcode, given as text or as strings to concatenate, ended by NULL. 0 after an
 // error, and for an opcode that needs a newer ISA or target.
 uint32_t ptxb_opcode(ptx_builder *b, const char *text);
 uint32_t ptxb_spell(ptx_builder *b, ...);
+// What the spelling of a row of ops.h depends on: the row, a type, and up to 20 bits of modifiers.
+static inline uint32_t ptxb_spelling(ptx_opcode op, ptx_type type, unsigned modifiers)
+{
+    return modifiers << 12 | (uint32_t)op << 5 | type;
+}
+// The opcode that was noted for the spelling; 0: none, and the caller spells it. So most calls
+// spell nothing.
+uint32_t ptxb_noted(const ptx_builder *b, uint32_t spelling);
+uint32_t ptxb_note(ptx_builder *b, uint32_t spelling, uint32_t opcode); // returns the opcode
+// "mov" of a value of the type, and of its bits.
+uint32_t ptxb_mov_value(ptx_builder *b, ptx_type type);
+uint32_t ptxb_mov_bits(ptx_builder *b, ptx_type type);
 uint32_t ptxb_required(ptx_builder *b, const char *call, int isa, int sm, uint32_t opcode);
 // Appends an instruction. Set its operands before the next append, which may move it. NULL after an
 // error and for opcode 0.

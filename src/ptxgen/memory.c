@@ -323,21 +323,36 @@ static bool vector_shape(ptx_builder *b, const char *call, ptx_ptr p, unsigned l
     return true;
 }
 
-static uint32_t memory_opcode(ptx_builder *b, const char *call, bool store, ptx_ptr p,
-                              const struct access *a, const struct shape *shape)
+static uint32_t spell_memory(ptx_builder *b, bool store, ptx_ptr p, const struct access *a,
+                             const struct shape *shape)
 {
     static const char *const vectors[] = { "", "", ".v2", "", ".v4", "", "", "", ".v8" };
     const bool scoped = a->order >= PTX_ORDER_RELAXED;
     const bool l1 = a->cache >= PTX_CACHE_NO_ALLOCATE;
-    const uint32_t opcode = ptxb_spell(
+
+    return ptxb_spell(
         b, store ? "st" : "ld", order_names[a->order], scoped ? scope_names[a->scope] : "",
         ptxb_space_text(p.space), l1 ? "" : caches[a->cache].text, a->nc ? ".nc" : "",
         l1 ? caches[a->cache].text : "", vectors[shape->words], ".", shape->type, NULL);
+}
 
-    if (!ptxb_required(b, call, caches[a->cache].isa, caches[a->cache].sm, opcode))
-        return 0;
-    return scoped && a->scope == PTX_SCOPE_CLUSTER ? ptxb_required(b, call, 78, 90, opcode)
-                                                   : opcode;
+static uint32_t memory_opcode(ptx_builder *b, const char *call, bool store, ptx_ptr p,
+                              const struct access *a, const struct shape *shape)
+{
+    const unsigned how = (unsigned)a->cache << 3 | (unsigned)a->order;
+    const unsigned where = (unsigned)a->scope << 3 | p.space;
+    const unsigned what = shape->words << 2 | (unsigned)shape->paired << 1 | a->nc;
+    const uint32_t spelling = ptxb_spelling(store ? PTX_OP_st : PTX_OP_ld, (ptx_type)p.type,
+                                            how << 12 | where << 6 | what);
+    const uint32_t noted = ptxb_noted(b, spelling);
+
+    if (noted)
+        return noted;
+    uint32_t opcode = ptxb_required(b, call, caches[a->cache].isa, caches[a->cache].sm,
+                                    spell_memory(b, store, p, a, shape));
+    if (a->scope == PTX_SCOPE_CLUSTER)
+        opcode = ptxb_required(b, call, 78, 90, opcode);
+    return ptxb_note(b, spelling, opcode);
 }
 
 static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsigned lanes,
@@ -486,11 +501,12 @@ static uint32_t atomic_opcode(ptx_builder *b, const char *call, const struct ptx
     const size_t length = strlen(form->text);
     const bool bits = length > 2 && !strcmp(form->text + length - 2, ".b");
     const ptx_order order = a->order ? a->order : PTX_ORDER_RELAXED;
-    const uint32_t opcode = ptxb_spell(
-        b, "atom", explicit_order ? order_names[order] : "",
-        explicit_order ? scope_names[a->scope] : "", ptxb_space_text(p.space), ".", form->text,
-        bits ? "" : ".",
-        bits ? ptxb_bits_name((ptx_type)p.type) + 1 : ptx_type_name((ptx_type)p.type), NULL);
+    const uint32_t opcode = ptxb_spell(b, "atom", explicit_order ? order_names[order] : "",
+                                       explicit_order ? scope_names[a->scope] : "",
+                                       ptxb_space_text(p.space), ".", form->text, bits ? "" : ".",
+                                       bits ? ptx_type_name(ptxb_bits_type((ptx_type)p.type)) + 1
+                                            : ptx_type_name((ptx_type)p.type),
+                                       NULL);
 
     if (!ptxb_required(b, call, form->isa, form->sm, opcode))
         return 0;

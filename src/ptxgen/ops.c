@@ -108,25 +108,25 @@ static void fail_type(ptx_builder *b, const struct ptx_op_info *info, ptx_type t
               ptxb_type_list(set, list));
 }
 
-static bool operands_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx_val *src,
-                         unsigned count)
+// The form for these operands; NULL after an error.
+static const struct ptx_op_form *operands_form(ptx_builder *b, const struct ptx_op_info *info,
+                                               const ptx_val *src, unsigned count)
 {
     for (unsigned k = 0; k < count; k++)
         if (!ptxb_usable(b, info->name, operand_names[k], src[k]))
-            return false;
+            return NULL;
     const ptx_type type = (ptx_type)src[0].type;
-    if (!ptxb_form(info, type)) {
+    const struct ptx_op_form *form = ptxb_form(info, type);
+    if (!form)
         fail_type(b, info, type);
-        return false;
+    for (unsigned k = 0; form && k < count; k++) {
+        const ptx_type wanted = shape_type(info->shape[2 + k], type);
+        if (src[k].type == wanted)
+            continue;
+        fail_operands(b, info, src, k, wanted);
+        return NULL;
     }
-    for (unsigned k = 0; k < count; k++) {
-        ptx_type wanted = shape_type(info->shape[2 + k], type);
-        if (src[k].type != wanted) {
-            fail_operands(b, info, src, k, wanted);
-            return false;
-        }
-    }
-    return true;
+    return form;
 }
 
 // The last two operands are the position and length of a bit field.
@@ -165,10 +165,8 @@ static bool modifiers_fit(ptx_builder *b, const char *call, const struct ptx_op_
 }
 
 static bool call_fits(ptx_builder *b, const struct ptx_op_params *p, const struct ptx_op_info *info,
-                      const ptx_val *src, unsigned count)
+                      const struct ptx_op_form *form, const ptx_val *src, unsigned count)
 {
-    if (!operands_fit(b, info, src, count))
-        return false;
     for (unsigned k = count; k < 4; k++) {
         if (!ptxb_is_given(src[k]))
             continue;
@@ -182,7 +180,7 @@ static bool call_fits(ptx_builder *b, const struct ptx_op_params *p, const struc
     }
     if ((p->op == PTX_OP_bfe || p->op == PTX_OP_bfi) && !fields_fit(b, info, src, count))
         return false;
-    return modifiers_fit(b, info->name, ptxb_form(info, (ptx_type)src[0].type), p);
+    return modifiers_fit(b, info->name, form, p);
 }
 
 // ---- the functions ------------------------------------------------------------------------------
@@ -203,16 +201,17 @@ static uint32_t spell(ptx_builder *b, const struct ptx_op_form *form, const stru
         return ptxb_spell(b, head, round, ftz, sat, place + 1, ".", type, NULL);
     }
     if (length > 2 && !strcmp(form->text + length - 2, ".b")) // types of bits: ".b32"
-        return ptxb_spell(b, form->text, ptxb_bits_name((ptx_type)p->x.type) + 1, NULL);
+        return ptxb_spell(b, form->text, ptx_type_name(ptxb_bits_type((ptx_type)p->x.type)) + 1,
+                          NULL);
     if (form->modifiers & PTX_MOD_TWICE)
         return ptxb_spell(b, form->text, round, ftz, sat, ".", type, ".", type, NULL);
     return ptxb_spell(b, form->text, round, ftz, sat, ".", type, NULL);
 }
 
-ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
+static ptx_val emit_op(ptx_builder *b, const struct ptx_op_params *p)
 {
-    const struct ptx_op_info *info = ptx_op_get_info(p.op);
-    const ptx_val src[] = { p.x, p.y, p.z, p.w };
+    const struct ptx_op_info *info = ptx_op_get_info(p->op);
+    const ptx_val src[] = { p->x, p->y, p->z, p->w };
     const ptx_val poison = { 0 };
 
     if (!b || b->failed)
@@ -225,39 +224,52 @@ ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
         return poison;
     }
     const unsigned count = (unsigned)strlen(info->shape + 2); // the letters after "T="
-    if (!ptxb_ready(b, info->name) || !call_fits(b, &p, info, src, count))
+    if (!ptxb_ready(b, info->name))
         return poison;
-    const ptx_type type = (ptx_type)p.x.type;
-    const struct ptx_op_form *form = ptxb_form(info, type);
-    const uint32_t opcode = ptxb_required(b, info->name, form->isa, form->sm, spell(b, form, &p));
+    const struct ptx_op_form *form = operands_form(b, info, src, count);
+    if (!form || !call_fits(b, p, info, form, src, count))
+        return poison;
+    const ptx_type type = (ptx_type)p->x.type;
+    const unsigned modifiers = (unsigned)p->round << 2 | (unsigned)p->ftz << 1 | p->sat;
+    const uint32_t spelling = ptxb_spelling(p->op, type, modifiers);
+    uint32_t opcode = ptxb_noted(b, spelling);
+    if (!opcode)
+        opcode = ptxb_note(b, spelling,
+                           ptxb_required(b, info->name, form->isa, form->sm, spell(b, form, p)));
     return ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
+}
+
+ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
+{
+    return emit_op(b, &p);
 }
 
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x)                                                  \
     {                                                                                              \
-        return ptx_op(b, PTX_OP_##name, .x = x);                                                   \
+        return emit_op(b, &(struct ptx_op_params) { PTX_OP_##name, .x = x });                      \
     }
 PTX_OPS_UNARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y)                                       \
     {                                                                                              \
-        return ptx_op(b, PTX_OP_##name, .x = x, .y = y);                                           \
+        return emit_op(b, &(struct ptx_op_params) { PTX_OP_##name, .x = x, .y = y });              \
     }
 PTX_OPS_BINARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z)                            \
     {                                                                                              \
-        return ptx_op(b, PTX_OP_##name, .x = x, .y = y, .z = z);                                   \
+        return emit_op(b, &(struct ptx_op_params) { PTX_OP_##name, .x = x, .y = y, .z = z });      \
     }
 PTX_OPS_TERNARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_val w)                 \
     {                                                                                              \
-        return ptx_op(b, PTX_OP_##name, .x = x, .y = y, .z = z, .w = w);                           \
+        return emit_op(b,                                                                          \
+                       &(struct ptx_op_params) { PTX_OP_##name, .x = x, .y = y, .z = z, .w = w }); \
     }
 PTX_OPS_QUATERNARY(DEFINE)
 #undef DEFINE
@@ -308,7 +320,7 @@ static ptx_val read_special(ptx_builder *b, const char *call, const char *text, 
     if (!ptxb_ready(b, call) || !ptxb_require(b, call, isa, sm, text))
         return (ptx_val) { 0 };
     ptx_val result = ptxb_register(b, type);
-    const uint32_t opcode = ptxb_opcode(b, type == PTX_U64 ? "mov.u64" : "mov.u32");
+    const uint32_t opcode = ptxb_mov_value(b, type);
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
     if (!insn)
         return (ptx_val) { 0 };

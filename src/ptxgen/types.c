@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-const struct type_row ptxb_types[PTX_TYPE_COUNT] = { { "none", "", 0, 0 },
-#define ROW(name, text, bits, file) { text, "mov." text, bits, FILE_##file },
+const struct type_row ptxb_types[PTX_TYPE_COUNT] = { { "none", 0, 0 },
+#define ROW(name, text, bits, file) { text, bits, FILE_##file },
                                                      PTX_TYPES(ROW)
 #undef ROW
 };
@@ -37,31 +37,26 @@ unsigned ptx_type_bytes(ptx_type type)
     return ptxb_bits(type) / 8;
 }
 
-const char *ptxb_bits_name(ptx_type type)
-{
-    return ptxb_mov_bits(type) + strlen("mov.");
-}
-
-const char *ptxb_mov_bits(ptx_type type)
+ptx_type ptxb_bits_type(ptx_type type)
 {
     switch (ptxb_bits(type)) {
     case 1:
-        return "mov.pred";
+        return PTX_PRED;
     case 8:
     case 16:
-        return "mov.b16";
+        return PTX_B16;
     case 32:
-        return "mov.b32";
+        return PTX_B32;
     default:
-        return "mov.b64";
+        return PTX_B64;
     }
 }
 
-const char *ptxb_mov_value(ptx_type type)
+ptx_type ptxb_mov_type(ptx_type type)
 {
-    const bool plain = type == PTX_PRED || (ptxb_bits(type) > 8 && !(PTX_TYPES_BF16S >> type & 1) &&
+    const bool typed = type == PTX_PRED || (ptxb_bits(type) > 8 && !(PTX_TYPES_BF16S >> type & 1) &&
                                             !(PTX_TYPES_F16S >> type & 1));
-    return plain ? ptxb_types[type].mov : ptxb_mov_bits(type);
+    return typed ? type : ptxb_bits_type(type);
 }
 
 const char *ptxb_memory_name(ptx_type type)

@@ -48,6 +48,30 @@ static void conversions_are_spelled(void **state)
                "cvt.sat.u32.s32 %r2, %r1;", "ret;");
 }
 
+// Between the same types, one after the other in a module.
+static void modifiers_are_those_of_each_conversion(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_var(b, ptx_f32(0));
+        for (int k = 0; k < 2; k++) {
+            ptx_cvt(b, PTX_S32, x);
+            ptx_cvt(b, PTX_S32, x, .round = PTX_ROUND_RN);
+            ptx_cvt(b, PTX_S32, x, .ftz = true);
+            ptx_cvt(b, PTX_S32, x, .sat = true);
+            ptx_cvt(b, PTX_U32, x);
+            ptx_cvt(b, PTX_S32, ptx_f64(1));
+        }
+    }
+    EXPECT_LINES(b, "cvt.rzi.s32.f32 %r1, %f1;", "cvt.rni.s32.f32 %r2, %f1;",
+                 "cvt.rzi.ftz.s32.f32 %r3, %f1;", "cvt.rzi.sat.s32.f32 %r4, %f1;",
+                 "cvt.rzi.u32.f32 %r5, %f1;", "mov.f64 %fd1, 0d3FF0000000000000; // 1.0",
+                 "cvt.rzi.s32.f64 %r6, %fd1;", "cvt.rzi.s32.f32 %r7, %f1;",
+                 "cvt.rni.s32.f32 %r8, %f1;", "cvt.rzi.ftz.s32.f32 %r9, %f1;",
+                 "cvt.rzi.sat.s32.f32 %r10, %f1;", "cvt.rzi.u32.f32 %r11, %f1;");
+}
+
 // PTX has no .sat for a result type that can hold every value.
 static void idle_saturation_is_dropped(void **state)
 {
@@ -221,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conversions_are_spelled),
+        cmocka_unit_test(modifiers_are_those_of_each_conversion),
         cmocka_unit_test(idle_saturation_is_dropped),
         cmocka_unit_test(bf16_is_converted_on_every_target),
         cmocka_unit_test(a_converted_variable_is_its_value_now),
