@@ -36,6 +36,7 @@ static void set_guard(ptx_builder *b, struct insn *insn, uint32_t guard, bool ne
 {
     insn->guarded = 1;
     insn->negated = negated;
+    b->regs.at[guard].decides = 1;
     ptxb_source(b, insn, 0, (ptx_val) { .reg = guard, .kind = PTX_KIND_REGISTER });
 }
 

@@ -207,6 +207,13 @@ static struct value special_register(const struct divergence *d, const char *nam
 enum rule { UNKNOWN, ALIKE, MOVE, ADD, SUB, MUL, MAD, SHL, SHR, AND, OR, NOT, DIV, REM, BFE };
 enum { COMPARE = BFE + 1, CHOOSE, AGREE, ONE_LANE };
 
+static bool starts_with(const char *text, const char *start)
+{
+    while (*start && *start == *text++)
+        start++;
+    return !*start;
+}
+
 // Rules for integers used in indices and for results that lanes agree on. All other instructions
 // are ALIKE: uniform if all operands are.
 static uint8_t rule_of(const char *text)
@@ -240,11 +247,11 @@ static uint8_t rule_of(const char *text)
         { "shfl.sync.idx.", ONE_LANE },
     };
 
-    if (strstr(text, ".f") || strstr(text, ".bf") || strstr(text, ".sat"))
-        return ALIKE;
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
-        if (!strncmp(text, rules[k].opcode, strlen(rules[k].opcode)))
-            return rules[k].rule;
+        if (starts_with(text, rules[k].opcode))
+            return strstr(text, ".f") || strstr(text, ".bf") || strstr(text, ".sat")
+                       ? ALIKE
+                       : rules[k].rule;
     return ALIKE;
 }
 
@@ -333,6 +340,34 @@ static struct value result_of(const ptx_builder *b, const struct divergence *d,
 
 // ---- the analysis -------------------------------------------------------------------------------
 
+// Marks the registers that a branch may depend on, and the instructions that make them: nothing
+// else can make code divergent. A mark in a loop can matter to later code, so marks are made until
+// there are no more.
+static void find_deciding(ptx_builder *b, const struct entry *entry)
+{
+    const struct code *code = &b->code[0];
+    bool again = true;
+
+    while (again) {
+        again = false;
+        for (uint32_t k = code->insns.count; k-- > 0;) {
+            struct insn *insn = &code->insns.at[k];
+            const struct operand *operands = ptxb_operands(code, insn);
+            bool decides = false;
+            for (unsigned n = 0; !insn->decides && n < insn->dst_count; n++)
+                decides |= b->regs.at[operands[n].id].decides;
+            if (!decides)
+                continue;
+            insn->decides = 1;
+            for (unsigned n = insn->dst_count; n < insn->operand_count; n++) {
+                struct reg *reg = &b->regs.at[ptxb_operand_reg(&operands[n])]; // [0]: none
+                again |= !reg->decides && (reg->variable || entry->raw_labels);
+                reg->decides = 1;
+            }
+        }
+    }
+}
+
 static void mark_results(ptx_builder *b, struct divergence *d, const struct entry *entry,
                          uint32_t at)
 {
@@ -397,6 +432,8 @@ static void find_divergence(ptx_builder *b, struct divergence *d, const struct e
     }
     for (uint32_t k = 0; k < code->insns.count; k++) {
         const struct insn *insn = &code->insns.at[k];
+        if (!insn->decides)
+            continue;
         if (insn->kind == INSN_LABEL)
             ptxb_label_of(b, insn)->changes = d->changes;
         mark_results(b, d, entry, k);
@@ -448,7 +485,7 @@ static void report(ptx_builder *b, const struct divergence *d)
     }
 }
 
-static bool check_scope(ptx_builder *b, const struct entry *entry, enum meeting scope)
+static void check_scope(ptx_builder *b, const struct entry *entry, enum meeting scope)
 {
     const uint32_t *block = entry->decl.block;
     const uint32_t registers = b->regs.count - entry->first_reg;
@@ -458,7 +495,7 @@ static bool check_scope(ptx_builder *b, const struct entry *entry, enum meeting 
 
     d.from = ptxb_resize(b, NULL, 0, bytes);
     if (!d.from)
-        return false;
+        return;
     d.values = (struct value *)(d.from + b->code[0].insns.count);
     memset(d.from, 0xff, from_bytes); // NO_INDEX
     for (uint32_t k = 0; k < registers; k++)
@@ -468,18 +505,22 @@ static bool check_scope(ptx_builder *b, const struct entry *entry, enum meeting 
     find_divergence(b, &d, entry);
     report(b, &d);
     ptxb_resize(b, d.from, bytes, 0);
-    return !b->failed;
 }
 
 bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry)
 {
-    for (int scope = 0; scope < MEETINGS; scope++) {
+    bool found = false;
+
+    for (int scope = 0; scope < MEETINGS && !b->failed; scope++) {
         // All threads reach code that is in no block and after no return.
-        const bool passed = entry->inner[scope] || (entry->meets[scope] && entry->raw_labels);
-        if (passed && !check_scope(b, entry, (enum meeting)scope))
-            return false;
+        if (!entry->inner[scope] && !(entry->meets[scope] && entry->raw_labels))
+            continue;
+        if (!found)
+            find_deciding(b, entry);
+        found = true;
+        check_scope(b, entry, (enum meeting)scope);
     }
-    return true;
+    return !b->failed;
 }
 
 void ptxb_meet(ptx_builder *b, enum meeting scope)

@@ -152,12 +152,14 @@ struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, uint32_t opcode, u
         !ROOM_FOR_UP_TO(UINT32_MAX / 2, b, code->operands, dst + src))
         return NULL;
     struct insn *insn = &code->insns.at[code->insns.count++];
-    *insn = (struct insn) { .operands = code->operands.count,
-                            .opcode = opcode & MOST_INDEX,
-                            .kind = kind & 7u,
-                            .depth = (uint8_t)(depth < MOST_DEPTH ? depth : MOST_DEPTH),
-                            .dst_count = (uint8_t)dst,
-                            .operand_count = (uint8_t)(dst + src) };
+    *insn =
+        (struct insn) { .operands = code->operands.count,
+                        .opcode = opcode & MOST_INDEX,
+                        .kind = kind & 7u,
+                        .decides = kind == INSN_LABEL || kind == INSN_BRANCH || kind == INSN_RETURN,
+                        .depth = (uint8_t)(depth < MOST_DEPTH ? depth : MOST_DEPTH),
+                        .dst_count = (uint8_t)dst,
+                        .operand_count = (uint8_t)(dst + src) };
     code->operands.count += dst + src;
     if (!b->in_prologue)
         b->closed_if = NO_INDEX;

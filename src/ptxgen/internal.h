@@ -36,6 +36,7 @@ struct reg {
     uint32_t variable : 1;
     uint32_t placed : 1;
     uint32_t assumed : 1; // the caller asserted that it is warp-uniform
+    uint32_t decides : 1; // a branch depends on it; or may depend on it, found by divergence.c
 };
 
 enum operand_kind {
@@ -87,6 +88,7 @@ struct insn {
     uint32_t reducible : 1; // an atomic that becomes `red` if its result is not used
     uint32_t moves : 1;     // copies a value to a register unchanged
     uint32_t positive : 1;  // a difference that is greater than zero
+    uint32_t decides : 1;   // a label, a branch, or what a branch may depend on; by divergence.c
     uint8_t depth;
     uint8_t dst_count;
     uint8_t operand_count;
