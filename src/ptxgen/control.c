@@ -10,6 +10,7 @@ static uint32_t new_label(ptx_builder *b, const char *name, uint32_t number, con
 {
     if (b->failed || !ROOM_FOR(b, b->labels, 1))
         return 0;
+    ptxb_note_name(b, name);
     b->labels.at[b->labels.count++] = (struct label) {
         .name = name,
         .part = part,

@@ -231,9 +231,17 @@ void ptxb_address(ptx_builder *b, const struct insn *insn, unsigned k, ptx_ptr p
         use(b, p.base.reg);
 }
 
+void ptxb_note_name(ptx_builder *b, const char *name)
+{
+    const size_t length = strlen(name);
+
+    b->longest_name = length > b->longest_name ? length : b->longest_name;
+}
+
 void ptxb_text_operand(ptx_builder *b, const struct insn *insn, unsigned k, enum operand_kind kind,
                        const char *text)
 {
+    ptxb_note_name(b, text);
     *operand(b, insn, k) = (struct operand) {
         .kind = kind & 7u,
         .value = add_extra(b, (union extra) { .text = text }),

@@ -314,6 +314,7 @@ static uint32_t add_symbol(ptx_builder *b, struct symbol symbol)
     symbol.entry = (uint16_t)(b->entries.count - 1);
     if (!symbol.name || !ROOM_FOR(b, b->symbols, 1))
         return 0;
+    ptxb_note_name(b, symbol.name);
     b->symbols.at[b->symbols.count++] = symbol;
     return b->symbols.count;
 }

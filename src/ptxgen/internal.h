@@ -349,6 +349,8 @@ struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, uint32_t opcode, u
 void ptxb_result(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x);
 void ptxb_source(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x);
 void ptxb_address(ptx_builder *b, const struct insn *insn, unsigned k, ptx_ptr p);
+// Notes a name that an operand may have, for its length.
+void ptxb_note_name(ptx_builder *b, const char *name);
 // `text` must outlive the builder.
 void ptxb_text_operand(ptx_builder *b, const struct insn *insn, unsigned k, enum operand_kind kind,
                        const char *text);

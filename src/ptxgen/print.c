@@ -12,6 +12,13 @@
 enum { INDENT = 4, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44, PARAM_COLUMN = 32 };
 enum { LINE_BYTES = 50, ENTRY_BYTES = 640 };
 
+// Room for the longest integer; for a number in decimal; for an operand without its name, with its
+// decimal; for a line without its operands.
+enum { INTEGER_BYTES = 20, DECIMAL_BYTES = 32, OPERAND_BYTES = 48 + DECIMAL_BYTES };
+enum {
+    BARE_LINE_BYTES = MOST_DEPTH * INDENT + OPCODE_BYTES + COMMENT_COLUMN + OPERAND_COLUMN + 32
+};
+
 static const struct {
     char type[7], prefix[4];
     uint8_t length; // of the prefix
@@ -21,28 +28,75 @@ static const struct {
     [FILE_F] = { "f32   ", "%f", 2 }, [FILE_FD] = { "f64   ", "%fd", 3 },
 };
 
-// ---- the buffer ---------------------------------------------------------------------------------
+// ---- pieces of a line ---------------------------------------------------------------------------
+// write_...() writes where there is room, and returns the end of what it wrote.
+
+static inline char *write_bytes(char *at, const char *bytes, size_t count)
+{
+    memcpy(at, bytes, count);
+    return at + count;
+}
+
+static inline char *write_string(char *at, const char *string)
+{
+    return write_bytes(at, string, strlen(string));
+}
+
+// Pads to a column of the line, with at least one space. There is room for `column` spaces.
+static inline char *write_to_column(char *at, char *line, size_t column)
+{
+    memset(at, ' ', column);
+    return at < line + column ? line + column : at + 1;
+}
+
+static inline char *write_unsigned(char *at, uint64_t x)
+{
+    unsigned digits = 1;
+
+    for (uint64_t bound = 10; digits < INTEGER_BYTES && x >= bound; bound *= 10)
+        digits++;
+    for (unsigned k = digits; k-- > 0; x /= 10)
+        at[k] = (char)('0' + x % 10);
+    return at + digits;
+}
+
+static char *write_hex(char *at, uint64_t x, unsigned digits, const char alphabet[17])
+{
+    for (unsigned k = digits; k-- > 0; x >>= 4)
+        at[k] = alphabet[x & 15];
+    return at + digits;
+}
+
+// ---- the text -----------------------------------------------------------------------------------
 
 static bool grow_text(ptx_builder *b, size_t bytes)
 {
-    return !b->failed && bytes <= UINT32_MAX / 2 - b->text.count &&
-           ROOM_FOR_UP_TO(UINT32_MAX / 2, b, b->text, (uint32_t)bytes);
+    const uint32_t most = UINT32_MAX / 2;
+
+    if (bytes > most - b->text.count)
+        ptxb_fail(b, NULL, "the module is too large: its text has more than %u bytes", most);
+    return !b->failed && ROOM_FOR_UP_TO(most, b, b->text, (uint32_t)bytes);
 }
 
-// Makes room for `bytes` more bytes of text; NULL after an error.
-static inline char *extend(ptx_builder *b, size_t bytes)
+// The end of the text, with room for `bytes` more bytes; NULL after an error.
+static inline char *text_end(ptx_builder *b, size_t bytes)
 {
     if (b->text.capacity - b->text.count < bytes && !grow_text(b, bytes))
         return NULL;
-    b->text.count += (uint32_t)bytes;
-    return b->text.at + b->text.count - bytes;
+    return b->text.at + b->text.count;
+}
+
+// Ends the text at `end`, after what was written there.
+static inline void set_end(ptx_builder *b, const char *end)
+{
+    b->text.count = (uint32_t)(end - b->text.at);
 }
 
 static inline void put_bytes(ptx_builder *b, const char *bytes, size_t count)
 {
-    char *at = extend(b, count);
+    char *at = text_end(b, count);
     if (at)
-        memcpy(at, bytes, count);
+        set_end(b, write_bytes(at, bytes, count));
 }
 
 static inline void put(ptx_builder *b, const char *string)
@@ -50,50 +104,12 @@ static inline void put(ptx_builder *b, const char *string)
     put_bytes(b, string, strlen(string));
 }
 
-static void put_spaces(ptx_builder *b, size_t count)
-{
-    char *at = extend(b, count);
-    if (at)
-        memset(at, ' ', count);
-}
-
-// Pads to a column of the line, with at least one space.
-static void put_to_column(ptx_builder *b, uint32_t line_start, uint32_t column)
-{
-    const uint32_t length = b->text.count - line_start;
-    put_spaces(b, length < column ? column - length : 1);
-}
-
-static void put_unsigned(ptx_builder *b, uint64_t x)
-{
-    unsigned digits = 1;
-
-    for (uint64_t rest = x; rest >= 10; rest /= 10)
-        digits++;
-    char *at = extend(b, digits);
-    for (unsigned k = digits; at && k-- > 0; x /= 10)
-        at[k] = (char)('0' + x % 10);
-}
-
-static void put_signed(ptx_builder *b, int64_t x)
-{
-    if (x < 0)
-        put(b, "-");
-    put_unsigned(b, x < 0 ? -(uint64_t)x : (uint64_t)x);
-}
-
-static void put_hex(ptx_builder *b, uint64_t x, unsigned digits, const char alphabet[17])
-{
-    char *at = extend(b, digits);
-
-    for (unsigned k = digits; at && k-- > 0; x >>= 4)
-        at[k] = alphabet[x & 15];
-}
-
 static void put_number(ptx_builder *b, const char *before, uint64_t x, const char *after)
 {
     put(b, before);
-    put_unsigned(b, x);
+    char *at = text_end(b, INTEGER_BYTES);
+    if (at)
+        set_end(b, write_unsigned(at, x));
     put(b, after);
 }
 
@@ -156,38 +172,34 @@ static struct digits shortest(double x, bool single)
 }
 
 // As printf's %g, but with a decimal point in every locale, and always with a point or an exponent.
-static void put_shortest(ptx_builder *b, double x, bool single)
+static char *write_shortest(char *at, double x, bool single)
 {
-    if (!isfinite(x)) {
-        put(b, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
-        return;
-    }
+    if (!isfinite(x))
+        return write_string(at, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
     if (signbit(x))
-        put(b, "-");
+        *at++ = '-';
     x = fabs(x);
     if (x < 10 && 2 * x == (double)(int)(2 * x)) { // fast path: most are 0, 0.5 and 1
-        put_number(b, "", (uint64_t)x, x > (double)(int)x ? ".5" : ".0");
-        return;
+        at = write_unsigned(at, (uint64_t)x);
+        return write_string(at, x > (double)(int)x ? ".5" : ".0");
     }
     const struct digits d = shortest(x, single);
     const bool scientific = d.exponent < -4 || d.exponent >= d.count;
     const int whole = scientific ? 1 : d.exponent + 1; // digits before the point
     if (whole <= 0)
-        put(b, "0.");
+        at = write_string(at, "0.");
     for (int k = whole; k < 0; k++)
-        put(b, "0");
+        *at++ = '0';
     for (int k = 0; k < d.count || k < whole; k++) {
         if (k && k == whole)
-            put(b, ".");
-        put_bytes(b, k < d.count ? &d.digit[k] : "0", 1);
+            *at++ = '.';
+        *at++ = k < d.count ? d.digit[k] : '0';
     }
-    if (!scientific) {
-        put(b, d.count > whole ? "" : ".0");
-        return;
-    }
-    put(b, d.exponent < 0 ? "e-" : "e+");
-    put(b, abs(d.exponent) < 10 ? "0" : "");
-    put_unsigned(b, (uint64_t)abs(d.exponent));
+    if (!scientific)
+        return write_string(at, d.count > whole ? "" : ".0");
+    at = write_string(at, d.exponent < 0 ? "e-" : "e+");
+    at = write_string(at, abs(d.exponent) < 10 ? "0" : "");
+    return write_unsigned(at, (uint64_t)abs(d.exponent));
 }
 
 static double from_half(uint64_t bits, int fraction, int exponent_bits)
@@ -206,7 +218,7 @@ static double from_half(uint64_t bits, int fraction, int exponent_bits)
     return bits >> 15 & 1 ? -x : x;
 }
 
-static void put_decimal(ptx_builder *b, ptx_type type, uint64_t bits)
+static char *write_float(char *at, ptx_type type, uint64_t bits)
 {
     const uint32_t word = (uint32_t)bits;
     float single;
@@ -215,75 +227,91 @@ static void put_decimal(ptx_builder *b, ptx_type type, uint64_t bits)
     switch (type) {
     case PTX_F64:
         memcpy(&wide, &bits, sizeof wide);
-        put_shortest(b, wide, false);
-        return;
+        return write_shortest(at, wide, false);
     case PTX_F16:
-        put_shortest(b, from_half(bits, 10, 5), true);
-        return;
+        return write_shortest(at, from_half(bits, 10, 5), true);
     case PTX_BF16:
-        put_shortest(b, from_half(bits, 7, 8), true);
-        return;
+        return write_shortest(at, from_half(bits, 7, 8), true);
     default:
         memcpy(&single, &word, sizeof single);
-        put_shortest(b, (double)single, true);
+        return write_shortest(at, (double)single, true);
     }
+}
+
+// As write_float(). Finding the digits takes longer than all the rest of a line, and most constants
+// occur several times: the text has those that were written last.
+static char *write_decimal(ptx_builder *b, char *at, ptx_type type, uint64_t bits)
+{
+    for (unsigned k = 0; k < DECIMALS; k++) {
+        const struct decimal *known = &b->decimals[k];
+        if (known->bits == bits && known->type == type)
+            return write_bytes(at, b->text.at + known->at, known->length);
+    }
+    char *end = write_float(at, type, bits);
+    b->decimals[b->next_decimal++ % DECIMALS] = (struct decimal) {
+        .bits = bits,
+        .at = (uint32_t)(at - b->text.at),
+        .type = (uint8_t)type,
+        .length = (uint8_t)(end - at),
+    };
+    return end;
 }
 
 // ---- operands -----------------------------------------------------------------------------------
 
-static void put_immediate(ptx_builder *b, ptx_type type, uint64_t bits)
+static char *write_immediate(char *at, ptx_type type, uint64_t bits)
 {
     static const char upper[] = "0123456789ABCDEF", lower[] = "0123456789abcdef";
     unsigned digits = 1;
 
     switch (type) {
     case PTX_F32:
-        put(b, "0f");
-        put_hex(b, bits, 8, upper);
-        return;
+        return write_hex(write_string(at, "0f"), bits, 8, upper);
     case PTX_F64:
-        put(b, "0d");
-        put_hex(b, bits, 16, upper);
-        return;
+        return write_hex(write_string(at, "0d"), bits, 16, upper);
     case PTX_F16:
     case PTX_BF16:
-        put(b, "0x");
-        put_hex(b, bits, 4, upper);
-        return;
+        return write_hex(write_string(at, "0x"), bits, 4, upper);
     case PTX_S8:
     case PTX_S16:
     case PTX_S32:
     case PTX_S64: {
         const uint64_t sign = UINT64_C(1) << (ptxb_bits(type) - 1);
-        put(b, bits & sign ? "-" : "");
-        put_unsigned(b, bits & sign ? sign - (bits & (sign - 1)) : bits);
-        return;
+        at = write_string(at, bits & sign ? "-" : "");
+        return write_unsigned(at, bits & sign ? sign - (bits & (sign - 1)) : bits);
     }
     default:
-        if (bits <= 0xffff) {
-            put_unsigned(b, bits);
-            return;
-        }
+        if (bits <= 0xffff)
+            return write_unsigned(at, bits);
         while (digits < 16 && bits >> (4 * digits))
             digits++;
-        put(b, "0x");
-        put_hex(b, bits, digits, lower);
+        return write_hex(write_string(at, "0x"), bits, digits, lower);
     }
 }
 
-static void put_register(ptx_builder *b, uint32_t number)
+static inline char *write_register(const ptx_builder *b, char *at, uint32_t number)
 {
     const struct reg reg = b->regs.at[number];
-    put_bytes(b, files[reg.file].prefix, files[reg.file].length);
-    put_unsigned(b, reg.where);
+
+    write_bytes(at, files[reg.file].prefix, sizeof files->prefix); // of one size: a single store
+    return write_unsigned(at + files[reg.file].length, reg.where);
 }
 
-static void put_label(ptx_builder *b, uint32_t number)
+static char *write_label(const ptx_builder *b, char *at, uint32_t number)
 {
     const struct label *label = &b->labels.at[number - 1];
-    put(b, "$");
-    put(b, label->name);
-    put_number(b, "_", label->number, label->part);
+
+    at = write_string(write_string(at, "$"), label->name);
+    at = write_unsigned(write_string(at, "_"), label->number);
+    return write_string(at, label->part);
+}
+
+static char *write_offset(char *at, int64_t offset)
+{
+    if (!offset)
+        return at;
+    at = write_string(at, offset < 0 ? "+-" : "+");
+    return write_unsigned(at, (uint64_t)(offset < 0 ? -offset : offset));
 }
 
 static uint64_t immediate_bits(const ptx_builder *b, const struct operand *operand)
@@ -291,89 +319,106 @@ static uint64_t immediate_bits(const ptx_builder *b, const struct operand *opera
     return operand->kind == OPERAND_WIDE ? b->extras.at[operand->value].bits : operand->value;
 }
 
-static void put_operand(ptx_builder *b, const struct operand *operand)
+static char *write_operand(const ptx_builder *b, char *at, const struct operand *operand)
 {
-    const bool address = operand->kind == OPERAND_ADDRESS || operand->kind == OPERAND_SYMBOL;
-    const bool brackets = address || operand->kind == OPERAND_PARAM;
-
-    if (operand->open || brackets)
-        put(b, brackets ? "[" : "{");
     switch (operand->kind) {
     case OPERAND_REGISTER:
+        return write_register(b, at, operand->id);
     case OPERAND_ADDRESS:
-        put_register(b, operand->id);
-        break;
+        at = write_register(b, write_string(at, "["), operand->id);
+        return write_string(write_offset(at, operand->offset), "]");
     case OPERAND_SYMBOL:
-        put(b, b->symbols.at[operand->id - 1].name);
-        break;
-    case OPERAND_IMMEDIATE:
-    case OPERAND_WIDE:
-        put_immediate(b, (ptx_type)operand->type, immediate_bits(b, operand));
-        break;
+        at = write_string(write_string(at, "["), b->symbols.at[operand->id - 1].name);
+        return write_string(write_offset(at, operand->offset), "]");
+    case OPERAND_PARAM:
+        at = write_string(write_string(at, "["), b->extras.at[operand->value].text);
+        return write_string(at, "]");
+    case OPERAND_TEXT:
+        return write_string(at, b->extras.at[operand->value].text);
     case OPERAND_LABEL:
-        put_label(b, operand->value);
-        break;
+        return write_label(b, at, operand->value);
     default:
-        put(b, b->extras.at[operand->value].text);
+        return write_immediate(at, (ptx_type)operand->type, immediate_bits(b, operand));
     }
-    if (address && operand->offset) {
-        put(b, "+");
-        put_signed(b, operand->offset);
-    }
-    if (operand->close || brackets)
-        put(b, brackets ? "]" : "}");
 }
 
 // ---- instructions -------------------------------------------------------------------------------
 
 // The decimal values of float literals, as a comment after the line.
-static void put_float_comment(ptx_builder *b, const struct insn *insn,
-                              const struct operand *operands, uint32_t line_start)
+static char *write_float_comment(ptx_builder *b, char *at, const struct insn *insn,
+                                 const struct operand *operands, char *line)
 {
     bool first = true;
 
     for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
         const struct operand *operand = &operands[k];
-        if ((operand->kind != OPERAND_IMMEDIATE && operand->kind != OPERAND_WIDE) ||
-            !ptxb_is_float((ptx_type)operand->type))
+        if (!ptxb_is_float((ptx_type)operand->type))
             continue;
-        if (first)
-            put_to_column(b, line_start, COMMENT_COLUMN);
-        put(b, first ? "// " : ", ");
-        put_decimal(b, (ptx_type)operand->type, immediate_bits(b, operand));
+        at = first ? write_string(write_to_column(at, line, COMMENT_COLUMN), "// ")
+                   : write_string(at, ", ");
+        at = write_decimal(b, at, (ptx_type)operand->type, immediate_bits(b, operand));
         first = false;
     }
+    return at;
 }
 
 static void put_plain(ptx_builder *b, const struct insn *insn, const struct operand *operands)
 {
-    const uint32_t line_start = b->text.count;
     const struct opcode *opcode = &b->opcodes.at[insn->opcode];
     const bool reduce = insn->reducible && !b->regs.at[operands[0].id].used;
     const unsigned first = insn->guarded + (unsigned)reduce;
+    char *const line =
+        text_end(b, BARE_LINE_BYTES + insn->operand_count * (OPERAND_BYTES + b->longest_name));
+    char *at = line;
+    bool floats = false;
 
-    put_spaces(b, insn->depth * (size_t)INDENT);
-    const uint32_t start = b->text.count;
+    if (!line)
+        return;
+    for (unsigned k = 0; k < insn->depth; k++)
+        at = write_bytes(at, "    ", INDENT);
+    char *const start = at;
     if (insn->guarded) {
-        put(b, "@");
-        if (insn->negated)
-            put(b, "!");
-        put_register(b, operands[0].id);
-        put(b, " ");
+        at = write_register(b, write_string(at, insn->negated ? "@!" : "@"), operands[0].id);
+        *at++ = ' ';
     }
     const unsigned skipped = reduce ? (unsigned)strlen("atom") : 0;
-    if (reduce)
-        put(b, "red");
-    put_bytes(b, opcode->text + skipped, opcode->length - skipped);
+    at = write_string(at, reduce ? "red" : "");
+    at = write_bytes(at, opcode->text + skipped, opcode->length - skipped);
     if (insn->operand_count > first)
-        put_to_column(b, start, OPERAND_COLUMN);
+        at = write_to_column(at, start, OPERAND_COLUMN);
     for (unsigned k = first; k < insn->operand_count; k++) {
         if (k > first)
-            put(b, ", ");
-        put_operand(b, &operands[k]);
+            at = write_string(at, ", ");
+        if (operands[k].open)
+            *at++ = '{';
+        at = write_operand(b, at, &operands[k]);
+        if (operands[k].close)
+            *at++ = '}';
+        floats |= ptxb_is_float((ptx_type)operands[k].type); // only immediates have a type
     }
-    put(b, ";");
-    put_float_comment(b, insn, operands, line_start);
+    *at++ = ';';
+    if (floats)
+        at = write_float_comment(b, at, insn, operands, line);
+    *at++ = '\n';
+    set_end(b, at);
+}
+
+static void put_label(ptx_builder *b, uint32_t number)
+{
+    const struct label *label = &b->labels.at[number - 1];
+    char *at = label->uses ? text_end(b, OPERAND_BYTES + b->longest_name) : NULL;
+
+    if (at)
+        set_end(b, write_string(write_label(b, at, number), ":\n"));
+}
+
+static void put_comment(ptx_builder *b, const char *string, unsigned depth)
+{
+    put(b, "\n");
+    for (unsigned k = 0; k < depth; k++)
+        put_bytes(b, "    ", INDENT);
+    put(b, "// ");
+    put_comment_text(b, string);
     put(b, "\n");
 }
 
@@ -383,17 +428,10 @@ static void put_insn(ptx_builder *b, const struct insn *insn, const struct opera
     case INSN_DROPPED:
         return;
     case INSN_LABEL:
-        if (!b->labels.at[operands[0].value - 1].uses)
-            return;
         put_label(b, operands[0].value);
-        put(b, ":\n");
         return;
     case INSN_COMMENT:
-        put(b, "\n");
-        put_spaces(b, insn->depth * (size_t)INDENT);
-        put(b, "// ");
-        put_comment_text(b, b->extras.at[operands[0].value].text);
-        put(b, "\n");
+        put_comment(b, b->extras.at[operands[0].value].text, insn->depth);
         return;
     default:
         put_plain(b, insn, operands);
@@ -500,8 +538,9 @@ static void put_params(ptx_builder *b, const struct entry *entry)
         if (info->count)
             put_number(b, "[", info->count, "]");
         put(b, comma);
-        if (info->is_pointer || info->meaning)
-            put_to_column(b, line_start, PARAM_COLUMN);
+        char *at = text_end(b, PARAM_COLUMN);
+        if (at && (info->is_pointer || info->meaning))
+            set_end(b, write_to_column(at, b->text.at + line_start, PARAM_COLUMN));
         put_param_comment(b, info);
         put(b, "\n");
     }
@@ -600,11 +639,10 @@ bool ptxb_print_module(ptx_builder *b)
     // The header depends on the whole module, so it is written last and moved to the start.
     put_header(b);
     const uint32_t header = b->text.count - entries;
-    if (!extend(b, header))
+    if (!text_end(b, header))
         return false;
     memmove(b->text.at + header, b->text.at, entries + header);
     memcpy(b->text.at, b->text.at + entries + header, header);
-    b->text.count -= header;
     put_bytes(b, "", 1);
     return !b->failed;
 }

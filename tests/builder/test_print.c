@@ -147,6 +147,37 @@ static bool select_locale(const char *name, const char *folder)
     return system(command) == 0 && setlocale(LC_ALL, full);
 }
 
+// More constants than the builder remembers, again and again; and the same bits in two types.
+static void constants_that_come_again_are_printed_again(void **state)
+{
+    enum { CONSTANTS = 40 };
+    char decimal[32];
+
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_var(b, ptx_f32(1));
+        for (int k = 0; k < 3 * CONSTANTS; k++) {
+            ptx_set(b, x, ptx_f32(100.5f + (float)(k % CONSTANTS)));
+            ptx_set(b, x, ptx_f32(0.1f));
+        }
+        ptx_var(b, ptx_imm_bits(PTX_F16, 0x3c00));
+        ptx_var(b, ptx_imm_bits(PTX_BF16, 0x3c00));
+    }
+    const char *at = finished(b);
+    for (int k = 0; k < 3 * CONSTANTS; k++) {
+        snprintf(decimal, sizeof decimal, "// %d.5\n", 100 + k % CONSTANTS);
+        at = strstr(at, "// 1");
+        assert_non_null(at);
+        if (k == 0) // that of the variable
+            at = strstr(at + 1, "// 1");
+        assert_int_equal(strncmp(at, decimal, strlen(decimal)), 0);
+        at = strstr(at, "// 0.1\n");
+        assert_non_null(at);
+    }
+    EXPECT_LINES(b, "mov.b16 %rs1, 0x3C00; // 1.0", "mov.b16 %rs2, 0x3C00; // 0.0078125");
+}
+
 // German has a decimal comma; Pashto has a separator of two bytes.
 static void locales_do_not_matter(void **state)
 {
@@ -189,6 +220,7 @@ static void a_comment_must_be_writable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constants_that_come_again_are_printed_again),
         cmocka_unit_test(the_whole_text_is_known),
         cmocka_unit_test(nothing_is_cut_or_injected),
         cmocka_unit_test(the_same_calls_give_the_same_bytes),
