@@ -103,7 +103,7 @@ steps() {
         timeout 110 python3 "$source/bench/peers_step.py" "$build" --warm --only "$part" \
             >>"$output/warm_step.log" 2>&1 &
     done
-    step proofs 150 python3 "$source/bench/step_proofs.py" "$build" -o "$output/proofs.jsonl"
+    step proofs 200 python3 "$source/bench/step_proofs.py" "$build" -o "$output/proofs.jsonl"
     wait
     step peers_step 300 python3 "$source/bench/peers_step.py" "$build" --peers "$peers" \
         -o "$output/peers_step.jsonl"

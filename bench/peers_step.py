@@ -93,6 +93,12 @@ class Version:
         self.parameter, self.gradient = random(counts, dtype, 1), random(counts, dtype, 2)
         self.state = [Flat(counts, state or DTYPES[dtype]) for _ in range(2)]
 
+    moves = True  # parameters take a step of lr on average, whatever they are rounded to
+
+    def values(self, part):
+        """A slice of the parameters, in f64."""
+        return self.parameter.memory[part].double()
+
     def destroy(self):
         pass
 
@@ -124,6 +130,15 @@ class Ours(Version):
         self.plan = ptxgen.StepPlan(library, tensors, [{"rule": "adamw", **HYPER}],
                                     max_norm=MAX_NORM, eps=1e-6)
 
+    def values(self, part):
+        """With what a parameter of 16 bits has beside it."""
+        if self.form == "master":
+            return self.beside.memory[part].double()
+        if self.form != "remainder":
+            return super().values(part)
+        high = self.parameter.memory[part].view(torch.int16).int() << 16
+        return (high + self.beside.memory[part].int()).view(torch.float32).double()
+
     def run(self):
         self.plan.run(stream())
 
@@ -136,6 +151,7 @@ class Torch(Version):
 
     def __init__(self, counts, dtype):
         super().__init__(counts, dtype)
+        self.moves = dtype == "f32"
         self.parameters = [torch.nn.Parameter(t) for t in self.parameter.tensors()]
         for p, g in zip(self.parameters, self.gradient.tensors()):
             p.grad = g
@@ -167,6 +183,14 @@ class Compiled(Torch):
         super().__init__(counts, dtype)
         self.run = torch.compile(super().run)
 
+    def restart(self, parameter, gradient):
+        self.parameter.memory.copy_(parameter)
+        self.gradient.memory.copy_(gradient)
+        for flat in self.state:
+            flat.memory.zero_()
+        for state in self.optimizer.state.values():
+            state["step"].zero_()
+
 
 class Cuda(Version):
     """In CUDA C++: a list as apex takes it, or everything between the first and the last tensor."""
@@ -181,7 +205,7 @@ class Cuda(Version):
         scalars = (c_float * 6)(*[HYPER[k] for k in ("lr", "beta1", "beta2", "eps",
                                                      "weight_decay")], MAX_NORM)
         peers.peers_step_create.restype = c_void_p
-        self.peers = peers
+        self.peers, self.moves = peers, dtype == "f32" or not apex
         self.handle = c_void_p(peers.peers_step_create(
             c_int(CODES[dtype]), c_int(apex), table, (c_uint64 * len(counts))(*counts),
             c_size_t(len(counts)), scalars))
@@ -213,19 +237,26 @@ class Reference:
         self.factor = min(1.0, MAX_NORM / (math.sqrt(sum(squares)) + 1e-6))
 
     def errors(self, version):
-        """The mean distance of the parameters in their own unit, that of the states over their mean."""
-        off, size = [0.0] * 3, [0.0] * 3
+        """The mean distance of the parameters in their own unit, that of the states over their mean;
+        and how much too far the parameters went on average, in lr."""
+        off, size, drift = [0.0] * 3, [0.0] * 3, 0.0
         for s in self.parts:
             g = self.gradient.memory[s].double() * self.factor
             m, v = (1 - HYPER["beta1"]) * g, (1 - HYPER["beta2"]) * g * g
             p = self.parameter.memory[s].double() * (1 - HYPER["lr"] * HYPER["weight_decay"])
             p -= HYPER["lr"] * g / (g.abs() + HYPER["eps"])
+            mine = version.values(s)
             states = [] if version.state[0].memory.dtype == torch.uint8 else version.state
-            for k, (flat, exact) in enumerate(zip([version.parameter, *states], (p, m, v))):
-                off[k] += (flat.memory[s].double() - exact).abs().sum().item()
+            states = [flat.memory[s].double() for flat in states]
+            for k, (value, exact) in enumerate(zip([mine, *states], (p, m, v))):
+                off[k] += (value - exact).abs().sum().item()
                 size[k] += exact.abs().sum().item()
-        return {"p_error": off[0] / self.parameter.memory.numel(),
-                "m_error": off[1] / (size[1] or 1), "v_error": off[2] / (size[2] or 1)}
+            drift += ((p - mine) * g.sign()).sum().item()
+        count = self.parameter.memory.numel()
+        errors = {"p_error": off[0] / count, "drift": abs(drift) / count / HYPER["lr"]}
+        if states:
+            errors.update(m_error=off[1] / size[1], v_error=off[2] / size[2])
+        return errors
 
 
 def tolerances(version, dtype):
@@ -235,8 +266,10 @@ def tolerances(version, dtype):
     if not isinstance(version, Ours):
         norm = 1.6e-2 if dtype == "bf16" and isinstance(version, Torch) else 1e-4
     unit = 2.0 ** -8 if version.state[0].memory.dtype == torch.bfloat16 else 1e-6
-    return {"p_error": 5e-8 if dtype == "f32" else 4e-3, "m_error": unit + norm,
-            "v_error": unit + 2 * norm}
+    wide = dtype == "f32" or getattr(version, "form", None) in ("master", "remainder")
+    # Rounded to nearest, a bf16 parameter of about 1 does not move at all.
+    return {"p_error": 5e-8 if wide else 4e-3, "drift": 0.02 if version.moves else 1.1,
+            "m_error": unit + norm, "v_error": unit + 2 * norm}
 
 
 # ---- the bench -----------------------------------------------------------------------------------
@@ -296,20 +329,34 @@ class Bench:
         if compiled and self.options.compile_seconds:
             yield "torch.compile", Compiled(counts, dtype)
 
+    def compiles(self, line, version):
+        """Whether torch.compile manages in time, and what it made can be captured. The parameters
+        are as before afterwards."""
+        kept = [flat.memory.clone() for flat in (version.parameter, version.gradient)]
+        try:
+            within(self.options.compile_seconds, version.run)
+            Work(version.run)
+        except OutOfTime:
+            why = f"not within {self.options.compile_seconds} s"
+        except Exception as error:  # whatever the compiler raises is a result, not ours to mend
+            why = f"{type(error).__name__}: {error}"[:300]
+        else:
+            version.restart(*kept)
+            return True
+        self.say(f"{line['part']} {line['version']}: left out, {why}")
+        self.output.line({**line, "left_out": why})
+        return False
+
     def checked(self, part, counts, dtype):
         """The versions whose first step was taken, each of them checked."""
         reference, made = Reference(counts, dtype), {}
         for name, version in self.versions(part, counts, dtype):
             line = {"kind": "step check", "part": part, "version": name}
             begun = time.monotonic()
-            try:
-                within(self.options.compile_seconds if name == "torch.compile" else 120,
-                       version.run)
-                torch.cuda.synchronize()
-            except OutOfTime:
-                self.say(f"{part} {name}: left out, not within {time.monotonic() - begun:.0f} s")
-                self.output.line({**line, "left_out": "out of time"})
+            if name == "torch.compile" and not self.compiles(line, version):
                 continue
+            version.run()
+            torch.cuda.synchronize()
             errors, allowed = reference.errors(version), tolerances(version, dtype)
             fine = all(errors[k] <= allowed[k] for k in errors)
             self.wrong += not fine

@@ -82,7 +82,8 @@ class Ours:
         self.count = self.device.zeros(1, torch.float32)
         state = [s.data_ptr() for s in self.states] + [0, 0]
         if self.absmax:
-            tensor = {"absmax": tuple(a.data_ptr() for a in self.absmax), **(tensor or {})}
+            at = [a.data_ptr() for a in self.absmax] + [0]
+            tensor = {"absmax": (at[0], at[1]), **(tensor or {})}
         tensor = {"parameter": self.p.data_ptr(), "gradient": self.g.data_ptr(),
                   "state": (state[0], state[1]), "step": self.count.data_ptr(), "count": n,
                   "beside": self.beside.data_ptr() if form in BESIDE else 0,
@@ -581,8 +582,10 @@ def check_replays(tools, report):
                     len(set(digests.values())) == 1 and taken == times, **digests, counted=taken)
 
 
+# The one that loads the most plans is the last.
 PARTS = {"bits": check_bits, "steps": check_steps, "scaler": check_scaler,
-         "stochastic": check_stochastic, "eight": check_eight, "shards": check_shards, "replays": check_replays}
+         "stochastic": check_stochastic, "eight": check_eight, "replays": check_replays,
+         "shards": check_shards}
 
 
 def main():

@@ -51,7 +51,7 @@ def model_of(device, layers, channels):
     torch.manual_seed(1)
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
         n_layer=layers, n_embd=channels, n_head=max(1, channels // 64), resid_pdrop=0.0,
-        embd_pdrop=0.0, attn_pdrop=0.0, attn_implementation="eager",
+        embd_pdrop=0.0, attn_pdrop=0.0, attn_implementation="eager", use_cache=False,
         vocab_size=50257 if channels >= 384 else 256))
     model.to(device.where).train()
     for p in model.parameters():

@@ -130,6 +130,7 @@ counts CONTRIBUTING.md 'random programs' "$(grep -c '^[0-9]' tests/hardware/h200
 value()
 {
     expression=$(sed -n "s/.*[^A-Z_]$2 = \([0-9][0-9< ]*\).*/\1/p" "$1" | head -n 1)
+    # shellcheck disable=SC2004 # it may be 1 << 22
     [ -n "$expression" ] && echo $(($expression))
 }
 
@@ -173,13 +174,15 @@ states docs/plans.md "up to $(value $source CLIP_FUSED) tiles"
 vector=$(value src/kernels/common/vector.h VECTOR_BYTES)
 states docs/plans.md "takes the $vector-byte vectors j,"
 states docs/plans.md "turns of $((vector * $(value $source CLIP_PIECE_VECTORS))) bytes a thread"
+states docs/steps.md "up to $(value src/kernels/step_apply.h PTXK_STEP_MOST_VARIANTS) different combinations"
 
 # ---- the emulator's settings
 
 page=docs/emulator.md
-gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/run.c)
-states $page "NN is $(echo $gpus | sed 's/ /, /g; s/, \([0-9]*\)$/ or \1/');"
+gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/run.c | tr '\n' ' ')
+states $page "NN is $(echo "$gpus" | sed 's/ $//; s/ /, /g; s/, \([0-9]*\)$/ or \1/');"
 states $page "next $(value emulator/exec/memory.c QUARANTINE) frees"
+states $page "the first $(value emulator/exec/memory.c POISON_MIB) MiB"
 
 # default VARIABLE VALUE: compares with the last column of the variable's row.
 default()
@@ -202,5 +205,5 @@ for variable in $(sed -n 's/.*"PTXGEN_EMU_\([A-Z]*\)".*/\1/p' $source | sort -u)
 done
 
 [ "$checked" -gt 60 ] || fail "only $checked names were looked at"
-echo "$checked paths, functions, names and counts; $failed are not there"
+echo "$checked paths, functions, names, counts and constants; $failed are wrong"
 [ "$failed" -eq 0 ]

@@ -7,7 +7,8 @@
 Each folder includes its own headers and those that ROOMS names; no two folders include each other,
 directly or through others; no header includes itself. With a BUILD folder, each layer of the library
 uses the names of the layers below it alone, and all of its external names begin with ptx. The
-command is built from nothing of tests and bench.
+command is built from nothing of tests and bench. The emulator compares no opcodes: what tells
+instructions apart is in their row of isa.def.
 """
 
 import collections
@@ -140,6 +141,17 @@ def wrong_build_lines(source):
                 yield f"{lines}:{number}: the command must not take {line.strip()}"
 
 
+def compared_opcodes(source):
+    """Comparisons with opcodes, but for those that isa.def generates. EMU_OP_COUNT is no opcode."""
+    for file in sorted(glob.glob(os.path.join(source, "emulator", "**", "*.[ch]"), recursive=True)):
+        if os.path.join("emulator", "tests") in file:
+            continue
+        with open(file, encoding="utf-8") as text:
+            for number, line in enumerate(text, 1):
+                if re.search(r"([=!]= |case )EMU_OP_(?!COUNT\b|#)", line):
+                    yield f"{file}:{number}: compares opcodes: {line.strip()}"
+
+
 def symbols(build, layer, kinds):
     archive = glob.glob(os.path.join(build, "src", layer, "*.a"))[0]
     lines = subprocess.run(["nm", archive], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -165,6 +177,7 @@ def wrong_symbols(build):
 
 def main():
     wrong = list(wrong_includes(sys.argv[1])) + list(wrong_build_lines(sys.argv[1]))
+    wrong += compared_opcodes(sys.argv[1])
     if len(sys.argv) > 2:
         wrong += wrong_symbols(sys.argv[2])
     for line in wrong:

@@ -263,7 +263,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "only this type; default: each"),
         CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "only this choice; default: each"),
         CLI_TEXT("target", 0, "SM", &given.target, "or all; default: sm_80, or a file's own"),
-        CLI_FLAG("verbose", 'v', &given.verbose, "also name what is accepted"),
+        CLI_FLAG("verbose", 'v', &given.verbose, "also print what is accepted"),
         CLI_END,
     };
     int status = cli_parse(command, options, &given.names, 1, argc, argv);

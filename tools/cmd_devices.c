@@ -223,8 +223,8 @@ const struct command command_devices = {
     .synopsis = "[--json]",
     .summary = "show the GPUs, their driver and the emulator",
     .run = run,
-    .details = "PTXGEN_LIBCUDA names the driver's library, where it is not to be libcuda.so.1; "
-               "then no other is\nlooked at. PTXGEN_EMULATOR names the emulator, where it is not "
-               "the one that came with this program.\nThe compute cache is where the driver keeps "
-               "what it compiled: CUDA_CACHE_PATH, CUDA_CACHE_DISABLE.",
+    .details = "PTXGEN_LIBCUDA names the driver's library, if it is not libcuda.so.1; then no "
+               "other is tried.\nPTXGEN_EMULATOR names the emulator, if it is not the one that "
+               "came with this program.\nThe compute cache is where the driver keeps what it "
+               "compiled: CUDA_CACHE_PATH, CUDA_CACHE_DISABLE.",
 };

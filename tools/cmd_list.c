@@ -52,6 +52,6 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command command_list = {
     .name = "list",
     .synopsis = "[--json]",
-    .summary = "name the kernels there are",
+    .summary = "list the kernels",
     .run = run,
 };

@@ -18,7 +18,7 @@ static const struct {
       "of parameter and states",
       { "full", "state_bf16", "master", "remainder", "stochastic" } },
     { "gradient", "type; same: the parameter's", { "same", "f32", "f16", "bf16" } },
-    { "gradients", "what becomes of them", { "raw", "write", "zero" } },
+    { "gradients", "what the step does with them", { "raw", "write", "zero" } },
     { "maximize", "steps along +g", { "no", "yes" } },
     { "momentum", "of sgd", { "yes", "no" } },
     { "nesterov", "of sgd with momentum", { "no", "yes" } },

@@ -369,7 +369,7 @@ CUresult api_emulatorFail(const struct emulator_fault *fault)
 
 // -------------------------------------------------------------- errors in words, functions by name
 
-/// Names of symbols that do not begin with the name.
+/// Functions whose symbol does not begin with their name.
 static const struct {
     const char *name, *symbol;
     int since;

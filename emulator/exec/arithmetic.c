@@ -118,7 +118,7 @@ void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
 
 // ---- comparisons --------------------------------------------------------------------------------
 
-// The value of a result for which the comparison holds.
+// The result of a `set` whose comparison holds.
 static uint64_t truth(unsigned type)
 {
     switch (type) {
@@ -151,7 +151,8 @@ static uint32_t with_predicate(const struct emu_op *op, const struct emu_sources
                                               : holds ^ with;
 }
 
-// The bits of `keep` in the lanes of the mask.
+// The result of `set`: `yes` where the comparison holds, for the lower and the upper half of a
+// pair.
 static void put_number(unsigned char *frame, uint32_t *init, const struct emu_value *value,
                        uint32_t mask, uint64_t yes, const uint32_t halves[2])
 {

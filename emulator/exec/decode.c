@@ -21,8 +21,8 @@ struct decoder {
 
 // The wanted storage of each operand of an instruction: enum emu_width.
 struct wants {
-    uint8_t dst[EMU_MAX_OPERANDS], src[EMU_MAX_OPERANDS]; // as many as uint8_t counts
-    uint8_t type;                                         // of the results
+    uint8_t dst[EMU_MAX_OPERANDS], src[EMU_MAX_OPERANDS];
+    uint8_t type; // of the results
 };
 
 // ---- operands -----------------------------------------------------------------------------------
@@ -217,14 +217,6 @@ static bool unsupported(struct decoder *d, const char *what)
 
 // ---- operands by their letters ------------------------------------------------------------------
 
-static enum emu_type twice(enum emu_type type)
-{
-    return type == EMU_U16   ? EMU_U32
-           : type == EMU_S16 ? EMU_S32
-           : type == EMU_U32 ? EMU_U64
-                             : EMU_S64;
-}
-
 static bool is_predicate(const struct decoder *d, const struct emu_operand *operand)
 {
     const struct emu_function *f = d->code->function;
@@ -240,7 +232,7 @@ static uint8_t width_of(const struct decoder *d, char letter, const struct emu_o
     case 'S':
         return emu_lane_width(d->insn->source_type);
     case 'w':
-        return emu_lane_width(twice((enum emu_type)d->insn->type));
+        return emu_lane_width(emu_twice((enum emu_type)d->insn->type));
     case 'p':
     case 'q':
         return EMU_MASK;
@@ -269,7 +261,7 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
     unsigned dst = 0, src = 0;
     bool sources = false, fine = true;
     if (insn->letters[0] == 'w')
-        wants.type = (uint8_t)twice((enum emu_type)insn->type);
+        wants.type = (uint8_t)emu_twice((enum emu_type)insn->type);
     else if (insn->letters[0] == 'u')
         wants.type = EMU_U32;
     for (const char *letter = insn->letters; *letter && fine; letter++) {
@@ -316,7 +308,7 @@ static void copy_mask(void *restrict out, const void *const *src, const struct e
     memcpy(out, src[0], sizeof(uint32_t));
 }
 
-// All operands have the same storage.
+// Gives all operands the same storage.
 static void want_all(uint8_t *wants, uint8_t want)
 {
     memset(wants, want, EMU_MAX_OPERANDS);
@@ -396,7 +388,7 @@ static bool decode_compare(struct decoder *d, struct emu_op *op)
     return true;
 }
 
-// First the half of the product; the rest is an addition.
+// The lane function of mad and madc computes half of the product. The handler adds.
 static bool decode_carry(struct decoder *d, struct emu_op *op)
 {
     struct emu_lane_info info;

@@ -230,7 +230,8 @@ static inline void write_element(unsigned char *at, unsigned bytes, uint64_t x)
 }
 
 // Volatile, relaxed and stronger accesses are atomic on the host, because other workers may access
-// the same place on purpose.
+// the same memory on purpose. Weak ones are plain accesses of the host: if blocks of a program race
+// with them, the workers race on the same bytes. As on a GPU, the result is one of the values.
 static bool is_strong(const struct emu_op *op)
 {
     return op->insn->is_volatile || op->insn->order != EMU_WEAK;

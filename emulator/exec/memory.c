@@ -131,13 +131,14 @@ enum {
     ROOT_BITS = 13,
     ORDERS = 27, // an allocation has 2^order granules
     QUARANTINE = 16384,
+    POISON_MIB = 64,     // of an allocation that the sanitizer fills
     MAPPED_AT = 1 << 17, // from this size on, an mmap of its own, whose pages exist when touched
 };
 
 #define GRANULE      (UINT64_C(1) << GRANULE_BITS)
 #define LEAF_SIZE    (UINT64_C(1) << LEAF_BITS)
 #define GRANULES     (UINT64_C(1) << (LEAF_BITS + ROOT_BITS))
-#define POISON_BYTES (UINT64_C(1) << 26)
+#define POISON_BYTES ((uint64_t)POISON_MIB << 20)
 
 /// Keeps its addresses for ever, so that a reader without a lock never sees it describe others.
 struct allocation {

@@ -9,8 +9,7 @@
 // access is recorded as (thread, tick): the last write of every grain of memory, and its last two
 // reads by different threads. A grain is as wide as the narrowest access of the program.
 //
-// Two stores of the same value do not race: threads that all set one flag are right, whichever is
-// last.
+// Two stores of the same value do not race: threads may all set one flag, in any order.
 //
 // A synchronising access is assumed to order with all others of the block, not only with those of
 // the same address. That may hide a race, and never reports a false one.
@@ -213,7 +212,7 @@ static void join(uint32_t *into, const uint32_t *from, uint32_t count)
         into[i] = into[i] > from[i] ? into[i] : from[i];
 }
 
-// All accesses of the warp so far are ordered before anyone who learns of this tick.
+// All accesses of the warp so far are ordered before every thread that learns of this tick.
 static void tick(struct clocks *mine)
 {
     mine->tick++;

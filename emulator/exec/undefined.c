@@ -74,7 +74,7 @@ static unsigned width_of(uint8_t want)
 
 // ---- origins ------------------------------------------------------------------------------------
 
-// A cache for each worker, which holds as long as there are few origins.
+// The cache of a worker, which is enough while there are few origins.
 static uint32_t *cached(struct emu_warp *warp, const void *insn, uint64_t what)
 {
     struct emu_origins *origins = &warp->block->worker->origins;

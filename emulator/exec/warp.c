@@ -288,7 +288,7 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
     case EMU_DO_ACTIVEMASK:
         do_activemask(warp, frame, init, op, mask);
         return true;
-    case EMU_DO_FENCE: // strong accesses are sequentially consistent ones of the host as they are
+    case EMU_DO_FENCE: // strong accesses are already sequentially consistent on the host
         emu_race_fence(warp);
         return true;
     case EMU_DO_SLEEP:

@@ -325,18 +325,19 @@ struct emu_exec {
     size_t report_size;
 };
 
+struct emu_block *emu_block_create(struct emu_worker *worker); // NULL if host memory is out
+void emu_block_start(struct emu_block *block, uint64_t linear);
 // Runs a block until it ends, faults, or has spent the budget of warp-instructions. True if it has
 // ended.
-struct emu_block *emu_block_create(struct emu_worker *worker);
-void emu_block_start(struct emu_block *block, uint64_t linear);
 bool emu_block_run(struct emu_block *block, int64_t budget, int64_t *spent);
 void emu_block_destroy(struct emu_block *block);
 
 // Runs lanes of a warp until its budget is spent, it ends, or all its lanes wait.
 void emu_warp_run(struct emu_warp *warp, int32_t budget);
 void emu_warp_start(struct emu_warp *warp, uint32_t exists);
+// Makes room for the registers of calls up to this depth. False if host memory is out.
 bool emu_warp_grow(struct emu_warp *warp, uint32_t depth);
-// Allocates the registers of a warp for one depth of calls.
+// Bytes that the registers of a warp take for one depth of calls.
 uint64_t emu_depth_bytes(const struct emu_exec *exec);
 // Ends lanes and wakes the lanes that waited for them.
 void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line);
@@ -371,8 +372,9 @@ bool emu_do_copy_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t m
 bool emu_copy_finish(struct emu_warp *warp, uint32_t lanes);
 bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
-// Suspends lanes, or moves them to `pc`. They belong to no group until one is chosen again.
+// Suspends lanes at their instruction. They belong to no group until they are released.
 void emu_warp_park(struct emu_warp *warp, uint32_t lanes, enum emu_wait wait, uint32_t what);
+// Moves suspended lanes past their instruction.
 void emu_warp_release(struct emu_warp *warp, uint32_t lanes);
 // Completes barriers and lane sets that no longer wait for anyone, after lanes have arrived or
 // ended.

@@ -511,22 +511,6 @@ static bool put_mov(struct typing *t, const struct emu_written *w, enum emu_type
 
 // ---- by letter ----------------------------------------------------------------------------------
 
-static enum emu_type wide(enum emu_type type)
-{
-    switch (type) {
-    case EMU_U16:
-        return EMU_U32;
-    case EMU_S16:
-        return EMU_S32;
-    case EMU_U32:
-        return EMU_U64;
-    case EMU_S32:
-        return EMU_S64;
-    default:
-        return EMU_NONE;
-    }
-}
-
 // Operands that only tell caches what to keep are parsed and dropped.
 static bool skip_policy(struct typing *t, const struct emu_written *w)
 {
@@ -563,7 +547,7 @@ static bool put_letter(struct typing *t, const struct emu_written *w)
     case 'S':
         return put_plain(t, w, second, true, false);
     case 'w':
-        return put_plain(t, w, wide(type), false, false);
+        return put_plain(t, w, emu_twice(type), false, false);
     case 'u':
         return put_plain(t, w, EMU_U32, false, false);
     case 'p':

@@ -24,6 +24,22 @@ unsigned emu_bits(enum emu_type type)
     return (unsigned)type < sizeof bits ? bits[type] : 0;
 }
 
+enum emu_type emu_twice(enum emu_type type)
+{
+    switch (type) {
+    case EMU_U16:
+        return EMU_U32;
+    case EMU_S16:
+        return EMU_S32;
+    case EMU_U32:
+        return EMU_U64;
+    case EMU_S32:
+        return EMU_S64;
+    default:
+        return EMU_NONE;
+    }
+}
+
 // The text ends at the first NUL, as for cuModuleLoadData.
 static size_t text_length(const char *text, size_t length)
 {

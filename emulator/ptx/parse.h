@@ -236,7 +236,7 @@ struct emu_name {
 
 enum { EMU_MOST_SCOPES = 64 };
 
-// Names by scope; labels live beside the others.
+// Names by scope. A label may have the name of something else.
 struct emu_names {
     struct emu_name **buckets;
     uint32_t bucket_count, count;

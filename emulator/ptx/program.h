@@ -50,6 +50,8 @@ enum emu_type {
 
 // Bits of a type; 1 for predicates.
 unsigned emu_bits(enum emu_type type);
+// The integer type of twice the width of one of 16 or 32 bits; EMU_NONE for any other type.
+enum emu_type emu_twice(enum emu_type type);
 
 static inline bool emu_is_signed(enum emu_type type)
 {

@@ -238,7 +238,7 @@ static bool rule_copy(const struct check *c)
     return !ignores || at_least(c, "cp.async with a predicate", 75, 80);
 }
 
-// A policy is a number with a meaning only for caches.
+// A policy only matters to caches, so its value is 0.
 static bool rule_policy(const struct check *c)
 {
     struct emu_insn *insn = c->insn;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those, as it asks.
+// cmocka.h needs the headers above.
 #include <cmocka.h>
 
 #include "cuda/extensions.h"

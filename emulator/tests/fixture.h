@@ -61,7 +61,7 @@ static inline uint64_t emulator_alloc(struct emulator *e, uint64_t bytes)
     return address;
 }
 
-/// As a copy from the host does: the bytes count as initialised.
+/// Writes like a copy from the host: the bytes count as initialised.
 static inline uint64_t emulator_upload(struct emulator *e, const void *data, uint64_t bytes)
 {
     uint64_t address = emulator_alloc(e, bytes);
@@ -113,8 +113,8 @@ static inline int emulator_run(struct emulator *e, const uint64_t *params)
     return emu_run(&e->config, e->memory, &launch, e->report, sizeof(e->report));
 }
 
-/// Runs a module made of one entry "k" with this body. The parameters are 64-bit: p0, p1, p2, p3;
-/// %rd0 to %rd3 hold them, %r0 is %tid.x, %r1 %ctaid.x, %r2 %ntid.x.
+/// Runs a module with one entry "k" that has this body. %rd0 to %rd3 hold its 64-bit parameters p0
+/// to p3; %r0 is %tid.x, %r1 is %ctaid.x, %r2 is %ntid.x.
 static inline int emulator_body(struct emulator *e, const char *body, uint64_t p0, uint64_t p1,
                                 uint64_t p2)
 {
@@ -134,7 +134,7 @@ static inline int emulator_body(struct emulator *e, const char *body, uint64_t p
     return emulator_run(e, params);
 }
 
-/// The launch ends with `result`, and its report has every one of the words.
+/// Requires that the launch ends with `result`, and that its report has each of the words.
 static inline void emulator_expect(struct emulator *e, int got, int result, const char *words)
 {
     if (got != result)
@@ -146,7 +146,8 @@ static inline void emulator_expect(struct emulator *e, int got, int result, cons
             fail_msg("no '%s' in: %s", word, e->report);
 }
 
-/// The launch has ended well, but a copy of its results to the host is reported with all the words.
+/// Requires that the launch succeeds, and that a copy of its results to the host is reported with
+/// all of the words.
 static inline void emulator_expect_undefined(struct emulator *e, int got, uint64_t address,
                                              uint64_t bytes, const char *words)
 {
@@ -158,7 +159,7 @@ static inline void emulator_expect_undefined(struct emulator *e, int got, uint64
     emulator_expect(e, 719, 719, words);
 }
 
-/// The launch has ended well, and so would a copy of its results.
+/// Requires that the launch and a copy of its results succeed.
 static inline void emulator_expect_fine(struct emulator *e, int got, uint64_t address,
                                         uint64_t bytes)
 {

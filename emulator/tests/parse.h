@@ -32,7 +32,7 @@ static inline struct parsed parse_for(const char *text, int isa, int sm, char su
     return parsed;
 }
 
-/// On a device that runs all that sm_100a text can have.
+/// On a device that runs everything that sm_100a text may have.
 static inline struct parsed parse(const char *text)
 {
     return parse_for(text, 90, 100, 'a');
@@ -48,7 +48,7 @@ static inline struct emu_module *parse_ok(const char *text)
     return parsed.module;
 }
 
-/// A kernel with registers and variables of every type round the lines.
+/// The lines inside a kernel that has registers and variables of every type.
 static inline const char *frame(const char *lines, char *text, size_t size)
 {
     snprintf(
@@ -65,7 +65,7 @@ static inline const char *frame(const char *lines, char *text, size_t size)
     return text;
 }
 
-/// The whole of a file; freed by the caller.
+/// The contents of a file. The caller frees them.
 static inline char *read_text(const char *path)
 {
     FILE *file = fopen(path, "rb");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// That the emulator exports every function of the driver's interface that it has a row of, and
-/// nothing else. tests/driver/test_cuda_abi.c holds the rows against NVIDIA's cuda.h.
+/// The emulator exports each function of the driver's interface for which it has a row, and nothing
+/// else. tests/driver/test_cuda_abi.c compares the rows with NVIDIA's cuda.h.
 #include "cuda/extensions.h"
 
 #include <dlfcn.h>

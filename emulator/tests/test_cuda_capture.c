@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Stream capture by the emulator: which call may be made while one goes on. Expectations are what
-/// driver 580 answered on an H200.
+/// Stream capture: which calls are allowed during a capture. The expected results are those of
+/// driver 580 on an H200.
 #include "api.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void nothing_on_stream(CUstream stream, CUresult status, void *argument)
     (void)argument;
 }
 
-/// A call by its number; results that it makes are thrown away.
+/// Makes a call by its number, and discards what it creates.
 static CUresult call(int number)
 {
     CUdeviceptr address = 0;
@@ -115,8 +115,9 @@ static CUresult call(int number)
     }
 }
 
-/// Results with a stream that does not block (b: that does) captured in mode global, with a relaxed
-/// capture, and by a relaxed thread. The capture goes on after 0 and the few marked ones.
+/// Results during a capture in global mode of a non-blocking stream, of a blocking one, during a
+/// relaxed capture, and in a relaxed thread. The capture continues after 0 and after the marked
+/// calls.
 static const struct {
     int non_blocking, blocking, relaxed, relaxed_thread;
     bool goes_on;
@@ -175,7 +176,7 @@ static void one_call(int number, unsigned flags, CUstreamCaptureMode mode,
     OK(cuStreamBeginCapture_v2(captured, mode));
     if ((int)call(number) != result)
         fail_msg("call %d, flags %u, mode %d: not %d", number, flags, (int)mode, result);
-    // Calls that fail for reasons of their own, not for the capture's sake, leave it alone.
+    // A call that fails for another reason than the capture does not end it.
     bool goes_on =
         result == 0 || wanted[number].goes_on || result == 400 || (result == 1 && number == 1);
     OK(cuCtxSetCurrent(context));
@@ -236,7 +237,7 @@ static void begin_and_end(void **state)
     RETURNS(cuStreamIsCapturing(NULL, &status), 906);
     RETURNS(cuStreamGetCaptureInfo(NULL, &status, NULL), 906);
     assert_int_equal(status_of(blocking), CU_STREAM_CAPTURE_STATUS_ACTIVE);
-    OK(cuStreamDestroy_v2(blocking)); // and the capture with it
+    OK(cuStreamDestroy_v2(blocking)); // this ends the capture too
     OK(cuStreamIsCapturing(NULL, &status));
     RETURNS(cuThreadExchangeStreamCaptureMode(NULL), 1);
     OK(cuStreamDestroy_v2(captured));
@@ -277,7 +278,7 @@ static void forks_and_joins(void **state)
     OK(cuGraphGetEdges(graph, NULL, NULL, &count));
     assert_int_equal(count, 2);
     OK(cuGraphDestroy(graph));
-    RETURNS(cuEventQuery(forked), 1); // of a capture that is over
+    RETURNS(cuEventQuery(forked), 1); // its capture has ended
     RETURNS(cuStreamWaitEvent(captured, forked, 0), 1);
 
     OK(cuStreamBeginCapture(captured));

@@ -139,7 +139,7 @@ static void primary_context(void **state)
     assert_ptr_equal(first, second);
     OK(cuDevicePrimaryCtxRetain(&second, 0));
     assert_ptr_equal(first, second);
-    RETURNS(cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE); // it went with the context
+    RETURNS(cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE); // freed with the context
     OK(cuMemAlloc_v2(&address, 4));
     OK(cuDevicePrimaryCtxReset_v2(0));
     RETURNS(cuMemFree_v2(address), CUDA_ERROR_CONTEXT_IS_DESTROYED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// What the environment tells the emulator, and kernels that fail. Each in a process of its own,
-/// since both last as long as one.
+/// The environment variables of the emulator, and kernels that fail. Each test has its own process,
+/// because both affect a whole process.
 #define _POSIX_C_SOURCE 200809L
 #include "api.h"
 
@@ -10,7 +10,8 @@
 
 static char log_path[64];
 
-/// Runs `check` in a child with the variables set ("NAME=value", up to a NULL); its log is kept.
+/// Runs `check` in a child process with these variables ("NAME=value", up to a NULL), and keeps its
+/// log.
 static void in_child(void (*check)(void), const char *const *variables)
 {
     remove(log_path);
@@ -24,7 +25,7 @@ static void in_child(void (*check)(void), const char *const *variables)
             snprintf(name, sizeof(name), "%.*s", (int)(value - *variables - 1), *variables);
             setenv(name, value, 1);
         }
-        check(); // a failing assertion ends the child by cmocka's abort
+        check(); // if an assertion fails, cmocka aborts the child
         _exit(0);
     }
     int status = 0;
@@ -90,7 +91,7 @@ static void device_and_driver(void **state)
     IN_CHILD(is_sm_80, "PTXGEN_EMU_DEVICE=sm_80,sms=7,name=my GPU", "PTXGEN_EMU_DRIVER=12040");
 }
 
-/// The query, a cooperative launch and what is left of shared memory say the same.
+/// The occupancy query, a cooperative launch and the available shared memory agree.
 static void occupancy_agrees(void)
 {
     const size_t shared[] = { 0, 1, 1000, 8192, 16384, 32768, 49152 };
@@ -303,7 +304,7 @@ static CUresult launch(const char *name, CUdeviceptr address)
     return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
 }
 
-/// After a kernel failed: which calls say so, as an H200 has it.
+/// Which calls return the error of a failed kernel, as on an H200.
 static void is_poisoned(int error)
 {
     CUdeviceptr address = 0;
@@ -361,7 +362,7 @@ static void *describe(void *text)
     return NULL;
 }
 
-/// cuGetErrorString() has the report, for every thread, and only of what happened.
+/// cuGetErrorString() includes the report in every thread, and only for the error that occurred.
 static void is_described(void)
 {
     const char *plain = "an illegal memory access was encountered: ", *text = NULL, *other = NULL;
@@ -384,7 +385,7 @@ static void is_described(void)
     TRUE(strcmp(other, "an illegal memory access was encountered") == 0);
 }
 
-/// What the emulator refuses says why: to who gave no buffer for the log, in words of the result.
+/// A refused load says why in cuGetErrorString() if the caller gave no buffer for the log.
 static void is_refused(void)
 {
     static const unsigned char fat_binary[16] = { 0x50, 0xed, 0x55, 0xba };
@@ -410,7 +411,8 @@ static void is_refused(void)
     WANT(cuLibraryUnload(library), 0);
 }
 
-/// A buffer has the log then; nobody else is told. Nor does an earlier call explain a later one.
+/// With a buffer, only the buffer has the log. The text of an earlier call does not explain a later
+/// one.
 static void is_silent(void)
 {
     char log[256] = "";
@@ -454,13 +456,13 @@ static void is_freed(void)
     WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     WANT(cuEmulatorReport(&report), 0);
     TRUE(strstr(report, "store") != NULL);
-    WANT(cuEmulatorClearError(), 0); // what hardware cannot do
+    WANT(cuEmulatorClearError(), 0); // hardware cannot do this
     WANT(cuMemAlloc_v2(&other, 64), 0);
     WANT(launch("store", other), 0);
     WANT(cuCtxSynchronize(), 0);
 }
 
-// `turns` times round a loop of three instructions.
+// `turns` iterations of a loop of three instructions.
 static const char loop_text[] = EMU_TEXT_HEAD ".visible .entry loop(.param .u32 turns)\n"
                                               "{\n"
                                               "    .reg .pred %p<2>;\n"
@@ -482,7 +484,7 @@ static void is_limited(void)
     open_context();
     WANT(cuModuleLoadData(&module, loop_text), 0);
     WANT(cuModuleGetFunction(&function, module, "loop"), 0);
-    for (int i = 0; i < 20; i++) // of each launch, not of all
+    for (int i = 0; i < 20; i++) // the limit is for each launch
         WANT(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
     WANT(cuCtxSynchronize(), 0);
     WANT(cuLaunchKernel(function, 20, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
@@ -493,7 +495,7 @@ static void is_limited(void)
     WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_TIMEOUT);
 }
 
-/// What compilers make of `struct { unsigned a; /* padding */ } s = { thread }; *out = s`.
+/// The code of compilers for `struct { unsigned a; /* padding */ } s = { thread }; *out = s`.
 static const char padding_text[] = EMU_TEXT_HEAD ".visible .entry pad(.param .u64 p)\n"
                                                  "{\n"
                                                  "    .local .align 8 .b8 s[8];\n"
@@ -521,14 +523,14 @@ static void pads(void)
     WANT(cuModuleLoadData(&module, padding_text), 0);
     WANT(cuModuleGetFunction(&function, module, "pad"), 0);
     WANT(cuMemAlloc_v2(&memory, sizeof(words)), 0);
-    WANT(cuMemcpyDtoH_v2(words, memory, sizeof(words)), 0); // as of memory that nobody wrote
+    WANT(cuMemcpyDtoH_v2(words, memory, sizeof(words)), 0); // as of memory that was never written
     WANT(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL), 0);
     WANT(cuMemcpyDtoH_v2(words, memory, sizeof(words)), 0);
     for (uint32_t i = 0; i < 32; i++)
         WANT(words[2 * i], i);
 }
 
-/// 5 is added to what was never written; the sums are copied on the device.
+/// Adds 5 to memory that was never written, and copies the sums on the device.
 static CUdeviceptr make_sums(CUdeviceptr *copy)
 {
     CUmodule module = NULL;
@@ -591,7 +593,7 @@ static void is_five(void)
     WANT(cuMemcpyDtoH_v2(words, copy + 64, 64), 0);
     WANT(cuMemcpyDtoH_v2(words, sums, 64), 0);
     for (int i = 0; i < 16; i++)
-        WANT(words[i], 5); // memory starts out as zeros
+        WANT(words[i], 5); // memory begins as zeros
 }
 
 static void undefined_results(void **state)
@@ -603,7 +605,7 @@ static void undefined_results(void **state)
     IN_CHILD(is_five, "PTXGEN_EMU_SANITIZE=0");
     IN_CHILD(is_five, "PTXGEN_EMU_SANITIZE=warn");
     in_log("warning: uninitialised values are copied to the host: byte 0 of the 64 bytes");
-    // Once, although it is copied twice.
+    // Reported once, although it is copied twice.
     char text[8192] = "", *first;
     FILE *file = fopen(log_path, "r");
     assert_non_null(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Graphs of the emulator: captured and made by hand, instantiated, launched, changed.
+/// Graphs: captured or built by calls, instantiated, launched, changed.
 #include "api.h"
 
 static CUcontext context;
@@ -163,7 +163,7 @@ static void made_by_hand(void **state)
     assert_true(count == 1 && from[0] == hand.host);
 
     OK(cuGraphAddDependencies(hand.graph, &hand.copy, &hand.kernel, 1));
-    RETURNS(cuGraphInstantiateWithFlags(&executable, hand.graph, 0), 1); // in a circle
+    RETURNS(cuGraphInstantiateWithFlags(&executable, hand.graph, 0), 1); // the edges form a cycle
     OK(cuGraphRemoveDependencies(hand.graph, &hand.copy, &hand.kernel, 1));
     RETURNS(cuGraphRemoveDependencies(hand.graph, &hand.copy, &hand.kernel, 1), 1);
     RETURNS(cuGraphAddDependencies(hand.graph, &hand.kernel, &hand.set, 1), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The emulator as a driver: launches and what is wrong with them, streams, events, callbacks.
+/// The emulator as a driver: valid and invalid launches, streams, events, callbacks.
 #include "api.h"
 
 #include <pthread.h>

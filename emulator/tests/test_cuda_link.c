@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// The emulator as a driver: its linker, and the code that comes out of it.
+/// The emulator as a driver: its linker and the code that it produces.
 #include "api.h"
 
-/// Links the text; what comes out, for the caller to destroy the link.
+/// Links the text and returns the result. The caller destroys the link.
 static char *link_text(CUlinkState *made, const char *text, size_t *bytes)
 {
     void *code = NULL;
@@ -36,7 +36,7 @@ static void linking(void **state)
     OK(cuLibraryUnload(library));
     OK(cuMemFree_v2(p));
 
-    // Code is an input too, and comes out as it went in.
+    // Linked code is an input too, and is linked unchanged.
     void *copy = NULL;
     OK(cuLinkCreate(0, NULL, NULL, &second));
     RETURNS(cuLinkComplete(second, &copy, NULL), CUDA_ERROR_INVALID_VALUE);
@@ -69,7 +69,7 @@ static void damaged_code(void **state)
         char was = code[i];
         code[i] = (char)(was ^ 1);
         assert_int_not_equal(cuModuleLoadData(&loaded, code), CUDA_SUCCESS);
-        code[i] = '\0'; // cut off here
+        code[i] = '\0'; // truncated here
         assert_int_not_equal(cuModuleLoadData(&loaded, code), CUDA_SUCCESS);
         code[i] = was;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The emulator as a driver: memory of all kinds, copies, fills, what a pointer is.
+/// The emulator as a driver: memory of all kinds, copies, fills, pointer attributes.
 #include "api.h"
 
 static CUcontext context;
@@ -279,7 +279,7 @@ static void contexts_own_their_memory(void **state)
     OK(cuMemGetInfo_v2(&after, NULL));
     assert_int_equal(before, after);
     RETURNS(cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE);
-    OK(cuMemAlloc_v2(&address, 16)); // one context's memory may be freed in another
+    OK(cuMemAlloc_v2(&address, 16)); // freed in another context
     OK(cuCtxCreate_v2(&other, 0, 0));
     OK(cuMemFree_v2(address));
     OK(cuCtxDestroy_v2(other));

@@ -34,7 +34,7 @@ static void variables(void **state)
     RETURNS(cuModuleGetGlobal_v2(&address, &bytes, NULL, "counter"), CUDA_ERROR_INVALID_HANDLE);
 }
 
-// A variable that begins as the address of another.
+// A variable whose initial value is the address of another.
 static void addresses_in_variables(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void attributes(void **state)
     RETURNS(cuFuncGetAttribute(&value, dynamic, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/// What an H200 says of the same kernels: blocks for 0, 16384, 32768 and 49152 bytes.
+/// The results of an H200 for the same kernels: blocks with 0, 16384, 32768 and 49152 bytes.
 static void occupancy(void **state)
 {
     (void)state;
@@ -276,7 +276,8 @@ static void libraries(void **state)
     RETURNS(cuKernelGetFunction(&function, kernel), CUDA_ERROR_INVALID_HANDLE);
     RETURNS(cuLibraryLoadFromFile(&library, "/none", NULL, NULL, 0, NULL, NULL, 0),
             CUDA_ERROR_FILE_NOT_FOUND);
-    OK(cuLibraryLoadData(&library, "garbage", NULL, NULL, 0, NULL, NULL, 0)); // read when used
+    OK(cuLibraryLoadData(&library, "garbage", NULL, NULL, 0, NULL, NULL,
+                         0)); // the text is read at its first use
     RETURNS(cuLibraryGetKernel(&kernel, library, "small"), CUDA_ERROR_INVALID_IMAGE);
     OK(cuLibraryUnload(library));
 }

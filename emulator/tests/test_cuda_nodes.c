@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// Nodes of graphs one by one: their parameters read and changed, events, clones, captures into a
-/// graph that is there.
+/// Nodes of graphs: their parameters read and changed, events, clones, captures into an existing
+/// graph.
+#define _POSIX_C_SOURCE 200809L // nanosleep
 #include "api.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 static CUcontext context;
 static CUmodule module;
@@ -135,7 +140,7 @@ static void left_out(void **state)
     OK(cuGraphNodeSetEnabled(executable, c.set, 0));
     OK(cuGraphNodeGetEnabled(executable, c.set, &enabled));
     assert_int_equal(enabled, 0);
-    OK(cuGraphExecUpdate_v2(executable, c.graph, &info)); // leaves that as it is
+    OK(cuGraphExecUpdate_v2(executable, c.graph, &info)); // does not enable it
     run(executable);
     assert_int_equal(c.seen, 1);
     OK(cuGraphNodeSetEnabled(executable, c.set, 1));
@@ -143,7 +148,7 @@ static void left_out(void **state)
     assert_int_equal(enabled, 1);
     run(executable);
     assert_int_equal(c.seen, 5);
-    RETURNS(cuGraphNodeSetEnabled(executable, c.call, 0), 1); // of kernels, copies and fills alone
+    RETURNS(cuGraphNodeSetEnabled(executable, c.call, 0), 1); // only kernels, copies and fills
     RETURNS(cuGraphNodeGetEnabled(executable, c.set, NULL), 1);
     OK(cuGraphExecDestroy(executable));
     OK(cuGraphDestroy(c.graph));
@@ -182,14 +187,14 @@ static void events(void **state)
     OK(cuGraphExecEventWaitNodeSetEvent(executable, wait, end));
     RETURNS(cuGraphExecEventWaitNodeSetEvent(executable, last, end), 1);
     RETURNS(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, NULL), 1);
-    OK(cuEventDestroy_v2(end)); // the graph keeps the handle alone
+    OK(cuEventDestroy_v2(end)); // the graph keeps only the handle
     run(executable);
     OK(cuGraphExecDestroy(executable));
     OK(cuGraphDestroy(graph));
     OK(cuEventDestroy_v2(start));
 }
 
-// Under capture an external event becomes a node; it is not one of the capture's own.
+// Under capture, an external event becomes a node. It does not become an event of the capture.
 static void external_events(void **state)
 {
     (void)state;
@@ -238,13 +243,13 @@ static void clones(void **state)
     assert_int_equal(count, 1);
     assert_ptr_equal(before, set);
     const CUDA_MEMSET_NODE_PARAMS other = fill(12, 4);
-    OK(cuGraphMemsetNodeSetParams(c.set, &other)); // the clone's is another
+    OK(cuGraphMemsetNodeSetParams(c.set, &other)); // the clone has its own work
     OK(cuGraphDestroy(c.graph));
     OK(cuGraphInstantiateWithFlags(&executable, clone, 0));
     run(executable);
     assert_int_equal(c.seen, 5);
     assert_int_equal(c.called, 1);
-    RETURNS(cuGraphNodeFindInClone(&set, copy, clone), 1); // no clone of the clone's
+    RETURNS(cuGraphNodeFindInClone(&set, copy, clone), 1); // the clone has no clone
     RETURNS(cuGraphClone(NULL, clone), 1);
     RETURNS(cuGraphClone(&clone, NULL), 1);
     OK(cuGraphExecDestroy(executable));
@@ -265,9 +270,9 @@ static void captured_into_a_graph(void **state)
     RETURNS(cuStreamBeginCaptureToGraph(stream, NULL, NULL, NULL, 0, 2), 1);
     OK(cuStreamBeginCaptureToGraph(stream, c.graph, &c.call, NULL, 1,
                                    CU_STREAM_CAPTURE_MODE_RELAXED));
-    RETURNS(cuGraphDestroy(c.graph), 1); // while it is being made
+    RETURNS(cuGraphDestroy(c.graph), 1); // a capture adds to it
     OK(cuLaunchKernel(emu_function(module, "store"), 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
-    // One node is put in by hand, and what follows comes after that.
+    // One node is added by a call; the captured nodes depend on it.
     const CUDA_MEMSET_NODE_PARAMS set = fill(90, 1);
     CUgraph capturing = NULL;
     CUstreamCaptureStatus status;
@@ -292,12 +297,81 @@ static void captured_into_a_graph(void **state)
     assert_int_equal(c.called, 1);
     assert_int_equal(emu_read(data), 91);
     OK(cuGraphExecDestroy(executable));
-    // A capture that fails leaves the graph to its owner.
+    // A failed capture does not destroy the graph, which belongs to the caller.
     OK(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, 0));
     RETURNS(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     RETURNS(cuStreamEndCapture(stream, &capturing), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     OK(cuGraphGetNodes(graph, NULL, &count));
     assert_int_equal(count, 6);
+    OK(cuGraphDestroy(graph));
+}
+
+// ---- from several threads ----------------------------------------------------------------------
+
+static atomic_bool busy;
+
+// Other threads have to wait for the end of this work.
+static void keep_busy(void *unused)
+{
+    (void)unused;
+    atomic_store(&busy, true);
+    nanosleep(&(struct timespec) { .tv_nsec = 30000000 }, NULL);
+}
+
+struct change {
+    CUgraphExec executable;
+    CUgraphNode node;
+    CUfunction store;
+    uint32_t value;
+    CUresult result;
+};
+
+static CUDA_KERNEL_NODE_PARAMS_v2 stores(CUfunction function, void **params)
+{
+    const CUDA_KERNEL_NODE_PARAMS_v2 made = { .func = function,
+                                              .kernelParams = params,
+                                              EMU_ONE_THREAD };
+    return made;
+}
+
+static void *change(void *of)
+{
+    struct change *c = of;
+    const CUDA_KERNEL_NODE_PARAMS_v2 params = stores(c->store, (void *[]) { &data, &c->value });
+    while (!atomic_load(&busy))
+        nanosleep(&(struct timespec) { .tv_nsec = 100000 }, NULL);
+    c->result = cuCtxSetCurrent(context);
+    if (c->result == CUDA_SUCCESS)
+        c->result = cuGraphExecKernelNodeSetParams_v2(c->executable, c->node, &params);
+    return NULL;
+}
+
+// Two threads wait to replace the same parameters, which must be freed once.
+static void changed_by_two_threads(void **state)
+{
+    (void)state;
+    uint32_t value = 3;
+    const CUfunction store = emu_function(module, "store");
+    const CUDA_KERNEL_NODE_PARAMS_v2 params = stores(store, (void *[]) { &data, &value });
+    CUgraph graph = NULL;
+    CUgraphExec executable = NULL;
+    CUgraphNode node = NULL;
+    pthread_t threads[2];
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &params));
+    OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    struct change changes[2] = { { executable, node, store, 40, 1 },
+                                 { executable, node, store, 41, 1 } };
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, change, &changes[i]), 0);
+    OK(cuLaunchHostFunc(stream, keep_busy, NULL));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    OK(changes[0].result);
+    OK(changes[1].result);
+    run(executable);
+    assert_true(emu_read(data) == 40 || emu_read(data) == 41);
+    OK(cuGraphExecDestroy(executable));
     OK(cuGraphDestroy(graph));
 }
 
@@ -311,6 +385,7 @@ int main(void)
         cmocka_unit_test(external_events),
         cmocka_unit_test(clones),
         cmocka_unit_test(captured_into_a_graph),
+        cmocka_unit_test(changed_by_two_threads),
     };
     context = emu_context();
     module = emu_module();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// Every function of the driver with arguments that are wrong: null, stale and foreign handles, odd
-/// sizes, structures with odd fields. The calls are drawn at random and are the same every time; a
-/// call may return what it likes, but the process lives, no memory is lost, and afterwards the
-/// emulator works as ever. Under ASan and UBSan this finds most.
+/// Every function of the driver with wrong arguments: null, stale and foreign handles, odd sizes,
+/// structures with odd fields. The calls are random, and the same in each run. A call may return
+/// any result, but the process survives, no memory leaks, and the emulator works afterwards. ASan
+/// and UBSan make this test stronger.
 ///
-/// What an argument may be is read from its type and name in abi/functions.def, so a new function
-/// takes part by having its row. Wild pointers to memory of the host are not tried, nor lengths
-/// beyond the arrays that are given: no libcuda could stand those.
+/// The values for an argument come from its type and name in abi/functions.def, so the row of a new
+/// function is enough. Invalid pointers to host memory and lengths beyond the given arrays are not
+/// tried, because no libcuda can detect them.
 #define _POSIX_C_SOURCE 200809L // setenv
 #include "api.h"
 
@@ -29,7 +29,7 @@ static const struct function {
 #include "abi/functions.def"
 };
 
-/// What was handed out, or is a good guess: destroyed ones stay.
+/// Handles and addresses that the calls returned, and plausible guesses. Destroyed ones stay.
 static struct pool {
     const char *type;
     uint64_t values[POOL], newest;
@@ -82,11 +82,11 @@ static void keep(struct pool *pool, uint64_t value)
 static uint64_t from_pool(const struct pool *pool)
 {
     if (below(2))
-        return pool->newest; // which goes with the newest of other kinds
+        return pool->newest; // belongs to the newest of other kinds
     return pool->count ? pool->values[below(pool->count)] : 0;
 }
 
-/// Most arguments are as they should be, so that calls get far.
+/// Most arguments are right, so that a call reaches its last checks.
 static bool wrong(void)
 {
     return below(16) == 0;
@@ -146,7 +146,7 @@ static bool is(const char *a, const char *b)
 
 static uint64_t make(const char *type, const char *name, unsigned char *zone);
 
-/// Sets each field of a structure that is described in abi/cuda.h; false if this is none.
+/// Sets each field of a structure of abi/cuda.h. False for any other type.
 static bool make_struct(const char *type, unsigned char *zone)
 {
     unsigned char *room = zone + 1024;
@@ -165,8 +165,8 @@ static bool make_struct(const char *type, unsigned char *zone)
     return false;
 }
 
-/// Where the host takes part, no row lies beyond its memory; and no address is taken for the host's
-/// that is none.
+/// A copy from or to the host stays within its memory, and no other address counts as one of the
+/// host.
 static void tame(unsigned char *zone, bool solid)
 {
     struct cuda_copy_3d flat, *copy = &flat;
@@ -208,7 +208,7 @@ static uint64_t array_of(const char *type, unsigned char *zone)
     return (uint64_t)(uintptr_t)zone;
 }
 
-/// Pointers to what is read or written; `base` is what it is behind the last star.
+/// Pointers to what is read or written. `base` is the type without the last star.
 static uint64_t make_pointer(const char *type, const char *name, unsigned char *zone)
 {
     if (wrong())
@@ -333,7 +333,7 @@ static unsigned read_parameters(const char *text, struct argument *arguments)
     return count;
 }
 
-/// What the call gave out, to be used by others.
+/// Keeps what the call returned, for other calls.
 static void collect(const struct argument *arguments, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -356,7 +356,7 @@ static void collect(const struct argument *arguments, unsigned count)
     }
 }
 
-/// Addresses that would be taken for the host's are the host's.
+/// Functions for which an address that is not of the device is one of the host.
 static bool takes_any_address(const char *name)
 {
     return strncmp(name, "cuMemcpy", 8) == 0 && strncmp(name, "cuMemcpyD", 9) != 0 &&
@@ -388,7 +388,7 @@ static void call_one(const struct function *function)
 
 #define KEEP(type, handle) keep(pool_of(type), (uint64_t)(uintptr_t)(handle))
 
-/// Live ones of each kind, for those that were destroyed.
+/// Creates objects of each kind in place of destroyed ones.
 static void refill(void)
 {
     CUcontext context = NULL;
@@ -472,7 +472,7 @@ static void random_calls(void **state)
             refill();
         call_one(&functions[below(COUNT)]);
     }
-    refill(); // each kind of object can still be made
+    refill(); // each kind of object can still be created
 }
 
 /// A context of its own, current, with a module and a stream.
@@ -520,7 +520,7 @@ static void foreign_contexts(void **state)
     OK(cuCtxDestroy_v2(a.context));
 }
 
-/// What goes down with a context is gone, though a graph still has it.
+/// Objects are destroyed with their context, even if a graph refers to them.
 static void stale_functions(void **state)
 {
     (void)state;
@@ -537,7 +537,7 @@ static void stale_functions(void **state)
     OK(cuCtxDestroy_v2(b.context));
 }
 
-/// A kernel in a graph without a context, and in one that is named.
+/// A kernel in a graph, without a context and with one.
 static void kernels_without_context(void **state)
 {
     (void)state;
@@ -578,7 +578,7 @@ static void modules_of_libraries(void **state)
     OK(cuCtxDestroy_v2(a.context));
 }
 
-/// An attribute's value has its size, also where there is nothing to say of the address.
+/// An attribute has its size even if the address is unknown.
 static void sizes_of_attributes(void **state)
 {
     (void)state;
@@ -618,7 +618,7 @@ static void odd_copies(void **state)
     OK(cuMemcpyHtoD_v2(address, pinned, 4096));
     RETURNS(cuMemcpyHtoD_v2(address, pinned, 4097), CUDA_ERROR_INVALID_VALUE);
     RETURNS(cuMemcpyDtoH_v2(pinned, address, 4097), CUDA_ERROR_INVALID_VALUE);
-    // Nothing, as often as it is asked for, takes no time.
+    // A copy of nothing takes no time, whatever its depth.
     const CUDA_MEMCPY3D nothing = { .srcMemoryType = CU_MEMORYTYPE_DEVICE,
                                     .srcDevice = address,
                                     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -627,7 +627,7 @@ static void odd_copies(void **state)
                                     .Height = 0,
                                     .Depth = SIZE_MAX };
     OK(cuMemcpy3D_v2(&nothing));
-    // Memory that the process does not have.
+    // Host memory that is not mapped.
     RETURNS(cuMemHostRegister_v2((void *)4096, 4096, 0), CUDA_ERROR_INVALID_VALUE);
     RETURNS(cuMemHostRegister_v2(host, UINT64_C(1) << 46, 0), CUDA_ERROR_INVALID_VALUE);
     RETURNS(cuMemHostRegister_v2(host, SIZE_MAX, 0), CUDA_ERROR_INVALID_VALUE);
@@ -639,7 +639,7 @@ static void odd_copies(void **state)
 static size_t shared_by_asking(int threads)
 {
     int count = 0;
-    OK(cuDeviceGetCount(&count)); // the caller's function may call the driver
+    OK(cuDeviceGetCount(&count)); // the callback may call the driver
     return shared_of(threads);
 }
 
@@ -658,7 +658,7 @@ static void asking_callback(void **state)
 
 int main(int count, char **arguments)
 {
-    if (count > 1) // calls, and where to begin: for a longer look
+    if (count > 1) // number of calls and first seed, for longer runs
         calls = (unsigned)strtoul(arguments[1], NULL, 10);
     if (count > 2)
         seed = strtoull(arguments[2], NULL, 10);

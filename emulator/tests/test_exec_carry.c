@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Chains with carries against plain C on longer numbers, products of 24 bits, jumps by a list.
+// Carry chains, compared with plain C on longer numbers; products of 24 bits; brx.idx.
 #include "apply.h"
 
 enum { WORDS = 4, COUNT = 32 };
@@ -38,7 +38,7 @@ static void run(struct emulator *e, const char *body, uint32_t got[COUNT][2 * WO
     memcpy(got, emulator_at(e, out, bytes), bytes);
 }
 
-// x + y or x - y, word by word as on paper.
+// x + y or x - y, word by word.
 static void sum(const uint32_t x[WORDS], const uint32_t y[WORDS], bool subtract,
                 uint32_t result[WORDS])
 {
@@ -74,7 +74,7 @@ static void sums(void **state)
     }
 }
 
-// The product of two numbers of 64 bits, plus one of 128, word by word.
+// The product of two 64-bit numbers plus a 128-bit one, word by word.
 static void product(const uint32_t x[2], const uint32_t y[2], const uint32_t z[WORDS],
                     uint32_t result[WORDS])
 {
@@ -107,7 +107,7 @@ static void signed_chain(const uint32_t x[2], const uint32_t y[2], const uint32_
     result[1] = pair(words[0], words[1]) + (result[0] < high ? 1 : 0);
 }
 
-// The second number is added; the first is the two factors.
+// The first number has the two factors; the second is added.
 static void products(void **state)
 {
     struct emulator *e = *state;
@@ -145,7 +145,7 @@ static void products(void **state)
     }
 }
 
-// A chain of three steps; the later two take the flag, the first two set it.
+// A chain of three steps. The first two set the flag, the last two read it.
 struct chain {
     unsigned bits;
     unsigned kinds[3];
@@ -245,7 +245,7 @@ static void crossing_chains(void **state)
         }
 }
 
-// The two chains that nvcc's division of 128-bit integers has, with numbers.
+// The two chains of nvcc's division of 128-bit integers, with fixed numbers.
 static void flag_after_a_subtraction(void **state)
 {
     struct emulator *e = *state;
@@ -264,7 +264,7 @@ static void flag_after_a_subtraction(void **state)
     assert_int_equal(got[1], 1);
 }
 
-// Of 24 bits each, sign and all.
+// Factors of 24 bits, signed or not.
 static int64_t factor(uint64_t x, bool is_signed)
 {
     int64_t low = (int64_t)(x & 0xffffff);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Conversions between all types, against the tests' own (half.h), which are integer arithmetic
-// alone; and what else is tried with every 16-bit value.
+// Conversions between all types, compared with those of half.h, which use integer arithmetic alone;
+// and other tests with every 16-bit value.
 #include "apply.h"
 #include "reference/half.h"
 
 #include <math.h>
 
-// Calls `check` with every 16-bit value, 1024 at a time, and what the instruction makes of it.
+// Calls `check` with every 16-bit value, 1024 at a time, and with the results of the instruction.
 static void every_half(struct emulator *e, const char *instruction, unsigned out_bits,
                        void (*check)(uint16_t x, uint64_t got))
 {
@@ -104,7 +104,7 @@ static void floats_to_halves(void **state)
         for (unsigned bf16 = 0; bf16 < 2; bf16++) {
             struct apply a = { bf16 ? "cvt.rn.bf16.f32" : "cvt.rn.f16.f32", 16, { 32 } };
             for (unsigned i = 0; i < APPLY_COUNT; i++) {
-                // Results and the ties between them, and their neighbours; then any bits.
+                // Possible results, the ties between them and their neighbours; then random bits.
                 uint16_t half = (uint16_t)random_u64(&r);
                 uint32_t x = bits_of_f32((float)(bf16 ? bf16_to_f64(half) : f16_to_f64(half)));
                 x += (bf16 ? 0x8000u : 0x1000u) * (uint32_t)random_below(&r, 2);
@@ -121,7 +121,8 @@ static void floats_to_halves(void **state)
 
 static void integers_to_floats(void **state)
 {
-    // |x - result| is at most half a step, and ties go to even; directed modes lie on their side.
+    // |x - result| is at most half a step, and ties go to even. In directed modes the result is on
+    // the right side.
     static const char *const modes[] = { "rn", "rz", "rm", "rp" };
     static uint64_t in[1][APPLY_COUNT], out[APPLY_COUNT];
     const uint64_t *const inputs[4] = { in[0] };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// f32 and f64 arithmetic in every rounding mode. f32 results are checked against the exact value,
-// held as the unevaluated sum of two doubles; f64 results against the sign and size of their exact
-// remainder, which fma gives.
+// f32 and f64 arithmetic in every rounding mode. f32 results are compared with the exact value,
+// which is the unevaluated sum of two doubles; f64 results with the sign and size of their exact
+// remainder, from fma.
 #include "apply.h"
 
 #include <float.h>
@@ -54,7 +54,7 @@ static double f64_of(uint64_t bits)
     return x;
 }
 
-// high + low exactly, high being their rounded sum.
+// high + low is exact; high is their rounded sum.
 struct exact {
     double high, low;
 };
@@ -78,7 +78,7 @@ static double as_number(float x)
     return isinf(x) ? copysign(0x1p128, (double)x) : (double)x;
 }
 
-// The exact value (not zero) in f32.
+// The f32 of the exact value, which is not zero.
 static float rounded(struct exact e, unsigned mode)
 {
     float down = (float)e.high < INFINITY ? (float)e.high : FLT_MAX;
@@ -142,7 +142,8 @@ static void f32_in_every_mode(void **state)
             snprintf(name, sizeof(name), "%s.%s.f32", names[op], modes[mode]);
             struct apply a = { name, 32, { 32, 32, op == FMA ? 32 : 0 } };
             apply_inputs(in, singles, 24, 32, op * 4 + mode + 1);
-            for (unsigned i = 600; i < APPLY_COUNT; i++) // like exponents: sums that cancel, ties
+            for (unsigned i = 600; i < APPLY_COUNT;
+                 i++) // similar exponents: sums that cancel, ties
                 for (unsigned k = 0; k < 3; k++)
                     in[k][i] = (in[k][i] & 0x80ffffff) | 0x3f000000;
             apply(*state, &a, inputs, out);
@@ -157,7 +158,7 @@ static void f32_in_every_mode(void **state)
         }
 }
 
-// The result lies on the right side of the exact value, and no float lies between.
+// The result is on the right side of the exact value, and no float is between them.
 static void check_side(const char *name, unsigned mode, double r, double ulp_below,
                        double ulp_above, double rest, double exact_sign)
 {
@@ -221,7 +222,7 @@ static void f64_not_numbers(void **state)
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
     const uint64_t *const inputs[4] = { in[0], in[1], in[2] };
     const uint64_t quiet = UINT64_C(0x0008000000000000);
-    // The operand whose NaN is taken first, then the next.
+    // The operands in the order in which their NaN is taken.
     static const struct {
         const char *name;
         unsigned order[3], operands;
@@ -282,8 +283,8 @@ static uint32_t flushed(uint32_t x)
     return x & 0x7f800000 ? x : x & 0x80000000;
 }
 
-// As an H200 flushes: what is below 2^-126 when rounded as if exponents had no end, seen here 2^64
-// times as large.
+// Flushes as an H200 does: a result that is below 2^-126 when it is rounded with an unbounded
+// exponent. Computed here at 2^64 times the size.
 static uint32_t flushed_result(unsigned op, unsigned mode, float x, float y, float z)
 {
     uint32_t result = wanted(op, mode, x, y, z);

@@ -50,7 +50,7 @@ static void grid_barrier(void **state)
     e->grid = 16;
     e->block = 64;
     e->cooperative = true;
-    // Each block adds its number to a sum, all meet, each reads the whole sum; ten rounds.
+    // Each block adds its number to a sum, all blocks meet, each reads the whole sum. Ten rounds.
     const char *body =
         "mov.u32 %r20, 0;\nsetp.eq.u32 %p1, %r0, 0;\nmov.u32 %r21, %nctaid.x;\n"
         "ROUND: @!%p1 bra MEET;\nadd.u64 %rd5, %rd0, 8;\nmul.wide.u32 %rd6, %r20, 4;\n"
@@ -78,8 +78,8 @@ static void grid_barrier(void **state)
                     "cooperative launch of 129 blocks: the device holds 128");
 }
 
-// Counters, a list, flags that hand memory on, shared memory: kernels without a race, so that
-// ThreadSanitizer finds none in the emulator.
+// Counters, a list, flags that pass memory on, shared memory: kernels without a race, in which
+// ThreadSanitizer must find none.
 static void many_workers(void **state)
 {
     struct emulator *e = *state;
@@ -89,8 +89,8 @@ static void many_workers(void **state)
     e->block = 64;
     for (uint32_t i = 0; i < e->grid * e->block; i++)
         wanted += i;
-    // [0] a sum, [4] how many blocks have added theirs, [8] what the last of them saw; from 64
-    // on, what each block added. Of memory that was never written but by blocks.
+    // [0] a sum, [4] the number of blocks that have added to it, [8] the sum that the last one
+    // read; from 64 on, what each block added. Only blocks write this memory.
     uint64_t words = emulator_zeros(e, 64 + 96 * 4), parts = emulator_alloc(e, 96 * 4);
     const char *body = ".shared .align 4 .b32 s;\nsetp.eq.u32 %p1, %r0, 0;\n"
                        "@%p1 st.shared.u32 [s], 0;\nbar.sync 0;\n" GLOBAL_THREAD
@@ -110,7 +110,7 @@ static void many_workers(void **state)
     assert_int_equal(got[0], wanted);
     assert_int_equal(got[1], 96);
     assert_int_equal(got[2], wanted);
-    // A word that all blocks hand on by release and acquire.
+    // A word that blocks pass on by release and acquire.
     e->grid = 16;
     uint64_t turn = emulator_zeros(e, 4), value = emulator_alloc(e, 4);
     body = "setp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\nmov.u32 %r9, 0;\n"
@@ -152,7 +152,7 @@ static void special_registers(void **state)
     }
 }
 
-// One lane does `op` on a word that holds `before`: what it returns, and what memory holds then.
+// One lane performs `op` on a word with the value `before`: the returned value and the new one.
 static void atomic_case(struct emulator *e, const char *op, const char *kind, unsigned bytes,
                         uint64_t before, uint64_t x, uint64_t after)
 {
@@ -209,7 +209,7 @@ static void atomics(void **state)
 
 static void subnormal_sums(void **state)
 {
-    // f32 in global memory flushes subnormals, in shared memory not.
+    // f32 atomics flush subnormals in global memory, not in shared memory.
     struct emulator *e = *state;
     uint32_t words[4] = { 0x00400000, 0x00400000, 0, 0 };
     uint64_t at = emulator_upload(e, words, sizeof(words));
@@ -317,7 +317,7 @@ static void dynamic_shared(void **state)
     emulator_expect(e, emulator_run(e, &out), 700, "out of bounds|124 of them dynamic");
 }
 
-// Registers of half a MiB a warp: as many blocks run at once as the host's memory may hold.
+// Registers of half a MiB a warp: the limit of host memory bounds the blocks that run at once.
 static void host_memory(void **state)
 {
     struct emulator *e = *state;
@@ -350,7 +350,7 @@ static void host_memory(void **state)
     emulator_expect(e, emulator_run(e, &out), 714, "no host memory|nested 3 deep");
 }
 
-// Decoded once, an entry is launched by several threads, and with other sizes of shared memory.
+// An entry, decoded once, is launched by several threads with several sizes of shared memory.
 struct launches {
     struct emulator *e;
     struct emu_programs *programs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// f16 and bf16 arithmetic and comparisons, against the tests' own conversions (half.h), which are
+// f16 and bf16 arithmetic and comparisons, compared with the conversions of half.h, which use
 // integer arithmetic alone.
 #include "apply.h"
 #include "reference/half.h"
@@ -16,14 +16,14 @@ static uint16_t narrowed(bool bf16, double x)
     return half_from_f64(bf16 ? BF16_EXPONENT_BITS : F16_EXPONENT_BITS, x);
 }
 
-// high + low exactly; rounded once: as `high` alone, unless that lies just between two results, or
-// is a result itself, and the rest tips the scale.
+// high + low is exact, and is rounded once: like `high` alone, unless `high` is a tie or a result
+// itself, so that `low` decides.
 static uint16_t narrowed_sum(bool bf16, double high, double low)
 {
     if (low == 0 || !isfinite(high))
         return narrowed(bf16, high);
     double toward = low > 0 ? (double)INFINITY : -(double)INFINITY;
-    // Only a tie of `high` can be tipped, and one step of double is less than what tips it.
+    // `low` decides only a tie of `high`. One step of double toward it decides the same way.
     return narrowed(bf16, nextafter(high, toward)) == narrowed(bf16, nextafter(high, -toward))
                ? narrowed(bf16, high)
                : narrowed(bf16, nextafter(high, toward));
@@ -47,7 +47,7 @@ static void inputs_for(uint64_t in[3][APPLY_COUNT], uint64_t seed)
                                         0xfc00, 0x7e00, 0x7f7f, 0x7f80, 0xff80, 0x7fc0,
                                         0x0080, 0x3f80, 0x3f81, 0x6400 };
     apply_inputs(in, corners, 22, 16, seed);
-    for (unsigned i = 700; i < APPLY_COUNT; i++) // like exponents: cancellation and ties
+    for (unsigned i = 700; i < APPLY_COUNT; i++) // similar exponents: cancellation and ties
         for (unsigned k = 0; k < 3; k++)
             in[k][i] = (in[k][i] & 0x83ff) | 0x3800;
 }
@@ -74,7 +74,8 @@ static void arithmetic(void **state)
                                  (unsigned)in[1][i], (unsigned)in[2][i], (unsigned)(uint16_t)out[i],
                                  want);
                 }
-                // Two at once: the same, in the lower half and, from another element, the upper.
+                // Packed pairs: the same operands in the lower half, those of another element in
+                // the upper.
                 for (unsigned k = 0; k < 3; k++)
                     for (unsigned i = 0; i < APPLY_COUNT; i++)
                         packed[k][i] = in[k][i] | in[k][(i + 1) % APPLY_COUNT] << 16;
@@ -90,8 +91,8 @@ static void arithmetic(void **state)
             }
 }
 
-// 2^-14 - 2^-25 has eleven bits and is no normal number: an H200 flushes it, though rounded to the
-// places of subnormal ones it would be 2^-14.
+// 2^-14 - 2^-25 has eleven bits and is not normal. An H200 flushes it, although as a subnormal it
+// would be rounded to 2^-14.
 static void flushed_products(void **state)
 {
     static const char *const names[] = { "mul.ftz.f16", "mul.f16", "fma.rn.ftz.f16", "fma.rn.f16" };
@@ -141,7 +142,7 @@ static uint64_t flushed(bool bf16, bool ftz, uint64_t half)
     return !ftz || half & (bf16 ? 0x7f80u : 0x7c00u) ? half : half & 0x8000;
 }
 
-// Halves two at a time: set to 1.0 or to ones in each half.
+// Packed pairs: set gives 1.0 or all ones in each half.
 static void packed_comparisons(void **state)
 {
     static const char *const names[] = { "eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
@@ -179,8 +180,8 @@ static void packed_comparisons(void **state)
     }
 }
 
-// setp gives the low half's to the first predicate, the high half's to the second; each is combined
-// with the third.
+// setp writes the result of the low half to the first predicate and that of the high half to the
+// second. Each is combined with the third predicate.
 static void packed_predicates(void **state)
 {
     struct emulator *e = *state;
@@ -191,7 +192,7 @@ static void packed_predicates(void **state)
         { 0x3c003c00, 0x40004000 },
         { 0x7e003c00, 0x40004000 }, // high half NaN
     };
-    const unsigned less[4] = { 2, 1, 3, 1 }; // bit 0: of the low half
+    const unsigned less[4] = { 2, 1, 3, 1 }; // bit 0: low half
     for (unsigned k = 0; k < 4 * 2; k++) {
         char body[1024];
         const bool with = k / 4;

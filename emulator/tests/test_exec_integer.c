@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Integer instructions that the builder does not write, against plain C. Those that it writes are
-// held to tests/hardware/op_expected.c by the test `op record emulator`.
+// Integer instructions that the builder does not write, compared with plain C. `op record emulator`
+// compares the others with tests/hardware/op_expected.c.
 #include "apply.h"
 
 struct type {
@@ -64,7 +64,7 @@ static void comparisons(void **state)
     }
 }
 
-// How far the highest bit that is not the sign's has to go to the top.
+// The distance of the highest bit that differs from the sign to the top bit.
 static void normalizing_shifts(void **state)
 {
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
@@ -122,7 +122,7 @@ static void words(void **state)
 
 static void long_addition(void **state)
 {
-    // 128 bits in four words, there and back.
+    // 128 bits from four words and back.
     struct emulator *e = *state;
     uint32_t words_in[12] = { 0xffffffff, 0xffffffff, 0xffffffff, 1, 1, 0, 0, 5 };
     uint64_t at = emulator_upload(e, words_in, sizeof(words_in));
@@ -142,7 +142,7 @@ static void long_addition(void **state)
     assert_memory_equal(got + 4, words_in, 16);
 }
 
-// Bit by bit, as the PTX ISA says it.
+// Bit by bit, as in the PTX ISA.
 static uint32_t mask_bits(bool wraps, uint32_t first, uint32_t width)
 {
     uint32_t bits = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Asynchronous copies, hints to caches, accesses of 256 bits, atomics on vectors.
+// Asynchronous copies, cache hints, accesses of 256 bits, atomics on vectors.
 #include "fixture.h"
 
 static uint64_t numbers(struct emulator *e, uint32_t count)
@@ -18,7 +18,7 @@ static void expect_words(struct emulator *e, uint64_t at, const uint32_t *wanted
             fail_msg("word %u: %u, not %u", (unsigned)i, (unsigned)got[i], (unsigned)wanted[i]);
 }
 
-// %rd4: 16 bytes of the source for each thread; %r3: of shared memory; %rd5: of the result.
+// 16 bytes for each thread: %rd4 in the source, %r3 in shared memory, %rd5 in the result.
 #define ADDRESSES                                                                                  \
     ".shared .align 16 .b8 s[1024];\nmul.wide.u32 %rd6, %r0, 16;\nadd.u64 %rd4, %rd0, %rd6;\n"     \
     "add.u64 %rd5, %rd1, %rd6;\nmov.u32 %r4, s;\nmad.lo.u32 %r3, %r0, 16, %r4;\n"
@@ -35,7 +35,7 @@ static void copies(void **state)
     struct emulator *e = *state;
     static const struct {
         const char *copy;
-        uint32_t taken[4]; // 1: that word of the source, 0: zero, 2: as before
+        uint32_t taken[4]; // 1: the word of the source, 0: zero, 2: unchanged
     } rows[] = {
         { "cp.async.cg.shared.global [%r3], [%rd4], 16;", { 1, 1, 1, 1 } },
         { "cp.async.ca.shared::cta.global.L2::128B [%r3], [%rd4], 16;", { 1, 1, 1, 1 } },
@@ -65,7 +65,7 @@ static void copies(void **state)
     }
 }
 
-// Of three batches, all but the last two, one or none are there after the wait.
+// After the wait, all of three batches have arrived except the last two, the last one, or none.
 static void batches(void **state)
 {
     struct emulator *e = *state;
@@ -90,7 +90,7 @@ static void faulty_copies(void **state)
 {
     struct emulator *e = *state;
     uint64_t in = numbers(e, 128), out = emulator_alloc(e, 512), fresh = emulator_alloc(e, 512);
-    // Not waited for: what is read was never written.
+    // Without a wait, the read memory was never written.
     emulator_expect_undefined(e,
                               emulator_body(e,
                                             ADDRESSES
@@ -98,14 +98,14 @@ static void faulty_copies(void **state)
                                             "cp.async.commit_group;\n" SHOW_SUM,
                                             in, out, 0),
                               out, 512, "copied to the host|memory, never written|ld.shared.v4");
-    // A neighbour's copy, waited for without a barrier.
+    // The copy of another thread, with a wait but without a barrier.
     emulator_expect(e,
                     emulator_body(e,
                                   ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n"
                                             "cp.async.wait_all;\nxor.b32 %r3, %r3, 16;\n" SHOW,
                                   in, out, 0),
                     719, "shared-memory race|line");
-    // What was not initialised is no more so for being copied.
+    // A copy of undefined bytes is undefined.
     const char *copy = ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n"
                                  "cp.async.wait_all;\n" SHOW;
     const char *sum = ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n"
@@ -171,7 +171,7 @@ static void hints(void **state)
     expect_words(e, out, wanted, 128);
 }
 
-// 32 bytes at a time, which sm_100 can.
+// 32 bytes at once, on sm_100.
 static void wide_accesses(void **state)
 {
     struct emulator *e = *state;
@@ -234,7 +234,7 @@ static void vector_atomics(void **state)
     for (unsigned k = 0; k < 4; k++)
         assert_true(got[k] == wanted[k]);
     expect_words(e, packed, wanted_halves, 4);
-    // Lanes come in ascending order.
+    // Lanes execute in ascending order.
     for (unsigned i = 0; i < 32; i++) {
         assert_true(before[4 * i] == 497 + (float)i);
         assert_true(before[4 * i + 1] == 34 + (float)i);
@@ -249,7 +249,7 @@ static void vector_atomics(void **state)
                     716, "misaligned atomic of 16 bytes");
 }
 
-// The address register is a result too: the other results come from where it pointed before.
+// The address register is a result too. The other results come from the old address.
 static void over_its_address(void **state)
 {
     struct emulator *e = *state;
@@ -259,7 +259,7 @@ static void over_its_address(void **state)
                        "setp.eq.u64 %p1, %rd2, 0;\n@%p1 mov.u64 %rd7, %rd4;\n"
                        "ld.global.v2.u64 {%rd7, %rd8}, [%rd7];\n"
                        "st.global.v2.u64 [%rd5], {%rd7, %rd8};\nret;";
-    for (uint32_t apart = 0; apart < 2; apart++) { // the lanes' addresses in a row or not
+    for (uint32_t apart = 0; apart < 2; apart++) { // consecutive addresses or not
         uint64_t in = numbers(e, 128), out = emulator_zeros(e, 512);
         uint32_t wanted[128];
         for (uint32_t i = 0; i < 128; i++)

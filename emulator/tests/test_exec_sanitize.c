@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Small faulty kernels: each is reported by name, with the CUresult of the hardware.
+// Small faulty kernels. Each is reported by the name of its fault, with the CUresult of hardware.
 #include "fixture.h"
 
 #define SHARED_ARRAY                                                                               \
@@ -10,7 +10,7 @@
 static void out_of_bounds_store(void **state)
 {
     struct emulator *e = *state;
-    uint64_t out = emulator_alloc(e, 31 * 4); // one short
+    uint64_t out = emulator_alloc(e, 31 * 4); // one too short
     int result = emulator_body(e, OUT_SLOT "st.global.u32 [%rd11], %r0;\nret;", out, 0, 0);
     emulator_expect(e, result, 700,
                     "out of bounds|store of 4 bytes|0 bytes past the end of the allocation of 124 "
@@ -49,7 +49,7 @@ static void misaligned(void **state)
     emulator_expect(e, result, 716, "misaligned load of 4 bytes|ld.global.u32");
     result = emulator_body(e, "ld.global.v4.u32 {%r5,%r6,%r7,%r8}, [%rd0+8];\nret;", out, 0, 0);
     emulator_expect(e, result, 716, "misaligned load of 16 bytes");
-    // In shared memory and through generic addresses too.
+    // The same in shared memory and through generic addresses.
     result = emulator_body(e,
                            SHARED_ARRAY "cvta.shared.u64 %rd9, 0;\n"
                                         "st.u32 [%rd9+1], %r0;\nret;",
@@ -81,7 +81,7 @@ static void uninitialised_register(void **state)
     int result = emulator_body(
         e, OUT_SLOT "add.u32 %r6, %r5, 1;\nst.global.u32 [%rd11], %r6;\nret;", out, 0, 0);
     emulator_expect_undefined(e, result, out, 128, "copied to the host|register %r5|add.u32");
-    // Of some lanes only; a copy is not yet a use.
+    // Only some lanes are undefined. A copy is not a use.
     result = emulator_body(e,
                            OUT_SLOT "setp.lt.u32 %p1, %r0, 7;\n@%p1 mov.u32 %r5, 1;\n"
                                     "mov.u32 %r7, %r5;\nst.global.u32 [%rd11], %r7;\nret;",
@@ -118,7 +118,7 @@ static void uninitialised_memory(void **state)
                            "%h1;\nld.local.u16 %r5, [%rd9];\n" DECIDE("%r5"),
                            out, 0, 0);
     emulator_expect(e, result, 719, "decides a guard|register %h1, never written|st.local.u16");
-    // Half of it was written; the whole decides, that half alone is fine.
+    // Half of the word was written. The whole word decides; the written half alone is not reported.
 #define HALF                                                                                       \
     ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\nmov.u16 %h1, 7;\n"                              \
     "st.local.u16 [%rd9], %h1;\nld.local.u32 %r5, [%rd9];\n"
@@ -142,7 +142,7 @@ static void missing_barrier(void **state)
     assert_int_equal(emulator_body(e, MISSING_BARRIER("bar.sync 0;\n"), out, 0, 0), 0);
     int result = emulator_body(e, MISSING_BARRIER(""), out, 0, 0);
     emulator_expect(e, result, 719, "shared-memory race: this write|and the read|st.shared.u32");
-    // With the bytes written before, so that it is a race and nothing else.
+    // The bytes are written before, so that the race is the only fault.
     result = emulator_body(e,
                            SHARED_ARRAY NEIGHBOUR OUT_SLOT
                            "st.shared.u32 [%r12], 0;\nbar.sync 0;\nst.shared.u32 [%r12], %r0;\n"
@@ -188,7 +188,7 @@ static void lost_atomic(void **state)
     const char *right = SHARED_ARRAY "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.shared.u32 [%r10], 0;\n"
                                      "bar.sync 0;\nred.shared.add.u32 [%r10], 1;\nret;";
     assert_int_equal(emulator_body(e, right, 0, 0, 0), 0);
-    // An atomic and a plain store with nothing between them race as well.
+    // An atomic and a plain store without order race too.
     const char *mixed = SHARED_ARRAY "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.shared.u32 [%r10], 0;\n"
                                      "bar.sync 0;\nred.shared.add.u32 [%r10], 1;\n"
                                      "ld.shared.u32 %r5, [%r10];\nret;";
@@ -214,7 +214,7 @@ static void one_flag_for_all(void **state)
 {
     struct emulator *e = *state;
     e->block = 64;
-    // The same value from every thread is no race; a value of each thread's own is.
+    // Stores of the same value by every thread are no race. Stores of different values are.
     assert_int_equal(emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r10], 7;\nret;", 0, 0, 0), 0);
     emulator_expect(e, emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r10], %r0;\nret;", 0, 0, 0),
                     719, "shared-memory race|write|thread (0,0,0)");
@@ -227,7 +227,7 @@ static void divergent_barrier(void **state)
     int result = emulator_body(e, "setp.lt.u32 %p1, %r0, 40;\n@%p1 bar.sync 0;\nret;", 0, 0, 0);
     emulator_expect(e, result, 719,
                     "divergent barrier|not reached by all|ended without reaching it");
-    // Half the threads wait at one barrier, half at another.
+    // Half of the threads wait at one barrier, half at another.
     result = emulator_body(e,
                            "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra L;\nbar.sync 1;\nret;\n"
                            "L: bar.sync 0;\nret;",
@@ -235,18 +235,18 @@ static void divergent_barrier(void **state)
     emulator_expect(e, result, 702,
                     "deadlock|divergent barrier, not reached by all|wait at barrier 0|wait at "
                     "barrier 1");
-    // Lanes of one warp at two places.
+    // Lanes of one warp at two barrier instructions.
     result = emulator_body(e,
                            "and.b32 %r5, %r0, 1;\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra L;\n"
                            "bar.sync 0;\nret;\nL: bar.sync 0;\nret;",
                            0, 0, 0);
     emulator_expect(e, result, 719, "divergent barrier|same warp waits at another barrier");
-    e->config.sanitize = false; // as the hardware: those that have ended count
+    e->config.sanitize = false; // like hardware, which counts ended threads
     result = emulator_body(e, "setp.lt.u32 %p1, %r0, 40;\n@%p1 bar.sync 0;\nret;", 0, 0, 0);
     assert_int_equal(result, 0);
 }
 
-// What comes from a lane that does not take part is undefined, which matters where it decides.
+// A value from a lane that does not take part is undefined. It is reported where it decides.
 static void inactive_shuffle(void **state)
 {
     struct emulator *e = *state;
@@ -264,7 +264,7 @@ static void inactive_shuffle(void **state)
                            "setp.eq.u32 %p2, %r5, 7;\n@%p2 bra L;\nL: ret;",
                            0, 0, 0);
     emulator_expect(e, result, 719, "decides a guard|lane 16, which has ended");
-    // The sum of the 20 lanes of a mask: what comes from the others is computed with and left out.
+    // The sum of the 20 lanes of a mask. Values of other lanes are computed with and discarded.
     uint64_t out = emulator_zeros(e, 4);
     result = emulator_body(e,
                            "setp.gt.u32 %p1, %r0, 19;\n@%p1 ret;\nmov.u32 %r5, %r0;\n"
@@ -283,7 +283,7 @@ static void inactive_shuffle(void **state)
 static void lanes_in_deadlock(void **state)
 {
     struct emulator *e = *state;
-    // Each half waits for all 32, at a place that the other never comes to.
+    // Each half waits for all 32 lanes, at an instruction that the other never reaches.
     int result = emulator_body(e,
                                "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\nbar.sync 1, 64;\nret;\n"
                                "L: bar.warp.sync -1;\nret;",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Undefined values: where they come from, how they are carried, where they are reported; and
-// programs made at random, run again and again with other bits in what is undefined.
+// Undefined values: their origins, how instructions pass them on, where they are reported. Random
+// programs, run with many values in their undefined bits.
 #include "fixture.h"
 
 #define SLOT                                                                                       \
@@ -20,7 +20,7 @@ static uint32_t undefined_bits(struct emulator *e, uint64_t address)
     return bits;
 }
 
-// What compilers make of a structure with padding: all of it is copied, none of it used.
+// The code of compilers for a structure with padding: copied as a whole, the padding never used.
 static void padding(void **state)
 {
     struct emulator *e = *state;
@@ -34,7 +34,7 @@ static void padding(void **state)
         assert_int_equal(undefined_bits(e, out + 8 * i), 0);
         assert_int_equal(undefined_bits(e, out + 8 * i + 4), UINT32_MAX);
     }
-    // Copied by bytes, taken apart and put together.
+    // Copied by bytes, split and put together.
     body = "ld.global.b16 %h1, [%rd1];\nld.global.v2.b32 {%r5, %r6}, [%rd1+8];\n"
            "mov.b32 %r7, {%h1, %h1};\nprmt.b32 %r8, %r5, %r6, 0x1537;\nshl.b32 %r8, %r8, 8;\n"
            "bfi.b32 %r9, %r8, %r7, 4, 12;\nmov.b64 %rd5, {%r9, %r8};\ncvt.u16.u64 %h2, %rd5;\n"
@@ -45,7 +45,7 @@ static void padding(void **state)
     assert_int_equal(undefined_bits(e, out), 0xfffff00f);
 }
 
-// A sort that reads one element past its keys, and minds the result only where there is one.
+// A sort that reads one element past its keys, and uses the result only if the element exists.
 static void one_past_the_keys(void **state)
 {
     struct emulator *e = *state;
@@ -62,7 +62,7 @@ static void one_past_the_keys(void **state)
     emulator_expect_fine(e, emulator_body(e, text, out, 0, 0), out, 128);
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(undefined_bits(e, out + 4 * i), 0);
-    // The comparison alone does decide.
+    // The comparison alone is reported.
     snprintf(text, sizeof(text), "%s@%%p2 bra L;\nL: %s", body, STORE);
     emulator_expect(e, emulator_body(e, text, out, 0, 0), 719,
                     "decides a guard: register %p2|memory, never written|ld.shared.u32 %r5");
@@ -80,10 +80,10 @@ static void a_sum(void **state)
         out, 128,
         "copied to the host: byte 0 of the 128 bytes|it comes from memory, never written|kernel "
         "k|ld.global.u32 %r5|in the allocation of 128 bytes");
-    // Through another kernel, too, and to where it is only copied.
+    // Through a second kernel, and to memory that is only copied.
     int result = emulator_body(e, SLOT "ld.global.u32 %r9, [%rd12];\n" STORE, copy, out, 0);
     emulator_expect_undefined(e, result, copy, 128, "ld.global.u32 %r5, [%rd12];");
-    // Written over, it is gone.
+    // A later store removes it.
     result = emulator_body(e, SLOT "mov.u32 %r9, 1;\n" STORE, copy, 0, 0);
     emulator_expect_fine(e, result, copy, 128);
 }
@@ -128,7 +128,7 @@ static void decisions(void **state)
                  "uninitialised value %s|never written|it comes from|kernel k", rows[i].words);
         emulator_expect(e, result, 719, words);
     }
-    // The host sees its memory without a copy.
+    // The host reads its own memory without a copy.
     uint32_t host[32] = { 0 };
     assert_true(emu_memory_map_host(e->memory, host, sizeof(host)));
     uint64_t in = emulator_alloc(e, 128), at = (uint64_t)(uintptr_t)host;
@@ -148,8 +148,8 @@ static void decisions(void **state)
 
 // ---- what is carried ----------------------------------------------------------------------------
 
-// %r5 is undefined but for its low byte, 0x21; %r6 in lane 3 alone, where it is never written;
-// %r9 is the result.
+// %r5 is undefined except for its low byte, 0x21. %r6 is undefined in lane 3, where it is never
+// written. %r9 is the result.
 #define HALF_KNOWN                                                                                 \
     SLOT "ld.global.u32 %r4, [%rd12];\nand.b32 %r4, %r4, 0xffffff00;\nor.b32 %r5, %r4, 0x21;\n"    \
          "setp.ne.u32 %p1, %r0, 3;\n@%p1 mov.u32 %r6, %r0;\nsetp.eq.u32 %p2, %r6, 3;\n"
@@ -185,7 +185,7 @@ static void carried(void **state)
           0, 0xffff0000 },
         { "cvt.rn.f32.u32 %f1, %r6;\nmov.f32 %f2, 0f3F800000;\ncvt.rn.f16x2.f32 %r9, %f2, %f1;", 0,
           0xffff },
-        // Comparisons that the defined bits decide, and predicates.
+        // Comparisons that defined bits decide, and predicates.
         { "setp.eq.u32 %p3, %r5, 0x22;\nselp.b32 %r9, 1, 0, %p3;", 0, 0 },
         { "setp.eq.u32 %p3, %r5, 0x21;\nselp.b32 %r9, 1, 0, %p3;", 1, 1 },
         { "setp.lt.u32 %p3, %r5, 0x20;\nselp.b32 %r9, 1, 0, %p3;", 0, 0 },
@@ -276,7 +276,7 @@ static void carried(void **state)
     }
 }
 
-// Into a function and back; its own registers are new each time.
+// Into a function and back. The registers of a function are new in each call.
 static void through_calls(void **state)
 {
     struct emulator *e = *state;
@@ -301,7 +301,7 @@ static void through_calls(void **state)
         assert_int_equal(undefined_bits(e, params[0] + 4 * i), wanted[i]);
 }
 
-// Registers are new in each block, though their memory is not.
+// Registers are new in each block, although their memory is reused.
 static void in_each_block(void **state)
 {
     struct emulator *e = *state;
@@ -317,7 +317,8 @@ static void in_each_block(void **state)
     assert_int_equal(undefined_bits(e, out + 4), UINT32_MAX);
 }
 
-// What is no more than a copy passes; what depends on undefined bits in any other way does not.
+// A value that is only a copy is not reported. A value that depends on undefined bits in another
+// way is.
 static void copied_or_computed(void **state)
 {
     static const struct {
@@ -369,7 +370,7 @@ static void copied_or_computed(void **state)
     }
 }
 
-// Of two undefined sources, the report names the one that the result has bits of.
+// With two undefined sources, the report names the one whose bits are in the result.
 static void origins(void **state)
 {
     static const char *const bodies[] = {
@@ -411,7 +412,7 @@ static void warn_and_go_on(void **state)
         SLOT "L2: ld.global.u32 %r5, [%rd12];\nadd.u32 %r8, %r8, 1;\nsetp.lt.u32 %p1, %r8, 3;\n"
              "@%p1 bra L2;\nsetp.gt.u32 %p2, %r5, 7;\n@%p2 mov.u32 %r9, 1;\n"
              "add.u32 %r9, %r9, %r5;\n" STORE,
-        // A race, lanes that are not there, threads that have gone.
+        // A race, lanes that do not exist, threads that have ended.
         ".shared .align 4 .b32 s[4];\n" SLOT
         "st.shared.u32 [s], %r0;\nld.shared.u32 %r9, [s];\n" STORE,
         SLOT "mov.u32 %r9, 0;\nsetp.gt.u32 %p1, %r0, 15;\n@%p1 bra L;\n"
@@ -491,8 +492,8 @@ static uint32_t random_word(void)
 
 enum { VALUES = 4, FILLS = 24, MANY_FILLS = 120 };
 
-// Values 0 to 3 in %r20 to %r23: what is known, and a mask of what is not, whose bits come from
-// memory that was never written. %rd0: results, %rd1: known words and masks, %rd2: the others.
+// Values 0 to 3 in %r20 to %r23: known words, and masks whose bits come from memory that was never
+// written. %rd0: results, %rd1: known words and masks, %rd2: undefined words.
 static int write_inputs(char *body, size_t size)
 {
     int n = snprintf(body, size,
@@ -507,7 +508,7 @@ static int write_inputs(char *body, size_t size)
     return n;
 }
 
-// One instruction, %r20 + d of others. Exact ones first.
+// One instruction with destination %r20 + d. Exact ones first.
 enum { EXACT = 13, KINDS = 31 };
 
 static int write_step(char *at, size_t size, unsigned kind, unsigned d, unsigned a, unsigned b,
@@ -566,7 +567,7 @@ struct trial {
     uint32_t undefined[32][VALUES], varies[32][VALUES];
 };
 
-// Runs the body with the sanitizer, and then without it and many fillings of what is undefined.
+// Runs the body with the sanitizers, and then without them, with many values in the undefined bits.
 static void run_trial(struct emulator *e, struct trial *t, unsigned fills)
 {
     uint32_t known[VALUES * 2 * 32], *results, first[VALUES * 32];
@@ -611,8 +612,8 @@ static int write_results(char *at, size_t size)
                     "st.global.u32 [%%rd13+256], %%r22;\nst.global.u32 [%%rd13+384], %%r23;\nret;");
 }
 
-// A bit that varies with what is undefined is undefined. Of one bitwise or moving instruction, a
-// sum or a difference, no other one is.
+// A bit that varies with the undefined bits is undefined. After a single bitwise or moving
+// instruction, a sum or a difference, no other bit is.
 static void random_programs(void **state)
 {
     struct emulator *e = *state;

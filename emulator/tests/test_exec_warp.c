@@ -4,7 +4,7 @@
 
 #define OUT_SLOT "mul.wide.u32 %rd10, %r0, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
 
-// Runs the body, which leaves its result in %r5, and returns what each thread stored.
+// Runs the body, and returns %r5 of each thread.
 static const uint32_t *results(struct emulator *e, const char *body)
 {
     char text[8192];
@@ -17,7 +17,7 @@ static const uint32_t *results(struct emulator *e, const char *body)
 
 static void loops_of_different_length(void **state)
 {
-    // 3 steps of Collatz's sequence for every lane, until 1.
+    // Collatz's sequence in every lane, three instructions a step, until 1.
     const uint32_t *got = results(*state, "add.u32 %r6, %r0, 1;\nmov.u32 %r5, 0;\n"
                                           "L: setp.eq.u32 %p1, %r6, 1;\n@%p1 bra DONE;\n"
                                           "and.b32 %r7, %r6, 1;\nsetp.eq.u32 %p2, %r7, 0;\n"
@@ -34,7 +34,7 @@ static void loops_of_different_length(void **state)
 
 static void nested_branches_meet_again(void **state)
 {
-    // After two nested branches all 32 lanes are together.
+    // After two nested branches all 32 lanes run together.
     const uint32_t *got = results(*state, "and.b32 %r6, %r0, 1;\nsetp.eq.u32 %p1, %r6, 0;\n"
                                           "@%p1 bra A;\nand.b32 %r6, %r0, 2;\n"
                                           "setp.eq.u32 %p2, %r6, 0;\n@%p2 bra B;\nmov.u32 %r7, 1;\n"
@@ -46,7 +46,7 @@ static void nested_branches_meet_again(void **state)
 
 static void irreducible_jumps(void **state)
 {
-    // Into a loop at two places.
+    // A loop with two entries.
     const uint32_t *got = results(*state, "mov.u32 %r5, 0;\nand.b32 %r6, %r0, 3;\n"
                                           "setp.eq.u32 %p1, %r6, 2;\n@%p1 bra MIDDLE;\n"
                                           "TOP: add.u32 %r5, %r5, 10;\n"
@@ -64,14 +64,14 @@ static void lanes_wait_for_lanes(void **state)
 {
     struct emulator *e = *state;
     uint64_t word = emulator_zeros(e, 8);
-    // A lock that every lane of the warp takes in turn: the loser spins below the winner.
+    // A lock that each lane of the warp takes. The losers spin at a lower pc than the winner.
     const char *lock = "L: atom.global.cas.b32 %r5, [%rd0], 0, 1;\nsetp.ne.u32 %p1, %r5, 0;\n"
                        "@%p1 bra L;\nld.volatile.global.u32 %r6, [%rd0+4];\nadd.u32 %r6, %r6, 1;\n"
                        "st.volatile.global.u32 [%rd0+4], %r6;\nfence.acq_rel.gpu;\n"
                        "atom.global.exch.b32 %r7, [%rd0], 0;\nret;";
     emulator_expect(e, emulator_body(e, lock, word, 0, 0), 0, "");
     assert_int_equal(((uint32_t *)emulator_at(e, word, 8))[1], 32);
-    // Lane 0 spins, at the lower pc, until lane 31 has stored; plain instructions alone.
+    // Lane 0 spins at the lower pc until lane 31 has stored. Only plain instructions.
     word = emulator_zeros(e, 8);
     const char *flag = "setp.ne.u32 %p1, %r0, 0;\n@%p1 bra OTHERS;\n"
                        "S: ld.volatile.global.u32 %r5, [%rd0];\nsetp.eq.u32 %p2, %r5, 0;\n"
@@ -79,7 +79,7 @@ static void lanes_wait_for_lanes(void **state)
                        "OTHERS: setp.eq.u32 %p3, %r0, 31;\n@%p3 st.volatile.global.u32 [%rd0], 1;\n"
                        "ret;";
     emulator_expect(e, emulator_body(e, flag, word, 0, 0), 0, "");
-    // And the other way round, a loop with no memory order in it.
+    // The reverse: a loop without memory order.
     word = emulator_zeros(e, 8);
     const char *weak =
         "setp.ne.u32 %p1, %r0, 31;\n@%p1 bra OTHERS;\n"
@@ -143,13 +143,13 @@ static void shuffles(void **state)
 
 static void diverged_halves_shuffle(void **state)
 {
-    // Both halves come to one shuffle with a mask of all lanes: the first waits for the second.
+    // Both halves reach one shuffle with a mask of all lanes. The first waits for the second.
     const uint32_t *got = results(*state, "setp.lt.u32 %p1, %r0, 16;\nmov.u32 %r6, %r0;\n"
                                           "@%p1 bra L;\nmul.lo.u32 %r6, %r0, 3;\n"
                                           "L: shfl.sync.bfly.b32 %r5, %r6, 16, 31, 0xffffffff;");
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(got[i], i < 16 ? (i ^ 16) * 3 : i ^ 16);
-    // Each half with a mask of its own.
+    // Each half has its own mask.
     got = results(*state, "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\n"
                           "shfl.sync.idx.b32 %r5, %r0, 20, 31, 0xffff0000;\nbra DONE;\n"
                           "L: shfl.sync.idx.b32 %r5, %r0, 3, 31, 0x0000ffff;");
@@ -218,7 +218,7 @@ static void barriers(void **state)
                                      "@%p2 mov.u32 %r5, 1;\n@!%p3 mov.u32 %r5, 2;");
     for (uint32_t i = 0; i < 96; i++)
         assert_int_equal(got[i], 70);
-    // Two warps hand over to the third, which alone waits; each side by its own instruction.
+    // Two warps arrive, the third waits, each with its own instruction.
     got = results(e, ".shared .align 4 .b32 s[64];\nmov.u32 %r10, s;\nshl.b32 %r11, %r0, 2;\n"
                      "add.u32 %r12, %r10, %r11;\nmov.u32 %r5, 0;\nsetp.ge.u32 %p1, %r0, 64;\n"
                      "@%p1 bra TAKE;\nmul.lo.u32 %r6, %r0, 7;\nst.shared.u32 [%r12], %r6;\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rows of isa.def: in order, and each with functions for all that its forms allow, in every
-// build of the lanes.
+// The rows of isa.def are sorted, and each has a lane function for everything that its forms allow,
+// in every build.
 #include "exec/lanes/lanes.h"
 #include "ptx/parse.h"
 
@@ -48,7 +48,7 @@ static void require_lanes(const struct emu_spelling *row, const struct emu_insn 
                      insn->type, insn->source_type, build);
 }
 
-// Whether values of the type can be compared so.
+// Whether the comparison exists for the type.
 static bool applies(unsigned compare, unsigned type)
 {
     if (type >= EMU_F16)
@@ -81,7 +81,7 @@ static void try_types(const struct emu_spelling *row, const struct emu_form *for
         }
 }
 
-// With each modifier that a form may have, and may choose among.
+// With each modifier that a form may have.
 static void every_form_has_a_function(void **state)
 {
     unsigned count, tried = 0;
@@ -98,7 +98,7 @@ static void every_form_has_a_function(void **state)
             struct emu_insn insn = { .opcode = rows[k].opcode,
                                      .lanes = 1,
                                      .approx = form->must >> EMU_GROUP_INDEX_APPROX & 1 };
-            // add.cc without a product is an addition and no more
+            // the handler adds; only products have a lane function
             if (form->must & EMU_G(CC) && sources(form) < 3)
                 continue;
             try_types(&rows[k], form, insn);
@@ -120,7 +120,7 @@ static void every_form_has_a_function(void **state)
     assert_true(tried > 100);
 }
 
-// Handlers that run a function of the lanes, and rows that name one, are the same.
+// A row names a lane function if and only if its handler runs one.
 static void rows_name_what_their_handler_runs(void **state)
 {
     static const char *const handlers[EMU_OP_COUNT] = {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// After those, as it asks.
+// cmocka.h needs the headers above.
 #include <cmocka.h>
 
 #include "exec/exec.h"
@@ -72,7 +72,7 @@ static void freed_is_told_from_outside(void **state)
     assert_false(emu_memory_find(memory, first, NULL, NULL));
     assert_true(emu_memory_nearest(memory, first + 8, &start, &bytes, &freed));
     assert_true(start == first && bytes == 1000 && freed);
-    for (int i = 0; i < 1000; i++) // in quarantine, the address is not given out again
+    for (int i = 0; i < 1000; i++) // an address in quarantine is not reused
         assert_true(emu_memory_alloc(memory, 1000) != first);
     emu_memory_destroy(&memory);
 }
@@ -157,7 +157,7 @@ static void some_bits_of_a_byte(void **state)
     for (unsigned i = 0; i < BYTES; i++)
         emu_shadow_put(shadows, shadow + i, BYTE(i));
     assert_int_equal(emu_shadow_computed(shadows, shadow, BYTES), BYTES);
-    // On to itself, up and down again.
+    // Overlapping copies, upward and downward.
     emu_shadow_move(shadows, shadow + 3, shadow, BYTES);
     for (unsigned i = 0; i < BYTES; i++)
         assert_int_equal(emu_shadow_get(shadows, shadow + 3 + i).bits, BYTE(i).bits);
@@ -169,7 +169,7 @@ static void some_bits_of_a_byte(void **state)
     }
     emu_shadow_put(shadows, shadow + 77, (struct emu_undefined) { 12, 4, origin });
     assert_int_equal(emu_shadow_computed(shadows, shadow, BYTES), 77);
-    // What is forgotten leaves all others alone.
+    // Forgetting entries keeps all others.
     emu_shadow_forget(shadows, shadow + 1000, 2000);
     for (unsigned i = 0; i < BYTES; i++) {
         uint64_t bits = emu_shadow_get(shadows, shadow + i).bits;
@@ -180,7 +180,7 @@ static void some_bits_of_a_byte(void **state)
         else
             assert_int_equal(bits, 0xff);
     }
-    // Entries that collide, too.
+    // The same with entries that collide.
     static unsigned char wide[1 << 16];
     uint32_t random = 1;
     for (unsigned i = 0; i < 4000; i++, random = random * 1664525 + 1013904223) {
@@ -191,7 +191,7 @@ static void some_bits_of_a_byte(void **state)
     for (unsigned at = 30000; at < sizeof(wide); at++)
         if (wide[at] != EMU_SHADOW_NEVER)
             assert_int_equal(emu_shadow_get(shadows, wide + at).bits, at % 254 + 1);
-    // More places than a shadow byte has room for.
+    // More origins than a shadow byte can name.
     for (unsigned i = 0; i < 300; i++) {
         char text[32];
         snprintf(text, sizeof(text), "place %u", i);
@@ -215,7 +215,7 @@ static void host_memory_at_its_own_address(void **state)
     assert_true(emu_memory_map_host(memory, host, sizeof(host)));
     assert_false(emu_memory_map_host(memory, host + 10, 4));
     assert_true(emu_memory_map_host(memory, other, sizeof(other)));
-    unsigned char *shadow = host; // the host may write it without anybody knowing
+    unsigned char *shadow = host; // the host may write it unnoticed
     enum emu_access_fault fault;
     assert_ptr_equal(emu_memory_access(memory, address + 7, 993, &shadow, &fault), host + 7);
     assert_null(shadow);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The emulator's parser: our kernels, nvcc's text, and what comes out of single constructs.
+// The parser on the library's kernels, on text of nvcc, and on single constructs.
 #include "parse.h"
 
 #include <ptxgen/kernels.h>
@@ -277,8 +277,8 @@ static void initial_values(void **state)
     emu_module_destroy(&module);
 }
 
-// Each kernel has its own shared variables and those of what it calls; common ones lie at one
-// place.
+// Each kernel has its own shared variables and those of the functions that it calls. Common ones
+// have one address.
 static void shared_memory(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the emulator's parser says of wrong text: line, column, CUresult; and that hostile text
-// costs neither time nor memory.
+// Errors for wrong text: line, column, CUresult. Hostile text takes little time and memory.
 #include "parse.h"
 
 static void expect(const char *text, int result, const char *words)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line by line: what ptxas takes the emulator's parser takes, and what the one refuses so does the
-// other. ptxas itself is asked where it is found.
+// Line by line: the parser accepts what ptxas accepts, and refuses what it refuses. Runs ptxas
+// where it is found.
 #include "parse.h"
 
 #include "ptx/parse.h"
@@ -43,7 +43,7 @@ static void is_refused(const char *line, const char *text)
         fail_msg("%s\n%s", line, parsed.log);
 }
 
-// Lines that ptxas is asked about together, each in a scope of its own.
+// Lines that one run of ptxas assembles, each in its own scope.
 static char together[TOGETHER * (LINE_SIZE + 8)];
 static unsigned together_count;
 
@@ -116,7 +116,7 @@ static const char *frame_for(const struct unsupported *u, char *text, size_t siz
     return text;
 }
 
-// The floors as a text has them whose target has the PTX ISA; and as texts just below have them.
+// The least versions: a text at them, and texts just below.
 static unsigned around_floors(const char *line, struct unsupported at[3])
 {
     const struct unsupported u = read_unsupported(line);
@@ -164,7 +164,7 @@ static void is_named_unsupported(const char *line, const char *text)
             fail_msg("%s\nwith .version %d and sm_%d: %s, not '%s'", line, at[k].isa, at[k].sm,
                      parsed.log, wanted);
     }
-    // The instruction is what is named, not an operand, and nothing else is.
+    // The error names the instruction and nothing else.
     struct parsed parsed = parse_for(frame_for(at, own_text, sizeof own_text), 90, at->sm, 'a');
     const char *begin = at->line[0] == '{' ? strstr(at->line, "; ") + 2 : at->line;
     snprintf(mnemonic, sizeof mnemonic, "Instruction '%.*s", (int)strcspn(begin, ". ;"), begin);
@@ -192,7 +192,7 @@ static void ptxas_has_the_floors(const char *line, const char *text)
     }
 }
 
-// Every row of isa.def that the emulator lacks has a line, and is what the line is refused by.
+// Each unsupported row of isa.def has a line, which that row refuses.
 static void unsupported(void **state)
 {
     unsigned rows, lacks = 0;
@@ -220,7 +220,7 @@ static void ptxas_agrees(void **state)
 {
     (void)state;
     if (!ptxas_find())
-        skip_because("no ptxas: what the parser accepts is not held against it");
+        skip_because("no ptxas: the parser is not compared with it");
     if (!ptxas_knows("sm_100a"))
         skip_because("sm_100a: unknown to %s", ptxas_find());
     each_line(PTX_DIR "/accepted.txt", ptxas_accepts);
@@ -256,7 +256,7 @@ static void with_head(char *text, size_t size, const char *lines, int isa, const
     snprintf(text, size, ".version %d.%d\n.target %s%s", isa / 10, isa % 10, target, rest);
 }
 
-// Which lines ptxas refuses, a scope each: again without those, until it refuses no more.
+// Finds the lines that ptxas refuses: runs it again without them until it accepts the rest.
 static void ask_for_floors(struct lines *lines, int isa, const char *target)
 {
     static char body[MOST_LINES * 64], text[MOST_LINES * 64 + 4096];
@@ -264,7 +264,7 @@ static void ask_for_floors(struct lines *lines, int isa, const char *target)
     bool again = true;
     memset(lines->refused, 0, sizeof lines->refused);
     while (again) {
-        size_t used = 0, at = 12; // the line that frame() puts the first at
+        size_t used = 0, at = 12; // where frame() puts the first line
         for (size_t k = 0; k < lines->count; k++)
             if (!lines->refused[k]) {
                 used +=
@@ -283,7 +283,7 @@ static void ask_for_floors(struct lines *lines, int isa, const char *target)
     }
 }
 
-// What ptxas takes at a version and a target, the emulator takes there, and nothing else.
+// The emulator accepts a line at a version and target if and only if ptxas does.
 static void floors_agree(void **state)
 {
     static const int versions[] = { 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77,
@@ -298,7 +298,7 @@ static void floors_agree(void **state)
     struct lines *lines = &accepted_lines;
     (void)state;
     if (!ptxas_find())
-        skip_because("no ptxas: the floors of what the parser accepts are not held against it");
+        skip_because("no ptxas: the parser's floors are not compared with it");
     if (!ptxas_knows("sm_100"))
         skip_because("sm_100: unknown to %s", ptxas_find());
     lines->count = 0;

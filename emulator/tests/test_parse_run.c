@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What nvcc wrote, parsed and executed: the results are those of the C++ that it came from.
+// Text of nvcc, parsed and executed: the results are those of its C++ source.
 #include "fixture.h"
 
 enum { LANES = 32 };
@@ -17,7 +17,7 @@ static void load_sample(struct emulator *e, const char *name)
     emulator_load(e, text);
 }
 
-// Initial values, as the driver puts them into the device's memory.
+// Initial values, as the driver writes them to device memory.
 static void initialise(struct emulator *e)
 {
     const struct emu_module *module = e->module;
@@ -168,7 +168,7 @@ static void wide(void **state)
     emulator_expect(&e, emulator_run(&e, params), 0, "");
     const uint64_t *got = emulator_at(&e, out, LANES * 64);
     for (unsigned i = 0; i < LANES; i++, got += 8) {
-        // x is a and b, y is b and a, high halves first.
+        // x has a and b, y has b and a, high halves first.
         const uint64_t sum = a[i] + b[i], carry = sum < a[i] ? 1 : 0, borrow = b[i] < a[i] ? 1 : 0;
         const uint64_t x24 = (a[i] & 0xffffff) * (b[i] & 0xffffff);
         const int64_t xs = (int64_t)(a[i] << 40) >> 40, ys = (int64_t)(b[i] << 40) >> 40;
@@ -187,7 +187,7 @@ static void wide(void **state)
     emulator_close(&e);
 }
 
-// Two tiles of shared memory, filled by turns.
+// Two tiles of shared memory, filled in turn.
 static void copies(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void copies(void **state)
     emulator_expect(&e, emulator_run(&e, params), 0, "");
     const float *got = emulator_at(&e, out, sizeof in);
     for (int i = 0; i < COUNT; i++) {
-        // Each thread takes what its opposite number copied; there is nothing past the end.
+        // Each thread reads what the thread opposite copied, zeros past the end.
         const int from = i / TILE * TILE + (TILE - 1 - i % TILE);
         const float c = bias[i % TILE], zero[4] = { 0 };
         const float *x = from < COUNT ? in + 4 * (size_t)from : zero;

@@ -56,7 +56,7 @@ static const struct {
       "the block needs more registers or shared memory than there are: use fewer threads or "
       "ptx_module_params.max_registers" },
     { CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, PTX_ERROR_INVALID,
-      "the blocks are not resident all at once: use at most ptx_function_occupancy() times "
+      "not all blocks can be resident at the same time: use at most ptx_function_occupancy() times "
       "multiprocessors" },
     { CUDA_ERROR_NOT_SUPPORTED, PTX_ERROR_UNSUPPORTED, NULL },
     { CUDA_ERROR_SYSTEM_NOT_READY, PTX_ERROR_DRIVER,
@@ -78,7 +78,7 @@ static const struct {
       "a stream that joined the capture by an event has not come back: record an event at its end "
       "and make the first stream wait for it" },
     { CUDA_ERROR_STREAM_CAPTURE_ISOLATION, PTX_ERROR_CAPTURE,
-      "the event was recorded before the capture, which cannot wait for it: let the stream wait "
+      "the event was recorded before the capture, which cannot wait for it: make the stream wait "
       "before the capture begins" },
     { CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, PTX_ERROR_CAPTURE,
       "another thread began the capture: end it there, or begin it with PTX_CAPTURE_RELAXED" },

@@ -57,11 +57,11 @@ static ptx_status check_arguments(const ptx_function *function,
             return ptxd_fail(PTX_ERROR_INVALID, "kernel %s: args[%zu] (%s) has no value",
                              info->name, i, param->name);
         if (argument->type == PTX_ARG_POINTER)
-            return ptxd_fail(PTX_ERROR_INVALID,
-                             "kernel %s: args[%zu] (%s) is .%s, and the argument is a "
-                             "pointer of the host: pass the CUdeviceptr, which "
-                             "ptx_buffer_address() gives of a buffer",
-                             info->name, i, param->name, param->type);
+            return ptxd_fail(
+                PTX_ERROR_INVALID,
+                "kernel %s: args[%zu] (%s) is .%s, and the argument is a pointer of the host: pass "
+                "the CUdeviceptr; ptx_buffer_address() returns that of a buffer",
+                info->name, i, param->name, param->type);
         if (argument->size != param->size)
             return ptxd_fail(PTX_ERROR_INVALID,
                              "kernel %s: args[%zu] (%s) is .%s and takes %zu byte%s, not %zu",
@@ -101,8 +101,8 @@ static ptx_status check_block(const ptx_function *function, const unsigned given
     }
     if (threads > (unsigned)info->max_threads_per_block)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "kernel %s: block is %u x %u x %u = %llu threads, the kernel runs "
-                         "with at most %d (%d registers a thread)",
+                         "kernel %s: block is %u x %u x %u = %llu threads, the kernel runs with at "
+                         "most %d (%d registers per thread)",
                          info->name, block[0], block[1], block[2], threads,
                          info->max_threads_per_block, info->registers);
     return PTX_OK;

@@ -65,8 +65,8 @@ static ptx_status check_allocation(ptx_device *device, const struct plan_array *
 
     if (status == PTX_ERROR_NOT_FOUND)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: the driver knows no memory at its address 0x%llx: it was freed, "
-                         "or is the host's; any_address lets it pass",
+                         "%s: the driver knows no memory at its address 0x%llx: it was freed, or "
+                         "is the host's; any_address skips this check",
                          name_of(a, name), at);
     if (status) {
         ptxd_explain("\n%s, address 0x%llx", name_of(a, name), at);

@@ -36,9 +36,10 @@ static ptx_status check_tensor(const struct ptx_clip_params *params, size_t t)
                          "tensor %zu: its weight is %g; it must be finite and not negative", t,
                          tensor->weight);
     if (tensor->uncounted && tensor->weight != 0.0)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: uncounted, and a weight of %g: it is one or the other", t,
-                         tensor->weight);
+        return ptxd_fail(
+            PTX_ERROR_INVALID,
+            "tensor %zu: uncounted is set, and its weight is %g: a tensor takes one of them", t,
+            tensor->weight);
     return PTX_OK;
 }
 

@@ -199,8 +199,8 @@ static ptx_status apply_all(ptx_clip_plan *plan, CUstream stream)
         return apply(plan, 0, plan->layout.chunk_count, 0, false, stream);
     if (!plan->has_records)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "ptx_step_plan_step: there is nothing to step by: "
-                         "ptx_step_plan_norm_sq() comes first, then ptx_step_plan_finish()");
+                         "ptx_step_plan_step: the factors are not known: ptx_step_plan_norm_sq() "
+                         "comes first, then ptx_step_plan_finish()");
     return take_step(plan, false, stream);
 }
 

@@ -187,8 +187,8 @@ static ptx_status refuse_capture(const ptx_operations *operations, const struct 
     if (status || !capturing)
         return status;
     return ptxd_fail(PTX_ERROR_CAPTURE,
-                     "%s: its kernel is not compiled yet, and %s is being captured: call "
-                     "%s() before the capture begins. The capture is not disturbed",
+                     "%s: its kernel is not compiled yet, and %s is being captured: call %s() "
+                     "before the capture begins. The capture continues",
                      call->name, ptxd_captured(stream), call->prepare);
 }
 
@@ -335,8 +335,8 @@ static ptx_status check_allocation(const ptx_operations *operations, const struc
 
     if (status == PTX_ERROR_NOT_FOUND)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: %s is %#llx, and the driver knows no memory there: it was "
-                         "freed, or is the host's; any_address lets it pass",
+                         "%s: %s is %#llx, and the driver knows no memory there: it was freed, or "
+                         "is the host's; any_address skips this check",
                          call->name, span->name, (unsigned long long)span->address);
     if (status) {
         ptxd_name_call(call->name);

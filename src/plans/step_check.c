@@ -74,7 +74,7 @@ static ptx_status check_group(uint32_t g, const struct ptx_step_group *group)
         return status;
     if (group->nesterov && (group->rule != PTX_STEP_RULE_SGD || group->hyper.momentum == 0))
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "group %" PRIu32 ": nesterov goes with SGD and a momentum alone", g);
+                         "group %" PRIu32 ": nesterov goes with SGD and a momentum only", g);
     if (group->hyper_at % 8)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": hyper_at is 0x%llx; it must be a multiple of 8", g,

@@ -566,8 +566,9 @@ ptx_status ptx_step_describe(const struct ptx_step_params *params,
         .launches = params->sum_rows > 1 ? 4 : 3,
         .bytes = layout.bytes_moved + (takes_no_norm(params) ? 0 : clip_description.bytes_measured),
         .workspace = clip_description.workspace + layout.bytes,
-        .determinism = "the same bits on every GPU and on the emulator, launched or captured, in "
-                       "phases, at any alignment; and however a parameter is cut, given the sums",
+        .determinism =
+            "the same bits on every GPU and on the emulator, launched or captured, in phases, at "
+            "any alignment; and for any shards of a parameter, if the sums are the same",
     };
     ptxp_step_layout_free(&layout);
     return PTX_OK;

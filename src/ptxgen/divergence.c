@@ -477,9 +477,9 @@ static void report(ptx_builder *b, const struct divergence *d)
         else
             ptxb_fail(b, NULL,
                       "%s with the full mask is in code that only some lanes of a warp may reach: "
-                      "the condition of the branch to %s differs between lanes. Move it out, "
-                      "make the condition the same for whole warps (tid / 32 == 0, say), or pass "
-                      "the mask of the lanes that come, from a ptx_ballot before the branch",
+                      "the condition of the branch to %s differs between lanes. Move it out, make "
+                      "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
+                      "mask of the lanes that get there, from a ptx_ballot before the branch",
                       b->opcodes.at[code->insns.at[k].opcode].text, to);
         return;
     }

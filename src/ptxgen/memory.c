@@ -267,7 +267,7 @@ static bool access_ok(ptx_builder *b, const char *call, ptx_ptr p, const struct 
              a->order == (store ? PTX_ORDER_ACQUIRE : PTX_ORDER_RELEASE))
         wrong = "a load can be relaxed or acquire, a store relaxed or release";
     else if (a->order != PTX_ORDER_WEAK && (a->cache != PTX_CACHE_DEFAULT || a->nc))
-        wrong = "a cache operator or .nc goes with weak accesses alone";
+        wrong = "a cache operator or .nc goes with weak accesses only";
     else if (!scoped && a->scope != PTX_SCOPE_DEFAULT)
         wrong = "a scope goes with relaxed, acquire or release";
     else if (a->order != PTX_ORDER_WEAK &&

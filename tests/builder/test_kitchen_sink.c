@@ -20,7 +20,7 @@ static void accepted(ptx_builder *b, const char *target)
 static void need_ptxas(void)
 {
     if (!ptxas_find())
-        skip_because("no ptxas: a module with everything is not held against it");
+        skip_because("no ptxas: a module with everything is not assembled");
 }
 
 static void a_kitchen_sink_assembles(void **state)

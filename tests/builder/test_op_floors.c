@@ -229,7 +229,7 @@ static unsigned hold_batch(unsigned from, unsigned target, int isa, const bool *
 static void need_ptxas(void)
 {
     if (!ptxas_find())
-        skip_because("no ptxas: instructions are not held against it");
+        skip_because("no ptxas: instructions are not assembled");
 }
 
 // The ISA that `k` needs at target `t`; 0 if the text is the same as at a lower target. Only

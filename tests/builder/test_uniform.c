@@ -218,11 +218,11 @@ static void accepted_only_where_no_warp_parts(void **state)
         const bool right = no_warp_parts(&c);
         const bool taken = is_accepted(&c);
         if (taken && !right)
-            fail_msg("condition %u is accepted, and parts a warp", k);
+            fail_msg("condition %u is accepted, but a warp diverges", k);
         accepted += taken;
         whole += right;
     }
-    print_message("%u of %u conditions are accepted, %u part no warp\n", accepted,
+    print_message("%u of %u conditions are accepted, %u make no warp diverge\n", accepted,
                   (unsigned)CONDITIONS, whole);
     // The number that the analysis accepts today. Fewer would refuse programs that were accepted;
     // more is fine if the analysis learns more.

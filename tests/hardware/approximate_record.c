@@ -235,7 +235,7 @@ int main(int argc, char **argv)
         return 2;
     r.builder = new_builder();
     run_all(&r);
-    printf("%u cases, %u operands each: %u results are not as they should be\n", r.count,
+    printf("%u cases, %u operands each: %u results are wrong\n", r.count,
            (unsigned)APPROXIMATE_SWEEP, r.faults);
     ptx_builder_destroy(&r.builder);
     ptx_device_close(&r.gpu);

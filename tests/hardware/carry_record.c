@@ -150,7 +150,7 @@ static int run_all(unsigned count, const char *known, const char *out)
         free(text);
     }
     if (known || out)
-        printf("%u chains: %u not as in plain C, %u not as recorded\n", count, run.wrong,
+        printf("%u chains: %u differ from plain C, %u from the recording\n", count, run.wrong,
                run.differ);
     ptx_buffer_destroy(&run.in);
     ptx_buffer_destroy(&run.out);

@@ -113,7 +113,8 @@ static unsigned wrong_results(const struct program_run *r)
                 ", %" PRIx64 ": %" PRIx64 "\n",
                 r->seed + k, result->wrong, name, word[0], word[1], word[2]);
     }
-    fprintf(stderr, "%u approximate results held against their bound, %u beyond it\n", held, wrong);
+    fprintf(stderr, "%u approximate results compared with their bound, %u beyond it\n", held,
+            wrong);
     return wrong;
 }
 
@@ -141,7 +142,7 @@ static unsigned compare(const struct program_run *r, const char *path)
     fclose(f);
     printf("%u of %u programs differ, %u left out\n", differences, found - left_out, left_out);
     if (found < r->count)
-        die(path, "has not all of these programs");
+        die(path, "does not have all of these programs");
     return differences;
 }
 

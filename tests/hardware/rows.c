@@ -250,5 +250,5 @@ void rows_run(struct rows *rows, const struct row_test *test, const struct row *
     ptx_buffer_destroy(&buffers[1]);
     ptx_buffer_destroy(&buffers[0]);
     if (rows->wrong)
-        fail_msg("%u of %u rows are not as wanted", rows->wrong, count);
+        fail_msg("%u of %u rows are wrong", rows->wrong, count);
 }

@@ -96,24 +96,30 @@ static void test_random_sets(void **state)
     }
 }
 
-// With this many tiles and several groups, a launch of its own computes the factors, and blocks
-// draw tiles.
-static void test_large_sets(void **state)
+// Tensors that share chunks. Factors come from the partials, or from the records where a run writes
+// the sums at the caller's address.
+static void test_packed_sets(void **state)
 {
     (void)state;
-    struct random r = gpu_random(&gpu, "scalars of the caller, large");
+    struct random r = gpu_random(&gpu, "scalars of the caller, packed");
     const struct clip_shape shape = { .tensors = 2300,
                                       .groups = 3,
                                       .most = 30,
                                       .types = PTX_TYPE_BIT(F32),
                                       .data = DATA_PLAIN,
                                       .aligned = true };
+    ptx_buffer *sums = ptx_buffer_create(gpu.device, shape.groups * sizeof(double));
 
+    assert_non_null(sums);
     clip_set_create(&set, &gpu, &r, &shape);
     struct ptx_clip_params params = clip_set_params(&set);
     params.nonfinite = PTX_NONFINITE_SKIP;
-    check_scalars(&r, params, CALLER_MAX_NORMS | CALLER_FOUND_INF | CALLER_FOUND_INF_TO);
+    for (unsigned own = 0; own < 2; own++) {
+        params.sums_at = own ? 0 : ptx_buffer_address(sums);
+        check_scalars(&r, params, CALLER_MAX_NORMS | CALLER_FOUND_INF | CALLER_FOUND_INF_TO);
+    }
     clip_set_destroy(&set);
+    ptx_buffer_destroy(&sums);
 }
 
 // Two plans, each with its own gradients, share their norms. Each plan's sums have their own row;
@@ -235,7 +241,7 @@ static void test_setters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_sets), cmocka_unit_test(test_large_sets),
+        cmocka_unit_test(test_random_sets), cmocka_unit_test(test_packed_sets),
         cmocka_unit_test(test_shared_sums), cmocka_unit_test(test_sums_of_one_plan),
         cmocka_unit_test(test_setters),
     };

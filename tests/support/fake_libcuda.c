@@ -63,7 +63,6 @@ static void reset(void)
     fake.sm = 90;
     fake.shared_optin = 232448;
     fake.cooperative = 1;
-    fake.max_threads = 512;
     for (int i = 0; i < FAKE_DEVICES; i++)
         primary[i].device = i;
 }
@@ -194,7 +193,7 @@ CUresult cuGetErrorName(CUresult code, const char **name)
 
 CUresult cuGetErrorString(CUresult code, const char **text)
 {
-    *text = "as the test wants it";
+    *text = "the fake libcuda has no descriptions";
     return code == CUDA_ERROR_STUB_LIBRARY ? CUDA_ERROR_STUB_LIBRARY : CUDA_SUCCESS;
 }
 

@@ -16,7 +16,6 @@ struct fake_cuda {
     int sm;
     int shared_optin;
     int cooperative;
-    int max_threads;        ///< of every kernel
     CUdeviceptr foreign;    ///< 4096 bytes that are memory of GPU 1
     CUdeviceptr registered; ///< 4096 bytes that are host memory
     int static_shared;

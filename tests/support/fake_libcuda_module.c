@@ -8,7 +8,6 @@
 
 struct CUmod_st {
     CUcontext context;
-    bool code; ///< loaded from machine code
     struct CUfunc_st *functions;
     char text[];
 };
@@ -89,7 +88,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
     FAKE_IN_CONTEXT();
     *value = (int)attribute + 100;
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
-        *value = fake.max_threads;
+        *value = 512;
     if (attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         *value = fake.static_shared;
     return CUDA_SUCCESS;

@@ -147,8 +147,7 @@ static bool check_input(struct bench *b, const struct window *w, const char *nam
         same = memcmp((const char *)in + at, &word, (size_t)part) == 0;
     }
     return same || message_set(&b->error,
-                               "%s: %s is not the random data that the device was told "
-                               "to make",
+                               "%s: %s is not the random data that the device should have written",
                                w->run->kernel->name, name);
 }
 

@@ -149,7 +149,7 @@ static void look_from_outside(const struct place *place, struct seen *seen)
     }
     if (got != sizeof(*seen)) {
         seen->status = EXIT_FAILED;
-        message_set(&seen->error, "the process that looks at the device broke off");
+        message_set(&seen->error, "the process that examines the device ended early");
     }
 }
 
@@ -286,8 +286,8 @@ static int run(const struct command *command, int argc, char **argv)
     const struct cli_option options[] = {
         CLI_TEXT("json", 0, "FILE", &given.json, "write the figures there, a JSON object per line"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
-        CLI_TEXT("only", 0, "TEXT", &given.only, "measure only what has this in its name"),
-        CLI_TEXT("samples", 0, "N", &given.samples, "number of measurements of each"),
+        CLI_TEXT("only", 0, "TEXT", &given.only, "measure only cases with this in their name"),
+        CLI_TEXT("samples", 0, "N", &given.samples, "number of measurements of each case"),
         CLI_TEXT("sizes", 0, "N,N...", &given.sizes, "elements of the kernels' tensors, as 64M"),
         CLI_TEXT("device", 0, "N|emulator", &given.device, PLACE_HELP),
         CLI_FLAG("quiet", 'q', &given.quiet, "no progress bar"),
@@ -311,7 +311,7 @@ const struct command command_bench = {
     .synopsis =
         "[emit|load|kernels|clip|growth|step|all] [--json FILE [-f]] [--only TEXT] [--samples N]\n"
         "       [--sizes N,N...] [--device N|emulator] [-q]",
-    .summary = "measure the kernels, clip plans and what comes before them",
+    .summary = "measure kernels, plans, and the work before the first launch",
     .run = run,
     .details =
         "emit: writing the kernels' text. load: the time to a first result, through the compiler "

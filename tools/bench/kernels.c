@@ -209,7 +209,7 @@ static bool measure(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, u
         bench_step(b);
         json_t *facts =
             json_pack("{s:s, s:s}", "name", kernel->name, "dtype", ptx_type_name(dtype));
-        return bench_report_missing(b, facts, label, "there is no plain C to hold it against");
+        return bench_report_missing(b, facts, label, "there is no plain C to compare it with");
     }
     bool done = prepare(b, &run) && bench_check_kernel(b, &run) &&
                 bench_measure(b, &work, &times) &&

@@ -232,7 +232,7 @@ static void in_child(enum load_way way, int ordinal, const char *scratch, int to
 static bool ask_child(enum load_way way, int ordinal, const char *scratch, struct answer *answer)
 {
     int ends[2];
-    *answer = (struct answer) { .error = "the sample's process broke off" };
+    *answer = (struct answer) { .error = "the sample's process ended early" };
     if (pipe(ends) != 0)
         return false;
     const pid_t child = fork();

@@ -205,10 +205,10 @@ static bool window_check(struct bench *b, const struct model *m, const struct wi
 
     for (unsigned a = 0; a < ARRAYS && done; a++)
         if (memcmp(got.array[a], expected->array[a], (size_t)expected->count * m->kind->bytes[a]))
-            done = message_set(&b->error,
-                               "%s %s, tensor %zu: a step is not what plain C makes of it: wrong "
-                               "results are not timed",
-                               m->name, m->kind->name, expected->tensor);
+            done = message_set(
+                &b->error,
+                "%s %s, tensor %zu: a step differs from plain C: wrong results are not timed",
+                m->name, m->kind->name, expected->tensor);
     window_destroy(&got);
     return done;
 }

@@ -64,7 +64,7 @@ static void print_nonfinite(FILE *stream, const struct clip_job *job)
 {
     static const char *const consequences[] = {
         [PTX_NONFINITE_PROPAGATE] = "it spreads",
-        [PTX_NONFINITE_SKIP] = "their gradients are as they were",
+        [PTX_NONFINITE_SKIP] = "their gradients are unchanged",
         [PTX_NONFINITE_ZERO] = "their gradients are zeros",
     };
     uint32_t found = 0;

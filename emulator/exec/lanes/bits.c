@@ -35,7 +35,7 @@
         const S *a = src[0], *b = src[1];                                                          \
         const uint32_t *c = src[2];                                                                \
         S *r = out;                                                                                \
-        (void)insn; /* -0 and, under ftz, negative subnormals count as zero; NaN takes b */        \
+        (void)insn; /* -0 and, under ftz, negative subnormals count as zero; NaN selects b */      \
         EMU_FOR_LANES                                                                              \
         {                                                                                          \
             uint32_t x = c[i], least = insn->ftz ? UINT32_C(0x7fffff) : 0;                         \

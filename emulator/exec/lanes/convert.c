@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The conversions that programs are full of; convert.c has every other one.
+// The common conversions, as loops that compilers vectorise. lanes.c has all others.
 #include "family.h"
 
 #define CONVERT(name, S, T, expression)                                                            \
@@ -15,7 +15,7 @@
         }                                                                                          \
     }
 
-// A NaN keeps its sign and payload, made quiet; from bf16 it is not even that.
+// A NaN keeps its sign and payload and becomes quiet. Only a conversion from bf16 leaves it alone.
 static inline uint64_t widen_f32(uint32_t x)
 {
     uint64_t nan = (uint64_t)(x & UINT32_C(0x80000000)) << 32 | UINT64_C(0x7ff8000000000000) |

@@ -14,8 +14,8 @@
     static void name(void *restrict out, const void *const *src, const struct emu_insn *insn)
 #define EMU_FOR_LANES for (unsigned i = 0; i < EMU_LANES; i++)
 
-// Functions of one, two and three sources that lie in lanes of STORAGE: `expression` of x, y and z,
-// which `read` makes of them.
+// Functions of one, two and three sources, stored in lanes of STORAGE. `read` makes x, y and z of
+// the sources; the result is `expression`.
 #define EMU_UNARY(name, STORAGE, TYPE, read, expression)                                           \
     EMU_LANE_FUNCTION(name)                                                                        \
     {                                                                                              \
@@ -53,7 +53,8 @@
         }                                                                                          \
     }
 
-// Each family's function for an instruction: in every build, or in one for both.
+// Find the function of a family for an instruction. The last one is built once, the others in every
+// build.
 typedef bool emu_lane_finder(const struct emu_insn *insn, struct emu_lane_info *info);
 
 emu_lane_finder EMU_NAMED(emu_find_integer);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// f32 and f64: each operation rounded once as the calling thread rounds; then the approximate ones.
+// f32 and f64: operations that round once, in the rounding mode of the calling thread, and
+// approximate ones.
 #include "family.h"
 
 #include <math.h>
@@ -73,7 +74,7 @@ static inline bool test(unsigned kind, uint64_t magnitude, uint64_t normal, uint
     UNARY(abs_##n, S, F, x == x ? a[i] & ~SIGN : nan_##n(a[i]))                                    \
     BINARY(min_##n, S, F, EXTREME(MINIMUM, a[i], b[i], x, y, S, nan_##n(b[i])))                    \
     BINARY(max_##n, S, F, EXTREME(MAXIMUM, a[i], b[i], x, y, S, nan_##n(b[i])))                    \
-    EMU_LANE_FUNCTION(copysign_##n) /* of the first, with the second's magnitude */                \
+    EMU_LANE_FUNCTION(copysign_##n) /* sign of the first, magnitude of the second */               \
     {                                                                                              \
         const S *a = src[0], *b = src[1];                                                          \
         S *r = out;                                                                                \
@@ -95,8 +96,8 @@ FAMILY(f64, uint64_t, double, UINT64_C(0x8000000000000000), UINT64_C(0x001000000
 
 // ---- approximate --------------------------------------------------------------------------------
 
-// The approximate instructions. PTX bounds their error and leaves the bits open; here they are the
-// host's double-precision functions rounded once, so that they lie within every bound:
+// Approximate instructions. PTX bounds their error and leaves their bits open. The host's
+// double-precision functions, rounded once, are within every bound:
 //
 //   rcp.approx.f32     1 ulp                sin, cos.approx.f32   2^-20.5 absolute to 2 pi
 //   sqrt.approx.f32    relative 2^-23       ex2.approx.f32        2 ulp
@@ -131,7 +132,7 @@ APPROXIMATE(ex2_approx_f32, exp2(x))
 APPROXIMATE(lg2_approx_f32, log2(x))
 APPROXIMATE(tanh_approx_f32, tanh(x))
 
-// div.approx, by its table: 0 for a finite x, and NaN for another one, where 2^126 < |y| < 2^128.
+// div.approx where 2^126 < |y| < 2^128, as the PTX manual says: 0 for a finite x, otherwise NaN.
 static double quotient_f32(double x, double y, bool full)
 {
     if (!full && fabs(y) > 0x1p126 && fabs(y) < (double)INFINITY)
@@ -147,8 +148,8 @@ EMU_LANE_FUNCTION(div_approx_f32)
     r[i] = round_f32(quotient_f32((double)emu_f32(a[i]), (double)emu_f32(b[i]), insn->full));
 }
 
-// With .ftz, which is in the name of rcp: of the argument's upper word alone, its lower one taken
-// as zero, and so is the result's; every NaN is one.
+// rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 read the upper word of the argument and take the
+// lower word as zero. The lower word of the result is zero. All NaN results are equal.
 static uint64_t reciprocal_f64(uint64_t bits, bool root)
 {
     const uint64_t nan = UINT64_C(0x7fffffff00000000);
@@ -172,7 +173,7 @@ EMU_LANE_FUNCTION(rcp_approx_f64)
     EMU_FOR_LANES r[i] = reciprocal_f64(a[i], false);
 }
 
-// Without .ftz a function in software, as near as any f64 result.
+// Without .ftz, a GPU runs a function in software whose result is as near as any of f64.
 EMU_LANE_FUNCTION(rsqrt_approx_f64)
 {
     const uint64_t *a = src[0];

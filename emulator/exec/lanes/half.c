@@ -32,8 +32,8 @@ static inline double odd_sum(double x, double y)
     return emu_f64(bits + (inexact & ~bits ? away : 0));
 }
 
-// Rounds to this number of significand bits, to fewer below the least exponent: the value is added
-// to a number whose last bit is the one to keep.
+// Rounds to this number of significand bits, or to fewer below the least exponent: adds and
+// subtracts a number whose last bit is the last one to keep.
 static inline double round_to(int precision, int64_t least, double x)
 {
     uint64_t bits = emu_f64_bits(x), sign = bits & UINT64_C(0x8000000000000000);
@@ -67,7 +67,7 @@ static inline double product(float x, float y)
 #define IS_NAN(n, x)    (((x)&0x7fff) > EXPONENT_##n)
 #define NEG(n, x, y, z) (IS_NAN(n, x) ? EMU_F16_NAN : (x) ^ 0x8000)
 #define ABS(n, x, y, z) (IS_NAN(n, x) ? EMU_F16_NAN : (x)&0x7fff)
-// Greater for greater numbers, and for +0 than for -0.
+// A rank that orders the numbers; +0 is above -0.
 #define RANK(x)         ((x)&0x8000 ? 0xffff ^ (x) : 0x8000 | (x))
 #define EXTREME(n, x, y, first)                                                                    \
     ((IS_NAN(n, x) & IS_NAN(n, y)) | ((IS_NAN(n, x) | IS_NAN(n, y)) & insn->nan) ? EMU_F16_NAN     \
@@ -124,7 +124,7 @@ static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
     (void)b;                                                                                       \
     (void)c
 
-// Of numbers: widened, computed, packed.
+// Operations on numbers: widen, compute, pack.
 #define NUMBERS(name, n, op, sources, halves)                                                      \
     EMU_LANE_FUNCTION(name)                                                                        \
     {                                                                                              \
@@ -142,7 +142,7 @@ static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
         finish(insn, EXPONENT_##n, ONE_##n, r);                                                    \
     }
 
-// Of bits.
+// Operations on bits.
 #define PATTERNS(name, n, op, sources, halves)                                                     \
     EMU_LANE_FUNCTION(name)                                                                        \
     {                                                                                              \

@@ -34,8 +34,8 @@ static inline uint64_t high_s64(int64_t x, int64_t y)
 #define high_u32(x, y) ((uint64_t)(x) * (uint64_t)(y) >> 32)
 #define high_s32(x, y) ((uint64_t)((int64_t)(x) * (int64_t)(y)) >> 32)
 
-// Division by zero gives ones for quotient and remainder alike, as the code that ptxas makes does;
-// the most negative number by -1 gives itself, and no remainder.
+// Division by zero gives a quotient and a remainder of all ones, as the code of ptxas does. The
+// most negative number divided by -1 is itself, with remainder 0.
 #define QUOTIENT_U(V, W, x, y)  ((y) ? (x) / (y) : (V)-1)
 #define REMAINDER_U(V, W, x, y) ((y) ? (x) % (y) : (V)-1)
 #define QUOTIENT_S(V, W, x, y)  ((y) == 0 ? (V)-1 : (y) == -1 ? (V)(W)(0u - (W)(x)) : (x) / (y))
@@ -101,7 +101,7 @@ TWICE(s16, uint32_t, int16_t, uint32_t, int32_t)
 TWICE(u32, uint32_t, uint32_t, uint64_t, uint64_t)
 TWICE(s32, uint32_t, int32_t, uint64_t, int64_t)
 
-// Of 24 bits: the low or the high 32 bits of the 48 bits of a product.
+// Factors of 24 bits: the low or the high 32 of the 48 bits of their product.
 static inline int32_t low24(uint32_t x)
 {
     return (int32_t)((x & 0xffffff) ^ 0x800000) - 0x800000;

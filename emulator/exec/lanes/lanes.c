@@ -44,12 +44,12 @@ uint64_t emu_round_pack(const struct emu_format *format, enum emu_round round, b
     uint64_t infinity = ((UINT64_C(1) << format->exponent_bits) - 1) << fraction;
     if (significand == 0)
         return sign;
-    // The leading one to bit 63: the value is significand * 2^(exponent - 63).
+    // Shift the leading one to bit 63. The value is then significand * 2^(exponent - 63).
     int zeros = __builtin_clzll(significand);
     significand <<= zeros;
     exponent += 63 - zeros;
     int least = 1 - bias;
-    // Below bit 63 - fraction all is rounded off; more of it where the result is subnormal.
+    // Round off all bits below bit 63 - fraction, and more if the result is subnormal.
     int dropped = 63 - fraction + (exponent < least ? least - exponent : 0);
     uint64_t kept = 0;
     bool half = false, below = sticky;
@@ -171,8 +171,8 @@ static double to_integral(unsigned round, double x)
     }
 }
 
-// Out of range: the nearest end of the range. NaN, by the PTX manual's rule for cvt: 0, but the
-// topmost bit alone where the source is f64 or the result has 64 bits.
+// Out of range: the nearest end of the range. NaN, as the PTX manual says of cvt: 0, but only the
+// top bit is set if the source is f64 or the result has 64 bits.
 static uint64_t float_to_integer(const struct emu_insn *insn, double x)
 {
     enum emu_type to = insn->type;
@@ -226,7 +226,7 @@ static uint64_t flush(const struct emu_format *format, uint64_t bits)
     return bits & exponent ? bits : bits & sign;
 }
 
-// To [0, 1]; NaN and -0 to +0.
+// Clamps to [0, 1]; NaN and -0 become +0.
 static uint64_t saturate(const struct emu_format *format, uint64_t bits)
 {
     uint64_t sign = UINT64_C(1) << (format->exponent_bits + format->fraction_bits);
@@ -238,7 +238,8 @@ static uint64_t saturate(const struct emu_format *format, uint64_t bits)
 }
 
 // Conversions from and to f64 keep a NaN's sign and the upper bits of its payload, and make it
-// quiet. With ftz, those to f64 pass through f32, whose NaN is canonical; so is that of any other.
+// quiet. With ftz, a conversion to f64 goes through f32, whose NaN is canonical. Every other
+// conversion gives the canonical NaN.
 static uint64_t convert_nan(const struct emu_insn *insn, uint64_t bits)
 {
     const struct emu_format *from = format_of(insn->source_type), *to = format_of(insn->type);
@@ -277,7 +278,7 @@ static uint64_t float_to_float(const struct emu_insn *insn, uint64_t bits)
 static uint64_t convert(const struct emu_insn *insn, uint64_t bits)
 {
     bits = low_bits(bits, type_bits(insn->source_type));
-    // To f16 the GPU takes subnormals as they are, ftz or not.
+    // A conversion to f16 does not flush its source, even with ftz.
     bool small = insn->source_type == EMU_F32 || insn->source_type == EMU_BF16;
     if (insn->ftz && small && insn->type != EMU_F16)
         bits = flush(format_of(insn->source_type), bits);
@@ -307,7 +308,7 @@ EMU_LANE_FUNCTION(convert_lanes)
     }
 }
 
-// Two f32 to one register: the first source to the upper half.
+// Two f32 in one register: the first source in the upper half.
 EMU_LANE_FUNCTION(convert_pack)
 {
     const uint32_t *a = src[0], *b = src[1];

@@ -22,7 +22,7 @@ struct emu_lane_info {
 // Builds of the functions: for any processor, and for one with AVX2 and FMA.
 enum emu_lane_build { EMU_LANES_PLAIN, EMU_LANES_AVX2 };
 
-// The best that this processor runs.
+// The fastest build that this processor runs.
 enum emu_lane_build emu_lane_build(void);
 // The function for an instruction, by its row in isa.def; false if the row has none for its type.
 bool emu_lane_find(enum emu_lane_build build, const struct emu_insn *insn,
@@ -107,15 +107,15 @@ struct emu_format {
 
 extern const struct emu_format emu_format_f16, emu_format_bf16, emu_format_f32, emu_format_f64;
 
-// The value of significand * 2^exponent in the format; `sticky` says that something not zero lies
-// below the significand's last bit. Beyond the largest value: infinity, or the largest where the
-// rounding mode has it so. A zero significand gives a zero of that sign, sticky or not.
+// The value of significand * 2^exponent in the format. `sticky`: bits below the significand's last
+// one are not all zero. Beyond the largest value the result is infinity, or the largest value,
+// whichever the rounding mode gives. A zero significand gives a zero with that sign, sticky or not.
 uint64_t emu_round_pack(const struct emu_format *format, enum emu_round round, bool negative,
                         int exponent, uint64_t significand, bool sticky);
 // Rounds any double; a NaN becomes the NaN of the format.
 uint64_t emu_round_f64(const struct emu_format *format, enum emu_round round, double x);
 
-// Exact. Subnormals without a number of float's that is one, which processors are slow with.
+// Exact. Computes with no subnormal float, because processors are slow with them.
 static inline float emu_f16_to_f32(uint16_t h)
 {
     uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, exponent = h & 0x7c00;
@@ -141,17 +141,17 @@ static inline uint32_t emu_f32_to_bf16(uint32_t x)
 static inline uint32_t emu_f32_to_f16(uint32_t x)
 {
     uint32_t sign = x >> 16 & 0x8000, magnitude = x & UINT32_C(0x7fffffff);
-    // Normal results: the exponent is rebiased and 13 bits are rounded off; a carry runs into the
-    // exponent as it should.
+    // Normal results: rebias the exponent and round off 13 bits. A carry goes into the exponent,
+    // which is right.
     uint32_t normal = (magnitude - (UINT32_C(112) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    // Subnormal ones: added to a number whose last bit is the format's, the sum is rounded there.
+    // Subnormal results: add a number whose last bit is that of the format. The sum rounds there.
     uint32_t small = emu_f32_bits(emu_f32(magnitude) + 0.5f) - UINT32_C(0x3f000000);
     uint32_t h = magnitude < UINT32_C(0x38800000) ? small : normal;
     h = magnitude >= UINT32_C(0x477ff000) ? 0x7c00 : h;
     return magnitude > UINT32_C(0x7f800000) ? EMU_F16_NAN : h | sign;
 }
 
-// Old value and operand of an atomic add.
+// The sum of an atomic add.
 uint16_t emu_half_add(bool bf16, uint16_t x, uint16_t y);
 
 #endif

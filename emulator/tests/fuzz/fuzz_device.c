@@ -129,7 +129,7 @@ static CUresult launch_plain(CUstream stream, const struct launch *launch, void 
 
 static CUresult launch_with_buffer(const struct launch *launch)
 {
-    // Too small a buffer leaves zeros, too large a one is refused.
+    // A buffer that is too small leaves zeros; one that is too large is refused.
     size_t size = launch->attribute & 1 ? launch->attribute >> 1 : launch->param_bytes;
     unsigned char *buffer = calloc(1, size ? size : 1);
     require(buffer);
@@ -152,7 +152,7 @@ static CUresult launch_cooperatively(const struct launch *launch)
         launch->block[1], launch->block[2], launch->shared, NULL, (void **)launch->params);
 }
 
-// Of a kernel that was captured: what the context's loss does not take along.
+// What a captured kernel leaves. It outlives the context.
 struct captured {
     CUgraph graph;
     CUgraphExec executable;
@@ -177,7 +177,7 @@ static CUresult launch_captured(const struct device *device, const struct launch
 static CUresult launch_by_way(const struct device *device, const struct launch *launch,
                               struct captured *captured)
 {
-    // More than the 48 KiB that a kernel may have unasked.
+    // More than the 48 KiB that need no attribute.
     if (launch->way & 8)
         cuFuncSetAttribute(launch->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                            (int)(launch->shared & INT32_MAX));
@@ -197,7 +197,7 @@ static CUresult launch_by_way(const struct device *device, const struct launch *
     }
 }
 
-// What a kernel can do to a context: the rest is refused before it runs.
+// The errors with which a kernel can end. Others are returned before it runs.
 static bool is_fault(CUresult result)
 {
     return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_TIMEOUT ||

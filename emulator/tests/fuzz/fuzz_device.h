@@ -14,11 +14,11 @@
 int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-// To be called for text that does not load: the ways to refuse one are another fuzzer's, and what
-// is made of such text does not load either.
+// Call it for text that does not load. Another fuzzer tests the errors, and no mutation of such
+// text loads either.
 void fuzz_forget(void);
 
-// What must hold whatever the input is.
+// Requires what must hold for every input.
 static inline void require(bool holds)
 {
     if (!holds)
@@ -34,7 +34,7 @@ struct device {
     CUdeviceptr freed;
     unsigned char *pinned; // BUFFER_BYTES
     size_t available;      // bytes of memory, with no module loaded
-    bool module_lives;     // it has not gone down with the context
+    bool module_lives;     // it was not destroyed with the context
 };
 
 struct recipe {
@@ -52,21 +52,21 @@ struct launch {
     size_t param_bytes;
 };
 
-// The one device, with its buffers as they are at the beginning of each input.
+// The device, with its buffers as at the beginning of each input.
 struct device *device_ready(void);
-// After an input: nothing that was allocated for it is left.
+// After an input: requires that nothing allocated for it is left.
 void device_check(const struct device *device);
-// A module by one of the ways to load one: as text, from a library, through the linker.
+// A module, loaded in one of three ways: as text, from a library, through the linker.
 struct loaded {
     CUmodule module;
     CUlibrary library;
 };
 
 bool load(struct loaded *loaded, unsigned way, const char *text);
-// `lives`: the context of the module is still there.
+// `lives`: the context of the module still exists.
 void unload(const struct loaded *loaded, bool lives);
 
-// Launches and waits. After a fault the context is good again.
+// Launches and waits. After a fault the context works again.
 void launch_run(struct device *device, const struct launch *launch);
 
 #endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer: whatever the text, the geometry and the arguments, the emulator refuses the module or
-// the launch, runs it, or reports what the kernel did wrong; then it is good for the next.
+// libFuzzer: for any text, geometry and arguments, the emulator refuses the module or the launch,
+// runs it, or reports the fault of the kernel, and works afterwards.
 //
-// An input is PTX text, up to its first NUL or its end. The bytes behind the NUL are the recipe:
-// how many launches, and of each the entry, the way, the geometry and the arguments. What the
-// recipe lacks is zeros, so that text alone is an input too: its first entry is launched with one
-// block of the required size or 32 threads, with buffers for parameters of 8 bytes.
+// An input is PTX text, up to its first NUL or its end. The bytes after the NUL are the recipe: the
+// number of launches, and for each the entry, the way, the geometry and the arguments. Missing
+// bytes are zeros, so text alone is an input too: its first entry is launched with one block of the
+// required size or 32 threads, with buffers for parameters of 8 bytes.
 #include "fuzz_device.h"
 
 #include <stdio.h>
 
 enum {
     MOST_PARAMS = 64,
-    MOST_BYTES = 1 << 18, // of shared and local memory that the blocks of a launch prepare
+    MOST_BYTES = 1 << 18, // of shared and local memory of the blocks of a launch
     SURELY_REFUSED = 1 << 20,
 };
 
@@ -29,7 +29,7 @@ static uint64_t take_raw(struct recipe *recipe, unsigned bytes)
     return value;
 }
 
-// A byte chooses one of the usual numbers, or is followed by the number itself, or is it.
+// A byte selects one of the usual numbers, is the number, or is followed by it.
 static uint32_t take_number(struct recipe *recipe, const uint32_t *usual, unsigned count)
 {
     uint8_t choice = take(recipe);
@@ -38,8 +38,8 @@ static uint32_t take_number(struct recipe *recipe, const uint32_t *usual, unsign
     return choice == UINT8_MAX ? (uint32_t)take_raw(recipe, 4) : choice;
 }
 
-// The sizes after the text's first .reqntid, which most geometries would miss; 0 where there is
-// none.
+// The sizes after the first .reqntid of the text, because few random geometries match it; 0 without
+// one.
 static void required_block(const char *text, uint32_t block[3])
 {
     const char *at = strstr(text, ".reqntid");
@@ -97,7 +97,8 @@ static uint64_t take_pointer(struct recipe *recipe, const struct device *device,
     case 9:
         return UINT64_MAX - take(recipe);
     case 10:
-        return (uint64_t)(uintptr_t)device + take(recipe); // of the host, which no kernel may touch
+        return (uint64_t)(uintptr_t)device +
+               take(recipe); // host memory, which no kernel may access
     default:
         return take_raw(recipe, 8);
     }
@@ -113,7 +114,7 @@ static void take_bytes(struct recipe *recipe, unsigned char *bytes, size_t count
                                  : take(recipe);
 }
 
-// Each argument has memory of its own size, so that a byte too many read is seen.
+// Each argument has memory of its size, so that ASan detects a read beyond it.
 static bool take_arguments(struct recipe *recipe, struct launch *launch,
                            const struct device *device)
 {
@@ -137,7 +138,7 @@ static bool take_arguments(struct recipe *recipe, struct launch *launch,
     return true;
 }
 
-// Blocks clear their shared and local memory: a grid of many would take seconds over it.
+// Blocks clear their shared and local memory, which takes seconds in a large grid.
 static bool is_small(const struct launch *launch)
 {
     int shared = 0, local = 0;
@@ -181,7 +182,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
 {
     (void)count;
     (void)arguments;
-    // One that is set stays as it is.
+    // A variable that is set is kept.
     setenv("PTXGEN_EMU_THREADS", "1", 0);
     setenv("PTXGEN_EMU_MEMORY", "4M", 0);
     setenv("PTXGEN_EMU_INSTRUCTIONS", "2000", 0);

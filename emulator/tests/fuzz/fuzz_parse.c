@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer: whatever the text, the parser refuses it with a message and a CUresult, or gives a
-// module whose numbers all lie within it. README.md has how it is built and run.
+// libFuzzer: for any text, the parser fails with a message and a CUresult, or returns a module
+// whose indices are all valid. README.md says how to build and run it.
 #include "ptx/program.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the mutator puts into PTX text. In an instruction ? is the number of a register and # a
-// number; the names are those that the texts of corpus_launch declare.
+// The lines that the mutator puts into PTX text. In an instruction, ? is the number of a register
+// and # a number. The names are declared by the texts of corpus_launch.
 #ifndef PTXGEN_TESTS_FUZZ_PTX_LINES_H
 #define PTXGEN_TESTS_FUZZ_PTX_LINES_H
 

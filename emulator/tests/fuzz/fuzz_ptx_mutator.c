@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer's mutations for PTX text with a recipe behind its NUL: by lines and words, so that more
-// of what comes out still parses than would of changed bytes. Instructions that are put in take
-// their registers by the names that compilers use (%p %rs %r %rd %f %fd), which the corpus
-// declares.
+// Mutations of PTX text and of the recipe after its NUL, for libFuzzer. They change lines and
+// words, so that more results parse than after changes of bytes. Inserted instructions name
+// registers as compilers do (%p %rs %r %rd %f %fd), and the corpus declares these.
 #include "fuzz_device.h"
 #include "fuzz_ptx_lines.h"
 
@@ -19,7 +18,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1, const uint8_t *data2,
                                  size_t size2, uint8_t *out, size_t max_out, unsigned seed);
 
-// The counters of coverage, which libFuzzer looks at after each input.
+// The coverage counters, which libFuzzer reads after each input.
 extern uint8_t __start___sancov_cntrs[], __stop___sancov_cntrs[];
 
 void fuzz_forget(void)
@@ -78,8 +77,8 @@ static bool of_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$';
 }
 
-// 'r' register or other name that begins with %, 'm' modifier or directive, 'n' number, 'w' word,
-// or the sign itself.
+// 'r': a register or other name that begins with %; 'm': a modifier or directive; 'n': a number;
+// 'w': a word; otherwise the character itself.
 static char kind_of(const struct text *text, struct span span)
 {
     char c = text->bytes[span.at];
@@ -217,7 +216,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     text.room = (max_size < MOST_TEXT ? max_size : MOST_TEXT) - behind;
     text.length = length;
     memcpy(text.bytes, data, length);
-    // Most inputs differ in one place, so that many still load.
+    // Most inputs change in one place, so that many still load.
     for (uint32_t count = below(&text, 3) ? 1 : 1 + below(&text, 4); count > 0 && text.length > 0;
          count--)
         mutate_text(&text);
@@ -226,7 +225,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return text.length + behind;
 }
 
-// Some lines of the second text within the first, and the recipe of either.
+// Some lines of the second text inside the first, and the recipe of one of them.
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1, const uint8_t *data2,
                                  size_t size2, uint8_t *out, size_t max_out, unsigned seed)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What examples/plain_driver.c needs of NVIDIA's cuda.h, for machines that have none.
+/// The part of NVIDIA's cuda.h that examples/plain_driver.c needs, for machines without it.
 #ifndef PTXGEN_TESTS_STAND_IN_CUDA_H
 #define PTXGEN_TESTS_STAND_IN_CUDA_H
 
