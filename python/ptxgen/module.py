@@ -224,9 +224,15 @@ def emit(name: str, dtype: _types.TypeName, *, target: Optional[str] = None,
     return finish_text(lambda builder: c.ptx_kernel_emit(builder, row, byref(spec)), target)
 
 
+def _number(text: str) -> Union[int, float]:
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
 class Kernel:
     """One of the library's kernels, compiled for a type and options; docs/kernels.md has formulas
-    and parameters. Called with its arguments by name. The launch geometry follows from `n`:
+    and parameters. Called with its arguments by name; a scalar with a usual value may be left out.
+    Arrays must have the type and at least the length of their parameter. The launch geometry follows
+    from `n`:
 
         sums = gpu.kernel("squared_sum", "f32")
         partials = gpu.empty(sums.blocks(n), "f64")
@@ -237,13 +243,21 @@ class Kernel:
         self._row = _find(name)
         self._spec = _spec(self._row, name, dtype, options, None)
         self.name, self.dtype = name, dtype
-        self.text = emit(name, dtype, target=device.target, **options)
+        self.parameters: Dict[str, _types.ParamInfo] = {}
+
+        def write(builder: int) -> None:
+            c.ptx_kernel_emit(builder, self._row, byref(self._spec))
+            param = _c.ptx_param_info()
+            while c.ptx_builder_param(builder, 0, len(self.parameters), byref(param)):
+                self.parameters[param.name.decode()] = plain(param)
+
+        self.text = finish_text(write, device.target)
         size = _c.PTX_ENTRY_NAME_SIZE
         entry = c.ptx_kernel_entry_name(self._row, byref(self._spec), ctypes.create_string_buffer(size))
         self.function = Module(device, self.text)[entry.decode()]
 
     def __repr__(self) -> str:
-        return f"<ptxgen.Kernel {self.function.info.name}>"
+        return f"<ptxgen.Kernel {self.function.info.name}({', '.join(self.parameters)})>"
 
     @property
     def info(self) -> KernelInfo:
@@ -261,8 +275,25 @@ class Kernel:
         """Elements of a block for n in all; 0 for kernels that are not launched by chunks."""
         return int(c.ptx_kernel_chunk(self._row, integer(n, ctypes.c_uint64, "n")))
 
+    def _check_array(self, param: _types.ParamInfo, arguments: Dict[str, Any], blocks: int) -> None:
+        """What is known of an array: of an address, nothing."""
+        array = address_of(arguments[param.name], param.name)
+        if array.dtype is not None and array.dtype != NAMES["ptx_type"][param.type]:
+            raise InvalidError(f"{self.name}: {param.name} has elements of type {array.dtype}, not "
+                               f"{NAMES['ptx_type'][param.type]}")
+        named = blocks if param.length == "blocks" else arguments.get(param.length, param.length)
+        if array.count is not None and array.count < int(named or 0):
+            raise InvalidError(f"{self.name}: {param.name} has {array.count} elements, not {named}")
+
     def __call__(self, *, stream: StreamLike = None, **arguments: Any) -> None:
         one = _c.ptx_kernel.from_address(self._row).grid == _c.PTX_GRID_ONE
-        if not one and "n" not in arguments:
-            raise InvalidError(f"{self.name}: no value for n")
-        self.function(grid=self.blocks(1 if one else arguments["n"]), stream=stream, **arguments)
+        for name, param in self.parameters.items():
+            if name not in arguments and param.preset is not None:
+                arguments[name] = _number(param.preset)
+            if name not in arguments:
+                raise InvalidError(f"{self.name}: no value for {name}")
+        blocks = self.blocks(1 if one else arguments["n"])
+        for param in self.parameters.values():
+            if param.is_pointer:
+                self._check_array(param, arguments, blocks)
+        self.function(grid=blocks, stream=stream, **arguments)

@@ -351,8 +351,8 @@ class StepPlan(_Plan):
     def set_addresses(self, tensors: Mapping[int, _types.StepTensor], *,
                       stream: StreamLike = None) -> None:
         """New addresses of tensors by index, for later runs on the stream: gradient (None or 0
-        leaves the tensor out from then on), parameter, states, beside. Fields that are not named
-        stay. All tensors are checked together."""
+        leaves the tensor out from then on), parameter, states and what lies beside them. Fields
+        that are not named stay. All tensors are checked together."""
         keeps: List[object] = []
         if not tensors:
             return
@@ -365,7 +365,7 @@ class StepPlan(_Plan):
         for k, changes in tensors.items():
             what = f"tensors[{k}]"
             for field, value in changes.items():
-                if field not in ("gradient", "parameter", "state", "beside"):
+                if _c.ptx_step_tensor.kinds.get(field) != "address" or field == "step":
                     raise InvalidError(f"{what}: {field} stays as it was at creation")
                 if field in ("gradient", "parameter") and value is not None:
                     info = address_of(value, f"{what}.{field}")

@@ -182,6 +182,16 @@ def test_a_kernel(gpu, n):
 def test_a_kernel_of_one_block(gpu):
     reduce = gpu.kernel("clip_scale_reduce", "f64")
     out = gpu.empty(3, "f32")
-    reduce(partials=gpu.array([9.0, 16.0], "f64"), count=2, max_norm=1.0, eps=0.0, out=out)
+    reduce(partials=gpu.array([9.0, 16.0], "f64"), count=2, max_norm=1.0, out=out)  # eps: usually 0
     assert out.tolist() == [f32(0.2), 5.0, 0.0]
     assert reduce.info.options["nonfinite"][0] == "propagate"
+
+
+def test_scalars_that_have_usual_values(gpu):
+    scale, tracker = gpu.array([8.0]), gpu.array([1999], "s32")
+    update = gpu.kernel("loss_scale_update", "f32")
+    update(scale=scale, growth_tracker=tracker, found_inf=gpu.zeros(1))
+    assert (scale.tolist(), tracker.tolist()) == ([16.0], [0])
+    update(scale=scale, growth_tracker=tracker, found_inf=gpu.array([1.0]), backoff=0.25)
+    assert (scale.tolist(), tracker.tolist()) == ([4.0], [0])
+    assert update.parameters["max_scale"].preset == "inf"
