@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MOST_VALUES = 5, ELEMENTS = 1 << 20 };
+enum { MOST_VALUES = 6, ELEMENTS = 1 << 20 };
 
 static const struct {
     const char *name;
@@ -16,7 +16,7 @@ static const struct {
     { "rule", "the optimizer's", { "adamw", "adam", "sgd", "lion" } },
     { "format",
       "of parameter and states",
-      { "full", "state_bf16", "master", "remainder", "stochastic" } },
+      { "full", "state_bf16", "master", "remainder", "stochastic", "state_8bit" } },
     { "gradient", "type; same: the parameter's", { "same", "f32", "f16", "bf16" } },
     { "gradients", "what the step does with them", { "raw", "write", "zero" } },
     { "maximize", "steps along +g", { "no", "yes" } },

@@ -48,6 +48,7 @@ typedef enum ptx_step_rule {
 ///     MASTER       bf16, f16    master, f32           f32
 ///     REMAINDER    bf16         remainder, s16        f32
 ///     STOCHASTIC   bf16                               bf16
+///     STATE_8BIT   f32, bf16                          8-bit codes with an f32 absmax a block
 ///
 /// MASTER: the rule works on the master; the parameter is the master rounded to nearest. REMAINDER:
 /// parameter and remainder are the two halves of an f32 with bits x:
@@ -62,12 +63,31 @@ typedef enum ptx_step_rule {
 /// * which, t, id } and the key { seed mod 2^32, seed / 2^32 }. e is the element's index in the
 /// whole parameter; `which` is 0 for the parameter and 1 for the state. Element e uses word (e mod
 /// 8) / 2 of the result: the lower half if e is even, else the upper half.
+///
+/// STATE_8BIT: a parameter in bf16 is rounded stochastically, as in STOCHASTIC. A state has a code
+/// for each element, and an absmax for each block of 256 elements, counted from the tensor's first;
+/// the last block may be shorter. They are those of bitsandbytes' blockwise 8-bit optimizers
+/// (Dettmers et al. 2022), and so are the maps:
+///     state = map[code] * absmax
+/// After the rule, with M the largest |state| of the block,
+///     absmax = M                     where 2^-126 <= M < infinity
+///     q      = state * (1 / absmax)  both rounded; then its 8 lowest bits become 0x80
+///     code   = that of the map's entry nearest to q
+/// No q is midway between two entries. Where M < 2^-126, absmax is 0 and each code that of 0. Where
+/// M is infinite or NaN, absmax is NaN (0x7fffffff) and each code that of 0: the block's states are
+/// NaN from then on. States that are all zero bits read as 0 (-0, where the code 0 is negative).
+///
+/// ptx_step_map() gives the maps: the signed one for Adam's m and the single state of SGD and Lion,
+/// the unsigned one for v. An entry is 0, 1, or 10^(i - 6) times the middle of one of n equal parts
+/// of [0.1, 1], for i from 0 to 6; n is 2^i, with either sign, in the signed map, and 2 * 2^i in
+/// the unsigned one. The code is the entry's place, the least entry first.
 typedef enum ptx_step_format {
     PTX_STEP_FORMAT_FULL,
     PTX_STEP_FORMAT_STATE_BF16,
     PTX_STEP_FORMAT_MASTER,
     PTX_STEP_FORMAT_REMAINDER,
     PTX_STEP_FORMAT_STOCHASTIC,
+    PTX_STEP_FORMAT_STATE_8BIT,
     PTX_STEP_FORMAT_COUNT
 } ptx_step_format;
 

@@ -56,7 +56,8 @@ struct ptx_step_group {
 
 /// The position of a shard in the whole parameter: element i of the shard is element first + i /
 /// run * stride + i % run. { 0 }: the tensor is the whole parameter. Only the random bits depend on
-/// it.
+/// it. With STATE_8BIT, all three must be multiples of 256, so that no block is cut; the last
+/// elements of a shard may be fewer only if the parameter ends there.
 struct ptx_step_whole {
     uint64_t first;
     uint64_t run;    ///< 0: all elements are consecutive
@@ -64,24 +65,27 @@ struct ptx_step_whole {
 };
 
 /// A parameter, its gradient and its states, in device memory. Each array of a tensor has `count`
-/// elements; its address must be a multiple of the element size. Arrays must not overlap.
+/// elements, an absmax one for each 256 of them; its address must be a multiple of the element
+/// size. Arrays must not overlap.
 struct ptx_step_tensor {
     CUdeviceptr parameter;
-    CUdeviceptr gradient; ///< 0: excluded from norm, step and count
-    CUdeviceptr state[2]; ///< Adam: m, v; Lion, SGD with momentum: one state; zeros initially. 0
-                          ///< for states that the rule does not have
-    CUdeviceptr beside;   ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
-    CUdeviceptr step;     ///< an f32, the steps taken so far, as torch's state['step']; tensors may
-                          ///< share it, and it counts once a run. At most 2^24 - 1 steps
-    uint64_t count;       ///< elements; may be 0
-    ptx_type dtype;       ///< of the parameter, as its format allows
+    CUdeviceptr gradient;  ///< 0: excluded from norm, step and count
+    CUdeviceptr state[2];  ///< Adam: m, v; Lion, SGD with momentum: one state; zeros initially. 0
+                           ///< for states that the rule does not have
+    CUdeviceptr absmax[2]; ///< STATE_8BIT: an f32 for each 256 elements of each state, zeros
+                           ///< initially; else 0
+    CUdeviceptr beside;    ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
+    CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors may
+                      ///< share it, and it counts once a run. At most 2^24 - 1 steps
+    uint64_t count;   ///< elements; may be 0
+    ptx_type dtype;   ///< of the parameter, as its format allows
     ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
     ptx_step_format format;
     uint32_t group;      ///< the hyperparameter group
     uint32_t norm_group; ///< from 0; independent of `group`
     double weight;       ///< as in struct ptx_tensor
     bool uncounted;      ///< as in struct ptx_tensor
-    uint32_t id;         ///< STOCHASTIC: distinguishes parameters in the random bits
+    uint32_t id;         ///< STOCHASTIC, STATE_8BIT: distinguishes parameters in the random bits
     struct ptx_step_whole whole;
 };
 
@@ -115,7 +119,7 @@ struct ptx_step_params {
     uint32_t sum_rows, sum_row;
     CUdeviceptr sums_at;
     ptx_step_gradients gradients;
-    uint64_t seed;    ///< STOCHASTIC: seed of the random bits
+    uint64_t seed;    ///< STOCHASTIC, STATE_8BIT: seed of the random bits
     bool any_address; ///< addresses are not checked at all, not even for 0
     CUstream stream;  ///< of the uploads at creation, as in struct ptx_clip_params
     const struct ptx_module_params *module; ///< NULL: the defaults
@@ -180,11 +184,11 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
                                               const struct ptx_step_hyper *hyper, CUstream stream);
 
 /// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream:
-/// gradient (0 excludes the tensor from then on), parameter, states, `beside`. All other fields of
-/// `tensors`, including `step`, must be as at creation. Checked as at creation, together with the
-/// current addresses of all other tensors. Launches only; may be captured, and the graph then
-/// contains the addresses. Not for use from several threads at the same time. Errors: those of a
-/// run, OUT_OF_MEMORY (host). After an error the plan is unchanged, with one exception: a DRIVER
+/// gradient (0 excludes the tensor from then on), parameter, states, absmax, `beside`. All other
+/// fields of `tensors`, including `step`, must be as at creation. Checked as at creation, together
+/// with the current addresses of all other tensors. Launches only; may be captured, and the graph
+/// then contains the addresses. Not for use from several threads at the same time. Errors: those of
+/// a run, OUT_OF_MEMORY (host). After an error the plan is unchanged, with one exception: a DRIVER
 /// error between two launches (one for each 32 tensors, and one for each 256 gradients) leaves the
 /// effect of the first ones; set the same tensors again.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
@@ -211,6 +215,13 @@ struct ptx_step_description {
 PTXGEN_API ptx_status ptx_step_describe(const struct ptx_step_params *params,
                                         struct ptx_step_description *description);
 PTXGEN_API ptx_status ptx_step_emit(ptx_builder *b, const struct ptx_step_params *params);
+
+// ------------------------------------------------------------------------------------ 8-bit states
+
+/// Writes the 256 entries of the map of STATE_8BIT, as bitsandbytes' create_dynamic_map(signed)
+/// gives them on a processor with fused multiply-add: by code, the least first. For reading and
+/// writing states elsewhere. Thread-safe.
+PTXGEN_API void ptx_step_map(bool is_signed, float map[256]);
 
 PTXGEN_END
 

@@ -113,7 +113,7 @@ enum {
                        // groups from partials
     CLIP_SET_DATA_BATCH = 256, // addresses per launch
     STEP_SCALARS = 8,          // f64 words of a hyperparameter group
-    STEP_ROW_WORDS = 10,       // u64 words of a tensor's row
+    STEP_ROW_WORDS = 12,       // u64 words of a tensor's row
     STEP_SET_ROWS_BATCH = 32,  // rows per launch
 };
 

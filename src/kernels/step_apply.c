@@ -3,6 +3,7 @@
 #include "step_apply.h"
 
 #include "common/common.h"
+#include "step/eight_bit.h"
 
 enum { BLOCK = CLIP_BLOCK, MOST_LANES = 8, MOST_WORDS = 8, WORDS_AT_ONCE = 4 };
 enum { ARRAY_PARAMETER, ARRAY_GRADIENT, ARRAY_BESIDE, ARRAY_STATE, ARRAYS = ARRAY_STATE + 2 };
@@ -18,6 +19,7 @@ enum {
     ROW_STRIDE,
     ROW_ID_CLOCK,
     ROW_VARIANT_VECTORS,
+    ROW_ABSMAX,
 };
 
 // ---- vectors ahead of their use -----------------------------------------------------------------
@@ -32,7 +34,7 @@ struct lanes {
 
 static ptx_type word_type(ptx_type type)
 {
-    return ptx_type_bytes(type) == 2 ? PTX_B32 : type;
+    return ptx_type_bytes(type) < 4 ? PTX_B32 : type;
 }
 
 static struct lanes lanes_var(ptx_builder *b, ptx_type type, unsigned lanes)
@@ -75,7 +77,8 @@ static void lanes_of(ptx_builder *b, const struct lanes *l, ptx_val value[MOST_L
     }
 }
 
-// `type`: the array's, which `at` does not have where the builder has failed.
+// `type`: the array's, which `at` does not have where the builder has failed. A value of an 8-bit
+// type is the word that it is in.
 static void lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
                         unsigned lanes)
 {
@@ -87,7 +90,7 @@ static void lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val
         ptx_vec v = { .lanes = words < WORDS_AT_ONCE ? words : WORDS_AT_ONCE };
         for (unsigned n = 0; n < v.lanes; n++) {
             const ptx_val *x = value + (k + n) * lanes_a_word;
-            v.lane[n] = lanes_a_word == 1 ? *x : ptxk_step_narrow_pair(b, type, x[0], x[1]);
+            v.lane[n] = lanes_a_word == 2 ? ptxk_step_narrow_pair(b, type, x[0], x[1]) : *x;
         }
         ptx_store_vec(b, p, ptx_u32(k), v);
     }
@@ -102,7 +105,7 @@ struct step {
     ptx_val tid;
     ptx_val tensor_first; // u64: index of the tile's first element
     ptx_val length;       // s32: number of elements of the tile
-    ptx_val address[ARRAYS];
+    ptx_val address[ARRAYS], absmax[2];
     ptx_val whole_first, run, stride; // u64: the position of the shard in the whole parameter
     ptx_val id, clock;                // u32
     ptx_val vectors;                  // a predicate: whole vectors can be accessed
@@ -110,7 +113,8 @@ struct step {
     ptx_val count_at;                 // u64
     ptx_val starts;                   // a predicate: this is the first tile of the tensor
     ptx_ptr records, coefficients, seed;
-    ptx_val groups; // u32
+    ptx_ptr tables, shared; // of 8-bit states
+    ptx_val groups;         // u32
     // Set anew for each body:
     ptx_ptr array[ARRAYS]; // offset to the tile
     ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS], t, key[2];
@@ -133,7 +137,7 @@ static ptx_type array_type(const struct ptxk_step_variant *v, unsigned array)
 unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
 {
     for (unsigned k = 0; k < ARRAYS; k++)
-        if (array_type(v, k) != PTX_NONE && ptx_type_bytes(array_type(v, k)) == 2)
+        if (array_type(v, k) != PTX_NONE && ptx_type_bytes(array_type(v, k)) < 4)
             return 8;
     return 4;
 }
@@ -145,7 +149,7 @@ static const struct {
 } tuning[PTX_STEP_FORMAT_COUNT] = {
     [PTX_STEP_FORMAT_FULL] = { 1, 7 },       [PTX_STEP_FORMAT_STATE_BF16] = { 1, 6 },
     [PTX_STEP_FORMAT_MASTER] = { 1, 3 },     [PTX_STEP_FORMAT_REMAINDER] = { 1, 4 },
-    [PTX_STEP_FORMAT_STOCHASTIC] = { 4, 3 },
+    [PTX_STEP_FORMAT_STOCHASTIC] = { 4, 3 }, [PTX_STEP_FORMAT_STATE_8BIT] = { 4, 3 },
 };
 
 unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
@@ -181,12 +185,35 @@ uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint32_t chunk)
     return tile < chunk ? tile : chunk;
 }
 
+// Whether states are codes of 8 bits. A warp's lanes then have a block of them, eight each.
+static bool has_codes(const struct ptxk_step_variant *v)
+{
+    return array_type(v, ARRAY_STATE) == PTX_U8;
+}
+
 // Whether the rule reads the array: a parameter with a master is only written.
 static bool is_read(const struct ptxk_step_variant *v, unsigned array)
 {
     if (array == ARRAY_PARAMETER)
         return v->format != PTX_STEP_FORMAT_MASTER;
     return array_type(v, array) != PTX_NONE;
+}
+
+static bool has_random_state(const struct ptxk_step_variant *v)
+{
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+
+    for (unsigned k = 0; k < ptxk_step_states(v); k++)
+        if (rule->stochastic[k])
+            return true;
+    return false;
+}
+
+static unsigned random_streams(const struct ptxk_step_variant *v)
+{
+    if (v->format == PTX_STEP_FORMAT_STATE_8BIT)
+        return v->parameter == PTX_BF16;
+    return v->format != PTX_STEP_FORMAT_STOCHASTIC ? 0 : has_random_state(v) ? 2 : 1;
 }
 
 // Reads the factor and coefficients of this step. Ends the kernel, for all threads, if the step
@@ -205,7 +232,7 @@ static void scalars_read(ptx_builder *b, struct step *s)
     ptx_val found = ptx_load(b, ptx_at(b, s->records, groups), ptx_u32(0));
     ptx_comment(b, "nothing is written where anything was not finite");
     ptx_return_if(b, ptx_neu(b, found, ptx_f32(0.0f)));
-    if (v->format == PTX_STEP_FORMAT_STOCHASTIC) {
+    if (random_streams(v)) {
         s->t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), ptx_u32(PTXK_STEP_T));
         ptx_vec key = ptx_load_vec(b, s->seed, ptx_u32(0), 2);
         s->key[0] = key.lane[0];
@@ -252,21 +279,6 @@ static struct ptxk_philox random_words(ptx_builder *b, const struct step *s, ptx
 static ptx_val half_of(ptx_builder *b, ptx_val word, bool upper)
 {
     return upper ? ptx_shr(b, word, ptx_u32(16)) : ptx_and(b, word, ptx_u32(0xffff));
-}
-
-static bool has_random_state(const struct ptxk_step_variant *v)
-{
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
-
-    for (unsigned k = 0; k < ptxk_step_states(v); k++)
-        if (rule->stochastic[k])
-            return true;
-    return false;
-}
-
-static unsigned random_streams(const struct ptxk_step_variant *v)
-{
-    return v->format != PTX_STEP_FORMAT_STOCHASTIC ? 0 : has_random_state(v) ? 2 : 1;
 }
 
 // Random bits for eight elements that are consecutive in the whole parameter; the index of the
@@ -336,18 +348,45 @@ static ptx_val *part(struct ptxk_step_stored *e, unsigned array)
                                     : &e->state[array - ARRAY_STATE];
 }
 
+static bool is_written(const struct step *s, unsigned array)
+{
+    return array_type(s->variant, array) != PTX_NONE &&
+           (array != ARRAY_GRADIENT || s->spec->gradients != PTXK_STEP_GRADIENTS_RAW);
+}
+
 static void vector_write(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][MOST_LANES],
                          ptx_val i)
 {
     const struct ptxk_step_variant *v = s->variant;
 
     for (unsigned a = 0; a < ARRAYS; a++) {
-        if (array_type(v, a) == PTX_NONE ||
-            (a == ARRAY_GRADIENT && s->spec->gradients == PTXK_STEP_GRADIENTS_RAW))
+        if (!is_written(s, a))
             continue;
         ptx_ptr at = ptx_at(b, s->array[a], i);
         lanes_write(b, array_type(v, a), at, value[a], ptxk_step_lanes(v));
     }
+}
+
+// Replaces lane `k` of the values read by those to write.
+static void step_lane(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][MOST_LANES],
+                      ptx_val random[2][MOST_LANES], unsigned k, struct ptxk_quick *quick)
+{
+    const struct ptxk_step_variant *v = s->variant;
+    struct ptxk_step_stored from = { { 0 } };
+    ptx_val own[2] = { { 0 } }, scaled;
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && is_read(v, a))
+            *part(&from, a) = value[a][k];
+    for (unsigned which = 0; which < random_streams(v); which++)
+        own[which] = random[which][k];
+    struct ptxk_step_stored to =
+        step_element(b, s, &from, value[ARRAY_GRADIENT][k], own, &scaled, quick);
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && is_written(s, a))
+            value[a][k] = *part(&to, a);
+    if (is_written(s, ARRAY_GRADIENT))
+        value[ARRAY_GRADIENT][k] = gradient_left(s, scaled);
 }
 
 // Sets `bit` in `missing` if a quick quotient does not hold; nothing is written then.
@@ -364,22 +403,8 @@ static void step_vector(ptx_builder *b, const struct step *s, const struct lanes
         if (is_read(v, a))
             lanes_of(b, &in[a], value[a]);
     random_of_vector(b, s, i, random);
-    for (unsigned k = 0; k < lanes; k++) {
-        struct ptxk_step_stored from = { { 0 } };
-        ptx_val own[2] = { { 0 } }, scaled;
-        for (unsigned a = 0; a < ARRAYS; a++)
-            if (a != ARRAY_GRADIENT && is_read(v, a))
-                *part(&from, a) = value[a][k];
-        for (unsigned which = 0; which < random_streams(v); which++)
-            own[which] = random[which][k];
-        struct ptxk_step_stored to = step_element(b, s, &from, value[ARRAY_GRADIENT][k], own,
-                                                  &scaled, is_quick ? &quick : NULL);
-        for (unsigned a = 0; a < ARRAYS; a++)
-            if (a != ARRAY_GRADIENT && array_type(v, a) != PTX_NONE)
-                value[a][k] = *part(&to, a);
-        if (s->spec->gradients != PTXK_STEP_GRADIENTS_RAW)
-            value[ARRAY_GRADIENT][k] = gradient_left(s, scaled);
-    }
+    for (unsigned k = 0; k < lanes; k++)
+        step_lane(b, s, value, random, k, is_quick ? &quick : NULL);
     if (!is_quick) {
         vector_write(b, s, value, i);
         return;
@@ -435,7 +460,55 @@ struct vector {
     ptx_val i;     // s32: index of its first element in the tile
     ptx_val whole; // a predicate: the tile has all of it, and it can be read at once
     struct lanes array[ARRAYS];
+    ptx_val absmax[2]; // f32, of 8-bit states
+    unsigned absmaxes;
 };
+
+// Reads those lanes from element `i` on that are in the tile; the others become 0.
+static void lanes_read_some(ptx_builder *b, const struct lanes *l, ptx_ptr at, ptx_val i,
+                            ptx_val length)
+{
+    static const ptx_type types[] = { [1] = PTX_U8, [2] = PTX_U16 };
+    const unsigned bytes = ptx_type_bytes(l->type);
+    ptx_ptr p = bytes < 4 ? ptx_ptr_cast(b, types[bytes], at) : at;
+
+    for (unsigned k = 0; k < l->words; k++)
+        ptx_set(b, l->word[k], ptx_zero(word_type(l->type)));
+    for (uint32_t k = 0; k < l->words * 4 / bytes; k++) {
+        const ptx_val word = l->word[k * bytes / 4];
+        ptx_val place = ptx_add(b, i, ptx_s32((int32_t)k));
+        ptx_if (b, ptx_lt(b, place, length)) {
+            ptx_val x = ptx_load(b, p, place);
+            if (bytes < 4) {
+                ptx_val bits = ptx_bitcast(b, PTX_B32, ptx_cvt(b, PTX_U32, x));
+                x = ptx_or(b, word, ptx_shl(b, bits, ptx_u32(k * bytes % 4 * 8)));
+            }
+            ptx_set(b, word, x);
+        }
+    }
+}
+
+// The absmax of the block that has element `i` of the tile.
+static ptx_ptr absmax_at(ptx_builder *b, const struct step *s, unsigned state, ptx_val i)
+{
+    ptx_ptr all = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->absmax[state]);
+    ptx_val element = ptx_add(b, s->tensor_first, ptx_cvt(b, PTX_U64, i));
+    return ptx_at(b, all, ptx_shr(b, element, ptx_u32(8)));
+}
+
+// What a thread reads of a block besides a whole vector. Lanes that are not in the tile are stepped,
+// and dropped.
+static void block_read(ptx_builder *b, const struct step *s, const struct vector *to)
+{
+    ptx_if (b, ptx_lt(b, to->i, s->length)) {
+        for (unsigned k = 0; k < to->absmaxes; k++)
+            ptx_set(b, to->absmax[k], ptx_load(b, absmax_at(b, s, k, to->i), ptx_u32(0)));
+        ptx_if (b, ptx_not(b, to->whole))
+            for (unsigned a = 0; a < ARRAYS; a++)
+                if (is_read(s->variant, a))
+                    lanes_read_some(b, &to->array[a], s->array[a], to->i, s->length);
+    }
+}
 
 static void vector_read(ptx_builder *b, const struct step *s, const struct vector *to)
 {
@@ -446,6 +519,8 @@ static void vector_read(ptx_builder *b, const struct step *s, const struct vecto
         for (unsigned a = 0; a < ARRAYS; a++)
             if (is_read(s->variant, a))
                 lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
+    if (has_codes(s->variant))
+        block_read(b, s, to);
 }
 
 static struct vector vector_begin(ptx_builder *b, const struct step *s, ptx_val i)
@@ -455,6 +530,9 @@ static struct vector vector_begin(ptx_builder *b, const struct step *s, ptx_val 
     for (unsigned a = 0; a < ARRAYS; a++)
         if (is_read(s->variant, a))
             v.array[a] = lanes_var(b, array_type(s->variant, a), ptxk_step_lanes(s->variant));
+    v.absmaxes = has_codes(s->variant) ? ptxk_step_states(s->variant) : 0;
+    for (unsigned k = 0; k < v.absmaxes; k++)
+        v.absmax[k] = ptx_var(b, ptx_f32(0));
     vector_read(b, s, &v);
     return v;
 }
@@ -466,12 +544,109 @@ static void vector_set(ptx_builder *b, const struct vector *to, const struct vec
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < to->array[a].words; k++)
             ptx_set(b, to->array[a].word[k], from->array[a].word[k]);
+    for (unsigned k = 0; k < to->absmaxes; k++)
+        ptx_set(b, to->absmax[k], from->absmax[k]);
+}
+
+static void lanes_write_some(ptx_builder *b, ptx_type type, ptx_ptr at, ptx_val i, ptx_val length,
+                             const ptx_val value[MOST_LANES])
+{
+    for (uint32_t k = 0; k < MOST_LANES; k++) {
+        ptx_val place = ptx_add(b, i, ptx_s32((int32_t)k));
+        ptx_if (b, ptx_lt(b, place, length)) {
+            if (type == PTX_U8) {
+                ptx_val low = ptx_shr(b, ptx_bitcast(b, PTX_U32, value[k]), ptx_u32(k % 4 * 8));
+                ptx_store(b, at, place, ptx_cvt(b, PTX_U8, low));
+            } else {
+                ptx_store(b, at, place, ptxk_step_narrow(b, type, value[k]));
+            }
+        }
+    }
+}
+
+// The values of a block to write, but states in f32.
+static void block_values(ptx_builder *b, const struct step *s, const struct vector *in,
+                         struct ptxk_quick *quick, ptx_val value[ARRAYS][MOST_LANES])
+{
+    const struct ptxk_step_variant *v = s->variant;
+    ptx_val random[2][MOST_LANES];
+
+    for (unsigned a = 0; a < ARRAY_STATE; a++)
+        if (is_read(v, a))
+            lanes_of(b, &in->array[a], value[a]);
+    for (unsigned k = 0; k < ptxk_step_states(v); k++)
+        ptxk_eight_bit_decode(b, s->shared, k == 0, in->array[ARRAY_STATE + k].word, in->absmax[k],
+                              value[ARRAY_STATE + k]);
+    random_of_vector(b, s, in->i, random);
+    for (unsigned k = 0; k < MOST_LANES; k++)
+        step_lane(b, s, value, random, k, quick);
+}
+
+// The same, with the exact instructions where quick quotients do not hold, in variables.
+static void block_values_exact(ptx_builder *b, const struct step *s, const struct vector *in,
+                               ptx_val value[ARRAYS][MOST_LANES])
+{
+    const bool is_quick = ptxk_step_rule_of(s->variant->rule)->quick;
+    struct ptxk_quick quick = ptxk_quick_begin();
+    ptx_val exact[ARRAYS][MOST_LANES];
+
+    block_values(b, s, in, is_quick ? &quick : NULL, value);
+    for (unsigned a = 0; a < ARRAYS; a++)
+        for (unsigned k = 0; k < MOST_LANES && is_written(s, a); k++)
+            value[a][k] = ptx_var(b, value[a][k]);
+    if (!is_quick)
+        return;
+    ptx_if (b, ptxk_quick_failed(b, &quick)) {
+        block_values(b, s, in, NULL, exact);
+        for (unsigned a = 0; a < ARRAYS; a++)
+            for (unsigned k = 0; k < MOST_LANES && is_written(s, a); k++)
+                ptx_set(b, value[a][k], exact[a][k]);
+    }
+}
+
+// Steps a warp's block, whole or not. The states' values become the words of their codes.
+static void block_step(ptx_builder *b, const struct step *s, const struct vector *in)
+{
+    const unsigned states = ptxk_step_states(s->variant);
+    ptx_val value[ARRAYS][MOST_LANES], codes[2][2], absmax[2];
+
+    block_values_exact(b, s, in, value);
+    ptx_if (b, ptx_not(b, in->whole)) {
+        for (uint32_t n = 0; n < MOST_LANES; n++) {
+            ptx_val is = ptx_lt(b, ptx_add(b, in->i, ptx_s32((int32_t)n)), s->length);
+            for (unsigned k = 0; k < states; k++) {
+                const ptx_val state = value[ARRAY_STATE + k][n];
+                ptx_set(b, state, ptx_select(b, is, state, ptx_f32(0)));
+            }
+        }
+    }
+    for (unsigned k = 0; k < states; k++) {
+        ptxk_eight_bit_encode(b, s->shared, k == 0, value[ARRAY_STATE + k], codes[k], &absmax[k]);
+        for (unsigned n = 0; n < MOST_LANES; n++)
+            value[ARRAY_STATE + k][n] = codes[k][n / 4];
+    }
+    ptx_if (b, in->whole)
+        vector_write(b, s, value, in->i);
+    ptx_else (b)
+        for (unsigned a = 0; a < ARRAYS; a++)
+            if (is_written(s, a))
+                lanes_write_some(b, array_type(s->variant, a), s->array[a], in->i, s->length,
+                                 value[a]);
+    ptx_val lane = ptx_and(b, s->tid, ptx_u32(WARP - 1));
+    ptx_val first = ptx_and(b, ptx_eq(b, lane, ptx_u32(0)), ptx_lt(b, in->i, s->length));
+    ptx_if (b, first)
+        for (unsigned k = 0; k < states; k++)
+            ptx_store(b, absmax_at(b, s, k, in->i), ptx_u32(0), absmax[k]);
 }
 
 // Steps vector `k` (u32) of the thread's, or sets bit k of `missing`.
 static void vector_step(ptx_builder *b, const struct step *s, const struct vector *v, ptx_val k,
                         ptx_val missing)
 {
+    if (has_codes(s->variant)) {
+        block_step(b, s, v);
+        return;
+    }
     ptx_val bit = ptx_shl(b, ptx_u32(1), k);
 
     ptx_if (b, v->whole)
@@ -490,6 +665,10 @@ static void step_tile(ptx_builder *b, struct step *s)
     arrays_at_tile(b, s);
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
     struct vector v = vector_begin(b, s, first);
+    if (has_codes(s->variant)) {
+        ptxk_eight_bit_copy(b, s->shared, s->tables, s->tid, BLOCK);
+        ptx_barrier(b);
+    }
     if (ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     scalars_read(b, s);
@@ -505,6 +684,8 @@ static void step_tile(ptx_builder *b, struct step *s)
             vector_read(b, s, &next);
         }
     }
+    if (has_codes(s->variant))
+        return;
     ptx_comment(b, "edges, and where a quick quotient does not hold");
     ptx_while (b, ptx_ne(b, missing, ptx_u32(0))) {
         ptx_val k = ptx_bfind(b, missing);
@@ -534,7 +715,8 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr c
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(STEP_ROW_WORDS)));
     ptx_val word[STEP_ROW_WORDS];
     for (unsigned k = 0; k < STEP_ROW_WORDS; k += 2) {
-        if (k == ROW_RUN && !ptxk_step_draws(s->spec))
+        if ((k == ROW_RUN && !ptxk_step_draws(s->spec)) ||
+            (k == ROW_ABSMAX && !ptxk_step_has_codes(s->spec)))
             continue;
         ptx_vec pair = ptx_load_vec(b, row, ptx_u32(k), 2);
         word[k] = pair.lane[0];
@@ -545,6 +727,10 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr c
     s->address[ARRAY_BESIDE] = word[ROW_BESIDE];
     s->address[ARRAY_STATE] = word[ROW_STATE];
     s->address[ARRAY_STATE + 1] = word[ROW_STATE + 1];
+    if (ptxk_step_has_codes(s->spec)) {
+        s->absmax[0] = word[ROW_ABSMAX];
+        s->absmax[1] = word[ROW_ABSMAX + 1];
+    }
     s->count_at = word[ROW_COUNT];
     if (ptxk_step_draws(s->spec)) {
         s->whole_first = word[ROW_FIRST];
@@ -604,10 +790,19 @@ bool ptxk_step_draws(const struct ptxk_step_spec *spec)
     return false;
 }
 
+bool ptxk_step_has_codes(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (has_codes(&spec->variants[k]))
+            return true;
+    return false;
+}
+
 static void name_variant(ptx_builder *b, const struct ptxk_step_variant *v)
 {
-    static const char *const formats[PTX_STEP_FORMAT_COUNT] = { "full", "state_bf16", "master",
-                                                                "remainder", "stochastic" };
+    static const char *const formats[PTX_STEP_FORMAT_COUNT] = { "full",       "state_bf16",
+                                                                "master",     "remainder",
+                                                                "stochastic", "state_8bit" };
 
     ptx_comment(b, "%s, %s: parameter %s, gradient %s", ptxk_step_rule_of(v->rule)->name,
                 formats[v->format], ptx_type_name(v->parameter), ptx_type_name(v->gradient));
@@ -624,8 +819,9 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
     ptx_ptr chunks = ptx_param_ptr(b, PTX_U32, "chunks", .readonly = true,
                                    .meaning = "rows of 4: tensor, place in it, norm group");
     ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
-                                 .meaning = "rows of 10: parameter, master or remainder, states, "
-                                            "count, place in the whole, id, clock, variant");
+                                 .meaning = "rows of 12: parameter, master or remainder, states, "
+                                            "count, place in the whole, id, clock, variant, "
+                                            "absmax");
     s.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
                                    .meaning = "rows of 16, one a clock");
     s.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
@@ -634,6 +830,11 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
     s.groups = ptx_param(b, PTX_U32, "group_count");
     if (ptxk_step_draws(spec))
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
+    if (ptxk_step_has_codes(spec)) {
+        s.tables =
+            ptx_param_ptr(b, PTX_U32, "tables", .readonly = true, .meaning = "of 8-bit states");
+        s.shared = ptxk_eight_bit_shared(b);
+    }
     s.tid = ptx_tid(b, PTX_X);
     ptx_val variant;
     tile_read(b, &s, tensors, chunks, rows, &variant);

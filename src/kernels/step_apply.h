@@ -39,6 +39,8 @@ unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec);
 
 // Whether any variant uses random bits.
 bool ptxk_step_draws(const struct ptxk_step_spec *spec);
+// Whether any variant has 8-bit states, and so reads the tables of eight_bit.h.
+bool ptxk_step_has_codes(const struct ptxk_step_spec *spec);
 // The rules of the variants, as bits of ptx_step_rule.
 uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec);
 

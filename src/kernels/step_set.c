@@ -17,7 +17,7 @@ void ptxk_step_set_rows_emit(ptx_builder *b, const struct clip_spec *spec)
 {
     (void)spec;
     ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .writeonly = true,
-                                 .meaning = "rows of 10, from the first to set");
+                                 .meaning = "rows of 12, from the first to set");
     ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "words to set");
     ptx_ptr words = ptx_param_array(b, PTX_U64, "words", STEP_ROW_WORDS * STEP_SET_ROWS_BATCH);
     ptx_for (b, k, ptx_tid(b, PTX_X), count, ptx_u32(CLIP_BLOCK))

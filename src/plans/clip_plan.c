@@ -145,6 +145,7 @@ static ptx_status bind_kernels(ptx_clip_plan *plan, const struct clip_spec *spec
         { "clock_blocks", PTX_ARG(step->clock_blocks) },
         { "coefficients", PTX_ARG(step->coefficients) },
         { "seed", PTX_ARG(step->seed) },
+        { "tables", PTX_ARG(step->tables) },
         { "hyper", PTX_ARG(launch->hyper) },
         { "values", PTX_ARG(launch->values) },
         { "words", PTX_ARG(launch->words) },

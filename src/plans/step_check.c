@@ -12,6 +12,7 @@ static const char *const format_names[PTX_STEP_FORMAT_COUNT] = {
     [PTX_STEP_FORMAT_MASTER] = "MASTER",
     [PTX_STEP_FORMAT_REMAINDER] = "REMAINDER",
     [PTX_STEP_FORMAT_STOCHASTIC] = "STOCHASTIC",
+    [PTX_STEP_FORMAT_STATE_8BIT] = "STATE_8BIT",
 };
 
 // The types that are allowed for a format's parameter: PTX_TYPE_BIT() bits, and their names in
@@ -25,6 +26,7 @@ static const struct {
     [PTX_STEP_FORMAT_MASTER] = { PTX_TYPE_BIT(BF16) | PTX_TYPE_BIT(F16), "bf16 or f16" },
     [PTX_STEP_FORMAT_REMAINDER] = { PTX_TYPE_BIT(BF16), "bf16" },
     [PTX_STEP_FORMAT_STOCHASTIC] = { PTX_TYPE_BIT(BF16), "bf16" },
+    [PTX_STEP_FORMAT_STATE_8BIT] = { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16), "f32 or bf16" },
 };
 
 // ---- groups -------------------------------------------------------------------------------------
@@ -108,6 +110,23 @@ static ptx_status check_types(size_t t, const struct ptx_step_tensor *tensor)
     return PTX_OK;
 }
 
+// A block of 8-bit states is never cut.
+static ptx_status check_blocks(size_t t, const struct ptx_step_whole *w)
+{
+    const struct {
+        const char *name;
+        uint64_t x;
+    } fields[] = { { "first", w->first }, { "run", w->run }, { "stride", w->run ? w->stride : 0 } };
+
+    for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
+        if (fields[k].x % PTXK_EIGHT_BIT_BLOCK)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: whole.%s is %" PRIu64 "; with format STATE_8BIT it must "
+                             "be a multiple of %d, the elements that share an absmax",
+                             t, fields[k].name, fields[k].x, PTXK_EIGHT_BIT_BLOCK);
+    return PTX_OK;
+}
+
 static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
 {
     const struct ptx_step_whole *w = &tensor->whole;
@@ -123,7 +142,7 @@ static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
                          "tensor %zu: its shard lies beyond element 2^40 of the whole "
                          "parameter",
                          t);
-    return PTX_OK;
+    return tensor->format == PTX_STEP_FORMAT_STATE_8BIT ? check_blocks(t, w) : PTX_OK;
 }
 
 static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
@@ -136,6 +155,16 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
         if (tensor->state[k])
             return ptxd_fail(PTX_ERROR_INVALID,
                              "tensor %zu: state[%u] is given, and its rule, %s, has %u "
+                             "states: make it 0",
+                             t, k, ptxk_step_rule_of(v.rule)->name, states);
+    for (unsigned k = 0; k < 2; k++)
+        if (tensor->absmax[k] && tensor->format != PTX_STEP_FORMAT_STATE_8BIT)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: absmax[%u] is given, and format %s has none: make it 0",
+                             t, k, format_names[tensor->format]);
+        else if (tensor->absmax[k] && k >= states)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: absmax[%u] is given, and its rule, %s, has %u "
                              "states: make it 0",
                              t, k, ptxk_step_rule_of(v.rule)->name, states);
     if (tensor->beside && ptxk_step_beside_type(&v) == PTX_NONE)

@@ -9,6 +9,11 @@
 #include "driver/error.h"
 #include "kernels/common/vector.h"
 
+void ptx_step_map(bool is_signed, float map[256])
+{
+    ptxk_eight_bit_map(is_signed, map);
+}
+
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)
 {
     return tensor->gradient_dtype == PTX_NONE ? tensor->dtype : tensor->gradient_dtype;
@@ -125,6 +130,13 @@ static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, si
     return array->offset + length * bytes;
 }
 
+static bool has_codes(const struct step_layout *layout)
+{
+    const struct ptxk_step_spec spec = { .variants = layout->variants,
+                                         .variant_count = layout->variant_count };
+    return ptxk_step_has_codes(&spec);
+}
+
 static uint64_t bytes_moved(const struct ptx_step_params *params,
                             const struct ptx_step_tensor *tensor)
 {
@@ -135,7 +147,15 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
     each += (v.format == PTX_STEP_FORMAT_MASTER ? 1 : 2) * parameter;
     each += 2 * ptxk_step_states(&v) * ptx_type_bytes(ptxk_step_state_type(&v));
     each += (params->gradients == PTX_STEP_GRADIENTS_RAW ? 1 : 2) * gradient;
-    return tensor->count * each;
+    return tensor->count * each +
+           2 * ptxk_step_states(&v) * ptxp_step_blocks(tensor) * sizeof(float);
+}
+
+uint64_t ptxp_step_blocks(const struct ptx_step_tensor *tensor)
+{
+    if (tensor->format != PTX_STEP_FORMAT_STATE_8BIT)
+        return 0;
+    return tensor->count / PTXK_EIGHT_BIT_BLOCK + (tensor->count % PTXK_EIGHT_BIT_BLOCK != 0);
 }
 
 ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct step_layout *layout)
@@ -155,6 +175,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->clock_rows, at, layout->clock_count, sizeof(struct step_clock_row));
     at = place(&layout->hypers, at, params->group_count, sizeof(struct ptx_step_hyper));
     at = place(&layout->seed, at, 1, sizeof(uint64_t));
+    at = place(&layout->tables, at, has_codes(layout), sizeof(struct ptxk_eight_bit_tables));
     layout->bytes =
         place(&layout->coefficients, at, layout->clock_count, sizeof(struct step_coefficients));
     for (size_t t = 0; t < params->tensor_count; t++)
@@ -205,6 +226,7 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
         .clock = layout->clocks[t],
         .variant = place_of(layout, &v),
         .vectors = takes_vectors(tensor),
+        .absmax = { tensor->absmax[0], tensor->absmax[1] },
     };
 }
 
@@ -231,4 +253,6 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
     for (uint32_t g = 0; g < params->group_count; g++)
         hypers[g] = params->groups[g].hyper;
     memcpy(image + layout->seed.offset, &params->seed, sizeof params->seed);
+    if (layout->tables.length)
+        ptxk_eight_bit_tables_fill((void *)(image + layout->tables.offset));
 }

@@ -102,7 +102,7 @@ static bool takes_no_norm(const struct ptx_step_params *params)
 
 // ---- addresses ----------------------------------------------------------------------------------
 
-enum { ARRAYS_OF_TENSOR = 6 };
+enum { ARRAYS_OF_TENSOR = 8 };
 
 static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes, size_t tensor,
                                   const char *field)
@@ -118,6 +118,7 @@ static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes
 static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct plan_array *to)
 {
     static const char *const states[2][2] = { { "state[0]", "state[1]" }, { "state", "" } };
+    static const char *const absmaxes[2][2] = { { "absmax[0]", "absmax[1]" }, { "absmax", "" } };
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
     const unsigned count = ptxk_step_states(&v);
@@ -131,8 +132,11 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
     to[n++] =
         array_of(tensor->beside, tensor->count, ptx_type_bytes(ptxk_step_beside_type(&v)), t,
                  v.format == PTX_STEP_FORMAT_MASTER ? "master (beside)" : "remainder (beside)");
-    for (unsigned k = 0; k < count; k++)
+    for (unsigned k = 0; k < count; k++) {
         to[n++] = array_of(tensor->state[k], tensor->count, state, t, states[count == 1][k]);
+        to[n++] = array_of(tensor->absmax[k], ptxp_step_blocks(tensor), sizeof(float), t,
+                           absmaxes[count == 1][k]);
+    }
     to[n] = array_of(tensor->step, tensor->count ? 1 : 0, sizeof(float), t, "step");
     to[n++].shared = true;
     return n;
@@ -213,6 +217,7 @@ static void take_addresses(ptx_step_plan *plan, const struct ptx_step_params *pa
         .clocks = base + layout->clock_rows.offset,
         .coefficients = base + layout->coefficients.offset,
         .seed = base + layout->seed.offset,
+        .tables = base + layout->tables.offset,
     };
 }
 

@@ -5,6 +5,7 @@
 
 #include <ptxgen/step.h>
 
+#include "kernels/step/eight_bit.h"
 #include "kernels/step_apply.h"
 
 // A tensor's row, with the same index as in the clip plan's table.
@@ -15,6 +16,7 @@ struct step_tensor_row {
     uint32_t id, clock;
     uint32_t variant;
     uint32_t vectors; // 1: all arrays except the gradient can be accessed in whole vectors
+    uint64_t absmax[2];
 };
 
 // A clock: a step count and the scalars of a group. What is computed from both is the same for all
@@ -40,6 +42,7 @@ struct step_coefficients {
     X(clock_rows, struct step_clock_row)                                                           \
     X(hypers, struct ptx_step_hyper)                                                               \
     X(seed, uint64_t)                                                                              \
+    X(tables, struct ptxk_eight_bit_tables)                                                        \
     X(coefficients, struct step_coefficients)
 
 struct step_array {
@@ -76,6 +79,8 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
                                         const struct step_layout *layout, size_t t);
 
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);
+// The elements of each absmax of a tensor; 0 if its format has none.
+uint64_t ptxp_step_blocks(const struct ptx_step_tensor *tensor);
 struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
                                               const struct ptx_step_group *group);
 

@@ -164,7 +164,8 @@ static void check_clip_plans(struct golden *g)
     check_text(g, b, "clip_plan", "packed");
 }
 
-/// AdamW in f32, for sm_90; and a plan of several rules and formats, for sm_80.
+/// AdamW in f32 and Lion with 8-bit states, for sm_90; and a plan of several rules and formats, for
+/// sm_80.
 static void check_step_plans(struct golden *g)
 {
     static const struct ptx_loss_scale_params update;
@@ -184,6 +185,7 @@ static void check_step_plans(struct golden *g)
           .gradient_dtype = PTX_F16,
           .format = PTX_STEP_FORMAT_STOCHASTIC,
           .group = 2 },
+        { .count = 1000, .dtype = PTX_F32, .format = PTX_STEP_FORMAT_STATE_8BIT, .group = 2 },
     };
     const struct ptx_step_params one = {
         .tensors = tensors, .tensor_count = 1, .groups = groups, .group_count = 1, .max_norm = 1
@@ -199,6 +201,12 @@ static void check_step_plans(struct golden *g)
     ptx_builder *b = ptx_builder_create(&sm_90);
     assert_int_equal(ptx_step_emit(b, &one), PTX_OK);
     check_text(g, b, "step_plan", "adamw_f32");
+    struct ptx_step_params codes = one;
+    codes.tensors = &tensors[3];
+    codes.group_count = 3;
+    b = ptx_builder_create(&sm_90);
+    assert_int_equal(ptx_step_emit(b, &codes), PTX_OK);
+    check_text(g, b, "step_plan", "lion_8bit");
     b = ptx_builder_create(NULL);
     assert_int_equal(ptx_step_emit(b, &several), PTX_OK);
     check_text(g, b, "step_plan", "mixed");

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 enum { GUARD = 64, POISON = 0xa5 };
-enum { PARAMETER, GRADIENT, BESIDE, STATE };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2 };
 
 static void require(ptx_status status)
 {
@@ -40,6 +40,8 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
     const struct ptx_step_tensor *tensor = &set->tensors[t];
     const bool half = tensor->format == PTX_STEP_FORMAT_STATE_BF16 ||
                       tensor->format == PTX_STEP_FORMAT_STOCHASTIC;
+    const bool codes = tensor->format == PTX_STEP_FORMAT_STATE_8BIT;
+    const unsigned states = states_of(&set->group[tensor->group]);
 
     switch (array) {
     case PARAMETER:
@@ -50,10 +52,11 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
         return tensor->format == PTX_STEP_FORMAT_MASTER      ? PTX_F32
                : tensor->format == PTX_STEP_FORMAT_REMAINDER ? PTX_S16
                                                              : PTX_NONE;
+    case STATE:
+    case STATE + 1:
+        return array - STATE >= states ? PTX_NONE : codes ? PTX_U8 : half ? PTX_BF16 : PTX_F32;
     default:
-        return array - STATE >= states_of(&set->group[tensor->group]) ? PTX_NONE
-               : half                                                 ? PTX_BF16
-                                                                      : PTX_F32;
+        return array - ABSMAX < states && codes ? PTX_F32 : PTX_NONE;
     }
 }
 
@@ -62,7 +65,13 @@ static CUdeviceptr *address_of(struct ptx_step_tensor *tensor, unsigned array)
     return array == PARAMETER  ? &tensor->parameter
            : array == GRADIENT ? &tensor->gradient
            : array == BESIDE   ? &tensor->beside
+           : array >= ABSMAX   ? &tensor->absmax[array - ABSMAX]
                                : &tensor->state[array - STATE];
+}
+
+static uint64_t array_count(const struct ptx_step_tensor *tensor, unsigned array)
+{
+    return array >= ABSMAX ? (tensor->count + 255) / 256 : tensor->count;
 }
 
 static void fill(struct random *r, ptx_type type, enum data_kind kind, void *data, uint64_t count)
@@ -70,6 +79,11 @@ static void fill(struct random *r, ptx_type type, enum data_kind kind, void *dat
     if (type == PTX_S16) {
         for (uint64_t i = 0; i < count; i++)
             ((uint16_t *)data)[i] = (uint16_t)random_below(r, 65536);
+        return;
+    }
+    if (type == PTX_U8) {
+        for (uint64_t i = 0; i < count; i++)
+            ((uint8_t *)data)[i] = (uint8_t)random_below(r, 256);
         return;
     }
     data_fill(r, gpu_ref_type(type), kind, data, count);
@@ -103,8 +117,9 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
     tensor->dtype =
         tensor->format == PTX_STEP_FORMAT_FULL || tensor->format == PTX_STEP_FORMAT_STATE_BF16
             ? PTX_F32
-        : tensor->format == PTX_STEP_FORMAT_MASTER && random_below(r, 2) ? PTX_F16
-                                                                         : PTX_BF16;
+        : tensor->format == PTX_STEP_FORMAT_MASTER && random_below(r, 2)     ? PTX_F16
+        : tensor->format == PTX_STEP_FORMAT_STATE_8BIT && random_below(r, 2) ? PTX_F32
+                                                                             : PTX_BF16;
     tensor->gradient_dtype = gradients[random_below(r, 4)];
     tensor->count = random_below(r, 6) ? random_below(r, (uint32_t)shape->most + 1) : 0;
     tensor->group = random_below(r, shape->groups);
@@ -117,6 +132,11 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
             (struct ptx_step_whole) { .first = random_below(r, 5) * 8,
                                       .run = 8 * (1 + random_below(r, 3)) - random_below(r, 2),
                                       .stride = 24 + random_below(r, 3) * 8 };
+    if (tensor->format == PTX_STEP_FORMAT_STATE_8BIT) {
+        tensor->whole.first *= 64; // a multiple of 256
+        tensor->whole.run = (tensor->whole.run + 7) / 8 * 256;
+        tensor->whole.stride *= 32;
+    }
 }
 
 static size_t place(struct random *r, const struct step_shape *shape, size_t *at, uint64_t count,
@@ -146,7 +166,7 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
         make_tensor(set, r, shape, t);
         for (unsigned a = 0; a < STEP_ARRAYS; a++)
             if (array_type(set, t, a) != PTX_NONE)
-                set->offset[t][a] = place(r, shape, &at, set->tensors[t].count,
+                set->offset[t][a] = place(r, shape, &at, array_count(&set->tensors[t], a),
                                           ptx_type_bytes(array_type(set, t, a)));
         // One tensor in three shares the step count of the previous one, if both are in one group.
         const bool shares =
@@ -170,12 +190,12 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
             *address_of(tensor, a) = base + set->offset[t][a];
             unsigned char *data = set->host + set->offset[t][a];
             if (shape->wild)
-                fill(r, type, DATA_SPECIAL, data, tensor->count);
+                fill(r, type, DATA_SPECIAL, data, array_count(tensor, a));
             else if (a < STATE)
                 fill(r, type, DATA_PLAIN, data, tensor->count);
             else
-                memset(data, 0, (size_t)tensor->count * ptx_type_bytes(type));
-            if (shape->wild && a == STATE + 1 && t % 2)
+                memset(data, 0, (size_t)array_count(tensor, a) * ptx_type_bytes(type));
+            if (shape->wild && a == STATE + 1 && type != PTX_U8 && t % 2)
                 data_make_positive(gpu_ref_type(type), data, tensor->count);
         }
         tensor->step = base + set->step[t];
@@ -312,6 +332,7 @@ static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
         .gradient = array[GRADIENT],
         .state = { array[STATE], array[STATE + 1] },
         .beside = array[BESIDE],
+        .absmax = { (float *)(void *)array[ABSMAX], (float *)(void *)array[ABSMAX + 1] },
         .count = tensor->count,
         .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening },
         .id = tensor->id,
@@ -345,7 +366,8 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
 static void report(const struct step_set *set, const unsigned char *got, size_t at,
                    const char *what)
 {
-    static const char *const names[] = { "parameter", "gradient", "beside", "state 0", "state 1" };
+    static const char *const names[] = { "parameter", "gradient", "beside",  "state 0",
+                                         "state 1",   "absmax 0", "absmax 1" };
 
     for (size_t t = 0; t < set->count; t++) {
         const struct ptx_step_tensor *tensor = &set->tensors[t];
@@ -354,7 +376,7 @@ static void report(const struct step_set *set, const unsigned char *got, size_t 
             if (type == PTX_NONE)
                 continue;
             const size_t bytes = ptx_type_bytes(type), begin = set->offset[t][a];
-            if (at < begin || at >= begin + tensor->count * bytes)
+            if (at < begin || at >= begin + array_count(tensor, a) * bytes)
                 continue;
             const size_t i = (at - begin) / bytes;
             uint32_t is = 0, should = 0;

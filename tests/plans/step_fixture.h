@@ -9,7 +9,7 @@
 #include "gpu.h"
 #include "reference/step.h"
 
-enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 5 };
+enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 7 };
 
 /// Parameters of a random set.
 struct step_shape {
@@ -40,7 +40,7 @@ struct step_set {
     ptx_buffer *memory;
     unsigned char *host; ///< the expected bytes of the memory
     size_t bytes;
-    size_t offset[STEP_MOST_TENSORS][STEP_ARRAYS]; ///< of the parameter, gradient, beside, states
+    size_t offset[STEP_MOST_TENSORS][STEP_ARRAYS]; ///< of the parameter, gradient, beside, states, absmax
     size_t step[STEP_MOST_TENSORS];                ///< of the tensor's step count
 };
 

@@ -14,8 +14,9 @@
 #include "blocking_stream.h"
 #include "gpu.h"
 
-enum { TENSORS = 3, COUNT = 100, ROOM = 512, SCALARS = 7 };
-enum { PARAMETER, GRADIENT, BESIDE, STATE, STEP = STATE + 2, ARRAYS };
+// The last tensor has 8-bit states in two blocks.
+enum { TENSORS = 4, COUNT = 100, LAST_COUNT = 300, ROOM = 1024, SCALARS = 7 };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2, STEP = ABSMAX + 2, ARRAYS };
 enum { BYTES = (TENSORS * ARRAYS + SCALARS) * ROOM };
 
 static struct gpu gpu;
@@ -26,18 +27,21 @@ static struct ptx_step_group group;
 static struct ptx_step_params params;
 
 static const unsigned element_bytes[TENSORS][ARRAYS] = {
-    { 4, 4, 0, 4, 4, 4 },
-    { 2, 4, 4, 4, 4, 4 },
-    { 2, 2, 2, 4, 4, 4 },
+    { 4, 4, 0, 4, 4, 0, 0, 4 },
+    { 2, 4, 4, 4, 4, 0, 0, 4 },
+    { 2, 2, 2, 4, 4, 0, 0, 4 },
+    { 2, 2, 0, 1, 1, 4, 4, 4 },
 };
 
 static const char *const fields[TENSORS][ARRAYS] = {
     { "tensor 0's parameter", "tensor 0's gradient", NULL, "tensor 0's state[0]",
-      "tensor 0's state[1]", "tensor 0's step" },
+      "tensor 0's state[1]", NULL, NULL, "tensor 0's step" },
     { "tensor 1's parameter", "tensor 1's gradient", "tensor 1's master (beside)",
-      "tensor 1's state[0]", "tensor 1's state[1]", "tensor 1's step" },
+      "tensor 1's state[0]", "tensor 1's state[1]", NULL, NULL, "tensor 1's step" },
     { "tensor 2's parameter", "tensor 2's gradient", "tensor 2's remainder (beside)",
-      "tensor 2's state[0]", "tensor 2's state[1]", "tensor 2's step" },
+      "tensor 2's state[0]", "tensor 2's state[1]", NULL, NULL, "tensor 2's step" },
+    { "tensor 3's parameter", "tensor 3's gradient", NULL, "tensor 3's state[0]",
+      "tensor 3's state[1]", "tensor 3's absmax[0]", "tensor 3's absmax[1]", "tensor 3's step" },
 };
 
 static void require(ptx_status status)
@@ -54,19 +58,20 @@ static CUdeviceptr place(unsigned tensor, unsigned array)
 static CUdeviceptr *address(unsigned tensor, unsigned array)
 {
     struct ptx_step_tensor *t = &tensors[tensor];
-    CUdeviceptr *const all[ARRAYS] = { &t->parameter, &t->gradient, &t->beside,
-                                       &t->state[0],  &t->state[1], &t->step };
+    CUdeviceptr *const all[ARRAYS] = { &t->parameter, &t->gradient,  &t->beside,    &t->state[0],
+                                       &t->state[1],  &t->absmax[0], &t->absmax[1], &t->step };
     return all[array];
 }
 
 static int set_up(void **state)
 {
     static const ptx_step_format formats[TENSORS] = { PTX_STEP_FORMAT_FULL, PTX_STEP_FORMAT_MASTER,
-                                                      PTX_STEP_FORMAT_REMAINDER };
+                                                      PTX_STEP_FORMAT_REMAINDER,
+                                                      PTX_STEP_FORMAT_STATE_8BIT };
     (void)state;
     for (unsigned t = 0; t < TENSORS; t++) {
         tensors[t] = (struct ptx_step_tensor) {
-            .count = COUNT,
+            .count = t == TENSORS - 1 ? LAST_COUNT : COUNT,
             .dtype = t ? PTX_BF16 : PTX_F32,
             .gradient_dtype = t == 1 ? PTX_F32 : PTX_NONE,
             .format = formats[t],
@@ -146,9 +151,10 @@ static void test_each_array(void **state)
                 continue;
             if (a != GRADIENT)
                 refuse_array(plan, t, a, 0, ": its address is 0");
-            refuse_array(plan, t, a, place(t, a) + bytes / 2,
-                         bytes == 2 ? " is not a multiple of its element's 2 bytes"
-                                    : " is not a multiple of its element's 4 bytes");
+            if (bytes > 1)
+                refuse_array(plan, t, a, place(t, a) + bytes / 2,
+                             bytes == 2 ? " is not a multiple of its element's 2 bytes"
+                                        : " is not a multiple of its element's 4 bytes");
             refuse_array(plan, t, a, 0x1230, ": the driver knows no memory at its address 0x1230");
             if (a != STEP)
                 refuse_array(plan, t, a, base + BYTES - bytes, "and its memory ends");

@@ -360,7 +360,8 @@ static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *
     for (size_t t = 0; t < set.count; t++) {
         struct ptx_step_tensor *tensor = &set.tensors[t];
         CUdeviceptr *const arrays[] = { &tensor->parameter, &tensor->gradient, &tensor->beside,
-                                        &tensor->state[0], &tensor->state[1] };
+                                        &tensor->state[0],  &tensor->state[1], &tensor->absmax[0],
+                                        &tensor->absmax[1] };
         for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++)
             *arrays[k] += *arrays[k] ? by : 0;
     }
@@ -425,82 +426,195 @@ static void test_addresses(void **state)
     step_set_destroy(&set);
 }
 
-// A parameter cut into shards, contiguous or strided, gets the same values as the whole one, if the
-// sums are the same.
-static void test_shards(void **state)
+// ---- 8-bit states -------------------------------------------------------------------------------
+
+enum {
+    BLOCKS = 7,
+    CODES = BLOCKS * 256 - 100,
+    AT_GRADIENT = 8192,
+    AT_CODES = 16384,
+    AT_ABSMAX = AT_CODES + 2048,
+    AT_STEP = AT_ABSMAX + 256,
+    CODE_BYTES = AT_STEP + 256
+};
+
+// Takes a step of SGD with momentum 1 from t = 2 on, so that m becomes m + g, without a norm.
+static void step_momentum(unsigned char memory[CODE_BYTES])
+{
+    const float steps = 1;
+    ptx_buffer *buffer = ptx_buffer_create(gpu.device, CODE_BYTES);
+    const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD, .hyper = { .momentum = 1 } };
+
+    assert_non_null(buffer);
+    const CUdeviceptr at = ptx_buffer_address(buffer);
+    const struct ptx_step_tensor tensor = { .parameter = at,
+                                            .gradient = at + AT_GRADIENT,
+                                            .state = { at + AT_CODES },
+                                            .absmax = { at + AT_ABSMAX },
+                                            .step = at + AT_STEP,
+                                            .count = CODES,
+                                            .dtype = PTX_F32,
+                                            .format = PTX_STEP_FORMAT_STATE_8BIT };
+    memcpy(memory + AT_STEP, &steps, sizeof steps);
+    require(ptx_buffer_upload(buffer, 0, memory, CODE_BYTES, gpu.stream));
+    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
+                                                                        .tensor_count = 1,
+                                                                        .groups = &group,
+                                                                        .group_count = 1,
+                                                                        .max_norm = INFINITY });
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(buffer, 0, memory, CODE_BYTES, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&buffer);
+}
+
+// States as another program saves them come back as they are: every code, in a block that has its
+// absmax, whatever that is.
+static void test_codes_are_kept(void **state)
 {
     (void)state;
-    enum { COUNT = 6000, SHARDS = 7 };
-    struct random r = gpu_random(&gpu, "shards");
-    static uint16_t start[COUNT], gradients[COUNT], whole[COUNT], cut[COUNT], part[COUNT];
+    static const float absmax[BLOCKS] = { 1, 0x1p-126f, 0x1.fffffep127f, 3e-9f, 0.1f, 77, 1e-20f };
+    static unsigned char memory[CODE_BYTES], got[CODE_BYTES];
+
+    memset(memory, 0, sizeof memory);
+    memcpy(memory + AT_ABSMAX, absmax, sizeof absmax);
+    for (unsigned i = 0; i < CODES; i++)
+        memory[AT_CODES + i] = (unsigned char)(255 - i % 256);
+    memcpy(got, memory, sizeof got);
+    step_momentum(got);
+    assert_memory_equal(got + AT_CODES, memory + AT_CODES, CODES);
+    assert_memory_equal(got + AT_ABSMAX, absmax, sizeof absmax);
+}
+
+// What a block becomes whose largest state is 0, below 2^-126, infinite or NaN; other blocks do not
+// see it.
+static void test_unusual_blocks(void **state)
+{
+    (void)state;
+    static const float largest[BLOCKS] = { 2, 0, 0x1p-127f, INFINITY, NAN, -0x1p-126f, -3 };
+    static const float becomes[BLOCKS] = { 2, 0, 0, NAN, NAN, 0x1p-126f, 3 };
+    static const unsigned char codes[BLOCKS] = { 255, 127, 127, 127, 127, 0, 0 };
+    static unsigned char memory[CODE_BYTES];
+    float gradient[CODES], absmax[BLOCKS];
+
+    memset(memory, 0, sizeof memory);
+    for (unsigned i = 0; i < CODES; i++)
+        gradient[i] = i % 256 == 99 ? largest[i / 256] : 0;
+    memcpy(memory + AT_GRADIENT, gradient, sizeof gradient);
+    step_momentum(memory);
+    memcpy(absmax, memory + AT_ABSMAX, sizeof absmax);
+    for (unsigned k = 0; k < BLOCKS; k++) {
+        const uint32_t nan = 0x7fffffff;
+        if (isnan(becomes[k]))
+            assert_memory_equal(&absmax[k], &nan, sizeof nan);
+        else
+            assert_true(absmax[k] == becomes[k]);
+    }
+    for (unsigned i = 0; i < CODES; i++)
+        assert_int_equal(memory[AT_CODES + i], i % 256 == 99 ? codes[i / 256] : 127);
+}
+
+// ---- shards -------------------------------------------------------------------------------------
+
+// Bits of a parameter and its gradient, and where the elements of a shard lie in it.
+enum { SHARDED = 6000, SHARDS = 7 };
+static uint16_t sharded_start[SHARDED], sharded_gradients[SHARDED], sharded[SHARDED];
+static uint64_t shard_place[SHARDED];
+
+// Takes three steps of the shard of `count` elements and writes its parameters to `sharded`.
+static void step_shard(ptx_step_format format, uint64_t count, struct ptx_step_whole whole)
+{
+    enum { ROOM = (SHARDED * 2 + 255) / 256 * 256, ARRAYS = 7 };
+    static uint16_t part[SHARDED];
+    const bool codes = format == PTX_STEP_FORMAT_STATE_8BIT;
     const struct ptx_step_group group = {
         .rule = PTX_STEP_RULE_ADAMW,
         .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8 }
     };
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, ARRAYS * ROOM);
 
-    data_fill(&r, REF_BF16, DATA_PLAIN, start, COUNT);
-    data_fill(&r, REF_BF16, DATA_PLAIN, gradients, COUNT);
-    const size_t room = (COUNT * 2 + 255) / 256 * 256;
-    for (unsigned shards = 1; shards <= SHARDS; shards++) {
+    assert_non_null(memory);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    require(ptx_buffer_fill(memory, 0, 0, ARRAYS * ROOM, gpu.stream));
+    for (uint64_t k = 0; k < count; k++)
+        part[k] = sharded_start[shard_place[k]];
+    require(ptx_buffer_upload(memory, 0, part, count * 2, gpu.stream));
+    for (uint64_t k = 0; k < count; k++)
+        part[k] = sharded_gradients[shard_place[k]];
+    require(ptx_buffer_upload(memory, ROOM, part, count * 2, gpu.stream));
+    const struct ptx_step_tensor tensor = {
+        .parameter = at,
+        .gradient = at + ROOM,
+        .state = { at + 2 * ROOM, at + 3 * ROOM },
+        .absmax = { codes ? at + 4 * ROOM : 0, codes ? at + 5 * ROOM : 0 },
+        .step = at + 6 * ROOM,
+        .count = count,
+        .dtype = PTX_BF16,
+        .format = format,
+        .id = 77,
+        .whole = whole,
+    };
+    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
+                                                                        .tensor_count = 1,
+                                                                        .groups = &group,
+                                                                        .group_count = 1,
+                                                                        .max_norm = INFINITY,
+                                                                        .seed = 12345 });
+    for (unsigned step = 0; step < 3; step++)
+        require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, 0, part, count * 2, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (uint64_t k = 0; k < count; k++)
+        sharded[shard_place[k]] = part[k];
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&memory);
+}
+
+// A parameter cut into shards, contiguous or strided, gets the same bits as whole, given the same
+// sums. `block`: cuts are at multiples of it.
+static void check_shards(ptx_step_format format, uint64_t block, uint64_t strided_run)
+{
+    static uint16_t whole[SHARDED];
+
+    for (uint64_t shards = 1; shards <= SHARDS; shards++) {
         for (unsigned strided = 0; strided < 2; strided++) {
-            const uint64_t run = strided ? 24 : (COUNT + shards - 1) / shards;
-            for (unsigned s = 0; s < shards; s++) {
-                uint64_t count = 0, place[COUNT];
-                for (uint64_t e = 0; e < COUNT; e++)
+            const uint64_t even = (SHARDED + shards - 1) / shards;
+            const uint64_t run = strided ? strided_run : (even + block - 1) / block * block;
+            for (uint64_t s = 0; s < shards; s++) {
+                uint64_t count = 0;
+                for (uint64_t e = 0; e < SHARDED; e++)
                     if (e / run % shards == s)
-                        place[count++] = e;
-                ptx_buffer *memory = ptx_buffer_create(gpu.device, 4 * room + 256);
-                assert_non_null(memory);
-                const CUdeviceptr at = ptx_buffer_address(memory);
-                require(ptx_buffer_fill(memory, 0, 0, 4 * room + 256, gpu.stream));
-                for (uint64_t k = 0; k < count; k++)
-                    part[k] = start[place[k]];
-                require(ptx_buffer_upload(memory, 0, part, count * 2, gpu.stream));
-                for (uint64_t k = 0; k < count; k++)
-                    part[k] = gradients[place[k]];
-                require(ptx_buffer_upload(memory, room, part, count * 2, gpu.stream));
-                const struct ptx_step_tensor tensor = {
-                    .parameter = at,
-                    .gradient = at + room,
-                    .state = { at + 2 * room, at + 3 * room },
-                    .step = at + 4 * room,
-                    .count = count,
-                    .dtype = PTX_BF16,
-                    .format = PTX_STEP_FORMAT_STOCHASTIC,
-                    .id = 77,
-                    .whole = { s * run, run, run * shards },
-                };
-                ptx_step_plan *plan =
-                    step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                  .tensor_count = 1,
-                                                                  .groups = &group,
-                                                                  .group_count = 1,
-                                                                  .max_norm = INFINITY,
-                                                                  .seed = 12345 });
-                for (unsigned step = 0; step < 3; step++)
-                    require(ptx_step_plan_run(plan, gpu.stream));
-                require(ptx_buffer_download(memory, 0, part, count * 2, gpu.stream));
-                require(ptx_stream_synchronize(gpu.device, gpu.stream));
-                for (uint64_t k = 0; k < count; k++)
-                    cut[place[k]] = part[k];
-                ptx_step_plan_destroy(&plan);
-                ptx_buffer_destroy(&memory);
+                        shard_place[count++] = e;
+                step_shard(format, count, (struct ptx_step_whole) { s * run, run, run * shards });
             }
             if (shards == 1 && !strided)
-                memcpy(whole, cut, sizeof whole);
-            assert_memory_equal(cut, whole, sizeof whole);
+                memcpy(whole, sharded, sizeof whole);
+            assert_memory_equal(sharded, whole, sizeof whole);
         }
     }
+}
+
+static void test_shards(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "shards");
+
+    data_fill(&r, REF_BF16, DATA_PLAIN, sharded_start, SHARDED);
+    data_fill(&r, REF_BF16, DATA_PLAIN, sharded_gradients, SHARDED);
+    check_shards(PTX_STEP_FORMAT_STOCHASTIC, 1, 24);
+    check_shards(PTX_STEP_FORMAT_STATE_8BIT, 256, 512);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),        cmocka_unit_test(test_long_chunks),
-        cmocka_unit_test(test_random_sets), cmocka_unit_test(test_wild),
-        cmocka_unit_test(test_found_inf),   cmocka_unit_test(test_no_norm),
-        cmocka_unit_test(test_scalars),     cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_each),           cmocka_unit_test(test_long_chunks),
+        cmocka_unit_test(test_random_sets),    cmocka_unit_test(test_wild),
+        cmocka_unit_test(test_found_inf),      cmocka_unit_test(test_no_norm),
+        cmocka_unit_test(test_scalars),        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_shards),         cmocka_unit_test(test_codes_are_kept),
+        cmocka_unit_test(test_unusual_blocks),
     };
 
     gpu_open(&gpu);

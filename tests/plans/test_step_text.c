@@ -137,6 +137,13 @@ static void test_description(void **state)
         assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
         assert_int_equal(d.bytes, 1000 * (32 + 30 + 12));
     }
+    // 8 bits: 2 + 2 and 4 of codes, and 4 absmax twice.
+    tensors[2] = tensor_of(PTX_STEP_FORMAT_STATE_8BIT);
+    params.gradients = PTX_STEP_GRADIENTS_RAW;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.bytes, 1000 * (28 + 28 + 10) + 2 * 2 * 4 * sizeof(float));
+    tensors[2] = tensor_of(PTX_STEP_FORMAT_STOCHASTIC);
+    tensors[2].group = 1;
     assert_int_equal(ptx_step_describe(&params, NULL), PTX_ERROR_INVALID);
     params.gradients = PTX_STEP_GRADIENTS_RAW;
     // If no number of norm groups is given, they are counted: one of these two has a limit.
@@ -210,7 +217,7 @@ static void test_refusals(void **state)
     REFUSED("tensor 0: its norm_group is 4294967295", p.tensor.norm_group = UINT32_MAX);
     REFUSED("tensor 0: 18446744073709551615 elements", p.tensor.count = UINT64_MAX);
     REFUSED("tensor 0: its dtype is none", p.tensor.dtype = (ptx_type)(32 + PTX_F32));
-    REFUSED("tensor 0: format is 5", p.tensor.format = PTX_STEP_FORMAT_COUNT);
+    REFUSED("tensor 0: format is 6", p.tensor.format = PTX_STEP_FORMAT_COUNT);
     REFUSED("tensor 0: its dtype is bf16; format FULL takes a parameter of f32",
             p.tensor.dtype = PTX_BF16);
     REFUSED("tensor 0: its dtype is f16; format REMAINDER takes a parameter of bf16",
@@ -224,6 +231,20 @@ static void test_refusals(void **state)
     REFUSED("state[0] is given, and its rule, sgd, has 0",
             (p.group.rule = PTX_STEP_RULE_SGD, p.group.hyper.momentum = 0, p.tensor.state[0] = 16));
     REFUSED("beside is given, and format FULL has nothing there", p.tensor.beside = 16);
+    REFUSED("tensor 0: absmax[1] is given, and format FULL has none", p.tensor.absmax[1] = 16);
+    REFUSED("tensor 0: absmax[1] is given, and its rule, lion, has 1 states",
+            (p.group.rule = PTX_STEP_RULE_LION, p.tensor.format = PTX_STEP_FORMAT_STATE_8BIT,
+             p.tensor.absmax[1] = 16));
+    REFUSED("tensor 0: its dtype is f16; format STATE_8BIT takes a parameter of f32 or bf16",
+            (p.tensor.format = PTX_STEP_FORMAT_STATE_8BIT, p.tensor.dtype = PTX_F16));
+    REFUSED("tensor 0: whole.first is 255; with format STATE_8BIT it must be a multiple of 256",
+            (p.tensor.format = PTX_STEP_FORMAT_STATE_8BIT, p.tensor.whole.first = 255));
+    REFUSED("tensor 0: whole.run is 128; with format STATE_8BIT",
+            (p.tensor.format = PTX_STEP_FORMAT_STATE_8BIT, p.tensor.whole.run = 128,
+             p.tensor.whole.stride = 512));
+    REFUSED("tensor 0: whole.stride is 257; with format STATE_8BIT",
+            (p.tensor.format = PTX_STEP_FORMAT_STATE_8BIT, p.tensor.whole.run = 256,
+             p.tensor.whole.stride = 257));
     REFUSED("max_norm is -1", p.params.max_norm = -1);
     REFUSED("max_norms_at is 0x6; it must be a multiple of 4", p.params.max_norms_at = 6);
     REFUSED("found_inf_at is 0x2; it must be a multiple of 4", p.params.found_inf_at = 2);

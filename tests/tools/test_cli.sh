@@ -66,7 +66,7 @@ works 'emit --target' '.target sm_90a' emit squared_sum --target sm_90a
 works 'emit --isa' '.version 8.0' emit squared_sum --isa 8.0
 works 'emit --name=value' '.entry squared_sum_f64(' emit squared_sum --dtype=f64
 for rule in adamw adam sgd lion; do
-    for format in full state_bf16 master remainder stochastic; do
+    for format in full state_bf16 master remainder stochastic state_8bit; do
         works "emit step: $rule, $format" '.entry step_apply(' emit step --set rule=$rule \
             --set format=$format
     done
@@ -82,7 +82,7 @@ done
 run 0 emit step --set rule=sgd && mv out default && run 0 emit step --set rule=sgd \
     --set momentum=no && ! cmp -s out default
 result 'emit step: SGD without momentum'
-works 'info step shows options' 'full | state_bf16 | master | remainder | stochastic' info step
+works 'info step shows options' 'full | state_bf16 | master | remainder | stochastic | state_8bit' info step
 works 'info step shows bytes' '28 read and written' info step --set format=remainder
 works 'info step --json' '"bytes_per_element": 32.0' info step --json
 refuses 2 "unknown value of option rule 'adagrad': there is adamw" emit step --set rule=adagrad

@@ -231,11 +231,89 @@ static void set_parameter(const struct ref_step_tensor *t, uint64_t i, float p, 
         ((uint16_t *)t->beside)[i] = isnan(p) ? 0 : (uint16_t)bits;
         break;
     case REF_STOCHASTIC:
-        ((uint16_t *)t->parameter)[i] = rounded_stochastically(p, random_half(t, i, step, 0));
+    case REF_STATE_8BIT:
+        if (t->parameter_type == REF_F32)
+            store(REF_F32, t->parameter, i, p);
+        else
+            ((uint16_t *)t->parameter)[i] = rounded_stochastically(p, random_half(t, i, step, 0));
         break;
     default:
         store(t->parameter_type, t->parameter, i, p);
     }
+}
+
+// ---- 8-bit states -------------------------------------------------------------------------------
+
+enum { BLOCK = 256 };
+
+static void insert(float map[256], int *count, float x)
+{
+    int k = (*count)++;
+
+    for (; k > 0 && map[k - 1] > x; k--)
+        map[k] = map[k - 1];
+    map[k] = x;
+}
+
+void ref_map(bool is_signed, float map[256])
+{
+    int count = 0;
+    double decade = 1e-6;
+
+    insert(map, &count, 0);
+    insert(map, &count, 1);
+    for (int i = 0; i < 7; i++, decade = i < 6 ? 1 / pow(10, 6 - i) : 1) {
+        const int n = is_signed ? 1 << i : 1 << (i + 1);
+        const float length = (1.0f - 0.1f) / (float)n;
+        float end[129];
+        for (int k = 0; k <= n; k++)
+            end[k] = 2 * k < n ? fmaf(length, (float)k, 0.1f) : fmaf(-length, (float)(n - k), 1);
+        for (int k = 0; k < n; k++) {
+            const float middle = (end[k] + end[k + 1]) / 2;
+            const float entry = (float)decade * middle;
+            insert(map, &count, entry);
+            if (is_signed)
+                insert(map, &count, -entry);
+        }
+    }
+}
+
+unsigned ref_code(const float map[256], float state, float absmax)
+{
+    const float inverse = 1.0f / absmax;
+    const float quotient = state * inverse;
+    const double q = (double)f32_of_bits((bits_of_f32(quotient) & ~UINT32_C(0xff)) | 0x80);
+    unsigned low = 0, high = 255;
+
+    while (high - low > 1) {
+        const unsigned middle = (low + high) / 2;
+        if ((double)map[middle] < q)
+            low = middle;
+        else
+            high = middle;
+    }
+    return q - (double)map[low] < (double)map[high] - q ? low : high;
+}
+
+static float state_of_code(const struct ref_step_tensor *t, unsigned k, uint64_t i,
+                           const float map[256])
+{
+    return map[((const uint8_t *)t->state[k])[i]] * t->absmax[k][i / BLOCK];
+}
+
+static void set_block(const struct ref_step_tensor *t, unsigned k, uint64_t first, uint64_t count,
+                      const float state[BLOCK], const float map[256])
+{
+    uint8_t *codes = (uint8_t *)t->state[k] + first;
+    float most = 0;
+
+    for (uint64_t i = 0; i < count; i++)
+        if (isnan(state[i]) || fabsf(state[i]) > most)
+            most = isnan(state[i]) || isnan(most) ? NAN : fabsf(state[i]);
+    const bool usual = most >= 0x1p-126f && most < INFINITY;
+    for (uint64_t i = 0; i < count; i++)
+        codes[i] = (uint8_t)(usual ? ref_code(map, state[i], most) : k == 0 ? 127 : 0);
+    t->absmax[k][first / BLOCK] = usual ? most : most < 1 ? 0 : f32_of_bits(0x7fffffff);
 }
 
 static void set_state(const struct ref_step_tensor *t, unsigned k, uint64_t i, float x,
@@ -262,16 +340,26 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
 {
     const struct scalars s = scalars_of(&t->hyper, step);
     const unsigned states = states_of(t);
+    const bool codes = t->format == REF_STATE_8BIT;
+    float map[2][256], block[2][BLOCK];
 
+    for (int is_signed = 0; is_signed < 2 && codes; is_signed++)
+        ref_map(is_signed, map[is_signed]);
     for (uint64_t i = 0; i < t->count; i++) {
         const float g = load(t->gradient_type, t->gradient, i) * factor;
         struct element e = { parameter_of(t, i), t->maximize ? -g : g, { 0 } };
         for (unsigned k = 0; k < states; k++)
-            e.state[k] = state_of(t, k, i);
+            e.state[k] = codes ? state_of_code(t, k, i, map[k == 0]) : state_of(t, k, i);
         step_element(t, &s, &e);
         set_parameter(t, i, e.p, step);
-        for (unsigned k = 0; k < states; k++)
-            set_state(t, k, i, e.state[k], step);
+        for (unsigned k = 0; k < states; k++) {
+            const uint64_t place = i % BLOCK;
+            block[k][place] = e.state[k];
+            if (!codes)
+                set_state(t, k, i, e.state[k], step);
+            else if (place == BLOCK - 1 || i == t->count - 1)
+                set_block(t, k, i - place, place + 1, block[k], map[k == 0]);
+        }
         if (gradients != REF_GRADIENTS_RAW)
             store(t->gradient_type, t->gradient, i, gradients == REF_GRADIENTS_WRITE ? g : 0.0f);
     }

@@ -7,7 +7,14 @@
 #include "reference/reference.h"
 
 enum ref_step_rule { REF_ADAMW, REF_ADAM, REF_SGD, REF_LION };
-enum ref_step_format { REF_FULL, REF_STATE_BF16, REF_MASTER, REF_REMAINDER, REF_STOCHASTIC };
+enum ref_step_format {
+    REF_FULL,
+    REF_STATE_BF16,
+    REF_MASTER,
+    REF_REMAINDER,
+    REF_STOCHASTIC,
+    REF_STATE_8BIT
+};
 
 struct ref_step_hyper {
     double lr, beta1, beta2, eps, weight_decay, momentum, dampening;
@@ -20,6 +27,7 @@ struct ref_step_tensor {
     bool maximize, nesterov;
     enum ref_type parameter_type, gradient_type;
     void *parameter, *gradient, *state[2], *beside;
+    float *absmax[2]; ///< of each block of 256 elements
     uint64_t count;
     struct ref_step_hyper hyper;
     uint32_t id;
@@ -34,6 +42,11 @@ enum ref_step_gradients { REF_GRADIENTS_RAW, REF_GRADIENTS_WRITE, REF_GRADIENTS_
 /// Takes step `t` (from 1) with the gradients multiplied by `factor`.
 void ref_step(const struct ref_step_tensor *tensor, uint32_t t, float factor,
               enum ref_step_gradients gradients);
+
+/// The map of 8-bit states, the least entry first; and the code that `state` gets in a block whose
+/// largest state is `absmax`.
+void ref_map(bool is_signed, float map[256]);
+unsigned ref_code(const float map[256], float state, float absmax);
 
 /// Four words of Philox4x32-7, to be checked against the published test vectors.
 void ref_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

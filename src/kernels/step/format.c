@@ -8,9 +8,15 @@ enum { REMAINDER_NAN = 0x7fc0 << 16 };
 
 ptx_type ptxk_step_state_type(const struct ptxk_step_variant *v)
 {
-    return v->format == PTX_STEP_FORMAT_STATE_BF16 || v->format == PTX_STEP_FORMAT_STOCHASTIC
-               ? PTX_BF16
-               : PTX_F32;
+    switch (v->format) {
+    case PTX_STEP_FORMAT_STATE_BF16:
+    case PTX_STEP_FORMAT_STOCHASTIC:
+        return PTX_BF16;
+    case PTX_STEP_FORMAT_STATE_8BIT:
+        return PTX_U8;
+    default:
+        return PTX_F32;
+    }
 }
 
 ptx_type ptxk_step_beside_type(const struct ptxk_step_variant *v)
@@ -86,7 +92,9 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
         split(b, e->p, &to);
         break;
     case PTX_STEP_FORMAT_STOCHASTIC:
-        to.parameter = round_stochastically(b, e->p, random[0], e->quick);
+    case PTX_STEP_FORMAT_STATE_8BIT:
+        to.parameter =
+            v->parameter == PTX_F32 ? e->p : round_stochastically(b, e->p, random[0], e->quick);
         break;
     default:
         to.parameter = e->p;

@@ -12,7 +12,7 @@ ptx_type ptxk_step_beside_type(const struct ptxk_step_variant *v);
 struct ptxk_step_stored {
     ptx_val parameter; // MASTER does not read it
     ptx_val beside;    // master or remainder
-    ptx_val state[2];
+    ptx_val state[2];  // STATE_8BIT: in f32; eight_bit.h has codes and absmax
 };
 
 // Converts to f32; the gradient does not change.

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// The maps of 8-bit states, and the tables by which kernels find codes: every quotient that there
+// is gets the nearest entry.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <ptxgen/step.h>
+
+#include "kernels/step/eight_bit.h"
+#include "reference/half.h"
+#include "reference/step.h"
+
+static struct ptxk_eight_bit_tables tables;
+
+static int set_up(void **state)
+{
+    (void)state;
+    ptxk_eight_bit_tables_fill(&tables);
+    return 0;
+}
+
+static uint64_t hash_of(const float map[256])
+{
+    const unsigned char *bytes = (const void *)map;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); // FNV-1a
+
+    for (size_t k = 0; k < 256 * sizeof *map; k++)
+        hash = (hash ^ bytes[k]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+// The hashes are of the maps that bitsandbytes 0.50.2 makes with PyTorch 2.15 on x86-64 with AVX2
+// and with AVX-512.
+static void test_maps(void **state)
+{
+    (void)state;
+    static const uint64_t hashes[2] = { UINT64_C(0x43811b16730a873e),
+                                        UINT64_C(0xd677f22a96665bc4) };
+    float map[256], expected[256];
+
+    for (int is_signed = 0; is_signed < 2; is_signed++) {
+        ptx_step_map(is_signed, map);
+        ref_map(is_signed, expected);
+        assert_memory_equal(map, expected, sizeof map);
+        assert_memory_equal(map, tables.map[is_signed], sizeof map);
+        if (hash_of(map) != hashes[is_signed])
+            fail_msg("the map's hash is 0x%llx", (unsigned long long)hash_of(map));
+        assert_true(map[255] == 1.0f && map[is_signed ? 127 : 0] == 0.0f);
+    }
+    assert_true(map[0] == -map[254] && map[254] == 0x1.fc6666p-1f && map[128] == -map[126]);
+}
+
+// What the kernel computes of q's bits.
+static unsigned code_of(bool is_signed, uint32_t q)
+{
+    const uint32_t *to_row = tables.to_row + (is_signed ? 0 : PTXK_EIGHT_BIT_EXPONENTS / 4);
+    const struct ptxk_eight_bit_row *row = &tables.rows[(q + to_row[q >> 23]) >> 23];
+    const float line = fmaf(f32_of_bits(q), row->slope, row->offset);
+    const float part = line > 1 ? 1 : line > 0 ? line : 0;
+
+    return bits_of_f32(fmaf(part, row->steps, row->least)) & 0xff;
+}
+
+// Every q of a sign up to 1, from 0 on, with the nearest entry moving along; none is midway.
+static void check_quotients(bool is_signed, bool below_0)
+{
+    const uint32_t sign = below_0 ? UINT32_C(1) << 31 : 0, one = 0x3f800080;
+    const float *map = tables.map[is_signed];
+    unsigned nearest = is_signed ? 127 : 0;
+
+    for (uint32_t bits = 0x80; bits <= one; bits += 0x100) {
+        const double q = (double)f32_of_bits(bits | sign);
+        for (;;) {
+            const unsigned next = below_0 ? nearest - 1 : nearest + 1;
+            if (next > 255 || (below_0 && !is_signed))
+                break;
+            const double here = fabs(q - (double)map[nearest]), there = fabs(q - (double)map[next]);
+            assert_true(here != there);
+            if (here < there)
+                break;
+            nearest = next;
+        }
+        const unsigned code = code_of(is_signed, bits | sign);
+        if (code != nearest)
+            fail_msg("%s map, q %a: code %u, and the nearest is %u",
+                     is_signed ? "signed" : "unsigned", q, code, nearest);
+        if (bits % 0x40100 == 0x80) // some of them, by the reference
+            assert_int_equal(ref_code(map, f32_of_bits(bits | sign), 1.0f), code);
+    }
+}
+
+static void test_quotients(void **state)
+{
+    (void)state;
+    check_quotients(false, false);
+    check_quotients(false, true);
+    check_quotients(true, false);
+    check_quotients(true, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_quotients),
+    };
+    return cmocka_run_group_tests_name("step plans: 8-bit codes", tests, set_up, NULL);
+}
