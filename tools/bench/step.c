@@ -10,11 +10,12 @@
 #include <string.h>
 
 enum { EMULATED_ELEMENTS = 1 << 17, ALIGNMENT = 256, WINDOW = 1024, WINDOWS = 3 };
-enum { PARAMETER, GRADIENT, BESIDE, STATE, ARRAYS = STATE + 2 };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2, ARRAYS = ABSMAX + 2, BLOCK = 256 };
 
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
 
-/// A rule with a format, and the element size of each array in bytes; 0: no such array.
+/// A rule with a format, and the element size of each array in bytes; 0: no such array. An absmax
+/// has an element for each BLOCK of the others.
 struct kind {
     const char *name;
     ptx_step_rule rule;
@@ -45,6 +46,11 @@ static const struct kind kinds[] = {
       PTX_STEP_FORMAT_STOCHASTIC,
       PTX_BF16,
       { 2, 2, 0, 2, 2 } },
+    { "adamw bf16, 8-bit states",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_STATE_8BIT,
+      PTX_BF16,
+      { 2, 2, 0, 1, 1, 4, 4 } },
     { "sgd f32", PTX_STEP_RULE_SGD, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 0 } },
     { "lion bf16, stochastic",
       PTX_STEP_RULE_LION,
@@ -70,11 +76,23 @@ struct model {
 
 // ---- memory -------------------------------------------------------------------------------------
 
+/// The elements of an array for `count` elements of a tensor from a multiple of BLOCK on.
+static uint64_t elements_of(unsigned array, uint64_t count)
+{
+    return array >= ABSMAX ? (count + BLOCK - 1) / BLOCK : count;
+}
+
+/// The bytes of an array with its gaps.
+static uint64_t bytes_of(const struct model *m, unsigned array)
+{
+    return elements_of(array, m->room) * m->kind->bytes[array];
+}
+
 static CUdeviceptr address(const struct model *m, unsigned array, size_t t)
 {
-    return m->array[array]
-               ? ptx_buffer_address(m->array[array]) + m->first[t] * m->kind->bytes[array]
-               : 0;
+    return m->array[array] ? ptx_buffer_address(m->array[array]) +
+                                 elements_of(array, m->first[t]) * m->kind->bytes[array]
+                           : 0;
 }
 
 static void place(struct model *m, const struct ptx_clip_tensor *gradients)
@@ -93,7 +111,7 @@ static void place(struct model *m, const struct ptx_clip_tensor *gradients)
 
 static bool fill(struct bench *b, const struct model *m, unsigned array)
 {
-    const uint64_t bytes = m->room * m->kind->bytes[array];
+    const uint64_t bytes = bytes_of(m, array);
     const ptx_type type = m->kind->bytes[array] == 2 ? PTX_BF16 : PTX_F32;
 
     if (array >= STATE || (array == BESIDE && m->kind->format == PTX_STEP_FORMAT_REMAINDER))
@@ -107,7 +125,7 @@ static bool allocate(struct bench *b, struct model *m)
     for (unsigned a = 0; a < ARRAYS; a++) {
         if (!m->kind->bytes[a])
             continue;
-        m->array[a] = bench_buffer(b, m->room * m->kind->bytes[a]);
+        m->array[a] = bench_buffer(b, bytes_of(m, a));
         if (!m->array[a] || !fill(b, m, a))
             return false;
     }
@@ -122,6 +140,8 @@ static bool allocate(struct bench *b, struct model *m)
         tensor->beside = address(m, BESIDE, t);
         tensor->state[0] = address(m, STATE, t);
         tensor->state[1] = address(m, STATE + 1, t);
+        tensor->absmax[0] = address(m, ABSMAX, t);
+        tensor->absmax[1] = address(m, ABSMAX + 1, t);
         tensor->step = ptx_buffer_address(m->counts) + t * sizeof(float);
     }
     return true;
@@ -129,7 +149,7 @@ static bool allocate(struct bench *b, struct model *m)
 
 // ---- the check ----------------------------------------------------------------------------------
 
-/// The last elements of a tensor, copied to the host.
+/// The last elements of a tensor, from a multiple of BLOCK on, copied to the host.
 struct window {
     size_t tensor;
     uint64_t first, count; ///< index and number of elements in the tensor
@@ -143,9 +163,10 @@ static bool window_read(struct bench *b, const struct model *m, struct window *w
         if (!bytes)
             continue;
         if (!bench_ok(b,
-                      ptx_buffer_download(m->array[a],
-                                          (size_t)(m->first[w->tensor] + w->first) * bytes,
-                                          w->array[a], (size_t)w->count * bytes, b->stream),
+                      ptx_buffer_download(
+                          m->array[a],
+                          (size_t)elements_of(a, m->first[w->tensor] + w->first) * bytes,
+                          w->array[a], (size_t)elements_of(a, w->count) * bytes, b->stream),
                       "parameters"))
             return false;
     }
@@ -156,8 +177,9 @@ static bool window_create(struct bench *b, const struct model *m, size_t t, stru
 {
     const uint64_t count = m->tensors[t].count;
 
-    *w = (struct window) { .tensor = t, .count = count < WINDOW ? count : WINDOW };
-    w->first = count - w->count;
+    *w = (struct window) { .tensor = t };
+    w->first = count < WINDOW ? 0 : (count - WINDOW + BLOCK - 1) / BLOCK * BLOCK;
+    w->count = count - w->first;
     for (unsigned a = 0; a < ARRAYS; a++) {
         w->array[a] = calloc(WINDOW, sizeof(float));
         if (!w->array[a])
@@ -190,6 +212,7 @@ static void window_expect(const struct model *m, const struct window *w, float f
         .gradient = w->array[GRADIENT],
         .beside = w->array[BESIDE],
         .state = { w->array[STATE], w->array[STATE + 1] },
+        .absmax = { (float *)(void *)w->array[ABSMAX], (float *)(void *)w->array[ABSMAX + 1] },
         .count = w->count,
         .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening },
         .id = (uint32_t)w->tensor,
@@ -204,7 +227,8 @@ static bool window_check(struct bench *b, const struct model *m, const struct wi
     bool done = window_create(b, m, expected->tensor, &got) && window_read(b, m, &got);
 
     for (unsigned a = 0; a < ARRAYS && done; a++)
-        if (memcmp(got.array[a], expected->array[a], (size_t)expected->count * m->kind->bytes[a]))
+        if (memcmp(got.array[a], expected->array[a],
+                   (size_t)elements_of(a, expected->count) * m->kind->bytes[a]))
             done = message_set(
                 &b->error,
                 "%s %s, tensor %zu: a step differs from plain C: wrong results are not timed",
@@ -315,7 +339,7 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
         place(&m, gradients);
         uint64_t bytes = 0;
         for (unsigned a = 0; a < ARRAYS; a++)
-            bytes += m.room * kind->bytes[a];
+            bytes += bytes_of(&m, a);
         if (!bench_has_room(b, bytes)) {
             bench_step(b);
             done = bench_report_missing(b, facts_of(&m), of->name,
