@@ -260,6 +260,8 @@ static void read_dot(struct emu_lexer *lexer, struct emu_token *token)
             lexer->at++;
         else if (peek(lexer, 0) == ':' && peek(lexer, 1) == ':' && is_follow(peek(lexer, 2)))
             lexer->at += 2;
+        else if (peek(lexer, 0) == ':' && is_digit(lexer->at[-1]) && is_digit(peek(lexer, 1)))
+            lexer->at++; // the ratio of ".sp::2:4"
         else
             break;
     }

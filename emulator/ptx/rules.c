@@ -85,9 +85,11 @@ static bool check_order(const struct check *c)
             emu_spelled_in(c->spelled, EMU_G(SCOPE))->name, EMU_TEXT(&c->spelled->name));
     if (strong && spells(c, EMU_G(CACHE) | EMU_G(NC)))
         return cannot_combine(c, EMU_G(ORDER), EMU_G(CACHE) | EMU_G(NC));
-    const bool weak_space =
-        insn->space == EMU_LOCAL || insn->space == EMU_PARAM || insn->space == EMU_CONST;
-    if (strong && weak_space)
+    if (insn->is_volatile && insn->space == EMU_LOCAL && c->p->module->isa < 91)
+        return emu_error(c->p, &c->spelled->name,
+                         "Modifier '.volatile' on '.local' requires PTX ISA .version 9.1 or later");
+    if ((ordered && insn->space == EMU_LOCAL) ||
+        (strong && (insn->space == EMU_PARAM || insn->space == EMU_CONST)))
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.%s' cannot be applied to this state space", order->name);
     return true;

@@ -35,7 +35,7 @@ static inline struct parsed parse_for(const char *text, int isa, int sm, char su
 /// On a device that runs everything that sm_100a text may have.
 static inline struct parsed parse(const char *text)
 {
-    return parse_for(text, 90, 100, 'a');
+    return parse_for(text, 95, 100, 'a');
 }
 
 static inline struct emu_module *parse_ok(const char *text)

@@ -15,7 +15,7 @@ static void before_init(void **state)
     RETURNS(cuInit(1), CUDA_ERROR_INVALID_VALUE);
     RETURNS(cuDeviceGetCount(&value), CUDA_ERROR_NOT_INITIALIZED);
     OK(cuDriverGetVersion(&value));
-    assert_int_equal(value, 13000);
+    assert_int_equal(value, 13050);
     RETURNS(cuDriverGetVersion(NULL), CUDA_ERROR_INVALID_VALUE);
     OK(cuInit(0));
     OK(cuInit(0));

@@ -17,7 +17,7 @@ static void every_variant_on_every_target(void **state)
         variants_emit(b);
         const char *text = ptx_builder_finish(b);
         assert_non_null(text);
-        struct parsed parsed = parse_for(text, 90, target.sm, 'a');
+        struct parsed parsed = parse_for(text, 95, target.sm, 'a');
         if (!parsed.module)
             fail_msg("sm_%d: %s", target.sm, parsed.log);
         assert_int_equal(parsed.module->sm, target.sm);

@@ -200,7 +200,7 @@ PTXGEN_API bool ptx_target_at(size_t k, struct ptx_target *target, int *least_is
 /// Returns false, with *target unchanged, if there is none.
 PTXGEN_API bool ptx_target_newest(int sm, int isa, struct ptx_target *target);
 /// Whether a PTX ISA of this version exists; ten times major plus minor: 80 for 8.0. True for all
-/// versions from 9.0 on, because later versions are not known yet.
+/// versions from 9.0 on: 9.5 is the newest that is known, and later drivers accept later ones.
 PTXGEN_API bool ptx_isa_exists(int isa);
 /// Size of the buffer for ptx_target_name(), including the NUL.
 enum { PTX_TARGET_NAME_SIZE = 16 };

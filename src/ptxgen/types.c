@@ -110,7 +110,8 @@ int ptxb_target_isa(struct ptx_target target)
     return 0;
 }
 
-// The last versions of each major number; versions after 9.0 are not known yet.
+// The last versions of each major number; 9.5 is the newest known, and of 9 the last is not known
+// yet.
 bool ptx_isa_exists(int isa)
 {
     return (isa >= 10 && isa < 60) || (isa >= 60 && isa <= 65) || (isa >= 70 && isa <= 78) ||

@@ -129,7 +129,7 @@ static void versions_of_the_language(void **state)
 {
     (void)state;
     static const int cases[][2] = { { 10020, 0 },  { 11000, 70 }, { 12040, 84 }, { 12060, 85 },
-                                    { 12080, 87 }, { 13000, 90 }, { 14030, 90 } };
+                                    { 12080, 87 }, { 13000, 90 }, { 13040, 94 }, { 14030, 95 } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake->driver_version = cases[i][0];
         ptx_device *device = open_device();

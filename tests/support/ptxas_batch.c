@@ -81,14 +81,25 @@ void ptxas_report_free(struct ptxas_report *report)
     report->count = 0;
 }
 
-bool ptxas_knows(const char *target)
+static bool accepts_empty(int isa, const char *target)
 {
-    // PTX ISA 9.0 has every target.
     char text[256];
     snprintf(text, sizeof text,
-             ".version 9.0\n.target %s\n.address_size 64\n.visible .entry k()\n{\n    ret;\n}\n",
-             target);
+             ".version %d.%d\n.target %s\n.address_size 64\n.visible .entry k()\n{\n    ret;\n}\n",
+             isa / 10, isa % 10, target);
     struct ptxas_report report = ptxas_run(text, target);
     ptxas_report_free(&report);
     return report.accepted;
+}
+
+bool ptxas_knows(const char *target)
+{
+    // PTX ISA 9.0 has every target up to sm_121 but sm_107.
+    return accepts_empty(strncmp(target, "sm_107", 6) == 0 ? 94 : 90, target);
+}
+
+bool ptxas_knows_isa(int isa)
+{
+    // Every assembler that is supported knows 9.0.
+    return isa <= 90 || accepts_empty(isa, "sm_90");
 }

@@ -24,5 +24,7 @@ struct ptxas_report ptxas_run(const char *text, const char *target);
 void ptxas_report_free(struct ptxas_report *report);
 // True if this ptxas knows the target.
 bool ptxas_knows(const char *target);
+// True if this ptxas knows the PTX ISA; 90 is 9.0.
+bool ptxas_knows_isa(int isa);
 
 #endif
