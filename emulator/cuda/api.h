@@ -194,6 +194,7 @@ struct api_state {
     struct api_capture *captures;
     unsigned long long last_id;
     _Atomic CUresult error; // the result of a failed kernel, which later calls return
+    CUcontext failed;       // the kernel's context, which ends the error
     uint64_t grids;
     char report[16384]; // the last report
     char fault[16640];  // of the failed kernel: the description of the result, and the report
@@ -237,9 +238,9 @@ CUresult api_refuse(CUresult result, const char *format, ...) EMU_PRINTF(2, 3);
 CUresult api_fails_late(void);
 // The fault that cuEmulatorFail() injects into this call, if it has logs; or NULL.
 const struct emulator_fault *api_fault_with_logs(void);
-// Records that a kernel failed, and the context with it: later calls return the result. Called
-// without the lock, in the engine.
-void api_fail(CUresult result, const char *report);
+// Records that a kernel failed, and the context with it: later calls return the result until the
+// context ends. Called without the lock, in the engine.
+void api_fail(CUcontext context, CUresult result, const char *report);
 
 void api_engine_enter(void);
 void api_engine_leave(void);
@@ -322,7 +323,7 @@ CUresult api_submit(CUstream stream, struct api_work *work);
 CUresult api_work_check(const struct api_work *work);
 // Without the lock, in the engine.
 CUresult api_work_run(const struct api_work *work, char *report, size_t report_size);
-CUresult api_work_run_all(const struct api_work *works, size_t count);
+CUresult api_work_run_all(CUcontext context, const struct api_work *works, size_t count);
 CUresult api_work_copy(struct api_work *to, const struct api_work *from);
 void api_work_clear(struct api_work *work);
 CUresult api_copy_check(const struct api_work *work);

@@ -303,11 +303,12 @@ CUresult api_refuse(CUresult result, const char *format, ...)
     return result;
 }
 
-void api_fail(CUresult result, const char *report)
+void api_fail(CUcontext context, CUresult result, const char *report)
 {
     const char *plain = api_result_text(result);
     snprintf(api_state.fault, sizeof(api_state.fault), "%s%s%s", plain ? plain : "a kernel failed",
              report[0] ? ": " : "", report);
+    api_state.failed = context;
     atomic_store(&api_state.error,
                  result); // stored after the text: a thread that sees the error reads the text
 }

@@ -54,6 +54,11 @@ static void stop(CUcontext context)
     context->legacy = NULL;
     context->threads = NULL;
     context->alive = false;
+    // An error of a GPU outlives its context. Here it does not, so that one does not lose a run.
+    if (api_state.failed == context) {
+        api_state.failed = NULL;
+        atomic_store(&api_state.error, CUDA_SUCCESS);
+    }
 }
 
 static CUcontext context_of(CUcontext context)

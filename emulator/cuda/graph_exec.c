@@ -106,7 +106,8 @@ CUresult api_graphInstantiateWithParams(CUgraphExec *executable, CUgraph graph,
 }
 
 /// For a launch or upload, which cannot be captured.
-static CUresult find(CUgraphExec handle, CUstream stream_handle, CUgraphExec *executable)
+static CUresult find(CUgraphExec handle, CUstream stream_handle, CUgraphExec *executable,
+                     CUcontext *context)
 {
     CUstream stream = NULL;
     *executable = API_FIND(handle, API_EXECUTABLE);
@@ -117,20 +118,24 @@ static CUresult find(CUgraphExec handle, CUstream stream_handle, CUgraphExec *ex
         result = api_capture_fail(stream->capture,
                                   api_refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                                              "the emulator cannot capture the launch of a graph"));
+    if (!result)
+        *context = stream->context;
     return result;
 }
 
 CUresult api_graphUpload(CUgraphExec handle, CUstream stream)
 {
     CUgraphExec executable = NULL;
-    return find(handle, stream, &executable);
+    CUcontext context = NULL;
+    return find(handle, stream, &executable, &context);
 }
 
 CUresult api_graphLaunch(CUgraphExec handle, CUstream stream)
 {
     CUgraphExec executable = NULL;
-    CUresult result = find(handle, stream, &executable);
-    return result ? result : api_work_run_all(executable->works, executable->count);
+    CUcontext context = NULL;
+    CUresult result = find(handle, stream, &executable, &context);
+    return result ? result : api_work_run_all(context, executable->works, executable->count);
 }
 
 CUresult api_graphExecDestroy(CUgraphExec handle)

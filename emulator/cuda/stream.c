@@ -99,7 +99,7 @@ static bool refused(CUresult result)
            result == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE || result == CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult api_work_run_all(const struct api_work *works, size_t count)
+CUresult api_work_run_all(CUcontext context, const struct api_work *works, size_t count)
 {
     char report[sizeof(api_state.report)] = "";
     CUresult result = CUDA_SUCCESS;
@@ -107,7 +107,7 @@ CUresult api_work_run_all(const struct api_work *works, size_t count)
     for (size_t i = 0; i < count && !result && !atomic_load(&api_state.error); i++)
         result = works[i].disabled ? CUDA_SUCCESS : api_work_run(&works[i], report, sizeof(report));
     if (result && !refused(result))
-        api_fail(result, report);
+        api_fail(context, result, report);
     api_engine_leave();
     if (result && report[0] && refused(result))
         api_explain(result, report);
@@ -128,7 +128,7 @@ CUresult api_submit(CUstream stream, struct api_work *work)
         result = api_work_check(work);
     if (result || !capture) {
         if (!result)
-            result = api_work_run_all(work, 1);
+            result = api_work_run_all(stream->context, work, 1);
         api_work_clear(work);
         return capture ? api_capture_fail(capture, result) : result;
     }

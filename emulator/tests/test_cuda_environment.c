@@ -4,57 +4,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "api.h"
 
+#include "child.h"
+
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static char log_path[64];
-
-/// Runs `check` in a child process with these variables ("NAME=value", up to a NULL), and keeps its
-/// log.
-static void in_child(void (*check)(void), const char *const *variables)
-{
-    remove(log_path);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        setenv("PTXGEN_EMU_LOG", log_path, 1);
-        for (; variables && *variables; variables++) {
-            char name[64];
-            const char *value = strchr(*variables, '=') + 1;
-            snprintf(name, sizeof(name), "%.*s", (int)(value - *variables - 1), *variables);
-            setenv(name, value, 1);
-        }
-        check(); // if an assertion fails, cmocka aborts the child
-        _exit(0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    assert_int_equal(status, 0);
-}
-
-static void in_log(const char *words)
-{
-    char text[8192] = "";
-    FILE *file = fopen(log_path, "r");
-    assert_non_null(file);
-    size_t length = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[length] = '\0';
-    if (!strstr(text, words))
-        fail_msg("'%s' is not in the report: %s", words, text);
-}
-
-#define IN_CHILD(check, ...) in_child(check, (const char *const[]) { __VA_ARGS__, NULL })
-#define WANT(call, result)                                                                         \
-    do {                                                                                           \
-        int got = (int)(call);                                                                     \
-        if (got != (int)(result)) {                                                                \
-            fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, got);                \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-#define TRUE(condition) WANT(!(condition), 0)
 
 static void open_context(void)
 {
@@ -304,6 +256,41 @@ static CUresult launch(const char *name, CUdeviceptr address)
     return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL);
 }
 
+/// The error has ended with its context: another one works, and the error is described as usual.
+static void is_cured(void)
+{
+    CUcontext context = NULL;
+    CUdeviceptr address = 0;
+    uint32_t value = 0;
+    WANT(cuDevicePrimaryCtxRetain(&context, 0), 0); // an H200 returns the error
+    WANT(cuCtxSetCurrent(context), 0);
+    WANT(cuMemAlloc_v2(&address, 4), 0);
+    WANT(launch("store", address), 0);
+    WANT(cuCtxSynchronize(), 0);
+    WANT(cuMemcpyDtoH_v2(&value, address, 4), 0);
+    WANT(value, 1);
+}
+
+/// A context that cuCtxCreate() made, and one beside the failed one, which does not end the error.
+static void is_cured_by_destruction(void)
+{
+    CUcontext failing = NULL, other = NULL;
+    const char *text = NULL;
+    open_context();
+    WANT(cuCtxCreate_v2(&other, 0, 0), 0);
+    WANT(cuCtxCreate_v2(&failing, 0, 0), 0);
+    WANT(launch("store", 16), 0);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    WANT(cuCtxDestroy_v2(other), 0);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    WANT(cuCtxDestroy_v2(failing), 0);
+    WANT(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text), 0);
+    TRUE(strcmp(text, "an illegal memory access was encountered") == 0);
+    WANT(cuCtxPopCurrent_v2(&other), 0); // the destroyed one below
+    WANT(cuCtxSynchronize(), 0);
+    is_cured();
+}
+
 /// Which calls return the error of a failed kernel, as on an H200.
 static void is_poisoned(int error)
 {
@@ -330,7 +317,7 @@ static void is_poisoned(int error)
     WANT(active, 1);
     WANT(cuDevicePrimaryCtxReset_v2(0), 0);
     WANT(cuMemAlloc_v2(&address, 4), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    WANT(cuDevicePrimaryCtxRetain(&context, 0), error);
+    is_cured();
 }
 
 static void is_illegal(void)
@@ -626,6 +613,7 @@ static void failing_kernels(void **state)
     in_log("store");
     in_child(is_trapped, NULL);
     in_log("stop");
+    in_child(is_cured_by_destruction, NULL);
     in_child(is_freed, NULL);
     in_log("store");
 }
