@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Writes the Python side of the public headers:
 
-    generate.py --include FOLDER --libdir FOLDER --c _c.py --types _types.py -- C COMPILER...
+    generate.py --include FOLDER --package FOLDER --libdir FOLDER --c _c.py --types _types.py -- CC...
 
 _c.py has every struct, enumeration, constant and function of <ptxgen/ptxgen.h> for ctypes, without
 the headers of instructions: Python hands over PTX as text. _types.py has the same structs as types
@@ -14,6 +14,7 @@ left is a small language: enumerations, structs, typedefs and prototypes. Anythi
 
 import argparse
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -230,7 +231,8 @@ def kind(headers, c_type):
 def write_c(headers, libdir, out):
     out.write('# SPDX-License-Identifier: MIT\n"""The public headers for ctypes. Written by generate.py."""\n')
     out.write("from ctypes import *  # noqa: F401,F403\nfrom ctypes import Structure\n\n")
-    out.write(f"LIBDIR = {libdir!r}\n\n# ---- constants\n\n")
+    out.write(f"# From this package's folder, where `meson install` put both.\nLIBDIR = {libdir!r}\n\n"
+              "# ---- constants\n\n")
     for name, value in headers.constants.items():
         out.write(f"{name} = {value}\n")
     out.write("\n# ---- enumerations: the enumerators in their order\n\nENUMS = {\n")
@@ -320,14 +322,15 @@ def write_types(headers, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", required=True)
-    parser.add_argument("--libdir", required=True)
+    parser.add_argument("--package", required=True, help="where the package is installed")
+    parser.add_argument("--libdir", required=True, help="where the library is installed")
     parser.add_argument("--c", required=True)
     parser.add_argument("--types", required=True)
     parser.add_argument("compiler", nargs="+")
     options = parser.parse_args()
     headers = read(*preprocessed(options.compiler, options.include))
     with open(options.c, "w", encoding="utf-8") as out:
-        write_c(headers, options.libdir, out)
+        write_c(headers, os.path.relpath(options.libdir, options.package), out)
     with open(options.types, "w", encoding="utf-8") as out:
         write_types(headers, out)
 

@@ -21,7 +21,7 @@ def _places() -> Iterator[pathlib.Path]:
     """Folders that may have the library: the wheel's, the build folder's, the installation's."""
     yield _HERE.parent / ".ptxgen.mesonpy.libs"
     yield _HERE.parents[1]
-    yield pathlib.Path(_c.LIBDIR)
+    yield pathlib.Path(os.path.normpath(_HERE / _c.LIBDIR))
 
 
 def library_path() -> str:
@@ -34,7 +34,7 @@ def library_path() -> str:
         for name in sorted(folder.glob("libptxgen.so*")):
             if name.is_file():
                 return str(name)
-    raise ImportError(f"libptxgen.so is not beside {_HERE} and not in {_c.LIBDIR}; "
+    raise ImportError(f"there is no libptxgen.so in {', '.join(map(str, _places()))}; "
                       "PTXGEN_LIBRARY can name its file")
 
 
@@ -45,7 +45,8 @@ def emulator_path() -> str:
             name = folder / within / "libcuda.so.1"
             if name.is_file():
                 return str(name)
-    raise InvalidError(f"the emulator's libcuda.so.1 is not beside {_HERE} and not in {_c.LIBDIR}")
+    raise InvalidError("there is no libcuda.so.1 of the emulator in ptxgen or emulator of "
+                       f"{', '.join(map(str, _places()))}")
 
 
 def _load() -> ctypes.CDLL:

@@ -63,7 +63,13 @@ for option in '' --static; do
     link "$scratch/program" $option
     quietly "$scratch/program"
 done
-install_as shared -Dtools=disabled
+install_as shared -Dtools=disabled -Dpython=install
+package=$(dirname "$(find "$tree" -name _c.py)")
+env -u PTXGEN_LIBCUDA -u PTXGEN_LIBRARY "PYTHONPATH=${package%/*}" PYTHONDONTWRITEBYTECODE=1 \
+    python3 -m ptxgen emulate -- python3 -m ptxgen >"$scratch/log"
+grep -q "^ptxgen .*: $tree/lib/libptxgen.so" "$scratch/log" && grep -q '^GPU: ptxgen emulator' "$scratch/log" ||
+    fail "the installed Python package: $(cat "$scratch/log")"
+echo "the installed Python package finds the installed library and emulator"
 [ ! -e "$tree/lib/libptxgen.a" ] || fail "a shared build installs the archive"
 link "$scratch/program"
 quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/program"
