@@ -60,6 +60,7 @@ enum { API_MAX_FAULTS = 64 };
 struct api_config {
     const struct emu_gpu *gpu;
     int multiprocessors; // the user may set another number than gpu->multiprocessors
+    bool pageable;       // kernels may access all memory of the process
     char name[256];
     int driver; // 13000
     int isa;    // 90: the newest PTX that the driver accepts

@@ -328,6 +328,8 @@ CUresult api_init(unsigned flags)
     api_state.memory = emu_memory_create(config->memory, config->sanitize);
     if (!api_state.memory)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    if (config->pageable)
+        emu_memory_map_process(api_state.memory);
     atomic_store(&api_state.process, (int)getpid());
     return CUDA_SUCCESS;
 }

@@ -84,7 +84,7 @@ static bool read_memory(struct api_config *config)
 
 static bool fail_device(struct api_config *config, const char *variable, const char *text)
 {
-    char wanted[160] = "wanted: sm_NN[,sms=N][,name=TEXT], NN one of";
+    char wanted[192] = "wanted: sm_NN[,sms=N][,pageable][,name=TEXT], NN one of";
     for (int sm = 0; sm < 1000; sm++) {
         size_t length = strlen(wanted);
         if (emu_gpu_of(sm))
@@ -106,6 +106,8 @@ static bool read_device(struct api_config *config)
             emu_gpu_of((int)value)) {
             config->gpu = emu_gpu_of((int)value);
             config->multiprocessors = config->gpu->multiprocessors;
+        } else if (strcmp(item, "pageable") == 0) {
+            config->pageable = true;
         } else if (strncmp(item, "sms=", 4) != 0 && strncmp(item, "name=", 5) != 0) {
             return fail_device(config, variable, text);
         }
@@ -399,6 +401,7 @@ static bool own_attribute(unsigned attribute, int *value)
         { CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, gpu->blocks_per_sm },
         { CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, gpu->shared_reserved },
         { CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, gpu->sm >= 90 },
+        { CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, api_state.config.pageable },
     };
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (own[i].attribute == attribute) {

@@ -34,6 +34,9 @@ void emu_memory_info(struct emu_memory *memory, uint64_t *available, uint64_t *t
 // False if the range overlaps a mapped one or host memory is out.
 bool emu_memory_map_host(struct emu_memory *memory, void *host, uint64_t bytes);
 bool emu_memory_unmap_host(struct emu_memory *memory, const void *host);
+// Makes all memory of the process accessible at its own address, as on a system with pageable
+// memory access. Nothing there is checked: an access to what is not mapped ends the process.
+void emu_memory_map_process(struct emu_memory *memory);
 // For reports: the allocation nearest to the address, or the freed one that contained it. False if
 // there is none nearby.
 bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *start,

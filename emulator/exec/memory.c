@@ -126,6 +126,7 @@ static bool host_ranges_find(struct host_ranges *ranges, uint64_t address, uint6
 /// a table maps the granule to the allocation. The rest of the last granule and the unused granule
 /// after it are the red zone.
 enum {
+    NULL_PAGES = 0x10000, ///< nothing is below: such an address is null with an offset
     GRANULE_BITS = 20,
     LEAF_BITS = 14,
     ROOT_BITS = 13,
@@ -157,6 +158,7 @@ struct leaf {
 struct emu_memory {
     _Atomic(struct leaf *) root[1 << ROOT_BITS];
     struct host_ranges hosts;
+    bool whole_process; // also host memory that is in none of `hosts`; set before the first access
     pthread_mutex_t lock; // of all below
     uint64_t limit, used, next_granule;
     enum emu_sanitize sanitize;
@@ -414,6 +416,11 @@ bool emu_memory_unmap_host(struct emu_memory *memory, const void *host)
     return host_ranges_remove(&memory->hosts, (uint64_t)(uintptr_t)host);
 }
 
+void emu_memory_map_process(struct emu_memory *memory)
+{
+    memory->whole_process = true;
+}
+
 bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *start,
                         uint64_t *bytes, bool *freed)
 {
@@ -441,7 +448,8 @@ unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, ui
 {
     *fault = EMU_ACCESS_OK;
     if (address < EMU_DEVICE_BASE) {
-        if (!host_ranges_find(&memory->hosts, address, bytes, NULL, NULL)) {
+        if (!host_ranges_find(&memory->hosts, address, bytes, NULL, NULL) &&
+            !(memory->whole_process && address >= NULL_PAGES)) {
             *fault = EMU_ACCESS_OUTSIDE;
             return NULL;
         }

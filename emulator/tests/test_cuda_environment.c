@@ -449,6 +449,33 @@ static void is_freed(void)
     WANT(cuCtxSynchronize(), 0);
 }
 
+/// Memory that nobody told the driver of.
+static void is_pageable(void)
+{
+    uint32_t *anywhere = calloc(1, sizeof *anywhere);
+    int value = 0;
+    TRUE(anywhere);
+    open_context();
+    WANT(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0), 0);
+    const bool pageable = value;
+    TRUE(pageable == (getenv("PTXGEN_EMU_DEVICE") != NULL));
+    WANT(launch("store", (CUdeviceptr)(uintptr_t)anywhere), 0);
+    WANT(cuCtxSynchronize(), pageable ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS);
+    TRUE(*anywhere == pageable);
+    if (!pageable)
+        WANT(cuEmulatorClearError(), 0);
+    WANT(launch("store", 16), 0);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    free(anywhere);
+}
+
+static void pageable_memory(void **state)
+{
+    (void)state;
+    in_child(is_pageable, NULL);
+    IN_CHILD(is_pageable, "PTXGEN_EMU_DEVICE=sm_90,pageable,sms=2");
+}
+
 // `turns` iterations of a loop of three instructions.
 static const char loop_text[] = EMU_TEXT_HEAD ".visible .entry loop(.param .u32 turns)\n"
                                               "{\n"
@@ -652,11 +679,12 @@ static void not_after_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(device_and_driver), cmocka_unit_test(occupancy),
-        cmocka_unit_test(memory_limit),      cmocka_unit_test(malformed),
-        cmocka_unit_test(injected_faults),   cmocka_unit_test(failing_kernels),
-        cmocka_unit_test(undefined_results), cmocka_unit_test(explanations),
-        cmocka_unit_test(instruction_limit), cmocka_unit_test(not_after_fork),
+        cmocka_unit_test(device_and_driver), cmocka_unit_test(pageable_memory),
+        cmocka_unit_test(occupancy),         cmocka_unit_test(memory_limit),
+        cmocka_unit_test(malformed),         cmocka_unit_test(injected_faults),
+        cmocka_unit_test(failing_kernels),   cmocka_unit_test(undefined_results),
+        cmocka_unit_test(explanations),      cmocka_unit_test(instruction_limit),
+        cmocka_unit_test(not_after_fork),
     };
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-emulator-%ld.log", (long)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
