@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Where tensors are: a GPU by torch's own memory and streams, or the CPU's memory on the emulator."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Dict, Optional
+
+import torch
+
+from .. import device as devices
+from ..errors import InvalidError
+
+# The types that plans read and write, by torch's name.
+NAMES: Dict[torch.dtype, Any] = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+_PAGEABLE = 88  # CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
+
+
+class Cuda:
+    """A GPU that torch uses, through its primary context."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        torch.zeros((), device=device)  # torch initialises its context
+        self.gpu = devices.Device(ordinal=device.index, primary=True)
+        self._index = device.index
+
+    def stream(self) -> int:
+        """torch's current stream, as a CUstream."""
+        return int(torch._C._cuda_getCurrentRawStream(self._index))
+
+    def capturing(self) -> bool:
+        return bool(torch.cuda.is_current_stream_capturing())
+
+    def done(self, stream: int) -> None:
+        """Called after launches, before torch's next work on the stream: in order by itself."""
+
+    def tensor(self, view: devices.View) -> torch.Tensor:
+        """The device memory of a view, as a tensor."""
+        return torch.from_dlpack(view)
+
+
+class Host:
+    """The CPU's memory as device memory of an emulator with `pageable`. Each launch is waited for."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.gpu = devices.Device()
+        self._cuda = ctypes.CDLL(os.environ.get("PTXGEN_LIBCUDA", "libcuda.so.1"))
+        pageable = ctypes.c_int()
+        if "emulator" in self.gpu.info.name:
+            self._cuda.cuDeviceGetAttribute(ctypes.byref(pageable), _PAGEABLE, 0)
+        if not pageable.value:
+            raise InvalidError(f"CPU tensors need the emulator, with PTXGEN_EMU_DEVICE=sm_90,pageable "
+                               f"in the environment; this is {self.gpu.info.name}")
+
+    def stream(self) -> int:
+        return 0
+
+    def capturing(self) -> bool:
+        return False
+
+    def done(self, stream: int) -> None:
+        self.gpu.synchronize(stream)
+
+    def tensor(self, view: devices.View) -> torch.Tensor:
+        """A copy: call again for what is there later."""
+        made = torch.zeros(view.count, dtype=torch.float32)
+        context = ctypes.c_void_p(self.gpu.context)
+        self._cuda.cuCtxPushCurrent_v2(context)
+        try:
+            code = self._cuda.cuMemcpyDtoH_v2(ctypes.c_void_p(made.data_ptr()),
+                                              ctypes.c_uint64(view.address),
+                                              ctypes.c_size_t(view.nbytes))
+        finally:
+            self._cuda.cuCtxPopCurrent_v2(ctypes.byref(context))
+        if code:
+            raise RuntimeError(f"cuMemcpyDtoH: error {code}")
+        return made
+
+
+_KINDS: Dict[str, Any] = {"cuda": Cuda}
+_devices: Dict[torch.device, Any] = {}
+
+
+def emulate() -> None:
+    """From now on, CPU tensors are device memory of the emulator, which must be this process's
+    libcuda: for tests of training code without a GPU."""
+    _devices[torch.device("cpu")] = Host(torch.device("cpu"))
+    _KINDS["cpu"] = Host
+
+
+def of(device: torch.device) -> Optional[Any]:
+    """The device, if plans can run there."""
+    found = _devices.get(device)
+    if found is None:
+        kind = _KINDS.get(device.type)
+        if kind is None or torch.version.hip is not None:
+            return None
+        found = _devices[device] = kind(device)
+    return found

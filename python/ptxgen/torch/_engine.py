@@ -1,0 +1,537 @@
+# SPDX-License-Identifier: MIT
+"""The step plans of an optimizer: made at the first step, looked at anew at each. Nothing here is
+keyed on groups or on the parameters of construction: each step compares what there is now with what
+the plans were made for."""
+
+from __future__ import annotations
+
+import math
+import operator
+import zlib
+from itertools import chain
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from .. import _c
+from .._library import c, check
+from ..plans import StepPlan
+from . import _device, _formats, _ranks
+from .clip import increment_version
+
+_EPS = 1e-6  # torch adds it to the norm
+_data_ptr, _is_contiguous = Tensor.data_ptr, Tensor.is_contiguous
+_WORDS = _c.sizeof(_c.ptx_step_tensor) // 8
+_GRADIENT = _c.ptx_step_tensor.gradient.offset // 8
+_NEAR = 32  # tensors that one launch of ptx_step_plan_set_addresses() sets
+
+
+class _Item:
+    """A parameter that is stepped: where it is in the optimizer, and what it is on this rank."""
+
+    __slots__ = ("parameter", "group", "name", "local", "states", "format", "names", "spec", "counted")
+
+    def __init__(self, parameter: Tensor, group: int, name: int) -> None:
+        self.parameter, self.group, self.name = parameter, group, name
+        self.local = _ranks.local(parameter)
+        self.spec = getattr(parameter, "_spec", None)
+
+
+class _Part:
+    """The plan of one device, and what it was made for."""
+
+    def __init__(self, device: Any, items: List[_Item], owner: Any, settings: "_Settings",
+                 previous: Optional["_Part"], gradients: Sequence[Optional[Tensor]]) -> None:
+        self.device, self.items, self.settings = device, items, settings
+        self.locals = [item.local for item in items]
+        self.parameters = [item.parameter for item in items]
+        self.owned = list(chain.from_iterable(
+            [item.local, *(_ranks.local(state) for state in item.states.values())] for item in items))
+        self.owned_at = list(map(_data_ptr, self.owned))
+        self.contiguous = all(map(_is_contiguous, self.locals))
+        self.numels = [local.numel() for local in self.locals]
+        self.empty = [k for k, n in enumerate(self.numels) if n == 0]
+        self.sharded = [item.spec is not None for item in items]
+        self.all_sharded, self.any_sharded = all(self.sharded), any(self.sharded)
+        self.specs: List[Any] = [item.spec for item in items]
+        self.dtypes = [local.dtype if g is None else _ranks.local(g).dtype
+                       for local, g in zip(self.locals, gradients)]
+        self.rates = [_Rate(owner.param_groups[g]["lr"], device) for g in settings.group_at]
+        rows = [self._row(k) for k in range(len(items))]
+        made_for = (settings, rows_without_addresses(rows), [rate.address for rate in self.rates])
+        stream = device.stream()
+        if previous is not None and previous.made_for == made_for and previous.device is device:
+            self._take(previous, rows, stream)
+        else:
+            self._make(owner, rows, settings, stream)
+        self.made_for = made_for
+
+    def _row(self, k: int) -> Dict[str, Any]:
+        item, dummy = self.items[k], self.items[k].states["step"].data_ptr()
+
+        def at(tensor: Optional[Tensor]) -> int:
+            return 0 if tensor is None else _ranks.local(tensor).data_ptr() or dummy
+
+        names = item.names
+        return {"parameter": at(item.parameter), "gradient": 0,
+                "state": tuple(at(item.states[name]) for name in names),
+                "beside": at(item.states[item.format.beside]) if item.format.beside else 0,
+                "step": dummy, "count": self.numels[k], "dtype": _device.NAMES[item.local.dtype],
+                "gradient_dtype": _device.NAMES[self.dtypes[k]], "format": item.format.name,
+                "group": self.settings.group_at.index(item.group), "uncounted": not item.counted,
+                "id": item.name, "whole": self._whole(item)}
+
+    @staticmethod
+    def _whole(item: _Item) -> Tuple[int, ...]:
+        if item.format.name not in _formats.ROUNDED:
+            return (0, 0, 0)
+        found = _ranks.whole(item.parameter)
+        if found is None:
+            raise ValueError(f"a parameter of shape {tuple(item.parameter.shape)}, placed as "
+                             f"{item.parameter.placements}, has no rows of equal distance on this "  # type: ignore[attr-defined]
+                             "rank, which its random bits need: use another state_dtype")
+        return found
+
+    def _make(self, owner: Any, rows: List[Dict[str, Any]], settings: "_Settings", stream: int) -> None:
+        if self.device.capturing():
+            raise RuntimeError("ptxgen: take a step with these gradients before the capture begins: "
+                               "the first step makes the plan")
+        f32 = {"dtype": torch.float32, "device": self.device.device}
+        self.scale, self.found_in = torch.ones((), **f32), torch.zeros((), **f32)
+        self.found_out = torch.zeros((), **f32)
+        self.sums = torch.zeros(1, dtype=torch.float64, device=self.device.device)
+        self.amp = False
+        params: Dict[str, Any] = {"loss_scale_at": self.scale.data_ptr(), "max_norm": math.inf,
+                                  "found_inf_at": self.found_in.data_ptr(), "eps": _EPS,
+                                  "seed": owner.seed, "any_address": True, "stream": stream}
+        self.max_norm = math.inf
+        if settings.norm:
+            params["found_inf_to"] = self.found_out.data_ptr()
+            self.max_norm = float(owner.max_grad_norm) if owner.max_grad_norm is not None else math.inf
+            params["group_max_norms"] = [self.max_norm]
+        if settings.phases:
+            params["sums_at"] = self.sums.data_ptr()
+        self.hypers = [owner._scalars(owner.param_groups[g]) for g in settings.group_at]
+        groups = []
+        for rule, rate, scalars in zip(settings.rules, self.rates, self.hypers):
+            group = {"rule": rule[0], "maximize": rule[1], "nesterov": rule[2],
+                     "hyper": _hyper(rate.value, scalars)}
+            if rate.address:
+                group["lr_at"] = rate.address
+            groups.append(group)
+        self.values = [rate.value for rate in self.rates]
+        self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)
+        self._bind()
+        self.addresses = [0] * len(rows)
+        self.records: Optional[Tensor] = None
+
+    def _bind(self) -> None:
+        self._table = self.plan._rows
+        self._words = memoryview(self._table).cast("B").cast("Q")
+        self._handle = self.plan.handle.value
+
+    def _take(self, previous: "_Part", rows: List[Dict[str, Any]], stream: int) -> None:
+        """The previous plan, with addresses of now."""
+        for field in ("scale", "found_in", "found_out", "sums", "amp", "max_norm", "hypers", "values",
+                      "plan", "records"):
+            setattr(self, field, getattr(previous, field))
+        self._bind()
+        self.addresses = [0] * len(rows)
+        self.plan.set_addresses({k: {name: row[name] for name in
+                                     ("parameter", "gradient", "state", "beside")}
+                                 for k, row in enumerate(rows)}, stream=stream)
+
+    # ---- gradients
+
+    def gradient_addresses(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
+        """The address of each gradient, 0 where it is missing, and the tensors that are there. Raises
+        _Changed where the plan is for gradients of other types."""
+        try:
+            if self.all_sharded:
+                if [g._spec for g in gradients] != self.specs:
+                    return self._each(gradients)
+                gradients = [g._local_tensor for g in gradients]
+            elif self.any_sharded:
+                return self._each(gradients)
+            if ([g.dtype for g in gradients] == self.dtypes and self.contiguous
+                    and all(map(_is_contiguous, gradients))):
+                addresses = list(map(_data_ptr, gradients))
+                for k in self.empty:
+                    addresses[k] = self.items[k].states["step"].data_ptr()
+                return addresses, gradients
+        except (AttributeError, TypeError, RuntimeError):
+            pass  # one is missing, sparse or no DTensor
+        return self._each(gradients)
+
+    def _each(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
+        found = [self._usable(k, g) for k, g in enumerate(gradients)]
+        addresses = [0 if g is None else g.data_ptr() or self.items[k].states["step"].data_ptr()
+                     for k, g in enumerate(found)]
+        return addresses, [g for g in found if g is not None]
+
+    def _usable(self, k: int, gradient: Any) -> Optional[Tensor]:
+        """This rank's part of a gradient, laid out as its parameter."""
+        if gradient is None:
+            return None
+        item = self.items[k]
+        parameter: Any = item.parameter
+        if isinstance(parameter, _ranks.DTensor):
+            if not isinstance(gradient, _ranks.DTensor):
+                raise ValueError("a parameter is a DTensor, and its gradient is none")
+            if tuple(gradient.placements) != tuple(parameter.placements):
+                gradient = gradient.redistribute(parameter.device_mesh, parameter.placements)
+            gradient = gradient._local_tensor
+        if gradient.layout is not torch.strided or gradient.is_complex():
+            what = "complex" if gradient.is_complex() else "sparse"
+            raise ValueError(f"a {what} gradient is not supported: use torch.optim for its parameter")
+        if gradient.dtype not in _device.NAMES:
+            raise ValueError(f"a gradient in {gradient.dtype} is not supported: use torch.optim for its "
+                             "parameter")
+        if gradient.device != item.local.device or gradient.shape != item.local.shape:
+            raise ValueError(f"a gradient of shape {tuple(gradient.shape)} on {gradient.device} for a "
+                             f"parameter of shape {tuple(item.local.shape)} on {item.local.device}")
+        if gradient.dtype is not self.dtypes[k]:
+            raise _Changed
+        if gradient.stride() != item.local.stride() and gradient.numel():
+            gradient = torch.empty_like(item.local).to(gradient.dtype).copy_(gradient)
+        return gradient  # type: ignore[no-any-return]
+
+    def move(self, addresses: List[int], there: Sequence[Tensor], stream: int) -> None:
+        """Tells the plan of gradients that moved, came or went; within a capture of all, so that a
+        replay does not depend on what came between."""
+        old = self.addresses
+        capturing = self.device.capturing()
+        if addresses == old and not capturing:
+            return
+        moved = (range(len(addresses)) if capturing else
+                 [k for k, same in enumerate(map(operator.eq, addresses, old)) if not same])
+        words, at = self._words, _GRADIENT
+        for k in moved:
+            words[k * _WORDS + at] = addresses[k]
+        first = last = -1
+        for k in moved:
+            if first >= 0 and k - last <= _NEAR:
+                last = k
+                continue
+            if first >= 0:
+                self._set(first, last, stream)
+            first = last = k
+        self._set(first, last, stream)
+        self.addresses = addresses
+
+    def _set(self, first: int, last: int, stream: int) -> None:
+        start = _c.addressof(self._table) + first * _WORDS * 8
+        check(c.ptx_step_plan_set_addresses(self._handle, first, last - first + 1, start, stream))
+
+    # ---- scalars
+
+    def follow(self, owner: Any, stream: int) -> None:
+        """Scalars that changed since the last step."""
+        groups, capturing = owner.param_groups, self.device.capturing()
+        for k, g in enumerate(self.settings.group_at):
+            group = groups[g]
+            scalars = owner._scalars(group)
+            value = self.rates[k].follow(group["lr"])
+            if value != self.values[k] or scalars != self.hypers[k] or capturing:
+                self.plan.set_hyper(k, _hyper(value, scalars), stream=stream)
+                self.values[k], self.hypers[k] = value, scalars
+        if self.settings.norm:
+            limit = math.inf if owner.max_grad_norm is None else float(owner.max_grad_norm)
+            if limit != self.max_norm or capturing:
+                self.plan.set_max_norm(limit, stream=stream)
+                self.max_norm = limit
+
+    def take_amp(self, scale: Optional[Tensor], found_inf: Optional[Tensor]) -> None:
+        """What a GradScaler gives to a step."""
+        if scale is None and found_inf is None:
+            if self.amp:
+                self.scale.fill_(1.0)
+                self.found_in.fill_(0.0)
+                self.amp = False
+            return
+        self.amp = True
+        with torch.no_grad():
+            self.scale.fill_(1.0) if scale is None else self.scale.copy_(scale.reshape(()))
+            self.found_in.fill_(0.0) if found_inf is None else self.found_in.copy_(
+                found_inf.reshape(()))
+
+    def norm(self) -> Tensor:
+        if self.device.device.type != "cuda":
+            return self.device.tensor(self.plan.records)[1]
+        if self.records is None:
+            self.records = self.device.tensor(self.plan.records)
+        return self.records[1]
+
+
+class _Changed(Exception):
+    """The plans are for other types of gradients."""
+
+
+class _Rate:
+    """A learning rate: a number, or a tensor. What is on the device is read there, in each run."""
+
+    def __init__(self, lr: Any, device: Any) -> None:
+        self.tensor: Optional[Tensor] = None
+        self.copy: Optional[Tensor] = None
+        self.address, self.value = 0, 0.0
+        if isinstance(lr, Tensor) and (lr.device.type != "cpu" or device.device.type == "cpu"):
+            self.tensor = _ranks.local(lr)
+            if lr.device != device.device or lr.dtype is not torch.float32:
+                self.copy = torch.zeros((), dtype=torch.float32, device=device.device)
+                self.copy.copy_(self.tensor.reshape(()))
+            read = self.tensor if self.copy is None else self.copy
+            self.address = read.data_ptr()
+        else:
+            self.value = float(lr)
+
+    def fits(self, lr: Any) -> bool:
+        if self.tensor is None:
+            return not isinstance(lr, Tensor) or lr.device.type == "cpu"
+        return lr is self.tensor and (self.copy is not None or lr.data_ptr() == self.address)
+
+    def follow(self, lr: Any) -> float:
+        if self.copy is not None:
+            self.copy.copy_(lr.reshape(()))
+        return 0.0 if self.address else float(lr)
+
+
+def _hyper(lr: float, scalars: Sequence[float]) -> Dict[str, float]:
+    beta1, beta2, eps, weight_decay, momentum, dampening = scalars
+    return {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
+            "momentum": momentum, "dampening": dampening}
+
+
+def rows_without_addresses(rows: List[Dict[str, Any]]) -> List[Tuple[Any, ...]]:
+    """What of a plan's rows set_addresses() cannot change."""
+    moving = ("parameter", "gradient", "state", "beside")
+    return [tuple(value for name, value in row.items() if name not in moving) for row in rows]
+
+
+class _Settings:
+    """What of an optimizer a plan is made for, beside its tensors."""
+
+    def __init__(self, owner: Any, group_at: List[int], norm: bool, phases: bool) -> None:
+        self.group_at, self.norm, self.phases = group_at, norm, phases
+        self.rules = [owner._rule(owner.param_groups[g]) for g in group_at]
+        self.seed = owner.seed
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Settings) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Engine:
+    """The plans of an optimizer, for what its parameters and states were at the last step."""
+
+    def __init__(self) -> None:
+        self._parts: List[_Part] = []
+        self._captured: List[_Part] = []  # graphs launch them
+        self._params: List[Tensor] = []
+        self._entries: List[Any] = []
+        self._states: List[Any] = []
+        self._at: List[List[int]] = []
+        self._idle: List[int] = []
+        self._rules: List[Any] = []
+        self._group: Optional[Any] = None
+        self._asked: Any = None
+        self.detects = False  # a GradScaler asks for found_inf
+
+    # ---- whether the plans still fit
+
+    def _fits(self, owner: Any, groups: List[Any], params: List[Tensor], grads: List[Any]) -> bool:
+        if (not self._params or len(params) != len(self._params)
+                or not all(map(operator.is_, params, self._params))
+                or self._asked != (owner.max_grad_norm is None, self.detects, owner.process_group,
+                                   owner.seed, owner.state_dtype)
+                or [owner._rule(group) for group in groups] != self._rules):
+            return False
+        state = owner.state
+        if len(state) != len(self._entries) or not all(map(operator.is_, state.values(), self._entries)):
+            return False
+        now = list(chain.from_iterable(map(dict.values, self._entries)))
+        if len(now) != len(self._states) or not all(map(operator.is_, now, self._states)):
+            return False
+        for k in self._idle:
+            if grads[k] is not None:
+                return False
+        for part in self._parts:
+            if list(map(_data_ptr, part.owned)) != part.owned_at:
+                return False
+            if part.any_sharded and not all(map(operator.is_, map(_ranks.local, part.parameters),
+                                                part.locals)):
+                return False
+            if not all(rate.fits(groups[g]["lr"])
+                       for rate, g in zip(part.rates, part.settings.group_at)):
+                return False
+        return True
+
+    def step(self, owner: Any) -> None:
+        groups = owner.param_groups
+        params = (groups[0]["params"] if len(groups) == 1 else
+                  list(chain.from_iterable([group["params"] for group in groups])))
+        grads = [p.grad for p in params]
+        if not self._fits(owner, groups, params, grads):
+            self._prepare(owner, groups, params, grads)
+        try:
+            found = self._gradients(grads)
+        except _Changed:
+            self._prepare(owner, groups, params, grads)
+            found = self._gradients(grads)
+        self._run(owner, found)
+
+    def _gradients(self, grads: List[Any]) -> List[Tuple[List[int], Sequence[Any]]]:
+        if len(self._parts) == 1 and not self._idle:
+            return [self._parts[0].gradient_addresses(grads)]
+        return [part.gradient_addresses([grads[k] for k in at])
+                for part, at in zip(self._parts, self._at)]
+
+    def _run(self, owner: Any, found: List[Tuple[List[int], Sequence[Any]]]) -> None:
+        scale = getattr(owner, "grad_scale", None)
+        found_inf = owner.__dict__.get("_amp_found_inf")
+        for part, (addresses, there) in zip(self._parts, found):
+            stream = part.device.stream()
+            part.move(addresses, there, stream)
+            part.follow(owner, stream)
+            part.take_amp(scale, found_inf)
+            if part.device.capturing() and part not in self._captured:
+                self._captured.append(part)
+            if not part.settings.phases:
+                part.plan.run(stream)
+                part.device.done(stream)
+        if self._parts and self._parts[0].settings.phases:
+            self._phases()
+        for part in self._parts:
+            increment_version(part.parameters)
+
+    def _phases(self) -> None:
+        parts = self._parts
+        for part in parts:
+            stream = part.device.stream()
+            part.plan.norm_sq(stream)
+            part.device.done(stream)
+        total = parts[0].sums
+        for part in parts[1:]:
+            total += part.sums.to(total.device)
+        if self._group is not None:
+            torch.distributed.all_reduce(total, group=self._group)
+        for part in parts[1:]:
+            part.sums.copy_(total)
+        for part in parts:
+            stream = part.device.stream()
+            part.plan.finish(stream)
+            part.plan.step(stream)
+            part.device.done(stream)
+
+    # ---- making plans
+
+    def _prepare(self, owner: Any, groups: List[Any], params: List[Tensor], grads: List[Any]) -> None:
+        """States where there are none, and plans, or new addresses for those that there are."""
+        items, at = self._items(owner, groups, params, grads)
+        norm = owner.max_grad_norm is not None or self.detects
+        # The gradients are placed as the parameters are, or will be: _usable().
+        reduced = _ranks.reduction([item.parameter for item in items], owner.process_group)
+        for item, counted in zip(items, reduced.counted):
+            item.counted = counted
+        by_device: Dict[torch.device, List[int]] = {}
+        for k, item in enumerate(items):
+            by_device.setdefault(item.local.device, []).append(k)
+        phases = norm and (reduced.group is not None or len(by_device) > 1)
+        previous = {part.device.device: part for part in self._parts}
+        parts = []
+        for place, which in by_device.items():
+            mine = [items[k] for k in which]
+            group_at = sorted({item.group for item in mine})
+            settings = _Settings(owner, group_at, norm, phases)
+            parts.append(_Part(_device.of(place), mine, owner, settings, previous.get(place),
+                               [grads[at[k]] for k in which]))
+        kept = {id(part.plan) for part in parts}
+        for part in self._parts:  # what is dropped must not be at work
+            if id(part.plan) not in kept and part not in self._captured:
+                part.device.gpu.synchronize(part.device.stream())
+        self._parts, self._group = parts, reduced.group
+        self._at = [[at[k] for k in which] for which in by_device.values()]
+        planned = set(at)
+        self._idle = [k for k in range(len(params)) if k not in planned]
+        self._params = list(params)
+        self._rules = [owner._rule(group) for group in groups]
+        self._entries = list(owner.state.values())
+        self._states = list(chain.from_iterable(map(dict.values, self._entries)))
+        self._asked = (owner.max_grad_norm is None, self.detects, owner.process_group, owner.seed,
+                       owner.state_dtype)
+
+    def _items(self, owner: Any, groups: List[Any], params: List[Tensor],
+               grads: List[Any]) -> Tuple[List[_Item], List[int]]:
+        """The parameters that have a gradient or had one, with their states, and their places."""
+        items: List[_Item] = []
+        at: List[int] = []
+        names = list(chain.from_iterable(_names(group) for group in groups))
+        of_group = list(chain.from_iterable([k] * len(g["params"]) for k, g in enumerate(groups)))
+        seen: Dict[int, int] = {}
+        for k, parameter in enumerate(params):
+            if id(parameter) in seen:
+                raise ValueError(f"parameter {k} is parameter {seen[id(parameter)]} again")
+            seen[id(parameter)] = k
+            entry = owner.state.get(parameter)
+            if grads[k] is None and not entry:
+                continue
+            name = zlib.crc32(names[k].encode()) if names[k] is not None else k
+            item = _Item(parameter, of_group[k], name)
+            _check(item.local, k, type(owner).__name__)
+            group = groups[item.group]
+            item.names = owner._names_of(group)
+            item.format = _formats.format_of(parameter, owner.state_dtype)
+            with torch.no_grad():
+                if not entry:
+                    entry = _formats.fresh(parameter, item.format, item.names)
+                    owner.state[parameter] = entry
+                elif not _formats.fits(parameter, entry, item.format, item.names):
+                    entry = _formats.adopt(parameter, entry, item.format, item.names)
+                    owner.state[parameter] = entry
+            item.states = entry
+            items.append(item)
+            at.append(k)
+        return items, at
+
+    # ---- results
+
+    def grad_norm(self) -> Optional[Tensor]:
+        if not self._parts or not self._parts[0].settings.norm:
+            return None
+        return self._parts[0].norm()
+
+    def found_inf(self) -> Optional[Tensor]:
+        if not self._parts or not self._parts[0].settings.norm:
+            return None
+        return self._parts[0].found_out
+
+
+def _names(group: Dict[str, Any]) -> List[Optional[str]]:
+    return list(group.get("param_names") or [None] * len(group["params"]))
+
+
+def _check(local: Tensor, k: int, name: str) -> None:
+    """Whether a plan can step the parameter."""
+    why = None
+    if _device.of(local.device) is None:
+        why = f"is on {local.device}"
+    elif local.dtype not in _device.NAMES:
+        why = f"is in {local.dtype}"
+    elif local.layout is not torch.strided:
+        why = "is sparse"
+    elif local.numel() and not _is_dense(local):
+        why = f"has gaps or overlaps: its strides are {local.stride()}"
+    if why:
+        raise ValueError(f"parameter {k} {why}, which ptxgen.torch.{name} does not support: use "
+                         f"torch.optim.{name}")
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether the elements, in any order of dimensions, follow one another."""
+    expected = 1
+    for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
