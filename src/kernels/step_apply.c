@@ -644,7 +644,9 @@ static void vector_step(ptx_builder *b, const struct step *s, const struct vecto
                         ptx_val missing)
 {
     if (has_codes(s->variant)) {
-        block_step(b, s, v);
+        ptx_val is = ptx_lt(b, v->i, s->length);
+        ptx_if (b, ptx_vote_any(b, is, ptx_full_warp()))
+            block_step(b, s, v);
         return;
     }
     ptx_val bit = ptx_shl(b, ptx_u32(1), k);
