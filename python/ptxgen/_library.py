@@ -93,17 +93,42 @@ def checked(pointer: Optional[int]) -> int:
 
 class Handle:
     """What C made, and what frees it. It is freed with the last reference: that of its object, which
-    close() drops, of a call under way, of a graph that launches it, of an object made from it."""
+    close() drops, of a call under way, of a graph that launches it, of an object made from it.
 
-    __slots__ = ("value", "keeps", "_free", "__weakref__")
+    `keeps` are freed after it. References alone do not order that: garbage collection finalizes a
+    cycle's objects in any order. So a handle that goes while others still need it is freed by the
+    last of them. Lists count and claim, because their methods are atomic."""
+
+    __slots__ = ("value", "keeps", "_free", "_users", "_gone", "_claim", "__weakref__")
 
     def __init__(self, value: int, free: Callable[[Any], None], *keeps: object) -> None:
         self.value = value
         self._free = free
+        self._users: List[None] = []
+        self._gone = False
+        self._claim: List[None] = [None]
         self.keeps = keeps
+        for kept in keeps:
+            if isinstance(kept, Handle):
+                kept._users.append(None)
 
-    def __del__(self, byref: Any = byref, c_void_p: Any = c_void_p) -> None:
+    def __del__(self) -> None:
+        self._gone = True
+        if not self._users:
+            self._release()
+
+    # The names are bound here, because a module's may be gone at the interpreter's end.
+    def _release(self, byref: Any = byref, c_void_p: Any = c_void_p) -> None:
+        try:
+            self._claim.pop()
+        except IndexError:
+            return
         self._free(byref(c_void_p(self.value)))
+        for kept in self.keeps:
+            if isinstance(kept, self.__class__):
+                kept._users.pop()
+                if kept._gone and not kept._users:
+                    kept._release()
 
 
 _Self = TypeVar("_Self", bound="Object")
@@ -152,6 +177,9 @@ class Object:
 
 # ---- structs
 
+# What structs point to, by the name of the field: "tensors[3].gradient".
+Keeps = Dict[str, object]
+
 _TYPES: Dict[str, str] = {
     _c.ENUMS["ptx_type"][k]: _c.ENUMS["ptx_type"][k][len("PTX_"):].lower()
     for k in range(_c.PTX_TYPE_COUNT)
@@ -199,13 +227,14 @@ def real(value: Any, c_type: Any, what: str) -> float:
     return number
 
 
-def _value(kind: str, c_type: Any, value: Any, what: str, keeps: List[object]) -> Any:
+def _value(kind: str, c_type: Any, value: Any, what: str, keeps: Keeps) -> Any:
     """What a struct's field gets for a caller's value. `keeps` collects what must live as long."""
     if kind == "address":
         if value is None:
+            keeps[what] = None
             return 0
         array = address_of(value, what)
-        keeps.append(array.keep)
+        keeps[what] = array.keep
         return array.address
     if kind == "stream":
         return stream_of(value)
@@ -224,7 +253,7 @@ def _value(kind: str, c_type: Any, value: Any, what: str, keeps: List[object]) -
     return integer(value, c_type, what)
 
 
-def _pointed_to(kind: str, value: Any, what: str, keeps: List[object]) -> Any:
+def _pointed_to(kind: str, value: Any, what: str, keeps: Keeps) -> Any:
     """The address of a struct, or of a sequence of them, or of floats."""
     if value is None:
         return None
@@ -237,11 +266,11 @@ def _pointed_to(kind: str, value: Any, what: str, keeps: List[object]) -> Any:
         array = struct(_c.STRUCTS[kind], value, what, keeps)
     else:
         array = structs(_c.STRUCTS[kind], value, what, keeps)
-    keeps.append(array)
+    keeps[what] = array
     return ctypes.addressof(array)
 
 
-def struct(cls: Type[Any], values: Any, what: str, keeps: List[object]) -> Any:
+def struct(cls: Type[Any], values: Any, what: str, keeps: Keeps) -> Any:
     """A struct from a mapping of its fields, or a sequence of them in order."""
     if isinstance(values, cls):
         return values
@@ -272,7 +301,7 @@ def struct(cls: Type[Any], values: Any, what: str, keeps: List[object]) -> Any:
     return made
 
 
-def structs(cls: Type[Any], values: Sequence[Any], what: str, keeps: List[object]) -> Any:
+def structs(cls: Type[Any], values: Sequence[Any], what: str, keeps: Keeps) -> Any:
     """An array of structs."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
         raise InvalidError(f"{what}: a sequence is needed, not {values!r}")

@@ -29,8 +29,7 @@ class Module(Object):
             raise InvalidError(f"text: PTX as a string is needed, not {type(text).__name__}")
         if "\0" in text:
             raise InvalidError("text: it has a NUL")
-        keeps: List[object] = []
-        how = struct(_c.ptx_module_params, params, "", keeps)
+        how = struct(_c.ptx_module_params, params, "", {})
         owner = device.handle
         module = checked(c.ptx_module_load(owner.value, text.encode(), byref(how)))
         super().__init__(Handle(module, c.ptx_module_unload, owner))

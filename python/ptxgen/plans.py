@@ -11,7 +11,7 @@ from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optiona
                     Union)
 
 from . import _c, _types
-from ._library import (Handle, Object, c, check, checked, finish_text, integer, keep, plain, real,
+from ._library import (Handle, Keeps, Object, c, check, checked, finish_text, integer, keep, plain, real,
                        struct)
 from .arrays import Address, StreamLike, address_of, stream_of
 from .device import Device, View
@@ -33,7 +33,7 @@ class PlanResult(NamedTuple):
     summary: _types.ClipSummary
 
 
-def _row(cls: Any, tensor: Any, what: str, keeps: List[object]) -> Any:
+def _row(cls: Any, tensor: Any, what: str, keeps: Keeps) -> Any:
     """A tensor's row from a mapping, or from an array alone."""
     arrays = _ARRAYS[cls.__name__]
     first = next(iter(arrays))
@@ -56,7 +56,7 @@ def _row(cls: Any, tensor: Any, what: str, keeps: List[object]) -> Any:
     return struct(cls, fields, what, keeps)
 
 
-def _rows(cls: Any, tensors: Sequence[Any], keeps: List[object]) -> Any:
+def _rows(cls: Any, tensors: Sequence[Any], keeps: Keeps) -> Any:
     if not isinstance(tensors, SequenceOf) or isinstance(tensors, (str, bytes)):
         raise InvalidError(f"tensors: a list of them is needed, not {tensors!r:.80}")
     rows = (cls * len(tensors))()
@@ -66,7 +66,7 @@ def _rows(cls: Any, tensors: Sequence[Any], keeps: List[object]) -> Any:
 
 
 def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
-            keeps: List[object]) -> Any:
+            keeps: Keeps) -> Any:
     """The parameters of a plan. `count_field`: the number of group_max_norms."""
     norms = values.get("group_max_norms")
     if norms is not None and values.get(count_field, len(norms)) != len(norms):
@@ -75,7 +75,7 @@ def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
     params = struct(cls, values, "", keeps)
     if norms is not None:
         setattr(params, count_field, len(norms))
-    keeps.append(tensors)
+    keeps["tensors"] = tensors
     params.tensors, params.tensor_count = ctypes.addressof(tensors), len(tensors)
     return params
 
@@ -90,7 +90,7 @@ class _Plan(Object):
         keep(handle)
         check(getattr(c, self._stem + name)(handle.value, *arguments))
 
-    def _made(self, device: Device, params: Any, keeps: List[object]) -> None:
+    def _made(self, device: Device, params: Any, keeps: Keeps) -> None:
         owner = device.handle
         create, destroy = getattr(c, self._stem + "create"), getattr(c, self._stem + "destroy")
         plan = checked(create(owner.value, byref(params)))
@@ -179,7 +179,7 @@ class ClipPlan(_Plan):
 
     def __init__(self, device: Device, tensors: Sequence[Union[_types.ClipTensor, Address]],
                  **params: Unpack[_types.ClipParams]) -> None:
-        keeps: List[object] = []
+        keeps: Keeps = {}
         self._rows = _rows(_c.ptx_clip_tensor, tensors, keeps)
         made = _params(_c.ptx_clip_params, self._rows, params, "group_count", keeps)
         self._made(device, made, keeps)
@@ -193,16 +193,17 @@ class ClipPlan(_Plan):
     def set_data(self, arrays: Sequence[Address], *, first: int = 0, stream: StreamLike = None) -> None:
         """New addresses of tensors `first` and following, for later runs on the stream; sizes and
         types stay."""
-        keeps: List[object] = []
+        keeps: Keeps = {}
         table = (ctypes.c_uint64 * len(arrays))()
         for k, array in enumerate(arrays):
             info = address_of(array, f"arrays[{k}]")
             _same(self._rows, first + k, info.count, info.dtype, f"arrays[{k}]")
             table[k] = info.address
-            keeps.append(info.keep)
+            keeps[f"tensors[{first + k}].data"] = info.keep
+        keep(keeps)
         self._call("set_data", integer(first, ctypes.c_size_t, "first"), len(arrays), table,
                    stream_of(stream))
-        self._keeps.extend(keeps)
+        self._keeps.update(keeps)
 
     @property
     def chunk_count(self) -> int:
@@ -232,7 +233,7 @@ class ClipPlan(_Plan):
 def describe_clip(tensors: Sequence[Union[_types.ClipTensor, Address]],
                   **params: Unpack[_types.ClipParams]) -> _types.ClipDescription:
     """What a clip plan would do, without a GPU. Addresses are not checked."""
-    keeps: List[object] = []
+    keeps: Keeps = {}
     rows = _rows(_c.ptx_clip_tensor, tensors, keeps)
     made = _params(_c.ptx_clip_params, rows, params, "group_count", keeps)
     described: _types.ClipDescription = plain(
@@ -243,7 +244,7 @@ def describe_clip(tensors: Sequence[Union[_types.ClipTensor, Address]],
 def emit_clip(tensors: Sequence[Union[_types.ClipTensor, Address]], *, target: Optional[str] = None,
               **params: Unpack[_types.ClipParams]) -> str:
     """The text of a clip plan's kernels, without a GPU."""
-    keeps: List[object] = []
+    keeps: Keeps = {}
     rows = _rows(_c.ptx_clip_tensor, tensors, keeps)
     made = _params(_c.ptx_clip_params, rows, params, "group_count", keeps)
     return finish_text(lambda builder: check(c.ptx_clip_emit(builder, byref(made))), target)
@@ -329,7 +330,7 @@ class StepPlan(_Plan):
 
     def __init__(self, device: Device, tensors: Sequence[_types.StepTensor],
                  **params: Unpack[_types.StepParams]) -> None:
-        keeps: List[object] = []
+        keeps: Keeps = {}
         self._rows = _rows(_c.ptx_step_tensor, tensors, keeps)
         made = _params(_c.ptx_step_params, self._rows, params, "norm_group_count", keeps)
         self._made(device, made, keeps)
@@ -345,7 +346,7 @@ class StepPlan(_Plan):
         """Changes a hyperparameter group's scalars for later runs and replays: a StepHyper, or a
         group such as AdamW(lr=...), of which only the scalars count."""
         scalars: Any = hyper.get("hyper", hyper)
-        row = struct(_c.ptx_step_hyper, scalars, "hyper", [])
+        row = struct(_c.ptx_step_hyper, scalars, "hyper", {})
         self._call("set_hyper", integer(group, ctypes.c_uint32, "group"), byref(row), stream_of(stream))
 
     def set_addresses(self, tensors: Mapping[int, _types.StepTensor], *,
@@ -353,7 +354,7 @@ class StepPlan(_Plan):
         """New addresses of tensors by index, for later runs on the stream: gradient (None or 0
         leaves the tensor out from then on), parameter, states and what lies beside them. Fields
         that are not named stay. All tensors are checked together."""
-        keeps: List[object] = []
+        keeps: Keeps = {}
         if not tensors:
             return
         first, last = min(tensors), max(tensors)
@@ -373,15 +374,16 @@ class StepPlan(_Plan):
             moved = struct(_c.ptx_step_tensor, changes, what, keeps)
             for field in changes:
                 setattr(rows[k - first], field, getattr(moved, field))
+        keep(keeps)
         self._call("set_addresses", first, len(rows), rows, stream_of(stream))
         ctypes.memmove(ctypes.addressof(self._rows[first]), rows, ctypes.sizeof(rows))
-        self._keeps.extend(keeps)
+        self._keeps.update(keeps)
 
 
 def describe_step(tensors: Sequence[_types.StepTensor],
                   **params: Unpack[_types.StepParams]) -> _types.StepDescription:
     """What a step plan would do, without a GPU. Addresses are not checked."""
-    keeps: List[object] = []
+    keeps: Keeps = {}
     rows = _rows(_c.ptx_step_tensor, tensors, keeps)
     made = _params(_c.ptx_step_params, rows, params, "norm_group_count", keeps)
     described: _types.StepDescription = plain(
@@ -392,7 +394,7 @@ def describe_step(tensors: Sequence[_types.StepTensor],
 def emit_step(tensors: Sequence[_types.StepTensor], *, target: Optional[str] = None,
               **params: Unpack[_types.StepParams]) -> str:
     """The text of a step plan's kernels, without a GPU."""
-    keeps: List[object] = []
+    keeps: Keeps = {}
     rows = _rows(_c.ptx_step_tensor, tensors, keeps)
     made = _params(_c.ptx_step_params, rows, params, "norm_group_count", keeps)
     return finish_text(lambda builder: check(c.ptx_step_emit(builder, byref(made))), target)

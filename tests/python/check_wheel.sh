@@ -34,7 +34,7 @@ cd "$root/tests/python"
 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider --ptxgen-emulate .
 
 cd "$scratch"
-"$scratch/venv/bin/python" -m mypy --strict -p ptxgen
+"$scratch/venv/bin/python" -m mypy --strict -m ptxgen -m ptxgen.__main__ -m ptxgen.pytest_plugin
 "$scratch/venv/bin/python" -m mypy --strict "$root/tests/python/typed.py"
 
 # The very libraries of the wheel: every text, and every bit that an H200 was seen to compute.

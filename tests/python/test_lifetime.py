@@ -89,6 +89,55 @@ def test_a_function_keeps_its_module(gpu):
     assert y.tolist() == [3.0] * 4
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_cycle_frees_in_order(gpu, order):
+    """Garbage collection finalizes what is in a cycle in any order; the device must go last."""
+    for _ in range(20):
+        device = ptxgen.Device(primary=True)
+        objects = [device, *made(device)]
+        cycle = objects[::order]
+        cycle.append(cycle)
+        handles = [weakref.ref(thing.handle) for thing in objects]
+        del device, objects, cycle
+        gc.collect()
+        assert [handle() for handle in handles] == [None] * len(handles)
+
+
+def test_moved_gradients_are_let_go(gpu, stream):
+    """A plan keeps the arrays that it works on, not those that it worked on once."""
+    plan = gpu.clip_plan([gpu.zeros(4), gpu.zeros(4)], max_norm=1.0)
+    step = gpu.step_plan([{"parameter": gpu.zeros(4), "gradient": gpu.zeros(4), "step": gpu.zeros(1)}],
+                         groups=[ptxgen.SGD(lr=1.0)], max_norm=1.0)
+    gc.collect()
+    before = gpu.memory()[0]
+    for _ in range(5):
+        plan.set_data([gpu.zeros(4)], first=1, stream=stream)
+        step.set_addresses({0: {"gradient": gpu.zeros(4)}}, stream=stream)
+        gc.collect()
+        assert gpu.memory()[0] == before
+    step.set_addresses({0: {"gradient": None}}, stream=stream)
+    gc.collect()
+    assert gpu.memory()[0] > before
+
+
+def test_a_graph_keeps_captured_addresses(gpu, stream):
+    plan = gpu.clip_plan([gpu.array([3.0])], max_norm=1.0)
+    moved = gpu.array([5.0])
+    handle = weakref.ref(moved.handle)
+    with gpu.capture(stream) as graph:
+        plan.set_data([moved], stream=stream)
+        plan.run(stream)
+    plan.set_data([gpu.array([4.0])], stream=stream)
+    del moved
+    gc.collect()
+    assert handle() is not None
+    graph.launch(stream)
+    assert plan.read(stream).records[0].norm == 5.0
+    graph.close()
+    gc.collect()
+    assert handle() is None
+
+
 def test_a_plan_keeps_its_arrays(gpu, stream):
     plan = gpu.clip_plan([gpu.array([3.0, 4.0])], max_norm=1.0)
     gc.collect()
