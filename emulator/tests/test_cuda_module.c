@@ -200,7 +200,7 @@ static void logs(void **state)
     RETURNS(load("\177ELF and then machine code", info, error), CUDA_ERROR_NO_BINARY_FOR_GPU);
     RETURNS(load(".version 99.0\n.target sm_70\n", info, error),
             CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
-    assert_non_null(strstr(error, "Unsupported .version 99.0; current version is '9.0'"));
+    assert_non_null(strstr(error, "Unsupported .version 99.0; current version is '9.5'"));
     RETURNS(load(EMU_TEXT_HEAD ".visible .entry k()\n{\n    frobnicate.u32 1;\n}\n", info, error),
             CUDA_ERROR_INVALID_PTX);
     assert_non_null(strstr(error, "ptxas application ptx input, line 6; error   : "));
