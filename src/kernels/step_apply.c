@@ -18,7 +18,7 @@ enum {
     ROW_RUN,
     ROW_STRIDE,
     ROW_ID_CLOCK,
-    ROW_VARIANT_VECTORS,
+    ROW_KIND_GROUP,
     ROW_ABSMAX,
 };
 
@@ -100,7 +100,6 @@ static void lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val
 
 struct step {
     const struct ptxk_step_spec *spec;
-    uint32_t chunk; // maximum number of elements
     const struct ptxk_step_variant *variant;
     ptx_val tid;
     ptx_val tensor_first; // u64: index of the tile's first element
@@ -163,26 +162,28 @@ unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
     return blocks;
 }
 
-// Several vectors a thread only if a chunk still gives two tiles: few elements need many blocks.
-static uint32_t tile_of(const struct ptxk_step_variant *v, uint32_t chunk)
+// Several vectors a thread only if that leaves tiles enough for every SM, the more the longer a
+// tile takes.
+static uint32_t tile_of(const struct ptxk_step_variant *v, uint64_t elements)
 {
+    enum { TILES = 256 };
     const uint32_t span = BLOCK * ptxk_step_lanes(v);
     uint32_t vectors = tuning[v->format].vectors;
 
-    while (vectors > 1 && span * vectors > chunk / 2)
+    while (vectors > 1 && elements / (span * vectors) < TILES * vectors)
         vectors /= 2;
     return span * vectors;
 }
 
-uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint32_t chunk)
+uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint64_t elements)
 {
     uint32_t tile = 0;
 
     for (unsigned k = 0; k < spec->variant_count; k++) {
-        const uint32_t own = tile_of(&spec->variants[k], chunk);
+        const uint32_t own = tile_of(&spec->variants[k], elements);
         tile = own > tile ? own : tile;
     }
-    return tile < chunk ? tile : chunk;
+    return tile;
 }
 
 // Whether states are codes of 8 bits. A warp's lanes then have a block of them, eight each.
@@ -496,8 +497,8 @@ static ptx_ptr absmax_at(ptx_builder *b, const struct step *s, unsigned state, p
     return ptx_at(b, all, ptx_shr(b, element, ptx_u32(8)));
 }
 
-// What a thread reads of a block besides a whole vector. Lanes that are not in the tile are stepped,
-// and dropped.
+// What a thread reads of a block besides a whole vector. Lanes that are not in the tile are
+// stepped, and dropped.
 static void block_read(ptx_builder *b, const struct step *s, const struct vector *to)
 {
     ptx_if (b, ptx_lt(b, to->i, s->length)) {
@@ -662,7 +663,7 @@ static void vector_step(ptx_builder *b, const struct step *s, const struct vecto
 static void step_tile(ptx_builder *b, struct step *s)
 {
     const uint32_t lanes = ptxk_step_lanes(s->variant), span = BLOCK * lanes;
-    const uint32_t vectors = ptxk_step_tile(s->spec, s->chunk) / span;
+    const uint32_t vectors = s->spec->tile / span;
 
     arrays_at_tile(b, s);
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
@@ -700,19 +701,14 @@ static void step_tile(ptx_builder *b, struct step *s)
 // ---- the kernel ---------------------------------------------------------------------------------
 
 // The tile of this block, and everything that does not depend on the results of the norm launch.
-static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr chunks, ptx_ptr rows,
+static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr tiles, ptx_ptr rows,
                       ptx_val *variant)
 {
-    const uint32_t tile = ptxk_step_tile(s->spec, s->chunk);
-    const uint32_t tiles = s->chunk / tile;
+    const uint32_t size = s->spec->tile;
     ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val chunk = ptxk_over_power_of_two(b, block, tiles);
-    ptx_val number = ptx_and(b, block, ptx_u32(tiles - 1));
 
-    ptx_vec place = ptx_load_vec(b, chunks, ptx_mul_wide(b, chunk, ptx_u32(4)), 4);
-    ptx_val tensor = place.lane[0];
-    ptx_val index = ptx_mad(b, place.lane[1], ptx_u32(tiles), number);
-    s->group = place.lane[2];
+    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, ptx_u32(2)), 2);
+    ptx_val tensor = tile.lane[0], index = tile.lane[1];
     ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, ptx_u32(4)), 2);
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(STEP_ROW_WORDS)));
     ptx_val word[STEP_ROW_WORDS];
@@ -742,19 +738,21 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr c
     ptx_vec id_clock = ptx_unpack(b, PTX_U32, word[ROW_ID_CLOCK]);
     s->id = id_clock.lane[0];
     s->clock = id_clock.lane[1];
-    ptx_vec variant_vectors = ptx_unpack(b, PTX_U32, word[ROW_VARIANT_VECTORS]);
-    *variant = variant_vectors.lane[0];
-    ptx_val vectors = ptx_ne(b, variant_vectors.lane[1], ptx_u32(0));
+    ptx_vec kind_group = ptx_unpack(b, PTX_U32, word[ROW_KIND_GROUP]);
+    *variant = ptx_shr(b, kind_group.lane[0], ptx_u32(1));
+    ptx_val odd = ptx_and(b, kind_group.lane[0], ptx_u32(1));
+    ptx_val vectors = ptx_ne(b, odd, ptx_u32(0));
+    s->group = kind_group.lane[1];
     ptx_val skew = ptx_and(b, extent.lane[0], ptx_u64(15)); // gradients may move
     s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, ptx_u64(0)));
 
-    s->tensor_first = ptx_mul_wide(b, index, ptx_u32(tile));
+    s->tensor_first = ptx_mul_wide(b, index, ptx_u32(size));
     s->starts = ptx_eq(b, index, ptx_u32(0));
     ptx_comment(b, "a tensor without a gradient is left out");
     ptx_val absent = ptx_eq(b, extent.lane[0], ptx_u64(0));
     ptx_return_if(b, ptx_or(b, absent, ptx_ge(b, s->tensor_first, extent.lane[1])));
     ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);
-    s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(tile)));
+    s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(size)));
 }
 
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y)
@@ -813,17 +811,17 @@ static void name_variant(ptx_builder *b, const struct ptxk_step_variant *v)
 void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
 {
     const struct ptxk_step_spec *spec = clip->step;
-    struct step s = { .spec = spec, .chunk = clip->chunk };
+    struct step s = { .spec = spec };
 
     ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                     .meaning = "rows of 4: gradient, count, weight, type");
-    ptx_ptr chunks = ptx_param_ptr(b, PTX_U32, "chunks", .readonly = true,
-                                   .meaning = "rows of 4: tensor, place in it, norm group");
+    ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
+                                  .meaning = "rows of 2: tensor, place in it");
     ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
                                  .meaning = "rows of 12: parameter, master or remainder, states, "
                                             "count, place in the whole, id, clock, variant, "
-                                            "absmax");
+                                            "norm group, absmax");
     s.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
                                    .meaning = "rows of 16, one a clock");
     s.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
@@ -839,7 +837,7 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
     }
     s.tid = ptx_tid(b, PTX_X);
     ptx_val variant;
-    tile_read(b, &s, tensors, chunks, rows, &variant);
+    tile_read(b, &s, tensors, tiles, rows, &variant);
     for (unsigned k = 0; k < spec->variant_count; k++) {
         s.variant = &spec->variants[k];
         name_variant(b, s.variant);

@@ -22,16 +22,22 @@ struct ptxk_step_spec {
     const struct ptxk_step_variant
         *variants; // without duplicates, in the order of ptxk_step_variant_compare()
     unsigned variant_count;
+    uint32_t tile; // elements that a block steps, of one tensor; from ptxk_step_tile()
     enum ptxk_step_gradients gradients;
+};
+
+// A tile: its tensor, and its place among the tensor's tiles.
+struct step_tile_row {
+    uint32_t tensor, index;
 };
 
 // A total order of variants.
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
 
-// The lanes that a thread processes at once of a variant's tensor, and the elements of a block's
-// tile.
+// The lanes that a thread processes at once of a variant's tensor.
 unsigned ptxk_step_lanes(const struct ptxk_step_variant *v);
-uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint32_t chunk);
+// The tile of a plan of so many elements; the spec's own is ignored.
+uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint64_t elements);
 
 // The number of step kernel blocks wanted on an SM: the fastest on an H200 for the variant with the
 // most registers.

@@ -146,6 +146,7 @@ static ptx_status bind_kernels(ptx_clip_plan *plan, const struct clip_spec *spec
         { "coefficients", PTX_ARG(step->coefficients) },
         { "seed", PTX_ARG(step->seed) },
         { "tables", PTX_ARG(step->tables) },
+        { "step_tiles", PTX_ARG(step->tiles) },
         { "hyper", PTX_ARG(launch->hyper) },
         { "values", PTX_ARG(launch->values) },
         { "words", PTX_ARG(launch->words) },
@@ -269,8 +270,7 @@ static void take_params(ptx_clip_plan *plan, const struct ptx_clip_params *param
     plan->updates = params->update != NULL;
     plan->eps = params->eps;
     plan->fused = !plan->step && ptxp_clip_is_fused(params, &plan->layout);
-    plan->tiles_of_chunk = plan->step ? spec.chunk / ptxk_step_tile(spec.step, spec.chunk)
-                                      : ptxk_clip_tiles_of_chunk(&spec);
+    plan->tiles_of_chunk = ptxk_clip_tiles_of_chunk(&spec);
     plan->apply_blocks = CLIP_APPLY_BLOCKS * (uint32_t)multiprocessors;
 }
 

@@ -34,7 +34,8 @@ struct clip_step {
     struct ptxk_step_spec spec;
     uint32_t clock_count, clock_blocks;
     bool no_norm; // runs compute no norm
-    CUdeviceptr rows, clocks, coefficients, seed, tables;
+    uint32_t tile_count;
+    CUdeviceptr rows, clocks, coefficients, seed, tables, tiles;
 };
 
 struct ptx_clip_plan {

@@ -84,9 +84,7 @@ static ptx_status clocks_and_norm(ptx_clip_plan *plan, CUstream stream)
 
 static ptx_status take_step(ptx_clip_plan *plan, bool overlaps, CUstream stream)
 {
-    const uint64_t tiles = plan->layout.chunk_count * plan->tiles_of_chunk;
-
-    return launch(&plan->step_apply, tiles, stream, overlaps);
+    return launch(&plan->step_apply, plan->step->tile_count, stream, overlaps);
 }
 
 static ptx_status run_step(ptx_clip_plan *plan, CUstream stream)

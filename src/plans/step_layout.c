@@ -158,15 +158,43 @@ uint64_t ptxp_step_blocks(const struct ptx_step_tensor *tensor)
     return tensor->count / PTXK_EIGHT_BIT_BLOCK + (tensor->count % PTXK_EIGHT_BIT_BLOCK != 0);
 }
 
+static uint64_t tiles_of(const struct step_layout *layout, uint64_t count)
+{
+    return count / layout->tile + (count % layout->tile != 0);
+}
+
+// The number of tiles. Where there are no elements, one tile of the empty tensor is launched.
+static ptx_status count_tiles(const struct ptx_step_params *params, struct step_layout *layout,
+                              uint64_t *tiles)
+{
+    const struct ptxk_step_spec spec = { .variants = layout->variants,
+                                         .variant_count = layout->variant_count };
+    uint64_t elements = 0;
+
+    for (size_t t = 0; t < params->tensor_count; t++)
+        elements += params->tensors[t].count;
+    layout->tile = ptxk_step_tile(&spec, elements);
+    *tiles = 0;
+    for (size_t t = 0; t < params->tensor_count; t++)
+        *tiles += tiles_of(layout, params->tensors[t].count);
+    if (*tiles > INT32_MAX)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the tensors have more than 2^31 * %" PRIu32 " elements", layout->tile);
+    *tiles += *tiles == 0;
+    return PTX_OK;
+}
+
 ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct step_layout *layout)
 {
     ptx_status status;
-    uint64_t at = 0;
+    uint64_t at = 0, tiles;
 
     *layout = (struct step_layout) { .tensor_count = params->tensor_count };
     status = find_variants(params, layout);
     if (!status)
         status = find_clocks(params, layout);
+    if (!status)
+        status = count_tiles(params, layout, &tiles);
     if (status) {
         ptxp_step_layout_free(layout);
         return status;
@@ -176,6 +204,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->hypers, at, params->group_count, sizeof(struct ptx_step_hyper));
     at = place(&layout->seed, at, 1, sizeof(uint64_t));
     at = place(&layout->tables, at, has_codes(layout), sizeof(struct ptxk_eight_bit_tables));
+    at = place(&layout->tiles, at, tiles, sizeof(struct step_tile_row));
     layout->bytes =
         place(&layout->coefficients, at, layout->clock_count, sizeof(struct step_coefficients));
     for (size_t t = 0; t < params->tensor_count; t++)
@@ -224,10 +253,22 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
         .stride = in_a_row ? 1 : tensor->whole.stride,
         .id = tensor->id,
         .clock = layout->clocks[t],
-        .variant = place_of(layout, &v),
-        .vectors = takes_vectors(tensor),
+        .kind = 2 * place_of(layout, &v) + takes_vectors(tensor),
+        .norm_group = tensor->norm_group,
         .absmax = { tensor->absmax[0], tensor->absmax[1] },
     };
+}
+
+static void fill_tiles(const struct ptx_step_params *params, const struct step_layout *layout,
+                       struct step_tile_row *tiles)
+{
+    size_t n = 0;
+
+    for (uint32_t t = 0; t < params->tensor_count; t++)
+        for (uint32_t k = 0; k < tiles_of(layout, params->tensors[t].count); k++)
+            tiles[n++] = (struct step_tile_row) { t, k };
+    if (n == 0)
+        tiles[0] = (struct step_tile_row) { (uint32_t)params->tensor_count, 0 };
 }
 
 void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct step_layout *layout,
@@ -253,6 +294,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
     for (uint32_t g = 0; g < params->group_count; g++)
         hypers[g] = params->groups[g].hyper;
     memcpy(image + layout->seed.offset, &params->seed, sizeof params->seed);
+    fill_tiles(params, layout, (void *)(image + layout->tiles.offset));
     if (layout->tables.length)
         ptxk_eight_bit_tables_fill((void *)(image + layout->tables.offset));
 }

@@ -209,6 +209,7 @@ static void take_addresses(ptx_step_plan *plan, const struct ptx_step_params *pa
     plan->step = (struct clip_step) {
         .spec = { .variants = layout->variants,
                   .variant_count = layout->variant_count,
+                  .tile = layout->tile,
                   .gradients = (enum ptxk_step_gradients)params->gradients },
         .clock_count = layout->clock_count,
         .clock_blocks = layout->clock_count ? (layout->clock_count - 1) / CLIP_BLOCK + 1 : 1,
@@ -218,6 +219,8 @@ static void take_addresses(ptx_step_plan *plan, const struct ptx_step_params *pa
         .coefficients = base + layout->coefficients.offset,
         .seed = base + layout->seed.offset,
         .tables = base + layout->tables.offset,
+        .tile_count = (uint32_t)layout->tiles.length,
+        .tiles = base + layout->tiles.offset,
     };
 }
 
@@ -593,6 +596,7 @@ ptx_status ptx_step_emit(ptx_builder *b, const struct ptx_step_params *params)
         const struct ptx_clip_params clip = clip_params_of(params, gradients);
         const struct ptxk_step_spec spec = { .variants = layout.variants,
                                              .variant_count = layout.variant_count,
+                                             .tile = layout.tile,
                                              .gradients =
                                                  (enum ptxk_step_gradients)params->gradients };
         status = ptxp_clip_emit(b, &clip, &spec);

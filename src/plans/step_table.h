@@ -14,8 +14,9 @@ struct step_tensor_row {
     uint64_t step;               // address of the step count
     uint64_t first, run, stride; // run = stride: all elements are consecutive
     uint32_t id, clock;
-    uint32_t variant;
-    uint32_t vectors; // 1: all arrays except the gradient can be accessed in whole vectors
+    uint32_t kind; // 2 * variant; + 1 if all arrays except the gradient can be accessed in whole
+                   // vectors
+    uint32_t norm_group;
     uint64_t absmax[2];
 };
 
@@ -43,6 +44,7 @@ struct step_coefficients {
     X(hypers, struct ptx_step_hyper)                                                               \
     X(seed, uint64_t)                                                                              \
     X(tables, struct ptxk_eight_bit_tables)                                                        \
+    X(tiles, struct step_tile_row)                                                                 \
     X(coefficients, struct step_coefficients)
 
 struct step_array {
@@ -56,6 +58,7 @@ struct step_layout {
     uint32_t *clocks;                                           // the clock of each tensor
     struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
+    uint32_t tile;  // elements of one
     uint64_t bytes; // size of the memory
     uint64_t bytes_moved;
 #define STEP_DECLARE(member, type) struct step_array member;
