@@ -18,6 +18,12 @@ int cli_fail(const struct command *command, int status, const char *format, ...)
     return status;
 }
 
+const struct cli_option cli_common[] = {
+    { .name = "help", .letter = 'h', .help = "print this text" },
+    { .name = "version", .letter = 'V', .help = "print the version" },
+    CLI_END,
+};
+
 static void print_option(const struct cli_option *option)
 {
     char form[64];
@@ -34,8 +40,8 @@ static int print_help(const struct command *command, const struct cli_option *op
            command->synopsis, command->summary);
     for (const struct cli_option *option = options; option->name; option++)
         print_option(option);
-    print_option(&(struct cli_option) { .name = "help", .letter = 'h', .help = "print this text" });
-    print_option(&(struct cli_option) { .name = "version", .help = "print the version" });
+    for (const struct cli_option *option = cli_common; option->name; option++)
+        print_option(option);
     if (command->details)
         printf("\n%s\n", command->details);
     return EXIT_DONE;
@@ -127,6 +133,10 @@ int cli_parse(const struct command *command, const struct cli_option *options,
               struct cli_list *names, size_t most, int argc, char **argv)
 {
     bool only_names = false;
+    if (command->visit) {
+        command->visit(command, options);
+        return EXIT_DONE;
+    }
     for (int k = 1; k < argc; k++) {
         const char *given = argv[k];
         int status = CLI_GO_ON;
@@ -141,7 +151,7 @@ int cli_parse(const struct command *command, const struct cli_option *options,
             only_names = true;
         } else if (strcmp(given, "--help") == 0 || strcmp(given, "-h") == 0) {
             return print_help(command, options);
-        } else if (strcmp(given, "--version") == 0) {
+        } else if (strcmp(given, "--version") == 0 || strcmp(given, "-V") == 0) {
             printf("ptxgen %s\n", ptxgen_version());
             return EXIT_DONE;
         } else {

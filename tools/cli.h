@@ -14,12 +14,18 @@ enum exit_status {
     EXIT_NOTHING = 77, ///< nothing to run on: no GPU and no emulator, or no ptxas
 };
 
+struct cli_option;
+
 struct command {
     const char *name;
     const char *synopsis; ///< the part after the name
     const char *summary;
     int (*run)(const struct command *command, int argc, char **argv); ///< returns an exit status
     const char *details; ///< printed at the end of the help; NULL: none
+    const char *operand; ///< name of the argument that is no option, as in the synopsis; NULL: none
+    /// If set, cli_parse() calls this with the command's table, and the command ends: `run` with a
+    /// copy of the command shows its options.
+    void (*visit)(const struct command *command, const struct cli_option *options);
 };
 
 extern const struct command command_list;
@@ -30,6 +36,10 @@ extern const struct command command_run;
 extern const struct command command_clip;
 extern const struct command command_devices;
 extern const struct command command_bench;
+extern const struct command command_completion;
+
+/// The commands in the order of the help; NULL after the last.
+const struct command *command_at(size_t k);
 
 enum { CLI_LIST_LIMIT = 64 };
 
@@ -48,6 +58,9 @@ struct cli_option {
     struct cli_list *list;
     const char *help;
 };
+
+/// The options that every command has.
+extern const struct cli_option cli_common[];
 
 /// The rows of a table: a flag, an option with an argument, a repeatable option, the end.
 #define CLI_FLAG(name, letter, flag, help)                                                         \
@@ -74,7 +87,8 @@ struct cli_option {
 enum { CLI_GO_ON = -1 };
 
 /// Parses argv[1] and up. Arguments that are not options go to `names`; at most `most` are allowed.
-/// Returns CLI_GO_ON, or the exit status after printing the help, the version or an error.
+/// Returns CLI_GO_ON, or the exit status after printing the help, the version or an error, or after
+/// a visit.
 int cli_parse(const struct command *command, const struct cli_option *options,
               struct cli_list *names, size_t most, int argc, char **argv);
 

@@ -262,7 +262,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_FLAG("all", 0, &given.all, "every kernel"),
         CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "only this type; default: each"),
         CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "only this choice; default: each"),
-        CLI_TEXT("target", 0, "SM", &given.target, "or all; default: sm_80, or a file's own"),
+        CLI_TEXT("target", 0, "SM|all", &given.target, "or all; default: sm_80, or a file's own"),
         CLI_FLAG("verbose", 'v', &given.verbose, "also print what is accepted"),
         CLI_END,
     };
@@ -286,6 +286,7 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_check = {
     .name = "check",
+    .operand = "KERNEL|FILE",
     .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--target SM] [-v]\n"
                 "       ptxgen check FILE [--target SM] [-v]\n"
                 "       ptxgen check --all [--target SM] [-v]",

@@ -134,6 +134,7 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_emit = {
     .name = "emit",
+    .operand = "KERNEL|step",
     .synopsis =
         "KERNEL [--dtype TYPE] [--target SM] [--isa VERSION] [--set OPTION=VALUE]... "
         "[-o FILE [-f]]\n       ptxgen emit --all -o FOLDER [-f] [--target SM] [--isa VERSION]",

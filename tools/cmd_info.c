@@ -227,6 +227,7 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_info = {
     .name = "info",
+    .operand = "KERNEL|step",
     .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--json]",
     .summary = "show what a kernel computes, takes and guarantees",
     .run = run,

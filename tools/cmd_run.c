@@ -102,7 +102,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("output", 'o', "FILE", &given.output, "safetensors file to write"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "an option or a value"),
-        CLI_TEXT("device", 0, "N", &given.device, PLACE_HELP),
+        CLI_TEXT("device", 0, "N|emulator", &given.device, PLACE_HELP),
         CLI_END,
     };
     struct place place;
@@ -132,6 +132,7 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_run = {
     .name = "run",
+    .operand = "KERNEL",
     .synopsis = "KERNEL --input FILE --output FILE [--force] [--set NAME=VALUE]...\n"
                 "       [--device N|emulator]",
     .summary = "run a kernel on the GPU or the emulator, on tensors of a safetensors file",

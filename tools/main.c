@@ -10,11 +10,16 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_clip,  &command_list, &command_info,    &command_emit,
-    &command_check, &command_run,  &command_devices, &command_bench,
+    &command_clip, &command_list,    &command_info,  &command_emit,       &command_check,
+    &command_run,  &command_devices, &command_bench, &command_completion,
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+const struct command *command_at(size_t k)
+{
+    return k < COMMAND_COUNT ? commands[k] : NULL;
+}
 
 static void print_help(FILE *stream)
 {
@@ -24,10 +29,36 @@ static void print_help(FILE *stream)
           stream);
     for (size_t k = 0; k < COMMAND_COUNT; k++)
         fprintf(stream, "  %-10s %s\n", commands[k]->name, commands[k]->summary);
-    fputs("\nptxgen COMMAND --help says more; ptxgen --version prints the version.\n"
+    fputs("\nptxgen help COMMAND says more; ptxgen --version prints the version.\n"
           "Exit status: 0 done, 1 failed, 2 wrong usage, 77 nothing to run it on (no GPU and no "
           "emulator,\nno ptxas).\n",
           stream);
+}
+
+/// Runs the command of this name with the arguments after it.
+static int run_command(int argc, char **argv)
+{
+    const char *names[COMMAND_COUNT];
+    for (size_t k = 0; k < COMMAND_COUNT; k++) {
+        if (strcmp(argv[0], commands[k]->name) == 0)
+            return commands[k]->run(commands[k], argc, argv);
+        names[k] = commands[k]->name;
+    }
+    struct message error;
+    message_unknown(&error, "command", argv[0], names, COMMAND_COUNT);
+    return cli_fail(NULL, EXIT_USAGE, "%s", error.text);
+}
+
+/// `ptxgen help [COMMAND]`: argv[0] is "help".
+static int help(int argc, char **argv)
+{
+    char option[] = "--help";
+    if (argc > 2)
+        return cli_fail(NULL, EXIT_USAGE, "help takes one command");
+    if (argc == 2)
+        return run_command(2, (char *[]) { argv[1], option, NULL });
+    print_help(stdout);
+    return EXIT_DONE;
 }
 
 static int dispatch(int argc, char **argv)
@@ -40,19 +71,13 @@ static int dispatch(int argc, char **argv)
         print_help(stdout);
         return EXIT_DONE;
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("ptxgen %s\n", ptxgen_version());
         return EXIT_DONE;
     }
-    const char *names[COMMAND_COUNT];
-    for (size_t k = 0; k < COMMAND_COUNT; k++) {
-        if (strcmp(argv[1], commands[k]->name) == 0)
-            return commands[k]->run(commands[k], argc - 1, argv + 1);
-        names[k] = commands[k]->name;
-    }
-    struct message error;
-    message_unknown(&error, "command", argv[1], names, COMMAND_COUNT);
-    return cli_fail(NULL, EXIT_USAGE, "%s", error.text);
+    if (strcmp(argv[1], "help") == 0)
+        return help(argc - 1, argv + 1);
+    return run_command(argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)

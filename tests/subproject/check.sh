@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# check.sh SOURCE: the library in another project, as a Meson subproject and installed, with ptxgen.pc.
-# Also the names that the shared library exports, and the libraries that it needs.
+# check.sh SOURCE: the library in another project, as a Meson subproject and installed, with ptxgen.pc
+# and with CMake's find_package(). Also the installed documents, the names that the shared library
+# exports, and the libraries that it needs.
 set -eu
+status=0
 
 source=$(CDPATH='' cd -- "$1" && pwd)
 here=$source/tests/subproject
@@ -26,9 +28,11 @@ mkdir -p "$scratch/host/subprojects"
 cp "$here/meson.build" "$here/host.c" "$scratch/host"
 ln -s "$source" "$scratch/host/subprojects/ptxgen"
 quietly meson setup "$scratch/host/build" "$scratch/host"
-quietly meson test -C "$scratch/host/build" host
+quietly meson compile -C "$scratch/host/build"
+quietly meson test -C "$scratch/host/build"
 quietly meson setup -Ddefault_library=static "$scratch/host/static" "$scratch/host"
-quietly meson test -C "$scratch/host/static" host
+quietly meson compile -C "$scratch/host/static"
+quietly meson test -C "$scratch/host/static"
 [ ! -e "$scratch/host/static/subprojects/ptxgen/libptxgen.so" ] ||
     fail "a static subproject builds the shared library"
 echo "a Meson subproject, shared and static: works"
@@ -56,6 +60,38 @@ link() {
     # shellcheck disable=SC2046,SC2086 # one word a flag; CC may hold arguments
     quietly ${CC:-cc} -std=c11 "$here/host.c" -o "$program" $(pkg-config "$@" --cflags --libs ptxgen)
 }
+
+# cmake_consumer NAME SOURCE OPTION...: builds a project with the installed package, and runs its tests.
+missing=
+command -v cmake >/dev/null 2>&1 || missing=cmake
+cmake_consumer() {
+    folder=$scratch/cmake-$1
+    project=$2
+    shift 2
+    [ -z "$missing" ] || return 0
+    quietly cmake -S "$project" -B "$folder" "-DCMAKE_PREFIX_PATH=$tree" "$@"
+    quietly cmake --build "$folder"
+    (
+        unset PTXGEN_LIBCUDA LD_LIBRARY_PATH
+        quietly ctest --test-dir "$folder" --output-on-failure --no-tests=error
+    ) || exit 1
+}
+
+# cmake_refuses TEXT FIND: find_package(ptxgen FIND) fails, and the message has the text.
+cmake_refuses() {
+    [ -z "$missing" ] || return 0
+    rm -rf "$scratch/refused"
+    mkdir "$scratch/refused"
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(refused C)' \
+        "find_package(ptxgen $2)" >"$scratch/refused/CMakeLists.txt"
+    ! cmake -S "$scratch/refused" -B "$scratch/refused/build" "-DCMAKE_PREFIX_PATH=$tree" \
+        >"$scratch/log" 2>&1 || fail "find_package(ptxgen $2) is accepted"
+    tr -s ' \n' ' ' <"$scratch/log" | grep -qF -- "$1" || {
+        cat "$scratch/log"
+        fail "the message of find_package(ptxgen $2) is not: $1"
+    }
+}
+
 install_as static -Dtools=disabled
 ! ls "$tree"/lib/libptxgen.so* >/dev/null 2>&1 || fail "a static build installs the shared library"
 for option in '' --static; do
@@ -63,6 +99,11 @@ for option in '' --static; do
     link "$scratch/program" $option
     quietly "$scratch/program"
 done
+quietly env "PTXGEN_LIBCUDA=$scratch/static$(pkg-config --variable=emulator ptxgen |
+    sed "s|^$scratch/static||")" "$scratch/program"
+cmake_consumer static "$here"
+cmake_refuses 'compatible with requested version "0.2"' "0.2 REQUIRED"
+cmake_refuses "no ptxgen::nonsense in $tree: its components are" "REQUIRED COMPONENTS nonsense"
 install_as shared -Dtools=disabled -Dpython=install
 package=$(dirname "$(find "$tree" -name _c.py)")
 env -u PTXGEN_LIBCUDA -u PTXGEN_LIBRARY "PYTHONPATH=${package%/*}" PYTHONDONTWRITEBYTECODE=1 \
@@ -73,7 +114,11 @@ echo "the installed Python package finds the installed library and emulator"
 [ ! -e "$tree/lib/libptxgen.a" ] || fail "a shared build installs the archive"
 link "$scratch/program"
 quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/program"
+cmake_consumer shared "$here"
+cmake_refuses "no ptxgen::ptxgen_static in" "REQUIRED COMPONENTS ptxgen_static"
 install_as both
+cmake_consumer both "$here" -DSTATIC=ON
+cmake_consumer examples "$tree/share/doc/ptxgen/examples"
 link "$scratch/program"
 quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/program"
 cp "$tree/lib/libptxgen.so.0" "$scratch/libptxgen.so"
@@ -81,12 +126,32 @@ rm "$tree"/lib/libptxgen.so* # the archive alone is left to link with
 link "$scratch/program" --static
 quietly "$scratch/program"
 echo "installed, through ptxgen.pc, shared, static and both: works"
+[ -n "$missing" ] ||
+    echo "installed, with find_package(ptxgen), shared, static and both, and the installed examples: works"
 if [ -x "$tree/bin/ptxgen" ]; then
     env -u PTXGEN_LIBCUDA -u PTXGEN_EMULATOR "$tree/bin/ptxgen" devices --json >"$scratch/log" 2>&1
     grep -q "\"$tree/lib/ptxgen/libcuda.so.1\"" "$scratch/log" ||
         fail "the installed command does not find the installed emulator: $(cat "$scratch/log")"
     echo "the installed command finds the installed emulator"
 fi
+
+# ---- the documents: every link leads to an installed file, or to a folder that only the sources have
+(
+    cd "$tree/share/doc/ptxgen"
+    [ -s LICENSE ] && [ -s docs/install.md ] && [ -s examples/saxpy.c ] || exit 1
+    grep -oHE '\]\([^)#:]+' -- *.md docs/*.md | sed 's/\](/ /; s/:\([^ ]*\) / /; s/: / /' |
+        while read -r page target; do
+            case $target in
+            ../bench/* | ../emulator/* | ../include/* | emulator/*) continue ;;
+            esac
+            [ -e "$(dirname "$page")/$target" ] || echo "$page: $target is not installed"
+        done >"$scratch/links"
+    [ ! -s "$scratch/links" ]
+) || {
+    cat "$scratch/links"
+    fail "the installed documents"
+}
+echo "installed: $(find "$tree/share/doc/ptxgen" -type f | wc -l) documents and examples, with their links"
 
 # ---- what the libraries show and need
 if ! command -v readelf >/dev/null 2>&1; then
@@ -113,4 +178,9 @@ globals_of "$tree/lib/ptxgen/libcuda.so.1" --dyn-syms >"$scratch/emulator"
 readelf --dynamic "$scratch/libptxgen.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >"$scratch/needed"
 # ld-linux, the loader, is part of the C library: it has the thread-local variables.
 ! grep -vE '^(libc|libm|libdl|ld-linux[^.]*)\.so\.' "$scratch/needed" || fail "libptxgen.so needs these as well"
+[ -z "$missing" ] || { # at the end, so that nothing else is left out
+    echo "skipped: no $missing to build the consumers of the CMake package with"
+    status=77
+}
 echo "libptxgen.so exports $(wc -l <"$scratch/symbols") names, needs $(tr '\n' ' ' <"$scratch/needed")"
+exit $status

@@ -12,10 +12,15 @@
 # ---- help, version, names -----------------------------------------------------------------------
 
 works 'help' 'usage: ptxgen COMMAND' --help
+works 'help, the command' 'usage: ptxgen COMMAND' help
 works 'version' 'ptxgen 0.' --version
-for command in list info emit check run clip devices bench; do
+works '-V' 'ptxgen 0.' -V
+for command in list info emit check run clip devices bench completion; do
     works "help of $command" "usage: ptxgen $command" $command --help
+    run 0 help $command && mv out helped && run 0 $command -h && cmp -s out helped
+    result "help $command is $command --help"
     works "version of $command" 'ptxgen 0.' $command --version
+    works "-V of $command" 'ptxgen 0.' $command -V
     refuses 2 "did you mean --version?" $command --vrsion
     refuses 2 "unknown option '-z'" $command -z
 done
@@ -23,6 +28,8 @@ run 2
 grep -q 'no command given' err
 result 'status 2 without a command'
 refuses 2 "unknown command 'emti': did you mean 'emit'?" emti
+refuses 2 "unknown command 'emti': did you mean 'emit'?" help emti
+refuses 2 'help takes one command' help emit clip
 
 # ---- list, info ---------------------------------------------------------------------------------
 

@@ -308,6 +308,7 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_bench = {
     .name = "bench",
+    .operand = "emit|load|kernels|clip|growth|step|all",
     .synopsis =
         "[emit|load|kernels|clip|growth|step|all] [--json FILE [-f]] [--only TEXT] [--samples N]\n"
         "       [--sizes N,N...] [--device N|emulator] [-q]",

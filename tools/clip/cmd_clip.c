@@ -150,7 +150,7 @@ static int run(const struct command *command, int argc, char **argv)
                  "propagate, skip or zero; default propagate"),
         CLI_TEXT("eps", 0, "E", &given.eps, "added to the norm; default 1e-6"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
-        CLI_TEXT("device", 0, "N", &given.device, PLACE_HELP),
+        CLI_TEXT("device", 0, "N|emulator", &given.device, PLACE_HELP),
         CLI_TEXT("memory", 0, "BYTES", &given.memory,
                  "most device memory to use, as 512M; default: what is free"),
         CLI_FLAG("json", 0, &given.json, "print JSON"),
@@ -177,6 +177,7 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_clip = {
     .name = "clip",
+    .operand = "FILE",
     .synopsis = "FILE --max-norm X --output FILE [--loss-scale S] [--group-by REGEX] "
                 "[--nonfinite POLICY]\n       [--eps E] [--device N|emulator] [--memory BYTES] "
                 "[--force] [--json] [--quiet]",

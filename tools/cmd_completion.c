@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT
+/// Completion scripts for shells, written from the tables that the commands parse with.
+#include "cli.h"
+#include "clip/report.h"
+
+#include <ptxgen/ptxgen.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum shell { BASH, ZSH, SHELL_COUNT };
+
+static const char *const shells[SHELL_COUNT] = { [BASH] = "bash", [ZSH] = "zsh" };
+
+/// A copy of a command, to be visited.
+struct probe {
+    struct command command;
+    enum shell shell;
+};
+
+// ---- what an argument may be --------------------------------------------------------------------
+
+static void put_kernels(void)
+{
+    for (size_t k = 0; ptx_kernel_at(k); k++)
+        printf(" %s", ptx_kernel_at(k)->name);
+}
+
+static void put_dtypes(void)
+{
+    uint32_t dtypes = 0;
+    for (size_t k = 0; ptx_kernel_at(k); k++)
+        dtypes |= ptx_kernel_at(k)->dtypes;
+    for (unsigned type = 0; type < PTX_TYPE_COUNT; type++)
+        if (dtypes >> type & 1)
+            printf(" %s", ptx_type_name((ptx_type)type));
+}
+
+static void put_targets(void)
+{
+    struct ptx_target target;
+    char name[PTX_TARGET_NAME_SIZE];
+    for (size_t k = 0; ptx_target_at(k, &target, NULL); k++)
+        printf(" %s", ptx_target_name(target, name));
+}
+
+static void put_policies(void)
+{
+    for (size_t k = 0; k < sizeof(clip_policies) / sizeof(clip_policies[0]); k++)
+        printf(" %s", clip_policies[k]);
+}
+
+/// Whether an earlier kernel has this option with this value.
+static bool is_repeated(size_t kernel, const struct ptx_kernel_option *wanted, const char *value)
+{
+    for (size_t k = 0; k < kernel; k++)
+        for (const struct ptx_kernel_option *o = ptx_kernel_at(k)->options; o->name; o++)
+            for (size_t v = 0; v < PTX_KERNEL_MAX_CHOICES && o->values[v]; v++)
+                if (strcmp(o->name, wanted->name) == 0 && strcmp(o->values[v], value) == 0)
+                    return true;
+    return false;
+}
+
+static void put_choices(void)
+{
+    for (size_t k = 0; ptx_kernel_at(k); k++)
+        for (const struct ptx_kernel_option *o = ptx_kernel_at(k)->options; o->name; o++)
+            for (size_t v = 0; v < PTX_KERNEL_MAX_CHOICES && o->values[v]; v++)
+                if (!is_repeated(k, o, o->values[v]))
+                    printf(" %s=%s", o->name, o->values[v]);
+}
+
+static void put_commands(void)
+{
+    for (size_t k = 0; command_at(k); k++)
+        printf(" %s", command_at(k)->name);
+}
+
+/// The names that stand for something in synopses and option tables. Other capital words are free
+/// text.
+static const struct meaning {
+    const char *name;
+    void (*put)(void); ///< prints each value after a blank; NULL: the names of files
+} meanings[] = {
+    { "FILE", NULL },
+    { "KERNEL", put_kernels },
+    { "TYPE", put_dtypes },
+    { "SM", put_targets },
+    { "POLICY", put_policies },
+    { "COMMAND", put_commands },
+    { "OPTION=VALUE", put_choices },
+    { "NAME=VALUE", put_choices },
+};
+
+/// The meaning of part of an argument, up to '|'. NULL: none.
+static const struct meaning *meaning_of(const char *part, size_t length)
+{
+    for (size_t k = 0; k < sizeof(meanings) / sizeof(meanings[0]); k++)
+        if (strlen(meanings[k].name) == length && strncmp(meanings[k].name, part, length) == 0)
+            return &meanings[k];
+    return NULL;
+}
+
+/// Prints the values of an argument such as "N|emulator", each after a blank. Returns whether a
+/// file is one.
+static bool put_values(const char *argument)
+{
+    bool file = false;
+    while (argument && *argument) {
+        size_t length = strcspn(argument, "|");
+        const struct meaning *meaning = meaning_of(argument, length);
+        const bool literal = *argument >= 'a' && *argument <= 'z';
+        if (meaning && meaning->put)
+            meaning->put();
+        else if (meaning)
+            file = true;
+        else if (literal)
+            printf(" %.*s", (int)length, argument);
+        argument += length + (argument[length] == '|');
+    }
+    return file;
+}
+
+// ---- bash ---------------------------------------------------------------------------------------
+
+static void bash_values(const char *variable, const char *argument)
+{
+    printf("%s=\"", variable);
+    printf(put_values(argument) ? " @FILE\"" : "\"");
+}
+
+static void bash_names(const struct cli_option *option, const char *between)
+{
+    if (option->letter)
+        printf("-%c%s", option->letter, between);
+    printf("--%s", option->name);
+}
+
+static void bash_command(const struct command *command, const struct cli_option *options)
+{
+    const struct cli_option *const tables[] = { options, cli_common };
+    printf("    %s)\n        options=\"", command->name);
+    for (size_t t = 0; t < 2; t++)
+        for (const struct cli_option *option = tables[t]; option->name; option++) {
+            bash_names(option, " ");
+            putchar(' ');
+        }
+    printf("\"\n        ");
+    bash_values("operands", command->operand);
+    printf("\n        case $before in\n");
+    for (const struct cli_option *option = options; option->name; option++) {
+        if (!option->argument)
+            continue;
+        printf("        ");
+        bash_names(option, " | ");
+        printf(") is_value=1 ");
+        bash_values("values", option->argument);
+        printf(" ;;\n");
+    }
+    printf("        esac\n        ;;\n");
+}
+
+// The line is split at blanks, because bash also splits it at '=' and ':'. Values that hold '=' are
+// offered from the last '=' on, which is the word that bash replaces.
+static const char bash_begin[] =
+    "# bash completion for ptxgen, written by: ptxgen completion bash\n"
+    "_ptxgen()\n"
+    "{\n"
+    "    local line=${COMP_LINE:0:COMP_POINT} words current before command\n"
+    "    local options= operands= values= is_value=\n"
+    "    read -ra words <<<\"$line\"\n"
+    "    case $line in *[[:space:]]) words+=('') ;; esac\n"
+    "    current=${words[${#words[@]} - 1]}\n"
+    "    before=${words[${#words[@]} - 2]}\n"
+    "    command=${words[1]}\n"
+    "    [ ${#words[@]} -gt 2 ] || command= before=\n"
+    "    case $current in --*=*) before=${current%%=*} current=${current#*=} ;; esac\n"
+    "    case $command in\n";
+
+static const char bash_end[] =
+    "    esac\n"
+    "    if [ -z \"$is_value\" ]; then\n"
+    "        case $current in\n"
+    "        -*) values=$options ;;\n"
+    "        *) values=$operands ;;\n"
+    "        esac\n"
+    "    fi\n"
+    "    mapfile -t COMPREPLY < <(compgen -W \"${values/@FILE/}\" -- \"$current\")\n"
+    "    case $values in\n"
+    "    *@FILE)\n"
+    "        compopt -o filenames 2>/dev/null\n"
+    "        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- \"$current\")\n"
+    "        ;;\n"
+    "    esac\n"
+    "    case $COMP_WORDBREAKS$current in\n"
+    "    *=*=*) COMPREPLY=(\"${COMPREPLY[@]#\"${current%=*}=\"}\") ;;\n"
+    "    esac\n"
+    "}\n"
+    "complete -F _ptxgen ptxgen\n";
+
+// ---- zsh ----------------------------------------------------------------------------------------
+
+/// Prints a text within single quotes and the brackets or colons of a specification.
+static void zsh_text(const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("[]:\\", *text))
+            putchar('\\');
+        if (*text == '\'')
+            printf("'\\''");
+        else
+            putchar(*text);
+    }
+}
+
+/// ":NAME:ACTION" for an argument. A colon would end the action.
+static void zsh_argument(const char *argument)
+{
+    putchar(':');
+    zsh_text(argument);
+    printf(":{compadd --");
+    printf(put_values(argument) ? "; _files}" : "}");
+}
+
+static void zsh_option(const struct cli_option *option)
+{
+    // Without a list, the forms of one option exclude each other.
+    for (unsigned form = 0; form < 2; form++) {
+        if (form == 0 && !option->letter)
+            continue;
+        printf("            '");
+        if (option->list)
+            printf("*");
+        else if (option->letter)
+            printf("(-%c --%s)", option->letter, option->name);
+        if (form == 0)
+            printf("-%c%s[", option->letter, option->argument ? "+" : "");
+        else
+            printf("--%s%s[", option->name, option->argument ? "=" : "");
+        zsh_text(option->help);
+        printf("]");
+        if (option->argument)
+            zsh_argument(option->argument);
+        printf("' \\\n");
+    }
+}
+
+static void zsh_command(const struct command *command, const struct cli_option *options)
+{
+    const struct cli_option *const tables[] = { options, cli_common };
+    printf("        %s)\n            _arguments -s \\\n", command->name);
+    for (size_t t = 0; t < 2; t++)
+        for (const struct cli_option *option = tables[t]; option->name; option++)
+            zsh_option(option);
+    if (command->operand) {
+        printf("            '1");
+        zsh_argument(command->operand);
+        printf("'\n");
+    } else {
+        printf("            ':: :'\n");
+    }
+    printf("            ;;\n");
+}
+
+static const char zsh_begin[] = "#compdef ptxgen\n"
+                                "# zsh completion for ptxgen, written by: ptxgen completion zsh\n"
+                                "_ptxgen()\n"
+                                "{\n"
+                                "    local context state state_descr line curcontext=$curcontext\n"
+                                "    typeset -A opt_args\n"
+                                "    _arguments -C '(- *)'{-h,--help}'[print this text]' \\\n"
+                                "        '(- *)'{-V,--version}'[print the version]' "
+                                "'1:command:->command' '*::argument:->arguments'\n"
+                                "    case $state in\n"
+                                "    command)\n"
+                                "        local -a commands=(\n";
+
+static const char zsh_middle[] = "        )\n"
+                                 "        _describe command commands\n"
+                                 "        ;;\n"
+                                 "    arguments)\n"
+                                 "        case $words[1] in\n";
+
+static const char zsh_end[] = "        esac\n"
+                              "        ;;\n"
+                              "    esac\n"
+                              "}\n"
+                              "_ptxgen \"$@\"\n";
+
+// ---- the command --------------------------------------------------------------------------------
+
+static void visit(const struct command *command, const struct cli_option *options)
+{
+    const struct probe *probe = (const struct probe *)(const void *)command;
+    (probe->shell == BASH ? bash_command : zsh_command)(command, options);
+}
+
+static void visit_all(enum shell shell)
+{
+    static const struct cli_option none[] = { CLI_END };
+    static const struct command help = { .name = "help", .operand = "COMMAND" };
+    for (size_t k = 0; command_at(k); k++) {
+        struct probe probe = { *command_at(k), shell };
+        char name[] = "";
+        probe.command.visit = visit;
+        probe.command.run(&probe.command, 1, (char *[]) { name, NULL });
+    }
+    visit(&(struct probe) { help, shell }.command, none);
+}
+
+static void print_bash(void)
+{
+    fputs(bash_begin, stdout);
+    printf("    '') options=\"-h --help -V --version\" operands=\"help");
+    put_commands();
+    printf("\" ;;\n");
+    visit_all(BASH);
+    fputs(bash_end, stdout);
+}
+
+static void print_zsh(void)
+{
+    fputs(zsh_begin, stdout);
+    for (size_t k = 0; command_at(k); k++) {
+        printf("            '%s:", command_at(k)->name);
+        zsh_text(command_at(k)->summary);
+        printf("'\n");
+    }
+    printf("            'help:describe a command'\n");
+    fputs(zsh_middle, stdout);
+    visit_all(ZSH);
+    fputs(zsh_end, stdout);
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct cli_list names = { 0 };
+    const struct cli_option options[] = { CLI_END };
+    int status = cli_parse(command, options, &names, 1, argc, argv);
+    if (status != CLI_GO_ON)
+        return status;
+    if (names.count == 0)
+        return cli_fail(command, EXIT_USAGE, "for which shell? bash or zsh");
+    for (size_t k = 0; k < SHELL_COUNT; k++) {
+        if (strcmp(names.items[0], shells[k]) != 0)
+            continue;
+        (k == BASH ? print_bash : print_zsh)();
+        return EXIT_DONE;
+    }
+    struct message error;
+    message_unknown(&error, "shell", names.items[0], shells, SHELL_COUNT);
+    return cli_fail(command, EXIT_USAGE, "%s", error.text);
+}
+
+const struct command command_completion = {
+    .name = "completion",
+    .operand = "bash|zsh",
+    .synopsis = "bash|zsh",
+    .summary = "print a completion script for a shell",
+    .run = run,
+    .details =
+        "For one session of bash: source <(ptxgen completion bash). zsh reads the script from "
+        "a file\n_ptxgen in a folder of its fpath. An installation has both in their places.",
+};
