@@ -12,6 +12,7 @@ enum { TEXT_LIMIT = 1 << 28 };
 struct arguments {
     bool all;
     bool verbose;
+    bool json;
     const char *dtype;
     const char *target;
     struct cli_list names;
@@ -22,6 +23,8 @@ struct arguments {
 struct check {
     struct ptxas ptxas;
     bool verbose;
+    bool json;
+    json_t *texts; ///< the rows of --json, one for each text
     size_t accepted;
     size_t refused;
     size_t skipped;
@@ -29,10 +32,24 @@ struct check {
     struct message error;   ///< why ptxas could not be run; ends the check
 };
 
-static void print_log(const char *name, const char *log)
+/// Notes what became of a text. `log` is why it was refused, `target` what ptxas does not know.
+static void note(struct check *check, const char *result, const char *name, const char *log,
+                 const char *target)
 {
-    printf("refused %s\n", name);
-    while (*log) {
+    if (check->json) {
+        json_t *row = json_pack("{s:s, s:s}", "name", name, "result", result);
+        if (log)
+            json_object_set_new(row, "log", json_string(log));
+        if (target)
+            json_object_set_new(row, "unknown", json_string(target));
+        json_array_append_new(check->texts, row);
+        return;
+    }
+    if (!log && !check->verbose)
+        return;
+    printf("%s %s%s%s\n", result, name, target ? ": ptxas does not know " : "",
+           target ? target : "");
+    while (log && *log) {
         size_t length = strcspn(log, "\n");
         printf("    %.*s\n", (int)length, log);
         log += length + (log[length] == '\n');
@@ -46,8 +63,7 @@ static void skip(struct check *check, const char *name, const char *target)
     snprintf(word, sizeof(word), " %s ", target);
     if (!strstr(check->unknown.text, word))
         message_add(&check->unknown, "%s%s ", check->unknown.text[0] ? "" : " ", target);
-    if (check->verbose)
-        printf("skipped %s: ptxas does not know %s\n", name, target);
+    note(check, "skipped", name, NULL, target);
     check->skipped++;
 }
 
@@ -62,14 +78,13 @@ static bool check_text(struct check *check, const char *name, const char *text, 
     char *log;
     if (ptxas_accepts(&check->ptxas, text, target, &log, &check->error)) {
         check->accepted++;
-        if (check->verbose)
-            printf("accepted %s\n", name);
+        note(check, "accepted", name, NULL, NULL);
         return true;
     }
     if (!log)
         return false;
     check->refused++;
-    print_log(name, log);
+    note(check, "refused", name, log, NULL);
     free(log);
     return true;
 }
@@ -85,7 +100,7 @@ static bool check_dtype(struct check *check, struct selection *selection, unsign
         ptx_builder *b = selection_emit(selection, &error);
         if (!b) {
             check->refused++;
-            print_log(name, error.text);
+            note(check, "refused", name, error.text, NULL);
             continue;
         }
         bool asked = check_text(check, name, ptx_builder_finish(b), target);
@@ -221,14 +236,30 @@ static int look_up(const struct command *command, const struct arguments *given,
     return CLI_GO_ON;
 }
 
-static int report(const struct command *command, const struct check *check)
+/// Prints the totals, with --json as one object. The rows are released.
+static bool print_totals(struct check *check, int length, struct message *error)
+{
+    const char *unknown = check->unknown.text;
+    if (!check->json) {
+        printf("%zu accepted, %zu refused, %zu skipped by %s\n", check->accepted, check->refused,
+               check->skipped, check->ptxas.path);
+        if (check->skipped > 0)
+            printf("skipped, unknown to this ptxas:%.*s\n", length, unknown);
+        return true;
+    }
+    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:o}", "ptxas", check->ptxas.path, "accepted",
+                             (json_int_t)check->accepted, "refused", (json_int_t)check->refused,
+                             "skipped", (json_int_t)check->skipped, "texts", check->texts);
+    check->texts = NULL;
+    return json_print(stdout, root, JSON_INDENT(2), error);
+}
+
+static int report(const struct command *command, struct check *check)
 {
     const char *unknown = check->unknown.text;
     int length = (int)strlen(unknown) - (check->skipped > 0); // without the last blank
-    printf("%zu accepted, %zu refused, %zu skipped by %s\n", check->accepted, check->refused,
-           check->skipped, check->ptxas.path);
-    if (check->skipped > 0)
-        printf("skipped, unknown to this ptxas:%.*s\n", length, unknown);
+    if (!print_totals(check, length, &check->error))
+        return cli_fail(command, EXIT_FAILED, "%s", check->error.text);
     if (check->refused > 0)
         return cli_fail(command, EXIT_FAILED, "%zu of %zu text%s refused", check->refused,
                         check->refused + check->accepted, plural(check->refused + check->accepted));
@@ -238,12 +269,15 @@ static int report(const struct command *command, const struct check *check)
     return EXIT_DONE;
 }
 
-static int check_all(const struct command *command, struct request *request, bool verbose)
+static int check_all(const struct command *command, struct request *request,
+                     const struct arguments *given)
 {
     struct check *check = calloc(1, sizeof(*check));
     if (!check)
         return cli_fail(command, EXIT_FAILED, "out of memory");
-    check->verbose = verbose;
+    check->verbose = given->verbose;
+    check->json = given->json;
+    check->texts = check->json ? json_array() : NULL;
     int status;
     if (!ptxas_find(&check->ptxas, &check->error))
         status = cli_fail(command, EXIT_NOTHING, "%s", check->error.text);
@@ -251,6 +285,7 @@ static int check_all(const struct command *command, struct request *request, boo
         status = cli_fail(command, EXIT_FAILED, "%s", check->error.text);
     else
         status = report(command, check);
+    json_decref(check->texts);
     free(check);
     return status;
 }
@@ -264,6 +299,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "only this choice; default: each"),
         CLI_TEXT("target", 0, "SM|all", &given.target, "or all; default: sm_80, or a file's own"),
         CLI_FLAG("verbose", 'v', &given.verbose, "also print what is accepted"),
+        CLI_FLAG("json", 0, &given.json, "print JSON, with every text"),
         CLI_END,
     };
     int status = cli_parse(command, options, &given.names, 1, argc, argv);
@@ -279,7 +315,7 @@ static int run(const struct command *command, int argc, char **argv)
     struct request request = { 0 };
     status = look_up(command, &given, &request);
     if (status == CLI_GO_ON)
-        status = check_all(command, &request, given.verbose);
+        status = check_all(command, &request, &given);
     free(request.text);
     return status;
 }
@@ -287,9 +323,9 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command command_check = {
     .name = "check",
     .operand = "KERNEL|FILE",
-    .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--target SM] [-v]\n"
-                "       ptxgen check FILE [--target SM] [-v]\n"
-                "       ptxgen check --all [--target SM] [-v]",
+    .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--target SM] [-v] [--json]\n"
+                "       ptxgen check FILE [--target SM] [-v] [--json]\n"
+                "       ptxgen check --all [--target SM] [-v] [--json]",
     .summary = "put PTX text through NVIDIA's assembler, ptxas",
     .run = run,
     .details = "FILE holds a '.' or a '/', or is - for standard input. ptxas is looked for in "

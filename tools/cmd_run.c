@@ -13,6 +13,7 @@ struct arguments {
     const char *output;
     const char *device;
     bool force;
+    bool json;
     struct cli_list names;
     struct cli_list sets;
 };
@@ -49,6 +50,46 @@ static void print_report(FILE *stream, const struct binding *binding,
             print_tensor(stream, &binding->arguments[k].output);
 }
 
+static json_t *tensor_json(const struct tensor *tensor)
+{
+    json_t *shape = json_array();
+    for (size_t k = 0; k < tensor->rank; k++)
+        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[k]));
+    return json_pack("{s:s, s:s, s:o}", "name", tensor->name, "dtype", tensor->dtype->name, "shape",
+                     shape);
+}
+
+static json_t *options_json(const struct selection *selection)
+{
+    json_t *options = json_object();
+    const struct ptx_kernel_option *option = selection->kernel->options;
+    for (size_t k = 0; k < PTX_KERNEL_MAX_OPTIONS && option[k].name; k++)
+        json_object_set_new(options, option[k].name,
+                            json_string(option[k].values[selection->spec.option[k]]));
+    return options;
+}
+
+/// The same as JSON; "seconds" is null where nothing was launched or it was too fast to be timed.
+static bool print_json(FILE *stream, const struct binding *binding, const struct gpu_report *report,
+                       const char *path, struct message *error)
+{
+    const struct selection *selection = &binding->selection;
+    const bool timed = binding->geometry.grid > 0 && report->milliseconds > 0;
+    json_t *tensors = json_array();
+    for (size_t k = 0; k < binding->count; k++)
+        if (binding->arguments[k].output.name)
+            json_array_append_new(tensors, tensor_json(&binding->arguments[k].output));
+    json_t *root =
+        json_pack("{s:s, s:s, s:o, s:s, s:b, s:I, s:I, s:I, s:o, s:I, s:s, s:o}", "kernel",
+                  selection->kernel->name, "dtype", ptx_type_name(selection->spec.dtype), "options",
+                  options_json(selection), "device", report->device, "emulator", report->emulated,
+                  "n", (json_int_t)binding->n, "blocks", (json_int_t)binding->geometry.grid,
+                  "threads", (json_int_t)binding->geometry.block, "seconds",
+                  timed ? json_real((double)report->milliseconds / 1e3) : json_null(), "bytes",
+                  (json_int_t)binding_traffic(binding), "output", path, "tensors", tensors);
+    return json_print(stream, root, JSON_INDENT(2) | JSON_REAL_PRECISION(17), error);
+}
+
 static bool write_outputs(const struct binding *binding, const struct tensor_file *input,
                           const struct arguments *given, struct message *error)
 {
@@ -72,9 +113,13 @@ static int run_bound(struct binding *binding, const struct tensor_file *file,
     if (status == EXIT_DONE && !write_outputs(binding, file, given, error))
         status = EXIT_FAILED;
     // Standard output may be used for the tensors.
-    if (status == EXIT_DONE)
-        print_report(output_is_stdout(given->output) ? stderr : stdout, binding, &report,
-                     given->output);
+    FILE *stream = output_is_stdout(given->output) ? stderr : stdout;
+    if (status == EXIT_DONE && !given->json) {
+        print_report(stream, binding, &report, given->output);
+    } else if (status == EXIT_DONE && !print_json(stream, binding, &report, given->output, error)) {
+        message_add(error, "; the tensors are written");
+        status = EXIT_FAILED;
+    }
     gpu_report_release(&report);
     return status;
 }
@@ -98,11 +143,12 @@ static int run(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
     const struct cli_option options[] = {
-        CLI_TEXT("input", 'i', "FILE", &given.input, "safetensors file to read"),
+        CLI_TEXT("input", 'i', "FILE", &given.input, "safetensors file to read; - standard input"),
         CLI_TEXT("output", 'o', "FILE", &given.output, "safetensors file to write"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "an option or a value"),
         CLI_TEXT("device", 0, "N|emulator", &given.device, PLACE_HELP),
+        CLI_FLAG("json", 0, &given.json, "print JSON"),
         CLI_END,
     };
     struct place place;
@@ -134,7 +180,7 @@ const struct command command_run = {
     .name = "run",
     .operand = "KERNEL",
     .synopsis = "KERNEL --input FILE --output FILE [--force] [--set NAME=VALUE]...\n"
-                "       [--device N|emulator]",
+                "       [--device N|emulator] [--json]",
     .summary = "run a kernel on the GPU or the emulator, on tensors of a safetensors file",
     .run = run,
     .details =

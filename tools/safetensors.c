@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "safetensors.h"
 
+#include "input.h"
 #include "json.h"
 #include "signals.h"
 
@@ -424,11 +425,9 @@ static void *map_file(int descriptor, const char *path, size_t *size, struct mes
 
 bool tensor_file_open(struct tensor_file *file, const char *path, struct message *error)
 {
-    *file = (struct tensor_file) { .path = path };
-    // Opening a FIFO must not wait for its writer.
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int descriptor = input_open(&path, error);
     if (descriptor < 0)
-        return message_set(error, "cannot read %s: %s", path, strerror(errno));
+        return false;
     size_t size = 0;
     void *map = map_file(descriptor, path, &size, error);
     close(descriptor);

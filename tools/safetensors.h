@@ -75,8 +75,8 @@ struct tensor_file {
     size_t map_bytes;
 };
 
-/// Maps the file and reads its header. A file without tensors is an error. `path` must outlive the
-/// file. After a failure there is nothing to close.
+/// Maps the file and reads its header. A file without tensors is an error. "-" is standard input,
+/// as in input_open(). `path` must outlive the file. After a failure there is nothing to close.
 bool tensor_file_open(struct tensor_file *file, const char *path, struct message *error);
 /// The same for bytes in memory, which must outlive the file; `path` is for messages.
 bool tensor_file_parse(struct tensor_file *file, const char *path, const void *bytes, size_t size,

@@ -190,6 +190,20 @@ run 0 emit squared_sum --target sm_90a -o a.ptx && run 0 check a.ptx --target al
 result 'check a file for one architecture for that one alone'
 "$ptxgen" emit squared_sum | "$ptxgen" check - >out 2>err && grep -q '^1 accepted' out
 result 'check standard input'
+if command -v jq >/dev/null; then
+    run 0 check squared_sum --dtype f32 --target all --json && [ ! -s err ] &&
+        jq -e '.refused == 0 and .skipped == 2 and .accepted == (.texts | length) - 2 and
+               .texts[0].name == "squared_sum.f32 partials=f64 sm_70" and
+               .texts[0].result == "skipped" and .texts[0].unknown == "sm_70" and
+               .texts[2].result == "accepted" and (.ptxas | endswith("bin/ptxas"))' <out >/dev/null
+    result 'check --json'
+    run 1 check lerp_backward --json && [ "$(wc -l <err)" -eq 1 ] &&
+        jq -e '.refused > 0 and any(.texts[]; .result == "refused" and (.log | contains("not this one")))' \
+            <out >/dev/null
+    result 'check --json has what ptxas said'
+else
+    skip 'check --json' 'no jq'
+fi
 refuses 1 './none.ptx: No such file' check ./none.ptx
 refuses 1 'no .target' check bin/ptxas
 refuses 2 'check what?' check
@@ -325,6 +339,24 @@ works 'run on another GPU' 'Fake GPU 1' run squared_sum -i x.st -o o.st --device
 run 0 run gradient_clip_from_device_scale -i g.st -o g2.st && grep -q '"shape":\[2,4\]' g2.st &&
     [ "$(tail -c 16 g2.st)" = abcdefghijklmnop ]
 result 'run writes in/out tensors'
+if command -v jq >/dev/null; then
+    run 0 run squared_sum -i x.st -o o.st --json && [ ! -s err ] &&
+        jq -e '.kernel == "squared_sum" and .dtype == "f32" and .options.partials == "f64" and .n == 6 and
+               .bytes == 32 and .blocks == 1 and .emulator == false and .seconds > 0 and
+               .output == "o.st" and .tensors == [{"name": "partials", "dtype": "F64", "shape": [1]}]' \
+            <out >/dev/null
+    result 'run --json'
+    run 0 run squared_sum -i empty.st -o o.st --json && jq -e '.seconds == null and .blocks == 0' <out >/dev/null
+    result 'run --json of nothing to launch'
+    run 0 run squared_sum -i x.st -o o2.st && run 0 run squared_sum -i x.st -o - --json &&
+        cmp -s out o2.st && jq -e '.output == "-"' <err >/dev/null
+    result 'run --json beside the tensors: on standard error'
+else
+    skip 'run --json' 'no jq'
+fi
+"$ptxgen" run squared_sum -i - -o piped.st <x.st >out 2>err && run 0 run squared_sum -i x.st -o o.st &&
+    cmp -s piped.st o.st
+result 'run from standard input'
 cp x.st same.st
 run 0 run squared_sum -i same.st -o same.st && grep -q partials same.st
 result 'run writes over its input'

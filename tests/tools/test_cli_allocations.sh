@@ -61,11 +61,12 @@ clip)
     ;;
 run)
     sweeps -o o.st -- run squared_sum -i g.st $on_emulator -o o.st
-    sweeps -o o.st -- run lerp_backward -i d.st $on_emulator -o o.st --set weight=0.5 --set outputs=da
+    sweeps -o o.st -- run lerp_backward -i d.st $on_emulator -o o.st --set weight=0.5 --set outputs=da \
+        --json
     ;;
 check)
     sweeps -- check squared_sum --dtype f32 -v
-    sweeps -- check text.ptx
+    sweeps -- check text.ptx --json
     ;;
 devices)
     sweeps -- devices

@@ -45,7 +45,7 @@ misuses '--loss-scale must be finite' c.st --max-norm 1 --loss-scale inf
 misuses '--loss-scale must not be NaN' c.st --max-norm 1 --loss-scale nan
 misuses '--eps must not be below 0' c.st --max-norm 1 --eps -1e-6
 misuses '--eps must be finite' c.st --max-norm 1 --eps inf
-misuses "unknown policy 'stop': there is propagate, skip, zero" c.st --max-norm 1 --nonfinite stop
+misuses "unknown policy 'stop': there is propagate, skip, zero, error" c.st --max-norm 1 --nonfinite stop
 for bytes in 0 -1 1x 1KK K 99999999999999999999 16777216T ''; do
     misuses '--memory takes a number of bytes' c.st --max-norm 1 --memory "$bytes"
 done
@@ -113,6 +113,16 @@ result 'clip says that something is not finite'
 clipped "$nan" x1 nan.st --max-norm 1 --nonfinite propagate
 clipped '00 00 40 40 00 00 80 40 80 3f c0 7f 05' x1 nan.st --max-norm 1 --nonfinite skip
 clipped '00 00 00 00 00 00 00 00 00 00 00 00 05' x1 nan.st --max-norm 1 --nonfinite zero
+clipped '3 4 1 2' f4 d.st --max-norm 5 --eps 0 --group-by '^h\.[0-9]+' --nonfinite error
+rm -f o.st
+refuses 1 'NaN or infinity in 1 of 1 group: nothing is written (--nonfinite error)' clip nan.st \
+    --max-norm 1 --nonfinite error -o o.st --device emulator
+refuses 1 "NaN or infinity in 1 of 2 groups, first in 'a': nothing is written" clip nan.st \
+    --max-norm 1 --nonfinite error -o o.st --device emulator --group-by '.*' --json
+[ ! -e o.st ] && [ ! -s out ]
+result '--nonfinite error leaves no file and no report'
+run 1 clip nan.st --max-norm 1 --nonfinite error -o - --device emulator && [ ! -s out ]
+result '--nonfinite error writes nothing to standard output'
 clipped '00 00 c0 3f 00 00 00 40 ff 7f ff 7f 05' x1 nan.st --max-norm 2.5 --eps 0 --group-by '.*'
 run 0 clip empty.st --max-norm 1 -o o.st --device emulator && [ -z "$(numbers x1)" ] &&
     grep -q '^1 tensor (F16), 0 elements' out
@@ -140,6 +150,40 @@ result 'clip writes over its input'
 run 0 clip d.st --max-norm 5 -o o.st --device emulator &&
     run 0 clip d.st --max-norm 5 -o - --device emulator && cmp -s out o.st && grep -q 'GB/s' err
 result 'clip to standard output: tensors alone'
+
+# from_stdin NAME COMMAND...: `ptxgen clip -` reads what the command pipes, and writes the same as from
+# the file d.st, which is in o.st
+from_stdin() {
+    name=$1
+    shift
+    rm -f piped.st
+    "$@" 2>err >out && cmp -s o.st piped.st
+    result "$name"
+}
+piped() {
+    cat d.st | "$ptxgen" clip - --max-norm 5 -o piped.st "$@"
+}
+from_stdin 'clip from a pipe' piped --device emulator
+grep -q '^piped.st$' out
+result 'clip from a pipe reports as from a file'
+redirected() {
+    "$ptxgen" clip - --max-norm 5 -o piped.st --device emulator <d.st
+}
+from_stdin 'clip from a redirected file' redirected
+after_other() {
+    { echo skipped; cat d.st; } >offset.st
+    { read -r _; "$ptxgen" clip - --max-norm 5 -o piped.st --device emulator; } <offset.st
+}
+from_stdin 'clip from the rest of a file' after_other
+CUDA_VISIBLE_DEVICES='' from_stdin 'clip from a pipe, without a GPU to be seen' piped
+cat d.st | "$ptxgen" clip - --max-norm 5 -o - --device emulator 2>err | cmp -s - o.st
+result 'clip as a filter'
+refuses 1 'standard input: empty' clip - --max-norm 1 -o none.st --device emulator
+run 1 clip - --max-norm 1 -o none.st --device emulator <&- ; [ "$got" -eq 1 ]
+result 'clip without a standard input'
+head -c 40 d.st | "$ptxgen" clip - --max-norm 1 -o none.st --device emulator >out 2>err
+[ $? -eq 1 ] && grep -q 'standard input: truncated' err
+result 'clip from a pipe that ends early'
 works 'clip --quiet' 'all tensors' clip d.st --max-norm 5 -o o.st --device emulator --quiet
 if command -v jq >/dev/null; then
     run 0 clip d.st --max-norm 5 --eps 0 -o o.st --device emulator --json --group-by 'h\.0' &&

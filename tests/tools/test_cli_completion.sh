@@ -36,7 +36,7 @@ if command -v bash >/dev/null; then
     in_bash 'ptxgen help c' clip check completion
     in_bash 'ptxgen --v' --version
     in_bash 'ptxgen clip --non' --nonfinite
-    in_bash 'ptxgen clip --nonfinite ' propagate skip zero
+    in_bash 'ptxgen clip --nonfinite ' propagate skip zero error
     in_bash 'ptxgen clip --nonfinite=s' skip
     in_bash 'ptxgen clip --max-norm ' ''
     in_bash 'ptxgen clip ten' tensors.safetensors

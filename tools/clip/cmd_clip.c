@@ -35,15 +35,15 @@ static bool read_number(const char *option, const char *text, unsigned range, fl
     return true;
 }
 
-static bool read_policy(const char *text, ptx_nonfinite *policy, struct message *error)
+static bool read_policy(const char *text, enum clip_policy *policy, struct message *error)
 {
-    for (size_t k = 0; text && k < 3; k++) {
+    for (size_t k = 0; text && k < CLIP_POLICY_COUNT; k++) {
         if (strcmp(text, clip_policies[k]) == 0) {
-            *policy = (ptx_nonfinite)k;
+            *policy = (enum clip_policy)k;
             return true;
         }
     }
-    return !text || message_unknown(error, "policy", text, clip_policies, 3);
+    return !text || message_unknown(error, "policy", text, clip_policies, CLIP_POLICY_COUNT);
 }
 
 /// A number of bytes, at least 1, optionally followed by K, M, G or T: powers of 1024.
@@ -147,7 +147,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("group-by", 0, "REGEX", &given.group_by,
                  "a norm for each group of tensors; default one for all"),
         CLI_TEXT("nonfinite", 0, "POLICY", &given.nonfinite,
-                 "propagate, skip or zero; default propagate"),
+                 "propagate, skip, zero or error; default propagate"),
         CLI_TEXT("eps", 0, "E", &given.eps, "added to the norm; default 1e-6"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_TEXT("device", 0, "N|emulator", &given.device, PLACE_HELP),
@@ -184,6 +184,7 @@ const struct command command_clip = {
     .summary = "clip the gradients of a safetensors file by their norm",
     .run = run,
     .details =
+        "FILE is a safetensors file, or - for standard input. "
         "Tensors of type F32, F64, F16 and BF16 are gradients; others are copied without a "
         "change.\n\n"
         "  norm = sqrt(sum of g^2) / S, over the tensors of a group\n"
@@ -194,7 +195,7 @@ const struct command command_clip = {
         "match form one more group.\n\n"
         "POLICY is for a group with a NaN or an infinity. propagate: as in PyTorch, a NaN norm "
         "makes all\nNaN; skip: the group is not changed, not even divided by S; zero: all becomes "
-        "0.\n\n"
+        "0; error: the\ncommand fails and writes nothing.\n\n"
         "Gradients that do not fit into device memory are processed in parts, each read twice; "
         "the\nresult has the same bits.",
 };

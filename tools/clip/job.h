@@ -19,6 +19,15 @@ struct clip_group {
 /// The group of tensors whose type is none of f32, f64, f16 and bf16: they are copied unchanged.
 #define CLIP_NO_GROUP UINT32_MAX
 
+/// What --nonfinite says: a policy of the plan, or that the command fails.
+enum clip_policy {
+    CLIP_PROPAGATE = PTX_NONFINITE_PROPAGATE,
+    CLIP_SKIP = PTX_NONFINITE_SKIP,
+    CLIP_ZERO = PTX_NONFINITE_ZERO,
+    CLIP_ERROR,
+    CLIP_POLICY_COUNT,
+};
+
 struct clip_job {
     const struct tensor_file *file;
     const struct tensor **tensors; ///< in the order of the output: tensor_file_order()
@@ -30,7 +39,7 @@ struct clip_job {
     struct clip_group clipped; ///< totals of all groups; name and record are not used
     struct clip_group copied;  ///< totals of the other tensors; name and record are not used
     float max_norm, eps, loss_scale;
-    ptx_nonfinite nonfinite;
+    enum clip_policy nonfinite;
 };
 
 /// Sorts the file's tensors into groups. `group_by` is a POSIX extended regular expression that is

@@ -9,10 +9,11 @@
 
 enum { MOST_ROWS = 40, NAME_WIDTH = 32 };
 
-const char *const clip_policies[3] = {
-    [PTX_NONFINITE_PROPAGATE] = "propagate",
-    [PTX_NONFINITE_SKIP] = "skip",
-    [PTX_NONFINITE_ZERO] = "zero",
+const char *const clip_policies[CLIP_POLICY_COUNT] = {
+    [CLIP_PROPAGATE] = "propagate",
+    [CLIP_SKIP] = "skip",
+    [CLIP_ZERO] = "zero",
+    [CLIP_ERROR] = "error",
 };
 
 /// The types of the clipped tensors, or of the others, each once: "F32, BF16".
@@ -34,8 +35,8 @@ static void list_dtypes(char *list, size_t size, const struct clip_job *job, boo
     }
 }
 
-static const char *group_title(const struct clip_job *job, const struct clip_group *group,
-                               char quoted[QUOTED_SIZE])
+const char *clip_group_title(const struct clip_job *job, const struct clip_group *group,
+                             char quoted[QUOTED_SIZE])
 {
     if (!job->grouped)
         return "all tensors";
@@ -55,7 +56,7 @@ static void print_groups(FILE *stream, const struct clip_job *job)
             return;
         }
         fprintf(stream, "%-*s %8" PRIu64 " %14" PRIu64 " %14.9g %14.9g\n", NAME_WIDTH,
-                group_title(job, group, quoted), group->tensors, group->elements,
+                clip_group_title(job, group, quoted), group->tensors, group->elements,
                 (double)group->record.norm, (double)group->record.factor);
     }
 }
@@ -63,9 +64,9 @@ static void print_groups(FILE *stream, const struct clip_job *job)
 static void print_nonfinite(FILE *stream, const struct clip_job *job)
 {
     static const char *const consequences[] = {
-        [PTX_NONFINITE_PROPAGATE] = "it spreads",
-        [PTX_NONFINITE_SKIP] = "their gradients are unchanged",
-        [PTX_NONFINITE_ZERO] = "their gradients are zeros",
+        [CLIP_PROPAGATE] = "it spreads",
+        [CLIP_SKIP] = "their gradients are unchanged",
+        [CLIP_ZERO] = "their gradients are zeros",
     };
     uint32_t found = 0;
     for (uint32_t g = 0; g < job->group_count; g++)

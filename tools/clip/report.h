@@ -14,7 +14,11 @@ struct clip_end {
 };
 
 /// The name of a policy, as in --nonfinite.
-extern const char *const clip_policies[3];
+extern const char *const clip_policies[CLIP_POLICY_COUNT];
+
+/// How messages name a group: quoted, or by what it holds.
+const char *clip_group_title(const struct clip_job *job, const struct clip_group *group,
+                             char quoted[QUOTED_SIZE]);
 
 void clip_print(FILE *stream, const struct clip_job *job, const struct clip_report *report,
                 const struct clip_end *end);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "clip/run.h"
 #include "clip/copy.h"
+#include "clip/report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -156,12 +157,17 @@ static int open_copier(struct clip_session *session, struct message *error)
     return clip_copier_open(&session->copier) == PTX_OK ? EXIT_DONE : gpu_error(error);
 }
 
-static bool begin_output(struct clip_session *session, struct message *error)
+static void begin_progress(struct clip_session *session)
 {
     const struct clip_job *job = session->job;
     uint64_t passes = session->report->windows > 1 ? 3 : 2; // over the gradients
     progress_begin(&session->progress, passes * job->clipped.bytes + job->copied.bytes,
                    session->request->quiet);
+}
+
+static bool begin_output(struct clip_session *session, struct message *error)
+{
+    const struct clip_job *job = session->job;
     return output_open(&session->output, session->request->path, session->request->force, error) &&
            tensor_file_begin(&session->output, job->file->tensors, job->file->count,
                              job->file->notes, job->file->note_count, error);
@@ -282,42 +288,36 @@ static ptx_status bring_in(struct clip_session *session, const struct clip_windo
                                   session->addresses + first, session->stream);
 }
 
-static ptx_status two_passes(struct clip_session *session)
+/// The pass that measures, and with one window also scales.
+static ptx_status measure_all(struct clip_session *session)
 {
     const struct clip_windows *measured = &session->measured;
-    const struct clip_windows *written = &session->written;
     ptx_status status = PTX_OK;
+    if (session->report->windows == 1) {
+        status = bring_in(session, &session->written.windows[0]);
+        return status == PTX_OK ? timed(session, &session->written.windows[0], whole_run) : status;
+    }
     for (size_t k = 0; k < measured->count && status == PTX_OK; k++) {
         status = bring_in(session, &measured->windows[k]);
         if (status == PTX_OK)
             status = timed(session, &measured->windows[k], measure_window);
     }
-    if (status == PTX_OK)
-        status = timed(session, NULL, finish);
-    for (size_t k = 0; k < written->count && status == PTX_OK; k++) {
-        status = bring_in(session, &written->windows[k]);
-        if (status == PTX_OK)
-            status = timed(session, &written->windows[k], scale_window);
-        if (status == PTX_OK)
-            status = clip_copier_download(&session->copier, &written->windows[k]);
-    }
-    return status;
+    return status == PTX_OK ? timed(session, NULL, finish) : status;
 }
 
-/// Processes everything from the file to the output, whose header is written already: in one pass
-/// if there is one window, else in two passes, the first of which measures.
-static ptx_status pass_all(struct clip_session *session)
+/// The pass that writes everything after the header, and with several windows scales them.
+static ptx_status write_all(struct clip_session *session)
 {
-    const struct clip_window *only = &session->written.windows[0];
-    ptx_status status;
-    if (session->report->windows > 1) {
-        status = two_passes(session);
-    } else {
-        status = bring_in(session, only);
+    const struct clip_windows *written = &session->written;
+    ptx_status status = PTX_OK;
+    for (size_t k = 0; k < written->count && status == PTX_OK; k++) {
+        if (session->report->windows > 1) {
+            status = bring_in(session, &written->windows[k]);
+            if (status == PTX_OK)
+                status = timed(session, &written->windows[k], scale_window);
+        }
         if (status == PTX_OK)
-            status = timed(session, only, whole_run);
-        if (status == PTX_OK)
-            status = clip_copier_download(&session->copier, only);
+            status = clip_copier_download(&session->copier, &written->windows[k]);
     }
     if (status == PTX_OK)
         clip_copier_finish(&session->copier);
@@ -340,6 +340,28 @@ static int read_records(struct clip_session *session, struct message *error)
         session->job->groups[g].record = records[g];
     free(records);
     return status == PTX_OK ? EXIT_DONE : gpu_error(error);
+}
+
+/// Refuses NaN and infinity for --nonfinite error.
+static int check_finite(const struct clip_job *job, struct message *error)
+{
+    const struct clip_group *first = NULL;
+    uint32_t found = 0;
+    for (uint32_t g = 0; g < job->group_count; g++) {
+        if (job->groups[g].record.found_inf == 0.0f)
+            continue;
+        found++;
+        first = first ? first : &job->groups[g];
+    }
+    if (found == 0 || job->nonfinite != CLIP_ERROR)
+        return EXIT_DONE;
+    char quoted[QUOTED_SIZE];
+    message_set(error, "NaN or infinity in %" PRIu32 " of %" PRIu32 " group%s", found,
+                job->group_count, plural(job->group_count));
+    if (job->grouped)
+        message_add(error, ", first in %s", clip_group_title(job, first, quoted));
+    message_add(error, ": nothing is written (--nonfinite error)");
+    return EXIT_FAILED;
 }
 
 /// Every gradient is read once; if its group is scaled, it is read and written once more.
@@ -366,13 +388,19 @@ static int run_all(struct clip_session *session, struct message *error)
         status = open_copier(session, error);
     if (status != EXIT_DONE)
         return status;
-    if (!begin_output(session, error))
-        return EXIT_FAILED;
-    if (pass_all(session) != PTX_OK)
+    begin_progress(session);
+    if (measure_all(session) != PTX_OK)
         return gpu_error(error);
     status = read_records(session, error);
+    if (status == EXIT_DONE)
+        status = check_finite(session->job, error);
     if (status != EXIT_DONE)
         return status;
+    // Not before, because an output that is a pipe cannot be taken back.
+    if (!begin_output(session, error))
+        return EXIT_FAILED;
+    if (write_all(session) != PTX_OK)
+        return gpu_error(error);
     session->report->bytes = traffic(session->job);
     return output_commit(&session->output, error) ? EXIT_DONE : EXIT_FAILED;
 }

@@ -26,7 +26,8 @@ struct ptx_clip_tensor *clip_plan_params(const struct clip_job *job, struct ptx_
         .tensor_count = job->count,
         .group_count = job->group_count,
         .eps = job->eps,
-        .nonfinite = job->nonfinite,
+        .nonfinite =
+            job->nonfinite == CLIP_ERROR ? PTX_NONFINITE_PROPAGATE : (ptx_nonfinite)job->nonfinite,
         .loss_scale = job->loss_scale,
     };
     return tensors;
