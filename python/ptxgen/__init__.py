@@ -14,27 +14,31 @@ docs/python.md is the guide."""
 from . import emulator
 from ._library import VERSION as __version__
 from ._library import emulator_path, library_path
-from ._types import (ClipDescription, ClipParams, ClipPiece, ClipRecord, ClipSummary, ClipTensor,
-                     DeviceInfo, FunctionInfo, FunctionParam, GraphInfo, LossScaleParams,
-                     LossScaleState, ModuleParams, StepDescription, StepGroup, StepHyper, StepParams,
-                     StepTensor, StepWhole)
+from ._types import (CaptureModeName, ClipDescription, ClipParams, ClipPiece, ClipRecord, ClipSummary,
+                     ClipTensor, DeviceInfo, FunctionInfo, FunctionParam, GraphInfo, LossScaleParams,
+                     LossScaleState, ModuleParams, NonfiniteName, StepDescription, StepFormatName,
+                     StepGradientsName, StepGroup, StepHyper, StepParams, StepRuleName, StepTensor,
+                     StepWhole, TypeName)
 from .arrays import Address, StreamLike
 from .device import Array, Device, Event, Graph, Stream, View, device_count
 from .errors import (CaptureError, ClosedError, CompileError, DriverError, Error, ForkedError,
                      InvalidError, NoDeviceError, NoDriverError, NotFoundError, OutOfMemoryError,
                      UnsupportedError)
-from .module import Function, Kernel, KernelInfo, Module, emit, kernels
+from .module import Function, Kernel, KernelInfo, Launch, Module, emit, kernels
+from .operations import Operations
 from .plans import (SGD, Adam, AdamW, ClipPlan, Lion, PlanResult, StepPlan, describe_clip,
                     describe_step, emit_clip, emit_step)
 
 __all__ = [
-    "Adam", "AdamW", "Address", "Array", "CaptureError", "ClipDescription", "ClipParams", "ClipPiece",
-    "ClipPlan", "ClipRecord", "ClipSummary", "ClipTensor", "ClosedError", "CompileError", "Device",
-    "DeviceInfo", "DriverError", "Error", "Event", "ForkedError", "Function", "FunctionInfo",
-    "FunctionParam", "Graph", "GraphInfo", "InvalidError", "Kernel", "KernelInfo", "Lion",
-    "LossScaleParams", "LossScaleState", "Module", "ModuleParams", "NoDeviceError", "NoDriverError",
-    "NotFoundError", "OutOfMemoryError", "PlanResult", "SGD", "StepDescription", "StepGroup",
-    "StepHyper", "StepParams", "StepPlan", "StepTensor", "StepWhole", "Stream", "StreamLike",
-    "UnsupportedError", "View", "__version__", "describe_clip", "describe_step", "device_count",
-    "emit", "emit_clip", "emit_step", "emulator", "emulator_path", "kernels", "library_path",
+    "Adam", "AdamW", "Address", "Array", "CaptureError", "CaptureModeName", "ClipDescription",
+    "ClipParams", "ClipPiece", "ClipPlan", "ClipRecord", "ClipSummary", "ClipTensor",
+    "ClosedError", "CompileError", "Device", "DeviceInfo", "DriverError", "Error", "Event",
+    "ForkedError", "Function", "FunctionInfo", "FunctionParam", "Graph", "GraphInfo",
+    "InvalidError", "Kernel", "KernelInfo", "Launch", "Lion", "LossScaleParams", "LossScaleState",
+    "Module", "ModuleParams", "NoDeviceError", "NoDriverError", "NonfiniteName", "NotFoundError",
+    "Operations", "OutOfMemoryError", "PlanResult", "SGD", "StepDescription", "StepFormatName",
+    "StepGradientsName", "StepGroup", "StepHyper", "StepParams", "StepPlan", "StepRuleName",
+    "StepTensor", "StepWhole", "Stream", "StreamLike", "TypeName", "UnsupportedError", "View",
+    "__version__", "describe_clip", "describe_step", "device_count", "emit", "emit_clip",
+    "emit_step", "emulator", "emulator_path", "kernels", "library_path",
 ]

@@ -131,6 +131,9 @@ class Handle:
                     kept._release()
 
 
+# What structs point to, by the name of the field: "tensors[3].gradient".
+Keeps = Dict[str, object]
+
 _Self = TypeVar("_Self", bound="Object")
 
 # What captures under way must keep alive: each call that may be captured adds what it uses to each.
@@ -176,9 +179,6 @@ class Object:
 
 
 # ---- structs
-
-# What structs point to, by the name of the field: "tensors[3].gradient".
-Keeps = Dict[str, object]
 
 _TYPES: Dict[str, str] = {
     _c.ENUMS["ptx_type"][k]: _c.ENUMS["ptx_type"][k][len("PTX_"):].lower()

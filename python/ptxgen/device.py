@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .module import Kernel, Module
+    from .operations import Operations
     from .plans import ClipPlan, StepPlan
 
 
@@ -123,6 +124,11 @@ class Device(Object):
         """One of the library's kernels, compiled: gpu.kernel("squared_sum", "bf16")."""
         from .module import Kernel
         return Kernel(self, name, dtype, **options)
+
+    def operations(self, **params: Unpack[_types.OperationsParams]) -> Operations:
+        """Kernels in one call each, with checked arguments: see Operations."""
+        from .operations import Operations
+        return Operations(self, **params)
 
     def clip_plan(self, tensors: Any, **params: Unpack[_types.ClipParams]) -> ClipPlan:
         """A plan that takes norms and clips: see ClipPlan."""

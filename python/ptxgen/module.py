@@ -103,9 +103,13 @@ class Function:
             raise InvalidError(f"{self.info.name}: no value for {names}")
         return values
 
-    def __call__(self, *arguments: Any, grid: Shape, block: Shape = (), shared_bytes: int = 0,
-                 stream: StreamLike = None, cooperative: bool = False, cluster: Shape = (),
-                 programmatic: bool = False, **named: Any) -> None:
+    def __call__(self, *arguments: Any, stream: StreamLike = None, **named: Any) -> None:
+        self.bind(*arguments, **named)(stream)
+
+    def bind(self, *arguments: Any, grid: Shape, block: Shape = (), shared_bytes: int = 0,
+             cooperative: bool = False, cluster: Shape = (), programmatic: bool = False,
+             **named: Any) -> Launch:
+        """The launch with these arguments, to be put on a stream any number of times."""
         values = self._in_order(arguments, named)
         memory = ctypes.create_string_buffer(self._bytes or 1)
         start = ctypes.addressof(memory)
@@ -117,11 +121,22 @@ class Function:
         launch = _c.ptx_launch_params(
             grid=extents(grid, "grid"), block=extents(block, "block"),
             shared_bytes=integer(shared_bytes, ctypes.c_size_t, "shared_bytes"),
-            stream=stream_of(stream), args=ctypes.addressof(args), arg_count=len(values),
-            cooperative=bool(cooperative), cluster=extents(cluster, "cluster"),
-            programmatic=bool(programmatic))
-        keep(*used)
-        check(c.ptx_launch(self._function, byref(launch)))
+            args=ctypes.addressof(args), arg_count=len(values), cooperative=bool(cooperative),
+            cluster=extents(cluster, "cluster"), programmatic=bool(programmatic))
+        return Launch(self._function, launch, (memory, args, *used))
+
+
+class Launch:
+    """A kernel with its arguments: see Function.bind(). Keeps its arrays alive. One thread at a time
+    may call it."""
+
+    def __init__(self, function: int, params: Any, used: Tuple[object, ...]) -> None:
+        self._function, self._params, self._used = function, params, used
+
+    def __call__(self, stream: StreamLike = None) -> None:
+        self._params.stream = stream_of(stream)
+        keep(*self._used)
+        check(c.ptx_launch(self._function, byref(self._params)))
 
 
 def extents(shape: Shape, what: str) -> Any:
@@ -285,6 +300,10 @@ class Kernel:
             raise InvalidError(f"{self.name}: {param.name} has {array.count} elements, not {named}")
 
     def __call__(self, *, stream: StreamLike = None, **arguments: Any) -> None:
+        self.bind(**arguments)(stream)
+
+    def bind(self, **arguments: Any) -> Launch:
+        """The launch with these arguments, to be put on a stream any number of times."""
         one = _c.ptx_kernel.from_address(self._row).grid == _c.PTX_GRID_ONE
         for name, param in self.parameters.items():
             if name not in arguments and param.preset is not None:
@@ -295,4 +314,4 @@ class Kernel:
         for param in self.parameters.values():
             if param.is_pointer:
                 self._check_array(param, arguments, blocks)
-        self.function(grid=blocks, stream=stream, **arguments)
+        return self.function.bind(grid=blocks, **arguments)

@@ -195,3 +195,39 @@ def test_scalars_that_have_usual_values(gpu):
     update(scale=scale, growth_tracker=tracker, found_inf=gpu.array([1.0]), backoff=0.25)
     assert (scale.tolist(), tracker.tolist()) == ([4.0], [0])
     assert update.parameters["max_scale"].preset == "inf"
+
+
+def test_a_bound_launch(gpu, saxpy, stream):
+    x, y = gpu.array([1.0] * 10), gpu.zeros(10)
+    launch = saxpy.bind(10, 2.0, x, y=y, grid=1)
+    del x
+    for _ in range(3):
+        launch(stream)
+    assert y.tolist(stream=stream) == [6.0] * 10
+    kernel = gpu.kernel("lerp_backward", "f32", outputs="da")
+    bound = kernel.bind(d_output=y, d_a=y, n=10, weight=0.5)
+    bound(stream)
+    bound(stream)
+    assert y.tolist(stream=stream) == [1.5] * 10
+
+
+# ---- operations
+
+
+def test_operations(gpu, stream):
+    operations = gpu.operations()
+    d_output, d_a, d_b = gpu.array([1.0, -2.0]), gpu.zeros(2), gpu.zeros(2)
+    operations.lerp_backward(dtype="f32", count=2, d_output=d_output, d_a=d_a, d_b=d_b, weight=0.25,
+                             stream=stream)
+    assert (d_a.tolist(stream=stream), d_b.tolist()) == ([0.75, -1.5], [0.25, -0.5])
+    operations.quantize_backward(dtype="f32", count=2, x=gpu.array([0.5, 1e9]), d_output=d_output,
+                                 d_input=d_a, scale=0.5, stream=stream)
+    assert d_a.tolist(stream=stream) == [2.0, 0.0]
+    state = gpu.array(struct.pack("<fi", 8.0, 1))
+    operations.loss_scale_update(state, gpu.zeros(1), params={"interval": 2}, stream=stream)
+    assert struct.unpack("<fi", state.tobytes(stream=stream)) == (16.0, 0)
+    with pytest.raises(ptxgen.InvalidError, match="d_output"):
+        operations.lerp_backward(dtype="f32", count=2, d_output=0, d_a=d_a, weight=0.25)
+    operations.close()
+    with pytest.raises(ptxgen.ClosedError, match="the Operations is closed"):
+        operations.lerp_backward(dtype="f32", count=0)
