@@ -6,12 +6,13 @@ from ctypes import byref, c_char, c_size_t, c_uint64, c_void_p
 
 import torch
 
+import package  # noqa: F401
 import ptxgen
 
 
 class Device:
     """PyTorch's GPU and a stream of it; or the emulator, if PTXGEN_LIBCUDA names it and there is no
-    GPU, with tensors that PyTorch takes for the host's. To be made before a Library."""
+    GPU, with tensors that PyTorch takes for the host's. To be made before a ptxgen.Device."""
 
     def __init__(self):
         self.emulated = not torch.cuda.is_available()

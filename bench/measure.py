@@ -8,6 +8,9 @@ import time
 
 import torch
 
+import package  # noqa: F401
+import ptxgen
+
 REPETITIONS = 30
 WARM_UP = 3
 FLUSH_BYTES = 256 << 20
@@ -115,10 +118,10 @@ def commit():
 class Output:
     """JSON lines: the machine first, then one line per figure."""
 
-    def __init__(self, path, library):
+    def __init__(self, path, gpu):
         self.file = open(path, "w", encoding="utf-8") if path else None
-        self.line({"machine": torch.cuda.get_device_name(), "driver": library.info.driver_version,
-                   "torch": torch.__version__, "ptxgen": library.version(), "commit": commit(),
+        self.line({"machine": torch.cuda.get_device_name(), "driver": gpu.info.driver_version,
+                   "torch": torch.__version__, "ptxgen": ptxgen.__version__, "commit": commit(),
                    "repetitions": REPETITIONS})
 
     def line(self, values):

@@ -47,9 +47,9 @@ class Bench:
         # Tuning results from when everything was compiling at once are not valid.
         torch._inductor.config.autotune_local_cache = False
         self.options = options
-        self.library = ptxgen.Library(os.path.join(options.build, "libptxgen.so"))
+        self.gpu = ptxgen.Device()
         self.peers = peers_kernels.load_peers(options.peers)
-        self.output = measure.Output(options.output, self.library)
+        self.output = measure.Output(options.output, self.gpu)
         self.clock = measure.Clock()
         self.wrong = 0
         self.copy_rate = 0.0
@@ -105,14 +105,14 @@ class Bench:
                     continue
                 for size in self.options.sizes:
                     torch._dynamo.reset()
-                    self.kernel(make(self.library, self.peers, dtype, 1 << size))
+                    self.kernel(make(self.gpu, self.peers, dtype, 1 << size))
                     if size >= 26:
                         free_memory()
 
     # ---- clip ------------------------------------------------------------------------------------
 
     def clip_versions(self, name, gradients, unscaling):
-        tools = {"library": self.library, "peers": self.peers, "unscaling": unscaling}
+        tools = {"gpu": self.gpu, "peers": self.peers, "unscaling": unscaling}
         if self.options.warm:
             yield "torch.compile", peers_clip.Compiled(gradients, **tools)
             yield "Triton", peers_clip.Triton(gradients, **tools)
@@ -127,8 +127,8 @@ class Bench:
         yield "apex-style", peers_clip.Apex(gradients, **tools)
         yield "Triton", peers_clip.Triton(gradients, **tools)
         if gradients.elements <= MOST_ORIGINAL:
-            text = self.program("original", gradients.dtype, "sm_90").encode()
-            originals = {gradients.dtype: ptxgen.Module(self.library, text)}
+            text = self.program("original", gradients.dtype, "sm_90")
+            originals = {gradients.dtype: self.gpu.load(text)}
             yield "original", peers_clip.Original(gradients, originals=originals, **tools)
 
     def check_clip(self, what, gradients, version, made):

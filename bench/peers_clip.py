@@ -4,14 +4,12 @@
 A version is made for a list of tensors, told max_norm and what to multiply by besides ("unscale"),
 run on the current stream, and says what the norm was. All use clip_grad_norm_'s eps of 1e-6.
 """
-import ctypes
 import math
-from ctypes import byref, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
 
 import torch
 
 import peers_triton
-import ptxgen
 from peers_kernels import CODES, DTYPES, stream
 
 EPS = 1e-6
@@ -63,24 +61,22 @@ class Gradients:
 
 
 class Ours:
-    def __init__(self, gradients, library, **_):
-        self.library = library
-        tensors = [(t.data_ptr(), t.numel(), gradients.dtype, g)
-                   for t, g in zip(gradients.tensors, gradients.groups)]
-        self.plan = ptxgen.ClipPlan(library, tensors, max_norm=1.0, eps=EPS, stream=stream())
+    def __init__(self, gradients, gpu, **_):
+        tensors = [{"data": t, "group": g} for t, g in zip(gradients.tensors, gradients.groups)]
+        self.plan = gpu.clip_plan(tensors, max_norm=1.0, eps=EPS, stream=stream())
 
     def configure(self, max_norm, unscale):
-        self.plan.set_max_norm(max_norm, stream())
-        self.plan.set_loss_scale(1.0 / unscale, stream())
+        self.plan.set_max_norm(max_norm, stream=stream())
+        self.plan.set_loss_scale(1.0 / unscale, stream=stream())
 
     def run(self):
         self.plan.run(stream())
 
     def norms(self):
-        return [r.norm for r in self.plan.read(stream())]
+        return [r.norm for r in self.plan.read(stream()).records]
 
     def destroy(self):
-        self.plan.destroy()
+        self.plan.close()
 
 
 class Groups:
@@ -224,16 +220,15 @@ class OriginalPart:
         self.launches = []
 
     def configure(self, max_norm, unscale):
-        bind, record = self.module.bind, c_uint64(self.record.data_ptr())
+        squared_sum, clip = self.module["squared_sum"], self.module["clip"]
         sums, clips, at = [], [], self.partials.data_ptr()
         for tensor, blocks in zip(self.tensors, self.blocks):
-            x, n = c_uint64(tensor.data_ptr()), c_uint64(tensor.numel())
-            sums.append(bind("squared_sum", blocks, [x, n, c_uint64(at)]))
-            clips.append(bind("clip", blocks, [x, n, record]))
+            x, n = tensor.data_ptr(), tensor.numel()
+            sums.append(squared_sum.bind(x, n, at, grid=blocks))
+            clips.append(clip.bind(x, n, self.record.data_ptr(), grid=blocks))
             at += 4 * blocks
-        reduce = bind("reduce", 1, [c_uint64(self.partials.data_ptr()),
-                                    c_uint32(self.partials.numel()), c_float(max_norm),
-                                    c_float(unscale), record])
+        reduce = self.module["reduce"].bind(self.partials.data_ptr(), self.partials.numel(), max_norm,
+                                            unscale, self.record.data_ptr(), grid=1)
         self.launches = sums + [reduce] + clips
 
     def run(self):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Compares the kernels with PyTorch, torch.compile, CUDA C++ and Triton."""
 import ctypes
-from ctypes import c_double, c_float, c_int, c_int32, c_uint64, c_void_p
+from ctypes import c_double, c_float, c_int, c_uint64, c_void_p
 
 import torch
 import triton
 
 import peers_triton
-import ptxgen
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16,
           "bf16": torch.bfloat16}
@@ -35,8 +34,8 @@ def cuda(function, *args):
 class Case:
     """One kernel on n elements: tensors, versions by name, what to check and bytes to move."""
 
-    def __init__(self, library, peers, dtype, n):
-        self.library, self.peers, self.dtype, self.n = library, peers, dtype, n
+    def __init__(self, gpu, peers, dtype, n):
+        self.gpu, self.peers, self.dtype, self.n = gpu, peers, dtype, n
         self.code, self.type = c_int(CODES[dtype]), DTYPES[dtype]
         self.wide = dtype == "f64"
 
@@ -45,10 +44,9 @@ class Case:
         tensor = torch.empty(self.n, device="cuda", dtype=self.type)
         return tensor.normal_(generator=generator).mul_(spread)
 
-    def bound(self, name, *args, **options):
-        """Our kernel; an integer is an address."""
-        values = [c_uint64(a) if isinstance(a, int) else a for a in args]
-        launch = ptxgen.Kernel(self.library, name, self.dtype, **options).bind(self.n, *values)
+    def bound(self, name, **arguments):
+        """Our kernel, on all elements."""
+        launch = self.gpu.kernel(name, self.dtype).bind(n=self.n, **arguments)
         return lambda: launch(stream())
 
     def scalar(self, value):
@@ -91,8 +89,7 @@ class SquaredSum(Case):
         parts, at = self.peers.peers_squared_sum, c_uint64(x.data_ptr())
         out = c_uint64(self.partials.data_ptr())
         wide = cuda(parts, self.code, c_int(1), at, c_uint64(n), out)
-        versions = {"ours": self.bound("squared_sum", x.data_ptr(), c_uint64(n),
-                                       self.partials.data_ptr()),
+        versions = {"ours": self.bound("squared_sum", x=x, partials=self.partials),
                     "torch": torch_norm, "torch.compile": torch_compile,
                     "CUDA C++": cuda(parts, self.code, c_int(0), at, c_uint64(n), out),
                     "CUDA C++, f64 sums": wide, "Triton": in_triton}
@@ -131,8 +128,8 @@ class Clip(Case):
         gradient, record, n = self.gradient, self.record, self.n
         compiled = torch.compile(lambda g, s: g.mul_(s), dynamic=False, fullgraph=True)
         at, of = c_uint64(gradient.data_ptr()), c_uint64(record.data_ptr())
-        return {"ours": self.bound("gradient_clip_from_device_scale", gradient.data_ptr(),
-                                   c_uint64(n), record.data_ptr()),
+        return {"ours": self.bound("gradient_clip_from_device_scale", gradient=gradient,
+                                   record=record),
                 "torch": lambda: torch._foreach_mul_([gradient], self.scale),
                 "torch.compile": lambda: compiled(gradient, record[0]),
                 "CUDA C++": cuda(self.peers.peers_clip, self.code, at, c_uint64(n), of),
@@ -182,8 +179,8 @@ class Quantize(Case):
             out.copy_(self.formula(x, d, scale))
         compiled = torch.compile(in_place, dynamic=False, fullgraph=True)
         at = [c_uint64(t.data_ptr()) for t in (x, d, out)]
-        return {"ours": self.bound("quantize_ste_backward", *[t.data_ptr() for t in (x, d, out)],
-                                   c_uint64(n), self.scalar(SCALE), c_int32(ZERO_POINT)),
+        return {"ours": self.bound("quantize_ste_backward", x=x, d_output=d, d_input=out,
+                                   scale=SCALE, zero_point=ZERO_POINT),
                 "torch": lambda: in_place(x, d, out, scale),
                 "torch.compile": lambda: compiled(x, d, out, scale),
                 "CUDA C++": cuda(self.peers.peers_quantize, self.code, *at, c_uint64(n),
@@ -228,8 +225,7 @@ class Lerp(Case):
             b.copy_(d * WEIGHT)
         compiled = torch.compile(by_copies, dynamic=False, fullgraph=True)
         at = [c_uint64(t.data_ptr()) for t in (d, a, b)]
-        return {"ours": self.bound("lerp_backward", *[t.data_ptr() for t in (d, a, b)],
-                                   c_uint64(n), c_double(WEIGHT)),
+        return {"ours": self.bound("lerp_backward", d_output=d, d_a=a, d_b=b, weight=WEIGHT),
                 "torch": lambda: in_place(d, a, b),
                 "torch.compile": lambda: compiled(d, a, b),
                 "CUDA C++": cuda(self.peers.peers_lerp, self.code, *at, c_uint64(n),

@@ -32,6 +32,7 @@ import subprocess
 import sys
 import time
 from ctypes import c_float, c_int, c_size_t, c_uint64, c_void_p
+from typing import get_args
 
 import torch
 import torch._inductor.config
@@ -104,7 +105,7 @@ class Version:
 
 
 class Ours(Version):
-    def __init__(self, library, counts, dtype, form):
+    def __init__(self, gpu, counts, dtype, form):
         beside, state = FORMATS[form]
         super().__init__(counts, dtype, state)
         self.beside = Flat(counts, beside) if beside else None
@@ -127,8 +128,8 @@ class Ours(Version):
                 tensor["absmax"] = tuple(a.data_ptr() + start // BLOCK * 4 for a in self.absmax)
         self.form = form
         torch.cuda.synchronize()
-        self.plan = ptxgen.StepPlan(library, tensors, [{"rule": "adamw", **HYPER}],
-                                    max_norm=MAX_NORM, eps=1e-6)
+        self.plan = gpu.step_plan(tensors, groups=[{"rule": "adamw", "hyper": HYPER}],
+                                  max_norm=MAX_NORM, eps=1e-6)
 
     def values(self, part):
         """With what a parameter of 16 bits has beside it."""
@@ -143,7 +144,7 @@ class Ours(Version):
         self.plan.run(stream())
 
     def destroy(self):
-        self.plan.destroy()
+        self.plan.close()
 
 
 class Torch(Version):
@@ -305,9 +306,9 @@ class Bench:
         # Tuning results from when everything was compiling at once are not valid.
         torch._inductor.config.autotune_local_cache = False
         self.options = options
-        self.library = ptxgen.Library(os.path.join(options.build, "libptxgen.so"))
+        self.gpu = ptxgen.Device()
         self.peers = ctypes.CDLL(options.peers) if options.peers else None
-        self.output = measure.Output(options.output, self.library)
+        self.output = measure.Output(options.output, self.gpu)
         self.clock = measure.Clock()
         self.wrong, self.begun = 0, time.monotonic()
         rate, copy = self.clock.copy_rate()
@@ -319,8 +320,8 @@ class Bench:
     def versions(self, part, counts, dtype):
         forms, compiled = CASES[part]
         for form in forms:
-            if form in ptxgen.FORMATS:
-                yield form, Ours(self.library, counts, dtype, form)
+            if form in get_args(ptxgen.StepFormatName):
+                yield form, Ours(self.gpu, counts, dtype, form)
         yield "torch", Torch(counts, dtype)
         yield "torch grad_scale", GradScale(counts, dtype)
         if self.peers:
@@ -396,7 +397,7 @@ class Bench:
 
     def compare_lists(self, kind, form, dtype, lists):
         """Times lists of tensors, {name: counts}, in turns."""
-        made = {name: Ours(self.library, counts, dtype, form) for name, counts in lists.items()}
+        made = {name: Ours(self.gpu, counts, dtype, form) for name, counts in lists.items()}
         small = max(map(sum, lists.values())) * 28 < SMALL_BYTES
         works = {name: Work(v.run, calls=10 if small else 1) for name, v in made.items()}
         times = self.clock.compare(works)
@@ -455,7 +456,7 @@ def main():
             if part in CASES and CASES[part][1]:
                 Compiled(sets[part.split("/")[0]], part.split("/")[1]).run()
         return 0
-    if "state_8bit" not in ptxgen.FORMATS:
+    if "state_8bit" not in get_args(ptxgen.StepFormatName):
         bench.say("8-bit states: left out, the library has no such format")
     for part in options.only.split(","):
         if part == "sweep":

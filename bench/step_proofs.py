@@ -26,11 +26,13 @@ import math
 import os
 import sys
 import time
+from typing import get_args
 
 import torch
 
-import ptxgen
 from device import Device
+import ptxgen
+from ptxgen._library import c as library
 from torch_agreement import Report
 
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1}
@@ -44,7 +46,7 @@ RULES = {"adamw": {"rule": "adamw", **ADAM},
          "lion": {"rule": "lion", "lr": 1e-4, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}}
 STATES = {"full": torch.float32, "state_bf16": torch.bfloat16, "master": torch.float32,
           "remainder": torch.float32, "stochastic": torch.bfloat16, "state_8bit": torch.uint8}
-FORMS = [form for form in STATES if form in ptxgen.FORMATS]
+FORMS = [form for form in STATES if form in get_args(ptxgen.StepFormatName)]
 BLOCK = 256  # elements of a state in 8 bits that share an absmax
 BESIDE = {"master": torch.float32, "remainder": torch.int16}
 NAMES = {torch.float32: "f32", torch.bfloat16: "bf16"}
@@ -56,10 +58,17 @@ def states_of(rule):
     return {"lion": 1}.get(rule["rule"], 2)
 
 
+def group_of(rule):
+    """A struct ptx_step_group: the scalars are in a struct of their own."""
+    own = ("rule", "nesterov", "maximize")
+    return {**{name: rule[name] for name in own if name in rule},
+            "hyper": {name: value for name, value in rule.items() if name not in own}}
+
+
 class Tools:
-    def __init__(self, build, small):
+    def __init__(self, small):
         self.device = Device()
-        self.library = ptxgen.Library(os.path.join(build, "libptxgen.so"))
+        self.gpu = ptxgen.Device()
         self.small = small or self.device.emulated
 
     def size(self, large, small):
@@ -89,7 +98,7 @@ class Ours:
                   "beside": self.beside.data_ptr() if form in BESIDE else 0,
                   "dtype": NAMES[p.dtype], "format": form, **(tensor or {})}
         params = {"max_norm": math.inf, "stream": self.device.stream, **params}
-        self.plan = ptxgen.StepPlan(tools.library, [tensor], [rule], **params)
+        self.plan = tools.gpu.step_plan([tensor], groups=[group_of(rule)], **params)
 
     def step(self, g):
         self.g.copy_(g)
@@ -270,7 +279,7 @@ def check_bits(tools, report):
             differ, left, found = explained(mine, theirs, variants)
             report.case("bits", f"{name}, {which}, {n} elements", left == 0, differ=differ,
                         unexplained=left, explained=found)
-        ours.plan.destroy()
+        ours.plan.close()
 
 
 # ---- steps ---------------------------------------------------------------------------------------
@@ -306,7 +315,7 @@ def check_steps(tools, report):
                         further.mean().item() <= luck, mean_ulp=mine.mean().item(),
                         torch_mean_ulp=theirs.mean().item(), luck=luck,
                         max_ulp=mine.max().item(), torch_max_ulp=theirs.max().item())
-        ours.plan.destroy()
+        ours.plan.close()
 
 
 # ---- GradScaler ----------------------------------------------------------------------------------
@@ -318,7 +327,7 @@ def check_scaler(tools, report):
         rule = RULES[name]
         p = tools.device.random(n, torch.float32, 5)
         ours = Ours(tools, rule, p, max_norm=1.0, eps=1e-6, loss_scale=65536.0,
-                    update=ptxgen.LossScaleParams(interval=20))
+                    update={"interval": 20})
         torchs = Torch(rule, p)
         scaler = torch.amp.GradScaler(tools.device.where, init_scale=65536.0, growth_interval=20)
         scaler.scale(torch.zeros(1, device=tools.device.where))  # creates its state
@@ -341,7 +350,7 @@ def check_scaler(tools, report):
             scaler.update()
             moved = [(now != then).any().item()
                      for now, then in zip((ours.p, torchs.p.detach()), before)]
-            state = ours.plan.read(tools.device.stream)[1].state
+            state = ours.plan.read(tools.device.stream).summary.state
             theirs = (scaler.get_scale(), scaler._get_growth_tracker())
             differ += (state.scale, state.growth_tracker) != theirs or moved[0] != moved[1]
             skipped += not moved[0]
@@ -351,7 +360,7 @@ def check_scaler(tools, report):
                     and skipped == bad.sum().item() and off < 1e-4, steps_that_differ=differ,
                     bad_steps=bad.sum().item(), skipped=skipped, changes_of_scale=changes,
                     counted=ours.count.item(), furthest_p=off)
-        ours.plan.destroy()
+        ours.plan.close()
 
 
 # ---- stochastic rounding -------------------------------------------------------------------------
@@ -392,7 +401,7 @@ def check_stochastic(tools, report):
             differ = (rough.states[0] != exact.states[0].bfloat16()).sum().item()
             report.case("stochastic", f"{name}, m to nearest", differ == 0, differ=differ)
         for side in (exact, rough):
-            side.plan.destroy()
+            side.plan.close()
 
 
 # ---- 8-bit states --------------------------------------------------------------------------------
@@ -438,7 +447,7 @@ def check_eight(tools, report):
     maps = [dynamic_map(signed) for signed in (True, False)]
     for map_, signed in zip(maps, (True, False)):
         ours = (ctypes.c_float * BLOCK)()
-        tools.library.c.ptx_step_map(ctypes.c_bool(signed), ours)
+        library.ptx_step_map(signed, ours)
         differ = (torch.tensor(list(ours)) != map_).sum().item()
         report.case("eight", f"map, {'signed' if signed else 'unsigned'}", differ == 0,
                     differ=differ)
@@ -471,7 +480,7 @@ def check_eight(tools, report):
                         other_codes=(codes != narrow.states[k]).sum().item(), beyond=beyond,
                         absmax_differ=(narrow.absmax[k] != absmax).sum().item())
         for side in (narrow, wide):
-            side.plan.destroy()
+            side.plan.close()
 
 
 # ---- shards --------------------------------------------------------------------------------------
@@ -512,7 +521,7 @@ def shards_differ(tools, rule, form, parts, strided):
         for shard, (where, _) in zip(shards, places):
             shard.g.copy_(part(g, where))
             shard.plan.norm_sq(device.stream)
-            device.copy(shard.plan.sums(), whole.plan.sums(), 8)
+            device.copy(shard.plan.sums.address, whole.plan.sums.address, 8)
         for side in (whole, *shards):
             side.plan.finish(device.stream)
             side.plan.step(device.stream)
@@ -521,7 +530,7 @@ def shards_differ(tools, rule, form, parts, strided):
                  for mine, all_ in zip(shard.arrays(), whole.arrays())
                  if all_.numel() == rows * columns)
     for side in (whole, *shards):
-        side.plan.destroy()
+        side.plan.close()
     return differ
 
 
@@ -577,7 +586,7 @@ def check_replays(tools, report):
             tools.device.synchronize()
             digests[way] = digest(side)
             taken = side.count.item()
-            side.plan.destroy()
+            side.plan.close()
         report.case("replays", f"{name}, {form}, {times} times, {n} elements",
                     len(set(digests.values())) == 1 and taken == times, **digests, counted=taken)
 
@@ -599,7 +608,7 @@ def main():
         print("step_proofs.py: PyTorch sees no GPU, and PTXGEN_LIBCUDA names no emulator",
               file=sys.stderr)
         return 77
-    tools, report, lines = Tools(options.build, options.small), Report(options.output), []
+    tools, report, lines = Tools(options.small), Report(options.output), []
     for part in options.only.split(","):
         cases, failed, begun = report.cases, report.failed, time.monotonic()
         PARTS[part](tools, report)

@@ -16,6 +16,7 @@ import sys
 
 import torch
 
+import package  # noqa: F401
 import ptxgen
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16,
@@ -74,15 +75,15 @@ def holders(gradients):
     return parameters
 
 
-def plan_of(library, gradients, name, **params):
-    tensors = [(g.data_ptr(), g.numel(), name, 0) for g in gradients]
-    return ptxgen.ClipPlan(library, tensors, stream=stream(), **params)
+def plan_of(gpu, gradients, max_norm, **params):
+    """One group; a max_norm of 0, on purpose, is that of each group."""
+    return gpu.clip_plan(gradients, group_max_norms=[max_norm], stream=stream(), **params)
 
 
 # ---- clip_grad_norm_ -----------------------------------------------------------------------------
 
 
-def clip_case(library, report, name, counts, spread, max_norm_of):
+def clip_case(gpu, report, name, counts, spread, max_norm_of):
     dtype = DTYPES[name]
     generator = torch.Generator(device="cuda").manual_seed(len(counts))
     mine = [torch.randn(n, generator=generator, device="cuda", dtype=dtype).mul_(spread)
@@ -94,10 +95,10 @@ def clip_case(library, report, name, counts, spread, max_norm_of):
     clip = min(1.0, max_norm / (exact.item() + 1e-6)) if exact.item() else 1.0
     wanted = [g.double() * clip for g in mine]
 
-    plan = plan_of(library, mine, name, max_norm=max_norm, eps=1e-6)
+    plan = plan_of(gpu, mine, max_norm=max_norm, eps=1e-6)
     plan.run(stream())
-    record = plan.read(stream())[0]
-    plan.destroy()
+    record = plan.read(stream()).records[0]
+    plan.close()
     norm = torch.nn.utils.clip_grad_norm_(holders(theirs), max_norm, foreach=True,
                                           error_if_nonfinite=False)
 
@@ -128,7 +129,7 @@ def clip_case(library, report, name, counts, spread, max_norm_of):
                 f"x{max_norm_of:g}, g ~ {spread:g}", good, **figures)
 
 
-def check_clip(library, report):
+def check_clip(gpu, report):
     shapes = {"one": [1 << 20], "a single element": [1], "all empty": [0, 0, 0],
               "empty ones": [0, 5, 0, 0, 70001, 1, 0, 333, 0],
               "odd": [2 * k + 1 for k in range(100)],
@@ -137,16 +138,16 @@ def check_clip(library, report):
     for name in ("f32", "bf16", "f16"):
         for counts in shapes.values():
             for max_norm_of in (0.37, 2.0):
-                clip_case(library, report, name, counts, 1.0, max_norm_of)
+                clip_case(gpu, report, name, counts, 1.0, max_norm_of)
     # Squares beyond the range of f32: PyTorch's sum overflows or underflows.
     for name, spread in (("f32", 1e25), ("f32", 1e-30), ("bf16", 1e25), ("bf16", 1e-30)):
-        clip_case(library, report, name, [100003, 17], spread, 0.37)
+        clip_case(gpu, report, name, [100003, 17], spread, 0.37)
 
 
 # ---- GradScaler ----------------------------------------------------------------------------------
 
 
-def check_scaler(library, report, steps, interval, first, name, rate):
+def check_scaler(gpu, report, steps, interval, first, name, rate):
     """Compares unscale_, clip_grad_norm_, step and update with a plan that does all of them."""
     dtype = DTYPES[name]
     counts = [4096, 33, 0, 1025, 7]
@@ -155,10 +156,9 @@ def check_scaler(library, report, steps, interval, first, name, rate):
     scaler = torch.amp.GradScaler("cuda", init_scale=first, growth_interval=interval)
     scaler.scale(torch.zeros(1, device="cuda"))  # creates its state
     state = torch.zeros(2, device="cuda", dtype=torch.int32)
-    update = ptxgen.LossScaleParams(interval=interval)
-    plan = plan_of(library, mine, name, max_norm=1.0, eps=1e-6, nonfinite=ptxgen.SKIP,
-                   loss_scale_state=state.data_ptr(), update=update)
-    plan.set_loss_scale(first, stream())
+    plan = plan_of(gpu, mine, max_norm=1.0, eps=1e-6, nonfinite="skip",
+                   loss_scale_state=state.data_ptr(), update={"interval": interval})
+    plan.set_loss_scale(first, stream=stream())
     history = torch.zeros(steps, 4, device="cuda", dtype=torch.int32)
     bad = (torch.rand(steps, generator=torch.Generator().manual_seed(5)) < rate).tolist()
     furthest = torch.zeros((), device="cuda", dtype=torch.float64)
@@ -186,7 +186,7 @@ def check_scaler(library, report, steps, interval, first, name, rate):
             for a, b in zip(theirs, mine):
                 if a.numel():
                     furthest = torch.maximum(furthest, ulps(b, a, dtype).max())
-    plan.destroy()
+    plan.close()
     differ = (history[:, 0:2] != history[:, 2:4]).any(dim=1).sum().item()
     scales = history[:, 2].contiguous().view(torch.float32)
     changes = (scales[1:] != scales[:-1]).sum().item()
@@ -218,12 +218,12 @@ def same(a, b):
     return ((a != b) & ~(a.isnan() & b.isnan())).sum().item()
 
 
-def check_fake_quantize(library, report, operations, count):
+def check_fake_quantize(gpu, report, operations, count):
     for name in ("f32", "bf16", "f16"):
         dtype, scale, zero_point = DTYPES[name], 0.03, 3
         x, dy = quantize_input(count, dtype, scale)
         mine = torch.empty_like(dy)
-        operations.quantize_backward(stream(), name, count=count, x=x.data_ptr(),
+        operations.quantize_backward(stream=stream(), dtype=name, count=count, x=x.data_ptr(),
                                      d_output=dy.data_ptr(), d_input=mine.data_ptr(), scale=scale,
                                      zero_point=zero_point, reciprocal=True, fake_quantize=True)
         leaf = x.clone().requires_grad_()
@@ -237,7 +237,7 @@ def check_fake_quantize(library, report, operations, count):
                     kept=(mine != 0).sum().item())
 
 
-def check_fake_quantize_channels(library, report, operations, count):
+def check_fake_quantize_channels(gpu, report, operations, count):
     shape, axis = (16, 37, count // (16 * 37)), 1
     channels, inner = shape[axis], shape[2]
     count = math.prod(shape)
@@ -247,7 +247,7 @@ def check_fake_quantize_channels(library, report, operations, count):
         scales = (0.02 + 0.001 * torch.arange(channels)).to(device="cuda").float().clone()
         points = (torch.arange(channels) % 9 - 4).to(device="cuda").int().clone()
         mine = torch.empty_like(dy)
-        operations.quantize_backward(stream(), name, count=count, x=x.data_ptr(),
+        operations.quantize_backward(stream=stream(), dtype=name, count=count, x=x.data_ptr(),
                                      d_output=dy.data_ptr(), d_input=mine.data_ptr(),
                                      scales=scales.data_ptr(), zero_points=points.data_ptr(),
                                      channels=channels, inner=inner, reciprocal=True,
@@ -265,7 +265,7 @@ def check_fake_quantize_channels(library, report, operations, count):
                     kept=(mine != 0).sum().item())
 
 
-def check_straight_through(library, report, operations, count):
+def check_straight_through(gpu, report, operations, count):
     """clamp(round(x / scale) + zero point) with a straight-through gradient. PyTorch divides by a
     tensor; for a number it multiplies by the rounded reciprocal."""
     for name in ("f32", "f64", "bf16", "f16"):
@@ -280,7 +280,7 @@ def straight_through_case(report, operations, count, name, reciprocal):
     scale = divisor.item()
     x, dy = quantize_input(count, dtype, scale)
     mine = torch.empty_like(dy)
-    operations.quantize_backward(stream(), name, count=count, x=x.data_ptr(),
+    operations.quantize_backward(stream=stream(), dtype=name, count=count, x=x.data_ptr(),
                                  d_output=dy.data_ptr(), d_input=mine.data_ptr(), scale=scale,
                                  zero_point=zero_point, reciprocal=reciprocal)
     leaf = x.clone().requires_grad_()
@@ -317,13 +317,13 @@ def straight_through_case(report, operations, count, name, reciprocal):
 # ---- lerp ----------------------------------------------------------------------------------------
 
 
-def check_lerp(library, report, operations, count):
+def check_lerp(gpu, report, operations, count):
     for name, dtype in DTYPES.items():
         for weight in (0.3, 1.0 / 3.0, 0.0, 1.0, -2.5):
             generator = torch.Generator(device="cuda").manual_seed(13)
             dy = torch.randn(count, generator=generator, device="cuda").to(dtype).clone()
             d_a, d_b = torch.empty_like(dy), torch.empty_like(dy)
-            operations.lerp_backward(stream(), name, count=count, d_output=dy.data_ptr(),
+            operations.lerp_backward(stream=stream(), dtype=name, count=count, d_output=dy.data_ptr(),
                                      d_a=d_a.data_ptr(), d_b=d_b.data_ptr(), weight=weight)
             a, b = (torch.zeros_like(dy).requires_grad_() for _ in range(2))
             torch.lerp(a, b, weight).backward(dy)
@@ -348,19 +348,19 @@ def main():
         print("torch_agreement.py: PyTorch sees no GPU", file=sys.stderr)
         return 77
     torch.zeros(1, device="cuda")
-    library = ptxgen.Library(options.library)
+    gpu = ptxgen.Device()
     report = Report(options.output)
-    operations = ptxgen.Operations(library)
-    check_clip(library, report)
-    check_fake_quantize(library, report, operations, options.elements)
-    check_fake_quantize_channels(library, report, operations, options.elements)
-    check_straight_through(library, report, operations, options.elements)
-    check_lerp(library, report, operations, options.elements)
-    check_scaler(library, report, options.steps, 40, 65536.0, "f32", 0.02)
-    check_scaler(library, report, options.steps, 2000, 65536.0, "f32", 0.001)
-    check_scaler(library, report, options.steps // 5, 1, 2.0 ** 100, "f32", 0.05)
+    operations = gpu.operations()
+    check_clip(gpu, report)
+    check_fake_quantize(gpu, report, operations, options.elements)
+    check_fake_quantize_channels(gpu, report, operations, options.elements)
+    check_straight_through(gpu, report, operations, options.elements)
+    check_lerp(gpu, report, operations, options.elements)
+    check_scaler(gpu, report, options.steps, 40, 65536.0, "f32", 0.02)
+    check_scaler(gpu, report, options.steps, 2000, 65536.0, "f32", 0.001)
+    check_scaler(gpu, report, options.steps // 5, 1, 2.0 ** 100, "f32", 0.05)
     torch.cuda.synchronize()
-    operations.destroy()
+    operations.close()
     print(f"{report.cases - report.failed} of {report.cases} cases agree")
     return 1 if report.failed else 0
 

@@ -88,7 +88,7 @@ class Torch:
 
 class Ours:
     def __init__(self, tools, model):
-        self.device, library = tools
+        self.device, gpu = tools
         self.parameters = list(model.parameters())
         self.states = [[self.device.zeros(p.numel(), torch.float32) for _ in range(2)]
                        for p in self.parameters]
@@ -98,20 +98,23 @@ class Ours:
                     "state": (m.data_ptr(), v.data_ptr()), "step": self.count.data_ptr()}
                    for p, (m, v) in zip(self.parameters, self.states)]
         self.device.synchronize()
-        self.plan = ptxgen.StepPlan(
-            library, tensors, [{"rule": "adamw", "lr": PEAK, "weight_decay": decay, **HYPER}
-                               for decay in DECAYS],
+        self.plan = gpu.step_plan(
+            tensors, groups=[{"rule": "adamw", "hyper": self.hyper(PEAK, decay)} for decay in DECAYS],
             max_norm=MAX_NORM, eps=1e-6, gradients="zero", stream=self.device.stream)
+
+    @staticmethod
+    def hyper(lr, decay):
+        return {"lr": lr, "weight_decay": decay, **HYPER}
 
     def step(self, lr):
         for group, decay in enumerate(DECAYS):
-            self.plan.set_hyper(self.device.stream, group, lr=lr, weight_decay=decay, **HYPER)
+            self.plan.set_hyper(group, self.hyper(lr, decay), stream=self.device.stream)
         self.plan.run(self.device.stream)
         if self.device.emulated:
             self.device.synchronize()
 
     def destroy(self):
-        self.plan.destroy()
+        self.plan.close()
 
 
 def train(tools, kind, size, data, steps, of):
@@ -162,7 +165,7 @@ def main():
         return 77
     torch.use_deterministic_algorithms(True, warn_only=True)
     device = Device()
-    tools = device, ptxgen.Library(os.path.join(options.build, "libptxgen.so"))
+    tools = device, ptxgen.Device()
     data = text()
     size = size_that_fits(tools, data, options)
     curves, seconds = {}, {}
