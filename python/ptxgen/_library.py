@@ -180,12 +180,6 @@ class Object:
 
 # ---- structs
 
-_TYPES: Dict[str, str] = {
-    _c.ENUMS["ptx_type"][k]: _c.ENUMS["ptx_type"][k][len("PTX_"):].lower()
-    for k in range(_c.PTX_TYPE_COUNT)
-}
-
-
 def _choices(enum: str) -> Dict[str, int]:
     names = getattr(_types, _types_name(enum) + "Name").__args__
     return {name: getattr(_c, constant) for name, constant in zip(names, _c.ENUMS[enum])}

@@ -46,6 +46,11 @@ def saxpy(gpu):
     return gpu.load(SAXPY)["saxpy"]
 
 
+def free_bytes(gpu):
+    """Of device memory, to the byte; None on a GPU, which others use and which has pages."""
+    return gpu.memory()[0] if ON_EMULATOR else None
+
+
 def python(code, *arguments, **environment):
     """Runs a program of Python with this package, and returns what became of it."""
     return subprocess.run([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE,
