@@ -106,11 +106,13 @@ PROOFS = (
     (r"no ptxas", lambda _, env: not ptxas(env)),
     (r"there is a ptxas in (\S+)", lambda found, _: os.access(f"{found[1]}/ptxas", os.X_OK)),
     (r"there is a GPU", lambda _, env: gpu(env)),
-    (r"fewer GPUs than ranks", lambda *_: (output_of("nvidia-smi", "-L") or "").count("GPU ") < 2),
+    (r"fewer GPUs than ranks(?:: (\d+) wanted)?", lambda found, _: (
+        (output_of("nvidia-smi", "-L") or "").count("GPU ") < int(found[1] or 2))),
     (r"no NCCL", lambda _, env: not nccl(env)),
     (r"no GPU|no such device|no usable libcuda|the driver sees no GPU", lambda _, env: not gpu(env)),
     (r"no cuda\.h", lambda *_: not cuda_header()),
-    (r"no pytest for (\S+)", lambda found, _: output_of(found[1], "-c", "import pytest") is None),
+    (r"no (pytest|torch[\w.]*) for (\S+)", lambda found, _: output_of(
+        found[2], "-c", f"import pkgutil; pkgutil.resolve_name('{found[1]}')") is None),
     (r"no localedef", lambda *_: not shutil.which("localedef")),
     (r"no access control lists on the file system of (\S+)", lambda found, _: not access_lists(found[1])),
     (r"no script\(1\)", lambda *_: output_of("script", "-qec", "true", "/dev/null") is None),

@@ -1,14 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""run.py TEST.py...: pytest on these files; status 77 where there is no pytest, or no GPU to run on."""
+"""run.py [torch] TEST.py...: pytest on these files; status 77 where there is no pytest, or no GPU to run
+on. `torch`: with $PTXGEN_TORCH_PYTHON, if it is set; status 77 where that python has no torch."""
 
 import importlib.util
+import os
 import sys
 
-if importlib.util.find_spec("pytest") is None:
-    print(f"skipped: no pytest for {sys.executable}")
-    sys.exit(77)
+needs, tests = ["pytest"], sys.argv[1:]
+if tests[0] == "torch":
+    needs.append(tests.pop(0))
+    other = os.environ.pop("PTXGEN_TORCH_PYTHON", "")
+    if other:
+        os.execv(other, [other, *sys.argv])
+for package in needs:
+    if importlib.util.find_spec(package) is None:
+        print(f"skipped: no {package} for {sys.executable}")
+        sys.exit(77)
 
 import pytest  # noqa: E402
 
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *tests]))

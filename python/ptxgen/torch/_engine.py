@@ -256,6 +256,15 @@ class _Part:
             self.found_in.fill_(0.0) if found_inf is None else self.found_in.copy_(
                 found_inf.reshape(()))
 
+    def count_empty(self, addresses: List[int]) -> None:
+        """Counts the step of parameters of which this rank has nothing, as other ranks count it: a
+        checkpoint may have the count of any rank."""
+        steps = [self.items[k].states["step"] for k in self.empty if addresses[k]]
+        found = self.found_out if self.settings.norm else self.found_in
+        taken = (found == 0).to(torch.float32)
+        for step in steps:
+            step.add_(taken)
+
     def norm(self) -> Tensor:
         if self.device.device.type != "cuda":
             return self.device.tensor(self.plan.records)[1]
@@ -402,7 +411,9 @@ class Engine:
                 part.device.done(stream)
         if self._parts and self._parts[0].settings.phases:
             self._phases()
-        for part in self._parts:
+        for part, (addresses, _) in zip(self._parts, found):
+            if part.empty:
+                part.count_empty(addresses)
             increment_version(part.parameters)
 
     def _phases(self) -> None:

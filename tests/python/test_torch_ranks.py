@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: MIT
+"""ptxgen.torch with DTensors: FSDP2, tensor parallelism, mixed meshes, checkpoints."""
+
+import copy
+import tempfile
+
+import ptxgen.torch as pt
+import pytest
+import torch
+from torch_parts import DEVICE, ON_EMULATOR, needs
+from ranks import on_ranks
+
+pytestmark = needs("torch.distributed.fsdp.fully_shard")
+try:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+except ImportError:
+    pass
+
+from torch.nn.utils import clip_grad_norm_ as torch_clip
+
+GPUS = 2 if ON_EMULATOR else torch.cuda.device_count()
+needs_two = pytest.mark.skipif(GPUS < 2, reason="fewer GPUs than ranks: 2 wanted")
+
+
+def model(seed=0):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(9, 33), torch.nn.GELU(), torch.nn.Linear(33, 7),
+                               torch.nn.LayerNorm(7), torch.nn.Linear(7, 1)).to(DEVICE)
+
+
+def sharded(mesh, seed=0):
+    made = model(seed)
+    for layer in made:
+        if list(layer.parameters()):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(made, mesh=mesh)
+    return made
+
+
+def backward(made, seed, scale=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(16, 9, generator=generator).to(DEVICE)
+    loss = made(x).square().mean() * scale
+    loss.backward()
+    return loss
+
+
+def full(tensors):
+    return [(t.full_tensor() if isinstance(t, DTensor) else t).detach().clone() for t in tensors]
+
+
+def close(a, b, tolerance):
+    for x, y in zip(full(a), full(b)):
+        assert float((x - y).abs().max()) <= tolerance, (x - y).abs().max()
+
+
+# ---- clipping
+
+
+def clips_as_torch(rank, shape, names):
+    mesh = init_device_mesh(DEVICE, shape, mesh_dim_names=names)
+    ours, theirs = sharded(mesh), sharded(mesh)
+    for seed in range(3):
+        backward(ours, seed, 30.0)
+        backward(theirs, seed, 30.0)
+        # FSDP2's own, through torch's function
+        expected = torch_clip(theirs.parameters(), 0.5)
+        norm = pt.clip_grad_norm_(ours.parameters(), 0.5)
+        assert isinstance(norm, DTensor) == isinstance(expected, DTensor) and norm.shape == ()
+        assert abs(norm.full_tensor().item() / expected.full_tensor().item() - 1) < 1e-6
+        assert norm.to_local().item() == norm.full_tensor().item()
+        close([p.grad for p in ours.parameters()], [p.grad for p in theirs.parameters()], 1e-6)
+        ours.zero_grad()
+        theirs.zero_grad()
+
+
+@needs_two
+@pytest.mark.parametrize("shape,names", [((2,), ("fsdp",)), ((2, 1), ("replicate", "shard")),
+                                         ((1, 2), ("replicate", "shard"))])
+def test_fsdp2_clip(shape, names):
+    on_ranks(2, clips_as_torch, shape, names)
+
+
+def counts_once(rank, world, shape, names):
+    """Every element once, in any mix of meshes and tensors."""
+    mesh = init_device_mesh(DEVICE, shape, mesh_dim_names=names)
+    meshes = [mesh] + ([mesh[name] for name in names] if len(names) > 1 else [])
+    generator = torch.Generator().manual_seed(5)
+    params, total = [], 0.0
+    for one in meshes:
+        for k in range(3 ** one.ndim):
+            placements = [[Replicate(), Shard(0), Shard(1)][k // 3 ** d % 3] for d in range(one.ndim)]
+            value = torch.randn(5, 3, generator=generator).to(DEVICE)
+            p = torch.nn.Parameter(distribute_tensor(torch.zeros(5, 3, device=DEVICE), one, placements))
+            p.grad = distribute_tensor(value, one, placements)
+            params.append(p)
+            total += value.double().square().sum().item()
+    plain = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
+    plain.grad = torch.arange(4.0, device=DEVICE)
+    total += 14.0
+    before = full([p.grad for p in params])
+    norm = pt.clip_grad_norm_([plain, *params], 1.0)
+    assert not isinstance(norm, DTensor)
+    assert abs(norm.item() / total ** 0.5 - 1) < 1e-6, (norm.item(), total ** 0.5)
+    for p, b in zip(params, before):
+        assert torch.allclose(p.grad.full_tensor(), b / total ** 0.5, rtol=1e-5)
+    ours = pt.AdamW([plain, *params], lr=1e-2, max_grad_norm=9.0)
+    ours.step()
+    assert abs(ours.grad_norm.item() - 1) < 1e-5
+    for p in params:
+        state = ours.state[p]["exp_avg"]
+        assert state.placements == p.placements and state.device_mesh == p.device_mesh
+        whole = p.full_tensor()
+        assert float(whole.abs().max()) > 0
+        gathered = [torch.empty_like(whole) for _ in range(world)]
+        torch.distributed.all_gather(gathered, whole)
+        assert all(torch.equal(g, whole) for g in gathered)
+
+
+@needs_two
+@pytest.mark.parametrize("world,shape,names", [
+    (2, (2,), ("fsdp",)), (2, (1, 2), ("dp", "tp")),
+    (4, (2, 2), ("dp", "tp")), (4, (4,), ("fsdp",))])
+def test_meshes(world, shape, names):
+    if world > GPUS and not ON_EMULATOR:
+        pytest.skip("fewer GPUs than ranks: 4 wanted")
+    on_ranks(world, counts_once, world, shape, names)
+
+
+def hybrid(rank):
+    """Data parallel over one dimension, sharded over the other: no rank's copy counts twice."""
+    mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("dp", "tp"))
+    value = torch.arange(24.0, device=DEVICE).reshape(6, 4)
+    p = torch.nn.Parameter(distribute_tensor(torch.zeros_like(value), mesh, [Replicate(), Shard(1)]))
+    p.grad = distribute_tensor(value, mesh, [Replicate(), Shard(1)])
+    norm = pt.clip_grad_norm_([p], 1e9)
+    assert norm.full_tensor().item() == value.double().norm().float().item()
+
+
+@pytest.mark.skipif(not ON_EMULATOR and GPUS < 4, reason="fewer GPUs than ranks: 4 wanted")
+def test_hybrid():
+    on_ranks(4, hybrid)
+
+
+# ---- optimizers
+
+
+def trains_as_torch(rank, options):
+    mesh = init_device_mesh(DEVICE, (2,))
+    ours, theirs, alone = sharded(mesh), sharded(mesh), model()
+    first = pt.AdamW(ours.parameters(), lr=1e-2, max_grad_norm=0.5, **options)
+    second = torch.optim.AdamW(theirs.parameters(), lr=1e-2)
+    third = pt.AdamW(alone.parameters(), lr=1e-2, max_grad_norm=0.5, **options)
+    plans = set()
+    for seed in range(6):
+        for made, optimizer in ((ours, first), (theirs, second), (alone, third)):
+            backward(made, seed, 30.0)
+            if optimizer is second:
+                torch_clip(made.parameters(), 0.5)
+            optimizer.step()
+            optimizer.zero_grad()
+        plans.add(id(first._engine()._parts[0].plan))
+    assert len(plans) == 1
+    close(ours.parameters(), theirs.parameters(), 1e-5)
+    close(ours.parameters(), alone.parameters(), 1e-5)
+    steps = {float(entry["step"]) for entry in first.state.values()}
+    assert steps == {6.0}  # also where this rank has nothing of a parameter
+
+
+@needs_two
+def test_fsdp2_step():
+    on_ranks(2, trains_as_torch, {})
+
+
+def same_bits(rank, state_dtype, dtype):
+    """However a parameter is cut: the bits of one device, with the same gradients."""
+    mesh = init_device_mesh(DEVICE, (2,))
+    for placement in (Shard(0), Shard(1)):
+        generator = torch.Generator().manual_seed(3)
+        start = torch.randn(6, 64, generator=generator).to(dtype).to(DEVICE)
+        alone = torch.nn.Parameter(start.clone())
+        cut = torch.nn.Parameter(distribute_tensor(start.clone(), mesh, [placement]))
+        options = {"lr": 1e-3, "state_dtype": state_dtype, "seed": 11}
+        ours, other = pt.AdamW([cut], **options), pt.AdamW([alone], **options)
+        for _ in range(4):
+            g = torch.randn(6, 64, generator=generator).to(dtype).to(DEVICE)
+            alone.grad, cut.grad = g, distribute_tensor(g, mesh, [placement])
+            ours.step()
+            other.step()
+        assert torch.equal(cut.full_tensor(), alone.detach())
+
+
+@needs_two
+@pytest.mark.parametrize("state_dtype,dtype", [
+    ("float32", torch.float32), ("bf16", torch.bfloat16), ("remainder", torch.bfloat16)])
+def test_same_bits(state_dtype, dtype):
+    on_ranks(2, same_bits, state_dtype, dtype)
+
+
+def misplaced(rank):
+    """Gradients that are placed otherwise, or are sums to be made."""
+    from torch.distributed.tensor import Partial
+    mesh = init_device_mesh(DEVICE, (2,))
+    value = torch.arange(24.0, device=DEVICE).reshape(6, 4)
+    cut = torch.nn.Parameter(distribute_tensor(torch.zeros(6, 4, device=DEVICE), mesh, [Shard(0)]))
+    alone = torch.nn.Parameter(torch.zeros(6, 4, device=DEVICE))
+    ours, other = pt.SGD([cut], lr=0.1), pt.SGD([alone], lr=0.1)
+    for turn in range(3):
+        alone.grad = value
+        cut.grad = (distribute_tensor(value, mesh, [Shard(1)]) if turn == 0 else
+                    distribute_tensor(value, mesh, [Replicate()]) if turn == 1 else
+                    DTensor.from_local(value / 2, mesh, [Partial()]))
+        ours.step()
+        other.step()
+    assert torch.equal(cut.full_tensor(), alone.detach())
+    cut.grad = DTensor.from_local(value / 2, mesh, [Partial()])
+    norm = pt.clip_grad_norm_([cut], 1.0)  # torch's own
+    assert abs(norm.full_tensor().item() / value.norm().item() - 1) < 1e-6
+
+
+@needs_two
+def test_misplaced_gradients():
+    on_ranks(2, misplaced)
+
+
+def own_group(rank):
+    """Parts of a model that no DTensor tells of."""
+    import torch.distributed as dist
+    w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
+    w.grad = torch.full((4,), float(rank + 1), device=DEVICE)
+    ours = pt.AdamW([w], lr=0.1, max_grad_norm=1.0, process_group=dist.group.WORLD)
+    ours.step()
+    assert ours.grad_norm.item() == torch.tensor(20.0).sqrt().item()
+    w.grad = torch.full((4,), float("nan") if rank else 1.0, device=DEVICE)
+    before = w.detach().clone()
+    ours.step()
+    assert torch.equal(w, before) and ours.found_inf.item() == 1
+
+
+@needs_two
+def test_process_group():
+    on_ranks(2, own_group)
+
+
+# ---- checkpoints
+
+
+def through_dcp(rank, folder, state_dtype, dtype):
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import (get_optimizer_state_dict,
+                                                         set_optimizer_state_dict)
+    mesh = init_device_mesh(DEVICE, (2,))
+
+    def made(lr):
+        net = model().to(dtype)
+        for layer in net:
+            if list(layer.parameters()):
+                fully_shard(layer, mesh=mesh)
+        fully_shard(net, mesh=mesh)
+        return net, pt.AdamW(net.parameters(), lr=lr, state_dtype=state_dtype, seed=3)
+
+    def step(net, optimizer, seed):
+        generator = torch.Generator().manual_seed(seed)
+        for p in net.parameters():
+            g = torch.randn(p.shape, generator=generator).to(dtype).to(DEVICE)
+            p.grad = distribute_tensor(g, mesh, p.placements)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    net, optimizer = made(1e-2)
+    for seed in range(3):
+        step(net, optimizer, seed)
+    dcp.save({"model": net.state_dict(), "optimizer": get_optimizer_state_dict(net, optimizer)},
+             checkpoint_id=folder)
+    other, again = made(0.5)
+    before = full(other.parameters())
+    state = {"model": other.state_dict(), "optimizer": get_optimizer_state_dict(other, again)}
+    close(other.parameters(), before, 0.0)  # the step with lr 0 that makes the states
+    dcp.load(state, checkpoint_id=folder)
+    other.load_state_dict(state["model"])
+    set_optimizer_state_dict(other, again, state["optimizer"])
+    for seed in range(3, 6):
+        step(net, optimizer, seed)
+        step(other, again, seed)
+    close(net.parameters(), other.parameters(), 0.0)
+    assert {float(entry["step"]) for entry in again.state.values()} == {6.0}
+
+
+@needs_two
+@pytest.mark.parametrize("state_dtype,dtype", [
+    ("float32", torch.float32), ("master", torch.bfloat16), ("remainder", torch.bfloat16)])
+def test_checkpoint(state_dtype, dtype):
+    with tempfile.TemporaryDirectory() as folder:
+        on_ranks(2, through_dcp, folder, state_dtype, dtype)
+
+
+def data_parallel(rank):
+    from torch.nn.parallel import DistributedDataParallel
+    base = model()
+    ours, theirs = (DistributedDataParallel(copy.deepcopy(base), gradient_as_bucket_view=True)
+                    for _ in range(2))
+    first = pt.AdamW(ours.parameters(), lr=1e-2, max_grad_norm=0.5)
+    second = torch.optim.AdamW(theirs.parameters(), lr=1e-2)
+    for seed in range(4):
+        backward(ours, 2 * seed + rank, 30.0)
+        backward(theirs, 2 * seed + rank, 30.0)
+        torch_clip(theirs.parameters(), 0.5)
+        first.step()
+        second.step()
+        first.zero_grad()
+        second.zero_grad()
+    close(ours.parameters(), theirs.parameters(), 1e-5)
+
+
+@needs_two
+def test_ddp():
+    on_ranks(2, data_parallel)
