@@ -148,7 +148,7 @@ static const struct {
 } tuning[PTX_STEP_FORMAT_COUNT] = {
     [PTX_STEP_FORMAT_FULL] = { 1, 7 },       [PTX_STEP_FORMAT_STATE_BF16] = { 1, 6 },
     [PTX_STEP_FORMAT_MASTER] = { 1, 3 },     [PTX_STEP_FORMAT_REMAINDER] = { 1, 4 },
-    [PTX_STEP_FORMAT_STOCHASTIC] = { 4, 3 }, [PTX_STEP_FORMAT_STATE_8BIT] = { 4, 3 },
+    [PTX_STEP_FORMAT_STOCHASTIC] = { 4, 3 }, [PTX_STEP_FORMAT_STATE_8BIT] = { 8, 3 },
 };
 
 unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
