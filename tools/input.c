@@ -72,3 +72,17 @@ int input_open(const char **path, struct message *error)
         message_set(error, "cannot read %s: %s", *path, strerror(errno));
     return descriptor;
 }
+
+bool input_size(int descriptor, const char *path, size_t *size, struct message *error)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0)
+        return message_set(error, "cannot read %s: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return message_set(error, "%s: not a regular file", path);
+    if (status.st_size == 0)
+        return message_set(
+            error, "%s: empty; a safetensors file begins with 8 bytes of header length", path);
+    *size = (size_t)status.st_size;
+    return true;
+}

@@ -11,5 +11,7 @@
 /// input, so that the command can be started again (emulator_take_over()). A terminal is refused.
 /// Returns a descriptor, which the caller closes, or -1.
 int input_open(const char **path, struct message *error);
+/// The size of an open file, which must be a regular one and not empty.
+bool input_size(int descriptor, const char *path, size_t *size, struct message *error);
 
 #endif

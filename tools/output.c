@@ -122,12 +122,15 @@ static int create_named(struct output *output, const char *folder, mode_t mode)
     output->temporary = malloc(size);
     for (unsigned k = 0; output->temporary && k < TEMPORARY_NAMES; k++) {
         name_temporary(output->temporary, size, folder, k);
-        signals_remove(output->temporary);
+        if (!signals_remove(output->temporary)) {
+            errno = EMFILE;
+            break;
+        }
         int file = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (file >= 0)
             return file;
         int reason = errno;
-        signals_remove(NULL);
+        signals_keep(output->temporary);
         errno = reason;
         if (reason != EEXIST)
             break;
@@ -254,14 +257,17 @@ static bool link_temporary(struct output *output, const char *descriptor)
     output->temporary = folder ? malloc(size) : NULL;
     for (unsigned k = 0; output->temporary && !linked && k < TEMPORARY_NAMES; k++) {
         name_temporary(output->temporary, size, folder, k);
-        signals_remove(output->temporary);
+        if (!signals_remove(output->temporary)) {
+            errno = EMFILE;
+            break;
+        }
         linked = linkat(AT_FDCWD, descriptor, AT_FDCWD, output->temporary, AT_SYMLINK_FOLLOW) == 0;
         if (!linked && errno != EEXIST)
             break;
     }
     int reason = errno;
     if (!linked) {
-        signals_remove(NULL);
+        signals_keep(output->temporary);
         free(output->temporary);
         output->temporary = NULL;
     }
@@ -285,7 +291,7 @@ static bool put_in_place(struct output *output, int file)
     }
     if (rename(output->temporary, output->path) != 0)
         return false;
-    signals_remove(NULL);
+    signals_keep(output->temporary);
     free(output->temporary);
     output->temporary = NULL;
     return true;
@@ -316,7 +322,7 @@ void output_discard(struct output *output)
         fclose(output->stream);
     if (output->temporary) {
         unlink(output->temporary);
-        signals_remove(NULL);
+        signals_keep(output->temporary);
     }
     free(output->path);
     free(output->temporary);

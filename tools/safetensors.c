@@ -6,12 +6,10 @@
 #include "signals.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct tensor_dtype dtypes[] = {
@@ -400,21 +398,8 @@ bool tensor_file_parse(struct tensor_file *file, const char *path, const void *b
 
 static void *map_file(int descriptor, const char *path, size_t *size, struct message *error)
 {
-    struct stat status;
-    if (fstat(descriptor, &status) != 0) {
-        message_set(error, "cannot read %s: %s", path, strerror(errno));
+    if (!input_size(descriptor, path, size, error))
         return NULL;
-    }
-    if (!S_ISREG(status.st_mode)) {
-        message_set(error, "%s: not a regular file", path);
-        return NULL;
-    }
-    if (status.st_size == 0) {
-        message_set(error, "%s: empty; a safetensors file begins with 8 bytes of header length",
-                    path);
-        return NULL;
-    }
-    *size = (size_t)status.st_size;
     void *map = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (map == MAP_FAILED) {
         message_set(error, "cannot map %s: %s", path, strerror(errno));
@@ -425,6 +410,8 @@ static void *map_file(int descriptor, const char *path, size_t *size, struct mes
 
 bool tensor_file_open(struct tensor_file *file, const char *path, struct message *error)
 {
+    if (tensor_index_is(path))
+        return tensor_index_open(file, path, error);
     int descriptor = input_open(&path, error);
     if (descriptor < 0)
         return false;
@@ -449,6 +436,12 @@ void tensor_file_close(struct tensor_file *file)
     free(file->notes);
     free(file->shapes);
     json_decref(file->header);
+    for (size_t k = 0; k < file->shard_count; k++) {
+        free(file->shards[k].name);
+        tensor_file_close(&file->shards[k]);
+    }
+    free(file->shards);
+    free(file->index);
     if (file->map) {
         signals_mapped(NULL, 0, NULL);
         munmap(file->map, file->map_bytes);

@@ -73,6 +73,10 @@ struct tensor_file {
     void *header;     ///< the parsed JSON, which owns the strings
     void *map;        ///< the whole file, mapped for reading
     size_t map_bytes;
+    struct tensor_file *shards; ///< of an index; `tensors` then has theirs, shard by shard
+    size_t shard_count;         ///< 0: no index
+    char *index;                ///< the text of the index
+    char *name;                 ///< of a shard: its path
 };
 
 /// Maps the file and reads its header. A file without tensors is an error. "-" is standard input,
@@ -82,6 +86,17 @@ bool tensor_file_open(struct tensor_file *file, const char *path, struct message
 bool tensor_file_parse(struct tensor_file *file, const char *path, const void *bytes, size_t size,
                        struct message *error);
 void tensor_file_close(struct tensor_file *file);
+
+/// Opens the shards of a model: `path` is the index, whose weight_map names the file, in the same
+/// folder, of each tensor. Index and shards must agree. Shards are in the order of their names.
+bool tensor_index_open(struct tensor_file *file, const char *path, struct message *error);
+/// Whether the path is one of an index: it ends in .index.json.
+bool tensor_index_is(const char *path);
+/// The path of a file beside an index, which the caller frees; NULL: out of memory.
+char *tensor_index_beside(const char *path, const char *name);
+
+/// The most shards of an index.
+enum { TENSOR_SHARD_LIMIT = 1000 };
 
 /// The tensor of this name, or NULL.
 const struct tensor *tensor_file_find(const struct tensor_file *file, const char *name);

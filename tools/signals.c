@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "signals.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,8 +10,9 @@ static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU
 enum { ENDING_COUNT = sizeof(ending) / sizeof(ending[0]), STATUS_FAILED = 1 };
 
 static struct {
-    const char *volatile path;
-    volatile pid_t owner; ///< a child process must leave the file to its parent
+    const char *volatile paths[SIGNALS_FILE_LIMIT];
+    size_t count;         ///< of those that are not NULL
+    volatile pid_t owner; ///< a child process must leave the files to its parent
     bool caught[ENDING_COUNT];
 } unfinished;
 
@@ -36,10 +36,18 @@ void signals_of_child(sigset_t *set)
 
 // Handlers may only call async-signal-safe functions.
 
+static void remove_unfinished(void)
+{
+    if (unfinished.owner != getpid())
+        return;
+    for (size_t k = 0; k < SIGNALS_FILE_LIMIT; k++)
+        if (unfinished.paths[k])
+            unlink(unfinished.paths[k]);
+}
+
 static void remove_and_end(int number)
 {
-    if (unfinished.path && unfinished.owner == getpid())
-        unlink(unfinished.path);
+    remove_unfinished();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -62,31 +70,53 @@ static void report_truncated(int number, siginfo_t *info, void *context)
     say("ptxgen: ");
     say(mapped.path);
     say(": the file became shorter while it was read\n");
-    if (unfinished.path && unfinished.owner == getpid())
-        unlink(unfinished.path);
+    remove_unfinished();
     _exit(STATUS_FAILED);
 }
 
-void signals_remove(const char *path)
+static void catch_signals(void)
 {
     struct sigaction action = { .sa_flags = (int)SA_RESETHAND | SA_NODEFER };
-    if (path) {
-        unfinished.owner = getpid();
-        unfinished.path = path;
-    }
+    action.sa_handler = remove_and_end;
     for (size_t k = 0; k < ENDING_COUNT; k++) {
         struct sigaction before;
-        if (sigaction(ending[k], NULL, &before) != 0)
-            continue;
-        if (path && !unfinished.caught[k] && before.sa_handler == SIG_DFL) {
-            action.sa_handler = remove_and_end;
+        if (!unfinished.caught[k] && sigaction(ending[k], NULL, &before) == 0 &&
+            before.sa_handler == SIG_DFL)
             unfinished.caught[k] = sigaction(ending[k], &action, NULL) == 0;
-        } else if (!path && unfinished.caught[k]) {
-            action.sa_handler = SIG_DFL;
-            unfinished.caught[k] = sigaction(ending[k], &action, NULL) != 0;
-        }
     }
-    unfinished.path = path;
+}
+
+static void release_signals(void)
+{
+    struct sigaction action = { .sa_handler = SIG_DFL };
+    for (size_t k = 0; k < ENDING_COUNT; k++)
+        if (unfinished.caught[k])
+            unfinished.caught[k] = sigaction(ending[k], &action, NULL) != 0;
+}
+
+bool signals_remove(const char *path)
+{
+    size_t k = 0;
+    while (k < SIGNALS_FILE_LIMIT && unfinished.paths[k] && unfinished.paths[k] != path)
+        k++;
+    if (k == SIGNALS_FILE_LIMIT)
+        return false;
+    unfinished.count += !unfinished.paths[k];
+    unfinished.owner = getpid();
+    unfinished.paths[k] = path;
+    catch_signals();
+    return true;
+}
+
+void signals_keep(const char *path)
+{
+    for (size_t k = 0; k < SIGNALS_FILE_LIMIT; k++) {
+        if (!path || unfinished.paths[k] != path)
+            continue;
+        unfinished.paths[k] = NULL;
+        if (--unfinished.count == 0)
+            release_signals();
+    }
 }
 
 void signals_mapped(const void *begin, size_t size, const char *path)

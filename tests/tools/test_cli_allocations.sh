@@ -58,6 +58,11 @@ clip)
     sweeps -o o.st -- clip g.st --max-norm 1 $on_emulator -o o.st --json --group-by x --nonfinite skip
     tensors l.st 40000 "{$(entry x F32 10000 0 40000)}"
     sweeps -o o.st -- clip l.st --max-norm 1 $on_emulator -o o.st --memory 24K
+    mkdir model clipped.d
+    cp g.st model/g.st
+    names=$(grep -ao '"[a-z_0-9.]*":{"dtype"' g.st | sed 's/:{.*/:"g.st",/')
+    echo "{\"weight_map\":{${names%,}}}" >model/m.index.json
+    sweeps -o clipped.d/m.index.json -- clip model/m.index.json --max-norm 1 $on_emulator -o clipped.d/m.index.json
     ;;
 run)
     sweeps -o o.st -- run squared_sum -i g.st $on_emulator -o o.st

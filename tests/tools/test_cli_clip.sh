@@ -151,6 +151,77 @@ run 0 clip d.st --max-norm 5 -o o.st --device emulator &&
     run 0 clip d.st --max-norm 5 -o - --device emulator && cmp -s out o.st && grep -q 'GB/s' err
 result 'clip to standard output: tensors alone'
 
+# ---- a model in shards ----------------------------------------------------------------------------
+
+# h.0.w is 6 and 8, h.1.w 1 and 2 as in d.st; an I32 is copied.
+mkdir model
+tensors model/m-1.safetensors 0 "{\"__metadata__\":{\"format\":\"pt\"},$(entry h.0.w F32 2 0 8)}"
+printf '\000\000\300\100\000\000\000\101' >>model/m-1.safetensors
+tensors model/m-2.safetensors 0 "{$(entry h.1.w F32 2 0 8),$(entry step I32 1 8 12)}"
+printf '\000\000\200\077\000\000\000\100\007\000\000\000' >>model/m-2.safetensors
+# index FILE ENTRIES: writes an index of these tensors and shards
+index() {
+    printf '{"metadata":{"total_size":20},"weight_map":{%s}}\n' "$2" >"$1"
+}
+index model/m.safetensors.index.json \
+    '"step":"m-2.safetensors","h.0.w":"m-1.safetensors","h.1.w":"m-2.safetensors"'
+model=model/m.safetensors.index.json
+# shard_numbers FILE: its data as f4, without the header
+shard_numbers() {
+    cp "$1" o.st && numbers f4
+}
+run 0 clip $model --max-norm inf --loss-scale 2 -o o.st --device emulator && [ ! -s err ] &&
+    [ "$(numbers f4)" = ' 3 4 0.5 1 1e-44' ]
+result 'clip shards into one file'
+works 'clip shards: one norm over all' ' 10.2469511 ' clip $model --max-norm 1 -o o.st --device emulator
+mkdir out.d
+out=out.d/new.safetensors.index.json
+run 0 clip $model --max-norm 5 --eps 0 --group-by 'h\..' -o $out --device emulator && [ ! -s err ] &&
+    [ "$(ls out.d | tr '\n' ' ')" = 'm-1.safetensors m-2.safetensors new.safetensors.index.json ' ] &&
+    cmp -s $out $model && [ "$(shard_numbers out.d/m-1.safetensors)" = ' 3 4' ] &&
+    [ "$(shard_numbers out.d/m-2.safetensors)" = ' 1 2 1e-44' ] &&
+    grep -q '"format":"pt"' out.d/m-1.safetensors && ! grep -q '"format"' out.d/m-2.safetensors
+result 'clip shards into shards, with their notes'
+run 0 clip $out --max-norm inf -o o2.st --device emulator
+result 'the shards that clip writes can be read'
+cp -r model same.d && cp -r model force.d && chmod 400 force.d/m-2.safetensors
+run 0 clip same.d/m.safetensors.index.json --max-norm 5 --eps 0 --group-by 'h\..' \
+    -o same.d/m.safetensors.index.json --device emulator && cmp -s same.d/m-1.safetensors out.d/m-1.safetensors &&
+    cmp -s same.d/m-2.safetensors out.d/m-2.safetensors
+result 'clip shards in place'
+refuses 1 'm-2.safetensors' clip force.d/m.safetensors.index.json --max-norm 1 \
+    -o force.d/m.safetensors.index.json --device emulator
+cmp -s model/m-1.safetensors force.d/m-1.safetensors
+result 'a shard that is read-only: none is written'
+refuses 2 'is an index, and the input is none' clip d.st --max-norm 1 -o none.safetensors.index.json \
+    --device emulator
+# broken_index WORDS ENTRIES: an index of these tensors is refused
+broken_index() {
+    index model/broken.index.json "$2"
+    refuses 1 "$1" clip model/broken.index.json --max-norm 1 -o none.st --device emulator
+}
+whole='"step":"m-2.safetensors","h.0.w":"m-1.safetensors"'
+broken_index "tensor 'h.1.w' is not in the index" "$whole"
+broken_index "tensor 'h.1.w' belongs into 'm-1.safetensors'" "$whole,\"h.1.w\":\"m-1.safetensors\""
+broken_index "tensor 'h.2.w' is not in its shard 'm-1.safetensors'" \
+    "$whole,\"h.1.w\":\"m-2.safetensors\",\"h.2.w\":\"m-1.safetensors\""
+broken_index 'm-3.safetensors: No such file' "$whole,\"h.1.w\":\"m-3.safetensors\""
+for name in ../m-1.safetensors a/b .. ''; do
+    broken_index "'h.1.w' must have the name of a file in the same folder, not '$name'" \
+        "$whole,\"h.1.w\":\"$name\""
+done
+index model/broken.index.json '"h.1.w":7'
+refuses 1 "'h.1.w' must have the name of a file" clip model/broken.index.json --max-norm 1 -o none.st
+broken_index 'no weight_map with tensors' ''
+echo '[1]' >model/broken.index.json
+refuses 1 'no weight_map with tensors' clip model/broken.index.json --max-norm 1 -o none.st
+echo '{"weight_map":' >model/broken.index.json
+refuses 1 'line 2: the index is not valid JSON' clip model/broken.index.json --max-norm 1 -o none.st
+: >model/m-4.safetensors
+broken_index 'm-4.safetensors: empty' "$whole,\"h.1.w\":\"m-4.safetensors\""
+[ ! -e none.st ] && [ ! -e none.safetensors.index.json ] && ! ls -a . model force.d | grep -q '\.tmp$'
+result 'what is refused leaves nothing behind'
+
 # from_stdin NAME COMMAND...: `ptxgen clip -` reads what the command pipes, and writes the same as from
 # the file d.st, which is in o.st
 from_stdin() {
@@ -160,6 +231,7 @@ from_stdin() {
     "$@" 2>err >out && cmp -s o.st piped.st
     result "$name"
 }
+run 0 clip d.st --max-norm 5 -o o.st --device emulator
 piped() {
     cat d.st | "$ptxgen" clip - --max-norm 5 -o piped.st "$@"
 }

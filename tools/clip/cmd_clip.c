@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "clip/outputs.h"
 #include "clip/report.h"
 #include "clock.h"
 #include "emulator.h"
@@ -93,12 +94,15 @@ static int clip_tensors(struct clip_request *request, const struct clip_job *val
 {
     struct clip_job job;
     struct clip_report report;
-    int status = clip_job_create(&job, file, given->group_by, error);
+    int status =
+        clip_job_create(&job, file, tensor_index_is(given->output), given->group_by, error);
     job.max_norm = values->max_norm;
     job.eps = values->eps;
     job.loss_scale = values->loss_scale;
     job.nonfinite = values->nonfinite;
     request->job = &job;
+    if (status == EXIT_DONE && !clip_outputs_check(&job, request->path, request->force, error))
+        status = EXIT_FAILED;
     if (status == EXIT_DONE)
         status = clip_run(request, &report, error);
     if (status == EXIT_DONE) {
@@ -131,7 +135,13 @@ static int clip_file(const struct arguments *given, struct place *place, struct 
     if (!output_check(given->output, given->force, error) ||
         !tensor_file_open(&file, given->names.items[0], error))
         return EXIT_FAILED;
-    status = clip_tensors(&request, &values, &file, given, begun, error);
+    if (file.shard_count == 0 && tensor_index_is(given->output)) {
+        message_set(error, "--output %s is an index, and the input is none: it is one file",
+                    given->output);
+        status = EXIT_USAGE;
+    }
+    if (status == EXIT_DONE)
+        status = clip_tensors(&request, &values, &file, given, begun, error);
     tensor_file_close(&file);
     return status;
 }
@@ -184,7 +194,9 @@ const struct command command_clip = {
     .summary = "clip the gradients of a safetensors file by their norm",
     .run = run,
     .details =
-        "FILE is a safetensors file, or - for standard input. "
+        "FILE is a safetensors file, the .index.json of a model in shards, or - for standard "
+        "input. If the\noutput ends in .index.json, it has the same shards beside it; else it is "
+        "one file.\n\n"
         "Tensors of type F32, F64, F16 and BF16 are gradients; others are copied without a "
         "change.\n\n"
         "  norm = sqrt(sum of g^2) / S, over the tensors of a group\n"

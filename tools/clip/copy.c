@@ -101,7 +101,8 @@ static void copy_through(struct clip_copier *copier, size_t end)
         const struct tensor *tensor = copier->job->tensors[copier->next_written];
         if (copier->job->group_of[copier->next_written] != CLIP_NO_GROUP)
             continue;
-        output_write(copier->output, tensor->data, (size_t)tensor->bytes);
+        clip_outputs_write(copier->outputs, copier->next_written, tensor->data,
+                           (size_t)tensor->bytes);
         progress_add(copier->progress, tensor->bytes);
     }
 }
@@ -109,7 +110,8 @@ static void copy_through(struct clip_copier *copier, size_t end)
 static void write_part(struct clip_copier *copier, const struct part *part, char *block)
 {
     copy_through(copier, part->piece->tensor);
-    output_write(copier->output, block + part->into_block, (size_t)part->bytes);
+    clip_outputs_write(copier->outputs, part->piece->tensor, block + part->into_block,
+                       (size_t)part->bytes);
     progress_add(copier->progress, part->bytes);
 }
 

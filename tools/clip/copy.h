@@ -4,6 +4,7 @@
 #ifndef PTXGEN_TOOLS_CLIP_COPY_H
 #define PTXGEN_TOOLS_CLIP_COPY_H
 
+#include "clip/outputs.h"
 #include "clip/window.h"
 #include "progress.h"
 
@@ -12,7 +13,7 @@ struct clip_copier {
     ptx_device *device;
     CUstream stream;
     ptx_buffer *buffer; ///< a window's memory
-    struct output *output;
+    struct clip_outputs *outputs;
     struct progress *progress;
     uint64_t largest;    ///< bytes of the largest window
     size_t block;        ///< bytes per copy

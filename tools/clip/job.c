@@ -127,19 +127,33 @@ static int group_by(struct clip_job *job, const char *text, struct message *erro
     return status;
 }
 
-int clip_job_create(struct clip_job *job, const struct tensor_file *file, const char *expression,
-                    struct message *error)
+/// Orders the tensors, part by part.
+static void order_parts(struct clip_job *job, bool sharded)
+{
+    const struct tensor_file *files = sharded ? job->file->shards : job->file;
+    size_t at = 0;
+    for (size_t k = 0; k < job->part_count; k++) {
+        tensor_file_order(files[k].tensors, files[k].count, job->tensors + at);
+        at += files[k].count;
+        job->parts[k] = (struct clip_part) { &files[k], at };
+    }
+}
+
+int clip_job_create(struct clip_job *job, const struct tensor_file *file, bool sharded,
+                    const char *expression, struct message *error)
 {
     *job = (struct clip_job) { .file = file, .count = file->count, .group_count = 1 };
     job->tensors = calloc(file->count + 1, sizeof(*job->tensors));
     job->group_of = calloc(file->count + 1, sizeof(*job->group_of));
     // Every tensor may have a group of its own; plus one for the case of no tensors.
     job->groups = calloc(file->count + 2, sizeof(*job->groups));
-    if (!job->tensors || !job->group_of || !job->groups) {
+    job->part_count = sharded ? file->shard_count : 1;
+    job->parts = calloc(job->part_count, sizeof(*job->parts));
+    if (!job->parts || !job->tensors || !job->group_of || !job->groups) {
         message_set(error, "out of memory");
         return EXIT_FAILED;
     }
-    tensor_file_order(file->tensors, file->count, job->tensors);
+    order_parts(job, sharded);
     for (size_t k = 0; k < job->count; k++) {
         bool clipped = is_clipped(job->tensors[k]);
         job->group_of[k] = clipped ? 0 : CLIP_NO_GROUP;
@@ -157,6 +171,7 @@ void clip_job_release(struct clip_job *job)
     for (uint32_t g = 0; job->groups && g < job->group_count; g++)
         free(job->groups[g].name);
     free(job->groups);
+    free(job->parts);
     free(job->group_of);
     free(job->tensors);
     *job = (struct clip_job) { 0 };

@@ -28,10 +28,19 @@ enum clip_policy {
     CLIP_POLICY_COUNT,
 };
 
+/// The tensors of one output file.
+struct clip_part {
+    const struct tensor_file *file; ///< has the same tensors, and the notes
+    size_t end;                     ///< index of the job's tensor after the part
+};
+
 struct clip_job {
     const struct tensor_file *file;
-    const struct tensor **tensors; ///< in the order of the output: tensor_file_order()
-    uint32_t *group_of;            ///< of each tensor, or CLIP_NO_GROUP
+    struct clip_part *parts; ///< one for each shard, or one for all
+    size_t part_count;
+    const struct tensor *
+        *tensors;       ///< in the order of the outputs: tensor_file_order() of each part
+    uint32_t *group_of; ///< of each tensor, or CLIP_NO_GROUP
     size_t count;
     struct clip_group *groups; ///< in order of their first tensors
     uint32_t group_count;      ///< at least 1
@@ -44,11 +53,12 @@ struct clip_job {
 
 /// Sorts the file's tensors into groups. `group_by` is a POSIX extended regular expression that is
 /// searched in each name, or NULL for one group. The match of its first pair of parentheses, or the
-/// whole match, names the group; tensors without a match share one more group. The file must
-/// outlive the job. Returns an exit status, with the reason in `error` unless it is EXIT_DONE; the
-/// caller releases the job in both cases. The caller fills in the numbers.
-int clip_job_create(struct clip_job *job, const struct tensor_file *file, const char *group_by,
-                    struct message *error);
+/// whole match, names the group; tensors without a match share one more group. `sharded`: the job
+/// has a part for each shard of the file. The file must outlive the job. Returns an exit status,
+/// with the reason in `error` unless it is EXIT_DONE; the caller releases the job in both cases.
+/// The caller fills in the numbers.
+int clip_job_create(struct clip_job *job, const struct tensor_file *file, bool sharded,
+                    const char *group_by, struct message *error);
 void clip_job_release(struct clip_job *job);
 
 #endif

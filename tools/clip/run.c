@@ -30,7 +30,7 @@ struct clip_session {
     ptx_clip_plan *plan;
     uint64_t chunks_measured; ///< number of the plan's chunks that are measured
     struct clip_copier copier;
-    struct output output;
+    struct clip_outputs outputs;
     struct progress progress;
 };
 
@@ -150,7 +150,7 @@ static int open_copier(struct clip_session *session, struct message *error)
         .device = session->device,
         .stream = session->stream,
         .buffer = session->buffer,
-        .output = &session->output,
+        .outputs = &session->outputs,
         .progress = &session->progress,
         .largest = session->largest,
     };
@@ -163,14 +163,6 @@ static void begin_progress(struct clip_session *session)
     uint64_t passes = session->report->windows > 1 ? 3 : 2; // over the gradients
     progress_begin(&session->progress, passes * job->clipped.bytes + job->copied.bytes,
                    session->request->quiet);
-}
-
-static bool begin_output(struct clip_session *session, struct message *error)
-{
-    const struct clip_job *job = session->job;
-    return output_open(&session->output, session->request->path, session->request->force, error) &&
-           tensor_file_begin(&session->output, job->file->tensors, job->file->count,
-                             job->file->notes, job->file->note_count, error);
 }
 
 // ---- the passes ---------------------------------------------------------------------------------
@@ -397,12 +389,13 @@ static int run_all(struct clip_session *session, struct message *error)
     if (status != EXIT_DONE)
         return status;
     // Not before, because an output that is a pipe cannot be taken back.
-    if (!begin_output(session, error))
+    const struct clip_request *request = session->request;
+    if (!clip_outputs_open(&session->outputs, session->job, request->path, request->force, error))
         return EXIT_FAILED;
     if (write_all(session) != PTX_OK)
         return gpu_error(error);
     session->report->bytes = traffic(session->job);
-    return output_commit(&session->output, error) ? EXIT_DONE : EXIT_FAILED;
+    return clip_outputs_commit(&session->outputs, request->force, error) ? EXIT_DONE : EXIT_FAILED;
 }
 
 static void close_session(struct clip_session *session)
@@ -425,7 +418,7 @@ static void close_session(struct clip_session *session)
     free(session->scaled_in);
     free(session->addresses);
     free(session->max_norms);
-    output_discard(&session->output);
+    clip_outputs_discard(&session->outputs);
 }
 
 int clip_run(const struct clip_request *request, struct clip_report *report, struct message *error)
