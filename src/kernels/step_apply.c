@@ -634,7 +634,9 @@ static void block_step(ptx_builder *b, const struct step *s, const struct vector
                 lanes_write_some(b, array_type(s->variant, a), s->array[a], in->i, s->length,
                                  value[a]);
     ptx_val lane = ptx_and(b, s->tid, ptx_u32(WARP - 1));
-    ptx_val first = ptx_and(b, ptx_eq(b, lane, ptx_u32(0)), ptx_lt(b, in->i, s->length));
+    ptx_val within = ptx_lt(b, in->i, s->length);
+    ptx_val lane_0 = ptx_eq(b, lane, ptx_u32(0));
+    ptx_val first = ptx_and(b, lane_0, within);
     ptx_if (b, first)
         for (unsigned k = 0; k < states; k++)
             ptx_store(b, absmax_at(b, s, k, in->i), ptx_u32(0), absmax[k]);
