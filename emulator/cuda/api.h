@@ -344,11 +344,32 @@ void api_module_retire(CUmodule module);
 void api_module_release(CUmodule module);
 // The variable that contains the address; false: none.
 bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes);
-CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
-                           const CUjit_option *options, void **values);
-char *api_file_read(const char *path);
-// The PTX text inside the output of cuLinkComplete(); any other image is its own text.
-CUresult api_link_open(const char *image, const char **text);
+// Of `bytes` bytes, API_UNKNOWN_BYTES if the caller did not say. `partial`: an input of the linker,
+// which may need others; the module is for its log alone.
+CUresult api_module_create(CUmodule *module, const void *image, size_t bytes, bool partial,
+                           unsigned count, const CUjit_option *options, void **values);
+// Loads a module into the current context.
+CUresult api_module_load(CUmodule *module, const void *image, size_t bytes);
+char *api_file_read(const char *path, size_t *bytes);
+
+// The PTX texts in an image. They live as long as the image and `owned`.
+struct api_image {
+    struct emu_text *texts;
+    unsigned count;
+    char *owned;
+};
+#define API_UNKNOWN_BYTES SIZE_MAX
+// On failure `log` has the reason, in the manner of ptxas.
+CUresult api_image_open(const void *image, size_t bytes, struct api_image *opened, char *log,
+                        size_t log_size);
+void api_image_close(struct api_image *opened);
+// The image without nvcc's wrapper, and its bytes if they were not known. NULL: the wrapper is
+// empty.
+const void *api_image_find(const void *image, size_t *bytes);
+// How to ask for PTX instead of machine code, for that GPU; 0: for an unknown one.
+void api_refuse_machine_code(unsigned sm, char *log, size_t size);
+// The texts of the linker's code; any other image is its own text.
+CUresult api_link_open(const char *image, struct api_image *opened);
 // The function of a CUfunction or CUkernel; NULL: there is none, and *result says why. It has to be
 // of the context; NULL: a kernel's of the current one, a function of any.
 CUfunction api_function_find(CUfunction handle, CUcontext context, CUresult *result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Libraries: text that becomes a module in each context that uses it.
+// Libraries: an image that becomes a module in each context that uses it.
 #include "api.h"
 
 #include <stdlib.h>
@@ -14,7 +14,8 @@ struct CUkern_st {
 
 struct CUlib_st {
     struct api_object object;
-    char *text;
+    char *image;
+    size_t bytes;
     CUkernel kernels;
 };
 
@@ -29,38 +30,57 @@ struct use {
 
 static struct use *uses;
 
+static CUresult load(CUlibrary *library, const void *code, size_t bytes)
+{
+    const void *image = api_image_find(code, &bytes);
+    if (!image)
+        return CUDA_ERROR_INVALID_IMAGE;
+    CUlibrary made = calloc(1, sizeof(*made));
+    if (made)
+        made->image = calloc(1, bytes + 8);
+    if (!made || !made->image) {
+        free(made);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memcpy(made->image, image, bytes);
+    made->bytes = bytes;
+    api_object_add(&made->object, API_LIBRARY, (uint64_t)(uintptr_t)made, NULL);
+    *library = made;
+    return CUDA_SUCCESS;
+}
+
+static bool arguments_are_wrong(unsigned count, CUjit_option *options, void **values,
+                                unsigned library_count, CUlibraryOption *library_options,
+                                void **library_values)
+{
+    return (count && (!options || !values)) ||
+           (library_count && (!library_options || !library_values));
+}
+
 CUresult api_libraryLoadData(CUlibrary *library, const void *code, CUjit_option *options,
                              void **values, unsigned count, CUlibraryOption *library_options,
                              void **library_values, unsigned library_count)
 {
-    if (!library || !code || (count && (!options || !values)) ||
-        (library_count && (!library_options || !library_values)))
+    if (!library || !code ||
+        arguments_are_wrong(count, options, values, library_count, library_options, library_values))
         return CUDA_ERROR_INVALID_VALUE;
-    CUlibrary made = calloc(1, sizeof(*made));
-    size_t size = strlen(code) + 1;
-    if (made)
-        made->text = malloc(size < 8 ? 8 : size);
-    if (!made || !made->text) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    memcpy(made->text, code, size);
-    api_object_add(&made->object, API_LIBRARY, (uint64_t)(uintptr_t)made, NULL);
-    *library = made;
-    return CUDA_SUCCESS;
+    return load(library, code, API_UNKNOWN_BYTES);
 }
 
 CUresult api_libraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options,
                                  void **values, unsigned count, CUlibraryOption *library_options,
                                  void **library_values, unsigned library_count)
 {
+    size_t bytes = 0;
     if (!library || !path)
         return CUDA_ERROR_INVALID_VALUE;
-    char *text = api_file_read(path);
+    char *text = api_file_read(path, &bytes);
     if (!text)
         return CUDA_ERROR_FILE_NOT_FOUND;
-    CUresult result = api_libraryLoadData(library, text, options, values, count, library_options,
-                                          library_values, library_count);
+    CUresult result =
+        arguments_are_wrong(count, options, values, library_count, library_options, library_values)
+            ? CUDA_ERROR_INVALID_VALUE
+            : load(library, text, bytes);
     free(text);
     return result;
 }
@@ -90,7 +110,7 @@ CUresult api_libraryUnload(CUlibrary handle)
         api_object_remove(&kernel->object);
         free(kernel);
     }
-    free(library->text);
+    free(library->image);
     free(library);
     return CUDA_SUCCESS;
 }
@@ -108,7 +128,8 @@ static CUmodule module_of(CUlibrary library, CUcontext context, CUresult *result
             return use->module;
     struct use *made = calloc(1, sizeof(*made));
     api_thread.stack[api_thread.depth++] = context;
-    *result = made ? api_moduleLoadData(&made->module, library->text) : CUDA_ERROR_OUT_OF_MEMORY;
+    *result = made ? api_module_load(&made->module, library->image, library->bytes)
+                   : CUDA_ERROR_OUT_OF_MEMORY;
     api_thread.depth--;
     if (*result) {
         free(made);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Modules: PTX text in, functions and variables out. The linker.
+// Modules: PTX text in, functions and variables out.
 #define _POSIX_C_SOURCE 200809L // clock_gettime, strnlen
 #include "api.h"
 
@@ -203,56 +203,29 @@ void api_module_release(CUmodule module)
     free(module);
 }
 
-static bool is_binary(const char *image)
-{
-    return strncmp(image, "\177ELF", 4) == 0 || strncmp(image, "\x50\xed\x55\xba", 4) == 0 ||
-           strncmp(image, "\xb1\x43\x62\x46", 4) == 0; // ELF, a fat binary, nvcc's wrapper of one
-}
-
-/// PTX text begins with comments and then .version. Nothing else is parsed.
-static bool is_text(const char *image)
-{
-    for (const char *at = image; *at;) {
-        if (strchr(" \t\r\n", *at))
-            at++;
-        else if (at[0] == '/' && at[1] == '/')
-            at += strcspn(at, "\n");
-        else if (at[0] == '/' && at[1] == '*' && strstr(at + 2, "*/"))
-            at = strstr(at + 2, "*/") + 2;
-        else
-            return *at == '.';
-    }
-    return false;
-}
-
-static CUresult load(CUmodule module, const char *image, char *log, size_t log_size)
+static CUresult load(CUmodule module, const void *image, size_t bytes, bool partial, char *log,
+                     size_t log_size)
 {
     const struct api_config *config = &api_state.config;
     struct emu_parse_limits limits = { .isa = config->isa,
                                        .sm = config->gpu->sm,
-                                       .sm_suffix = config->gpu->sm >= 90 ? 'a' : '\0' };
+                                       .sm_suffix = config->gpu->sm >= 90 ? 'a' : '\0',
+                                       .partial = partial };
+    struct api_image opened;
     int result = 0;
-    CUresult opened = api_link_open(image, &image);
-    if (opened) {
-        snprintf(log, log_size,
-                 "error   : the linked code is damaged, or was linked for another GPU");
-        return opened;
-    }
-    if (is_binary(image)) {
-        snprintf(log, log_size, "error   : the image is machine code; the emulator runs PTX text");
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    }
-    if (!is_text(image)) {
-        snprintf(log, log_size, "error   : Binary format for key='0', ident='' is not recognized");
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
-    module->program = emu_module_parse(image, strlen(image), &limits, log, log_size, &result);
+    CUresult made = api_image_open(image, bytes, &opened, log, log_size);
+    if (made)
+        return made;
+    module->program = emu_module_link(opened.texts, opened.count, &limits, log, log_size, &result);
+    api_image_close(&opened);
     if (!module->program)
         return result ? (CUresult)result : CUDA_ERROR_INVALID_PTX;
+    if (partial)
+        return make_functions(module);
     module->programs = emu_programs_create(module->program);
     if (!module->programs)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult made = make_functions(module);
+    made = make_functions(module);
     if (!made)
         made = place_variables(module);
     if (made)
@@ -277,7 +250,8 @@ static void describe(CUmodule module, char *log, size_t size)
     }
 }
 
-static CUresult create(CUmodule *module, const char *image, const struct jit *jit)
+static CUresult create(CUmodule *module, const void *image, size_t bytes, bool partial,
+                       const struct jit *jit)
 {
     struct timespec start, end;
     char *log = calloc(1, LOG);
@@ -289,7 +263,7 @@ static CUresult create(CUmodule *module, const char *image, const struct jit *ji
     }
     clock_gettime(CLOCK_MONOTONIC, &start);
     made->references = 1;
-    CUresult result = load(made, image, log, LOG);
+    CUresult result = load(made, image, bytes, partial, log, LOG);
     if (!result && jit->verbose)
         describe(made, log, LOG);
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -312,8 +286,8 @@ static CUresult create(CUmodule *module, const char *image, const struct jit *ji
     return CUDA_SUCCESS;
 }
 
-CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
-                           const CUjit_option *options, void **values)
+CUresult api_module_create(CUmodule *module, const void *image, size_t bytes, bool partial,
+                           unsigned count, const CUjit_option *options, void **values)
 {
     struct jit jit = { 0 };
     const struct emulator_fault *fault = api_fault_with_logs();
@@ -323,7 +297,7 @@ CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
     if (!result)
         result = api_fails_late();
     if (!result)
-        result = create(module, image, &jit);
+        result = create(module, image, bytes, partial, &jit);
     if (fault) {
         give_injected(fault->error_log, jit.error, jit.error_size);
         give_injected(fault->info_log, jit.info, jit.info_size);
@@ -331,18 +305,24 @@ CUresult api_module_create(CUmodule *module, const char *image, unsigned count,
     return result;
 }
 
-CUresult api_moduleLoadDataEx(CUmodule *module, const void *image, unsigned count,
-                              CUjit_option *options, void **values)
+static CUresult load_data(CUmodule *module, const void *image, size_t bytes, unsigned count,
+                          CUjit_option *options, void **values)
 {
     CUmodule made = NULL;
     CUresult result = module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (!result)
-        result = api_module_create(&made, image, count, options, values);
+        result = api_module_create(&made, image, bytes, false, count, options, values);
     if (result)
         return result;
     api_object_add(&made->object, API_MODULE, (uint64_t)(uintptr_t)made, api_current());
     *module = made;
     return CUDA_SUCCESS;
+}
+
+CUresult api_moduleLoadDataEx(CUmodule *module, const void *image, unsigned count,
+                              CUjit_option *options, void **values)
+{
+    return load_data(module, image, API_UNKNOWN_BYTES, count, options, values);
 }
 
 CUresult api_moduleLoadData(CUmodule *module, const void *image)
@@ -355,7 +335,12 @@ CUresult api_moduleLoadFatBinary(CUmodule *module, const void *image)
     return api_moduleLoadDataEx(module, image, 0, NULL, NULL);
 }
 
-char *api_file_read(const char *path)
+CUresult api_module_load(CUmodule *module, const void *image, size_t bytes)
+{
+    return load_data(module, image, bytes, 0, NULL, NULL);
+}
+
+char *api_file_read(const char *path, size_t *bytes)
 {
     FILE *file = path ? fopen(path, "rb") : NULL;
     char *text = NULL;
@@ -369,6 +354,7 @@ char *api_file_read(const char *path)
         text[size] = '\0';
         if (size < room - 1) {
             fclose(file);
+            *bytes = size;
             return text;
         }
     }
@@ -382,10 +368,11 @@ CUresult api_moduleLoad(CUmodule *module, const char *path)
 {
     if (!module || !path)
         return CUDA_ERROR_INVALID_VALUE;
-    char *text = api_file_read(path);
+    size_t bytes = 0;
+    char *text = api_file_read(path, &bytes);
     if (!text)
         return CUDA_ERROR_FILE_NOT_FOUND;
-    CUresult result = api_moduleLoadData(module, text);
+    CUresult result = api_module_load(module, text, bytes);
     free(text);
     return result;
 }
@@ -430,160 +417,4 @@ CUresult api_moduleGetGlobal(CUdeviceptr *address, size_t *bytes, CUmodule handl
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_NOT_FOUND;
-}
-
-// -------------------------------------------------------------------------------------- the linker
-
-// The linker's "machine code" is the text of its one input, after a line with the GPU that it was
-// made for and a checksum of the text.
-
-static const char magic[] = "\177PTXEMU ";
-
-enum { INPUT_TYPES = 6, LINE = sizeof(magic) - 1 + 3 + 1 + 16 + 1 + 16 + 1 };
-
-struct CUlinkState_st {
-    struct api_object object;
-    CUjit_option *options;
-    void **values; // the caller's, where logs are returned
-    unsigned option_count;
-    char *code;
-};
-
-static uint64_t sum(const char *text)
-{
-    uint64_t value = UINT64_C(0xcbf29ce484222325);
-    for (; *text; text++)
-        value = (value ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return value;
-}
-
-static void write_line(char *line, const char *text)
-{
-    snprintf(line, LINE + 1, "%s%03d %016llx %016llx\n", magic, api_gpu()->sm,
-             (unsigned long long)strlen(text), (unsigned long long)sum(text));
-}
-
-CUresult api_link_open(const char *image, const char **text)
-{
-    int sm = 0;
-    unsigned long long length = 0, total = 0;
-    *text = image;
-    if (strncmp(image, magic, strlen(magic)) != 0)
-        return CUDA_SUCCESS;
-    if (strnlen(image, LINE) != LINE || image[LINE - 1] != '\n' ||
-        sscanf(image + strlen(magic), "%3d %16llx %16llx", &sm, &length, &total) != 3 ||
-        strlen(image + LINE) != length || sum(image + LINE) != total)
-        return CUDA_ERROR_INVALID_IMAGE;
-    if (sm / 10 != api_gpu()->sm / 10 || sm > api_gpu()->sm)
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    *text = image + LINE;
-    return CUDA_SUCCESS;
-}
-
-CUresult api_linkCreate(unsigned count, CUjit_option *options, void **values, CUlinkState *link)
-{
-    if (!link || (count && (!options || !values)))
-        return CUDA_ERROR_INVALID_VALUE;
-    CUlinkState made = calloc(1, sizeof(*made));
-    if (made)
-        made->options = malloc((count + 1) * sizeof(*options));
-    if (!made || !made->options) {
-        free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (count)
-        memcpy(made->options, options, count * sizeof(*options));
-    made->values = values;
-    made->option_count = count;
-    api_object_add(&made->object, API_LINK, (uint64_t)(uintptr_t)made, NULL);
-    *link = made;
-    return CUDA_SUCCESS;
-}
-
-/// Compiles the text for its errors and log.
-static CUresult compile(CUlinkState link, const char *text)
-{
-    CUmodule module = NULL;
-    CUresult result =
-        api_module_create(&module, text, link->option_count, link->options, link->values);
-    if (!result)
-        api_module_release(module);
-    return result;
-}
-
-static CUresult add_text(CUlinkState link, const char *text)
-{
-    CUresult result = compile(link, text);
-    if (!result)
-        result = api_link_open(text, &text);
-    if (result)
-        return result;
-    size_t bytes = LINE + strlen(text) + 1;
-    link->code = malloc(bytes);
-    if (!link->code)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    write_line(link->code, text);
-    memcpy(link->code + LINE, text, bytes - LINE);
-    return CUDA_SUCCESS;
-}
-
-CUresult api_linkAddData(CUlinkState handle, CUjitInputType type, void *data, size_t bytes,
-                         const char *name, unsigned count, CUjit_option *options, void **values)
-{
-    CUlinkState link = API_FIND(handle, API_LINK);
-    (void)name;
-    if (!link)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!data || bytes == 0 || (unsigned)type >= INPUT_TYPES || (count && (!options || !values)))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (link->code || (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN))
-        return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
-                          "the emulator's linker takes one input, which must be PTX text");
-    char *text = malloc(bytes + 1);
-    if (!text)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(text, data, bytes);
-    text[bytes] = '\0';
-    CUresult result = add_text(link, text);
-    free(text);
-    return result;
-}
-
-CUresult api_linkAddFile(CUlinkState link, CUjitInputType type, const char *path, unsigned count,
-                         CUjit_option *options, void **values)
-{
-    if (!path)
-        return CUDA_ERROR_INVALID_VALUE;
-    char *text = api_file_read(path);
-    if (!text)
-        return CUDA_ERROR_FILE_NOT_FOUND;
-    CUresult result =
-        api_linkAddData(link, type, text, strlen(text) + 1, path, count, options, values);
-    free(text);
-    return result;
-}
-
-CUresult api_linkComplete(CUlinkState handle, void **code, size_t *bytes)
-{
-    CUlinkState link = API_FIND(handle, API_LINK);
-    if (!link)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!code || !link->code)
-        return CUDA_ERROR_INVALID_VALUE;
-    *code = link->code;
-    if (bytes)
-        *bytes = strlen(link->code) + 1;
-    return CUDA_SUCCESS;
-}
-
-CUresult api_linkDestroy(CUlinkState handle)
-{
-    CUlinkState link = API_FIND(handle, API_LINK);
-    if (!link)
-        return CUDA_ERROR_INVALID_HANDLE;
-    api_object_remove(&link->object);
-    free(link->options);
-    free(link->code);
-    free(link);
-    return CUDA_SUCCESS;
 }

@@ -293,23 +293,29 @@ static bool parse_tuning(struct emu_parser *p, bool *found)
 
 // ---- a definition -------------------------------------------------------------------------------
 
-// The function of that name: one that is declared and not defined yet, or a new one.
+// The function of that name: one that is declared and not defined yet, or a new one. That of
+// another text stays what it is until settle().
 static bool find_function(struct emu_parser *p, const struct emu_token *name, bool is_entry)
 {
     struct emu_module *module = p->module;
-    const struct emu_name *before = emu_find(p, name);
+    struct emu_name *before = emu_find_linked(p, name, EMU_NAME_FUNCTION);
     struct emu_function *f = NULL;
 
-    if (before && before->kind == EMU_NAME_FUNCTION) {
+    if (before &&
+        (before->defined == p->unit + 1 || module->functions[before->index].is_entry != is_entry))
+        return emu_error(p, name, "Duplicate definition of function '%.*s'", EMU_TEXT(name));
+    p->body->name = before;
+    p->body->again = before && before->defined;
+    if (before && !before->defined) {
         f = &module->functions[before->index];
-        if (f->insn_count || f->is_entry != is_entry)
-            return emu_error(p, name, "Duplicate definition of function '%.*s'", EMU_TEXT(name));
         p->body->function = before->index;
     } else {
         if (module->function_count == MOST_FUNCTIONS)
             return emu_error(p, name, "There are too many functions");
         p->body->function = module->function_count;
-        if (!emu_declare(p, name, EMU_NAME_FUNCTION, module->function_count))
+        if (!before)
+            p->body->name = emu_declare(p, name, EMU_NAME_FUNCTION, module->function_count);
+        if (!p->body->name)
             return false;
         f = emu_push(p, &module->functions, &module->function_count, &p->function_capacity,
                      sizeof *f);
@@ -366,15 +372,60 @@ static bool parse_rest(struct emu_parser *p)
     return emu_syntax_error(p);
 }
 
+// What one function names is what the other names from now on.
+static void swap_functions(struct emu_parser *p, uint32_t one, uint32_t other)
+{
+    struct emu_function *functions = p->module->functions;
+    const struct emu_function kept = functions[one];
+
+    functions[one] = functions[other];
+    functions[other] = kept;
+    for (uint32_t k = 0; k < p->reference_count; k++) {
+        uint32_t *function = &p->references[k].function;
+        *function = *function == one ? other : *function == other ? one : *function;
+    }
+}
+
+// The function that was read is the definition, or one too many: a declaration of what is defined,
+// or a weak definition of it. A function too many stays in the module, and nothing calls it.
+static bool settle(struct emu_parser *p)
+{
+    struct emu_name *name = p->body->name;
+    const struct emu_token at = { .at = name->at, .length = name->length, .line = p->token.line };
+    struct emu_function *read = &p->module->functions[p->body->function];
+
+    if (!read->insn_count) {
+        read->is_entry = read->is_entry && !p->body->again;
+        return true;
+    }
+    if (p->body->again && !emu_overrides(p, name)) {
+        read->is_entry = false;
+        return p->linkage == EMU_LINKAGE_WEAK ||
+               emu_error(p, &at, "Duplicate definition of function '%.*s'", EMU_TEXT(&at));
+    }
+    if (p->body->again) {
+        swap_functions(p, name->index, p->body->function);
+        p->module->functions[p->body->function].is_entry = false;
+    }
+    name->defined = p->unit + 1;
+    if (p->linkage != EMU_LINKAGE_STATIC)
+        name->linkage = (uint8_t)p->linkage;
+    return true;
+}
+
 bool emu_parse_function(struct emu_parser *p, bool is_entry)
 {
     struct emu_body body;
 
     memset(&body, 0, sizeof body);
     p->body = &body;
+    // Programs launch entries by name, .visible or not.
+    if (is_entry && p->linkage == EMU_LINKAGE_STATIC)
+        p->linkage = EMU_LINKAGE_VISIBLE;
     const bool parsed = parse_head(p, is_entry) && parse_rest(p);
     while (p->names.depth > 0)
         emu_scope_close(p);
+    const bool settled = parsed && settle(p);
     p->body = NULL;
-    return parsed;
+    return settled;
 }

@@ -57,6 +57,31 @@ static bool call_agrees(const struct emu_function *caller, const struct emu_insn
     return true;
 }
 
+// Calls of an alias become calls of the function.
+static bool resolve_aliases(struct emu_parser *p)
+{
+    struct emu_function *functions = p->module->functions;
+
+    for (uint32_t k = 0; k < p->alias_count; k++) {
+        const struct emu_alias *a = &p->aliases[k];
+        if (functions[a->alias].insn_count)
+            return emu_error(p, &a->at, "'%.64s' is defined and cannot be an alias",
+                             functions[a->alias].name);
+        if (!functions[a->function].insn_count)
+            return emu_error(p, &a->at, "'%.64s' is not defined and cannot have an alias",
+                             functions[a->function].name);
+        for (uint32_t f = 0; f < p->module->function_count; f++)
+            for (uint32_t i = 0; i < functions[f].insn_count; i++)
+                if (*functions[f].insns[i].letters == 'c' &&
+                    functions[f].insns[i].target == a->alias)
+                    functions[f].insns[i].target = a->function;
+        for (uint32_t r = 0; r < p->reference_count; r++)
+            if (p->references[r].is_call && p->references[r].index == a->alias)
+                p->references[r].index = a->function;
+    }
+    return true;
+}
+
 static bool check_calls(struct emu_parser *p)
 {
     const struct emu_module *module = p->module;
@@ -245,5 +270,7 @@ bool emu_link(struct emu_parser *p)
         return emu_error(p, &p->token,
                          "The module has too much constant data (0x%llx bytes, 0x%x max)",
                          (unsigned long long)p->module->const_bytes, EMU_MAX_CONST);
-    return check_references(p) && check_calls(p) && lay_out_shared(p);
+    if (!resolve_aliases(p) || !check_calls(p))
+        return false;
+    return p->limits->partial || (check_references(p) && lay_out_shared(p));
 }

@@ -218,17 +218,78 @@ static bool parse_address_size(struct emu_parser *p)
 
 // ---- definitions --------------------------------------------------------------------------------
 
+static bool parse_linkage(struct emu_parser *p)
+{
+    static const struct {
+        const char *name;
+        enum emu_linkage linkage;
+        int isa;
+    } known[] = { { "visible", EMU_LINKAGE_VISIBLE, 10 },
+                  { "extern", EMU_LINKAGE_EXTERN, 10 },
+                  { "weak", EMU_LINKAGE_WEAK, 31 },
+                  { "common", EMU_LINKAGE_COMMON, 50 } };
+
+    p->linkage = EMU_LINKAGE_STATIC;
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        const struct emu_token at = p->token;
+        if (!emu_take_dot(p, known[k].name))
+            continue;
+        if (p->linkage != EMU_LINKAGE_STATIC)
+            return emu_error(p, &at,
+                             "A definition has one of .visible, .extern, .weak and .common");
+        if (p->module->isa < known[k].isa)
+            return emu_error(p, &at, "'.%s' requires PTX ISA .version %d.%d or later",
+                             known[k].name, known[k].isa / 10, known[k].isa % 10);
+        p->linkage = known[k].linkage;
+        k = (size_t)-1;
+    }
+    return true;
+}
+
+// A function that is declared, or defined, so far.
+static bool parse_function_name(struct emu_parser *p, uint32_t *index)
+{
+    struct emu_token at;
+
+    if (!emu_parse_name(p, &at))
+        return false;
+    const struct emu_name *name = emu_find(p, &at);
+    if (!name || name->kind != EMU_NAME_FUNCTION || p->module->functions[name->index].is_entry)
+        return emu_error(p, &at, "'%.*s' is no .func", EMU_TEXT(&at));
+    *index = name->index;
+    return true;
+}
+
+// .alias one, other;
+static bool parse_alias(struct emu_parser *p)
+{
+    const struct emu_token at = p->token;
+    uint32_t alias = 0, function = 0;
+
+    if (p->module->isa < 63)
+        return emu_error(p, &at, "'.alias' requires PTX ISA .version 6.3 or later");
+    if (!parse_function_name(p, &alias) || !emu_expect(p, ',') ||
+        !parse_function_name(p, &function) || !emu_expect(p, ';'))
+        return false;
+    struct emu_alias *added =
+        emu_push(p, &p->aliases, &p->alias_count, &p->alias_capacity, sizeof *added);
+    if (added)
+        *added = (struct emu_alias) { .at = at, .alias = alias, .function = function };
+    return added != NULL;
+}
+
 static bool parse_definition(struct emu_parser *p)
 {
-    bool is_extern = false, found;
+    bool found;
 
     if (!emu_parse_ignored(p, &found) || found)
         return found;
-    while (emu_token_is_dot(&p->token, "visible") || emu_token_is_dot(&p->token, "extern") ||
-           emu_token_is_dot(&p->token, "weak")) {
-        is_extern |= emu_token_is_dot(&p->token, "extern");
-        emu_next(p);
-    }
+    if (emu_take_dot(p, "alias"))
+        return parse_alias(p);
+    if (!parse_linkage(p))
+        return false;
+    if (p->linkage == EMU_LINKAGE_COMMON && !emu_token_is_dot(&p->token, "global"))
+        return emu_error(p, &p->token, "'.common' is for variables of .global");
     if (emu_take_dot(p, "entry"))
         return emu_parse_function(p, true);
     if (emu_take_dot(p, "func"))
@@ -236,20 +297,21 @@ static bool parse_definition(struct emu_parser *p)
     if (emu_token_is_dot(&p->token, "global") || emu_token_is_dot(&p->token, "const") ||
         emu_token_is_dot(&p->token, "shared") || emu_token_is_dot(&p->token, "local") ||
         emu_token_is_dot(&p->token, "reg") || emu_token_is_dot(&p->token, "param"))
-        return emu_parse_variables(p, is_extern) && emu_expect(p, ';');
+        return emu_parse_variables(p, p->linkage == EMU_LINKAGE_EXTERN) && emu_expect(p, ';');
     if (p->token.kind == EMU_TOKEN_DOT)
         return emu_error(p, &p->token, "'.%.*s' is not supported by the emulator here",
                          EMU_TEXT(&p->token));
     return emu_syntax_error(p);
 }
 
-bool emu_parse_module(struct emu_parser *p)
+bool emu_parse_unit(struct emu_parser *p)
 {
+    p->module->sm = 0;
     emu_next(p);
     if (!parse_version(p) || !parse_target(p) || !parse_address_size(p))
         return false;
     while (!emu_ended(p))
         if (!parse_definition(p))
             emu_skip_definition(p);
-    return p->errors == 0 && emu_link(p);
+    return p->errors == 0;
 }

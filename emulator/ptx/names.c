@@ -188,7 +188,10 @@ struct emu_name *emu_declare(struct emu_parser *p, const struct emu_token *name,
                                   : find(p, name->at, name->length, kind == EMU_NAME_LABEL);
     struct emu_name *range = kind == EMU_NAME_REGISTER ? range_of(p, name, &number) : NULL;
 
-    if ((before && before->depth == depth) || (range && range->depth == depth)) {
+    // A name that this text alone sees hides that of another text.
+    const bool hides = depth == 0 && before && before->declared != p->unit &&
+                       before->linkage != EMU_LINKAGE_STATIC && p->linkage == EMU_LINKAGE_STATIC;
+    if ((before && before->depth == depth && !hides) || (range && range->depth == depth)) {
         emu_error(p, name, "Duplicate definition of %s '%.*s'",
                   kind == EMU_NAME_LABEL      ? "label"
                   : kind == EMU_NAME_FUNCTION ? "function"
@@ -204,6 +207,48 @@ struct emu_name *emu_declare(struct emu_parser *p, const struct emu_token *name,
                                   .length = name->length,
                                   .kind = (uint8_t)kind,
                                   .depth = (uint16_t)depth,
+                                  .linkage = (uint8_t)p->linkage,
+                                  .declared = p->unit,
                                   .index = index };
     return insert(p, add);
+}
+
+struct emu_name *emu_find_linked(struct emu_parser *p, const struct emu_token *name,
+                                 enum emu_name_kind kind)
+{
+    struct emu_name *found = find(p, name->at, name->length, false);
+
+    if (!found || found->depth != 0 || found->kind != kind ||
+        (found->declared != p->unit && p->linkage == EMU_LINKAGE_STATIC))
+        return NULL;
+    found->declared = p->unit;
+    if (!found->defined && found->linkage < p->linkage)
+        found->linkage = (uint8_t)p->linkage;
+    return found;
+}
+
+bool emu_overrides(const struct emu_parser *p, const struct emu_name *name)
+{
+    return name->defined != p->unit + 1 &&
+           (name->linkage == EMU_LINKAGE_WEAK || name->linkage == EMU_LINKAGE_COMMON) &&
+           p->linkage > name->linkage;
+}
+
+void emu_forget_static(struct emu_parser *p)
+{
+    struct emu_names *names = &p->names;
+
+    for (struct emu_name **at = &names->scopes[0]; *at;) {
+        struct emu_name *name = *at;
+        if (name->linkage != EMU_LINKAGE_STATIC) {
+            at = &name->below;
+            continue;
+        }
+        struct emu_name **slot = &names->buckets[name->hash & (names->bucket_count - 1)];
+        while (*slot != name)
+            slot = &(*slot)->next;
+        *slot = name->next;
+        *at = name->below;
+        names->count--;
+    }
 }

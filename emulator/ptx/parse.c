@@ -40,33 +40,60 @@ enum emu_type emu_twice(enum emu_type type)
     }
 }
 
-// The text ends at the first NUL, as for cuModuleLoadData.
-static size_t text_length(const char *text, size_t length)
+// A text ends at the first NUL, as for cuModuleLoadData.
+static size_t text_length(const struct emu_text *text)
 {
-    const char *end = memchr(text, '\0', length);
-    return end ? (size_t)(end - text) : length;
+    const char *end = text->at ? memchr(text->at, '\0', text->length) : NULL;
+    return !text->at ? 0 : end ? (size_t)(end - text->at) : text->length;
 }
 
-static struct emu_module *parse(struct emu_parser *p, const char *text, size_t length)
+static uint32_t lines_of(const char *text, size_t length)
 {
+    uint32_t lines = 0;
+    for (size_t k = 0; k < length; k++)
+        lines += text[k] == '\n';
+    return lines;
+}
+
+// Each text has a line end after it, so that lines of the copy belong to one text.
+static struct emu_module *parse(struct emu_parser *p, const struct emu_text *texts, unsigned count,
+                                size_t total)
+{
+    uint32_t line = 1;
+
     p->module = emu_arena_alloc(p->arena, sizeof *p->module);
-    char *copy = p->module ? emu_arena_copy(p->arena, text, length) : NULL;
+    char *copy = p->module ? emu_arena_alloc(p->arena, total + 1) : NULL;
     if (!copy) {
         emu_out_of_memory(p);
         return NULL;
     }
     p->module->text = copy;
     p->module->arena = p->arena;
-    emu_lexer_init(&p->lexer, copy, length);
-    return emu_parse_module(p) && !p->errors ? p->module : NULL;
+    for (p->unit = 0; p->unit < count && !p->result; p->unit++) {
+        const size_t length = text_length(&texts[p->unit]);
+        if (length)
+            memcpy(copy, texts[p->unit].at, length);
+        copy[length] = '\n';
+        emu_lexer_init(&p->lexer, copy, length);
+        p->lexer.line = line;
+        line += lines_of(copy, length + 1);
+        copy += length + 1;
+        if (!emu_parse_unit(p))
+            return NULL;
+        emu_forget_static(p);
+    }
+    return emu_link(p) && !p->errors ? p->module : NULL;
 }
 
-struct emu_module *emu_module_parse(const char *text, size_t length,
-                                    const struct emu_parse_limits *limits, char *log,
-                                    size_t log_size, int *result)
+struct emu_module *emu_module_link(const struct emu_text *texts, unsigned count,
+                                   const struct emu_parse_limits *limits, char *log,
+                                   size_t log_size, int *result)
 {
     struct emu_parser p;
     int ignored;
+    size_t total = 0;
+    const size_t room = SIZE_MAX / BYTES_PER_CHARACTER / 2;
+    bool fits = true;
 
     memset(&p, 0, sizeof p);
     p.limits = limits;
@@ -76,13 +103,14 @@ struct emu_module *emu_module_parse(const char *text, size_t length,
         log[0] = '\0';
     if (!result)
         result = &ignored;
-    length = text ? text_length(text, length) : 0;
-    const size_t room = SIZE_MAX / BYTES_PER_CHARACTER / 2;
-    const bool fits = length < UINT32_MAX / 2 && length < room;
-    p.arena = fits ? emu_arena_create(BASE_BYTES + length * BYTES_PER_CHARACTER) : NULL;
+    for (unsigned k = 0; k < count && fits; k++) {
+        total += text_length(&texts[k]) + 1;
+        fits = total < UINT32_MAX / 2 && total < room;
+    }
+    p.arena = fits ? emu_arena_create(BASE_BYTES + total * BYTES_PER_CHARACTER) : NULL;
     struct emu_module *module = NULL;
     if (p.arena)
-        module = parse(&p, text ? text : "", length);
+        module = parse(&p, texts, count, total);
     else
         p.result = EMU_OUT_OF_HOST_MEMORY;
     if (!module) {
@@ -92,6 +120,14 @@ struct emu_module *emu_module_parse(const char *text, size_t length,
     }
     *result = 0;
     return module;
+}
+
+struct emu_module *emu_module_parse(const char *text, size_t length,
+                                    const struct emu_parse_limits *limits, char *log,
+                                    size_t log_size, int *result)
+{
+    const struct emu_text only = { text, length };
+    return emu_module_link(&only, 1, limits, log, log_size, result);
 }
 
 void emu_module_destroy(struct emu_module **module)

@@ -221,6 +221,15 @@ enum emu_name_kind {
     EMU_NAME_TARGETS,  // index: the first of `count` targets of the function
 };
 
+// How other texts see a name of a text's outermost scope; what is further down prevails.
+enum emu_linkage {
+    EMU_LINKAGE_STATIC, // they do not
+    EMU_LINKAGE_EXTERN,
+    EMU_LINKAGE_COMMON,
+    EMU_LINKAGE_WEAK,
+    EMU_LINKAGE_VISIBLE,
+};
+
 struct emu_name {
     const char *at;
     uint32_t length;
@@ -231,7 +240,10 @@ struct emu_name {
     uint32_t count; // number of registers of a range, of targets
     uint16_t depth;
     uint8_t kind;
-    uint8_t type; // of a range
+    uint8_t type;      // of a range
+    uint8_t linkage;   // of the definition, or of the declaration if there is none
+    uint32_t declared; // the latest text that declares it, from 0
+    uint32_t defined;  // 1 + the text that defines it; 0: none yet
 };
 
 enum { EMU_MOST_SCOPES = 64 };
@@ -270,6 +282,14 @@ struct emu_body {
     struct emu_label_use *uses;
     uint32_t use_count, use_capacity;
     uint32_t scope_uses[EMU_MOST_SCOPES]; // use_count where each scope began
+    struct emu_name *name;                // of the function
+    bool again;                           // another text has defined it
+};
+
+// .alias one, other;
+struct emu_alias {
+    struct emu_token at;
+    uint32_t alias, function;
 };
 
 // What the module's functions name, for the layout of shared memory.
@@ -294,7 +314,11 @@ struct emu_parser {
     uint32_t function_capacity, symbol_capacity, relocation_capacity;
     struct emu_reference *references;
     uint32_t reference_count, reference_capacity;
-    struct emu_body *body; // NULL outside functions
+    struct emu_alias *aliases;
+    uint32_t alias_count, alias_capacity;
+    uint32_t unit;            // the text that is parsed, from 0
+    enum emu_linkage linkage; // of the definition that is parsed
+    struct emu_body *body;    // NULL outside functions
 };
 
 // ---- parse.c ------------------------------------------------------------------------------------
@@ -343,6 +367,13 @@ struct emu_name *emu_find(struct emu_parser *p, const struct emu_token *name);
 struct emu_name *emu_find_label(struct emu_parser *p, const char *at, uint32_t length);
 struct emu_name *emu_declare(struct emu_parser *p, const struct emu_token *name,
                              enum emu_name_kind kind, uint32_t index);
+// The function or variable of the module that a declaration of that name declares again, or NULL.
+struct emu_name *emu_find_linked(struct emu_parser *p, const struct emu_token *name,
+                                 enum emu_name_kind kind);
+// Whether the definition that is parsed takes the place of that of another text.
+bool emu_overrides(const struct emu_parser *p, const struct emu_name *name);
+// The end of a text: forgets the names that others do not see.
+void emu_forget_static(struct emu_parser *p);
 // A new register of the body, without a name. EMU_NO_REGISTER: reported.
 uint32_t emu_new_register(struct emu_parser *p, const char *name, uint32_t length, uint8_t type);
 
@@ -363,7 +394,8 @@ bool emu_constant_in(const struct emu_constant *constant, enum emu_type type, ui
 
 // ---- module.c, function.c, variable.c -----------------------------------------------------------
 
-bool emu_parse_module(struct emu_parser *p);
+// Parses one text of the module.
+bool emu_parse_unit(struct emu_parser *p);
 bool emu_parse_function(struct emu_parser *p, bool is_entry);
 // Skips .pragma, .loc, .file and .section. *found says whether it was one of them.
 bool emu_parse_ignored(struct emu_parser *p, bool *found);

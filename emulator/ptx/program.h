@@ -332,6 +332,7 @@ struct emu_parse_limits {
     int isa;        // the newest version that the driver accepts
     int sm;         // of the device
     char sm_suffix; // 'a' if the device runs sm_NNa text
+    bool partial;   // an input of the linker: what is .extern may be defined elsewhere
 };
 
 // Parses a module. On failure NULL: *result is the CUresult of the driver (218 invalid PTX, 222
@@ -341,6 +342,15 @@ struct emu_parse_limits {
 struct emu_module *emu_module_parse(const char *text, size_t length,
                                     const struct emu_parse_limits *limits, char *log,
                                     size_t log_size, int *result);
+// The same of several texts, linked: what is .extern in one is what another defines as .visible,
+// .weak or .common. The lines of the second text are counted on from those of the first.
+struct emu_text {
+    const char *at;
+    size_t length;
+};
+struct emu_module *emu_module_link(const struct emu_text *texts, unsigned count,
+                                   const struct emu_parse_limits *limits, char *log,
+                                   size_t log_size, int *result);
 void emu_module_destroy(struct emu_module **module);
 // The entry of that name, or NULL.
 const struct emu_function *emu_module_entry(const struct emu_module *module, const char *name);

@@ -196,36 +196,57 @@ static bool place_in_space(struct emu_parser *p, const struct emu_declaration *d
     return true;
 }
 
-// An .extern variable that is now defined keeps its symbol.
+// The variable that is declared again: one that was .extern or is now, or that of another text,
+// where types may differ.
 static struct emu_name *declared_before(struct emu_parser *p, const struct emu_declaration *d)
 {
-    struct emu_name *name = p->body ? NULL : emu_find(p, &d->name);
-    if (!name || name->kind != EMU_NAME_SYMBOL)
+    const struct emu_name *found = p->body ? NULL : emu_find(p, &d->name);
+    if (!found || found->kind != EMU_NAME_SYMBOL)
         return NULL;
-    const struct emu_symbol *symbol = &p->module->symbols[name->index];
-    return symbol->space == d->space && symbol->type == d->type &&
-                   (symbol->is_extern || d->is_extern)
-               ? name
-               : NULL;
+    const struct emu_symbol *symbol = &p->module->symbols[found->index];
+    const bool elsewhere = found->declared != p->unit;
+    if (symbol->space != d->space || (symbol->type != d->type && !elsewhere) ||
+        (!symbol->is_extern && !d->is_extern && found->defined == p->unit + 1))
+        return NULL;
+    return emu_find_linked(p, &d->name, EMU_NAME_SYMBOL);
 }
 
-uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d)
+// A .common variable is as large as the largest of the texts.
+static bool enlarge(struct emu_parser *p, const struct emu_declaration *d,
+                    struct emu_symbol *symbol)
+{
+    if (d->bytes <= symbol->bytes && d->align <= symbol->align)
+        return true;
+    struct emu_declaration larger = *d;
+    larger.bytes = d->bytes > symbol->bytes ? d->bytes : symbol->bytes;
+    larger.align = d->align > symbol->align ? d->align : symbol->align;
+    symbol->bytes = larger.bytes;
+    symbol->align = (uint32_t)larger.align;
+    return place_in_space(p, &larger, &symbol->offset);
+}
+
+// Addresses in the initial value of a definition that another takes the place of.
+static void drop_relocations(struct emu_module *module, uint32_t symbol)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t k = 0; k < module->relocation_count; k++)
+        if (module->relocations[k].symbol != symbol)
+            module->relocations[kept++] = module->relocations[k];
+    module->relocation_count = kept;
+}
+
+static uint32_t put_symbol(struct emu_parser *p, const struct emu_declaration *d, uint32_t index)
 {
     struct emu_module *module = p->module;
-    const struct emu_name *before = declared_before(p, d);
     uint64_t offset = 0;
 
-    if (before && d->is_extern)
-        return before->index;
     if (!d->is_extern && !place_in_space(p, d, &offset))
         return EMU_NO_REGISTER;
-    const struct emu_name *name =
-        before ? before : emu_declare(p, &d->name, EMU_NAME_SYMBOL, module->symbol_count);
-    if (!name)
-        return EMU_NO_REGISTER;
-    struct emu_symbol *symbol = before ? &module->symbols[before->index]
-                                       : emu_push(p, &module->symbols, &module->symbol_count,
-                                                  &p->symbol_capacity, sizeof *symbol);
+    struct emu_symbol *symbol = index < module->symbol_count
+                                    ? &module->symbols[index]
+                                    : emu_push(p, &module->symbols, &module->symbol_count,
+                                               &p->symbol_capacity, sizeof *symbol);
     if (!symbol)
         return EMU_NO_REGISTER;
     *symbol = (struct emu_symbol) {
@@ -241,7 +262,43 @@ uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d)
         emu_out_of_memory(p);
         return EMU_NO_REGISTER;
     }
-    return name->index;
+    return index;
+}
+
+// A second definition, by another text. EMU_NO_REGISTER: reported.
+static uint32_t define_again(struct emu_parser *p, const struct emu_declaration *d,
+                             struct emu_name *name)
+{
+    if (emu_overrides(p, name)) {
+        drop_relocations(p->module, name->index);
+        name->linkage = (uint8_t)p->linkage;
+        name->defined = p->unit + 1;
+        return put_symbol(p, d, name->index);
+    }
+    if (p->linkage != EMU_LINKAGE_WEAK && p->linkage != EMU_LINKAGE_COMMON) {
+        emu_error(p, &d->name, "Duplicate definition of variable '%.*s'", EMU_TEXT(&d->name));
+        return EMU_NO_REGISTER;
+    }
+    if (p->linkage == EMU_LINKAGE_COMMON && name->linkage == EMU_LINKAGE_COMMON)
+        return enlarge(p, d, &p->module->symbols[name->index]) ? name->index : EMU_NO_REGISTER;
+    return put_symbol(p, d, p->module->symbol_count); // for its initial value; nothing names it
+}
+
+uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d)
+{
+    struct emu_name *name = declared_before(p, d);
+
+    if (name && d->is_extern)
+        return name->index;
+    if (name && name->defined)
+        return define_again(p, d, name);
+    if (!name)
+        name = emu_declare(p, &d->name, EMU_NAME_SYMBOL, p->module->symbol_count);
+    if (!name)
+        return EMU_NO_REGISTER;
+    if (!d->is_extern)
+        name->defined = p->unit + 1;
+    return put_symbol(p, d, name->index);
 }
 
 static bool check_variable(struct emu_parser *p, const struct emu_declaration *d)

@@ -150,7 +150,28 @@ static void what_is_not_supported_says_so(void **state)
     }
     expect(HEAD ".global .texref t;", 218, "not supported by the emulator");
     expect(HEAD ".global .attribute(.managed) .u32 x;", 218, "not supported by the emulator");
-    expect(HEAD ".alias a, b;", 218, "not supported by the emulator");
+}
+
+static void aliases_and_linkage(void **state)
+{
+    (void)state;
+    expect(HEAD ".alias a, b;", 218, "'a' is no .func");
+    expect(HEAD ".func a() { ret; }\n.func b() { ret; }\n.alias a, b;", 218,
+           "'a' is defined and cannot be an alias");
+    expect(HEAD ".visible .func a();\n.visible .func b();\n.alias a, b;", 218,
+           "'b' is not defined and cannot have an alias");
+    expect(HEAD ".func a();\n.func b(.param .b32 x) { ret; }\n.alias a, b;\n"
+                ".entry k() { call a; }",
+           218, "do not match");
+    expect(HEAD ".func a() { ret; }\n.alias a;", 218, "syntax error");
+    expect(HEAD ".visible .weak .func a() { ret; }", 218, "one of .visible, .extern");
+    expect(HEAD ".common .shared .b32 x;", 218, "'.common' is for variables of .global");
+    expect(HEAD ".common .func a() { ret; }", 218, "'.common' is for variables of .global");
+    expect(".version 6.2\n.target sm_70\n.address_size 64\n.func a();\n.alias a, a;", 218,
+           "'.alias' requires PTX ISA .version 6.3");
+    expect(".version 4.3\n.target sm_50\n.address_size 64\n.common .global .b32 x;", 218,
+           "'.common' requires PTX ISA .version 5.0");
+    expect(HEAD ".weak .func a() { ret; }\n.weak .func a() { ret; }", 218, "Duplicate definition");
 }
 
 static void modules(void **state)
@@ -261,6 +282,7 @@ int main(void)
         cmocka_unit_test(versions_and_targets),
         cmocka_unit_test(floors),
         cmocka_unit_test(what_is_not_supported_says_so),
+        cmocka_unit_test(aliases_and_linkage),
         cmocka_unit_test(modules),
         cmocka_unit_test(nesting),
         cmocka_unit_test(appetite),
