@@ -41,6 +41,9 @@ extern const struct command command_completion;
 /// The commands in the order of the help; NULL after the last.
 const struct command *command_at(size_t k);
 
+/// The names of the policies of `ptxgen clip --nonfinite`; NULL after the last.
+const char *clip_policy_at(size_t k);
+
 enum { CLI_LIST_LIMIT = 64 };
 
 /// The values of a repeatable option.

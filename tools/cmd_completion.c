@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Completion scripts for shells, written from the tables that the commands parse with.
 #include "cli.h"
-#include "clip/report.h"
 
 #include <ptxgen/ptxgen.h>
 
@@ -46,8 +45,8 @@ static void put_targets(void)
 
 static void put_policies(void)
 {
-    for (size_t k = 0; k < sizeof(clip_policies) / sizeof(clip_policies[0]); k++)
-        printf(" %s", clip_policies[k]);
+    for (size_t k = 0; clip_policy_at(k); k++)
+        printf(" %s", clip_policy_at(k));
 }
 
 /// Whether an earlier kernel has this option with this value.

@@ -36,6 +36,11 @@ static bool read_number(const char *option, const char *text, unsigned range, fl
     return true;
 }
 
+const char *clip_policy_at(size_t k)
+{
+    return k < CLIP_POLICY_COUNT ? clip_policies[k] : NULL;
+}
+
 static bool read_policy(const char *text, enum clip_policy *policy, struct message *error)
 {
     for (size_t k = 0; text && k < CLIP_POLICY_COUNT; k++) {
