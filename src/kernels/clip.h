@@ -112,9 +112,6 @@ enum {
     CLIP_FUSED = 2048, // maximum number of tiles at which blocks compute the factors of several
                        // groups from partials
     CLIP_SET_DATA_BATCH = 256, // addresses per launch
-    STEP_SCALARS = 8,          // f64 words of a hyperparameter group
-    STEP_ROW_WORDS = 12,       // u64 words of a tensor's row
-    STEP_SET_ROWS_BATCH = 32,  // rows per launch
 };
 
 #define CLIP_DECLARE(name, ...)                                                                    \
@@ -127,7 +124,7 @@ CLIP_KERNELS(CLIP_DECLARE)
 uint32_t ptxk_clip_tile(const struct clip_spec *spec);
 uint32_t ptxk_clip_tiles_of_chunk(const struct clip_spec *spec);
 
-// The number of tiles.
+// Writes the kernels of a plan.
 void ptxk_clip_emit(ptx_builder *b, const struct clip_spec *spec);
 
 #endif

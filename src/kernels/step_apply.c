@@ -3,24 +3,12 @@
 #include "step_apply.h"
 
 #include "common/common.h"
-#include "step/eight_bit.h"
 
 enum { BLOCK = CLIP_BLOCK, MOST_LANES = 8, MOST_WORDS = 8, WORDS_AT_ONCE = 4 };
 enum { ARRAY_PARAMETER, ARRAY_GRADIENT, ARRAY_BESIDE, ARRAY_STATE, ARRAYS = ARRAY_STATE + 2 };
 
-// Word offsets in a tensor's step row (u64), as in struct step_tensor_row.
-enum {
-    ROW_PARAMETER,
-    ROW_BESIDE,
-    ROW_STATE,
-    ROW_COUNT = ROW_STATE + 2, // the address of the step count
-    ROW_FIRST,
-    ROW_RUN,
-    ROW_STRIDE,
-    ROW_ID_CLOCK,
-    ROW_KIND_GROUP,
-    ROW_ABSMAX,
-};
+// Word offsets in a tensor's step row.
+#define ROW(member) CLIP_PLACE(uint64_t, struct step_tensor_row, member)
 
 // ---- vectors ahead of their use -----------------------------------------------------------------
 
@@ -715,32 +703,32 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(STEP_ROW_WORDS)));
     ptx_val word[STEP_ROW_WORDS];
     for (unsigned k = 0; k < STEP_ROW_WORDS; k += 2) {
-        if ((k == ROW_RUN && !ptxk_step_draws(s->spec)) ||
-            (k == ROW_ABSMAX && !ptxk_step_has_codes(s->spec)))
+        if ((k == ROW(run) && !ptxk_step_draws(s->spec)) ||
+            (k == ROW(absmax) && !ptxk_step_has_codes(s->spec)))
             continue;
         ptx_vec pair = ptx_load_vec(b, row, ptx_u32(k), 2);
         word[k] = pair.lane[0];
         word[k + 1] = pair.lane[1];
     }
-    s->address[ARRAY_PARAMETER] = word[ROW_PARAMETER];
+    s->address[ARRAY_PARAMETER] = word[ROW(parameter)];
     s->address[ARRAY_GRADIENT] = extent.lane[0];
-    s->address[ARRAY_BESIDE] = word[ROW_BESIDE];
-    s->address[ARRAY_STATE] = word[ROW_STATE];
-    s->address[ARRAY_STATE + 1] = word[ROW_STATE + 1];
+    s->address[ARRAY_BESIDE] = word[ROW(beside)];
+    s->address[ARRAY_STATE] = word[ROW(state)];
+    s->address[ARRAY_STATE + 1] = word[ROW(state) + 1];
     if (ptxk_step_has_codes(s->spec)) {
-        s->absmax[0] = word[ROW_ABSMAX];
-        s->absmax[1] = word[ROW_ABSMAX + 1];
+        s->absmax[0] = word[ROW(absmax)];
+        s->absmax[1] = word[ROW(absmax) + 1];
     }
-    s->count_at = word[ROW_COUNT];
+    s->count_at = word[ROW(step)];
     if (ptxk_step_draws(s->spec)) {
-        s->whole_first = word[ROW_FIRST];
-        s->run = word[ROW_RUN];
-        s->stride = word[ROW_STRIDE];
+        s->whole_first = word[ROW(first)];
+        s->run = word[ROW(run)];
+        s->stride = word[ROW(stride)];
     }
-    ptx_vec id_clock = ptx_unpack(b, PTX_U32, word[ROW_ID_CLOCK]);
+    ptx_vec id_clock = ptx_unpack(b, PTX_U32, word[ROW(id)]);
     s->id = id_clock.lane[0];
     s->clock = id_clock.lane[1];
-    ptx_vec kind_group = ptx_unpack(b, PTX_U32, word[ROW_KIND_GROUP]);
+    ptx_vec kind_group = ptx_unpack(b, PTX_U32, word[ROW(kind)]);
     *variant = ptx_shr(b, kind_group.lane[0], ptx_u32(1));
     ptx_val odd = ptx_and(b, kind_group.lane[0], ptx_u32(1));
     ptx_val vectors = ptx_ne(b, odd, ptx_u32(0));

@@ -4,10 +4,12 @@
 #define PTXGEN_KERNELS_STEP_APPLY_H
 
 #include "clip.h"
+#include "step/eight_bit.h"
 #include "step/format.h"
 
 enum {
     PTXK_STEP_MOST_VARIANTS = 64,
+    STEP_SET_ROWS_BATCH = 32, // rows per launch
 };
 
 // What a step does with the gradients.
@@ -24,6 +26,23 @@ struct ptxk_step_spec {
     unsigned variant_count;
     uint32_t tile; // elements that a block steps, of one tensor; from ptxk_step_tile()
     enum ptxk_step_gradients gradients;
+};
+
+// A tensor's row, with the same index as in the clip plan's table.
+struct step_tensor_row {
+    uint64_t parameter, beside, state[2];
+    uint64_t step;               // address of the step count
+    uint64_t first, run, stride; // run = stride: all elements are consecutive
+    uint32_t id, clock;
+    uint32_t kind; // 2 * variant; + 1 if all arrays except the gradient can be accessed in whole
+                   // vectors
+    uint32_t norm_group;
+    uint64_t absmax[2];
+};
+
+enum {
+    STEP_ROW_WORDS = CLIP_LENGTH(uint64_t, struct step_tensor_row),
+    STEP_SCALARS = CLIP_LENGTH(double, struct ptx_step_hyper),
 };
 
 // A tile: its tensor, and its place among the tensor's tiles.

@@ -424,14 +424,13 @@ ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
                                    const struct ptx_step_hyper *hyper, CUstream stream)
 {
     ptx_status status;
-    double values[8];
+    double values[STEP_SCALARS];
 
     if (!plan)
         return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
     status = check_set_hyper(plan, group, hyper);
     if (status)
         return status;
-    _Static_assert(sizeof values == sizeof *hyper, "scalars are 8 doubles");
     memcpy(values, hyper, sizeof values);
     const CUdeviceptr to = ptx_buffer_address(plan->memory) + plan->layout.hypers.offset +
                            group * (CUdeviceptr)sizeof *hyper;

@@ -5,36 +5,7 @@
 
 #include <ptxgen/step.h>
 
-#include "kernels/step/eight_bit.h"
 #include "kernels/step_apply.h"
-
-// A tensor's row, with the same index as in the clip plan's table.
-struct step_tensor_row {
-    uint64_t parameter, beside, state[2];
-    uint64_t step;               // address of the step count
-    uint64_t first, run, stride; // run = stride: all elements are consecutive
-    uint32_t id, clock;
-    uint32_t kind; // 2 * variant; + 1 if all arrays except the gradient can be accessed in whole
-                   // vectors
-    uint32_t norm_group;
-    uint64_t absmax[2];
-};
-
-// A clock: a step count and the scalars of a group. What is computed from both is the same for all
-// tensors of the clock.
-struct step_clock_row {
-    uint64_t step;  // address
-    uint64_t hyper; // address of the scalars
-    uint64_t lr;    // address of an f32 used instead of the scalar; 0: none
-    uint64_t rule;
-};
-
-struct step_coefficients {
-    float of_rule[PTXK_STEP_COEFFICIENTS];
-    float count;
-    uint32_t t;
-    uint32_t unused[PTXK_STEP_ROW_WORDS - PTXK_STEP_COEFFICIENTS - 2];
-};
 
 // X(member, type of an element): the arrays, each aligned to 256 bytes. The host writes all except
 // the last.

@@ -37,10 +37,10 @@ ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
     return ptx_sub(b, ptx_f64(1), power);
 }
 
-// Word offsets in a clock's row (u64) and in a group's scalars (f64), as in struct step_clock_row
-// and struct ptx_step_hyper.
-enum { CLOCK_STEP, CLOCK_HYPER, CLOCK_LR, CLOCK_RULE, CLOCK_WORDS };
-enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, MOMENTUM, DAMPENING };
+// Word offsets in a clock's row and in a group's scalars.
+#define CLOCK(member)  (uint32_t)(offsetof(struct step_clock_row, member) / sizeof(uint64_t))
+#define SCALAR(member) (uint32_t)(offsetof(struct ptx_step_hyper, member) / sizeof(double))
+enum { CLOCK_WORDS = sizeof(struct step_clock_row) / sizeof(uint64_t) };
 
 static ptx_val scalar(ptx_builder *b, ptx_ptr hyper, uint32_t word)
 {
@@ -50,19 +50,19 @@ static ptx_val scalar(ptx_builder *b, ptx_ptr hyper, uint32_t word)
 static struct ptxk_step_scalars scalars_read(ptx_builder *b, ptx_ptr hyper, ptx_val lr_at)
 {
     struct ptxk_step_scalars s;
-    ptx_val lr = ptx_var(b, scalar(b, hyper, LR));
+    ptx_val lr = ptx_var(b, scalar(b, hyper, SCALAR(lr)));
 
     ptx_if (b, ptx_ne(b, lr_at, ptx_u64(0))) {
         ptx_ptr own = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, lr_at);
         ptx_set(b, lr, ptx_load(b, own, ptx_u32(0)));
     }
     s.lr = lr;
-    s.beta1 = scalar(b, hyper, BETA1);
-    s.beta2 = scalar(b, hyper, BETA2);
-    s.eps = scalar(b, hyper, EPS);
-    s.weight_decay = scalar(b, hyper, WEIGHT_DECAY);
-    s.momentum = scalar(b, hyper, MOMENTUM);
-    s.dampening = scalar(b, hyper, DAMPENING);
+    s.beta1 = scalar(b, hyper, SCALAR(beta1));
+    s.beta2 = scalar(b, hyper, SCALAR(beta2));
+    s.eps = scalar(b, hyper, SCALAR(eps));
+    s.weight_decay = scalar(b, hyper, SCALAR(weight_decay));
+    s.momentum = scalar(b, hyper, SCALAR(momentum));
+    s.dampening = scalar(b, hyper, SCALAR(dampening));
     return s;
 }
 
@@ -95,8 +95,8 @@ void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clo
     ptx_ptr clock = ptx_at(b, clocks->rows, ptx_mul_wide(b, k, ptx_u32(CLOCK_WORDS)));
     ptx_val at_row = ptx_mul_wide(b, k, ptx_u32(PTXK_STEP_ROW_WORDS));
     ptx_ptr row = ptx_at(b, clocks->coefficients, at_row);
-    ptx_vec at = ptx_load_vec(b, clock, ptx_u32(CLOCK_STEP), 2);
-    ptx_vec kind = ptx_load_vec(b, clock, ptx_u32(CLOCK_LR), 2);
+    ptx_vec at = ptx_load_vec(b, clock, ptx_u32(CLOCK(step)), 2);
+    ptx_vec kind = ptx_load_vec(b, clock, ptx_u32(CLOCK(lr)), 2);
     ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
     ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
     struct ptxk_step_scalars s = scalars_read(b, hyper, kind.lane[0]);

@@ -4,6 +4,8 @@
 #ifndef PTXGEN_KERNELS_STEP_STEP_H
 #define PTXGEN_KERNELS_STEP_STEP_H
 
+#include <stddef.h>
+
 #include <ptxgen/builder.h>
 #include <ptxgen/rules.h>
 
@@ -65,15 +67,31 @@ ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t);
 
 // ---- clocks -------------------------------------------------------------------------------------
 
-enum {
-    // Words (f32) of a clock's coefficients: those of the rule, then this step's count as f32 and
-    // as u32.
-    PTXK_STEP_COUNT = PTXK_STEP_COEFFICIENTS,
-    PTXK_STEP_T,
-    PTXK_STEP_ROW_WORDS = 16,
+// A clock: a step count and the scalars of a group. What is computed from both is the same for all
+// tensors of the clock.
+struct step_clock_row {
+    uint64_t step;  // address
+    uint64_t hyper; // address of the scalars
+    uint64_t lr;    // address of an f32 used instead of the scalar; 0: none
+    uint64_t rule;
 };
 
-// The clocks: each is a step count together with the scalars of a group. Declared as parameters.
+// What a launch derives of a clock.
+struct step_coefficients {
+    float of_rule[PTXK_STEP_COEFFICIENTS];
+    float count; // of this step
+    uint32_t t;  // the same as an integer
+    uint32_t unused[6];
+};
+
+// Word offsets in a row of coefficients, and its words.
+enum {
+    PTXK_STEP_COUNT = offsetof(struct step_coefficients, count) / sizeof(float),
+    PTXK_STEP_T = offsetof(struct step_coefficients, t) / sizeof(uint32_t),
+    PTXK_STEP_ROW_WORDS = sizeof(struct step_coefficients) / sizeof(float),
+};
+
+// Declared as parameters.
 struct ptxk_step_clocks {
     ptx_ptr rows, coefficients;
     ptx_val count, blocks; // u32: number of clocks, and of blocks that compute coefficients
