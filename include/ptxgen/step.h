@@ -194,6 +194,9 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);
+/// The same for gradients alone, in one launch for each 256 of them.
+PTXGEN_API ptx_status ptx_step_plan_set_gradients(ptx_step_plan *plan, size_t first, size_t count,
+                                                  const CUdeviceptr *gradients, CUstream stream);
 
 // ----------------------------------------------------------------------------------- descriptions
 

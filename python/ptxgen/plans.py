@@ -380,6 +380,26 @@ class StepPlan(_Plan):
         self._keeps.update(keeps)
 
 
+    def set_gradients(self, arrays: Sequence[Address], *, first: int = 0,
+                      stream: StreamLike = None) -> None:
+        """New gradients of tensors `first` and following, for later runs on the stream; None or 0
+        leaves a tensor out from then on."""
+        keeps: Keeps = {}
+        table = (ctypes.c_uint64 * len(arrays))()
+        for k, array in enumerate(arrays):
+            if array is not None:
+                info = address_of(array, f"arrays[{k}]")
+                _same(self._rows, first + k, info.count, None, f"arrays[{k}]")
+                table[k] = info.address
+                keeps[f"tensors[{first + k}].gradient"] = info.keep
+        keep(keeps)
+        self._call("set_gradients", integer(first, ctypes.c_size_t, "first"), len(arrays), table,
+                   stream_of(stream))
+        for k, address in enumerate(table):
+            self._rows[first + k].gradient = address
+        self._keeps.update(keeps)
+
+
 def describe_step(tensors: Sequence[_types.StepTensor],
                   **params: Unpack[_types.StepParams]) -> _types.StepDescription:
     """What a step plan would do, without a GPU. Addresses are not checked."""

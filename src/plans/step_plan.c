@@ -525,20 +525,57 @@ static ptx_status set_addresses(ptx_step_plan *plan, size_t first, size_t count,
     return status;
 }
 
-ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
-                                       const struct ptx_step_tensor *tensors, CUstream stream)
+// `given`: what the caller gives for tensors first to first + count - 1; `name` is the argument's.
+static ptx_status check_given(const ptx_step_plan *plan, size_t first, size_t count,
+                              const void *given, const char *name, const char *call)
 {
     if (!plan)
         return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
     if (first > plan->params.tensor_count || count > plan->params.tensor_count - first)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "ptx_step_plan_set_addresses: %zu tensor%s from %zu on: the plan has %zu",
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: %zu tensor%s from %zu on: the plan has %zu", call,
                          count, ptxd_plural(count), first, plan->params.tensor_count);
-    if (!count)
-        return PTX_OK;
-    if (!tensors)
-        return ptxd_fail(PTX_ERROR_INVALID, "ptx_step_plan_set_addresses: tensors is NULL");
-    return named(set_addresses(plan, first, count, tensors, stream), __func__);
+    if (count && !given)
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is NULL", call, name);
+    return PTX_OK;
+}
+
+ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
+                                       const struct ptx_step_tensor *tensors, CUstream stream)
+{
+    const ptx_status status = check_given(plan, first, count, tensors, "tensors", __func__);
+    return status || !count ? status
+                            : named(set_addresses(plan, first, count, tensors, stream), __func__);
+}
+
+static ptx_status set_gradients(ptx_step_plan *plan, size_t first, size_t count,
+                                const CUdeviceptr *gradients, CUstream stream)
+{
+    struct ptx_step_tensor *tensors = plan->tensors + first;
+    CUdeviceptr *old = malloc(count * sizeof *old);
+    ptx_status status = PTX_OK;
+
+    if (!old)
+        return out_of_host_memory();
+    for (size_t k = 0; k < count; k++) {
+        old[k] = tensors[k].gradient;
+        tensors[k].gradient = gradients[k];
+    }
+    if (!plan->params.any_address)
+        status = check_addresses(plan, &plan->params);
+    if (!status)
+        status = ptx_clip_plan_set_data(plan->clip, first, count, gradients, stream);
+    for (size_t k = 0; k < count && status; k++)
+        tensors[k].gradient = old[k];
+    free(old);
+    return status;
+}
+
+ptx_status ptx_step_plan_set_gradients(ptx_step_plan *plan, size_t first, size_t count,
+                                       const CUdeviceptr *gradients, CUstream stream)
+{
+    const ptx_status status = check_given(plan, first, count, gradients, "gradients", __func__);
+    return status || !count ? status
+                            : named(set_gradients(plan, first, count, gradients, stream), __func__);
 }
 
 // ---- descriptions -------------------------------------------------------------------------------

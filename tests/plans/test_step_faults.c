@@ -118,6 +118,14 @@ static ptx_status set_addresses(void *plan, CUstream stream)
     return ptx_step_plan_set_addresses(plan, 0, TENSORS, scene.tensors, stream);
 }
 
+static ptx_status set_gradients(void *plan, CUstream stream)
+{
+    CUdeviceptr gradients[TENSORS];
+    for (size_t t = 0; t < TENSORS; t++)
+        gradients[t] = scene.tensors[t].gradient;
+    return ptx_step_plan_set_gradients(plan, 0, TENSORS, gradients, stream);
+}
+
 static ptx_status read_back(void *plan, CUstream stream)
 {
     struct ptx_clip_record record;
@@ -134,6 +142,7 @@ static const struct plan_operation operations[] = {
     { set_loss_scale, "ptx_step_plan_set_loss_scale", false },
     { set_hyper, "ptx_step_plan_set_hyper", false },
     { set_addresses, "ptx_step_plan_set_addresses", true },
+    { set_gradients, "ptx_step_plan_set_gradients", true },
     { read_back, "ptx_step_plan_read", false },
 };
 
@@ -157,6 +166,9 @@ static void a_failed_move_is_forgotten(void **state)
     for (int call = 1; call <= calls; call++) {
         fail_call(CUDA_ERROR_UNKNOWN, call);
         assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &moved, NULL), PTX_ERROR_DRIVER);
+        fail_call(CUDA_ERROR_UNKNOWN, 1);
+        assert_int_equal(ptx_step_plan_set_gradients(plan, 0, 1, &moved.gradient, NULL),
+                         PTX_ERROR_DRIVER);
         fail_call(CUDA_SUCCESS, 0);
         assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &onto, NULL), PTX_ERROR_INVALID);
         assert_non_null(strstr(ptx_error_message(), "tensor 0's gradient and tensor 2's gradient"));

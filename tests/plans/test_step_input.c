@@ -285,6 +285,9 @@ static void test_scalars(void **state)
     onto.gradient = params.max_norms_at + 2;
     assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &onto, gpu.stream), PTX_ERROR_INVALID);
     expect_failure(PTX_ERROR_INVALID, "tensor 2's gradient and max_norms_at overlap");
+    assert_int_equal(ptx_step_plan_set_gradients(plan, 2, 1, &onto.gradient, gpu.stream),
+                     PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tensor 2's gradient and max_norms_at overlap");
     assert_int_equal(ptx_step_plan_set_hyper(plan, 0, &group.hyper, gpu.stream), PTX_ERROR_INVALID);
     expect_failure(PTX_ERROR_INVALID, "the scalars of group 0 are the caller's");
     ptx_step_plan_destroy(&plan);
@@ -292,7 +295,7 @@ static void test_scalars(void **state)
 
 // ---- calls --------------------------------------------------------------------------------------
 
-enum { CALLS = 9 };
+enum { CALLS = 10 };
 
 // Every call that uses a stream.
 static void call_all(ptx_step_plan *plan, CUstream stream, ptx_status statuses[CALLS])
@@ -309,6 +312,7 @@ static void call_all(ptx_step_plan *plan, CUstream stream, ptx_status statuses[C
         ptx_step_plan_set_loss_scale(plan, scale, stream),
         ptx_step_plan_set_hyper(plan, 0, &group.hyper, stream),
         ptx_step_plan_set_addresses(plan, 0, 1, tensors, stream),
+        ptx_step_plan_set_gradients(plan, 0, 1, &tensors[0].gradient, stream),
     };
     memcpy(statuses, all, sizeof all);
 }

@@ -331,6 +331,13 @@ static void other_tensors_are_refused(ptx_step_plan *plan)
                    "2 tensors from 59 on: the plan has 60");
     expect_refused(ptx_step_plan_set_addresses(plan, 1, SIZE_MAX, was, gpu.stream),
                    "the plan has 60");
+    const CUdeviceptr *gradient = &was->gradient;
+    require(ptx_step_plan_set_gradients(plan, set.count, 0, NULL, gpu.stream));
+    expect_refused(ptx_step_plan_set_gradients(plan, 0, 1, NULL, gpu.stream), "gradients is NULL");
+    expect_refused(ptx_step_plan_set_gradients(NULL, 0, 1, gradient, gpu.stream),
+                   "the plan is NULL");
+    expect_refused(ptx_step_plan_set_gradients(plan, 59, 2, gradient, gpu.stream),
+                   "ptx_step_plan_set_gradients: 2 tensors from 59 on: the plan has 60");
 }
 
 static void check_memory(const ptx_buffer *memory, const unsigned char *expected)
@@ -406,13 +413,16 @@ static void test_addresses(void **state)
     step_set_create(&set, &gpu, &r, &shape);
     struct ptx_step_params params = step_set_params(&set);
     ptx_step_plan *plan = step_create(&gpu, &params);
-    CUdeviceptr gradient[STEP_MOST_TENSORS];
+    CUdeviceptr gradient[STEP_MOST_TENSORS], now[STEP_MOST_TENSORS];
     for (size_t t = 0; t < set.count; t++)
         gradient[t] = set.tensors[t].gradient;
     for (unsigned step = 0; step < 4; step++) {
         for (size_t t = 0; t < set.count; t++)
-            set.tensors[t].gradient = random_below(&r, 3) ? gradient[t] : 0;
-        require(ptx_step_plan_set_addresses(plan, 0, set.count, set.tensors, gpu.stream));
+            now[t] = set.tensors[t].gradient = random_below(&r, 3) ? gradient[t] : 0;
+        if (step % 2)
+            require(ptx_step_plan_set_gradients(plan, 0, set.count, now, gpu.stream));
+        else
+            require(ptx_step_plan_set_addresses(plan, 0, set.count, set.tensors, gpu.stream));
         step_set_gradients(&set, &r, 0);
         step_set_expect(&set, &params, 1);
         require(ptx_step_plan_run(plan, gpu.stream));

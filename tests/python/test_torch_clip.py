@@ -88,8 +88,10 @@ def test_half(dtype, monkeypatch):
     planned(monkeypatch)
     ours, theirs = pair(dtype=dtype)
     exact = sum(p.grad.double().square().sum() for p in ours).sqrt()
-    norm, expected = pt.clip_grad_norm_(ours, 1.0), torch_clip(theirs, 1.0)
-    assert norm.dtype == expected.dtype == dtype
+    norm = pt.clip_grad_norm_(ours, 1.0)
+    assert norm.dtype == dtype
+    if dtype is torch.bfloat16:  # torch 1.13 has not all of f16 on the CPU
+        assert torch_clip(theirs, 1.0).dtype == dtype
     assert norm.item() == exact.to(dtype).item()
     factor = 1.0 / (exact.float() + 1e-6)
     again, _ = pair(dtype=dtype)

@@ -120,7 +120,9 @@ def test_missing_gradients():
     give(frozen[:1], 0)
     ours.step()
     assert frozen[1] not in ours.state
-    ours.zero_grad()
+    ours.zero_grad(set_to_none=False)
+    assert not frozen[0].grad.any()
+    ours.zero_grad(set_to_none=True)
     assert frozen[0].grad is None
     ours.step()
     pt.AdamW(parameters(), lr=1e-2).step()

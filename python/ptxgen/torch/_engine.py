@@ -22,9 +22,7 @@ from .clip import increment_version
 
 _EPS = 1e-6  # torch adds it to the norm
 _data_ptr, _is_contiguous = Tensor.data_ptr, Tensor.is_contiguous
-_WORDS = _c.sizeof(_c.ptx_step_tensor) // 8
-_GRADIENT = _c.ptx_step_tensor.gradient.offset // 8
-_NEAR = 32  # tensors that one launch of ptx_step_plan_set_addresses() sets
+_grad, _dtype, _spec, _part = map(operator.attrgetter, ("grad", "dtype", "_spec", "_local_tensor"))
 
 
 class _Item:
@@ -37,6 +35,10 @@ class _Item:
         self.local = _ranks.local(parameter)
         self.spec = getattr(parameter, "_spec", None)
 
+    def stored(self) -> List[str]:
+        """The tensors of its states that the plan uses."""
+        return ["step", *self.names, *([self.format.beside] if self.format.beside else [])]
+
 
 class _Part:
     """The plan of one device, and what it was made for."""
@@ -46,9 +48,13 @@ class _Part:
         self.device, self.items, self.settings = device, items, settings
         self.locals = [item.local for item in items]
         self.parameters = [item.parameter for item in items]
-        self.owned = list(chain.from_iterable(
-            [item.local, *(_ranks.local(state) for state in item.states.values())] for item in items))
-        self.owned_at = list(map(_data_ptr, self.owned))
+        self.local_at = list(map(_data_ptr, self.locals))
+        # The memory of the states lives as long as the plan, whatever becomes of their tensors. They
+        # move together: off the device and back, say.
+        states = [_ranks.local(item.states[name]) for item in items for name in item.stored()]
+        self.kept = [state.detach() for state in states]
+        self.watched = [state for state in states if state.numel()][-1:]
+        self.watched_at = list(map(_data_ptr, self.watched))
         self.contiguous = all(map(_is_contiguous, self.locals))
         self.numels = [local.numel() for local in self.locals]
         self.empty = [k for k, n in enumerate(self.numels) if n == 0]
@@ -122,21 +128,16 @@ class _Part:
             groups.append(group)
         self.values = [rate.value for rate in self.rates]
         self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)
-        self._bind()
+        self._handle = self.plan.handle.value
         self.addresses = [0] * len(rows)
         self.records: Optional[Tensor] = None
-
-    def _bind(self) -> None:
-        self._table = self.plan._rows
-        self._words = memoryview(self._table).cast("B").cast("Q")
-        self._handle = self.plan.handle.value
 
     def _take(self, previous: "_Part", rows: List[Dict[str, Any]], stream: int) -> None:
         """The previous plan, with addresses of now."""
         for field in ("scale", "found_in", "found_out", "sums", "amp", "max_norm", "hypers", "values",
                       "plan", "records"):
             setattr(self, field, getattr(previous, field))
-        self._bind()
+        self._handle = self.plan.handle.value
         self.addresses = [0] * len(rows)
         self.plan.set_addresses({k: {name: row[name] for name in
                                      ("parameter", "gradient", "state", "beside")}
@@ -149,12 +150,12 @@ class _Part:
         _Changed where the plan is for gradients of other types."""
         try:
             if self.all_sharded:
-                if [g._spec for g in gradients] != self.specs:
+                if list(map(_spec, gradients)) != self.specs:
                     return self._each(gradients)
-                gradients = [g._local_tensor for g in gradients]
+                gradients = list(map(_part, gradients))
             elif self.any_sharded:
                 return self._each(gradients)
-            if ([g.dtype for g in gradients] == self.dtypes and self.contiguous
+            if (self.contiguous and list(map(_dtype, gradients)) == self.dtypes
                     and all(map(_is_contiguous, gradients))):
                 addresses = list(map(_data_ptr, gradients))
                 for k in self.empty:
@@ -204,25 +205,13 @@ class _Part:
         capturing = self.device.capturing()
         if addresses == old and not capturing:
             return
-        moved = (range(len(addresses)) if capturing else
-                 [k for k, same in enumerate(map(operator.eq, addresses, old)) if not same])
-        words, at = self._words, _GRADIENT
-        for k in moved:
-            words[k * _WORDS + at] = addresses[k]
-        first = last = -1
-        for k in moved:
-            if first >= 0 and k - last <= _NEAR:
-                last = k
-                continue
-            if first >= 0:
-                self._set(first, last, stream)
-            first = last = k
-        self._set(first, last, stream)
+        first, last = 0, len(addresses) - 1
+        if not capturing:
+            moved = list(map(operator.ne, addresses, old))
+            first, last = moved.index(True), last - moved[::-1].index(True)
+        table = (_c.c_uint64 * (last - first + 1))(*addresses[first:last + 1])
+        check(c.ptx_step_plan_set_gradients(self._handle, first, last - first + 1, table, stream))
         self.addresses = addresses
-
-    def _set(self, first: int, last: int, stream: int) -> None:
-        start = _c.addressof(self._table) + first * _WORDS * 8
-        check(c.ptx_step_plan_set_addresses(self._handle, first, last - first + 1, start, stream))
 
     # ---- scalars
 
@@ -340,6 +329,7 @@ class Engine:
         self._params: List[Tensor] = []
         self._entries: List[Any] = []
         self._states: List[Any] = []
+        self._changes = -1  # what States.changes was when the states were looked at
         self._at: List[List[int]] = []
         self._idle: List[int] = []
         self._rules: List[Any] = []
@@ -359,14 +349,17 @@ class Engine:
         state = owner.state
         if len(state) != len(self._entries) or not all(map(operator.is_, state.values(), self._entries)):
             return False
-        now = list(chain.from_iterable(map(dict.values, self._entries)))
-        if len(now) != len(self._states) or not all(map(operator.is_, now, self._states)):
-            return False
+        if _formats.States.changes != self._changes:
+            now = list(chain.from_iterable(map(dict.values, self._entries)))
+            if len(now) != len(self._states) or not all(map(operator.is_, now, self._states)):
+                return False
+            self._changes = _formats.States.changes
         for k in self._idle:
             if grads[k] is not None:
                 return False
         for part in self._parts:
-            if list(map(_data_ptr, part.owned)) != part.owned_at:
+            if (list(map(_data_ptr, part.locals)) != part.local_at
+                    or list(map(_data_ptr, part.watched)) != part.watched_at):
                 return False
             if part.any_sharded and not all(map(operator.is_, map(_ranks.local, part.parameters),
                                                 part.locals)):
@@ -380,7 +373,7 @@ class Engine:
         groups = owner.param_groups
         params = (groups[0]["params"] if len(groups) == 1 else
                   list(chain.from_iterable([group["params"] for group in groups])))
-        grads = [p.grad for p in params]
+        grads = list(map(_grad, params))
         if not self._fits(owner, groups, params, grads):
             self._prepare(owner, groups, params, grads)
         try:
@@ -469,6 +462,7 @@ class Engine:
         self._rules = [owner._rule(group) for group in groups]
         self._entries = list(owner.state.values())
         self._states = list(chain.from_iterable(map(dict.values, self._entries)))
+        self._changes = _formats.States.changes
         self._asked = (owner.max_grad_norm is None, self.detects, owner.process_group, owner.seed,
                        owner.state_dtype)
 
@@ -496,10 +490,11 @@ class Engine:
             with torch.no_grad():
                 if not entry:
                     entry = _formats.fresh(parameter, item.format, item.names)
-                    owner.state[parameter] = entry
                 elif not _formats.fits(parameter, entry, item.format, item.names):
                     entry = _formats.adopt(parameter, entry, item.format, item.names)
-                    owner.state[parameter] = entry
+                if not isinstance(entry, _formats.States):
+                    entry = _formats.States(entry)
+                owner.state[parameter] = entry
             item.states = entry
             items.append(item)
             at.append(k)

@@ -53,6 +53,27 @@ def format_of(parameter: Tensor, state_dtype: str) -> Format:
     return found
 
 
+class States(dict):  # type: ignore[type-arg]
+    """The states of a parameter: a dict that counts changes, so that a step need not look at each
+    state."""
+
+    changes = 0  # of all
+
+    def _counted(name: str) -> Any:  # type: ignore[misc]
+        method = getattr(dict, name)
+
+        def counted(self: Any, *arguments: Any, **named: Any) -> Any:
+            States.changes += 1
+            return method(self, *arguments, **named)
+        return counted
+
+    for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault",
+                  "update"):
+        if hasattr(dict, _name):
+            locals()[_name] = _counted(_name)
+    del _name, _counted
+
+
 def _like(parameter: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(parameter, dtype=dtype, requires_grad=False)
 

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The host's time of a step from PyTorch, beside torch's fused AdamW with its clipping.
+
+    PYTHONPATH=build/python python3 bench/python_host_time.py [RESULTS]
+
+On a GPU the calls return before the work is done; only the calls are timed. Without a GPU it times what
+Python does, with the launches left out: PTXGEN_LIBCUDA must name the emulator, and
+PTXGEN_EMU_DEVICE=sm_90,pageable must be set. Writes RESULTS/python_host_time.json."""
+
+import json
+import os
+import statistics
+import sys
+import time
+
+import torch
+
+import ptxgen
+import ptxgen.torch
+from ptxgen._library import c
+
+GPT2 = [(50257, 768), (1024, 768)] + 12 * [
+    (768,), (768,), (768, 2304), (2304,), (768, 768), (768,), (768,), (768,), (768, 3072), (3072,),
+    (3072, 768), (768,)] + [(768,), (768,)]
+SETS = {"148 tensors": GPT2, "2,000 tensors of 512": [(512,)] * 2000}
+REPEATS = 200
+
+
+def parameters(shapes, device):
+    made = [torch.nn.Parameter(torch.zeros(shape if device == "cuda" else 1, device=device))
+            for shape in shapes]
+    for p in made:
+        p.grad = torch.ones_like(p)
+    return made
+
+
+def timed(work, before, synchronize):
+    times = []
+    for k in range(20 + REPEATS):
+        before()
+        synchronize()
+        start = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - start) * 1e6)
+    synchronize()
+    return {"median": statistics.median(times[20:]), "min": min(times[20:])}
+
+
+def moving(params):
+    """New gradient objects each time, over one of two memories each: all move."""
+    kept = [[torch.ones_like(p) for p in params] for _ in range(2)]
+    turn = [0]
+
+    def move():
+        turn[0] ^= 1
+        for p, g in zip(params, kept[turn[0]]):
+            p.grad = g.detach()
+    return move
+
+
+def without_launches():
+    """Leaves out what a launch on the emulator takes: the calls of Python stay."""
+    for name in ("ptx_step_plan_run", "ptx_clip_plan_run"):
+        function = getattr(c, name)
+        setattr(c, name, lambda *arguments, function=function: 0)
+
+
+def main():
+    gpu = torch.cuda.is_available() and "emulator" not in ptxgen.Device().info.name
+    device = "cuda" if gpu else "cpu"
+    if not gpu:
+        ptxgen.torch.emulate()
+    synchronize = torch.cuda.synchronize if gpu else lambda: None
+    found = {"device": torch.cuda.get_device_name() if gpu else "the emulator, without launches",
+             "torch": torch.__version__, "microseconds": {}}
+    rows = found["microseconds"]
+    for name, shapes in SETS.items():
+        params = parameters(shapes, device)
+        optimizer = ptxgen.torch.AdamW(params, lr=1e-4, max_grad_norm=1.0)
+        optimizer.step()
+        ptxgen.torch.clip_grad_norm_(params, 1.0)
+        if not gpu:
+            without_launches()
+            for part in optimizer._engine()._parts:
+                part.device.done = lambda stream: None
+        still = timed(optimizer.step, lambda: None, synchronize)
+        same = timed(optimizer.step, lambda: [setattr(p, "grad", p.grad.detach()) for p in params],
+                     synchronize)
+        moved = timed(optimizer.step, moving(params), synchronize)
+        clip = timed(lambda: ptxgen.torch.clip_grad_norm_(params, 1.0), lambda: None, synchronize)
+        rows[name] = {"clip and step": still, "new objects, same memory": same, "all gradients moved": moved,
+                      "a moved gradient": (moved["median"] - still["median"]) / len(params),
+                      "clip_grad_norm_ alone": clip}
+        if gpu:
+            theirs = torch.optim.AdamW(params, lr=1e-4, fused=True)
+            rows[name]["torch: clip_grad_norm_"] = timed(
+                lambda: torch.nn.utils.clip_grad_norm_(params, 1.0), lambda: None, synchronize)
+            rows[name]["torch: fused AdamW"] = timed(theirs.step, lambda: None, synchronize)
+    print(f"{found['device']}, torch {found['torch']}, microseconds of the host")
+    for name, row in rows.items():
+        for what, value in row.items():
+            text = f"{value:.2f}" if isinstance(value, float) else f"{value['median']:.1f} ({value['min']:.1f})"
+            print(f"{name:22} {what:28} {text:>18}")
+    if len(sys.argv) > 1:
+        os.makedirs(sys.argv[1], exist_ok=True)
+        with open(os.path.join(sys.argv[1], "python_host_time.json"), "w") as out:
+            json.dump(found, out, indent=1)
+
+
+if __name__ == "__main__":
+    main()
