@@ -158,25 +158,38 @@ uint64_t ptxp_step_blocks(const struct ptx_step_tensor *tensor)
     return tensor->count / PTXK_EIGHT_BIT_BLOCK + (tensor->count % PTXK_EIGHT_BIT_BLOCK != 0);
 }
 
-static uint64_t tiles_of(const struct step_layout *layout, uint64_t count)
+static uint64_t tiles_of(uint32_t tile, uint64_t count)
 {
-    return count / layout->tile + (count % layout->tile != 0);
+    return count / tile + (count % tile != 0);
 }
 
-// The number of tiles. Where there are no elements, one tile of the empty tensor is launched.
-static ptx_status count_tiles(const struct ptx_step_params *params, struct step_layout *layout,
-                              uint64_t *tiles)
+static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile)
+{
+    uint64_t tiles = 0;
+
+    for (size_t t = 0; t < params->tensor_count; t++)
+        tiles += tiles_of(tile, params->tensors[t].count);
+    return tiles;
+}
+
+// The length and the number of tiles. Small tensors get shorter ones, or most of a tile would be
+// empty. Where there are no elements, one tile of the empty tensor is launched.
+static ptx_status choose_tiles(const struct ptx_step_params *params, struct step_layout *layout,
+                               uint64_t *tiles)
 {
     const struct ptxk_step_spec spec = { .variants = layout->variants,
                                          .variant_count = layout->variant_count };
+    const uint32_t least = ptxk_step_tile(&spec, 0);
     uint64_t elements = 0;
 
     for (size_t t = 0; t < params->tensor_count; t++)
         elements += params->tensors[t].count;
     layout->tile = ptxk_step_tile(&spec, elements);
-    *tiles = 0;
-    for (size_t t = 0; t < params->tensor_count; t++)
-        *tiles += tiles_of(layout, params->tensors[t].count);
+    *tiles = tiles_of_all(params, layout->tile);
+    while (layout->tile > least && *tiles > (elements + elements / 8) / layout->tile + 1) {
+        layout->tile /= 2;
+        *tiles = tiles_of_all(params, layout->tile);
+    }
     if (*tiles > INT32_MAX)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the tensors have more than 2^31 * %" PRIu32 " elements", layout->tile);
@@ -194,7 +207,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     if (!status)
         status = find_clocks(params, layout);
     if (!status)
-        status = count_tiles(params, layout, &tiles);
+        status = choose_tiles(params, layout, &tiles);
     if (status) {
         ptxp_step_layout_free(layout);
         return status;
@@ -265,7 +278,7 @@ static void fill_tiles(const struct ptx_step_params *params, const struct step_l
     size_t n = 0;
 
     for (uint32_t t = 0; t < params->tensor_count; t++)
-        for (uint32_t k = 0; k < tiles_of(layout, params->tensors[t].count); k++)
+        for (uint32_t k = 0; k < tiles_of(layout->tile, params->tensors[t].count); k++)
             tiles[n++] = (struct step_tile_row) { t, k };
     if (n == 0)
         tiles[0] = (struct step_tile_row) { (uint32_t)params->tensor_count, 0 };
