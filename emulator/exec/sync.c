@@ -142,8 +142,8 @@ static void write_results(struct emu_warp *warp, uint32_t lanes, const struct co
     }
 }
 
-// The lanes of a warp must reach an aligned barrier together. If no count is given, every thread of
-// the block must reach it.
+// The lanes of a warp must reach an aligned barrier together. If no count is given, the barrier
+// waits for every thread of the block that has not ended, as hardware does since sm_70.
 static bool check_divergence(struct emu_block *block, unsigned id)
 {
     const struct emu_barrier *barrier = &block->barriers[id];
@@ -162,16 +162,6 @@ static bool check_divergence(struct emu_block *block, unsigned id)
                 "instruction, line %u",
                 emu_first(apart), (unsigned)op_at(warp, emu_first(apart))->insn->line))
             return false;
-        if (barrier->all && block->exited) {
-            char thread[64];
-            emu_describe_thread(block, block->first_exit_thread, thread, sizeof(thread));
-            return emu_report_finding(
-                warp, insn, first, EMU_FINDING_DIVERGENCE,
-                "divergent barrier: barrier %u not reached by all: %u of %u threads have ended "
-                "without reaching it, the first was thread %s at line %u",
-                id, (unsigned)block->exited, (unsigned)block->threads, thread,
-                (unsigned)block->first_exit_line);
-        }
     }
     return true;
 }

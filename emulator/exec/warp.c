@@ -150,10 +150,6 @@ void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
         return;
     for (uint32_t m = lanes; m; m &= m - 1)
         warp->exit_line[emu_first(m)] = line;
-    if (block->exited == 0 && lanes) {
-        block->first_exit_thread = warp->index * EMU_LANES + emu_first(lanes);
-        block->first_exit_line = line;
-    }
     block->exited += emu_count(lanes);
     warp->live &= ~lanes;
     warp->active &= ~lanes;

@@ -256,7 +256,6 @@ struct emu_block {
     uint64_t linear;
     uint32_t threads, warp_count, live_warps;
     uint32_t exited; // threads
-    uint32_t first_exit_thread, first_exit_line;
     uint32_t next_warp;
     bool used; // its memory was written
     struct emu_warp *warps;

@@ -224,14 +224,11 @@ static void divergent_barrier(void **state)
 {
     struct emulator *e = *state;
     e->block = 64;
-    int result = emulator_body(e, "setp.lt.u32 %p1, %r0, 40;\n@%p1 bar.sync 0;\nret;", 0, 0, 0);
-    emulator_expect(e, result, 719,
-                    "divergent barrier|not reached by all|ended without reaching it");
     // Half of the threads wait at one barrier, half at another.
-    result = emulator_body(e,
-                           "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra L;\nbar.sync 1;\nret;\n"
-                           "L: bar.sync 0;\nret;",
-                           0, 0, 0);
+    int result = emulator_body(e,
+                               "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra L;\nbar.sync 1;\nret;\n"
+                               "L: bar.sync 0;\nret;",
+                               0, 0, 0);
     emulator_expect(e, result, 702,
                     "deadlock|divergent barrier, not reached by all|wait at barrier 0|wait at "
                     "barrier 1");
@@ -241,9 +238,48 @@ static void divergent_barrier(void **state)
                            "bar.sync 0;\nret;\nL: bar.sync 0;\nret;",
                            0, 0, 0);
     emulator_expect(e, result, 719, "divergent barrier|same warp waits at another barrier");
-    e->config.sanitize = false; // like hardware, which counts ended threads
-    result = emulator_body(e, "setp.lt.u32 %p1, %r0, 40;\n@%p1 bar.sync 0;\nret;", 0, 0, 0);
-    assert_int_equal(result, 0);
+    // A barrier with a count waits for that many, ended or not.
+    result =
+        emulator_body(e, "setp.lt.u32 %p1, %r0, 32;\n@!%p1 ret;\nbar.sync 0, 64;\nret;", 0, 0, 0);
+    emulator_expect(e, result, 702, "deadlock|32 of 64 threads have ended");
+}
+
+// "if (i >= n) return;" before __syncthreads(): a barrier does not wait for threads that have
+// ended, whether before it or while others wait; whole warps and parts of them.
+static void barrier_after_early_return(void **state)
+{
+    static const char body[] = ".shared .align 4 .b32 s[64];\n"
+                               "mov.u32 %r10, s;\nshl.b32 %r5, %r0, 2;\nadd.u32 %r10, %r10, %r5;\n"
+                               "setp.ge.u32 %p1, %r0, %r7;\n@%p1 ret;\n"
+                               "st.shared.u32 [%r10], %r0;\nbar.sync 0;\n"
+                               "xor.b32 %r5, %r5, 4;\nmov.u32 %r10, s;\nadd.u32 %r10, %r10, %r5;\n"
+                               "ld.shared.u32 %r9, [%r10];\n"
+                               "bar.red.popc.u32 %r8, 0, %p2;\n"
+                               "cvt.u64.u32 %rd9, %r0;\nshl.b64 %rd9, %rd9, 2;\n"
+                               "add.u64 %rd8, %rd0, %rd9;\nst.global.u32 [%rd8], %r9;\nret;";
+    struct emulator *e = *state;
+    for (unsigned sanitize = 0; sanitize < 2; sanitize++)
+        for (unsigned n = 2; n <= 64; n += 2) {
+            e->config.sanitize = sanitize ? EMU_SANITIZE_ON : EMU_SANITIZE_OFF;
+            e->block = 64;
+            char text[2048];
+            const uint64_t out = emulator_alloc(e, 256);
+            snprintf(text, sizeof text, "mov.u32 %%r7, %u;\nsetp.eq.u32 %%p2, %%r0, 0;\n%s", n,
+                     body);
+            emulator_expect(e, emulator_body(e, text, out, 0, 0), 0, "");
+            const uint32_t *got = emulator_at(e, out, 256);
+            for (unsigned i = 0; i < n; i++)
+                assert_int_equal(got[i], i ^ 1);
+        }
+    // The others wait when the first warp ends.
+    e->config.sanitize = EMU_SANITIZE_ON;
+    emulator_expect(e,
+                    emulator_body(e,
+                                  "mov.u32 %r5, 0;\nsetp.ge.u32 %p1, %r0, 32;\n@%p1 bra L;\n"
+                                  "M: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 1000;\n"
+                                  "@%p2 bra M;\nret;\nL: bar.sync 0;\nret;",
+                                  0, 0, 0),
+                    0, "");
 }
 
 // A value from a lane that does not take part is undefined. It is reported where it decides.
@@ -317,6 +353,7 @@ int main(void)
         EMULATOR_TEST(race_within_a_warp),
         EMULATOR_TEST(one_flag_for_all),
         EMULATOR_TEST(divergent_barrier),
+        EMULATOR_TEST(barrier_after_early_return),
         EMULATOR_TEST(inactive_shuffle),
         EMULATOR_TEST(lanes_in_deadlock),
         EMULATOR_TEST(trap_and_calls),

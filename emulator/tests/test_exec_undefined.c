@@ -412,13 +412,11 @@ static void warn_and_go_on(void **state)
         SLOT "L2: ld.global.u32 %r5, [%rd12];\nadd.u32 %r8, %r8, 1;\nsetp.lt.u32 %p1, %r8, 3;\n"
              "@%p1 bra L2;\nsetp.gt.u32 %p2, %r5, 7;\n@%p2 mov.u32 %r9, 1;\n"
              "add.u32 %r9, %r9, %r5;\n" STORE,
-        // A race, lanes that do not exist, threads that have ended.
+        // A race, lanes that do not exist.
         ".shared .align 4 .b32 s[4];\n" SLOT
         "st.shared.u32 [s], %r0;\nld.shared.u32 %r9, [s];\n" STORE,
         SLOT "mov.u32 %r9, 0;\nsetp.gt.u32 %p1, %r0, 15;\n@%p1 bra L;\n"
              "shfl.sync.bfly.b32 %r9, %r0, 16, 31, 0xff;\nL: " STORE,
-        SLOT "mov.u32 %r9, 1;\nst.global.u32 [%rd11], %r9;\nsetp.lt.u32 %p1, %r0, 16;\n"
-             "@%p1 bar.sync 0;\n" STORE,
         SLOT "and.b32 %r6, %r0, 1;\nsetp.eq.u32 %p1, %r6, 0;\n@%p1 bra L;\nbar.sync 0;\nbra M;\n"
              "L: bar.sync 0;\nM: mov.u32 %r9, 3;\n" STORE,
         SLOT "shfl.sync.idx.b32 %r9, %r0, %r6, 31, -1;\nbar.sync %r7;\n" STORE,
@@ -427,7 +425,6 @@ static void warn_and_go_on(void **state)
         "decides a guard: register %p1|decides a guard: register %p2",
         "shared-memory race",
         "not in its own membermask",
-        "divergent barrier",
         "divergent barrier",
         "decides a shuffle's lane|decides a barrier's number",
     };
