@@ -39,7 +39,7 @@ def give(params, seed, scale=1.0, keep=False):
     """Random gradients: new tensors, or into those that are there."""
     generator = torch.Generator().manual_seed(seed)
     for p in params:
-        value = (torch.randn(p.shape, generator=generator) * scale).to(p.dtype).to(DEVICE)
+        value = (torch.randn(p.shape, generator=generator) * scale).to(p.dtype).to(p.device)
         if keep and p.grad is not None:
             p.grad.copy_(value)
         else:
