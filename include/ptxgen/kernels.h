@@ -68,6 +68,7 @@ struct ptx_kernel {
     X(loss_scale_update)                                                                           \
     X(quantize_channel_ste_backward)
 
+/// A kernel; docs/kernels.md has its formula, its parameters and its options.
 #define PTX_DECLARE(name) PTXGEN_API extern const ptx_kernel ptx_kernel_##name;
 PTX_KERNELS(PTX_DECLARE)
 #undef PTX_DECLARE

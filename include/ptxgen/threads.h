@@ -51,6 +51,8 @@ struct ptx_shfl_params {
     unsigned
         width; ///< the warp is split into independent segments of 1, 2, 4, 8, 16 or 32 lanes; 0: 32
 };
+/// The value of `x` in another lane, as ptx_shfl_mode says: ptx_shfl(b, PTX_SHFL_DOWN, x, delta,
+/// .width = 16). ptx_shfl_down(b, x, delta) and the like take all lanes and the whole warp.
 PTXGEN_API ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
                                  struct ptx_shfl_params params);
 #define ptx_shfl(b, mode, x, ...)                                                                  \

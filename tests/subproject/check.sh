@@ -151,6 +151,15 @@ fi
     cat "$scratch/links"
     fail "the installed documents"
 }
+[ -s "$tree/share/man/man3/ptx_mul_hi.3" ] && [ -s "$tree/share/doc/ptxgen/html/ops.html" ] ||
+    fail "the API reference is not installed"
+if command -v man >/dev/null 2>&1; then
+    MANPATH=$tree/share/man MANWIDTH=100 man ptx_mul_hi >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
+    grep -q 'ptx_mul_hi - the high half of x' "$scratch/log" || fail "man ptx_mul_hi: $(cat "$scratch/log")"
+fi
+for script in bash-completion/completions/ptxgen zsh/site-functions/_ptxgen; do
+    [ -s "$tree/share/$script" ] || fail "no share/$script"
+done
 echo "installed: $(find "$tree/share/doc/ptxgen" -type f | wc -l) documents and examples, with their links"
 
 # ---- what the libraries show and need
