@@ -75,7 +75,8 @@ struct ptx_clip_params {
     float eps; ///< finite, >= 0; PyTorch adds 1e-6
     ptx_nonfinite nonfinite;
     /// The factor that the loss, and so each gradient, was multiplied by: finite, > 0; 0 means 1.
-    /// This is the initial value: ptx_clip_plan_set_loss_scale() changes it.
+    /// This is the initial value: ptx_clip_plan_set_loss_scale() changes it. Not used with
+    /// loss_scale_state and loss_scale_at: the value there counts, from the first run on.
     float loss_scale;
     /// The address of a struct ptx_loss_scale_state from which each run reads the loss scale: a
     /// multiple of 4, not within a tensor. 0: the plan has a state of its own, which starts with

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Structs that kernels and hosts share in device memory: the state of a loss scale, the records of
-/// a clip plan. Part of operations.h and plans.h.
+/// a clip plan. Part of operations.h and clip.h.
 #ifndef PTXGEN_RECORDS_H
 #define PTXGEN_RECORDS_H
 
@@ -38,7 +38,8 @@ struct ptx_clip_record {
 struct ptx_clip_summary {
     float found_inf;  ///< 1 if found_inf of any group is 1, else 0
     float loss_scale; ///< the loss scale that the run divided by, before the update
-    struct ptx_loss_scale_state state; ///< the plan's own; an input, updated if params->update
+    struct ptx_loss_scale_state state; ///< the plan's own; an input, updated if params->update; of
+                                       ///< no use with loss_scale_state and loss_scale_at
 };
 
 PTXGEN_END

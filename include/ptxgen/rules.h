@@ -40,7 +40,8 @@ typedef enum ptx_step_rule {
     PTX_STEP_RULE_COUNT
 } ptx_step_rule;
 
-/// How a parameter and its states are stored. The gradient's type is independent of it.
+/// How a parameter and its states are stored. The gradient's type is independent of it. A rule uses
+/// the new states in f32, before they are rounded to their format.
 ///
 ///     format       parameter    beside it             states
 ///     FULL         f32                                f32
@@ -92,11 +93,11 @@ typedef enum ptx_step_format {
 } ptx_step_format;
 
 /// The scalars of a hyperparameter group, as stored in device memory. A rule ignores the scalars
-/// that it does not use. 64 bytes.
+/// that it does not use. "Finite" and "below 1" hold after rounding to f32. 64 bytes.
 struct ptx_step_hyper {
     double lr;           ///< finite, >= 0
-    double beta1, beta2; ///< in [0, 1)
-    double eps;          ///< finite, >= 0
+    double beta1, beta2; ///< >= 0, below 1
+    double eps;          ///< finite, >= 0; with 0, an element whose v is 0 is divided by 0
     double weight_decay; ///< finite, >= 0
     double momentum;     ///< SGD: finite, >= 0
     double dampening;    ///< SGD: finite

@@ -57,7 +57,8 @@ struct ptx_step_group {
 /// The position of a shard in the whole parameter: element i of the shard is element first + i /
 /// run * stride + i % run. { 0 }: the tensor is the whole parameter. Only the random bits depend on
 /// it. With STATE_8BIT, all three must be multiples of 256, so that no block is cut; the last
-/// elements of a shard may be fewer only if the parameter ends there.
+/// elements of a shard may be fewer only if the parameter ends there. A whole parameter has at most
+/// PTX_CLIP_MAX_ELEMENTS.
 struct ptx_step_whole {
     uint64_t first;
     uint64_t run;    ///< 0: all elements are consecutive
@@ -76,16 +77,18 @@ struct ptx_step_tensor {
                            ///< initially; else 0
     CUdeviceptr beside;    ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
     CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors may
-                      ///< share it, and it counts once a run. At most 2^24 - 1 steps
+                      ///< share it, and it counts once a run, if one of them has a gradient.
+                      ///< At most 2^24 - 1 steps
     uint64_t count;   ///< elements; may be 0
     ptx_type dtype;   ///< of the parameter, as its format allows
     ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
     ptx_step_format format;
     uint32_t group;      ///< the hyperparameter group
     uint32_t norm_group; ///< from 0; independent of `group`
-    double weight;       ///< as in struct ptx_tensor
-    bool uncounted;      ///< as in struct ptx_tensor
-    uint32_t id;         ///< STOCHASTIC, STATE_8BIT: distinguishes parameters in the random bits
+    double weight;       ///< as in struct ptx_clip_tensor
+    bool uncounted;      ///< as in struct ptx_clip_tensor
+    uint32_t id;         ///< STOCHASTIC, STATE_8BIT: distinguishes parameters in the random bits:
+                         ///< those with one id get the same bits; all shards of one have its id
     struct ptx_step_whole whole;
 };
 
@@ -101,10 +104,11 @@ struct ptx_step_params {
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
     const struct ptx_step_group *groups;   ///< copied
     uint32_t group_count;                  ///< 1 to PTX_STEP_MAX_GROUPS
-    /// As in struct ptx_clip_params, for norm groups. If max_norm is INFINITY and there is none of
-    /// max_norms_at, `update`, found_inf_to, sums_at and several sum_rows, no norm is computed:
-    /// each gradient is read once, records have norm 0, NaN and infinity are not detected, and
-    /// ptx_step_plan_set_max_norm() is refused.
+    /// As in struct ptx_clip_params, for norm groups. If max_norm is INFINITY, or every one of
+    /// group_max_norms where they are given, and there is none of max_norms_at, `update`,
+    /// found_inf_to, sums_at and several sum_rows, no norm is computed: each gradient is read once,
+    /// records have norm 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is
+    /// refused.
     uint32_t norm_group_count;
     float max_norm;
     const float *group_max_norms;
@@ -185,12 +189,13 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 
 /// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream:
 /// gradient (0 excludes the tensor from then on), parameter, states, absmax, `beside`. All other
-/// fields of `tensors`, including `step`, must be as at creation. Checked as at creation, together
-/// with the current addresses of all other tensors. Launches only; may be captured, and the graph
-/// then contains the addresses. Not for use from several threads at the same time. Errors: those of
-/// a run, OUT_OF_MEMORY (host). After an error the plan is unchanged, with one exception: a DRIVER
-/// error between two launches (one for each 32 tensors, and one for each 256 gradients) leaves the
-/// effect of the first ones; set the same tensors again.
+/// fields of `tensors`, including `step`, must be as at creation. Not between the phases of a run,
+/// which would then work on different tensors. Checked as at creation, together with the current
+/// addresses of all other tensors. Launches only; may be captured, and the graph then contains the
+/// addresses. Not for use from several threads at the same time. Errors: those of a run,
+/// OUT_OF_MEMORY (host). After an error the plan is unchanged, with one exception: a DRIVER error
+/// between two launches (one for each 32 tensors, and one for each 256 gradients) leaves the effect
+/// of the first ones; set the same tensors again.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);
