@@ -237,6 +237,7 @@
     X(CU_POINTER_ATTRIBUTE_MAPPED, 13) \
     X(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, 15) \
     X(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, 16) \
+    X(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 17) \
     X(CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, 21)
 
 #define CUDA_ABI_JIT_OPTIONS(X) \
@@ -292,6 +293,36 @@
     X(CU_MEMORYTYPE_ARRAY, 3) \
     X(CU_MEMORYTYPE_UNIFIED, 4)
 
+#define CUDA_ABI_LOCATIONS(X) \
+    X(CU_MEM_LOCATION_TYPE_DEVICE, 1) \
+    X(CU_MEM_LOCATION_TYPE_HOST, 2)
+
+#define CUDA_ABI_ALLOCATION_TYPES(X) \
+    X(CU_MEM_ALLOCATION_TYPE_PINNED, 1)
+
+#define CUDA_ABI_HANDLE_TYPES(X) \
+    X(CU_MEM_HANDLE_TYPE_NONE, 0)
+
+#define CUDA_ABI_ACCESS_FLAGS(X) \
+    X(CU_MEM_ACCESS_FLAGS_PROT_NONE, 0) \
+    X(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)
+
+#define CUDA_ABI_POOL_ATTRIBUTES(X) \
+    X(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 1) \
+    X(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 2) \
+    X(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 3) \
+    X(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4) \
+    X(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 5) \
+    X(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 6) \
+    X(CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 7) \
+    X(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 8)
+
+#define CUDA_ABI_USER_OBJECT_FLAGS(X) \
+    X(CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, 1)
+
+#define CUDA_ABI_RETAIN_FLAGS(X) \
+    X(CU_GRAPH_USER_OBJECT_MOVE, 1)
+
 #define CUDA_ABI_NODE_TYPES(X) \
     X(CU_GRAPH_NODE_TYPE_KERNEL, 0) \
     X(CU_GRAPH_NODE_TYPE_MEMCPY, 1) \
@@ -341,6 +372,13 @@
     X(CUlimit, CUDA_ABI_LIMITS) \
     X(CUfunc_cache, CUDA_ABI_CACHE_CONFIGS) \
     X(CUmemorytype, CUDA_ABI_MEMORY_TYPES) \
+    X(CUmemLocationType, CUDA_ABI_LOCATIONS) \
+    X(CUmemAllocationType, CUDA_ABI_ALLOCATION_TYPES) \
+    X(CUmemAllocationHandleType, CUDA_ABI_HANDLE_TYPES) \
+    X(CUmemAccess_flags, CUDA_ABI_ACCESS_FLAGS) \
+    X(CUmemPool_attribute, CUDA_ABI_POOL_ATTRIBUTES) \
+    X(CUuserObject_flags, CUDA_ABI_USER_OBJECT_FLAGS) \
+    X(CUuserObjectRetain_flags, CUDA_ABI_RETAIN_FLAGS) \
     X(CUgraphNodeType, CUDA_ABI_NODE_TYPES) \
     X(CUgraphExecUpdateResult, CUDA_ABI_UPDATE_RESULTS) \
     X(CUdriverProcAddressQueryResult, CUDA_ABI_QUERY_RESULTS) \
@@ -388,6 +426,8 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUuserObject_st *CUuserObject;
 #define CUDA_ABI_ENUMERATOR(name, value)   name = value,
 #define CUDA_ABI_RESULT(name, value, text) name = value,
 #define CUDA_ABI_ENUM(type, values)        typedef enum { values(CUDA_ABI_ENUMERATOR) } type;
@@ -438,6 +478,17 @@ typedef struct CUuuid_st {
 #define CUDA_ABI_HOST_PARAMS(X) \
     X(CUhostFn, fn) X(void *, userData)
 
+#define CUDA_ABI_LOCATION(X) \
+    X(CUmemLocationType, type) X(int, id)
+
+#define CUDA_ABI_ACCESS(X) \
+    X(struct cuda_location, location) X(CUmemAccess_flags, flags)
+
+#define CUDA_ABI_POOL_PROPS(X) \
+    X(CUmemAllocationType, allocType) X(CUmemAllocationHandleType, handleTypes) \
+    X(struct cuda_location, location) X(void *, win32SecurityAttributes) X(size_t, maxSize) \
+    X(unsigned short, usage) X(cuda_abi_pool_reserved, reserved)
+
 #define CUDA_ABI_EDGE(X) \
     X(unsigned char, from_port) X(unsigned char, to_port) X(unsigned char, type) \
     X(cuda_abi_reserved, reserved)
@@ -466,6 +517,9 @@ typedef struct CUuuid_st {
     X(CUDA_KERNEL_NODE_PARAMS_v2, cuda_kernel_params, CUDA_ABI_KERNEL_PARAMS) \
     X(CUDA_MEMSET_NODE_PARAMS, cuda_memset_params, CUDA_ABI_MEMSET_PARAMS) \
     X(CUDA_HOST_NODE_PARAMS, cuda_host_params, CUDA_ABI_HOST_PARAMS) \
+    X(CUmemLocation, cuda_location, CUDA_ABI_LOCATION) \
+    X(CUmemAccessDesc, cuda_access, CUDA_ABI_ACCESS) \
+    X(CUmemPoolProps, cuda_pool_props, CUDA_ABI_POOL_PROPS) \
     X(CUgraphEdgeData, cuda_edge, CUDA_ABI_EDGE) \
     X(CUgraphExecUpdateResultInfo, cuda_update_info, CUDA_ABI_UPDATE_INFO) \
     X(CUDA_GRAPH_INSTANTIATE_PARAMS, cuda_instantiate_params, CUDA_ABI_INSTANTIATE_PARAMS) \
@@ -475,6 +529,7 @@ typedef struct CUuuid_st {
 
 typedef char cuda_abi_pad[4];
 typedef unsigned char cuda_abi_reserved[5];
+typedef unsigned char cuda_abi_pool_reserved[54];
 union cuda_launch_value {
     char pad[64];
     int cooperative;

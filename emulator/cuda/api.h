@@ -97,6 +97,8 @@ enum api_kind {
     API_PINNED_MEMORY,
     API_REGISTERED_MEMORY,
     API_MODULE_MEMORY,
+    API_POOL,
+    API_USER_OBJECT,
 };
 
 // The first member of every object with a handle. `key` is the handle, or the address of memory.
@@ -328,6 +330,11 @@ CUresult api_work_run_all(CUcontext context, const struct api_work *works, size_
 CUresult api_work_copy(struct api_work *to, const struct api_work *from);
 void api_work_clear(struct api_work *work);
 CUresult api_copy_check(const struct api_work *work);
+
+// Counts an allocation of a pool. NULL: there is no such pool, or it is full.
+CUmemoryPool api_pool_enter(CUmemoryPool pool, size_t bytes, CUresult *result);
+void api_pool_leave(CUmemoryPool pool, size_t bytes);
+CUmemoryPool api_pool_current(void);
 // If the host would receive undefined values: CUDA_ERROR_LAUNCH_FAILED with the report, and nothing
 // is copied.
 CUresult api_copy_run(const struct api_work *work, char *report, size_t report_size);
@@ -400,8 +407,20 @@ struct CUgraphNode_st {
     CUgraphNode original; // of a cloned node, only as a handle
 };
 
+// References of a graph, or of an executable one, to a user object.
+struct api_held {
+    CUuserObject object;
+    unsigned count;
+    struct api_held *next;
+};
+// Copies the references of a graph; false: host memory is out, and nothing is copied.
+bool api_held_copy(struct api_held **to, const struct api_held *from);
+// Drops all of them. May run destructors, without the lock: nothing may be half done.
+void api_held_drop(struct api_held **held);
+
 struct CUgraph_st {
     struct api_object object;
+    struct api_held *held;
     CUgraphNode first, last;
     size_t count;
     bool capturing;
@@ -409,6 +428,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
     struct api_object object;
+    struct api_held *held;
     cuuint64_t flags;
     size_t count;
     struct api_work *works;

@@ -442,7 +442,20 @@ CUresult api_deviceGetPCIBusId(char *id, int size, CUdevice device)
 
 CUresult api_deviceGetByPCIBusId(CUdevice *device, const char *id)
 {
-    if (!device || !id || strcmp(id, "0000:00:00.0") != 0)
+    // domain:bus:device.function, domain:bus:device, bus:device.function
+    static const char *const forms[] = { "%4x:%2x:%2x.%1x%n", "%4x:%2x:%2x%n", "%2x:%2x.%1x%n" };
+    bool found = false;
+    for (size_t k = 0; device && id && k < sizeof(forms) / sizeof(forms[0]) && !found; k++) {
+        unsigned part[4] = { 0 };
+        int length = 0;
+        // The length is the argument after the parts of the form.
+        if (k == 0)
+            sscanf(id, forms[k], &part[0], &part[1], &part[2], &part[3], &length);
+        else
+            sscanf(id, forms[k], &part[0], &part[1], &part[2], &length);
+        found = length && !id[length] && !(part[0] | part[1] | part[2] | part[3]);
+    }
+    if (!found)
         return CUDA_ERROR_INVALID_VALUE;
     *device = 0;
     return CUDA_SUCCESS;

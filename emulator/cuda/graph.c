@@ -29,7 +29,9 @@ void api_graph_free(CUgraph graph)
         free_node(node);
     }
     api_object_remove(&graph->object);
+    struct api_held *held = graph->held;
     free(graph);
+    api_held_drop(&held);
 }
 
 bool api_nodes_copy(CUgraphNode **to, size_t *to_count, const CUgraphNode *from, size_t count)
@@ -418,6 +420,8 @@ CUresult api_graphClone(CUgraph *clone, CUgraph handle)
     CUgraph copy = api_graph_new();
     CUgraphNode *made = calloc(graph->count + 1, sizeof(CUgraphNode));
     CUresult result = copy && made ? copy_nodes(copy, graph, made) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!result && !api_held_copy(&copy->held, graph->held))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
     free(made);
     if (!result)
         *clone = copy;

@@ -37,7 +37,9 @@ static void destroy(CUgraphExec executable)
     free(executable->nodes);
     free(executable->before);
     free(executable->before_count);
+    struct api_held *held = executable->held;
     free(executable);
+    api_held_drop(&held);
 }
 
 static CUresult build(CUgraphExec made, CUgraph graph)
@@ -49,7 +51,8 @@ static CUresult build(CUgraphExec made, CUgraph graph)
     made->nodes = calloc(graph->count + 1, sizeof(CUgraphNode));
     made->before = calloc(edges + 1, sizeof(CUgraphNode));
     made->before_count = calloc(graph->count + 1, sizeof(size_t));
-    if (!made->works || !made->nodes || !made->before || !made->before_count)
+    if (!made->works || !made->nodes || !made->before || !made->before_count ||
+        !api_held_copy(&made->held, graph->held))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!order(graph, made->nodes))
         return CUDA_ERROR_INVALID_VALUE;
@@ -211,6 +214,9 @@ static CUresult update(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateR
     struct api_work *works = executable->works; // the node handles remain those of the first graph
     executable->works = now->works;
     now->works = works;
+    struct api_held *held = executable->held;
+    executable->held = now->held;
+    now->held = held;
     api_drain();
     destroy(now);
     return CUDA_SUCCESS;

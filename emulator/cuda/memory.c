@@ -14,6 +14,7 @@ struct allocation {
     size_t bytes;
     unsigned flags;
     unsigned long long id;
+    CUmemoryPool pool; // that it is of, or NULL
 };
 
 static struct allocation *note(enum api_kind kind, uint64_t address, size_t bytes, unsigned flags)
@@ -40,6 +41,8 @@ void api_memory_free(struct api_object *object)
         emu_memory_unmap_host(api_state.memory, host);
     if (object->kind == API_MANAGED_MEMORY || object->kind == API_PINNED_MEMORY)
         munmap(host, old->bytes);
+    if (old->pool)
+        api_pool_leave(old->pool, old->bytes);
     free(old);
 }
 
@@ -59,22 +62,25 @@ CUresult api_memGetInfo(size_t *available, size_t *total)
     return CUDA_SUCCESS;
 }
 
+static CUresult allocate(CUdeviceptr *address, size_t bytes, CUmemoryPool pool)
+{
+    struct allocation *noted = NULL;
+    uint64_t found = emu_memory_alloc(api_state.memory, bytes);
+    if (found && !(noted = note(API_DEVICE_MEMORY, found, bytes, 0)))
+        emu_memory_free(api_state.memory, found);
+    if (!noted)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    noted->pool = pool;
+    *address = found;
+    return CUDA_SUCCESS;
+}
+
 CUresult api_memAlloc(CUdeviceptr *address, size_t bytes)
 {
     if (!address)
         return CUDA_ERROR_INVALID_VALUE;
     *address = 0;
-    if (bytes == 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    uint64_t found = emu_memory_alloc(api_state.memory, bytes);
-    if (found && !note(API_DEVICE_MEMORY, found, bytes, 0)) {
-        emu_memory_free(api_state.memory, found);
-        found = 0;
-    }
-    if (!found)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *address = found;
-    return CUDA_SUCCESS;
+    return bytes ? allocate(address, bytes, NULL) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult api_memAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
@@ -137,15 +143,24 @@ static CUresult stream_ready(CUstream handle)
     return result ? result : api_capture_unsafe();
 }
 
-CUresult api_memAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream)
+CUresult api_memAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool handle,
+                                   CUstream stream)
 {
     CUresult result = stream_ready(stream);
     if (result || !address)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
-    if (bytes > 0)
-        return api_memAlloc(address, bytes);
     *address = 0;
-    return CUDA_SUCCESS;
+    CUmemoryPool pool = api_pool_enter(handle, bytes, &result);
+    if (pool && bytes)
+        result = allocate(address, bytes, pool);
+    if (pool && (result || !bytes))
+        api_pool_leave(pool, bytes);
+    return result;
+}
+
+CUresult api_memAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream)
+{
+    return api_memAllocFromPoolAsync(address, bytes, api_pool_current(), stream);
 }
 
 CUresult api_memFreeAsync(CUdeviceptr address, CUstream stream)
@@ -320,6 +335,9 @@ static bool attribute_of(void *data, unsigned attribute, struct allocation *foun
         return true;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         *(bool *)data = managed;
+        return true;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        *(CUmemoryPool *)data = found->pool;
         return true;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *(int *)data = 0;

@@ -64,6 +64,15 @@ static void one_device(void **state)
     OK(cuDeviceGetUuid_v2(&uuid, 0));
     OK(cuDeviceGetPCIBusId(name, sizeof(name), 0));
     OK(cuDeviceGetByPCIBusId(&device, name));
+    OK(cuDeviceGetByPCIBusId(&device, "0000:00:00"));
+    OK(cuDeviceGetByPCIBusId(&device, "00:00.0"));
+    static const char *const none[] = {
+        "", "0000:00:01.0", "00:00.1", "0000:00:00.0 ", "0000", "x"
+    };
+    for (size_t k = 0; k < sizeof none / sizeof *none; k++)
+        RETURNS(cuDeviceGetByPCIBusId(&device, none[k]), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuDeviceGetByPCIBusId(&device, NULL), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuDeviceGetByPCIBusId(NULL, name), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void attributes(void **state)

@@ -35,11 +35,11 @@ static struct pool {
     uint64_t values[POOL], newest;
     unsigned count;
 } pools[] = {
-    { .type = "CUcontext" },   { .type = "CUstream" },    { .type = "CUevent" },
-    { .type = "CUmodule" },    { .type = "CUfunction" },  { .type = "CUlinkState" },
-    { .type = "CUlibrary" },   { .type = "CUkernel" },    { .type = "CUgraph" },
-    { .type = "CUgraphNode" }, { .type = "CUgraphExec" }, { .type = "CUdeviceptr" },
-    { .type = "void *" },
+    { .type = "CUcontext" },   { .type = "CUstream" },     { .type = "CUevent" },
+    { .type = "CUmodule" },    { .type = "CUfunction" },   { .type = "CUlinkState" },
+    { .type = "CUlibrary" },   { .type = "CUkernel" },     { .type = "CUgraph" },
+    { .type = "CUgraphNode" }, { .type = "CUgraphExec" },  { .type = "CUdeviceptr" },
+    { .type = "void *" },      { .type = "CUmemoryPool" }, { .type = "CUuserObject" },
 };
 enum { POOLS = sizeof(pools) / sizeof(pools[0]) };
 
