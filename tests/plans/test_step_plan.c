@@ -21,6 +21,13 @@ static void require(ptx_status status)
         fail_msg("%s", ptx_error_message());
 }
 
+static void expect_refused(ptx_status status, const char *words)
+{
+    assert_int_equal(status, PTX_ERROR_INVALID);
+    if (!strstr(ptx_error_message(), words))
+        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
+}
+
 // Some steps, each compared with the reference: in one run, in phases, or captured.
 enum form { IN_A_RUN, IN_PHASES, CAPTURED };
 
@@ -228,7 +235,8 @@ static void test_no_norm(void **state)
     require(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
     require(ptx_stream_synchronize(gpu.device, gpu.stream));
     assert_true(record.norm == 0 && record.factor == 0.25f);
-    assert_int_equal(ptx_step_plan_set_max_norm(plan, 0, 1, gpu.stream), PTX_ERROR_INVALID);
+    expect_refused(ptx_step_plan_set_max_norm(plan, 0, 1, gpu.stream),
+                   "ptx_step_plan_set_max_norm: the plan takes no norm");
     ptx_step_plan_destroy(&plan);
     step_set_destroy(&set);
 }
@@ -273,21 +281,17 @@ static void test_scalars(void **state)
         step_set_check(&set, "scalars");
     }
     hyper = set.group[0].hyper;
-    assert_int_equal(ptx_step_plan_set_hyper(plan, 0, &hyper, gpu.stream), PTX_ERROR_INVALID);
+    expect_refused(ptx_step_plan_set_hyper(plan, 0, &hyper, gpu.stream),
+                   "the scalars of group 0 are the caller's");
     hyper.lr = -1;
-    assert_int_equal(ptx_step_plan_set_hyper(plan, 1, &hyper, gpu.stream), PTX_ERROR_INVALID);
-    assert_int_equal(ptx_step_plan_set_hyper(plan, 2, &hyper, gpu.stream), PTX_ERROR_INVALID);
+    expect_refused(ptx_step_plan_set_hyper(plan, 1, &hyper, gpu.stream), "group 1: lr is -1");
+    expect_refused(ptx_step_plan_set_hyper(plan, 2, &hyper, gpu.stream),
+                   "group is 2; the plan has groups 0 to 1");
+    expect_refused(ptx_step_plan_set_hyper(plan, 1, NULL, gpu.stream), "hyper is NULL");
     ptx_graph_destroy(&graph);
     ptx_step_plan_destroy(&plan);
     ptx_buffer_destroy(&own);
     step_set_destroy(&set);
-}
-
-static void expect_refused(ptx_status status, const char *words)
-{
-    assert_int_equal(status, PTX_ERROR_INVALID);
-    if (!strstr(ptx_error_message(), words))
-        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
 // Only the addresses may change. The error names the first other field that differs, and nothing is

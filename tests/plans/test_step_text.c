@@ -198,13 +198,22 @@ static void test_refusals(void **state)
 
     assert_int_equal(ptx_step_describe(NULL, &d), PTX_ERROR_INVALID);
     REFUSED("no hyperparameter groups", p.params.group_count = 0);
+    REFUSED("65537 groups; a plan takes 65536", p.params.group_count = PTX_STEP_MAX_GROUPS + 1);
+    REFUSED("1048577 tensors; a plan takes 1048576",
+            p.params.tensor_count = PTX_CLIP_MAX_TENSORS + 1);
     REFUSED("gradients is 3", p.params.gradients = (ptx_step_gradients)3);
     REFUSED("group 0: rule is 4", p.group.rule = PTX_STEP_RULE_COUNT);
     REFUSED("group 0: lr is -1", p.group.hyper.lr = -1);
     REFUSED("group 0: lr is nan", p.group.hyper.lr = NAN);
     REFUSED("group 0: eps is inf", p.group.hyper.eps = INFINITY);
     REFUSED("group 0: weight_decay is 1e+39", p.group.hyper.weight_decay = 1e39);
+    REFUSED("group 0: weight_decay is -1", p.group.hyper.weight_decay = -1);
+    REFUSED("group 0: momentum is -1; it must be finite in f32, and 0 or more",
+            p.group.hyper.momentum = -1);
+    REFUSED("group 0: momentum is nan", p.group.hyper.momentum = NAN);
     REFUSED("group 0: beta1 is 1; it must be 0 or more, and below 1", p.group.hyper.beta1 = 1);
+    REFUSED("group 0: beta1 is -0.5", p.group.hyper.beta1 = -0.5);
+    REFUSED("group 0: beta2 is nan", p.group.hyper.beta2 = NAN);
     REFUSED("group 0: beta2 is 1", p.group.hyper.beta2 = 0.99999999999);
     REFUSED("group 0: dampening is nan", p.group.hyper.dampening = NAN);
     REFUSED("group 0: reserved is 1; it must be 0", p.group.hyper.reserved = 1);
@@ -226,6 +235,8 @@ static void test_refusals(void **state)
     REFUSED("whole.stride is 3, below whole.run, 4",
             (p.tensor.whole.run = 4, p.tensor.whole.stride = 3));
     REFUSED("beyond element 2^40", p.tensor.whole.first = (UINT64_C(1) << 40) + 1);
+    REFUSED("beyond element 2^40",
+            (p.tensor.whole.run = 999, p.tensor.whole.stride = (UINT64_C(1) << 40) + 1));
     REFUSED("state[1] is given, and its rule, lion, has 1",
             (p.group.rule = PTX_STEP_RULE_LION, p.tensor.state[1] = 16));
     REFUSED("state[0] is given, and its rule, sgd, has 0",
@@ -266,13 +277,48 @@ static void test_refusals(void **state)
     REFUSED("tensor 0: its weight is -1", p.tensor.weight = -1);
 }
 
+// Arrays that are missing, and more combinations of rule, format and types than a text has.
+static void test_refused_arrays(void **state)
+{
+    (void)state;
+    static const ptx_type types[] = { PTX_F32, PTX_F16, PTX_BF16 };
+    struct ptx_step_tensor tensors[72];
+    struct ptx_step_group groups[8];
+    struct ptx_step_description d;
+    struct ptx_step_params params = {
+        .tensors = tensors, .tensor_count = 64, .groups = groups, .group_count = 8, .max_norm = 1
+    };
+
+    for (unsigned g = 0; g < 8; g++)
+        groups[g] = (struct ptx_step_group) { .rule = (ptx_step_rule)(g / 2),
+                                              .maximize = g % 2,
+                                              .hyper = hyper };
+    for (unsigned t = 0; t < 72; t++) {
+        static const ptx_step_format formats[] = { PTX_STEP_FORMAT_FULL, PTX_STEP_FORMAT_MASTER,
+                                                   PTX_STEP_FORMAT_STOCHASTIC };
+        tensors[t] = tensor_of(formats[t / 8 % 3]);
+        tensors[t].group = t % 8;
+        tensors[t].gradient_dtype = types[t / 24];
+    }
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.variants, 64);
+    params.tensor_count = 65;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
+    assert_non_null(strstr(ptx_error_message(), "more than 64 kinds of rule, format and types"));
+    params.tensors = NULL;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
+    assert_non_null(strstr(ptx_error_message(), "tensors is NULL, and tensor_count is 65"));
+    params.groups = NULL;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
+    assert_non_null(strstr(ptx_error_message(), "there are no hyperparameter groups"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_text_is_shared),
-        cmocka_unit_test(test_description),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_targets),        cmocka_unit_test(test_text_is_shared),
+        cmocka_unit_test(test_description),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refused_arrays),
     };
     return cmocka_run_group_tests_name("step plans: text", tests, NULL, NULL);
 }
