@@ -21,7 +21,7 @@
 ///     factor    = f32(clip * (1 / S))           1 / S in f64
 ///     g         = g * factor                    one rounding; not written if factor is exactly 1
 ///
-/// What is written where something was not finite is the policy's to say: enum ptx_nonfinite.
+/// If something was not finite, the policy decides what is written: enum ptx_nonfinite.
 ///
 /// **The same bits** come out on every GPU and on the emulator, at any alignment, in any launch
 /// form, captured or not: sums are trees that depend on the tensors' sizes, types, groups and order
@@ -29,8 +29,8 @@
 ///
 /// **Threads and streams.** Different plans are independent. One plan is used on one stream at a
 /// time: its runs share device memory, so a run on another stream must be made to wait for the one
-/// before (ptx_stream_wait_event()). Of calls on one plan from two threads at the same time one is
-/// refused, but for those that take it as const: they only look something up or read.
+/// before (ptx_stream_wait_event()). If two threads call functions of one plan at the same time,
+/// one of the calls is refused, except for functions that take the plan as const: they only read.
 ///
 /// docs/plans.md shows it in a training loop, in a captured graph, and across ranks.
 #ifndef PTXGEN_CLIP_H
@@ -89,8 +89,8 @@ struct ptx_clip_params {
     /// If not NULL: a run ends by updating the loss scale from found_inf of all groups. Copied.
     const struct ptx_loss_scale_params *update;
     /// The address of an f32 that each run reads with its records: if it is not 0, every group is
-    /// treated as if one of its elements were NaN or infinite, but for norm and, if the policy is
-    /// PROPAGATE, factor, which stay those of the formulas. The same holds if the loss scale is not
+    /// treated as if one of its elements were NaN or infinite, except that norm and, if the policy
+    /// is PROPAGATE, factor follow the formulas. The same holds if the loss scale is not
     /// finite and above 0, and, for a group, if its value at max_norms_at is NaN or below 0. 0:
     /// none.
     CUdeviceptr found_inf_at;
@@ -101,9 +101,9 @@ struct ptx_clip_params {
     /// are an array of sum_rows rows, each of one f64 for each group. ptx_clip_plan_norm_sq()
     /// writes row sum_row, and ptx_clip_plan_finish() adds all rows, from the first to the last. So
     /// the order in which the rows were written does not matter, and every plan gets the same bits.
-    /// Whoever writes the other rows, all must be written before the first finish. The plans must
-    /// have the same number of groups. With more than one row ptx_clip_plan_run() is refused: use
-    /// the phases. 0 rows mean 1.
+    /// All rows must be written, by these plans or by the caller, before the first finish. The
+    /// plans must have the same number of groups. With more than one row ptx_clip_plan_run() is
+    /// refused: use the phases. 0 rows mean 1.
     uint32_t sum_rows, sum_row;
     /// The address of that array: a multiple of 8; a run writes it, too. 0: the plan has an array
     /// of its own, see ptx_clip_plan_sums().

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The rules of optimizers and the formats of what they read and write: what a step plan is made
-/// of. step.h has the plan.
+/// The optimizers' rules, and the formats of parameters and states. step.h has the plan.
 ///
 /// A rule computes in f32. Every operation is rounded to nearest even (.rn), fused only where the
 /// formula says fma. The scalars of a rule are rounded to f32 first; 1 - beta^t is formed in f64
@@ -40,8 +39,8 @@ typedef enum ptx_step_rule {
     PTX_STEP_RULE_COUNT
 } ptx_step_rule;
 
-/// How a parameter and its states are stored. The gradient's type is independent of it. A rule uses
-/// the new states in f32, before they are rounded to their format.
+/// How a parameter and its states are stored. Every rule takes every format, with a gradient in
+/// f32, f16 or bf16. A rule uses the new states in f32, before they are rounded to their format.
 ///
 ///     format       parameter    beside it             states
 ///     FULL         f32                                f32

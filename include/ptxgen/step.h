@@ -104,11 +104,10 @@ struct ptx_step_params {
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
     const struct ptx_step_group *groups;   ///< copied
     uint32_t group_count;                  ///< 1 to PTX_STEP_MAX_GROUPS
-    /// As in struct ptx_clip_params, for norm groups. If max_norm is INFINITY, or every one of
-    /// group_max_norms where they are given, and there is none of max_norms_at, `update`,
-    /// found_inf_to, sums_at and several sum_rows, no norm is computed: each gradient is read once,
-    /// records have norm 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is
-    /// refused.
+    /// As in struct ptx_clip_params, for norm groups. If every max_norm is INFINITY and nothing
+    /// else needs a norm (max_norms_at, `update`, found_inf_to, sums_at, several sum_rows), none is
+    /// computed: each gradient is read once, records have norm 0, NaN and infinity are not
+    /// detected, and ptx_step_plan_set_max_norm() is refused.
     uint32_t norm_group_count;
     float max_norm;
     const float *group_max_norms;

@@ -163,7 +163,7 @@ bool ptx_target_parse(const char *name, struct ptx_target *target)
     return false;
 }
 
-// A poisoned value that records what did not fit; see ptxb_fail_value().
+// A poisoned value that records what did not fit; see ptxb_fail_unusable().
 static ptx_val unfit(ptx_type type, double x)
 {
     ptx_val v = { .kind = PTX_KIND_POISON, .type = (uint8_t)type };
