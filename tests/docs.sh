@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every path, function, name and count that docs/design.md and CONTRIBUTING.md give is there, and the
-# constants that the other pages give are those of the sources.
+# Every path, function, name and count that docs/design.md and CONTRIBUTING.md give is there, so is every
+# name in a comment of a public header, and the constants that the other pages give are those of the sources.
 # usage: docs.sh SOURCE_DIRECTORY
 set -u
 export LC_ALL=C
@@ -22,8 +22,8 @@ find . -path ./.git -prune -o -name 'build*' -type d ! -path './tests/builder' -
 for folder in include src emulator abi tools tests examples; do
     grep "^$folder/.*\.[ch]$\|^$folder/.*\.def$" "$scratch/files"
 done >"$scratch/sources"
-# Every word of the sources once.
-xargs cat <"$scratch/sources" | grep -oE '[A-Za-z_][A-Za-z_0-9]*' | sort -u >"$scratch/words"
+# Every word of the sources once, without their comments.
+xargs sed 's|//.*||' <"$scratch/sources" | grep -oE '[A-Za-z_][A-Za-z_0-9]*' | sort -u >"$scratch/words"
 
 # is_word PATTERN: true if a word of the sources matches this basic regular expression as a whole.
 is_word()
@@ -88,6 +88,14 @@ for file in docs/design.md CONTRIBUTING.md; do
     done <"$scratch/links"
 done
 
+# ---- names in the comments of the public headers
+
+sed -n 's|.*//||p' include/ptxgen/*.h | grep -oE '\b(ptx|PTX|PTXGEN)_[A-Za-z_0-9]+' | sort -u >"$scratch/tokens"
+while IFS= read -r token; do
+    is_name "$token" || is_name "${token}[A-Za-z_0-9]*" || fail "include/ptxgen: there is no $token"
+    checked=$((checked + 1))
+done <"$scratch/tokens"
+
 # ---- counts
 
 number()
@@ -123,6 +131,16 @@ counts docs/design.md 'rooms:\*\*' "$rooms"
 counts docs/design.md 'places, which \[contributing' "$places"
 counts CONTRIBUTING.md 'places:' "$places"
 counts CONTRIBUTING.md 'random programs' "$(grep -c '^[0-9]' tests/hardware/h200-programs.txt)"
+
+# lines FILE MOST: the page has no more lines.
+lines()
+{
+    [ "$(grep -c '' "$1")" -le "$2" ] || fail "$1 has more than $2 lines"
+    checked=$((checked + 1))
+}
+
+lines README.md 150
+lines docs/performance.md 120
 
 # ---- constants
 
