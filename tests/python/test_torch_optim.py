@@ -442,6 +442,48 @@ def test_formats(cls, dtype, state_dtype, tolerance):
     assert distance(a, b) < tolerance
 
 
+LARGE = [(5, 1024), (4097,), (70,), (0,), (16, 3, 8, 16)]
+
+
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.SGD, pt.Lion])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_8bit(cls, dtype):
+    a = parameters(dtype, shapes=LARGE)
+    b = [torch.nn.Parameter(p.detach().float()) for p in a]
+    options = {"momentum": 0.9} if cls is pt.SGD else {}
+    ours = cls(a, lr=1e-3, state_dtype="8bit", seed=3, **options)
+    exact = cls(b, lr=1e-3, **options)
+    for seed in range(6):
+        give(a, seed)
+        for p, q in zip(a, b):
+            q.grad = p.grad.float()
+        ours.step()
+        exact.step()
+    assert distance(a, b) < (2e-2 if dtype is torch.float32 else 6e-2)
+    name = ours._names[0]
+    kinds = [ours.state[p][name].dtype for p in a]
+    assert kinds == [torch.uint8, torch.uint8, torch.float32, torch.float32, torch.uint8]
+    # As torch has them, and back, which rounds again: the map's least value is above -1.
+    plain = ours.state_dict(format="torch")["state"]
+    c = [torch.nn.Parameter(p.detach().clone()) for p in a]
+    again = cls(c, lr=1e-3, state_dtype="8bit", seed=3, **options)
+    again.load_state_dict(ours.state_dict(format="torch"))
+    back = again.state_dict(format="torch")["state"]
+    for k, p in enumerate(a):
+        assert plain[k][name].dtype == torch.float32 and name + "_absmax" not in plain[k]
+        most = float(exact.state[b[k]][name].abs().max()) if p.numel() else 0.0
+        assert distance([plain[k][name]], [exact.state[b[k]][name]]) <= 0.05 * most
+        assert distance([plain[k][name]], [back[k][name]]) <= 0.02 * most
+    d = [torch.nn.Parameter(p.detach().clone()) for p in a]
+    other = cls(d, lr=1.0, state_dtype="8bit", seed=3, **options)
+    other.load_state_dict(ours.state_dict())
+    for seed in range(6, 8):
+        for params, optimizer in ((a, ours), (d, other)):
+            give(params, seed)
+            optimizer.step()
+    assert same(a, d)
+
+
 def test_remainder_is_a_master():
     """The updates of both are the same, bit for bit."""
     a, b = parameters(torch.bfloat16), parameters(torch.bfloat16)

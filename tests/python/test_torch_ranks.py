@@ -179,22 +179,31 @@ def same_bits(rank, state_dtype, dtype):
     mesh = init_device_mesh(DEVICE, (2,))
     for placement in (Shard(0), Shard(1)):
         generator = torch.Generator().manual_seed(3)
-        start = torch.randn(6, 64, generator=generator).to(dtype).to(DEVICE)
+        columns = 1024 if state_dtype == "8bit" else 64
+        start = torch.randn(6, columns, generator=generator).to(dtype).to(DEVICE)
         alone = torch.nn.Parameter(start.clone())
         cut = torch.nn.Parameter(distribute_tensor(start.clone(), mesh, [placement]))
         options = {"lr": 1e-3, "state_dtype": state_dtype, "seed": 11}
         ours, other = pt.AdamW([cut], **options), pt.AdamW([alone], **options)
         for _ in range(4):
-            g = torch.randn(6, 64, generator=generator).to(dtype).to(DEVICE)
+            g = torch.randn(6, columns, generator=generator).to(dtype).to(DEVICE)
             alone.grad, cut.grad = g, distribute_tensor(g, mesh, [placement])
             ours.step()
             other.step()
         assert torch.equal(cut.full_tensor(), alone.detach())
+        for name, state in ours.state[cut].items():
+            assert name == "step" or torch.equal(state.full_tensor(), other.state[alone][name])
+    if state_dtype == "8bit":
+        odd = torch.nn.Parameter(distribute_tensor(torch.zeros(64, 100, device=DEVICE), mesh, [Shard(0)]))
+        odd.grad = odd.detach().clone()
+        with pytest.raises(ValueError, match="multiple"):
+            pt.AdamW([odd], state_dtype="8bit").step()
 
 
 @needs_two
 @pytest.mark.parametrize("state_dtype,dtype", [
-    ("float32", torch.float32), ("bf16", torch.bfloat16), ("remainder", torch.bfloat16)])
+    ("float32", torch.float32), ("bf16", torch.bfloat16), ("remainder", torch.bfloat16),
+    ("8bit", torch.bfloat16)])
 def test_same_bits(state_dtype, dtype):
     on_ranks(2, same_bits, state_dtype, dtype)
 

@@ -21,6 +21,7 @@ from . import _device, _formats, _ranks
 from .clip import increment_version
 
 _EPS = 1e-6  # torch adds it to the norm
+_MOVING = ("parameter", "gradient", "state", "absmax", "beside")  # what may move within a plan
 _data_ptr, _is_contiguous = Tensor.data_ptr, Tensor.is_contiguous
 _grad, _dtype, _spec, _part = map(operator.attrgetter, ("grad", "dtype", "_spec", "_local_tensor"))
 
@@ -37,7 +38,11 @@ class _Item:
 
     def stored(self) -> List[str]:
         """The tensors of its states that the plan uses."""
-        return ["step", *self.names, *([self.format.beside] if self.format.beside else [])]
+        return ["step", *self.names, *self.absmaxes(),
+                *([self.format.beside] if self.format.beside else [])]
+
+    def absmaxes(self) -> List[str]:
+        return [name + "_absmax" for name in self.names] if self.format.name == "state_8bit" else []
 
 
 class _Part:
@@ -82,6 +87,7 @@ class _Part:
         names = item.names
         return {"parameter": at(item.parameter), "gradient": 0,
                 "state": tuple(at(item.states[name]) for name in names),
+                "absmax": tuple(at(item.states[name]) for name in item.absmaxes()),
                 "beside": at(item.states[item.format.beside]) if item.format.beside else 0,
                 "step": dummy, "count": self.numels[k], "dtype": _device.NAMES[item.local.dtype],
                 "gradient_dtype": _device.NAMES[self.dtypes[k]], "format": item.format.name,
@@ -140,8 +146,7 @@ class _Part:
         self._handle = self.plan.handle.value
         self.addresses = [0] * len(rows)
         self.plan.set_addresses({k: {name: row[name] for name in
-                                     ("parameter", "gradient", "state", "beside")}
-                                 for k, row in enumerate(rows)}, stream=stream)
+                                     _MOVING} for k, row in enumerate(rows)}, stream=stream)
 
     # ---- gradients
 
@@ -302,8 +307,7 @@ def _hyper(lr: float, scalars: Sequence[float]) -> Dict[str, float]:
 
 def rows_without_addresses(rows: List[Dict[str, Any]]) -> List[Tuple[Any, ...]]:
     """What of a plan's rows set_addresses() cannot change."""
-    moving = ("parameter", "gradient", "state", "beside")
-    return [tuple(value for name, value in row.items() if name not in moving) for row in rows]
+    return [tuple(value for name, value in row.items() if name not in _MOVING) for row in rows]
 
 
 class _Settings:

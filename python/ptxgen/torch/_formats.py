@@ -4,11 +4,13 @@ becomes of states that were stored otherwise."""
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
 
+from .._library import c
 from ._ranks import DTensor, local
 
 STATE_DTYPES = ("float32", "master", "remainder", "bf16", "8bit")
@@ -83,11 +85,99 @@ def fresh(parameter: Tensor, fmt: Format, names: Tuple[str, ...]) -> Dict[str, T
     made = {"step": torch.zeros((), dtype=torch.float32, device=local(parameter).device)}
     for name in names:
         made[name] = _like(parameter, fmt.state)
+        if fmt is _8BIT:
+            made[name + "_absmax"] = _absmax_like(parameter)
     if fmt.beside == "master":
         made["master"] = parameter.detach().to(torch.float32)
     elif fmt.beside == "remainder":
         made["remainder"] = _like(parameter, torch.int16)
     return made
+
+
+# ---- 8-bit states: codes of the parameter's shape, and an absmax for each 256 of them
+
+
+def _absmax_like(parameter: Any) -> Tensor:
+    """Zeros for each block. Those of a DTensor are placed as it is, which needs rows of whole blocks."""
+    shape, here = tuple(parameter.shape), local(parameter)
+    rows = len(shape) > 0 and shape[-1] % BLOCK == 0
+    if not isinstance(parameter, DTensor):
+        size = (*shape[:-1], shape[-1] // BLOCK) if rows else (-(-here.numel() // BLOCK),)
+        return torch.zeros(size, dtype=torch.float32, device=here.device)
+    if not rows or here.shape[-1] % BLOCK:
+        raise ValueError(
+            f"a parameter of shape {shape}, of which this rank has {tuple(here.shape)}: 8-bit states "
+            f"are in blocks of {BLOCK} elements, and ranks cannot share one. The last dimension, and "
+            "each rank's part of it, must be a multiple: use another state_dtype, or place it otherwise")
+    part = torch.zeros((*here.shape[:-1], here.shape[-1] // BLOCK), dtype=torch.float32,
+                       device=here.device)
+    size = torch.Size((*shape[:-1], shape[-1] // BLOCK))
+    return DTensor.from_local(part, parameter.device_mesh, parameter.placements, run_check=False,
+                              shape=size, stride=torch.empty(size, device="meta").stride())
+
+
+def _placed_absmax(absmax: Tensor, parameter: Tensor) -> Tensor:
+    wanted = _absmax_like(parameter)
+    if isinstance(absmax, DTensor) == isinstance(wanted, DTensor) and absmax.shape == wanted.shape:
+        return absmax.to(local(parameter).device)
+    return _placed(absmax.reshape(wanted.shape), wanted)
+
+
+def _is_signed(name: str) -> bool:
+    return name != "exp_avg_sq"
+
+
+def _map(signed: bool, device: torch.device) -> Tensor:
+    """The values of the codes."""
+    table = (ctypes.c_float * 256)()
+    c.ptx_step_map(signed, table)
+    return torch.tensor(list(table), dtype=torch.float32, device=device)
+
+
+def _as(part: Tensor, like: Any) -> Tensor:
+    """A tensor placed as another, from this rank's part."""
+    if not isinstance(like, DTensor):
+        return part
+    return DTensor.from_local(part, like.device_mesh, like.placements, run_check=False,
+                              shape=like.shape, stride=like.stride())
+
+
+def _in_order(part: Tensor) -> Tensor:
+    """The elements in the order of memory."""
+    return part.as_strided((part.numel(),), (1,), part.storage_offset())
+
+
+def dequantized(codes: Tensor, absmax: Tensor, signed: bool) -> Tensor:
+    """States in f32 from codes and what scales them."""
+    part = local(codes)
+    scale = local(absmax).flatten().repeat_interleave(BLOCK)[:part.numel()]
+    values = _map(signed, part.device)[_in_order(part).long()] * scale
+    values = torch.where(scale == 0, torch.zeros_like(values), values)
+    made = torch.empty_like(part, dtype=torch.float32)
+    _in_order(made).copy_(values)
+    return _as(made, codes)
+
+
+def _quantized(value: Tensor, parameter: Tensor, signed: bool) -> Tuple[Tensor, Tensor]:
+    """Codes and absmax of states in another type, as <ptxgen/rules.h> says."""
+    part = local(value)
+    flat = _in_order(part).to(torch.float32)
+    padded = torch.nn.functional.pad(flat, (0, -flat.numel() % BLOCK)).reshape(-1, BLOCK)
+    most = padded.abs().amax(dim=1)
+    finite, large = torch.isfinite(most), most >= 2.0 ** -126
+    q = padded * (1 / torch.where(finite & large, most, torch.ones_like(most)))[:, None]
+    q = ((q.view(torch.int32) & ~0xff) | 0x80).view(torch.float32)
+    table = _map(signed, part.device)
+    middles = (table[1:].double() + table[:-1].double()) / 2
+    codes = torch.bucketize(q.double(), middles)
+    zero = int((table == 0).nonzero()[0])
+    codes = torch.where((finite & large)[:, None], codes, torch.full_like(codes, zero))
+    most = torch.where(finite, torch.where(large, most, torch.zeros_like(most)),
+                       torch.full_like(most, float("nan")))
+    made, absmax = _like(parameter, torch.uint8), _absmax_like(parameter)
+    _in_order(local(made)).copy_(codes.flatten()[:flat.numel()].to(torch.uint8))
+    local(absmax).copy_(most.reshape(local(absmax).shape))
+    return made, absmax
 
 
 # ---- states from elsewhere
@@ -149,10 +239,19 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format,
     for name in names:
         value = given.get(name)
         if value is None:
-            states[name] = _like(parameter, fmt.state)
+            states.update({k: v for k, v in fresh(parameter, fmt, (name,)).items()
+                           if k.startswith(name)})
             continue
         value = _laid_out(_placed(value.detach(), parameter), parameter)
-        states[name] = value if value.dtype is fmt.state else value.to(fmt.state)
+        absmax = given.get(name + "_absmax")
+        if value.dtype is torch.uint8 and fmt is not _8BIT:
+            value = dequantized(value, absmax, _is_signed(name))
+        if fmt is not _8BIT:
+            states[name] = value if value.dtype is fmt.state else value.to(fmt.state)
+        elif value.dtype is torch.uint8 and absmax is not None:
+            states[name], states[name + "_absmax"] = value, _placed_absmax(absmax, parameter)
+        else:
+            states[name], states[name + "_absmax"] = _quantized(value, parameter, _is_signed(name))
     if fmt.beside:
         beside = given.get(fmt.beside)
         if beside is None:
@@ -181,8 +280,10 @@ def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) ->
         if name == "step":
             made[name] = value if on_device else value.cpu()
         elif name in names:
+            if value.dtype is torch.uint8:
+                value = dequantized(value, states[name + "_absmax"], _is_signed(name))
             made[name] = value if value.dtype is torch.float32 else value.to(torch.float32)
-        elif name not in ("master", "remainder"):
+        elif name not in ("master", "remainder") and not name.endswith("_absmax"):
             made[name] = value
     return made
 
@@ -193,6 +294,12 @@ def fits(parameter: Tensor, states: Dict[str, Any], fmt: Format, names: Tuple[st
     wanted = {name: fmt.state for name in names}
     if fmt.beside:
         wanted[fmt.beside] = fmt.beside_dtype  # type: ignore[assignment]
+    if fmt is _8BIT:
+        for name in names:
+            absmax = states.get(name + "_absmax")
+            if (not isinstance(absmax, Tensor) or local(absmax).device != here.device
+                    or local(absmax).numel() != -(-here.numel() // BLOCK)):
+                return False
     step = states.get("step")
     if not isinstance(step, Tensor) or step.device != here.device or step.dtype is not torch.float32:
         return False
