@@ -21,6 +21,9 @@
 ///     factor    = f32(clip * (1 / S))           1 / S in f64
 ///     g         = g * factor                    one rounding; not written if factor is exactly 1
 ///
+/// If the sum is finite and the norm exceeds f32, the norm is infinite, and the ratio is max_norm /
+/// norm, divided in f64: large finite gradients are clipped, not zeroed.
+///
 /// If something was not finite, the policy decides what is written: enum ptx_nonfinite.
 ///
 /// **The same bits** come out on every GPU and on the emulator, at any alignment, in any launch

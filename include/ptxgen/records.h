@@ -27,7 +27,8 @@ typedef enum ptx_nonfinite {
 /// until the next one. 16 bytes.
 struct ptx_clip_record {
     float factor;    ///< multiplies the group's gradients; includes unscaling
-    float norm;      ///< of the unscaled gradients, before clipping; NaN or infinite if its sum is
+    float norm;      ///< of the unscaled gradients, before clipping; NaN or infinite if its sum is;
+                     ///< infinite if it exceeds f32
     float found_inf; ///< 1 if anything in the group was NaN or infinite, or an input of the plan
                      ///< was not usable (found_inf_at in clip.h), else 0
     float max_norm;  ///< an input: may be written by the caller's own kernels between runs; a
