@@ -1,88 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The step kernel: one block for each tile; each thread processes one vector of each array.
+// The step kernel: one block for each tile; each thread steps one or more vectors of each array.
 #include "step_apply.h"
 
 #include "common/common.h"
+#include "step/lanes.h"
 
-enum { BLOCK = CLIP_BLOCK, MOST_LANES = 8, MOST_WORDS = 8, WORDS_AT_ONCE = 4 };
+enum { BLOCK = CLIP_BLOCK };
 enum { ARRAY_PARAMETER, ARRAY_GRADIENT, ARRAY_BESIDE, ARRAY_STATE, ARRAYS = ARRAY_STATE + 2 };
 
 // Word offsets in a tensor's step row.
 #define ROW(member) CLIP_PLACE(uint64_t, struct step_tensor_row, member)
-
-// ---- vectors ahead of their use -----------------------------------------------------------------
-
-// Lanes of one array, in variables of 32 bits: ptxas moves any other load down to the first use of
-// its value.
-struct lanes {
-    ptx_type type;
-    unsigned words;
-    ptx_val word[MOST_WORDS];
-};
-
-static ptx_type word_type(ptx_type type)
-{
-    return ptx_type_bytes(type) < 4 ? PTX_B32 : type;
-}
-
-static struct lanes lanes_var(ptx_builder *b, ptx_type type, unsigned lanes)
-{
-    struct lanes l = { .type = type, .words = lanes * ptx_type_bytes(type) / 4 };
-
-    for (unsigned k = 0; k < l.words; k++)
-        l.word[k] = ptx_var(b, ptx_zero(word_type(type)));
-    return l;
-}
-
-static void lanes_read(ptx_builder *b, const struct lanes *l, ptx_ptr at)
-{
-    ptx_ptr p = ptx_ptr_cast(b, word_type(l->type), at);
-
-    for (unsigned k = 0; k < l->words; k += WORDS_AT_ONCE) {
-        const unsigned count = l->words < WORDS_AT_ONCE ? l->words : WORDS_AT_ONCE;
-        ptx_vec read = ptx_load_vec(b, p, ptx_u32(k), count);
-        for (unsigned n = 0; n < count; n++)
-            ptx_set(b, l->word[k + n], read.lane[n]);
-    }
-}
-
-// The lanes; bf16 lanes as f32, which has the same bits followed by zeros.
-static void lanes_of(ptx_builder *b, const struct lanes *l, ptx_val value[MOST_LANES])
-{
-    for (unsigned k = 0; k < l->words; k++) {
-        if (ptx_type_bytes(l->type) == 4) {
-            value[k] = l->word[k];
-        } else if (l->type == PTX_BF16) {
-            ptx_val low = ptx_shl(b, l->word[k], ptx_u32(16));
-            ptx_val high = ptx_and(b, l->word[k], ptx_b32(0xffff0000));
-            value[2 * k] = ptx_bitcast(b, PTX_F32, low);
-            value[2 * k + 1] = ptx_bitcast(b, PTX_F32, high);
-        } else {
-            ptx_vec pair = ptx_unpack(b, l->type, l->word[k]);
-            value[2 * k] = pair.lane[0];
-            value[2 * k + 1] = pair.lane[1];
-        }
-    }
-}
-
-// `type`: the array's, which `at` does not have where the builder has failed. A value of an 8-bit
-// type is the word that it is in.
-static void lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
-                        unsigned lanes)
-{
-    const unsigned lanes_a_word = 4 / ptx_type_bytes(type);
-    const unsigned words = lanes / lanes_a_word;
-    ptx_ptr p = ptx_ptr_cast(b, word_type(type), at);
-
-    for (unsigned k = 0; k < words; k += WORDS_AT_ONCE) {
-        ptx_vec v = { .lanes = words < WORDS_AT_ONCE ? words : WORDS_AT_ONCE };
-        for (unsigned n = 0; n < v.lanes; n++) {
-            const ptx_val *x = value + (k + n) * lanes_a_word;
-            v.lane[n] = lanes_a_word == 2 ? ptxk_step_narrow_pair(b, type, x[0], x[1]) : *x;
-        }
-        ptx_store_vec(b, p, ptx_u32(k), v);
-    }
-}
 
 // ---- a tile -------------------------------------------------------------------------------------
 
@@ -273,7 +200,7 @@ static ptx_val half_of(ptx_builder *b, ptx_val word, bool upper)
 // Random bits for eight elements that are consecutive in the whole parameter; the index of the
 // first is a multiple of 8.
 static void random_of_vector(ptx_builder *b, const struct step *s, ptx_val i,
-                             ptx_val random[2][MOST_LANES])
+                             ptx_val random[2][PTXK_LANES])
 {
     const unsigned streams = random_streams(s->variant);
 
@@ -282,7 +209,7 @@ static void random_of_vector(ptx_builder *b, const struct step *s, ptx_val i,
     ptx_val place = place_in_whole(b, s, i);
     for (unsigned which = 0; which < streams; which++) {
         struct ptxk_philox words = random_words(b, s, place, which);
-        for (unsigned k = 0; k < MOST_LANES; k++)
+        for (unsigned k = 0; k < PTXK_LANES; k++)
             random[which][k] = half_of(b, words.word[k / 2], k % 2);
     }
 }
@@ -343,7 +270,7 @@ static bool is_written(const struct step *s, unsigned array)
            (array != ARRAY_GRADIENT || s->spec->gradients != PTXK_STEP_GRADIENTS_RAW);
 }
 
-static void vector_write(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][MOST_LANES],
+static void vector_write(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][PTXK_LANES],
                          ptx_val i)
 {
     const struct ptxk_step_variant *v = s->variant;
@@ -352,13 +279,13 @@ static void vector_write(ptx_builder *b, const struct step *s, ptx_val value[ARR
         if (!is_written(s, a))
             continue;
         ptx_ptr at = ptx_at(b, s->array[a], i);
-        lanes_write(b, array_type(v, a), at, value[a], ptxk_step_lanes(v));
+        ptxk_lanes_write(b, array_type(v, a), at, value[a], ptxk_step_lanes(v));
     }
 }
 
 // Replaces lane `k` of the values read by those to write.
-static void step_lane(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][MOST_LANES],
-                      ptx_val random[2][MOST_LANES], unsigned k, struct ptxk_quick *quick)
+static void step_lane(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][PTXK_LANES],
+                      ptx_val random[2][PTXK_LANES], unsigned k, struct ptxk_quick *quick)
 {
     const struct ptxk_step_variant *v = s->variant;
     struct ptxk_step_stored from = { { 0 } };
@@ -379,18 +306,18 @@ static void step_lane(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS
 }
 
 // Sets `bit` in `missing` if a quick quotient does not hold; nothing is written then.
-static void step_vector(ptx_builder *b, const struct step *s, const struct lanes in[ARRAYS],
+static void step_vector(ptx_builder *b, const struct step *s, const struct ptxk_lanes in[ARRAYS],
                         ptx_val i, ptx_val missing, ptx_val bit)
 {
     const struct ptxk_step_variant *v = s->variant;
     const bool is_quick = ptxk_step_rule_of(v->rule)->quick;
     const unsigned lanes = ptxk_step_lanes(v);
     struct ptxk_quick quick = ptxk_quick_begin();
-    ptx_val value[ARRAYS][MOST_LANES], random[2][MOST_LANES];
+    ptx_val value[ARRAYS][PTXK_LANES], random[2][PTXK_LANES];
 
     for (unsigned a = 0; a < ARRAYS; a++)
         if (is_read(v, a))
-            lanes_of(b, &in[a], value[a]);
+            ptxk_lanes_of(b, &in[a], value[a]);
     random_of_vector(b, s, i, random);
     for (unsigned k = 0; k < lanes; k++)
         step_lane(b, s, value, random, k, is_quick ? &quick : NULL);
@@ -448,34 +375,10 @@ static void arrays_at_tile(ptx_builder *b, struct step *s)
 struct vector {
     ptx_val i;     // s32: index of its first element in the tile
     ptx_val whole; // a predicate: the tile has all of it, and it can be read at once
-    struct lanes array[ARRAYS];
+    struct ptxk_lanes array[ARRAYS];
     ptx_val absmax[2]; // f32, of 8-bit states
     unsigned absmaxes;
 };
-
-// Reads those lanes from element `i` on that are in the tile; the others become 0.
-static void lanes_read_some(ptx_builder *b, const struct lanes *l, ptx_ptr at, ptx_val i,
-                            ptx_val length)
-{
-    static const ptx_type types[] = { [1] = PTX_U8, [2] = PTX_U16 };
-    const unsigned bytes = ptx_type_bytes(l->type);
-    ptx_ptr p = bytes < 4 ? ptx_ptr_cast(b, types[bytes], at) : at;
-
-    for (unsigned k = 0; k < l->words; k++)
-        ptx_set(b, l->word[k], ptx_zero(word_type(l->type)));
-    for (uint32_t k = 0; k < l->words * 4 / bytes; k++) {
-        const ptx_val word = l->word[k * bytes / 4];
-        ptx_val place = ptx_add(b, i, ptx_s32((int32_t)k));
-        ptx_if (b, ptx_lt(b, place, length)) {
-            ptx_val x = ptx_load(b, p, place);
-            if (bytes < 4) {
-                ptx_val bits = ptx_bitcast(b, PTX_B32, ptx_cvt(b, PTX_U32, x));
-                x = ptx_or(b, word, ptx_shl(b, bits, ptx_u32(k * bytes % 4 * 8)));
-            }
-            ptx_set(b, word, x);
-        }
-    }
-}
 
 // The absmax of the block that has element `i` of the tile.
 static ptx_ptr absmax_at(ptx_builder *b, const struct step *s, unsigned state, ptx_val i)
@@ -495,7 +398,7 @@ static void block_read(ptx_builder *b, const struct step *s, const struct vector
         ptx_if (b, ptx_not(b, to->whole))
             for (unsigned a = 0; a < ARRAYS; a++)
                 if (is_read(s->variant, a))
-                    lanes_read_some(b, &to->array[a], s->array[a], to->i, s->length);
+                    ptxk_lanes_read_some(b, &to->array[a], s->array[a], to->i, s->length);
     }
 }
 
@@ -507,7 +410,7 @@ static void vector_read(ptx_builder *b, const struct step *s, const struct vecto
     ptx_if (b, to->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
             if (is_read(s->variant, a))
-                lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
+                ptxk_lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
     if (has_codes(s->variant))
         block_read(b, s, to);
 }
@@ -518,7 +421,7 @@ static struct vector vector_begin(ptx_builder *b, const struct step *s, ptx_val 
 
     for (unsigned a = 0; a < ARRAYS; a++)
         if (is_read(s->variant, a))
-            v.array[a] = lanes_var(b, array_type(s->variant, a), ptxk_step_lanes(s->variant));
+            v.array[a] = ptxk_lanes_var(b, array_type(s->variant, a), ptxk_step_lanes(s->variant));
     v.absmaxes = has_codes(s->variant) ? ptxk_step_states(s->variant) : 0;
     for (unsigned k = 0; k < v.absmaxes; k++)
         v.absmax[k] = ptx_var(b, ptx_f32(0));
@@ -537,58 +440,42 @@ static void vector_set(ptx_builder *b, const struct vector *to, const struct vec
         ptx_set(b, to->absmax[k], from->absmax[k]);
 }
 
-static void lanes_write_some(ptx_builder *b, ptx_type type, ptx_ptr at, ptx_val i, ptx_val length,
-                             const ptx_val value[MOST_LANES])
-{
-    for (uint32_t k = 0; k < MOST_LANES; k++) {
-        ptx_val place = ptx_add(b, i, ptx_s32((int32_t)k));
-        ptx_if (b, ptx_lt(b, place, length)) {
-            if (type == PTX_U8) {
-                ptx_val low = ptx_shr(b, ptx_bitcast(b, PTX_U32, value[k]), ptx_u32(k % 4 * 8));
-                ptx_store(b, at, place, ptx_cvt(b, PTX_U8, low));
-            } else {
-                ptx_store(b, at, place, ptxk_step_narrow(b, type, value[k]));
-            }
-        }
-    }
-}
-
 // The values of a block to write, but states in f32.
 static void block_values(ptx_builder *b, const struct step *s, const struct vector *in,
-                         struct ptxk_quick *quick, ptx_val value[ARRAYS][MOST_LANES])
+                         struct ptxk_quick *quick, ptx_val value[ARRAYS][PTXK_LANES])
 {
     const struct ptxk_step_variant *v = s->variant;
-    ptx_val random[2][MOST_LANES];
+    ptx_val random[2][PTXK_LANES];
 
     for (unsigned a = 0; a < ARRAY_STATE; a++)
         if (is_read(v, a))
-            lanes_of(b, &in->array[a], value[a]);
+            ptxk_lanes_of(b, &in->array[a], value[a]);
     for (unsigned k = 0; k < ptxk_step_states(v); k++)
         ptxk_eight_bit_decode(b, s->shared, k == 0, in->array[ARRAY_STATE + k].word, in->absmax[k],
                               value[ARRAY_STATE + k]);
     random_of_vector(b, s, in->i, random);
-    for (unsigned k = 0; k < MOST_LANES; k++)
+    for (unsigned k = 0; k < PTXK_LANES; k++)
         step_lane(b, s, value, random, k, quick);
 }
 
 // The same, with the exact instructions where quick quotients do not hold, in variables.
 static void block_values_exact(ptx_builder *b, const struct step *s, const struct vector *in,
-                               ptx_val value[ARRAYS][MOST_LANES])
+                               ptx_val value[ARRAYS][PTXK_LANES])
 {
     const bool is_quick = ptxk_step_rule_of(s->variant->rule)->quick;
     struct ptxk_quick quick = ptxk_quick_begin();
-    ptx_val exact[ARRAYS][MOST_LANES];
+    ptx_val exact[ARRAYS][PTXK_LANES];
 
     block_values(b, s, in, is_quick ? &quick : NULL, value);
     for (unsigned a = 0; a < ARRAYS; a++)
-        for (unsigned k = 0; k < MOST_LANES && is_written(s, a); k++)
+        for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
             value[a][k] = ptx_var(b, value[a][k]);
     if (!is_quick)
         return;
     ptx_if (b, ptxk_quick_failed(b, &quick)) {
         block_values(b, s, in, NULL, exact);
         for (unsigned a = 0; a < ARRAYS; a++)
-            for (unsigned k = 0; k < MOST_LANES && is_written(s, a); k++)
+            for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
                 ptx_set(b, value[a][k], exact[a][k]);
     }
 }
@@ -597,11 +484,11 @@ static void block_values_exact(ptx_builder *b, const struct step *s, const struc
 static void block_step(ptx_builder *b, const struct step *s, const struct vector *in)
 {
     const unsigned states = ptxk_step_states(s->variant);
-    ptx_val value[ARRAYS][MOST_LANES], codes[2][2], absmax[2];
+    ptx_val value[ARRAYS][PTXK_LANES], codes[2][2], absmax[2];
 
     block_values_exact(b, s, in, value);
     ptx_if (b, ptx_not(b, in->whole)) {
-        for (uint32_t n = 0; n < MOST_LANES; n++) {
+        for (uint32_t n = 0; n < PTXK_LANES; n++) {
             ptx_val is = ptx_lt(b, ptx_add(b, in->i, ptx_s32((int32_t)n)), s->length);
             for (unsigned k = 0; k < states; k++) {
                 const ptx_val state = value[ARRAY_STATE + k][n];
@@ -611,7 +498,7 @@ static void block_step(ptx_builder *b, const struct step *s, const struct vector
     }
     for (unsigned k = 0; k < states; k++) {
         ptxk_eight_bit_encode(b, s->shared, k == 0, value[ARRAY_STATE + k], codes[k], &absmax[k]);
-        for (unsigned n = 0; n < MOST_LANES; n++)
+        for (unsigned n = 0; n < PTXK_LANES; n++)
             value[ARRAY_STATE + k][n] = codes[k][n / 4];
     }
     ptx_if (b, in->whole)
@@ -619,8 +506,8 @@ static void block_step(ptx_builder *b, const struct step *s, const struct vector
     ptx_else (b)
         for (unsigned a = 0; a < ARRAYS; a++)
             if (is_written(s, a))
-                lanes_write_some(b, array_type(s->variant, a), s->array[a], in->i, s->length,
-                                 value[a]);
+                ptxk_lanes_write_some(b, array_type(s->variant, a), s->array[a], in->i, s->length,
+                                      value[a]);
     ptx_val lane = ptx_and(b, s->tid, ptx_u32(WARP - 1));
     ptx_val within = ptx_lt(b, in->i, s->length);
     ptx_val lane_0 = ptx_eq(b, lane, ptx_u32(0));
@@ -745,24 +632,6 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(size)));
 }
 
-int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y)
-{
-    const int order[][2] = {
-        { (int)x->rule, (int)y->rule },
-        { (int)x->format, (int)y->format },
-        { (int)x->parameter, (int)y->parameter },
-        { (int)x->gradient, (int)y->gradient },
-        { x->maximize, y->maximize },
-        { x->nesterov, y->nesterov },
-        { x->momentum, y->momentum },
-    };
-
-    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
-        if (order[k][0] != order[k][1])
-            return order[k][0] < order[k][1] ? -1 : 1;
-    return 0;
-}
-
 uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec)
 {
     uint32_t rules = 0;
@@ -786,16 +655,6 @@ bool ptxk_step_has_codes(const struct ptxk_step_spec *spec)
         if (has_codes(&spec->variants[k]))
             return true;
     return false;
-}
-
-static void name_variant(ptx_builder *b, const struct ptxk_step_variant *v)
-{
-    static const char *const formats[PTX_STEP_FORMAT_COUNT] = { "full",       "state_bf16",
-                                                                "master",     "remainder",
-                                                                "stochastic", "state_8bit" };
-
-    ptx_comment(b, "%s, %s: parameter %s, gradient %s", ptxk_step_rule_of(v->rule)->name,
-                formats[v->format], ptx_type_name(v->parameter), ptx_type_name(v->gradient));
 }
 
 void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
@@ -830,7 +689,7 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
     tile_read(b, &s, tensors, tiles, rows, &variant);
     for (unsigned k = 0; k < spec->variant_count; k++) {
         s.variant = &spec->variants[k];
-        name_variant(b, s.variant);
+        ptxk_step_comment(b, s.variant);
         if (spec->variant_count == 1) {
             step_tile(b, &s);
             continue;

@@ -50,9 +50,6 @@ struct step_tile_row {
     uint32_t tensor, index;
 };
 
-// A total order of variants.
-int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
-
 // The lanes that a thread processes at once of a variant's tensor.
 unsigned ptxk_step_lanes(const struct ptxk_step_variant *v);
 // The tile of a plan of so many elements; the spec's own is ignored.

@@ -26,6 +26,16 @@ ptx_type ptxk_step_beside_type(const struct ptxk_step_variant *v)
                                                     : PTX_NONE;
 }
 
+void ptxk_step_comment(ptx_builder *b, const struct ptxk_step_variant *v)
+{
+    static const char *const formats[PTX_STEP_FORMAT_COUNT] = { "full",       "state_bf16",
+                                                                "master",     "remainder",
+                                                                "stochastic", "state_8bit" };
+
+    ptx_comment(b, "%s, %s: parameter %s, gradient %s", ptxk_step_rule_of(v->rule)->name,
+                formats[v->format], ptx_type_name(v->parameter), ptx_type_name(v->gradient));
+}
+
 // The f32 that a parameter and its remainder represent.
 static ptx_val join(ptx_builder *b, ptx_val parameter, ptx_val remainder)
 {

@@ -8,6 +8,9 @@
 ptx_type ptxk_step_state_type(const struct ptxk_step_variant *v);
 ptx_type ptxk_step_beside_type(const struct ptxk_step_variant *v);
 
+// Comments on the code of a variant: its rule, format and types.
+void ptxk_step_comment(ptx_builder *b, const struct ptxk_step_variant *v);
+
 // One element as stored in memory.
 struct ptxk_step_stored {
     ptx_val parameter; // MASTER does not read it

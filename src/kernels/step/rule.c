@@ -21,6 +21,24 @@ unsigned ptxk_step_states(const struct ptxk_step_variant *v)
     return ptxk_step_rule_of(v->rule)->states;
 }
 
+int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y)
+{
+    const int order[][2] = {
+        { (int)x->rule, (int)y->rule },
+        { (int)x->format, (int)y->format },
+        { (int)x->parameter, (int)y->parameter },
+        { (int)x->gradient, (int)y->gradient },
+        { x->maximize, y->maximize },
+        { x->nesterov, y->nesterov },
+        { x->momentum, y->momentum },
+    };
+
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+        if (order[k][0] != order[k][1])
+            return order[k][0] < order[k][1] ? -1 : 1;
+    return 0;
+}
+
 ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
 {
     ptx_val base = ptx_cvt(b, PTX_F64, beta);

@@ -62,6 +62,9 @@ const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule);
 // The number of states of a tensor of the variant: 0 for SGD without momentum.
 unsigned ptxk_step_states(const struct ptxk_step_variant *v);
 
+// A total order of variants.
+int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
+
 // 1 - beta^t in f64; beta is an f32, t a u32.
 ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t);
 
