@@ -119,7 +119,8 @@ PROOFS = (
     (r"not root", lambda *_: os.geteuid() != 0),
     (r"no other user can run (\S+)", lambda found, _: os.geteuid() == 0 and not others_run(found[1])),
     (r"no /dev/full", lambda *_: not os.access("/dev/full", os.W_OK)),
-    (r"no (jq|mkfifo|pkg-config|readelf|ps)\b", lambda found, _: not shutil.which(found[1])),
+    (r"this zsh has no zpty", lambda *_: output_of("zsh", "-fc", "zmodload zsh/zpty") is None),
+    (r"no (bash|jq|mkfifo|nm|pkg-config|readelf|ps|zsh)\b", lambda found, _: not shutil.which(found[1])),
 )
 
 
