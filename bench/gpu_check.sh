@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs all checks that need a GPU within nine minutes: builds, runs the whole test suite, runs the
-# kernels, clip plans and operations under compute-sanitizer, and runs `ptxgen run` and `ptxgen clip`
+# kernels, plans and operations under compute-sanitizer, and runs `ptxgen run` and `ptxgen clip`
 # from file to file. Needs no network.
 #
 #     bench/gpu_check.sh OUTPUT [BUILD]

@@ -26,6 +26,7 @@ static const struct {
 
 enum { RULE, FORMAT, GRADIENT, GRADIENTS, MAXIMIZE, MOMENTUM, NESTEROV, OPTIONS };
 _Static_assert(sizeof options / sizeof *options == OPTIONS, "one row an option");
+_Static_assert(PTX_STEP_RULE_COUNT == 4 && PTX_STEP_FORMAT_COUNT == 6, "a value for each");
 
 bool is_step(const char *name)
 {

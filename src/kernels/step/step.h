@@ -13,7 +13,7 @@
 
 // ---- rules --------------------------------------------------------------------------------------
 
-// X(enumerator, file), in the order of ptx_step_rule. A new rule needs its file and its row here.
+// X(enumerator, name). CONTRIBUTING.md has what a new rule needs.
 #define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion)
 
 enum { PTXK_STEP_COEFFICIENTS = 8 }; // maximum for a rule
