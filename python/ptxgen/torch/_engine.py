@@ -155,8 +155,10 @@ class _Part:
         _Changed where the plan is for gradients of other types."""
         try:
             if self.all_sharded:
-                if list(map(_spec, gradients)) != self.specs:
+                specs = list(map(_spec, gradients))
+                if specs != self.specs:
                     return self._each(gradients)
+                self.specs = specs  # the same objects are equal without a look at them
                 gradients = list(map(_part, gradients))
             elif self.any_sharded:
                 return self._each(gradients)

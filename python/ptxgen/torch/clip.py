@@ -19,7 +19,7 @@ from .. import _c
 from .._library import c, check
 from ..plans import ClipPlan
 from . import _device
-from ._ranks import DTensor, Reduction, is_partial, reduction
+from ._ranks import DTensor, Reduction, is_partial, reduction, replicated
 
 _Tensors = Union[Tensor, Iterable[Tensor]]
 _EPS = 1e-6  # torch adds it to the norm
@@ -31,6 +31,7 @@ _torch_get_total_norm = getattr(_module, "_get_total_norm", None)
 _torch_clip_grads_with_norm_ = getattr(_module, "_clip_grads_with_norm_", None)
 
 _data_ptr, _numel, _on = Tensor.data_ptr, Tensor.numel, Tensor.get_device
+_dtype = operator.attrgetter("dtype")
 _is_contiguous = Tensor.is_contiguous
 increment_version = getattr(torch.autograd.graph, "increment_version", lambda tensors: None)
 
@@ -83,6 +84,8 @@ class _Set:
         self.dtypes = [local.dtype for local in locals_]
         self.devices = list(map(_on, locals_))
         self.specs = [getattr(g, "_spec", None) for g in grads]
+        self.placed = any(spec is not None for spec in self.specs)
+        self._norm_spec: Optional[Any] = None
         self.with_sums = with_sums
         self.group = reduced.group
         by_device: Dict[torch.device, List[int]] = {}
@@ -103,12 +106,18 @@ class _Set:
         self._mesh = meshes[0] if same else None
 
     def fits(self, grads: Sequence[Any], locals_: Sequence[Tensor], with_sums: bool) -> bool:
-        return (self.with_sums == with_sums and len(locals_) == len(self.numels)
+        if not (self.with_sums == with_sums and len(locals_) == len(self.numels)
                 and list(map(_numel, locals_)) == self.numels
-                and [local.dtype for local in locals_] == self.dtypes
-                and list(map(_on, locals_)) == self.devices
-                and (self._mesh is None and not any(self.specs)
-                     or [getattr(g, "_spec", None) for g in grads] == self.specs))
+                and list(map(_dtype, locals_)) == self.dtypes
+                and list(map(_on, locals_)) == self.devices):
+            return False
+        if grads is locals_:  # none is a DTensor
+            return not self.placed
+        specs = [getattr(g, "_spec", None) for g in grads]
+        if specs != self.specs:
+            return False
+        self.specs = specs  # the same objects are equal without a look at them
+        return True
 
     def _sort(self) -> None:
         self._order = sorted(range(len(self.addresses)), key=self.addresses.__getitem__)
@@ -193,8 +202,14 @@ class _Set:
             norm = norm.to(self.dtype)
         if self._mesh is None:
             return norm
-        from ._ranks import replicated
-        return replicated(norm, self._mesh)
+        if self._norm_spec is not None:
+            return DTensor(norm, self._norm_spec, requires_grad=False)
+        made = replicated(norm, self._mesh)
+        try:  # from_local() takes longer than the rest of the call
+            self._norm_spec = DTensor(norm, made._spec, requires_grad=False)._spec
+        except TypeError:
+            pass  # another torch's constructor
+        return made
 
 
 _MOST_SETS = 16
