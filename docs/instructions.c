@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// instructions: prints docs/instructions.md, from the table in ops.h.
-// instructions FILE: says whether that is what FILE holds; instructions FILE --write: writes it.
+// instructions: prints docs/instructions.md, from the table in ops.h; instructions places: prints
+// include/ptxgen/places_ops.h.
+// instructions [places] FILE: says whether that is what FILE holds; with --write: writes it.
 #include <ptxgen/builder.h>
 
 #include <stdio.h>
@@ -94,16 +95,57 @@ static void print_page(FILE *to)
             print_row(to, "", ptx_op_get_info((ptx_opcode)op));
 }
 
-static int compare(FILE *page, FILE *file)
+// ---- places_ops.h -------------------------------------------------------------------------------
+
+static const char places_head[] =
+    "// SPDX-License-Identifier: MIT\n"
+    "/// Part of places.h: the macros of the rows of ops.h, printed from it\n"
+    "/// (`meson compile -C build places_header` writes this file anew).\n"
+    "#ifndef PTXGEN_PLACES_OPS_H\n#define PTXGEN_PLACES_OPS_H\n\n"
+    "#include <ptxgen/places.h>\n\n// clang-format off\n";
+
+static void print_place(FILE *to, const char *prefix, const char *name, const char *shape)
+{
+    fprintf(to, "#define ptx_%s%s(...) PTXGEN_CALL(%s, ptx_%s%s, __VA_ARGS__)\n", prefix, name,
+            shape, prefix, name);
+}
+
+static void print_places(FILE *to)
+{
+    static const char *const shapes[] = { "", "k", "kk", "kkk", "kkkk" };
+
+    fprintf(to, "%s", places_head);
+    for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++) {
+        const struct ptx_op_info *info = ptx_op_get_info((ptx_opcode)op);
+        if (info->shape)
+            print_place(to, "", info->name, shapes[strlen(info->shape + 2)]); // letters after "T="
+    }
+#define PLACE(name, ...) print_place(to, "", #name, "plain");
+    PTX_SPECIAL_VECTORS(PLACE)
+#undef PLACE
+#define PLACE(name, ...) print_place(to, "", #name, "alone");
+    PTX_SPECIAL_SCALARS(PLACE)
+#undef PLACE
+#define PLACE(name, ...) print_place(to, "atomic_", #name, "kkk");
+    PTX_ATOMICS(PLACE)
+#undef PLACE
+#define PLACE(name, ...) print_place(to, "redux_", #name, "kk");
+    PTX_WARP_REDUCTIONS(PLACE)
+#undef PLACE
+    fprintf(to, "// clang-format on\n\n#endif\n");
+}
+
+// ---- either page --------------------------------------------------------------------------------
+
+static int compare(const char *target, FILE *page, FILE *file)
 {
     int x, y, line = 1;
     do {
         x = getc(page);
         y = getc(file);
         if (x != y) {
-            fprintf(stderr,
-                    "line %d differs: meson compile instructions_page writes the page anew\n",
-                    line);
+            fprintf(stderr, "line %d differs: meson compile -C build %s writes the file anew\n",
+                    line, target);
             return 1;
         }
         line += x == '\n';
@@ -113,19 +155,24 @@ static int compare(FILE *page, FILE *file)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        print_page(stdout);
+    const bool places = argc > 1 && strcmp(argv[1], "places") == 0;
+    void (*print)(FILE *) = places ? print_places : print_page;
+    const char *path = argc > 1 + places ? argv[1 + places] : NULL;
+    const bool write = argc == 3 + places && strcmp(argv[2 + places], "--write") == 0;
+
+    if (!path) {
+        print(stdout);
         return fflush(stdout) != 0;
     }
-    const bool write = argc == 3 && strcmp(argv[2], "--write") == 0;
-    FILE *file = fopen(argv[1], write ? "w" : "r"), *page = write ? file : tmpfile();
+    FILE *file = fopen(path, write ? "w" : "r"), *page = write ? file : tmpfile();
     int status = 1;
     if (file && page) {
-        print_page(page);
+        print(page);
         rewind(page);
-        status = write ? ferror(page) != 0 : compare(page, file);
+        status = write ? ferror(page) != 0
+                       : compare(places ? "places_header" : "instructions_page", page, file);
     } else {
-        perror(argv[1]);
+        perror(path);
     }
     if (page && page != file)
         fclose(page);

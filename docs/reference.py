@@ -221,8 +221,9 @@ def read(header):
             section = line.strip("/- ")
             at += 1
         elif line.startswith("#define"):
+            placed = "PTXGEN_CALL(" in lines[at]  # a function's place: the function has the text
             name, text, at = read_macro(lines, at)
-            if not name.endswith(("_H", "_")) and (doc or not name.startswith("PTXGEN_")):
+            if not placed and not name.endswith(("_H", "_")) and (doc or not name.startswith("PTXGEN_")):
                 add(name, "macro", text)
         elif line.startswith("#") or line.startswith("//") or line.strip() in ("PTXGEN_BEGIN", "PTXGEN_END"):
             at += 1

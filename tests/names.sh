@@ -54,7 +54,7 @@ grep -E '^# *define +ptx_[a-z_]+\(' "$text" | while read -r _ line; do
     macro=${line%%(*}
     for called in $(echo "${line#*)}" | grep -oE '\bptx_[a-z0-9_]+\(|\bptx_[a-z0-9_]+_(begin|end)\b'); do
         case ${called%(} in
-        "$macro"_*) ;;
+        "$macro" | "$macro"_*) ;;
         *) echo "$macro calls $called" ;;
         esac
     done
@@ -62,12 +62,23 @@ done >"$text.bad"
 [ -s "$text.bad" ] && fail "$(cat "$text.bad")"
 
 # ---- no macro and function differ in case alone, no name from CUDA's in the prefix alone
-tr A-Z a-z <"$text.macros" | sort | comm -12 - "$text.functions" >"$text.bad"
+grep '[A-Z]' "$text.macros" | tr A-Z a-z | sort | comm -12 - "$text.functions" >"$text.bad"
 tr A-Z a-z <"$text.macros" | sort | uniq -d >>"$text.bad"
 [ -s "$text.bad" ] && fail "in two cases: $(cat "$text.bad")"
 for handle in CONTEXT STREAM EVENT MODULE FUNCTION DEVICEPTR DEVICE GRAPH; do
     grep -qx "PTX_$handle" "$text.capitals" && fail "PTX_$handle is beside CUDA's"
 done
+
+# ---- a call of the builder has a place
+for header in entry convert memory threads control ops; do
+    sed -e 's|//.*||' "$include/ptxgen/$header.h" | tr '\n' ' ' |
+        grep -oE '(PTXGEN_API|static inline) [^({;=#]*\bptx_[a-z0-9_]+\(ptx_builder \*b' |
+        grep -oE 'ptx_[a-z0-9_]+\(' | tr -d '('
+done | sort -u >"$text.calls"
+[ -s "$text.calls" ] || fail "found no call of the builder"
+grep -ohE '^#define ptx_[a-z0-9_]+' "$include"/ptxgen/places*.h | awk '{ print $2 }' | sort -u |
+    comm -23 "$text.calls" - >"$text.bad"
+[ -s "$text.bad" ] && fail "not in places.h: $(cat "$text.bad")"
 
 # ---- options end in _params
 grep -oE 'struct ptx_[a-z_]+ \*?params\b' "$text" | grep -vE '_params |ptx_function_param ' >"$text.bad" &&

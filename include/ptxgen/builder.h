@@ -14,9 +14,10 @@
 /// end.
 ///
 /// Use a builder from one thread at a time; different builders are independent. The same calls give
-/// the same bytes on every machine, compiler and locale. The condition is that the arguments of one
-/// call contain at most one other call that emits, because C does not define the order in which
-/// arguments are evaluated.
+/// the same bytes on every machine, compiler and locale. With gcc and clang, places.h evaluates the
+/// arguments of a call from left to right, so they may be calls that emit; the options after them,
+/// and all arguments where places.h does nothing, contain at most one, because C does not define
+/// their order.
 #ifndef PTXGEN_BUILDER_H
 #define PTXGEN_BUILDER_H
 
@@ -42,6 +43,9 @@ struct ptx_builder_params {
     /// library. Called a few times a module, for blocks of some KiB, not once an instruction.
     void *(*resize)(void *user, void *memory, size_t bytes);
     void *user;
+    /// Called once, at the first error and inside the call that made it, with the text that
+    /// ptx_builder_error() returns: for a breakpoint or a backtrace. It must not call the builder.
+    void (*on_error)(void *user, const char *error);
 };
 
 /// Creates a builder; NULL parameters mean the defaults. Returns NULL only if memory runs out.
@@ -53,11 +57,17 @@ PTXGEN_API void ptx_builder_destroy(ptx_builder **builder);
 /// describes. The builder owns the text. Nothing can be added after this call: a call that tries is
 /// an error for ptx_builder_error(), and this function keeps returning the finished text.
 PTXGEN_API const char *ptx_builder_finish(ptx_builder *b);
-/// The first error, or NULL. It names the entry, the call, what the call got and what it expected.
-/// Owned by the builder.
+/// The first error, or NULL: "kernel.c:12: k: ptx_add: x is f32 and y is u32; ...". It names the
+/// place of the call (see places.h), the entry, the call, what the call got and what it expected.
+/// What is found later, as a barrier in divergent code, has the place of the call that emitted it.
+/// Where the place is not known, lines follow with the number of instructions before the error, the
+/// comment above it and the last lines of text. Owned by the builder.
 PTXGEN_API const char *ptx_builder_error(const ptx_builder *b);
 /// Reports an error of the caller. If the builder already has an error, the first one is kept.
 PTXGEN_API void ptx_builder_fail(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
+/// Names the place of the calls that follow, for errors, in callers without the macros of places.h:
+/// "script.py:12", say; NULL: not known. The string must live as long as the builder.
+PTXGEN_API void ptx_builder_place(ptx_builder *b, const char *place);
 /// The least PTX ISA version of what has been written so far (80 for 8.0), or the pinned version.
 PTXGEN_API int ptx_builder_isa(const ptx_builder *b);
 /// The instruction or target that requires that version, as text: "cvt.rn.bf16.f32"; "pinned" if
@@ -69,5 +79,7 @@ PTXGEN_API struct ptx_target ptx_builder_target(const ptx_builder *b);
 PTXGEN_API size_t ptx_builder_peak_bytes(const ptx_builder *b);
 
 PTXGEN_END
+
+#include <ptxgen/places.h>
 
 #endif

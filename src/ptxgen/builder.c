@@ -15,26 +15,90 @@ const char *ptxgen_version(void)
     return TEXT(PTXGEN_VERSION_MAJOR) "." TEXT(PTXGEN_VERSION_MINOR) "." TEXT(PTXGEN_VERSION_PATCH);
 }
 
-static void fail_with(ptx_builder *b, const char *call, const char *format, va_list args)
+static_assert(offsetof(ptx_builder, place) == 0, "places.h sets the first member");
+
+// What an error is about: a place, or instruction `index` of the open entry's body.
+struct subject {
+    const char *place;
+    uint32_t index;
+};
+
+static bool in_entry(const ptx_builder *b)
+{
+    return b->blocks.count && b->entries.count;
+}
+
+// Appends to the message, of which `length` bytes are written; returns the new length.
+static size_t append(ptx_builder *b, size_t length, const char *format, va_list args)
+{
+    const size_t room = sizeof b->error - length;
+    const int more = vsnprintf(b->error + length, room, format, args);
+
+    return more < 0 ? length : length + ((size_t)more < room ? (size_t)more : room - 1);
+}
+
+static size_t append_text(ptx_builder *b, size_t length, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    length = append(b, length, format, args);
+    va_end(args);
+    return length;
+}
+
+// The end of a long path is the part that tells files apart.
+static size_t append_place(ptx_builder *b, const char *place)
+{
+    const size_t most = 160, length = strlen(place);
+
+    return append_text(b, 0, "%s%s: ", length > most ? "..." : "",
+                       length > most ? place + length - most : place);
+}
+
+static void fail_with(ptx_builder *b, struct subject subject, const char *call, const char *format,
+                      va_list args)
 {
     size_t length = 0;
 
     if (!b || b->failed)
         return;
     b->failed = true;
-    if (b->blocks.count && b->entries.count)
-        length += (size_t)snprintf(b->error, sizeof b->error,
-                                   "%.64s: ", b->entries.at[b->entries.count - 1].decl.name);
+    if (b->explaining) // no memory for the context of an error that is written already
+        return;
+    b->error[0] = 0;
+    if (subject.place)
+        length = append_place(b, subject.place);
+    if (in_entry(b))
+        length = append_text(b, length, "%.64s: ", ptxb_entry(b)->decl.name);
     if (call)
-        length += (size_t)snprintf(b->error + length, sizeof b->error - length, "ptx_%s: ", call);
-    vsnprintf(b->error + length, sizeof b->error - length, format, args);
+        length = append_text(b, length, "ptx_%s: ", call);
+    length = append(b, length, format, args);
+    if (!subject.place && subject.index != NO_INDEX && in_entry(b)) {
+        b->explaining = true;
+        b->failed = false;
+        ptxb_print_context(b, subject.index, b->error + length, sizeof b->error - length);
+        b->failed = true;
+    }
+    if (b->params.on_error)
+        b->params.on_error(b->params.user, b->error);
+}
+
+// What is written now: the call under way.
+static struct subject call_under_way(const ptx_builder *b)
+{
+    return (struct subject) { b ? b->place : NULL, b ? b->code[0].insns.count : 0 };
 }
 
 void ptxb_fail(ptx_builder *b, const char *call, const char *format, ...)
 {
+    struct subject subject = call_under_way(b);
     va_list args;
+
+    if (!call) // no memory, or a list at its limit: an instruction may be incomplete
+        subject.index = NO_INDEX;
     va_start(args, format);
-    fail_with(b, call, format, args);
+    fail_with(b, subject, call, format, args);
     va_end(args);
 }
 
@@ -42,8 +106,54 @@ void ptx_builder_fail(ptx_builder *b, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fail_with(b, NULL, format, args);
+    fail_with(b, call_under_way(b), NULL, format, args);
     va_end(args);
+}
+
+void ptxb_fail_place(ptx_builder *b, const char *place, const char *call, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail_with(b, (struct subject) { place, NO_INDEX }, call, format, args);
+    va_end(args);
+}
+
+// The last mark at or before the instruction.
+static const char *place_of(const ptx_builder *b, uint32_t index)
+{
+    uint32_t first = 0, last = b->marks.count;
+
+    while (first < last) {
+        const uint32_t middle = first + (last - first) / 2;
+        if (b->marks.at[middle].index <= index)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first ? b->marks.at[first - 1].place : NULL;
+}
+
+void ptxb_fail_insn(ptx_builder *b, uint32_t index, const char *call, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail_with(b, (struct subject) { place_of(b, index), index + 1 }, call, format, args);
+    va_end(args);
+}
+
+struct insn *ptxb_mark_place(ptx_builder *b, struct insn *newest)
+{
+    if (b->in_prologue || !ROOM_FOR(b, b->marks, 1))
+        return b->failed ? NULL : newest;
+    b->marked = b->place;
+    b->marks.at[b->marks.count++] = (struct mark) { b->place, b->code[0].insns.count - 1 };
+    return newest;
+}
+
+void ptx_builder_place(ptx_builder *b, const char *place)
+{
+    if (b)
+        b->place = place;
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -165,6 +275,7 @@ static void release_all(ptx_builder *b)
     RELEASE(b, b->open);
     RELEASE(b, b->opcodes);
     RELEASE(b, b->extras);
+    RELEASE(b, b->marks);
     RELEASE(b, b->labels);
     RELEASE(b, b->symbols);
     RELEASE(b, b->entries);
@@ -367,10 +478,10 @@ const char *ptx_builder_finish(ptx_builder *b)
         return NULL;
     if (b->blocks.count) {
         const struct block *open = &b->blocks.at[b->blocks.count - 1];
-        ptxb_fail(b, "builder_finish",
-                  "a %s block was never closed: a C break, return or goto left it (use "
-                  "ptx_break_if or ptx_return_if)",
-                  block_names[open->kind]);
+        ptxb_fail_place(b, open->place ? open->place : b->place, "builder_finish",
+                        "a %s block was never closed: a C break, return or goto left it (use "
+                        "ptx_break_if or ptx_return_if)",
+                        block_names[open->kind]);
         return NULL;
     }
     if (!b->entries.count) {

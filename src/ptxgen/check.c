@@ -15,8 +15,9 @@ static bool labels_are_placed(ptx_builder *b, const struct entry *entry)
     if (!missing)
         return true;
     ptxb_label_text(missing, text);
-    ptxb_fail(b, "branch",
-              "a branch goes to label %s, which is never placed; call ptx_label_place()", text);
+    ptxb_fail_insn(b, missing->first_use, "branch",
+                   "a branch goes to label %s, which is never placed; call ptx_label_place()",
+                   text);
     return false;
 }
 
@@ -77,10 +78,10 @@ static bool uses_are_defined(ptx_builder *b, const struct flow *f, const struct 
         ok = !reg || defined(f, reg);
     }
     if (!ok)
-        ptxb_fail(b, "branch",
-                  "an operand of '%s' is not defined on every path to it: a branch jumps "
-                  "over its definition",
-                  b->opcodes.at[insn->opcode].text);
+        ptxb_fail_insn(b, (uint32_t)(insn - b->code[0].insns.at), "branch",
+                       "an operand of '%s' is not defined on every path to it: a branch jumps "
+                       "over its definition",
+                       b->opcodes.at[insn->opcode].text);
     return ok;
 }
 

@@ -66,6 +66,7 @@ uint32_t ptxb_open_block(ptx_builder *b, struct block block)
     if (b->failed || !ROOM_FOR(b, b->blocks, 1) || !ROOM_FOR(b, b->open, 1))
         return 0;
     block.id = b->open.count;
+    block.place = b->place;
     block.first = b->code[0].insns.count;
     b->open.at[b->open.count++] = true;
     b->blocks.at[b->blocks.count++] = block;
@@ -95,10 +96,10 @@ static bool close_block(ptx_builder *b, const char *call, uint32_t id, unsigned 
     bool inside = false;
     for (uint32_t k = 0; k < b->blocks.count; k++)
         inside |= b->blocks.at[k].id == id && kinds >> b->blocks.at[k].kind & 1;
-    ptxb_fail(b, call,
-              inside ? "a block inside this one was never closed: a C break, return or goto "
-                       "left it (use ptx_break_if or ptx_return_if)"
-                     : "this block is not open: it was closed before, or blocks cross");
+    ptxb_fail_place(b, inside && top->place ? top->place : b->place, call, "%s",
+                    inside ? "a block inside this one was never closed: a C break, return or goto "
+                             "left it (use ptx_break_if or ptx_return_if)"
+                           : "this block is not open: it was closed before, or blocks cross");
     return false;
 }
 

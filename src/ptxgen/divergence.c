@@ -469,18 +469,20 @@ static void report(ptx_builder *b, const struct divergence *d)
         if (from->kind == INSN_BRANCH)
             ptxb_label_text(ptxb_label_of(b, from), to);
         if (d->scope == MEET_BLOCK)
-            ptxb_fail(b, "barrier",
-                      "barrier %u of the entry is in code that only some threads may reach: the "
-                      "condition of the branch to %s differs between threads of a block. Move the "
-                      "barrier out, or make the condition the same for all",
-                      nth, to);
+            ptxb_fail_insn(
+                b, k, "barrier",
+                "barrier %u of the entry is in code that only some threads may reach: the "
+                "condition of the branch to %s differs between threads of a block. Move the "
+                "barrier out, or make the condition the same for all",
+                nth, to);
         else
-            ptxb_fail(b, NULL,
-                      "%s with the full mask is in code that only some lanes of a warp may reach: "
-                      "the condition of the branch to %s differs between lanes. Move it out, make "
-                      "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
-                      "mask of the lanes that get there, from a ptx_ballot before the branch",
-                      b->opcodes.at[code->insns.at[k].opcode].text, to);
+            ptxb_fail_insn(
+                b, k, NULL,
+                "%s with the full mask is in code that only some lanes of a warp may reach: "
+                "the condition of the branch to %s differs between lanes. Move it out, make "
+                "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
+                "mask of the lanes that get there, from a ptx_ballot before the branch",
+                b->opcodes.at[code->insns.at[k].opcode].text, to);
         return;
     }
 }

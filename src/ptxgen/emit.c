@@ -163,7 +163,7 @@ struct insn *ptxb_append(ptx_builder *b, enum insn_kind kind, uint32_t opcode, u
     code->operands.count += dst + src;
     if (!b->in_prologue)
         b->closed_if = NO_INDEX;
-    return insn;
+    return b->place == b->marked ? insn : ptxb_mark_place(b, insn);
 }
 
 struct insn *ptxb_newest(const ptx_builder *b)

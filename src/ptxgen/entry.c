@@ -124,7 +124,8 @@ int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
         return 1;
     for (int k = 0; k < 2; k++)
         b->code[k].insns.count = b->code[k].operands.count = 0;
-    b->extras.count = 0;
+    b->extras.count = b->marks.count = 0;
+    b->marked = NULL;
     b->entries.at[b->entries.count++] = entry;
     const uint32_t block = ptxb_open_block(b, (struct block) { .kind = BLOCK_ENTRY });
     return block ? (int)block : 1;
@@ -137,11 +138,12 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
         bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].used;
         if (used)
             continue;
-        ptxb_fail(b,
-                  p->info.is_pointer ? "param_ptr"
-                  : p->symbol        ? "param_array"
-                                     : "param",
-                  "parameter '%.64s' is never used; use it or do not declare it", p->info.name);
+        ptxb_fail_place(b, p->place,
+                        p->info.is_pointer ? "param_ptr"
+                        : p->symbol        ? "param_array"
+                                           : "param",
+                        "parameter '%.64s' is never used; use it or do not declare it",
+                        p->info.name);
         return false;
     }
     return true;
@@ -152,9 +154,10 @@ int ptx_entry_end(ptx_builder *b, int block)
     if (!b || b->failed)
         return 0;
     if (b->blocks.count != 1 || b->blocks.at[0].id != (uint32_t)block) {
-        ptxb_fail(b, "entry",
-                  "a block inside it was never closed: a C break, return or goto left "
-                  "it (use ptx_break_if or ptx_return_if)");
+        const struct block *open = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
+        ptxb_fail_place(b, open && open->place ? open->place : b->place, "entry",
+                        "a block inside it was never closed: a C break, return or goto left "
+                        "it (use ptx_break_if or ptx_return_if)");
         return 0;
     }
     struct entry *entry = ptxb_entry(b);
@@ -239,6 +242,7 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
     struct param *p = &entry->params.at[entry->params.count];
     memset(p, 0, sizeof *p);
     p->info = *info;
+    p->place = b->place;
     if (!copy_strings(b, &p->info))
         return NULL;
     entry->params.count++;

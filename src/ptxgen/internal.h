@@ -5,6 +5,8 @@
 #ifndef PTXGEN_BUILDER_INTERNAL_H
 #define PTXGEN_BUILDER_INTERNAL_H
 
+// The functions, not the macros that set places: a call inside a call has the place of its caller.
+#define PTXGEN_NO_PLACES
 #include <ptxgen/builder.h>
 
 #include <stdarg.h>
@@ -147,6 +149,7 @@ struct symbol {
 
 struct param {
     struct ptx_param_info info;
+    const char *place;
     uint32_t reg;    // the register that the body uses
     uint32_t symbol; // the symbol of an array parameter
 };
@@ -172,6 +175,7 @@ struct entry {
 enum block_kind { BLOCK_ENTRY, BLOCK_IF, BLOCK_ELSE, BLOCK_FOR, BLOCK_LOOP };
 
 struct block {
+    const char *place; // of its begin
     uint32_t id;
     uint8_t kind;
     uint32_t first;     // index of its first instruction
@@ -180,6 +184,12 @@ struct block {
 };
 
 enum { OPCODE_HASHES = 64, NOTES = 128, DECIMALS = 16 };
+
+// Where the instructions from `index` of the body on were called, up to the next mark.
+struct mark {
+    const char *place; // NULL: not known
+    uint32_t index;
+};
 
 // The opcode that belongs to a spelling, by ptxb_note().
 struct note {
@@ -194,7 +204,10 @@ struct decimal {
 };
 
 struct ptx_builder {
+    const char *place;  // of the call under way, NULL: not known; places.h sets the first member
+    const char *marked; // the place of the last mark
     bool failed;
+    bool explaining; // the error is being written
     bool finished;
     bool in_prologue;
     uint16_t owner;
@@ -205,6 +218,7 @@ struct ptx_builder {
     LIST(bool) open;           // by block: whether it is open
     LIST(struct opcode) opcodes; // [0] means "none"
     LIST(union extra) extras;    // of the open entry
+    LIST(struct mark) marks;     // of the open entry's body, ascending
     LIST(struct label) labels;
     LIST(struct symbol) symbols;
     LIST(struct entry) entries;
@@ -221,13 +235,21 @@ struct ptx_builder {
     struct decimal decimals[DECIMALS]; // those printed last
     uint32_t next_decimal;             // counts them
     size_t longest_name;               // in an operand
-    char error[512];
+    char error[1024];
 };
 
 // ---- builder.c ----------------------------------------------------------------------------------
 
 // Errors: the builder keeps the first one. `call` is the public function's name without "ptx_".
 void ptxb_fail(ptx_builder *b, const char *call, const char *format, ...) PTXGEN_PRINTF(3, 4);
+// The same, about what was called elsewhere: at `place`; or for an instruction of the body, where
+// that was called.
+void ptxb_fail_place(ptx_builder *b, const char *place, const char *call, const char *format, ...)
+    PTXGEN_PRINTF(4, 5);
+void ptxb_fail_insn(ptx_builder *b, uint32_t index, const char *call, const char *format, ...)
+    PTXGEN_PRINTF(4, 5);
+// Notes b->place as that of the newest instruction, which it returns, and of those that follow.
+struct insn *ptxb_mark_place(ptx_builder *b, struct insn *newest);
 // Whether instructions can be emitted: false after an error, when finished, or outside an entry.
 void ptxb_fail_unready(ptx_builder *b, const char *call);
 static inline bool ptxb_ready(ptx_builder *b, const char *call)
@@ -402,6 +424,9 @@ bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry);
 // Marks the newest instruction as one that needs all threads of the block or warp.
 void ptxb_meet(ptx_builder *b, enum meeting scope);
 
+// Writes what stands before instruction `index` of the open entry's body, for an error without a
+// place. The entry can only be given up afterwards.
+void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size);
 // Appends the entry's text; and inserts the header of the module before all entries.
 void ptxb_print_entry(ptx_builder *b, struct entry *entry);
 bool ptxb_print_module(ptx_builder *b);

@@ -608,6 +608,51 @@ void ptxb_print_entry(ptx_builder *b, struct entry *entry)
     put(b, "}\n");
 }
 
+// ---- the context of an error --------------------------------------------------------------------
+
+// The comment above instruction `index` of the body, or NULL.
+static const char *comment_above(const ptx_builder *b, uint32_t index)
+{
+    const struct code *code = &b->code[0];
+
+    while (index-- > 0)
+        if (code->insns.at[index].kind == INSN_COMMENT)
+            return b->extras.at[ptxb_operands(code, &code->insns.at[index])[0].value].text;
+    return NULL;
+}
+
+void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size)
+{
+    enum { LINES = 3 };
+    const struct code *code = &b->code[0];
+    const uint32_t start = b->text.count;
+    uint32_t first = index, written = 0, lines = 0;
+
+    for (uint32_t k = 0; k < index; k++)
+        written += code->insns.at[k].kind != INSN_LABEL && code->insns.at[k].kind != INSN_COMMENT;
+    if (!written)
+        return;
+    settle(b, ptxb_entry(b), &b->code[1]);
+    settle(b, ptxb_entry(b), code);
+    while (first > 0 && lines < LINES)
+        lines +=
+            code->insns.at[--first].kind <= INSN_WARP && code->insns.at[first].kind != INSN_LABEL;
+    const char *comment = comment_above(b, index);
+    put_number(b, "\nafter ", written, written == 1 ? " instruction" : " instructions");
+    put(b, comment ? " of the entry, below '" : " of the entry");
+    put_comment_text(b, comment ? comment : "");
+    put(b, comment ? "'; the last lines:\n" : "; the last lines:\n");
+    for (uint32_t k = first; k < index; k++)
+        if (code->insns.at[k].kind != INSN_COMMENT)
+            put_insn(b, &code->insns.at[k], ptxb_operands(code, &code->insns.at[k]));
+    const size_t length = b->text.count - start - 1; // without the last line break
+    if (!b->failed && length < size) {
+        memcpy(to, b->text.at + start, length);
+        to[length] = 0;
+    }
+    b->text.count = start;
+}
+
 // ---- the module ---------------------------------------------------------------------------------
 
 static void put_header(ptx_builder *b)

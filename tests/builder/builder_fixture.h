@@ -71,6 +71,14 @@ static inline void expect_lines_(ptx_builder *b, const char *file, int line, ...
 }
 #define EXPECT_LINES(b, ...) expect_lines_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
 
+// The error without its place, "file.c:12: ".
+static inline const char *after_place(const char *error)
+{
+    const char *space = error ? strchr(error, ' ') : NULL;
+
+    return space && space[-1] == ':' ? space + 1 : "no place";
+}
+
 // Finishes and destroys the builder. There must be an error, with all of the words.
 static inline void expect_error_(ptx_builder *b, const char *file, int line, ...)
 {

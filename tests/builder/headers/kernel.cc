@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 static void write_kernel(ptx_builder *b)
 {
@@ -65,8 +66,34 @@ static constexpr ptx_arg args[] = { PTX_ARG(single), PTX_ARG(buffer), { &count, 
 static_assert(args[0].size == sizeof(float) && args[0].type == PTX_ARG_FLOAT);
 static_assert(args[1].type == PTX_ARG_POINTER && args[2].type == PTX_ARG_UNTYPED);
 
+// An error names the file and line, and arguments are evaluated from left to right.
+static bool has_places()
+{
+    ptx_builder *b = ptx_builder_create(nullptr);
+    int line = 0;
+
+    ptx_entry (b, "wrong", .block = { 32 }) {
+        const std::string name = "n";
+        ptx_val n = ptx_param(b, PTX_U32, (name + "_x").c_str());
+        ptx_val i = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_ntid(b, PTX_X), ptx_tid(b, PTX_X));
+        line = __LINE__ + 1;
+        ptx_add(b, ptx_add(b, i, n), ptx_f32(1));
+    }
+    const bool refused = !ptx_builder_finish(b);
+    const std::string place =
+        std::string(__FILE__) + ":" + std::to_string(line) + ": wrong: ptx_add";
+    const bool ok =
+        refused && std::string(ptx_builder_error(b)).compare(0, place.size(), place) == 0;
+    if (!ok)
+        std::fprintf(stderr, "not at %s: %s\n", place.c_str(), ptx_builder_error(b));
+    ptx_builder_destroy(&b);
+    return ok;
+}
+
 int main()
 {
+    if (!has_places())
+        return 1;
     ptx_builder_params params = {};
     params.target.sm = 90;
     ptx_builder *b = ptx_builder_create(&params);

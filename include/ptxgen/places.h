@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+/// Part of builder.h: calls that know where they stand. With gcc and clang, in C and C++, each
+/// function of the builder is also a macro of the same name, which
+///
+/// - tells the builder the caller's file and line, so that errors name them;
+/// - evaluates the arguments from left to right, so that calls may be arguments of calls and the
+///   text is the same under every compiler.
+///
+/// A place is one constant string, "kernel.c:12". The functions themselves stay, for function
+/// pointers and for other languages: `(ptx_add)(b, x, y)`, or everywhere with PTXGEN_NO_PLACES
+/// defined before the first header. Their callers can name places by ptx_builder_place(); without
+/// one, an error names the number of the instruction, the comment above it and the last lines.
+#ifndef PTXGEN_PLACES_H
+#define PTXGEN_PLACES_H
+
+#if defined(__GNUC__) && !defined(PTXGEN_NO_PLACES)
+
+#include <ptxgen/control.h>
+#include <ptxgen/types.h>
+
+/// Sets the place of the call that follows, and clears it after the call. A builder begins with it.
+static inline void ptx_builder_begin_call(ptx_builder *b, const char *place)
+{
+    if (b)
+        *(const char **)(void *)b = place;
+}
+static inline void ptx_builder_end_call(ptx_builder *const *b)
+{
+    ptx_builder_begin_call(*b, NULL);
+}
+
+#define PTXGEN_TEXT_(x) #x
+#define PTXGEN_TEXT(x)  PTXGEN_TEXT_(x)
+#define PTXGEN_HERE     __FILE__ ":" PTXGEN_TEXT(__LINE__)
+
+#ifdef __cplusplus
+#define PTXGEN_AUTO auto
+#else
+#define PTXGEN_AUTO __auto_type
+#endif
+
+// A call is a statement expression: first the builder and the operands, from left to right; then
+// the place; then the function, whose result is that of the expression. `n` is a number of its own
+// for each call, so that no name hides another.
+#define PTXGEN_B(n)    PTXGEN_JOIN(ptxgen_b, n)
+#define PTXGEN_X(k, n) PTXGEN_JOIN(ptxgen_x##k##_, n)
+// clang-format off
+#define PTXGEN_OPEN(n, builder) \
+    __extension__({ __attribute__((cleanup(ptx_builder_end_call))) \
+                    ptx_builder *const PTXGEN_B(n) = (builder);
+#define PTXGEN_KEEP(k, n, ...)  const PTXGEN_AUTO PTXGEN_X(k, n) = __VA_ARGS__;
+#define PTXGEN_CLOSE(n, ...) \
+    ptx_builder_begin_call(PTXGEN_B(n), PTXGEN_HERE); \
+    __VA_ARGS__; })
+
+// A shape has a letter for each argument after the builder: k is kept (evaluated before the call),
+// t is not (a type or another constant). With `plain` none is kept, so that temporaries of C++ live
+// as long as the call; these calls take no values.
+#define PTXGEN_CALL(shape, ...) PTXGEN_SHAPE_##shape(__COUNTER__, __VA_ARGS__)
+
+#define PTXGEN_SHAPE_alone(n, f, b) \
+    PTXGEN_OPEN(n, b) PTXGEN_CLOSE(n, f(PTXGEN_B(n)))
+#define PTXGEN_SHAPE_plain(n, f, b, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_CLOSE(n, f(PTXGEN_B(n), __VA_ARGS__))
+#define PTXGEN_SHAPE_k(n, f, b, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n)))
+#define PTXGEN_SHAPE_kk(n, f, b, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_SHAPE_kkk(n, f, b, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_kkkk(n, f, b, x1, x2, x3, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_KEEP(3, n, x3) \
+    PTXGEN_KEEP(4, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
+#define PTXGEN_SHAPE_tk(n, f, b, t1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n)))
+#define PTXGEN_SHAPE_tkk(n, f, b, t1, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_SHAPE_tkkk(n, f, b, t1, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_ttk(n, f, b, t1, t2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, PTXGEN_X(1, n)))
+
+// ---- builder.h, entry.h -------------------------------------------------------------------------
+
+#define ptx_builder_finish(...)          PTXGEN_CALL(alone, ptx_builder_finish, __VA_ARGS__)
+#define ptx_builder_fail(...)            PTXGEN_CALL(plain, ptx_builder_fail, __VA_ARGS__)
+#define ptx_entry_begin(...)             PTXGEN_CALL(plain, ptx_entry_begin, __VA_ARGS__)
+#define ptx_entry_end(...)               PTXGEN_CALL(plain, ptx_entry_end, __VA_ARGS__)
+#define ptx_param_emit(...)              PTXGEN_CALL(plain, ptx_param_emit, __VA_ARGS__)
+#define ptx_param_ptr_emit(...)          PTXGEN_CALL(plain, ptx_param_ptr_emit, __VA_ARGS__)
+#define ptx_param_array(...)             PTXGEN_CALL(plain, ptx_param_array, __VA_ARGS__)
+#define ptx_shared(...)                  PTXGEN_CALL(plain, ptx_shared, __VA_ARGS__)
+#define ptx_shared_dynamic(...)          PTXGEN_CALL(plain, ptx_shared_dynamic, __VA_ARGS__)
+#define ptx_local(...)                   PTXGEN_CALL(plain, ptx_local, __VA_ARGS__)
+
+// ---- ops.h, beside its rows; convert.h ----------------------------------------------------------
+
+#define ptx_var(...)                     PTXGEN_CALL(k, ptx_var, __VA_ARGS__)
+#define ptx_set(...)                     PTXGEN_CALL(kk, ptx_set, __VA_ARGS__)
+#define ptx_copy(...)                    PTXGEN_CALL(k, ptx_copy, __VA_ARGS__)
+#define ptx_op_emit(...)                 PTXGEN_CALL(k, ptx_op_emit, __VA_ARGS__)
+#define ptx_select(...)                  PTXGEN_CALL(kkk, ptx_select, __VA_ARGS__)
+#define ptx_cvt_emit(...)                PTXGEN_CALL(tk, ptx_cvt_emit, __VA_ARGS__)
+#define ptx_cvt_pack(...)                PTXGEN_CALL(tkk, ptx_cvt_pack, __VA_ARGS__)
+#define ptx_bitcast(...)                 PTXGEN_CALL(tk, ptx_bitcast, __VA_ARGS__)
+#define ptx_pack(...)                    PTXGEN_CALL(tk, ptx_pack, __VA_ARGS__)
+#define ptx_unpack(...)                  PTXGEN_CALL(tk, ptx_unpack, __VA_ARGS__)
+
+// ---- memory.h -----------------------------------------------------------------------------------
+
+#define ptx_ptr_from(...)                PTXGEN_CALL(ttk, ptx_ptr_from, __VA_ARGS__)
+#define ptx_ptr_address(...)             PTXGEN_CALL(k, ptx_ptr_address, __VA_ARGS__)
+#define ptx_at(...)                      PTXGEN_CALL(kk, ptx_at, __VA_ARGS__)
+#define ptx_ptr_cast(...)                PTXGEN_CALL(tk, ptx_ptr_cast, __VA_ARGS__)
+#define ptx_load_emit(...)               PTXGEN_CALL(kk, ptx_load_emit, __VA_ARGS__)
+#define ptx_store_emit(...)              PTXGEN_CALL(kkk, ptx_store_emit, __VA_ARGS__)
+#define ptx_load_vec_emit(...)           PTXGEN_CALL(kkk, ptx_load_vec_emit, __VA_ARGS__)
+#define ptx_store_vec_emit(...)          PTXGEN_CALL(kkk, ptx_store_vec_emit, __VA_ARGS__)
+#define ptx_atomic_cas(...)              PTXGEN_CALL(kkkk, ptx_atomic_cas, __VA_ARGS__)
+#define ptx_atomic_emit(...)             PTXGEN_CALL(tkkk, ptx_atomic_emit, __VA_ARGS__)
+#define ptx_fence(...)                   PTXGEN_CALL(plain, ptx_fence, __VA_ARGS__)
+
+// ---- threads.h ----------------------------------------------------------------------------------
+
+#define ptx_barrier(...)                 PTXGEN_CALL(alone, ptx_barrier, __VA_ARGS__)
+#define ptx_barrier_named(...)           PTXGEN_CALL(plain, ptx_barrier_named, __VA_ARGS__)
+#define ptx_barrier_all(...)             PTXGEN_CALL(k, ptx_barrier_all, __VA_ARGS__)
+#define ptx_barrier_any(...)             PTXGEN_CALL(k, ptx_barrier_any, __VA_ARGS__)
+#define ptx_barrier_count(...)           PTXGEN_CALL(k, ptx_barrier_count, __VA_ARGS__)
+#define ptx_assume_warp_uniform(...)     PTXGEN_CALL(k, ptx_assume_warp_uniform, __VA_ARGS__)
+#define ptx_barrier_warp(...)            PTXGEN_CALL(k, ptx_barrier_warp, __VA_ARGS__)
+#define ptx_shfl_emit(...)               PTXGEN_CALL(tkk, ptx_shfl_emit, __VA_ARGS__)
+#define ptx_shfl_down(...)               PTXGEN_CALL(kk, ptx_shfl_down, __VA_ARGS__)
+#define ptx_shfl_up(...)                 PTXGEN_CALL(kk, ptx_shfl_up, __VA_ARGS__)
+#define ptx_shfl_bfly(...)               PTXGEN_CALL(kk, ptx_shfl_bfly, __VA_ARGS__)
+#define ptx_shfl_idx(...)                PTXGEN_CALL(kk, ptx_shfl_idx, __VA_ARGS__)
+#define ptx_vote_all(...)                PTXGEN_CALL(kk, ptx_vote_all, __VA_ARGS__)
+#define ptx_vote_any(...)                PTXGEN_CALL(kk, ptx_vote_any, __VA_ARGS__)
+#define ptx_vote_uniform(...)            PTXGEN_CALL(kk, ptx_vote_uniform, __VA_ARGS__)
+#define ptx_ballot(...)                  PTXGEN_CALL(kk, ptx_ballot, __VA_ARGS__)
+#define ptx_match_any(...)               PTXGEN_CALL(kk, ptx_match_any, __VA_ARGS__)
+#define ptx_match_all(...)               PTXGEN_CALL(kk, ptx_match_all, __VA_ARGS__)
+#define ptx_activemask(...)              PTXGEN_CALL(alone, ptx_activemask, __VA_ARGS__)
+
+// ---- control.h ----------------------------------------------------------------------------------
+
+#define ptx_if_begin(...)                PTXGEN_CALL(k, ptx_if_begin, __VA_ARGS__)
+#define ptx_if_end(...)                  PTXGEN_CALL(plain, ptx_if_end, __VA_ARGS__)
+#define ptx_else_begin(...)              PTXGEN_CALL(alone, ptx_else_begin, __VA_ARGS__)
+#define ptx_else_end(...)                PTXGEN_CALL(plain, ptx_else_end, __VA_ARGS__)
+#define ptx_for_begin(...)               PTXGEN_CALL(kkk, ptx_for_begin, __VA_ARGS__)
+#define ptx_for_end(...)                 PTXGEN_CALL(k, ptx_for_end, __VA_ARGS__)
+#define ptx_loop_begin(...)              PTXGEN_CALL(alone, ptx_loop_begin, __VA_ARGS__)
+#define ptx_loop_end(...)                PTXGEN_CALL(plain, ptx_loop_end, __VA_ARGS__)
+#define ptx_while_begin(...)             PTXGEN_CALL(alone, ptx_while_begin, __VA_ARGS__)
+#define ptx_while_test(...)              PTXGEN_CALL(k, ptx_while_test, __VA_ARGS__)
+#define ptx_while_end(...)               PTXGEN_CALL(plain, ptx_while_end, __VA_ARGS__)
+#define ptx_break(...)                   PTXGEN_CALL(alone, ptx_break, __VA_ARGS__)
+#define ptx_break_if(...)                PTXGEN_CALL(k, ptx_break_if, __VA_ARGS__)
+#define ptx_return(...)                  PTXGEN_CALL(alone, ptx_return, __VA_ARGS__)
+#define ptx_return_if(...)               PTXGEN_CALL(k, ptx_return_if, __VA_ARGS__)
+#define ptx_label_create(...)            PTXGEN_CALL(plain, ptx_label_create, __VA_ARGS__)
+#define ptx_label_place(...)             PTXGEN_CALL(k, ptx_label_place, __VA_ARGS__)
+#define ptx_branch(...)                  PTXGEN_CALL(k, ptx_branch, __VA_ARGS__)
+#define ptx_branch_if(...)               PTXGEN_CALL(kk, ptx_branch_if, __VA_ARGS__)
+#define ptx_trap(...)                    PTXGEN_CALL(alone, ptx_trap, __VA_ARGS__)
+#define ptx_nanosleep(...)               PTXGEN_CALL(k, ptx_nanosleep, __VA_ARGS__)
+#define ptx_griddepcontrol_wait(...)     PTXGEN_CALL(alone, ptx_griddepcontrol_wait, __VA_ARGS__)
+#define ptx_griddepcontrol_launch_dependents(...) PTXGEN_CALL(alone, ptx_griddepcontrol_launch_dependents, __VA_ARGS__)
+#define ptx_comment(...)                 PTXGEN_CALL(plain, ptx_comment, __VA_ARGS__)
+// clang-format on
+
+#include <ptxgen/places_ops.h>
+
+#endif
+
+#endif

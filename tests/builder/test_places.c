@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+// Errors name the caller's file and line, or what stands before them; arguments have an order.
+#include "builder_fixture.h"
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+// The place of this line.
+#define HERE     __FILE__ ":" TEXT(__LINE__)
+
+// Finishes and destroys the builder. Its error must begin with the place and have the words.
+static void expect_place_(ptx_builder *b, const char *place, const char *words, int line)
+{
+    (void)(ptx_builder_finish)(b);
+    const char *error = ptx_builder_error(b);
+    const size_t length = strlen(place);
+    const bool ok = error && !strncmp(error, place, length) && !strncmp(error + length, ": ", 2) &&
+                    strstr(error, words) && !strchr(error, '\n');
+
+    if (!ok)
+        print_error("not \"%s: ... %s\": %s\n", place, words, error ? error : "no error");
+    ptx_builder_destroy(&b);
+    if (!ok)
+        _fail(__FILE__, line);
+}
+#define EXPECT_PLACE(b, place, words) expect_place_(b, place, words, __LINE__)
+
+static const char *helper_place;
+
+static ptx_val helper(ptx_builder *b, ptx_val x)
+{
+    // clang-format off
+    helper_place = HERE; return ptx_add(b, x, ptx_u32(1));
+    // clang-format on
+}
+
+static void a_call_has_its_place(void **state)
+{
+    const char *place = NULL;
+
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
+        // clang-format off
+        // Calls of helpers among the arguments have places of their own.
+        place = HERE; ptx_add(b, helper(b, helper(b, u)), helper(b, f));
+        // clang-format on
+    }
+    EXPECT_PLACE(b, helper_place, "k: ptx_add: x is f32 and y is u32");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
+        // clang-format off
+        place = HERE; ptx_add(b, f, helper(b, helper(b, u)));
+        // clang-format on
+    }
+    EXPECT_PLACE(b, place, "k: ptx_add: x is f32 and y is u32");
+}
+
+// One call of each shape; `call` uses u (u32), f (f32) and p (a pointer to f32).
+#define PLACED(call, words)                                                                        \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(80);                                                           \
+        ptx_entry (b, "k") {                                                                       \
+            ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));                            \
+            ptx_ptr p = ptx_shared(b, PTX_F32, 4);                                                 \
+            (void)u, (void)f, (void)p;                                                             \
+            call;                                                                                  \
+        }                                                                                          \
+        EXPECT_PLACE(b, HERE, words);                                                              \
+    } while (0)
+
+static void every_shape_has_its_place(void **state)
+{
+    (void)state;
+    PLACED(ptx_sqrt(b, u), "ptx_sqrt: x is u32");
+    PLACED(ptx_fma(b, f, f, u), "ptx_fma: x is f32 and z is u32");
+    PLACED(ptx_bfi(b, u, u, u, f), "ptx_bfi: w is f32");
+    PLACED(ptx_select(b, u, f, f), "ptx_selp: z is u32");
+    PLACED(ptx_tid(b, (ptx_axis)7), "ptx_tid: 7 is not an axis");
+    PLACED(ptx_op(b, PTX_OP_add, .x = u, .y = f), "ptx_add: x is u32 and y is f32");
+    PLACED(ptx_cvt(b, PTX_PRED, f), "ptx_cvt: there is no conversion");
+    PLACED(ptx_bitcast(b, PTX_U64, f), "ptx_bitcast: x is f32");
+    PLACED(ptx_load(b, p, f), "ptx_load: the index is f32");
+    PLACED(ptx_store(b, p, u, u), "ptx_store: the value is u32");
+    PLACED(ptx_load_vec(b, p, u, 3), "ptx_load_vec: 3 lanes");
+    PLACED(ptx_store_vec(b, p, u, ptx_vec2(u, u)), "ptx_store_vec: the value is u32");
+    PLACED(ptx_atomic_add(b, p, f, f), "ptx_atomic_add: the index is f32");
+    PLACED(ptx_atomic(b, PTX_ATOMIC_add, p, u, u), "ptx_atomic_add: the value is u32");
+    PLACED(ptx_atomic_cas(b, p, u, u, u), "ptx_atomic_cas: the value is u32");
+    PLACED(ptx_fence(b, PTX_ORDER_WEAK, PTX_SCOPE_GPU), "ptx_fence: order 0");
+    PLACED(ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, u), "ptx_ptr_from: a global pointer");
+    PLACED(ptx_shfl_down(b, f, f), "ptx_shfl: the lane is f32");
+    PLACED(ptx_redux_add(b, f, ptx_full_warp()), "ptx_redux_add: x is f32");
+    PLACED(ptx_set(b, u, u), "ptx_set: the first value is not a variable");
+    PLACED(ptx_barrier_named(b, 99, 0), "ptx_barrier_named: barrier 99");
+    PLACED(ptx_break(b), "ptx_break: there is no loop");
+    PLACED(ptx_return_if(b, u), "ptx_return_if: the condition is u32");
+    PLACED(ptx_local(b, PTX_F32, 0), "ptx_local: the array has no elements");
+    PLACED(ptx_param(b, PTX_PRED, "x"), "ptx_param: parameter 'x' cannot be pred");
+    PLACED(ptx_builder_fail(b, "no %s", "way"), "k: no way");
+    PLACED(ptx_if_begin(b, u), "ptx_if: the condition is u32");
+    PLACED(ptx_for_begin(b, u, f, u), "ptx_for: lo, hi and step are u32, f32 and u32");
+    PLACED(ptx_while_test(b, u), "ptx_while: the condition is u32");
+    PLACED(ptx_else_begin(b), "ptx_else: it must directly follow");
+}
+
+// What is found at the end of an entry has the place of the call that it is about.
+static void later_errors_have_their_place(void **state)
+{
+    const char *place = NULL;
+
+    (void)state;
+    // clang-format off
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val few = ptx_lt(b, ptx_tid(b, PTX_X), ptx_u32(7));
+        ptx_if (b, few) {
+            place = HERE; ptx_barrier(b);
+        }
+    }
+    EXPECT_PLACE(b, place, "ptx_barrier: barrier 1 of the entry");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val tid = ptx_tid(b, PTX_X);
+        ptx_if (b, ptx_lt(b, tid, ptx_u32(7))) {
+            place = HERE; ptx_shfl_down(b, tid, ptx_u32(1));
+        }
+    }
+    EXPECT_PLACE(b, place, "k: shfl.sync.down.b32 with the full mask");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_label away = ptx_label_create(b, "away");
+        place = HERE; ptx_branch(b, away);
+        ptx_barrier(b);
+    }
+    EXPECT_PLACE(b, place, "ptx_branch: a branch goes to label $away_1");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_label over = ptx_label_create(b, "over");
+        ptx_val x = ptx_tid(b, PTX_X);
+        ptx_branch_if(b, ptx_eq(b, x, ptx_u32(0)), over);
+        ptx_val y = ptx_add(b, x, x);
+        ptx_label_place(b, over);
+        place = HERE; ptx_mul(b, y, y);
+    }
+    EXPECT_PLACE(b, place, "ptx_branch: an operand of 'mul.lo.u32'");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        place = HERE; ptx_param(b, PTX_U32, "n");
+        ptx_barrier(b);
+    }
+    EXPECT_PLACE(b, place, "ptx_param: parameter 'n' is never used");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        place = HERE; ptx_loop (b)
+            break;
+    }
+    EXPECT_PLACE(b, place, "ptx_entry: a block inside it was never closed");
+    b = builder_at(80);
+    for (int once = 1; once; once = 0) {
+        place = HERE; ptx_entry (b, "k")
+            break;
+    }
+    // clang-format on
+    EXPECT_PLACE(b, place, "ptx_builder_finish: a ptx_entry block was never closed");
+}
+
+// Without a macro: the place that the caller sets, or what stands before the error.
+static void functions_have_a_context(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
+        ptx_builder_place(b, "script.py:12");
+        (ptx_add)(b, u, f);
+    }
+    EXPECT_PLACE(b, "script.py:12", "k: ptx_add: x is u32 and y is f32");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
+        ptx_comment(b, "the %d%s", 2, "nd row");
+        ptx_if (b, ptx_lt(b, u, ptx_u32(4))) {
+            ptx_mul(b, f, ptx_f32(0.5));
+            (ptx_add)(b, u, f);
+        }
+    }
+    ptx_builder_finish(b);
+    assert_string_equal(ptx_builder_error(b),
+                        "k: ptx_add: x is u32 and y is f32; both must have the same type\n"
+                        "after 5 instructions of the entry, below 'the 2nd row'; the last lines:\n"
+                        "    setp.lt.u32         %p1, %r1, 4;\n"
+                        "    @!%p1 bra           $if_1_end;\n"
+                        "        mul.rn.f32          %f2, %f1, 0f3F000000; // 0.5");
+    ptx_builder_destroy(&b);
+    // At an entry's end, the lines end with what the error is about.
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), ptx_u32(4)))
+            (ptx_barrier)(b);
+        ptx_barrier(b);
+    }
+    ptx_builder_finish(b);
+    const char *error = ptx_builder_error(b);
+    assert_non_null(strstr(error, "\nafter 4 instructions of the entry; the last lines:\n"));
+    assert_string_equal(strrchr(error, '\n'), "\n        bar.sync            0;");
+    ptx_builder_destroy(&b);
+    // Nothing is before the first instruction, and a place does not stay behind its call.
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_comment(b, "first");
+        (ptx_break)(b);
+    }
+    ptx_builder_finish(b);
+    assert_string_equal(ptx_builder_error(b), "k: ptx_break: there is no loop to leave");
+    ptx_builder_destroy(&b);
+}
+
+static void a_long_path_is_cut_at_its_start(void **state)
+{
+    static char path[3000];
+
+    (void)state;
+    memset(path, 'd', sizeof path - 1);
+    memcpy(path + sizeof path - 12, "kernel.c:77", 12);
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_builder_place(b, path);
+        (ptx_break)(b);
+    }
+    ptx_builder_finish(b);
+    const char *error = ptx_builder_error(b);
+    assert_int_equal(strncmp(error, "...ddd", 6), 0);
+    assert_non_null(strstr(error, "dkernel.c:77: k: ptx_break: there is no loop to leave"));
+    ptx_builder_destroy(&b);
+}
+
+struct heard {
+    int calls;
+    char error[1024];
+};
+
+static void hear(void *user, const char *error)
+{
+    struct heard *heard = user;
+
+    heard->calls++;
+    snprintf(heard->error, sizeof heard->error, "%s", error);
+}
+
+static void the_first_error_is_called(void **state)
+{
+    struct heard heard = { 0 };
+    struct ptx_builder_params params = { .user = &heard, .on_error = hear };
+
+    (void)state;
+    ptx_builder *b = ptx_builder_create(&params);
+    ptx_entry (b, "k") {
+        ptx_barrier(b);
+        assert_int_equal(heard.calls, 0);
+        ptx_break(b);
+        assert_int_equal(heard.calls, 1);
+        ptx_break(b);
+    }
+    assert_null(ptx_builder_finish(b));
+    assert_int_equal(heard.calls, 1);
+    assert_string_equal(heard.error, ptx_builder_error(b));
+    ptx_builder_destroy(&b);
+    params.target.sm = 71;
+    b = ptx_builder_create(&params);
+    assert_int_equal(heard.calls, 2);
+    assert_non_null(strstr(heard.error, "unknown target sm_71"));
+    ptx_builder_destroy(&b);
+}
+
+static int evaluated;
+
+static ptx_val counted(ptx_val x)
+{
+    evaluated++;
+    return x;
+}
+
+// Left to right under every compiler, and each argument once.
+static void arguments_have_an_order(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_shared(b, PTX_U32, 64);
+        ptx_val i = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_ntid(b, PTX_X), ptx_tid(b, PTX_X));
+        ptx_store(b, ptx_at(b, p, ptx_laneid(b)), ptx_warpid(b), ptx_add(b, i, ptx_smid(b)));
+        ptx_set(b, counted(ptx_var(b, i)), counted(i));
+    }
+    assert_int_equal(evaluated, 2);
+    EXPECT_LINES(b, "mov.u32 %r2, %ctaid.x;", "mov.u32 %r3, %ntid.x;", "mov.u32 %r4, %tid.x;",
+                 "mad.lo.u32 %r5, %r2, %r3, %r4;", "%laneid", "mad.lo.u32", "%warpid", "%smid",
+                 "add.u32", "mad.lo.u32", "st.shared.u32");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_has_its_place),
+        cmocka_unit_test(every_shape_has_its_place),
+        cmocka_unit_test(later_errors_have_their_place),
+        cmocka_unit_test(functions_have_a_context),
+        cmocka_unit_test(a_long_path_is_cut_at_its_start),
+        cmocka_unit_test(the_first_error_is_called),
+        cmocka_unit_test(arguments_have_an_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
