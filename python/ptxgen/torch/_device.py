@@ -40,7 +40,7 @@ class Cuda:
 
     def tensor(self, view: devices.View) -> torch.Tensor:
         """The device memory of a view, as a tensor."""
-        return torch.from_dlpack(view)
+        return torch.from_dlpack(view)  # type: ignore[attr-defined]
 
 
 class Host:

@@ -18,6 +18,7 @@ from .. import _c
 from .._library import c, check
 from ..plans import StepPlan
 from . import _device, _formats, _ranks
+from ._ranks import DTensor
 from .clip import increment_version
 
 _EPS = 1e-6  # torch adds it to the norm
@@ -30,6 +31,11 @@ class _Item:
     """A parameter that is stepped: where it is in the optimizer, and what it is on this rank."""
 
     __slots__ = ("parameter", "group", "name", "local", "states", "format", "names", "spec", "counted")
+
+    states: Dict[str, Any]
+    format: _formats.Format
+    names: Tuple[str, ...]
+    counted: bool
 
     def __init__(self, parameter: Tensor, group: int, name: int) -> None:
         self.parameter, self.group, self.name = parameter, group, name
@@ -47,6 +53,8 @@ class _Item:
 
 class _Part:
     """The plan of one device, and what it was made for."""
+
+    made_for: Tuple[Any, ...]
 
     def __init__(self, device: Any, items: List[_Item], owner: Any, settings: "_Settings",
                  previous: Optional["_Part"], gradients: Sequence[Optional[Tensor]]) -> None:
@@ -133,7 +141,7 @@ class _Part:
                 group["lr_at"] = rate.address
             groups.append(group)
         self.values = [rate.value for rate in self.rates]
-        self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)
+        self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)  # type: ignore[arg-type]
         self._handle = self.plan.handle.value
         self.addresses = [0] * len(rows)
         self.records: Optional[Tensor] = None
@@ -145,8 +153,8 @@ class _Part:
             setattr(self, field, getattr(previous, field))
         self._handle = self.plan.handle.value
         self.addresses = [0] * len(rows)
-        self.plan.set_addresses({k: {name: row[name] for name in
-                                     _MOVING} for k, row in enumerate(rows)}, stream=stream)
+        moved: Any = {k: {name: row[name] for name in _MOVING} for k, row in enumerate(rows)}
+        self.plan.set_addresses(moved, stream=stream)
 
     # ---- gradients
 
@@ -184,8 +192,8 @@ class _Part:
             return None
         item = self.items[k]
         parameter: Any = item.parameter
-        if isinstance(parameter, _ranks.DTensor):
-            if not isinstance(gradient, _ranks.DTensor):
+        if isinstance(parameter, DTensor):
+            if not isinstance(gradient, DTensor):
                 raise ValueError("a parameter is a DTensor, and its gradient is none")
             if tuple(gradient.placements) != tuple(parameter.placements):
                 gradient = gradient.redistribute(parameter.device_mesh, parameter.placements)
@@ -263,7 +271,7 @@ class _Part:
 
     def norm(self) -> Tensor:
         if self.device.device.type != "cuda":
-            return self.device.tensor(self.plan.records)[1]
+            return self.device.tensor(self.plan.records)[1]  # type: ignore[no-any-return]
         if self.records is None:
             self.records = self.device.tensor(self.plan.records)
         return self.records[1]
@@ -301,7 +309,7 @@ class _Rate:
         return 0.0 if self.address else float(lr)
 
 
-def _hyper(lr: float, scalars: Sequence[float]) -> Dict[str, float]:
+def _hyper(lr: float, scalars: Sequence[float]) -> Any:
     beta1, beta2, eps, weight_decay, momentum, dampening = scalars
     return {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
             "momentum": momentum, "dampening": dampening}
@@ -487,7 +495,8 @@ class Engine:
             entry = owner.state.get(parameter)
             if grads[k] is None and not entry:
                 continue
-            name = zlib.crc32(names[k].encode()) if names[k] is not None else k
+            given = names[k]
+            name = k if given is None else zlib.crc32(given.encode())
             item = _Item(parameter, of_group[k], name)
             _check(item.local, k, type(owner).__name__)
             group = groups[item.group]

@@ -112,7 +112,7 @@ def _absmax_like(parameter: Any) -> Tensor:
     part = torch.zeros((*here.shape[:-1], here.shape[-1] // BLOCK), dtype=torch.float32,
                        device=here.device)
     size = torch.Size((*shape[:-1], shape[-1] // BLOCK))
-    return DTensor.from_local(part, parameter.device_mesh, parameter.placements, run_check=False,
+    return DTensor.from_local(part, parameter.device_mesh, parameter.placements, run_check=False,  # type: ignore[no-any-return]
                               shape=size, stride=torch.empty(size, device="meta").stride())
 
 
@@ -138,7 +138,7 @@ def _as(part: Tensor, like: Any) -> Tensor:
     """A tensor placed as another, from this rank's part."""
     if not isinstance(like, DTensor):
         return part
-    return DTensor.from_local(part, like.device_mesh, like.placements, run_check=False,
+    return DTensor.from_local(part, like.device_mesh, like.placements, run_check=False,  # type: ignore[no-any-return]
                               shape=like.shape, stride=like.stride())
 
 
@@ -147,7 +147,7 @@ def _in_order(part: Tensor) -> Tensor:
     return part.as_strided((part.numel(),), (1,), part.storage_offset())
 
 
-def dequantized(codes: Tensor, absmax: Tensor, signed: bool) -> Tensor:
+def dequantized(codes: Tensor, absmax: Any, signed: bool) -> Tensor:
     """States in f32 from codes and what scales them."""
     part = local(codes)
     scale = local(absmax).flatten().repeat_interleave(BLOCK)[:part.numel()]

@@ -3,21 +3,28 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 
-try:
-    from torch.distributed.tensor import DTensor
-except ImportError:
-    try:
-        from torch.distributed._tensor import DTensor  # before torch 2.5
-    except ImportError:
-        DTensor = None  # type: ignore[assignment,misc]
 
-if DTensor is None or not torch.distributed.is_available():
-    class DTensor:  # type: ignore[no-redef]
-        """No tensor is one."""
+class _NoDTensor:
+    """No tensor is one."""
+
+
+def _found(name: str) -> Any:
+    """A name of DTensors' module, which was another before torch 2.5."""
+    if torch.distributed.is_available():
+        for module in ("torch.distributed.tensor", "torch.distributed._tensor"):
+            try:
+                return getattr(importlib.import_module(module), name)
+            except (ImportError, AttributeError):
+                pass
+    return _NoDTensor
+
+
+DTensor: Any = _found("DTensor")
 
 
 class Reduction(NamedTuple):
@@ -27,9 +34,9 @@ class Reduction(NamedTuple):
     counted: List[bool]
 
 
-def local(tensor: torch.Tensor) -> torch.Tensor:
+def local(tensor: Any) -> Any:
     """This rank's part of a tensor."""
-    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor  # type: ignore[attr-defined]
+    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
 
 
 def is_partial(tensor: Any) -> bool:
@@ -172,8 +179,4 @@ def whole(tensor: Any) -> Optional[Whole]:
 
 def replicated(value: torch.Tensor, mesh: Any) -> Any:
     """A value that all ranks of the mesh have, as a DTensor."""
-    try:
-        from torch.distributed.tensor import Replicate
-    except ImportError:
-        from torch.distributed._tensor import Replicate
-    return DTensor.from_local(value, mesh, [Replicate()] * mesh.ndim, run_check=False)
+    return DTensor.from_local(value, mesh, [_found("Replicate")()] * mesh.ndim, run_check=False)

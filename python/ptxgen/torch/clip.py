@@ -50,7 +50,7 @@ class _Part:
             params["sums_at"] = self.sums.data_ptr()
         if device.capturing():
             raise RuntimeError("ptxgen: call this once with these gradients before the capture begins")
-        rows = [{"data": locals_[k].data_ptr(), "count": locals_[k].numel(),
+        rows: List[Any] = [{"data": locals_[k].data_ptr(), "count": locals_[k].numel(),
                  "dtype": _device.NAMES[locals_[k].dtype], "uncounted": not counted[k]} for k in at]
         self.plan = ClipPlan(device.gpu, rows, **params)
         self._table = (_c.c_uint64 * len(at))(*[row["data"] for row in rows])
@@ -68,7 +68,7 @@ class _Part:
             self.plan.set_max_norm(max_norm, stream=stream)
             self._max_norm = max_norm
 
-    def norm(self) -> Tensor:
+    def norm(self) -> Any:
         """The norm in a tensor of its own."""
         if self._norm is None:
             return self.device.tensor(self.plan.records)[1].clone()
@@ -195,7 +195,7 @@ class _Set:
         part.plan.run(stream)
         part.device.done(stream)
 
-    def norm(self) -> Tensor:
+    def norm(self) -> Any:
         """The norm as torch gives it: of the gradients' type, a DTensor if they are."""
         norm = self._parts[0].norm()
         if self.dtype is not torch.float32:
@@ -267,7 +267,7 @@ def _set_of(grads: Sequence[Any], norm_type: float, with_sums: bool = False) -> 
 
 
 def _raise_if_nonfinite(norm: Tensor, norm_type: float) -> None:
-    value = norm.full_tensor() if isinstance(norm, DTensor) else norm  # type: ignore[attr-defined]
+    value = norm.full_tensor() if isinstance(norm, DTensor) else norm
     if not math.isfinite(value.item()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
@@ -306,7 +306,7 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
         plans.run(limit)
         norm = plans.norm()
     increment_version(grads)
-    return norm
+    return norm  # type: ignore[no-any-return]
 
 
 def get_total_norm(tensors: _Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False,
@@ -318,12 +318,12 @@ def get_total_norm(tensors: _Tensors, norm_type: float = 2.0, error_if_nonfinite
     if plans is None:
         if _torch_get_total_norm is None:
             raise NotImplementedError("this torch has no get_total_norm for such tensors")
-        return _torch_get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
+        return _torch_get_total_norm(grads, norm_type, error_if_nonfinite, foreach)  # type: ignore[no-any-return]
     plans.measure(math.inf)
     norm = plans.norm()
     if error_if_nonfinite:
         _raise_if_nonfinite(norm, order)
-    return norm
+    return norm  # type: ignore[no-any-return]
 
 
 def clip_grads_with_norm_(parameters: _Tensors, max_norm: float, total_norm: Tensor,
@@ -339,7 +339,7 @@ def clip_grads_with_norm_(parameters: _Tensors, max_norm: float, total_norm: Ten
             raise NotImplementedError("this torch has no clip_grads_with_norm_ for such gradients")
         _torch_clip_grads_with_norm_(parameters, max_norm, total_norm, foreach)
         return
-    norm = total_norm.full_tensor() if isinstance(total_norm, DTensor) else total_norm  # type: ignore
+    norm = total_norm.full_tensor() if isinstance(total_norm, DTensor) else total_norm
     plans.given(norm, limit)
     plans.apply()
     increment_version(grads)

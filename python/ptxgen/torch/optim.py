@@ -41,7 +41,7 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                 if not isinstance(result, tuple) or len(result) != 2:
                     raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), "
                                        f"but got {result}.")
-                (_, *args), kwargs = result  # type: ignore[assignment]
+                (_, *args), kwargs = result
         out = step(self, *args, **kwargs)
         after = getattr(self, "_optimizer_step_post_hooks", {})
         everywhere = getattr(_module, "_global_optimizer_post_hooks", {})
@@ -158,7 +158,7 @@ class Stepped(torch.optim.Optimizer):
 
     # ---- states
 
-    def state_dict(self, *, format: Optional[str] = None) -> Dict[str, Any]:  # type: ignore[override]
+    def state_dict(self, *, format: Optional[str] = None) -> Dict[str, Any]:
         """As torch's. format="torch": states as torch.optim's optimizer of the same name has them."""
         if format not in (None, "torch"):
             raise ValueError(f"format: {format!r} is not 'torch'")

@@ -10,19 +10,19 @@ import torch
 try:
     from torch.amp import GradScaler as _GradScaler  # type: ignore[attr-defined]
 except ImportError:  # before torch 2.3
-    from torch.cuda.amp import GradScaler as _GradScaler
+    from torch.cuda.amp import GradScaler as _GradScaler  # type: ignore[assignment]
 
 from .optim import Stepped
 
 
-class GradScaler(_GradScaler):  # type: ignore[misc]
+class GradScaler(_GradScaler):
     """torch.amp.GradScaler. With an optimizer of this package, step() leaves it to the step plan to
     unscale and to look for NaN and infinity, and update() uses what the plan found. After unscale_(),
     and with other optimizers, it is torch's."""
 
     def _check_inf_per_device(self, optimizer: Any) -> Dict[Any, Any]:
         if not isinstance(optimizer, Stepped):
-            return super()._check_inf_per_device(optimizer)  # type: ignore[no-any-return]
+            return super()._check_inf_per_device(optimizer)
         scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
         optimizer._engine().detects = True
         state = self._per_optimizer_states[id(optimizer)]
