@@ -390,6 +390,11 @@ class StepPlan(_Plan):
             if array is not None:
                 info = address_of(array, f"arrays[{k}]")
                 _same(self._rows, first + k, info.count, None, f"arrays[{k}]")
+                row = self._rows[first + k]
+                kind = row.gradient_dtype or row.dtype
+                if info.dtype is not None and getattr(_c, f"PTX_{info.dtype.upper()}") != kind:
+                    raise InvalidError(f"arrays[{k}]: elements of type {info.dtype}, and the gradient of "
+                                       f"tensor {first + k} has another")
                 table[k] = info.address
                 keeps[f"tensors[{first + k}].gradient"] = info.keep
         keep(keeps)

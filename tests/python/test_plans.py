@@ -174,6 +174,15 @@ def test_sgd_with_groups_and_setters(gpu, stream):
     plan.run(stream)
     stream.synchronize()
     assert w[0].tolist() == [0.25] * n and w[1].tolist() == [1.75] * n
+    plan.set_gradients([gpu.array([2.0] * n), None], stream=stream)
+    plan.run(stream)
+    stream.synchronize()
+    assert w[0].tolist() == [-0.75] * n and w[1].tolist() == [1.75] * n
+    for wrong, first, words in (([gpu.zeros(n - 1)], 0, "63 elements"), ([dw[0], 0], 1, "there is no tensor 2"),
+                                ([None], 2, "the plan has 2"),
+                                ([gpu.zeros(n, "bf16")], 0, "elements of type bf16")):
+        with pytest.raises(ptxgen.InvalidError, match=words):
+            plan.set_gradients(wrong, first=first, stream=stream)
 
 
 def test_formats_take_types_from_the_arrays(gpu, stream):
