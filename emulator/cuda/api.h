@@ -245,6 +245,12 @@ const struct emulator_fault *api_fault_with_logs(void);
 // context ends. Called without the lock, in the engine.
 void api_fail(CUcontext context, CUresult result, const char *report);
 
+// What kernels print, kept until the next synchronisation, launch or copy. Beyond the limit of the
+// context the oldest text is dropped.
+void api_print(bool error, const char *text, size_t length);
+// Writes it to the standard output. `limit`: in bytes, from now on.
+void api_print_flush(size_t limit);
+
 void api_engine_enter(void);
 void api_engine_leave(void);
 // Waits for all work submitted before.

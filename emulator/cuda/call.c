@@ -256,9 +256,65 @@ void api_engine_leave(void)
     pthread_mutex_lock(&api_state.lock);
 }
 
+// ---- what kernels print -------------------------------------------------------------------------
+
+static struct {
+    pthread_mutex_t lock;
+    char *text;
+    size_t length, room, limit;
+} printed = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void keep_printed(const char *text, size_t length)
+{
+    if (length > printed.limit) {
+        text += length - printed.limit;
+        length = printed.limit;
+    }
+    if (printed.length + length > printed.limit) { // the oldest goes
+        const size_t gone = printed.length + length - printed.limit;
+        memmove(printed.text, printed.text + gone, printed.length - gone);
+        printed.length -= gone;
+    }
+    if (printed.length + length > printed.room) {
+        const size_t room = (printed.length + length) * 2;
+        char *larger = realloc(printed.text, room);
+        if (!larger)
+            return;
+        printed.text = larger;
+        printed.room = room;
+    }
+    if (length)
+        memcpy(printed.text + printed.length, text, length);
+    printed.length += length;
+}
+
+void api_print(bool error, const char *text, size_t length)
+{
+    pthread_mutex_lock(&printed.lock);
+    if (error)
+        fwrite(text, 1, length, stderr);
+    else
+        keep_printed(text, length);
+    pthread_mutex_unlock(&printed.lock);
+}
+
+void api_print_flush(size_t limit)
+{
+    pthread_mutex_lock(&printed.lock);
+    if (printed.length) {
+        fwrite(printed.text, 1, printed.length, stdout);
+        fflush(stdout);
+        printed.length = 0;
+    }
+    if (limit)
+        printed.limit = limit;
+    pthread_mutex_unlock(&printed.lock);
+}
+
 void api_drain(void)
 {
     api_engine_enter();
+    api_print_flush(0);
     api_engine_leave();
 }
 

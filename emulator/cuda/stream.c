@@ -28,6 +28,7 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
         .multiprocessors = config->multiprocessors,
         .sanitize = config->sanitize,
         .warn = api_log,
+        .print = api_print,
         .seed = config->seed,
         .host_threads = config->threads,
         .timeout_ms = config->timeout,
@@ -103,7 +104,9 @@ CUresult api_work_run_all(CUcontext context, const struct api_work *works, size_
 {
     char report[sizeof(api_state.report)] = "";
     CUresult result = CUDA_SUCCESS;
+    const size_t limit = api_current() ? api_current()->limits[CU_LIMIT_PRINTF_FIFO_SIZE] : 0;
     api_engine_enter();
+    api_print_flush(limit);
     for (size_t i = 0; i < count && !result && !atomic_load(&api_state.error); i++)
         result = works[i].disabled ? CUDA_SUCCESS : api_work_run(&works[i], report, sizeof(report));
     if (result && !refused(result))

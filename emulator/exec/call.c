@@ -39,6 +39,8 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     const struct emu_program *program = warp->block->exec->program;
     uint32_t callee = op->insn->target;
     const struct emu_code *code = &program->codes[callee];
+    if (code->function->system)
+        return emu_do_system(warp, op, mask, (enum emu_system)code->function->system);
     if (warp->depth + 1 >= EMU_MAX_DEPTH)
         return emu_fault(warp, op->insn, emu_first(mask), EMU_HARDWARE_STACK,
                          "calls nested deeper than %u", (unsigned)EMU_MAX_DEPTH);

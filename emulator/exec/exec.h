@@ -142,7 +142,10 @@ struct emu_machine_config {
     int multiprocessors; // the user may set another number than gpu->multiprocessors
     enum emu_sanitize sanitize;
     void (*warn)(const char *text); // for EMU_SANITIZE_WARN; may be NULL
-    uint64_t seed;                  // 0: warps and blocks run in order; else it permutes them
+    // What a kernel prints: to the standard error, or to the standard output at the next
+    // synchronisation. May be NULL. Several threads may call it at once.
+    void (*print)(bool error, const char *text, size_t length);
+    uint64_t seed;        // 0: warps and blocks run in order; else it permutes them
     uint64_t host_memory; // limit in bytes for a launch's blocks; 0: a quarter of the host's memory
     unsigned host_threads; // worker threads; 0: one for each core
     int64_t timeout_ms;    // 702 if no block ends for this time; 0: no limit

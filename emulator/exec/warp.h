@@ -161,6 +161,7 @@ enum {
     EMU_OUT_OF_RESOURCES = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
     EMU_TIMEOUT = CUDA_ERROR_LAUNCH_TIMEOUT,
     EMU_HARDWARE_STACK = CUDA_ERROR_HARDWARE_STACK_ERROR,
+    EMU_ASSERT = CUDA_ERROR_ASSERT,
     EMU_ILLEGAL_INSTRUCTION = CUDA_ERROR_ILLEGAL_INSTRUCTION,
     EMU_MISALIGNED_ADDRESS = CUDA_ERROR_MISALIGNED_ADDRESS,
     EMU_LAUNCH_FAILED = CUDA_ERROR_LAUNCH_FAILED,
@@ -356,6 +357,9 @@ void emu_move_parts(const struct emu_op *op, const uint64_t (*from)[EMU_LANES],
                     uint64_t (*to)[EMU_LANES]);
 bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_return(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+// A call of a function of the driver: see system.c.
+bool emu_do_system(struct emu_warp *warp, const struct emu_op *call, uint32_t mask,
+                   enum emu_system system);
 void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                   const struct emu_op *op, uint32_t mask);
 void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,

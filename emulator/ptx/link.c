@@ -103,11 +103,37 @@ static bool check_calls(struct emu_parser *p)
     return true;
 }
 
+// (.b32) vprintf(format, arguments); __assertfail(message, file, line, function, size of a
+// character)
+static void find_system_function(struct emu_function *f)
+{
+    static const struct {
+        const char *name, *arguments;
+        uint8_t results, system;
+    } known[] = { { "vprintf", "88", 1, EMU_SYSTEM_VPRINTF },
+                  { "__assertfail", "88488", 0, EMU_SYSTEM_ASSERTFAIL } };
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        if (strcmp(f->name, known[k].name) != 0 || f->result_count != known[k].results ||
+            f->argument_count != strlen(known[k].arguments) ||
+            (f->result_count && emu_bits((enum emu_type)f->registers[f->results[0]].type) != 32))
+            continue;
+        bool same = true;
+        for (uint32_t a = 0; a < f->argument_count; a++)
+            same = same && emu_bits((enum emu_type)f->registers[f->arguments[a]].type) ==
+                               8 * (unsigned)(known[k].arguments[a] - '0');
+        f->system = same ? known[k].system : EMU_SYSTEM_NONE;
+    }
+}
+
 static bool check_references(struct emu_parser *p)
 {
+    for (uint32_t f = 0; f < p->module->function_count; f++)
+        if (!p->module->functions[f].insn_count)
+            find_system_function(&p->module->functions[f]);
     for (uint32_t k = 0; k < p->reference_count; k++) {
         const struct emu_reference *r = &p->references[k];
-        if (r->is_call && !p->module->functions[r->index].insn_count)
+        if (r->is_call && !p->module->functions[r->index].insn_count &&
+            !p->module->functions[r->index].system)
             emu_error(p, &r->at, "Unresolved extern function '%.*s'", EMU_TEXT(&r->at));
         if (!r->is_call && p->module->symbols[r->index].is_extern &&
             p->module->symbols[r->index].space != EMU_SHARED)

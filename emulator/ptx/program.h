@@ -275,9 +275,17 @@ struct emu_symbol {
     const unsigned char *init; // global and const: bytes, or NULL for zeros
 };
 
+// Functions that the driver defines and a text declares as .extern.
+enum emu_system {
+    EMU_SYSTEM_NONE,
+    EMU_SYSTEM_VPRINTF,
+    EMU_SYSTEM_ASSERTFAIL,
+};
+
 struct emu_function {
     const char *name;
     bool is_entry;
+    uint8_t system; // enum emu_system; then it has no instructions
     struct emu_insn *insns;
     uint32_t insn_count;
     struct emu_operand *operands;
