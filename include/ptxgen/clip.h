@@ -166,7 +166,8 @@ PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 ///
 /// with `sums` from ptx_clip_plan_sums(). If the sums are not changed in between, the bits are
 /// those of ptx_clip_plan_run(). Each call only launches and is safe under capture. Errors: those
-/// of a run.
+/// of a run. The order is not checked, since sums may be the caller's, who then needs no norm_sq:
+/// each finish updates the loss scale, and each apply scales the gradients again.
 ///
 /// An all-reduce of more than two ranks adds in an order of its own. With a row for each rank, the
 /// rows are gathered in its place, and the sum does not depend on it:

@@ -160,8 +160,16 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 ///
 /// With the same sums, the same bits however a parameter is cut into shards. Several plans on one
 /// device, such as the stages of a pipeline, share one norm through the rows of one array, sums_at,
-/// in place of the all-reduce. Errors: those of a run; INVALID for a step before the plan's first
-/// run or finish.
+/// in place of the all-reduce.
+///
+/// Each step takes all three, in this order: a finish needs a norm_sq since the last finish, step
+/// or run, and a step needs a finish since the last norm_sq, step or run. Phases that are captured
+/// neither count for phases that are launched nor change their order. The order holds within a
+/// capture, too, except that its first phase may belong to phases elsewhere: it is accepted if the
+/// one before was ever captured or launched. So each phase may have a graph of its own, and the
+/// caller replays them in order.
+///
+/// Errors: those of a run; INVALID for a phase out of order, which changes nothing.
 PTXGEN_API ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream);

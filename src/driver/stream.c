@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "capture.h"
 #include "internal.h"
 
 CUstream ptx_stream_create(ptx_device *device)
@@ -48,6 +49,27 @@ ptx_status ptx_stream_is_capturing(ptx_device *device, CUstream stream, bool *ca
         return status;
     status = ptxd_capturing(scope.library, stream, "ask whether the stream is being captured",
                             capturing);
+    return ptxd_leave(&scope, status);
+}
+
+ptx_status ptxd_stream_capture(ptx_device *device, CUstream stream, struct ptxd_capture *capture)
+{
+    struct ptxd_scope scope;
+    const char *purpose = "ask which capture the stream belongs to";
+    ptx_status status = ptxd_enter(&scope, device, "ptx_stream_is_capturing");
+
+    *capture = (struct ptxd_capture) { 0 };
+    if (status)
+        return status;
+    status = ptxd_capturing(scope.library, stream, purpose, &capture->active);
+    if (!status && capture->active && !ptxd_is_legacy(stream) &&
+        scope.library->cuStreamGetCaptureInfo_v2) {
+        CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+        cuuint64_t id = 0;
+        status = PTXD_CALL(scope.library, purpose, cuStreamGetCaptureInfo_v2, stream, &state, &id,
+                           NULL, NULL, NULL);
+        capture->id = id;
+    }
     return ptxd_leave(&scope, status);
 }
 

@@ -38,6 +38,21 @@ struct clip_step {
     CUdeviceptr rows, clocks, coefficients, seed, tables, tiles;
 };
 
+// What the last phase of a step plan left for the next one.
+enum clip_left {
+    CLIP_LEFT_NOTHING, // after a step or a run
+    CLIP_LEFT_SUMS,    // after norm_sq: for a finish
+    CLIP_LEFT_RECORDS, // after a finish: for a step
+};
+
+// Launched and captured phases are held apart: a capture may be dropped, or replayed at any time.
+struct clip_order {
+    enum clip_left launched, captured;
+    uint64_t capture; // the last one, to which `captured` belongs
+    // What any launch or capture has left. A capture may begin with a phase that needs it.
+    bool ever[CLIP_LEFT_RECORDS + 1];
+};
+
 struct ptx_clip_plan {
     ptx_device *device;
     ptx_module *module;
@@ -49,8 +64,7 @@ struct ptx_clip_plan {
     uint32_t apply_blocks; // number of resident blocks
     ptx_graph *graph;      // a run's launches as one graph; NULL: the driver is too old
     atomic_flag busy;
-    // What has been put on a stream since creation, which a step reads; under `busy`.
-    bool has_norm, has_records;
+    struct clip_order order;                      // of a step plan's phases; under `busy`
     struct clip_tensor_row *rows;                 // host copy, for checks
     struct plan_array others[CLIP_CALLER_ARRAYS]; // the caller's, for checks
     size_t other_count;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/capture.h"
 #include "driver/error.h"
 
 // Two threads that use one plan at the same time would mix up its launches: the second is refused.
@@ -26,6 +27,49 @@ static ptx_status end(ptx_clip_plan *plan, const char *call, ptx_status status)
     atomic_flag_clear_explicit(&plan->busy, memory_order_release);
     return status;
 }
+
+// ---- the order of a step plan's phases ----------------------------------------------------------
+
+// Refuses a phase that needs `what` if the phase before has not left it. The order of a clip plan
+// is the caller's: its sums may be, too, and applying is repeated for windows.
+static ptx_status check_order(const ptx_clip_plan *plan, enum clip_left what,
+                              const struct ptxd_capture *in)
+{
+    const struct clip_order *order = &plan->order;
+    const bool same = in->id && in->id == order->capture;
+
+    if (!plan->step || what == CLIP_LEFT_NOTHING ||
+        (!in->active ? order->launched == what
+         : same      ? order->captured == what
+                     : order->ever[what]))
+        return PTX_OK;
+    if (what == CLIP_LEFT_SUMS)
+        ptxd_fail(PTX_ERROR_INVALID,
+                  "ptx_step_plan_finish: the sums are not known: ptx_step_plan_norm_sq() comes "
+                  "first, for each finish");
+    else
+        ptxd_fail(PTX_ERROR_INVALID,
+                  "ptx_step_plan_step: the factors are not known: ptx_step_plan_norm_sq() comes "
+                  "first, then ptx_step_plan_finish(), for each step");
+    if (!in->active && order->captured == what)
+        ptxd_explain("; what was captured does not count outside of its graph");
+    return PTX_ERROR_INVALID;
+}
+
+static void note(ptx_clip_plan *plan, enum clip_left what, const struct ptxd_capture *in)
+{
+    struct clip_order *order = &plan->order;
+
+    order->ever[what] = true;
+    if (in->active) {
+        order->captured = what;
+        order->capture = in->id;
+    } else {
+        order->launched = what;
+    }
+}
+
+// ---- launches -----------------------------------------------------------------------------------
 
 static ptx_status launch(const struct clip_kernel *kernel, uint64_t blocks, CUstream stream,
                          bool programmatic)
@@ -137,18 +181,23 @@ ptx_status ptxp_clip_plan_capture(ptx_clip_plan *plan)
 
 static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
 {
-    bool capturing;
+    struct ptxd_capture in;
     if (plan->layout.sum_rows > 1)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the plan shares its norm with others, in %u sum_rows, which one run "
                          "cannot wait for: use the phases, and finish when all rows are written",
                          plan->layout.sum_rows);
-    const ptx_status status = ptx_stream_is_capturing(plan->device, stream, &capturing);
+    ptx_status status = ptxd_stream_capture(plan->device, stream, &in);
 
-    if (status)
-        return status;
     // In a graph of the caller: single kernels instead of a child graph.
-    return capturing || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
+    if (!status)
+        status =
+            in.active || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
+    if (!status) {
+        plan->order.ever[CLIP_LEFT_SUMS] = plan->order.ever[CLIP_LEFT_RECORDS] = true;
+        note(plan, CLIP_LEFT_NOTHING, &in);
+    }
+    return status;
 }
 
 ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
@@ -156,17 +205,31 @@ ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
     ptx_status status = begin(plan);
     if (status)
         return status;
-    status = run_or_launch_graph(plan, stream);
+    return end(plan, __func__, run_or_launch_graph(plan, stream));
+}
+
+typedef ptx_status phase(ptx_clip_plan *plan, CUstream stream);
+
+// Launches a phase that needs what the one before left, and leaves something itself.
+static ptx_status take_phase(ptx_clip_plan *plan, enum clip_left needs, enum clip_left leaves,
+                             phase *launches, CUstream stream)
+{
+    struct ptxd_capture in = { 0 };
+    ptx_status status = plan->step ? ptxd_stream_capture(plan->device, stream, &in) : PTX_OK;
+
     if (!status)
-        plan->has_norm = plan->has_records = true;
-    return end(plan, __func__, status);
+        status = check_order(plan, needs, &in);
+    if (!status)
+        status = launches(plan, stream);
+    if (!status)
+        note(plan, leaves, &in);
+    return status;
 }
 
 static ptx_status norm_sq(ptx_clip_plan *plan, uint64_t first, uint64_t count, CUstream stream)
 {
     ptx_status status =
         plan->step ? clocks_and_norm(plan, stream) : norm(plan, (uint32_t)first, count, stream);
-    plan->has_norm |= !status;
     if (plan->step && plan->step->no_norm)
         return status;
     if (!status && first + count == plan->layout.chunk_count)
@@ -174,11 +237,18 @@ static ptx_status norm_sq(ptx_clip_plan *plan, uint64_t first, uint64_t count, C
     return status;
 }
 
+static ptx_status norm_sq_all(ptx_clip_plan *plan, CUstream stream)
+{
+    return norm_sq(plan, 0, plan->layout.chunk_count, stream);
+}
+
 ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status
-                  : end(plan, __func__, norm_sq(plan, 0, plan->layout.chunk_count, stream));
+    if (status)
+        return status;
+    status = take_phase(plan, CLIP_LEFT_NOTHING, CLIP_LEFT_SUMS, norm_sq_all, stream);
+    return end(plan, __func__, status);
 }
 
 ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
@@ -186,26 +256,23 @@ ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
     ptx_status status = begin(plan);
     if (status)
         return status;
-    status = finish(plan, stream);
-    plan->has_records |= !status && plan->has_norm;
+    status = take_phase(plan, CLIP_LEFT_SUMS, CLIP_LEFT_RECORDS, finish, stream);
     return end(plan, __func__, status);
 }
 
 static ptx_status apply_all(ptx_clip_plan *plan, CUstream stream)
 {
-    if (!plan->step)
-        return apply(plan, 0, plan->layout.chunk_count, 0, false, stream);
-    if (!plan->has_records)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "ptx_step_plan_step: the factors are not known: ptx_step_plan_norm_sq() "
-                         "comes first, then ptx_step_plan_finish()");
-    return take_step(plan, false, stream);
+    return plan->step ? take_step(plan, false, stream)
+                      : apply(plan, 0, plan->layout.chunk_count, 0, false, stream);
 }
 
 ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
 {
     ptx_status status = begin(plan);
-    return status ? status : end(plan, __func__, apply_all(plan, stream));
+    if (status)
+        return status;
+    status = take_phase(plan, CLIP_LEFT_RECORDS, CLIP_LEFT_NOTHING, apply_all, stream);
+    return end(plan, __func__, status);
 }
 
 // ---- windows ------------------------------------------------------------------------------------

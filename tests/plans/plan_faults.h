@@ -13,6 +13,7 @@ struct plan_operation {
     ptx_status (*call)(void *plan, CUstream stream);
     const char *name; ///< of the public function
     bool allocates;
+    ptx_status (*before)(void *plan, CUstream stream); ///< must come before each call; NULL: none
 };
 
 struct plan_kind {
@@ -89,6 +90,12 @@ static void each_allocation_of_creation_fails(void **state)
     kind->tear_down();
 }
 
+static void come_before(const struct plan_operation *operation, void *plan)
+{
+    if (operation->before)
+        assert_int_equal(operation->before(plan, NULL), PTX_OK);
+}
+
 // One driver call of the operation, number `call`, returns the fault of an earlier kernel. The
 // message names the operation, whichever driver call it was.
 static void meet_a_fault(const struct plan_operation *operation, void *plan, int call)
@@ -96,6 +103,7 @@ static void meet_a_fault(const struct plan_operation *operation, void *plan, int
     char begin[128];
     snprintf(begin, sizeof begin, "%s: an earlier kernel failed: CUDA_ERROR_LAUNCH_FAILED",
              operation->name);
+    come_before(operation, plan);
     fail_call(CUDA_ERROR_LAUNCH_FAILED, call);
     assert_int_equal(operation->call(plan, NULL), PTX_ERROR_DRIVER);
     fail_call(CUDA_SUCCESS, 0);
@@ -105,6 +113,7 @@ static void meet_a_fault(const struct plan_operation *operation, void *plan, int
 
 static void check_allocations_of_operation(const struct plan_operation *operation, void *plan)
 {
+    come_before(operation, plan);
     allocations = 0;
     assert_int_equal(operation->call(plan, NULL), PTX_OK);
     const int count = allocations, live = live_allocations;
@@ -129,10 +138,12 @@ static void each_driver_call_of_a_use_fails(void **state)
     assert_non_null(plan);
     for (size_t i = 0; i < kind->operation_count; i++) {
         const struct plan_operation *operation = &kind->operations[i];
+        come_before(operation, plan);
         const int before = calls_so_far();
         assert_int_equal(operation->call(plan, NULL), PTX_OK);
         const int calls = calls_so_far() - before, alive = objects_alive();
         for (int call = 1; call <= calls; call++) {
+            come_before(operation, plan);
             fail_call(CUDA_ERROR_UNKNOWN, call);
             assert_int_equal(operation->call(plan, NULL), PTX_ERROR_DRIVER);
             fail_call(CUDA_SUCCESS, 0);

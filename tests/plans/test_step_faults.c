@@ -133,11 +133,17 @@ static ptx_status read_back(void *plan, CUstream stream)
     return ptx_step_plan_read(plan, 0, 1, &record, &summary, stream);
 }
 
+static ptx_status norm_sq_and_finish(void *plan, CUstream stream)
+{
+    const ptx_status status = norm_sq(plan, stream);
+    return status ? status : finish(plan, stream);
+}
+
 static const struct plan_operation operations[] = {
     { run, "ptx_step_plan_run", false },
     { norm_sq, "ptx_step_plan_norm_sq", false },
-    { finish, "ptx_step_plan_finish", false },
-    { step, "ptx_step_plan_step", false },
+    { finish, "ptx_step_plan_finish", false, norm_sq },
+    { step, "ptx_step_plan_step", false, norm_sq_and_finish },
     { set_max_norm, "ptx_step_plan_set_max_norm", false },
     { set_loss_scale, "ptx_step_plan_set_loss_scale", false },
     { set_hyper, "ptx_step_plan_set_hyper", false },

@@ -381,31 +381,168 @@ static void test_capture_of_a_blocking_stream(void **state)
     ptx_stream_destroy(gpu.device, &blocking);
 }
 
-// A step needs the results of the phases before it.
+enum phase { NORM_SQ, FINISH, STEP_ONCE, RUN };
+
+static ptx_status take(ptx_step_plan *plan, enum phase phase)
+{
+    return phase == NORM_SQ     ? ptx_step_plan_norm_sq(plan, gpu.stream)
+           : phase == FINISH    ? ptx_step_plan_finish(plan, gpu.stream)
+           : phase == STEP_ONCE ? ptx_step_plan_step(plan, gpu.stream)
+                                : ptx_step_plan_run(plan, gpu.stream);
+}
+
+static void take_all(ptx_step_plan *plan, const enum phase *phases, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        require(take(plan, phases[k]));
+}
+
+#define LIST(...)                                                                                  \
+    (const enum phase[]) { __VA_ARGS__ },                                                          \
+        sizeof((enum phase[]) { __VA_ARGS__ }) / sizeof(enum phase)
+#define TAKE(plan, ...)    take_all(plan, LIST(__VA_ARGS__))
+#define CAPTURE(plan, ...) capture(plan, LIST(__VA_ARGS__))
+
+// The phase is refused because another one comes first.
+static void expect_order(ptx_step_plan *plan, enum phase phase)
+{
+    assert_int_equal(take(plan, phase), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, phase == STEP_ONCE
+                                          ? "ptx_step_plan_step: the factors are not"
+                                          : "ptx_step_plan_finish: the sums are not");
+    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_norm_sq() comes first");
+}
+
+static float count_of(unsigned t)
+{
+    float count;
+    require(ptx_buffer_download(memory, place(t, STEP) - base, &count, sizeof count, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    return count;
+}
+
+// Phases in any order: those that are refused change nothing, and all others are taken.
 static void test_order_of_phases(void **state)
 {
     (void)state;
-    static const char words[] = "ptx_step_plan_norm_sq() comes first";
+    struct random r = gpu_random(&gpu, "order of phases");
     ptx_step_plan *plan = create();
-    float count;
+    enum { NOTHING, SUMS, RECORDS } left = NOTHING;
+    const float first = count_of(0);
+    unsigned steps = 0, refused = 0;
 
-    assert_int_equal(ptx_step_plan_step(plan, gpu.stream), PTX_ERROR_INVALID);
-    expect_failure(PTX_ERROR_INVALID, words);
-    require(ptx_step_plan_finish(plan, gpu.stream));
-    assert_int_equal(ptx_step_plan_step(plan, gpu.stream), PTX_ERROR_INVALID);
-    require(ptx_step_plan_norm_sq(plan, gpu.stream));
-    assert_int_equal(ptx_step_plan_step(plan, gpu.stream), PTX_ERROR_INVALID);
-    expect_failure(PTX_ERROR_INVALID, words);
-    require(ptx_step_plan_finish(plan, gpu.stream));
-    require(ptx_step_plan_step(plan, gpu.stream));
-    require(ptx_buffer_download(memory, place(0, STEP) - base, &count, sizeof count, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    assert_true(count == 1.0f);
+    for (unsigned turn = 0; turn < 120; turn++) {
+        const enum phase phase = (enum phase)random_below(&r, 4);
+        if ((phase == FINISH && left != SUMS) || (phase == STEP_ONCE && left != RECORDS)) {
+            expect_order(plan, phase);
+            refused++;
+            continue;
+        }
+        require(take(plan, phase));
+        left = phase == NORM_SQ ? SUMS : phase == FINISH ? RECORDS : NOTHING;
+        steps += phase == STEP_ONCE || phase == RUN;
+    }
+    assert_true(refused > 5 && steps > 5);
+    assert_true(count_of(0) == first + (float)steps);
+    ptx_step_plan_destroy(&plan);
+}
+
+// Neither a finish nor a step is taken twice, also after a run.
+static void test_repeated_phases(void **state)
+{
+    (void)state;
+    const struct ptx_loss_scale_params update = { .interval = 1 };
+    struct ptx_clip_summary summary;
+
+    params.loss_scale = 8;
+    params.update = &update;
+    ptx_step_plan *plan = create();
+    expect_order(plan, STEP_ONCE);
+    expect_order(plan, FINISH);
+    TAKE(plan, RUN);
+    expect_order(plan, STEP_ONCE);
+    expect_order(plan, FINISH);
+    TAKE(plan, NORM_SQ);
+    expect_order(plan, STEP_ONCE);
+    TAKE(plan, NORM_SQ, FINISH);
+    expect_order(plan, FINISH);
+    TAKE(plan, STEP_ONCE);
+    expect_order(plan, STEP_ONCE);
+    require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
+    assert_true(count_of(0) == 2.0f);
+    assert_true(summary.state.scale == 32.0f); // two updates
+    ptx_step_plan_destroy(&plan);
+}
+
+static void begin_capture(void)
+{
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+}
+
+static ptx_graph *capture(ptx_step_plan *plan, const enum phase *phases, size_t count)
+{
+    begin_capture();
+    take_all(plan, phases, count);
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    assert_non_null(graph);
+    return graph;
+}
+
+// The order holds within a capture. Launched and captured phases do not count for each other.
+static void test_order_in_captures(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = create();
+
+    begin_capture();
+    expect_order(plan, STEP_ONCE); // nothing has ever left what it needs
+    expect_order(plan, FINISH);
+    TAKE(plan, NORM_SQ);
+    expect_order(plan, STEP_ONCE);
+    TAKE(plan, FINISH);
+    expect_order(plan, FINISH);
+    ptx_capture_abandon(gpu.device, gpu.stream);
+    expect_order(plan, STEP_ONCE);
+    expect_failure(PTX_ERROR_INVALID, "what was captured does not count outside of its graph");
+    expect_order(plan, FINISH);
+    TAKE(plan, NORM_SQ);
+    begin_capture();
+    TAKE(plan, RUN);
+    expect_order(plan, STEP_ONCE);
+    TAKE(plan, NORM_SQ, FINISH, STEP_ONCE);
+    expect_order(plan, STEP_ONCE);
+    expect_order(plan, FINISH);
+    ptx_capture_abandon(gpu.device, gpu.stream);
+    TAKE(plan, FINISH, STEP_ONCE); // of the norm_sq before the capture
+    assert_true(count_of(0) == 1.0f);
+    ptx_step_plan_destroy(&plan);
+}
+
+// A graph for each phase, as with an all-reduce between them, and one of them captured again.
+static void test_graphs_of_phases(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = create();
+    ptx_graph *graphs[4];
+
+    for (unsigned k = 0; k < 3; k++)
+        graphs[k] = CAPTURE(plan, (enum phase)k);
+    graphs[3] = graphs[1];
+    graphs[1] = CAPTURE(plan, FINISH);
+    for (unsigned k = 0; k < 3; k++)
+        require(ptx_graph_launch(graphs[k], gpu.stream));
+    assert_true(count_of(0) == 1.0f);
+    for (unsigned k = 0; k < 4; k++)
+        ptx_graph_destroy(&graphs[k]);
     ptx_step_plan_destroy(&plan);
     plan = create();
-    require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_step_plan_step(plan, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    TAKE(plan, RUN);
+    graphs[0] = CAPTURE(plan, FINISH, STEP_ONCE);
+    begin_capture();
+    TAKE(plan, STEP_ONCE);
+    expect_order(plan, FINISH);
+    ptx_capture_abandon(gpu.device, gpu.stream);
+    ptx_graph_destroy(&graphs[0]);
     ptx_step_plan_destroy(&plan);
 }
 
@@ -507,6 +644,9 @@ int main(void)
         cmocka_unit_test_setup(test_cold_capture, set_up),
         cmocka_unit_test_setup(test_capture_of_a_blocking_stream, set_up),
         cmocka_unit_test_setup(test_order_of_phases, set_up),
+        cmocka_unit_test_setup(test_repeated_phases, set_up),
+        cmocka_unit_test_setup(test_order_in_captures, set_up),
+        cmocka_unit_test_setup(test_graphs_of_phases, set_up),
         cmocka_unit_test_setup(test_records_that_are_not, set_up),
         cmocka_unit_test_setup(test_two_threads, set_up),
         cmocka_unit_test_setup(test_device_closed_first, set_up),
