@@ -142,7 +142,7 @@ fi
     grep -oHE '\]\([^)#:]+' -- *.md docs/*.md | sed 's/\](/ /; s/:\([^ ]*\) / /; s/: / /' |
         while read -r page target; do
             case $target in
-            ../bench/* | ../emulator/* | ../include/* | emulator/*) continue ;;
+            ../bench/* | ../emulator/* | ../include/* | ../packaging/* | emulator/*) continue ;;
             esac
             [ -e "$(dirname "$page")/$target" ] || echo "$page: $target is not installed"
         done >"$scratch/links"

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# As conda calls it: in the sources, with PREFIX, CPU_COUNT and, of conda's compilers, MESON_ARGS.
+# PTXGEN_SUITE is the suite of tests to run; emulator has all that need no GPU.
+set -eu
+
+# shellcheck disable=SC2086 # a word for each argument
+meson setup build ${MESON_ARGS-} --prefix="$PREFIX" --libdir=lib --buildtype=release \
+    --wrap-mode=nodownload -Ddefault_library=shared -Dtools=enabled -Dtests=enabled \
+    -Dbench=disabled -Dpython=no
+meson compile -C build -j "${CPU_COUNT:-2}"
+meson test -C build --no-rebuild --print-errorlogs --num-processes "${CPU_COUNT:-2}" \
+    --timeout-multiplier 3 --suite "${PTXGEN_SUITE:-emulator}"
+meson install -C build --no-rebuild

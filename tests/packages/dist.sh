@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# dist.sh SOURCE FOLDER: writes the release's tarball with `meson dist` into FOLDER, and uses it as WrapDB
+# and distributions do: without git, as a wrap of another project, whose tests run on the emulator.
+set -eu
+
+source=$(CDPATH='' cd -- "$1" && pwd)
+mkdir -p "$2"
+folder=$(CDPATH='' cd -- "$2" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+quietly() {
+    "$@" >"$scratch/log" 2>&1 || {
+        cat "$scratch/log"
+        fail "$*"
+    }
+}
+
+# meson dist packs a commit: one of the files as they are here, in a repository of its own.
+command -v git >/dev/null || {
+    echo "skipped: meson dist needs git"
+    exit 77
+}
+mkdir "$scratch/source"
+cd "$source"
+if git rev-parse --git-dir >/dev/null 2>&1; then
+    git ls-files -co --exclude-standard -z
+else
+    find . -name 'build*' -type d -prune -o -type f -print0
+fi | tar -cf - --null -T - | tar -xf - -C "$scratch/source"
+cd "$scratch/source"
+quietly git init -q
+quietly git add -A
+quietly git -c user.name=release -c user.email=release@example.org commit -q -m release
+quietly meson setup "$scratch/dist" -Dtests=disabled -Dtools=disabled -Dbench=disabled -Dexamples=false
+quietly meson dist -C "$scratch/dist" --no-tests --formats xztar
+tarball=$(basename "$scratch"/dist/meson-dist/*.tar.xz)
+cp "$scratch/dist/meson-dist/$tarball" "$folder"
+! tar -tf "$folder/$tarball" | grep -E '(^|/)\.git/' || fail "the tarball has a repository"
+
+# A PATH without git: links to everything else.
+mkdir "$scratch/bin"
+echo "$PATH" | tr : '\n' | while read -r place; do
+    for program in "$place"/*; do
+        case $program in */git | */git-*) continue ;; esac
+        [ ! -x "$program" ] || ln -s "$program" "$scratch/bin/" 2>/dev/null || :
+    done
+done
+PATH=$scratch/bin
+! command -v git >/dev/null || fail "git is still there"
+
+# The wrap file as WrapDB writes it, with the tarball already downloaded.
+name=${tarball%.tar.xz}
+mkdir -p "$scratch/host/subprojects/packagecache"
+cp "$source/tests/subproject/meson.build" "$source/tests/subproject/host.c" "$scratch/host"
+cp "$folder/$tarball" "$scratch/host/subprojects/packagecache"
+cat >"$scratch/host/subprojects/ptxgen.wrap" <<END
+[wrap-file]
+directory = $name
+source_url = https://example.invalid/$tarball
+source_filename = $tarball
+source_hash = $(sha256sum "$folder/$tarball" | cut -d ' ' -f 1)
+
+[provide]
+ptxgen = ptxgen_dep
+END
+sed -i "s/, fallback: .*)/)/" "$scratch/host/meson.build" # the wrap provides it
+quietly meson setup --wrap-mode=forcefallback "$scratch/host/build" "$scratch/host"
+quietly meson compile -C "$scratch/host/build"
+quietly meson test -C "$scratch/host/build"
+echo "$tarball: made by meson dist; as a wrap, without git, its tests pass on the emulator"
