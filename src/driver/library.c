@@ -90,10 +90,12 @@ static ptx_status search(struct ptxd_library *library)
         size_t length = strlen(complaints);
         snprintf(complaints + length, sizeof(complaints) - length, "\n%s", ptx_error_message());
     }
-    ptxd_fail(PTX_ERROR_NO_DRIVER,
-              "no usable libcuda.so.1: install the NVIDIA display driver, or name the "
-              "library in PTXGEN_LIBCUDA; what was tried:%s",
-              complaints);
+    ptxd_fail(
+        PTX_ERROR_NO_DRIVER,
+        "no usable libcuda.so.1: install the NVIDIA display driver, or name the "
+        "library in PTXGEN_LIBCUDA, which may be ptxgen's emulator, to run on the CPU; what was "
+        "tried:%s",
+        complaints);
     return PTX_ERROR_NO_DRIVER;
 }
 
