@@ -283,6 +283,7 @@ static void test_scalars(void **state)
     hyper = set.group[0].hyper;
     expect_refused(ptx_step_plan_set_hyper(plan, 0, &hyper, gpu.stream),
                    "the scalars of group 0 are the caller's");
+    hyper = set.group[1].hyper; // its momentum, which cannot change
     hyper.lr = -1;
     expect_refused(ptx_step_plan_set_hyper(plan, 1, &hyper, gpu.stream), "group 1: lr is -1");
     expect_refused(ptx_step_plan_set_hyper(plan, 2, &hyper, gpu.stream),
