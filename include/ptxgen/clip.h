@@ -138,8 +138,9 @@ typedef struct ptx_clip_plan ptx_clip_plan;
 /// Checks that types, groups, counts and scalars are in range. Unless params->any_address is set,
 /// also checks that addresses are not 0 and are aligned to their elements; as far as the driver can
 /// tell, that they are in this device's memory with room for `count` elements; and that tensors,
-/// scalars of the caller's and the plan's own memory do not overlap. The message names the tensor
-/// by its index, and the field.
+/// scalars of the caller's and the plan's own memory do not overlap, except that scalars which the
+/// plan only reads may overlap each other. The message names the tensor by its index, and the
+/// field.
 ///
 /// Errors (NULL, nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
 /// UNSUPPORTED, FORKED.

@@ -67,7 +67,8 @@ struct ptx_step_whole {
 
 /// A parameter, its gradient and its states, in device memory. Each array of a tensor has `count`
 /// elements, an absmax one for each 256 of them; its address must be a multiple of the element
-/// size. Arrays must not overlap.
+/// size. Arrays must not overlap. A tensor without elements is never counted: of a parameter's
+/// shards, take the count from one that has elements.
 struct ptx_step_tensor {
     CUdeviceptr parameter;
     CUdeviceptr gradient;  ///< 0: excluded from norm, step and count
@@ -137,8 +138,9 @@ typedef struct ptx_step_plan ptx_step_plan;
 /// Creates the plan, as ptx_clip_plan_create() does: all slow work, and all that can fail for lack
 /// of resources, is here. Checks what a clip plan checks, and: that rule, format and types fit
 /// together; that scalars are in range; that every array of every tensor is aligned, in this
-/// device's memory with room for `count` elements, and does not overlap another. The message names
-/// the tensor by its index, and the field.
+/// device's memory with room for `count` elements, and does not overlap another, except that
+/// scalars which are only read may. The message names the tensor or group by its index, and the
+/// field.
 ///
 /// Errors (NULL, nothing stays allocated): INVALID, CAPTURE, JIT, OUT_OF_MEMORY, DRIVER,
 /// UNSUPPORTED, FORKED.
@@ -236,8 +238,8 @@ PTXGEN_API ptx_status ptx_step_emit(ptx_builder *b, const struct ptx_step_params
 
 /// Writes the 256 entries of the map of STATE_8BIT, as bitsandbytes' create_dynamic_map(signed)
 /// gives them on a processor with fused multiply-add: by code, the least first. For reading and
-/// writing states elsewhere. Thread-safe.
-PTXGEN_API void ptx_step_map(bool is_signed, float map[256]);
+/// writing states elsewhere. Thread-safe. Errors: INVALID for a map that is NULL.
+PTXGEN_API ptx_status ptx_step_map(bool is_signed, float map[256]);
 
 PTXGEN_END
 

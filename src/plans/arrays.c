@@ -10,11 +10,13 @@
 
 enum { NAME_SIZE = 64 };
 
-// "tensor 3", "tensor 3's gradient" or "loss_scale_state".
+// "tensor 3", "tensor 3's gradient", "group 1's lr_at" or "loss_scale_state".
 static const char *name_of(const struct plan_array *a, char name[NAME_SIZE])
 {
     if (a->tensor == ARRAY_OF_PLAN)
         snprintf(name, NAME_SIZE, "%s", a->field);
+    else if (a->tensor == ARRAY_OF_GROUP)
+        snprintf(name, NAME_SIZE, "group %" PRIu32 "'s %s", a->group, a->field);
     else if (a->field)
         snprintf(name, NAME_SIZE, "tensor %zu's %s", a->tensor, a->field);
     else
@@ -65,9 +67,11 @@ static ptx_status check_allocation(ptx_device *device, const struct plan_array *
 
     if (status == PTX_ERROR_NOT_FOUND)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: the driver knows no memory at its address 0x%llx: it was freed, or "
-                         "is the host's; any_address skips this check",
-                         name_of(a, name), at);
+                         "%s: the driver knows no memory at its address 0x%llx: it was freed%s; "
+                         "any_address skips this check",
+                         name_of(a, name), at,
+                         a->stays ? " since the plan got it: move it in the same call"
+                                  : ", or is the host's");
     if (status) {
         ptxd_explain("\n%s, address 0x%llx", name_of(a, name), at);
         return status;
@@ -120,13 +124,19 @@ static bool may_coincide(const struct plan_array *x, const struct plan_array *y)
 static ptx_status check_overlap(const struct plan_array **arrays, size_t count, CUdeviceptr plan,
                                 uint64_t plan_bytes)
 {
+    const struct plan_array *read = NULL, *written = NULL; // of those so far, the last to end
     char name[NAME_SIZE];
 
     qsort(arrays, count, sizeof *arrays, by_address);
     for (size_t k = 0; k < count; k++) {
         const struct plan_array *a = arrays[k];
-        if (k && a->at < end_of(arrays[k - 1]) && !may_coincide(arrays[k - 1], a))
-            return refuse_overlap(arrays[k - 1], a, a->at);
+        if (written && a->at < end_of(written) && !may_coincide(written, a))
+            return refuse_overlap(written, a, a->at);
+        if (read && !a->read_only && a->at < end_of(read))
+            return refuse_overlap(read, a, a->at);
+        const struct plan_array **last = a->read_only ? &read : &written;
+        if (!*last || end_of(a) > end_of(*last))
+            *last = a;
         if (a->at < plan + plan_bytes && end_of(a) > plan)
             return ptxd_fail(PTX_ERROR_INVALID,
                              "%s overlaps the plan's own memory at 0x%llx: %s memory was freed "

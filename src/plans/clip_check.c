@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "arrays.h"
@@ -77,6 +78,15 @@ static ptx_status check_caller_arrays(const struct ptx_clip_params *params, uint
     return PTX_OK;
 }
 
+static ptx_status check_max_norm(const char *name, float max_norm)
+{
+    if (max_norm >= 0.0f)
+        return PTX_OK;
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "%s is %g; it must be 0 or more, and not NaN (INFINITY: no clipping)", name,
+                     (double)max_norm);
+}
+
 static ptx_status check_scalars(const struct ptx_clip_params *params, uint32_t groups)
 {
     ptx_status status = PTX_OK;
@@ -84,9 +94,9 @@ static ptx_status check_scalars(const struct ptx_clip_params *params, uint32_t g
     if (!params->group_max_norms)
         status = ptxp_clip_check_max_norm(params->max_norm);
     for (uint32_t g = 0; params->group_max_norms && g < groups && !status; g++) {
-        status = ptxp_clip_check_max_norm(params->group_max_norms[g]);
-        if (status)
-            ptxd_explain("\nin group_max_norms[%" PRIu32 "]", g);
+        char name[64];
+        snprintf(name, sizeof name, "group_max_norms[%" PRIu32 "]", g);
+        status = check_max_norm(name, params->group_max_norms[g]);
     }
     if (status)
         return status;
@@ -103,11 +113,7 @@ static ptx_status check_scalars(const struct ptx_clip_params *params, uint32_t g
 
 ptx_status ptxp_clip_check_max_norm(float max_norm)
 {
-    if (max_norm >= 0.0f)
-        return PTX_OK;
-    return ptxd_fail(PTX_ERROR_INVALID,
-                     "max_norm is %g; it must be 0 or more, and not NaN (INFINITY: no clipping)",
-                     (double)max_norm);
+    return check_max_norm("max_norm", max_norm);
 }
 
 ptx_status ptxp_clip_check_loss_scale(float scale)
@@ -163,15 +169,16 @@ size_t ptxp_clip_caller_arrays(const struct ptx_clip_params *params, uint32_t gr
         uint64_t count;
         unsigned bytes;
         const char *field;
+        bool read_only;
     } all[CLIP_CALLER_ARRAYS] = {
-        { params->max_norms_at, groups, 4, "max_norms_at" },
-        { params->loss_scale_state, sizeof(struct ptx_loss_scale_state) / 4, 4,
-          "loss_scale_state" },
-        { params->loss_scale_at, 1, 4, "loss_scale_at" },
-        { params->found_inf_at, 1, 4, "found_inf_at" },
-        { params->found_inf_to, 1, 4, "found_inf_to" },
+        { params->max_norms_at, groups, 4, "max_norms_at", true },
+        { params->loss_scale_state, sizeof(struct ptx_loss_scale_state) / 4, 4, "loss_scale_state",
+          false },
+        { params->loss_scale_at, 1, 4, "loss_scale_at", true },
+        { params->found_inf_at, 1, 4, "found_inf_at", true },
+        { params->found_inf_to, 1, 4, "found_inf_to", false },
         { params->sums_at, (uint64_t)groups * (params->sum_rows ? params->sum_rows : 1), 8,
-          "sums_at" },
+          "sums_at", false },
     };
     size_t count = 0;
 
@@ -184,6 +191,7 @@ size_t ptxp_clip_caller_arrays(const struct ptx_clip_params *params, uint32_t gr
                 .tensor = ARRAY_OF_PLAN,
                 .field = all[k].field,
                 .effect = "the plan would overwrite the one with the other",
+                .read_only = all[k].read_only,
             };
     return count;
 }

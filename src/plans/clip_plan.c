@@ -44,7 +44,8 @@ ptx_status ptxp_clip_emit(ptx_builder *b, const struct ptx_clip_params *params,
     ptx_status status = ptxp_clip_check_params(params);
 
     if (!status)
-        status = ptxp_loss_scale_check("ptx_clip_emit", params->update, &rule);
+        status = ptxp_loss_scale_check(step ? "ptx_step_emit" : "ptx_clip_emit", "update.",
+                                       params->update, &rule);
     if (!status)
         status = ptxp_clip_layout_create(params, step == NULL, &layout);
     if (status)
@@ -64,7 +65,7 @@ ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
     if (!status && !description)
         status = ptxd_fail(PTX_ERROR_INVALID, "ptx_clip_describe: description is NULL");
     if (!status)
-        status = ptxp_loss_scale_check("ptx_clip_describe", params->update, &rule);
+        status = ptxp_loss_scale_check("ptx_clip_describe", "update.", params->update, &rule);
     if (!status)
         status = ptxp_clip_layout_create(params, true, &layout);
     if (status)
@@ -276,7 +277,6 @@ static void take_params(ptx_clip_plan *plan, const struct ptx_clip_params *param
 
 static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params)
 {
-    static const char function[] = "ptx_clip_plan_create";
     struct ptx_loss_scale_params rule;
     bool capturing;
     ptx_status status = ptxp_clip_check_params(params);
@@ -284,7 +284,8 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
     if (!status)
         status = ptxp_clip_check_max_norm_given(params);
     if (!status)
-        status = ptxp_loss_scale_check(function, params->update, &rule);
+        status = ptxp_loss_scale_check(plan->step ? "ptx_step_plan_create" : "ptx_clip_plan_create",
+                                       "update.", params->update, &rule);
     if (!status)
         status = ptx_stream_is_capturing(plan->device, params->stream, &capturing);
     if (!status && capturing)
@@ -380,8 +381,8 @@ ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_
     const uint32_t groups = plan->layout.group_count;
     const size_t offset = (size_t)plan->layout.records.offset;
     if (records && (first > groups || count > groups - first))
-        return ptxd_fail(PTX_ERROR_INVALID, "%u records from %u on: the plan has %u groups", count,
-                         first, groups);
+        return ptxd_fail(PTX_ERROR_INVALID, "%u record%s from %u on: the plan has %u group%s",
+                         count, ptxd_plural(count), first, groups, ptxd_plural(groups));
     if (records && count)
         status = ptx_buffer_download(plan->memory, offset + first * sizeof *records, records,
                                      count * sizeof *records, stream);

@@ -283,8 +283,8 @@ static ptx_status check_chunks(const ptx_clip_plan *plan, uint64_t first, uint64
 
     if (first <= chunks && count <= chunks - first)
         return PTX_OK;
-    return ptxd_fail(PTX_ERROR_INVALID, "%llu chunks from %llu on: the plan has %llu",
-                     (unsigned long long)count, (unsigned long long)first,
+    return ptxd_fail(PTX_ERROR_INVALID, "%llu chunk%s from %llu on: the plan has %llu",
+                     (unsigned long long)count, ptxd_plural(count), (unsigned long long)first,
                      (unsigned long long)chunks);
 }
 

@@ -7,13 +7,15 @@
 #include "driver/error.h"
 #include "operations.h"
 
-static ptx_status refuse(const char *function, const char *name, double value, const char *wanted)
+static ptx_status refuse(const char *function, const char *of, const char *name, double value,
+                         const char *wanted)
 {
-    return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is %g; it must be %s", function, name, value,
+    return ptxd_fail(PTX_ERROR_INVALID, "%s: %s%s is %g; it must be %s", function, of, name, value,
                      wanted);
 }
 
-ptx_status ptxp_loss_scale_check(const char *function, const struct ptx_loss_scale_params *params,
+ptx_status ptxp_loss_scale_check(const char *function, const char *of,
+                                 const struct ptx_loss_scale_params *params,
                                  struct ptx_loss_scale_params *filled)
 {
     struct ptx_loss_scale_params p = params ? *params : (struct ptx_loss_scale_params) { 0 };
@@ -24,19 +26,19 @@ ptx_status ptxp_loss_scale_check(const char *function, const struct ptx_loss_sca
     p.max_scale = p.max_scale != 0 ? p.max_scale : INFINITY;
     p.hysteresis = p.hysteresis != 0 ? p.hysteresis : 1;
     if (!(p.growth > 1 && isfinite(p.growth)))
-        return refuse(function, "growth", (double)p.growth, "finite and above 1 (0: 2)");
+        return refuse(function, of, "growth", (double)p.growth, "finite and above 1 (0: 2)");
     if (!(p.backoff > 0 && p.backoff < 1))
-        return refuse(function, "backoff", (double)p.backoff, "between 0 and 1 (0: 0.5)");
+        return refuse(function, of, "backoff", (double)p.backoff, "between 0 and 1 (0: 0.5)");
     if (p.interval < 1)
-        return refuse(function, "interval", p.interval, "1 step or more (0: 2000)");
+        return refuse(function, of, "interval", p.interval, "1 step or more (0: 2000)");
     if (!(p.min_scale >= 0 && isfinite(p.min_scale)))
-        return refuse(function, "min_scale", (double)p.min_scale,
+        return refuse(function, of, "min_scale", (double)p.min_scale,
                       "finite and above 0 (0: no lower bound)");
     if (!(p.max_scale >= p.min_scale && p.max_scale > 0))
-        return refuse(function, "max_scale", (double)p.max_scale,
+        return refuse(function, of, "max_scale", (double)p.max_scale,
                       "above 0 and not below min_scale (0: no upper bound)");
     if (p.hysteresis < 1)
-        return refuse(function, "hysteresis", p.hysteresis, "1 step or more (0: 1)");
+        return refuse(function, of, "hysteresis", p.hysteresis, "1 step or more (0: 1)");
     *filled = p;
     return PTX_OK;
 }
@@ -66,14 +68,14 @@ ptx_status ptx_loss_scale_step(struct ptx_loss_scale_state *state, bool found_in
                                const struct ptx_loss_scale_params *params)
 {
     struct ptx_loss_scale_params rule = { 0 };
-    ptx_status status = ptxp_loss_scale_check("ptx_loss_scale_step", params, &rule);
+    ptx_status status = ptxp_loss_scale_check("ptx_loss_scale_step", "", params, &rule);
 
     if (status)
         return status;
     if (!state)
         return ptxd_fail(PTX_ERROR_INVALID, "ptx_loss_scale_step: state is NULL");
     if (!(state->scale >= 0 && isfinite(state->scale)))
-        return refuse("ptx_loss_scale_step", "state->scale", (double)state->scale,
+        return refuse("ptx_loss_scale_step", "", "state->scale", (double)state->scale,
                       "finite and not negative");
     struct ptx_loss_scale_state next =
         found_inf ? after_a_bad_step(*state, &rule) : after_a_good_step(*state, &rule);
@@ -138,7 +140,7 @@ ptx_status ptx_loss_scale_update(ptx_operations *operations, CUdeviceptr state,
     ptx_status status = ptxp_check_operations(operations, &update);
 
     if (!status)
-        status = ptxp_loss_scale_check(update.name, params, &call.rule);
+        status = ptxp_loss_scale_check(update.name, "", params, &call.rule);
     if (!status)
         status = ptxp_check_spans(operations, &update, spans, 2);
     if (status)
@@ -161,7 +163,7 @@ ptx_status ptx_loss_scale_describe(const struct ptx_loss_scale_params *params,
 {
     static const char name[] = "ptx_loss_scale_describe";
     struct ptx_loss_scale_params rule;
-    ptx_status status = ptxp_loss_scale_check(name, params, &rule);
+    ptx_status status = ptxp_loss_scale_check(name, "", params, &rule);
 
     if (status)
         return status;

@@ -7,9 +7,10 @@
 
 /// Checks `params` (NULL: all defaults) and writes them to *filled with defaults filled in:
 /// max_scale is INFINITY if there is no bound, hysteresis at least 1. On an error,
-/// PTX_ERROR_INVALID, the message begins with `function` and names the parameter, and *filled is
-/// unchanged.
-ptx_status ptxp_loss_scale_check(const char *function, const struct ptx_loss_scale_params *params,
+/// PTX_ERROR_INVALID, the message begins with `function` and names the parameter, after `of` ("" or
+/// "update."), and *filled is unchanged.
+ptx_status ptxp_loss_scale_check(const char *function, const char *of,
+                                 const struct ptx_loss_scale_params *params,
                                  struct ptx_loss_scale_params *filled);
 
 #endif

@@ -145,6 +145,18 @@ static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
     return tensor->format == PTX_STEP_FORMAT_STATE_8BIT ? check_blocks(t, w) : PTX_OK;
 }
 
+static ptx_status refuse_state(size_t t, const char *field, unsigned k,
+                               const struct ptxk_step_variant *v)
+{
+    const unsigned states = ptxk_step_states(v);
+    const bool lacks_momentum = v->rule == PTX_STEP_RULE_SGD && !v->momentum;
+
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "tensor %zu: %s[%u] is given, and its rule, %s%s, has %u state%s: make it 0",
+                     t, field, k, ptxk_step_rule_of(v->rule)->name,
+                     lacks_momentum ? " without momentum" : "", states, ptxd_plural(states));
+}
+
 static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
                                const struct ptx_step_group *group)
 {
@@ -153,20 +165,14 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
 
     for (unsigned k = states; k < 2; k++)
         if (tensor->state[k])
-            return ptxd_fail(PTX_ERROR_INVALID,
-                             "tensor %zu: state[%u] is given, and its rule, %s, has %u "
-                             "states: make it 0",
-                             t, k, ptxk_step_rule_of(v.rule)->name, states);
+            return refuse_state(t, "state", k, &v);
     for (unsigned k = 0; k < 2; k++)
         if (tensor->absmax[k] && tensor->format != PTX_STEP_FORMAT_STATE_8BIT)
             return ptxd_fail(PTX_ERROR_INVALID,
                              "tensor %zu: absmax[%u] is given, and format %s has none: make it 0",
                              t, k, format_names[tensor->format]);
         else if (tensor->absmax[k] && k >= states)
-            return ptxd_fail(PTX_ERROR_INVALID,
-                             "tensor %zu: absmax[%u] is given, and its rule, %s, has %u "
-                             "states: make it 0",
-                             t, k, ptxk_step_rule_of(v.rule)->name, states);
+            return refuse_state(t, "absmax", k, &v);
     if (tensor->beside && ptxk_step_beside_type(&v) == PTX_NONE)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: beside is given, and format %s has nothing there: make "

@@ -9,9 +9,12 @@
 #include "driver/error.h"
 #include "kernels/common/vector.h"
 
-void ptx_step_map(bool is_signed, float map[256])
+ptx_status ptx_step_map(bool is_signed, float map[256])
 {
+    if (!map)
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_step_map: map is NULL");
     ptxk_eight_bit_map(is_signed, map);
+    return PTX_OK;
 }
 
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)

@@ -8,6 +8,7 @@
 #include "arrays.h"
 #include "clip_plan.h"
 #include "driver/error.h"
+#include "operations_loss_scale.h"
 #include "step_table.h"
 
 struct ptx_step_plan {
@@ -115,10 +116,20 @@ static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes
                                  .effect = "the step would overwrite the one with the other" };
 }
 
+// Scalars of a hyperparameter group, which are only read.
+static struct plan_array array_of_group(uint32_t group, CUdeviceptr at, uint64_t count,
+                                        unsigned bytes, const char *field)
+{
+    struct plan_array array = array_of(at, count, bytes, ARRAY_OF_GROUP, field);
+    array.group = group;
+    array.read_only = true;
+    return array;
+}
+
 static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct plan_array *to)
 {
-    static const char *const states[2][2] = { { "state[0]", "state[1]" }, { "state", "" } };
-    static const char *const absmaxes[2][2] = { { "absmax[0]", "absmax[1]" }, { "absmax", "" } };
+    static const char *const states[2] = { "state[0]", "state[1]" };
+    static const char *const absmaxes[2] = { "absmax[0]", "absmax[1]" };
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
     const unsigned count = ptxk_step_states(&v);
@@ -133,9 +144,9 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
         array_of(tensor->beside, tensor->count, ptx_type_bytes(ptxk_step_beside_type(&v)), t,
                  v.format == PTX_STEP_FORMAT_MASTER ? "master (beside)" : "remainder (beside)");
     for (unsigned k = 0; k < count; k++) {
-        to[n++] = array_of(tensor->state[k], tensor->count, state, t, states[count == 1][k]);
-        to[n++] = array_of(tensor->absmax[k], ptxp_step_blocks(tensor), sizeof(float), t,
-                           absmaxes[count == 1][k]);
+        to[n++] = array_of(tensor->state[k], tensor->count, state, t, states[k]);
+        to[n++] =
+            array_of(tensor->absmax[k], ptxp_step_blocks(tensor), sizeof(float), t, absmaxes[k]);
     }
     to[n] = array_of(tensor->step, tensor->count ? 1 : 0, sizeof(float), t, "step");
     to[n++].shared = true;
@@ -149,19 +160,19 @@ static size_t add_scalars(const struct ptx_step_params *params, struct plan_arra
     for (uint32_t g = 0; g < params->group_count; g++) {
         const struct ptx_step_group *group = &params->groups[g];
         if (group->hyper_at) {
-            to[n] = array_of(group->hyper_at, 8, sizeof(double), ARRAY_OF_PLAN, "hyper_at");
-            to[n++].shared = true;
+            to[n++] = array_of_group(g, group->hyper_at, 8, sizeof(double), "hyper_at");
         }
         if (group->lr_at) {
-            to[n] = array_of(group->lr_at, 1, sizeof(float), ARRAY_OF_PLAN, "lr_at");
-            to[n++].shared = true;
+            to[n++] = array_of_group(g, group->lr_at, 1, sizeof(float), "lr_at");
         }
     }
     const struct ptx_clip_params clip = clip_params_of(params, NULL);
     return n + ptxp_clip_caller_arrays(&clip, norm_groups_of(params), to + n);
 }
 
-static ptx_status check_addresses(const ptx_step_plan *plan, const struct ptx_step_params *params)
+// Tensors first to first + moves - 1 get their addresses by this call.
+static ptx_status check_addresses(const ptx_step_plan *plan, const struct ptx_step_params *params,
+                                  size_t first, size_t moves)
 {
     const size_t most =
         params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + CLIP_CALLER_ARRAYS + 1;
@@ -170,8 +181,12 @@ static ptx_status check_addresses(const ptx_step_plan *plan, const struct ptx_st
 
     if (!arrays)
         return out_of_host_memory();
-    for (size_t t = 0; t < params->tensor_count; t++)
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const size_t before = count;
         count += add_arrays(params, t, arrays + count);
+        for (size_t k = before; k < count; k++)
+            arrays[k].stays = t < first || t - first >= moves;
+    }
     count += add_scalars(params, arrays + count);
     // Where it is not yet allocated, nothing can overlap it: every address was found allocated.
     if (plan->clip)
@@ -278,7 +293,7 @@ static ptx_status make(ptx_step_plan *plan, const struct ptx_step_params *params
         return ptx_error_status();
     take_addresses(plan, params);
     if (!params->any_address)
-        status = check_addresses(plan, params);
+        status = check_addresses(plan, params, 0, params->tensor_count);
     if (!status)
         status = upload(plan, params);
     return status ? status : make_clip_plan(plan, params);
@@ -395,6 +410,11 @@ ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan, struct ptx_loss_sca
     return named(ptx_clip_plan_set_loss_scale(clip_of(plan), state, stream), __func__);
 }
 
+static ptx_status refuse_no_plan(const char *call)
+{
+    return ptxd_fail(PTX_ERROR_INVALID, "%s: the plan is NULL: see what its creation said", call);
+}
+
 static ptx_status check_set_hyper(const ptx_step_plan *plan, uint32_t group,
                                   const struct ptx_step_hyper *hyper)
 {
@@ -427,7 +447,7 @@ ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
     double values[STEP_SCALARS];
 
     if (!plan)
-        return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
+        return refuse_no_plan(__func__);
     status = check_set_hyper(plan, group, hyper);
     if (status)
         return status;
@@ -482,7 +502,7 @@ static ptx_status exchange_tensors(ptx_step_plan *plan, size_t first, size_t cou
     memcpy(plan->tensors + first, tensors, count * sizeof *tensors);
     status = ptxp_step_check_params(&plan->params);
     if (!status && !plan->params.any_address)
-        status = check_addresses(plan, &plan->params);
+        status = check_addresses(plan, &plan->params, first, count);
     if (status)
         memcpy(plan->tensors + first, old, count * sizeof *old);
     return status;
@@ -530,7 +550,7 @@ static ptx_status check_given(const ptx_step_plan *plan, size_t first, size_t co
                               const void *given, const char *name, const char *call)
 {
     if (!plan)
-        return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
+        return refuse_no_plan(call);
     if (first > plan->params.tensor_count || count > plan->params.tensor_count - first)
         return ptxd_fail(PTX_ERROR_INVALID, "%s: %zu tensor%s from %zu on: the plan has %zu", call,
                          count, ptxd_plural(count), first, plan->params.tensor_count);
@@ -561,7 +581,7 @@ static ptx_status set_gradients(ptx_step_plan *plan, size_t first, size_t count,
         tensors[k].gradient = gradients[k];
     }
     if (!plan->params.any_address)
-        status = check_addresses(plan, &plan->params);
+        status = check_addresses(plan, &plan->params, first, count);
     if (!status)
         status = ptx_clip_plan_set_data(plan->clip, first, count, gradients, stream);
     for (size_t k = 0; k < count && status; k++)
@@ -584,11 +604,14 @@ ptx_status ptx_step_describe(const struct ptx_step_params *params,
                              struct ptx_step_description *description)
 {
     struct ptx_clip_description clip_description;
+    struct ptx_loss_scale_params rule;
     struct step_layout layout;
     ptx_status status = ptxp_step_check_params(params);
 
     if (!status && !description)
-        status = ptxd_fail(PTX_ERROR_INVALID, "description is NULL");
+        status = ptxd_fail(PTX_ERROR_INVALID, "ptx_step_describe: description is NULL");
+    if (!status)
+        status = ptxp_loss_scale_check(__func__, "update.", params->update, &rule);
     if (status)
         return status;
     struct ptx_clip_tensor *gradients = gradients_of(params);

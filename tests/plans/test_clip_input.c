@@ -184,8 +184,8 @@ static void test_addresses(void **state)
     ptx_clip_plan_destroy(&plan);
 }
 
-/// Creation refuses a max_norm of 0, which was probably left out; a description and a text accept it.
-/// A limit of 0 is set with group_max_norms. It makes every gradient 0.
+/// Creation refuses a max_norm of 0, which was probably left out; a description and a text accept
+/// it. A limit of 0 is set with group_max_norms. It makes every gradient 0.
 static void test_max_norm_of_zero(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void test_loss_scale_state(void **state)
 }
 
 /// The scalars that a plan reads or writes must be in the device's memory and outside all tensors.
-/// The one that it writes must be none of the others.
+/// The one that it writes must be apart from the others.
 static void test_scalars_at(void **state)
 {
     (void)state;
@@ -274,8 +274,13 @@ static void test_scalars_at(void **state)
         refuse(words, false);
         *all[k].at = apart + 4 * k;
     }
-    params.group_count = 2;
-    refuse("max_norms_at and loss_scale_at overlap", false);
+    params.group_count = 2; // so max_norms_at reaches into loss_scale_at: both are only read
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    ptx_clip_plan_destroy(&plan);
+    params.max_norms_at = params.found_inf_to - 4;
+    refuse("max_norms_at and found_inf_to overlap", false);
     params.max_norms_at = apart + 60;
     refuse("max_norms_at: 2 elements are 8 bytes, and its memory ends 4 bytes after", false);
     params.max_norms_at = apart + 16;
@@ -283,7 +288,7 @@ static void test_scalars_at(void **state)
     refuse("found_inf_at and found_inf_to overlap", false);
     params.found_inf_at = apart + 24;
     tensors[1].count = 1;
-    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    plan = ptx_clip_plan_create(gpu.device, &params);
     if (!plan)
         fail_msg("%s", ptx_error_message());
     for (unsigned k = 0; k < 4; k++) {

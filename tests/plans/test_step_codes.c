@@ -43,8 +43,10 @@ static void test_maps(void **state)
                                         UINT64_C(0xd677f22a96665bc4) };
     float map[256], expected[256];
 
+    assert_int_equal(ptx_step_map(true, NULL), PTX_ERROR_INVALID);
+    assert_non_null(strstr(ptx_error_message(), "ptx_step_map: map is NULL"));
     for (int is_signed = 0; is_signed < 2; is_signed++) {
-        ptx_step_map(is_signed, map);
+        assert_int_equal(ptx_step_map(is_signed, map), PTX_OK);
         ref_map(is_signed, expected);
         assert_memory_equal(map, expected, sizeof map);
         assert_memory_equal(map, tables.map[is_signed], sizeof map);

@@ -317,6 +317,75 @@ static void call_all(ptx_step_plan *plan, CUstream stream, ptx_status statuses[C
     memcpy(statuses, all, sizeof all);
 }
 
+// Scalars that are only read may be one; what is written overlaps none of them, wherever it lies.
+static void test_shared_scalars(void **state)
+{
+    (void)state;
+    const CUdeviceptr apart = place(TENSORS, 0);
+    CUdeviceptr *const read[] = { &group.lr_at, &params.max_norms_at, &params.found_inf_at,
+                                  &params.loss_scale_at };
+
+    group.hyper_at = apart;
+    for (unsigned k = 0; k < 4; k++)
+        *read[k] = apart + 4 * (k / 2);
+    ptx_step_plan *plan = create();
+    ptx_step_plan_destroy(&plan);
+    for (unsigned k = 0; k < 16; k++) {
+        params.found_inf_to = apart + 4 * k;
+        refuse("found_inf_to", "overlap at 0x");
+        if (k > 1)
+            refuse("group 0's hyper_at", "overlap");
+    }
+    params.found_inf_to = apart + 64;
+    plan = create();
+    ptx_step_plan_destroy(&plan);
+}
+
+// The message names the group, and the function that was called.
+static void test_names_in_messages(void **state)
+{
+    (void)state;
+    const struct ptx_loss_scale_params shrinks = { .growth = 0.5f };
+    struct ptx_step_group groups[2] = { group, group };
+
+    params.update = &shrinks;
+    refuse("ptx_step_plan_create: update.growth is 0.5", "above 1");
+    params.update = NULL;
+    params.groups = groups;
+    params.group_count = 2;
+    groups[1].lr_at = 0x1230;
+    refuse("group 1's lr_at: the driver knows no memory", "freed");
+    groups[1].lr_at = 0;
+    groups[1].hyper_at = 0x1230;
+    refuse("group 1's hyper_at: the driver knows no memory", "freed");
+    assert_int_equal(ptx_step_plan_set_hyper(NULL, 0, &group.hyper, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_set_hyper: the plan is NULL");
+    assert_int_equal(ptx_step_plan_set_gradients(NULL, 0, 0, NULL, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_set_gradients: the plan is NULL");
+}
+
+// If the memory of a tensor that stays was freed, the message says what to do.
+static void test_freed_memory(void **state)
+{
+    (void)state;
+    ptx_buffer *own = ptx_buffer_create(gpu.device, 4 * COUNT);
+    const CUdeviceptr before = tensors[0].gradient;
+
+    assert_non_null(own);
+    tensors[0].gradient = ptx_buffer_address(own);
+    ptx_step_plan *plan = create();
+    ptx_buffer_destroy(&own);
+    assert_int_equal(ptx_step_plan_set_gradients(plan, 1, 1, &tensors[1].gradient, gpu.stream),
+                     PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tensor 0's gradient: the driver knows no memory");
+    expect_failure(PTX_ERROR_INVALID, "move it in the same call");
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 1, 1, &tensors[1], gpu.stream),
+                     PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "move it in the same call");
+    require(ptx_step_plan_set_gradients(plan, 0, 1, &before, gpu.stream));
+    ptx_step_plan_destroy(&plan);
+}
+
 static void test_no_plan(void **state)
 {
     (void)state;
@@ -554,7 +623,7 @@ static void test_records_that_are_not(void **state)
     struct ptx_clip_record records[3];
 
     assert_int_equal(ptx_step_plan_read(plan, 1, 2, records, NULL, gpu.stream), PTX_ERROR_INVALID);
-    expect_failure(PTX_ERROR_INVALID, "2 records from 1 on: the plan has 1 groups");
+    expect_failure(PTX_ERROR_INVALID, "2 records from 1 on: the plan has 1 group");
     ptx_step_plan_destroy(&plan);
 }
 
@@ -640,6 +709,9 @@ int main(void)
         cmocka_unit_test_setup(test_own_memory, set_up),
         cmocka_unit_test_setup(test_max_norm_of_zero, set_up),
         cmocka_unit_test_setup(test_scalars, set_up),
+        cmocka_unit_test_setup(test_shared_scalars, set_up),
+        cmocka_unit_test_setup(test_names_in_messages, set_up),
+        cmocka_unit_test_setup(test_freed_memory, set_up),
         cmocka_unit_test_setup(test_no_plan, set_up),
         cmocka_unit_test_setup(test_cold_capture, set_up),
         cmocka_unit_test_setup(test_capture_of_a_blocking_stream, set_up),

@@ -171,9 +171,11 @@ static void refused(struct parts *p, const char *words)
     p->params.tensors = &p->tensor;
     p->params.groups = &p->group;
     assert_int_equal(ptx_step_describe(&p->params, &d), PTX_ERROR_INVALID);
+    assert_null(strstr(ptx_error_message(), "ptx_clip"));
     if (!strstr(ptx_error_message(), words))
         fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
     assert_int_equal(ptx_step_emit(b, &p->params), PTX_ERROR_INVALID);
+    assert_null(strstr(ptx_error_message(), "ptx_clip"));
     ptx_builder_destroy(&b);
 }
 
@@ -237,13 +239,13 @@ static void test_refusals(void **state)
     REFUSED("beyond element 2^40", p.tensor.whole.first = (UINT64_C(1) << 40) + 1);
     REFUSED("beyond element 2^40",
             (p.tensor.whole.run = 999, p.tensor.whole.stride = (UINT64_C(1) << 40) + 1));
-    REFUSED("state[1] is given, and its rule, lion, has 1",
+    REFUSED("state[1] is given, and its rule, lion, has 1 state: make it 0",
             (p.group.rule = PTX_STEP_RULE_LION, p.tensor.state[1] = 16));
-    REFUSED("state[0] is given, and its rule, sgd, has 0",
+    REFUSED("state[0] is given, and its rule, sgd without momentum, has 0 states: make it 0",
             (p.group.rule = PTX_STEP_RULE_SGD, p.group.hyper.momentum = 0, p.tensor.state[0] = 16));
     REFUSED("beside is given, and format FULL has nothing there", p.tensor.beside = 16);
     REFUSED("tensor 0: absmax[1] is given, and format FULL has none", p.tensor.absmax[1] = 16);
-    REFUSED("tensor 0: absmax[1] is given, and its rule, lion, has 1 states",
+    REFUSED("tensor 0: absmax[1] is given, and its rule, lion, has 1 state: make it 0",
             (p.group.rule = PTX_STEP_RULE_LION, p.tensor.format = PTX_STEP_FORMAT_STATE_8BIT,
              p.tensor.absmax[1] = 16));
     REFUSED("tensor 0: its dtype is f16; format STATE_8BIT takes a parameter of f32 or bf16",
@@ -257,6 +259,11 @@ static void test_refusals(void **state)
             (p.tensor.format = PTX_STEP_FORMAT_STATE_8BIT, p.tensor.whole.run = 256,
              p.tensor.whole.stride = 257));
     REFUSED("max_norm is -1", p.params.max_norm = -1);
+    static const float max_norms[] = { 1, NAN };
+    REFUSED("group_max_norms[1] is nan",
+            (p.params.norm_group_count = 2, p.params.group_max_norms = max_norms));
+    static const struct ptx_loss_scale_params shrinks = { .growth = 0.5f };
+    REFUSED(": update.growth is 0.5", p.params.update = &shrinks);
     REFUSED("max_norms_at is 0x6; it must be a multiple of 4", p.params.max_norms_at = 6);
     REFUSED("found_inf_at is 0x2; it must be a multiple of 4", p.params.found_inf_at = 2);
     REFUSED("found_inf_to is 0x1; it must be a multiple of 4", p.params.found_inf_to = 1);
