@@ -192,7 +192,10 @@ def same_bits(rank, state_dtype, dtype):
             other.step()
         assert torch.equal(cut.full_tensor(), alone.detach())
         for name, state in ours.state[cut].items():
-            assert name == "step" or torch.equal(state.full_tensor(), other.state[alone][name])
+            if name == "remainder":  # neither gloo nor NCCL gathers 16-bit integers
+                state = state.to(torch.int32)
+            assert name == "step" or torch.equal(state.full_tensor(),
+                                                 other.state[alone][name].to(state.dtype))
     if state_dtype == "8bit":
         odd = torch.nn.Parameter(distribute_tensor(torch.zeros(64, 100, device=DEVICE), mesh, [Shard(0)]))
         odd.grad = odd.detach().clone()
