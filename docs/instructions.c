@@ -112,7 +112,7 @@ static void print_place(FILE *to, const char *prefix, const char *name, const ch
 
 static void print_places(FILE *to)
 {
-    static const char *const shapes[] = { "", "k", "kk", "kkk", "kkkk" };
+    static const char *const shapes[] = { "", "v", "vv", "vvv", "vvvv" };
 
     fprintf(to, "%s", places_head);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++) {
@@ -126,10 +126,10 @@ static void print_places(FILE *to)
 #define PLACE(name, ...) print_place(to, "", #name, "alone");
     PTX_SPECIAL_SCALARS(PLACE)
 #undef PLACE
-#define PLACE(name, ...) print_place(to, "atomic_", #name, "kkk");
+#define PLACE(name, ...) print_place(to, "atomic_", #name, "kvv");
     PTX_ATOMICS(PLACE)
 #undef PLACE
-#define PLACE(name, ...) print_place(to, "redux_", #name, "kk");
+#define PLACE(name, ...) print_place(to, "redux_", #name, "vv");
     PTX_WARP_REDUCTIONS(PLACE)
 #undef PLACE
     fprintf(to, "// clang-format on\n\n#endif\n");

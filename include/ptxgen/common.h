@@ -28,6 +28,9 @@
 #define PTXGEN_END
 #endif
 
+#define PTXGEN_JOIN_(x, y) x##y
+#define PTXGEN_JOIN(x, y)  PTXGEN_JOIN_(x, y)
+
 /// A struct with designated fields; the other fields are zero: `PTXGEN_STRUCT(ptx_cvt_params, .x =
 /// x)`. A compound literal in C, a braced temporary in C++20 (where the fields must be in the order
 /// of their declaration, and g++ -Wextra needs -Wno-missing-field-initializers).

@@ -12,8 +12,6 @@ PTXGEN_BEGIN
 /// `for` loops that run once, so leave a block only at its end. A C break, return or goto out of a
 /// block is detected and reported; use ptx_break_if() and ptx_return_if() instead. ptx_entry of
 /// entry.h is such a macro, too. `cond` is always a predicate: ptx_lt(b, i, n), say.
-#define PTXGEN_JOIN_(x, y) x##y
-#define PTXGEN_JOIN(x, y)  PTXGEN_JOIN_(x, y)
 #define PTXGEN_BLOCK(begin, end, b)                                                                \
     for (int PTXGEN_JOIN(ptx_block_, __LINE__) = begin; PTXGEN_JOIN(ptx_block_, __LINE__);         \
          PTXGEN_JOIN(ptx_block_, __LINE__) = end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))

@@ -21,7 +21,8 @@ struct ptx_cvt_params {
 /// work on every target: below sm_80 they use integer arithmetic, and conversions from bf16 to
 /// other types go through f32, which is exact.
 PTXGEN_API ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type type, struct ptx_cvt_params params);
-#define ptx_cvt(b, type, ...) ptx_cvt_emit(b, type, PTXGEN_STRUCT(ptx_cvt_params, .x = __VA_ARGS__))
+#define ptx_cvt(b, type, ...)                                                                      \
+    ptx_cvt_emit(b, type, PTXGEN_STRUCT(ptx_cvt_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
 /// Rounds two f32 to nearest even and packs them as PTX_F16X2 or PTX_BF16X2, `lo` in the lower
 /// half.
 PTXGEN_API ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi);

@@ -81,12 +81,12 @@ struct ptx_store_vec_params {
 /// p[i]: ptx_load(b, p, i, .cache = PTX_CACHE_STREAMING).
 PTXGEN_API ptx_val ptx_load_emit(ptx_builder *b, ptx_ptr p, struct ptx_load_params params);
 #define ptx_load(b, p, ...)                                                                        \
-    ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, .index = __VA_ARGS__))
+    ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, PTXGEN_FIELDS(index, __VA_ARGS__)))
 /// p[i] = x: ptx_store(b, p, i, x, .cache = PTX_CACHE_STREAMING).
 PTXGEN_API void ptx_store_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                struct ptx_store_params params);
 #define ptx_store(b, p, i, ...)                                                                    \
-    ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, .x = __VA_ARGS__))
+    ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
 /// Loads p[i] to p[i + lanes - 1] in one access: 1, 2, 4 or 8 lanes, at most 16 bytes in all (32 in
 /// global memory on sm_100 and up). The address must be a multiple of the bytes accessed.
 PTXGEN_API ptx_vec ptx_load_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
@@ -120,7 +120,7 @@ struct ptx_atomic_params {
 PTXGEN_API ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
                                    struct ptx_atomic_params params);
 #define ptx_atomic(b, op, p, i, ...)                                                               \
-    ptx_atomic_emit(b, op, p, i, PTXGEN_STRUCT(ptx_atomic_params, .x = __VA_ARGS__))
+    ptx_atomic_emit(b, op, p, i, PTXGEN_STRUCT(ptx_atomic_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
 
 /// Orders the memory accesses before the fence and after it. `order` is PTX_ORDER_ACQ_REL or
 /// PTX_ORDER_SEQ_CST.

@@ -49,12 +49,13 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
     __extension__({ __attribute__((cleanup(ptx_builder_end_call))) \
                     ptx_builder *const PTXGEN_B(n) = (builder);
 #define PTXGEN_KEEP(k, n, ...)  const PTXGEN_AUTO PTXGEN_X(k, n) = __VA_ARGS__;
+#define PTXGEN_VAL(k, n, ...)   const ptx_val PTXGEN_X(k, n) = PTXGEN_ARG(__VA_ARGS__);
 #define PTXGEN_CLOSE(n, ...) \
     ptx_builder_begin_call(PTXGEN_B(n), PTXGEN_HERE); \
     __VA_ARGS__; })
 
-// A shape has a letter for each argument after the builder: k is kept (evaluated before the call),
-// t is not (a type or another constant). With `plain` none is kept, so that temporaries of C++ live
+// A shape has a letter for each argument after the builder: v is a value or a C number and k is
+// something else; both are evaluated before the call. t is not: a type or another constant. With `plain` none is kept, so that temporaries of C++ live
 // as long as the call; these calls take no values.
 #define PTXGEN_CALL(shape, ...) PTXGEN_SHAPE_##shape(__COUNTER__, __VA_ARGS__)
 
@@ -62,30 +63,58 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
     PTXGEN_OPEN(n, b) PTXGEN_CLOSE(n, f(PTXGEN_B(n)))
 #define PTXGEN_SHAPE_plain(n, f, b, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_CLOSE(n, f(PTXGEN_B(n), __VA_ARGS__))
+#define PTXGEN_SHAPE_v(n, f, b, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n)))
+#define PTXGEN_SHAPE_vv(n, f, b, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_SHAPE_vvv(n, f, b, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_vvvv(n, f, b, x1, x2, x3, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
+    PTXGEN_VAL(4, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
 #define PTXGEN_SHAPE_k(n, f, b, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n)))
 #define PTXGEN_SHAPE_kk(n, f, b, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SHAPE_kkk(n, f, b, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
+#define PTXGEN_SHAPE_kv(n, f, b, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_SHAPE_kvv(n, f, b, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
-#define PTXGEN_SHAPE_kkkk(n, f, b, x1, x2, x3, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_KEEP(3, n, x3) \
-    PTXGEN_KEEP(4, n, __VA_ARGS__) \
+#define PTXGEN_SHAPE_kvvv(n, f, b, x1, x2, x3, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
+    PTXGEN_VAL(4, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
+#define PTXGEN_SHAPE_kvk(n, f, b, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_vk(n, f, b, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_SHAPE_tv(n, f, b, t1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n)))
+#define PTXGEN_SHAPE_tvv(n, f, b, t1, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n)))
 #define PTXGEN_SHAPE_tk(n, f, b, t1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n)))
-#define PTXGEN_SHAPE_tkk(n, f, b, t1, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
+#define PTXGEN_SHAPE_tvk(n, f, b, t1, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SHAPE_tkkk(n, f, b, t1, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
+#define PTXGEN_SHAPE_tkvk(n, f, b, t1, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
-#define PTXGEN_SHAPE_ttk(n, f, b, t1, t2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
+#define PTXGEN_SHAPE_ttv(n, f, b, t1, t2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, PTXGEN_X(1, n)))
 
 // ---- builder.h, entry.h -------------------------------------------------------------------------
@@ -103,76 +132,76 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 
 // ---- ops.h, beside its rows; convert.h ----------------------------------------------------------
 
-#define ptx_var(...)                     PTXGEN_CALL(k, ptx_var, __VA_ARGS__)
-#define ptx_set(...)                     PTXGEN_CALL(kk, ptx_set, __VA_ARGS__)
-#define ptx_copy(...)                    PTXGEN_CALL(k, ptx_copy, __VA_ARGS__)
+#define ptx_var(...)                     PTXGEN_CALL(v, ptx_var, __VA_ARGS__)
+#define ptx_set(...)                     PTXGEN_CALL(vv, ptx_set, __VA_ARGS__)
+#define ptx_copy(...)                    PTXGEN_CALL(v, ptx_copy, __VA_ARGS__)
 #define ptx_op_emit(...)                 PTXGEN_CALL(k, ptx_op_emit, __VA_ARGS__)
-#define ptx_select(...)                  PTXGEN_CALL(kkk, ptx_select, __VA_ARGS__)
+#define ptx_select(...)                  PTXGEN_CALL(vvv, ptx_select, __VA_ARGS__)
 #define ptx_cvt_emit(...)                PTXGEN_CALL(tk, ptx_cvt_emit, __VA_ARGS__)
-#define ptx_cvt_pack(...)                PTXGEN_CALL(tkk, ptx_cvt_pack, __VA_ARGS__)
-#define ptx_bitcast(...)                 PTXGEN_CALL(tk, ptx_bitcast, __VA_ARGS__)
+#define ptx_cvt_pack(...)                PTXGEN_CALL(tvv, ptx_cvt_pack, __VA_ARGS__)
+#define ptx_bitcast(...)                 PTXGEN_CALL(tv, ptx_bitcast, __VA_ARGS__)
 #define ptx_pack(...)                    PTXGEN_CALL(tk, ptx_pack, __VA_ARGS__)
-#define ptx_unpack(...)                  PTXGEN_CALL(tk, ptx_unpack, __VA_ARGS__)
+#define ptx_unpack(...)                  PTXGEN_CALL(tv, ptx_unpack, __VA_ARGS__)
 
 // ---- memory.h -----------------------------------------------------------------------------------
 
-#define ptx_ptr_from(...)                PTXGEN_CALL(ttk, ptx_ptr_from, __VA_ARGS__)
+#define ptx_ptr_from(...)                PTXGEN_CALL(ttv, ptx_ptr_from, __VA_ARGS__)
 #define ptx_ptr_address(...)             PTXGEN_CALL(k, ptx_ptr_address, __VA_ARGS__)
-#define ptx_at(...)                      PTXGEN_CALL(kk, ptx_at, __VA_ARGS__)
+#define ptx_at(...)                      PTXGEN_CALL(kv, ptx_at, __VA_ARGS__)
 #define ptx_ptr_cast(...)                PTXGEN_CALL(tk, ptx_ptr_cast, __VA_ARGS__)
 #define ptx_load_emit(...)               PTXGEN_CALL(kk, ptx_load_emit, __VA_ARGS__)
-#define ptx_store_emit(...)              PTXGEN_CALL(kkk, ptx_store_emit, __VA_ARGS__)
-#define ptx_load_vec_emit(...)           PTXGEN_CALL(kkk, ptx_load_vec_emit, __VA_ARGS__)
-#define ptx_store_vec_emit(...)          PTXGEN_CALL(kkk, ptx_store_vec_emit, __VA_ARGS__)
-#define ptx_atomic_cas(...)              PTXGEN_CALL(kkkk, ptx_atomic_cas, __VA_ARGS__)
-#define ptx_atomic_emit(...)             PTXGEN_CALL(tkkk, ptx_atomic_emit, __VA_ARGS__)
+#define ptx_store_emit(...)              PTXGEN_CALL(kvk, ptx_store_emit, __VA_ARGS__)
+#define ptx_load_vec_emit(...)           PTXGEN_CALL(kvk, ptx_load_vec_emit, __VA_ARGS__)
+#define ptx_store_vec_emit(...)          PTXGEN_CALL(kvk, ptx_store_vec_emit, __VA_ARGS__)
+#define ptx_atomic_cas(...)              PTXGEN_CALL(kvvv, ptx_atomic_cas, __VA_ARGS__)
+#define ptx_atomic_emit(...)             PTXGEN_CALL(tkvk, ptx_atomic_emit, __VA_ARGS__)
 #define ptx_fence(...)                   PTXGEN_CALL(plain, ptx_fence, __VA_ARGS__)
 
 // ---- threads.h ----------------------------------------------------------------------------------
 
 #define ptx_barrier(...)                 PTXGEN_CALL(alone, ptx_barrier, __VA_ARGS__)
 #define ptx_barrier_named(...)           PTXGEN_CALL(plain, ptx_barrier_named, __VA_ARGS__)
-#define ptx_barrier_all(...)             PTXGEN_CALL(k, ptx_barrier_all, __VA_ARGS__)
-#define ptx_barrier_any(...)             PTXGEN_CALL(k, ptx_barrier_any, __VA_ARGS__)
-#define ptx_barrier_count(...)           PTXGEN_CALL(k, ptx_barrier_count, __VA_ARGS__)
-#define ptx_assume_warp_uniform(...)     PTXGEN_CALL(k, ptx_assume_warp_uniform, __VA_ARGS__)
-#define ptx_barrier_warp(...)            PTXGEN_CALL(k, ptx_barrier_warp, __VA_ARGS__)
-#define ptx_shfl_emit(...)               PTXGEN_CALL(tkk, ptx_shfl_emit, __VA_ARGS__)
-#define ptx_shfl_down(...)               PTXGEN_CALL(kk, ptx_shfl_down, __VA_ARGS__)
-#define ptx_shfl_up(...)                 PTXGEN_CALL(kk, ptx_shfl_up, __VA_ARGS__)
-#define ptx_shfl_bfly(...)               PTXGEN_CALL(kk, ptx_shfl_bfly, __VA_ARGS__)
-#define ptx_shfl_idx(...)                PTXGEN_CALL(kk, ptx_shfl_idx, __VA_ARGS__)
-#define ptx_vote_all(...)                PTXGEN_CALL(kk, ptx_vote_all, __VA_ARGS__)
-#define ptx_vote_any(...)                PTXGEN_CALL(kk, ptx_vote_any, __VA_ARGS__)
-#define ptx_vote_uniform(...)            PTXGEN_CALL(kk, ptx_vote_uniform, __VA_ARGS__)
-#define ptx_ballot(...)                  PTXGEN_CALL(kk, ptx_ballot, __VA_ARGS__)
-#define ptx_match_any(...)               PTXGEN_CALL(kk, ptx_match_any, __VA_ARGS__)
-#define ptx_match_all(...)               PTXGEN_CALL(kk, ptx_match_all, __VA_ARGS__)
+#define ptx_barrier_all(...)             PTXGEN_CALL(v, ptx_barrier_all, __VA_ARGS__)
+#define ptx_barrier_any(...)             PTXGEN_CALL(v, ptx_barrier_any, __VA_ARGS__)
+#define ptx_barrier_count(...)           PTXGEN_CALL(v, ptx_barrier_count, __VA_ARGS__)
+#define ptx_assume_warp_uniform(...)     PTXGEN_CALL(v, ptx_assume_warp_uniform, __VA_ARGS__)
+#define ptx_barrier_warp(...)            PTXGEN_CALL(v, ptx_barrier_warp, __VA_ARGS__)
+#define ptx_shfl_emit(...)               PTXGEN_CALL(tvk, ptx_shfl_emit, __VA_ARGS__)
+#define ptx_shfl_down(...)               PTXGEN_CALL(vv, ptx_shfl_down, __VA_ARGS__)
+#define ptx_shfl_up(...)                 PTXGEN_CALL(vv, ptx_shfl_up, __VA_ARGS__)
+#define ptx_shfl_bfly(...)               PTXGEN_CALL(vv, ptx_shfl_bfly, __VA_ARGS__)
+#define ptx_shfl_idx(...)                PTXGEN_CALL(vv, ptx_shfl_idx, __VA_ARGS__)
+#define ptx_vote_all(...)                PTXGEN_CALL(vv, ptx_vote_all, __VA_ARGS__)
+#define ptx_vote_any(...)                PTXGEN_CALL(vv, ptx_vote_any, __VA_ARGS__)
+#define ptx_vote_uniform(...)            PTXGEN_CALL(vv, ptx_vote_uniform, __VA_ARGS__)
+#define ptx_ballot(...)                  PTXGEN_CALL(vv, ptx_ballot, __VA_ARGS__)
+#define ptx_match_any(...)               PTXGEN_CALL(vv, ptx_match_any, __VA_ARGS__)
+#define ptx_match_all(...)               PTXGEN_CALL(vv, ptx_match_all, __VA_ARGS__)
 #define ptx_activemask(...)              PTXGEN_CALL(alone, ptx_activemask, __VA_ARGS__)
 
 // ---- control.h ----------------------------------------------------------------------------------
 
-#define ptx_if_begin(...)                PTXGEN_CALL(k, ptx_if_begin, __VA_ARGS__)
+#define ptx_if_begin(...)                PTXGEN_CALL(v, ptx_if_begin, __VA_ARGS__)
 #define ptx_if_end(...)                  PTXGEN_CALL(plain, ptx_if_end, __VA_ARGS__)
 #define ptx_else_begin(...)              PTXGEN_CALL(alone, ptx_else_begin, __VA_ARGS__)
 #define ptx_else_end(...)                PTXGEN_CALL(plain, ptx_else_end, __VA_ARGS__)
-#define ptx_for_begin(...)               PTXGEN_CALL(kkk, ptx_for_begin, __VA_ARGS__)
-#define ptx_for_end(...)                 PTXGEN_CALL(k, ptx_for_end, __VA_ARGS__)
+#define ptx_for_begin(...)               PTXGEN_CALL(vvv, ptx_for_begin, __VA_ARGS__)
+#define ptx_for_end(...)                 PTXGEN_CALL(v, ptx_for_end, __VA_ARGS__)
 #define ptx_loop_begin(...)              PTXGEN_CALL(alone, ptx_loop_begin, __VA_ARGS__)
 #define ptx_loop_end(...)                PTXGEN_CALL(plain, ptx_loop_end, __VA_ARGS__)
 #define ptx_while_begin(...)             PTXGEN_CALL(alone, ptx_while_begin, __VA_ARGS__)
-#define ptx_while_test(...)              PTXGEN_CALL(k, ptx_while_test, __VA_ARGS__)
+#define ptx_while_test(...)              PTXGEN_CALL(v, ptx_while_test, __VA_ARGS__)
 #define ptx_while_end(...)               PTXGEN_CALL(plain, ptx_while_end, __VA_ARGS__)
 #define ptx_break(...)                   PTXGEN_CALL(alone, ptx_break, __VA_ARGS__)
-#define ptx_break_if(...)                PTXGEN_CALL(k, ptx_break_if, __VA_ARGS__)
+#define ptx_break_if(...)                PTXGEN_CALL(v, ptx_break_if, __VA_ARGS__)
 #define ptx_return(...)                  PTXGEN_CALL(alone, ptx_return, __VA_ARGS__)
-#define ptx_return_if(...)               PTXGEN_CALL(k, ptx_return_if, __VA_ARGS__)
+#define ptx_return_if(...)               PTXGEN_CALL(v, ptx_return_if, __VA_ARGS__)
 #define ptx_label_create(...)            PTXGEN_CALL(plain, ptx_label_create, __VA_ARGS__)
 #define ptx_label_place(...)             PTXGEN_CALL(k, ptx_label_place, __VA_ARGS__)
 #define ptx_branch(...)                  PTXGEN_CALL(k, ptx_branch, __VA_ARGS__)
-#define ptx_branch_if(...)               PTXGEN_CALL(kk, ptx_branch_if, __VA_ARGS__)
+#define ptx_branch_if(...)               PTXGEN_CALL(vk, ptx_branch_if, __VA_ARGS__)
 #define ptx_trap(...)                    PTXGEN_CALL(alone, ptx_trap, __VA_ARGS__)
-#define ptx_nanosleep(...)               PTXGEN_CALL(k, ptx_nanosleep, __VA_ARGS__)
+#define ptx_nanosleep(...)               PTXGEN_CALL(v, ptx_nanosleep, __VA_ARGS__)
 #define ptx_griddepcontrol_wait(...)     PTXGEN_CALL(alone, ptx_griddepcontrol_wait, __VA_ARGS__)
 #define ptx_griddepcontrol_launch_dependents(...) PTXGEN_CALL(alone, ptx_griddepcontrol_launch_dependents, __VA_ARGS__)
 #define ptx_comment(...)                 PTXGEN_CALL(plain, ptx_comment, __VA_ARGS__)

@@ -56,7 +56,7 @@ struct ptx_shfl_params {
 PTXGEN_API ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
                                  struct ptx_shfl_params params);
 #define ptx_shfl(b, mode, x, ...)                                                                  \
-    ptx_shfl_emit(b, mode, x, PTXGEN_STRUCT(ptx_shfl_params, .lane = __VA_ARGS__))
+    ptx_shfl_emit(b, mode, x, PTXGEN_STRUCT(ptx_shfl_params, PTXGEN_FIELDS(lane, __VA_ARGS__)))
 PTXGEN_API ptx_val ptx_shfl_down(ptx_builder *b, ptx_val x, ptx_val delta);
 PTXGEN_API ptx_val ptx_shfl_up(ptx_builder *b, ptx_val x, ptx_val delta);
 PTXGEN_API ptx_val ptx_shfl_bfly(ptx_builder *b, ptx_val x, ptx_val mask);

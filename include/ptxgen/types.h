@@ -74,6 +74,7 @@ typedef enum ptx_kind {
     PTX_KIND_REGISTER,
     PTX_KIND_VARIABLE,
     PTX_KIND_IMMEDIATE,
+    PTX_KIND_NUMBER, ///< a constant without a type; see ptx_number_signed()
 } ptx_kind;
 
 /// A value: the result of a builder call, or an immediate. It may be copied; its fields are private
@@ -183,6 +184,27 @@ static inline ptx_val ptx_zero(ptx_type type)
     return ptx_imm_bits(type, 0);
 }
 
+/// A number without a type, which a call gives the type of the operand, variable or pointer that it
+/// belongs to: ptx_add(b, x, 4) is ptx_add(b, x, ptx_u32(4)) where x is u32. It must fit the type,
+/// or the call is an error; floats round it to nearest even. An index, a lane, a mask and a time
+/// need no other operand. With gcc and clang, arguments that are C numbers become such values.
+static inline ptx_val ptx_number_signed(int64_t x)
+{
+    ptx_val v = { 0, 0, 0, PTX_KIND_NUMBER, PTX_S64 };
+    v.bits = (uint64_t)x;
+    return v;
+}
+
+static inline ptx_val ptx_number_unsigned(uint64_t x)
+{
+    ptx_val v = { 0, 0, 0, PTX_KIND_NUMBER, PTX_U64 };
+    v.bits = x;
+    return v;
+}
+
+/// The same for a number with a fraction, or for an integer that is written as one: 2.0.
+PTXGEN_API ptx_val ptx_number_float(double x);
+
 /// A GPU architecture: `{ .sm = 90 }` is sm_90, `{ .sm = 90, .suffix = 'a' }` is sm_90a, `{ 0 }` is
 /// the default, sm_80.
 struct ptx_target {
@@ -208,5 +230,73 @@ enum { PTX_TARGET_NAME_SIZE = 16 };
 PTXGEN_API const char *ptx_target_name(struct ptx_target target, char name[PTX_TARGET_NAME_SIZE]);
 
 PTXGEN_END
+
+// PTXGEN_ARG(x): a value is itself, and a C number is a ptx_val without a type.
+#if !defined(__GNUC__) || defined(PTXGEN_NO_PLACES)
+#define PTXGEN_ARG(x) (x)
+#elif defined(__cplusplus)
+static inline ptx_val ptx_number(ptx_val x)
+{
+    return x;
+}
+static inline ptx_val ptx_number(int x)
+{
+    return ptx_number_signed(x);
+}
+static inline ptx_val ptx_number(long x)
+{
+    return ptx_number_signed(x);
+}
+static inline ptx_val ptx_number(long long x)
+{
+    return ptx_number_signed(x);
+}
+static inline ptx_val ptx_number(unsigned x)
+{
+    return ptx_number_unsigned(x);
+}
+static inline ptx_val ptx_number(unsigned long x)
+{
+    return ptx_number_unsigned(x);
+}
+static inline ptx_val ptx_number(unsigned long long x)
+{
+    return ptx_number_unsigned(x);
+}
+static inline ptx_val ptx_number(double x)
+{
+    return ptx_number_float(x);
+}
+#define PTXGEN_ARG(x) ptx_number(x)
+#else
+static inline ptx_val ptx_number_value(ptx_val x)
+{
+    return x;
+}
+// clang-format off
+#define PTXGEN_ARG_(n, ...) \
+    __extension__({ const __auto_type ptxgen_arg##n = __VA_ARGS__; \
+                    _Generic(ptxgen_arg##n, ptx_val: ptx_number_value, \
+                             float: ptx_number_float, double: ptx_number_float, \
+                             _Bool: ptx_number_unsigned, char: ptx_number_signed, \
+                             signed char: ptx_number_signed, unsigned char: ptx_number_unsigned, \
+                             short: ptx_number_signed, unsigned short: ptx_number_unsigned, \
+                             int: ptx_number_signed, unsigned: ptx_number_unsigned, \
+                             long: ptx_number_signed, unsigned long: ptx_number_unsigned, \
+                             long long: ptx_number_signed, \
+                             unsigned long long: ptx_number_unsigned)(ptxgen_arg##n); })
+#define PTXGEN_ARG_OF(n, ...) PTXGEN_ARG_(n, __VA_ARGS__)
+#define PTXGEN_ARG(...)       PTXGEN_ARG_OF(__COUNTER__, __VA_ARGS__)
+// clang-format on
+#endif
+
+// The fields of an options struct that begins with a value: `.index = i, .cache = ...`.
+// clang-format off
+#define PTXGEN_FIELDS_1(field, x)      .field = PTXGEN_ARG(x)
+#define PTXGEN_FIELDS_2(field, x, ...) .field = PTXGEN_ARG(x), __VA_ARGS__
+#define PTXGEN_EIGHTH(x1, x2, x3, x4, x5, x6, x7, x8, ...) x8
+#define PTXGEN_FIELDS(field, ...) \
+    PTXGEN_JOIN(PTXGEN_FIELDS_, PTXGEN_EIGHTH(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 1, 0))(field, __VA_ARGS__)
+// clang-format on
 
 #endif

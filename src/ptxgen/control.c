@@ -187,7 +187,17 @@ ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
 {
     const ptx_val failed = { .kind = PTX_KIND_REGISTER, .type = lo.type };
 
-    if (!b || b->failed || !range_ok(b, lo, hi, step))
+    if (!b || b->failed)
+        return failed;
+    const ptx_type type = (ptx_type)(lo.kind != PTX_KIND_NUMBER   ? lo.type
+                                     : hi.kind != PTX_KIND_NUMBER ? hi.type
+                                                                  : step.type);
+    if (lo.kind != PTX_KIND_NUMBER || hi.kind != PTX_KIND_NUMBER || step.kind != PTX_KIND_NUMBER) {
+        lo = ptxb_typed(b, "for", "lo", lo, type);
+        hi = ptxb_typed(b, "for", "hi", hi, type);
+        step = ptxb_typed(b, "for", "step", step, type);
+    }
+    if (!range_ok(b, lo, hi, step))
         return failed;
     ptx_val i = ptxb_mov(b, lo);
     // Copies the bounds, so that the body cannot change them.
@@ -463,8 +473,10 @@ static bool special_ready(ptx_builder *b, ptx_opcode op)
 
 void ptx_nanosleep(ptx_builder *b, ptx_val nanoseconds)
 {
-    if (!special_ready(b, PTX_OP_nanosleep) ||
-        !ptxb_usable(b, "nanosleep", "the time", nanoseconds))
+    if (!special_ready(b, PTX_OP_nanosleep))
+        return;
+    nanoseconds = ptxb_typed(b, "nanosleep", "the time", nanoseconds, PTX_U32);
+    if (!ptxb_usable(b, "nanosleep", "the time", nanoseconds))
         return;
     if (nanoseconds.type != PTX_U32) {
         ptxb_fail(b, "nanosleep", "the time is %s; it must be u32",

@@ -3,9 +3,15 @@
 #include "internal.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 static_assert(PTX_TYPE_COUNT <= 32, "operands and ptxb_spelling() have 5 bits for a type");
 static_assert(PTX_OP_COUNT <= 128, "ptxb_spelling() has 7 bits for a row");
+
+enum {
+    FLOATS = (1 << PTX_F16) | (1 << PTX_BF16) | (1 << PTX_F32) | (1 << PTX_F64) | (1 << PTX_F16X2) |
+             (1 << PTX_BF16X2)
+};
 
 // ---- values -------------------------------------------------------------------------------------
 
@@ -31,12 +37,71 @@ static void fail_immediate(ptx_builder *b, const char *call, const char *name, p
                   name, ptx_type_name((ptx_type)x.type), (unsigned long long)x.bits);
 }
 
+// The number in decimal.
+static const char *number_text(ptx_val x, char out[32])
+{
+    double real;
+
+    memcpy(&real, &x.bits, sizeof real);
+    if (x.type == PTX_F64)
+        snprintf(out, 32, "%.17g", real);
+    else if (x.type == PTX_S64)
+        snprintf(out, 32, "%lld", (long long)x.bits);
+    else
+        snprintf(out, 32, "%llu", (unsigned long long)x.bits);
+    return out;
+}
+
+// An integer in the type, poison if it does not fit.
+static ptx_val integer_in(ptx_val x, ptx_type type)
+{
+    const unsigned bits = ptxb_bits(type);
+    const bool negative = x.type == PTX_S64 && x.bits >> 63;
+    const uint64_t low = x.bits & (UINT64_MAX >> (64 - bits));
+    const uint64_t sign = UINT64_C(1) << (bits - 1);
+    bool fits = negative ? ~x.bits < sign && bits > 1 : low == x.bits;
+
+    if (ptxb_is_integer(type))
+        fits = fits && (type >= PTX_S8 ? negative || x.bits < sign : !negative);
+    return fits ? ptx_imm_bits(type, low) : (ptx_val) { 0 };
+}
+
+ptx_val ptxb_number(ptx_builder *b, const char *call, const char *name, ptx_val x, ptx_type type)
+{
+    ptx_val typed = { 0 };
+    double real;
+    char text[32];
+
+    if (b->failed || !ptxb_bits(type))
+        return typed;
+    memcpy(&real, &x.bits, sizeof real);
+    if (x.type != PTX_F64)
+        real = x.type == PTX_S64 ? (double)(int64_t)x.bits : (double)x.bits;
+    if (x.type == PTX_F64 || (FLOATS >> type & 1))
+        typed = ptx_imm(type, real);
+    else
+        typed = integer_in(x, type);
+    if (typed.kind != PTX_KIND_POISON)
+        return typed;
+    ptxb_fail(b, call, "%s is the number %s, which %s cannot hold", name, number_text(x, text),
+              ptx_type_name(type));
+    return (ptx_val) { 0 };
+}
+
 void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_val x)
 {
     const bool typed = ptxb_bits((ptx_type)x.type) != 0;
+    char text[32];
 
     if (b->failed)
         return;
+    if (typed && x.kind == PTX_KIND_NUMBER) {
+        ptxb_fail(b, call,
+                  "%s is the number %s, and nothing here has a type for it; write "
+                  "ptx_u32(), ptx_f32() or the like",
+                  name, number_text(x, text));
+        return;
+    }
     if (typed && (x.kind == PTX_KIND_IMMEDIATE || x.kind == PTX_KIND_POISON))
         fail_immediate(b, call, name, x);
     else if (!typed || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))

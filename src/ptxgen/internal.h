@@ -345,6 +345,14 @@ static inline bool ptxb_usable(ptx_builder *b, const char *call, const char *nam
         ptxb_fail_unusable(b, call, name, x);
     return usable;
 }
+// `x`; a number gets the type. A number that the type cannot hold is an error, and the result
+// poison.
+ptx_val ptxb_number(ptx_builder *b, const char *call, const char *name, ptx_val x, ptx_type type);
+static inline ptx_val ptxb_typed(ptx_builder *b, const char *call, const char *name, ptx_val x,
+                                 ptx_type type)
+{
+    return x.kind == PTX_KIND_NUMBER ? ptxb_number(b, call, name, x, type) : x;
+}
 ptx_val ptxb_register(ptx_builder *b, ptx_type type);
 // The index of an opcode, given as text or as strings to concatenate, ended by NULL. 0 after an
 // error, and for an opcode that needs a newer ISA or target.

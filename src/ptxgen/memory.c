@@ -105,7 +105,10 @@ static ptx_ptr at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
     const int64_t size = (int64_t)ptx_type_bytes((ptx_type)p.type);
     int64_t bytes = 0;
 
-    if (!pointer_ok(b, call, p) || !index_ok(b, call, i))
+    if (!pointer_ok(b, call, p))
+        return (ptx_ptr) { 0 };
+    i = ptxb_typed(b, call, "the index", i, i.type == PTX_U64 ? PTX_U64 : PTX_S64);
+    if (!index_ok(b, call, i))
         return (ptx_ptr) { 0 };
     if (i.kind != PTX_KIND_IMMEDIATE)
         return at_register(b, p, i);
@@ -401,6 +404,7 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
         !in_array(b, call, p, x.lanes * ptx_type_bytes((ptx_type)p.type)))
         return;
     for (unsigned k = 0; k < x.lanes; k++) {
+        x.lane[k] = ptxb_typed(b, call, "the value", x.lane[k], (ptx_type)p.type);
         if (!ptxb_usable(b, call, "the value", x.lane[k]))
             return;
         if (x.lane[k].type != p.type) {
@@ -529,6 +533,8 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
         return poison;
     const char *call = calls[op];
     p = at(b, call, p, i);
+    a.x = ptxb_typed(b, call, "x", a.x, (ptx_type)p.type);
+    a.compare = ptxb_typed(b, call, "compare", a.compare, (ptx_type)p.type);
     if (b->failed || !operands_ok(b, call, info, p, &a, cas) ||
         !in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)))
         return poison;

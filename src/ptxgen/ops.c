@@ -2,6 +2,8 @@
 // The tables of ops.h and the functions of their rows: values in, one value out.
 #include "internal.h"
 
+#include <assert.h>
+
 #define FORMS(name, shape, meaning, ...)                                                           \
     static const struct ptx_op_form name##_forms[] = { __VA_ARGS__ };
 PTX_OPS_UNARY(FORMS)
@@ -57,6 +59,8 @@ const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type typ
             return &info->forms[k];
     return NULL;
 }
+
+static_assert(PTX_KIND_NUMBER == 4 && PTX_KIND_IMMEDIATE < 4, "emit_op() tests one bit");
 
 // ---- checks -------------------------------------------------------------------------------------
 
@@ -208,6 +212,41 @@ static uint32_t spell(ptx_builder *b, const struct ptx_op_form *form, const stru
     return ptxb_spell(b, form->text, round, ftz, sat, ".", type, NULL);
 }
 
+// Gives numbers among the operands their types: that of an operand of the row's type, or what the
+// shape says.
+static bool give_types(ptx_builder *b, const struct ptx_op_info *info, struct ptx_op_params *p)
+{
+    ptx_val *const src[] = { &p->x, &p->y, &p->z, &p->w };
+    const char *shape = info->shape + 2;
+    ptx_type type = PTX_NONE;
+
+    for (unsigned k = 0; shape[k]; k++)
+        if (src[k]->kind != PTX_KIND_NUMBER && type == PTX_NONE && shape[k] == 'T')
+            type = (ptx_type)src[k]->type;
+    for (unsigned k = 0; shape[k]; k++) {
+        const ptx_type wanted = shape[k] == 'T' ? type : shape_type(shape[k], type);
+        if (wanted != PTX_NONE && !(shape[k] == 'W' && type == PTX_NONE))
+            *src[k] = ptxb_typed(b, info->name, operand_names[k], *src[k], wanted);
+    }
+    return !b->failed;
+}
+
+static ptx_val emit_op(ptx_builder *b, const struct ptx_op_params *p);
+
+static ptx_val emit_numbers(ptx_builder *b, struct ptx_op_params p)
+{
+    const struct ptx_op_info *info = ptx_op_get_info(p.op);
+
+    if (!ptxb_ready(b, info->name) || !give_types(b, info, &p))
+        return (ptx_val) { 0 };
+    const ptx_val *const src[] = { &p.x, &p.y, &p.z, &p.w };
+    for (unsigned k = 0; k < 4; k++)
+        if ((src[k]->kind & PTX_KIND_NUMBER) &&
+            !ptxb_usable(b, info->name, operand_names[k], *src[k]))
+            return (ptx_val) { 0 };
+    return emit_op(b, &p);
+}
+
 static ptx_val emit_op(ptx_builder *b, const struct ptx_op_params *p)
 {
     const struct ptx_op_info *info = ptx_op_get_info(p->op);
@@ -223,6 +262,8 @@ static ptx_val emit_op(ptx_builder *b, const struct ptx_op_params *p)
                   info ? info->name : "");
         return poison;
     }
+    if ((p->x.kind | p->y.kind | p->z.kind | p->w.kind) & PTX_KIND_NUMBER)
+        return emit_numbers(b, *p);
     const unsigned count = (unsigned)strlen(info->shape + 2); // the letters after "T="
     if (!ptxb_ready(b, info->name))
         return poison;
@@ -290,8 +331,10 @@ ptx_val ptx_var(ptx_builder *b, ptx_val init)
 
 void ptx_set(ptx_builder *b, ptx_val var, ptx_val x)
 {
-    if (!ptxb_ready(b, "set") || !ptxb_usable(b, "set", "the variable", var) ||
-        !ptxb_usable(b, "set", "the value", x))
+    if (!ptxb_ready(b, "set") || !ptxb_usable(b, "set", "the variable", var))
+        return;
+    x = ptxb_typed(b, "set", "the value", x, (ptx_type)var.type);
+    if (!ptxb_usable(b, "set", "the value", x))
         return;
     if (var.kind != PTX_KIND_VARIABLE) {
         ptxb_fail(b, "set", "the first value is not a variable; ptx_var() makes one");

@@ -88,7 +88,10 @@ static void note_mask(ptx_builder *b, ptx_val mask)
 
 void ptx_barrier_warp(ptx_builder *b, ptx_val mask)
 {
-    if (!ptxb_ready(b, "barrier_warp") || !mask_ok(b, "barrier_warp", mask))
+    if (!ptxb_ready(b, "barrier_warp"))
+        return;
+    mask = ptxb_typed(b, "barrier_warp", "the mask", mask, PTX_U32);
+    if (!mask_ok(b, "barrier_warp", mask))
         return;
     ptxb_emit_void(b, ptxb_opcode(b, "bar.warp.sync"), 1, &mask);
     note_mask(b, mask);
@@ -116,8 +119,7 @@ static ptx_val shuffle_word(ptx_builder *b, const char *opcode, ptx_val x, ptx_v
 static bool shuffle_ok(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
                        const struct ptx_shfl_params *p)
 {
-    if (!ptxb_ready(b, "shfl") || !ptxb_usable(b, "shfl", "x", x) ||
-        !is_u32(b, "shfl", "the lane", p->lane) ||
+    if (!ptxb_usable(b, "shfl", "x", x) || !is_u32(b, "shfl", "the lane", p->lane) ||
         (ptxb_is_given(p->mask) && !mask_ok(b, "shfl", p->mask)))
         return false;
     if ((unsigned)mode > PTX_SHFL_IDX) {
@@ -145,6 +147,10 @@ ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x, struct ptx_
                                            "shfl.sync.bfly.b32", "shfl.sync.idx.b32" };
     const ptx_type type = (ptx_type)x.type;
 
+    if (!ptxb_ready(b, "shfl"))
+        return (ptx_val) { 0 };
+    p.lane = ptxb_typed(b, "shfl", "the lane", p.lane, PTX_U32);
+    p.mask = ptxb_typed(b, "shfl", "the mask", p.mask, PTX_U32);
     if (!shuffle_ok(b, mode, x, &p))
         return (ptx_val) { 0 };
     const uint32_t width = p.width ? p.width : 32;
@@ -197,6 +203,7 @@ ptx_val ptx_shfl_idx(ptx_builder *b, ptx_val x, ptx_val lane)
 static ptx_val combine(ptx_builder *b, const char *call, uint32_t opcode, ptx_type type, ptx_val x,
                        ptx_val mask)
 {
+    mask = ptxb_typed(b, call, "the mask", mask, PTX_U32);
     if (!mask_ok(b, call, mask))
         return (ptx_val) { 0 };
     const ptx_val src[] = { ptxb_in_register(b, x), mask };

@@ -183,6 +183,14 @@ ptx_val ptx_f32(double x)
     return ptx_imm_bits(PTX_F32, bits);
 }
 
+ptx_val ptx_number_float(double x)
+{
+    ptx_val v = ptx_f64(x);
+
+    v.kind = PTX_KIND_NUMBER;
+    return v;
+}
+
 ptx_val ptx_f64(double x)
 {
     uint64_t bits;

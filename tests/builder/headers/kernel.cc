@@ -76,6 +76,8 @@ static bool has_places()
         const std::string name = "n";
         ptx_val n = ptx_param(b, PTX_U32, (name + "_x").c_str());
         ptx_val i = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_ntid(b, PTX_X), ptx_tid(b, PTX_X));
+        ptx_for (b, j, 0, ptx_mul(b, i, 2), 1)
+            ptx_add(b, ptx_select(b, ptx_lt(b, j, 7u), j, 3L), 4ull);
         line = __LINE__ + 1;
         ptx_add(b, ptx_add(b, i, n), ptx_f32(1));
     }
