@@ -10,8 +10,9 @@ PTXGEN_BEGIN
 
 /// Block macros. Each opens a C block: ptx_if (b, cond) { ... } ptx_else (b) { ... }. They are C
 /// `for` loops that run once, so leave a block only at its end. A C break, return or goto out of a
-/// block is detected and reported; use ptx_break_if() and ptx_return_if() instead. ptx_entry of
-/// entry.h is such a macro, too. `cond` is always a predicate: ptx_lt(b, i, n), say.
+/// block is detected and reported; use ptx_break_if(), ptx_continue_if() and ptx_return_if()
+/// instead. ptx_entry of entry.h is such a macro, too. `cond` is always a predicate: ptx_lt(b, i,
+/// n), say.
 #define PTXGEN_BLOCK(begin, end, b)                                                                \
     for (int PTXGEN_JOIN(ptx_block_, __LINE__) = begin; PTXGEN_JOIN(ptx_block_, __LINE__);         \
          PTXGEN_JOIN(ptx_block_, __LINE__) = end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
@@ -50,6 +51,10 @@ PTXGEN_API int ptx_while_end(ptx_builder *b, int block);
 /// Leaves the innermost loop. Outside a loop this is an error.
 PTXGEN_API void ptx_break(ptx_builder *b);
 PTXGEN_API void ptx_break_if(ptx_builder *b, ptx_val cond);
+/// Begins the next iteration of the innermost loop: a ptx_for counts, a ptx_while tests its
+/// condition again. Outside a loop this is an error.
+PTXGEN_API void ptx_continue(ptx_builder *b);
+PTXGEN_API void ptx_continue_if(ptx_builder *b, ptx_val cond);
 /// Ends the thread.
 PTXGEN_API void ptx_return(ptx_builder *b);
 PTXGEN_API void ptx_return_if(ptx_builder *b, ptx_val cond);

@@ -238,6 +238,8 @@ ptx_val ptx_for_end(ptx_builder *b, ptx_val i)
         close_block(b, "for", id, 1u << BLOCK_FOR, &block);
         return done;
     }
+    if (top->next)
+        place(b, top->next);
     // i + step may wrap near the maximum of the type; hi - i as an unsigned number cannot.
     const ptx_type counter = ptxb_bits((ptx_type)i.type) == 64 ? PTX_U64 : PTX_U32;
     ptx_val left = ptx_sub(b, top->hi, i);
@@ -336,6 +338,36 @@ void ptx_break_if(ptx_builder *b, ptx_val cond)
     uint32_t guard = ptxb_condition(b, "break_if", cond);
     if (guard)
         leave_loop(b, "break_if", guard);
+}
+
+// The next iteration: the increment of a for, the head of another loop.
+static void continue_loop(ptx_builder *b, const char *call, uint32_t guard)
+{
+    for (uint32_t k = b->blocks.count; k-- > 0;) {
+        struct block *block = &b->blocks.at[k];
+        if (block->kind != BLOCK_FOR && block->kind != BLOCK_LOOP)
+            continue;
+        if (block->kind == BLOCK_FOR && !block->next)
+            block->next = new_label(b, "for", b->labels.at[block->head - 1].number, "_next");
+        const uint32_t to = block->kind == BLOCK_FOR ? block->next : block->head;
+        if (to)
+            branch(b, guard, false, to);
+        return;
+    }
+    ptxb_fail(b, call, "there is no loop to continue");
+}
+
+void ptx_continue(ptx_builder *b)
+{
+    if (ptxb_ready(b, "continue"))
+        continue_loop(b, "continue", 0);
+}
+
+void ptx_continue_if(ptx_builder *b, ptx_val cond)
+{
+    uint32_t guard = ptxb_condition(b, "continue_if", cond);
+    if (guard)
+        continue_loop(b, "continue_if", guard);
 }
 
 void ptxb_return(ptx_builder *b, uint32_t guard)

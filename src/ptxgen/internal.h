@@ -180,6 +180,7 @@ struct block {
     uint8_t kind;
     uint32_t first;     // index of its first instruction
     uint32_t head, end; // labels
+    uint32_t next;      // the label of a for's increment, 0 if nothing continues there
     ptx_val i, hi, step;
 };
 

@@ -331,9 +331,52 @@ static void blocks_left_by_c_are_reported(void **state)
         REFUSED(ptx_entry_end(b, 7), "entry: a block inside it");
     }
 
+    static void a_loop_continues(void **state)
+    {
+        (void)state;
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k") {
+            ptx_val n = ptx_tid(b, PTX_X);
+            ptx_for (b, i, 0, n, 1) {
+                ptx_if (b, ptx_eq(b, i, 3))
+                    ptx_continue(b);
+                ptx_continue_if(b, ptx_eq(b, i, 5));
+                ptx_mul(b, i, i);
+            }
+            ptx_while (b, ptx_lt(b, n, 9))
+                ptx_continue_if(b, ptx_eq(b, n, 4));
+        }
+        EXPECT_LINES(b, "$for_1:", "bra $for_1_next;", "bra $for_1_next;", "mul.lo.u32",
+                     "$for_1_next:", "sub.u32", "bra $for_1;",
+                     "$for_1_end:", "$loop_3:", "$loop_3_end;", "bra $loop_3;", "bra $loop_3;",
+                     "$loop_3_end:");
+        // A barrier after a continue of some threads only is refused, one in the next loop is not.
+        REFUSED_AT(80, ptx_continue(b), "ptx_continue: there is no loop to continue");
+        REFUSED_AT(80, ptx_continue_if(b, p), "ptx_continue_if: there is no loop to continue");
+        REFUSED_AT(80, ptx_continue_if(b, u), "ptx_continue_if: the condition is u32");
+        for (int after = 0; after < 2; after++) {
+            b = builder_at(80);
+            ptx_entry (b, "k", .block = { 64 }) {
+                ptx_val tid = ptx_tid(b, PTX_X);
+                ptx_for (b, i, 0, ptx_u32(4), 1) {
+                    ptx_continue_if(b, ptx_eq(b, tid, i));
+                    if (!after)
+                        ptx_barrier(b);
+                }
+                if (after)
+                    ptx_barrier(b);
+            }
+            if (after)
+                EXPECT_LINES(b, "$for_1_next:", "$for_1_end:", "bar.sync");
+            else
+                EXPECT_ERROR(b, "barrier 1 of the entry", "$for_1_next");
+        }
+    }
+
     int main(void)
     {
         const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_loop_continues),
             cmocka_unit_test(variables_change_and_copies_do_not),
             cmocka_unit_test(a_value_used_twice_is_not_merged),
             cmocka_unit_test(all_results_of_a_load_are_merged),
