@@ -102,7 +102,7 @@ static const char places_head[] =
     "/// Part of places.h: the macros of the rows of ops.h, printed from it\n"
     "/// (`meson compile -C build places_header` writes this file anew).\n"
     "#ifndef PTXGEN_PLACES_OPS_H\n#define PTXGEN_PLACES_OPS_H\n\n"
-    "#include <ptxgen/places.h>\n\n// clang-format off\n";
+    "// clang-format off\n";
 
 static void print_place(FILE *to, const char *prefix, const char *name, const char *shape)
 {

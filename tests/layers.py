@@ -38,7 +38,7 @@ ROOMS = {
         ("include/ptxgen", ["binding", "operations", "clip", "rules", "step"]),
         ("src/kernels", ["clip", "step_apply"]),
         ("src/kernels/common", ["quantizer_target", "vector"]),
-        ("src/driver", ["error"]),
+        ("src/driver", ["error", "capture"]),
     ),
     "emulator/ptx": ("emulator", "abi"),
     "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes", "abi"),

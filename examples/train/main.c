@@ -268,12 +268,10 @@ int main(int argc, char **argv)
         .max_norm = 0.25f,
     };
     bool understood = true;
-    for (int k = 1; understood && k < argc; k++) {
-        if (strcmp(argv[k], "--emit") == 0 && argc == 2)
-            return emit();
+    if (argc == 2 && strcmp(argv[1], "--emit") == 0)
+        return emit();
+    for (int k = 1; understood && k < argc; k += 2)
         understood = take_option(&options, argv[k], argv[k + 1]);
-        k++;
-    }
     if (options.spoilt == 0)
         options.spoilt = options.steps / 2;
     if (!understood || options.spoilt >= options.steps) {

@@ -4,8 +4,6 @@
 #ifndef PTXGEN_PLACES_OPS_H
 #define PTXGEN_PLACES_OPS_H
 
-#include <ptxgen/places.h>
-
 // clang-format off
 #define ptx_neg(...) PTXGEN_CALL(v, ptx_neg, __VA_ARGS__)
 #define ptx_abs(...) PTXGEN_CALL(v, ptx_abs, __VA_ARGS__)
