@@ -35,13 +35,14 @@ struct step_set {
     size_t stages; ///< plans that share the norm, each of consecutive tensors; 0: one plan
     float max_norms[STEP_MOST_GROUPS]; ///< a plan reads them at its max_norms_at
     float found_inf;                   ///< a plan reads it at its found_inf_at
-    enum data_kind data; ///< of the gradients
+    enum data_kind data;               ///< of the gradients
     uint64_t seed;
     ptx_buffer *memory;
     unsigned char *host; ///< the expected bytes of the memory
     size_t bytes;
-    size_t offset[STEP_MOST_TENSORS][STEP_ARRAYS]; ///< of the parameter, gradient, beside, states, absmax
-    size_t step[STEP_MOST_TENSORS];                ///< of the tensor's step count
+    size_t offset[STEP_MOST_TENSORS]
+                 [STEP_ARRAYS];     ///< of the parameter, gradient, beside, states, absmax
+    size_t step[STEP_MOST_TENSORS]; ///< of the tensor's step count
 };
 
 void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
