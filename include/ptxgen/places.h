@@ -54,9 +54,10 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
     ptx_builder_begin_call(PTXGEN_B(n), PTXGEN_HERE); \
     __VA_ARGS__; })
 
-// A shape has a letter for each argument after the builder: v is a value or a C number and k is
-// something else; both are evaluated before the call. t is not: a type or another constant. With `plain` none is kept, so that temporaries of C++ live
-// as long as the call; these calls take no values.
+// A shape has a letter for each argument after the builder: v is a value or a C number, k is
+// something else, and both are evaluated before the call; t is a type or another constant. `plain`
+// keeps no argument, so that temporaries of C++ live as long as the call: it is for calls that take
+// no values.
 #define PTXGEN_CALL(shape, ...) PTXGEN_SHAPE_##shape(__COUNTER__, __VA_ARGS__)
 
 #define PTXGEN_SHAPE_alone(n, f, b) \

@@ -201,8 +201,8 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 /// fields of `tensors`, including `step`, must be as at creation. Not between the phases of a run,
 /// which would then work on different tensors. Checked as at creation, together with the current
 /// addresses of all other tensors, so tensors whose memory was freed must move in the same call.
-/// Launches only; may be captured, and the graph then contains the
-/// addresses. Not for use from several threads at the same time. Errors: those of a run,
+/// Launches only; may be captured, and the graph then contains the addresses; later checks take
+/// them as set at once. Not for use from several threads at the same time. Errors: those of a run,
 /// OUT_OF_MEMORY (host). After an error the plan is unchanged, with one exception: a DRIVER error
 /// between two launches (one for each 32 tensors, and one for each 256 gradients) leaves the effect
 /// of the first ones; set the same tensors again.

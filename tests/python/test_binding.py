@@ -53,7 +53,9 @@ RESULTS = {ctypes.c_int: "int", ctypes.c_uint: "unsigned", ctypes.c_bool: "_Bool
 
 
 def test_prototypes_against_c(tmp_path):
-    """Each function's number of parameters, which must compile, and the size of its result."""
+    """Each function's number of parameters, which must compile, and the size of its result.
+
+    Macros that name the caller's place would hide the functions: they are statements."""
     text = ["#include <ptxgen/ptxgen.h>"]
     for name, (result, parameters) in _c.FUNCTIONS.items():
         zeros = ", ".join(f"({c_name(p)}){{ 0 }}" if p in _c.STRUCTS.values() else "0" for p in parameters)
@@ -64,8 +66,8 @@ def test_prototypes_against_c(tmp_path):
             text.append(f'_Static_assert(sizeof({name}({zeros})) == sizeof({kind}), "{name}");')
     source = tmp_path / "prototypes.c"
     source.write_text("\n".join(text) + "\n")
-    subprocess.run([COMPILER, "-std=gnu11", "-fsyntax-only", f"-I{ROOT / 'include'}", str(source)],
-                   check=True)
+    subprocess.run([COMPILER, "-std=gnu11", "-fsyntax-only", "-DPTXGEN_NO_PLACES",
+                    f"-I{ROOT / 'include'}", str(source)], check=True)
     assert len(text) > 100
 
 

@@ -11,11 +11,11 @@ struct ptxk_quick ptxk_quick_begin(void)
 }
 
 // The nearest f32 to sqrt(x): Goldschmidt's step brings half the reciprocal root h and the root s
-// to within one unit in the last place, the exact remainder of s rounds it correctly (P. Markstein,
-// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). Holds for
-// every significand and an approximation up to 6 units off; tests/kernels/test_quick.c runs them
-// all. A reciprocal root of 0 is limited, so that it gives 0; those of negative values, infinity
-// and NaN give NaN.
+// to within one unit in the last place, and the exact remainder of s rounds it correctly (P.
+// Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990).
+// Holds for every significand and an approximation up to 3 units off, which is more than PTX
+// allows: tests/kernels/test_quick.c runs them all. The reciprocal root of 0 is limited, so that
+// the root is 0; negative values, infinity and NaN give NaN.
 static ptx_val root(ptx_builder *b, ptx_val x)
 {
     ptx_val y = ptx_op(b, PTX_OP_rsqrt_approx, .x = x, .ftz = true);
