@@ -233,7 +233,7 @@ static bool check_access(const struct access *a, const struct emu_written *addre
                          const struct emu_written *w, bool store)
 {
     const unsigned lanes = a->spelled->insn.lanes;
-    const uint64_t plain = EMU_G(SPACE) | EMU_G(VECTOR);
+    const emu_groups plain = EMU_G(SPACE) | EMU_G(VECTOR);
     const bool whole = a->bytes == a->param->bytes && lanes == 1;
 
     if (a->spelled->insn.space != EMU_PARAM)

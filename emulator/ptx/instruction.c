@@ -22,7 +22,7 @@ static bool types_agree(const struct emu_spelled *spelled, const struct emu_form
 
 static enum agreement agree(const struct emu_spelled *spelled, const struct emu_form *form)
 {
-    const uint64_t chosen = spelled->groups & form->one_of;
+    const emu_groups chosen = spelled->groups & form->one_of;
 
     if (!form->operands || (spelled->groups & form->must) != form->must)
         return AGREES_NOT;
@@ -38,7 +38,7 @@ static enum agreement agree(const struct emu_spelled *spelled, const struct emu_
 static bool refuse_required(struct emu_parser *p, const struct emu_spelled *spelled,
                             const struct emu_form *form)
 {
-    const uint64_t missing = (form->must ? form->must : form->one_of) & ~spelled->groups;
+    const emu_groups missing = (form->must ? form->must : form->one_of) & ~spelled->groups;
     unsigned group = 0;
 
     while (group < EMU_GROUP_COUNT && !(missing >> group & 1))
@@ -58,7 +58,7 @@ static bool refuse_required(struct emu_parser *p, const struct emu_spelled *spel
 static bool refuse_modifier(struct emu_parser *p, const struct emu_spelled *spelled,
                             const struct emu_form *form)
 {
-    const uint64_t fine = form->must | form->one_of | form->may | EMU_G(TYPE);
+    const emu_groups fine = form->must | form->one_of | form->may | EMU_G(TYPE);
 
     for (unsigned k = 0; k < spelled->count; k++) {
         const unsigned group = spelled->known[k]->group;
@@ -250,7 +250,7 @@ static bool choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
 
 // ---- modifiers ----------------------------------------------------------------------------------
 
-const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, uint64_t group)
+const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, emu_groups group)
 {
     for (unsigned k = 0; k < spelled->count && spelled->known[k]; k++)
         if (group >> spelled->known[k]->group & 1)
@@ -313,8 +313,8 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
 static bool take_modifier(struct emu_parser *p, struct emu_spelled *spelled,
                           const struct emu_token *at, const struct emu_modifier *known)
 {
-    const uint64_t rounding = EMU_G(RN) | EMU_G(DIRECTED) | EMU_G(INTEGRAL);
-    const uint64_t bit = UINT64_C(1) << known->group;
+    const emu_groups rounding = EMU_G(RN) | EMU_G(DIRECTED) | EMU_G(INTEGRAL);
+    const emu_groups bit = EMU_GROUP_BIT(known->group);
 
     if (bit & rounding && spelled->groups & rounding)
         return emu_error(p, at, "Multiple rounding modifiers specified");
@@ -345,7 +345,7 @@ static const struct emu_modifier *in_comparison(const struct emu_modifier *known
 
 // A modifier that occurs twice has another meaning the second time: the source space of cp.async,
 // and the secondary eviction priority of createpolicy.
-static const struct emu_modifier *second(const struct emu_spelled *spelled, uint64_t groups,
+static const struct emu_modifier *second(const struct emu_spelled *spelled, emu_groups groups,
                                          const struct emu_modifier *known)
 {
     static const struct emu_modifier from = { "global", EMU_GROUP_INDEX_FROM, 0, 0, 0 };
@@ -373,9 +373,9 @@ static bool read_modifiers(struct emu_parser *p, struct emu_spelled *spelled)
 }
 
 // The groups of modifiers in any form of the rows.
-static uint64_t groups_of(const struct emu_spelling *rows, unsigned count)
+static emu_groups groups_of(const struct emu_spelling *rows, unsigned count)
 {
-    uint64_t groups = 0;
+    emu_groups groups = 0;
 
     for (unsigned row = 0; row < count; row++)
         for (unsigned k = 0; k < rows[row].form_count; k++) {
@@ -388,7 +388,7 @@ static uint64_t groups_of(const struct emu_spelling *rows, unsigned count)
 static bool take_modifiers(struct emu_parser *p, struct emu_spelled *spelled,
                            const struct emu_spelling *rows, unsigned count)
 {
-    const uint64_t groups = groups_of(rows, count);
+    const emu_groups groups = groups_of(rows, count);
 
     for (unsigned k = 0; k < spelled->count; k++) {
         const struct emu_token *at = &spelled->modifiers[k];

@@ -86,7 +86,13 @@ enum emu_group_index {
         EMU_GROUP_COUNT
 };
 
-#define EMU_G(name) (UINT64_C(1) << EMU_GROUP_INDEX_##name)
+// A set of groups, a bit each.
+__extension__ typedef unsigned __int128 emu_groups;
+
+#define EMU_GROUP_BIT(index) ((emu_groups)1 << (index))
+#define EMU_G(name)          EMU_GROUP_BIT(EMU_GROUP_INDEX_##name)
+
+_Static_assert(EMU_GROUP_COUNT <= 8 * sizeof(emu_groups), "a bit for each group");
 
 struct emu_modifier {
     const char *name;
@@ -120,9 +126,9 @@ struct emu_form {
     // "" for none. Otherwise NULL.
     const char *lacks;
     uint32_t types, second; // bits of emu_type; 0: the form has no such type
-    uint64_t must;          // required groups
-    uint64_t one_of;        // exactly one of these groups is required, if not 0
-    uint64_t may;           // optional groups
+    emu_groups must;        // required groups
+    emu_groups one_of;      // exactly one of these groups is required, if not 0
+    emu_groups may;         // optional groups
     uint8_t mode;           // enum emu_mode; 0: that of the modifiers
     uint8_t isa, sm;        // least
     bool own;               // only on sm_NNa
@@ -476,7 +482,7 @@ struct emu_spelled {
     const struct emu_modifier
         *known[EMU_MOST_MODIFIERS]; // looked up from the first on; the rest is NULL
     unsigned count;
-    uint64_t groups;
+    emu_groups groups;
     uint8_t types[3];
     unsigned type_count;
     struct emu_insn insn;        // the fields that modifiers set
@@ -499,7 +505,7 @@ bool emu_use_label(struct emu_parser *p, const struct emu_token *label, bool lis
 // Adds an instruction and its operands to the body.
 bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
                 const struct emu_operand *operands);
-const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, uint64_t group);
+const struct emu_modifier *emu_spelled_in(const struct emu_spelled *spelled, emu_groups group);
 // Rules that the table cannot express.
 bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, struct emu_operand *operands);
 bool emu_fits(enum emu_type declared, enum emu_type wanted, bool relaxed);

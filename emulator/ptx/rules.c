@@ -14,7 +14,7 @@ struct check {
 
 // Reports a modifier of the groups that the instruction does not allow. Always returns false, as
 // the next one does.
-static bool illegal(const struct check *c, uint64_t group)
+static bool illegal(const struct check *c, emu_groups group)
 {
     const struct emu_modifier *known = emu_spelled_in(c->spelled, group);
 
@@ -23,7 +23,7 @@ static bool illegal(const struct check *c, uint64_t group)
                      known ? known->name : "", EMU_TEXT(&c->spelled->name));
 }
 
-static bool cannot_combine(const struct check *c, uint64_t one, uint64_t other)
+static bool cannot_combine(const struct check *c, emu_groups one, emu_groups other)
 {
     const struct emu_modifier *a = emu_spelled_in(c->spelled, one);
     const struct emu_modifier *b = emu_spelled_in(c->spelled, other);
@@ -46,7 +46,7 @@ static bool at_least(const struct check *c, const char *what, int isa, int sm)
     return true;
 }
 
-static bool spells(const struct check *c, uint64_t group)
+static bool spells(const struct check *c, emu_groups group)
 {
     return (c->spelled->groups & group) != 0;
 }
@@ -99,7 +99,7 @@ static bool check_cache(const struct check *c)
 {
     const struct emu_insn *insn = c->insn;
     const struct emu_modifier *cache = emu_spelled_in(c->spelled, EMU_G(CACHE));
-    const uint64_t hints = EMU_G(LEVEL1) | EMU_G(LEVEL2) | EMU_G(EVICT) | EMU_G(HINT);
+    const emu_groups hints = EMU_G(LEVEL1) | EMU_G(LEVEL2) | EMU_G(EVICT) | EMU_G(HINT);
 
     if (cache && cache->value == (is_load(c) ? 1 : 2))
         return illegal(c, EMU_G(CACHE));

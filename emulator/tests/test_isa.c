@@ -93,7 +93,7 @@ static void every_form_has_a_function(void **state)
             if (form->lacks || !lanes_of[rows[k].opcode][0])
                 continue;
             tried++;
-            const uint64_t may = form->must | form->one_of | form->may;
+            const emu_groups may = form->must | form->one_of | form->may;
             const bool rounds = form->one_of & EMU_G(RN);
             struct emu_insn insn = { .opcode = rows[k].opcode,
                                      .lanes = 1,
