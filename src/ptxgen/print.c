@@ -1,23 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Prints a finished entry and the module around it.
-#include "internal.h"
-
-#include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-// Layout of a line, and estimates of the length of a line and of what surrounds the lines of an
-// entry.
-enum { INDENT = 4, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44, PARAM_COLUMN = 32 };
-enum { LINE_BYTES = 50, ENTRY_BYTES = 640 };
-
-// Room for the longest integer; for a number in decimal; for an operand without its name, with its
-// decimal; for a line without its operands.
-enum { INTEGER_BYTES = 20, DECIMAL_BYTES = 32, OPERAND_BYTES = 48 + DECIMAL_BYTES };
-enum {
-    BARE_LINE_BYTES = MOST_DEPTH * INDENT + OPCODE_BYTES + COMMENT_COLUMN + OPERAND_COLUMN + 32
-};
+#include "print.h"
 
 static const struct {
     char type[7], prefix[4];
@@ -28,80 +11,15 @@ static const struct {
     [FILE_F] = { "f32   ", "%f", 2 }, [FILE_FD] = { "f64   ", "%fd", 3 },
 };
 
-// ---- pieces of a line ---------------------------------------------------------------------------
-// write_...() writes where there is room, and returns the end of what it wrote.
-
-static inline char *write_bytes(char *at, const char *bytes, size_t count)
-{
-    memcpy(at, bytes, count);
-    return at + count;
-}
-
-static inline char *write_string(char *at, const char *string)
-{
-    return write_bytes(at, string, strlen(string));
-}
-
-// Pads to a column of the line, with at least one space. There is room for `column` spaces.
-static inline char *write_to_column(char *at, char *line, size_t column)
-{
-    memset(at, ' ', column);
-    return at < line + column ? line + column : at + 1;
-}
-
-static inline char *write_unsigned(char *at, uint64_t x)
-{
-    unsigned digits = 1;
-
-    for (uint64_t bound = 10; digits < INTEGER_BYTES && x >= bound; bound *= 10)
-        digits++;
-    for (unsigned k = digits; k-- > 0; x /= 10)
-        at[k] = (char)('0' + x % 10);
-    return at + digits;
-}
-
-static char *write_hex(char *at, uint64_t x, unsigned digits, const char alphabet[17])
-{
-    for (unsigned k = digits; k-- > 0; x >>= 4)
-        at[k] = alphabet[x & 15];
-    return at + digits;
-}
-
 // ---- the text -----------------------------------------------------------------------------------
 
-static bool grow_text(ptx_builder *b, size_t bytes)
+bool ptxb_grow_text(ptx_builder *b, size_t bytes)
 {
     const uint32_t most = UINT32_MAX / 2;
 
     if (bytes > most - b->text.count)
         ptxb_fail(b, NULL, "the module is too large: its text has more than %u bytes", most);
     return !b->failed && ROOM_FOR_UP_TO(most, b, b->text, (uint32_t)bytes);
-}
-
-// The end of the text, with room for `bytes` more bytes; NULL after an error.
-static inline char *text_end(ptx_builder *b, size_t bytes)
-{
-    if (b->text.capacity - b->text.count < bytes && !grow_text(b, bytes))
-        return NULL;
-    return b->text.at + b->text.count;
-}
-
-// Ends the text at `end`, after what was written there.
-static inline void set_end(ptx_builder *b, const char *end)
-{
-    b->text.count = (uint32_t)(end - b->text.at);
-}
-
-static inline void put_bytes(ptx_builder *b, const char *bytes, size_t count)
-{
-    char *at = text_end(b, count);
-    if (at)
-        set_end(b, write_bytes(at, bytes, count));
-}
-
-static inline void put(ptx_builder *b, const char *string)
-{
-    put_bytes(b, string, strlen(string));
 }
 
 static void put_number(ptx_builder *b, const char *before, uint64_t x, const char *after)
@@ -130,134 +48,14 @@ static void put_comment_text(ptx_builder *b, const char *string)
     }
 }
 
-// ---- floats in decimal --------------------------------------------------------------------------
-
-// Decimal digits of a number above zero, rounded to `digits` digits without trailing zeros: d.ddd *
-// 10^exponent.
-struct digits {
-    char text[40]; // from printf, with the decimal point of the locale
-    char digit[18];
-    int count, exponent;
-};
-
-static struct digits print_digits(double x, int count)
-{
-    struct digits d = { .count = 0 };
-    const char *c = d.text;
-
-    snprintf(d.text, sizeof d.text, "%.*e", count - 1, x);
-    for (; *c != 'e'; c++)
-        if (*c >= '0' && *c <= '9' && d.count < 17)
-            d.digit[d.count++] = *c;
-    d.exponent = atoi(c + 1);
-    while (d.count > 1 && d.digit[d.count - 1] == '0')
-        d.count--;
-    return d;
-}
-
-// The shortest decimal that reads back as the same number. A normal number that needs at most
-// FLT_DIG or DBL_DIG digits is printed with exactly that many digits, then zeros.
-static struct digits shortest(double x, bool single)
-{
-    const bool normal = x >= (single ? FLT_MIN : DBL_MIN);
-    const int most = single ? FLT_DECIMAL_DIG : DBL_DECIMAL_DIG;
-    struct digits d = { .count = 0 };
-
-    for (int count = !normal ? 1 : single ? FLT_DIG : DBL_DIG; count <= most; count++) {
-        d = print_digits(x, count);
-        if (single ? strtof(d.text, NULL) == (float)x : strtod(d.text, NULL) == x)
-            break;
-    }
-    return d;
-}
-
-// As printf's %g, but with a decimal point in every locale, and always with a point or an exponent.
-static char *write_shortest(char *at, double x, bool single)
-{
-    if (!isfinite(x))
-        return write_string(at, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
-    if (signbit(x))
-        *at++ = '-';
-    x = fabs(x);
-    if (x < 10 && 2 * x == (double)(int)(2 * x)) { // fast path: most are 0, 0.5 and 1
-        at = write_unsigned(at, (uint64_t)x);
-        return write_string(at, x > (double)(int)x ? ".5" : ".0");
-    }
-    const struct digits d = shortest(x, single);
-    const bool scientific = d.exponent < -4 || d.exponent >= d.count;
-    const int whole = scientific ? 1 : d.exponent + 1; // digits before the point
-    if (whole <= 0)
-        at = write_string(at, "0.");
-    for (int k = whole; k < 0; k++)
-        *at++ = '0';
-    for (int k = 0; k < d.count || k < whole; k++) {
-        if (k && k == whole)
-            *at++ = '.';
-        *at++ = k < d.count ? d.digit[k] : '0';
-    }
-    if (!scientific)
-        return write_string(at, d.count > whole ? "" : ".0");
-    at = write_string(at, d.exponent < 0 ? "e-" : "e+");
-    at = write_string(at, abs(d.exponent) < 10 ? "0" : "");
-    return write_unsigned(at, (uint64_t)abs(d.exponent));
-}
-
-static double from_half(uint64_t bits, int fraction, int exponent_bits)
-{
-    const int bias = (1 << (exponent_bits - 1)) - 1;
-    const int exponent = (int)(bits >> fraction) & ((1 << exponent_bits) - 1);
-    const double units = (double)(bits & ((UINT64_C(1) << fraction) - 1));
-    double x;
-
-    if (exponent == (1 << exponent_bits) - 1)
-        x = units > 0 ? NAN : INFINITY;
-    else if (exponent == 0)
-        x = ldexp(units, 1 - bias - fraction);
-    else
-        x = ldexp(units + (double)(1 << fraction), exponent - bias - fraction);
-    return bits >> 15 & 1 ? -x : x;
-}
-
-static char *write_float(char *at, ptx_type type, uint64_t bits)
-{
-    const uint32_t word = (uint32_t)bits;
-    float single;
-    double wide;
-
-    switch (type) {
-    case PTX_F64:
-        memcpy(&wide, &bits, sizeof wide);
-        return write_shortest(at, wide, false);
-    case PTX_F16:
-        return write_shortest(at, from_half(bits, 10, 5), true);
-    case PTX_BF16:
-        return write_shortest(at, from_half(bits, 7, 8), true);
-    default:
-        memcpy(&single, &word, sizeof single);
-        return write_shortest(at, (double)single, true);
-    }
-}
-
-// As write_float(). Finding the digits takes longer than all the rest of a line, and most constants
-// occur several times: the text has those that were written last.
-static char *write_decimal(ptx_builder *b, char *at, ptx_type type, uint64_t bits)
-{
-    for (unsigned k = 0; k < DECIMALS; k++) {
-        const struct decimal *known = &b->decimals[k];
-        if (known->bits == bits && known->type == type)
-            return write_bytes(at, b->text.at + known->at, known->length);
-    }
-    char *end = write_float(at, type, bits);
-    b->decimals[b->next_decimal++ % DECIMALS] = (struct decimal) {
-        .bits = bits,
-        .at = (uint32_t)(at - b->text.at),
-        .type = (uint8_t)type,
-        .length = (uint8_t)(end - at),
-    };
-    return end;
-}
-
 // ---- operands -----------------------------------------------------------------------------------
+
+static char *write_hex(char *at, uint64_t x, unsigned digits, const char alphabet[17])
+{
+    for (unsigned k = digits; k-- > 0; x >>= 4)
+        at[k] = alphabet[x & 15];
+    return at + digits;
+}
 
 static char *write_immediate(char *at, ptx_type type, uint64_t bits)
 {
@@ -356,7 +154,7 @@ static char *write_float_comment(ptx_builder *b, char *at, const struct insn *in
             continue;
         at = first ? write_string(write_to_column(at, line, COMMENT_COLUMN), "// ")
                    : write_string(at, ", ");
-        at = write_decimal(b, at, (ptx_type)operand->type, immediate_bits(b, operand));
+        at = ptxb_write_decimal(b, at, (ptx_type)operand->type, immediate_bits(b, operand));
         first = false;
     }
     return at;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Pieces of the text, for the files that print.
+#ifndef PTXGEN_BUILDER_PRINT_H
+#define PTXGEN_BUILDER_PRINT_H
+
+#include "internal.h"
+
+// Layout of a line, and estimates of the length of a line and of what surrounds the lines of an
+// entry.
+enum { INDENT = 4, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44, PARAM_COLUMN = 32 };
+enum { LINE_BYTES = 50, ENTRY_BYTES = 640 };
+
+// Room for the longest integer; for a number in decimal; for an operand without its name, with its
+// decimal; for a line without its operands.
+enum { INTEGER_BYTES = 20, DECIMAL_BYTES = 32, OPERAND_BYTES = 48 + DECIMAL_BYTES };
+enum {
+    BARE_LINE_BYTES = MOST_DEPTH * INDENT + OPCODE_BYTES + COMMENT_COLUMN + OPERAND_COLUMN + 32
+};
+
+// ---- pieces of a line ---------------------------------------------------------------------------
+// write_...() writes where there is room, and returns the end of what it wrote.
+
+static inline char *write_bytes(char *at, const char *bytes, size_t count)
+{
+    memcpy(at, bytes, count);
+    return at + count;
+}
+
+static inline char *write_string(char *at, const char *string)
+{
+    return write_bytes(at, string, strlen(string));
+}
+
+// Pads to a column of the line, with at least one space. There is room for `column` spaces.
+static inline char *write_to_column(char *at, char *line, size_t column)
+{
+    memset(at, ' ', column);
+    return at < line + column ? line + column : at + 1;
+}
+
+static inline char *write_unsigned(char *at, uint64_t x)
+{
+    unsigned digits = 1;
+
+    for (uint64_t bound = 10; digits < INTEGER_BYTES && x >= bound; bound *= 10)
+        digits++;
+    for (unsigned k = digits; k-- > 0; x /= 10)
+        at[k] = (char)('0' + x % 10);
+    return at + digits;
+}
+
+// ---- the text -----------------------------------------------------------------------------------
+
+bool ptxb_grow_text(ptx_builder *b, size_t bytes);
+
+// The end of the text, with room for `bytes` more bytes; NULL after an error.
+static inline char *text_end(ptx_builder *b, size_t bytes)
+{
+    if (b->text.capacity - b->text.count < bytes && !ptxb_grow_text(b, bytes))
+        return NULL;
+    return b->text.at + b->text.count;
+}
+
+// Ends the text at `end`, after what was written there.
+static inline void set_end(ptx_builder *b, const char *end)
+{
+    b->text.count = (uint32_t)(end - b->text.at);
+}
+
+static inline void put_bytes(ptx_builder *b, const char *bytes, size_t count)
+{
+    char *at = text_end(b, count);
+    if (at)
+        set_end(b, write_bytes(at, bytes, count));
+}
+
+static inline void put(ptx_builder *b, const char *string)
+{
+    put_bytes(b, string, strlen(string));
+}
+
+// ---- decimal.c ----------------------------------------------------------------------------------
+
+// The decimal value of a float, for a comment.
+char *ptxb_write_decimal(ptx_builder *b, char *at, ptx_type type, uint64_t bits);
+
+#endif
