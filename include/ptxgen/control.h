@@ -18,13 +18,25 @@ PTXGEN_BEGIN
          PTXGEN_JOIN(ptx_block_, __LINE__) = end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
 
 #define ptx_if(b, cond) PTXGEN_BLOCK(ptx_if_begin(b, cond), ptx_if_end, b)
-/// Must follow the block of a ptx_if directly.
+/// Must follow the block of a ptx_if or ptx_else_if directly.
 #define ptx_else(b)     PTXGEN_BLOCK(ptx_else_begin(b), ptx_else_end, b)
+/// Must follow the block of a ptx_if or ptx_else_if directly. The condition is emitted where all
+/// conditions before it are false, so its values, as those of the body, end with the block.
+#define ptx_else_if(b, cond)                                                                       \
+    for (int PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_else_if_begin(b);                             \
+         PTXGEN_JOIN(ptx_block_, __LINE__) && ptx_else_if_test(b, cond);                           \
+         PTXGEN_JOIN(ptx_block_, __LINE__) =                                                       \
+             ptx_else_if_end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
 /// for (i = lo; i < hi; i += step) over a 32-bit or 64-bit integer, step > 0. The counter never
 /// wraps, even if hi is within `step` of the type's maximum. hi and step are evaluated once, before
 /// the loop. The body must not set `i`.
 #define ptx_for(b, i, lo, hi, step)                                                                \
     for (ptx_val i = ptx_for_begin(b, lo, hi, step); i.kind; i = ptx_for_end(b, i))
+/// The values of ptx_for (b, i, lo, hi, step) in reverse order, from the greatest below hi down to
+/// lo, under the same rules: `ptx_for_down (b, i, n, 0, 1)` is for (i = n; i-- > 0;). A step that
+/// is not a power of two or not constant takes a remainder before the loop.
+#define ptx_for_down(b, i, hi, lo, step)                                                           \
+    for (ptx_val i = ptx_for_down_begin(b, hi, lo, step); i.kind; i = ptx_for_down_end(b, i))
 /// while (cond): the expression is emitted at the head of the loop and tested before each
 /// iteration.
 #define ptx_while(b, cond)                                                                         \
@@ -40,8 +52,13 @@ PTXGEN_API int ptx_if_begin(ptx_builder *b, ptx_val cond);
 PTXGEN_API int ptx_if_end(ptx_builder *b, int block);
 PTXGEN_API int ptx_else_begin(ptx_builder *b);
 PTXGEN_API int ptx_else_end(ptx_builder *b, int block);
+PTXGEN_API int ptx_else_if_begin(ptx_builder *b);
+PTXGEN_API bool ptx_else_if_test(ptx_builder *b, ptx_val cond);
+PTXGEN_API int ptx_else_if_end(ptx_builder *b, int block);
 PTXGEN_API ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step);
 PTXGEN_API ptx_val ptx_for_end(ptx_builder *b, ptx_val i);
+PTXGEN_API ptx_val ptx_for_down_begin(ptx_builder *b, ptx_val hi, ptx_val lo, ptx_val step);
+PTXGEN_API ptx_val ptx_for_down_end(ptx_builder *b, ptx_val i);
 PTXGEN_API int ptx_loop_begin(ptx_builder *b);
 PTXGEN_API int ptx_loop_end(ptx_builder *b, int block);
 PTXGEN_API int ptx_while_begin(ptx_builder *b);
@@ -51,8 +68,8 @@ PTXGEN_API int ptx_while_end(ptx_builder *b, int block);
 /// Leaves the innermost loop. Outside a loop this is an error.
 PTXGEN_API void ptx_break(ptx_builder *b);
 PTXGEN_API void ptx_break_if(ptx_builder *b, ptx_val cond);
-/// Begins the next iteration of the innermost loop: a ptx_for counts, a ptx_while tests its
-/// condition again. Outside a loop this is an error.
+/// Begins the next iteration of the innermost loop: a ptx_for or ptx_for_down counts, a ptx_while
+/// tests its condition again. Outside a loop this is an error.
 PTXGEN_API void ptx_continue(ptx_builder *b);
 PTXGEN_API void ptx_continue_if(ptx_builder *b, ptx_val cond);
 /// Ends the thread.

@@ -465,8 +465,8 @@ struct entry *ptxb_entry(ptx_builder *b)
     return &b->entries.at[b->entries.count - 1];
 }
 
-static const char *block_names[] = { "ptx_entry", "ptx_if", "ptx_else", "ptx_for",
-                                     "ptx_while or ptx_loop" };
+static const char *block_names[] = { "ptx_entry",   "ptx_if",  "ptx_else",
+                                     "ptx_else_if", "ptx_for", "ptx_while or ptx_loop" };
 
 const char *ptx_builder_finish(ptx_builder *b)
 {

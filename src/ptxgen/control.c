@@ -110,22 +110,29 @@ int ptx_if_begin(ptx_builder *b, ptx_val cond)
         return 1;
     const uint32_t number = ++ptxb_entry(b)->labels;
     struct block block = { .kind = BLOCK_IF, .end = new_label(b, "if", number, "_end") };
+    block.test = b->code[0].insns.count;
     branch(b, guard, true, block.end);
     return opened(b, block);
 }
 
-int ptx_if_end(ptx_builder *b, int id)
+// Closes an if, an else or an else-if; all of a chain end at one label.
+static int end_branch(ptx_builder *b, const char *call, int id, unsigned kinds)
 {
     struct block block;
 
-    if (!close_block(b, "if", (uint32_t)id, 1u << BLOCK_IF | 1u << BLOCK_ELSE, &block))
+    if (!close_block(b, call, (uint32_t)id, kinds, &block))
         return 0;
     place(b, block.end);
-    if (!b->failed && block.kind == BLOCK_IF) {
+    if (!b->failed && block.kind != BLOCK_ELSE) {
         b->closed_if = b->code[0].insns.count - 1;
         b->closed_block = block;
     }
     return 0;
+}
+
+int ptx_if_end(ptx_builder *b, int id)
+{
+    return end_branch(b, "if", id, 1u << BLOCK_IF | 1u << BLOCK_ELSE);
 }
 
 int ptx_else_end(ptx_builder *b, int id)
@@ -133,136 +140,273 @@ int ptx_else_end(ptx_builder *b, int id)
     return ptx_if_end(b, id);
 }
 
-int ptx_else_begin(ptx_builder *b)
+// Makes the label at the end of the if just closed a jump over what follows, and sends the if's
+// branch here. Returns the label at the end of the chain, 0 after an error.
+static uint32_t begin_else(ptx_builder *b, const char *call)
 {
-    if (!ptxb_ready(b, "else"))
-        return 1;
+    if (!ptxb_ready(b, call))
+        return 0;
     if (b->closed_if == NO_INDEX) {
-        ptxb_fail(b, "else", "it must directly follow the block of a ptx_if");
-        return 1;
+        ptxb_fail(b, call, "it must directly follow the block of a ptx_if or ptx_else_if");
+        return 0;
     }
-    // The label at the end of the if becomes the jump over the else; a new label starts the else.
-    const uint32_t otherwise = b->closed_block.end;
-    const uint32_t end = new_label(b, "if", b->labels.at[otherwise - 1].number, "_end");
+    const uint32_t end = b->closed_block.end, test = b->closed_block.test;
+    const uint32_t closed_if = b->closed_if;
+    const uint32_t number =
+        b->closed_block.kind == BLOCK_IF ? b->labels.at[end - 1].number : ++ptxb_entry(b)->labels;
+    const uint32_t otherwise = new_label(b, "if", number, "_else");
     const uint32_t bra = ptxb_opcode(b, "bra");
-    if (!end || !bra)
-        return 1;
-    struct insn *jump = &b->code[0].insns.at[b->closed_if];
+    if (!otherwise || !bra)
+        return 0;
+    struct insn *jump = &b->code[0].insns.at[closed_if], *branch = &b->code[0].insns.at[test];
     jump->kind = INSN_BRANCH;
     jump->opcode = bra & MOST_INDEX;
-    ptxb_label_operand(b, jump, 0, end);
     if (jump->depth < MOST_DEPTH)
         jump->depth++;
-    b->labels.at[end - 1].uses++;
-    b->labels.at[otherwise - 1].part = "_else";
+    ptxb_label_operand(b, branch, 1, otherwise);
+    b->labels.at[otherwise - 1].uses = 1;
+    b->labels.at[otherwise - 1].first_use = test;
     place(b, otherwise);
-    return opened(b, (struct block) { .kind = BLOCK_ELSE, .end = end });
+    return end;
 }
 
-static bool range_ok(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
+int ptx_else_begin(ptx_builder *b)
 {
-    if (!ptxb_ready(b, "for") || !ptxb_usable(b, "for", "lo", lo) ||
-        !ptxb_usable(b, "for", "hi", hi) || !ptxb_usable(b, "for", "step", step))
+    const uint32_t end = begin_else(b, "else");
+    return end ? opened(b, (struct block) { .kind = BLOCK_ELSE, .end = end }) : 1;
+}
+
+int ptx_else_if_begin(ptx_builder *b)
+{
+    const uint32_t end = begin_else(b, "else_if");
+    return end ? opened(b, (struct block) { .kind = BLOCK_ELSE_IF, .end = end }) : 1;
+}
+
+bool ptx_else_if_test(ptx_builder *b, ptx_val cond)
+{
+    uint32_t guard = ptxb_condition(b, "else_if", cond);
+    if (!guard)
+        return true;
+    struct block *top = &b->blocks.at[b->blocks.count - 1];
+    if (top->kind != BLOCK_ELSE_IF || top->test) {
+        ptxb_fail(b, "else_if", "%s",
+                  top->test
+                      ? "the block has its condition already"
+                      : "the innermost block is not an else-if; ptx_else_if_begin() opens one");
+        return true;
+    }
+    top->test = b->code[0].insns.count;
+    branch(b, guard, true, top->end);
+    // The condition belongs to the block and stands where that of the ptx_if does.
+    for (uint32_t k = top->first; b->blocks.count < MOST_DEPTH && k < b->code[0].insns.count; k++)
+        b->code[0].insns.at[k].depth--;
+    return true;
+}
+
+int ptx_else_if_end(ptx_builder *b, int id)
+{
+    const struct block *top = b && b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
+
+    if (top && top->kind == BLOCK_ELSE_IF && top->id == (uint32_t)id && !top->test)
+        ptxb_fail(b, "else_if", "the block has no condition; ptx_else_if_test() sets it");
+    return end_branch(b, "else_if", id, 1u << BLOCK_ELSE_IF);
+}
+
+struct range {
+    ptx_val lo, hi, step;
+};
+
+static bool range_ok(ptx_builder *b, const char *call, const struct range *r)
+{
+    const ptx_type type = (ptx_type)r->lo.type;
+
+    if (!ptxb_ready(b, call) || !ptxb_usable(b, call, "lo", r->lo) ||
+        !ptxb_usable(b, call, "hi", r->hi) || !ptxb_usable(b, call, "step", r->step))
         return false;
-    if (lo.type != hi.type || lo.type != step.type ||
-        !((PTX_TYPES_I32 | PTX_TYPES_I64) >> lo.type & 1)) {
+    if (type != r->hi.type || type != r->step.type ||
+        !((PTX_TYPES_I32 | PTX_TYPES_I64) >> type & 1)) {
         ptxb_fail(
-            b, "for",
+            b, call,
             "lo, hi and step are %s, %s and %s; they must have one type: u32, s32, u64 or s64",
-            ptx_type_name((ptx_type)lo.type), ptx_type_name((ptx_type)hi.type),
-            ptx_type_name((ptx_type)step.type));
+            ptx_type_name(type), ptx_type_name((ptx_type)r->hi.type),
+            ptx_type_name((ptx_type)r->step.type));
         return false;
     }
-    const uint64_t sign = lo.type == PTX_S32   ? UINT64_C(1) << 31
-                          : lo.type == PTX_S64 ? UINT64_C(1) << 63
-                                               : 0;
-    if (step.kind == PTX_KIND_IMMEDIATE && (!step.bits || (step.bits & sign))) {
-        ptxb_fail(b, "for", "the step must be above zero, or the loop never ends");
+    const uint64_t sign = type == PTX_S32   ? UINT64_C(1) << 31
+                          : type == PTX_S64 ? UINT64_C(1) << 63
+                                            : 0;
+    if (r->step.kind == PTX_KIND_IMMEDIATE && (!r->step.bits || (r->step.bits & sign))) {
+        ptxb_fail(b, call, "the step must be above zero, or the loop never ends");
         return false;
     }
     return true;
 }
 
+// Gives numbers the type of the others, and checks all three.
+static bool take_range(ptx_builder *b, const char *call, struct range *r)
+{
+    const ptx_val typed = r->lo.kind != PTX_KIND_NUMBER   ? r->lo
+                          : r->hi.kind != PTX_KIND_NUMBER ? r->hi
+                                                          : r->step;
+
+    if (typed.kind != PTX_KIND_NUMBER) {
+        r->lo = ptxb_typed(b, call, "lo", r->lo, (ptx_type)typed.type);
+        r->hi = ptxb_typed(b, call, "hi", r->hi, (ptx_type)typed.type);
+        r->step = ptxb_typed(b, call, "step", r->step, (ptx_type)typed.type);
+    }
+    return range_ok(b, call, r);
+}
+
+// A bound that the body cannot change.
+static ptx_val fixed(ptx_builder *b, ptx_val x)
+{
+    return x.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, x) : x;
+}
+
+// Unsigned, of the same width.
+static ptx_val as_unsigned(ptx_builder *b, ptx_val x)
+{
+    return ptx_bitcast(b, ptxb_bits((ptx_type)x.type) == 64 ? PTX_U64 : PTX_U32, x);
+}
+
+// Opens the block of a loop that is not entered if `none` holds. False after an error.
+static bool open_for(ptx_builder *b, const char *call, ptx_val none, struct block *block)
+{
+    if (b->failed)
+        return false;
+    const uint32_t number = ++ptxb_entry(b)->labels;
+    block->head = new_label(b, "for", number, "");
+    block->end = new_label(b, "for", number, "_end");
+    const uint32_t guard = ptxb_condition(b, call, none);
+    if (!guard || !block->end)
+        return false;
+    branch(b, guard, false, block->end);
+    return ptxb_open_block(b, *block) != 0;
+}
+
 ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
 {
     const ptx_val failed = { .kind = PTX_KIND_REGISTER, .type = lo.type };
+    struct range r = { lo, hi, step };
 
-    if (!b || b->failed)
+    if (!b || b->failed || !take_range(b, "for", &r))
         return failed;
-    const ptx_type type = (ptx_type)(lo.kind != PTX_KIND_NUMBER   ? lo.type
-                                     : hi.kind != PTX_KIND_NUMBER ? hi.type
-                                                                  : step.type);
-    if (lo.kind != PTX_KIND_NUMBER || hi.kind != PTX_KIND_NUMBER || step.kind != PTX_KIND_NUMBER) {
-        lo = ptxb_typed(b, "for", "lo", lo, type);
-        hi = ptxb_typed(b, "for", "hi", hi, type);
-        step = ptxb_typed(b, "for", "step", step, type);
-    }
-    if (!range_ok(b, lo, hi, step))
-        return failed;
-    ptx_val i = ptxb_mov(b, lo);
-    // Copies the bounds, so that the body cannot change them.
-    hi = hi.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, hi) : hi;
-    step = step.kind == PTX_KIND_VARIABLE ? ptxb_mov(b, step) : step;
-    ptx_val none = ptx_ge(b, i, hi);
+    ptx_val i = ptxb_mov(b, r.lo);
+    struct block block = { .kind = BLOCK_FOR, .i = i };
+    block.limit = fixed(b, r.hi);
+    block.step = fixed(b, r.step);
+    ptx_val none = ptx_ge(b, i, block.limit);
     if (b->failed)
         return failed;
     b->regs.at[i.reg].variable = true;
-    const uint32_t number = ++ptxb_entry(b)->labels;
-    struct block block = { .kind = BLOCK_FOR, .i = i, .hi = hi, .step = step };
-    block.head = new_label(b, "for", number, "");
-    block.end = new_label(b, "for", number, "_end");
-    uint32_t guard = ptxb_condition(b, "for", none);
-    if (!guard || !block.end)
-        return failed;
-    branch(b, guard, false, block.end);
-    if (!ptxb_open_block(b, block))
+    if (!open_for(b, "for", none, &block))
         return failed;
     place(b, block.head);
     return i;
 }
 
-ptx_val ptx_for_end(ptx_builder *b, ptx_val i)
+// The greatest lo + k * step below hi, where hi is above lo. Nothing wraps.
+static ptx_val last_of(ptx_builder *b, const struct range *r)
+{
+    const ptx_type type = (ptx_type)r->lo.type;
+    const bool known = r->step.kind == PTX_KIND_IMMEDIATE;
+    ptx_val top = ptx_sub(b, r->hi, ptx_imm_bits(type, 1));
+
+    if (known && r->step.bits == 1)
+        return top;
+    const bool from_zero = r->lo.kind == PTX_KIND_IMMEDIATE && !r->lo.bits;
+    ptx_val span = as_unsigned(b, from_zero ? top : ptx_sub(b, top, r->lo));
+    ptx_val step = as_unsigned(b, r->step);
+    ptx_val beyond = known && !(step.bits & (step.bits - 1))
+                         ? ptx_and(b, span, ptx_imm_bits((ptx_type)span.type, step.bits - 1))
+                         : ptx_rem(b, span, step);
+    return ptx_sub(b, top, ptx_bitcast(b, type, beyond));
+}
+
+ptx_val ptx_for_down_begin(ptx_builder *b, ptx_val hi, ptx_val lo, ptx_val step)
+{
+    const ptx_val failed = { .kind = PTX_KIND_REGISTER, .type = lo.type };
+    struct range r = { lo, hi, step };
+
+    if (!b || b->failed || !take_range(b, "for_down", &r))
+        return failed;
+    r.lo = fixed(b, r.lo);
+    r.hi = ptxb_in_register(b, r.hi);
+    r.step = fixed(b, r.step);
+    struct block block = { .kind = BLOCK_FOR, .down = true, .limit = r.lo, .step = r.step };
+    if (!open_for(b, "for_down", ptx_le(b, r.hi, r.lo), &block))
+        return failed;
+    ptx_val i = last_of(b, &r);
+    if (b->failed)
+        return failed;
+    b->regs.at[i.reg].variable = true;
+    b->blocks.at[b->blocks.count - 1].i = i;
+    place(b, block.head);
+    return i;
+}
+
+// Whether `i` is the last value of a loop. i + step may wrap near the maximum of the type; hi - i
+// as an unsigned number cannot. A loop that counts down ends at lo exactly.
+static ptx_val is_last(ptx_builder *b, const struct block *block)
+{
+    if (block->down)
+        return ptx_eq(b, block->i, block->limit);
+    const ptx_val step = block->step;
+    ptx_val left = ptx_sub(b, block->limit, block->i);
+    if (!b->failed)
+        ptxb_newest(b)->positive = 1;
+    ptx_val unsigned_left = as_unsigned(b, left);
+    return ptx_le(b, unsigned_left, as_unsigned(b, step));
+}
+
+// Closes the innermost block, a for, after the test and the step to the next value.
+static void end_for(ptx_builder *b, const char *call)
+{
+    struct block block = b->blocks.at[b->blocks.count - 1];
+
+    if (block.next)
+        place(b, block.next);
+    uint32_t guard = ptxb_condition(b, call, is_last(b, &block));
+    if (!guard)
+        return;
+    branch(b, guard, false, block.end);
+    ptx_val next = block.down ? ptx_sub(b, block.i, block.step) : ptx_add(b, block.i, block.step);
+    block.i.kind = PTX_KIND_VARIABLE;
+    if (!b->failed)
+        ptxb_assign(b, block.i, next);
+    branch(b, 0, false, block.head);
+    if (close_block(b, call, block.id, 1u << BLOCK_FOR, &block))
+        place(b, block.end);
+}
+
+static ptx_val close_for(ptx_builder *b, const char *call, ptx_val i, bool down)
 {
     const ptx_val done = { 0 };
     struct block block;
+    uint32_t id = 0;
 
     if (!b || b->failed)
         return done;
-    const struct block *top = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
-    const bool own = top && top->kind == BLOCK_FOR && top->i.reg == i.reg;
-    uint32_t id = own ? top->id : 0;
-    for (uint32_t k = 0; !own && k < b->blocks.count; k++)
-        if (b->blocks.at[k].kind == BLOCK_FOR && b->blocks.at[k].i.reg == i.reg)
-            id = b->blocks.at[k].id;
-    if (!own) {
-        close_block(b, "for", id, 1u << BLOCK_FOR, &block);
-        return done;
+    for (uint32_t k = 0; k < b->blocks.count; k++) {
+        const struct block *open = &b->blocks.at[k];
+        if (open->kind == BLOCK_FOR && open->down == down && open->i.reg == i.reg)
+            id = open->id;
     }
-    if (top->next)
-        place(b, top->next);
-    // i + step may wrap near the maximum of the type; hi - i as an unsigned number cannot.
-    const ptx_type counter = ptxb_bits((ptx_type)i.type) == 64 ? PTX_U64 : PTX_U32;
-    ptx_val left = ptx_sub(b, top->hi, i);
-    if (!b->failed)
-        ptxb_newest(b)->positive = 1;
-    ptx_val unsigned_left = ptx_bitcast(b, counter, left);
-    ptx_val step = top->step;
-    ptx_val unsigned_step = ptx_bitcast(b, counter, step);
-    ptx_val last = ptx_le(b, unsigned_left, unsigned_step);
-    uint32_t guard = ptxb_condition(b, "for", last);
-    if (!guard)
-        return done;
-    top = &b->blocks.at[b->blocks.count - 1];
-    branch(b, guard, false, top->end);
-    ptx_val next = ptx_add(b, i, step);
-    i.kind = PTX_KIND_VARIABLE;
-    if (!b->failed)
-        ptxb_assign(b, i, next);
-    branch(b, 0, false, top->head);
-    if (!close_block(b, "for", top->id, 1u << BLOCK_FOR, &block))
-        return done;
-    place(b, block.end);
+    if (id && b->blocks.at[b->blocks.count - 1].id == id)
+        end_for(b, call);
+    else
+        close_block(b, call, id, 1u << BLOCK_FOR, &block);
     return done;
+}
+
+ptx_val ptx_for_end(ptx_builder *b, ptx_val i)
+{
+    return close_for(b, "for", i, false);
+}
+
+ptx_val ptx_for_down_end(ptx_builder *b, ptx_val i)
+{
+    return close_for(b, "for_down", i, true);
 }
 
 int ptx_loop_begin(ptx_builder *b)

@@ -172,16 +172,18 @@ struct entry {
     bool raw_labels;
 };
 
-enum block_kind { BLOCK_ENTRY, BLOCK_IF, BLOCK_ELSE, BLOCK_FOR, BLOCK_LOOP };
+enum block_kind { BLOCK_ENTRY, BLOCK_IF, BLOCK_ELSE, BLOCK_ELSE_IF, BLOCK_FOR, BLOCK_LOOP };
 
 struct block {
     const char *place; // of its begin
     uint32_t id;
     uint8_t kind;
+    bool down;          // a for that counts down
     uint32_t first;     // index of its first instruction
+    uint32_t test;      // index of the branch of an if or else-if, 0 if there is none yet
     uint32_t head, end; // labels
-    uint32_t next;      // the label of a for's increment, 0 if nothing continues there
-    ptx_val i, hi, step;
+    uint32_t next;      // the label of a for's step, 0 if nothing continues there
+    ptx_val i, limit, step;
 };
 
 enum { OPCODE_HASHES = 64, NOTES = 128, DECIMALS = 16 };

@@ -52,6 +52,10 @@ static void flow(ptx_builder *b, ptx_ptr out, ptx_val n)
             ptx_set(b, sum, ptx_add(b, sum, i));
             ptx_break(b);
         }
+        ptx_else_if (b, ptx_gt(b, i, ptx_u32(90))) {
+            ptx_for_down (b, j, i, ptx_u32(1), ptx_u32(3))
+                ptx_set(b, sum, ptx_xor(b, sum, j));
+        }
         ptx_else (b) {
             ptx_while (b, ptx_lt(b, sum, ptx_u32(100)))
                 ptx_set(b, sum, ptx_mul(b, sum, ptx_u32(2)));

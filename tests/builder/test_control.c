@@ -287,6 +287,152 @@ static void misplaced_calls_are_named(void **state)
             , "label_place: a branch before this block", "$l_1");
 }
 
+// All of a chain end at one label; a condition is where those before it are false, and is indented
+// as the first.
+static void else_ifs_chain(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val t = ptx_tid(b, PTX_X);
+        ptx_if (b, ptx_eq(b, t, 1)) {}
+        ptx_else_if (b, ptx_eq(b, t, 2))
+            ptx_trap(b);
+    }
+    assert_non_null(strstr(finished(b), "\n$if_1_else:\n"
+                                        "    setp.eq.u32         %p2, %r1, 2;\n"
+                                        "    @!%p2 bra           $if_1_end;\n"
+                                        "        trap;\n"
+                                        "$if_1_end:\n"));
+    ptx_builder_destroy(&b);
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
+        ptx_val t = ptx_tid(b, PTX_X);
+        ptx_if (b, ptx_eq(b, t, 1))
+            ptx_store(b, out, 0, ptx_u32(1));
+        ptx_else_if (b, ptx_eq(b, t, 2)) {
+            ptx_if (b, ptx_eq(b, t, 3)) {}
+            ptx_store(b, out, 0, ptx_u32(2));
+        }
+        ptx_else_if (b, ptx_eq(b, ptx_mul(b, t, t), 4))
+            ptx_store(b, out, 0, ptx_u32(3));
+        ptx_else (b)
+            ptx_store(b, out, 0, ptx_u32(4));
+        ptx_if (b, ptx_eq(b, t, 5)) {}
+        ptx_else_if (b, ptx_eq(b, t, 6)) {}
+    }
+    EXPECT_LINES(b, " setp.eq.u32 %p1, %r1, 1;", "@!%p1 bra $if_1_else;", " mov.u32 %r2, 1;",
+                 " bra $if_1_end;", "\n$if_1_else:\n setp.eq.u32 %p2, %r1, 2;",
+                 "@!%p2 bra $if_3_else;", "@!%p3 bra $if_2_end;", "$if_2_end:", "mov.u32 %r3, 2;",
+                 " bra $if_1_end;", "\n$if_3_else:\n", "mul.lo.u32 %r4, %r1, %r1;",
+                 "setp.eq.u32 %p4, %r4, 4;", "@!%p4 bra $if_4_else;", "mov.u32 %r5, 3;",
+                 " bra $if_1_end;", "\n$if_4_else:\n", "mov.u32 %r6, 4;",
+                 "\n$if_1_end:\n", "@!%p5 bra $if_5_else;", "bra $if_5_end;",
+                 "$if_5_else:", "setp.eq.u32 %p6, %r1, 6;", "@!%p6 bra $if_5_end;",
+                 "\n$if_5_end:\n ret;");
+}
+
+static void misplaced_else_ifs_are_refused(void **state)
+{
+    (void)state;
+    REFUSED(ptx_else_if (b, p) {}, "else_if: it must directly follow the block of a ptx_if or");
+    REFUSED(
+        ptx_if (b, p) {} ptx_else (b) {} ptx_else_if (b, p) {}, "else_if: it must directly follow");
+    REFUSED(
+        ptx_if (b, p) {} ptx_copy(b, u);
+        ptx_else_if (b, p) {}, "else_if: it must directly follow the block of a ptx_if");
+    REFUSED(ptx_loop (b) ptx_break(b); ptx_else_if (b, p) {}, "else_if: it must directly follow");
+    REFUSED(
+        ptx_if (b, p) {} ptx_else_if (b, p) {} ptx_copy(b, u);
+        ptx_else (b) {}, "else: it must directly follow the block of a ptx_if or ptx_else_if");
+    REFUSED(
+        ptx_if (b, p) {} ptx_else_if (b, u) {}, "else_if: the condition is u32; it must be pred");
+    REFUSED(
+        ptx_if (b, p) {} ptx_else_if (b, (ptx_val) { 0 }) {},
+        "else_if: the condition was never set");
+    REFUSED(ptx_else_if_test(b, p), "else_if: the innermost block is not an else-if; ptx_else_if_b");
+    REFUSED(ptx_if (b, p) {} int x = ptx_else_if_begin(b); ptx_else_if_test(b, p);
+            ptx_else_if_test(b, p);
+            ptx_else_if_end(b, x), "else_if: the block has its condition already");
+    REFUSED(ptx_if (b, p) {} int x = ptx_else_if_begin(b);
+            ptx_else_if_end(b, x), "else_if: the block has no condition; ptx_else_if_test() sets");
+    REFUSED(ptx_if (b, p) {} int x = ptx_else_if_begin(b); ptx_else_if_test(b, p);
+            ptx_if_end(b, x), "if: this block is not open");
+    REFUSED(ptx_else_if_end(b, ptx_if_begin(b, p)), "else_if: this block is not open");
+    REFUSED(
+        ptx_if (b, p) {} ptx_else_if (b, p) { break; },
+        "entry: a block inside it was never closed");
+    REFUSED(ptx_val x = { 0 }; ptx_if (b, p) {} ptx_else_if (b, x = ptx_eq(b, u, 1)) {}
+            ptx_else (b) ptx_not(b, x), "not: x was made inside a block that is closed");
+    // Only some threads come to the conditions after the first.
+    for (int inside = 0; inside < 2; inside++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { 64 }) {
+            ptx_val few = ptx_eq(b, ptx_tid(b, PTX_X), 3), all = ptx_eq(b, ptx_ctaid(b, PTX_X), 3);
+            ptx_if (b, inside ? few : all) {}
+            ptx_else_if (b, all)
+                ptx_barrier(b);
+            ptx_else_if (b, few) {}
+        }
+        if (inside)
+            EXPECT_ERROR(b, "barrier 1 of the entry", "the branch to $if_1_else");
+        else
+            EXPECT_LINES(b, "$if_1_else:", "bar.sync", "$if_2_else:", "$if_1_end:");
+    }
+}
+
+// The values of a ptx_for in reverse: what is beyond the last step goes first, then i comes to lo
+// exactly.
+static void loops_count_down(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val n = ptx_param(b, PTX_U32, "n"), m = ptx_param(b, PTX_S64, "m");
+        ptx_for_down (b, i, n, 0, 1)
+            ptx_continue_if(b, ptx_eq(b, i, 4));
+        ptx_for_down (b, i, n, 2, 16)
+            ptx_mul(b, i, i);
+        ptx_for_down (b, i, m, -7, ptx_s64(12))
+            ptx_break(b);
+    }
+    EXPECT_LINES(b, "setp.le.u32 %p1, %r1, 0;", "@%p1 bra $for_1_end;", "sub.u32 %r2, %r1, 1;",
+                 "$for_1:", "@%p2 bra $for_1_next;", "$for_1_next:", "setp.eq.u32 %p3, %r2, 0;",
+                 "@%p3 bra $for_1_end;", "sub.u32 %r2, %r2, 1;", "bra $for_1;",
+                 "$for_1_end:", "setp.le.u32 %p4, %r1, 2;", "sub.u32 %r3, %r1, 1;",
+                 "sub.u32 %r4, %r3, 2;", "and.b32 %r5, %r4, 15;", "sub.u32 %r6, %r3, %r5;",
+                 "$for_2:", "setp.eq.u32 %p5, %r6, 2;", "sub.u32 %r6, %r6, 16;",
+                 "$for_2_end:", "setp.le.s64 %p6, %rd1, -7;", "sub.s64 %rd2, %rd1, 1;",
+                 "sub.s64 %rd3, %rd2, -7;", "rem.u64 %rd4, %rd3, 12;", "sub.s64 %rd5, %rd2, %rd4;",
+                 "bra $for_3_end;", "setp.eq.s64 %p7, %rd5, -7;", "sub.s64 %rd5, %rd5, 12;");
+}
+
+static void bad_loops_down_are_refused(void **state)
+{
+    (void)state;
+    REFUSED(ptx_for_down (b, i, u, 0, 0) {}, "for_down: the step must be above zero");
+    REFUSED(ptx_for_down (b, i, ptx_s32(9), 0, -1) {}, "for_down: the step must be above zero");
+    REFUSED(ptx_for_down (b, i, u, -1, 1) {}, "for_down: lo is the number -1, which u32 cannot");
+    REFUSED(ptx_for_down (b, i, 10, 0, 1) {}, "for_down: lo is the number 0, and nothing here");
+    REFUSED(ptx_for_down (b, i, u, ptx_s32(0), 1) {}, "for_down: lo, hi and step are s32, u32 and");
+    REFUSED(ptx_for_down (b, i, f, 0, 1) {}, "for_down: lo, hi and step are f32, f32 and f32");
+    REFUSED(ptx_for_down (b, i, p, p, p) {}, "for_down: lo, hi and step are pred");
+    REFUSED(ptx_for_down (b, i, u, (ptx_val) { 0 }, 1) {}, "for_down: lo was never set");
+    REFUSED(ptx_for_down (b, i, u, 0, 1) ptx_set(b, i, u), "set: the first value is not a variable");
+    REFUSED(ptx_for_down_end(b, u), "for_down: this block is not open");
+    REFUSED(ptx_val i = ptx_for_begin(b, u, u, u);
+            ptx_for_down_end(b, i), "for_down: this block is not open");
+    REFUSED(ptx_val i = ptx_for_down_begin(b, u, u, u);
+            ptx_for_end(b, i), "for: this block is not open");
+    REFUSED(ptx_val i = ptx_for_down_begin(b, u, u, u); ptx_loop_begin(b);
+            ptx_for_down_end(b, i), "for_down: a block inside this one was never closed");
+    REFUSED(ptx_for_down (b, i, u, 0, 1) ptx_add(b, i, 1); ptx_continue(b),
+            "continue: there is no loop to continue");
+    REFUSED(ptx_val i = ptx_for_down_begin(b, u, u, u); ptx_for_down_end(b, i);
+            ptx_copy(b, i), "copy: x was made inside a block that is closed");
+}
+
 // A block that C code leaves by itself (break, goto, return) stays open.
 static void blocks_left_by_c_are_reported(void **state)
 {
@@ -376,6 +522,10 @@ static void blocks_left_by_c_are_reported(void **state)
     int main(void)
     {
         const struct CMUnitTest tests[] = {
+            cmocka_unit_test(else_ifs_chain),
+            cmocka_unit_test(misplaced_else_ifs_are_refused),
+            cmocka_unit_test(loops_count_down),
+            cmocka_unit_test(bad_loops_down_are_refused),
             cmocka_unit_test(a_loop_continues),
             cmocka_unit_test(variables_change_and_copies_do_not),
             cmocka_unit_test(a_value_used_twice_is_not_merged),

@@ -101,8 +101,11 @@ static void every_shape_has_its_place(void **state)
     PLACED(ptx_builder_fail(b, "no %s", "way"), "k: no way");
     PLACED(ptx_if_begin(b, u), "ptx_if: the condition is u32");
     PLACED(ptx_for_begin(b, u, f, u), "ptx_for: lo, hi and step are u32, f32 and u32");
+    PLACED(ptx_for_down_begin(b, u, f, u), "ptx_for_down: lo, hi and step are f32, u32 and u32");
     PLACED(ptx_while_test(b, u), "ptx_while: the condition is u32");
+    PLACED(ptx_else_if_test(b, u), "ptx_else_if: the condition is u32");
     PLACED(ptx_else_begin(b), "ptx_else: it must directly follow");
+    PLACED(ptx_else_if_begin(b), "ptx_else_if: it must directly follow");
 }
 
 // What is found at the end of an entry has the place of the call that it is about.

@@ -34,6 +34,10 @@ static void write_kernel(ptx_builder *b)
         ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
             ptx_store(b, out, ptx_u32(1), ptx_cvt(b, PTX_F32, moved));
         }
+        ptx_else_if (b, ptx_gt(b, tid, 9)) {
+            ptx_for_down (b, i, n, 0, 4)
+                ptx_continue_if(b, ptx_eq(b, i, 8));
+        }
         ptx_else (b) {
             ptx_atomic(b, PTX_ATOMIC_add, out, ptx_u32(0), sum, .order = PTX_ORDER_RELAXED,
                        .scope = PTX_SCOPE_SYSTEM);

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+// What control flow and indices compute, on a GPU and on the emulator, compared with plain C.
+#include "gpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// An entry gets `in` and `out`, both of u64.
+enum { IN = 4, OUT = 4096, UNTOUCHED = 0x5c }; // elements, and a byte
+
+static struct gpu gpu;
+
+struct kernel {
+    ptx_module *module;
+    const ptx_function *function;
+};
+
+typedef void write_body(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type);
+
+static struct kernel load(write_body *body, ptx_type type)
+{
+    struct kernel k;
+    ptx_builder *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(&gpu) });
+
+    ptx_entry (b, "k") {
+        ptx_ptr in = ptx_param_ptr(b, PTX_U64, "in", .readonly = true);
+        ptx_ptr out = ptx_param_ptr(b, PTX_U64, "out");
+        body(b, in, out, type);
+    }
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s", ptx_builder_error(b));
+    k.module = ptx_module_load(gpu.device, text, NULL);
+    k.function = ptx_module_function(k.module, "k");
+    if (!k.function)
+        fail_msg("%s\n%s", ptx_error_message(), text);
+    ptx_builder_destroy(&b);
+    return k;
+}
+
+// Elements of `out` that the kernel does not write have bytes UNTOUCHED.
+static void launch(const struct kernel *k, unsigned grid, unsigned block, const uint64_t in[IN],
+                   uint64_t out[OUT])
+{
+    ptx_buffer *from = ptx_buffer_create(gpu.device, IN * sizeof *in);
+    ptx_buffer *to = ptx_buffer_create(gpu.device, OUT * sizeof *out);
+    const CUdeviceptr from_at = ptx_buffer_address(from), to_at = ptx_buffer_address(to);
+    const struct ptx_arg args[] = { PTX_ARG(from_at), PTX_ARG(to_at) };
+    const struct ptx_launch_params params = {
+        .grid = { grid }, .block = { block }, .stream = gpu.stream, .args = args, .arg_count = 2
+    };
+
+    memset(out, UNTOUCHED, OUT * sizeof *out);
+    assert_int_equal(ptx_buffer_upload(from, 0, in, IN * sizeof *in, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_buffer_upload(to, 0, out, OUT * sizeof *out, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_launch(k->function, &params), PTX_OK);
+    assert_int_equal(ptx_buffer_download(to, 0, out, OUT * sizeof *out, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
+    ptx_buffer_destroy(&from);
+    ptx_buffer_destroy(&to);
+}
+
+// ---- loops --------------------------------------------------------------------------------------
+
+enum { MOST_VISITS = 100 };
+
+// Input k in the type.
+static ptx_val input(ptx_builder *b, ptx_ptr in, unsigned k, ptx_type type)
+{
+    return ptx_cvt(b, type, ptx_load(b, in, ptx_u32(k)));
+}
+
+// Appends i to the list at `out`, whose length is its first element; leaves the loop when it is
+// full.
+static void visit(ptx_builder *b, ptx_ptr out, ptx_val count, ptx_val i)
+{
+    ptx_val place = ptx_add(b, count, 1);
+
+    ptx_set(b, count, place);
+    ptx_store(b, out, place, ptx_cvt(b, PTX_U64, i));
+    ptx_store(b, out, 0, ptx_cvt(b, PTX_U64, place));
+    ptx_break_if(b, ptx_eq(b, place, MOST_VISITS));
+}
+
+static void count_both_ways(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    ptx_val lo = input(b, in, 0, type), hi = input(b, in, 1, type);
+    ptx_val step = input(b, in, 2, type);
+
+    for (uint32_t k = 0; k < 2; k++) {
+        ptx_val count = ptx_var(b, ptx_u32(0));
+        ptx_ptr list = ptx_at(b, out, ptx_u32(k * (MOST_VISITS + 1)));
+        ptx_store(b, list, 0, ptx_u64(0));
+        if (k) {
+            ptx_for_down(b, i, hi, lo, step) visit(b, list, count, i);
+        } else {
+            ptx_for (b, i, lo, hi, step)
+                visit(b, list, count, i);
+        }
+    }
+}
+
+// The values that ptx_for visits, in plain C, of the type's width.
+static unsigned visited(const uint64_t in[IN], ptx_type type, uint64_t list[MOST_VISITS])
+{
+    const bool is_signed = type == PTX_S32 || type == PTX_S64;
+    const uint64_t width = type == PTX_U32 || type == PTX_S32 ? UINT32_MAX : UINT64_MAX;
+    uint64_t i = in[0];
+    unsigned n = 0;
+
+    if (is_signed ? (int64_t)in[0] >= (int64_t)in[1] : in[0] >= in[1])
+        return 0;
+    for (;; i += in[2]) {
+        list[n++] = type == PTX_S32 ? (uint64_t)(int32_t)i : i & width;
+        if (in[1] - i <= in[2])
+            return n;
+    }
+}
+
+static void expect_both_ways(const struct kernel *k, const uint64_t in[IN], ptx_type type)
+{
+    uint64_t out[OUT], list[MOST_VISITS];
+    const unsigned n = visited(in, type, list);
+    const uint64_t *up = out, *down = out + MOST_VISITS + 1;
+
+    launch(k, 1, 1, in, out);
+    if (up[0] != n || down[0] != n)
+        fail_msg("%s from %llx to %llx by %llu: %llu values up, %llu down, not %u",
+                 ptx_type_name(type), (unsigned long long)in[0], (unsigned long long)in[1],
+                 (unsigned long long)in[2], (unsigned long long)up[0], (unsigned long long)down[0],
+                 n);
+    for (unsigned v = 0; v < n; v++)
+        if (up[1 + v] != list[v] || down[n - v] != list[v])
+            fail_msg("%s from %llx to %llx by %llu: value %u is %llx up and %llx down, not %llx",
+                     ptx_type_name(type), (unsigned long long)in[0], (unsigned long long)in[1],
+                     (unsigned long long)in[2], v, (unsigned long long)up[1 + v],
+                     (unsigned long long)down[n - v], (unsigned long long)list[v]);
+}
+
+// Ranges at the ends of each type, where i + step or i - step would wrap.
+static void loops_count_both_ways(void **state)
+{
+    static const struct {
+        ptx_type type;
+        uint64_t least, most;
+    } types[] = {
+        { PTX_U32, 0, UINT32_MAX },
+        { PTX_U64, 0, UINT64_MAX },
+        { PTX_S32, (uint64_t)INT32_MIN, INT32_MAX },
+        { PTX_S64, (uint64_t)INT64_MIN, INT64_MAX },
+    };
+    static const uint64_t spans[][2] = { // hi - lo, step
+                                         { 0, 1 },   { 1, 1 },   { 2, 1 },   { 7, 1 },  { 1, 5 },
+                                         { 5, 5 },   { 6, 5 },   { 10, 5 },  { 11, 5 }, { 64, 16 },
+                                         { 65, 16 }, { 63, 16 }, { 3, 1000 }
+    };
+
+    (void)state;
+    for (unsigned t = 0; t < 4; t++) {
+        const struct kernel k = load(count_both_ways, types[t].type);
+        const uint64_t least = types[t].least, most = types[t].most;
+        for (unsigned s = 0; s < sizeof spans / sizeof *spans; s++) {
+            const uint64_t span = spans[s][0], step = spans[s][1];
+            expect_both_ways(&k, (uint64_t[IN]) { least, least + span, step }, types[t].type);
+            expect_both_ways(&k, (uint64_t[IN]) { most - span, most, step }, types[t].type);
+            expect_both_ways(&k, (uint64_t[IN]) { 100, 100 + span, step }, types[t].type);
+            expect_both_ways(&k, (uint64_t[IN]) { 100 + span, 100, step }, types[t].type);
+        }
+        // Nearly the whole type in a few steps, and the greatest step.
+        expect_both_ways(&k, (uint64_t[IN]) { least, most, most / 3 }, types[t].type);
+        expect_both_ways(&k, (uint64_t[IN]) { least, most, most }, types[t].type);
+        expect_both_ways(&k, (uint64_t[IN]) { least + 3, most, most - 1 }, types[t].type);
+        expect_both_ways(&k, (uint64_t[IN]) { most, least, 1 }, types[t].type);
+        ptx_module_unload((ptx_module *[]) { k.module });
+    }
+}
+
+// Constants take other instructions than values do; continue and break in a loop that counts down.
+static void count_constants(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    ptx_val count = ptx_var(b, ptx_u32(0));
+    ptx_val lo = input(b, in, 0, type);
+
+    ptx_for_down(b, i, ptx_imm(type, 23), ptx_imm(type, 3), ptx_imm(type, 8))
+        visit(b, out, count, i);
+    ptx_for_down(b, i, ptx_imm(type, 23), ptx_imm(type, 0), ptx_imm(type, 7))
+        visit(b, out, count, i);
+    ptx_for_down(b, i, 9, lo, 1)
+    {
+        ptx_continue_if(b, ptx_eq(b, i, 6));
+        ptx_break_if(b, ptx_eq(b, i, 4));
+        visit(b, out, count, i);
+    }
+    ptx_for_down(b, i, lo, ptx_imm(type, 100), 1) visit(b, out, count, i);
+}
+
+static void constants_count_down(void **state)
+{
+    static const uint64_t in[IN] = { 2 };
+    static const uint64_t want[] = { 19, 11, 3, 21, 14, 7, 0, 8, 7, 5 };
+    static const ptx_type types[] = { PTX_U32, PTX_S32, PTX_U64, PTX_S64 };
+    uint64_t out[OUT];
+
+    (void)state;
+    for (unsigned t = 0; t < 4; t++) {
+        const struct kernel k = load(count_constants, types[t]);
+        launch(&k, 1, 1, in, out);
+        assert_int_equal(out[0], sizeof want / sizeof *want);
+        for (unsigned i = 0; i < sizeof want / sizeof *want; i++)
+            assert_int_equal(out[1 + i], want[i]);
+        ptx_module_unload((ptx_module *[]) { k.module });
+    }
+}
+
+// ---- chains of conditions -----------------------------------------------------------------------
+
+static void classify(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    ptx_val tid = ptx_tid(b, PTX_X), kind = ptx_var(b, ptx_u64(0));
+    ptx_val odd = ptx_eq(b, ptx_and(b, tid, 1), 1);
+    ptx_val limit = input(b, in, 0, type);
+
+    ptx_if (b, ptx_lt(b, tid, 3))
+        ptx_set(b, kind, 1);
+    ptx_else_if(b, ptx_eq(b, tid, 5)) ptx_set(b, kind, 2);
+    ptx_else_if(b, odd)
+    {
+        ptx_if (b, ptx_lt(b, tid, limit))
+            ptx_set(b, kind, 3);
+        ptx_else_if(b, ptx_gt(b, tid, 20)) ptx_set(b, kind, 4);
+    }
+    ptx_else_if(b, ptx_lt(b, ptx_mul(b, tid, tid), 200))
+    {
+        ptx_set(b, kind, 5);
+    }
+    ptx_else (b) {
+        ptx_if (b, ptx_eq(b, tid, 30)) {}
+        ptx_else_if(b, ptx_eq(b, tid, 28)) ptx_set(b, kind, 6);
+        ptx_else (b)
+            ptx_set(b, kind, 7);
+    }
+    ptx_store(b, out, tid, kind);
+}
+
+static uint64_t class_of(uint32_t t, uint32_t limit)
+{
+    if (t < 3)
+        return 1;
+    else if (t == 5)
+        return 2;
+    else if (t & 1)
+        return t < limit ? 3 : t > 20 ? 4 : 0;
+    else if (t * t < 200)
+        return 5;
+    return t == 30 ? 0 : t == 28 ? 6 : 7;
+}
+
+static void chains_take_the_first_that_holds(void **state)
+{
+    static const uint64_t in[IN] = { 11 };
+    uint64_t out[OUT];
+
+    (void)state;
+    const struct kernel k = load(classify, PTX_U32);
+    launch(&k, 1, 64, in, out);
+    for (uint32_t t = 0; t < 64; t++)
+        assert_int_equal(out[t], class_of(t, 11));
+    ptx_module_unload((ptx_module *[]) { k.module });
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loops_count_both_ways),
+        cmocka_unit_test(constants_count_down),
+        cmocka_unit_test(chains_take_the_first_that_holds),
+    };
+    gpu_open(&gpu);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
