@@ -573,7 +573,7 @@ static bool decode_function(struct decoder *d, uint32_t index)
     for (uint32_t i = 0; i < code->value_count; i++)
         if (code->values[i].place == EMU_AT_CONST)
             code->values[i].constant = code->constants + code->values[i].at;
-    return true;
+    return emu_straight_find(code) || fail(d, EMU_OUT_OF_MEMORY, "out of memory");
 }
 
 // Finds every function that a chain of calls reaches, by repeated passes, because chains are short.
@@ -604,6 +604,7 @@ void emu_program_destroy(struct emu_program *program)
     for (uint32_t i = 0; program && program->codes && i < program->count; i++) {
         struct emu_code *code = &program->codes[i];
         free(code->ops);
+        free(code->straight);
         free(code->values);
         free(code->slots);
         free(code->constants);

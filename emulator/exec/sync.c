@@ -394,14 +394,14 @@ static bool shuffle(const struct exchange *x)
     const uint32_t *a = emu_fetch(x->warp, x->frame, &x->op->src[0], scratch[0]);
     const uint32_t *b = emu_fetch(x->warp, x->frame, &x->op->src[1], scratch[1]);
     const uint32_t *c = emu_fetch(x->warp, x->frame, &x->op->src[2], scratch[2]);
-    uint32_t inside = 0;
+    uint32_t inside = 0, exists = x->op->src[0].place == EMU_AT_SLOT ? x->warp->exists : UINT32_MAX;
     for (uint32_t m = x->lanes; m; m &= m - 1) {
         unsigned i = emu_first(m);
         int j = shuffle_source(x->op->insn->mode, i, b[i], c[i]);
         if (j >= 0)
             inside |= 1u << i;
         unsigned from = j >= 0 ? (unsigned)j : i;
-        out[i] = a[from];
+        out[i] = exists >> from & 1 ? a[from] : 0;
     }
     put_words(x, out);
     if (x->op->dst_count > 1)

@@ -323,18 +323,42 @@ bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     }
 }
 
+// Runs what it may of the straight piece at the pc. Returns the number of instructions that have
+// run.
+ALWAYS static inline uint32_t run_straight(struct emu_warp *warp, unsigned char *frame,
+                                           uint32_t *init)
+{
+    const struct emu_code *code = &warp->block->exec->program->codes[warp->code];
+    uint32_t count = code->straight[warp->pc].count;
+    count = count < (uint32_t)warp->left ? count : (uint32_t)warp->left;
+    count = count < warp->limit - warp->pc ? count : warp->limit - warp->pc;
+    count = emu_straight_run(code, warp->pc, count, frame, init, warp->active);
+    warp->pc += count;
+    warp->left -= (int32_t)count;
+    return count;
+}
+
 // Runs until the group has to be chosen again. False after a fault.
 static bool run_group(struct emu_warp *warp)
 {
     struct emu_worker *worker = warp->block->worker;
     const struct emu_program *program = warp->block->exec->program;
     const struct emu_op *ops = program->codes[warp->code].ops;
+    const struct emu_straight *straight = program->codes[warp->code].straight;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     uint64_t lanes = 0, executed = 0;
+    uint32_t group = warp->active, group_lanes = emu_count(group);
     bool ok = true;
     while (warp->left > 0 && warp->pc < warp->limit && warp->active && !warp->leave) {
         const struct emu_op *op = &ops[warp->pc];
+        if (straight[warp->pc].count && warp->active == warp->exists) {
+            uint32_t done = run_straight(warp, frame, init);
+            executed += done;
+            lanes += (uint64_t)done * group_lanes;
+            if (done)
+                continue;
+        }
         uint32_t mask = emu_guarded(op, frame, warp->active);
         warp->left--;
         warp->pc++;
@@ -348,7 +372,7 @@ static bool run_group(struct emu_warp *warp)
         }
         if (mask == 0)
             continue;
-        lanes += mask == UINT32_MAX ? 32 : emu_count(mask);
+        lanes += mask == group ? group_lanes : emu_count(mask);
         switch (op->handler) {
         case EMU_DO_LANES:
             do_lanes(warp, frame, init, op, mask);
