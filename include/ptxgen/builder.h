@@ -5,7 +5,8 @@
 /// once at the end. It makes no CUDA call and touches no file.
 ///
 /// This header declares the builder object and includes the other builder headers: entry.h
-/// (entries, parameters, arrays), ops.h (values, instructions), convert.h (conversions), memory.h
+/// (entries, parameters, arrays), data.h (named
+/// arrays of the module), ops.h (values, instructions), convert.h (conversions), memory.h
 /// (pointers, loads, stores, atomics), threads.h (barriers, warp operations) and control.h (blocks,
 /// branches).
 ///
@@ -23,6 +24,7 @@
 
 #include <ptxgen/control.h>
 #include <ptxgen/convert.h>
+#include <ptxgen/data.h>
 #include <ptxgen/entry.h>
 #include <ptxgen/memory.h>
 #include <ptxgen/ops.h>

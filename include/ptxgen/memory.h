@@ -13,6 +13,9 @@ PTXGEN_BEGIN
 PTXGEN_API ptx_ptr ptx_ptr_from(ptx_builder *b, ptx_type type, ptx_space space, ptx_val address);
 /// The address in `p`: u64, or u32 in shared memory.
 PTXGEN_API ptx_val ptx_ptr_address(ptx_builder *b, ptx_ptr p);
+/// The generic address in `p`, u64, as hosts and other functions know it. Of any space except
+/// parameters.
+PTXGEN_API ptx_val ptx_ptr_generic(ptx_builder *b, ptx_ptr p);
 /// `p + i`, in elements. `i` is an integer of 32 or 64 bits.
 PTXGEN_API ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i);
 /// `p` as a pointer to elements of another type.

@@ -118,7 +118,7 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, PTXGEN_X(1, n)))
 
-// ---- builder.h, entry.h -------------------------------------------------------------------------
+// ---- builder.h, entry.h, data.h -----------------------------------------------------------------
 
 #define ptx_builder_finish(...)          PTXGEN_CALL(alone, ptx_builder_finish, __VA_ARGS__)
 #define ptx_builder_fail(...)            PTXGEN_CALL(plain, ptx_builder_fail, __VA_ARGS__)
@@ -130,6 +130,9 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_shared(...)                  PTXGEN_CALL(plain, ptx_shared, __VA_ARGS__)
 #define ptx_shared_dynamic(...)          PTXGEN_CALL(plain, ptx_shared_dynamic, __VA_ARGS__)
 #define ptx_local(...)                   PTXGEN_CALL(plain, ptx_local, __VA_ARGS__)
+#define ptx_global_emit(...)             PTXGEN_CALL(plain, ptx_global_emit, __VA_ARGS__)
+#define ptx_const_emit(...)              PTXGEN_CALL(plain, ptx_const_emit, __VA_ARGS__)
+#define ptx_string(...)                  PTXGEN_CALL(plain, ptx_string, __VA_ARGS__)
 
 // ---- ops.h, beside its rows; convert.h ----------------------------------------------------------
 
@@ -148,6 +151,7 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 
 #define ptx_ptr_from(...)                PTXGEN_CALL(ttv, ptx_ptr_from, __VA_ARGS__)
 #define ptx_ptr_address(...)             PTXGEN_CALL(k, ptx_ptr_address, __VA_ARGS__)
+#define ptx_ptr_generic(...)             PTXGEN_CALL(k, ptx_ptr_generic, __VA_ARGS__)
 #define ptx_at(...)                      PTXGEN_CALL(kv, ptx_at, __VA_ARGS__)
 #define ptx_ptr_cast(...)                PTXGEN_CALL(tk, ptx_ptr_cast, __VA_ARGS__)
 #define ptx_load_emit(...)               PTXGEN_CALL(kk, ptx_load_emit, __VA_ARGS__)

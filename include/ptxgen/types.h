@@ -59,6 +59,7 @@ typedef enum ptx_space {
     PTX_SPACE_SHARED,
     PTX_SPACE_LOCAL,
     PTX_SPACE_PARAM,
+    PTX_SPACE_CONST,
 } ptx_space;
 
 typedef enum ptx_axis {

@@ -5,9 +5,7 @@
 
 enum { MAX_ENTRIES = 10000 };
 
-// Checks that a name is a PTX identifier, without '$' and '%': the builder uses those in names of
-// its own.
-static bool valid_name(ptx_builder *b, const char *call, const char *name)
+bool ptxb_valid_name(ptx_builder *b, const char *call, const char *name)
 {
     size_t length = 0;
 
@@ -32,6 +30,17 @@ static bool valid_name(ptx_builder *b, const char *call, const char *name)
             b, call,
             "'%.64s' is a name that PTX refuses: it is reserved, or longer than 1024 characters",
             name);
+        return false;
+    }
+    return true;
+}
+
+static bool array_differs(ptx_builder *b, const char *call, const char *name)
+{
+    for (uint32_t s = 0; s < b->symbols.count; s++) {
+        if (!ptxb_is_of_module(&b->symbols.at[s]) || strcmp(b->symbols.at[s].name, name) != 0)
+            continue;
+        ptxb_fail(b, call, "the module already has an array '%.64s'", name);
         return false;
     }
     return true;
@@ -67,6 +76,24 @@ static bool names_differ(ptx_builder *b, const char *call, const char *entry, co
     return false;
 }
 
+bool ptxb_name_is_free(ptx_builder *b, const char *call, const char *name)
+{
+    for (uint32_t e = 0; e < b->entries.count; e++) {
+        const struct entry *entry = &b->entries.at[e];
+        if (!strcmp(entry->decl.name, name)) {
+            ptxb_fail(b, call, "the module already has an entry '%.64s'", name);
+            return false;
+        }
+        for (uint32_t k = 0; k < entry->params.count; k++)
+            if (!strcmp(entry->params.at[k].info.name, name)) {
+                ptxb_fail(b, call, "the module already has a parameter '%.64s', of entry '%.64s'",
+                          name, entry->decl.name);
+                return false;
+            }
+    }
+    return array_differs(b, call, name);
+}
+
 static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
 {
     if (b->finished) {
@@ -80,7 +107,7 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
                   ptxb_entry(b)->decl.name);
         return false;
     }
-    if (!valid_name(b, "entry", decl->name))
+    if (!ptxb_valid_name(b, "entry", decl->name) || !array_differs(b, "entry", decl->name))
         return false;
     for (uint32_t e = 0; e < b->entries.count; e++) {
         if (strcmp(b->entries.at[e].decl.name, decl->name) == 0) {
@@ -214,7 +241,8 @@ static bool copy_strings(ptx_builder *b, struct ptx_param_info *info)
 static struct param *declare(ptx_builder *b, const char *call, ptx_type type, uint64_t bytes,
                              uint32_t align, const struct ptx_param_info *info)
 {
-    if (!ptxb_ready(b, call) || !valid_name(b, call, info->name))
+    if (!ptxb_ready(b, call) || !ptxb_valid_name(b, call, info->name) ||
+        !array_differs(b, call, info->name))
         return NULL;
     for (uint32_t e = 0; e < b->entries.count; e++)
         if (!names_differ(b, call, b->entries.at[e].decl.name, info->name))
@@ -316,11 +344,30 @@ bool ptx_builder_param(const ptx_builder *b, unsigned e, unsigned k, struct ptx_
 static uint32_t add_symbol(ptx_builder *b, struct symbol symbol)
 {
     symbol.entry = (uint16_t)(b->entries.count - 1);
-    if (!symbol.name || !ROOM_FOR(b, b->symbols, 1))
+    if (b->failed || !ROOM_FOR(b, b->symbols, 1))
         return 0;
     ptxb_note_name(b, symbol.name);
     b->symbols.at[b->symbols.count++] = symbol;
     return b->symbols.count;
+}
+
+ptx_ptr ptxb_symbol_ptr(const ptx_builder *b, uint32_t number, ptx_space space, bool readonly)
+{
+    const struct symbol *symbol = &b->symbols.at[number - 1];
+
+    return (ptx_ptr) { .base.owner = b->owner,
+                       .symbol = number,
+                       .count = symbol->count,
+                       .type = symbol->type,
+                       .space = (uint8_t)space,
+                       .readonly = readonly };
+}
+
+ptx_ptr ptxb_declare_array(ptx_builder *b, struct symbol symbol, ptx_space space, bool readonly)
+{
+    const uint32_t number = add_symbol(b, symbol);
+
+    return number ? ptxb_symbol_ptr(b, number, space, readonly) : (ptx_ptr) { 0 };
 }
 
 static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, ptx_type type,
@@ -356,11 +403,7 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
         kind == SYMBOL_DYNAMIC
             ? "$dynamic_shared"
             : ptxb_format(b, kind == SYMBOL_LOCAL ? "$local_%u" : "$shared_%u", ++entry->arrays);
-    return (ptx_ptr) { .base.owner = b->owner,
-                       .symbol = add_symbol(b, symbol),
-                       .count = count,
-                       .type = (uint8_t)type,
-                       .space = spaces[kind] };
+    return ptxb_declare_array(b, symbol, (ptx_space)spaces[kind], false);
 }
 
 ptx_ptr ptx_shared(ptx_builder *b, ptx_type type, uint32_t count)
@@ -389,13 +432,9 @@ ptx_ptr ptx_param_array(ptx_builder *b, ptx_type type, const char *name, uint32_
     struct symbol symbol = {
         .name = p->info.name, .kind = SYMBOL_PARAM, .type = (uint8_t)type, .count = count
     };
-    p->symbol = add_symbol(b, symbol);
-    return (ptx_ptr) { .base.owner = b->owner,
-                       .symbol = p->symbol,
-                       .count = count,
-                       .type = (uint8_t)type,
-                       .space = PTX_SPACE_PARAM,
-                       .readonly = true };
+    const ptx_ptr array = ptxb_declare_array(b, symbol, PTX_SPACE_PARAM, true);
+    p->symbol = array.symbol;
+    return array;
 }
 
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
@@ -404,7 +443,7 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t number)
         return (ptx_val) { 0 };
     struct symbol *symbol = &b->symbols.at[number - 1];
     const bool shared = symbol->kind <= SYMBOL_DYNAMIC;
-    if (!symbol->base.kind) {
+    if (!symbol->base.kind || symbol->base.reg < ptxb_entry(b)->first_reg) {
         // Computed at the start of the entry: code after a branch could be skipped.
         b->in_prologue = true;
         ptx_val base = ptxb_register(b, shared ? PTX_U32 : PTX_U64);

@@ -135,11 +135,31 @@ struct label {
     bool raw;
 };
 
-enum symbol_kind { SYMBOL_SHARED, SYMBOL_DYNAMIC, SYMBOL_LOCAL, SYMBOL_PARAM };
+enum symbol_kind {
+    SYMBOL_SHARED,
+    SYMBOL_DYNAMIC,
+    SYMBOL_LOCAL,
+    SYMBOL_PARAM,
+    // Of the module:
+    SYMBOL_GLOBAL,
+    SYMBOL_CONST,
+    SYMBOL_STRING,
+};
+
+// The first values of an array of the module, which follow it, and its alignment.
+struct data {
+    uint32_t bytes, align;
+};
+
+static inline const unsigned char *ptxb_values(const struct data *data)
+{
+    return (const unsigned char *)(data + 1);
+}
 
 struct symbol {
     const char *name;
-    ptx_val base; // its address in a register, if one was needed
+    ptx_val base;            // its address in a register of the newest entry that needed one
+    const struct data *data; // of an array of the module
     uint32_t count;
     uint16_t entry;
     uint8_t kind;
@@ -237,6 +257,7 @@ struct ptx_builder {
     struct note notes[NOTES];          // the newest of each hash
     struct decimal decimals[DECIMALS]; // those printed last
     uint32_t next_decimal;             // counts them
+    uint32_t const_bytes, strings;     // of the module
     size_t longest_name;               // in an operand
     char error[1024];
 };
@@ -409,6 +430,18 @@ void ptxb_mark_varying(ptx_builder *b);
 
 // ---- entry.c, ops.c, control.c, memory.c --------------------------------------------------------
 
+// Checks that a name is a PTX identifier, without '$' and '%': the builder uses those in names of
+// its own. And that nothing in the module has it.
+bool ptxb_valid_name(ptx_builder *b, const char *call, const char *name);
+bool ptxb_name_is_free(ptx_builder *b, const char *call, const char *name);
+static inline bool ptxb_is_of_module(const struct symbol *symbol)
+{
+    return symbol->kind >= SYMBOL_GLOBAL;
+}
+// The symbol's number is its index plus one.
+ptx_ptr ptxb_symbol_ptr(const ptx_builder *b, uint32_t symbol, ptx_space space, bool readonly);
+// The same for a new symbol, whose strings live as long as the builder.
+ptx_ptr ptxb_declare_array(ptx_builder *b, struct symbol symbol, ptx_space space, bool readonly);
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 
 const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
@@ -438,6 +471,8 @@ void ptxb_meet(ptx_builder *b, enum meeting scope);
 // Writes what stands before instruction `index` of the open entry's body, for an error without a
 // place. The entry can only be given up afterwards.
 void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size);
+// Appends the arrays of the module.
+void ptxb_print_data(ptx_builder *b);
 // Appends the entry's text; and inserts the header of the module before all entries.
 void ptxb_print_entry(ptx_builder *b, struct entry *entry);
 bool ptxb_print_module(ptx_builder *b);

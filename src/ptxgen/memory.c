@@ -19,7 +19,7 @@ static bool pointer_ok(ptx_builder *b, const char *call, ptx_ptr p)
         return false;
     }
     const uint32_t entry = b->symbols.at[p.symbol - 1].entry;
-    if (entry != b->entries.count - 1) {
+    if (entry != b->entries.count - 1 && !ptxb_is_of_module(&b->symbols.at[p.symbol - 1])) {
         ptxb_fail(b, call, "the array was declared in another entry, '%.64s'",
                   b->entries.at[entry].decl.name);
         return false;
@@ -145,7 +145,13 @@ static bool in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes
                   bytes == 1 ? "" : "s", (long long)p.offset, (long long)whole);
         return false;
     }
-    if (p.offset % (int64_t)bytes == 0) // arrays are aligned to 16 bytes
+    const struct data *data = b->symbols.at[p.symbol - 1].data;
+    if (data && data->align < bytes) {
+        ptxb_fail(b, call, "%u bytes are accessed, and the array is aligned to %u", bytes,
+                  data->align);
+        return false;
+    }
+    if (p.offset % (int64_t)bytes == 0) // arrays without data are aligned to 16 bytes
         return true;
     ptxb_fail(b, call, "byte %lld of the array is not a multiple of the %u bytes accessed",
               (long long)p.offset, bytes);
@@ -173,9 +179,9 @@ ptx_ptr ptx_ptr_from(ptx_builder *b, ptx_type type, ptx_space space, ptx_val add
 
     if (!ptxb_ready(b, "ptr_from") || !ptxb_usable(b, "ptr_from", "the address", address))
         return p;
-    if ((unsigned)space > PTX_SPACE_LOCAL) {
+    if ((unsigned)space > PTX_SPACE_CONST || space == PTX_SPACE_PARAM) {
         ptxb_fail(b, "ptr_from",
-                  "the space is %s; computed addresses are generic, global, shared or local",
+                  "the space is %s; computed addresses are generic, global, shared, local or const",
                   ptxb_space_name(space));
         return p;
     }
@@ -206,6 +212,21 @@ ptx_val ptx_ptr_address(ptx_builder *b, ptx_ptr p)
         return base;
     return ptx_add(
         b, base, base.type == PTX_U32 ? ptx_u32((uint32_t)p.offset) : ptx_u64((uint64_t)p.offset));
+}
+
+ptx_val ptx_ptr_generic(ptx_builder *b, ptx_ptr p)
+{
+    ptx_val address = ptx_ptr_address(b, p);
+
+    if (!b || b->failed || p.space == PTX_SPACE_GENERIC)
+        return address;
+    if (p.space == PTX_SPACE_PARAM) {
+        ptxb_fail(b, "ptr_generic", "parameters have no generic address");
+        return (ptx_val) { 0 };
+    }
+    address = ptx_cvt(b, PTX_U64, address);
+    return ptxb_emit(b, PTX_U64, ptxb_spell(b, "cvta", ptxb_space_text(p.space), ".u64", NULL), 1,
+                     &address);
 }
 
 // ---- loads and stores ---------------------------------------------------------------------------
@@ -273,13 +294,14 @@ static bool access_ok(ptx_builder *b, const char *call, ptx_ptr p, const struct 
         wrong = "a cache operator or .nc goes with weak accesses only";
     else if (!scoped && a->scope != PTX_SCOPE_DEFAULT)
         wrong = "a scope goes with relaxed, acquire or release";
-    else if (a->order != PTX_ORDER_WEAK &&
-             (p.space == PTX_SPACE_PARAM || p.space == PTX_SPACE_LOCAL))
-        wrong = "local memory and parameters have no order";
+    else if (store && p.space == PTX_SPACE_CONST)
+        wrong = "constant memory is only read";
+    else if (a->order != PTX_ORDER_WEAK && p.space >= PTX_SPACE_LOCAL)
+        wrong = "local memory, constant memory and parameters have no order";
     else if (a->cache >= PTX_CACHE_NO_ALLOCATE && p.space != PTX_SPACE_GLOBAL)
         wrong = "L1 hints are for global memory";
-    else if (a->cache != PTX_CACHE_DEFAULT && p.space == PTX_SPACE_PARAM)
-        wrong = "parameters have no cache operator";
+    else if (a->cache != PTX_CACHE_DEFAULT && p.space >= PTX_SPACE_PARAM)
+        wrong = "parameters and constant memory have no cache operator";
     if (wrong)
         fail_access(b, call, wrong, p, a);
     else if (store && p.readonly)

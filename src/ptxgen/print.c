@@ -22,7 +22,7 @@ bool ptxb_grow_text(ptx_builder *b, size_t bytes)
     return !b->failed && ROOM_FOR_UP_TO(most, b, b->text, (uint32_t)bytes);
 }
 
-static void put_number(ptx_builder *b, const char *before, uint64_t x, const char *after)
+void ptxb_put_number(ptx_builder *b, const char *before, uint64_t x, const char *after)
 {
     put(b, before);
     char *at = text_end(b, INTEGER_BYTES);
@@ -57,7 +57,7 @@ static char *write_hex(char *at, uint64_t x, unsigned digits, const char alphabe
     return at + digits;
 }
 
-static char *write_immediate(char *at, ptx_type type, uint64_t bits)
+char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits)
 {
     static const char upper[] = "0123456789ABCDEF", lower[] = "0123456789abcdef";
     unsigned digits = 1;
@@ -136,7 +136,7 @@ static char *write_operand(const ptx_builder *b, char *at, const struct operand 
     case OPERAND_LABEL:
         return write_label(b, at, operand->value);
     default:
-        return write_immediate(at, (ptx_type)operand->type, immediate_bits(b, operand));
+        return ptxb_write_immediate(at, (ptx_type)operand->type, immediate_bits(b, operand));
     }
 }
 
@@ -334,7 +334,7 @@ static void put_params(ptx_builder *b, const struct entry *entry)
         put(b, " ");
         put(b, info->name);
         if (info->count)
-            put_number(b, "[", info->count, "]");
+            ptxb_put_number(b, "[", info->count, "]");
         put(b, comma);
         char *at = text_end(b, PARAM_COLUMN);
         if (at && (info->is_pointer || info->meaning))
@@ -348,9 +348,9 @@ static void put_shape(ptx_builder *b, const char *directive, const uint32_t shap
 {
     if (!shape[0] && !shape[1] && !shape[2])
         return;
-    put_number(b, directive, shape[0], ", ");
-    put_number(b, "", shape[1] ? shape[1] : 1, ", ");
-    put_number(b, "", shape[2] ? shape[2] : 1, "\n");
+    ptxb_put_number(b, directive, shape[0], ", ");
+    ptxb_put_number(b, "", shape[1] ? shape[1] : 1, ", ");
+    ptxb_put_number(b, "", shape[2] ? shape[2] : 1, "\n");
 }
 
 static void put_declarations(ptx_builder *b, const struct entry *entry)
@@ -361,7 +361,7 @@ static void put_declarations(ptx_builder *b, const struct entry *entry)
             put(b, files[file].type);
             put(b, " ");
             put(b, files[file].prefix);
-            put_number(b, "<", entry->registers[file] + 1, ">;\n");
+            ptxb_put_number(b, "<", entry->registers[file] + 1, ">;\n");
         }
     for (uint32_t s = entry->first_symbol; s < b->symbols.count; s++) {
         const struct symbol *symbol = &b->symbols.at[s];
@@ -372,7 +372,7 @@ static void put_declarations(ptx_builder *b, const struct entry *entry)
         put(b, ptxb_memory_name((ptx_type)symbol->type));
         put(b, " ");
         put(b, symbol->name);
-        put_number(b, "[", symbol->count, "];\n");
+        ptxb_put_number(b, "[", symbol->count, "];\n");
     }
 }
 
@@ -394,7 +394,7 @@ void ptxb_print_entry(ptx_builder *b, struct entry *entry)
     put_shape(b, ".reqntid ", entry->decl.block);
     put_shape(b, ".maxntid ", entry->decl.max_block);
     if (entry->decl.min_blocks)
-        put_number(b, ".minnctapersm ", entry->decl.min_blocks, "\n");
+        ptxb_put_number(b, ".minnctapersm ", entry->decl.min_blocks, "\n");
     put(b, "{\n");
     put_declarations(b, entry);
     if (prologue->insns.count)
@@ -436,7 +436,7 @@ void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size)
         lines +=
             code->insns.at[--first].kind <= INSN_WARP && code->insns.at[first].kind != INSN_LABEL;
     const char *comment = comment_above(b, index);
-    put_number(b, "\nafter ", written, written == 1 ? " instruction" : " instructions");
+    ptxb_put_number(b, "\nafter ", written, written == 1 ? " instruction" : " instructions");
     put(b, comment ? " of the entry, below '" : " of the entry");
     put_comment_text(b, comment ? comment : "");
     put(b, comment ? "'; the last lines:\n" : "; the last lines:\n");
@@ -461,8 +461,8 @@ static void put_header(ptx_builder *b)
     put(b, "// Written by ptxgen. The PTX ISA version is ");
     put(b, b->params.isa ? "pinned" : "the least that has ");
     put(b, b->params.isa ? "" : b->isa_reason);
-    put_number(b, ".\n.version ", (unsigned)isa / 10, ".");
-    put_number(b, "", (unsigned)isa % 10, "\n.target ");
+    ptxb_put_number(b, ".\n.version ", (unsigned)isa / 10, ".");
+    ptxb_put_number(b, "", (unsigned)isa % 10, "\n.target ");
     put(b, ptx_target_name(b->params.target, target));
     put(b, "\n.address_size 64\n");
     for (uint32_t s = 0; s < b->symbols.count; s++) {
@@ -471,8 +471,9 @@ static void put_header(ptx_builder *b)
         put(b, "\n.extern .shared .align 16 .b8 ");
         put(b, b->symbols.at[s].name);
         put(b, "[];\n");
-        return;
+        break;
     }
+    ptxb_print_data(b);
 }
 
 bool ptxb_print_module(ptx_builder *b)

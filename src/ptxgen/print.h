@@ -79,6 +79,12 @@ static inline void put(ptx_builder *b, const char *string)
     put_bytes(b, string, strlen(string));
 }
 
+// ---- print.c ------------------------------------------------------------------------------------
+
+void ptxb_put_number(ptx_builder *b, const char *before, uint64_t x, const char *after);
+// A literal of the type; there is room for OPERAND_BYTES.
+char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
+
 // ---- decimal.c ----------------------------------------------------------------------------------
 
 // The decimal value of a float, for a comment.

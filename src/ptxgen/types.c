@@ -90,16 +90,18 @@ const char *ptxb_type_list(uint32_t set, char out[160])
     return out;
 }
 
-static const char *const spaces[] = { ".generic", ".global", ".shared", ".local", ".param" };
+static const char *const spaces[] = {
+    ".generic", ".global", ".shared", ".local", ".param", ".const"
+};
 
 const char *ptxb_space_name(unsigned space)
 {
-    return space <= PTX_SPACE_PARAM ? spaces[space] + 1 : "none";
+    return space <= PTX_SPACE_CONST ? spaces[space] + 1 : "none";
 }
 
 const char *ptxb_space_text(unsigned space)
 {
-    return space != PTX_SPACE_GENERIC && space <= PTX_SPACE_PARAM ? spaces[space] : "";
+    return space != PTX_SPACE_GENERIC && space <= PTX_SPACE_CONST ? spaces[space] : "";
 }
 
 int ptxb_target_isa(struct ptx_target target)

@@ -250,7 +250,7 @@ static void wrong_accesses_are_named(void **state)
             "load: local memory");
     REFUSED(ptx_load(b, s, z, .cache = PTX_CACHE_EVICT_LAST), "load: L1 hints are for global");
     REFUSED(ptx_load(b, ptx_param_array(b, PTX_F32, "a", 1), z, .cache = PTX_CACHE_STREAMING),
-            "load: parameters have no cache operator", "param pointer");
+            "load: parameters and constant memory have no cache operator", "param pointer");
     REFUSED(ptx_store(b, ptx_param_array(b, PTX_F32, "a", 1), z, f), "store: the pointer is",
             "readonly");
     REFUSED(ptx_store(b, ptx_param_ptr(b, PTX_F32, "a", .readonly = true), z, f),
