@@ -35,7 +35,7 @@ ROOMS = {
     "src/driver": (("include/ptxgen", DEVICE), "abi"),
     "src/plans": (
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records"]),
-        ("include/ptxgen", ["binding", "operations", "clip", "rules", "step"]),
+        ("include/ptxgen", ["binding", "operations", "clip", "rules", "step", "torch"]),
         ("src/kernels", ["clip", "step_apply"]),
         ("src/kernels/common", ["quantizer_target", "vector"]),
         ("src/driver", ["error", "capture"]),

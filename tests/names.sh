@@ -115,7 +115,7 @@ predicts()
     predicts ptxgen builder entry data types ops convert memory threads control
     predicts kernels kernels
     predicts driver error device stream buffer graph module launch
-    predicts plans clip step operations binding
+    predicts plans clip step operations binding torch
 } >"$text.bad"
 [ -s "$text.bad" ] && fail "not in the source that the header predicts: $(cat "$text.bad")"
 # The other headers declare no function, except ptxgen_version() in common.h.

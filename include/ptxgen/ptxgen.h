@@ -10,5 +10,6 @@
 #include <ptxgen/kernels.h>
 #include <ptxgen/operations.h>
 #include <ptxgen/step.h>
+#include <ptxgen/torch.h>
 
 #endif

@@ -17,7 +17,7 @@ from torch import Tensor
 from .. import _c
 from .._library import c, check
 from ..plans import StepPlan
-from . import _device, _formats, _ranks
+from . import _device, _formats, _native, _ranks
 from ._ranks import DTensor
 from .clip import increment_version
 
@@ -76,6 +76,12 @@ class _Part:
         self.specs: List[Any] = [item.spec for item in items]
         self.dtypes = [local.dtype if g is None else _ranks.local(g).dtype
                        for local, g in zip(self.locals, gradients)]
+        self.watch = None if self.any_sharded else _native.watch(
+            self.parameters, self.dtypes,
+            [item.states["step"].data_ptr() if not n else 0 for item, n in zip(items, self.numels)])
+        # Of the gradients, 0 where one is missing: as the plan has them, and as look() found them.
+        self.known, self.now = ((_c.c_uint64 * len(items))() for _ in range(2))
+        self.moved = 0, 0  # the range where they differ: its first, its length
         self.rates = [_Rate(owner.param_groups[g]["lr"], device) for g in settings.group_at]
         rows = [self._row(k) for k in range(len(items))]
         made_for = (settings, rows_without_addresses(rows), [rate.address for rate in self.rates])
@@ -143,7 +149,6 @@ class _Part:
         self.values = [rate.value for rate in self.rates]
         self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)  # type: ignore[arg-type]
         self._handle = self.plan.handle.value
-        self.addresses = [0] * len(rows)
         self.records: Optional[Tensor] = None
 
     def _take(self, previous: "_Part", rows: List[Dict[str, Any]], stream: int) -> None:
@@ -152,13 +157,39 @@ class _Part:
                       "plan", "records"):
             setattr(self, field, getattr(previous, field))
         self._handle = self.plan.handle.value
-        self.addresses = [0] * len(rows)
         moved: Any = {k: {name: row[name] for name in _MOVING} for k, row in enumerate(rows)}
         self.plan.set_addresses(moved, stream=stream)
 
     # ---- gradients
 
-    def gradient_addresses(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
+    def look(self) -> Sequence[Any]:
+        """Looks where parameters and gradients are. Returns tensors that must stay until the work is
+        launched. Raises _Changed where the plan is for others."""
+        found = _native.UNUSUAL if self.watch is None else self.watch.look(self.known, self.now)
+        if found == _native.UNUSUAL:
+            return self._ask()
+        if found == _native.CHANGED:
+            raise _Changed
+        self.moved = self.watch.range() if found == _native.MOVED else (0, 0)  # type: ignore[union-attr]
+        return ()
+
+    def _ask(self) -> Sequence[Any]:
+        """look(), tensor by tensor."""
+        if (list(map(_data_ptr, self.locals)) != self.local_at
+                or self.any_sharded and not all(map(operator.is_, map(_ranks.local, self.parameters),
+                                                    self.locals))):
+            raise _Changed
+        addresses, there = self._addresses(list(map(_grad, self.parameters)))
+        known = list(self.known)
+        self.moved = 0, 0
+        if addresses != known:
+            differs = list(map(operator.ne, addresses, known))
+            first = differs.index(True)
+            self.moved = first, len(known) - first - differs[::-1].index(True)
+        self.now[:] = addresses
+        return there
+
+    def _addresses(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
         """The address of each gradient, 0 where it is missing, and the tensors that are there. Raises
         _Changed where the plan is for gradients of other types."""
         try:
@@ -213,26 +244,20 @@ class _Part:
             gradient = torch.empty_like(item.local).to(gradient.dtype).copy_(gradient)
         return gradient  # type: ignore[no-any-return]
 
-    def move(self, addresses: List[int], there: Sequence[Tensor], stream: int) -> None:
+    def move(self, stream: int, capturing: bool) -> None:
         """Tells the plan of gradients that moved, came or went; within a capture of all, so that a
         replay does not depend on what came between."""
-        old = self.addresses
-        capturing = self.device.capturing()
-        if addresses == old and not capturing:
-            return
-        first, last = 0, len(addresses) - 1
-        if not capturing:
-            moved = list(map(operator.ne, addresses, old))
-            first, last = moved.index(True), last - moved[::-1].index(True)
-        table = (_c.c_uint64 * (last - first + 1))(*addresses[first:last + 1])
-        check(c.ptx_step_plan_set_gradients(self._handle, first, last - first + 1, table, stream))
-        self.addresses = addresses
+        first, count = (0, len(self.items)) if capturing else self.moved
+        if count:
+            table = _c.addressof(self.now) + first * _c.sizeof(_c.c_uint64)
+            check(c.ptx_step_plan_set_gradients(self._handle, first, count, table, stream))
+            self.known, self.now = self.now, self.known
 
     # ---- scalars
 
-    def follow(self, owner: Any, stream: int) -> None:
+    def follow(self, owner: Any, stream: int, capturing: bool) -> None:
         """Scalars that changed since the last step."""
-        groups, capturing = owner.param_groups, self.device.capturing()
+        groups = owner.param_groups
         for k, g in enumerate(self.settings.group_at):
             group = groups[g]
             scalars = owner._scalars(group)
@@ -260,10 +285,10 @@ class _Part:
             self.found_in.fill_(0.0) if found_inf is None else self.found_in.copy_(
                 found_inf.reshape(()))
 
-    def count_empty(self, addresses: List[int]) -> None:
+    def count_empty(self) -> None:
         """Counts the step of parameters of which this rank has nothing, as other ranks count it: a
         checkpoint may have the count of any rank."""
-        steps = [self.items[k].states["step"] for k in self.empty if addresses[k]]
+        steps = [self.items[k].states["step"] for k in self.empty if self.known[k]]
         found = self.found_out if self.settings.norm else self.found_in
         taken = (found == 0).to(torch.float32)
         for step in steps:
@@ -344,7 +369,6 @@ class Engine:
         self._entries: List[Any] = []
         self._states: List[Any] = []
         self._changes = -1  # what States.changes was when the states were looked at
-        self._at: List[List[int]] = []
         self._idle: List[int] = []
         self._rules: List[Any] = []
         self._group: Optional[Any] = None
@@ -353,7 +377,7 @@ class Engine:
 
     # ---- whether the plans still fit
 
-    def _fits(self, owner: Any, groups: List[Any], params: List[Tensor], grads: List[Any]) -> bool:
+    def _fits(self, owner: Any, groups: List[Any], params: List[Tensor]) -> bool:
         if (not self._params or len(params) != len(self._params)
                 or not all(map(operator.is_, params, self._params))
                 or self._asked != (owner.max_grad_norm is None, self.detects, owner.process_group,
@@ -369,14 +393,10 @@ class Engine:
                 return False
             self._changes = _formats.States.changes
         for k in self._idle:
-            if grads[k] is not None:
+            if params[k].grad is not None:
                 return False
         for part in self._parts:
-            if (list(map(_data_ptr, part.locals)) != part.local_at
-                    or list(map(_data_ptr, part.watched)) != part.watched_at):
-                return False
-            if part.any_sharded and not all(map(operator.is_, map(_ranks.local, part.parameters),
-                                                part.locals)):
+            if list(map(_data_ptr, part.watched)) != part.watched_at:
                 return False
             if not all(rate.fits(groups[g]["lr"])
                        for rate, g in zip(part.rates, part.settings.group_at)):
@@ -387,41 +407,38 @@ class Engine:
         groups = owner.param_groups
         params = (groups[0]["params"] if len(groups) == 1 else
                   list(chain.from_iterable([group["params"] for group in groups])))
-        grads = list(map(_grad, params))
-        if not self._fits(owner, groups, params, grads):
-            self._prepare(owner, groups, params, grads)
         try:
-            found = self._gradients(grads)
+            if not self._fits(owner, groups, params):
+                raise _Changed
+            used = [part.look() for part in self._parts]
         except _Changed:
-            self._prepare(owner, groups, params, grads)
-            found = self._gradients(grads)
-        self._run(owner, found)
+            self._prepare(owner, groups, params, list(map(_grad, params)))
+            used = [part.look() for part in self._parts]
+        self._run(owner)
+        del used  # not before
 
-    def _gradients(self, grads: List[Any]) -> List[Tuple[List[int], Sequence[Any]]]:
-        if len(self._parts) == 1 and not self._idle:
-            return [self._parts[0].gradient_addresses(grads)]
-        return [part.gradient_addresses([grads[k] for k in at])
-                for part, at in zip(self._parts, self._at)]
-
-    def _run(self, owner: Any, found: List[Tuple[List[int], Sequence[Any]]]) -> None:
+    def _run(self, owner: Any) -> None:
         scale = getattr(owner, "grad_scale", None)
         found_inf = owner.__dict__.get("_amp_found_inf")
-        for part, (addresses, there) in zip(self._parts, found):
-            stream = part.device.stream()
-            part.move(addresses, there, stream)
-            part.follow(owner, stream)
+        for part in self._parts:
+            stream, capturing = part.device.stream(), part.device.capturing()
+            part.move(stream, capturing)
+            part.follow(owner, stream, capturing)
             part.take_amp(scale, found_inf)
-            if part.device.capturing() and part not in self._captured:
+            if capturing and part not in self._captured:
                 self._captured.append(part)
             if not part.settings.phases:
                 part.plan.run(stream)
                 part.device.done(stream)
         if self._parts and self._parts[0].settings.phases:
             self._phases()
-        for part, (addresses, _) in zip(self._parts, found):
+        for part in self._parts:
             if part.empty:
-                part.count_empty(addresses)
-            increment_version(part.parameters)
+                part.count_empty()
+            if part.watch is None:
+                increment_version(part.parameters)
+            else:
+                part.watch.bump_versions()
 
     def _phases(self) -> None:
         parts = self._parts
@@ -469,7 +486,6 @@ class Engine:
             if id(part.plan) not in kept and part not in self._captured:
                 part.device.gpu.synchronize(part.device.stream())
         self._parts, self._group = parts, reduced.group
-        self._at = [[at[k] for k in which] for which in by_device.values()]
         planned = set(at)
         self._idle = [k for k in range(len(params)) if k not in planned]
         self._params = list(params)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/// Layer 4: where PyTorch's tensors are, read through functions of the PyTorch that the process has
+/// loaded. For bindings of languages in which asking tensor by tensor takes longer than a step: the
+/// package for Python looks at all parameters and gradients of an optimizer in one call.
+///
+/// Neither the library nor its build knows PyTorch. The caller finds the functions by dlsym();
+/// those named aoti_torch_* are PyTorch's stable C interface
+/// (torch/csrc/inductor/aoti_torch/c/shim.h).
+#ifndef PTXGEN_TORCH_H
+#define PTXGEN_TORCH_H
+
+#include <ptxgen/device.h>
+
+PTXGEN_BEGIN
+
+/// Functions of PyTorch. A `tensor` is an AtenTensorHandle: the address of an at::Tensor, which
+/// holds the address of its TensorImpl. Those that return int32_t return 0, or an error.
+struct ptx_torch_functions {
+    int32_t (*get_data_ptr)(const void *tensor, void **data);      ///< aoti_torch_get_data_ptr
+    int32_t (*get_numel)(const void *tensor, int64_t *numel);      ///< aoti_torch_get_numel
+    int32_t (*get_dtype)(const void *tensor, int32_t *dtype);      ///< aoti_torch_get_dtype
+    int32_t (*get_layout)(const void *tensor, int32_t *layout);    ///< aoti_torch_get_layout
+    int32_t (*get_device_type)(const void *tensor, int32_t *type); ///< aoti_torch_get_device_type
+    int32_t (*get_device_index)(const void *tensor,
+                                int32_t *index);                   ///< aoti_torch_get_device_index
+    int32_t (*get_dim)(const void *tensor, int64_t *dim);          ///< aoti_torch_get_dim
+    int32_t (*get_sizes)(const void *tensor, int64_t **sizes);     ///< aoti_torch_get_sizes
+    int32_t (*get_strides)(const void *tensor, int64_t **strides); ///< aoti_torch_get_strides
+    int32_t (*is_defined)(const void *tensor, bool *defined);      ///< aoti_torch_is_defined
+    const void *(*grad)(const void *impl); ///< c10::TensorImpl::grad() const
+    void (*bump_version)(
+        const void *tensor); ///< torch::autograd::impl::bump_version(at::Tensor const&)
+};
+
+/// A parameter as the caller knows it.
+struct ptx_torch_tensor {
+    const void *const *holder; ///< where the caller's object has the address of its TensorImpl; it
+                               ///< must stay readable
+    const void *impl;          ///< that address, which stays valid as long as *holder is the same
+    CUdeviceptr data;          ///< of its elements
+    int64_t numel;             ///< their number
+    CUdeviceptr instead;       ///< the address to give for a gradient without elements
+    int32_t gradient_dtype;    ///< as get_dtype() says it
+};
+
+/// What ptx_torch_look() found.
+typedef enum ptx_torch_found {
+    PTX_TORCH_FOUND_SAME,    ///< parameters and gradients are where they were
+    PTX_TORCH_FOUND_MOVED,   ///< gradients moved, came or went
+    PTX_TORCH_FOUND_CHANGED, ///< a parameter has another TensorImpl, memory or size
+    PTX_TORCH_FOUND_UNUSUAL, ///< a gradient has another type, layout, device, shape or stride than
+                             ///< expected, or PyTorch could not tell
+} ptx_torch_found;
+
+/// Looks at `count` parameters, in order, and at their gradients. known: the addresses of the
+/// gradients as they were, 0 where one was missing; now: gets those of now, and *first and *moved
+/// the range of tensors in which the two differ. A gradient must have its parameter's device,
+/// layout, sizes and, in dimensions of more than one element, strides. With `known` NULL gradients
+/// are not looked at, and `now`, `first` and `moved` may be NULL.
+///
+/// For CHANGED and UNUSUAL *first is the tensor, and `now` has no meaning. No function is called of
+/// a tensor that changed. May be called from any thread while no other changes the tensors: in
+/// Python, with the interpreter's lock held. Errors: none; the arguments are not checked.
+PTXGEN_API ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
+                                          const struct ptx_torch_tensor *tensors, size_t count,
+                                          const CUdeviceptr *known, CUdeviceptr *now, size_t *first,
+                                          size_t *moved);
+
+/// Tells PyTorch that the parameters were written: their version counters go up by one each. The
+/// parameters must be as ptx_torch_look() last found them.
+PTXGEN_API void ptx_torch_bump_versions(const struct ptx_torch_functions *functions,
+                                        const struct ptx_torch_tensor *tensors, size_t count);
+
+PTXGEN_END
+
+#endif

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""Where torch's tensors are, in one call for all of them: <ptxgen/torch.h>, with the functions of the
+torch that this process has. A torch that has them not, or for which they do not say what its tensors
+say, is asked tensor by tensor."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from .. import _c
+from .._library import library_path
+
+_FUNCTIONS = {
+    "grad": "_ZNK3c1010TensorImpl4gradEv",
+    "bump_version": "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE",
+    **{name: "aoti_torch_" + name for name in (
+        "get_data_ptr", "get_numel", "get_dtype", "get_layout", "get_device_type", "get_device_index",
+        "get_dim", "get_sizes", "get_strides", "is_defined")},
+}
+_TYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_word = ctypes.c_uint64.from_address
+
+SAME, MOVED = _c.PTX_TORCH_FOUND_SAME, _c.PTX_TORCH_FOUND_MOVED
+CHANGED, UNUSUAL = _c.PTX_TORCH_FOUND_CHANGED, _c.PTX_TORCH_FOUND_UNUSUAL
+
+
+class _Torch:
+    """torch's functions, its codes of types, and where its objects have their TensorImpl."""
+
+    look: Any
+    bump_versions: Any
+
+    def __init__(self) -> None:
+        # With the interpreter's lock held: nothing changes the tensors meanwhile.
+        ours = ctypes.PyDLL(library_path())
+        for name in ("ptx_torch_look", "ptx_torch_bump_versions"):
+            function = getattr(ours, name)
+            function.restype, function.argtypes = _c.FUNCTIONS[name]
+            setattr(self, name[len("ptx_torch_"):], function)
+        theirs = ctypes.CDLL(torch._C.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+        self.functions = _c.ptx_torch_functions(**{
+            field: ctypes.cast(getattr(theirs, symbol), ctypes.c_void_p).value
+            for field, symbol in _FUNCTIONS.items()})
+        self.codes: Dict[torch.dtype, int] = {
+            dtype: getattr(theirs, "aoti_torch_dtype_" + name)() for dtype, name in _TYPES.items()}
+        one, two = Parameter(torch.zeros(1)), torch.zeros(2)
+        self.offset = next(at for at in range(16, Tensor.__basicsize__ - 7, 8)
+                           if _word(id(one) + at).value == one._cdata
+                           and _word(id(two) + at).value == two._cdata)
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether the object has its TensorImpl where objects have it."""
+        return _word(id(tensor) + self.offset).value == tensor._cdata
+
+
+class Watch:
+    """A look at parameters and their gradients, of these types. `instead`: addresses for gradients
+    without elements. The parameters must stay as long as the watch."""
+
+    def __init__(self, functions: _Torch, parameters: Sequence[Tensor], dtypes: Sequence[torch.dtype],
+                 instead: Sequence[int]) -> None:
+        self._functions, self._parameters = functions, parameters
+        self._rows = (_c.ptx_torch_tensor * len(parameters))()
+        for row, p, dtype, address in zip(self._rows, parameters, dtypes, instead):
+            row.holder, row.impl = id(p) + functions.offset, p._cdata
+            row.data, row.numel, row.instead = p.data_ptr(), p.numel(), address
+            row.gradient_dtype = functions.codes[dtype]
+        self._first, self._moved = ctypes.c_size_t(), ctypes.c_size_t()
+        self._given = (ctypes.addressof(functions.functions), ctypes.addressof(self._rows),
+                       len(parameters))
+        self._found_at = ctypes.addressof(self._first), ctypes.addressof(self._moved)
+
+    def look(self, known: Any, now: Any) -> int:
+        """What ptx_torch_look() says. After MOVED, range() is where `now` differs from `known`."""
+        return self._functions.look(*self._given, known, now, *self._found_at)  # type: ignore[no-any-return]
+
+    def range(self) -> Any:
+        return self._first.value, self._moved.value
+
+    def bump_versions(self) -> None:
+        """The parameters were written."""
+        self._functions.bump_versions(*self._given)
+
+
+def _tells_the_truth(functions: _Torch) -> bool:
+    """Whether torch's functions say what its tensors say."""
+    plain, other, empty = (Parameter(torch.zeros(n, 3)) for n in (2, 4, 0))
+    params, expected = [plain, other, empty], [0, 0, 0]
+    watch = Watch(functions, params, [torch.float32] * 3, [0, 0, 8])
+    known, now = (ctypes.c_uint64 * 3)(), (ctypes.c_uint64 * 3)()
+
+    def found(what: int) -> bool:
+        return watch.look(known, now) == what
+
+    sound = all(map(functions.holds, params)) and found(SAME)
+    other.grad, empty.grad = torch.ones(4, 3), torch.ones(0, 3)
+    expected[1:] = other.grad.data_ptr(), 8
+    sound = sound and found(MOVED) and watch.range() == (1, 2) and list(now) == expected
+    before = [p._version for p in params]
+    watch.bump_versions()
+    sound = sound and [p._version - v for p, v in zip(params, before)] == [1, 1, 1]
+    for unusual in (torch.ones(3, 4).t(), torch.ones(4, 3).to_sparse()):
+        other.grad = unusual
+        sound = sound and found(UNUSUAL)
+    for dtype in _TYPES:
+        half = Parameter(torch.zeros(2, dtype=dtype))
+        half.grad = torch.zeros_like(half)
+        one = Watch(functions, [half], [dtype], [0])
+        sound = sound and one.look(known, now) == MOVED and now[0] == half.grad.data_ptr()
+    other.grad = None
+    plain.data = torch.zeros(2, 3)
+    return sound and found(CHANGED)
+
+
+def _usable() -> Optional[_Torch]:
+    if (os.environ.get("PTXGEN_TORCH_NATIVE") == "0" or sys.implementation.name != "cpython"
+            or not getattr(sys, "_is_gil_enabled", lambda: True)()):
+        return None
+    try:
+        functions = _Torch()
+        with torch.inference_mode(False):
+            return functions if _tells_the_truth(functions) else None
+    except (AttributeError, OSError, RuntimeError, StopIteration, TypeError):
+        return None
+
+
+_found: List[Optional[_Torch]] = []  # once it was looked for
+
+
+def watch(parameters: Sequence[Tensor], dtypes: Sequence[torch.dtype],
+          instead: Sequence[int]) -> Optional[Watch]:
+    """A watch over the parameters; None if they must be asked one by one."""
+    if not _found:
+        _found.append(_usable())
+    functions = _found[0]
+    if functions is None or not all(
+            type(p) in (Tensor, Parameter) and not p.is_inference() and functions.holds(p)
+            for p in parameters):
+        return None
+    return Watch(functions, parameters, dtypes, instead)

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include <ptxgen/torch.h>
+
+// An at::Tensor is the address of its TensorImpl and nothing else, so the address of `impl` in a
+// caller's row is a handle of that tensor.
+static const void *handle_of(const struct ptx_torch_tensor *tensor)
+{
+    return &tensor->impl;
+}
+
+static bool same_place(const struct ptx_torch_functions *f, const void *a, const void *b)
+{
+    int32_t here = 0, there = 0;
+
+    if (f->get_device_type(a, &here) || f->get_device_type(b, &there) || here != there)
+        return false;
+    return !f->get_device_index(a, &here) && !f->get_device_index(b, &there) && here == there;
+}
+
+// Whether the elements of both are the same places of memory from their first one on.
+static bool same_shape(const struct ptx_torch_functions *f, const void *a, const void *b)
+{
+    int64_t dim = 0, dims = 0, *sizes = NULL, *others = NULL, *strides = NULL, *steps = NULL;
+
+    if (f->get_dim(a, &dim) || f->get_dim(b, &dims) || dim != dims || f->get_sizes(a, &sizes) ||
+        f->get_sizes(b, &others) || f->get_strides(a, &strides) || f->get_strides(b, &steps))
+        return false;
+    for (int64_t k = 0; k < dim; k++)
+        if (sizes[k] != others[k] || (sizes[k] > 1 && strides[k] != steps[k]))
+            return false;
+    return true;
+}
+
+// The address of the gradient, 0 if it is missing. False if it is not what the caller expects.
+static bool look_at_gradient(const struct ptx_torch_functions *f,
+                             const struct ptx_torch_tensor *tensor, CUdeviceptr *address)
+{
+    const void *parameter = handle_of(tensor), *gradient = f->grad(tensor->impl);
+    int32_t dtype = 0, layout = 0, layouts = 0;
+    bool defined = false;
+    void *data = NULL;
+
+    *address = 0;
+    if (f->is_defined(gradient, &defined))
+        return false;
+    if (!defined)
+        return true;
+    // The layout first: PyTorch prints what it cannot tell, such as the strides of a sparse tensor.
+    if (f->get_layout(gradient, &layout) || f->get_layout(parameter, &layouts) ||
+        layout != layouts || f->get_dtype(gradient, &dtype) || dtype != tensor->gradient_dtype ||
+        !same_place(f, gradient, parameter) || !same_shape(f, gradient, parameter))
+        return false;
+    if (!tensor->numel) {
+        *address = tensor->instead;
+        return true;
+    }
+    if (f->get_data_ptr(gradient, &data))
+        return false;
+    *address = (uintptr_t)data;
+    return data != NULL;
+}
+
+static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch_tensor *tensor)
+{
+    void *data = NULL;
+    int64_t numel = 0;
+
+    return *tensor->holder == tensor->impl && !f->get_data_ptr(handle_of(tensor), &data) &&
+           (uintptr_t)data == tensor->data && !f->get_numel(handle_of(tensor), &numel) &&
+           numel == tensor->numel;
+}
+
+ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
+                               const struct ptx_torch_tensor *tensors, size_t count,
+                               const CUdeviceptr *known, CUdeviceptr *now, size_t *first,
+                               size_t *moved)
+{
+    size_t begin = count, end = 0;
+
+    for (size_t k = 0; k < count; k++) {
+        const bool there = is_there(functions, &tensors[k]);
+
+        if (there && !known)
+            continue;
+        if (!there || !look_at_gradient(functions, &tensors[k], &now[k])) {
+            if (first)
+                *first = k;
+            return there ? PTX_TORCH_FOUND_UNUSUAL : PTX_TORCH_FOUND_CHANGED;
+        }
+        if (now[k] != known[k]) {
+            begin = begin == count ? k : begin;
+            end = k + 1;
+        }
+    }
+    if (!end)
+        return PTX_TORCH_FOUND_SAME;
+    *first = begin;
+    *moved = end - begin;
+    return PTX_TORCH_FOUND_MOVED;
+}
+
+void ptx_torch_bump_versions(const struct ptx_torch_functions *functions,
+                             const struct ptx_torch_tensor *tensors, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        functions->bump_version(handle_of(&tensors[k]));
+}

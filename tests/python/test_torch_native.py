@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: MIT
+"""How ptxgen.torch finds tensors: with torch's functions in one call, or tensor by tensor. Both must
+notice the same."""
+
+import pytest
+import torch
+from conftest import ON_EMULATOR, python
+from torch_parts import DEVICE, distance, give, parameters
+
+import ptxgen.torch as pt
+from ptxgen.torch import _native
+
+SHAPES = [(8, 8), (300,), (1,), (), (0, 3), (4, 6, 2, 2)]
+
+
+def there():
+    """Whether this torch has the functions."""
+    return _native.watch([torch.zeros(1, device=DEVICE)], [torch.float32], [0]) is not None
+
+
+@pytest.fixture(params=["one call", "one by one"])
+def native(request, monkeypatch):
+    if request.param == "one by one":
+        monkeypatch.setattr(_native, "_found", [None])
+    elif not there():
+        pytest.skip(f"no functions to look at tensors in torch {torch.__version__}")
+    return request.param == "one call"
+
+
+def watched(optimizer):
+    return [part.watch is not None for part in optimizer._engine()._parts]
+
+
+def pair():
+    params, other = parameters(shapes=SHAPES), parameters(shapes=SHAPES)
+    for p in (params[5], other[5]):
+        p.data = p.data.to(memory_format=torch.channels_last)
+    return params, other
+
+
+# Each changes the parameters and gradients of one list, as far as the step goes.
+
+
+def keep(params):
+    pass
+
+
+def replace(params):
+    for p in params:
+        p.grad = p.grad.clone()
+
+
+def replace_one(params):
+    params[1].grad = params[1].grad.clone()
+
+
+def replace_data_of_gradients(params):
+    for p in params:
+        p.grad.data = p.grad.data * 2
+
+
+def replace_data_of_parameters(params):
+    for p in params:
+        p.data = p.data.clone()
+
+
+def leave_out(params):
+    params[1].grad = params[4].grad = None
+
+
+def leave_all_out(params):
+    for p in params:
+        p.grad = None
+
+
+def transpose(params):
+    params[0].grad = params[0].grad.t()
+
+
+def transpose_in_place(params):
+    params[0].grad.t_()
+
+
+def lay_out(params):
+    params[5].grad = params[5].grad.contiguous()
+
+
+def odd_strides(params):
+    params[2].grad = params[2].grad.as_strided((1,), (77,))
+
+
+def expand(params):
+    params[1].grad = params[1].grad[:1].expand(300)
+
+
+def other_memory(params):
+    params[1].data = torch.cat([params[1].data, params[1].data])[:300]
+
+
+def swap(params):
+    """Two parameters exchange what they are: their objects stay."""
+    if not hasattr(torch.utils, "swap_tensors"):
+        return
+    other = torch.nn.Parameter(params[1].detach().clone())
+    other.grad = params[1].grad * 3
+    torch.utils.swap_tensors(params[1], other)
+
+
+MUTATIONS = [keep, replace, replace_one, replace_data_of_gradients, replace_data_of_parameters, leave_out,
+             leave_all_out, transpose, transpose_in_place, lay_out, odd_strides, expand,
+             other_memory, swap]
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda f: f.__name__)
+def test_against_torch(native, mutate):
+    """A step before, one with what was changed, and two after it."""
+    ours, theirs = pair()
+    a, b = pt.AdamW(ours, lr=1e-2), torch.optim.AdamW(theirs, lr=1e-2)
+    for step in range(4):
+        for params in (ours, theirs):
+            give(params, step, keep=step != 2)
+            if step == 1:
+                mutate(params)
+        a.step()
+        b.step()
+        assert distance(ours, theirs) < 2e-6, step
+    assert watched(a) == [native]
+
+
+def test_moments_follow(native):
+    """A gradient that moves to and fro, and the norm that is taken of it."""
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.SGD(params, lr=0.0, max_grad_norm=1e9)
+    memories = [[torch.full_like(p, k + 1.0) for p in params] for k in range(2)]
+    count = sum(p.numel() for p in params)
+    for k in (0, 1, 1, 0, 1):
+        for p, g in zip(params, memories[k]):
+            p.grad = g.detach()
+        optimizer.step()
+        assert abs(float(optimizer.grad_norm) - (k + 1) * count ** 0.5) < 1e-4 * count
+        for p in params:
+            p.grad = None
+        optimizer.step()
+        assert float(optimizer.grad_norm) == 0
+
+
+def test_versions(native):
+    """Each step counts once, also for parameters without a gradient."""
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2)
+    give(params, 0)
+    optimizer.step()
+    params[1].grad = None
+    before = [p._version for p in params]
+    if not hasattr(torch.autograd.graph, "increment_version"):
+        pytest.skip(f"no torch.autograd.graph.increment_version for torch {torch.__version__}")
+    optimizer.step()
+    assert [p._version - v for p, v in zip(params, before)] == [1] * len(params)
+    x = torch.ones(300, device=DEVICE, requires_grad=True)
+    loss = (params[1] * x).sum()
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_another_type(native, dtype):
+    """Gradients whose `.data` got another type: the plan is made anew, and again when they go back."""
+    params, other = parameters(dtype), parameters(dtype)
+    a, b = pt.SGD(params, lr=1e-2), torch.optim.SGD(other, lr=1e-2)
+    kinds = [dtype, torch.float16, dtype, torch.float16 if dtype is torch.float32 else torch.float32]
+    for step, kind in enumerate(kinds):
+        for some in (params, other):
+            give(some, step)
+        for p, q in zip(params, other):
+            q.grad = p.grad.to(kind).to(dtype)
+            p.grad.data = p.grad.data.to(kind)
+        a.step()
+        b.step()
+        assert watched(a) == [native]
+    assert distance(params, other) < (1e-5 if dtype is torch.float32 else 0.1)
+
+
+def test_refusals_leave_everything(native):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2)
+    give(params, 0)
+    optimizer.step()
+    before = [p.detach().clone() for p in params]
+    good = params[1].grad
+    params[1].grad = torch.sparse_coo_tensor([[1, 5]], [3.0, 4.0], (300,), device=DEVICE)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="sparse"):
+            optimizer.step()
+    assert all(map(torch.equal, params, before))
+    params[1].grad = good
+    optimizer.step()
+    assert not torch.equal(params[1], before[1])
+
+
+def test_other_kinds_of_parameters(native):
+    """A subclass may have a `grad` of its own: it is asked."""
+    class Own(torch.nn.Parameter):
+        @property
+        def grad(self):
+            return self.mine
+
+        @grad.setter
+        def grad(self, value):
+            self.mine = value
+
+    p = Own(torch.zeros(4, device=DEVICE))
+    p.mine = torch.ones(4, device=DEVICE)
+    optimizer = pt.SGD([p], lr=1.0)
+    optimizer.step()
+    assert watched(optimizer) == [False] and p.detach().tolist() == [-1.0] * 4
+
+
+def test_switched_off():
+    """The environment can say no, and a torch whose functions are others is asked one by one."""
+    code = ("import torch, ptxgen.torch._native as n\n"
+            "print(n.watch([torch.zeros(1)], [torch.float32], [0]) is not None)\n"
+            "n._found.clear()\n"
+            "n._FUNCTIONS['get_numel'] = 'aoti_torch_get_dim'\n"
+            "print(n.watch([torch.zeros(1)], [torch.float32], [0]) is not None)\n"
+            "n._found.clear()\n"
+            "n._FUNCTIONS['get_numel'] = 'no_such_function'\n"
+            "print(n.watch([torch.zeros(1)], [torch.float32], [0]) is not None)\n")
+    for value in ("", "0"):
+        done = python(code, PTXGEN_TORCH_NATIVE=value)
+        expected = there() and value != "0"
+        assert done.stdout.split() == [str(expected), "False", "False"], done.stderr
+
+
+def test_what_is_gone_is_not_looked_at(native):
+    """Optimizers that outlive their parameters' memory, and parameters that outlive the optimizer."""
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2)
+    give(params, 0)
+    optimizer.step()
+    optimizer.param_groups[0]["params"] = [params[1]]
+    del params[0]
+    optimizer.step()
+    optimizer.param_groups[0]["params"] = []
+    optimizer.step()
+    assert ON_EMULATOR or torch.cuda.synchronize() is None
