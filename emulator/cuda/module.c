@@ -85,7 +85,7 @@ static uint64_t address_of(CUmodule module, uint32_t index)
     return (symbol->space == EMU_CONST ? module->const_base : module->global_base) + symbol->offset;
 }
 
-/// Writes addresses of variables into the initial values of others.
+/// Writes addresses of variables and functions into initial values.
 static void relocate(CUmodule module)
 {
     const struct emu_module *program = module->program;
@@ -93,7 +93,7 @@ static void relocate(CUmodule module)
     enum emu_access_fault fault;
     for (uint32_t i = 0; i < program->relocation_count; i++) {
         const struct emu_relocation *r = &program->relocations[i];
-        uint64_t value = address_of(module, r->target) + (uint64_t)r->addend;
+        uint64_t value = emu_relocated(program, r, module->global_base, module->const_base);
         unsigned char *at = emu_memory_access(
             api_state.memory, address_of(module, r->symbol) + r->offset, r->bytes, &shadow, &fault);
         for (unsigned k = 0; at && k < r->bytes; k++)

@@ -342,6 +342,10 @@ void emu_move_parts(const struct emu_op *op, const uint64_t (*from)[EMU_LANES],
                     uint64_t (*to)[EMU_LANES])
 {
     unsigned bits = op->bytes * 8u;
+    if (op->insn->lanes > 1) { // a vector, element by element
+        memcpy(to, from, op->src_count * sizeof(*to));
+        return;
+    }
     uint64_t keep = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
     for (unsigned i = 0; i < EMU_LANES; i++) {
         uint64_t whole = op->src_count > 1 ? 0 : from[0][i];

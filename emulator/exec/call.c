@@ -34,10 +34,52 @@ static void pass(struct emu_warp *warp, const struct emu_op *op, unsigned char *
     pass_undefined(warp, op, value, from_init, &target, to_init, mask);
 }
 
-bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
+// Whether the function has the parameters that the call passes.
+static bool agrees(const struct emu_exec *exec, const struct emu_op *op, uint32_t callee)
+{
+    const struct emu_function *wanted = &exec->launch->module->functions[op->insn->target];
+    const struct emu_function *f = exec->program->codes[callee].function;
+    if (f->argument_count != wanted->argument_count || f->result_count != wanted->result_count)
+        return false;
+    for (uint32_t k = 0; k < f->argument_count; k++)
+        if (emu_bits(f->registers[f->arguments[k]].type) !=
+            emu_bits(wanted->registers[wanted->arguments[k]].type))
+            return false;
+    for (uint32_t k = 0; k < f->result_count; k++)
+        if (emu_bits(f->registers[f->results[k]].type) !=
+            emu_bits(wanted->registers[wanted->results[k]].type))
+            return false;
+    return true;
+}
+
+// The function at an address. UINT32_MAX: reported.
+static uint32_t function_at(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                            uint64_t address)
+{
+    const struct emu_exec *exec = warp->block->exec;
+    const struct emu_module *module = exec->launch->module;
+    const uint64_t offset = address - exec->launch->global_base - module->code_at;
+    const uint64_t index = offset / EMU_FUNCTION_STEP;
+    const bool any = module->code_at != 0 || module->global_bytes != 0;
+    if (!any || offset % EMU_FUNCTION_STEP || index >= exec->program->count ||
+        !exec->program->codes[index].function || module->functions[index].is_entry) {
+        emu_fault(warp, op->insn, lane, EMU_ILLEGAL_INSTRUCTION,
+                  "call of 0x%llx, which is no function of this module",
+                  (unsigned long long)address);
+        return UINT32_MAX;
+    }
+    if (!agrees(exec, op, (uint32_t)index)) {
+        emu_fault(warp, op->insn, lane, EMU_ILLEGAL_INSTRUCTION,
+                  "call of %s with parameters that it does not have",
+                  module->functions[index].name);
+        return UINT32_MAX;
+    }
+    return (uint32_t)index;
+}
+
+static bool call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask, uint32_t callee)
 {
     const struct emu_program *program = warp->block->exec->program;
-    uint32_t callee = op->insn->target;
     const struct emu_code *code = &program->codes[callee];
     if (code->function->system)
         return emu_do_system(warp, op, mask, (enum emu_system)code->function->system);
@@ -55,7 +97,7 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     for (uint32_t i = 0; to_init && i < code->function->register_count; i++)
         to_init[i] &= ~mask;
     emu_undefined_enter(warp, to_init, code->function->register_count, mask);
-    for (unsigned k = 0; k < op->src_count; k++)
+    for (unsigned k = 0; k < code->function->argument_count; k++)
         pass(warp, op, from, from_init, &op->src[k], code, to, to_init,
              code->function->arguments[k], mask);
     const struct emu_function *caller = program->codes[warp->code].function;
@@ -76,6 +118,27 @@ bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     }
     warp->active &= ~mask;
     warp->leave = true;
+    return true;
+}
+
+bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
+{
+    alignas(64) uint64_t scratch[EMU_LANES], at[EMU_LANES];
+    const struct emu_program *program = warp->block->exec->program;
+    if (op->insn->mode != EMU_MODE_INDIRECT)
+        return call(warp, op, mask, op->insn->target);
+    unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
+    memcpy(at, emu_fetch(warp, frame, &op->src[op->src_count - 1], scratch), sizeof(at));
+    while (mask) {
+        const unsigned first = emu_first(mask);
+        uint32_t same = 0;
+        for (uint32_t m = mask; m; m &= m - 1)
+            same |= at[emu_first(m)] == at[first] ? 1u << emu_first(m) : 0;
+        const uint32_t callee = function_at(warp, op, first, at[first]);
+        if (callee == UINT32_MAX || !call(warp, op, same, callee))
+            return false;
+        mask &= ~same;
+    }
     return true;
 }
 

@@ -146,9 +146,15 @@ static bool source(struct decoder *d, struct emu_value *value, const struct emu_
     case EMU_OPERAND_SYMBOL_ADDRESS:
         ok = symbol(d, value, operand, want);
         break;
+    case EMU_OPERAND_FUNCTION:
+        ok =
+            constant(d, value,
+                     d->launch->global_base + emu_function_offset(d->module, operand->index), want);
+        break;
     case EMU_OPERAND_SPECIAL:
         value->place = EMU_AT_SPECIAL;
         value->width = EMU_LONG;
+        d->program->reads_environment |= operand->special == EMU_ENVREG;
         ok = true;
         break;
     default:
@@ -325,6 +331,11 @@ static bool decode_move(struct decoder *d, struct emu_op *op)
     struct wants wants = { { 0 }, { 0 }, insn->type };
     uint8_t width = emu_lane_width(insn->type);
     unsigned parts = insn->dst_count > insn->src_count ? insn->dst_count : insn->src_count;
+    if (insn->lanes > 1 && insn->dst_count == insn->lanes && insn->src_count == insn->lanes) {
+        want_all(wants.dst, width);
+        want_all(wants.src, width);
+        return take_operands(d, op, &wants);
+    }
     if (insn->dst_count == 0 || insn->src_count == 0 ||
         (insn->dst_count > 1 && insn->src_count > 1))
         return fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with too many operands");
@@ -351,12 +362,14 @@ static bool decode_call(struct decoder *d, struct emu_op *op)
     if (insn->target >= d->module->function_count)
         return fail(d, EMU_ILLEGAL_INSTRUCTION, "call without a function");
     const struct emu_function *f = &d->module->functions[insn->target];
-    if (f->argument_count != insn->src_count || f->result_count != insn->dst_count)
+    const unsigned arguments = insn->src_count - (insn->mode == EMU_MODE_INDIRECT ? 1u : 0u);
+    if (f->argument_count != arguments || f->result_count != insn->dst_count)
         return fail(d, EMU_ILLEGAL_INSTRUCTION, "call with too many arguments");
     for (unsigned i = 0; i < insn->dst_count; i++)
         wants.dst[i] = emu_lane_width(f->registers[f->results[i]].type);
-    for (unsigned i = 0; i < insn->src_count; i++)
+    for (unsigned i = 0; i < arguments; i++)
         wants.src[i] = emu_lane_width(f->registers[f->arguments[i]].type);
+    wants.src[arguments] = EMU_LONG; // the address in an indirect call
     d->program->calls = true;
     return take_operands(d, op, &wants);
 }
@@ -576,6 +589,24 @@ static bool decode_function(struct decoder *d, uint32_t index)
     return emu_straight_find(code) || fail(d, EMU_OUT_OF_MEMORY, "out of memory");
 }
 
+static bool decode_once(struct decoder *d, uint32_t function, bool *more)
+{
+    if (d->program->codes[function].function)
+        return true;
+    *more = true;
+    return decode_function(d, function);
+}
+
+// The functions that may be called by address.
+static bool decode_addressed(struct decoder *d, bool *more)
+{
+    for (uint32_t i = 0; i < d->program->count; i++)
+        if (d->module->functions[i].has_address && !d->module->functions[i].is_entry &&
+            !decode_once(d, i, more))
+            return false;
+    return true;
+}
+
 // Finds every function that a chain of calls reaches, by repeated passes, because chains are short.
 static bool decode_reached(struct decoder *d)
 {
@@ -586,13 +617,13 @@ static bool decode_reached(struct decoder *d)
         more = false;
         for (uint32_t i = 0; i < d->program->count; i++) {
             const struct emu_code *code = &d->program->codes[i];
+            if (code->function && code->function->calls_by_address && !decode_addressed(d, &more))
+                return false;
             for (uint32_t k = 0; k < code->count; k++) {
                 const struct emu_op *op = &code->ops[k];
-                if (op->handler != EMU_DO_CALL || d->program->codes[op->insn->target].function)
-                    continue;
-                if (!decode_function(d, op->insn->target))
+                if (op->handler == EMU_DO_CALL && op->insn->mode != EMU_MODE_INDIRECT &&
+                    !decode_once(d, op->insn->target, &more))
                     return false;
-                more = true;
             }
         }
     }

@@ -472,6 +472,30 @@ static void run_blocks(struct emu_exec *exec)
     free(workers);
 }
 
+// The memory that the blocks of a cooperative launch share for their barriers: its size, and a
+// counter. Only kernels that read %envreg get it.
+static bool make_workspace(struct emu_exec *exec)
+{
+    enum { BYTES = 64 };
+    unsigned char *shadow = NULL;
+    enum emu_access_fault fault;
+    const uint32_t size = BYTES;
+    if (!exec->launch->cooperative || !exec->program->reads_environment)
+        return true;
+    exec->workspace = emu_memory_alloc(exec->memory, BYTES);
+    unsigned char *host =
+        exec->workspace ? emu_memory_access(exec->memory, exec->workspace, BYTES, &shadow, &fault)
+                        : NULL;
+    if (!host)
+        return emu_fault_launch(exec, EMU_OUT_OF_MEMORY,
+                                "no device memory for the workspace of a cooperative launch");
+    memset(host, 0, BYTES);
+    memcpy(host, &size, sizeof(size));
+    if (shadow)
+        memset(shadow, EMU_SHADOW_DEFINED, BYTES);
+    return true;
+}
+
 int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
             const struct emu_launch *launch, char *report, size_t report_size)
 {
@@ -495,11 +519,14 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
     exec.program = program_of(launch, &result, reason, sizeof(reason));
     if (!exec.program)
         emu_fault_launch(&exec, result, "%s", reason);
-    else if (check_shape(&exec) && choose_local(&exec) && limit_resident(&exec)) {
+    else if (check_shape(&exec) && choose_local(&exec) && limit_resident(&exec) &&
+             make_workspace(&exec)) {
         choose_order(&exec);
         atomic_store(&exec.progress_ms, emu_now_ms());
         run_blocks(&exec);
     }
+    if (exec.workspace)
+        emu_memory_free(memory, exec.workspace);
     emu_warnings_tell(exec.warnings, config->warn);
     emu_warnings_destroy(&own);
     program_drop(launch, exec.program);

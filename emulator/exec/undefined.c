@@ -278,6 +278,8 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
     case EMU_DO_COPY:
         return DECIDES(0, ADDRESS) && DECIDES(1, ADDRESS) &&
                (op->src_count < 4 || DECIDES(3, SIZE));
+    case EMU_DO_CALL:
+        return op->insn->mode != EMU_MODE_INDIRECT || DECIDES(op->src_count - 1, TARGET);
     case EMU_DO_BRANCH_LIST:
         return DECIDES(0, TARGET);
     case EMU_DO_BARRIER:

@@ -226,6 +226,13 @@ static uint64_t of_grid(const struct emu_warp *warp, unsigned special, uint32_t 
     }
 }
 
+// The address of the grid's workspace, with which the grid barrier of CUDA's cooperative groups
+// works: its high half and its low half. The manual leaves the contents to the driver.
+static uint64_t environment(const struct emu_exec *exec, uint32_t number)
+{
+    return number == 1 ? exec->workspace >> 32 : number == 2 ? (uint32_t)exec->workspace : 0;
+}
+
 bool emu_special_by_lane(uint8_t special)
 {
     return special == EMU_TID || special == EMU_LANEID ||
@@ -234,7 +241,10 @@ bool emu_special_by_lane(uint8_t special)
 
 uint64_t emu_special(struct emu_warp *warp, uint8_t special, uint32_t axis, unsigned lane)
 {
-    axis = axis < 3 ? axis : 2;
+    if (special == EMU_ENVREG)
+        return environment(warp->block->exec, axis);
+    if (axis > 2) // .w
+        return 0;
     switch (special) {
     case EMU_TID:
         return thread_index(warp, axis, lane);

@@ -152,6 +152,7 @@ struct emu_program {
     uint32_t dynamic_at;                   // offset in shared memory, after the static part
     uint32_t race_grain;                   // smallest access to shared memory
     bool calls;
+    bool reads_environment; // %envreg
 };
 
 // Decodes the entry of the launch and all that it calls. If it cannot be decoded: NULL, *result (a
@@ -323,6 +324,7 @@ struct emu_exec {
     const struct emu_launch *launch;
     const struct emu_program *program;
     uint32_t shared_bytes; // of a block, static and dynamic
+    uint64_t workspace;    // of a cooperative grid: see environment() in value.c; 0: none
     bool sanitize;
     struct emu_shadows *shadows;
     struct emu_warnings *warnings; // only with EMU_SANITIZE_WARN

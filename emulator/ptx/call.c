@@ -358,13 +358,21 @@ static bool parse_list(struct emu_parser *p, struct call *call, unsigned side)
     return emu_expect(p, ')');
 }
 
-static bool parse_target(struct emu_parser *p, struct emu_insn *insn, struct emu_token *at)
+// The function, or the register that has its address.
+static bool parse_target(struct emu_parser *p, struct emu_insn *insn, struct emu_token *at,
+                         struct emu_operand *pointer)
 {
     if (!emu_parse_name(p, at))
         return false;
     const struct emu_name *name = emu_find(p, at);
-    if (name && name->kind == EMU_NAME_REGISTER)
-        return emu_error(p, at, "Indirect calls are not supported by the emulator");
+    const struct emu_function *f = &p->module->functions[p->body->function];
+    if (name && name->kind == EMU_NAME_REGISTER) {
+        const enum emu_type type = (enum emu_type)f->registers[name->index].type;
+        insn->mode = EMU_MODE_INDIRECT;
+        *pointer = in_register(name->index);
+        return (emu_bits(type) == 64 && !emu_is_float(type)) ||
+               emu_error(p, at, "The address of a function is an integer of 64 bits");
+    }
     if (!name || name->kind != EMU_NAME_FUNCTION)
         return emu_error(p, at, "Unknown symbol '%.*s'", EMU_TEXT(at));
     if (p->module->functions[name->index].is_entry)
@@ -373,25 +381,67 @@ static bool parse_target(struct emu_parser *p, struct emu_insn *insn, struct emu
     return emu_refer(p, name->index, true, at);
 }
 
+// The first function whose address the variable has.
+static const struct emu_relocation *first_function(const struct emu_module *module, uint32_t symbol)
+{
+    for (uint32_t k = 0; k < module->relocation_count; k++)
+        if (module->relocations[k].symbol == symbol && module->relocations[k].is_function)
+            return &module->relocations[k];
+    return NULL;
+}
+
+// After the arguments of an indirect call: a prototype, a list of functions, or a variable that has
+// their addresses.
+static bool parse_prototype(struct emu_parser *p, struct emu_insn *insn)
+{
+    struct emu_token at;
+
+    if (!emu_parse_name(p, &at))
+        return false;
+    const struct emu_name *name = emu_find(p, &at);
+    if (name && name->kind == EMU_NAME_PROTOTYPE) {
+        insn->target = name->index;
+        return true;
+    }
+    const struct emu_relocation *first =
+        name && name->kind == EMU_NAME_SYMBOL ? first_function(p->module, name->index) : NULL;
+    if (!first)
+        return emu_error(p, &at, "'%.*s' is neither .callprototype nor .calltargets",
+                         EMU_TEXT(&at));
+    insn->target = first->target;
+    return true;
+}
+
 bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled)
 {
     struct call call;
     struct emu_insn *insn = &spelled->insn;
     struct emu_token at;
+    struct emu_operand pointer = { 0 };
 
     call.counts[0] = call.counts[1] = 0;
     if (spelled->type_count || spelled->groups & ~EMU_G(UNI))
         return emu_error(p, &spelled->name, "Illegal modifier for instruction 'call'");
     if (emu_token_is(&p->token, '(') && (!parse_list(p, &call, 0) || !emu_expect(p, ',')))
         return false;
-    if (!parse_target(p, insn, &at))
+    if (!parse_target(p, insn, &at, &pointer))
         return false;
-    if (emu_take(p, ',')) {
-        if (!parse_list(p, &call, 1))
+    const bool indirect = insn->mode == EMU_MODE_INDIRECT;
+    if (emu_token_is(&p->token, ',')) {
+        const struct emu_token next = emu_peek(p);
+        const bool arguments = emu_token_is(&next, '(');
+        emu_next(p);
+        if (arguments && !parse_list(p, &call, 1))
             return false;
-        if (emu_token_is(&p->token, ','))
-            return emu_error(p, &p->token, "Indirect calls are not supported by the emulator");
+        if (indirect && ((arguments && !emu_expect(p, ',')) || !parse_prototype(p, insn)))
+            return false;
+        if (!indirect && !arguments)
+            return emu_syntax_error(p);
+    } else if (indirect) {
+        return emu_error(p, &at, "An indirect call needs .callprototype or .calltargets");
     }
+    if (indirect && !put(p, &at, &call, 1, pointer))
+        return false;
     if (!emu_token_is(&p->token, ';'))
         return emu_syntax_error(p);
     insn->opcode = EMU_OP_CALL;

@@ -231,8 +231,10 @@ static bool combine(struct emu_parser *p, const struct emu_token *at, enum opera
         done = false;
     else if (x->kind == EMU_TOKEN_INTEGER && y->kind == EMU_TOKEN_INTEGER)
         done = integer_operation(op, x, y, &result);
-    else
+    else if (x->kind == y->kind)
         done = float_operation(op, as_double(x), as_double(y), &result);
+    else
+        return emu_error(p, at, "Constant expression type mismatch");
     *x = result;
     return done ||
            emu_error(p, at, "Illegal operand of '%.*s' in a constant expression", EMU_TEXT(at));

@@ -76,6 +76,132 @@ static bool parse_targets(struct emu_parser *p, const struct emu_token *name)
     return list && emu_expect(p, ';');
 }
 
+static bool add_index(struct emu_parser *p, uint32_t **list, uint32_t *count, uint32_t *capacity,
+                      uint32_t index)
+{
+    uint32_t *added = emu_push(p, list, count, capacity, sizeof *added);
+
+    if (added)
+        *added = index;
+    return added != NULL;
+}
+
+static bool parse_number(struct emu_parser *p, uint32_t *number)
+{
+    uint64_t count = 0;
+
+    if (!emu_parse_count(p, 1, UINT32_MAX, &count))
+        return false;
+    *number = (uint32_t)count;
+    return true;
+}
+
+// ---- prototypes of calls ------------------------------------------------------------------------
+
+static bool parse_param(struct emu_parser *p, struct emu_declaration *d);
+
+// Adds a parameter to the function `index`, which has no body: registers without names.
+static bool add_formal(struct emu_parser *p, uint32_t index, bool result, uint32_t capacity[2])
+{
+    struct emu_declaration d;
+
+    if (!parse_param(p, &d))
+        return false;
+    const bool array = !d.is_reg && (d.dimensions || d.lanes);
+    const uint64_t count = array ? d.bytes : 1;
+    for (uint64_t k = 0; k < count; k++) {
+        struct emu_function *f = &p->module->functions[index];
+        struct emu_register *r =
+            emu_push(p, &f->registers, &f->register_count, &capacity[0], sizeof *r);
+        if (!r)
+            return false;
+        *r = (struct emu_register) { .name = "_", .type = array ? EMU_B8 : d.type };
+        if (!add_index(p, result ? &f->results : &f->arguments,
+                       result ? &f->result_count : &f->argument_count, &capacity[1],
+                       f->register_count - 1))
+            return false;
+        if (k == EMU_MAX_OPERANDS)
+            return emu_error(p, &d.name,
+                             "Calls with more than %d parameters are not supported by the emulator",
+                             (int)EMU_MAX_OPERANDS);
+    }
+    return true;
+}
+
+static bool parse_formals(struct emu_parser *p, uint32_t index, bool result)
+{
+    uint32_t capacity[2] = { p->module->functions[index].register_count, 0 };
+
+    if (!emu_take(p, '(') || emu_take(p, ')'))
+        return true;
+    do {
+        if (!add_formal(p, index, result, capacity))
+            return false;
+    } while (emu_take(p, ','));
+    return emu_expect(p, ')');
+}
+
+// Takes the directive if it is next, and checks the version that it needs.
+static bool parse_promise(struct emu_parser *p, const char *name, int isa)
+{
+    const struct emu_token at = p->token;
+
+    return !emu_take_dot(p, name) || p->module->isa >= isa ||
+           emu_error(p, &at, "Feature '.%s' requires PTX ISA .version %d.%d or later", name,
+                     isa / 10, isa % 10);
+}
+
+// name: .callprototype (results) _ (parameters); It becomes a function without a body.
+static bool parse_prototype(struct emu_parser *p, const struct emu_token *name)
+{
+    const uint32_t index = p->module->function_count;
+    uint32_t ignored;
+    struct emu_token blank;
+
+    if (index == MOST_FUNCTIONS)
+        return emu_error(p, name, "There are too many functions");
+    struct emu_function *f = emu_push(p, &p->module->functions, &p->module->function_count,
+                                      &p->function_capacity, sizeof *f);
+    if (!f)
+        return false;
+    memset(f, 0, sizeof *f);
+    f->name = ".callprototype";
+    if (!parse_formals(p, index, true))
+        return false;
+    if (!emu_parse_name(p, &blank))
+        return false;
+    if (blank.length != 1 || *blank.at != '_')
+        return emu_error(p, &blank, "Parsing error near '%.*s': syntax error", EMU_TEXT(&blank));
+    if (!parse_formals(p, index, false))
+        return false;
+    if (!parse_promise(p, "noreturn", 64) ||
+        (emu_token_is_dot(&p->token, "abi_preserve") &&
+         (!parse_promise(p, "abi_preserve", 90) || !parse_number(p, &ignored))))
+        return false;
+    return emu_declare(p, name, EMU_NAME_PROTOTYPE, index) && emu_expect(p, ';');
+}
+
+// name: .calltargets f, g; All have the same parameters, so the first stands for them.
+static bool parse_calltargets(struct emu_parser *p, const struct emu_token *name)
+{
+    struct emu_token at;
+    uint32_t first = UINT32_MAX;
+
+    do {
+        if (!emu_parse_name(p, &at))
+            return false;
+        const struct emu_name *function = emu_find(p, &at);
+        if (!function || function->kind != EMU_NAME_FUNCTION)
+            return emu_error(p, &at, "Unknown symbol '%.*s'", EMU_TEXT(&at));
+        if (p->module->functions[function->index].is_entry)
+            return emu_error(p, &at, "An .entry cannot be called");
+        first = first == UINT32_MAX ? function->index : first;
+        if (!emu_refer(p, function->index, true, &at))
+            return false;
+    } while (emu_take(p, ','));
+    return emu_declare(p, name, EMU_NAME_PROTOTYPE, first) && emu_expect(p, ';');
+}
+
 static bool parse_label(struct emu_parser *p)
 {
     struct emu_token name;
@@ -85,6 +211,10 @@ static bool parse_label(struct emu_parser *p)
         return false;
     if (emu_take_dot(p, "branchtargets"))
         return parse_targets(p, &name);
+    if (emu_take_dot(p, "callprototype"))
+        return parse_prototype(p, &name);
+    if (emu_take_dot(p, "calltargets"))
+        return parse_calltargets(p, &name);
     if (p->token.kind == EMU_TOKEN_DOT && !emu_token_is_dot(&p->token, "loc") &&
         !emu_token_is_dot(&p->token, "pragma") && !emu_token_is_dot(&p->token, "reg"))
         return emu_error(p, &p->token, "'.%.*s' is not supported by the emulator",
@@ -163,16 +293,6 @@ static bool parse_body(struct emu_parser *p)
 }
 
 // ---- heads --------------------------------------------------------------------------------------
-
-static bool add_index(struct emu_parser *p, uint32_t **list, uint32_t *count, uint32_t *capacity,
-                      uint32_t index)
-{
-    uint32_t *added = emu_push(p, list, count, capacity, sizeof *added);
-
-    if (added)
-        *added = index;
-    return added != NULL;
-}
 
 static bool parse_param(struct emu_parser *p, struct emu_declaration *d)
 {
@@ -257,16 +377,6 @@ static bool parse_shape(struct emu_parser *p, uint32_t shape[3])
         threads *= extent;
     }
     return threads <= 1024 || emu_error(p, &at, "A block has at most 1024 threads");
-}
-
-static bool parse_number(struct emu_parser *p, uint32_t *number)
-{
-    uint64_t count = 0;
-
-    if (!emu_parse_count(p, 1, UINT32_MAX, &count))
-        return false;
-    *number = (uint32_t)count;
-    return true;
 }
 
 // .maxntid and the like, between the parameters and the body.

@@ -308,6 +308,7 @@ static const struct emu_special_row rows[] = {
     { "%globaltimer",        EMU_GLOBALTIMER,        false, 64, 31, 30 },
     { "%globaltimer_hi",     EMU_GLOBALTIMER_HI,     false, 32, 31, 30 },
     { "%globaltimer_lo",     EMU_GLOBALTIMER_LO,     false, 32, 31, 30 },
+    { "%envreg",             EMU_ENVREG,             false, 32, 21, 20 },
     { "%gridid",             EMU_GRIDID,             false, 64, 10, 10 },
     { "%laneid",             EMU_LANEID,             false, 32, 13, 10 },
     { "%lanemask_eq",        EMU_LANEMASK_EQ,        false, 32, 20, 20 },
@@ -328,10 +329,32 @@ static const struct emu_special_row rows[] = {
 
 // clang-format on
 
+unsigned emu_envreg_number(const char *at, size_t length)
+{
+    static const char name[] = "%envreg";
+    const size_t digits = length - (sizeof name - 1);
+    unsigned number = 0;
+
+    if (length < sizeof name || digits > 2 || memcmp(at, name, sizeof name - 1) != 0 ||
+        (digits == 2 && at[sizeof name - 1] == '0'))
+        return EMU_ENVREGS;
+    for (size_t k = sizeof name - 1; k < length; k++) {
+        if (at[k] < '0' || at[k] > '9')
+            return EMU_ENVREGS;
+        number = 10 * number + (unsigned)(at[k] - '0');
+    }
+    return number < EMU_ENVREGS ? number : EMU_ENVREGS;
+}
+
 const struct emu_special_row *emu_special_find(const char *at, size_t length)
 {
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (strlen(rows[k].name) == length && memcmp(rows[k].name, at, length) == 0)
+        if (strlen(rows[k].name) == length && memcmp(rows[k].name, at, length) == 0 &&
+            rows[k].special != EMU_ENVREG)
+            return &rows[k];
+    // %envreg0 to %envreg31
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (rows[k].special == EMU_ENVREG && emu_envreg_number(at, length) < EMU_ENVREGS)
             return &rows[k];
     return NULL;
 }
@@ -339,8 +362,7 @@ const struct emu_special_row *emu_special_find(const char *at, size_t length)
 bool emu_special_is_unsupported(const char *at, size_t length)
 {
     static const char *const prefixes[] = {
-        "%aggr_smem_size", "%current_graph_exec", "%envreg", "%is_explicit_cluster", "%pm",
-        "%reserved_smem_",
+        "%aggr_smem_size", "%current_graph_exec", "%is_explicit_cluster", "%pm", "%reserved_smem_",
     };
 
     for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)

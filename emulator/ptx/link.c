@@ -38,7 +38,9 @@ static bool same_width(const struct emu_function *caller, const struct emu_opera
 static bool call_agrees(const struct emu_function *caller, const struct emu_insn *insn,
                         const struct emu_function *called)
 {
-    if (insn->dst_count != called->result_count || insn->src_count != called->argument_count)
+    const uint32_t arguments = insn->src_count - (insn->mode == EMU_MODE_INDIRECT ? 1u : 0u);
+
+    if (insn->dst_count != called->result_count || arguments != called->argument_count)
         return false;
     if (insn->dst_count + insn->src_count == 0)
         return true;
@@ -46,7 +48,7 @@ static bool call_agrees(const struct emu_function *caller, const struct emu_insn
     for (uint32_t k = 0; k < insn->dst_count; k++)
         if (!same_width(caller, &operands[k], called, called->results[k]))
             return false;
-    for (uint32_t k = 0; k < insn->src_count; k++) {
+    for (uint32_t k = 0; k < arguments; k++) {
         struct emu_operand *operand = &operands[insn->dst_count + k];
         if (!same_width(caller, operand, called, called->arguments[k]))
             return false;
@@ -75,6 +77,15 @@ static bool resolve_aliases(struct emu_parser *p)
                 if (*functions[f].insns[i].letters == 'c' &&
                     functions[f].insns[i].target == a->alias)
                     functions[f].insns[i].target = a->function;
+        for (uint32_t f = 0; f < p->module->function_count; f++)
+            for (uint32_t i = 0; i < functions[f].operand_count; i++)
+                if (functions[f].operands[i].kind == EMU_OPERAND_FUNCTION &&
+                    functions[f].operands[i].index == a->alias)
+                    functions[f].operands[i].index = a->function;
+        for (uint32_t r = 0; r < p->module->relocation_count; r++)
+            if (p->module->relocations[r].is_function &&
+                p->module->relocations[r].target == a->alias)
+                p->module->relocations[r].target = a->function;
         for (uint32_t r = 0; r < p->reference_count; r++)
             if (p->references[r].is_call && p->references[r].index == a->alias)
                 p->references[r].index = a->function;
@@ -140,11 +151,42 @@ static bool check_references(struct emu_parser *p)
             emu_error(p, &r->at, "Unresolved extern variable '%.*s'", EMU_TEXT(&r->at));
     }
     for (uint32_t k = 0; k < p->module->relocation_count; k++) {
-        const struct emu_symbol *target = &p->module->symbols[p->module->relocations[k].target];
-        if (target->is_extern)
-            emu_error(p, &p->token, "Unresolved extern variable '%.64s'", target->name);
+        const uint32_t target = p->module->relocations[k].target;
+        const struct emu_function *f = &p->module->functions[target];
+        if (p->module->relocations[k].is_function) {
+            if (!f->insn_count && !f->system)
+                emu_error(p, &p->token, "Unresolved extern function '%.64s'", f->name);
+        } else if (p->module->symbols[target].is_extern) {
+            emu_error(p, &p->token, "Unresolved extern variable '%.64s'",
+                      p->module->symbols[target].name);
+        }
     }
     return p->errors == 0;
+}
+
+// Finds the functions whose address some text uses, and those that call by address. Gives the
+// functions addresses if they need any.
+static void place_functions(struct emu_module *module)
+{
+    bool any = false;
+
+    for (uint32_t n = 0; n < module->function_count; n++) {
+        struct emu_function *f = &module->functions[n];
+        for (uint32_t k = 0; k < f->operand_count; k++)
+            if (f->operands[k].kind == EMU_OPERAND_FUNCTION)
+                any = module->functions[f->operands[k].index].has_address = true;
+        for (uint32_t k = 0; k < f->insn_count; k++)
+            f->calls_by_address = f->calls_by_address || (*f->insns[k].letters == 'c' &&
+                                                          f->insns[k].mode == EMU_MODE_INDIRECT);
+    }
+    for (uint32_t k = 0; k < module->relocation_count; k++)
+        if (module->relocations[k].is_function)
+            any = module->functions[module->relocations[k].target].has_address = true;
+    if (!any)
+        return;
+    module->code_at =
+        (module->global_bytes + EMU_FUNCTION_STEP - 1) / EMU_FUNCTION_STEP * EMU_FUNCTION_STEP;
+    module->global_bytes = emu_function_offset(module, module->function_count);
 }
 
 // ---- shared memory ------------------------------------------------------------------------------
@@ -161,6 +203,7 @@ struct reach {
     uint64_t *end;    // for each entry: shared bytes so far
     uint64_t common_end;
     uint32_t steps;
+    uint32_t by_address; // 1 + latest entry that reached a call by address
 };
 
 static const uint32_t OWNED_BY_SEVERAL = UINT32_MAX, PLACED = UINT32_MAX - 1;
@@ -191,6 +234,21 @@ static bool sort_references(struct reach *r)
 
 typedef bool visit(struct reach *r, uint32_t entry, struct emu_symbol *symbol);
 
+// A call by address reaches every function that has one.
+static void reach_by_address(struct reach *r, uint32_t entry, uint32_t *depth)
+{
+    const struct emu_module *module = r->p->module;
+
+    if (r->by_address == entry + 1)
+        return;
+    r->by_address = entry + 1;
+    for (uint32_t f = 0; f < module->function_count; f++)
+        if (module->functions[f].has_address && r->seen[f] != entry + 1) {
+            r->seen[f] = entry + 1;
+            r->stack[(*depth)++] = f;
+        }
+}
+
 // Visits each shared variable that the entry, or a function that it calls, names.
 static bool visit_entry(struct reach *r, uint32_t entry, visit *visitor)
 {
@@ -201,6 +259,8 @@ static bool visit_entry(struct reach *r, uint32_t entry, visit *visitor)
     r->seen[entry] = entry + 1;
     while (depth) {
         const uint32_t f = r->stack[--depth];
+        if (module->functions[f].calls_by_address)
+            reach_by_address(r, entry, &depth);
         for (uint32_t k = r->first[f]; k < r->first[f + 1]; k++) {
             if (r->steps++ == MOST_STEPS)
                 return emu_error(r->p, &r->p->token,
@@ -272,6 +332,7 @@ static bool each_entry(struct reach *r, visit *visitor)
 
     memset(r->seen, 0, module->function_count * sizeof *r->seen);
     memset(r->marked, 0, module->symbol_count * sizeof *r->marked);
+    r->by_address = 0;
     for (uint32_t f = 0; f < module->function_count; f++)
         if (module->functions[f].is_entry && !visit_entry(r, f, visitor))
             return false;
@@ -298,5 +359,8 @@ bool emu_link(struct emu_parser *p)
                          (unsigned long long)p->module->const_bytes, EMU_MAX_CONST);
     if (!resolve_aliases(p) || !check_calls(p))
         return false;
-    return p->limits->partial || (check_references(p) && lay_out_shared(p));
+    if (p->limits->partial)
+        return true;
+    place_functions(p->module);
+    return check_references(p) && lay_out_shared(p);
 }

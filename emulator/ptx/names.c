@@ -2,6 +2,7 @@
 // Names and their scopes; registers.
 #include "parse.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // Hashed with a random value of this process, so that no text can aim at one bucket.
@@ -154,6 +155,42 @@ uint32_t emu_new_register(struct emu_parser *p, const char *name, uint32_t lengt
     return f->register_count - 1;
 }
 
+bool emu_new_vector(struct emu_parser *p, struct emu_name *name, uint8_t type)
+{
+    char text[64];
+
+    name->elements = emu_arena_alloc(p->arena, name->lanes * sizeof *name->elements);
+    if (!name->elements)
+        return emu_out_of_memory(p);
+    for (unsigned k = 0; k < name->lanes; k++) {
+        const int length =
+            snprintf(text, sizeof text, "%.*s.%c", (int)(name->length < 60 ? name->length : 60),
+                     name->at, "xyzw"[k]);
+        name->elements[k] = *name;
+        name->elements[k].kind = EMU_NAME_REGISTER;
+        name->elements[k].index = emu_new_register(p, text, (uint32_t)length, type);
+        if (name->elements[k].index == EMU_NO_REGISTER)
+            return false;
+    }
+    return true;
+}
+
+// A register of a range, or a vector register.
+static struct emu_name *of_range(struct emu_parser *p, const struct emu_token *name,
+                                 const struct emu_name *range)
+{
+    struct emu_name add = { .at = name->at,
+                            .length = name->length,
+                            .kind = range->lanes ? EMU_NAME_VECTOR : EMU_NAME_REGISTER,
+                            .depth = range->depth,
+                            .lanes = range->lanes };
+
+    if (range->lanes)
+        return emu_new_vector(p, &add, range->type) ? insert(p, add) : NULL;
+    add.index = emu_new_register(p, name->at, name->length, range->type);
+    return add.index == EMU_NO_REGISTER ? NULL : insert(p, add);
+}
+
 struct emu_name *emu_find(struct emu_parser *p, const struct emu_token *name)
 {
     uint32_t number;
@@ -164,13 +201,7 @@ struct emu_name *emu_find(struct emu_parser *p, const struct emu_token *name)
     struct emu_name *range = p->body ? range_of(p, name, &number) : NULL;
     if (!range || (found && found->depth >= range->depth))
         return found;
-    const struct emu_name add = { .at = name->at,
-                                  .length = name->length,
-                                  .kind = EMU_NAME_REGISTER,
-                                  .depth = range->depth,
-                                  .index =
-                                      emu_new_register(p, name->at, name->length, range->type) };
-    return add.index == EMU_NO_REGISTER ? NULL : insert(p, add);
+    return of_range(p, name, range);
 }
 
 struct emu_name *emu_find_label(struct emu_parser *p, const char *at, uint32_t length)
@@ -186,7 +217,8 @@ struct emu_name *emu_declare(struct emu_parser *p, const struct emu_token *name,
     struct emu_name *before = kind == EMU_NAME_RANGE
                                   ? find_range(p, name->at, name->length)
                                   : find(p, name->at, name->length, kind == EMU_NAME_LABEL);
-    struct emu_name *range = kind == EMU_NAME_REGISTER ? range_of(p, name, &number) : NULL;
+    struct emu_name *range =
+        kind == EMU_NAME_REGISTER || kind == EMU_NAME_VECTOR ? range_of(p, name, &number) : NULL;
 
     // A name that this text alone sees hides that of another text.
     const bool hides = depth == 0 && before && before->declared != p->unit &&

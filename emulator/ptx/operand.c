@@ -45,16 +45,34 @@ static bool parse_special(struct emu_parser *p, struct emu_written *w,
     w->syntax = EMU_SYNTAX_SPECIAL;
     w->special = row->special;
     w->special_bits = row->bits;
+    if (row->special == EMU_ENVREG)
+        w->axis = (uint8_t)emu_envreg_number(at.at, at.length);
     if (p->token.kind == EMU_TOKEN_DOT && p->token.length == 1)
         found = strchr("xyzw", *p->token.at);
     if (!row->has_axis && p->token.kind == EMU_TOKEN_DOT)
         return emu_error(p, &p->token, "Unknown field '.%.*s'", EMU_TEXT(&p->token));
     if (!row->has_axis)
         return true;
+    w->is_whole = !found;
     if (!found)
-        return emu_error(p, &at, "Special register '%s' is a vector: .x, .y or .z is missing",
-                         row->name);
+        return true;
     w->axis = (uint8_t)(strchr("xyzw", *p->token.at) - "xyzw");
+    emu_next(p);
+    return true;
+}
+
+// v.x, or v.r: an element of a vector register.
+static bool parse_field(struct emu_parser *p, struct emu_written *w)
+{
+    const struct emu_token *field = &p->token;
+    const char *found = NULL;
+
+    if (field->length == 1 && w->name && w->name->kind == EMU_NAME_VECTOR)
+        found = strchr("xyzwrgba", *field->at);
+    const unsigned element = found ? (unsigned)(found - "xyzwrgba") % 4 : 0;
+    if (!found || element >= w->name->lanes)
+        return emu_error(p, field, "Unknown field '.%.*s'", EMU_TEXT(field));
+    w->name = &w->name->elements[element];
     emu_next(p);
     return true;
 }
@@ -77,8 +95,7 @@ static bool parse_named(struct emu_parser *p, struct emu_written *w)
         return emu_error(p, &w->at, "Special register '%.*s' is not supported by the emulator",
                          EMU_TEXT(&w->at));
     if (p->token.kind == EMU_TOKEN_DOT)
-        return emu_error(p, &p->token,
-                         "Elements of vector registers are not supported by the emulator");
+        return parse_field(p, w);
     const bool symbol = w->name && w->name->kind == EMU_NAME_SYMBOL;
     if (symbol && emu_token_is(&p->token, '+')) {
         w->offset_given = true;
@@ -111,7 +128,8 @@ static bool parse_address(struct emu_parser *p, struct emu_written *w)
     if (!emu_parse_name(p, &w->at))
         return false;
     w->name = emu_find(p, &w->at);
-    if (!w->name || w->name->kind == EMU_NAME_FUNCTION || w->name->kind == EMU_NAME_TARGETS)
+    if (!w->name || (w->name->kind != EMU_NAME_REGISTER && w->name->kind != EMU_NAME_SYMBOL &&
+                     w->name->kind != EMU_NAME_PARAM))
         return emu_error(p, &w->at, "Unknown symbol '%.*s'", EMU_TEXT(&w->at));
     if (emu_token_is(&p->token, '+') && !parse_offset(p, &w->offset))
         return false;
@@ -128,6 +146,49 @@ static bool parse_element(struct emu_parser *p, struct emu_written *w)
     return p->token.kind == EMU_TOKEN_NAME ? parse_named(p, w) : emu_syntax_error(p);
 }
 
+// The next element of a vector, or NULL.
+static struct emu_written *add_element(struct emu_parser *p, struct emu_written_list *list,
+                                       struct emu_written *w)
+{
+    if (w->lanes == EMU_MOST_LANES ||
+        list->element_count == sizeof list->elements / sizeof *list->elements) {
+        emu_error(p, &w->at, "A vector has at most %d elements", EMU_MOST_LANES);
+        return NULL;
+    }
+    struct emu_written *element = &list->elements[list->element_count++];
+    memset(element, 0, sizeof *element);
+    w->lanes++;
+    return element;
+}
+
+static bool is_vector(const struct emu_written *w)
+{
+    return w->syntax == EMU_SYNTAX_NAME && w->name && w->name->kind == EMU_NAME_VECTOR;
+}
+
+// A vector register, or a special one without an axis, is {v.x, v.y ...}.
+static bool spread(struct emu_parser *p, struct emu_written_list *list, struct emu_written *w)
+{
+    const struct emu_written whole = *w;
+    const unsigned lanes = whole.syntax == EMU_SYNTAX_SPECIAL ? 4 : whole.name->lanes;
+
+    if (w->negated)
+        return emu_error(p, &w->at, "A vector cannot be negated");
+    w->syntax = EMU_SYNTAX_VECTOR;
+    w->first = (uint8_t)list->element_count;
+    for (unsigned k = 0; k < lanes; k++) {
+        struct emu_written *element = add_element(p, list, w);
+        if (!element)
+            return false;
+        *element = whole;
+        element->is_whole = false;
+        element->axis = (uint8_t)k;
+        if (whole.syntax == EMU_SYNTAX_NAME)
+            element->name = &whole.name->elements[k];
+    }
+    return true;
+}
+
 static bool parse_vector(struct emu_parser *p, struct emu_written_list *list, struct emu_written *w)
 {
     w->syntax = EMU_SYNTAX_VECTOR;
@@ -135,14 +196,11 @@ static bool parse_vector(struct emu_parser *p, struct emu_written_list *list, st
     w->first = (uint8_t)list->element_count;
     emu_next(p);
     do {
-        if (w->lanes == EMU_MOST_LANES ||
-            list->element_count == sizeof list->elements / sizeof *list->elements)
-            return emu_error(p, &w->at, "A vector has at most %d elements", EMU_MOST_LANES);
-        struct emu_written *element = &list->elements[list->element_count++];
-        memset(element, 0, sizeof *element);
-        if (!parse_element(p, element))
+        struct emu_written *element = add_element(p, list, w);
+        if (!element || !parse_element(p, element))
             return false;
-        w->lanes++;
+        if (is_vector(element) || element->is_whole)
+            return emu_error(p, &element->at, "An element of a vector is no vector");
     } while (emu_take(p, ','));
     return emu_expect(p, '}');
 }
@@ -178,7 +236,7 @@ bool emu_parse_operands(struct emu_parser *p, struct emu_written_list *list)
             return emu_error(p, &p->token, "There are too many operands");
         struct emu_written *w = &list->at[list->count++];
         memset(w, 0, sizeof *w);
-        if (!parse_operand(p, list, w))
+        if (!parse_operand(p, list, w) || ((is_vector(w) || w->is_whole) && !spread(p, list, w)))
             return false;
         if (emu_take(p, '|'))
             w->pair = true;
@@ -392,13 +450,23 @@ static bool put_address(struct typing *t, const struct emu_written *w)
                                                  .offset = w->offset });
 }
 
-// A register or the address of a variable: mov and cvta.
+static bool put_function(struct typing *t, const struct emu_written *w, enum emu_type wanted)
+{
+    if (emu_is_float(wanted) || emu_bits(wanted) < 64 || t->destination || w->negated ||
+        t->letter == 'm')
+        return mismatch(t, w);
+    return emu_refer(t->p, w->name->index, true, &w->at) &&
+           put_operand(
+               t, (struct emu_operand) { .kind = EMU_OPERAND_FUNCTION, .index = w->name->index });
+}
+
+// A register or the address of a variable or function: mov and cvta.
 static bool put_movable(struct typing *t, const struct emu_written *w, enum emu_type wanted)
 {
     if (w->syntax != EMU_SYNTAX_NAME || !w->name)
         return put_plain(t, w, wanted, false, false);
     if (w->name->kind == EMU_NAME_FUNCTION)
-        return emu_error(t->p, &w->at, "Addresses of functions are not supported by the emulator");
+        return put_function(t, w, wanted);
     if (w->name->kind == EMU_NAME_PARAM)
         return emu_error(t->p, &w->at,
                          "The address of a parameter of a function is not supported by the "
@@ -501,11 +569,22 @@ static bool put_parts(struct typing *t, const struct emu_written *w, enum emu_ty
 static bool put_mov(struct typing *t, const struct emu_written *w, enum emu_type wanted)
 {
     const struct emu_written *other = &t->list->at[w == &t->list->at[0] ? 1 : 0];
+    const unsigned lanes = t->spelled->insn.lanes;
 
+    if (lanes > 1 && (w->syntax != EMU_SYNTAX_VECTOR || w->lanes != lanes))
+        return emu_error(t->p, &w->at, "Argument vector size mismatch for instruction '%.*s'",
+                         EMU_TEXT(&t->spelled->name));
+    for (unsigned k = 0; lanes > 1 && k < lanes; k++)
+        if (!put_plain(t, &t->list->elements[w->first + k], wanted, false, true))
+            return false;
+    if (lanes > 1)
+        return true;
     if (w->syntax != EMU_SYNTAX_VECTOR)
         return put_movable(t, w, wanted);
     if (other->syntax == EMU_SYNTAX_VECTOR)
-        return mismatch(t, w);
+        return emu_error(t->p, &w->at,
+                         "Illegal vector-vector operands for vector-scalar or scalar-vector mov "
+                         "instruction");
     return put_parts(t, w, wanted);
 }
 

@@ -157,6 +157,9 @@ struct emu_special_row {
 
 // The special register of that name, for example "%tid", or NULL.
 const struct emu_special_row *emu_special_find(const char *at, size_t length);
+// The number of an %envreg; EMU_ENVREGS for any other name.
+enum { EMU_ENVREGS = 32 };
+unsigned emu_envreg_number(const char *at, size_t length);
 // Whether PTX has this special register and the emulator does not.
 bool emu_special_is_unsupported(const char *at, size_t length);
 
@@ -218,13 +221,15 @@ bool emu_token_is_dot(const struct emu_token *token, const char *name);
 // ---- what the parser knows ----------------------------------------------------------------------
 
 enum emu_name_kind {
-    EMU_NAME_REGISTER, // index: register
-    EMU_NAME_RANGE,    // %r<10>: registers, each made at its first use
-    EMU_NAME_SYMBOL,   // index: symbol
-    EMU_NAME_FUNCTION, // index: function
-    EMU_NAME_PARAM,    // index: parameter of a .func or a call, kept in registers
-    EMU_NAME_LABEL,    // index: instruction
-    EMU_NAME_TARGETS,  // index: the first of `count` targets of the function
+    EMU_NAME_REGISTER,  // index: register
+    EMU_NAME_RANGE,     // %r<10>: registers, each made at its first use
+    EMU_NAME_VECTOR,    // elements: its registers
+    EMU_NAME_SYMBOL,    // index: symbol
+    EMU_NAME_FUNCTION,  // index: function
+    EMU_NAME_PARAM,     // index: parameter of a .func or a call, kept in registers
+    EMU_NAME_LABEL,     // index: instruction
+    EMU_NAME_TARGETS,   // index: the first of `count` targets of the function
+    EMU_NAME_PROTOTYPE, // index: the function that has the parameters of a call
 };
 
 // How other texts see a name of a text's outermost scope; what is further down prevails.
@@ -246,7 +251,9 @@ struct emu_name {
     uint32_t count; // number of registers of a range, of targets
     uint16_t depth;
     uint8_t kind;
-    uint8_t type;      // of a range
+    uint8_t type;  // of a range
+    uint8_t lanes; // of a vector, or of each vector of a range
+    struct emu_name *elements;
     uint8_t linkage;   // of the definition, or of the declaration if there is none
     uint32_t declared; // the latest text that declares it, from 0
     uint32_t defined;  // 1 + the text that defines it; 0: none yet
@@ -382,6 +389,8 @@ bool emu_overrides(const struct emu_parser *p, const struct emu_name *name);
 void emu_forget_static(struct emu_parser *p);
 // A new register of the body, without a name. EMU_NO_REGISTER: reported.
 uint32_t emu_new_register(struct emu_parser *p, const char *name, uint32_t length, uint8_t type);
+// The same for each element of a vector register.
+bool emu_new_vector(struct emu_parser *p, struct emu_name *name, uint8_t type);
 
 // ---- expression.c -------------------------------------------------------------------------------
 
@@ -457,6 +466,7 @@ struct emu_written {
     bool negated; // !p
     bool pair;    // a|b: this one is a, and the next in the list b
     bool offset_given;
+    bool is_whole; // a special register that is a vector, without an axis
     uint8_t lanes; // of a vector: the elements follow in emu_written_list.elements
     uint8_t first;
     const struct emu_name *name; // NULL: not known yet

@@ -122,6 +122,7 @@ enum emu_mode {
     EMU_MODE_UNI,
     EMU_MODE_BALLOT,
     EMU_MODE_ARRIVE,    // bar
+    EMU_MODE_INDIRECT,  // call: the last source is the address of the function
     EMU_MODE_TO,        // cvta from a generic address
     EMU_MODE_ADD_CARRY, // a sum with a carry in, or a difference without and with one
     EMU_MODE_SUBTRACT,
@@ -182,6 +183,7 @@ enum emu_special {
     EMU_GLOBALTIMER_HI,
     EMU_DYNAMIC_SMEM_SIZE,
     EMU_TOTAL_SMEM_SIZE,
+    EMU_ENVREG,
     EMU_CLUSTERID,
     EMU_NCLUSTERID,
     EMU_CLUSTER_CTAID,
@@ -197,7 +199,8 @@ enum emu_operand_kind {
     EMU_OPERAND_REGISTER,  // index: register of the function
     EMU_OPERAND_IMMEDIATE, // bits, already in the instruction's operand type
     EMU_OPERAND_SYMBOL,    // address of symbol `index`, plus offset
-    EMU_OPERAND_SPECIAL,   // special, and index: its axis
+    EMU_OPERAND_FUNCTION,  // address of function `index`
+    EMU_OPERAND_SPECIAL,   // special, and index: its axis, or the number of an %envreg
     EMU_OPERAND_ADDRESS,   // [register index + offset], or [offset] if index is EMU_NO_REGISTER
     EMU_OPERAND_SYMBOL_ADDRESS, // [symbol index + offset]
     EMU_OPERAND_SINK,           // '_', as a destination or as an element of one
@@ -244,14 +247,16 @@ struct emu_insn {
     //   cp.async       the addresses in shared and in global memory, the size, and, where they are
     //                  written, the size of the source or the predicate to ignore it
     //   call           results are destinations and arguments are sources, as many as the called
-    //                  function has, in its order
+    //                  function has, in its order; in an indirect call the address is the last
+    //                  source
     // An integer source register may be wider than the type (ld, st, cvt): its low bits count. A
     // wider destination register is filled with the sign or with zeros.
     uint32_t operands;
     uint8_t dst_count, src_count;
     uint32_t guard; // register of the guard predicate, EMU_NO_REGISTER: none
     bool guard_negated;
-    uint32_t target; // bra: instruction index; call: function index; brx: the first of its targets
+    uint32_t target; // bra: instruction index; call: function index, in an indirect call one that
+                     // has the same parameters; brx: the first of its targets
     uint32_t target_count; // brx
     uint32_t line;         // in the text, from 1
 };
@@ -310,12 +315,15 @@ struct emu_function {
     uint32_t max_block[3];      // .maxntid
     uint32_t min_blocks;        // .minnctapersm
     uint32_t max_registers;     // .maxnreg
+    bool has_address;           // some text uses its address
+    bool calls_by_address;
 };
 
 // An address in an initialiser: `bytes` bytes at `offset` of the variable `symbol` get the device
-// address of the variable `target` plus `addend`.
+// address of the variable or function `target` plus `addend`.
 struct emu_relocation {
     uint32_t symbol, target;
+    bool is_function;
     uint64_t offset;
     int64_t addend;
     uint8_t bytes; // 4 or 8
@@ -332,9 +340,31 @@ struct emu_module {
     struct emu_relocation *relocations;
     uint32_t relocation_count;
     uint64_t global_bytes, const_bytes;
+    uint64_t code_at; // addresses of functions, as an offset among the global data
     const char *text; // a copy, for reports that quote a line
     struct emu_arena *arena;
 };
+
+// The address of a function is one of the module's global memory, where nothing is stored.
+enum { EMU_FUNCTION_STEP = 16 };
+
+static inline uint64_t emu_function_offset(const struct emu_module *module, uint32_t function)
+{
+    return module->code_at + (uint64_t)function * EMU_FUNCTION_STEP;
+}
+
+// The address that a relocation stores, in the global and constant data at these addresses.
+static inline uint64_t emu_relocated(const struct emu_module *module,
+                                     const struct emu_relocation *r, uint64_t global_base,
+                                     uint64_t const_base)
+{
+    const struct emu_symbol *symbol = r->is_function ? NULL : &module->symbols[r->target];
+
+    if (!symbol)
+        return global_base + emu_function_offset(module, r->target) + (uint64_t)r->addend;
+    return (symbol->space == EMU_CONST ? const_base : global_base) + symbol->offset +
+           (uint64_t)r->addend;
+}
 
 struct emu_parse_limits {
     int isa;        // the newest version that the driver accepts

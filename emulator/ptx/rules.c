@@ -385,6 +385,13 @@ static bool rule_cvt(const struct check *c)
 
 // ---- the rest -----------------------------------------------------------------------------------
 
+static bool rule_move(const struct check *c)
+{
+    return c->insn->lanes == 1 ||
+           (c->insn->lanes < 8 && c->insn->lanes * emu_bits((enum emu_type)c->insn->type) <= 128) ||
+           emu_error(c->p, &c->spelled->name, "Vector type too large, exceeds 128 bit limit");
+}
+
 static bool rule_address(const struct check *c)
 {
     const uint8_t space = c->insn->space;

@@ -69,9 +69,6 @@ bool emu_parse_declaration(struct emu_parser *p, struct emu_declaration *d)
             if (!parse_align(p, &d->align))
                 return false;
         } else if (emu_token_is_dot(&p->token, "v2") || emu_token_is_dot(&p->token, "v4")) {
-            if (d->is_reg)
-                return emu_error(p, &p->token,
-                                 "Vector registers are not supported by the emulator");
             d->lanes = (uint64_t)(p->token.at[1] - '0');
             emu_next(p);
         } else {
@@ -108,8 +105,15 @@ bool emu_parse_declarator(struct emu_parser *p, struct emu_declaration *d)
 
     if (!emu_parse_name(p, &d->name) || !parse_extents(p, d))
         return false;
+    if (d->is_reg && d->dimensions)
+        return emu_error(p, &d->name, "Registers have no extents");
+    if (d->is_reg && d->lanes && d->type == EMU_PRED)
+        return emu_error(p, &d->name,
+                         "Predicate type can only be used to define scalar register variables");
+    if (d->lanes * (uint64_t)element > 16)
+        return emu_error(p, &d->name, "Vector type too large, exceeds 128 bit limit");
     if (d->is_reg)
-        return d->dimensions == 0 || emu_error(p, &d->name, "Registers have no extents");
+        return true;
     d->bytes = element * (d->lanes ? d->lanes : 1);
     if (!d->align)
         d->align = d->bytes;
@@ -150,7 +154,14 @@ static bool parse_register(struct emu_parser *p, const struct emu_declaration *d
             return false;
         range->count = (uint32_t)count;
         range->type = d->type;
+        range->lanes = (uint8_t)d->lanes;
         return true;
+    }
+    if (d->lanes) {
+        struct emu_name *vector = emu_declare(p, &d->name, EMU_NAME_VECTOR, 0);
+        if (vector)
+            vector->lanes = (uint8_t)d->lanes;
+        return vector && emu_new_vector(p, vector, d->type);
     }
     struct emu_name *name = emu_declare(p, &d->name, EMU_NAME_REGISTER, 0);
     if (!name)
@@ -397,15 +408,16 @@ static bool parse_address(const struct init *init, uint64_t index)
     if (emu_take(p, '+') && !emu_parse_constant(p, &addend))
         return false;
     const struct emu_name *name = emu_find(p, &at);
-    if (!name || name->kind != EMU_NAME_SYMBOL)
+    const bool is_function = name && name->kind == EMU_NAME_FUNCTION;
+    if (!name || (name->kind != EMU_NAME_SYMBOL && !is_function))
         return emu_error(p, &at,
                          name ? "The address of '%.*s' is not supported by the emulator here"
                               : "Unknown symbol '%.*s'",
                          EMU_TEXT(&at));
-    const struct emu_symbol *target = &p->module->symbols[name->index];
-    if (target->space != EMU_GLOBAL && target->space != EMU_CONST)
+    const uint8_t space = is_function ? EMU_GLOBAL : p->module->symbols[name->index].space;
+    if (space != EMU_GLOBAL && space != EMU_CONST)
         return emu_error(p, &at, "'%.*s' has no address before the launch", EMU_TEXT(&at));
-    if (init->element < 4 || emu_is_float((enum emu_type)init->d->type) ||
+    if (init->element < (is_function ? 8 : 4) || emu_is_float((enum emu_type)init->d->type) ||
         addend.kind != EMU_TOKEN_INTEGER)
         return emu_error(p, &at, "An address does not fit into this variable");
     struct emu_relocation *relocation =
@@ -415,6 +427,7 @@ static bool parse_address(const struct init *init, uint64_t index)
         return false;
     *relocation = (struct emu_relocation) { .symbol = init->symbol,
                                             .target = name->index,
+                                            .is_function = is_function,
                                             .offset = index * init->element,
                                             .addend = (int64_t)addend.bits,
                                             .bytes = (uint8_t)init->element };

@@ -97,11 +97,11 @@ static inline void emulator_load(struct emulator *e, const char *text)
     e->global_base = bytes ? emulator_zeros(e, bytes) : 0;
 }
 
-/// Runs entry "k" with 64-bit parameters; the CUresult, and e->report.
-static inline int emulator_run(struct emulator *e, const uint64_t *params)
+/// Runs an entry with 64-bit parameters; the CUresult, and e->report.
+static inline int emulator_run_entry(struct emulator *e, const char *name, const uint64_t *params)
 {
     struct emu_launch launch = { .module = e->module,
-                                 .entry = emu_module_entry(e->module, "k"),
+                                 .entry = emu_module_entry(e->module, name),
                                  .grid = { e->grid, 1, 1 },
                                  .block = { e->block, 1, 1 },
                                  .dynamic_shared = e->dynamic_shared,
@@ -111,6 +111,11 @@ static inline int emulator_run(struct emulator *e, const uint64_t *params)
     assert_non_null(launch.entry);
     memset(e->report, 0, sizeof(e->report));
     return emu_run(&e->config, e->memory, &launch, e->report, sizeof(e->report));
+}
+
+static inline int emulator_run(struct emulator *e, const uint64_t *params)
+{
+    return emulator_run_entry(e, "k", params);
 }
 
 /// Runs a module with one entry "k" that has this body. %rd0 to %rd3 hold its 64-bit parameters p0

@@ -1,41 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Text of nvcc, parsed and executed: the results are those of its C++ source.
-#include "fixture.h"
+#include "sample.h"
 
 enum { LANES = 32 };
-
-static void load_sample(struct emulator *e, const char *name)
-{
-    static char text[1 << 18];
-    char path[512];
-    snprintf(path, sizeof path, PTX_DIR "/%s.ptx", name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    const size_t count = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[count] = '\0';
-    emulator_load(e, text);
-}
-
-// Initial values, as the driver writes them to device memory.
-static void initialise(struct emulator *e)
-{
-    const struct emu_module *module = e->module;
-    for (uint32_t k = 0; k < module->symbol_count; k++) {
-        const struct emu_symbol *symbol = &module->symbols[k];
-        if (symbol->space == EMU_GLOBAL && symbol->init)
-            memcpy(emulator_at(e, e->global_base + symbol->offset, symbol->bytes), symbol->init,
-                   (size_t)symbol->bytes);
-    }
-    for (uint32_t k = 0; k < module->relocation_count; k++) {
-        const struct emu_relocation *r = &module->relocations[k];
-        const uint64_t address =
-            e->global_base + module->symbols[r->target].offset + (uint64_t)r->addend;
-        assert_int_equal(r->bytes, 8);
-        memcpy(emulator_at(e, e->global_base + module->symbols[r->symbol].offset + r->offset, 8),
-               &address, 8);
-    }
-}
 
 // The functions of calls.cu.
 static float scale(float x, int power)

@@ -29,7 +29,12 @@ static void check_operand(const struct emu_module *module, const struct emu_func
         require(operand->index < module->symbol_count);
         break;
     case EMU_OPERAND_SPECIAL:
-        require(operand->special <= EMU_CLUSTER_NCTARANK && operand->index < 4);
+        require(operand->special <= EMU_CLUSTER_NCTARANK &&
+                operand->index < (operand->special == EMU_ENVREG ? 32 : 4));
+        break;
+    case EMU_OPERAND_FUNCTION:
+        require(operand->index < module->function_count &&
+                module->functions[operand->index].has_address);
         break;
     default:
         require(operand->kind <= EMU_OPERAND_SINK);
@@ -56,7 +61,8 @@ static void check_insn(const struct emu_module *module, const struct emu_functio
     }
     if (insn->opcode == EMU_OP_CALL)
         require(insn->target < module->function_count &&
-                module->functions[insn->target].insn_count);
+                (insn->mode == EMU_MODE_INDIRECT || module->functions[insn->target].system ||
+                 module->functions[insn->target].insn_count));
     for (uint32_t k = 0; k < count; k++)
         check_operand(module, f, &f->operands[insn->operands + k]);
 }
@@ -80,7 +86,9 @@ static void check_module(const struct emu_module *module, uint32_t lines)
         check_symbol(module, &module->symbols[k]);
     for (uint32_t k = 0; k < module->relocation_count; k++)
         require(module->relocations[k].symbol < module->symbol_count &&
-                module->relocations[k].target < module->symbol_count);
+                module->relocations[k].target < (module->relocations[k].is_function
+                                                     ? module->function_count
+                                                     : module->symbol_count));
     for (uint32_t n = 0; n < module->function_count; n++) {
         const struct emu_function *f = &module->functions[n];
         for (uint32_t k = 0; k < f->insn_count; k++)
