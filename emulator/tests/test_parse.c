@@ -14,7 +14,7 @@ static void every_variant_on_every_target(void **state)
     struct ptx_target target;
     for (size_t t = 0; ptx_target_at(t, &target, NULL); t++) {
         ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
-        variants_emit(b);
+        variants_emit(b, true);
         const char *text = ptx_builder_finish(b);
         assert_non_null(text);
         struct parsed parsed = parse_for(text, 95, target.sm, 'a');

@@ -63,13 +63,21 @@ const char *variant_name(const ptx_kernel *kernel, const struct ptx_kernel_spec 
     return name;
 }
 
-void variants_emit(ptx_builder *b)
+static bool next_entry(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, bool options)
+{
+    if (options)
+        return variant_next(kernel, spec);
+    spec->dtype = dtype_after(kernel, spec->dtype);
+    return spec->dtype != PTX_NONE;
+}
+
+void variants_emit(ptx_builder *b, bool options)
 {
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++) {
         struct ptx_kernel_spec spec;
         for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
-             more = variant_next(kernel, &spec)) {
+             more = next_entry(kernel, &spec, options)) {
             char entry[VARIANT_NAME_SIZE];
             struct ptx_kernel_spec named = spec;
             named.entry = variant_name(kernel, &spec, entry);

@@ -23,7 +23,7 @@ bool variant_is(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec, co
 const char *variant_name(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                          char name[VARIANT_NAME_SIZE]);
 
-/// An entry for every variant of every kernel.
-void variants_emit(ptx_builder *b);
+/// An entry for every variant of every kernel, or, without options, for every dtype of it.
+void variants_emit(ptx_builder *b, bool options);
 
 #endif
