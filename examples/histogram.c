@@ -19,10 +19,7 @@ static void build(ptx_builder *b)
         ptx_store(b, bins, tid, ptx_u32(0));
         ptx_barrier(b);
 
-        ptx_val block = ptx_ctaid(b, PTX_X);
-        ptx_val first = ptx_mad(b, block, ptx_u32(BLOCK), tid);
-        ptx_val step = ptx_mul(b, ptx_nctaid(b, PTX_X), ptx_u32(BLOCK));
-        ptx_for (b, i, first, n, step) {
+        ptx_grid_stride (b, i, n) {
             ptx_val byte = ptx_cvt(b, PTX_U32, ptx_load(b, data, i));
             ptx_atomic_add(b, bins, byte, ptx_u32(1));
         }

@@ -15,9 +15,7 @@ static void build(ptx_builder *b)
         ptx_ptr x = ptx_param_ptr(b, PTX_F32, "x", .length = "n", .readonly = true);
         ptx_ptr y = ptx_param_ptr(b, PTX_F32, "y", .length = "n");
 
-        ptx_val block = ptx_ctaid(b, PTX_X);
-        ptx_val tid = ptx_tid(b, PTX_X);
-        ptx_val i = ptx_mad(b, block, ptx_u32(BLOCK), tid);
+        ptx_val i = ptx_global_index(b, PTX_X);
         ptx_if (b, ptx_lt(b, i, n)) {
             ptx_val xi = ptx_load(b, x, i);
             ptx_val yi = ptx_load(b, y, i);

@@ -12,13 +12,6 @@ enum {
     NEXT_LOSS_SCALE = offsetof(struct ptx_clip_summary, state.scale) / 4,
 };
 
-static ptx_val thread_index(ptx_builder *b)
-{
-    ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val tid = ptx_tid(b, PTX_X);
-    return ptx_mad(b, block, ptx_u32(TRAIN_BLOCK), tid);
-}
-
 static ptx_val warp_sum(ptx_builder *b, ptx_val x)
 {
     for (unsigned mask = 16; mask > 0; mask /= 2)
@@ -36,7 +29,7 @@ static void take_batch(ptx_builder *b)
         ptx_ptr batch = ptx_param_ptr(b, PTX_F32, "batch", .length = "n");
         ptx_val n = ptx_param(b, PTX_U32, "n");
 
-        ptx_val i = thread_index(b);
+        ptx_val i = ptx_global_index(b, PTX_X);
         ptx_if (b, ptx_lt(b, i, n)) {
             ptx_val step = ptx_load(b, progress, ptx_u32(STEP));
             ptx_ptr from = ptx_at(b, data, ptx_mul_wide(b, ptx_rem(b, step, batches), n));
@@ -71,7 +64,7 @@ static void product(ptx_builder *b, struct ending ending)
         if (ending.where)
             where = ptx_param_ptr(b, PTX_F32, "where", .readonly = true);
 
-        ptx_val element = ptx_shr(b, thread_index(b), ptx_u32(5));
+        ptx_val element = ptx_shr(b, ptx_global_index(b, PTX_X), ptx_u32(5));
         ptx_return_if(b, ptx_ge(b, element, ptx_mul(b, rows, columns)));
         ptx_val row = ptx_div(b, element, columns);
         ptx_val column = ptx_rem(b, element, columns);

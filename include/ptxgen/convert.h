@@ -32,10 +32,23 @@ PTXGEN_API ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x);
 PTXGEN_API ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec lanes);
 /// The inverse of ptx_pack(): splits `x` into lanes of `type`.
 PTXGEN_API ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x);
-/// A vector of two values, for ptx_pack() and ptx_store_vec().
+/// Vectors of values of one type, for ptx_store_vec() and ptx_pack(). They emit nothing, and take
+/// no builder. C numbers among the values get the type when the vector is used.
 static inline ptx_vec ptx_vec2(ptx_val x, ptx_val y)
 {
     ptx_vec v = { { x, y }, 2 };
+    return v;
+}
+static inline ptx_vec ptx_vec4(ptx_val x, ptx_val y, ptx_val z, ptx_val w)
+{
+    ptx_vec v = { { x, y, z, w }, 4 };
+    return v;
+}
+/// Eight lanes: 16-bit types, and 32-bit types in global memory on sm_100 and up.
+static inline ptx_vec ptx_vec8(ptx_val x0, ptx_val x1, ptx_val x2, ptx_val x3, ptx_val x4,
+                               ptx_val x5, ptx_val x6, ptx_val x7)
+{
+    ptx_vec v = { { x0, x1, x2, x3, x4, x5, x6, x7 }, 8 };
     return v;
 }
 

@@ -118,6 +118,21 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, PTXGEN_X(1, n)))
 
+// Vectors have no builder: their values alone, from left to right.
+#define PTXGEN_VEC2(n, x1, x2) \
+    __extension__({ PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) \
+                    ptx_vec2(PTXGEN_X(1, n), PTXGEN_X(2, n)); })
+#define PTXGEN_VEC4(n, x1, x2, x3, x4) \
+    __extension__({ PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
+                    PTXGEN_VAL(4, n, x4) \
+                    ptx_vec4(PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)); })
+#define PTXGEN_VEC8(n, x1, x2, x3, x4, x5, x6, x7, x8) \
+    __extension__({ PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
+                    PTXGEN_VAL(4, n, x4) PTXGEN_VAL(5, n, x5) PTXGEN_VAL(6, n, x6) \
+                    PTXGEN_VAL(7, n, x7) PTXGEN_VAL(8, n, x8) \
+                    ptx_vec8(PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n), \
+                             PTXGEN_X(5, n), PTXGEN_X(6, n), PTXGEN_X(7, n), PTXGEN_X(8, n)); })
+
 // ---- builder.h, entry.h, data.h -----------------------------------------------------------------
 
 #define ptx_builder_finish(...)          PTXGEN_CALL(alone, ptx_builder_finish, __VA_ARGS__)
@@ -147,6 +162,11 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_pack(...)                    PTXGEN_CALL(tk, ptx_pack, __VA_ARGS__)
 #define ptx_unpack(...)                  PTXGEN_CALL(tv, ptx_unpack, __VA_ARGS__)
 
+#define ptx_vec2(x1, x2)                 PTXGEN_VEC2(__COUNTER__, x1, x2)
+#define ptx_vec4(x1, x2, x3, x4)         PTXGEN_VEC4(__COUNTER__, x1, x2, x3, x4)
+#define ptx_vec8(x1, x2, x3, x4, x5, x6, x7, x8) \
+    PTXGEN_VEC8(__COUNTER__, x1, x2, x3, x4, x5, x6, x7, x8)
+
 // ---- memory.h -----------------------------------------------------------------------------------
 
 #define ptx_ptr_from(...)                PTXGEN_CALL(ttv, ptx_ptr_from, __VA_ARGS__)
@@ -164,6 +184,10 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 
 // ---- threads.h ----------------------------------------------------------------------------------
 
+#define ptx_global_index(...)            PTXGEN_CALL(plain, ptx_global_index, __VA_ARGS__)
+#define ptx_global_index_wide(...)       PTXGEN_CALL(plain, ptx_global_index_wide, __VA_ARGS__)
+#define ptx_grid_stride_begin(...)       PTXGEN_CALL(v, ptx_grid_stride_begin, __VA_ARGS__)
+#define ptx_grid_stride_end(...)         PTXGEN_CALL(v, ptx_grid_stride_end, __VA_ARGS__)
 #define ptx_barrier(...)                 PTXGEN_CALL(alone, ptx_barrier, __VA_ARGS__)
 #define ptx_barrier_named(...)           PTXGEN_CALL(plain, ptx_barrier_named, __VA_ARGS__)
 #define ptx_barrier_all(...)             PTXGEN_CALL(v, ptx_barrier_all, __VA_ARGS__)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Part of builder.h: barriers and warp operations. The rules of builder.h apply.
+/// Part of builder.h: the index of a thread, barriers and warp operations. The rules of builder.h
+/// apply.
 #ifndef PTXGEN_THREADS_H
 #define PTXGEN_THREADS_H
 
@@ -7,6 +8,22 @@
 #include <ptxgen/types.h>
 
 PTXGEN_BEGIN
+
+/// The index of the thread in the grid along an axis: block * threads of a block + thread. u32,
+/// which wraps in a grid of more than 2^32 threads; the other is u64 and never wraps. The number of
+/// threads of a block is a constant of the text where the entry has a shape (`.block`).
+PTXGEN_API ptx_val ptx_global_index(ptx_builder *b, ptx_axis axis);
+PTXGEN_API ptx_val ptx_global_index_wide(ptx_builder *b, ptx_axis axis);
+/// A loop in which the threads of the grid along x share the numbers from 0 to n - 1, whatever the
+/// size of the grid: for (i = global index; i < n; i += threads of the grid). `n` is a u32, s32,
+/// u64 or s64, evaluated once, and `i` has its type. Neither the index nor the counter wraps, even
+/// if n is the type's maximum or the grid has more threads than the type has numbers. ptx_break()
+/// and ptx_continue() work as in ptx_for(). The body must not set `i`. Threads of a warp may leave
+/// the loop after different rounds, so barriers and full-mask warp operations belong after it.
+#define ptx_grid_stride(b, i, n)                                                                   \
+    for (ptx_val i = ptx_grid_stride_begin(b, n); i.kind; i = ptx_grid_stride_end(b, i))
+PTXGEN_API ptx_val ptx_grid_stride_begin(ptx_builder *b, ptx_val n);
+PTXGEN_API ptx_val ptx_grid_stride_end(ptx_builder *b, ptx_val i);
 
 /// Waits for all threads of the block. Refused in divergent code.
 PTXGEN_API void ptx_barrier(ptx_builder *b);

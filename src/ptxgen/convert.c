@@ -53,7 +53,12 @@ ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
         ptxb_fail(b, "pack", "there are %u lanes; 2 or 4 can be packed", v.lanes);
         return poison;
     }
+    unsigned typed = 0; // a lane that gives numbers a type
+    while (typed < v.lanes - 1 && v.lane[typed].kind == PTX_KIND_NUMBER)
+        typed++;
     for (unsigned k = 0; k < v.lanes; k++) {
+        if (v.lane[typed].kind != PTX_KIND_NUMBER)
+            v.lane[k] = ptxb_typed(b, "pack", "a lane", v.lane[k], (ptx_type)v.lane[typed].type);
         if (!ptxb_usable(b, "pack", "a lane", v.lane[k]))
             return poison;
         if (v.lane[k].type != v.lane[0].type) {

@@ -2,6 +2,86 @@
 // Barriers, shuffles, votes.
 #include "internal.h"
 
+// ---- the index of a thread ----------------------------------------------------------------------
+
+static bool axis_ok(ptx_builder *b, const char *call, ptx_axis axis)
+{
+    if (!ptxb_ready(b, call))
+        return false;
+    if ((unsigned)axis <= PTX_Z)
+        return true;
+    ptxb_fail(b, call, "%d is not an axis; there are PTX_X, PTX_Y and PTX_Z", (int)axis);
+    return false;
+}
+
+// The threads of a block along the axis.
+static ptx_val block_threads(ptx_builder *b, ptx_axis axis)
+{
+    const uint32_t *block = ptxb_entry(b)->decl.block;
+
+    if (!block[0])
+        return ptx_ntid(b, axis);
+    return ptx_u32(block[axis] ? block[axis] : 1);
+}
+
+static bool is_one(ptx_val x)
+{
+    return x.kind == PTX_KIND_IMMEDIATE && x.bits == 1;
+}
+
+ptx_val ptx_global_index(ptx_builder *b, ptx_axis axis)
+{
+    if (!axis_ok(b, "global_index", axis))
+        return (ptx_val) { 0 };
+    ptx_val block = ptx_ctaid(b, axis);
+    ptx_val threads = block_threads(b, axis);
+    return is_one(threads) ? block : ptx_mad(b, block, threads, ptx_tid(b, axis));
+}
+
+static ptx_val wide_index(ptx_builder *b, ptx_axis axis, ptx_val threads)
+{
+    ptx_val block = ptx_ctaid(b, axis);
+
+    if (is_one(threads))
+        return ptx_cvt(b, PTX_U64, block);
+    return ptx_mad_wide(b, block, threads, ptx_cvt(b, PTX_U64, ptx_tid(b, axis)));
+}
+
+ptx_val ptx_global_index_wide(ptx_builder *b, ptx_axis axis)
+{
+    if (!axis_ok(b, "global_index_wide", axis))
+        return (ptx_val) { 0 };
+    return wide_index(b, axis, block_threads(b, axis));
+}
+
+ptx_val ptx_grid_stride_begin(ptx_builder *b, ptx_val n)
+{
+    const ptx_val failed = { .kind = PTX_KIND_REGISTER, .type = n.type };
+    const ptx_type type = (ptx_type)n.type;
+
+    if (!ptxb_ready(b, "grid_stride") || !ptxb_usable(b, "grid_stride", "n", n))
+        return failed;
+    if (!((PTX_TYPES_I32 | PTX_TYPES_I64) >> type & 1)) {
+        ptxb_fail(b, "grid_stride", "n is %s; it must be u32, s32, u64 or s64",
+                  ptx_type_name(type));
+        return failed;
+    }
+    ptx_val threads = block_threads(b, PTX_X);
+    ptx_val first = wide_index(b, PTX_X, threads);
+    ptx_val step = ptx_mul_wide(b, ptx_nctaid(b, PTX_X), threads);
+    // What 32 bits cannot hold becomes their maximum: such an index is not below n, and such a step
+    // leads past it.
+    const bool narrow = ptxb_bits(type) == 32;
+    first = narrow ? ptx_cvt(b, type, first, .sat = true) : ptx_bitcast(b, type, first);
+    step = narrow ? ptx_cvt(b, type, step, .sat = true) : ptx_bitcast(b, type, step);
+    return ptx_for_begin(b, first, n, step);
+}
+
+ptx_val ptx_grid_stride_end(ptx_builder *b, ptx_val i)
+{
+    return ptx_for_end(b, i);
+}
+
 // ---- barriers -----------------------------------------------------------------------------------
 
 void ptx_barrier(ptx_builder *b)

@@ -47,6 +47,8 @@ static void flow(ptx_builder *b, ptx_ptr out, ptx_val n)
     ptx_val sum = ptx_var(b, ptx_u32(0));
 
     ptx_label_place(b, again);
+    ptx_grid_stride (b, i, n)
+        ptx_set(b, sum, ptx_add(b, sum, i));
     ptx_for (b, i, ptx_ctaid(b, PTX_X), n, ptx_u32(3)) {
         ptx_if (b, ptx_eq(b, i, ptx_u32(7))) {
             ptx_set(b, sum, ptx_add(b, sum, i));

@@ -322,15 +322,14 @@ static void else_ifs_chain(void **state)
         ptx_if (b, ptx_eq(b, t, 5)) {}
         ptx_else_if (b, ptx_eq(b, t, 6)) {}
     }
-    EXPECT_LINES(b, " setp.eq.u32 %p1, %r1, 1;", "@!%p1 bra $if_1_else;", " mov.u32 %r2, 1;",
-                 " bra $if_1_end;", "\n$if_1_else:\n setp.eq.u32 %p2, %r1, 2;",
-                 "@!%p2 bra $if_3_else;", "@!%p3 bra $if_2_end;", "$if_2_end:", "mov.u32 %r3, 2;",
-                 " bra $if_1_end;", "\n$if_3_else:\n", "mul.lo.u32 %r4, %r1, %r1;",
-                 "setp.eq.u32 %p4, %r4, 4;", "@!%p4 bra $if_4_else;", "mov.u32 %r5, 3;",
-                 " bra $if_1_end;", "\n$if_4_else:\n", "mov.u32 %r6, 4;",
-                 "\n$if_1_end:\n", "@!%p5 bra $if_5_else;", "bra $if_5_end;",
-                 "$if_5_else:", "setp.eq.u32 %p6, %r1, 6;", "@!%p6 bra $if_5_end;",
-                 "\n$if_5_end:\n ret;");
+    EXPECT_LINES(
+        b, " setp.eq.u32 %p1, %r1, 1;", "@!%p1 bra $if_1_else;", " mov.u32 %r2, 1;",
+        " bra $if_1_end;", "\n$if_1_else:\n setp.eq.u32 %p2, %r1, 2;", "@!%p2 bra $if_3_else;",
+        "@!%p3 bra $if_2_end;", "$if_2_end:", "mov.u32 %r3, 2;", " bra $if_1_end;",
+        "\n$if_3_else:\n", "mul.lo.u32 %r4, %r1, %r1;", "setp.eq.u32 %p4, %r4, 4;",
+        "@!%p4 bra $if_4_else;", "mov.u32 %r5, 3;", " bra $if_1_end;", "\n$if_4_else:\n",
+        "mov.u32 %r6, 4;", "\n$if_1_end:\n", "@!%p5 bra $if_5_else;", "bra $if_5_end;",
+        "$if_5_else:", "setp.eq.u32 %p6, %r1, 6;", "@!%p6 bra $if_5_end;", "\n$if_5_end:\n ret;");
 }
 
 static void misplaced_else_ifs_are_refused(void **state)
@@ -351,20 +350,26 @@ static void misplaced_else_ifs_are_refused(void **state)
     REFUSED(
         ptx_if (b, p) {} ptx_else_if (b, (ptx_val) { 0 }) {},
         "else_if: the condition was never set");
-    REFUSED(ptx_else_if_test(b, p), "else_if: the innermost block is not an else-if; ptx_else_if_b");
-    REFUSED(ptx_if (b, p) {} int x = ptx_else_if_begin(b); ptx_else_if_test(b, p);
-            ptx_else_if_test(b, p);
-            ptx_else_if_end(b, x), "else_if: the block has its condition already");
-    REFUSED(ptx_if (b, p) {} int x = ptx_else_if_begin(b);
-            ptx_else_if_end(b, x), "else_if: the block has no condition; ptx_else_if_test() sets");
-    REFUSED(ptx_if (b, p) {} int x = ptx_else_if_begin(b); ptx_else_if_test(b, p);
-            ptx_if_end(b, x), "if: this block is not open");
+    REFUSED(ptx_else_if_test(b, p),
+            "else_if: the innermost block is not an else-if; ptx_else_if_b");
+    REFUSED(
+        ptx_if (b, p) {} int x = ptx_else_if_begin(b); ptx_else_if_test(b, p);
+        ptx_else_if_test(b, p);
+        ptx_else_if_end(b, x), "else_if: the block has its condition already");
+    REFUSED(
+        ptx_if (b, p) {} int x = ptx_else_if_begin(b);
+        ptx_else_if_end(b, x), "else_if: the block has no condition; ptx_else_if_test() sets");
+    REFUSED(
+        ptx_if (b, p) {} int x = ptx_else_if_begin(b); ptx_else_if_test(b, p);
+        ptx_if_end(b, x), "if: this block is not open");
     REFUSED(ptx_else_if_end(b, ptx_if_begin(b, p)), "else_if: this block is not open");
     REFUSED(
         ptx_if (b, p) {} ptx_else_if (b, p) { break; },
         "entry: a block inside it was never closed");
-    REFUSED(ptx_val x = { 0 }; ptx_if (b, p) {} ptx_else_if (b, x = ptx_eq(b, u, 1)) {}
-            ptx_else (b) ptx_not(b, x), "not: x was made inside a block that is closed");
+    REFUSED(
+        ptx_val x = { 0 }; ptx_if (b, p) {} ptx_else_if (b, x = ptx_eq(b, u, 1)) {} ptx_else (b)
+                               ptx_not(b, x),
+                           "not: x was made inside a block that is closed");
     // Only some threads come to the conditions after the first.
     for (int inside = 0; inside < 2; inside++) {
         ptx_builder *b = builder_at(80);
@@ -419,7 +424,8 @@ static void bad_loops_down_are_refused(void **state)
     REFUSED(ptx_for_down (b, i, f, 0, 1) {}, "for_down: lo, hi and step are f32, f32 and f32");
     REFUSED(ptx_for_down (b, i, p, p, p) {}, "for_down: lo, hi and step are pred");
     REFUSED(ptx_for_down (b, i, u, (ptx_val) { 0 }, 1) {}, "for_down: lo was never set");
-    REFUSED(ptx_for_down (b, i, u, 0, 1) ptx_set(b, i, u), "set: the first value is not a variable");
+    REFUSED(ptx_for_down (b, i, u, 0, 1) ptx_set(b, i, u),
+            "set: the first value is not a variable");
     REFUSED(ptx_for_down_end(b, u), "for_down: this block is not open");
     REFUSED(ptx_val i = ptx_for_begin(b, u, u, u);
             ptx_for_down_end(b, i), "for_down: this block is not open");
@@ -427,8 +433,8 @@ static void bad_loops_down_are_refused(void **state)
             ptx_for_end(b, i), "for: this block is not open");
     REFUSED(ptx_val i = ptx_for_down_begin(b, u, u, u); ptx_loop_begin(b);
             ptx_for_down_end(b, i), "for_down: a block inside this one was never closed");
-    REFUSED(ptx_for_down (b, i, u, 0, 1) ptx_add(b, i, 1); ptx_continue(b),
-            "continue: there is no loop to continue");
+    REFUSED(ptx_for_down (b, i, u, 0, 1) ptx_add(b, i, 1);
+            ptx_continue(b), "continue: there is no loop to continue");
     REFUSED(ptx_val i = ptx_for_down_begin(b, u, u, u); ptx_for_down_end(b, i);
             ptx_copy(b, i), "copy: x was made inside a block that is closed");
 }

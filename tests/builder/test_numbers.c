@@ -132,9 +132,50 @@ static void numbers_without_a_type_are_refused(void **state)
     REFUSED_AT(80, ptx_nanosleep(b, -5), "ptx_nanosleep: the time is the number -5");
 }
 
+// The values of a vector are taken from left to right; numbers get the pointer's type, or that of
+// the lanes beside them.
+static void vectors_hold_numbers(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(100);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p");
+        ptx_val x = ptx_copy(b, ptx_f32(5)), h = ptx_copy(b, ptx_imm(PTX_B16, 5));
+        ptx_store_vec(b, p, 0, ptx_vec2(ptx_neg(b, x), ptx_abs(b, x)));
+        ptx_store_vec(b, p, 4, ptx_vec4(ptx_sqrt(b, x), 2, 0.5, ptx_rcp(b, x)));
+        ptx_store_vec(b, p, 8, ptx_vec8(x, x, x, x, x, x, x, ptx_neg(b, x)));
+        ptx_pack(b, PTX_B64, ptx_vec4(1, 2, h, 3));
+    }
+    EXPECT_LINES(b, "neg.f32 %f2, %f1;", "abs.f32 %f3, %f1;",
+                 "st.global.v2.f32 [%rd2], {%f2, %f3};", "sqrt.rn.f32 %f4, %f1;",
+                 "rcp.rn.f32 %f5, %f1;", "mov.f32 %f6, 0f40000000;", "mov.f32 %f7, 0f3F000000;",
+                 "st.global.v4.f32 [%rd2+16], {%f4, %f6, %f7, %f5};", "neg.f32 %f8, %f1;",
+                 "st.global.v8.f32 [%rd2+32], {%f1,", "mov.b16 %rs2, 1;",
+                 "mov.b64 %rd3, {%rs2, %rs3, %rs1, %rs4};");
+}
+
+static void bad_lanes_are_named(void **state)
+{
+    (void)state;
+    REFUSED_AT(80, ptx_pack(b, PTX_B64, ptx_vec2(1, 2)),
+               "pack: a lane is the number 1, and nothing");
+    REFUSED_AT(80, ptx_pack(b, PTX_B64, ptx_vec2(u, 0.5)),
+               "pack: a lane is the number 0.5, which u32 cannot hold");
+    REFUSED_AT(80, ptx_pack(b, PTX_B64, ptx_vec2(f, (ptx_val) { 0 })),
+               "pack: a lane was never set");
+    REFUSED_AT(80, ptx_pack(b, PTX_B64, ptx_vec8(u, u, u, u, u, u, u, u)),
+               "pack: there are 8 lanes");
+    REFUSED_AT(80, ptx_store_vec(b, ptx_shared(b, PTX_U32, 4), 0, ptx_vec4(u, u, -1, u)),
+               "store_vec: the value is the number -1, which u32 cannot hold");
+    REFUSED_AT(80, ptx_store_vec(b, ptx_shared(b, PTX_U32, 4), 0, ptx_vec4(u, u, f, u)),
+               "store_vec: the value is f32; the pointer is to u32");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vectors_hold_numbers),
+        cmocka_unit_test(bad_lanes_are_named),
         cmocka_unit_test(numbers_are_typed_constants),
         cmocka_unit_test(the_ranges_of_types_are_kept),
         cmocka_unit_test(numbers_without_a_type_are_refused),

@@ -93,6 +93,8 @@ static void every_shape_has_its_place(void **state)
     PLACED(ptx_shfl_down(b, f, f), "ptx_shfl: the lane is f32");
     PLACED(ptx_redux_add(b, f, ptx_full_warp()), "ptx_redux_add: x is f32");
     PLACED(ptx_set(b, u, u), "ptx_set: the first value is not a variable");
+    PLACED(ptx_global_index(b, (ptx_axis)7), "ptx_global_index: 7 is not an axis");
+    PLACED(ptx_grid_stride_begin(b, f), "ptx_grid_stride: n is f32");
     PLACED(ptx_barrier_named(b, 99, 0), "ptx_barrier_named: barrier 99");
     PLACED(ptx_break(b), "ptx_break: there is no loop");
     PLACED(ptx_return_if(b, u), "ptx_return_if: the condition is u32");

@@ -98,7 +98,8 @@ static void count_both_ways(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type ty
         ptx_ptr list = ptx_at(b, out, ptx_u32(k * (MOST_VISITS + 1)));
         ptx_store(b, list, 0, ptx_u64(0));
         if (k) {
-            ptx_for_down(b, i, hi, lo, step) visit(b, list, count, i);
+            ptx_for_down (b, i, hi, lo, step)
+                visit(b, list, count, i);
         } else {
             ptx_for (b, i, lo, hi, step)
                 visit(b, list, count, i);
@@ -163,7 +164,7 @@ static void loops_count_both_ways(void **state)
 
     (void)state;
     for (unsigned t = 0; t < 4; t++) {
-        const struct kernel k = load(count_both_ways, types[t].type);
+        struct kernel k = load(count_both_ways, types[t].type);
         const uint64_t least = types[t].least, most = types[t].most;
         for (unsigned s = 0; s < sizeof spans / sizeof *spans; s++) {
             const uint64_t span = spans[s][0], step = spans[s][1];
@@ -177,7 +178,7 @@ static void loops_count_both_ways(void **state)
         expect_both_ways(&k, (uint64_t[IN]) { least, most, most }, types[t].type);
         expect_both_ways(&k, (uint64_t[IN]) { least + 3, most, most - 1 }, types[t].type);
         expect_both_ways(&k, (uint64_t[IN]) { most, least, 1 }, types[t].type);
-        ptx_module_unload((ptx_module *[]) { k.module });
+        ptx_module_unload(&k.module);
     }
 }
 
@@ -187,17 +188,17 @@ static void count_constants(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type ty
     ptx_val count = ptx_var(b, ptx_u32(0));
     ptx_val lo = input(b, in, 0, type);
 
-    ptx_for_down(b, i, ptx_imm(type, 23), ptx_imm(type, 3), ptx_imm(type, 8))
+    ptx_for_down (b, i, ptx_imm(type, 23), ptx_imm(type, 3), ptx_imm(type, 8))
         visit(b, out, count, i);
-    ptx_for_down(b, i, ptx_imm(type, 23), ptx_imm(type, 0), ptx_imm(type, 7))
+    ptx_for_down (b, i, ptx_imm(type, 23), ptx_imm(type, 0), ptx_imm(type, 7))
         visit(b, out, count, i);
-    ptx_for_down(b, i, 9, lo, 1)
-    {
+    ptx_for_down (b, i, 9, lo, 1) {
         ptx_continue_if(b, ptx_eq(b, i, 6));
         ptx_break_if(b, ptx_eq(b, i, 4));
         visit(b, out, count, i);
     }
-    ptx_for_down(b, i, lo, ptx_imm(type, 100), 1) visit(b, out, count, i);
+    ptx_for_down (b, i, lo, ptx_imm(type, 100), 1)
+        visit(b, out, count, i);
 }
 
 static void constants_count_down(void **state)
@@ -209,12 +210,12 @@ static void constants_count_down(void **state)
 
     (void)state;
     for (unsigned t = 0; t < 4; t++) {
-        const struct kernel k = load(count_constants, types[t]);
+        struct kernel k = load(count_constants, types[t]);
         launch(&k, 1, 1, in, out);
         assert_int_equal(out[0], sizeof want / sizeof *want);
         for (unsigned i = 0; i < sizeof want / sizeof *want; i++)
             assert_int_equal(out[1 + i], want[i]);
-        ptx_module_unload((ptx_module *[]) { k.module });
+        ptx_module_unload(&k.module);
     }
 }
 
@@ -228,20 +229,21 @@ static void classify(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
 
     ptx_if (b, ptx_lt(b, tid, 3))
         ptx_set(b, kind, 1);
-    ptx_else_if(b, ptx_eq(b, tid, 5)) ptx_set(b, kind, 2);
-    ptx_else_if(b, odd)
-    {
+    ptx_else_if (b, ptx_eq(b, tid, 5))
+        ptx_set(b, kind, 2);
+    ptx_else_if (b, odd) {
         ptx_if (b, ptx_lt(b, tid, limit))
             ptx_set(b, kind, 3);
-        ptx_else_if(b, ptx_gt(b, tid, 20)) ptx_set(b, kind, 4);
+        ptx_else_if (b, ptx_gt(b, tid, 20))
+            ptx_set(b, kind, 4);
     }
-    ptx_else_if(b, ptx_lt(b, ptx_mul(b, tid, tid), 200))
-    {
+    ptx_else_if (b, ptx_lt(b, ptx_mul(b, tid, tid), 200)) {
         ptx_set(b, kind, 5);
     }
     ptx_else (b) {
         ptx_if (b, ptx_eq(b, tid, 30)) {}
-        ptx_else_if(b, ptx_eq(b, tid, 28)) ptx_set(b, kind, 6);
+        ptx_else_if (b, ptx_eq(b, tid, 28))
+            ptx_set(b, kind, 6);
         ptx_else (b)
             ptx_set(b, kind, 7);
     }
@@ -267,11 +269,122 @@ static void chains_take_the_first_that_holds(void **state)
     uint64_t out[OUT];
 
     (void)state;
-    const struct kernel k = load(classify, PTX_U32);
+    struct kernel k = load(classify, PTX_U32);
     launch(&k, 1, 64, in, out);
     for (uint32_t t = 0; t < 64; t++)
         assert_int_equal(out[t], class_of(t, 11));
-    ptx_module_unload((ptx_module *[]) { k.module });
+    ptx_module_unload(&k.module);
+}
+
+// ---- indices and grids --------------------------------------------------------------------------
+
+// Counts how often each number below n is visited, in out[number]; in[0] is n.
+static void share(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    ptx_val n = ptx_cvt(b, type, ptx_load(b, in, 0));
+    ptx_val one = ptx_copy(b, ptx_u64(1));
+
+    ptx_grid_stride (b, i, n) {
+        ptx_continue_if(b, ptx_ge(b, i, OUT));
+        ptx_atomic_add(b, out, i, one);
+    }
+}
+
+static void expect_shared(const struct kernel *k, unsigned grid, unsigned block, uint64_t n)
+{
+    const uint64_t in[IN] = { n };
+    uint64_t out[OUT], none;
+
+    memset(&none, UNTOUCHED, sizeof none);
+    launch(k, grid, block, in, out);
+    for (uint64_t i = 0; i < OUT; i++)
+        if (out[i] != none + ((int64_t)n > 0 && i < n))
+            fail_msg("%u blocks of %u: %llu of %llu visited %lld times", grid, block,
+                     (unsigned long long)i, (unsigned long long)n, (long long)(out[i] - none));
+}
+
+static void a_grid_shares_all_numbers(void **state)
+{
+    static const ptx_type types[] = { PTX_U32, PTX_S32, PTX_U64, PTX_S64 };
+    static const unsigned shapes[][2] = { { 1, 1 }, { 1, 32 }, { 7, 33 }, { 3, 128 }, { 64, 256 } };
+    static const uint64_t sizes[] = { 0, 1, 31, 32, 33, 384, 1000, OUT - 1, OUT };
+
+    (void)state;
+    for (unsigned t = 0; t < 4; t++) {
+        struct kernel k = load(share, types[t]);
+        for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (unsigned n = 0; n < sizeof sizes / sizeof *sizes; n++)
+                expect_shared(&k, shapes[s][0], shapes[s][1], sizes[n]);
+        if (t % 2) // signed
+            expect_shared(&k, 2, 64, (uint64_t)-3);
+        // More threads than 32 bits can count, on a GPU.
+        if (gpu.max_size > UINT32_MAX)
+            expect_shared(&k, (1 << 22) + 3, 1024, 1000);
+        ptx_module_unload(&k.module);
+    }
+}
+
+// Each thread writes its index in the grid, by either function, and adds the index along y.
+static void write_index(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    ptx_val i = ptx_global_index(b, PTX_X), wide = ptx_global_index_wide(b, PTX_X);
+    ptx_val y = ptx_add(b, ptx_global_index(b, PTX_Y), ptx_global_index(b, PTX_Z));
+
+    (void)type;
+    y = ptx_add(b, ptx_load(b, in, 0), ptx_cvt(b, PTX_U64, y));
+    ptx_store(b, ptx_at(b, out, i), 0, ptx_add(b, wide, y));
+}
+
+static void each_thread_has_its_index(void **state)
+{
+    static const uint64_t in[IN] = { 1000 };
+    uint64_t out[OUT], untouched;
+
+    (void)state;
+    struct kernel k = load(write_index, PTX_U32);
+    launch(&k, 9, 70, in, out);
+    memset(&untouched, UNTOUCHED, sizeof untouched);
+    for (uint64_t i = 0; i < OUT; i++)
+        assert_int_equal(out[i], i < 630 ? 1000 + i : untouched);
+    ptx_module_unload(&k.module);
+}
+
+// ---- vectors ------------------------------------------------------------------------------------
+
+static void write_vectors(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    ptx_val x = ptx_load(b, in, 0);
+    ptx_ptr words = ptx_ptr_cast(b, PTX_U32, out);
+    ptx_val low = ptx_cvt(b, PTX_U32, x);
+
+    (void)type;
+    ptx_store_vec(b, out, 0, ptx_vec2(x, 7));
+    ptx_store_vec(b, words, 4, ptx_vec4(1, low, 3, ptx_add(b, low, 1)));
+    ptx_val packed = ptx_pack(b, PTX_B64, ptx_vec2(9, ptx_bitcast(b, PTX_B32, low)));
+    ptx_store(b, out, 4, ptx_bitcast(b, PTX_U64, packed));
+    ptx_val half = ptx_cvt(b, PTX_U16, x);
+    ptx_store_vec(b, ptx_ptr_cast(b, PTX_U16, out), 24,
+                  ptx_vec8(half, 1, 2, half, 4, half, 6, 0xffff));
+}
+
+static void vectors_have_their_lanes(void **state)
+{
+    static const uint64_t in[IN] = { 5 };
+    static const uint64_t want[] = { 5,
+                                     7,
+                                     1 | 5ull << 32,
+                                     3 | 6ull << 32,
+                                     9 | 5ull << 32,
+                                     0x5c5c5c5c5c5c5c5c,
+                                     5 | 1ull << 16 | 2ull << 32 | 5ull << 48,
+                                     4 | 5ull << 16 | 6ull << 32 | 0xffffull << 48 };
+    uint64_t out[OUT];
+
+    (void)state;
+    struct kernel k = load(write_vectors, PTX_U64);
+    launch(&k, 1, 1, in, out);
+    assert_memory_equal(out, want, sizeof want);
+    ptx_module_unload(&k.module);
 }
 
 int main(void)
@@ -280,6 +393,9 @@ int main(void)
         cmocka_unit_test(loops_count_both_ways),
         cmocka_unit_test(constants_count_down),
         cmocka_unit_test(chains_take_the_first_that_holds),
+        cmocka_unit_test(a_grid_shares_all_numbers),
+        cmocka_unit_test(each_thread_has_its_index),
+        cmocka_unit_test(vectors_have_their_lanes),
     };
     gpu_open(&gpu);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

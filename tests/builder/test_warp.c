@@ -21,6 +21,86 @@ static void barriers_are_spelled(void **state)
                  "mov.pred %p4, 1;\n bar.red.popc.u32 %r2, 0, %p4;", "bar.warp.sync 0xffffffff;");
 }
 
+static void indices_are_spelled(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "shaped", .block = { 64, 2 }) {
+        ptx_global_index(b, PTX_X);
+        ptx_global_index(b, PTX_Y);
+        assert_int_equal(ptx_global_index(b, PTX_Z).type, PTX_U32);
+        assert_int_equal(ptx_global_index_wide(b, PTX_X).type, PTX_U64);
+        assert_int_equal(ptx_global_index_wide(b, PTX_Z).type, PTX_U64);
+    }
+    EXPECT_LINES(b, "mov.u32 %r1, %ctaid.x;\n mov.u32 %r2, %tid.x;\n mad.lo.u32 %r3, %r1, 64, %r2;",
+                 "mov.u32 %r4, %ctaid.y;\n mov.u32 %r5, %tid.y;\n mad.lo.u32 %r6, %r4, 2, %r5;",
+                 "mov.u32 %r7, %ctaid.z;\n mov.u32 %r8, %ctaid.x;\n mov.u32 %r9, %tid.x;",
+                 "cvt.u64.u32 %rd1, %r9;\n mad.wide.u32 %rd2, %r8, 64, %rd1;",
+                 "mov.u32 %r10, %ctaid.z;\n cvt.u64.u32 %rd3, %r10;\n ret;");
+    b = builder_at(80);
+    ptx_entry (b, "any") {
+        ptx_global_index(b, PTX_Y);
+        ptx_global_index_wide(b, PTX_X);
+    }
+    EXPECT_LINES(b, "mov.u32 %r1, %ctaid.y;\n mov.u32 %r2, %ntid.y;\n mov.u32 %r3, %tid.y;",
+                 "mad.lo.u32 %r4, %r1, %r2, %r3;", "mov.u32 %r5, %ntid.x;", "%ctaid.x;", "%tid.x;",
+                 "mad.wide.u32 %rd2, %r6, %r5, %rd1;");
+}
+
+// 32-bit counters take the index and the step from 64 bits, so that neither wraps.
+static void grids_share_a_range(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k", .block = { 128 }) {
+        ptx_val n = ptx_param(b, PTX_U32, "n"), m = ptx_param(b, PTX_S64, "m");
+        ptx_grid_stride (b, i, n)
+            ptx_mul(b, i, i);
+        ptx_grid_stride (b, i, m)
+            ptx_break_if(b, ptx_eq(b, i, 5));
+    }
+    EXPECT_LINES(b, "%ctaid.x;", "%tid.x;", "mad.wide.u32 %rd3, %r2, 128, %rd2;", "%nctaid.x;",
+                 "mul.wide.u32 %rd4, %r4, 128;", "cvt.sat.u32.u64 %r5, %rd3;",
+                 "cvt.sat.u32.u64 %r6, %rd4;", "setp.ge.u32 %p1, %r7, %r1;",
+                 "$for_1:", "mul.lo.u32", "sub.u32 %r9, %r1, %r7;", "setp.le.u32 %p2, %r9, %r6;",
+                 "add.u32 %r7, %r7, %r6;", "$for_1_end:", "mad.wide.u32", "mul.wide.u32",
+                 "setp.ge.s64 %p3, %rd8, %rd1;", "$for_2:");
+    // The threads of a warp may end at different numbers; after the loop they are together.
+    for (int after = 0; after < 2; after++) {
+        b = builder_at(80);
+        ptx_entry (b, "k", .block = { 128 }) {
+            ptx_val n = ptx_param(b, PTX_S32, "n"), sum = ptx_var(b, ptx_s32(0));
+            ptx_grid_stride (b, i, n) {
+                ptx_set(b, sum, ptx_add(b, sum, i));
+                if (!after)
+                    ptx_shfl_down(b, sum, 1);
+            }
+            if (after)
+                ptx_shfl_down(b, sum, 1);
+        }
+        if (after)
+            EXPECT_LINES(b, "cvt.sat.s32.u64", "shfl.sync.down");
+        else
+            EXPECT_ERROR(b, "shfl.sync.down.b32 with the full mask is in code that only some");
+    }
+}
+
+#define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
+
+static void wrong_indices_are_named(void **state)
+{
+    (void)state;
+    REFUSED(ptx_global_index(b, (ptx_axis)3), "global_index: 3 is not an axis");
+    REFUSED(ptx_global_index_wide(b, (ptx_axis)-1), "global_index_wide: -1 is not an axis");
+    REFUSED(ptx_grid_stride (b, i, f) {}, "grid_stride: n is f32; it must be u32, s32, u64 or s64");
+    REFUSED(ptx_grid_stride (b, i, p) {}, "grid_stride: n is pred");
+    REFUSED(ptx_grid_stride (b, i, 100) {}, "grid_stride: n is the number 100, and nothing here");
+    REFUSED(ptx_grid_stride (b, i, (ptx_val) { 0 }) {}, "grid_stride: n was never set");
+    REFUSED(ptx_grid_stride (b, i, u) ptx_set(b, i, u), "set: the first value is not a variable");
+    REFUSED(ptx_grid_stride (b, i, u) break, "entry: a block inside it was never closed");
+    REFUSED(ptx_grid_stride_end(b, u), "for: this block is not open");
+}
+
 static void shuffles_move_every_type(void **state)
 {
     (void)state;
@@ -101,7 +181,6 @@ static void wrong_calls_are_named(void **state)
     const ptx_val none = { 0 }, m = ptx_full_warp();
 
     (void)state;
-#define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
     REFUSED(ptx_barrier_named(b, 16, 0), "barrier_named: barrier 16 for 0 threads", "16 barriers");
     REFUSED(ptx_barrier_named(b, 1, 33), "barrier_named: barrier 1 for 33", "whole warps");
@@ -161,9 +240,11 @@ static void a_pinned_isa_is_a_floor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(barriers_are_spelled),        cmocka_unit_test(shuffles_move_every_type),
-        cmocka_unit_test(lanes_vote_match_and_reduce), cmocka_unit_test(threads_wait_and_end),
-        cmocka_unit_test(wrong_calls_are_named),       cmocka_unit_test(a_pinned_isa_is_a_floor),
+        cmocka_unit_test(indices_are_spelled),      cmocka_unit_test(wrong_indices_are_named),
+        cmocka_unit_test(grids_share_a_range),      cmocka_unit_test(barriers_are_spelled),
+        cmocka_unit_test(shuffles_move_every_type), cmocka_unit_test(lanes_vote_match_and_reduce),
+        cmocka_unit_test(threads_wait_and_end),     cmocka_unit_test(wrong_calls_are_named),
+        cmocka_unit_test(a_pinned_isa_is_a_floor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

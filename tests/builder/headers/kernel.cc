@@ -22,6 +22,8 @@ static void write_kernel(ptx_builder *b)
             ptx_store_vec(b, out, ptx_u32(2), two, .cache = PTX_CACHE_STREAMING);
             ptx_set(b, sum, ptx_op(b, PTX_OP_add, .x = sum, .y = x, .round = PTX_ROUND_RZ));
         }
+        ptx_grid_stride (b, i, n)
+            ptx_store_vec(b, out, i, ptx_vec2(sum, 1));
         ptx_while (b, ptx_lt(b, sum, bare)) {
             ptx_set(b, sum, ptx_add(b, sum, sum));
         }
