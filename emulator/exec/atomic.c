@@ -117,11 +117,11 @@ static bool supported(const struct emu_insn *insn)
            insn->atomic == EMU_ATOMIC_EXCH || insn->atomic == EMU_ATOMIC_CAS;
 }
 
-static struct emu_access within(const struct emu_region *region, uint64_t address, bool shared)
+static struct emu_access within(const struct emu_reach *reach, unsigned lane)
 {
-    const uint64_t offset = address - region->start;
-    return (struct emu_access) { region->host + offset,
-                                 region->shadow ? region->shadow + offset : NULL, shared };
+    const int32_t away = reach->away[lane];
+    return (struct emu_access) { reach->host + away, reach->shadow ? reach->shadow + away : NULL,
+                                 reach->shared };
 }
 
 static unsigned elements_of(const struct emu_op *op)
@@ -183,16 +183,14 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
     for (unsigned k = 1; init && k < op->src_count; k++)
         open |= emu_undefined_in(init, &op->src[k], mask);
     emu_race_atomic(warp, op);
-    struct emu_span s = emu_span_of(address, mask, total);
-    struct emu_region region;
-    bool shared;
-    const bool together = !(s.bits & (total - 1)) && op->space != EMU_PARAM &&
-                          emu_common_region(warp, op->space, &s, total, &region, &shared);
+    struct emu_reach reach;
+    const bool together =
+        op->space != EMU_PARAM && emu_reach_all(warp, frame, op, mask, total, &reach);
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
         struct emu_access access;
         if (together)
-            access = within(&region, address[i], shared);
+            access = within(&reach, i);
         else if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_ATOMIC, &access))
             return false;
         if (access.shared && warp->block->race &&

@@ -8,30 +8,25 @@
 
 // ---- addresses ----------------------------------------------------------------------------------
 
-struct emu_span emu_span_of(const uint64_t *address, uint32_t mask, uint64_t step)
+// What the instruction adds to the register of the address.
+static uint64_t added(const struct emu_value *value)
 {
-    struct emu_span s = { UINT64_MAX, 0, 0, false };
-    if (mask == UINT32_MAX) {
-        uint64_t bits = 0, off = 0;
-        for (unsigned i = 0; i < EMU_LANES; i++) {
-            bits |= address[i];
-            off |= address[i] ^ (address[0] + i * step);
-        }
-        s.bits = bits;
-        if (off == 0 && address[31] >= address[0]) {
-            s.least = address[0];
-            s.most = address[31];
-            s.in_row = true;
-            return s;
-        }
-    }
-    for (uint32_t m = mask; m; m &= m - 1) {
-        uint64_t a = address[emu_first(m)];
-        s.least = a < s.least ? a : s.least;
-        s.most = a > s.most ? a : s.most;
-        s.bits |= a;
-    }
-    return s;
+    bool offset = value->operand->kind == EMU_OPERAND_ADDRESS && value->place == EMU_AT_SLOT;
+    return offset ? (uint64_t)value->operand->offset : 0;
+}
+
+const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
+                              uint64_t *scratch)
+{
+    const struct emu_value *value = &op->src[0];
+    const uint64_t *base = emu_fetch(warp, frame, value, scratch);
+    uint64_t add = added(value);
+    uint64_t keep = op->space == EMU_SHARED || op->space == EMU_LOCAL ? UINT32_MAX : UINT64_MAX;
+    if (add == 0 && keep == UINT64_MAX)
+        return base;
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        scratch[i] = (base[i] + add) & keep;
+    return scratch;
 }
 
 static const struct emu_region *find_allocation(struct emu_worker *worker, uint64_t address)
@@ -69,14 +64,13 @@ static struct emu_region param_region(const struct emu_exec *exec, uint64_t star
     return region;
 }
 
-bool emu_common_region(struct emu_warp *warp, unsigned space, const struct emu_span *s,
-                       uint32_t bytes, struct emu_region *region, bool *shared)
+// The region of an address, if all lanes may use one.
+static bool region_at(struct emu_warp *warp, unsigned space, uint64_t address,
+                      struct emu_region *region, bool *shared)
 {
     const struct emu_region *found;
     *shared = space == EMU_SHARED;
-    if (space == EMU_GENERIC && s->least >= EMU_SHARED_WINDOW && s->least < EMU_WINDOWS_END) {
-        if (s->most - EMU_SHARED_WINDOW >= EMU_WINDOW_SIZE)
-            return false;
+    if (space == EMU_GENERIC && address >= EMU_SHARED_WINDOW && address < EMU_WINDOWS_END) {
         *shared = true;
         *region = shared_region(warp->block, EMU_SHARED_WINDOW);
     } else if (space == EMU_SHARED) {
@@ -86,13 +80,52 @@ bool emu_common_region(struct emu_warp *warp, unsigned space, const struct emu_s
     } else if (space == EMU_LOCAL) {
         return false;
     } else {
-        found = find_allocation(warp->block->worker, s->least);
+        found = find_allocation(warp->block->worker, address);
         if (!found)
             return false;
         *region = *found;
     }
-    return s->least >= region->start && s->most - region->start < region->bytes &&
-           bytes <= region->bytes - (s->most - region->start);
+    return address - region->start < region->bytes;
+}
+
+static int64_t within_31_bits(uint64_t x)
+{
+    return x < INT32_MAX ? (int64_t)x : INT32_MAX;
+}
+
+bool emu_reach_all(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
+                   uint32_t mask, uint32_t bytes, struct emu_reach *reach)
+{
+    const struct emu_access_build *access = warp->block->exec->access;
+    const struct emu_value *value = &op->src[0];
+    const bool words =
+        op->space == EMU_SHARED && value->place == EMU_AT_SLOT && value->width == EMU_WORD;
+    const unsigned lane = emu_first(mask);
+    alignas(64) uint64_t scratch[EMU_LANES];
+    const uint32_t *word = (const void *)(frame + value->at);
+    const uint64_t *longs = NULL;
+    uint64_t first = 0;
+    if (words) {
+        first = word[lane] + (uint32_t)added(value);
+    } else if (op->space == EMU_SHARED) {
+        longs = emu_addresses(warp, frame, op, scratch);
+        first = longs[lane];
+    } else {
+        longs = emu_fetch(warp, frame, value, scratch);
+        first = longs[lane] + added(value);
+    }
+    struct emu_region region;
+    if (first & (bytes - 1) || !region_at(warp, op->space, first, &region, &reach->shared))
+        return false;
+    const uint64_t before = first - region.start, after = region.bytes - before;
+    if (bytes > after)
+        return false;
+    const int64_t low = -within_31_bits(before), high = within_31_bits(after - bytes);
+    reach->host = region.host + before;
+    reach->shadow = region.shadow ? region.shadow + before : NULL;
+    return words ? access->reach_words(reach->away, word, mask, bytes, (int32_t)low, (int32_t)high,
+                                       &reach->in_row)
+                 : access->reach_longs(reach->away, longs, mask, bytes, low, high, &reach->in_row);
 }
 
 static bool local_access(struct emu_warp *warp, unsigned lane, uint64_t address, uint32_t bytes,
@@ -173,22 +206,6 @@ bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
 }
 
 // ---- loads and stores ---------------------------------------------------------------------------
-
-// The addresses of all lanes.
-const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
-                              uint64_t *scratch)
-{
-    const struct emu_value *value = &op->src[0];
-    const uint64_t *base = emu_fetch(warp, frame, value, scratch);
-    bool offset = value->operand->kind == EMU_OPERAND_ADDRESS && value->place == EMU_AT_SLOT;
-    uint64_t add = offset ? (uint64_t)value->operand->offset : 0;
-    uint64_t keep = op->space == EMU_SHARED || op->space == EMU_LOCAL ? UINT32_MAX : UINT64_MAX;
-    if (add == 0 && keep == UINT64_MAX)
-        return base;
-    for (unsigned i = 0; i < EMU_LANES; i++)
-        scratch[i] = (base[i] + add) & keep;
-    return scratch;
-}
 
 static inline uint64_t read_element(const unsigned char *at, unsigned bytes)
 {
@@ -337,76 +354,49 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
     return true;
 }
 
-static void gather(void *to, uint8_t want, const unsigned char *host, const uint64_t *address,
-                   uint64_t start, uint32_t mask, unsigned bytes)
+static bool all_defined(const struct emu_warp *warp, const struct emu_reach *reach, uint32_t bytes)
 {
-    uint32_t *words = to;
-    uint64_t *longs = to;
-#define EACH(n, T, out)                                                                            \
-    case n:                                                                                        \
-        for (uint32_t m = mask; m; m &= m - 1) {                                                   \
-            unsigned i = emu_first(m);                                                             \
-            T x;                                                                                   \
-            memcpy(&x, host + (address[i] - start), n);                                            \
-            out[i] = x;                                                                            \
-        }                                                                                          \
-        break;
-    switch (bytes) {
-        EACH(1, uint8_t, words)
-        EACH(2, uint16_t, words)
-        EACH(4, uint32_t, words)
-    default:
-        (void)want;
-        for (uint32_t m = mask; m; m &= m - 1) {
-            unsigned i = emu_first(m);
-            memcpy(&longs[i], host + (address[i] - start), 8);
-        }
-    }
-#undef EACH
-}
-
-// Element k of the vector of each lane, all consecutive.
-static void gather_row(void *to, const unsigned char *host, unsigned bytes, unsigned step)
-{
-    uint32_t *words = to;
-#define EACH(n, T)                                                                                 \
-    for (unsigned i = 0; i < EMU_LANES; i++) {                                                     \
-        T x;                                                                                       \
-        memcpy(&x, host + (size_t)i * step, n);                                                    \
-        words[i] = x;                                                                              \
-    }
-    if (bytes == step && bytes >= 4)
-        memcpy(to, host, (size_t)bytes * EMU_LANES);
-    else if (bytes == 4)
-        EACH(4, uint32_t)
-    else if (bytes == 2)
-        EACH(2, uint16_t)
-    else if (bytes == 1)
-        EACH(1, uint8_t)
-    else
-        for (unsigned i = 0; i < EMU_LANES; i++)
-            memcpy((unsigned char *)to + 8 * i, host + (size_t)i * step, 8);
-#undef EACH
-}
-
-static bool shadow_ok(const struct emu_region *region, const struct emu_span *s,
-                      const uint64_t *address, uint32_t mask, uint32_t total)
-{
-    if (!region->shadow)
+    const struct emu_access_build *access = warp->block->exec->access;
+    if (!reach->shadow)
         return true;
-    if (s->in_row)
-        return emu_shadow_set(region->shadow + (s->least - region->start), total * EMU_LANES);
-    for (uint32_t m = mask; m; m &= m - 1)
-        if (!emu_shadow_set(region->shadow + (address[emu_first(m)] - region->start), total))
-            return false;
-    return true;
+    return reach->in_row ? access->all_ones(reach->shadow, bytes * EMU_LANES)
+                         : access->each_ones(reach->shadow, reach->away, bytes);
 }
 
 static bool no_race(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                    const uint64_t *address, const struct emu_region *region, uint32_t total,
-                    enum emu_use use)
+                    const struct emu_reach *reach, uint32_t bytes, enum emu_use use)
 {
-    return !warp->block->race || emu_race_lanes(warp, op, mask, address, region->start, total, use);
+    return !reach->shared || !warp->block->race ||
+           emu_race_lanes(warp, op, mask, reach, bytes, use);
+}
+
+// Element k of each lane, to all lanes of `to`.
+static void load_element(const struct emu_warp *warp, const struct emu_op *op,
+                         const struct emu_reach *reach, unsigned k, void *to)
+{
+    const unsigned char *host = reach->host + (size_t)k * op->bytes;
+    if (reach->in_row && op->dst_count == 1 && op->bytes == 4)
+        memcpy(to, host, sizeof(uint32_t) * EMU_LANES);
+    else if (reach->in_row && op->dst_count == 1 && op->bytes == 8)
+        memcpy(to, host, sizeof(uint64_t) * EMU_LANES);
+    else
+        warp->block->exec->access->load(to, host, reach->away, op->bytes);
+}
+
+static bool load_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
+                       unsigned char *frame, uint32_t *init, uint32_t total)
+{
+    alignas(64) uint64_t scratch[EMU_LANES], out[8][EMU_LANES];
+    const uint64_t *address = emu_addresses(warp, frame, op, scratch);
+    struct emu_undefined_lanes u[8];
+    uint32_t open;
+    if (!load_slowly(warp, op, mask, address, total, out, u, &open))
+        return false;
+    for (unsigned k = 0; k < op->dst_count; k++)
+        emu_put_longs(frame, init, &op->dst[k], mask, out[k]);
+    for (unsigned k = 0; open && k < op->dst_count; k++)
+        emu_undefined_put(warp, init, &op->dst[k], open, &u[k]);
+    return true;
 }
 
 bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
@@ -414,50 +404,37 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
-    alignas(64) uint64_t scratch[EMU_LANES], out[8][EMU_LANES];
-    const uint64_t *address = emu_addresses(warp, frame, op, scratch);
     uint32_t total = (uint32_t)op->bytes * op->dst_count;
-    struct emu_span s = emu_span_of(address, mask, total);
-    struct emu_region region;
-    bool shared;
-    if (s.bits & (total - 1) || is_strong(op) ||
-        !emu_common_region(warp, op->space, &s, total, &region, &shared) ||
-        !shadow_ok(&region, &s, address, mask, total) ||
-        (shared && !no_race(warp, op, mask, address, &region, total, EMU_USE_LOAD))) {
-        struct emu_undefined_lanes u[8];
-        uint32_t open;
-        if (!load_slowly(warp, op, mask, address, total, out, u, &open))
-            return false;
-        for (unsigned k = 0; k < op->dst_count; k++)
-            emu_put_longs(frame, init, &op->dst[k], mask, out[k]);
-        for (unsigned k = 0; open && k < op->dst_count; k++)
-            emu_undefined_put(warp, init, &op->dst[k], open, &u[k]);
-        return true;
-    }
-    // A result may overwrite the register of the addresses.
-    if (op->dst_count > 1 && !op->in_place && address != scratch)
-        address = memcpy(scratch, address, sizeof(scratch));
+    struct emu_reach reach;
+    if (is_strong(op) || !emu_reach_all(warp, frame, op, mask, total, &reach) ||
+        !all_defined(warp, &reach, total) || !no_race(warp, op, mask, &reach, total, EMU_USE_LOAD))
+        return load_lanes(warp, op, mask, frame, init, total);
+    const bool whole = mask == warp->exists;
     for (unsigned k = 0; k < op->dst_count; k++) {
-        const unsigned char *host = region.host + (size_t)k * op->bytes;
-        if (op->dst[k].place == EMU_AT_SINK)
+        const struct emu_value *value = &op->dst[k];
+        alignas(64) uint64_t out[EMU_LANES];
+        if (value->place == EMU_AT_SINK)
             continue;
-        if (s.in_row)
-            gather_row(out[0], host + (s.least - region.start), op->bytes, total);
-        else
-            gather(out[0], op->dst[k].want, host, address, region.start, mask, op->bytes);
-        emu_put(frame, init, &op->dst[k], mask, out[0]);
+        if (whole && value->direct) {
+            load_element(warp, op, &reach, k, frame + value->at);
+            if (init)
+                init[value->reg] |= mask;
+            continue;
+        }
+        load_element(warp, op, &reach, k, out);
+        emu_put(frame, init, value, mask, out);
     }
     return true;
 }
 
-static void scatter(unsigned char *host, const uint64_t *address, uint64_t start, uint32_t mask,
-                    unsigned bytes, const void *from, uint8_t want)
+static void scatter(unsigned char *host, const int32_t *away, uint32_t mask, unsigned bytes,
+                    const void *from, uint8_t want)
 {
     const uint32_t *words = from;
     const uint64_t *longs = from;
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
-        write_element(host + (address[i] - start), bytes, want == EMU_LONG ? longs[i] : words[i]);
+        write_element(host + away[i], bytes, want == EMU_LONG ? longs[i] : words[i]);
     }
 }
 
@@ -517,9 +494,11 @@ static bool mark(struct emu_warp *warp, const struct emu_op *op, unsigned lane, 
 }
 
 static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                         const uint64_t *address, uint32_t total, const void *const *values,
+                         unsigned char *frame, uint32_t total, const void *const *values,
                          const struct emu_undefined_lanes *u)
 {
+    alignas(64) uint64_t scratch[EMU_LANES];
+    const uint64_t *address = emu_addresses(warp, frame, op, scratch);
     unsigned count = op->src_count - 1u;
     bool strong = is_strong(op);
     if (strong)
@@ -553,43 +532,40 @@ bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     const uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
-    alignas(64) uint64_t scratch[9][EMU_LANES];
-    const uint64_t *address = emu_addresses(warp, frame, op, scratch[0]);
+    alignas(64) uint64_t scratch[8][EMU_LANES];
     const void *values[8];
     uint32_t open = 0;
     unsigned count = op->src_count - 1u;
     uint32_t total = op->bytes * count;
     for (unsigned k = 0; k < count; k++)
-        values[k] = emu_fetch(warp, frame, &op->src[k + 1], scratch[k + 1]);
+        values[k] = emu_fetch(warp, frame, &op->src[k + 1], scratch[k]);
     for (unsigned k = 0; k < count; k++)
         open |= emu_undefined_in(init, &op->src[k + 1], mask);
     if (open) {
         struct emu_undefined_lanes u[8];
         for (unsigned k = 0; k < count; k++)
             emu_undefined_fetch(warp, init, op, &op->src[k + 1], mask, &u[k]);
-        return store_slowly(warp, op, mask, address, total, values, u);
+        return store_slowly(warp, op, mask, frame, total, values, u);
     }
-    struct emu_span s = emu_span_of(address, mask, total);
-    struct emu_region region;
-    bool shared;
-    if (s.bits & (total - 1) || op->space == EMU_PARAM || is_strong(op) ||
-        !emu_common_region(warp, op->space, &s, total, &region, &shared) ||
-        (shared && !no_race(warp, op, mask, address, &region, total, EMU_USE_STORE)))
-        return store_slowly(warp, op, mask, address, total, values, NULL);
+    struct emu_reach reach;
+    if (op->space == EMU_PARAM || is_strong(op) ||
+        !emu_reach_all(warp, frame, op, mask, total, &reach) ||
+        !no_race(warp, op, mask, &reach, total, EMU_USE_STORE))
+        return store_slowly(warp, op, mask, frame, total, values, NULL);
     for (unsigned k = 0; k < count; k++) {
-        unsigned char *host = region.host + (size_t)k * op->bytes;
-        if (s.in_row)
-            scatter_row(host + (s.least - region.start), op->bytes, total, values[k]);
+        unsigned char *host = reach.host + (size_t)k * op->bytes;
+        if (reach.in_row)
+            scatter_row(host, op->bytes, total, values[k]);
         else
-            scatter(host, address, region.start, mask, op->bytes, values[k], op->src[k + 1].want);
+            scatter(host, reach.away, mask, op->bytes, values[k], op->src[k + 1].want);
     }
-    if (!region.shadow)
+    if (!reach.shadow)
         return true;
-    if (s.in_row) {
-        memset(region.shadow + (s.least - region.start), 1, (size_t)total * EMU_LANES);
+    if (reach.in_row) {
+        memset(reach.shadow, EMU_SHADOW_DEFINED, (size_t)total * EMU_LANES);
         return true;
     }
     for (uint32_t m = mask; m; m &= m - 1)
-        memset(region.shadow + (address[emu_first(m)] - region.start), 1, total);
+        memset(reach.shadow + reach.away[emu_first(m)], EMU_SHADOW_DEFINED, total);
     return true;
 }

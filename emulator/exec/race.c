@@ -175,14 +175,14 @@ static inline bool quiet(uint64_t stamp, uint64_t mine)
 }
 
 bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                    const uint64_t *address, uint64_t start, uint32_t bytes, enum emu_use use)
+                    const struct emu_reach *reach, uint32_t bytes, enum emu_use use)
 {
     struct emu_race *race = warp->block->race;
     bool strong = use == EMU_USE_ATOMIC || op->insn->is_volatile || op->insn->order != EMU_WEAK;
     struct record now = { 0, op->insn->line };
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
-        uint32_t offset = (uint32_t)(address[i] - start);
+        uint32_t offset = (uint32_t)(reach->host - warp->block->shared) + (uint32_t)reach->away[i];
         uint32_t k = offset >> race->grain_shift, last = (offset + bytes - 1) >> race->grain_shift;
         now.stamp =
             make(warp->index * EMU_LANES + i, strong, race->epoch, race->clocks[warp->index].tick);

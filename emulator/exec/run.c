@@ -516,6 +516,7 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
         exec.warnings = launch->programs ? emu_programs_warnings(launch->programs) : own;
     }
     int result = EMU_SUCCESS;
+    exec.access = emu_access_of(emu_lane_build());
     exec.program = program_of(launch, &result, reason, sizeof(reason));
     if (!exec.program)
         emu_fault_launch(&exec, result, "%s", reason);

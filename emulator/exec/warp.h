@@ -323,6 +323,7 @@ struct emu_exec {
     struct emu_memory *memory;
     const struct emu_launch *launch;
     const struct emu_program *program;
+    const struct emu_access_build *access;
     uint32_t shared_bytes; // of a block, static and dynamic
     uint64_t workspace;    // of a cooperative grid: see environment() in value.c; 0: none
     bool sanitize;
@@ -443,15 +444,17 @@ static inline bool emu_is_host_address(unsigned space, uint64_t address)
            space != EMU_PARAM;
 }
 
-// What holds for all lanes of a warp at once.
-struct emu_span {
-    uint64_t least, most, bits; // of the addresses; bits: the OR of all
-    bool in_row;                // consecutive elements, all lanes active
+// The memory that all lanes of a warp access, if it is in one region.
+struct emu_reach {
+    unsigned char *host, *shadow; // of the first lane's address; shadow may be NULL
+    bool shared;                  // shared memory
+    bool in_row;                  // consecutive elements, all lanes active
+    int32_t away[EMU_LANES];      // from the first lane's address; 0 for lanes without an access
 };
-struct emu_span emu_span_of(const uint64_t *address, uint32_t mask, uint64_t step);
-// The memory that contains all lanes' bytes, if one allocation does.
-bool emu_common_region(struct emu_warp *warp, unsigned space, const struct emu_span *s,
-                       uint32_t bytes, struct emu_region *region, bool *shared);
+// Finds the memory that lanes access at the first source of the instruction, `bytes` each. False if
+// they have to be checked one by one.
+bool emu_reach_all(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
+                   uint32_t mask, uint32_t bytes, struct emu_reach *reach);
 uint64_t emu_read_strong(unsigned char *at, unsigned bytes);
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes);
 // The same, with all bytes initialised, for accesses that other workers may make to the same bytes
@@ -469,10 +472,10 @@ void emu_race_start(struct emu_race *race);
 // One lane. `same`: a store of the value that memory already has.
 bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
                      uint32_t bytes, enum emu_use use, bool same);
-// All lanes of the mask, at address - start. False, with nothing reported, if the lanes need the
-// check above one by one.
+// All lanes of the mask. False, with nothing reported, if the lanes need the check above one by
+// one.
 bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                    const uint64_t *address, uint64_t start, uint32_t bytes, enum emu_use use);
+                    const struct emu_reach *reach, uint32_t bytes, enum emu_use use);
 void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
 void emu_race_fence(struct emu_warp *warp);
 void emu_race_warp(struct emu_warp *warp, uint32_t lanes);

@@ -2,12 +2,6 @@
 // Comparisons, minimum and maximum. A comparison gives a mask with one bit for each lane.
 #include "family.h"
 
-static const uint32_t bit_of_lane[EMU_LANES] = {
-#define BITS(k) 1u << (k), 1u << ((k) + 1), 1u << ((k) + 2), 1u << ((k) + 3)
-    BITS(0), BITS(4), BITS(8), BITS(12), BITS(16), BITS(20), BITS(24), BITS(28),
-#undef BITS
-};
-
 #define COMPARE(name, S, read, condition)                                                          \
     EMU_LANE_FUNCTION(name)                                                                        \
     {                                                                                              \

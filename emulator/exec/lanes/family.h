@@ -14,6 +14,12 @@
     static void name(void *restrict out, const void *const *src, const struct emu_insn *insn)
 #define EMU_FOR_LANES for (unsigned i = 0; i < EMU_LANES; i++)
 
+static const uint32_t bit_of_lane[EMU_LANES] = {
+#define BITS(k) 1u << (k), 1u << ((k) + 1), 1u << ((k) + 2), 1u << ((k) + 3)
+    BITS(0), BITS(4), BITS(8), BITS(12), BITS(16), BITS(20), BITS(24), BITS(28),
+#undef BITS
+};
+
 // Functions of one, two and three sources, stored in lanes of STORAGE. `read` makes x, y and z of
 // the sources; the result is `expression`.
 #define EMU_UNARY(name, STORAGE, TYPE, read, expression)                                           \

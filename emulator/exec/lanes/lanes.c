@@ -353,7 +353,10 @@ static emu_lane_finder *const plain[] = {
     emu_find_half_plain,    emu_find_convert_plain, emu_find_any_convert,
 };
 
+extern const struct emu_access_build emu_access_plain;
+
 #ifdef EMU_HAVE_AVX2
+extern const struct emu_access_build emu_access_avx2;
 emu_lane_finder emu_find_integer_avx2, emu_find_bits_avx2, emu_find_compare_avx2,
     emu_find_float_avx2, emu_find_half_avx2, emu_find_convert_avx2;
 
@@ -388,7 +391,8 @@ enum emu_lane_build emu_lane_build(void)
     return (enum emu_lane_build)(build - 1);
 }
 #else
-#define avx2 plain
+#define avx2            plain
+#define emu_access_avx2 emu_access_plain
 
 enum emu_lane_build emu_lane_build(void)
 {
@@ -406,4 +410,9 @@ bool emu_lane_find(enum emu_lane_build build, const struct emu_insn *insn,
             return true;
     }
     return false;
+}
+
+const struct emu_access_build *emu_access_of(enum emu_lane_build build)
+{
+    return build == EMU_LANES_AVX2 ? &emu_access_avx2 : &emu_access_plain;
 }

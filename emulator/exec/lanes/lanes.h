@@ -28,6 +28,24 @@ enum emu_lane_build emu_lane_build(void);
 bool emu_lane_find(enum emu_lane_build build, const struct emu_insn *insn,
                    struct emu_lane_info *info);
 
+// How the lanes of a warp access memory together, `step` bytes each, a power of two.
+struct emu_access_build {
+    // The distance of each lane's address from that of the first lane of the mask; 0 for lanes that
+    // are not in it. False if one is below `low` or above `high` (low <= 0 <= high, both int32_t),
+    // or not a multiple of `step`. `in_row`: all lanes access memory, one after the other.
+    bool (*reach_words)(int32_t *restrict away, const uint32_t *restrict address, uint32_t mask,
+                        uint32_t step, int32_t low, int32_t high, bool *in_row);
+    bool (*reach_longs)(int32_t *restrict away, const uint64_t *restrict address, uint32_t mask,
+                        uint32_t step, int64_t low, int64_t high, bool *in_row);
+    // Loads 1, 2 or 4 bytes into words, 8 into longs.
+    void (*load)(void *restrict out, const unsigned char *from, const int32_t *away,
+                 unsigned bytes);
+    // Whether the bytes are all 1: in a row; those of each lane.
+    bool (*all_ones)(const unsigned char *from, uint32_t bytes);
+    bool (*each_ones)(const unsigned char *from, const int32_t *away, uint32_t bytes);
+};
+const struct emu_access_build *emu_access_of(enum emu_lane_build build);
+
 // Bytes that a value of the type takes for each lane.
 static inline uint8_t emu_lane_width(enum emu_type type)
 {
