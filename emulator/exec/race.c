@@ -11,6 +11,10 @@
 //
 // Two stores of the same value do not race: threads may all set one flag, in any order.
 //
+// A read can only race with a write of the same epoch, that is, between the same two barriers of
+// the whole block. While there is no such write, the reads of a warp are only put on a list. A
+// write settles them: it records them in their cells, in order. A barrier drops them.
+//
 // A synchronising access is assumed to order with all others of the block, not only with those of
 // the same address. That may hide a race, and never reports a false one.
 #include "warp.h"
@@ -35,9 +39,22 @@ struct clocks {
     uint32_t lanes[EMU_LANES][EMU_LANES]; // the same between lanes
 };
 
+// The reads of the lanes of a warp by one instruction. 4096 of them are more than the reads between
+// two barriers of a block of 1024 threads that multiplies tiles of 32 x 32.
+struct reads {
+    uint64_t stamp; // of the warp's first thread
+    uint32_t line, mask, first, bytes;
+    int32_t away[EMU_LANES]; // from `first`, an offset in shared memory
+};
+
+enum { MOST_READS = 4096 };
+
 struct emu_race {
     uint32_t grain_shift, cells_used, warps;
-    uint32_t epoch; // counts barriers of the whole block
+    uint32_t epoch;   // counts barriers of the whole block
+    uint32_t written; // the epoch of the last write
+    uint32_t read_count;
+    struct reads *reads; // not settled
     struct cell *cells;
     struct clocks *clocks;
     uint32_t published[EMU_MAX_WARPS]; // by synchronising accesses
@@ -78,7 +95,8 @@ struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps)
     race->cells_used = (exec->shared_bytes >> race->grain_shift) + 1;
     race->cells = calloc(race->cells_used, sizeof(*race->cells));
     race->clocks = calloc(warps, sizeof(*race->clocks));
-    if (!race->cells || !race->clocks) {
+    race->reads = malloc(MOST_READS * sizeof(*race->reads));
+    if (!race->cells || !race->clocks || !race->reads) {
         emu_race_destroy(race);
         return NULL;
     }
@@ -91,6 +109,7 @@ void emu_race_destroy(struct emu_race *race)
         return;
     free(race->cells);
     free(race->clocks);
+    free(race->reads);
     free(race);
 }
 
@@ -101,6 +120,7 @@ void emu_race_start(struct emu_race *race)
     memset(race->published, 0, sizeof(race->published));
     memset(race->barriers, 0, sizeof(race->barriers));
     race->epoch = 1;
+    race->written = race->read_count = 0;
     for (uint32_t w = 0; w < race->warps; w++)
         race->clocks[w].tick = 1;
 }
@@ -136,6 +156,45 @@ static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane
                               now, (unsigned)offset, then, thread, (unsigned)other->line);
 }
 
+static inline void record_read(struct cell *cell, const struct record *now)
+{
+    if (cell->read[0].stamp >> 53 != now->stamp >> 53)
+        cell->read[1] = cell->read[0];
+    cell->read[0] = *now;
+}
+
+static void settle(struct emu_race *race)
+{
+    for (uint32_t n = 0; n < race->read_count; n++) {
+        const struct reads *reads = &race->reads[n];
+        for (uint32_t m = reads->mask; m; m &= m - 1) {
+            unsigned i = emu_first(m);
+            uint32_t offset = reads->first + (uint32_t)reads->away[i];
+            uint32_t k = offset >> race->grain_shift;
+            uint32_t last = (offset + reads->bytes - 1) >> race->grain_shift;
+            struct record now = { reads->stamp + ((uint64_t)i << 53), reads->line };
+            for (; k <= last; k++)
+                record_read(&race->cells[k], &now);
+        }
+    }
+    race->read_count = 0;
+}
+
+static void list_reads(struct emu_race *race, const struct emu_warp *warp, const struct emu_op *op,
+                       uint32_t mask, const struct emu_reach *reach, uint32_t bytes)
+{
+    if (race->read_count == MOST_READS)
+        settle(race);
+    struct reads *reads = &race->reads[race->read_count++];
+    reads->stamp =
+        make(warp->index * EMU_LANES, false, race->epoch, race->clocks[warp->index].tick);
+    reads->line = op->insn->line;
+    reads->mask = mask;
+    reads->first = (uint32_t)(reach->host - warp->block->shared);
+    reads->bytes = bytes;
+    memcpy(reads->away, reach->away, sizeof(reads->away));
+}
+
 bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
                      uint32_t bytes, enum emu_use use, bool same)
 {
@@ -145,6 +204,9 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
     struct record now = { make(thread, strong, race->epoch, race->clocks[warp->index].tick),
                           op->insn->line };
     uint32_t first = offset >> race->grain_shift, last = (offset + bytes - 1) >> race->grain_shift;
+    settle(race);
+    if (use != EMU_USE_LOAD)
+        race->written = race->epoch;
     for (uint32_t k = first; k <= last; k++) {
         struct cell *cell = &race->cells[k];
         const char *verb = use == EMU_USE_LOAD ? "read" : "write";
@@ -152,9 +214,7 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
             !report(warp, op, lane, k << race->grain_shift, &cell->write, verb, "write"))
             return false;
         if (use == EMU_USE_LOAD) {
-            if (cell->read[0].stamp && thread_of(cell->read[0].stamp) != thread)
-                cell->read[1] = cell->read[0];
-            cell->read[0] = now;
+            record_read(cell, &now);
             continue;
         }
         for (unsigned r = 0; r < 2; r++)
@@ -180,6 +240,13 @@ bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
     struct emu_race *race = warp->block->race;
     bool strong = use == EMU_USE_ATOMIC || op->insn->is_volatile || op->insn->order != EMU_WEAK;
     struct record now = { 0, op->insn->line };
+    if (use == EMU_USE_LOAD && race->written != race->epoch) {
+        list_reads(race, warp, op, mask, reach, bytes);
+        return true;
+    }
+    settle(race);
+    if (use != EMU_USE_LOAD)
+        race->written = race->epoch;
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
         uint32_t offset = (uint32_t)(reach->host - warp->block->shared) + (uint32_t)reach->away[i];
@@ -196,9 +263,7 @@ bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
                 cell->write = now;
                 continue;
             }
-            if (cell->read[0].stamp >> 53 != now.stamp >> 53)
-                cell->read[1] = cell->read[0];
-            cell->read[0] = now;
+            record_read(cell, &now);
         }
         if (k <= last)
             return false;
@@ -289,6 +354,7 @@ void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole
         return;
     if (whole_block) {
         race->epoch++;
+        race->read_count = 0;
         if ((race->epoch & ((1u << EPOCH_BITS) - 1)) ==
             0) // the epoch wraps: old stamps would look new
             memset(race->cells, 0, race->cells_used * sizeof(*race->cells));
