@@ -195,6 +195,39 @@ static void lost_atomic(void **state)
     emulator_expect(e, emulator_body(e, mixed, 0, 0, 0), 719, "shared-memory race");
 }
 
+// Reads are recorded when a write might race with them. However many there are before it, it finds
+// the last ones; after a barrier, and after a write, they are as before.
+static void write_after_many_reads(void **state)
+{
+    struct emulator *e = *state;
+    e->block = 64;
+#define MANY_READS(times, then)                                                                    \
+    SHARED_ARRAY                                                                                   \
+    "st.shared.u32 [%r12], %r0;\nbar.sync 0;\nmov.u32 %r20, 0;\n"                                  \
+    "setp.ne.u32 %p2, %r0, 40;\n"                                                                  \
+    "L: ld.shared.u32 %r5, [%r12];\n@!%p2 ld.shared.u32 %r6, [%r10+8];\n"                          \
+    "add.u32 %r20, %r20, 1;\nsetp.lt.u32 %p1, %r20, " times ";\n@%p1 bra L;\n" then
+#define STORE_OF_5 "setp.eq.u32 %p3, %r0, 5;\n@%p3 st.shared.u32 [%r10+8], 77;\nret;"
+    // With 1 the warps' reads are a few; with 3000 they are more than the list has room for.
+    for (int many = 0; many < 2; many++) {
+        const char *racy = many ? MANY_READS("3000", "bar.sync 1, 64;\n" STORE_OF_5)
+                                : MANY_READS("1", "bar.sync 1, 64;\n" STORE_OF_5);
+        assert_int_equal(emulator_body(e, racy, 0, 0, 0), 0);
+        racy = many ? MANY_READS("3000", STORE_OF_5) : MANY_READS("1", STORE_OF_5);
+        for (e->config.seed = 0; e->config.seed < 4; e->config.seed++)
+            emulator_expect(e, emulator_body(e, racy, 0, 0, 0), 719,
+                            "shared-memory race|shared offset 0x8");
+        e->config.seed = 0;
+    }
+    // Reads on both sides of a write that nothing orders.
+    const char *both = SHARED_ARRAY "st.shared.u32 [%r12], 0;\nbar.sync 0;\n"
+                                    "ld.shared.u32 %r5, [%r12];\nsetp.eq.u32 %p3, %r0, 5;\n"
+                                    "@%p3 st.shared.u32 [%r10+20], 77;\n"
+                                    "ld.shared.u32 %r6, [%r10+20];\nret;";
+    emulator_expect(e, emulator_body(e, both, 0, 0, 0), 719,
+                    "shared-memory race|shared offset 0x14|thread (5,0,0)");
+}
+
 static void race_within_a_warp(void **state)
 {
     struct emulator *e = *state;
@@ -350,6 +383,7 @@ int main(void)
         EMULATOR_TEST(missing_barrier),
         EMULATOR_TEST(missing_barrier_shows_in_results),
         EMULATOR_TEST(lost_atomic),
+        EMULATOR_TEST(write_after_many_reads),
         EMULATOR_TEST(race_within_a_warp),
         EMULATOR_TEST(one_flag_for_all),
         EMULATOR_TEST(divergent_barrier),

@@ -240,6 +240,15 @@ static void partial_warps(void **state)
                                      "add.u32 %r6, %r6, %r10;\nld.shared.u32 %r5, [%r6];");
     for (uint32_t i = 0; i < 50; i++)
         assert_int_equal(got[i], 49 - i);
+    // A shuffle from a thread that the block does not have reads zero, whatever the others
+    // computed.
+    e->config.sanitize = false;
+    got = results(e, "add.u32 %r6, %r0, 100;\nmad.lo.u32 %r6, %r6, 3, 1;\nactivemask.b32 %r7;\n"
+                     "shfl.sync.down.b32 %r5, %r6, 10, 31, %r7;");
+    for (uint32_t i = 0; i < 50; i++) {
+        const uint32_t from = i % 32 < 22 ? i + 10 : i;
+        assert_int_equal(got[i], from < 50 ? 3 * (from + 100) + 1 : 0);
+    }
 }
 
 static void calls(void **state)
