@@ -102,7 +102,7 @@ bool emu_reach_all(struct emu_warp *warp, unsigned char *frame, const struct emu
         op->space == EMU_SHARED && value->place == EMU_AT_SLOT && value->width == EMU_WORD;
     const unsigned lane = emu_first(mask);
     alignas(64) uint64_t scratch[EMU_LANES];
-    const uint32_t *word = (const void *)(frame + value->at);
+    const uint32_t *word = words ? (const void *)(frame + value->at) : NULL;
     const uint64_t *longs = NULL;
     uint64_t first = 0;
     if (words) {
