@@ -17,6 +17,11 @@ static bool is_packed(unsigned type)
     return type == EMU_F16X2 || type == EMU_BF16X2;
 }
 
+static bool is_fp8(unsigned type)
+{
+    return type == EMU_E4M3X2 || type == EMU_E5M2X2;
+}
+
 uint64_t emu_undefined_upward(uint64_t bits)
 {
     return bits | (0 - bits);
@@ -242,11 +247,28 @@ static void halves(const struct step *s)
     }
 }
 
+// Two sources as the halves of one result, the first in the upper one.
 static void pack(const struct step *s)
 {
+    const unsigned bits = emu_bits(s->op->insn->type) / 2;
+    const uint64_t half = (UINT64_C(1) << bits) - 1;
+
     for (unsigned i = 0; i < EMU_LANES; i++)
-        s->out->lane[i].bits = (s->u[1].lane[i].bits ? UINT64_C(0xffff) : 0) |
-                               (s->u[0].lane[i].bits ? UINT64_C(0xffff0000) : 0);
+        s->out->lane[i].bits =
+            (s->u[1].lane[i].bits ? half : 0) | (s->u[0].lane[i].bits ? half << bits : 0);
+}
+
+// The halves of the source as those of a result of half or twice its width.
+static void resize(const struct step *s)
+{
+    const unsigned to = emu_bits(s->op->insn->type) / 2;
+    const unsigned from = emu_bits(s->op->insn->source_type) / 2;
+    const uint64_t half = (UINT64_C(1) << to) - 1, read = (UINT64_C(1) << from) - 1;
+
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        const uint64_t bits = s->u[0].lane[i].bits;
+        s->out->lane[i].bits = (bits & read ? half : 0) | (bits >> from & read ? half << to : 0);
+    }
 }
 
 // Applies the rule of the row in isa.def. Floats and saturated integers are wholly undefined or not
@@ -256,8 +278,12 @@ static void by_row(const struct step *s)
     const struct emu_insn *insn = s->op->insn;
     const bool integer = is_integer(insn->type) && !insn->sat;
     unsigned rule = emu_definedness_of[insn->opcode];
-    if (rule == EMU_DEFINED_CONVERT && is_packed(insn->type) && s->sources == 2) {
+    if (rule == EMU_DEFINED_CONVERT && s->sources == 2) {
         pack(s);
+        return;
+    }
+    if (rule == EMU_DEFINED_CONVERT && (is_fp8(insn->type) || is_fp8(insn->source_type))) {
+        resize(s);
         return;
     }
     if (rule == EMU_DEFINED_CONVERT)

@@ -419,6 +419,9 @@ bool emu_constant_in(const struct emu_constant *constant, enum emu_type type, ui
     case EMU_F64:
     case EMU_F16X2:
     case EMU_BF16X2:
+    case EMU_E4M3X2:
+    case EMU_E5M2X2:
+    case EMU_TF32:
     case EMU_NONE:
         return false;
     default:

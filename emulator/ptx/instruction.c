@@ -285,17 +285,41 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         size_t offset;
         bool flag;
     } fields[] = {
-        VALUE(RN, round),        VALUE(DIRECTED, round), VALUE(INTEGRAL, round),
-        VALUE(COMPARE, compare), VALUE(TEST, test),      VALUE(PLUS, atomic),
-        VALUE(EXTREME, atomic),  VALUE(COUNTER, atomic), VALUE(EXCHANGE, atomic),
-        VALUE(CAS, atomic),      VALUE(SPACE, space),    VALUE(ORDER, order),
-        VALUE(SCOPE, scope),     VALUE(MEMBAR, scope),   VALUE(VECTOR, lanes),
-        VALUE(CLAMP, mode),      VALUE(PERMUTE, mode),   VALUE(SHIFTAMT, mode),
-        VALUE(SHUFFLE, mode),    VALUE(ALL, mode),       VALUE(ANY, mode),
-        VALUE(UNI, mode),        VALUE(BALLOT, mode),    VALUE(ARRIVE, mode),
-        VALUE(TO, mode),         FLAG(FTZ, ftz),         FLAG(SAT, sat),
-        FLAG(APPROX, approx),    FLAG(FULL, full),       FLAG(NAN, nan),
-        FLAG(RELU, relu),        FLAG(NC, nc),           FLAG(ALIGNED, aligned),
+        VALUE(RN, round),
+        VALUE(DIRECTED, round),
+        VALUE(INTEGRAL, round),
+        VALUE(AWAY, round),
+        VALUE(COMPARE, compare),
+        VALUE(TEST, test),
+        VALUE(PLUS, atomic),
+        VALUE(EXTREME, atomic),
+        VALUE(COUNTER, atomic),
+        VALUE(EXCHANGE, atomic),
+        VALUE(CAS, atomic),
+        VALUE(SPACE, space),
+        VALUE(ORDER, order),
+        VALUE(SCOPE, scope),
+        VALUE(MEMBAR, scope),
+        VALUE(VECTOR, lanes),
+        VALUE(CLAMP, mode),
+        VALUE(PERMUTE, mode),
+        VALUE(SHIFTAMT, mode),
+        VALUE(SHUFFLE, mode),
+        VALUE(ALL, mode),
+        VALUE(ANY, mode),
+        VALUE(UNI, mode),
+        VALUE(BALLOT, mode),
+        VALUE(ARRIVE, mode),
+        VALUE(TO, mode),
+        FLAG(FTZ, ftz),
+        FLAG(SAT, sat),
+        FLAG(APPROX, approx),
+        FLAG(FULL, full),
+        FLAG(NAN, nan),
+        FLAG(RELU, relu),
+        FLAG(SATFINITE, satfinite),
+        FLAG(NC, nc),
+        FLAG(ALIGNED, aligned),
         FLAG(CC, carry_out),
     };
 #undef VALUE
@@ -313,7 +337,7 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
 static bool take_modifier(struct emu_parser *p, struct emu_spelled *spelled,
                           const struct emu_token *at, const struct emu_modifier *known)
 {
-    const emu_groups rounding = EMU_G(RN) | EMU_G(DIRECTED) | EMU_G(INTEGRAL);
+    const emu_groups rounding = EMU_G(RN) | EMU_G(DIRECTED) | EMU_G(AWAY) | EMU_G(INTEGRAL);
     const emu_groups bit = EMU_GROUP_BIT(known->group);
 
     if (bit & rounding && spelled->groups & rounding)

@@ -16,6 +16,7 @@
 #define B16_64    (BIT(B16) | B32_64)
 #define F16S      (BIT(F16) | BIT(F16X2))
 #define BF16S     (BIT(BF16) | BIT(BF16X2))
+#define FP8S      (BIT(E4M3X2) | BIT(E5M2X2))
 #define F32_64    (BIT(F32) | BIT(F64))
 #define ANY8      (BIT(U8) | BIT(S8) | BIT(B8))
 #define MEMORY    (ANY8 | I16_64 | B16_64 | F32_64)
@@ -30,7 +31,7 @@
 #define LOAD     (STORE | G(LEVEL2) | G(NC))
 #define ATOMIC   (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
 #define COPY     (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
-#define CONVERTS (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(RELU))
+#define CONVERTS (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
 #define COMPARES (G(FTZ) | G(LOGIC))
 
 #define FORM(least_isa, least_sm, ...)                                                             \
@@ -154,6 +155,8 @@ static const struct emu_modifier modifiers[] = {
     ROW("cvt", POLICY, 1, 74, 80),
     PLAIN("dec", COUNTER, EMU_ATOMIC_DEC),
     PLAIN("down", SHUFFLE, EMU_MODE_DOWN),
+    PLAIN("e4m3x2", TYPE, EMU_E4M3X2),
+    PLAIN("e5m2x2", TYPE, EMU_E5M2X2),
     PLAIN("ecl", PERMUTE, EMU_MODE_PRMT_ECL),
     PLAIN("ecr", PERMUTE, EMU_MODE_PRMT_ECR),
     PLAIN("eq", COMPARE, EMU_EQ),
@@ -218,6 +221,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("rm", DIRECTED, EMU_RM),
     PLAIN("rmi", INTEGRAL, EMU_RMI),
     PLAIN("rn", RN, EMU_RN),
+    PLAIN("rna", AWAY, EMU_RNA),
     PLAIN("rni", INTEGRAL, EMU_RNI),
     PLAIN("rp", DIRECTED, EMU_RP),
     PLAIN("rpi", INTEGRAL, EMU_RPI),
@@ -228,6 +232,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("s64", TYPE, EMU_S64),
     PLAIN("s8", TYPE, EMU_S8),
     PLAIN("sat", SAT, 0),
+    PLAIN("satfinite", SATFINITE, 0),
     ROW("sc", ORDER, EMU_SEQ_CST, 60, 70),
     PLAIN("shared", SPACE, EMU_SHARED),
     ROW("shared::cta", SPACE, EMU_SHARED, 78, 30),
@@ -235,6 +240,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("subnormal", TEST, EMU_SUBNORMAL),
     PLAIN("sync", SYNC, 0),
     PLAIN("sys", SCOPE, EMU_SCOPE_SYS),
+    PLAIN("tf32", TYPE, EMU_TF32),
     PLAIN("to", TO, EMU_MODE_TO),
     PLAIN("u16", TYPE, EMU_U16),
     PLAIN("u32", TYPE, EMU_U32),

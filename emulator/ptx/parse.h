@@ -18,9 +18,11 @@
     X(TYPE, "Type")                                                                                \
     X(RN, "Rounding")                                                                              \
     X(DIRECTED, "Rounding") /* .rz .rm .rp */                                                      \
+    X(AWAY, "Rounding")     /* .rna */                                                             \
     X(INTEGRAL, "Rounding") /* .rni ... */                                                         \
     X(FTZ, "'.ftz'")                                                                               \
     X(SAT, "'.sat'")                                                                               \
+    X(SATFINITE, "'.satfinite'")                                                                   \
     X(APPROX, "'.approx'")                                                                         \
     X(FULL, "'.full'")                                                                             \
     X(NAN, "'.NaN'")                                                                               \

@@ -46,6 +46,9 @@ enum emu_type {
     EMU_F64,
     EMU_F16X2,
     EMU_BF16X2,
+    EMU_E4M3X2, // two floats of 8 bits
+    EMU_E5M2X2,
+    EMU_TF32, // an f32 with 10 bits of fraction
 };
 
 // Bits of a type; 1 for predicates.
@@ -77,6 +80,7 @@ enum emu_round {
     EMU_RZI,
     EMU_RMI,
     EMU_RPI,
+    EMU_RNA, // to nearest, ties away from zero
 };
 
 enum emu_compare {
@@ -231,7 +235,7 @@ struct emu_insn {
     uint8_t lanes;   // ld, st, atom, red: 1, 2, 4 or 8
     bool ftz, sat, approx, full, nan, is_volatile;
     bool aligned; // barrier.sync.aligned, bar.sync
-    bool abs, relu;
+    bool abs, relu, satfinite;
     bool carry_out; // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
     uint8_t mode;   // enum emu_mode
     uint8_t order;  // enum emu_order, of ld, st, atom, red and fence

@@ -349,17 +349,64 @@ static bool check_rounding(const struct check *c, enum rounds rounds)
     return true;
 }
 
+static bool illegal_rounding(const struct check *c)
+{
+    return emu_error(c->p, &c->spelled->name, "Illegal rounding modifier for instruction 'cvt'");
+}
+
+static bool check_tf32(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+
+    if (insn->round != EMU_RNA && insn->round > EMU_RZ)
+        return illegal_rounding(c);
+    if (!insn->satfinite)
+        return true;
+    return insn->round == EMU_RNA ? at_least(c, "cvt.satfinite.tf32", 81, 80)
+                                  : at_least(c, "cvt.satfinite.tf32 with .rn and .rz", 86, 100);
+}
+
+static bool is_fp8(enum emu_type type)
+{
+    return type == EMU_E4M3X2 || type == EMU_E5M2X2;
+}
+
+// A pair of f32 as one register.
+static bool check_pair(const struct check *c)
+{
+    if (c->insn->round > EMU_RZ)
+        return illegal_rounding(c);
+    return !c->insn->satfinite || at_least(c, "cvt.satfinite", 81, 80);
+}
+
+static bool check_satfinite(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+
+    if (!insn->satfinite)
+        return true;
+    if ((insn->type != EMU_F16 && insn->type != EMU_BF16) || insn->source_type != EMU_F32)
+        return illegal(c, EMU_G(SATFINITE));
+    if (insn->round > EMU_RZ)
+        return cannot_combine(c, EMU_G(SATFINITE), EMU_G(DIRECTED));
+    if (insn->sat || insn->ftz)
+        return cannot_combine(c, EMU_G(SATFINITE), EMU_G(SAT) | EMU_G(FTZ));
+    return at_least(c, "cvt.satfinite", 81, 53);
+}
+
 static bool rule_cvt(const struct check *c)
 {
     struct emu_insn *insn = c->insn;
     const enum emu_type to = (enum emu_type)insn->type, from = (enum emu_type)insn->source_type;
 
-    if (to == EMU_F16X2 || to == EMU_BF16X2) {
-        if (insn->round > EMU_RZ)
-            return emu_error(c->p, &c->spelled->name,
-                             "Illegal rounding modifier for instruction 'cvt'");
-        return true;
-    }
+    if (to == EMU_TF32)
+        return check_tf32(c);
+    if (is_fp8(to) || is_fp8(from)) // sm_90 had them first
+        return c->p->module->sm >= 90 || at_least(c, "cvt of 8-bit floats on sm_89", 81, 89);
+    if (to == EMU_F16X2 || to == EMU_BF16X2)
+        return check_pair(c);
+    if (!check_satfinite(c))
+        return false;
     if (!check_rounding(c, rounding_of(to, from)))
         return false;
     if (insn->ftz && to != EMU_F32 && from != EMU_F32)

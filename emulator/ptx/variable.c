@@ -44,7 +44,7 @@ static bool parse_type(struct emu_parser *p, struct emu_declaration *d)
     d->type = known->value;
     if (d->type == EMU_PRED && !d->is_reg)
         return emu_error(p, &at, "Predicate variable must be in register state space");
-    if (d->type == EMU_BF16 || d->type == EMU_BF16X2)
+    if (d->type == EMU_BF16 || d->type >= EMU_BF16X2)
         return emu_error(p, &at, "Parsing error near '.%.*s': syntax error", EMU_TEXT(&at));
     return true;
 }

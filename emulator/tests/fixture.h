@@ -21,6 +21,7 @@ struct emulator {
     struct emu_module *module;
     uint32_t grid, block, dynamic_shared;
     bool cooperative;
+    const char *target; ///< of emulator_body(): ".version 8.1\n.target sm_90" and the like
     uint64_t global_base;
     char report[4096];
 };
@@ -34,6 +35,7 @@ static inline void emulator_open(struct emulator *e)
                                               .host_threads = 1,
                                               .timeout_ms = 20000 };
     e->memory = emu_memory_create(UINT64_C(1) << 28, true);
+    e->target = ".version 8.1\n.target sm_90";
     e->grid = 1;
     e->block = 32;
     assert_non_null(e->memory);
@@ -127,14 +129,14 @@ static inline int emulator_body(struct emulator *e, const char *body, uint64_t p
     const uint64_t params[] = { p0, p1, p2, 0 };
     snprintf(
         text, sizeof(text),
-        ".version 8.1\n.target sm_90\n.address_size 64\n"
+        "%s\n.address_size 64\n"
         ".visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3)\n{\n"
         ".reg .pred %%p<32>;\n.reg .b16 %%h<32>;\n.reg .b32 %%r<64>;\n.reg .b64 %%rd<64>;\n"
         ".reg .f32 %%f<32>;\n.reg .f64 %%fd<32>;\n"
         "ld.param.u64 %%rd0, [p0];\nld.param.u64 %%rd1, [p1];\nld.param.u64 %%rd2, [p2];\n"
         "mov.u32 %%r0, %%tid.x;\nmov.u32 %%r1, %%ctaid.x;\nmov.u32 %%r2, %%ntid.x;\n"
         "%s\n}\n",
-        body);
+        e->target, body);
     emulator_load(e, text);
     return emulator_run(e, params);
 }

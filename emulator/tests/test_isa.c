@@ -64,8 +64,8 @@ static unsigned sources(const struct emu_form *form)
 static void try_types(const struct emu_spelling *row, const struct emu_form *form,
                       struct emu_insn insn)
 {
-    for (unsigned type = EMU_NONE; type <= EMU_BF16X2; type++)
-        for (unsigned second = EMU_NONE; second <= EMU_BF16X2; second++) {
+    for (unsigned type = EMU_NONE; type <= EMU_TF32; type++)
+        for (unsigned second = EMU_NONE; second <= EMU_TF32; second++) {
             bool is_first = form->types ? form->types >> type & 1 : type == EMU_NONE;
             bool is_second = form->second ? form->second >> second & 1 : second == type;
             if (!is_first || !is_second)

@@ -128,7 +128,7 @@ static void what_is_not_supported_says_so(void **state)
         "cp.async.mbarrier.arrive.shared.b64 [r];",
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [r], r, [r];",
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {f}, {r}, {r}, {f};",
-        "cvt.rna.tf32.f32 r, f;",
+        "cvt.pack.sat.s16.s32 r, r, r;",
         "ld.shared::cluster.u32 r, [r];",
         "lop3.and.b32 r|p, r, r, r, 1, p;",
         "barrier.cluster.arrive;",

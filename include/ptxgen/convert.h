@@ -14,17 +14,26 @@ struct ptx_cvt_params {
     ptx_round round; ///< float to integer: default towards zero; otherwise default nearest even
     bool ftz;        ///< subnormal inputs and results become zero
     bool sat;        ///< floats: clamped to [0, 1], NaN to +0; integers: to the range of the result
+    bool relu;       ///< negative results become +0; with the formats of 8 bits and tf32
+    bool satfinite;  ///< to tf32: the largest finite value in place of infinity; 8 bits: always so
+    ptx_val hi;      ///< the upper half, where two f32 go into one packed result and x is the lower
 };
 
 /// Converts to another type. Float to integer clamps to the range of the result; NaN gives what PTX
 /// defines. A conversion to the same type returns the value itself. f32 to bf16 and bf16 to f32
 /// work on every target: below sm_80 they use integer arithmetic, and conversions from bf16 to
 /// other types go through f32, which is exact.
+///
+/// PTX_E4M3X2 and PTX_E5M2X2 come from an f16x2, or from two f32, as in `ptx_cvt(b, PTX_E4M3X2, lo,
+/// .hi = hi)`, to nearest even; a finite or infinite x beyond the largest value gives that value,
+/// and NaN the NaN 0x7f. They convert to f16x2, exactly. sm_89 and up. PTX_TF32 comes from f32: to
+/// nearest, ties away from zero, by default (sm_80 and up), PTX_ROUND_RN and PTX_ROUND_RZ from
+/// sm_90 on, with .satfinite from sm_100 on. tf32 to f32 is exact.
 PTXGEN_API ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type type, struct ptx_cvt_params params);
 #define ptx_cvt(b, type, ...)                                                                      \
     ptx_cvt_emit(b, type, PTXGEN_STRUCT(ptx_cvt_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
-/// Rounds two f32 to nearest even and packs them as PTX_F16X2 or PTX_BF16X2, `lo` in the lower
-/// half.
+/// Rounds two f32 to nearest even and packs them as PTX_F16X2, PTX_BF16X2, PTX_E4M3X2 or
+/// PTX_E5M2X2, `lo` in the lower half.
 PTXGEN_API ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi);
 /// Reinterprets the bits as another type of the same width.
 PTXGEN_API ptx_val ptx_bitcast(ptx_builder *b, ptx_type type, ptx_val x);

@@ -39,6 +39,7 @@ enum ptx_modifier {
 #define PTX_TYPES_W64    (PTX_TYPES_I64 | PTX_TYPE_BIT(B64))
 #define PTX_TYPES_F16S   (PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(F16X2))
 #define PTX_TYPES_BF16S  (PTX_TYPE_BIT(BF16) | PTX_TYPE_BIT(BF16X2))
+#define PTX_TYPES_TENSOR (PTX_TYPE_BIT(E4M3X2) | PTX_TYPE_BIT(E5M2X2) | PTX_TYPE_BIT(TF32))
 
 #define PTX_MOD_ROUND_FTZ     (PTX_MOD_ROUND | PTX_MOD_FTZ)
 #define PTX_MOD_ROUND_FTZ_SAT (PTX_MOD_ROUND | PTX_MOD_FTZ | PTX_MOD_SAT)
@@ -247,7 +248,7 @@ enum ptx_modifier {
       { PTX_TYPES_I, "sad", 0, 60, 70 }) \
     X(selp, "T=TTp", "p ? x : y", \
       { PTX_TYPES_I | PTX_TYPES_B | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "selp", 0, 60, 70 }, \
-      { PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) | PTX_TYPES_F16S | PTX_TYPES_BF16S, "selp.b", 0, 60, 70 }) \
+      { PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) | PTX_TYPES_F16S | PTX_TYPES_BF16S | PTX_TYPES_TENSOR, "selp.b", 0, 60, 70 }) \
     X(bfe, "T=Tuu", "y: first bit, z: length; that field of x, extended by its sign if signed", \
       { PTX_TYPES_I32 | PTX_TYPES_I64, "bfe", 0, 60, 70 }) \
     X(shf_l, "T=TTu", "(y:x) shifted left by z, clamped at 32; the high word", \
@@ -275,6 +276,9 @@ enum ptx_modifier {
     X(cvt_bf16, "f32 to bf16", "cvt", 70, 80) \
     X(cvt_bf16_any, "bf16 to or from f16, f64 and integers, directly", "cvt", 78, 90) \
     X(cvt_pack, "two f32 to f16x2 or bf16x2", "cvt", 70, 80) \
+    X(cvt_fp8, "two f32, or f16x2, to e4m3x2 or e5m2x2, and these to f16x2", "cvt", 81, 89) \
+    X(cvt_tf32, "f32 to tf32, ties away from zero", "cvt.rna", 70, 80) \
+    X(cvt_tf32_any, "f32 to tf32, to nearest even or towards zero", "cvt", 78, 90) \
     X(cvta, "address to the global window", "cvta", 60, 70) \
     X(ld, "load", "ld", 60, 70) \
     X(st, "store", "st", 60, 70) \
@@ -419,10 +423,11 @@ typedef enum ptx_atomic_op {
 /// integer.
 typedef enum ptx_round {
     PTX_ROUND_DEFAULT,
-    PTX_ROUND_RN, ///< nearest, ties to even
-    PTX_ROUND_RZ, ///< towards zero
-    PTX_ROUND_RM, ///< towards minus infinity
-    PTX_ROUND_RP, ///< towards plus infinity
+    PTX_ROUND_RN,  ///< nearest, ties to even
+    PTX_ROUND_RZ,  ///< towards zero
+    PTX_ROUND_RM,  ///< towards minus infinity
+    PTX_ROUND_RP,  ///< towards plus infinity
+    PTX_ROUND_RNA, ///< nearest, ties away from zero: only in conversions to PTX_TF32
 } ptx_round;
 
 struct ptx_op_params {

@@ -11,7 +11,9 @@
 PTXGEN_BEGIN
 
 /// Value types: name, PTX spelling, bits, and class of the registers. As in PTX, 8-bit values live
-/// in 16-bit registers and can only be loaded, stored and converted.
+/// in 16-bit registers and can only be loaded, stored and converted. So can the last three: two
+/// floats of 8 bits (4 or 5 of them the exponent), and an f32 with 10 bits of fraction, for tensor
+/// cores.
 #define PTX_TYPES(X)                                                                               \
     X(PRED, "pred", 1, P)                                                                          \
     X(U8, "u8", 8, RS)                                                                             \
@@ -31,7 +33,10 @@ PTXGEN_BEGIN
     X(F32, "f32", 32, F)                                                                           \
     X(F64, "f64", 64, FD)                                                                          \
     X(F16X2, "f16x2", 32, R)                                                                       \
-    X(BF16X2, "bf16x2", 32, R)
+    X(BF16X2, "bf16x2", 32, R)                                                                     \
+    X(E4M3X2, "e4m3x2", 16, RS)                                                                    \
+    X(E5M2X2, "e5m2x2", 16, RS)                                                                    \
+    X(TF32, "tf32", 32, R)
 
 /// The type of a value. PTX_NONE (zero) is the type of a poisoned value.
 typedef enum ptx_type {

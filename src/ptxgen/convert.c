@@ -189,6 +189,110 @@ static const char *rounding(ptx_type to, ptx_type from, ptx_round round)
     return round == PTX_ROUND_DEFAULT ? "" : NULL; // exact
 }
 
+// ---- formats of 8 bits, tf32 --------------------------------------------------------------------
+
+static bool is_fp8(ptx_type type)
+{
+    return type == PTX_E4M3X2 || type == PTX_E5M2X2;
+}
+
+static ptx_val fail_modifier(ptx_builder *b, ptx_type to, ptx_type from, const char *modifier)
+{
+    ptxb_fail(b, "cvt", "a conversion from %s to %s takes no %s", ptx_type_name(from),
+              ptx_type_name(to), modifier);
+    return (ptx_val) { 0 };
+}
+
+static ptx_val fail_types(ptx_builder *b, ptx_type to, ptx_type from)
+{
+    ptxb_fail(b, "cvt", "there is no conversion from %s to %s%s", ptx_type_name(from),
+              ptx_type_name(to),
+              from == PTX_PRED   ? "; use ptx_select"
+              : to == PTX_PRED   ? "; use ptx_ne"
+              : is_fp8(to)       ? "; it comes from f16x2, or from two f32 (x and .hi)"
+              : is_fp8(from)     ? "; it goes to f16x2"
+              : to == PTX_TF32   ? "; it comes from f32"
+              : from == PTX_TF32 ? "; it goes to f32"
+                                 : "");
+    return (ptx_val) { 0 };
+}
+
+// sm_90 had the instruction first.
+static uint32_t required_fp8(ptx_builder *b, uint32_t opcode)
+{
+    const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_cvt_fp8)->forms;
+    const bool first = b->params.target.sm >= 90;
+
+    return ptxb_required(b, "cvt", first ? 78 : form->isa, form->sm, opcode);
+}
+
+static ptx_val convert_fp8(ptx_builder *b, ptx_type to, const struct ptx_cvt_params *p)
+{
+    const ptx_type from = (ptx_type)p->x.type;
+    const bool two = ptxb_is_given(p->hi);
+
+    if (!(is_fp8(to) && (two ? from == PTX_F32 && p->hi.type == PTX_F32 : from == PTX_F16X2)) &&
+        !(is_fp8(from) && to == PTX_F16X2 && !two))
+        return fail_types(b, to, from);
+    if (p->round > PTX_ROUND_RN)
+        return fail_modifier(b, to, from, "choice of rounding");
+    if (p->ftz || p->sat || (p->satfinite && is_fp8(from)))
+        return fail_modifier(b, to, from, p->ftz ? ".ftz" : p->sat ? ".sat" : ".satfinite");
+    const uint32_t opcode =
+        ptxb_spell(b, is_fp8(to) ? "cvt.rn.satfinite" : "cvt.rn", p->relu ? ".relu." : ".",
+                   ptx_type_name(to), ".", ptx_type_name(from), NULL);
+    const ptx_val halves[] = { p->hi, p->x }; // the first source goes to the upper half
+    const ptx_val x = ptxb_in_register(b, p->x);
+    return ptxb_emit(b, to, required_fp8(b, opcode), two ? 2 : 1, two ? halves : &x);
+}
+
+static ptx_val convert_to_tf32(ptx_builder *b, const struct ptx_cvt_params *p)
+{
+    const bool away = p->round == PTX_ROUND_DEFAULT || p->round == PTX_ROUND_RNA;
+    const struct ptx_op_form *form =
+        ptx_op_get_info(away ? PTX_OP_cvt_tf32 : PTX_OP_cvt_tf32_any)->forms;
+    int isa = form->isa, sm = form->sm;
+
+    if (!away && p->round > PTX_ROUND_RZ)
+        return fail_modifier(b, PTX_TF32, PTX_F32, "rounding to minus or plus infinity");
+    if (p->ftz || p->sat || ptxb_is_given(p->hi))
+        return fail_modifier(b, PTX_TF32, PTX_F32, p->ftz ? ".ftz" : p->sat ? ".sat" : ".hi");
+    if (p->relu && away)
+        return fail_modifier(b, PTX_TF32, PTX_F32, ".relu with this rounding; choose .rn or .rz");
+    if (p->satfinite) {
+        isa = away ? 81 : 86;
+        sm = away ? 80 : 100;
+    }
+    const uint32_t opcode =
+        ptxb_spell(b,
+                   away                       ? "cvt.rna"
+                   : p->round == PTX_ROUND_RZ ? "cvt.rz"
+                                              : "cvt.rn",
+                   p->satfinite ? ".satfinite" : "", p->relu ? ".relu" : "", ".tf32.f32", NULL);
+    return ptxb_emit(b, PTX_TF32, ptxb_required(b, "cvt", isa, sm, opcode), 1, &p->x);
+}
+
+static bool is_small(ptx_type type)
+{
+    return is_fp8(type) || type == PTX_TF32;
+}
+
+static ptx_val convert_small(ptx_builder *b, ptx_type to, const struct ptx_cvt_params *p)
+{
+    const ptx_type from = (ptx_type)p->x.type;
+    const bool exact = p->round == PTX_ROUND_DEFAULT && !p->ftz && !p->sat && !p->relu &&
+                       !p->satfinite && !ptxb_is_given(p->hi);
+
+    if (from == to || (from == PTX_TF32 && to == PTX_F32))
+        return exact ? ptx_bitcast(b, to, p->x)
+                     : fail_modifier(b, to, from, "modifier: it is exact");
+    if (is_fp8(to) || is_fp8(from))
+        return convert_fp8(b, to, p);
+    return to == PTX_TF32 && from == PTX_F32 ? convert_to_tf32(b, p) : fail_types(b, to, from);
+}
+
+// ---- all of them --------------------------------------------------------------------------------
+
 static bool convertible(ptx_type type)
 {
     return ptxb_is_integer(type) || ptxb_is_float(type);
@@ -231,15 +335,19 @@ ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type to, struct ptx_cvt_params p)
     if (!ptxb_ready(b, "cvt") || !ptxb_usable(b, "cvt", "x", p.x))
         return (ptx_val) { 0 };
     const ptx_type from = (ptx_type)p.x.type;
-    p.sat = p.sat && !holds(to, from);
-    if (!convertible(to) || !convertible(from)) {
-        ptxb_fail(b, "cvt", "there is no conversion from %s to %s%s", ptx_type_name(from),
-                  ptx_type_name(to),
-                  from == PTX_PRED ? "; use ptx_select"
-                  : to == PTX_PRED ? "; use ptx_ne"
-                                   : "");
+    p.hi = ptxb_typed(b, "cvt", ".hi", p.hi, from);
+    if (ptxb_is_given(p.hi) && !ptxb_usable(b, "cvt", ".hi", p.hi))
         return (ptx_val) { 0 };
-    }
+    if (is_small(to) || is_small(from))
+        return convert_small(b, to, &p);
+    if (p.relu || p.satfinite || ptxb_is_given(p.hi))
+        return fail_modifier(b, to, from,
+                             p.relu        ? ".relu"
+                             : p.satfinite ? ".satfinite"
+                                           : ".hi; ptx_cvt_pack() has two f32");
+    p.sat = p.sat && !holds(to, from);
+    if (!convertible(to) || !convertible(from))
+        return fail_types(b, to, from);
     const bool same_width =
         ptxb_is_integer(from) && ptxb_is_integer(to) && ptxb_bits(from) == ptxb_bits(to);
     if ((from == to || same_width) && p.round == PTX_ROUND_DEFAULT && !p.ftz && !p.sat)
@@ -262,12 +370,16 @@ ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi)
     if (!ptxb_ready(b, "cvt_pack") || !ptxb_usable(b, "cvt_pack", "lo", lo) ||
         !ptxb_usable(b, "cvt_pack", "hi", hi))
         return poison;
-    if ((type != PTX_F16X2 && type != PTX_BF16X2) || lo.type != PTX_F32 || hi.type != PTX_F32) {
-        ptxb_fail(b, "cvt_pack", "two f32 go into one f16x2 or bf16x2; got %s and %s for %s",
+    if ((type != PTX_F16X2 && type != PTX_BF16X2 && !is_fp8(type)) || lo.type != PTX_F32 ||
+        hi.type != PTX_F32) {
+        ptxb_fail(b, "cvt_pack",
+                  "two f32 go into one f16x2, bf16x2, e4m3x2 or e5m2x2; got %s and %s for %s",
                   ptx_type_name((ptx_type)lo.type), ptx_type_name((ptx_type)hi.type),
                   ptx_type_name(type));
         return poison;
     }
+    if (is_fp8(type))
+        return ptx_cvt(b, type, lo, .hi = hi);
     const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_cvt_pack)->forms;
     if (b->params.target.sm >= form->sm && (!b->params.isa || b->params.isa >= form->isa)) {
         const uint32_t opcode =

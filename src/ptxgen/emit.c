@@ -10,7 +10,7 @@ static_assert(PTX_OP_COUNT <= 128, "ptxb_spelling() has 7 bits for a row");
 
 enum {
     FLOATS = (1 << PTX_F16) | (1 << PTX_BF16) | (1 << PTX_F32) | (1 << PTX_F64) | (1 << PTX_F16X2) |
-             (1 << PTX_BF16X2)
+             (1 << PTX_BF16X2) | (1 << PTX_E4M3X2) | (1 << PTX_E5M2X2) | (1 << PTX_TF32)
 };
 
 // ---- values -------------------------------------------------------------------------------------

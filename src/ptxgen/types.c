@@ -55,7 +55,7 @@ ptx_type ptxb_bits_type(ptx_type type)
 ptx_type ptxb_mov_type(ptx_type type)
 {
     const bool typed = type == PTX_PRED || (ptxb_bits(type) > 8 && !(PTX_TYPES_BF16S >> type & 1) &&
-                                            !(PTX_TYPES_F16S >> type & 1));
+                                            !(PTX_TYPES_F16S >> type & 1) && type < PTX_E4M3X2);
     return typed ? type : ptxb_bits_type(type);
 }
 
@@ -64,9 +64,12 @@ const char *ptxb_memory_name(ptx_type type)
     switch (type) {
     case PTX_F16:
     case PTX_BF16:
+    case PTX_E4M3X2:
+    case PTX_E5M2X2:
         return "b16";
     case PTX_F16X2:
     case PTX_BF16X2:
+    case PTX_TF32:
         return "b32";
     default:
         return ptx_type_name(type);
@@ -200,20 +203,16 @@ ptx_val ptx_f64(double x)
     return ptx_imm_bits(PTX_F64, bits);
 }
 
-// `x` rounded to nearest even to a 16-bit float with this many fraction and exponent bits.
-static uint64_t round_to_half(double x, int fraction, int exponent_bits)
+// A finite `x` rounded to nearest even to a float with this many fraction and exponent bits. What
+// is too large carries into bits that the format does not have.
+static uint64_t round_finite(double x, int fraction, int exponent_bits)
 {
     const int bias = (1 << (exponent_bits - 1)) - 1;
-    const uint64_t sign = signbit(x) ? UINT64_C(0x8000) : 0;
-    const uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << fraction;
-
-    if (isnan(x))
-        return 0x7fff;
+    const uint64_t sign = (uint64_t)(signbit(x) != 0) << (fraction + exponent_bits);
     int exponent;
-    double magnitude = fabs(x);
+    const double magnitude = fabs(x);
+
     frexp(magnitude, &exponent);
-    if (isinf(x) || exponent - 1 > bias)
-        return sign | infinity;
     if (magnitude == 0)
         return sign;
     if (exponent - 1 < 1 - bias)
@@ -222,6 +221,21 @@ static uint64_t round_to_half(double x, int fraction, int exponent_bits)
     uint64_t units = (uint64_t)nearbyint(ldexp(magnitude, fraction + 1 - exponent));
     uint64_t field = (uint64_t)(exponent - 1 + bias - 1);
     return sign | ((field << fraction) + units);
+}
+
+// The same with infinity, which is also what is too large, and NaN, whose bits are all ones.
+static uint64_t round_to_small(double x, int fraction, int exponent_bits)
+{
+    const uint64_t sign = UINT64_C(1) << (fraction + exponent_bits);
+    const uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << fraction;
+    int exponent;
+
+    if (isnan(x))
+        return sign - 1;
+    frexp(x, &exponent);
+    if (isinf(x) || exponent > 1 << (exponent_bits - 1))
+        return (signbit(x) ? sign : 0) | infinity;
+    return round_finite(x, fraction, exponent_bits);
 }
 
 static bool fits(ptx_type type, double x)
@@ -236,15 +250,36 @@ static bool fits(ptx_type type, double x)
     return is_signed ? x >= -limit / 2 && x < limit / 2 : x >= 0 && x < limit;
 }
 
-// In one 16-bit float, or in both halves of a packed type.
-static ptx_val half_immediate(ptx_type type, double x, int fraction, int exponent_bits)
+// In one float, or in both halves of a packed type.
+static ptx_val small_immediate(ptx_type type, double x, int fraction, int exponent_bits)
 {
+    const uint64_t sign = UINT64_C(1) << (fraction + exponent_bits);
     const uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << fraction;
-    const uint64_t half = round_to_half(x, fraction, exponent_bits);
+    const uint64_t half = round_to_small(x, fraction, exponent_bits);
+    const int bits = 1 + fraction + exponent_bits;
 
-    if (isfinite(x) && (half & 0x7fff) == infinity)
+    if (isfinite(x) && (half & (sign - 1)) == infinity)
         return unfit(type, x);
-    return ptx_imm_bits(type, ptxb_bits(type) == 32 ? half << 16 | half : half);
+    return ptx_imm_bits(type, (int)ptxb_bits(type) == 2 * bits ? half << bits | half : half);
+}
+
+// e4m3 has no infinity: its values go up to 448, and 464 is the last that rounds to it.
+static ptx_val e4m3_immediate(double x)
+{
+    if (fabs(x) > 464) // infinity too
+        return unfit(PTX_E4M3X2, x);
+    const uint64_t half = isnan(x) ? 0x7f : round_finite(x, 3, 4);
+    return ptx_imm_bits(PTX_E4M3X2, half << 8 | half);
+}
+
+// Ties to even, as every immediate; zeros in the last 13 bits.
+static ptx_val tf32_immediate(double x)
+{
+    ptx_val v = small_immediate(PTX_TF32, x, 10, 8);
+
+    if (v.kind == PTX_KIND_IMMEDIATE)
+        v.bits = isnan(x) ? 0x7fffffff : v.bits << 13;
+    return v;
 }
 
 ptx_val ptx_imm(ptx_type type, double x)
@@ -259,10 +294,16 @@ ptx_val ptx_imm(ptx_type type, double x)
         return ptx_f32(x);
     case PTX_F16:
     case PTX_F16X2:
-        return half_immediate(type, x, 10, 5);
+        return small_immediate(type, x, 10, 5);
     case PTX_BF16:
     case PTX_BF16X2:
-        return half_immediate(type, x, 7, 8);
+        return small_immediate(type, x, 7, 8);
+    case PTX_E4M3X2:
+        return e4m3_immediate(x);
+    case PTX_E5M2X2:
+        return small_immediate(type, x, 2, 5);
+    case PTX_TF32:
+        return tf32_immediate(x);
     default:
         if (!fits(type, x))
             return unfit(type, x);

@@ -186,6 +186,82 @@ static void pairs_are_narrowed_with_the_first_in_the_lower_half(void **state)
     }
 }
 
+static void small_floats_are_spelled(void **state)
+{
+    (void)state;
+    for (int sm = 89; sm <= 90; sm++) {
+        ptx_builder *b = builder_at(sm);
+        ptx_entry (b, "k") {
+            ptx_val lo = ptx_copy(b, ptx_f32(1)), hi = ptx_copy(b, ptx_f32(2));
+            ptx_val x = ptx_cvt_pack(b, PTX_E4M3X2, lo, hi);
+            ptx_val y = ptx_cvt(b, PTX_E5M2X2, lo, .hi = hi, .relu = true);
+            ptx_val z = ptx_cvt(b, PTX_F16X2, x, .round = PTX_ROUND_RN);
+            ptx_cvt(b, PTX_F16X2, y, .relu = true);
+            ptx_cvt(b, PTX_E4M3X2, z);
+            ptx_cvt(b, PTX_E4M3X2, lo, .hi = ptx_f32(2.5), .satfinite = true);
+            ptx_val t = ptx_cvt(b, PTX_TF32, lo);
+            ptx_cvt(b, PTX_F32, t);
+            ptx_cvt(b, PTX_E4M3X2, x);
+            ptx_store(b, ptx_shared(b, PTX_E4M3X2, 4), 0, x);
+        }
+        EXPECT_LINES(b, sm == 89 ? ".version 8.1" : ".version 7.8",
+                     "cvt.rn.satfinite.e4m3x2.f32 %rs1, %f2, %f1;",
+                     "cvt.rn.satfinite.relu.e5m2x2.f32 %rs2, %f2, %f1;",
+                     "cvt.rn.f16x2.e4m3x2 %r1, %rs1;", "cvt.rn.relu.f16x2.e5m2x2 %r2, %rs2;",
+                     "cvt.rn.satfinite.e4m3x2.f16x2 %rs3, %r1;",
+                     "cvt.rn.satfinite.e4m3x2.f32 %rs4, 0f40200000, %f1;",
+                     "cvt.rna.tf32.f32 %r3, %f1;", "mov.b32 %f3, %r3;", "st.shared.b16 ");
+    }
+    ptx_builder *b = builder_at(100);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_copy(b, ptx_f32(1));
+        ptx_cvt(b, PTX_TF32, x, .round = PTX_ROUND_RN, .relu = true);
+        ptx_cvt(b, PTX_TF32, x, .round = PTX_ROUND_RZ, .satfinite = true);
+        ptx_cvt(b, PTX_TF32, x, .round = PTX_ROUND_RNA);
+        ptx_cvt(b, PTX_TF32, x, .satfinite = true);
+    }
+    EXPECT_LINES(b, "cvt.rn.relu.tf32.f32", "cvt.rz.satfinite.tf32.f32", "cvt.rna.tf32.f32",
+                 "cvt.rna.satfinite.tf32.f32");
+}
+
+static void wrong_small_conversions_are_named(void **state)
+{
+    (void)state;
+#define REFUSED(call, ...) REFUSED_AT(90, call, __VA_ARGS__)
+
+    const ptx_val w = ptx_imm(PTX_F16X2, 1), e = ptx_imm(PTX_E4M3X2, 1), t = ptx_imm(PTX_TF32, 1);
+    REFUSED(ptx_cvt(b, PTX_E4M3X2, f), "cvt: there is no conversion from f32 to e4m3x2", "two f32");
+    REFUSED(ptx_cvt(b, PTX_E4M3X2, f, .hi = u), "cvt: there is no conversion", "two f32");
+    REFUSED(ptx_cvt(b, PTX_E4M3X2, w, .hi = w), "cvt: there is no conversion from f16x2");
+    REFUSED(ptx_cvt(b, PTX_E5M2X2, e), "cvt: there is no conversion from e4m3x2 to e5m2x2");
+    REFUSED(ptx_cvt(b, PTX_F32, e), "cvt: there is no conversion from e4m3x2 to f32", "f16x2");
+    REFUSED(ptx_cvt(b, PTX_F16X2, e, .satfinite = true),
+            "from e4m3x2 to f16x2 takes no .satfinite");
+    REFUSED(ptx_cvt(b, PTX_E4M3X2, w, .round = PTX_ROUND_RZ), "takes no choice of rounding");
+    REFUSED(ptx_cvt(b, PTX_E4M3X2, w, .ftz = true), "takes no .ftz");
+    REFUSED(ptx_cvt(b, PTX_E4M3X2, w, .sat = true), "takes no .sat");
+    REFUSED(ptx_cvt(b, PTX_E4M3X2, f, .hi = ptx_f32(1e39)), "cvt: .hi is the immediate");
+    REFUSED(ptx_cvt(b, PTX_TF32, u), "cvt: there is no conversion from u32 to tf32", "from f32");
+    REFUSED(ptx_cvt(b, PTX_F16, t), "cvt: there is no conversion from tf32 to f16", "goes to f32");
+    REFUSED(ptx_cvt(b, PTX_F32, t, .round = PTX_ROUND_RN), "from tf32 to f32 takes no modifier");
+    REFUSED(ptx_cvt(b, PTX_TF32, f, .relu = true), "takes no .relu with this rounding");
+    REFUSED(ptx_cvt(b, PTX_TF32, f, .round = PTX_ROUND_RM), "takes no rounding to minus");
+    REFUSED(ptx_cvt(b, PTX_TF32, f, .hi = f), "takes no .hi");
+    REFUSED(ptx_cvt(b, PTX_TF32, f, .round = PTX_ROUND_RZ, .satfinite = true), "needs sm_100");
+    REFUSED(ptx_cvt(b, PTX_F16, f, .relu = true), "from f32 to f16 takes no .relu");
+    REFUSED(ptx_cvt(b, PTX_F16X2, f, .hi = f), "takes no .hi; ptx_cvt_pack()");
+    REFUSED(ptx_cvt(b, PTX_F16, f, .round = PTX_ROUND_RNA), "choice of rounding");
+    REFUSED(ptx_op(b, PTX_OP_add, .x = f, .y = f, .round = PTX_ROUND_RNA), "add: ");
+    REFUSED(ptx_add(b, t, t), "add: ", "tf32");
+    REFUSED(ptx_add(b, e, e), "add: ", "e4m3x2");
+    REFUSED(ptx_cvt_pack(b, PTX_E4M3X2, f, w), "cvt_pack: two f32");
+#undef REFUSED
+#define REFUSED(call, ...) REFUSED_AT(86, call, __VA_ARGS__)
+    REFUSED(ptx_cvt_pack(b, PTX_E4M3X2, f, f), "cvt.rn.satfinite.e4m3x2.f32 needs sm_89", "sm_86");
+    REFUSED(ptx_cvt(b, PTX_TF32, f, .round = PTX_ROUND_RN), "cvt.rn.tf32.f32 needs sm_90");
+#undef REFUSED
+}
+
 static void wrong_conversions_are_named(void **state)
 {
     const ptx_val none = { 0 };
@@ -252,6 +328,8 @@ int main(void)
         cmocka_unit_test(bits_are_seen_as_another_type),
         cmocka_unit_test(lanes_are_packed_and_unpacked),
         cmocka_unit_test(pairs_are_narrowed_with_the_first_in_the_lower_half),
+        cmocka_unit_test(small_floats_are_spelled),
+        cmocka_unit_test(wrong_small_conversions_are_named),
         cmocka_unit_test(wrong_conversions_are_named),
         cmocka_unit_test(a_pinned_isa_is_a_floor),
     };

@@ -87,8 +87,8 @@ static void make_inputs(struct record *r)
 static unsigned operand_types(const struct op_case *c, ptx_type types[MAX_OPERANDS])
 {
     if (c->kind == CASE_CVT) {
-        types[0] = c->from;
-        return 1;
+        types[0] = types[1] = c->from;
+        return c->two ? 2 : 1;
     }
     if (c->kind == CASE_CVT_PACK) {
         types[0] = types[1] = PTX_F32;
@@ -107,7 +107,7 @@ static unsigned operand_types(const struct op_case *c, ptx_type types[MAX_OPERAN
 static ptx_val result_of(ptx_builder *b, const struct op_case *c, const ptx_val v[MAX_OPERANDS])
 {
     if (c->kind == CASE_CVT)
-        return ptx_cvt(b, c->type, v[0], .round = c->round, .ftz = c->ftz, .sat = c->sat);
+        return op_case_cvt(b, c, v[0], v[1]);
     if (c->kind == CASE_CVT_PACK)
         return ptx_cvt_pack(b, c->type, v[0], v[1]);
     return ptx_op(b, (ptx_opcode)c->what, .x = v[0], .y = v[1], .z = v[2],

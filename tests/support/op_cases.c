@@ -27,6 +27,26 @@ static void ops(op_case_visit *visit, void *user)
     }
 }
 
+// What only the formats of 8 bits and tf32 have, and the types from which they come.
+static void small_conversions(op_case_visit *visit, void *user)
+{
+    static const ptx_type types[] = { PTX_E4M3X2, PTX_E5M2X2, PTX_TF32, PTX_F16X2, PTX_F32 };
+    enum { TYPES = sizeof types / sizeof *types };
+    struct op_case c = { .kind = CASE_CVT };
+
+    for (unsigned pair = 0; pair < TYPES * TYPES; pair++)
+        for (unsigned m = 1; m < 6 * 8; m++) {
+            c.type = types[pair / TYPES];
+            c.from = types[pair % TYPES];
+            c.round = (ptx_round)(m / 8);
+            c.relu = m & 1;
+            c.satfinite = m >> 1 & 1;
+            c.two = m >> 2 & 1;
+            if (m % 8 || c.round == PTX_ROUND_RNA) // the rest is in conversions()
+                visit(user, &c);
+        }
+}
+
 static void conversions(op_case_visit *visit, void *user)
 {
     struct op_case c = { .kind = CASE_CVT };
@@ -45,6 +65,7 @@ static void conversions(op_case_visit *visit, void *user)
     visit(user, &c);
     c.type = PTX_BF16X2;
     visit(user, &c);
+    small_conversions(visit, user);
     c = (struct op_case) { .kind = CASE_BITCAST };
     for (unsigned pair = 0; pair < PTX_TYPE_COUNT * PTX_TYPE_COUNT; pair++) {
         c.type = (ptx_type)(pair / PTX_TYPE_COUNT);
@@ -205,13 +226,14 @@ bool op_case_is_approximate(const struct op_case *c)
 
 void op_case_name(const struct op_case *c, char name[OP_CASE_NAME])
 {
-    static const char *const rounds[] = { "", ".rn", ".rz", ".rm", ".rp" };
+    static const char *const rounds[] = { "", ".rn", ".rz", ".rm", ".rp", ".rna" };
     const char *op = c->kind == CASE_OP    ? ptx_op_get_info((ptx_opcode)c->what)->name
                      : c->kind == CASE_CVT ? "cvt"
                                            : "cvt_pack";
-    snprintf(name, OP_CASE_NAME, "%s%s%s%s.%s%s%s", op, rounds[c->round], c->ftz ? ".ftz" : "",
-             c->sat ? ".sat" : "", ptx_type_name(c->type), c->kind == CASE_CVT ? "." : "",
-             c->kind == CASE_CVT ? ptx_type_name(c->from) : "");
+    snprintf(name, OP_CASE_NAME, "%s%s%s%s%s%s.%s%s%s%s", op, rounds[c->round],
+             c->ftz ? ".ftz" : "", c->sat ? ".sat" : "", c->satfinite ? ".satfinite" : "",
+             c->relu ? ".relu" : "", ptx_type_name(c->type), c->kind == CASE_CVT ? "." : "",
+             c->kind == CASE_CVT ? ptx_type_name(c->from) : "", c->two ? ".two" : "");
 }
 
 // ---- emission -----------------------------------------------------------------------------------
@@ -260,6 +282,14 @@ static void emit_op(ptx_builder *b, const struct op_frame *frame, const struct o
         v[3] = ptx_u32(0xe8);
     ptx_op(b, (ptx_opcode)c->what, .x = v[0], .y = v[1], .z = v[2], .w = v[3], .round = c->round,
            .ftz = c->ftz, .sat = c->sat);
+}
+
+ptx_val op_case_cvt(ptx_builder *b, const struct op_case *c, ptx_val x, ptx_val hi)
+{
+    const ptx_val none = { 0 };
+
+    return ptx_cvt(b, c->type, x, .round = c->round, .ftz = c->ftz, .sat = c->sat, .relu = c->relu,
+                   .satfinite = c->satfinite, .hi = c->two ? hi : none);
 }
 
 static void emit_access(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
@@ -353,7 +383,7 @@ void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_
         emit_op(b, frame, c);
         break;
     case CASE_CVT:
-        ptx_cvt(b, c->type, frame->of[c->from], .round = c->round, .ftz = c->ftz, .sat = c->sat);
+        op_case_cvt(b, c, frame->of[c->from], frame->of[c->from]);
         break;
     case CASE_CVT_PACK:
         ptx_cvt_pack(b, c->type, frame->of[PTX_F32], frame->of[PTX_F32]);

@@ -25,6 +25,7 @@ struct op_case {
     ptx_type from;
     ptx_round round;
     bool ftz, sat;
+    bool relu, satfinite, two; // of conversions; two f32 in one result
     ptx_space space;
     unsigned lanes;
     bool nc;
@@ -55,6 +56,8 @@ struct op_frame {
     ptx_val of[PTX_TYPE_COUNT]; // one variable of each type
 };
 struct op_frame op_frame_open(ptx_builder *b);
+// The conversion of a case; `hi` counts if it takes two f32.
+ptx_val op_case_cvt(ptx_builder *b, const struct op_case *c, ptx_val x, ptx_val hi);
 void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_case *c);
 
 // A special register by its number: first the three axes of each vector, then the scalars.

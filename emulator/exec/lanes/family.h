@@ -85,6 +85,8 @@ static inline enum emu_type emu_plain(enum emu_type type)
     case EMU_B16:
     case EMU_F16:
     case EMU_BF16:
+    case EMU_E4M3X2:
+    case EMU_E5M2X2:
         return EMU_U16;
     case EMU_U32:
     case EMU_S32:
@@ -92,6 +94,7 @@ static inline enum emu_type emu_plain(enum emu_type type)
     case EMU_F32:
     case EMU_F16X2:
     case EMU_BF16X2:
+    case EMU_TF32:
         return EMU_U32;
     case EMU_U64:
     case EMU_S64:

@@ -270,6 +270,9 @@ static uint64_t float_to_float(const struct emu_insn *insn, uint64_t bits)
     if (insn->sat)
         result = saturate(format, result);
     uint64_t sign = UINT64_C(1) << (format->exponent_bits + format->fraction_bits);
+    uint64_t infinity = ((UINT64_C(1) << format->exponent_bits) - 1) << format->fraction_bits;
+    if (insn->satfinite && (result & ~sign) == infinity)
+        result--;
     if (insn->relu && result & sign && !isnan(x))
         result = 0;
     return result;
@@ -319,6 +322,124 @@ EMU_LANE_FUNCTION(convert_pack)
     EMU_FOR_LANES r[i] = (uint32_t)(convert(&half, a[i]) << 16 | convert(&half, b[i]));
 }
 
+// ---- floats of 8 bits, tf32 ---------------------------------------------------------------------
+
+// The largest value is that of all exponents and fractions but NaN, and infinity in e5m2.
+struct small_format {
+    int exponent_bits, fraction_bits;
+    unsigned most;
+};
+
+enum { FP8_NAN = 0x7f };
+
+static const struct small_format *small_format(enum emu_type type)
+{
+    static const struct small_format e4m3 = { 4, 3, 0x7e }, e5m2 = { 5, 2, 0x7b };
+    return type == EMU_E4M3X2 ? &e4m3 : &e5m2;
+}
+
+// To nearest even; what is too large, and infinity, becomes the largest value.
+static uint32_t narrow(const struct emu_insn *insn, double x)
+{
+    const struct small_format *format = small_format(insn->type);
+    const int least = 2 - (1 << (format->exponent_bits - 1));
+    const unsigned sign = signbit(x) ? 0x80 : 0;
+    int exponent;
+    if (isnan(x))
+        return FP8_NAN;
+    if (insn->relu && sign)
+        return 0;
+    if (isinf(x))
+        return sign | format->most;
+    frexp(x, &exponent);
+    exponent = x == 0 || exponent - 1 < least ? least : exponent - 1;
+    // In units of the last place; the leading one, and a carry, add to the exponent field.
+    double units = to_integral(EMU_RN, ldexp(fabs(x), format->fraction_bits - exponent));
+    unsigned bits = ((unsigned)(exponent - least) << format->fraction_bits) + (unsigned)units;
+    return sign | (bits > format->most ? format->most : bits);
+}
+
+// Exact.
+static uint32_t widen(const struct emu_insn *insn, uint32_t x)
+{
+    const struct small_format *format = small_format(insn->source_type);
+    const int least = 2 - (1 << (format->exponent_bits - 1));
+    const unsigned magnitude = x & 0x7f, fraction = magnitude % (1u << format->fraction_bits);
+    const unsigned field = magnitude >> format->fraction_bits;
+    const uint32_t sign = (x & 0x80) << 8;
+    if (magnitude > format->most)
+        return format->most == 0x7b && magnitude == 0x7c ? (insn->relu && sign ? 0 : sign | 0x7c00)
+                                                         : EMU_F16_NAN;
+    if (insn->relu && sign)
+        return 0;
+    const unsigned units = field ? fraction | 1u << format->fraction_bits : fraction;
+    const int exponent = least + (field ? (int)field - 1 : 0) - format->fraction_bits;
+    return sign | (uint32_t)emu_round_f64(&emu_format_f16, EMU_RN, ldexp(units, exponent));
+}
+
+// Two floats in one register: of two sources, the first goes to the upper half.
+EMU_LANE_FUNCTION(narrow_pack)
+{
+    const uint32_t *a = src[0], *b = src[1];
+    uint32_t *r = out;
+    EMU_FOR_LANES r[i] =
+        narrow(insn, (double)emu_f32(a[i])) << 8 | narrow(insn, (double)emu_f32(b[i]));
+}
+
+EMU_LANE_FUNCTION(narrow_halves)
+{
+    const uint32_t *a = src[0];
+    uint32_t *r = out;
+    EMU_FOR_LANES r[i] = narrow(insn, (double)emu_f16_to_f32((uint16_t)(a[i] >> 16))) << 8 |
+                         narrow(insn, (double)emu_f16_to_f32((uint16_t)a[i]));
+}
+
+EMU_LANE_FUNCTION(widen_pair)
+{
+    const uint32_t *a = src[0];
+    uint32_t *r = out;
+    EMU_FOR_LANES r[i] = widen(insn, a[i] >> 8 & 0xff) << 16 | widen(insn, a[i] & 0xff);
+}
+
+// f32 without its last 13 bits.
+static uint32_t to_tf32(const struct emu_insn *insn, uint32_t x)
+{
+    const uint32_t half = 0x1000, last = 0x2000, infinity = UINT32_C(0x7f800000);
+    const uint32_t sign = x & UINT32_C(0x80000000);
+    uint32_t magnitude = x ^ sign;
+    if (magnitude > infinity)
+        return EMU_F32_NAN;
+    if (insn->relu && sign)
+        return 0;
+    if (insn->round == EMU_RNA)
+        magnitude += half;
+    else if (insn->round == EMU_RN)
+        magnitude += half - 1 + (magnitude / last & 1);
+    magnitude &= ~(last - 1);
+    return sign | (insn->satfinite && magnitude >= infinity ? infinity - last : magnitude);
+}
+
+EMU_LANE_FUNCTION(round_tf32)
+{
+    const uint32_t *a = src[0];
+    uint32_t *r = out;
+    EMU_FOR_LANES r[i] = to_tf32(insn, a[i]);
+}
+
+static emu_lane_function *small_convert(const struct emu_insn *insn)
+{
+    const bool from = insn->source_type == EMU_E4M3X2 || insn->source_type == EMU_E5M2X2;
+    if (insn->type == EMU_TF32)
+        return insn->source_type == EMU_F32 && insn->src_count == 1 ? round_tf32 : NULL;
+    if (insn->type == EMU_E4M3X2 || insn->type == EMU_E5M2X2)
+        return insn->source_type == EMU_F32 && insn->src_count == 2     ? narrow_pack
+               : insn->source_type == EMU_F16X2 && insn->src_count == 1 ? narrow_halves
+                                                                        : NULL;
+    return from && insn->type == EMU_F16X2 && insn->src_count == 1 ? widen_pair : NULL;
+}
+
+// ---- the function for a conversion --------------------------------------------------------------
+
 bool emu_is_conversion(const struct emu_insn *insn)
 {
     switch (insn->opcode) {
@@ -338,6 +459,10 @@ bool emu_find_any_convert(const struct emu_insn *insn, struct emu_lane_info *inf
     const bool packed = insn->type == EMU_F16X2 || insn->type == EMU_BF16X2;
     if (!emu_is_conversion(insn))
         return false;
+    if (insn->type > EMU_BF16X2 || insn->source_type > EMU_BF16X2) {
+        info->fn = small_convert(insn);
+        return info->fn != NULL;
+    }
     info->fn = packed ? convert_pack : convert_lanes;
     if (packed)
         return insn->src_count == 2 && insn->source_type == EMU_F32;
