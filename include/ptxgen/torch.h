@@ -34,9 +34,8 @@ struct ptx_torch_functions {
 
 /// A parameter as the caller knows it.
 struct ptx_torch_tensor {
-    const void *const *holder; ///< where the caller's object has the address of its TensorImpl; it
-                               ///< must stay readable
-    const void *impl;          ///< that address, which stays valid as long as *holder is the same
+    const void *const *tensor; ///< the at::Tensor within the caller's object, which must stay
+    const void *impl;          ///< its TensorImpl
     CUdeviceptr data;          ///< of its elements
     int64_t numel;             ///< their number
     CUdeviceptr instead;       ///< the address to give for a gradient without elements
@@ -55,21 +54,24 @@ typedef enum ptx_torch_found {
 /// Looks at `count` parameters, in order, and at their gradients. known: the addresses of the
 /// gradients as they were, 0 where one was missing; now: gets those of now, and *first and *moved
 /// the range of tensors in which the two differ. A gradient must have its parameter's device,
-/// layout, sizes and, in dimensions of more than one element, strides. With `known` NULL gradients
-/// are not looked at, and `now`, `first` and `moved` may be NULL.
+/// layout, sizes and, in dimensions of more than one element, strides. gradients: the caller's
+/// objects, each with its at::Tensor `offset` bytes in, where the gradients are not those that
+/// grad() gives; else NULL.
 ///
 /// For CHANGED and UNUSUAL *first is the tensor, and `now` has no meaning. No function is called of
-/// a tensor that changed. May be called from any thread while no other changes the tensors: in
-/// Python, with the interpreter's lock held. Errors: none; the arguments are not checked.
+/// a parameter that has another TensorImpl. May be called from any thread while no other changes
+/// the tensors: in Python, with the interpreter's lock held. Errors: none; the arguments are not
+/// checked.
 PTXGEN_API ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
                                           const struct ptx_torch_tensor *tensors, size_t count,
+                                          const char *const *gradients, size_t offset,
                                           const CUdeviceptr *known, CUdeviceptr *now, size_t *first,
                                           size_t *moved);
 
-/// Tells PyTorch that the parameters were written: their version counters go up by one each. The
-/// parameters must be as ptx_torch_look() last found them.
+/// Tells PyTorch that tensors were written: their version counters go up by one each. The same
+/// threads as above.
 PTXGEN_API void ptx_torch_bump_versions(const struct ptx_torch_functions *functions,
-                                        const struct ptx_torch_tensor *tensors, size_t count);
+                                        const void *const *tensors, size_t count);
 
 PTXGEN_END
 

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <ptxgen/torch.h>
 
-// An at::Tensor is the address of its TensorImpl and nothing else, so the address of `impl` in a
-// caller's row is a handle of that tensor.
-static const void *handle_of(const struct ptx_torch_tensor *tensor)
-{
-    return &tensor->impl;
-}
-
 static bool same_place(const struct ptx_torch_functions *f, const void *a, const void *b)
 {
     int32_t here = 0, there = 0;
@@ -33,9 +26,10 @@ static bool same_shape(const struct ptx_torch_functions *f, const void *a, const
 
 // The address of the gradient, 0 if it is missing. False if it is not what the caller expects.
 static bool look_at_gradient(const struct ptx_torch_functions *f,
-                             const struct ptx_torch_tensor *tensor, CUdeviceptr *address)
+                             const struct ptx_torch_tensor *tensor, const void *gradient,
+                             CUdeviceptr *address)
 {
-    const void *parameter = handle_of(tensor), *gradient = f->grad(tensor->impl);
+    const void *parameter = tensor->tensor;
     int32_t dtype = 0, layout = 0, layouts = 0;
     bool defined = false;
     void *data = NULL;
@@ -65,28 +59,29 @@ static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch
     void *data = NULL;
     int64_t numel = 0;
 
-    return *tensor->holder == tensor->impl && !f->get_data_ptr(handle_of(tensor), &data) &&
-           (uintptr_t)data == tensor->data && !f->get_numel(handle_of(tensor), &numel) &&
+    return *tensor->tensor == tensor->impl && !f->get_data_ptr(tensor->tensor, &data) &&
+           (uintptr_t)data == tensor->data && !f->get_numel(tensor->tensor, &numel) &&
            numel == tensor->numel;
 }
 
 ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
                                const struct ptx_torch_tensor *tensors, size_t count,
+                               const char *const *gradients, size_t offset,
                                const CUdeviceptr *known, CUdeviceptr *now, size_t *first,
                                size_t *moved)
 {
     size_t begin = count, end = 0;
 
     for (size_t k = 0; k < count; k++) {
-        const bool there = is_there(functions, &tensors[k]);
+        const struct ptx_torch_tensor *tensor = &tensors[k];
+        const void *gradient;
 
-        if (there && !known)
-            continue;
-        if (!there || !look_at_gradient(functions, &tensors[k], &now[k])) {
-            if (first)
-                *first = k;
-            return there ? PTX_TORCH_FOUND_UNUSUAL : PTX_TORCH_FOUND_CHANGED;
-        }
+        *first = k;
+        if (!is_there(functions, tensor))
+            return PTX_TORCH_FOUND_CHANGED;
+        gradient = gradients ? gradients[k] + offset : functions->grad(tensor->impl);
+        if (!look_at_gradient(functions, tensor, gradient, &now[k]))
+            return PTX_TORCH_FOUND_UNUSUAL;
         if (now[k] != known[k]) {
             begin = begin == count ? k : begin;
             end = k + 1;
@@ -100,8 +95,8 @@ ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
 }
 
 void ptx_torch_bump_versions(const struct ptx_torch_functions *functions,
-                             const struct ptx_torch_tensor *tensors, size_t count)
+                             const void *const *tensors, size_t count)
 {
     for (size_t k = 0; k < count; k++)
-        functions->bump_version(handle_of(&tensors[k]));
+        functions->bump_version(tensors[k]);
 }

@@ -116,7 +116,7 @@ static int set_up(void **state)
         others[k].dtype = 15;
         objects[k] = &parameters[k];
         tensors[k] = (struct ptx_torch_tensor) {
-            .holder = &objects[k],
+            .tensor = &objects[k],
             .impl = &parameters[k],
             .data = (uintptr_t)memory[k],
             .numel = 2 * k,
@@ -131,7 +131,7 @@ static int set_up(void **state)
 
 static ptx_torch_found look(void)
 {
-    return ptx_torch_look(&functions, tensors, COUNT, known, now, &first, &moved);
+    return ptx_torch_look(&functions, tensors, COUNT, NULL, 0, known, now, &first, &moved);
 }
 
 static void test_same(void **state)
@@ -140,7 +140,7 @@ static void test_same(void **state)
     memset(now, 0xff, sizeof now);
     assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
     assert_memory_equal(now, known, sizeof now);
-    assert_int_equal(ptx_torch_look(&functions, NULL, 0, known, now, &first, &moved),
+    assert_int_equal(ptx_torch_look(&functions, NULL, 0, NULL, 0, known, now, &first, &moved),
                      PTX_TORCH_FOUND_SAME);
 }
 
@@ -257,21 +257,45 @@ static void test_strides(void **state)
     }
 }
 
-static void test_parameters_alone(void **state)
+// Gradients that the caller has, in place of those that grad() would give.
+static void test_given_gradients(void **state)
 {
     (void)state;
-    parameters[2].gradient = NULL; // not asked for
-    assert_int_equal(ptx_torch_look(&functions, tensors, COUNT, NULL, NULL, NULL, NULL),
-                     PTX_TORCH_FOUND_SAME);
-    parameters[2].data = memory[0];
-    assert_int_equal(ptx_torch_look(&functions, tensors, COUNT, NULL, NULL, NULL, NULL),
-                     PTX_TORCH_FOUND_CHANGED);
+    struct {
+        uint64_t head[2];
+        const struct impl *impl;
+    } held[COUNT];
+    const char *given[COUNT];
+    for (int k = 0; k < COUNT; k++) {
+        held[k].impl = k == 2 ? &others[k] : &gradients[k];
+        given[k] = (const char *)&held[k];
+        parameters[k].gradient = NULL; // not asked for
+    }
+    assert_int_equal(
+        ptx_torch_look(&functions, tensors, COUNT, given, 16, known, now, &first, &moved),
+        PTX_TORCH_FOUND_MOVED);
+    assert_int_equal(first, 2);
+    assert_int_equal(moved, 1);
+    assert_int_equal(now[1], known[1]);
+    assert_int_equal(now[2], (uintptr_t)others[2].data);
+    held[3].impl = &undefined;
+    assert_int_equal(
+        ptx_torch_look(&functions, tensors, COUNT, given, 16, known, now, &first, &moved),
+        PTX_TORCH_FOUND_MOVED);
+    assert_int_equal(moved, 2);
+    assert_int_equal(now[3], 0);
+    held[1].impl = &parameters[1]; // another type
+    assert_int_equal(
+        ptx_torch_look(&functions, tensors, COUNT, given, 16, known, now, &first, &moved),
+        PTX_TORCH_FOUND_UNUSUAL);
+    assert_int_equal(first, 1);
 }
 
 static void test_versions(void **state)
 {
     (void)state;
-    ptx_torch_bump_versions(&functions, tensors + 1, 2);
+    const void *const written[] = { &objects[1], &objects[2] };
+    ptx_torch_bump_versions(&functions, written, 2);
     for (int k = 0; k < COUNT; k++) {
         assert_int_equal(parameters[k].version, k == 1 || k == 2);
         assert_int_equal(gradients[k].version, 0);
@@ -287,7 +311,7 @@ int main(void)
         cmocka_unit_test_setup(test_changed, set_up),
         cmocka_unit_test_setup(test_unusual, set_up),
         cmocka_unit_test_setup(test_strides, set_up),
-        cmocka_unit_test_setup(test_parameters_alone, set_up),
+        cmocka_unit_test_setup(test_given_gradients, set_up),
         cmocka_unit_test_setup(test_versions, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

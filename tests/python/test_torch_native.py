@@ -4,7 +4,7 @@ notice the same."""
 
 import pytest
 import torch
-from conftest import ON_EMULATOR, python
+from conftest import ON_EMULATOR
 from torch_parts import DEVICE, distance, give, parameters
 
 import ptxgen.torch as pt
@@ -216,20 +216,17 @@ def test_other_kinds_of_parameters(native):
     assert watched(optimizer) == [False] and p.detach().tolist() == [-1.0] * 4
 
 
-def test_switched_off():
+def test_switched_off(monkeypatch):
     """The environment can say no, and a torch whose functions are others is asked one by one."""
-    code = ("import torch, ptxgen.torch._native as n\n"
-            "print(n.watch([torch.zeros(1)], [torch.float32], [0]) is not None)\n"
-            "n._found.clear()\n"
-            "n._FUNCTIONS['get_numel'] = 'aoti_torch_get_dim'\n"
-            "print(n.watch([torch.zeros(1)], [torch.float32], [0]) is not None)\n"
-            "n._found.clear()\n"
-            "n._FUNCTIONS['get_numel'] = 'no_such_function'\n"
-            "print(n.watch([torch.zeros(1)], [torch.float32], [0]) is not None)\n")
-    for value in ("", "0"):
-        done = python(code, PTXGEN_TORCH_NATIVE=value)
-        expected = there() and value != "0"
-        assert done.stdout.split() == [str(expected), "False", "False"], done.stderr
+    def found(environment="", **functions):
+        monkeypatch.setattr(_native, "_found", [])
+        monkeypatch.setenv("PTXGEN_TORCH_NATIVE", environment)
+        monkeypatch.setattr(_native, "_FUNCTIONS", {**_native._FUNCTIONS, **functions})
+        return there()
+
+    assert found() == (_native._usable() is not None)
+    assert not found("0") and not found(get_numel="no_such_function")
+    assert not found(get_numel="aoti_torch_get_dim")
 
 
 def test_what_is_gone_is_not_looked_at(native):

@@ -5,6 +5,7 @@ the plans were made for."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import zlib
@@ -23,6 +24,8 @@ from .clip import increment_version
 
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside")  # what may move within a plan
+# DTensors' attributes without a look for their __torch_function__, which does nothing.
+_PLAIN = getattr(torch._C, "DisableTorchFunctionSubclass", contextlib.nullcontext)
 _data_ptr, _is_contiguous = Tensor.data_ptr, Tensor.is_contiguous
 _grad, _dtype, _spec, _part = map(operator.attrgetter, ("grad", "dtype", "_spec", "_local_tensor"))
 
@@ -62,6 +65,7 @@ class _Part:
         self.locals = [item.local for item in items]
         self.parameters = [item.parameter for item in items]
         self.local_at = list(map(_data_ptr, self.locals))
+        self.local_ids = _native.identities(self.locals)
         # The memory of the states lives as long as the plan, whatever becomes of their tensors. They
         # move together: off the device and back, say.
         states = [_ranks.local(item.states[name]) for item in items for name in item.stored()]
@@ -76,9 +80,10 @@ class _Part:
         self.specs: List[Any] = [item.spec for item in items]
         self.dtypes = [local.dtype if g is None else _ranks.local(g).dtype
                        for local, g in zip(self.locals, gradients)]
-        self.watch = None if self.any_sharded else _native.watch(
-            self.parameters, self.dtypes,
+        self.watch = None if self.any_sharded and not self.all_sharded else _native.watch(
+            self.locals, self.dtypes,
             [item.states["step"].data_ptr() if not n else 0 for item, n in zip(items, self.numels)])
+        self.written = _native.written(self.parameters)
         # Of the gradients, 0 where one is missing: as the plan has them, and as look() found them.
         self.known, self.now = ((_c.c_uint64 * len(items))() for _ in range(2))
         self.moved = 0, 0  # the range where they differ: its first, its length
@@ -165,21 +170,43 @@ class _Part:
     def look(self) -> Sequence[Any]:
         """Looks where parameters and gradients are. Returns tensors that must stay until the work is
         launched. Raises _Changed where the plan is for others."""
-        found = _native.UNUSUAL if self.watch is None else self.watch.look(self.known, self.now)
+        if self.any_sharded:
+            part_of = _part if self.all_sharded else _ranks.local
+            if _native.identities(map(part_of, self.parameters)) != self.local_ids:
+                raise _Changed
+        if self.watch is None:
+            return self._ask()
+        there = self._sharded() if self.all_sharded else None
+        if there is None and self.all_sharded:
+            return self._ask()
+        found = self.watch.look(self.known, self.now, there)
         if found == _native.UNUSUAL:
             return self._ask()
         if found == _native.CHANGED:
             raise _Changed
-        self.moved = self.watch.range() if found == _native.MOVED else (0, 0)  # type: ignore[union-attr]
-        return ()
+        self.moved = self.watch.range() if found == _native.MOVED else (0, 0)
+        return there or ()
+
+    def _sharded(self) -> Optional[Tuple[Tensor, ...]]:
+        """This rank's parts of the gradients. None where one is missing or placed otherwise than its
+        parameter."""
+        try:
+            with _PLAIN():
+                gradients = list(map(_grad, self.parameters))
+            specs = list(map(_spec, gradients))
+            if specs != self.specs:
+                return None
+            self.specs = specs  # the same objects are equal without a look at them
+            parts = tuple(map(_part, gradients))
+        except AttributeError:
+            return None
+        return parts if set(map(type, parts)) <= {Tensor} else None
 
     def _ask(self) -> Sequence[Any]:
         """look(), tensor by tensor."""
-        if (list(map(_data_ptr, self.locals)) != self.local_at
-                or self.any_sharded and not all(map(operator.is_, map(_ranks.local, self.parameters),
-                                                    self.locals))):
+        if list(map(_data_ptr, self.locals)) != self.local_at:
             raise _Changed
-        addresses, there = self._addresses(list(map(_grad, self.parameters)))
+        addresses, there = self._addresses()
         known = list(self.known)
         self.moved = 0, 0
         if addresses != known:
@@ -189,27 +216,23 @@ class _Part:
         self.now[:] = addresses
         return there
 
-    def _addresses(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
+    def _addresses(self) -> Tuple[List[int], Sequence[Any]]:
         """The address of each gradient, 0 where it is missing, and the tensors that are there. Raises
         _Changed where the plan is for gradients of other types."""
+        found = list(map(_grad, self.parameters))
+        gradients: Optional[Sequence[Any]] = found
+        if self.any_sharded:
+            gradients = self._sharded() if self.all_sharded else None
         try:
-            if self.all_sharded:
-                specs = list(map(_spec, gradients))
-                if specs != self.specs:
-                    return self._each(gradients)
-                self.specs = specs  # the same objects are equal without a look at them
-                gradients = list(map(_part, gradients))
-            elif self.any_sharded:
-                return self._each(gradients)
-            if (self.contiguous and list(map(_dtype, gradients)) == self.dtypes
+            if (gradients is not None and self.contiguous and list(map(_dtype, gradients)) == self.dtypes
                     and all(map(_is_contiguous, gradients))):
                 addresses = list(map(_data_ptr, gradients))
                 for k in self.empty:
                     addresses[k] = self.items[k].states["step"].data_ptr()
                 return addresses, gradients
         except (AttributeError, TypeError, RuntimeError):
-            pass  # one is missing, sparse or no DTensor
-        return self._each(gradients)
+            pass  # one is missing or sparse
+        return self._each(found)
 
     def _each(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
         found = [self._usable(k, g) for k, g in enumerate(gradients)]
@@ -368,6 +391,9 @@ class Engine:
         self._params: List[Tensor] = []
         self._entries: List[Any] = []
         self._states: List[Any] = []
+        self._param_ids: Any = None  # what those three are
+        self._entry_ids: Any = None
+        self._state_ids: Any = None
         self._changes = -1  # what States.changes was when the states were looked at
         self._idle: List[int] = []
         self._rules: List[Any] = []
@@ -378,18 +404,17 @@ class Engine:
     # ---- whether the plans still fit
 
     def _fits(self, owner: Any, groups: List[Any], params: List[Tensor]) -> bool:
-        if (not self._params or len(params) != len(self._params)
-                or not all(map(operator.is_, params, self._params))
+        if (not self._params or _native.identities(params) != self._param_ids
                 or self._asked != (owner.max_grad_norm is None, self.detects, owner.process_group,
                                    owner.seed, owner.state_dtype)
                 or [owner._rule(group) for group in groups] != self._rules):
             return False
         state = owner.state
-        if len(state) != len(self._entries) or not all(map(operator.is_, state.values(), self._entries)):
+        if _native.identities(state.values()) != self._entry_ids:
             return False
         if _formats.States.changes != self._changes:
             now = list(chain.from_iterable(map(dict.values, self._entries)))
-            if len(now) != len(self._states) or not all(map(operator.is_, now, self._states)):
+            if _native.identities(now) != self._state_ids:
                 return False
             self._changes = _formats.States.changes
         for k in self._idle:
@@ -435,10 +460,10 @@ class Engine:
         for part in self._parts:
             if part.empty:
                 part.count_empty()
-            if part.watch is None:
+            if part.written is None:
                 increment_version(part.parameters)
             else:
-                part.watch.bump_versions()
+                part.written.bump_versions()
 
     def _phases(self) -> None:
         parts = self._parts
@@ -492,6 +517,8 @@ class Engine:
         self._rules = [owner._rule(group) for group in groups]
         self._entries = list(owner.state.values())
         self._states = list(chain.from_iterable(map(dict.values, self._entries)))
+        self._param_ids, self._entry_ids, self._state_ids = map(
+            _native.identities, (self._params, self._entries, self._states))
         self._changes = _formats.States.changes
         self._asked = (owner.max_grad_norm is None, self.detects, owner.process_group, owner.seed,
                        owner.state_dtype)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from typing import Any, Dict, List, Optional, Sequence
+from array import array
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ _FUNCTIONS = {
 }
 _TYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 _word = ctypes.c_uint64.from_address
+_HEAD = tuple.__basicsize__  # of a tuple, before the addresses of what is in it
 
 SAME, MOVED = _c.PTX_TORCH_FOUND_SAME, _c.PTX_TORCH_FOUND_MOVED
 CHANGED, UNUSUAL = _c.PTX_TORCH_FOUND_CHANGED, _c.PTX_TORCH_FOUND_UNUSUAL
@@ -55,9 +57,13 @@ class _Torch:
                            if _word(id(one) + at).value == one._cdata
                            and _word(id(two) + at).value == two._cdata)
 
-    def holds(self, tensor: Tensor) -> bool:
-        """Whether the object has its TensorImpl where objects have it."""
-        return _word(id(tensor) + self.offset).value == tensor._cdata
+    def at(self, tensor: Tensor) -> int:
+        """The at::Tensor within the object."""
+        return id(tensor) + self.offset
+
+    def fits(self, tensor: Tensor) -> bool:
+        """Whether the object has it there, and may be written without torch's knowledge of it."""
+        return _word(self.at(tensor)).value == tensor._cdata and not tensor.is_inference()
 
 
 class Watch:
@@ -69,7 +75,7 @@ class Watch:
         self._functions, self._parameters = functions, parameters
         self._rows = (_c.ptx_torch_tensor * len(parameters))()
         for row, p, dtype, address in zip(self._rows, parameters, dtypes, instead):
-            row.holder, row.impl = id(p) + functions.offset, p._cdata
+            row.tensor, row.impl = functions.at(p), p._cdata
             row.data, row.numel, row.instead = p.data_ptr(), p.numel(), address
             row.gradient_dtype = functions.codes[dtype]
         self._first, self._moved = ctypes.c_size_t(), ctypes.c_size_t()
@@ -77,16 +83,29 @@ class Watch:
                        len(parameters))
         self._found_at = ctypes.addressof(self._first), ctypes.addressof(self._moved)
 
-    def look(self, known: Any, now: Any) -> int:
-        """What ptx_torch_look() says. After MOVED, range() is where `now` differs from `known`."""
-        return self._functions.look(*self._given, known, now, *self._found_at)  # type: ignore[no-any-return]
+    def look(self, known: Any, now: Any, gradients: Optional[Tuple[Tensor, ...]] = None) -> int:
+        """What ptx_torch_look() says. After MOVED, range() is where `now` differs from `known`.
+        `gradients`: all of them, where they are not the parameters' own; of the class Tensor."""
+        objects = None if gradients is None else id(gradients) + _HEAD
+        return self._functions.look(*self._given, objects, self._functions.offset, known, now,  # type: ignore[no-any-return]
+                                    *self._found_at)
 
     def range(self) -> Any:
         return self._first.value, self._moved.value
 
+
+class Written:
+    """Parameters that each step writes. They must stay as long as this."""
+
+    def __init__(self, functions: _Torch, parameters: Sequence[Tensor]) -> None:
+        self._bump_versions, self._parameters = functions.bump_versions, parameters
+        self._table = array("Q", map(functions.at, parameters))
+        self._given = (ctypes.addressof(functions.functions), self._table.buffer_info()[0],
+                       len(parameters))
+
     def bump_versions(self) -> None:
-        """The parameters were written."""
-        self._functions.bump_versions(*self._given)
+        """They were written."""
+        self._bump_versions(*self._given)
 
 
 def _tells_the_truth(functions: _Torch) -> bool:
@@ -99,12 +118,12 @@ def _tells_the_truth(functions: _Torch) -> bool:
     def found(what: int) -> bool:
         return watch.look(known, now) == what
 
-    sound = all(map(functions.holds, params)) and found(SAME)
+    sound = all(map(functions.fits, params)) and found(SAME)
     other.grad, empty.grad = torch.ones(4, 3), torch.ones(0, 3)
     expected[1:] = other.grad.data_ptr(), 8
     sound = sound and found(MOVED) and watch.range() == (1, 2) and list(now) == expected
     before = [p._version for p in params]
-    watch.bump_versions()
+    Written(functions, params).bump_versions()
     sound = sound and [p._version - v for p, v in zip(params, before)] == [1, 1, 1]
     for unusual in (torch.ones(3, 4).t(), torch.ones(4, 3).to_sparse()):
         other.grad = unusual
@@ -114,14 +133,33 @@ def _tells_the_truth(functions: _Torch) -> bool:
         half.grad = torch.zeros_like(half)
         one = Watch(functions, [half], [dtype], [0])
         sound = sound and one.look(known, now) == MOVED and now[0] == half.grad.data_ptr()
+    given = tuple(torch.ones_like(p, requires_grad=False) for p in params)
+    sound = sound and watch.look(known, now, given) == MOVED and now[0] == given[0].data_ptr()
     other.grad = None
     plain.data = torch.zeros(2, 3)
     return sound and found(CHANGED)
 
 
+def _is_known_python() -> bool:
+    """Whether objects are where CPython has them, and one thread at a time changes them."""
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return False
+    some = (object(), object())
+    return [_word(id(some) + _HEAD + 8 * k).value for k in range(2)] == list(map(id, some))
+
+
+if _is_known_python():
+    def identities(objects: Iterable[Any]) -> Any:
+        """Which objects these are: equal for the same ones in the same order, as long as they live."""
+        some = tuple(objects)
+        return ctypes.string_at(id(some) + _HEAD, 8 * len(some))
+else:
+    def identities(objects: Iterable[Any]) -> Any:
+        return list(map(id, objects))
+
+
 def _usable() -> Optional[_Torch]:
-    if (os.environ.get("PTXGEN_TORCH_NATIVE") == "0" or sys.implementation.name != "cpython"
-            or not getattr(sys, "_is_gil_enabled", lambda: True)()):
+    if os.environ.get("PTXGEN_TORCH_NATIVE") == "0" or not _is_known_python():
         return None
     try:
         functions = _Torch()
@@ -134,14 +172,25 @@ def _usable() -> Optional[_Torch]:
 _found: List[Optional[_Torch]] = []  # once it was looked for
 
 
+def _functions() -> Optional[_Torch]:
+    if not _found:
+        _found.append(_usable())
+    return _found[0]
+
+
 def watch(parameters: Sequence[Tensor], dtypes: Sequence[torch.dtype],
           instead: Sequence[int]) -> Optional[Watch]:
     """A watch over the parameters; None if they must be asked one by one."""
-    if not _found:
-        _found.append(_usable())
-    functions = _found[0]
-    if functions is None or not all(
-            type(p) in (Tensor, Parameter) and not p.is_inference() and functions.holds(p)
-            for p in parameters):
+    functions = _functions()
+    if functions is None or not all(type(p) in (Tensor, Parameter) and functions.fits(p)
+                                    for p in parameters):
         return None
     return Watch(functions, parameters, dtypes, instead)
+
+
+def written(parameters: Sequence[Tensor]) -> Optional[Written]:
+    """None if torch must be told of them by its own function."""
+    functions = _functions()
+    if functions is None or not all(map(functions.fits, parameters)):
+        return None
+    return Written(functions, parameters)
