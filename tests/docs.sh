@@ -88,6 +88,16 @@ for file in docs/design.md CONTRIBUTING.md; do
     done <"$scratch/links"
 done
 
+# ---- the functions of math.h and their bounds
+
+sed -n 's/^ *X(\([a-z0-9]*\), \([0-9.]*\), ".*/\1 \2/p' include/ptxgen/math.h >"$scratch/math"
+[ -s "$scratch/math" ] || fail "no function in math.h"
+while read -r function bound; do
+    grep -qF "| \`ptx_math_$function()\` | $bound | " docs/math.md ||
+        fail "docs/math.md does not have ptx_math_$function() with its bound, $bound"
+    checked=$((checked + 1))
+done <"$scratch/math"
+
 # ---- names in the comments of the public headers
 
 sed -n 's|.*//||p' include/ptxgen/*.h | grep -oE '\b(ptx|PTX|PTXGEN)_[A-Za-z_0-9]+' | sort -u >"$scratch/tokens"

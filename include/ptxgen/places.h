@@ -167,6 +167,23 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_vec8(x1, x2, x3, x4, x5, x6, x7, x8) \
     PTXGEN_VEC8(__COUNTER__, x1, x2, x3, x4, x5, x6, x7, x8)
 
+// ---- math.h -------------------------------------------------------------------------------------
+
+#define ptx_math_exp(...)                PTXGEN_CALL(v, ptx_math_exp, __VA_ARGS__)
+#define ptx_math_exp2(...)               PTXGEN_CALL(v, ptx_math_exp2, __VA_ARGS__)
+#define ptx_math_expm1(...)              PTXGEN_CALL(v, ptx_math_expm1, __VA_ARGS__)
+#define ptx_math_log(...)                PTXGEN_CALL(v, ptx_math_log, __VA_ARGS__)
+#define ptx_math_log2(...)               PTXGEN_CALL(v, ptx_math_log2, __VA_ARGS__)
+#define ptx_math_log1p(...)              PTXGEN_CALL(v, ptx_math_log1p, __VA_ARGS__)
+#define ptx_math_sin(...)                PTXGEN_CALL(v, ptx_math_sin, __VA_ARGS__)
+#define ptx_math_cos(...)                PTXGEN_CALL(v, ptx_math_cos, __VA_ARGS__)
+#define ptx_math_tanh(...)               PTXGEN_CALL(v, ptx_math_tanh, __VA_ARGS__)
+#define ptx_math_sigmoid(...)            PTXGEN_CALL(v, ptx_math_sigmoid, __VA_ARGS__)
+#define ptx_math_erf(...)                PTXGEN_CALL(v, ptx_math_erf, __VA_ARGS__)
+#define ptx_math_erfc(...)               PTXGEN_CALL(v, ptx_math_erfc, __VA_ARGS__)
+#define ptx_math_rsqrt(...)              PTXGEN_CALL(v, ptx_math_rsqrt, __VA_ARGS__)
+#define ptx_math_pow(...)                PTXGEN_CALL(vv, ptx_math_pow, __VA_ARGS__)
+
 // ---- memory.h -----------------------------------------------------------------------------------
 
 #define ptx_ptr_from(...)                PTXGEN_CALL(ttv, ptx_ptr_from, __VA_ARGS__)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Compares texts with golden/: each kernel and dtype with default options for sm_80, each option
-// with its second value, clip and step plans; and a hash of every text. After an intended change:
-// meson compile -C build golden, and read the difference in version control.
+// with its second value, clip and step plans, functions of math.h; and a hash of every text. After
+// an intended change: meson compile -C build golden, and read the difference in version control.
 #define _POSIX_C_SOURCE 200809L
 
 #include <inttypes.h>
@@ -17,6 +17,7 @@
 #include <ptxgen/kernels.h>
 #include <ptxgen/step.h>
 
+#include "math_kernels.h"
 #include "variants.h"
 
 #ifndef GOLDEN_DIR
@@ -212,6 +213,14 @@ static void check_step_plans(struct golden *g)
     check_text(g, b, "step_plan", "mixed");
 }
 
+/// A kernel for each function of math.h.
+static void check_math(struct golden *g)
+{
+    ptx_builder *b = ptx_builder_create(NULL);
+    math_kernels(b);
+    check_text(g, b, "math", "f32");
+}
+
 /// Each option with its second value, and the others with their defaults.
 static void check_options(struct golden *g)
 {
@@ -351,6 +360,7 @@ static void test_golden(void **state)
     check_clip_plans(&g);
     check_step_plans(&g);
     check_options(&g);
+    check_math(&g);
     check_hashes(&g);
     if (g.rewrite)
         fprintf(stderr, "%u golden texts written\n", g.written);
