@@ -1,38 +1,93 @@
 # SPDX-License-Identifier: MIT
-"""Runs a function on several ranks: processes with gloo on the CPU, or with NCCL on a GPU each."""
+"""Runs functions on several ranks: processes with gloo on the CPU, or with NCCL on a GPU each. They stay
+for the next function, because a process that imports torch takes longer than most tests."""
 
-import os
+import atexit
+import multiprocessing
 import tempfile
 import traceback
 import warnings
+from multiprocessing import connection
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as processes
 
 warnings.filterwarnings("ignore")
 
+_TIMEOUT = 300  # seconds, of one function
+_ranks = []  # (process, pipe) of each rank that runs
+
 
 def on_ranks(count, function, *arguments):
-    """Calls function(rank, *arguments) on each rank; raises what one of them raised."""
+    """Calls function(rank, *arguments) on each of `count` ranks; raises what one of them raised. Ranks
+    are new after an error, and as many as are asked for."""
+    if len(_ranks) != count:
+        _end()
+        spawn = multiprocessing.get_context("spawn")
+        for rank in range(count):
+            here, there = spawn.Pipe()
+            process = spawn.Process(target=_serve, args=(rank, count, there), daemon=True)
+            process.start()
+            there.close()
+            _ranks.append((process, here))
     with tempfile.TemporaryDirectory() as folder:
-        processes.spawn(_rank, (count, folder, function, arguments), nprocs=count)
+        try:
+            for _, pipe in _ranks:
+                pipe.send((folder, function, arguments))
+            _wait()
+        except BaseException:
+            _end()  # the others may wait for the one that failed
+            raise
 
 
-def _rank(rank, count, folder, function, arguments):
+def _wait():
+    waiting = {pipe: rank for rank, (_, pipe) in enumerate(_ranks)}
+    while waiting:
+        ready = connection.wait(list(waiting), _TIMEOUT)
+        if not ready:
+            raise TimeoutError(f"ranks {sorted(waiting.values())} are at work for {_TIMEOUT} s")
+        for pipe in ready:
+            rank = waiting.pop(pipe)
+            try:
+                error = pipe.recv()
+            except EOFError:
+                error = "it ended"
+            if error:
+                raise RuntimeError(f"rank {rank}: {error}")
+
+
+def _end():
+    for process, pipe in _ranks:
+        pipe.close()
+        process.kill()
+        process.join()
+    _ranks.clear()
+
+
+atexit.register(_end)
+
+
+def _serve(rank, count, pipe):
     import ptxgen
     import ptxgen.torch as pt
+    backend = "gloo"
     if "emulator" in ptxgen.Device().info.name:
         pt.emulate()
         torch.set_num_threads(1)
-        dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=count)
     else:
+        backend = "nccl"
         torch.cuda.set_device(rank)
-        dist.init_process_group("nccl", f"file://{folder}/store", rank=rank, world_size=count)
-    try:
-        function(rank, *arguments)
-        dist.barrier()
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)  # the others may wait for this rank
-    dist.destroy_process_group()
+    while True:
+        try:
+            folder, function, arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            dist.init_process_group(backend, f"file://{folder}/store", rank=rank, world_size=count)
+            function(rank, *arguments)
+            dist.barrier()
+            dist.destroy_process_group()
+        except BaseException:
+            pipe.send(traceback.format_exc())
+            return
+        pipe.send("")

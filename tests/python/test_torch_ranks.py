@@ -83,6 +83,14 @@ def test_fsdp2_clip(shape, names):
     on_ranks(2, clips_as_torch, shape, names)
 
 
+@needs_two
+def test_a_new_world():
+    """The same processes in other groups: nothing is kept of those before."""
+    for _ in range(2):
+        on_ranks(2, clips_as_torch, (2,), ("fsdp",))
+        on_ranks(2, clips_as_torch, (1, 2), ("replicate", "shard"))
+
+
 def counts_once(rank, world, shape, names):
     """Every element once, in any mix of meshes and tensors."""
     mesh = init_device_mesh(DEVICE, shape, mesh_dim_names=names)

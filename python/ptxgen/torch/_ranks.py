@@ -85,7 +85,13 @@ def _spanned(mesh: Any, sets: Set[_Ranks], rank: int) -> Optional[_Ranks]:
     return frozenset(chosen.flatten().tolist())
 
 
-_groups: Dict[_Ranks, Any] = {}
+_groups: Dict[Any, Any] = {}  # by the world that they are of, and their ranks
+
+
+def world() -> Any:
+    """The group of all ranks, another one after each init_process_group(); None without."""
+    import torch.distributed as dist
+    return dist.group.WORLD if dist.is_initialized() else None
 
 
 def _group(ranks: _Ranks, meshes: Sequence[Any]) -> Any:
@@ -98,9 +104,13 @@ def _group(ranks: _Ranks, meshes: Sequence[Any]) -> Any:
                 return group
     if len(ranks) == dist.get_world_size():
         return dist.group.WORLD
-    if ranks not in _groups:
-        _groups[ranks] = dist.new_group(sorted(ranks), use_local_synchronization=True)
-    return _groups[ranks]
+    for of, among in list(_groups):
+        if of is not world():  # gone with what was made of it
+            del _groups[of, among]
+    key = (world(), ranks)
+    if key not in _groups:
+        _groups[key] = dist.new_group(sorted(ranks), use_local_synchronization=True)
+    return _groups[key]
 
 
 def reduction(tensors: Sequence[Any], process_group: Optional[Any] = None) -> Reduction:

@@ -19,7 +19,7 @@ from .. import _c
 from .._library import c, check
 from ..plans import ClipPlan
 from . import _device
-from ._ranks import DTensor, Reduction, is_partial, reduction, replicated
+from ._ranks import DTensor, Reduction, is_partial, reduction, replicated, world
 
 _Tensors = Union[Tensor, Iterable[Tensor]]
 _EPS = 1e-6  # torch adds it to the norm
@@ -88,6 +88,7 @@ class _Set:
         self._norm_spec: Optional[Any] = None
         self.with_sums = with_sums
         self.group = reduced.group
+        self._world = None if self.group is None else world()
         by_device: Dict[torch.device, List[int]] = {}
         for k, local in enumerate(locals_):
             by_device.setdefault(local.device, []).append(k)
@@ -106,6 +107,8 @@ class _Set:
         self._mesh = meshes[0] if same else None
 
     def fits(self, grads: Sequence[Any], locals_: Sequence[Tensor], with_sums: bool) -> bool:
+        if self.group is not None and world() is not self._world:
+            return False  # its group is gone
         if not (self.with_sums == with_sums and len(locals_) == len(self.numels)
                 and list(map(_numel, locals_)) == self.numels
                 and list(map(_dtype, locals_)) == self.dtypes
