@@ -202,6 +202,8 @@ void emu_block_start(struct emu_block *block, uint64_t linear)
                shared);
     if (block->shared_shadow && block->used)
         memset(block->shared_shadow, 0, shared);
+    block->shared_defined = false;
+    block->shared_checked = 0;
     if (block->race)
         emu_race_start(block->race);
     block->used = true;

@@ -107,6 +107,7 @@ static bool finish(struct emu_warp *warp, const struct emu_copy *copy)
     memset(copy->to + copy->taken, 0, bytes - copy->taken);
     if (copy->to_shadow) { // uninitialised bytes stay uninitialised
         memset(copy->to_shadow, 1, bytes);
+        warp->block->shared_defined &= !copy->from_shadow;
         if (copy->from_shadow)
             emu_shadow_move(warp->block->exec->shadows, copy->to_shadow, copy->from_shadow,
                             copy->taken);

@@ -515,6 +515,7 @@ static bool decode_insn(struct decoder *d, struct emu_op *op)
     const struct emu_function *f = d->code->function;
     op->insn = insn;
     op->guard = EMU_NO_REGISTER;
+    op->strong = insn->is_volatile || insn->order != EMU_WEAK;
     if (insn->operands > f->operand_count ||
         (uint32_t)insn->dst_count + insn->src_count > f->operand_count - insn->operands)
         return fail(d, EMU_ILLEGAL_INSTRUCTION, "too many operands");

@@ -249,11 +249,6 @@ static inline void write_element(unsigned char *at, unsigned bytes, uint64_t x)
 // Volatile, relaxed and stronger accesses are atomic on the host, because other workers may access
 // the same memory on purpose. Weak ones are plain accesses of the host: if blocks of a program race
 // with them, the workers race on the same bytes. As on a GPU, the result is one of the values.
-static bool is_strong(const struct emu_op *op)
-{
-    return op->insn->is_volatile || op->insn->order != EMU_WEAK;
-}
-
 uint64_t emu_read_strong(unsigned char *at, unsigned bytes)
 {
     switch (bytes) {
@@ -326,7 +321,7 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
                         const uint64_t *address, uint32_t total, uint64_t out[][EMU_LANES],
                         struct emu_undefined_lanes *u, uint32_t *open)
 {
-    bool strong = is_strong(op);
+    bool strong = op->strong;
     *open = 0;
     if (strong)
         emu_race_atomic(warp, op);
@@ -354,10 +349,24 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
     return true;
 }
 
+// Once loads have checked as many bytes as the block's shared memory has, all of it is checked: by
+// then it may be defined, and stay so.
+static bool shared_defined(struct emu_block *block, uint32_t bytes)
+{
+    const struct emu_exec *exec = block->exec;
+    if (block->shared_defined)
+        return true;
+    block->shared_checked += bytes;
+    if (block->shared_checked < exec->shared_bytes)
+        return false;
+    block->shared_checked = 0;
+    return block->shared_defined = exec->access->all_ones(block->shared_shadow, exec->shared_bytes);
+}
+
 static bool all_defined(const struct emu_warp *warp, const struct emu_reach *reach, uint32_t bytes)
 {
     const struct emu_access_build *access = warp->block->exec->access;
-    if (!reach->shadow)
+    if (!reach->shadow || (reach->shared && shared_defined(warp->block, bytes * EMU_LANES)))
         return true;
     return reach->in_row ? access->all_ones(reach->shadow, bytes * EMU_LANES)
                          : access->each_ones(reach->shadow, reach->away, bytes);
@@ -406,7 +415,7 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     uint32_t total = (uint32_t)op->bytes * op->dst_count;
     struct emu_reach reach;
-    if (is_strong(op) || !emu_reach_all(warp, frame, op, mask, total, &reach) ||
+    if (op->strong || !emu_reach_all(warp, frame, op, mask, total, &reach) ||
         !all_defined(warp, &reach, total) || !no_race(warp, op, mask, &reach, total, EMU_USE_LOAD))
         return load_lanes(warp, op, mask, frame, init, total);
     const bool whole = mask == warp->exists;
@@ -473,7 +482,7 @@ static bool mark(struct emu_warp *warp, const struct emu_op *op, unsigned lane, 
                  const struct emu_undefined_lanes *u)
 {
     if (access->shadow && !u) {
-        if (is_strong(op))
+        if (op->strong)
             emu_shadow_fill_strong(access->shadow, total);
         else
             memset(access->shadow, EMU_SHADOW_DEFINED, total);
@@ -500,7 +509,7 @@ static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_
     alignas(64) uint64_t scratch[EMU_LANES];
     const uint64_t *address = emu_addresses(warp, frame, op, scratch);
     unsigned count = op->src_count - 1u;
-    bool strong = is_strong(op);
+    bool strong = op->strong;
     if (strong)
         emu_race_atomic(warp, op);
     for (uint32_t m = mask; m; m &= m - 1) {
@@ -548,7 +557,7 @@ bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
         return store_slowly(warp, op, mask, frame, total, values, u);
     }
     struct emu_reach reach;
-    if (op->space == EMU_PARAM || is_strong(op) ||
+    if (op->space == EMU_PARAM || op->strong ||
         !emu_reach_all(warp, frame, op, mask, total, &reach) ||
         !no_race(warp, op, mask, &reach, total, EMU_USE_STORE))
         return store_slowly(warp, op, mask, frame, total, values, NULL);

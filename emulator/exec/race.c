@@ -200,7 +200,7 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
 {
     struct emu_race *race = warp->block->race;
     uint32_t thread = warp->index * EMU_LANES + lane;
-    bool strong = use == EMU_USE_ATOMIC || op->insn->is_volatile || op->insn->order != EMU_WEAK;
+    bool strong = use == EMU_USE_ATOMIC || op->strong;
     struct record now = { make(thread, strong, race->epoch, race->clocks[warp->index].tick),
                           op->insn->line };
     uint32_t first = offset >> race->grain_shift, last = (offset + bytes - 1) >> race->grain_shift;
@@ -238,7 +238,7 @@ bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
                     const struct emu_reach *reach, uint32_t bytes, enum emu_use use)
 {
     struct emu_race *race = warp->block->race;
-    bool strong = use == EMU_USE_ATOMIC || op->insn->is_volatile || op->insn->order != EMU_WEAK;
+    bool strong = use == EMU_USE_ATOMIC || op->strong;
     struct record now = { 0, op->insn->line };
     if (use == EMU_USE_LOAD && race->written != race->epoch) {
         list_reads(race, warp, op, mask, reach, bytes);

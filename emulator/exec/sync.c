@@ -388,20 +388,32 @@ static int shuffle_source(unsigned mode, unsigned i, uint32_t b, uint32_t c)
     return j <= most ? j : -1;
 }
 
+// What a shuffle reads. A register is zero in the lanes of threads that the block does not have.
+static const uint32_t *shuffled(const struct exchange *x, uint32_t *scratch)
+{
+    const uint32_t *lanes = emu_fetch(x->warp, x->frame, &x->op->src[0], scratch);
+    const uint32_t exists = x->warp->exists;
+    if (exists == UINT32_MAX || x->op->src[0].place != EMU_AT_SLOT)
+        return lanes;
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        scratch[i] = exists & emu_bit_of_lane[i] ? lanes[i] : 0;
+    return scratch;
+}
+
 static bool shuffle(const struct exchange *x)
 {
     alignas(64) uint32_t scratch[3][EMU_LANES], out[EMU_LANES] = { 0 };
-    const uint32_t *a = emu_fetch(x->warp, x->frame, &x->op->src[0], scratch[0]);
+    const uint32_t *a = shuffled(x, scratch[0]);
     const uint32_t *b = emu_fetch(x->warp, x->frame, &x->op->src[1], scratch[1]);
     const uint32_t *c = emu_fetch(x->warp, x->frame, &x->op->src[2], scratch[2]);
-    uint32_t inside = 0, exists = x->op->src[0].place == EMU_AT_SLOT ? x->warp->exists : UINT32_MAX;
+    uint32_t inside = 0;
     for (uint32_t m = x->lanes; m; m &= m - 1) {
         unsigned i = emu_first(m);
         int j = shuffle_source(x->op->insn->mode, i, b[i], c[i]);
         if (j >= 0)
             inside |= 1u << i;
         unsigned from = j >= 0 ? (unsigned)j : i;
-        out[i] = exists >> from & 1 ? a[from] : 0;
+        out[i] = a[from];
     }
     put_words(x, out);
     if (x->op->dst_count > 1)

@@ -219,6 +219,7 @@ struct emu_undefined emu_undefined_load(struct emu_warp *warp, const struct emu_
 void emu_undefined_store(struct emu_warp *warp, unsigned char *shadow, uint32_t bytes,
                          struct emu_undefined value)
 {
+    warp->block->shared_defined = false; // if it is there
     for (uint32_t k = 0; k < bytes; k++) {
         struct emu_undefined byte = { value.bits >> 8 * k, value.computed >> 8 * k, value.origin };
         emu_shadow_put(warp->block->exec->shadows, shadow + k, byte);

@@ -384,7 +384,7 @@ static bool run_group(struct emu_warp *warp)
             emu_do_compare(warp, frame, init, op, mask);
             continue;
         case EMU_DO_LOAD:
-            if (op->insn->is_volatile || op->insn->order != EMU_WEAK)
+            if (op->strong)
                 warp->left -= SYNC_COST;
             ok = emu_do_load(warp, op, mask);
             break;

@@ -101,6 +101,7 @@ struct emu_op {
     uint8_t dst_count, src_count;
     uint8_t bytes;  // memory: bytes of one element
     uint8_t space;  // memory
+    bool strong;    // memory: volatile, relaxed or stronger
     bool is_float;  // ftz applies
     bool float_out; // ftz and sat apply to the result
     bool in_place;  // the result's register is not a source
@@ -278,7 +279,10 @@ struct emu_block {
     bool used; // its memory was written
     struct emu_warp *warps;
     unsigned char *shared, *shared_shadow;
-    unsigned char *frames; // of depth 0, all warps
+    // Every byte of shared memory is defined; false: not known. Who makes one undefined clears it.
+    bool shared_defined;
+    uint32_t shared_checked; // bytes that loads have checked since it was last found not to be so
+    unsigned char *frames;   // of depth 0, all warps
     uint32_t *inits;
     struct emu_race *race;
     struct emu_barrier barriers[EMU_BARRIERS];
