@@ -137,6 +137,8 @@ void emu_block_destroy(struct emu_block *block)
     free(block->shared);
     free(block->shared_shadow);
     emu_race_destroy(block->race);
+    free(block->mbarriers);
+    free(block->asyncs);
     free(block);
 }
 
@@ -189,6 +191,8 @@ void emu_block_start(struct emu_block *block, uint64_t linear)
     block->exited = block->next_warp = 0;
     block->random = exec->config->seed ^ linear * UINT64_C(0xd1342543de82ef95);
     memset(block->barriers, 0, sizeof(block->barriers));
+    block->mbarrier_count = block->async_count = 0;
+    block->polling = block->waited = block->stuck = 0;
     for (uint32_t w = 0; w < block->warp_count; w++) {
         uint32_t rest = block->threads - w * EMU_LANES;
         struct emu_warp *warp = &block->warps[w];
@@ -239,6 +243,8 @@ bool emu_block_run(struct emu_block *block, int64_t budget, int64_t *spent)
             w = (w + 1) % block->warp_count;
             tried++;
         }
+        if (tried == block->warp_count && emu_mbarrier_stuck(block))
+            continue;
         if (tried == block->warp_count) {
             emu_fault_deadlock(block);
             return false;
@@ -248,6 +254,7 @@ bool emu_block_run(struct emu_block *block, int64_t budget, int64_t *spent)
         struct emu_warp *warp = &block->warps[w];
         emu_warp_run(warp, turn);
         *spent += turn - warp->budget;
+        emu_mbarrier_turn(block);
         if (atomic_load_explicit(&exec->stop, memory_order_relaxed))
             return false;
     }

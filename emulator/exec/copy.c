@@ -10,6 +10,7 @@ struct emu_copy {
     unsigned char *to, *to_shadow;
     const unsigned char *from, *from_shadow;
     const struct emu_op *op;
+    uint64_t order;
     uint32_t batch;
     uint8_t lane;
     uint8_t taken; // bytes read from the source; the rest is zero
@@ -89,10 +90,10 @@ bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
             (taken[i] &&
              !emu_lane_access(warp, &load, i, from[i], taken[i], EMU_USE_LOAD, &source)))
             return false;
-        const struct emu_copy copy = { target.host, target.shadow,
-                                       source.host, source.shadow,
-                                       op,          warp->copy_batch[i],
-                                       (uint8_t)i,  (uint8_t)taken[i] };
+        const struct emu_copy copy = {
+            target.host,        target.shadow,       source.host, source.shadow,    op,
+            ++warp->copy_order, warp->copy_batch[i], (uint8_t)i,  (uint8_t)taken[i]
+        };
         if (!add(warp, &copy))
             return false;
     }
@@ -144,6 +145,21 @@ bool emu_do_copy_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t m
 {
     bool all = op->src_count == 0;
     return finish_some(warp, mask, all ? 0 : op->src[0].operand->bits, all);
+}
+
+bool emu_copy_finish_before(struct emu_warp *warp, uint32_t lanes, uint64_t order)
+{
+    uint32_t left = 0;
+    bool fine = true;
+    for (uint32_t k = 0; k < warp->copy_count; k++) {
+        const struct emu_copy copy = warp->copies[k];
+        if (lanes >> copy.lane & 1 && copy.order <= order)
+            fine = fine && finish(warp, &copy);
+        else
+            warp->copies[left++] = copy;
+    }
+    warp->copy_count = left;
+    return fine;
 }
 
 bool emu_copy_finish(struct emu_warp *warp, uint32_t lanes)

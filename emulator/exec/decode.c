@@ -500,6 +500,13 @@ static bool decode_by_handler(struct decoder *d, struct emu_op *op)
         return true;
     case EMU_DO_COPY:
         return decode_copy(d, op);
+    case EMU_DO_MBARRIER:
+    case EMU_DO_PHASE_WAIT:
+    case EMU_DO_COPY_ARRIVE:
+    case EMU_DO_BULK:
+        op->space = insn->space;
+        op->bytes = 8;
+        return true;
     case EMU_DO_BRANCH:
         return decode_branch(d, op);
     case EMU_DO_BRANCH_LIST:

@@ -169,12 +169,18 @@ static const char *verb(enum emu_use use)
 bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
                      uint64_t address, uint32_t bytes, enum emu_use use, struct emu_access *access)
 {
-    unsigned space = op->space;
-    uint64_t given = address;
     if (address & (bytes - 1))
         return emu_fault(warp, op->insn, lane, EMU_MISALIGNED_ADDRESS,
                          "misaligned %s of %u bytes at 0x%llx", verb(use), (unsigned)bytes,
                          (unsigned long long)address);
+    return emu_lane_range(warp, op, lane, address, bytes, use, access);
+}
+
+bool emu_lane_range(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint64_t address,
+                    uint32_t bytes, enum emu_use use, struct emu_access *access)
+{
+    unsigned space = op->space;
+    uint64_t given = address;
     if (space == EMU_GENERIC && address >= EMU_SHARED_WINDOW && address < EMU_WINDOWS_END) {
         space = address < EMU_LOCAL_WINDOW   ? EMU_SHARED
                 : address < EMU_PARAM_WINDOW ? EMU_LOCAL

@@ -61,7 +61,9 @@ struct emu_race {
     uint32_t barriers[EMU_BARRIERS][EMU_MAX_WARPS];
 };
 
-enum { EPOCH_BITS = 20, TICK_BITS = 32 };
+// IN_FLIGHT is the thread of a bulk copy that has not completed; its tick is the thread that made
+// it.
+enum { EPOCH_BITS = 20, TICK_BITS = 32, IN_FLIGHT = 2046 };
 
 static uint64_t make(uint32_t thread, bool strong, uint32_t epoch, uint32_t tick)
 {
@@ -141,6 +143,8 @@ static bool ordered(const struct emu_race *race, const struct emu_warp *warp, un
 static bool conflicts(const struct emu_race *race, const struct emu_warp *warp, unsigned lane,
                       const struct record *record, bool strong)
 {
+    if (record->stamp && thread_of(record->stamp) == IN_FLIGHT)
+        return true;
     return record->stamp && !(strong && is_strong(record->stamp)) &&
            !ordered(race, warp, lane, record->stamp);
 }
@@ -149,6 +153,14 @@ static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane
                    const struct record *other, const char *now, const char *then)
 {
     char thread[64];
+    if (thread_of(other->stamp) == IN_FLIGHT) {
+        emu_describe_thread(warp->block, (uint32_t)other->stamp, thread, sizeof(thread));
+        return emu_report_finding(warp, op->insn, lane, EMU_FINDING_RACE,
+                                  "shared-memory race: this %s at shared offset 0x%x is not after "
+                                  "the wait for the cp.async.bulk by thread %s at line %u, which "
+                                  "writes there",
+                                  now, (unsigned)offset, thread, (unsigned)other->line);
+    }
     emu_describe_thread(warp->block, thread_of(other->stamp), thread, sizeof(thread));
     return emu_report_finding(warp, op->insn, lane, EMU_FINDING_RACE,
                               "shared-memory race: this %s at shared offset 0x%x and the %s by "
@@ -231,7 +243,8 @@ bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned la
 static inline bool quiet(uint64_t stamp, uint64_t mine)
 {
     const uint64_t epoch = (UINT64_C(1) << 52) - (UINT64_C(1) << TICK_BITS);
-    return stamp >> 53 == mine >> 53 || ((stamp ^ mine) & epoch) != 0 || stamp == 0;
+    return stamp >> 53 == mine >> 53 || stamp == 0 ||
+           (((stamp ^ mine) & epoch) != 0 && thread_of(stamp) != IN_FLIGHT);
 }
 
 bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
@@ -302,6 +315,42 @@ void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op)
     } else if (store) {
         join(race->published, mine->fenced, race->warps);
     }
+}
+
+void emu_race_phase(struct emu_warp *warp, const struct emu_op *op)
+{
+    struct emu_race *race = warp->block->race;
+    if (!race)
+        return;
+    emu_race_atomic(warp, op);
+    struct clocks *mine = &race->clocks[warp->index];
+    tick(mine);
+    mine->full = mine->tick; // the lanes of the warp that arrived at the mbarrier are not known
+}
+
+void emu_race_flight(struct emu_warp *warp, unsigned lane, uint32_t offset, uint32_t bytes,
+                     bool flying)
+{
+    struct emu_race *race = warp->block->race;
+    const uint32_t thread = warp->index * EMU_LANES + lane;
+    if (!race)
+        return;
+    const uint64_t stamp = flying
+                               ? make(IN_FLIGHT, false, race->epoch, thread)
+                               : make(thread, false, race->epoch, race->clocks[warp->index].tick);
+    for (uint32_t k = offset >> race->grain_shift; k <= (offset + bytes - 1) >> race->grain_shift;
+         k++)
+        race->cells[k].write.stamp = stamp;
+}
+
+void emu_race_landed(struct emu_warp *warp)
+{
+    struct emu_race *race = warp->block->race;
+    if (!race)
+        return;
+    struct clocks *mine = &race->clocks[warp->index];
+    tick(mine);
+    mine->known[warp->index] = race->published[warp->index] = mine->tick;
 }
 
 void emu_race_fence(struct emu_warp *warp)

@@ -323,7 +323,13 @@ static void append_waiting(struct emu_exec *exec, const struct emu_warp *warp)
         lanes &= ~same;
         uint32_t line =
             exec->program->codes[warp->lane_code[first]].ops[warp->lane_pc[first]].insn->line;
-        if (warp->wait[first] == EMU_WAIT_BARRIER)
+        char phase[192] = "";
+        if (warp->wait[first] == EMU_WAIT_PHASE)
+            emu_mbarrier_describe(warp->block, warp->wait_mask[first], phase, sizeof(phase));
+        if (*phase)
+            append(exec, "; warp %u lanes 0x%08x wait for %s, line %u", (unsigned)warp->index,
+                   (unsigned)same, phase, (unsigned)line);
+        else if (warp->wait[first] == EMU_WAIT_BARRIER)
             append(exec, "; warp %u lanes 0x%08x wait at barrier %u, line %u",
                    (unsigned)warp->index, (unsigned)same, (unsigned)warp->wait_mask[first],
                    (unsigned)line);
@@ -337,14 +343,18 @@ static void append_waiting(struct emu_exec *exec, const struct emu_warp *warp)
 bool emu_fault_deadlock(struct emu_block *block)
 {
     struct emu_exec *exec = block->exec;
-    bool barrier = false;
+    bool barrier = false, phase = false;
     for (uint32_t w = 0; w < block->warp_count; w++)
-        for (uint32_t m = block->warps[w].waiting & block->warps[w].live; m; m &= m - 1)
+        for (uint32_t m = block->warps[w].waiting & block->warps[w].live; m; m &= m - 1) {
             barrier = barrier || block->warps[w].wait[emu_first(m)] == EMU_WAIT_BARRIER;
+            phase = phase || block->warps[w].wait[emu_first(m)] == EMU_WAIT_PHASE;
+        }
     if (!claim(exec, EMU_TIMEOUT))
         return false;
     append(exec, "deadlock: %s; kernel %s, block (%u,%u,%u), %u of %u threads have ended",
-           barrier ? "divergent barrier, not reached by all" : "lanes wait for each other",
+           phase     ? "a phase of an mbarrier never completes"
+           : barrier ? "divergent barrier, not reached by all"
+                     : "lanes wait for each other",
            exec->launch->entry->name, (unsigned)block->id[0], (unsigned)block->id[1],
            (unsigned)block->id[2], (unsigned)block->exited, (unsigned)block->threads);
     for (uint32_t w = 0; w < block->warp_count; w++)

@@ -183,6 +183,7 @@ static void complete(struct emu_block *block, unsigned id)
             write_results(&block->warps[w], barrier->waiting[w], &c);
         emu_warp_release(&block->warps[w], barrier->waiting[w]);
     }
+    block->stuck = 0;
     emu_race_barrier_done(block, id, barrier->all);
     memset(barrier, 0, sizeof(*barrier));
 }
@@ -506,9 +507,23 @@ static bool redux(const struct exchange *x)
     return true;
 }
 
+// The first lane is the elected one. Hardware may elect any.
+static bool elect(const struct exchange *x)
+{
+    const unsigned leader = emu_first(x->lanes);
+    uint32_t words[EMU_LANES];
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        words[i] = leader;
+    put_words(x, words);
+    put_mask(x, 1, 1u << leader);
+    return true;
+}
+
 static bool exchange(const struct exchange *x)
 {
     switch (x->op->handler) {
+    case EMU_DO_ELECT:
+        return elect(x);
     case EMU_DO_SHUFFLE:
         return shuffle(x);
     case EMU_DO_MATCH:
@@ -595,6 +610,8 @@ bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned
     const struct exchange x = { warp, op, frame, init, lanes, members };
     if (op->handler == EMU_DO_WARP_BARRIER)
         return true;
+    if (op->handler == EMU_DO_ELECT)
+        return exchange(&x);
     bool open = emu_undefined_in(init, &op->src[0], lanes) ||
                 (init && op->handler == EMU_DO_SHUFFLE && absent_sources(&x));
     return open ? exchange_undefined(&x) : exchange(&x);

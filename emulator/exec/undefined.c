@@ -238,6 +238,7 @@ static const char *const decided[] = {
     [EMU_FINDING_BARRIER] = "a barrier's number",
     [EMU_FINDING_COUNT] = "a barrier's thread count",
     [EMU_FINDING_SIZE] = "the size of a cp.async",
+    [EMU_FINDING_PHASE] = "an mbarrier's count, state or parity",
 };
 
 static bool decides(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
@@ -279,6 +280,16 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
     case EMU_DO_COPY:
         return DECIDES(0, ADDRESS) && DECIDES(1, ADDRESS) &&
                (op->src_count < 4 || DECIDES(3, SIZE));
+    case EMU_DO_COPY_ARRIVE:
+        return DECIDES(0, ADDRESS);
+    case EMU_DO_BULK:
+        return DECIDES(0, ADDRESS) && DECIDES(1, ADDRESS) && DECIDES(2, SIZE) &&
+               (op->src_count < 4 || DECIDES(3, ADDRESS));
+    case EMU_DO_MBARRIER:
+    case EMU_DO_PHASE_WAIT:
+        return DECIDES(0, ADDRESS) && (op->src_count < 2 || DECIDES(1, PHASE));
+    case EMU_DO_PENDING_COUNT:
+        return DECIDES(0, PHASE);
     case EMU_DO_CALL:
         return op->insn->mode != EMU_MODE_INDIRECT || DECIDES(op->src_count - 1, TARGET);
     case EMU_DO_BRANCH_LIST:
@@ -291,6 +302,7 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
     case EMU_DO_VOTE:
     case EMU_DO_MATCH:
     case EMU_DO_REDUX:
+    case EMU_DO_ELECT:
         return DECIDES(op->src_count - 1, MEMBERS);
     default:
         return true;

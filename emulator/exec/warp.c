@@ -27,6 +27,8 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
     warp->patience = PATIENCE;
     warp->stamp = 0;
     warp->copy_count = 0;
+    warp->copy_order = 0;
+    warp->impatient = 0;
     for (unsigned i = 0; i < EMU_LANES; i++) {
         warp->lane_pc[i] = warp->lane_depth[i] = 0;
         warp->lane_code[i] = program->entry;
@@ -35,6 +37,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
         warp->wait[i] = EMU_WAIT_NONE;
         warp->local_base[i] = 0;
         warp->copy_batch[i] = 0;
+        warp->bulk_batch[i] = 0;
     }
     if (warp->init)
         memset(warp->init, 0, sizeof(uint32_t) * program->depth_registers);
@@ -146,7 +149,7 @@ static void pick(struct emu_warp *warp)
 void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
 {
     struct emu_block *block = warp->block;
-    if (!emu_copy_finish(warp, lanes))
+    if (!emu_copy_finish(warp, lanes) || !emu_bulk_exit(warp, lanes))
         return;
     for (uint32_t m = lanes; m; m &= m - 1)
         warp->exit_line[emu_first(m)] = line;
@@ -259,6 +262,21 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
         return true;
     case EMU_DO_COPY_WAIT:
         return emu_do_copy_wait(warp, op, mask);
+    case EMU_DO_COPY_ARRIVE:
+        return emu_do_copy_arrive(warp, op, mask);
+    case EMU_DO_BULK:
+        return emu_do_bulk(warp, op, mask);
+    case EMU_DO_BULK_COMMIT:
+        emu_do_bulk_commit(warp, mask);
+        return true;
+    case EMU_DO_BULK_WAIT:
+        return emu_do_bulk_wait(warp, op, mask);
+    case EMU_DO_MBARRIER:
+        return emu_do_mbarrier(warp, op, mask);
+    case EMU_DO_PHASE_WAIT:
+        return emu_do_phase_wait(warp, op, mask);
+    case EMU_DO_PENDING_COUNT:
+        return emu_do_pending_count(warp, op, mask);
     case EMU_DO_BRANCH_LIST:
         return do_branch_list(warp, frame, op, mask);
     case EMU_DO_COMPARE_PAIR:
@@ -280,6 +298,7 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
     case EMU_DO_VOTE:
     case EMU_DO_MATCH:
     case EMU_DO_REDUX:
+    case EMU_DO_ELECT:
         return emu_do_warp_sync(warp, op, mask);
     case EMU_DO_ACTIVEMASK:
         do_activemask(warp, frame, init, op, mask);

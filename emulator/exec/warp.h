@@ -58,6 +58,13 @@ enum emu_handler {
     EMU_DO_COPY,    // cp.async
     EMU_DO_COPY_COMMIT,
     EMU_DO_COPY_WAIT,
+    EMU_DO_COPY_ARRIVE, // cp.async.mbarrier.arrive
+    EMU_DO_BULK,        // cp.async.bulk
+    EMU_DO_BULK_COMMIT,
+    EMU_DO_BULK_WAIT,
+    EMU_DO_MBARRIER,
+    EMU_DO_PHASE_WAIT, // mbarrier.test_wait, mbarrier.try_wait
+    EMU_DO_PENDING_COUNT,
     EMU_DO_BRANCH,
     EMU_DO_BRANCH_LIST, // brx.idx
     EMU_DO_CALL,
@@ -69,6 +76,7 @@ enum emu_handler {
     EMU_DO_VOTE,
     EMU_DO_MATCH,
     EMU_DO_REDUX,
+    EMU_DO_ELECT,
     EMU_DO_ACTIVEMASK,
     EMU_DO_FENCE,
     EMU_DO_SLEEP,
@@ -197,7 +205,7 @@ enum {
 struct emu_exec;
 struct emu_block;
 
-enum emu_wait { EMU_WAIT_NONE, EMU_WAIT_BARRIER, EMU_WAIT_WARP };
+enum emu_wait { EMU_WAIT_NONE, EMU_WAIT_BARRIER, EMU_WAIT_WARP, EMU_WAIT_PHASE };
 
 // The findings of the sanitizers. Each is reported once for each line of PTX.
 enum emu_finding {
@@ -210,6 +218,7 @@ enum emu_finding {
     EMU_FINDING_BARRIER,
     EMU_FINDING_COUNT,
     EMU_FINDING_SIZE,
+    EMU_FINDING_PHASE,
     EMU_FINDING_HOST, // an undefined value is stored to host memory
     EMU_FINDING_RACE,
     EMU_FINDING_OUTSIDE, // a lane outside its own member mask
@@ -238,7 +247,9 @@ struct emu_warp {
     uint32_t exit_line[EMU_LANES];
     uint32_t lane_served[EMU_LANES]; // stamp of the last turn for which other groups waited
     uint32_t wait[EMU_LANES];        // enum emu_wait
-    uint32_t wait_mask[EMU_LANES];   // EMU_WAIT_WARP: its mask; EMU_WAIT_BARRIER: its barrier
+    // EMU_WAIT_WARP: its mask; EMU_WAIT_BARRIER: its barrier; EMU_WAIT_PHASE: its mbarrier's offset
+    uint32_t wait_mask[EMU_LANES];
+    uint32_t impatient; // lanes whose wait for a phase gives false if it has not completed
     uint32_t carry, carry_undefined;
     uint32_t carry_origin[EMU_LANES];
     uint32_t local_base[EMU_LANES];
@@ -252,6 +263,8 @@ struct emu_warp {
     struct emu_copy *copies; // pending
     uint32_t copy_count, copy_room;
     uint32_t copy_batch[EMU_LANES]; // the open batch of each lane
+    uint32_t bulk_batch[EMU_LANES]; // the open bulk group
+    uint64_t copy_order;            // counts the copies
     unsigned char *local;           // [lane][local_bytes]
     unsigned char *local_shadow;
 };
@@ -264,6 +277,14 @@ struct emu_barrier {
     bool apart[EMU_MAX_WARPS];       // warps whose lanes arrived at different times
     bool red;                        // some lanes are in bar.red
     uint32_t line;                   // PTX line of the first arrival
+};
+
+// An mbarrier object: see mbarrier.c.
+struct emu_mbarrier {
+    uint32_t offset; // in shared memory
+    uint32_t phase, expected, pending;
+    int64_t bytes;
+    uint32_t line; // of its mbarrier.init
 };
 
 struct emu_race;
@@ -286,6 +307,13 @@ struct emu_block {
     uint32_t *inits;
     struct emu_race *race;
     struct emu_barrier barriers[EMU_BARRIERS];
+    struct emu_mbarrier *mbarriers;
+    uint32_t mbarrier_count, mbarrier_room;
+    uint32_t polling;         // lanes that wait for a phase
+    uint32_t waited;          // turns since one began to wait
+    uint32_t stuck;           // times that all lanes waited since an mbarrier changed
+    struct emu_async *asyncs; // pending: see bulk.c
+    uint32_t async_count, async_room;
     uint64_t random;
     struct emu_block *next;
 };
@@ -403,6 +431,35 @@ bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 void emu_do_copy_commit(struct emu_warp *warp, uint32_t mask);
 bool emu_do_copy_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_copy_finish(struct emu_warp *warp, uint32_t lanes);
+// Completes the copies of the lanes that were made before the warp had made `order` copies.
+bool emu_copy_finish_before(struct emu_warp *warp, uint32_t lanes, uint64_t order);
+bool emu_do_copy_arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+// Bulk copies: see bulk.c.
+bool emu_do_bulk(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+void emu_do_bulk_commit(struct emu_warp *warp, uint32_t mask);
+bool emu_do_bulk_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+// Completes the bulk groups of lanes that end.
+bool emu_bulk_exit(struct emu_warp *warp, uint32_t lanes);
+// Completes what is pending on the mbarrier at this shared offset.
+bool emu_async_finish(struct emu_warp *warp, uint32_t mbarrier);
+// mbarrier objects: see mbarrier.c.
+bool emu_do_mbarrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+bool emu_do_phase_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+bool emu_do_pending_count(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+// The shared offset of the mbarrier at an address. False after a fault: there is none.
+bool emu_mbarrier_check(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                        uint64_t address, uint32_t *offset);
+// Bytes of the phase have come, and threads have arrived.
+bool emu_mbarrier_complete(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                           uint32_t offset, uint32_t bytes, uint32_t arrivals);
+// The phase expects one arrival more.
+bool emu_mbarrier_expect(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
+                         uint32_t offset);
+// After each turn of a warp: waits that last for long give false.
+void emu_mbarrier_turn(struct emu_block *block);
+// No lane of the block can run. Waits for phases give false; false: it is a deadlock.
+bool emu_mbarrier_stuck(struct emu_block *block);
+void emu_mbarrier_describe(const struct emu_block *block, uint32_t offset, char *text, size_t size);
 bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 // Suspends lanes at their instruction. They belong to no group until they are released.
@@ -440,6 +497,10 @@ struct emu_access {
 };
 bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
                      uint64_t address, uint32_t bytes, enum emu_use use, struct emu_access *access);
+
+// The same, at any alignment.
+bool emu_lane_range(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint64_t address,
+                    uint32_t bytes, enum emu_use use, struct emu_access *access);
 
 // Whether it is memory that the host sees immediately.
 static inline bool emu_is_host_address(unsigned space, uint64_t address)
@@ -482,6 +543,14 @@ bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
                     const struct emu_reach *reach, uint32_t bytes, enum emu_use use);
 void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
 void emu_race_fence(struct emu_warp *warp);
+// A wait for a phase of an mbarrier has ended.
+void emu_race_phase(struct emu_warp *warp, const struct emu_op *op);
+// A bulk copy to shared memory by a lane is under way: every access to its bytes races with it. Or
+// it has ended.
+void emu_race_flight(struct emu_warp *warp, unsigned lane, uint32_t offset, uint32_t bytes,
+                     bool flying);
+// What the warp has copied so far is ordered before what follows the wait for it.
+void emu_race_landed(struct emu_warp *warp);
 void emu_race_warp(struct emu_warp *warp, uint32_t lanes);
 void emu_race_arrive(struct emu_warp *warp, unsigned barrier);
 void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole_block);

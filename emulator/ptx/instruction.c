@@ -321,6 +321,9 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         FLAG(NC, nc),
         FLAG(ALIGNED, aligned),
         FLAG(CC, carry_out),
+        FLAG(NO_COMPLETE, no_complete),
+        VALUE(CLUSTER_SHARED, space),
+        VALUE(FROM_SHARED, space),
     };
 #undef VALUE
 #undef FLAG
@@ -374,8 +377,17 @@ static const struct emu_modifier *second(const struct emu_spelled *spelled, emu_
 {
     static const struct emu_modifier from = { "global", EMU_GROUP_INDEX_FROM, 0, 0, 0 };
     static const struct emu_modifier evict = { "L2::evict", EMU_GROUP_INDEX_EVICT2, 0, 0, 0 };
+    static const struct emu_modifier shared = { "shared::cta", EMU_GROUP_INDEX_FROM_SHARED,
+                                                EMU_SHARED, 78, 30 };
     const bool again = spelled->groups >> known->group & 1;
 
+    if (known->group == EMU_GROUP_INDEX_SPACE && known->value == EMU_GLOBAL &&
+        spelled->groups & EMU_G(CLUSTER_SHARED) && groups & EMU_G(FROM))
+        return &from;
+    if (known->group == EMU_GROUP_INDEX_SPACE && known->value == EMU_SHARED &&
+        strcmp(known->name, "shared::cta") == 0 &&
+        (again || spelled->groups & EMU_G(CLUSTER_SHARED)) && groups & EMU_G(FROM_SHARED))
+        return &shared;
     if (again && known->group == EMU_GROUP_INDEX_SPACE && known->value == EMU_GLOBAL &&
         groups & EMU_G(FROM))
         return &from;

@@ -28,11 +28,13 @@
 #define DIVIDE     (ROUND | G(APPROX) | G(FULL))
 #define STORE                                                                                      \
     (G(SPACE) | G(CACHE) | G(LEVEL1) | G(EVICT) | G(HINT) | G(ORDER) | G(SCOPE) | G(VECTOR))
-#define LOAD     (STORE | G(LEVEL2) | G(NC))
-#define ATOMIC   (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
-#define COPY     (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
-#define CONVERTS (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
-#define COMPARES (G(FTZ) | G(LOGIC))
+#define LOAD      (STORE | G(LEVEL2) | G(NC))
+#define ATOMIC    (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
+#define COPY      (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
+#define BULK_COPY (G(ASYNC) | G(BULK))
+#define SEMANTIC  (G(ORDER) | G(SCOPE) | G(SPACE))
+#define CONVERTS  (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
+#define COMPARES  (G(FTZ) | G(LOGIC))
 
 #define FORM(least_isa, least_sm, ...)                                                             \
     { .isa = least_isa, .sm = least_sm, .operands = __VA_ARGS__ },
@@ -131,6 +133,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("any", ANY, EMU_MODE_ANY),
     PLAIN("approx", APPROX, 0),
     PLAIN("arrive", ARRIVE, EMU_MODE_ARRIVE),
+    PLAIN("arrive_drop", ARRIVE_DROP, 0),
     ROW("async", ASYNC, 0, 70, 80),
     PLAIN("b16", TYPE, EMU_B16),
     PLAIN("b32", TYPE, EMU_B32),
@@ -141,6 +144,8 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("bf16", TYPE, EMU_BF16),
     PLAIN("bf16x2", TYPE, EMU_BF16X2),
     PLAIN("bfly", SHUFFLE, EMU_MODE_BFLY),
+    PLAIN("bulk", BULK, 0),
+    PLAIN("bulk_group", BULK_GROUP, 0),
     ROW("ca", CACHE, 2, 20, 20),
     PLAIN("cas", CAS, EMU_ATOMIC_CAS),
     PLAIN("cc", CC, 0),
@@ -148,6 +153,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("clamp", CLAMP, EMU_MODE_NONE),
     ROW("cluster", SCOPE, EMU_SCOPE_CLUSTER, 78, 90),
     ROW("commit_group", COMMIT, 0, 70, 80),
+    PLAIN("complete_tx", COMPLETE_TX, 0),
     PLAIN("const", SPACE, EMU_CONST),
     ROW("cs", CACHE, 0, 20, 20),
     PLAIN("cta", SCOPE, EMU_SCOPE_CTA),
@@ -162,6 +168,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("eq", COMPARE, EMU_EQ),
     PLAIN("equ", COMPARE, EMU_EQU),
     PLAIN("exch", EXCHANGE, EMU_ATOMIC_EXCH),
+    PLAIN("expect_tx", EXPECT_TX, 0),
     PLAIN("f16", TYPE, EMU_F16),
     PLAIN("f16x2", TYPE, EMU_F16X2),
     PLAIN("f32", TYPE, EMU_F32),
@@ -183,6 +190,8 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("idx", IDX, 0),
     PLAIN("inc", COUNTER, EMU_ATOMIC_INC),
     PLAIN("infinite", TEST, EMU_INFINITE),
+    PLAIN("init", INIT, 0),
+    PLAIN("inval", INVAL, 0),
     PLAIN("l", LEFT, 0),
     PLAIN("launch_dependents", DEPEND, 0),
     PLAIN("le", COMPARE, EMU_LE),
@@ -194,12 +203,17 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("ltu", COMPARE, EMU_LTU),
     ROW("lu", CACHE, 2, 20, 20),
     PLAIN("max", EXTREME, EMU_ATOMIC_MAX),
+    PLAIN("mbarrier", MBARRIER, 0),
+    PLAIN("mbarrier::complete_tx::bytes", BYTES, 0),
+    PLAIN("mbarrier_init", MBARRIER_INIT, 0),
     PLAIN("min", EXTREME, EMU_ATOMIC_MIN),
     PLAIN("nan", COMPARE, EMU_NAN),
     ROW("nc", NC, 0, 31, 32),
     PLAIN("ne", COMPARE, EMU_NE),
     PLAIN("neu", COMPARE, EMU_NEU),
+    PLAIN("noComplete", NO_COMPLETE, 0),
     PLAIN("noftz", NOFTZ, 0),
+    PLAIN("noinc", NOINC, 0),
     PLAIN("normal", TEST, EMU_NORMAL),
     PLAIN("notanumber", TEST, EMU_NOTANUMBER),
     PLAIN("num", COMPARE, EMU_NUM),
@@ -208,12 +222,16 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("param", SPACE, EMU_PARAM),
     ROW("param::entry", SPACE, EMU_PARAM, 83, 20),
     ROW("param::func", SPACE, EMU_PARAM, 83, 20),
+    PLAIN("parity", PARITY, 0),
+    PLAIN("pending_count", PENDING, 0),
     PLAIN("popc", POPC, 0),
     PLAIN("pred", TYPE, EMU_PRED),
+    PLAIN("proxy", PROXY, 0),
     PLAIN("r", RIGHT, 0),
     ROW("range", RANGE, 0, 74, 80),
     PLAIN("rc16", PERMUTE, EMU_MODE_PRMT_RC16),
     PLAIN("rc8", PERMUTE, EMU_MODE_PRMT_RC8),
+    PLAIN("read", READ, 0),
     PLAIN("red", RED, 0),
     ROW("relaxed", ORDER, EMU_RELAXED, 60, 70),
     ROW("release", ORDER, EMU_RELEASE, 60, 70),
@@ -235,13 +253,16 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("satfinite", SATFINITE, 0),
     ROW("sc", ORDER, EMU_SEQ_CST, 60, 70),
     PLAIN("shared", SPACE, EMU_SHARED),
+    ROW("shared::cluster", CLUSTER_SHARED, EMU_SHARED, 78, 90),
     ROW("shared::cta", SPACE, EMU_SHARED, 78, 30),
     PLAIN("shiftamt", SHIFTAMT, EMU_MODE_SHIFTAMT),
     PLAIN("subnormal", TEST, EMU_SUBNORMAL),
     PLAIN("sync", SYNC, 0),
     PLAIN("sys", SCOPE, EMU_SCOPE_SYS),
+    PLAIN("test_wait", TEST_WAIT, 0),
     PLAIN("tf32", TYPE, EMU_TF32),
     PLAIN("to", TO, EMU_MODE_TO),
+    PLAIN("try_wait", TRY_WAIT, 0),
     PLAIN("u16", TYPE, EMU_U16),
     PLAIN("u32", TYPE, EMU_U32),
     PLAIN("u64", TYPE, EMU_U64),

@@ -79,7 +79,28 @@
     X(PERMUTE, "Permute") /* of prmt */                                                            \
     X(DEPEND, "'.wait/.launch_dependents'")                                                        \
     X(MEMBAR, "'.cta/.gl/.sys'") /* .gl */                                                         \
-    X(PREFETCH, "Cache level")
+    X(PREFETCH, "Cache level")                                                                     \
+    X(CLUSTER_SHARED, "'.shared::cluster'")                                                        \
+    X(FROM_SHARED, "'.shared::cta'") /* after .global, of cp.async.bulk */                         \
+    X(INIT, "'.init'")                                                                             \
+    X(INVAL, "'.inval'")                                                                           \
+    X(EXPECT_TX, "'.expect_tx'")                                                                   \
+    X(COMPLETE_TX, "'.complete_tx'")                                                               \
+    X(ARRIVE_DROP, "'.arrive_drop'")                                                               \
+    X(NO_COMPLETE, "'.noComplete'")                                                                \
+    X(TEST_WAIT, "'.test_wait'")                                                                   \
+    X(TRY_WAIT, "'.try_wait'")                                                                     \
+    X(PARITY, "'.parity'")                                                                         \
+    X(PENDING, "'.pending_count'")                                                                 \
+    X(MBARRIER, "'.mbarrier'")                                                                     \
+    X(NOINC, "'.noinc'")                                                                           \
+    X(BULK, "'.bulk'")                                                                             \
+    X(BYTES, "'.mbarrier::complete_tx::bytes'")                                                    \
+    X(BULK_GROUP, "'.bulk_group'")                                                                 \
+    X(READ, "'.read'")                                                                             \
+    X(PROXY, "'.proxy'")                                                                           \
+    X(MBARRIER_INIT, "'.mbarrier_init'")                                                           \
+    X(REGISTERS, "'.inc/.dec'")
 
 enum emu_group_index {
 #define EMU_GROUP_INDEX(name, text) EMU_GROUP_INDEX_##name,

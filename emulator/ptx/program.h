@@ -125,7 +125,18 @@ enum emu_mode {
     EMU_MODE_ANY,
     EMU_MODE_UNI,
     EMU_MODE_BALLOT,
-    EMU_MODE_ARRIVE,    // bar
+    EMU_MODE_ARRIVE, // bar
+    EMU_MODE_INIT,   // mbarrier
+    EMU_MODE_INVAL,
+    EMU_MODE_EXPECT_TX,
+    EMU_MODE_COMPLETE_TX,
+    EMU_MODE_ARRIVE_AT,
+    EMU_MODE_ARRIVE_EXPECT,
+    EMU_MODE_DROP,
+    EMU_MODE_DROP_EXPECT,
+    EMU_MODE_NOINC,          // cp.async.mbarrier.arrive
+    EMU_MODE_BULK_TO_GLOBAL, // cp.async.bulk; else to shared memory
+    EMU_MODE_BULK_SHARED,
     EMU_MODE_INDIRECT,  // call: the last source is the address of the function
     EMU_MODE_TO,        // cvta from a generic address
     EMU_MODE_ADD_CARRY, // a sum with a carry in, or a difference without and with one
@@ -236,11 +247,12 @@ struct emu_insn {
     bool ftz, sat, approx, full, nan, is_volatile;
     bool aligned; // barrier.sync.aligned, bar.sync
     bool abs, relu, satfinite;
-    bool carry_out; // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
-    uint8_t mode;   // enum emu_mode
-    uint8_t order;  // enum emu_order, of ld, st, atom, red and fence
-    uint8_t scope;  // enum emu_scope, of the same
-    bool nc;        // ld: from memory that no thread writes while the kernel runs
+    bool no_complete; // mbarrier.arrive.noComplete
+    bool carry_out;   // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
+    uint8_t mode;     // enum emu_mode
+    uint8_t order;    // enum emu_order, of ld, st, atom, red and fence
+    uint8_t scope;    // enum emu_scope, of the same
+    bool nc;          // ld: from memory that no thread writes while the kernel runs
     // Operands lie in emu_function.operands from here on: destinations first, then sources. A
     // vector {a, b} is as many operands as it has lanes; setp p|q and shfl d|p have two
     // destinations. Where the order is not that of the text:

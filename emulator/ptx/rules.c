@@ -439,6 +439,94 @@ static bool rule_move(const struct check *c)
            emu_error(c->p, &c->spelled->name, "Vector type too large, exceeds 128 bit limit");
 }
 
+static bool wrong_space(const struct check *c)
+{
+    return emu_error(c->p, &c->spelled->name, "State space incorrect for instruction '%.*s'",
+                     EMU_TEXT(&c->spelled->name));
+}
+
+// Arrivals release and waits acquire, if nothing else is written.
+static bool rule_mbarrier(const struct check *c)
+{
+    struct emu_insn *insn = c->insn;
+    const bool waits = spells(c, EMU_G(TEST_WAIT) | EMU_G(TRY_WAIT));
+    const bool arrives = spells(c, EMU_G(ARRIVE) | EMU_G(ARRIVE_DROP));
+    const bool ordered = spells(c, EMU_G(ORDER));
+
+    if (insn->space != EMU_GENERIC && insn->space != EMU_SHARED)
+        return wrong_space(c);
+    if (spells(c, EMU_G(CLUSTER_SHARED)) && insn->dst_count &&
+        c->operands[0].kind != EMU_OPERAND_SINK)
+        return emu_error(c->p, &c->spelled->name,
+                         "Sink '_' is expected as a destination operand for instruction "
+                         "'mbarrier.arrive' with '.shared::cluster'");
+    if (ordered != spells(c, EMU_G(SCOPE)))
+        return emu_error(c->p, &c->spelled->name,
+                         "A memory order requires a scope, and a scope an "
+                         "order, with instruction 'mbarrier'");
+    if (ordered && insn->order != EMU_RELAXED && !(waits && insn->order == EMU_ACQUIRE) &&
+        !(arrives && insn->order == EMU_RELEASE))
+        return illegal(c, EMU_G(ORDER));
+    if (ordered && insn->scope != EMU_SCOPE_CTA && insn->scope != EMU_SCOPE_CLUSTER)
+        return illegal(c, EMU_G(SCOPE));
+    const bool sink = insn->dst_count && c->operands[0].kind == EMU_OPERAND_SINK;
+    if ((ordered && !at_least(c, "mbarrier with a memory order", 80, 80)) ||
+        (ordered && insn->order == EMU_RELAXED && (waits || arrives) &&
+         !at_least(c, "mbarrier with '.relaxed'", 86, 90)) ||
+        (sink && !at_least(c, "mbarrier.arrive to '_'", 71, 80)) ||
+        (spells(c, EMU_G(CLUSTER_SHARED)) && !at_least(c, "mbarrier.shared::cluster", 80, 90)))
+        return false;
+    if (!ordered)
+        insn->order = waits ? EMU_ACQUIRE : arrives ? EMU_RELEASE : EMU_WEAK;
+    return true;
+}
+
+static bool rule_bulk(const struct check *c)
+{
+    const struct emu_modifier *space = emu_spelled_in(c->spelled, EMU_G(SPACE));
+    const char *wanted = spells(c, EMU_G(BULK_GROUP)) ? "global" : "shared::cta";
+
+    if (space && strcmp(space->name, wanted) != 0)
+        return wrong_space(c);
+    return c->operands[2].kind != EMU_OPERAND_IMMEDIATE || c->operands[2].bits % 16 == 0 ||
+           emu_error(c->p, &c->spelled->name,
+                     "Argument 2 of instruction 'cp.async.bulk': unexpected value '%llu', expected "
+                     "to be multiple of 16",
+                     (unsigned long long)c->operands[2].bits);
+}
+
+static bool rule_elect(const struct check *c)
+{
+    return c->insn->dst_count == 2 ||
+           emu_error(c->p, &c->spelled->name, "Predicate output expected for instruction 'elect'");
+}
+
+static bool rule_proxy(const struct check *c)
+{
+    const struct emu_modifier *space = emu_spelled_in(c->spelled, EMU_G(SPACE));
+
+    return !space || space->value == EMU_GLOBAL || strcmp(space->name, "shared::cta") == 0 ||
+           illegal(c, EMU_G(SPACE));
+}
+
+static bool rule_fence_mbarrier(const struct check *c)
+{
+    if (c->insn->order != EMU_RELEASE)
+        return illegal(c, EMU_G(ORDER));
+    return c->insn->scope == EMU_SCOPE_CLUSTER || illegal(c, EMU_G(SCOPE));
+}
+
+static bool rule_registers(const struct check *c)
+{
+    const uint64_t count = c->operands[0].bits;
+
+    return (count % 8 == 0 && count >= 24 && count <= 256) ||
+           emu_error(c->p, &c->spelled->name,
+                     "Argument 1 of instruction 'setmaxnreg': unexpected value '%llu', expected to "
+                     "be a multiple of 8 from 24 to 256",
+                     (unsigned long long)count);
+}
+
 static bool rule_address(const struct check *c)
 {
     const uint8_t space = c->insn->space;

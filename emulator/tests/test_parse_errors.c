@@ -125,7 +125,6 @@ static void what_is_not_supported_says_so(void **state)
     static const char *const lines[] = {
         "tex.1d.v4.f32.s32 {f, f, f, f}, [t, {r}];",
         "wgmma.fence.sync.aligned;",
-        "cp.async.mbarrier.arrive.shared.b64 [r];",
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [r], r, [r];",
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {f}, {r}, {r}, {f};",
         "cvt.pack.sat.s16.s32 r, r, r;",

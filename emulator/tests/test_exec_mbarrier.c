@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+// mbarrier objects and bulk copies: what they compute, also in text of libcu++, and the reports of
+// kernels that use them wrongly.
+#include "sample.h"
+
+enum { THREADS = 128, BLOCKS = 3, ROUNDS = 7 };
+
+static void values(int *in, int count)
+{
+    for (int i = 0; i < count; i++)
+        in[i] = i * 7919 % 1000 - 500;
+}
+
+// ---- libcu++ ------------------------------------------------------------------------------------
+
+static void by_bulk(void **state)
+{
+    struct emulator *e = *state;
+    static int in[BLOCKS * 1024];
+    values(in, BLOCKS * 1024);
+    load_sample(e, "barriers");
+    e->grid = BLOCKS;
+    e->block = THREADS;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        e->config.seed = seed;
+        const uint64_t out = emulator_zeros(e, sizeof in);
+        const uint64_t params[] = { emulator_upload(e, in, sizeof in), out };
+        emulator_expect_fine(e, emulator_run_entry(e, "by_bulk", params), out, sizeof in);
+        const int *got = emulator_at(e, out, sizeof in);
+        for (int i = 0; i < BLOCKS * 1024; i++)
+            assert_int_equal(got[i], 2 * in[i] + 1);
+    }
+}
+
+static void by_threads(void **state)
+{
+    struct emulator *e = *state;
+    static int in[ROUNDS * 256];
+    values(in, ROUNDS * 256);
+    load_sample(e, "barriers");
+    e->block = 256;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        e->config.seed = seed;
+        const uint64_t out = emulator_zeros(e, 1024);
+        const uint64_t params[] = { emulator_upload(e, in, sizeof in), out, ROUNDS };
+        emulator_expect_fine(e, emulator_run_entry(e, "by_threads", params), out, 1024);
+        const int *got = emulator_at(e, out, 1024);
+        for (int i = 0; i < 256; i++) {
+            int sum = 0;
+            for (int k = 0; k < ROUNDS; k++)
+                sum += (k + 1) * in[k * 256 + (i ^ 65)];
+            assert_int_equal(got[i], sum);
+        }
+    }
+}
+
+static void by_roles(void **state)
+{
+    struct emulator *e = *state;
+    static int in[ROUNDS * 32];
+    values(in, ROUNDS * 32);
+    load_sample(e, "barriers");
+    e->block = THREADS;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        e->config.seed = seed;
+        const uint64_t out = emulator_zeros(e, 4 * THREADS);
+        const uint64_t params[] = { emulator_upload(e, in, sizeof in), out, ROUNDS };
+        emulator_expect_fine(e, emulator_run_entry(e, "by_roles", params), out, 4 * THREADS - 128);
+        const int *got = emulator_at(e, out, 4 * THREADS);
+        for (int i = 32; i < THREADS; i++) {
+            int sum = 0;
+            for (int k = 0; k < ROUNDS; k++)
+                sum += in[k * 32 + (i % 32 + i / 32) % 32];
+            assert_int_equal(got[i - 32], sum);
+        }
+    }
+}
+
+static void with_drops(void **state)
+{
+    struct emulator *e = *state;
+    load_sample(e, "barriers");
+    e->block = THREADS;
+    const uint64_t out = emulator_zeros(e, 4), params[] = { out };
+    emulator_expect(e, emulator_run_entry(e, "with_drops", params), 0, "");
+    assert_int_equal(*(int *)emulator_at(e, out, 4), 32 * (1 + (1 << 8) + (1 << 16)));
+}
+
+// ---- single instructions ------------------------------------------------------------------------
+
+#define SHARED ".shared .align 16 .b8 bar[16]; .shared .align 16 .b8 buf[512];\n"
+#define INIT(count)                                                                                \
+    "setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [bar], " #count "; bar.sync 0;\n"
+
+// The count of a state is that before the arrival; a phase ends with its last arrival.
+static void states_and_phases(void **state)
+{
+    struct emulator *e = *state;
+    const char *body = SHARED "mbarrier.init.shared.b64 [bar], 3;\n"
+                              "mbarrier.test_wait.parity.shared.b64 %p1, [bar], 1;\n"
+                              "mbarrier.test_wait.parity.shared.b64 %p2, [bar], 0;\n"
+                              "mbarrier.arrive.shared.b64 %rd4, [bar], 2;\n"
+                              "mbarrier.test_wait.shared.b64 %p3, [bar], %rd4;\n"
+                              "mbarrier.arrive_drop.shared.b64 %rd5, [bar];\n"
+                              "mbarrier.test_wait.shared.b64 %p4, [bar], %rd5;\n"
+                              "mbarrier.test_wait.parity.shared.b64 %p5, [bar], 0;\n"
+                              "mbarrier.arrive.noComplete.shared.b64 %rd6, [bar], 1;\n"
+                              "mbarrier.arrive.shared.b64 _, [bar];\n"
+                              "mbarrier.try_wait.shared.b64 %p6, [bar], %rd6, 100;\n"
+                              "mbarrier.pending_count.b64 %r3, %rd4;\n"
+                              "mbarrier.pending_count.b64 %r4, %rd5;\n"
+                              "mbarrier.pending_count.b64 %r5, %rd6;\n"
+                              "mbarrier.inval.shared.b64 [bar];\n"
+                              "selp.u32 %r6, 1, 0, %p1; selp.u32 %r7, 2, 0, %p2;\n"
+                              "selp.u32 %r8, 4, 0, %p3; selp.u32 %r9, 8, 0, %p4;\n"
+                              "selp.u32 %r10, 16, 0, %p5; selp.u32 %r11, 32, 0, %p6;\n"
+                              "or.b32 %r6, %r6, %r7; or.b32 %r6, %r6, %r8; or.b32 %r6, %r6, %r9;\n"
+                              "or.b32 %r6, %r6, %r10; or.b32 %r6, %r6, %r11;\n"
+                              "st.global.v4.u32 [%rd0], {%r3, %r4, %r5, %r6}; ret;";
+    e->block = 1;
+    const uint64_t out = emulator_zeros(e, 16);
+    emulator_expect_fine(e, emulator_body(e, body, out, 0, 0), out, 16);
+    const uint32_t *got = emulator_at(e, out, 16);
+    assert_int_equal(got[0], 3);
+    assert_int_equal(got[1], 1);
+    assert_int_equal(got[2], 2);
+    assert_int_equal(got[3], 1 | 8 | 16 | 32);
+}
+
+static void generic_addresses(void **state)
+{
+    struct emulator *e = *state;
+    const char *body = SHARED "mov.u64 %rd4, bar; cvta.shared.u64 %rd4, %rd4;\n"
+                              "setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.b64 [%rd4], 32;\n"
+                              "bar.sync 0;\n"
+                              "mul.lo.u32 %r3, %r0, 4; mov.u32 %r4, buf; add.u32 %r4, %r4, %r3;\n"
+                              "cvt.u64.u32 %rd6, %r3; add.u64 %rd6, %rd6, %rd1;\n"
+                              "cp.async.ca.shared.global [%r4], [%rd6], 4;\n"
+                              "cp.async.mbarrier.arrive.noinc.b64 [%rd4];\n"
+                              "L: mbarrier.try_wait.parity.b64 %p1, [%rd4], 0; @!%p1 bra L;\n"
+                              "xor.b32 %r4, %r4, 12; ld.shared.u32 %r5, [%r4];\n"
+                              "cvt.u64.u32 %rd6, %r3; add.u64 %rd6, %rd6, %rd0;\n"
+                              "st.global.u32 [%rd6], %r5; ret;";
+    int in[32];
+    values(in, 32);
+    const uint64_t out = emulator_zeros(e, sizeof in);
+    emulator_expect_fine(e, emulator_body(e, body, out, emulator_upload(e, in, sizeof in), 0), out,
+                         sizeof in);
+    for (int i = 0; i < 32; i++)
+        assert_int_equal(((int *)emulator_at(e, out, sizeof in))[i], in[i ^ 3]);
+}
+
+// Two groups: the wait for all but one leaves the second, which the end of the thread completes.
+static void bulk_groups(void **state)
+{
+    struct emulator *e = *state;
+    const char *body = SHARED "mul.lo.u32 %r3, %r0, 16; mov.u32 %r4, buf; add.u32 %r4, %r4, %r3;\n"
+                              "mov.u32 %r5, 1; add.u32 %r6, %r0, 7;\n"
+                              "st.shared.v4.u32 [%r4], {%r0, %r5, %r6, %r3};\n"
+                              "cvt.u64.u32 %rd4, %r3; add.u64 %rd5, %rd4, %rd0;\n"
+                              "cp.async.bulk.global.shared::cta.bulk_group [%rd5], [%r4], 16;\n"
+                              "cp.async.bulk.commit_group;\n"
+                              "cp.async.bulk.global.shared::cta.bulk_group [%rd5+512], [%r4], 16;\n"
+                              "cp.async.bulk.commit_group; cp.async.bulk.wait_group 1;\n"
+                              "ld.global.u32 %r7, [%rd5+8]; ld.global.u32 %r8, [%rd5+520];\n"
+                              "cvt.u64.u32 %rd6, %r0; mad.lo.u64 %rd6, %rd6, 8, %rd1;\n"
+                              "st.global.v2.u32 [%rd6], {%r7, %r8}; ret;";
+    const uint64_t out = emulator_zeros(e, 1024), seen = emulator_zeros(e, 256);
+    emulator_expect_fine(e, emulator_body(e, body, out, seen, 0), seen, 256);
+    const uint32_t *got = emulator_at(e, out, 1024), *was = emulator_at(e, seen, 256);
+    for (uint32_t i = 0; i < 32; i++) {
+        for (uint32_t half = 0; half < 2; half++) {
+            assert_int_equal(got[128 * half + 4 * i], i);
+            assert_int_equal(got[128 * half + 4 * i + 1], 1);
+            assert_int_equal(got[128 * half + 4 * i + 2], i + 7);
+            assert_int_equal(got[128 * half + 4 * i + 3], 16 * i);
+        }
+        assert_int_equal(was[2 * i], i + 7);
+        assert_int_equal(was[2 * i + 1], 0); // as late as possible
+    }
+}
+
+static void elected(void **state)
+{
+    struct emulator *e = *state;
+    const char *body = "setp.lt.u32 %p1, %r0, 5; @%p1 bra E;\n"
+                       "elect.sync %r3|%p2, 0xffffffe0;\n"
+                       "selp.u32 %r4, 100, 0, %p2; add.u32 %r4, %r4, %r3;\n"
+                       "mul.lo.u32 %r5, %r0, 4; cvt.u64.u32 %rd4, %r5; add.u64 %rd4, %rd4, %rd0;\n"
+                       "st.global.u32 [%rd4], %r4;\n"
+                       "E: fence.proxy.async; fence.mbarrier_init.release.cluster;\n"
+                       "griddepcontrol.wait; ret;";
+    const uint64_t out = emulator_zeros(e, 128);
+    emulator_expect(e, emulator_body(e, body, out, 0, 0), 0, "");
+    for (int i = 0; i < 32; i++)
+        assert_int_equal(((int *)emulator_at(e, out, 128))[i], i < 5 ? 0 : i == 5 ? 105 : 5);
+}
+
+// ---- reports ------------------------------------------------------------------------------------
+
+#define COPY "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd1], "
+#define WAIT "L: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra L;\n"
+#define POLL "L: mbarrier.test_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra L;\n"
+
+static void reports(void **state)
+{
+    static const struct {
+        const char *body;
+        int result;
+        const char *words;
+    } cases[] = {
+        { SHARED "mbarrier.arrive.shared.b64 %rd4, [bar]; ret;", 719,
+          "mbarrier at shared offset 0x0|mbarrier.init has not initialised it" },
+        { SHARED WAIT "ret;", 719, "mbarrier.init has not initialised it" },
+        { SHARED INIT(32) "cp.async.mbarrier.arrive.shared.b64 [bar+8]; ret;", 719,
+          "shared offset 0x8|has not initialised it" },
+        { SHARED INIT(32) "@%p1 mbarrier.inval.shared.b64 [bar]; bar.sync 0;\n"
+                          "mbarrier.arrive.shared.b64 _, [bar]; ret;",
+          719, "mbarrier.init has not initialised it" },
+        { SHARED "mbarrier.init.shared.b64 [bar], 0; ret;", 719,
+          "mbarrier.init with a count of 0" },
+        { SHARED INIT(33) "mbarrier.arrive.shared.b64 _, [bar];\n" WAIT "ret;", 702,
+          "a phase of an mbarrier never completes|phase 0 of the mbarrier at shared offset 0x0|"
+          "lacks 1 of 33 arrivals and 0 bytes" },
+        { SHARED INIT(33) "mbarrier.arrive.shared.b64 _, [bar];\n" POLL "ret;", 702,
+          "a phase of an mbarrier never completes|lacks 1 of 33 arrivals" },
+        { SHARED INIT(31) "mbarrier.arrive.shared.b64 _, [bar]; bar.sync 0;\n"
+                          "mbarrier.arrive.shared.b64 _, [bar], 31; ret;",
+          719, "31 arrivals at the mbarrier at shared offset 0x0, whose phase 1 expects 30 more" },
+        { SHARED INIT(1) "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 64;\n@%p1 " COPY
+                         "48, [bar];\n" WAIT "ret;",
+          702, "a phase of an mbarrier never completes|lacks 0 of 1 arrivals and 16 bytes" },
+        { SHARED INIT(1) "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 32;\n@%p1 " COPY
+                         "48, [bar];\n" WAIT "ret;",
+          702, "lacks 0 of 1 arrivals and -16 bytes" },
+        { SHARED INIT(1) "@%p1 mbarrier.expect_tx.shared.b64 [bar], 1048575;\n"
+                         "@%p1 mbarrier.expect_tx.shared.b64 [bar], 1; ret;",
+          719, "wrong transaction count|1048576 bytes" },
+        { SHARED INIT(1) "@%p1 " COPY "64, [bar];\n@%p1 ld.shared.u32 %r5, [buf+60]; ret;", 719,
+          "shared-memory race|not after the wait for the cp.async.bulk by thread (0,0,0)" },
+        { SHARED INIT(1) "@%p1 " COPY "64, [bar];\nbar.sync 0; ld.shared.u32 %r5, [buf]; ret;", 719,
+          "shared-memory race|not after the wait for the cp.async.bulk" },
+        { SHARED INIT(1) "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 64;\n@%p1 " COPY
+                         "64, [bar];\n@%p1 " COPY "64, [bar]; ret;",
+          719, "shared-memory race|not after the wait for the cp.async.bulk" },
+        { SHARED INIT(32) "st.shared.u32 [bar], 1; bar.sync 0;\n"
+                          "mbarrier.arrive.shared.b64 _, [bar]; ret;",
+          719, "initialised at line|was overwritten" },
+        { SHARED INIT(1) "mov.u32 %r5, 24; @%p1 " COPY "%r5, [bar]; ret;", 716,
+          "of 24 bytes: the size is a multiple of 16" },
+        { SHARED INIT(1) "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                         "[buf+8], [%rd1], 16, [bar]; ret;",
+          716, "addresses are multiples of 16" },
+        { SHARED INIT(1) "@%p1 " COPY "128, [bar]; ret;", 700, "out of bounds" },
+        { SHARED INIT(1) "@%p1 " COPY "%r9, [bar]; ret;", 719,
+          "uninitialised value decides the size" },
+        { SHARED INIT(32) "mbarrier.arrive.shared.b64 _, [bar], %r9; ret;", 719,
+          "uninitialised value decides an mbarrier's count" },
+        { SHARED INIT(32) "mbarrier.arrive.noComplete.shared.b64 %rd4, [bar], 1; ret;", 719,
+          "noComplete completes phase 0" },
+        { SHARED "mbarrier.init.b64 [%rd0], 1; ret;", 700, "not in shared memory" },
+        { SHARED "setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [bar], 1;\n"
+                 "setp.eq.u32 %p2, %r0, 1; @%p2 mbarrier.arrive.shared.b64 _, [bar]; ret;",
+          719, "shared-memory race" },
+    };
+    struct emulator *e = *state;
+    int in[16];
+    values(in, 16);
+    const uint64_t source = emulator_upload(e, in, sizeof in), out = emulator_zeros(e, 64);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        emulator_expect(e, emulator_body(e, cases[k].body, out, source, 0), cases[k].result,
+                        cases[k].words);
+}
+
+// A wait gives false after some time, so that a thread which looks may do what completes the phase,
+// or what another thread waits for.
+static void waits_give_false(void **state)
+{
+    static const char *const bodies[] = {
+        SHARED INIT(1) "@!%p1 bra E; mov.u32 %r5, 0;\n"
+                       "L: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @%p2 bra D;\n"
+                       "add.u32 %r5, %r5, 1; setp.eq.u32 %p3, %r5, 3;\n"
+                       "@%p3 mbarrier.arrive.shared.b64 _, [bar]; bra L;\n"
+                       "D: st.global.u32 [%rd0], %r5;\nE: ret;",
+        SHARED INIT(
+            1) "setp.eq.u32 %p4, %r0, 32; @!%p4 bra T; // thread 32 waits for thread 0\n"
+               "S: ld.volatile.shared.u32 %r6, [buf]; setp.ne.u32 %p3, %r6, 3; @%p3 bra S;\n"
+               "mbarrier.arrive.shared.b64 _, [bar]; ret;\n"
+               "T: @!%p1 bra E; mov.u32 %r5, 0; st.volatile.shared.u32 [buf], %r5;\n"
+               "L: mbarrier.test_wait.parity.shared.b64 %p2, [bar], 0; @%p2 bra D;\n"
+               "setp.lt.u32 %p3, %r5, 3; @%p3 add.u32 %r5, %r5, 1;\n"
+               "st.volatile.shared.u32 [buf], %r5; bra L;\n"
+               "D: st.global.u32 [%rd0], %r5;\nE: ret;",
+    };
+    struct emulator *e = *state;
+    e->block = 64;
+    for (size_t k = 0; k < sizeof bodies / sizeof *bodies; k++) {
+        const uint64_t out = emulator_zeros(e, 4);
+        e->config.sanitize = k == 0;
+        emulator_expect(e, emulator_body(e, bodies[k], out, 0, 0), 0, "");
+        assert_int_equal(*(uint32_t *)emulator_at(e, out, 4), 3);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EMULATOR_TEST(by_bulk),           EMULATOR_TEST(by_threads),
+        EMULATOR_TEST(by_roles),          EMULATOR_TEST(with_drops),
+        EMULATOR_TEST(states_and_phases), EMULATOR_TEST(generic_addresses),
+        EMULATOR_TEST(bulk_groups),       EMULATOR_TEST(elected),
+        EMULATOR_TEST(reports),           EMULATOR_TEST(waits_give_false),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
