@@ -85,11 +85,13 @@ static void print_page(FILE *to)
     fprintf(to, "\n## Atomics\n\n| function | what memory becomes | types |\n%s", columns);
     for (int op = 0; op < PTX_ATOMIC_COUNT; op++)
         print_row(to, "ptx_atomic_", ptx_atomic_get_info((ptx_atomic_op)op));
-    fprintf(to,
-            "\n## What other functions write\n\nThey are one by one in `memory.h` (loads, stores, "
-            "fences), `threads.h` (barriers, shuffles),\n`control.h` (branches) and `builder.h` "
-            "(conversions, special registers).\n\n| instruction | meaning | needs |\n%s",
-            columns);
+    fprintf(
+        to,
+        "\n## What other functions write\n\nThey are one by one in `memory.h` (loads, stores, "
+        "fences), `threads.h` (barriers, shuffles),\n`control.h` (branches) and `builder.h` "
+        "(conversions, special registers). What has no function is written as\n[text](asm.md).\n\n"
+        "| instruction | meaning | needs |\n%s",
+        columns);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
         if (!ptx_op_get_info((ptx_opcode)op)->shape)
             print_row(to, "", ptx_op_get_info((ptx_opcode)op));

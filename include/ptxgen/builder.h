@@ -7,7 +7,8 @@
 /// This header declares the builder object and includes the other builder headers: entry.h
 /// (entries, parameters, arrays), data.h (named arrays of the module), ops.h (values, instructions),
 /// convert.h (conversions), math.h (exponentials, logarithms, ...), memory.h (pointers, loads,
-/// stores, atomics), threads.h (barriers, warp operations) and control.h (blocks, branches).
+/// stores, atomics), threads.h (barriers, warp operations), control.h (blocks, branches) and asm.h
+/// (PTX text, for what has no call).
 ///
 /// Errors are sticky: the builder keeps the first one, later calls do nothing and return poisoned
 /// values, and ptx_builder_finish() returns NULL. A kernel therefore needs a single check, at the
@@ -21,6 +22,7 @@
 #ifndef PTXGEN_BUILDER_H
 #define PTXGEN_BUILDER_H
 
+#include <ptxgen/asm.h>
 #include <ptxgen/control.h>
 #include <ptxgen/convert.h>
 #include <ptxgen/data.h>

@@ -258,6 +258,13 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_griddepcontrol_wait(...)     PTXGEN_CALL(alone, ptx_griddepcontrol_wait, __VA_ARGS__)
 #define ptx_griddepcontrol_launch_dependents(...) PTXGEN_CALL(alone, ptx_griddepcontrol_launch_dependents, __VA_ARGS__)
 #define ptx_comment(...)                 PTXGEN_CALL(plain, ptx_comment, __VA_ARGS__)
+
+// ---- asm.h --------------------------------------------------------------------------------------
+
+#define ptx_asm_emit(...)                PTXGEN_CALL(k, ptx_asm_emit, __VA_ARGS__)
+#define ptx_asm_many_emit(...)           PTXGEN_CALL(kk, ptx_asm_many_emit, __VA_ARGS__)
+#define ptx_asm_module_emit(...)         PTXGEN_CALL(plain, ptx_asm_module_emit, __VA_ARGS__)
+#define ptx_asm_ptr(...)                 PTXGEN_CALL(plain, ptx_asm_ptr, __VA_ARGS__)
 // clang-format on
 
 #include <ptxgen/places_ops.h>

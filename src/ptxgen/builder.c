@@ -460,6 +460,28 @@ bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char 
     return true;
 }
 
+// Targets with 'a' run on one architecture; those with 'f' on its later ones, too.
+static bool has_target(struct ptx_target has, struct ptx_target least)
+{
+    if (!least.suffix)
+        return has.sm >= least.sm;
+    if (least.suffix == 'a')
+        return has.sm == least.sm && has.suffix == 'a';
+    return has.sm >= least.sm && has.sm / 10 == least.sm / 10 && has.suffix;
+}
+
+bool ptxb_require_target(ptx_builder *b, const char *call, int isa, struct ptx_target least,
+                         const char *what)
+{
+    char name[PTX_TARGET_NAME_SIZE], wanted[PTX_TARGET_NAME_SIZE];
+
+    if (!b->failed && least.suffix && !has_target(b->params.target, least))
+        ptxb_fail(b, call, "%s needs %s%s; the target is %s", what, ptx_target_name(least, wanted),
+                  least.suffix == 'f' ? " or a later target of its family" : "",
+                  ptx_target_name(b->params.target, name));
+    return ptxb_require(b, call, isa, least.sm, what);
+}
+
 struct entry *ptxb_entry(ptx_builder *b)
 {
     return &b->entries.at[b->entries.count - 1];

@@ -255,7 +255,7 @@ void ptxb_print_data(ptx_builder *b)
     bool first = true;
 
     for (uint32_t s = 0; s < b->symbols.count && !b->failed; s++) {
-        if (!ptxb_is_of_module(&b->symbols.at[s]))
+        if (!ptxb_is_of_module(&b->symbols.at[s]) || b->symbols.at[s].kind == SYMBOL_TEXT)
             continue;
         put(b, first ? "\n" : "");
         first = false;

@@ -330,9 +330,25 @@ static struct value lanes_result(const ptx_builder *b, const struct divergence *
     }
 }
 
+// What the caller of ptx_asm() said.
+static struct value text_result(const struct divergence *d, const struct insn *insn,
+                                const struct operand *operands)
+{
+    switch (insn->divergence - 1) {
+    case PTX_DIVERGENCE_OPERANDS:
+        return alike(d, insn, operands);
+    case PTX_DIVERGENCE_WARPS:
+        return uniform_if(d->scope == MEET_WARP);
+    default:
+        return uniform_if(insn->divergence - 1 == PTX_DIVERGENCE_NONE);
+    }
+}
+
 static struct value result_of(const ptx_builder *b, const struct divergence *d,
                               const struct insn *insn, const struct operand *operands)
 {
+    if (insn->divergence)
+        return text_result(d, insn, operands);
     if (insn->kind == INSN_BARRIER)
         return uniform_if(true); // same result in all threads
     return d->scope == MEET_WARP ? lanes_result(b, d, insn, operands) : alike(d, insn, operands);
@@ -468,7 +484,15 @@ static void report(ptx_builder *b, const struct divergence *d)
         char to[96] = "a return";
         if (from->kind == INSN_BRANCH)
             ptxb_label_text(ptxb_label_of(b, from), to);
-        if (d->scope == MEET_BLOCK)
+        if (code->insns.at[k].divergence)
+            ptxb_fail_insn(
+                b, k, "asm",
+                "'%s' needs all threads of a %s and is in code that only some may reach: the "
+                "condition of the branch to %s differs between them. Move it out, make the "
+                "condition the same for all, or say in .convergence what the text needs",
+                b->opcodes.at[code->insns.at[k].opcode].text,
+                d->scope == MEET_WARP ? "warp" : "block", to);
+        else if (d->scope == MEET_BLOCK)
             ptxb_fail_insn(
                 b, k, "barrier",
                 "barrier %u of the entry is in code that only some threads may reach: the "

@@ -248,7 +248,7 @@ static struct operand *operand(const ptx_builder *b, const struct insn *insn, un
     return &ptxb_operands(&b->code[b->in_prologue], insn)[k];
 }
 
-static uint32_t add_extra(ptx_builder *b, union extra extra)
+uint32_t ptxb_extra(ptx_builder *b, union extra extra)
 {
     if (!ROOM_FOR(b, b->extras, 1))
         return 0;
@@ -279,7 +279,7 @@ void ptxb_source(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x)
     *operand(b, insn, k) = (struct operand) {
         .kind = wide ? OPERAND_WIDE : OPERAND_IMMEDIATE,
         .type = x.type & 31u,
-        .value = wide ? add_extra(b, (union extra) { .bits = x.bits }) : (uint32_t)x.bits,
+        .value = wide ? ptxb_extra(b, (union extra) { .bits = x.bits }) : (uint32_t)x.bits,
     };
 }
 
@@ -309,7 +309,7 @@ void ptxb_text_operand(ptx_builder *b, const struct insn *insn, unsigned k, enum
     ptxb_note_name(b, text);
     *operand(b, insn, k) = (struct operand) {
         .kind = kind & 7u,
-        .value = add_extra(b, (union extra) { .text = text }),
+        .value = ptxb_extra(b, (union extra) { .text = text }),
     };
 }
 

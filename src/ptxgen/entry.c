@@ -40,7 +40,10 @@ static bool array_differs(ptx_builder *b, const char *call, const char *name)
     for (uint32_t s = 0; s < b->symbols.count; s++) {
         if (!ptxb_is_of_module(&b->symbols.at[s]) || strcmp(b->symbols.at[s].name, name) != 0)
             continue;
-        ptxb_fail(b, call, "the module already has an array '%.64s'", name);
+        ptxb_fail(b, call,
+                  b->symbols.at[s].kind == SYMBOL_TEXT ? "a text of the module declares '%.64s'"
+                                                       : "the module already has an array '%.64s'",
+                  name);
         return false;
     }
     return true;

@@ -94,6 +94,7 @@ struct insn {
     uint8_t depth;
     uint8_t dst_count;
     uint8_t operand_count;
+    uint8_t divergence; // of a text of ptx_asm(): 1 + enum ptx_divergence; else 0
 };
 
 struct code {
@@ -144,6 +145,7 @@ enum symbol_kind {
     SYMBOL_GLOBAL,
     SYMBOL_CONST,
     SYMBOL_STRING,
+    SYMBOL_TEXT, // declared in a text of ptx_asm_module(), which prints it
 };
 
 // The first values of an array of the module, which follow it, and its alignment.
@@ -286,6 +288,9 @@ static inline bool ptxb_ready(ptx_builder *b, const char *call)
 // Requires a minimum ISA and target for an instruction; fails if the target or the pinned ISA is
 // older.
 bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what);
+// The same for a target with a suffix, which only some targets have.
+bool ptxb_require_target(ptx_builder *b, const char *call, int isa, struct ptx_target least,
+                         const char *what);
 struct entry *ptxb_entry(ptx_builder *b);
 
 // Memory that is freed with the builder. All return NULL after an error.
@@ -405,6 +410,7 @@ void ptxb_source(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x)
 void ptxb_address(ptx_builder *b, const struct insn *insn, unsigned k, ptx_ptr p);
 // Notes a name that an operand may have, for its length.
 void ptxb_note_name(ptx_builder *b, const char *name);
+uint32_t ptxb_extra(ptx_builder *b, union extra extra); // its index in `extras`
 // `text` must outlive the builder.
 void ptxb_text_operand(ptx_builder *b, const struct insn *insn, unsigned k, enum operand_kind kind,
                        const char *text);
@@ -443,6 +449,8 @@ ptx_ptr ptxb_symbol_ptr(const ptx_builder *b, uint32_t symbol, ptx_space space, 
 // The same for a new symbol, whose strings live as long as the builder.
 ptx_ptr ptxb_declare_array(ptx_builder *b, struct symbol symbol, ptx_space space, bool readonly);
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
+// Whether the pointer can be used here; its array is used then.
+bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p);
 
 const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
 

@@ -4,7 +4,7 @@
 
 // ---- pointers -----------------------------------------------------------------------------------
 
-static bool pointer_ok(ptx_builder *b, const char *call, ptx_ptr p)
+bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p)
 {
     if (!ptxb_ready(b, call))
         return false;
@@ -90,14 +90,15 @@ static ptx_ptr at_register(ptx_builder *b, ptx_ptr p, ptx_val i)
 static void fail_index(ptx_builder *b, const char *call, ptx_ptr p, int64_t index, int64_t bytes)
 {
     const char *type = ptx_type_name((ptx_type)p.type);
+    const bool dynamic = b->symbols.at[p.symbol - 1].kind == SYMBOL_DYNAMIC;
 
     if (bytes)
         ptxb_fail(b, call,
                   "index %lld of %s, from byte %lld on, is outside the array of %lld bytes",
                   (long long)index, type, (long long)p.offset, (long long)bytes);
     else
-        ptxb_fail(b, call, "index %lld of %s, from byte %lld on, is outside dynamic shared memory",
-                  (long long)index, type, (long long)p.offset);
+        ptxb_fail(b, call, "index %lld of %s, from byte %lld on, is outside %s", (long long)index,
+                  type, (long long)p.offset, dynamic ? "dynamic shared memory" : "the array");
 }
 
 static ptx_ptr at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
@@ -105,7 +106,7 @@ static ptx_ptr at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
     const int64_t size = (int64_t)ptx_type_bytes((ptx_type)p.type);
     int64_t bytes = 0;
 
-    if (!pointer_ok(b, call, p))
+    if (!ptxb_pointer_ok(b, call, p))
         return (ptx_ptr) { 0 };
     i = ptxb_typed(b, call, "the index", i, i.type == PTX_U64 ? PTX_U64 : PTX_S64);
     if (!index_ok(b, call, i))
@@ -160,7 +161,7 @@ static bool in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes
 
 ptx_ptr ptx_ptr_cast(ptx_builder *b, ptx_type type, ptx_ptr p)
 {
-    if (!pointer_ok(b, "ptr_cast", p))
+    if (!ptxb_pointer_ok(b, "ptr_cast", p))
         return p;
     if (!ptx_type_bytes(type)) {
         ptxb_fail(b, "ptr_cast", "memory does not hold elements of type %s", ptx_type_name(type));
@@ -205,7 +206,7 @@ ptx_ptr ptx_ptr_from(ptx_builder *b, ptx_type type, ptx_space space, ptx_val add
 
 ptx_val ptx_ptr_address(ptx_builder *b, ptx_ptr p)
 {
-    if (!pointer_ok(b, "ptr_address", p))
+    if (!ptxb_pointer_ok(b, "ptr_address", p))
         return (ptx_val) { 0 };
     ptx_val base = base_register(b, p);
     if (!p.offset)

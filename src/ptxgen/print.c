@@ -117,20 +117,16 @@ static uint64_t immediate_bits(const ptx_builder *b, const struct operand *opera
     return operand->kind == OPERAND_WIDE ? b->extras.at[operand->value].bits : operand->value;
 }
 
-static char *write_operand(const ptx_builder *b, char *at, const struct operand *operand)
+char *ptxb_write_bare(const ptx_builder *b, char *at, const struct operand *operand)
 {
     switch (operand->kind) {
     case OPERAND_REGISTER:
         return write_register(b, at, operand->id);
     case OPERAND_ADDRESS:
-        at = write_register(b, write_string(at, "["), operand->id);
-        return write_string(write_offset(at, operand->offset), "]");
+        return write_offset(write_register(b, at, operand->id), operand->offset);
     case OPERAND_SYMBOL:
-        at = write_string(write_string(at, "["), b->symbols.at[operand->id - 1].name);
-        return write_string(write_offset(at, operand->offset), "]");
+        return write_offset(write_string(at, b->symbols.at[operand->id - 1].name), operand->offset);
     case OPERAND_PARAM:
-        at = write_string(write_string(at, "["), b->extras.at[operand->value].text);
-        return write_string(at, "]");
     case OPERAND_TEXT:
         return write_string(at, b->extras.at[operand->value].text);
     case OPERAND_LABEL:
@@ -138,6 +134,16 @@ static char *write_operand(const ptx_builder *b, char *at, const struct operand 
     default:
         return ptxb_write_immediate(at, (ptx_type)operand->type, immediate_bits(b, operand));
     }
+}
+
+static char *write_operand(const ptx_builder *b, char *at, const struct operand *operand)
+{
+    const bool address = operand->kind == OPERAND_ADDRESS || operand->kind == OPERAND_SYMBOL ||
+                         operand->kind == OPERAND_PARAM;
+
+    if (!address)
+        return ptxb_write_bare(b, at, operand);
+    return write_string(ptxb_write_bare(b, write_string(at, "["), operand), "]");
 }
 
 // ---- instructions -------------------------------------------------------------------------------
@@ -232,7 +238,10 @@ static void put_insn(ptx_builder *b, const struct insn *insn, const struct opera
         put_comment(b, b->extras.at[operands[0].value].text, insn->depth);
         return;
     default:
-        put_plain(b, insn, operands);
+        if (insn->divergence)
+            ptxb_print_asm(b, insn, operands);
+        else
+            put_plain(b, insn, operands);
     }
 }
 
@@ -256,12 +265,13 @@ static struct operand *result_in(const struct code *code, const struct insn *ins
 }
 
 // Rewrites `op {x, y ...}; mov var, x`, with no other use of x, to `op {var, y ...}`. Returns false
-// if the pattern does not match, or if var already is another result.
+// if the pattern does not match, or if var already is another result. A text of ptx_asm() may write
+// a result before it reads the variable, so its results keep their registers.
 static bool drop_move(ptx_builder *b, const struct code *code, struct insn *op, struct insn *mov)
 {
     const struct operand *moved = ptxb_operands(code, mov);
 
-    if (!mov->moves || !op || (op->kind != INSN_PLAIN && op->kind != INSN_WARP) ||
+    if (!mov->moves || !op || (op->kind != INSN_PLAIN && op->kind != INSN_WARP) || op->divergence ||
         moved[1].kind != OPERAND_REGISTER || !b->regs.at[moved[0].id].variable)
         return false;
     struct operand *made = result_in(code, op, moved[1].id);

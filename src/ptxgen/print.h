@@ -84,6 +84,13 @@ static inline void put(ptx_builder *b, const char *string)
 void ptxb_put_number(ptx_builder *b, const char *before, uint64_t x, const char *after);
 // A literal of the type; there is room for OPERAND_BYTES.
 char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
+// An operand; an address without its brackets. There is room for OPERAND_BYTES and a name.
+char *ptxb_write_bare(const ptx_builder *b, char *at, const struct operand *operand);
+
+// ---- asm.c --------------------------------------------------------------------------------------
+
+// The lines of a text of ptx_asm().
+void ptxb_print_asm(ptx_builder *b, const struct insn *insn, const struct operand *operands);
 
 // ---- decimal.c ----------------------------------------------------------------------------------
 

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/// Part of builder.h: PTX text in a kernel and beside it, for what the builder has no call for. The
+/// rules of builder.h apply. docs/asm.md has examples.
+///
+///     ptx_val d = ptx_asm(b, "dp2a.lo.s32.u32 %0, %1, %2, %3;", .result = { PTX_S32 },
+///                         .in = { x, y, sum }, .isa = 60, .sm = 70, .pure = true);
+///
+/// The builder reads the text as far as its checks need it, and the driver's compiler all of it.
+/// What a caller does not say about a text, the builder takes with care: that it reads and writes
+/// any memory, that its results differ between threads, that it needs all threads where an
+/// instruction of it may need them. A text is never moved, merged or removed by the builder.
+#ifndef PTXGEN_ASM_H
+#define PTXGEN_ASM_H
+
+#include <ptxgen/types.h>
+
+PTXGEN_BEGIN
+
+/// The memory that a text may access.
+typedef enum ptx_memory {
+    PTX_MEMORY_ANY, ///< left out
+    PTX_MEMORY_NONE,
+    PTX_MEMORY_SHARED,
+    PTX_MEMORY_GLOBAL,
+} ptx_memory;
+
+/// The threads that must execute a text together. It is refused in code that only some of them may
+/// reach, as barriers are.
+typedef enum ptx_convergence {
+    /// Left out: what the instructions need at most. Those of whole blocks are bar, barrier and
+    /// call, those of whole warps have .sync or .aligned; the others need nobody else.
+    PTX_CONVERGENCE_TEXT,
+    PTX_CONVERGENCE_NONE, ///< each thread for itself; or a mask in the text says which lanes
+    PTX_CONVERGENCE_WARP,
+    PTX_CONVERGENCE_BLOCK,
+} ptx_convergence;
+
+/// How the results may differ between threads, for conditions that barriers and warp operations
+/// depend on.
+typedef enum ptx_divergence {
+    PTX_DIVERGENCE_ANY,      ///< left out: between all threads
+    PTX_DIVERGENCE_OPERANDS, ///< only where an operand differs
+    PTX_DIVERGENCE_WARPS,    ///< between warps, not within a warp
+    PTX_DIVERGENCE_NONE,     ///< not within a block
+} ptx_divergence;
+
+/// Operands that a text can have.
+enum {
+    PTX_ASM_MAX_RESULTS = 16,
+    PTX_ASM_MAX_INOUTS = 16,
+    PTX_ASM_MAX_INPUTS = 32,
+    PTX_ASM_MAX_ADDRESSES = 4,
+};
+
+/// The fields after the text can be left out. `result`, `inout`, `in` and `at` end at the first
+/// element that is not set. In this order their elements are the operands %0, %1, ... of the text;
+/// each must occur in it.
+struct ptx_asm_params {
+    /// Statements that end with `;`, in ASCII. `%%` is a percent sign (%%laneid), `%=` a number of
+    /// its own for each call (done_%=:). In { } the text can declare registers (without %%) and
+    /// labels of its own. It cannot return, nor branch out of the text.
+    const char *text;
+    ptx_type result[PTX_ASM_MAX_RESULTS]; ///< types of new values, in registers of their own
+    ptx_val inout[PTX_ASM_MAX_INOUTS];    ///< variables of ptx_var() that the text reads and sets
+    /// Values of any type, in registers: constants that must be literals stand in the text.
+    ptx_val in[PTX_ASM_MAX_INPUTS];
+    /// Pointers, for addresses: with ptx_at(b, p, 4) as %1, [%1] becomes [%rd2+16]. `reads` and
+    /// `writes` must suit pointers that are readonly or writeonly.
+    ptx_ptr at[PTX_ASM_MAX_ADDRESSES];
+    int isa;     ///< least PTX ISA version of the text, 80 for 8.0; 0: any
+    int sm;      ///< least target, 90 for sm_90; 0: any
+    char suffix; ///< with `sm`: 'a': that target with 'a' alone; 'f': its family of targets; 0: all
+    /// The results depend on the operands alone, and there are no other effects: short for no
+    /// `reads`, no `writes`, PTX_DIVERGENCE_OPERANDS. Most arithmetic is pure.
+    bool pure;
+    ptx_memory reads;
+    ptx_memory writes;
+    ptx_convergence convergence;
+    ptx_divergence divergence;
+};
+
+/// Appends the text, whose single result is returned; without one, a poisoned value. Errors, among
+/// others: an operand that the text lacks or does not have, a statement without its end, braces
+/// that do not match, facts that the text's instructions contradict, a target or pinned ISA below
+/// the least.
+PTXGEN_API ptx_val ptx_asm_emit(ptx_builder *b, struct ptx_asm_params params);
+#define ptx_asm(b, ...) ptx_asm_emit(b, PTXGEN_STRUCT(ptx_asm_params, .text = __VA_ARGS__))
+/// The same for any number of results, which `out` must have room for. After an error they are
+/// poisoned: ptx_asm_many(b, d, "shfl.sync.idx.b32 %0|%1, ...;", .result = { PTX_B32, PTX_PRED }).
+PTXGEN_API void ptx_asm_many_emit(ptx_builder *b, ptx_val *out, struct ptx_asm_params params);
+#define ptx_asm_many(b, out, ...)                                                                  \
+    ptx_asm_many_emit(b, out, PTXGEN_STRUCT(ptx_asm_params, .text = __VA_ARGS__))
+
+/// Names that a module's text can declare.
+enum { PTX_ASM_MAX_NAMES = 16 };
+
+struct ptx_asm_module_params {
+    /// Variables and functions with their ends, `;` or a body, in ASCII. There are no operands: a
+    /// percent sign is itself.
+    const char *text;
+    /// All names that the text declares outside of bodies and parentheses, and no others. Entries,
+    /// parameters and other texts cannot have them.
+    const char *declares[PTX_ASM_MAX_NAMES];
+    int isa; ///< as in struct ptx_asm_params
+    int sm;
+    char suffix;
+};
+
+/// Puts the text into the module, before the entry that is open or comes next:
+/// ptx_asm_module(b, ".global .align 4 .u32 counter;", .declares = { "counter" }). Texts of
+/// ptx_asm() can name what it declares, and ptx_asm_ptr() gives a pointer to it.
+PTXGEN_API void ptx_asm_module_emit(ptx_builder *b, struct ptx_asm_module_params params);
+#define ptx_asm_module(b, ...)                                                                     \
+    ptx_asm_module_emit(b, PTXGEN_STRUCT(ptx_asm_module_params, .text = __VA_ARGS__))
+/// A pointer to the variable `name` that a text of the module declares in this space, global or
+/// const. Its elements have this type; their number is not known. The text must align it as its
+/// accesses need it.
+PTXGEN_API ptx_ptr ptx_asm_ptr(ptx_builder *b, ptx_type type, ptx_space space, const char *name);
+
+PTXGEN_END
+
+#endif

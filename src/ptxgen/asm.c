@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: MIT
+// PTX text in an entry and beside it.
+#include "asm_text.h"
+#include "print.h"
+
+// ---- operands -----------------------------------------------------------------------------------
+
+// The length of a list: its elements up to the first that is not set.
+static unsigned length_of(ptx_builder *b, const char *call, const char *name, const bool *set,
+                          unsigned most)
+{
+    unsigned length = 0;
+
+    while (length < most && set[length])
+        length++;
+    for (unsigned k = length; k < most; k++)
+        if (set[k])
+            ptxb_fail(b, call, ".%s[%u] was never set, and .%s[%u] is", name, length, name, k);
+    return length;
+}
+
+static bool is_pointer(ptx_ptr p)
+{
+    return p.type != PTX_NONE || p.symbol || ptxb_is_given(p.base);
+}
+
+static bool count_operands(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                           struct asm_operands *o)
+{
+    bool set[ASM_OPERANDS];
+
+    for (unsigned k = 0; k < PTX_ASM_MAX_RESULTS; k++)
+        set[k] = p->result[k] != PTX_NONE;
+    o->results = length_of(b, call, "result", set, PTX_ASM_MAX_RESULTS);
+    for (unsigned k = 0; k < PTX_ASM_MAX_INOUTS; k++)
+        set[k] = ptxb_is_given(p->inout[k]);
+    o->inouts = length_of(b, call, "inout", set, PTX_ASM_MAX_INOUTS);
+    for (unsigned k = 0; k < PTX_ASM_MAX_INPUTS; k++)
+        set[k] = ptxb_is_given(p->in[k]);
+    o->inputs = length_of(b, call, "in", set, PTX_ASM_MAX_INPUTS);
+    for (unsigned k = 0; k < PTX_ASM_MAX_ADDRESSES; k++)
+        set[k] = is_pointer(p->at[k]);
+    o->addresses = length_of(b, call, "at", set, PTX_ASM_MAX_ADDRESSES);
+    return !b->failed;
+}
+
+static const char *element(ptx_builder *b, const char *list, unsigned k)
+{
+    const char *name = ptxb_format(b, ".%s[%u]", list, k);
+    return name ? name : "";
+}
+
+static bool values_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                      const struct asm_operands *o)
+{
+    for (unsigned k = 0; k < o->results; k++)
+        if (!ptxb_bits(p->result[k]))
+            ptxb_fail(b, call, ".result[%u] is %d, which is not a ptx_type", k, (int)p->result[k]);
+    for (unsigned k = 0; k < o->inouts && !b->failed; k++) {
+        if (!ptxb_usable(b, call, element(b, "inout", k), p->inout[k]))
+            return false;
+        if (p->inout[k].kind != PTX_KIND_VARIABLE)
+            ptxb_fail(b, call, ".inout[%u] is not a variable; ptx_var() makes one", k);
+        for (unsigned n = 0; n < k; n++)
+            if (p->inout[n].reg == p->inout[k].reg)
+                ptxb_fail(b, call, ".inout[%u] and .inout[%u] are one variable", n, k);
+    }
+    for (unsigned k = 0; k < o->inputs && !b->failed; k++)
+        ptxb_usable(b, call, element(b, "in", k), p->in[k]);
+    return !b->failed;
+}
+
+static bool may_touch(ptx_memory memory, unsigned space)
+{
+    if (memory == PTX_MEMORY_ANY || memory == PTX_MEMORY_NONE || space == PTX_SPACE_GENERIC)
+        return memory != PTX_MEMORY_NONE;
+    return space == (memory == PTX_MEMORY_SHARED ? PTX_SPACE_SHARED : PTX_SPACE_GLOBAL);
+}
+
+static bool addresses_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                         unsigned count)
+{
+    for (unsigned k = 0; k < count; k++) {
+        const ptx_ptr at = p->at[k];
+        if (!ptxb_pointer_ok(b, call, at))
+            return false;
+        const bool wrote = at.readonly && may_touch(p->writes, at.space);
+        if (!wrote && !(at.writeonly && may_touch(p->reads, at.space)))
+            continue;
+        ptxb_fail(b, call,
+                  ".at[%u] is declared %s, and by .%s the text may %s there; say what it %s, or "
+                  "pass ptx_ptr_address() as a value",
+                  k, wrote ? "readonly" : "writeonly", wrote ? "writes" : "reads",
+                  wrote ? "write" : "read", wrote ? "writes" : "reads");
+        return false;
+    }
+    return true;
+}
+
+// ---- what is said about a text ------------------------------------------------------------------
+
+static bool facts_ok(ptx_builder *b, const char *call, struct ptx_asm_params *p,
+                     const struct asm_operands *o)
+{
+    if ((unsigned)p->reads > PTX_MEMORY_GLOBAL || (unsigned)p->writes > PTX_MEMORY_GLOBAL ||
+        (unsigned)p->convergence > PTX_CONVERGENCE_BLOCK ||
+        (unsigned)p->divergence > PTX_DIVERGENCE_NONE) {
+        ptxb_fail(b, call,
+                  ".reads %d, .writes %d, .convergence %d, .divergence %d: they are ptx_memory, "
+                  "ptx_convergence and ptx_divergence",
+                  (int)p->reads, (int)p->writes, (int)p->convergence, (int)p->divergence);
+        return false;
+    }
+    if (!p->pure)
+        return true;
+    const char *wrong = p->reads > PTX_MEMORY_NONE              ? "memory is read"
+                        : p->writes > PTX_MEMORY_NONE           ? "memory is written"
+                        : p->convergence > PTX_CONVERGENCE_NONE ? "other threads take part"
+                        : p->divergence > PTX_DIVERGENCE_OPERANDS
+                            ? ".divergence is another than that of the operands"
+                        : !o->results && !o->inouts ? "there is no result"
+                                                    : NULL;
+    if (wrong)
+        ptxb_fail(b, call, ".pure, and %s; a pure text only computes results from its operands",
+                  wrong);
+    p->reads = p->writes = PTX_MEMORY_NONE;
+    p->divergence = PTX_DIVERGENCE_OPERANDS;
+    return !wrong;
+}
+
+static bool begins(struct asm_mnemonic m, const char *start)
+{
+    const size_t length = strlen(start);
+    return m.length >= length && !memcmp(m.at, start, length);
+}
+
+static bool has(struct asm_mnemonic m, const char *part)
+{
+    const size_t length = strlen(part);
+
+    for (size_t k = 0; k + length <= m.length; k++)
+        if (!memcmp(m.at + k, part, length))
+            return true;
+    return false;
+}
+
+// Whether an instruction's memory is within what the caller said.
+static bool is_within(ptx_memory said, struct asm_mnemonic m)
+{
+    const bool shared = has(m, ".shared"), global = has(m, ".global"), local = has(m, ".local");
+
+    if (said == PTX_MEMORY_ANY || said == PTX_MEMORY_NONE)
+        return said == PTX_MEMORY_ANY;
+    return said == PTX_MEMORY_SHARED ? shared || !(global || local) : global || !(shared || local);
+}
+
+static bool memory_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                      struct asm_mnemonic m)
+{
+    static const struct {
+        char start[14];
+        bool reads, writes;
+    } rows[] = {
+        { "ld.", true, false },        { "ldu.", true, false },        { "ldmatrix.", true, false },
+        { "st.", false, true },        { "stmatrix.", false, true },   { "atom.", true, true },
+        { "red.", true, true },        { "cp.", true, true },          { "multimem.", true, true },
+        { "mbarrier.", true, true },   { "tex.", true, false },        { "tld4.", true, false },
+        { "suld.", true, false },      { "sust.", false, true },       { "sured.", true, true },
+        { "wmma.load.", true, false }, { "wmma.store.", false, true }, { "tcgen05.", true, true },
+        { "call", true, true },
+    };
+
+    // Parameters and constants are no memory that anybody writes.
+    if (has(m, ".param") || has(m, ".const"))
+        return true;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (!begins(m, rows[k].start))
+            continue;
+        const bool read = rows[k].reads && !is_within(p->reads, m);
+        if (!read && !(rows[k].writes && !is_within(p->writes, m)))
+            continue;
+        ptxb_fail(b, call, "'%.*s' %s memory, which .%s%s excludes", (int)m.length, m.at,
+                  read ? "reads" : "writes",
+                  p->pure ? "pure"
+                  : read  ? "reads"
+                          : "writes",
+                  p->pure ? "" : " of the call");
+        return false;
+    }
+    return true;
+}
+
+static ptx_convergence needs(struct asm_mnemonic m)
+{
+    const bool warp = begins(m, "bar.warp.");
+
+    if ((begins(m, "bar.") && !warp) || begins(m, "barrier.") || begins(m, "call"))
+        return PTX_CONVERGENCE_BLOCK;
+    return warp || has(m, ".sync") || has(m, ".aligned") ? PTX_CONVERGENCE_WARP
+                                                         : PTX_CONVERGENCE_NONE;
+}
+
+// ---- the lines of a text ------------------------------------------------------------------------
+
+static const char *next_line(const char *line)
+{
+    return strchr(line, '\n') + 1;
+}
+
+// A branch ends at a label of the text.
+static bool stays_inside(ptx_builder *b, const char *call, const char *lines, struct asm_mnemonic m)
+{
+    const char *to = m.at + m.length + 1;
+    const size_t length = strcspn(to, " ;\n");
+
+    for (const char *line = lines; *line; line = next_line(line))
+        if (*line == ASM_LABEL && !memcmp(line + 1, to, length) && line[1 + length] == ':')
+            return true;
+    ptxb_fail(b, call, "a branch to '%.*s' leaves the text; ptx_branch_if() and blocks do that",
+              (int)length, to);
+    return false;
+}
+
+static bool directive_ok(ptx_builder *b, const char *call, const char *line, struct asm_mnemonic m)
+{
+    static const char *const own[] = { ".reg", ".local", ".shared", ".param" };
+    static const char *const others[] = { ".pragma", ".loc", ".branchtargets", ".calltargets",
+                                          ".callprototype" };
+
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+        if (m.length == strlen(own[k]) && begins(m, own[k])) {
+            if (*line == '0')
+                ptxb_fail(b, call,
+                          "'%s' outside of { } would be declared again at the next use of the text",
+                          own[k]);
+            return *line != '0';
+        }
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        if (m.length == strlen(others[k]) && begins(m, others[k]))
+            return true;
+    ptxb_fail(b, call, "'%.*s' does not belong into a kernel's code; ptx_asm_module() declares",
+              (int)m.length, m.at);
+    return false;
+}
+
+static bool line_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                    const char *lines, const char *line, struct asm_mnemonic m)
+{
+    if (*m.at == '.')
+        return directive_ok(b, call, line, m);
+    if (begins(m, "ret") || begins(m, "exit")) {
+        ptxb_fail(b, call, "'%.*s' leaves the text; ptx_return_if() does that", (int)m.length,
+                  m.at);
+        return false;
+    }
+    if (begins(m, "bra.") || (begins(m, "bra") && m.length == 3))
+        return stays_inside(b, call, lines, m);
+    return memory_ok(b, call, p, m);
+}
+
+// Looks at each instruction. Gives the first, and the threads that must take part.
+static bool lines_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                     const struct asm_text *text, struct asm_mnemonic *first,
+                     ptx_convergence *together)
+{
+    *first = (struct asm_mnemonic) { "", 0 };
+    *together = PTX_CONVERGENCE_NONE;
+    for (const char *line = text->lines; *line; line = next_line(line)) {
+        const struct asm_mnemonic m = ptxb_asm_mnemonic(line);
+        if (!m.length)
+            continue;
+        if (!line_ok(b, call, p, text->lines, line, m))
+            return false;
+        if (!first->length || *first->at == '.')
+            *first = m;
+        *together = needs(m) > *together ? needs(m) : *together;
+    }
+    if (p->pure && (text->special || *together != PTX_CONVERGENCE_NONE)) {
+        ptxb_fail(b, call,
+                  ".pure, and the text %s; a pure text only computes results from its "
+                  "operands",
+                  text->special ? "reads a special register" : "needs other threads");
+        return false;
+    }
+    if (p->convergence != PTX_CONVERGENCE_TEXT)
+        *together = p->convergence;
+    return true;
+}
+
+// ---- versions -----------------------------------------------------------------------------------
+
+static bool version_ok(ptx_builder *b, const char *call, int isa, struct ptx_target least,
+                       const char *what)
+{
+    char name[PTX_TARGET_NAME_SIZE];
+
+    if (isa && !ptx_isa_exists(isa))
+        ptxb_fail(b, call,
+                  ".isa is %d; it is ten times major plus minor, 80 for 8.0, of a version "
+                  "that exists",
+                  isa);
+    else if ((least.sm || least.suffix) && !ptxb_target_isa(least))
+        ptxb_fail(b, call, "there is no target %s; ptx_target_at() lists them",
+                  ptx_target_name(least, name));
+    return !b->failed && ptxb_require_target(b, call, isa, least, what);
+}
+
+// ---- the calls ----------------------------------------------------------------------------------
+
+static uint32_t opcode_of(ptx_builder *b, struct asm_mnemonic m)
+{
+    char text[OPCODE_BYTES];
+    const size_t length = m.length < sizeof text ? m.length : sizeof text - 1;
+
+    memcpy(text, m.at, length);
+    text[length] = 0;
+    return ptxb_opcode(b, length ? text : "{ }");
+}
+
+static struct insn *append(ptx_builder *b, uint32_t opcode, const struct ptx_asm_params *p,
+                           const struct asm_operands *o, const char *lines, ptx_val *out)
+{
+    const unsigned results = o->results + o->inouts, addresses = results + o->inouts + o->inputs;
+    ptx_val in[PTX_ASM_MAX_INPUTS];
+
+    for (unsigned k = 0; k < o->inputs; k++)
+        in[k] = ptxb_in_register(b, p->in[k]);
+    for (unsigned k = 0; k < o->results; k++)
+        out[k] = ptxb_register(b, p->result[k]);
+    const uint32_t text = ptxb_extra(b, (union extra) { .text = lines });
+    struct insn *insn =
+        ptxb_append(b, INSN_PLAIN, opcode, results, addresses - results + o->addresses + 1);
+    if (!insn)
+        return NULL;
+    for (unsigned k = 0; k < o->results; k++)
+        ptxb_result(b, insn, k, out[k]);
+    for (unsigned k = 0; k < o->inouts; k++) {
+        ptxb_result(b, insn, o->results + k, p->inout[k]);
+        ptxb_source(b, insn, results + k, p->inout[k]);
+    }
+    for (unsigned k = 0; k < o->inputs; k++)
+        ptxb_source(b, insn, results + o->inouts + k, in[k]);
+    for (unsigned k = 0; k < o->addresses; k++)
+        ptxb_address(b, insn, addresses + k, p->at[k]);
+    ptxb_operands(&b->code[b->in_prologue], insn)[addresses + o->addresses] =
+        (struct operand) { .kind = OPERAND_TEXT, .value = text };
+    insn->divergence = (uint8_t)(1 + p->divergence);
+    return insn;
+}
+
+// Checks and appends a text; `out` gets its results.
+static bool emit(ptx_builder *b, const char *call, struct ptx_asm_params *p,
+                 const struct asm_operands *o, ptx_val *out)
+{
+    struct asm_text text;
+    struct asm_mnemonic first;
+    ptx_convergence together;
+
+    if (!values_ok(b, call, p, o) || !facts_ok(b, call, p, o) ||
+        !addresses_ok(b, call, p, o->addresses) ||
+        !ptxb_read_asm(b, call, p->text, ptxb_entry(b)->labels + 1, o, &text) ||
+        !lines_ok(b, call, p, &text, &first, &together))
+        return false;
+    ptxb_entry(b)->labels += text.numbered;
+    const uint32_t opcode = opcode_of(b, first);
+    if (!opcode || !version_ok(b, call, p->isa, (struct ptx_target) { p->sm, p->suffix },
+                               b->opcodes.at[opcode].text))
+        return false;
+    if (!append(b, opcode, p, o, text.lines, out))
+        return false;
+    if (together > PTX_CONVERGENCE_NONE)
+        ptxb_meet(b, together == PTX_CONVERGENCE_WARP ? MEET_WARP : MEET_BLOCK);
+    return true;
+}
+
+ptx_val ptx_asm_emit(ptx_builder *b, struct ptx_asm_params p)
+{
+    struct asm_operands o;
+    ptx_val out[PTX_ASM_MAX_RESULTS] = { { 0 } };
+
+    if (!ptxb_ready(b, "asm") || !count_operands(b, "asm", &p, &o))
+        return out[0];
+    if (o.results > 1) {
+        ptxb_fail(b, "asm", "%u results; ptx_asm_many() gives more than one", o.results);
+        return out[0];
+    }
+    return emit(b, "asm", &p, &o, out) ? out[0] : (ptx_val) { 0 };
+}
+
+void ptx_asm_many_emit(ptx_builder *b, ptx_val *out, struct ptx_asm_params p)
+{
+    struct asm_operands o = { 0 };
+    ptx_val results[PTX_ASM_MAX_RESULTS] = { { 0 } };
+    bool done = false;
+
+    if (ptxb_ready(b, "asm_many") && count_operands(b, "asm_many", &p, &o)) {
+        if (o.results && !out)
+            ptxb_fail(b, "asm_many", "%u results, and no array for them", o.results);
+        else
+            done = emit(b, "asm_many", &p, &o, results);
+    }
+    for (unsigned k = 0; out && k < PTX_ASM_MAX_RESULTS && p.result[k] != PTX_NONE; k++)
+        out[k] = done ? results[k] : (ptx_val) { 0 };
+}
+
+// ---- texts of the module ------------------------------------------------------------------------
+
+static bool names_ok(ptx_builder *b, const struct ptx_asm_module_params *p, unsigned *count)
+{
+    bool set[PTX_ASM_MAX_NAMES];
+
+    for (unsigned k = 0; k < PTX_ASM_MAX_NAMES; k++)
+        set[k] = p->declares[k];
+    *count = length_of(b, "asm_module", "declares", set, PTX_ASM_MAX_NAMES);
+    for (unsigned k = 0; k < *count && !b->failed; k++) {
+        if (!ptxb_valid_name(b, "asm_module", p->declares[k]) ||
+            !ptxb_name_is_free(b, "asm_module", p->declares[k]))
+            return false;
+        for (unsigned n = 0; n < k; n++)
+            if (!strcmp(p->declares[n], p->declares[k]))
+                ptxb_fail(b, "asm_module", ".declares names '%.64s' twice", p->declares[k]);
+    }
+    return !b->failed;
+}
+
+// The lines without the indentation that all of them have.
+static void put_lines(ptx_builder *b, const char *text)
+{
+    size_t common = SIZE_MAX, end = strlen(text);
+
+    while (end && strchr(" \t\r\n", text[end - 1]))
+        end--;
+    for (size_t k = 0; k < end; k += strcspn(text + k, "\n") + 1) {
+        const size_t blank = strspn(text + k, " \t\r");
+        if (text[k + blank] != '\n' && blank < common)
+            common = blank;
+    }
+    put(b, "\n");
+    for (size_t k = 0; k < end; k += strcspn(text + k, "\n") + 1) {
+        size_t length = strcspn(text + k, "\n");
+        length = length > end - k ? end - k : length;
+        while (length && strchr(" \t\r", text[k + length - 1]))
+            length--;
+        if (length > common)
+            put_bytes(b, text + k + common, length - common);
+        put(b, "\n");
+    }
+}
+
+void ptx_asm_module_emit(ptx_builder *b, struct ptx_asm_module_params p)
+{
+    char excerpt[ASM_EXCERPT];
+    unsigned count;
+
+    if (!b || b->failed)
+        return;
+    if (b->finished) {
+        ptxb_fail(b, "asm_module", "the module is finished; nothing can be added");
+        return;
+    }
+    if (!names_ok(b, &p, &count) || !ptxb_check_module_text(b, p.text, p.declares, count))
+        return;
+    p.text += strspn(p.text, "\r\n");
+    const char *what = ptxb_copy(b, ptxb_asm_excerpt(p.text + strspn(p.text, " \t\r\n"), excerpt));
+    if (!what || !version_ok(b, "asm_module", p.isa, (struct ptx_target) { p.sm, p.suffix }, what))
+        return;
+    for (unsigned k = 0; k < count; k++) {
+        const struct symbol symbol = { .name = ptxb_copy(b, p.declares[k]), .kind = SYMBOL_TEXT };
+        ptxb_declare_array(b, symbol, PTX_SPACE_GENERIC, false);
+    }
+    put_lines(b, p.text);
+}
+
+ptx_ptr ptx_asm_ptr(ptx_builder *b, ptx_type type, ptx_space space, const char *name)
+{
+    uint32_t number = 0;
+
+    if (!ptxb_ready(b, "asm_ptr"))
+        return (ptx_ptr) { 0 };
+    for (uint32_t k = 0; name && k < b->symbols.count; k++)
+        if (b->symbols.at[k].kind == SYMBOL_TEXT && !strcmp(b->symbols.at[k].name, name))
+            number = k + 1;
+    if (!number)
+        ptxb_fail(b, "asm_ptr", "no text of the module declares '%.64s'; ptx_asm_module() does",
+                  name ? name : "");
+    else if (!ptx_type_bytes(type))
+        ptxb_fail(b, "asm_ptr", "memory does not hold elements of type %s", ptx_type_name(type));
+    else if (space != PTX_SPACE_GLOBAL && space != PTX_SPACE_CONST)
+        ptxb_fail(b, "asm_ptr", "the space is %s; it is global or const", ptxb_space_name(space));
+    if (b->failed)
+        return (ptx_ptr) { 0 };
+    ptx_ptr p = ptxb_symbol_ptr(b, number, space, space == PTX_SPACE_CONST);
+    p.type = (uint8_t)type;
+    return p;
+}
+
+// ---- printing -----------------------------------------------------------------------------------
+
+static void put_operand(ptx_builder *b, const struct operand *operand)
+{
+    char *at = text_end(b, OPERAND_BYTES + b->longest_name);
+
+    if (at)
+        set_end(b, ptxb_write_bare(b, at, operand));
+}
+
+static void put_depth(ptx_builder *b, unsigned depth)
+{
+    for (unsigned k = 0; k < depth; k++)
+        put_bytes(b, "    ", INDENT);
+}
+
+void ptxb_print_asm(ptx_builder *b, const struct insn *insn, const struct operand *operands)
+{
+    const char *at = b->extras.at[operands[insn->operand_count - 1].value].text;
+    uint32_t start = 0;
+
+    while (*at && !b->failed) {
+        if (*at != ASM_LABEL)
+            put_depth(b, insn->depth + (unsigned)(*at - '0'));
+        start = b->text.count;
+        for (at++; *at != '\n'; at++) {
+            const unsigned char c = (unsigned char)*at;
+            char *end = c == ASM_COLUMN ? text_end(b, OPERAND_COLUMN + 1) : NULL;
+            if (c >= ASM_OPERAND)
+                put_operand(b, &operands[c - ASM_OPERAND]);
+            else if (c != ASM_COLUMN)
+                put_bytes(b, at, 1);
+            else if (end)
+                set_end(b, write_to_column(end, b->text.at + start, OPERAND_COLUMN));
+        }
+        put_bytes(b, at++, 1);
+    }
+}

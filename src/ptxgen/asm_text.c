@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: MIT
+// Reads the texts of ptx_asm() and ptx_asm_module(): statements, operands, braces, names.
+#include "asm_text.h"
+
+#include <stdio.h>
+
+// ---- characters ---------------------------------------------------------------------------------
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '$';
+}
+
+const char *ptxb_asm_excerpt(const char *from, char out[ASM_EXCERPT])
+{
+    size_t length = 0;
+
+    for (; length + 4 < ASM_EXCERPT && from[length] && from[length] != '\n' &&
+           from[length] != '\r' && from[length] != ';';
+         length++)
+        out[length] = from[length] == '\t' ? ' ' : from[length];
+    memcpy(out + length, length + 4 < ASM_EXCERPT ? "" : "...", length + 4 < ASM_EXCERPT ? 1 : 4);
+    return out;
+}
+
+static bool is_ascii(ptx_builder *b, const char *call, const char *text)
+{
+    if (!text) {
+        ptxb_fail(b, call, "the text is missing");
+        return false;
+    }
+    for (const char *c = text; *c; c++) {
+        const unsigned char byte = (unsigned char)*c;
+        if ((byte >= 0x20 && byte < 0x7f) || is_space(*c))
+            continue;
+        ptxb_fail(b, call,
+                  "byte %zu of the text is 0x%02x; PTX is ASCII, without control characters",
+                  (size_t)(c - text), byte);
+        return false;
+    }
+    return true;
+}
+
+// ---- pieces -------------------------------------------------------------------------------------
+
+struct reader {
+    ptx_builder *b;
+    const char *call;
+    const char *at;        // the next character
+    const char *statement; // where it begins
+    char *out;             // the end of what is written; NULL: nothing is
+    const struct asm_operands *operands;
+    uint32_t number;
+    unsigned scopes;
+    bool numbered, numbered_any; // the statement has %=; a statement has
+    bool special;
+    bool used[ASM_OPERANDS];
+    char open[16]; // the brackets of the statement
+    unsigned opened;
+};
+
+#define FAIL(r, ...) (ptxb_fail((r)->b, (r)->call, __VA_ARGS__), false)
+
+static const char *excerpt(const struct reader *r, char out[ASM_EXCERPT])
+{
+    return ptxb_asm_excerpt(r->statement, out);
+}
+
+static void keep(struct reader *r, char c)
+{
+    if (r->out)
+        *r->out++ = c;
+}
+
+// Skips white space and comments, of which nothing is printed.
+static bool skip_space(struct reader *r, bool *skipped)
+{
+    for (;;) {
+        const char *from = r->at;
+        while (is_space(*r->at))
+            r->at++;
+        if (r->at[0] == '/' && r->at[1] == '/')
+            r->at += strcspn(r->at, "\n");
+        if (r->at[0] == '/' && r->at[1] == '*') {
+            const char *end = strstr(r->at + 2, "*/");
+            if (!end)
+                return FAIL(r, "a comment of the text has no end");
+            r->at = end + 2;
+        }
+        if (from == r->at)
+            return true;
+        *skipped = true;
+    }
+}
+
+static bool copy_string(struct reader *r)
+{
+    const char *end = strchr(r->at + 1, '"');
+    char text[ASM_EXCERPT];
+
+    if (!end)
+        return FAIL(r, "a string has no end in '%s'", excerpt(r, text));
+    while (r->at <= end)
+        keep(r, *r->at++);
+    return true;
+}
+
+// One character; brackets must match.
+static bool copy_character(struct reader *r)
+{
+    static const char opening[] = "([{", closing[] = ")]}";
+    const char c = *r->at++;
+    const char *open = strchr(opening, c), *close = strchr(closing, c);
+    char text[ASM_EXCERPT];
+
+    keep(r, c);
+    if (open && r->opened == sizeof r->open)
+        return FAIL(r, "there are too many brackets in '%s'", excerpt(r, text));
+    if (open)
+        r->open[r->opened++] = closing[open - opening];
+    else if (close && (!r->opened || r->open[--r->opened] != c))
+        return FAIL(r, "a '%c' closes nothing in '%s'", c, excerpt(r, text));
+    return true;
+}
+
+// ---- operands -----------------------------------------------------------------------------------
+
+static unsigned count(const struct asm_operands *o)
+{
+    return o->results + o->inouts + o->inputs + o->addresses;
+}
+
+// "%3, which is .in[1]".
+static const char *operand_name(const struct asm_operands *o, unsigned k, char out[40])
+{
+    const unsigned counts[] = { o->results, o->inouts, o->inputs, o->addresses };
+    static const char *const names[] = { "result", "inout", "in", "at" };
+    unsigned list = 0, element = k;
+
+    while (list < 3 && element >= counts[list])
+        element -= counts[list++];
+    snprintf(out, 40, "%%%u, which is .%s[%u]", k, names[list], element);
+    return out;
+}
+
+// An address stands alone in its brackets, or before coordinates.
+static bool in_brackets(const struct reader *r)
+{
+    const char *after = r->at;
+
+    while (is_space(*after))
+        after++;
+    return r->out[-1] == '[' && (*after == ']' || *after == ',');
+}
+
+static bool copy_operand(struct reader *r)
+{
+    const struct asm_operands *o = r->operands;
+    const char *from = r->at++;
+    char text[ASM_EXCERPT], name[40];
+    unsigned k = 0;
+
+    while (is_digit(*r->at) && k < 1000)
+        k = 10 * k + (unsigned)(*r->at++ - '0');
+    if (is_word(*r->at))
+        return FAIL(r, "'%.*s' in '%s' is no operand: those are %%0, %%1, ...",
+                    (int)(r->at - from) + 1, from, excerpt(r, text));
+    if (k >= count(o))
+        return FAIL(r, "'%s' names %%%u, and the call has %u operand%s", excerpt(r, text), k,
+                    count(o), count(o) == 1 ? "" : "s");
+    if (k >= count(o) - o->addresses && !in_brackets(r))
+        return FAIL(r, "%s, is an address; write [%%%u], and offsets by ptx_at()",
+                    operand_name(o, k, name), k);
+    r->used[k] = true;
+    // A variable is twice among the operands of the instruction, as result and as source.
+    const unsigned index = k < o->results + o->inouts ? k : k + o->inouts;
+    keep(r, (char)(unsigned char)(ASM_OPERAND + index));
+    return true;
+}
+
+// The registers that the builder declares; not %pm0 and other special registers.
+static bool is_builders(const char *name)
+{
+    static const char *const prefixes[] = { "p", "rs", "rd", "r", "fd", "f" };
+
+    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
+        const size_t length = strlen(prefixes[k]);
+        if (!strncmp(name, prefixes[k], length) && (is_digit(name[length]) || name[length] == '<'))
+            return true;
+    }
+    return false;
+}
+
+static bool copy_percent(struct reader *r)
+{
+    char text[ASM_EXCERPT];
+
+    if (is_digit(r->at[1]))
+        return copy_operand(r);
+    if (r->at[1] == '=') {
+        r->numbered = r->numbered_any = true;
+        r->out += snprintf(r->out, 11, "%u", (unsigned)r->number);
+    } else if (r->at[1] == '%') {
+        if (is_builders(r->at + 2))
+            return FAIL(r,
+                        "'%.*s' in '%s' is a register of the builder's; name your own without "
+                        "%%%%, and pass values as operands",
+                        (int)strcspn(r->at, " \t\n\r<>,;])}"), r->at, excerpt(r, text));
+        r->special = true;
+        keep(r, '%');
+    } else {
+        return FAIL(r,
+                    "'%s' has a single %%: operands are %%0, %%1, ..., and PTX's own percent "
+                    "sign is %%%%, as in %%%%laneid",
+                    excerpt(r, text));
+    }
+    r->at += 2;
+    return true;
+}
+
+// ---- statements ---------------------------------------------------------------------------------
+
+// A mnemonic, a directive or the name of a label.
+static bool copy_word(struct reader *r)
+{
+    for (;;) {
+        const bool colons = r->at[0] == ':' && r->at[1] == ':';
+        if (r->at[0] == '%' && r->at[1] == '=') {
+            if (!copy_percent(r))
+                return false;
+        } else if (is_word(*r->at) || *r->at == '.' || colons) {
+            keep(r, *r->at++);
+            if (colons)
+                keep(r, *r->at++);
+        } else {
+            return true;
+        }
+    }
+}
+
+static bool copy_guard(struct reader *r)
+{
+    bool space = false;
+
+    keep(r, *r->at++);
+    if (*r->at == '!')
+        keep(r, *r->at++);
+    if (*r->at == '%' && !copy_percent(r))
+        return false;
+    if (!copy_word(r) || !skip_space(r, &space))
+        return false;
+    keep(r, ' ');
+    return true;
+}
+
+// The rest of a statement after `word`, up to its ';'.
+static bool copy_rest(struct reader *r, const char *word)
+{
+    const char column = *word == '.' ? ' ' : ASM_COLUMN;
+    char before = 0, text[ASM_EXCERPT];
+
+    for (;;) {
+        bool space = false, ok;
+        if (!skip_space(r, &space))
+            return false;
+        const char c = *r->at;
+        if (!c || (c == ';' && r->opened))
+            return FAIL(r, c ? "a bracket is never closed in '%s'" : "'%s' does not end with ';'",
+                        excerpt(r, text));
+        if (c == ';') {
+            keep(r, *r->at++);
+            return true;
+        }
+        if (!before || (space && before != '[' && c != ']'))
+            keep(r, before ? ' ' : column);
+        before = c;
+        if (c == '$' && !is_word(r->at[-1]))
+            return FAIL(r, "'%s' uses a name that begins with '$', as the builder's own do",
+                        excerpt(r, text));
+        if (c == '%')
+            ok = copy_percent(r);
+        else
+            ok = c == '"' ? copy_string(r) : copy_character(r);
+        if (!ok)
+            return false;
+    }
+}
+
+static bool end_label(struct reader *r, char *line)
+{
+    char text[ASM_EXCERPT];
+
+    if (!r->scopes && !r->numbered)
+        return FAIL(r,
+                    "label '%s' would be there again at the next use of the text; write it with "
+                    "%%=, as in done_%%=, or inside { }",
+                    excerpt(r, text));
+    *line = ASM_LABEL;
+    keep(r, *r->at++);
+    return true;
+}
+
+static bool read_statement(struct reader *r)
+{
+    char *const line = r->out, text[ASM_EXCERPT];
+    bool space = false;
+
+    r->statement = r->at;
+    r->numbered = false;
+    r->opened = 0;
+    keep(r, (char)('0' + (r->scopes < ASM_MOST_DEPTH ? r->scopes : ASM_MOST_DEPTH)));
+    if (*r->at == '@' && !copy_guard(r))
+        return false;
+    const char *word = r->at;
+    if (!is_word(*word) && *word != '.')
+        return FAIL(r, "'%s' does not begin with an instruction", excerpt(r, text));
+    if (*word == '$')
+        return FAIL(r, "'%s' begins with '$', as the builder's own names do", excerpt(r, text));
+    if (!copy_word(r) || !skip_space(r, &space))
+        return false;
+    if (*r->at == ':' && r->statement == word)
+        return end_label(r, line);
+    return copy_rest(r, word);
+}
+
+static bool read_statements(struct reader *r)
+{
+    for (;;) {
+        bool space = false;
+        if (!skip_space(r, &space))
+            return false;
+        const char c = *r->at;
+        if (!c)
+            break;
+        if (c == ';') {
+            r->at++;
+            continue;
+        }
+        if (c == '}' && !r->scopes--)
+            return FAIL(r, "a '}' of the text closes nothing");
+        if (c == '{' || c == '}') {
+            keep(r, (char)('0' + (r->scopes < ASM_MOST_DEPTH ? r->scopes : ASM_MOST_DEPTH)));
+            keep(r, *r->at++);
+            r->scopes += c == '{';
+        } else if (!read_statement(r)) {
+            return false;
+        }
+        keep(r, '\n');
+    }
+    keep(r, 0);
+    return r->scopes ? FAIL(r, "a '{' of the text is never closed") : true;
+}
+
+bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t number,
+                   const struct asm_operands *operands, struct asm_text *read)
+{
+    struct reader r = { .b = b, .call = call, .at = text, .operands = operands, .number = number };
+    char name[40];
+    size_t bytes = 1;
+
+    if (!is_ascii(b, call, text))
+        return false;
+    for (const char *c = text; *c; c++) // what a character can become
+        bytes += *c == ';' || *c == '{' || *c == '}' || *c == ':' ? 4 : *c == '=' ? 10 : 2;
+    char *lines = ptxb_alloc(b, bytes);
+    if (!lines)
+        return false;
+    r.out = lines;
+    if (!read_statements(&r))
+        return false;
+    if (!*lines)
+        return FAIL(&r, "the text is empty");
+    for (unsigned k = 0; k < count(operands); k++)
+        if (!r.used[k])
+            return FAIL(&r, "the text does not have %s", operand_name(operands, k, name));
+    *read = (struct asm_text) { lines, r.special, r.numbered_any };
+    return true;
+}
+
+struct asm_mnemonic ptxb_asm_mnemonic(const char *line)
+{
+    const char *at = line + 1;
+
+    if (*line == ASM_LABEL || *at == '{' || *at == '}')
+        return (struct asm_mnemonic) { at, 0 };
+    if (*at == '@')
+        at = strchr(at, ' ') + 1;
+    return (struct asm_mnemonic) { at, strcspn(at, "\t ;") };
+}
+
+// ---- the text of a module -----------------------------------------------------------------------
+
+static bool is_named(const char *word, size_t length, const char *const *names, unsigned count,
+                     bool *found)
+{
+    for (unsigned k = 0; k < count; k++)
+        if (strlen(names[k]) == length && !memcmp(names[k], word, length))
+            return found[k] = true;
+    return false;
+}
+
+// A word of the text; outside of brackets and initial values it is a name that the text declares.
+static bool check_word(struct reader *r, const char *const *names, unsigned count, bool outside,
+                       bool *found)
+{
+    const char *word = r->at;
+    size_t length = 1;
+
+    while (is_word(word[length]) || word[length] == '%')
+        length++;
+    r->at += length;
+    if (*word == '$')
+        return FAIL(r, "'%.*s' begins with '$', as the builder's own names do", (int)length, word);
+    if (!outside || is_digit(*word) || is_named(word, length, names, count, found))
+        return true;
+    return FAIL(r, "the text declares '%.*s'; name it in .declares", (int)length, word);
+}
+
+static bool check_directive(struct reader *r)
+{
+    static const char *const heads[] = { ".version", ".target", ".address_size" };
+    const size_t length = 1 + strspn(r->at + 1, "abcdefghijklmnopqrstuvwxyz_");
+
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
+        if (strlen(heads[k]) == length && !memcmp(heads[k], r->at, length))
+            return FAIL(r, "%s is the builder's to write", heads[k]);
+    for (r->at++; is_word(*r->at) || *r->at == '.' || *r->at == ':'; r->at++)
+        ;
+    return true;
+}
+
+static bool check_tokens(struct reader *r, const char *const *names, unsigned count, bool *found)
+{
+    bool value = false, whole = true, space = false; // after '='; at the end of a statement
+
+    r->statement = r->at;
+    while (skip_space(r, &space) && *r->at) {
+        const char c = *r->at;
+        bool ok;
+        if (whole)
+            r->statement = r->at;
+        if (is_word(c) || c == '%')
+            ok = check_word(r, names, count, !value && !r->opened, found);
+        else if (c == '.')
+            ok = check_directive(r);
+        else
+            ok = c == '"' ? copy_string(r) : copy_character(r);
+        if (!ok)
+            return false;
+        // A brace ends a body, and not the initial value of a variable.
+        whole = !r->opened && (c == ';' || (c == '}' && !value));
+        if (!r->opened && (c == '=' || c == ',' || c == ';'))
+            value = c == '=';
+    }
+    char text[ASM_EXCERPT];
+    if (!r->b->failed && (r->opened || !whole))
+        return FAIL(r, "'%s' does not end", excerpt(r, text));
+    return !r->b->failed;
+}
+
+bool ptxb_check_module_text(ptx_builder *b, const char *text,
+                            const char *const names[PTX_ASM_MAX_NAMES], unsigned count)
+{
+    struct reader r = { .b = b, .call = "asm_module", .at = text };
+    bool found[PTX_ASM_MAX_NAMES] = { false };
+
+    if (!is_ascii(b, r.call, text))
+        return false;
+    if (!text[strspn(text, " \t\n\r")])
+        return FAIL(&r, "the text is empty");
+    if (!check_tokens(&r, names, count, found))
+        return false;
+    for (unsigned k = 0; k < count; k++)
+        if (!found[k])
+            return FAIL(&r, "the text does not declare '%.64s'", names[k]);
+    return true;
+}

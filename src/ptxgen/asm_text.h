@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The texts of ptx_asm(): read once, kept as lines for print, and looked at line by line.
+#ifndef PTXGEN_BUILDER_ASM_TEXT_H
+#define PTXGEN_BUILDER_ASM_TEXT_H
+
+#include "internal.h"
+
+// Operands of an instruction: variables are among the results and among the sources.
+enum {
+    ASM_OPERANDS =
+        PTX_ASM_MAX_RESULTS + PTX_ASM_MAX_INOUTS + PTX_ASM_MAX_INPUTS + PTX_ASM_MAX_ADDRESSES
+};
+
+// A text as lines, each with '\n' at its end. A line begins with its depth of braces as a digit, or
+// with ASM_LABEL; then come a guard and a space, the mnemonic, ASM_COLUMN (after a directive: a
+// space), and operands. A byte from ASM_OPERAND up is an operand of the instruction: its index is
+// added.
+enum { ASM_LABEL = 'L', ASM_COLUMN = '\t', ASM_OPERAND = 0x80, ASM_MOST_DEPTH = 9 };
+
+// What a text's %0, %1, ... are.
+struct asm_operands {
+    unsigned results, inouts, inputs, addresses;
+};
+
+struct asm_text {
+    const char *lines;
+    bool special;  // reads a special register
+    bool numbered; // has %=
+};
+
+// Reads a text, with `number` for %=. False after an error.
+bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t number,
+                   const struct asm_operands *operands, struct asm_text *read);
+// Whether a text of the module declares these names, and no others, and is whole.
+bool ptxb_check_module_text(ptx_builder *b, const char *text,
+                            const char *const names[PTX_ASM_MAX_NAMES], unsigned count);
+// The beginning of a statement on one line, for messages.
+enum { ASM_EXCERPT = 48 };
+const char *ptxb_asm_excerpt(const char *from, char out[ASM_EXCERPT]);
+
+// A line's mnemonic, and the length of it. Empty for braces and labels.
+struct asm_mnemonic {
+    const char *at;
+    size_t length;
+};
+struct asm_mnemonic ptxb_asm_mnemonic(const char *line);
+
+#endif
