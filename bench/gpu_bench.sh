@@ -5,12 +5,13 @@
 #     clip    checks agreement with PyTorch, measures kernels and clip plans (ptxgen bench), and compares
 #             them with PyTorch, torch.compile, CUDA C++, apex's method, Triton and the pipeline they replace
 #     step    the same for step plans; proofs of what they compute; a GPT-2 trained with them
+#     python  the host's time of a step from PyTorch; clip and step over two GPUs, where there are two
 #
 # Results are checked before they are timed. Needs no network.
 #
-#     bench/gpu_bench.sh OUTPUT BUILD [clip|step]
+#     bench/gpu_bench.sh OUTPUT BUILD [clip|step|python]
 #
-# Without the last argument, both. OUTPUT receives the raw files, tables, and plots if matplotlib is installed. BUILD is the Meson
+# Without the last argument, clip and step. OUTPUT receives the raw files, tables, and plots if matplotlib is installed. BUILD is the Meson
 # folder of a release build, created if it does not exist, or a folder with files built elsewhere:
 # libptxgen.so, tools/ptxgen, bench/original and bench/list_sets. nvcc builds the CUDA C++ peers if
 # BUILD/libpeers.so does not exist. See dependencies.sh for PTXGEN_DEPENDENCIES. Exit status: 77
@@ -18,9 +19,9 @@
 set -u
 
 case $#${3:-} in
-2 | 3clip | 3step) ;;
+2 | 3clip | 3step | 3python) ;;
 *)
-    echo 'usage: bench/gpu_bench.sh OUTPUT BUILD [clip|step]' >&2
+    echo 'usage: bench/gpu_bench.sh OUTPUT BUILD [clip|step|python]' >&2
     exit 2
     ;;
 esac
@@ -74,7 +75,8 @@ if [ -f "$build/build.ninja" ] || [ ! -f "$build/libptxgen.so" ]; then
         exit 1
     step build 150 ninja -C "$build" || exit 1
 fi
-[ -f "$peers" ] || step nvcc 120 nvcc -std=c++17 -O3 -arch=native -Xcompiler -fPIC -shared \
+[ "$only" = python ] || [ -f "$peers" ] ||
+    step nvcc 120 nvcc -std=c++17 -O3 -arch=native -Xcompiler -fPIC -shared \
     -o "$peers" "$source/bench/peers_kernels.cu" "$source/bench/peers_clip.cu" \
     "$source/bench/peers_step.cu" || exit 1
 
@@ -113,6 +115,21 @@ steps() {
     plot "$output/loss.csv"
 }
 
-[ "$only" = step ] || clip
-[ "$only" = clip ] || steps
+python() {
+    PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH}
+    export PYTHONPATH
+    step python_host_time 120 python3 "$source/bench/python_host_time.py" "$output"
+    if python3 -c 'import sys, torch; sys.exit(torch.cuda.device_count() < 2)'; then
+        step fsdp2 240 python3 "$source/bench/fsdp2.py" "$output"
+    fi
+}
+
+case $only in
+'')
+    clip
+    steps
+    ;;
+step) steps ;;
+*) "$only" ;;
+esac
 [ $failures -eq 0 ]

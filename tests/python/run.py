@@ -20,4 +20,4 @@ for package in needs:
 
 import pytest  # noqa: E402
 
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *tests]))
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--durations=5", "--durations-min=5", *tests]))

@@ -85,7 +85,8 @@ class _Part:
             [item.states["step"].data_ptr() if not n else 0 for item, n in zip(items, self.numels)])
         self.written = _native.written(self.parameters)
         # Of the gradients, 0 where one is missing: as the plan has them, and as look() found them.
-        self.known, self.now = ((_c.c_uint64 * len(items))() for _ in range(2))
+        self.known: Any = (_c.c_uint64 * len(items))()
+        self.now: Any = (_c.c_uint64 * len(items))()
         self.moved = 0, 0  # the range where they differ: its first, its length
         self.rates = [_Rate(owner.param_groups[g]["lr"], device) for g in settings.group_at]
         rows = [self._row(k) for k in range(len(items))]

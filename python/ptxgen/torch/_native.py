@@ -26,6 +26,7 @@ _FUNCTIONS = {
         "get_dim", "get_sizes", "get_strides", "is_defined")},
 }
 _TYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_PLACE: Any = {"dtype": torch.float32, "device": "cpu"}  # whatever the defaults are
 _word = ctypes.c_uint64.from_address
 _HEAD = tuple.__basicsize__  # of a tuple, before the addresses of what is in it
 
@@ -52,7 +53,7 @@ class _Torch:
             for field, symbol in _FUNCTIONS.items()})
         self.codes: Dict[torch.dtype, int] = {
             dtype: getattr(theirs, "aoti_torch_dtype_" + name)() for dtype, name in _TYPES.items()}
-        one, two = Parameter(torch.zeros(1)), torch.zeros(2)
+        one, two = Parameter(torch.zeros(1, **_PLACE)), torch.zeros(2, **_PLACE)
         self.offset = next(at for at in range(16, Tensor.__basicsize__ - 7, 8)
                            if _word(id(one) + at).value == one._cdata
                            and _word(id(two) + at).value == two._cdata)
@@ -110,7 +111,7 @@ class Written:
 
 def _tells_the_truth(functions: _Torch) -> bool:
     """Whether torch's functions say what its tensors say."""
-    plain, other, empty = (Parameter(torch.zeros(n, 3)) for n in (2, 4, 0))
+    plain, other, empty = (Parameter(torch.zeros(n, 3, **_PLACE)) for n in (2, 4, 0))
     params, expected = [plain, other, empty], [0, 0, 0]
     watch = Watch(functions, params, [torch.float32] * 3, [0, 0, 8])
     known, now = (ctypes.c_uint64 * 3)(), (ctypes.c_uint64 * 3)()
@@ -119,24 +120,24 @@ def _tells_the_truth(functions: _Torch) -> bool:
         return watch.look(known, now) == what
 
     sound = all(map(functions.fits, params)) and found(SAME)
-    other.grad, empty.grad = torch.ones(4, 3), torch.ones(0, 3)
+    other.grad, empty.grad = torch.ones_like(other), torch.ones_like(empty)
     expected[1:] = other.grad.data_ptr(), 8
     sound = sound and found(MOVED) and watch.range() == (1, 2) and list(now) == expected
     before = [p._version for p in params]
     Written(functions, params).bump_versions()
     sound = sound and [p._version - v for p, v in zip(params, before)] == [1, 1, 1]
-    for unusual in (torch.ones(3, 4).t(), torch.ones(4, 3).to_sparse()):
+    for unusual in (torch.ones(3, 4, **_PLACE).t(), torch.ones(4, 3, **_PLACE).to_sparse()):
         other.grad = unusual
         sound = sound and found(UNUSUAL)
     for dtype in _TYPES:
-        half = Parameter(torch.zeros(2, dtype=dtype))
+        half = Parameter(torch.zeros(2, dtype=dtype, device="cpu"))
         half.grad = torch.zeros_like(half)
         one = Watch(functions, [half], [dtype], [0])
         sound = sound and one.look(known, now) == MOVED and now[0] == half.grad.data_ptr()
     given = tuple(torch.ones_like(p, requires_grad=False) for p in params)
     sound = sound and watch.look(known, now, given) == MOVED and now[0] == given[0].data_ptr()
     other.grad = None
-    plain.data = torch.zeros(2, 3)
+    plain.data = torch.zeros(2, 3, **_PLACE)
     return sound and found(CHANGED)
 
 
