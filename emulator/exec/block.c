@@ -161,7 +161,7 @@ struct emu_block *emu_block_create(struct emu_worker *worker)
     if (ok && shared) {
         block->shared = zeros(shared);
         block->shared_shadow = exec->sanitize ? zeros(shared) : NULL;
-        block->race = exec->sanitize ? emu_race_create(exec, block->warp_count) : NULL;
+        block->race = exec->sanitize ? emu_race_create(worker, block->warp_count) : NULL;
         ok = block->shared && (!exec->sanitize || (block->shared_shadow && block->race));
     }
     if (ok)

@@ -49,12 +49,18 @@ struct reads {
 
 enum { MOST_READS = 4096 };
 
+// The list of a worker, for one block at a time.
+struct emu_reads {
+    struct emu_race *of; // the block's; NULL: the list is empty
+    uint32_t count;
+    struct reads reads[MOST_READS];
+};
+
 struct emu_race {
     uint32_t grain_shift, cells_used, warps;
     uint32_t epoch;   // counts barriers of the whole block
     uint32_t written; // the epoch of the last write
-    uint32_t read_count;
-    struct reads *reads; // not settled
+    struct emu_reads *list;
     struct cell *cells;
     struct clocks *clocks;
     uint32_t published[EMU_MAX_WARPS]; // by synchronising accesses
@@ -86,8 +92,31 @@ static uint32_t epoch_of(uint64_t stamp)
     return (uint32_t)(stamp >> TICK_BITS) & ((1u << EPOCH_BITS) - 1);
 }
 
-struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps)
+static void drop_reads(struct emu_race *race)
 {
+    if (!race->list || race->list->of != race)
+        return;
+    race->list->of = NULL;
+    race->list->count = 0;
+}
+
+// Made when it is first needed. NULL if host memory is out.
+static struct emu_reads *list_of(struct emu_worker *worker)
+{
+    struct emu_reads *list = worker->reads;
+    if (list)
+        return list;
+    list = malloc(sizeof(*list)); // not zeroed: most launches need little of it
+    if (list) {
+        list->of = NULL;
+        list->count = 0;
+    }
+    return worker->reads = list;
+}
+
+struct emu_race *emu_race_create(struct emu_worker *worker, uint32_t warps)
+{
+    const struct emu_exec *exec = worker->exec;
     struct emu_race *race = calloc(1, sizeof(*race));
     if (!race)
         return NULL;
@@ -97,8 +126,8 @@ struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps)
     race->cells_used = (exec->shared_bytes >> race->grain_shift) + 1;
     race->cells = calloc(race->cells_used, sizeof(*race->cells));
     race->clocks = calloc(warps, sizeof(*race->clocks));
-    race->reads = malloc(MOST_READS * sizeof(*race->reads));
-    if (!race->cells || !race->clocks || !race->reads) {
+    race->list = list_of(worker);
+    if (!race->cells || !race->clocks || !race->list) {
         emu_race_destroy(race);
         return NULL;
     }
@@ -109,9 +138,9 @@ void emu_race_destroy(struct emu_race *race)
 {
     if (!race)
         return;
+    drop_reads(race);
     free(race->cells);
     free(race->clocks);
-    free(race->reads);
     free(race);
 }
 
@@ -122,7 +151,8 @@ void emu_race_start(struct emu_race *race)
     memset(race->published, 0, sizeof(race->published));
     memset(race->barriers, 0, sizeof(race->barriers));
     race->epoch = 1;
-    race->written = race->read_count = 0;
+    race->written = 0;
+    drop_reads(race);
     for (uint32_t w = 0; w < race->warps; w++)
         race->clocks[w].tick = 1;
 }
@@ -177,8 +207,9 @@ static inline void record_read(struct cell *cell, const struct record *now)
 
 static void settle(struct emu_race *race)
 {
-    for (uint32_t n = 0; n < race->read_count; n++) {
-        const struct reads *reads = &race->reads[n];
+    const struct emu_reads *list = race->list;
+    for (uint32_t n = 0; list->of == race && n < list->count; n++) {
+        const struct reads *reads = &list->reads[n];
         for (uint32_t m = reads->mask; m; m &= m - 1) {
             unsigned i = emu_first(m);
             uint32_t offset = reads->first + (uint32_t)reads->away[i];
@@ -189,15 +220,17 @@ static void settle(struct emu_race *race)
                 record_read(&race->cells[k], &now);
         }
     }
-    race->read_count = 0;
+    drop_reads(race);
 }
 
 static void list_reads(struct emu_race *race, const struct emu_warp *warp, const struct emu_op *op,
                        uint32_t mask, const struct emu_reach *reach, uint32_t bytes)
 {
-    if (race->read_count == MOST_READS)
-        settle(race);
-    struct reads *reads = &race->reads[race->read_count++];
+    struct emu_reads *list = race->list;
+    if (list->of && (list->of != race || list->count == MOST_READS))
+        settle(list->of);
+    list->of = race;
+    struct reads *reads = &list->reads[list->count++];
     reads->stamp =
         make(warp->index * EMU_LANES, false, race->epoch, race->clocks[warp->index].tick);
     reads->line = op->insn->line;
@@ -403,7 +436,7 @@ void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole
         return;
     if (whole_block) {
         race->epoch++;
-        race->read_count = 0;
+        drop_reads(race);
         if ((race->epoch & ((1u << EPOCH_BITS) - 1)) ==
             0) // the epoch wraps: old stamps would look new
             memset(race->cells, 0, race->cells_used * sizeof(*race->cells));

@@ -321,6 +321,8 @@ static void *work(void *argument)
     }
     emu_block_destroy(worker->spare);
     worker->spare = NULL;
+    free(worker->reads);
+    worker->reads = NULL;
     return NULL;
 }
 

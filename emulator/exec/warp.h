@@ -346,6 +346,7 @@ struct emu_worker {
     uint64_t executed; // warp-instructions, for the clock
     uint64_t lanes;    // lane-instructions not yet added to the process's count
     struct emu_block *resident, *spare;
+    struct emu_reads *reads; // of shared memory: see race.c
     pthread_t thread;
     bool started;
 };
@@ -531,7 +532,7 @@ const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const
                               uint64_t *scratch);
 
 // Races in shared memory: see race.c. These do nothing if the sanitizers are off.
-struct emu_race *emu_race_create(const struct emu_exec *exec, uint32_t warps);
+struct emu_race *emu_race_create(struct emu_worker *worker, uint32_t warps);
 void emu_race_destroy(struct emu_race *race);
 void emu_race_start(struct emu_race *race);
 // One lane. `same`: a store of the value that memory already has.
