@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# readme.sh README.md PLANS.md KERNELS.md clip.c embed.c saxpy.c saxpy: checks that the pages show the
+# readme.sh README.md PLANS.md KERNELS.md CPP.md clip.c embed.c saxpy.c softmax_cpp.cc saxpy: checks that the pages show the
 # sources and the output of the examples.
 set -eu
 
@@ -24,7 +24,8 @@ shown() {
     esac
 }
 
-shown "$2" 'the marked lines of examples/clip.c' "$(marked "$4")"
-shown "$3" 'the marked lines of examples/embed.c' "$(marked "$5")"
-shown "$1" 'build() of examples/saxpy.c' "$(sed -n '/^static void build/,/^}/p' "$6")"
-shown "$1" 'what examples/saxpy --emit prints' "$("$7" --emit)"
+shown "$2" 'the marked lines of examples/clip.c' "$(marked "$5")"
+shown "$3" 'the marked lines of examples/embed.c' "$(marked "$6")"
+shown "$4" 'the marked lines of examples/softmax_cpp.cc' "$(marked "$8")"
+shown "$1" 'build() of examples/saxpy.c' "$(sed -n '/^static void build/,/^}/p' "$7")"
+shown "$1" 'what examples/saxpy --emit prints' "$("$9" --emit)"

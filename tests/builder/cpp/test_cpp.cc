@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+// Kernels in C++: their texts are those of C; errors have places; two operands that emit are
+// refused.
+#include <ptxgen/ptxgen.hpp>
+
+#include "in_c.h"
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+static int failures;
+
+static void fail(const std::string &what)
+{
+    std::fprintf(stderr, "%s\n", what.c_str());
+    failures++;
+}
+
+static void expect_text(const char *name, void (*in_c)(ptx_builder *),
+                        void (*in_cpp)(ptx::builder &))
+{
+    ptx::builder c, cpp;
+
+    in_c(c);
+    in_cpp(cpp);
+    try {
+        const std::string want = c.finish(), text = cpp.finish();
+        if (text != want)
+            fail(std::string(name) + ": in C:\n" + want + "in C++:\n" + text);
+    } catch (const ptx::error &e) {
+        fail(std::string(name) + ": " + e.what());
+    }
+}
+
+static void operators(ptx::builder &b)
+{
+    b.entry("k", { 64, 2 }, [&] {
+        ptx::value n = b.param<uint32_t>("n"), s = b.param<int>("s"), x = b.param<float>("x");
+        ptx::value i = ptx::mad(b.ctaid(), b.ntid(), b.tid());
+        ptx::value j = b.ctaid(PTX_Y) * b.ntid(PTX_Y) + b.tid(PTX_Y);
+        ptx::value k = (i + j) * (n - 1) + 4;
+        ptx::value bits = ((k & 15) | i << 2) ^ j >> 3, rest = k / 3 % n, rev = ~(7 - n);
+        ptx::value y = -(x * x) / (x + 0.5);
+        ptx::value any = (x < y & n >= 3) | x != x | s != -1;
+        ptx::value odd = !(y == 2) ^ (x > y ^ 1 <= x);
+    });
+}
+
+static void assignments(ptx::builder &b)
+{
+    b.entry("k", {}, [&] {
+        ptx::value x = b.param<float>("x"), n = b.param<uint64_t>("n");
+        ptx::variable v = b.var(1.0f), w = b.var(x * x), u = b.var(uint64_t(3));
+        v += x * 2;
+        v *= w;
+        w = v;
+        w = 5;
+        ptx::value before = w;
+        w = before / x - w;
+        u <<= 4;
+        u %= n;
+    });
+}
+
+static void memory(ptx::builder &b)
+{
+    b.entry("k", { 32 }, [&] {
+        ptx::pointer p = b.param_ptr<float>("p"), q = b.param_ptr<uint32_t>("q");
+        ptx::pointer s = b.shared<float>(64), l = b.local<int32_t>(2);
+        ptx::value i = b.global_index();
+        p[i] = p[i] + s[i + 1];
+        s[0] = p[3];
+        l[1] = -4;
+        p[i + 2] *= ptx::cast<float>(q[i]);
+        ptx::value x = p[q[0]];
+        p.at(i)[7] = ptx::select(x < 0, 0, x);
+        q.atomic(PTX_ATOMIC_add, i, 1);
+        ptx_load_params streaming = {};
+        streaming.cache = PTX_CACHE_STREAMING;
+        ptx::value again = p.load(i, streaming);
+        ptx_store_params stored = {};
+        stored.cache = PTX_CACHE_STREAMING;
+        p.store(i, x, stored);
+        s.as(PTX_U32)[i] = ptx::bitcast<uint32_t>(x);
+    });
+}
+
+static void blocks(ptx::builder &b)
+{
+    b.entry("k", { 32 }, [&] {
+        ptx::value n = b.param<uint32_t>("n");
+        ptx::variable sum = b.var(0u);
+        b.for_(b.tid(), n, 32, [&](ptx::value i) {
+            b.continue_if(i == 5);
+            sum += i;
+        });
+        b.for_down(n * 2, 1, 3, [&](ptx::value i) { b.break_if(i > sum); });
+        b.grid_stride(n, [&](ptx::value i) { sum ^= i; });
+        b.if_(sum < 3, [&] { sum = 1; }).else_if(sum % 4 == 2, [&] { sum = 2; }).else_([&] {
+            sum = 3;
+        });
+        b.while_(sum < n, [&] { sum *= 2; });
+        b.loop([&] {
+            sum -= 1;
+            b.break_if(sum < 9);
+            b.if_(sum == 77, [&] { b.continue_(); });
+        });
+        b.return_if(sum == n);
+        ptx_if (b, n < 100) // the macros of C take expressions
+            ptx_trap(b);
+    });
+}
+
+static void functions(ptx::builder &b)
+{
+    b.entry("k", {}, [&] {
+        ptx::value x = b.param<float>("x"), i = b.param<int>("i");
+        ptx::value y = ptx::fma(ptx::abs(x), ptx::max(x, 1), ptx::sqrt(ptx::rcp(x)));
+        ptx::value least = ptx::min(ptx::cast<float>(i), ptx::cast<float>(ptx::cast<double>(y)));
+        ptx::value number = ptx::select(ptx::is_nan(y), x, ptx::bitcast<float>(i));
+        ptx_cvt_params nearest = {};
+        nearest.round = PTX_ROUND_RN;
+        ptx::value rounded = ptx::cast<int>(y, nearest);
+        ptx::value wide = ptx::mad_wide(i, i, ptx::mul_wide(i, 3));
+        ptx::value moved = b.use(ptx_shfl_down(b, x + y, 1));
+    });
+}
+
+// ---- errors -------------------------------------------------------------------------------------
+
+template <class Body> static void expect_error(int line, const char *words, Body body)
+{
+    ptx::builder b;
+    const std::string place = std::string(__FILE__) + ":" + std::to_string(line) + ": ";
+
+    try {
+        body(b);
+        fail("no error, \"" + std::string(words) + "\":\n" + b.finish());
+    } catch (const ptx::error &e) {
+        if (std::string(e.what()).compare(0, place.size(), place) || !std::strstr(e.what(), words))
+            fail("not \"" + place + "..." + words + "\": " + e.what());
+        if (e.status() != PTX_ERROR_INVALID || std::strcmp(e.what(), b.error()))
+            fail("another status or message: " + std::string(b.error()));
+    }
+}
+#define REFUSED(words, ...)                                                                        \
+    expect_error(__LINE__, words, [](ptx::builder &b) {                                            \
+        b.entry("k", { 64 }, [&] {                                                                 \
+            ptx::value u = b.tid(), f = ptx::cast<float>(u);                                       \
+            ptx::variable v = b.var(1.0f);                                                         \
+            ptx::pointer p = b.shared<float>(4);                                                   \
+            (void)u, (void)f, (void)v, (void)p;                                                    \
+            __VA_ARGS__;                                                                           \
+        });                                                                                        \
+    })
+
+// A function that emits, as a user has them.
+static ptx::value twice(const ptx::value &x)
+{
+    return x * 2;
+}
+
+static void errors()
+{
+    REFUSED("ptx_add: x is u32 and y is f32", ptx::value x = u + f);
+    REFUSED("ptx_mul: x is u32 and y is f32", ptx::value x = 1 + (u + u * f));
+    REFUSED("y is the number -1, which u32 cannot hold", ptx::value x = u - -1);
+    REFUSED("y is the number 0.5, which u32 cannot hold", ptx::value x = u * 0.5);
+    REFUSED("ptx_set: the variable is f32 and the value u32", v = u);
+    REFUSED("ptx_sub: x is f32 and y is u32", v -= u);
+    REFUSED("ptx_store: the value is u32", p[u] = u);
+    REFUSED("ptx_add: x is f32 and y is u32", p[u] += u);
+    REFUSED("ptx_load: the index is f32", ptx::value x = p[f]);
+    REFUSED("ptx_selp: z is u32", ptx::value x = ptx::select(u, f, f));
+    REFUSED("ptx_cvt: there is no conversion", ptx::value x = ptx::cast(PTX_PRED, u));
+    REFUSED("ptx_if: the condition is u32", b.if_(u, [] {}));
+    REFUSED("ptx_else_if: the condition is f32", b.if_(u < 1, [] {}).else_if(f, [] {}));
+    REFUSED("ptx_for: lo, hi and step are u32, f32", b.for_(u, f, u, [](ptx::value) {}));
+    REFUSED("ptx_for_down: the step must be above", b.for_down(u, 0, 0, [](ptx::value) {}));
+    REFUSED("ptx_grid_stride: n is f32", b.grid_stride(f, [](ptx::value) {}));
+    REFUSED("ptx_while: the condition is u32", b.while_(u + 1, [] {}));
+    REFUSED("ptx_break: there is no loop", b.break_());
+    REFUSED("ptx_continue_if: there is no loop", b.continue_if(u < 3));
+    REFUSED("ptx_barrier: barrier 1", b.if_(u < 3, [&] { b.barrier(); }));
+    REFUSED("ptx_local: the array has no elements", b.local<float>(0));
+    REFUSED("ptx_param: parameter 'n' is never used", b.param<float>("n"));
+    REFUSED("ptx_tid: 7 is not an axis", ptx::value x = b.tid(static_cast<ptx_axis>(7)));
+    REFUSED("x was never set", ptx::value none; ptx::value x = none + u);
+    REFUSED("belongs to another builder", ptx::builder o; ptx::value y;
+            o.entry("k", {}, [&] { y = o.tid(); }); ptx::value x = u + y);
+    REFUSED("was made inside a block that is closed", ptx::value y; b.loop([&] { y = u + 1; });
+            ptx::value x = y + 1);
+}
+
+// C++ does not order the calls, so the text would depend on the compiler.
+static void operands_that_emit()
+{
+    REFUSED("2 operands of one expression have emitted before", ptx::value x = twice(u) + twice(f));
+    REFUSED("2 operands of one", ptx::value x = (twice(u) + 1) * (u - twice(u)));
+    REFUSED("3 operands of one", ptx::value x = ptx::fma(twice(f), twice(f), twice(f)));
+    REFUSED("2 operands of one", ptx::value x = twice(f) + ptx_neg(b, f));
+    REFUSED("2 operands of one", ptx::value x = p.at(u)[0] + p.at(u)[1]);
+    REFUSED("2 operands of one", b.for_(twice(u), twice(u), 1, [](ptx::value) {}));
+    REFUSED("2 operands of one", v += twice(f) * twice(f));
+    REFUSED("2 operands of one", p.store(twice(u), twice(f), ptx_store_params()));
+    ptx::builder b;
+    b.entry("k", { 64 }, [&] {
+        ptx::value u = b.tid(), named = twice(u);
+        ptx::value x = named + twice(u) * named; // one is in order
+        x = twice(twice(x + 1)) - u;
+    });
+    if (!b.finish())
+        fail(b.error());
+}
+
+// ---- objects ------------------------------------------------------------------------------------
+
+static void builders_move()
+{
+    ptx::builder b(ptx_target { 90, 0 });
+    ptx::builder moved = std::move(b);
+
+    moved.entry("k", {}, [&] { ptx::value x = moved.tid() + 1; });
+    if (b.get() || !std::strstr(moved.finish(), ".target sm_90"))
+        fail("a builder that was moved");
+    b = std::move(moved);
+    if (moved.get() || !b.get() || b.error())
+        fail("a builder that was moved back");
+    ptx_builder *released = b.release();
+    if (b.get() || !released)
+        fail("a builder that was released");
+    ptx_builder_destroy(&released);
+}
+
+int main()
+{
+    expect_text("operators", operators_in_c, operators);
+    expect_text("assignments", assignments_in_c, assignments);
+    expect_text("memory", memory_in_c, memory);
+    expect_text("blocks", blocks_in_c, blocks);
+    expect_text("functions", functions_in_c, functions);
+    errors();
+    operands_that_emit();
+    builders_move();
+    return failures != 0;
+}
