@@ -244,6 +244,11 @@ static uint8_t width_of(const struct decoder *d, char letter, const struct emu_o
         return EMU_MASK;
     case 'u':
     case 'k':
+    case 'A':
+    case 'B':
+    case 'C':
+    case 'D':
+    case 'F':
         return EMU_WORD;
     case 'z':
         return is_predicate(d, operand) ? EMU_MASK : EMU_WORD;
@@ -272,7 +277,9 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
         wants.type = EMU_U32;
     for (const char *letter = insn->letters; *letter && fine; letter++) {
         bool left_out = strchr("hjlx_", *letter) || (*letter == 'q' && dst == insn->dst_count);
-        unsigned times = *letter == 'v' ? insn->lanes : 1;
+        unsigned times = *letter == 'v'             ? insn->lanes
+                         : strchr("ABCDF", *letter) ? emu_fragment_registers(insn, *letter)
+                                                    : 1;
         if (*letter == '=')
             sources = true;
         if (*letter == '=' || left_out)
@@ -498,6 +505,9 @@ static bool decode_by_handler(struct decoder *d, struct emu_op *op)
     case EMU_DO_ADDRESS:
         op->space = insn->space;
         return true;
+    case EMU_DO_MATRIX_LOAD:
+    case EMU_DO_MATRIX_STORE:
+        return decode_access(d, op);
     case EMU_DO_COPY:
         return decode_copy(d, op);
     case EMU_DO_MBARRIER:

@@ -309,13 +309,23 @@ bool emu_warp_sync_check(struct emu_warp *warp)
     return true;
 }
 
+// Without a mask of members, and without an order of memory.
+static bool needs_warp(const struct emu_op *op)
+{
+    return op->handler >= EMU_DO_MATRIX_LOAD && op->handler <= EMU_DO_MMA;
+}
+
 bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = warp->block->exec->program;
     unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
     uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
     uint32_t scratch[EMU_LANES];
-    const uint32_t *members = emu_fetch(warp, frame, &op->src[op->src_count - 1], scratch);
+    const uint32_t *members = scratch;
+    if (needs_warp(op))
+        memset(scratch, 0xff, sizeof(scratch));
+    else
+        members = emu_fetch(warp, frame, &op->src[op->src_count - 1], scratch);
     bool parked = false;
     uint32_t rest = mask;
     while (rest) {
@@ -334,7 +344,8 @@ bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t m
         if ((wanted & warp->live & ~same) == 0) {
             if (!emu_warp_operation(warp, op, frame, init, same, wanted))
                 return false;
-            emu_race_warp(warp, same);
+            if (!needs_warp(op))
+                emu_race_warp(warp, same);
         } else {
             emu_warp_park(warp, same, EMU_WAIT_WARP, wanted);
             parked = true;
@@ -612,6 +623,8 @@ bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned
         return true;
     if (op->handler == EMU_DO_ELECT)
         return exchange(&x);
+    if (needs_warp(op))
+        return emu_matrix_operation(warp, op, frame, init, lanes);
     bool open = emu_undefined_in(init, &op->src[0], lanes) ||
                 (init && op->handler == EMU_DO_SHUFFLE && absent_sources(&x));
     return open ? exchange_undefined(&x) : exchange(&x);

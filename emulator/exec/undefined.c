@@ -304,6 +304,10 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
     case EMU_DO_REDUX:
     case EMU_DO_ELECT:
         return DECIDES(op->src_count - 1, MEMBERS);
+    case EMU_DO_MATRIX_LOAD: // the addresses of the rows
+    case EMU_DO_MATRIX_STORE:
+        mask &= UINT32_MAX >> (32 - 8 * (op->insn->lanes <= 4 ? op->insn->lanes : 4));
+        return DECIDES(0, ADDRESS);
     default:
         return true;
     }

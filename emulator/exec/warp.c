@@ -299,6 +299,9 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
     case EMU_DO_MATCH:
     case EMU_DO_REDUX:
     case EMU_DO_ELECT:
+    case EMU_DO_MATRIX_LOAD:
+    case EMU_DO_MATRIX_STORE:
+    case EMU_DO_MMA:
         return emu_do_warp_sync(warp, op, mask);
     case EMU_DO_ACTIVEMASK:
         do_activemask(warp, frame, init, op, mask);

@@ -77,6 +77,9 @@ enum emu_handler {
     EMU_DO_MATCH,
     EMU_DO_REDUX,
     EMU_DO_ELECT,
+    EMU_DO_MATRIX_LOAD, // ldmatrix
+    EMU_DO_MATRIX_STORE,
+    EMU_DO_MMA,
     EMU_DO_ACTIVEMASK,
     EMU_DO_FENCE,
     EMU_DO_SLEEP,
@@ -471,6 +474,9 @@ void emu_warp_release(struct emu_warp *warp, uint32_t lanes);
 // ended.
 bool emu_barrier_check(struct emu_block *block, unsigned id);
 bool emu_warp_sync_check(struct emu_warp *warp);
+// ldmatrix, stmatrix and mma, for the lanes that are there: all 32, or it is a fault.
+bool emu_matrix_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
+                          uint32_t *init, uint32_t lanes);
 bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
                         uint32_t *init, uint32_t lanes, uint32_t members);
 

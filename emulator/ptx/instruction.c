@@ -12,12 +12,13 @@ enum agreement { AGREES_NOT, AGREES_REQUIRED, AGREES_TYPES, AGREES_ONE_OF, AGREE
 
 static bool types_agree(const struct emu_spelled *spelled, const struct emu_form *form)
 {
-    const unsigned wanted = (form->types ? 1u : 0u) + (form->second ? 1u : 0u);
+    const uint32_t types[] = { form->types, form->second, form->third, form->fourth };
+    unsigned wanted = 0;
 
-    if (spelled->type_count != wanted)
-        return false;
-    return (!form->types || form->types >> spelled->types[0] & 1) &&
-           (!form->second || form->second >> spelled->types[1] & 1);
+    for (; wanted < 4 && types[wanted]; wanted++)
+        if (wanted >= spelled->type_count || !(types[wanted] >> spelled->types[wanted] & 1))
+            return false;
+    return spelled->type_count == wanted;
 }
 
 static enum agreement agree(const struct emu_spelled *spelled, const struct emu_form *form)
@@ -311,6 +312,12 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         VALUE(BALLOT, mode),
         VALUE(ARRIVE, mode),
         VALUE(TO, mode),
+        VALUE(TRANSPOSED, mode),
+        VALUE(TILES, lanes),
+        VALUE(M16N8K4, depth),
+        VALUE(M16N8K8, depth),
+        VALUE(M16N8K16, depth),
+        VALUE(M16N8K32, depth),
         FLAG(FTZ, ftz),
         FLAG(SAT, sat),
         FLAG(APPROX, approx),
@@ -346,7 +353,7 @@ static bool take_modifier(struct emu_parser *p, struct emu_spelled *spelled,
     if (bit & rounding && spelled->groups & rounding)
         return emu_error(p, at, "Multiple rounding modifiers specified");
     if (known->group == EMU_GROUP_INDEX_TYPE) {
-        if (spelled->type_count == 3)
+        if (spelled->type_count == sizeof spelled->types)
             return emu_error(p, at, "Unexpected instruction types specified for '%.*s'",
                              EMU_TEXT(&spelled->name));
         spelled->types[spelled->type_count++] = known->value;
@@ -495,6 +502,7 @@ static bool finish(struct emu_parser *p, struct emu_spelled *spelled, const stru
     insn->opcode = (uint16_t)choice->opcode;
     insn->type = spelled->types[0];
     insn->source_type = spelled->type_count > 1 ? spelled->types[1] : spelled->types[0];
+    insn->factor_type = spelled->types[2];
     if (!check_floors(p, spelled, form) || !emu_param_access(p, spelled, list, &handled))
         return false;
     if (handled)

@@ -16,6 +16,7 @@
 #define B16_64    (BIT(B16) | B32_64)
 #define F16S      (BIT(F16) | BIT(F16X2))
 #define BF16S     (BIT(BF16) | BIT(BF16X2))
+#define INT8S     (BIT(S8) | BIT(U8))
 #define FP8S      (BIT(E4M3X2) | BIT(E5M2X2))
 #define F32_64    (BIT(F32) | BIT(F64))
 #define ANY8      (BIT(U8) | BIT(S8) | BIT(B8))
@@ -28,13 +29,15 @@
 #define DIVIDE     (ROUND | G(APPROX) | G(FULL))
 #define STORE                                                                                      \
     (G(SPACE) | G(CACHE) | G(LEVEL1) | G(EVICT) | G(HINT) | G(ORDER) | G(SCOPE) | G(VECTOR))
-#define LOAD      (STORE | G(LEVEL2) | G(NC))
-#define ATOMIC    (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
-#define COPY      (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
-#define BULK_COPY (G(ASYNC) | G(BULK))
-#define SEMANTIC  (G(ORDER) | G(SCOPE) | G(SPACE))
-#define CONVERTS  (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
-#define COMPARES  (G(FTZ) | G(LOGIC))
+#define LOAD       (STORE | G(LEVEL2) | G(NC))
+#define ATOMIC     (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
+#define COPY       (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
+#define BULK_COPY  (G(ASYNC) | G(BULK))
+#define SEMANTIC   (G(ORDER) | G(SCOPE) | G(SPACE))
+#define CONVERTS   (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
+#define COMPARES   (G(FTZ) | G(LOGIC))
+#define MATRIX     (G(SYNC) | G(ALIGNED) | G(TILE) | G(TILES))
+#define MMA(shape) (G(SYNC) | G(ALIGNED) | G(ROW) | G(COL) | G(shape))
 
 #define FORM(least_isa, least_sm, ...)                                                             \
     { .isa = least_isa, .sm = least_sm, .operands = __VA_ARGS__ },
@@ -152,6 +155,7 @@ static const struct emu_modifier modifiers[] = {
     ROW("cg", CACHE, 3, 20, 20),
     PLAIN("clamp", CLAMP, EMU_MODE_NONE),
     ROW("cluster", SCOPE, EMU_SCOPE_CLUSTER, 78, 90),
+    PLAIN("col", COL, 0),
     ROW("commit_group", COMMIT, 0, 70, 80),
     PLAIN("complete_tx", COMPLETE_TX, 0),
     PLAIN("const", SPACE, EMU_CONST),
@@ -202,6 +206,11 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("lt", COMPARE, EMU_LT),
     PLAIN("ltu", COMPARE, EMU_LTU),
     ROW("lu", CACHE, 2, 20, 20),
+    ROW("m16n8k16", M16N8K16, 16, 0, 0),
+    ROW("m16n8k32", M16N8K32, 32, 0, 0),
+    ROW("m16n8k4", M16N8K4, 4, 0, 0),
+    ROW("m16n8k8", M16N8K8, 8, 0, 0),
+    ROW("m8n8", TILE, 0, 0, 0),
     PLAIN("max", EXTREME, EMU_ATOMIC_MAX),
     PLAIN("mbarrier", MBARRIER, 0),
     PLAIN("mbarrier::complete_tx::bytes", BYTES, 0),
@@ -241,6 +250,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("rn", RN, EMU_RN),
     PLAIN("rna", AWAY, EMU_RNA),
     PLAIN("rni", INTEGRAL, EMU_RNI),
+    PLAIN("row", ROW, 0),
     PLAIN("rp", DIRECTED, EMU_RP),
     PLAIN("rpi", INTEGRAL, EMU_RPI),
     PLAIN("rz", DIRECTED, EMU_RZ),
@@ -262,6 +272,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("test_wait", TEST_WAIT, 0),
     PLAIN("tf32", TYPE, EMU_TF32),
     PLAIN("to", TO, EMU_MODE_TO),
+    PLAIN("trans", TRANSPOSED, EMU_MODE_TRANSPOSED),
     PLAIN("try_wait", TRY_WAIT, 0),
     PLAIN("u16", TYPE, EMU_U16),
     PLAIN("u32", TYPE, EMU_U32),
@@ -282,6 +293,9 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("wide", WIDE, 0),
     PLAIN("wrap", CLAMP, EMU_MODE_WRAP),
     ROW("wt", CACHE, 1, 20, 20),
+    PLAIN("x1", TILES, 1),
+    PLAIN("x2", TILES, 2),
+    PLAIN("x4", TILES, 4),
     PLAIN("xor", LOGIC, EMU_BOOL_XOR),
 };
 

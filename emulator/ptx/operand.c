@@ -549,6 +549,43 @@ static bool put_vector(struct typing *t, const struct emu_written *w, enum emu_t
     return true;
 }
 
+unsigned emu_fragment_registers(const struct emu_insn *insn, char letter)
+{
+    const unsigned factor = emu_bits((enum emu_type)insn->source_type);
+
+    switch (letter) {
+    case 'F':
+        return insn->lanes;
+    case 'A': // 16 rows, for each of the 32 lanes an equal part
+        return 16 * insn->depth * factor / 1024;
+    case 'B':
+        return 8 * insn->depth * factor / 1024;
+    default:
+        return 16 * 8 * emu_bits((enum emu_type)insn->type) / 1024;
+    }
+}
+
+// Registers of 32 bits, also for elements of 8 and 16.
+static bool put_fragment(struct typing *t, const struct emu_written *w)
+{
+    const unsigned count = emu_fragment_registers(&t->spelled->insn, t->letter);
+    const bool sums = t->letter == 'C' || t->letter == 'D';
+    enum emu_type type = sums ? (enum emu_type)t->spelled->types[0] : EMU_B32;
+
+    type = emu_bits(type) == 32 ? type : EMU_B32;
+    if (w->syntax != EMU_SYNTAX_VECTOR || w->lanes != count)
+        return emu_error(t->p, &w->at, "A vector of %u registers is expected in instruction '%.*s'",
+                         count, EMU_TEXT(&t->spelled->name));
+    for (unsigned k = 0; k < count; k++) {
+        const struct emu_written *element = &t->list->elements[w->first + k];
+        if (element->syntax == EMU_SYNTAX_CONSTANT && !sums)
+            return mismatch(t, element);
+        if (!put_plain(t, element, type, false, true))
+            return false;
+    }
+    return true;
+}
+
 // mov between one register and the parts of a vector.
 static bool put_parts(struct typing *t, const struct emu_written *w, enum emu_type whole)
 {
@@ -637,6 +674,12 @@ static bool put_letter(struct typing *t, const struct emu_written *w)
         return put_address(t, w);
     case 'v':
         return put_vector(t, w, type);
+    case 'A':
+    case 'B':
+    case 'C':
+    case 'D':
+    case 'F':
+        return put_fragment(t, w);
     case 'm':
         return put_movable(t, w, type);
     case 'M':

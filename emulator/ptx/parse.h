@@ -100,7 +100,16 @@
     X(READ, "'.read'")                                                                             \
     X(PROXY, "'.proxy'")                                                                           \
     X(MBARRIER_INIT, "'.mbarrier_init'")                                                           \
-    X(REGISTERS, "'.inc/.dec'")
+    X(REGISTERS, "'.inc/.dec'")                                                                    \
+    X(TILE, "Shape") /* .m8n8 */                                                                   \
+    X(TILES, "'.x1/.x2/.x4'")                                                                      \
+    X(TRANSPOSED, "'.trans'")                                                                      \
+    X(M16N8K4, "Shape")                                                                            \
+    X(M16N8K8, "Shape")                                                                            \
+    X(M16N8K16, "Shape")                                                                           \
+    X(M16N8K32, "Shape")                                                                           \
+    X(ROW, "'.row'")                                                                               \
+    X(COL, "'.col'")
 
 enum emu_group_index {
 #define EMU_GROUP_INDEX(name, text) EMU_GROUP_INDEX_##name,
@@ -142,6 +151,7 @@ const char *emu_group_name(unsigned index);
 //   z    u, or a predicate                   h    policy of .L2::cache_hint, if that is there
 //   b    a, or a parameter of a function     M    m, or a vector of parts: mov
 //   x    skipped                             c    results, function and arguments of a call
+//   A-D  registers of the fragments of mma  F    registers of ldmatrix and stmatrix
 //   _    after a destination: it may be '_'
 struct emu_form {
     const char *operands; // NULL: any
@@ -149,12 +159,13 @@ struct emu_form {
     // "" for none. Otherwise NULL.
     const char *lacks;
     uint32_t types, second; // bits of emu_type; 0: the form has no such type
-    emu_groups must;        // required groups
-    emu_groups one_of;      // exactly one of these groups is required, if not 0
-    emu_groups may;         // optional groups
-    uint8_t mode;           // enum emu_mode; 0: that of the modifiers
-    uint8_t isa, sm;        // least
-    bool own;               // only on sm_NNa
+    uint32_t third, fourth;
+    emu_groups must;   // required groups
+    emu_groups one_of; // exactly one of these groups is required, if not 0
+    emu_groups may;    // optional groups
+    uint8_t mode;      // enum emu_mode; 0: that of the modifiers
+    uint8_t isa, sm;   // least
+    bool own;          // only on sm_NNa
 };
 
 // The forms of an instruction with one mnemonic.
@@ -516,7 +527,7 @@ struct emu_spelled {
         *known[EMU_MOST_MODIFIERS]; // looked up from the first on; the rest is NULL
     unsigned count;
     emu_groups groups;
-    uint8_t types[3];
+    uint8_t types[4];
     unsigned type_count;
     struct emu_insn insn;        // the fields that modifiers set
     const struct emu_form *form; // once it is found

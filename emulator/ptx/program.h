@@ -146,6 +146,7 @@ enum emu_mode {
     EMU_MODE_PRODUCT_SUM,
     EMU_MODE_QUOTIENT,
     EMU_MODE_RECIPROCAL,
+    EMU_MODE_TRANSPOSED, // ldmatrix, stmatrix
 };
 
 // Memory order. atom and red are relaxed by default. is_volatile is set only for .volatile.
@@ -239,11 +240,13 @@ struct emu_insn {
     uint8_t source_type; // type of the source in cvt, set, slct; otherwise as `type`
     uint8_t round;
     uint8_t compare;
-    uint8_t boolean; // setp and set with a predicate
-    uint8_t test;    // testp
-    uint8_t atomic;  // atom, red
-    uint8_t space;   // ld, st, atom, red, cvta, isspacep
-    uint8_t lanes;   // ld, st, atom, red: 1, 2, 4 or 8
+    uint8_t boolean;     // setp and set with a predicate
+    uint8_t test;        // testp
+    uint8_t atomic;      // atom, red
+    uint8_t space;       // ld, st, atom, red, cvta, isspacep
+    uint8_t lanes;       // ld, st, atom, red: 1, 2, 4 or 8; ldmatrix, stmatrix: tiles
+    uint8_t factor_type; // mma: of B; that of A is source_type, that of C and D type
+    uint8_t depth;       // mma: columns of A and rows of B
     bool ftz, sat, approx, full, nan, is_volatile;
     bool aligned; // barrier.sync.aligned, bar.sync
     bool abs, relu, satfinite;
@@ -276,6 +279,9 @@ struct emu_insn {
     uint32_t target_count; // brx
     uint32_t line;         // in the text, from 1
 };
+
+// Registers of an operand of ldmatrix, stmatrix (letter 'F') or mma ('A' to 'D').
+unsigned emu_fragment_registers(const struct emu_insn *insn, char letter);
 
 struct emu_register {
     const char *name; // "%f3"

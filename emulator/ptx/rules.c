@@ -191,6 +191,30 @@ static bool rule_atomic(const struct check *c)
     return !spells(c, EMU_G(SCOPE)) || at_least(c, "scopes of atomics", 50, 60);
 }
 
+static bool rule_matrix(const struct check *c)
+{
+    const uint8_t space = c->insn->space;
+
+    return space == EMU_SHARED || space == EMU_GENERIC ||
+           emu_error(c->p, &c->spelled->name, "State space incorrect for instruction '%.*s'",
+                     EMU_TEXT(&c->spelled->name));
+}
+
+// C and D have one type; so have A and B, but that integers may differ in sign.
+static bool rule_mma(const struct check *c)
+{
+    const uint8_t *types = c->spelled->types;
+    const bool integers = types[0] == EMU_S32;
+    const struct emu_modifier *layout = emu_spelled_in(c->spelled, EMU_G(ROW) | EMU_G(COL));
+
+    if (layout->group != EMU_GROUP_INDEX_ROW) // the layout of A comes first
+        return illegal(c, EMU_G(COL));
+    return (types[3] == types[0] && (integers || types[2] == types[1])) ||
+           emu_error(c->p, &c->spelled->name,
+                     "Unexpected instruction types specified for '%.*s'" EMU_NOT_PTX,
+                     EMU_TEXT(&c->spelled->name));
+}
+
 static bool rule_membar(const struct check *c)
 {
     struct emu_insn *insn = c->insn;

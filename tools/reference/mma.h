@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+/// One dot product of mma.sync for references, in doubles, which hold each product exactly. The
+/// rule is the published model of MMA-Sim (arXiv 2511.10909): the products of a step and the addend
+/// are aligned to the largest exponent, each is truncated to `fraction` bits below it, and the
+/// exact sum is rounded towards zero to f32, or to nearest even to f16.
+#ifndef PTXGEN_TOOLS_REFERENCE_MMA_H
+#define PTXGEN_TOOLS_REFERENCE_MMA_H
+
+#include "half.h"
+
+enum mma_format { MMA_F16, MMA_BF16, MMA_TF32, MMA_F32 };
+
+static inline double mma_value(enum mma_format format, uint32_t bits)
+{
+    switch (format) {
+    case MMA_F16:
+        return f16_to_f64((uint16_t)bits);
+    case MMA_BF16:
+        return (double)f32_of_bits(bits << 16);
+    case MMA_TF32:
+        return (double)f32_of_bits(bits & UINT32_C(0xffffe000));
+    default:
+        return (double)f32_of_bits(bits);
+    }
+}
+
+/// The exponent of a value's leading bit, at least that of the format's least normal number; of a
+/// zero -126.
+static inline int mma_exponent(enum mma_format format, double x)
+{
+    const int least = format == MMA_F16 ? -14 : -126;
+    int exponent;
+
+    if (x == 0)
+        return -126;
+    frexp(x, &exponent);
+    return exponent - 1 < least ? least : exponent - 1;
+}
+
+static inline uint32_t mma_round(enum mma_format to, double x)
+{
+    if (isnan(x))
+        return to == MMA_F16 ? 0x7fff : 0x7fffffff;
+    if (to == MMA_F16) {
+        const uint32_t half = f16_from_f64(x);
+        return half & 0x7fff ? half : 0;
+    }
+    if (isinf(x) || fabs(x) >= 0x1p128)
+        return x < 0 ? UINT32_C(0xff800000) : UINT32_C(0x7f800000);
+    float f = (float)x;
+    if (fabs((double)f) > fabs(x)) // rounded up, maybe to infinity
+        f = nextafterf(f, 0);
+    return f == 0 ? 0 : bits_of_f32(f);
+}
+
+/// One step: c + the sum of a[k] * b[k], c and the result being f16 or f32.
+static inline uint32_t mma_step(enum mma_format format, enum mma_format sum_format, int fraction,
+                                const uint32_t *a, const uint32_t *b, unsigned count, uint32_t c)
+{
+    const double addend = mma_value(sum_format, c);
+    int largest = mma_exponent(sum_format, addend);
+    double plain = addend, sum = 0;
+
+    for (unsigned k = 0; k < count; k++) {
+        const double x = mma_value(format, a[k]), y = mma_value(format, b[k]);
+        const int exponent = mma_exponent(format, x) + mma_exponent(format, y);
+        plain += x * y;
+        largest = exponent > largest ? exponent : largest;
+    }
+    if (!isfinite(plain)) // of finite numbers, the sum is finite
+        return mma_round(sum_format, plain);
+    for (unsigned k = 0; k < count; k++)
+        sum += trunc(ldexp(mma_value(format, a[k]) * mma_value(format, b[k]), fraction - largest));
+    sum += trunc(ldexp(addend, fraction - largest));
+    return mma_round(sum_format, ldexp(sum, largest - fraction));
+}
+
+/// All of a row and a column, as a GPU of this compute capability does it.
+static inline uint32_t mma_dot(int sm, enum mma_format format, enum mma_format sum_format,
+                               const uint32_t *a, const uint32_t *b, unsigned count, uint32_t c)
+{
+    const unsigned whole = format == MMA_TF32 ? 8 : 16, step = sm >= 90 ? whole : whole / 2;
+
+    for (unsigned k = 0; k < count; k += step)
+        c = mma_step(format, sum_format, sm >= 90 ? 25 : 24, a + k, b + k,
+                     count - k < step ? count - k : step, c);
+    return c;
+}
+
+#endif
