@@ -29,9 +29,9 @@ static void window(ptx_builder *b, ptx_val exponent, ptx_val part[3])
         part[k] = ptx_shf_l(b, word[k + 1], word[k], shift);
 }
 
-// For 1 <= a: a 2 / pi in fixed point, without the multiples of 4 and with 64 bits behind the
-// quadrant. No f32 is nearer than 2^-33 to a multiple of pi / 2 (J.-M. Muller, Elementary
-// Functions, 2016), so at least 30 of them are right and not zero.
+// For 1 <= a: a 2 / pi in fixed point, without the multiples of 4 and with 62 bits behind the
+// quadrant. The f32 nearest to a multiple of pi / 2, 16367173 2^72, is 2^-29.2 from it (J.-M.
+// Muller, Elementary Functions, 2016), so about 30 bits after the leading zeros are right.
 static ptx_val reduce_large(ptx_builder *b, ptx_val a, ptx_val *quadrant)
 {
     ptx_val part[3];

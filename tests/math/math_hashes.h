@@ -21,9 +21,9 @@ enum { MATH_SAMPLE_STEP = 16411 };
     X(cos, 0x0064c9f46c0879f2, 0) \
     X(tanh, 0xc7196c62e8089387, 0x5cf9bc0163e86a3b) \
     X(sigmoid, 0xdc4231c6d29d1bf3, 0x3851c1e0a32009db) \
-    X(erf, 0x89e93501fe807e5d, 0) \
-    X(erfc, 0xd41faefa0eb33d7b, 0) \
-    X(rsqrt, 0x55a3698318b75c6e, 0) \
+    X(erf, 0x89e93501fe807e5d, 0x0c12d0cdb14e188c) \
+    X(erfc, 0xd41faefa0eb33d7b, 0x2c8fc621f0313931) \
+    X(rsqrt, 0x55a3698318b75c6e, 0xf60f3c4933c3ae01) \
     X(pow, 0x0feb0fcc28231a57, 0)
 // clang-format on
 
