@@ -106,6 +106,17 @@ while IFS= read -r token; do
     checked=$((checked + 1))
 done <"$scratch/tokens"
 
+# ---- docs/asm.md shows functions that a test runs
+
+awk '/^```/ { code = $0 == "```c"; next } code' docs/asm.md >"$scratch/shown"
+for function in dot reduce; do
+    sed -n "/^static.* $function(/,/^}/p" tests/hardware/test_rows_asm.c >"$scratch/function"
+    [ -s "$scratch/function" ] || fail "tests/hardware/test_rows_asm.c: there is no $function()"
+    sed -n "/^static.* $function(/,/^}/p" "$scratch/shown" | cmp -s - "$scratch/function" ||
+        fail "docs/asm.md does not show $function() of tests/hardware/test_rows_asm.c as it is"
+    checked=$((checked + 1))
+done
+
 # ---- counts
 
 number()

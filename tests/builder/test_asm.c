@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // PTX text in entries and beside them: what is printed, what is checked, what is refused.
+#include "asm_module.h"
 #include "builder_fixture.h"
 
 // The call, in an entry for sm_80, must be refused at its place with an error that has all of the
@@ -17,56 +18,12 @@
         EXPECT_ERROR(b, "test_asm.c:", "k: ptx_asm", __VA_ARGS__);                                 \
     } while (0)
 
-// A small module whose whole text is known.
-static void write_module(ptx_builder *b)
-{
-    ptx_asm_module(b,
-                   "\n"
-                   "    // counts what was dropped\n"
-                   "    .global .align 4 .u32 dropped;\n"
-                   "    .func (.reg .b32 r) twice(.reg .b32 a)\n"
-                   "    {\n"
-                   "        add.u32 r, a, a;\n"
-                   "        ret;\n"
-                   "    }\n",
-                   .declares = { "dropped", "twice" });
-    ptx_entry (b, "k", .block = { 64 }) {
-        ptx_ptr in = ptx_param_ptr(b, PTX_U32, "in", .readonly = true);
-        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
-        ptx_val tid = ptx_tid(b, PTX_X), sum = ptx_var(b, ptx_u32(7)), pair[2];
-
-        ptx_val x = ptx_asm(b, "ld.global.L1::no_allocate.u32 %0, [%1];", .result = { PTX_U32 },
-                            .at = { ptx_at(b, in, 3) }, .isa = 74, .writes = PTX_MEMORY_NONE);
-        ptx_val dot = ptx_asm(b, "dp2a.lo.u32.u32 %0, %1, %2, %3;", .result = { PTX_U32 },
-                              .in = { x, tid, ptx_u32(5) }, .isa = 60, .sm = 70, .pure = true);
-        ptx_asm_many(b, pair, "shfl.sync.idx.b32 %0|%1, %2, 0, 31, -1;",
-                     .result = { PTX_B32, PTX_PRED }, .in = { dot });
-        ptx_if (b, pair[1]) {
-            ptx_asm(b,
-                    "{\n"
-                    "    .reg .pred big;             // its own\n"
-                    "    .reg .b32 t;\n"
-                    "    setp.gt.u32 big, %0, 100;\n"
-                    "    @big bra done;\n"
-                    "    call (t), twice, (%1);\n"
-                    "    mov.b64 { %0, t }, { t, %1 };\n"
-                    "done: mov.u32 t, %%laneid; add.u32 %0, %0, t;\n"
-                    "}",
-                    .inout = { sum }, .in = { pair[0] }, .convergence = PTX_CONVERGENCE_NONE);
-        }
-        ptx_asm(b, "@!%1 bra skip_%=; red.global.add.u32 [dropped], %0; skip_%=: // the end",
-                .in = { sum, pair[1] });
-        ptx_store(b, out, tid, sum);
-        ptx_store(b, ptx_asm_ptr(b, PTX_U32, PTX_SPACE_GLOBAL, "dropped"), 1, x);
-    }
-}
-
 static void a_module_has_one_text(void **state)
 {
     ptx_builder *b = builder_at(80);
 
     (void)state;
-    write_module(b);
+    asm_module(b);
     assert_string_equal(finished(b),
                         "// Written by ptxgen. The PTX ISA version is the least that has "
                         "ld.global.L1::no_allocate.u32.\n"
@@ -107,10 +64,12 @@ static void a_module_has_one_text(void **state)
                         "        {\n"
                         "            .reg .pred big;\n"
                         "            .reg .b32 t;\n"
+                        "            .reg .b64 w;\n"
                         "            setp.gt.u32         big, %r2, 100;\n"
                         "            @big bra            done;\n"
                         "            call                (t), twice, (%r6);\n"
-                        "            mov.b64             { %r2, t }, { t, %r6 };\n"
+                        "            mov.b64             w, { t, %r6 };\n"
+                        "            mov.b64             { %r2, t }, w;\n"
                         "done:\n"
                         "            mov.u32             t, %laneid;\n"
                         "            add.u32             %r2, %r2, t;\n"
@@ -533,8 +492,7 @@ static void operands_are_defined(void **state)
     EXPECT_ERROR(own, "an operand of 'use.it' is not defined on every path to it");
     REFUSED(ptx_val late = { 0 };
             ptx_if (b, p) late = ptx_asm(b, "mov.u32 %0, 1;", .result = { PTX_U32 });
-            ptx_asm(own, "use %0;", .in = { late }),
-            ".in[0] was made inside a block that is closed");
+            ptx_asm(b, "use %0;", .in = { late }), ".in[0] was made inside a block that is closed");
 }
 
 static void modules_are_refused(void **state)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Whole modules through ptxas: errors that single instructions do not show.
+#include "asm_module.h"
 #include "builder_fixture.h"
 #include "kitchen_sink.h"
 #include "ptxas_batch.h"
@@ -41,6 +42,18 @@ static void a_kitchen_sink_assembles(void **state)
         count++;
     }
     assert_true(count > 0);
+}
+
+// Texts with operands, at the target for which they are written and at the newest.
+static void texts_assemble(void **state)
+{
+    (void)state;
+    need_ptxas();
+    for (int sm = 75; sm <= 120; sm += 45) {
+        ptx_builder *b = builder_at(sm);
+        asm_module(b);
+        accepted(b, sm == 75 ? "sm_75" : "sm_120");
+    }
 }
 
 // ptxas accepts every name and comment that the builder accepts.
@@ -102,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kitchen_sink_assembles),
+        cmocka_unit_test(texts_assemble),
         cmocka_unit_test(names_and_comments_assemble),
         cmocka_unit_test(extreme_immediates_assemble),
     };

@@ -8,6 +8,7 @@
 
 static void write_kernel(ptx_builder *b)
 {
+    ptx_asm_module(b, ".global .align 4 .u32 flips;", .declares = { "flips" });
     ptx_entry (b, "kernel", .block = { 128, 2 }, .min_blocks = 1) {
         ptx_ptr in = ptx_param_ptr(b, PTX_F32, "in", .length = "n", .readonly = true);
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
@@ -44,6 +45,11 @@ static void write_kernel(ptx_builder *b)
             ptx_atomic(b, PTX_ATOMIC_add, out, ptx_u32(0), sum, .order = PTX_ORDER_RELAXED,
                        .scope = PTX_SCOPE_SYSTEM);
             ptx_comment(b, "in C++ %d", 20);
+            ptx_val pair[2];
+            ptx_asm(b, "add.u32 %0, %1, 1;", .result = { PTX_U32 }, .in = { tid }, .pure = true);
+            ptx_asm_many(b, pair, "mov.u32 %0, 1; mov.u32 %1, 2;",
+                         .result = { PTX_U32, PTX_U32 }, .isa = 60);
+            ptx_asm(b, "red.global.add.u32 [flips], %0;", .in = { pair[1] });
         }
     }
 }
