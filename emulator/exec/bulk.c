@@ -147,7 +147,8 @@ static void copy_bytes(struct emu_block *block, const struct emu_async *async)
     memmove(async->to, async->from, async->bytes);
     if (!async->to_shadow)
         return;
-    if (async->from_shadow) // uninitialised bytes stay uninitialised
+    block->shared_defined &= !async->from_shadow; // if it is there
+    if (async->from_shadow)                       // uninitialised bytes stay uninitialised
         emu_shadow_move(block->exec->shadows, async->to_shadow, async->from_shadow, async->bytes);
     else
         memset(async->to_shadow, EMU_SHADOW_DEFINED, async->bytes);

@@ -222,6 +222,7 @@ static bool invalidate(struct emu_warp *warp, const struct emu_op *op, unsigned 
         return false;
     if (block->shared_shadow)
         memset(block->shared_shadow + offset, EMU_SHADOW_NEVER, 8);
+    block->shared_defined = false;
     *m = block->mbarriers[--block->mbarrier_count];
     block->stuck = 0;
     return true;

@@ -134,6 +134,36 @@ static void uninitialised_memory(void **state)
         "st.shared.u32 [%r12], %r0;\n" barrier                                                     \
         "ld.shared.u32 %r5, [%r14];\nst.global.u32 [%rd11], %r5;\nret;"
 
+// Loads of shared memory that is all defined are not checked, until some of it is not any more.
+static void shared_memory_undefined_again(void **state)
+{
+    struct emulator *e = *state;
+    const uint64_t never = emulator_alloc(e, 64);
+    e->block = 64;
+#define ALL_DEFINED                                                                                \
+    SHARED_ARRAY "setp.eq.u32 %p2, %r0, 3;\nst.shared.u32 [%r12], %r0;\nbar.sync 0;\n"             \
+                 "ld.shared.u32 %r5, [%r12];\nld.shared.u32 %r6, [%r12];\n"                        \
+                 "ld.shared.u32 %r5, [%r12];\nld.shared.u32 %r6, [%r12];\nbar.sync 0;\n"
+#define READ_ONE "bar.sync 0;\nld.shared.u32 %r5, [%r10+8];\n" DECIDE("%r5")
+    emulator_expect(e, emulator_body(e, ALL_DEFINED READ_ONE, 0, 0, 0), 0, "");
+    int result =
+        emulator_body(e, ALL_DEFINED "@%p2 st.shared.u32 [%r10+8], %r50;\n" READ_ONE, 0, 0, 0);
+    emulator_expect(e, result, 719, "decides a guard|register %r50, never written");
+    result = emulator_body(e,
+                           ALL_DEFINED "@%p2 cp.async.ca.shared.global [%r10+8], [%rd0], 8;\n"
+                                       "cp.async.wait_all;\n" READ_ONE,
+                           never, 0, 0);
+    emulator_expect(e, result, 719, "decides a guard|memory, never written");
+    result = emulator_body(e,
+                           ALL_DEFINED "@%p2 mbarrier.init.shared.b64 [%r10+8], 1;\n"
+                                       "@%p2 mbarrier.inval.shared.b64 [%r10+8];\n" READ_ONE,
+                           0, 0, 0);
+    emulator_expect(e, result, 719, "decides a guard|memory, never written");
+    result =
+        emulator_body(e, ALL_DEFINED "@%p2 red.shared.add.u32 [%r10+8], %r50;\n" READ_ONE, 0, 0, 0);
+    emulator_expect(e, result, 719, "decides a guard|register %r50, never written");
+}
+
 static void missing_barrier(void **state)
 {
     struct emulator *e = *state;
@@ -371,25 +401,16 @@ static void trap_and_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(out_of_bounds_store),
-        EMULATOR_TEST(before_the_allocation),
-        EMULATOR_TEST(null_pointer),
-        EMULATOR_TEST(use_after_free),
-        EMULATOR_TEST(misaligned),
-        EMULATOR_TEST(shared_out_of_bounds),
-        EMULATOR_TEST(local_out_of_bounds),
-        EMULATOR_TEST(uninitialised_register),
-        EMULATOR_TEST(uninitialised_memory),
-        EMULATOR_TEST(missing_barrier),
-        EMULATOR_TEST(missing_barrier_shows_in_results),
-        EMULATOR_TEST(lost_atomic),
-        EMULATOR_TEST(write_after_many_reads),
-        EMULATOR_TEST(race_within_a_warp),
-        EMULATOR_TEST(one_flag_for_all),
-        EMULATOR_TEST(divergent_barrier),
-        EMULATOR_TEST(barrier_after_early_return),
-        EMULATOR_TEST(inactive_shuffle),
-        EMULATOR_TEST(lanes_in_deadlock),
+        EMULATOR_TEST(out_of_bounds_store),  EMULATOR_TEST(before_the_allocation),
+        EMULATOR_TEST(null_pointer),         EMULATOR_TEST(use_after_free),
+        EMULATOR_TEST(misaligned),           EMULATOR_TEST(shared_out_of_bounds),
+        EMULATOR_TEST(local_out_of_bounds),  EMULATOR_TEST(uninitialised_register),
+        EMULATOR_TEST(uninitialised_memory), EMULATOR_TEST(shared_memory_undefined_again),
+        EMULATOR_TEST(missing_barrier),      EMULATOR_TEST(missing_barrier_shows_in_results),
+        EMULATOR_TEST(lost_atomic),          EMULATOR_TEST(write_after_many_reads),
+        EMULATOR_TEST(race_within_a_warp),   EMULATOR_TEST(one_flag_for_all),
+        EMULATOR_TEST(divergent_barrier),    EMULATOR_TEST(barrier_after_early_return),
+        EMULATOR_TEST(inactive_shuffle),     EMULATOR_TEST(lanes_in_deadlock),
         EMULATOR_TEST(trap_and_calls),
     };
     return cmocka_run_group_tests_name("emulator exec sanitize", tests, NULL, NULL);
