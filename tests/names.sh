@@ -70,13 +70,15 @@ for handle in CONTEXT STREAM EVENT MODULE FUNCTION DEVICEPTR DEVICE GRAPH; do
 done
 
 # ---- a call of the builder has a place
-for header in asm entry data convert math memory threads control ops; do
+for header in asm entry data convert math memory threads control ops kernels clip step; do
     sed -e 's|//.*||' "$include/ptxgen/$header.h" | tr '\n' ' ' |
         grep -oE '(PTXGEN_API|static inline) [^({;=#]*\bptx_[a-z0-9_]+\(ptx_builder \*b' |
         grep -oE 'ptx_[a-z0-9_]+\(' | tr -d '('
 done | sort -u >"$text.calls"
 [ -s "$text.calls" ] || fail "found no call of the builder"
-grep -ohE '^#define ptx_[a-z0-9_]+' "$include"/ptxgen/places*.h | awk '{ print $2 }' | sort -u |
+{ cat "$include"/ptxgen/places*.h; grep -h PTXGEN_CALL "$include"/ptxgen/kernels.h \
+    "$include"/ptxgen/clip.h "$include"/ptxgen/step.h; } | grep -oE '^#define ptx_[a-z0-9_]+' |
+    awk '{ print $2 }' | sort -u |
     comm -23 "$text.calls" - >"$text.bad"
 [ -s "$text.bad" ] && fail "not in places.h: $(cat "$text.bad")"
 

@@ -277,4 +277,9 @@ PTXGEN_API ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params
 
 PTXGEN_END
 
+// Errors name the caller's line; see places.h.
+#ifdef PTXGEN_CALL
+#define ptx_clip_emit(...) PTXGEN_CALL(plain, ptx_clip_emit, __VA_ARGS__)
+#endif
+
 #endif

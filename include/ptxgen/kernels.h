@@ -115,4 +115,9 @@ PTXGEN_API bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, ui
 
 PTXGEN_END
 
+// Errors name the caller's line; see places.h.
+#ifdef PTXGEN_CALL
+#define ptx_kernel_emit(...) PTXGEN_CALL(plain, ptx_kernel_emit, __VA_ARGS__)
+#endif
+
 #endif

@@ -243,4 +243,9 @@ PTXGEN_API ptx_status ptx_step_map(bool is_signed, float map[256]);
 
 PTXGEN_END
 
+// Errors name the caller's line; see places.h.
+#ifdef PTXGEN_CALL
+#define ptx_step_emit(...) PTXGEN_CALL(plain, ptx_step_emit, __VA_ARGS__)
+#endif
+
 #endif

@@ -2,6 +2,8 @@
 // Errors name the caller's file and line, or what stands before them; arguments have an order.
 #include "builder_fixture.h"
 
+#include <ptxgen/ptxgen.h>
+
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 // The place of this line.
@@ -108,6 +110,41 @@ static void every_shape_has_its_place(void **state)
     PLACED(ptx_else_if_test(b, u), "ptx_else_if: the condition is u32");
     PLACED(ptx_else_begin(b), "ptx_else: it must directly follow");
     PLACED(ptx_else_if_begin(b), "ptx_else_if: it must directly follow");
+}
+
+// Kernels and plans that are written into a caller's builder have the place of that call.
+static void ready_kernels_have_the_place(void **state)
+{
+    struct ptx_kernel_spec spec = { .dtype = PTX_U8 };
+    struct ptx_clip_params clip = { .max_norm = 1 };
+    const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD, .hyper = { .lr = 0.5f } };
+    struct ptx_step_params step = { .max_norm = 1, .groups = &group, .group_count = 1 };
+    const ptx_kernel *kernel = ptx_kernel_find("squared_sum");
+    const char *place = NULL;
+
+    (void)state;
+    // clang-format off
+    ptx_builder *b = builder_at(80);
+    place = HERE; ptx_kernel_emit(b, kernel, &spec);
+    EXPECT_PLACE(b, place, "squared_sum: there is no u8 of it");
+    b = builder_at(80);
+    place = HERE; ptx_kernel_emit(b, kernel, NULL);
+    EXPECT_PLACE(b, place, "ptx_kernel_emit: the spec is NULL");
+    b = builder_at(80);
+    spec.dtype = PTX_F32;
+    ptx_kernel_emit(b, kernel, &spec);
+    place = HERE; ptx_kernel_emit(b, kernel, &spec);
+    EXPECT_PLACE(b, place, "squared_sum_f32");
+    b = builder_at(80);
+    assert_int_equal(ptx_clip_emit(b, &clip), PTX_OK);
+    place = HERE; ptx_clip_emit(b, &clip);
+    EXPECT_PLACE(b, place, "ptx_entry: ");
+    b = builder_at(80);
+    if (ptx_step_emit(b, &step) != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+    place = HERE; ptx_step_emit(b, &step);
+    EXPECT_PLACE(b, place, "ptx_entry: ");
+    // clang-format on
 }
 
 // What is found at the end of an entry has the place of the call that it is about.
@@ -309,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_has_its_place),
         cmocka_unit_test(every_shape_has_its_place),
+        cmocka_unit_test(ready_kernels_have_the_place),
         cmocka_unit_test(later_errors_have_their_place),
         cmocka_unit_test(functions_have_a_context),
         cmocka_unit_test(a_long_path_is_cut_at_its_start),
