@@ -65,6 +65,7 @@ struct emu_race {
     struct clocks *clocks;
     uint32_t published[EMU_MAX_WARPS]; // by synchronising accesses
     uint32_t barriers[EMU_BARRIERS][EMU_MAX_WARPS];
+    uint32_t flying; // bulk copies under way
 };
 
 // IN_FLIGHT is the thread of a bulk copy that has not completed; its tick is the thread that made
@@ -151,7 +152,7 @@ void emu_race_start(struct emu_race *race)
     memset(race->published, 0, sizeof(race->published));
     memset(race->barriers, 0, sizeof(race->barriers));
     race->epoch = 1;
-    race->written = 0;
+    race->written = race->flying = 0;
     drop_reads(race);
     for (uint32_t w = 0; w < race->warps; w++)
         race->clocks[w].tick = 1;
@@ -286,7 +287,7 @@ bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
     struct emu_race *race = warp->block->race;
     bool strong = use == EMU_USE_ATOMIC || op->strong;
     struct record now = { 0, op->insn->line };
-    if (use == EMU_USE_LOAD && race->written != race->epoch) {
+    if (use == EMU_USE_LOAD && race->written != race->epoch && !race->flying) {
         list_reads(race, warp, op, mask, reach, bytes);
         return true;
     }
@@ -368,6 +369,9 @@ void emu_race_flight(struct emu_warp *warp, unsigned lane, uint32_t offset, uint
     const uint32_t thread = warp->index * EMU_LANES + lane;
     if (!race)
         return;
+    settle(race);
+    race->written = race->epoch;
+    race->flying += flying ? 1 : UINT32_MAX;
     const uint64_t stamp = flying
                                ? make(IN_FLIGHT, false, race->epoch, thread)
                                : make(thread, false, race->epoch, race->clocks[warp->index].tick);

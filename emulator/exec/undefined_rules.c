@@ -14,7 +14,7 @@ static bool is_integer(unsigned type)
 
 static bool is_packed(unsigned type)
 {
-    return type == EMU_F16X2 || type == EMU_BF16X2;
+    return type == EMU_F16X2 || type == EMU_BF16X2 || type == EMU_U16X2 || type == EMU_S16X2;
 }
 
 static bool is_fp8(unsigned type)

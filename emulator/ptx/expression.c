@@ -421,6 +421,8 @@ bool emu_constant_in(const struct emu_constant *constant, enum emu_type type, ui
     case EMU_BF16X2:
     case EMU_E4M3X2:
     case EMU_E5M2X2:
+    case EMU_U16X2:
+    case EMU_S16X2:
     case EMU_TF32:
     case EMU_NONE:
         return false;

@@ -14,6 +14,7 @@
 #define I16_32    (BIT(S16) | BIT(U16) | I32)
 #define B32_64    (BIT(B32) | BIT(B64))
 #define B16_64    (BIT(B16) | B32_64)
+#define I16X2     (BIT(U16X2) | BIT(S16X2))
 #define F16S      (BIT(F16) | BIT(F16X2))
 #define BF16S     (BIT(BF16) | BIT(BF16X2))
 #define INT8S     (BIT(S8) | BIT(U8))
@@ -256,6 +257,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("rz", DIRECTED, EMU_RZ),
     PLAIN("rzi", INTEGRAL, EMU_RZI),
     PLAIN("s16", TYPE, EMU_S16),
+    PLAIN("s16x2", TYPE, EMU_S16X2),
     PLAIN("s32", TYPE, EMU_S32),
     PLAIN("s64", TYPE, EMU_S64),
     PLAIN("s8", TYPE, EMU_S8),
@@ -275,6 +277,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("trans", TRANSPOSED, EMU_MODE_TRANSPOSED),
     PLAIN("try_wait", TRY_WAIT, 0),
     PLAIN("u16", TYPE, EMU_U16),
+    PLAIN("u16x2", TYPE, EMU_U16X2),
     PLAIN("u32", TYPE, EMU_U32),
     PLAIN("u64", TYPE, EMU_U64),
     PLAIN("u8", TYPE, EMU_U8),

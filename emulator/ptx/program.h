@@ -48,6 +48,8 @@ enum emu_type {
     EMU_BF16X2,
     EMU_E4M3X2, // two floats of 8 bits
     EMU_E5M2X2,
+    EMU_U16X2, // two integers of 16 bits
+    EMU_S16X2,
     EMU_TF32, // an f32 with 10 bits of fraction
 };
 

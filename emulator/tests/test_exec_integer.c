@@ -190,12 +190,56 @@ static void masks_and_extensions(void **state)
     }
 }
 
+// add, min and max of pairs of 16-bit integers, and .relu, by wide arithmetic on each half.
+static int64_t pair_element(unsigned k, bool is_signed, unsigned bits, uint64_t x, uint64_t y)
+{
+    const uint64_t top = is_signed ? UINT64_C(1) << (bits - 1) : 0;
+    const int64_t a = (int64_t)(x ^ top) - (int64_t)top, b = (int64_t)(y ^ top) - (int64_t)top;
+    const int64_t least = a < b ? a : b, most = a < b ? b : a;
+    const int64_t result = k == 0 ? a + b : k % 2 ? least : most;
+    return k > 2 && result < 0 ? 0 : result;
+}
+
+static void pairs_and_relu(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned kind, bits; // kind: 0 add, odd min, even max, above 2 with .relu
+        bool is_signed;
+    } rows[] = {
+        { "add.u16x2", 0, 16, false },     { "add.s16x2", 0, 16, true },
+        { "min.u16x2", 1, 16, false },     { "min.s16x2", 1, 16, true },
+        { "max.u16x2", 2, 16, false },     { "max.s16x2", 2, 16, true },
+        { "min.relu.s16x2", 3, 16, true }, { "max.relu.s16x2", 4, 16, true },
+        { "min.relu.s32", 3, 32, true },   { "max.relu.s32", 4, 32, true },
+    };
+    static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        const struct apply a = { rows[n].name, 32, { 32, 32 } };
+        apply_inputs(in, corners, CORNERS, 32, n + 900);
+        apply(*state, &a, (const uint64_t *const[4]) { in[0], in[1] }, out);
+        for (unsigned i = 0; i < APPLY_COUNT; i++) {
+            uint64_t wanted = 0;
+            for (unsigned at = 0; at < 32; at += rows[n].bits)
+                wanted |= cut((uint64_t)pair_element(rows[n].kind, rows[n].is_signed, rows[n].bits,
+                                                     cut(in[0][i] >> at, rows[n].bits),
+                                                     cut(in[1][i] >> at, rows[n].bits)),
+                              rows[n].bits)
+                          << at;
+            if (out[i] != wanted)
+                fail_msg("%s of %llx, %llx: %llx, not %llx", rows[n].name,
+                         (unsigned long long)in[0][i], (unsigned long long)in[1][i],
+                         (unsigned long long)out[i], (unsigned long long)wanted);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         EMULATOR_TEST(comparisons),   EMULATOR_TEST(normalizing_shifts),
         EMULATOR_TEST(words),         EMULATOR_TEST(masks_and_extensions),
-        EMULATOR_TEST(long_addition),
+        EMULATOR_TEST(long_addition), EMULATOR_TEST(pairs_and_relu),
     };
     return cmocka_run_group_tests_name("emulator exec integer", tests, NULL, NULL);
 }

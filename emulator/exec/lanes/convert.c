@@ -99,8 +99,8 @@ static emu_lane_function *find(enum emu_type to, enum emu_type from)
 bool EMU_NAMED(emu_find_convert)(const struct emu_insn *insn, struct emu_lane_info *info)
 {
     const bool plain = insn->round == EMU_ROUND_NONE || insn->round == EMU_RN;
-    if (!emu_is_conversion(insn) || insn->src_count != 1 || insn->ftz || insn->sat || insn->satfinite || insn->relu ||
-        !plain)
+    if (!emu_is_conversion(insn) || insn->src_count != 1 || insn->ftz || insn->sat ||
+        insn->satfinite || insn->relu || !plain)
         return false;
     info->fn = find(insn->type, insn->source_type);
     return info->fn != NULL;

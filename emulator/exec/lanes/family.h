@@ -94,6 +94,8 @@ static inline enum emu_type emu_plain(enum emu_type type)
     case EMU_F32:
     case EMU_F16X2:
     case EMU_BF16X2:
+    case EMU_U16X2:
+    case EMU_S16X2:
     case EMU_TF32:
         return EMU_U32;
     case EMU_U64:

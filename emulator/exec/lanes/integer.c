@@ -120,6 +120,30 @@ OF_24_BITS(s32, int32_t)
 TERNARY(mad24_hi_sat_s32, uint32_t, int32_t, uint32_t, uint32_t,
         clamp_s32((int64_t)(int32_t)(uint32_t)(product24_s32(x, y) >> 16) + z))
 
+// Pairs of 16-bit integers.
+#define LOW(x)  ((x)&0xffff)
+#define HIGH(x) ((x) >> 16)
+#define PAIR(name, T, expression)                                                                  \
+    static inline uint32_t name##_half(uint32_t a, uint32_t b)                                     \
+    {                                                                                              \
+        const T x = (T)a, y = (T)b;                                                                \
+        return (uint16_t)(expression);                                                             \
+    }                                                                                              \
+    BINARY(name, uint32_t, uint32_t, uint32_t, uint32_t,                                           \
+           name##_half(LOW(x), LOW(y)) | name##_half(HIGH(x), HIGH(y)) << 16)
+PAIR(add_u16x2, uint16_t, x + y)
+PAIR(min_u16x2, uint16_t, x < y ? x : y)
+PAIR(max_u16x2, uint16_t, x > y ? x : y)
+PAIR(min_s16x2, int16_t, x < y ? x : y)
+PAIR(max_s16x2, int16_t, x > y ? x : y)
+PAIR(min_relu_s16x2, int16_t, x < 0 || y < 0 ? 0 : x < y ? x : y)
+PAIR(max_relu_s16x2, int16_t, x < 0 && y < 0 ? 0 : x > y ? x : y)
+#define add_s16x2      add_u16x2
+#define add_relu_s16x2 NULL // no form has it
+
+BINARY(min_relu_s32, uint32_t, int32_t, uint32_t, uint32_t, x < 0 || y < 0 ? 0 : x < y ? x : y)
+BINARY(max_relu_s32, uint32_t, int32_t, uint32_t, uint32_t, x < 0 && y < 0 ? 0 : x > y ? x : y)
+
 static emu_lane_function *find(const struct emu_insn *insn)
 {
     switch (insn->opcode) {
@@ -143,6 +167,14 @@ static emu_lane_function *find(const struct emu_insn *insn)
     default:                                                                                       \
         break;                                                                                     \
     }
+#define PAIRS(stem)                                                                                \
+    if (insn->type == EMU_U16X2)                                                                   \
+        return stem##_u16x2;                                                                       \
+    if (insn->type == EMU_S16X2)                                                                   \
+        return insn->relu ? stem##_relu_s16x2 : stem##_s16x2;
+#define RECTIFIED(stem)                                                                            \
+    if (insn->relu && insn->type == EMU_S32)                                                       \
+        return stem##_relu_s32;
 #define SATURATING(stem)                                                                           \
     if (insn->sat && insn->type == EMU_S32)                                                        \
         return stem##_sat_s32;

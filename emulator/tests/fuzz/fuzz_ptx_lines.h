@@ -91,6 +91,7 @@ static const char *const fuzz_instructions[] = {
     "ld.global.v4.u32 {%r?, %r?, %r?, %r?}, [%rd?];", "ld.shared.v4.u32 {%r?, %r?, %r?, %r?}, [%r?];",
     "createpolicy.fractional.L2::evict_last.b64 %rd?, 1.0;", "ld.global.L2::cache_hint.f32 %f?, [%rd?], %rd?;",
     "applypriority.global.L2::evict_normal [%rd?], 128;", "nanosleep.u32 #;", "prefetch.global.L2 [%rd?];", "bra L1;", "@%p? bra L2;", "@!%p? bra.uni L1;",
+    "add.s16x2 %r?, %r?, %r?;", "max.relu.s16x2 %r?, %r?, %r?;", "min.relu.s32 %r?, %r?, #;",
     "mbarrier.init.shared.b64 [sh], #;", "mbarrier.init.shared.b64 [sh+8], 1;",
     "mbarrier.inval.shared.b64 [sh];", "mbarrier.arrive.shared.b64 %rd?, [sh];",
     "@%p? mbarrier.arrive.shared.b64 _, [sh+8], #;", "mbarrier.arrive_drop.shared.b64 %rd?, [sh+8];",
