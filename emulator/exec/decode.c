@@ -2,7 +2,7 @@
 // Decodes an entry and every function that it reaches into what the lanes run. Each instruction
 // gets its handler or lane function from its row in isa.def; registers become slots in a frame;
 // immediates and addresses of variables become 32 equal lanes.
-#include "warp.h"
+#include "straight.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 //
 // A result then fills its register, including the lanes of threads that the block does not have.
 // Nothing reads these: shuffles take zero for them.
-#include "warp.h"
+#include "straight.h"
 
 #include <stdalign.h>
 #include <stdlib.h>

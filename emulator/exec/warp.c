@@ -5,7 +5,7 @@
 // again where their paths join. A group that has kept others waiting for long yields to the one
 // that has waited longest, because a lane may spin until another lane of its warp has done
 // something.
-#include "warp.h"
+#include "straight.h"
 
 #include <stdalign.h>
 #include <stdlib.h>

@@ -125,25 +125,12 @@ struct emu_op {
     const struct emu_insn *insn;
 };
 
-// An instruction of a straight piece of code, with what straight.c needs to run it.
-enum { EMU_STRAIGHT_SOURCES = 4 };
-
-struct emu_straight {
-    emu_lane_function *fn;
-    const struct emu_insn *insn;
-    uint32_t count; // instructions of the piece from here on; 0: this is none
-    uint32_t from[EMU_STRAIGHT_SOURCES], to;      // offsets in the frame or among the constants
-    uint32_t reads[EMU_STRAIGHT_SOURCES], writes; // registers
-    uint16_t bytes;                               // of the result
-    uint8_t source_count, read_count;
-    bool in_place;
-    bool constant[EMU_STRAIGHT_SOURCES];
-};
+struct emu_straight;
 
 struct emu_code {
     const struct emu_function *function;
     struct emu_op *ops;
-    struct emu_straight *straight; // for each instruction
+    struct emu_straight *straight; // for each instruction: see straight.h
     struct emu_value *values;
     unsigned char *constants;
     size_t constant_bytes, constant_room;
@@ -399,13 +386,6 @@ void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line);
 // Runs one instruction by its handler, for lanes of the running group. False after a fault.
 bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                  const struct emu_op *op, uint32_t mask);
-
-// Finds the straight pieces of decoded code. False if host memory is out.
-bool emu_straight_find(struct emu_code *code);
-// Runs the first instructions of the piece at pc, at most `count`, for a warp whose lanes are all
-// in `mask`. Returns how many have run: it stops at one that reads an undefined value.
-uint32_t emu_straight_run(const struct emu_code *code, uint32_t pc, uint32_t count,
-                          unsigned char *frame, uint32_t *init, uint32_t mask);
 
 // Handlers. `mask` is the active lanes whose guard holds. False after a fault.
 bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
