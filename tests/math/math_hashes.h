@@ -17,14 +17,14 @@ enum { MATH_SAMPLE_STEP = 16411 };
     X(log, 0x88e896c0b29d05f2, 0xb4ee7e1eb3b64458) \
     X(log2, 0x0938f2cd1bbd2b0d, 0x5fdf11cf88758700) \
     X(log1p, 0x28a5da451fbef43e, 0x280aa6bf4238264b) \
-    X(sin, 0x68a88b351f7e0914, 0) \
-    X(cos, 0x0064c9f46c0879f2, 0) \
+    X(sin, 0x68a88b351f7e0914, 0xb904898ab8c84f95) \
+    X(cos, 0x0064c9f46c0879f2, 0x85e815ed344af578) \
     X(tanh, 0xc7196c62e8089387, 0x5cf9bc0163e86a3b) \
     X(sigmoid, 0xdc4231c6d29d1bf3, 0x3851c1e0a32009db) \
     X(erf, 0x89e93501fe807e5d, 0x0c12d0cdb14e188c) \
     X(erfc, 0xd41faefa0eb33d7b, 0x2c8fc621f0313931) \
     X(rsqrt, 0x55a3698318b75c6e, 0xf60f3c4933c3ae01) \
-    X(pow, 0x0feb0fcc28231a57, 0)
+    X(pow, 0x0feb0fcc28231a57, 0x7a70ffd8c8b76f99)
 // clang-format on
 
 static const struct {
