@@ -294,6 +294,11 @@ enum ptx_modifier {
     X(match, "lanes that hold the same value", "match", 60, 70) \
     X(redux, "reduce an integer over lanes", "redux.sync", 70, 80) \
     X(activemask, "lanes that execute together now", "activemask", 62, 70) \
+    X(ldmatrix, "load tiles of 8 x 8 into the lanes of a warp", "ldmatrix", 65, 75) \
+    X(stmatrix, "store tiles of 8 x 8 from the lanes of a warp", "stmatrix", 78, 90) \
+    X(mma, "product of matrices, added to one", "mma.sync", 70, 80) \
+    X(mma_k8, "the same, f16 with k = 8", "mma.sync", 65, 75) \
+    X(cp_async, "copy from global to shared memory beside the code", "cp.async", 70, 80) \
     X(bra, "branch", "bra", 60, 70) \
     X(ret, "leave the kernel", "ret", 60, 70) \
     X(trap, "abort the kernel with an error", "trap", 60, 70) \

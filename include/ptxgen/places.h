@@ -96,6 +96,18 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define PTXGEN_SHAPE_kvk(n, f, b, x1, x2, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_kkk(n, f, b, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_kkv(n, f, b, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_VAL(3, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_tttk(n, f, b, t1, t2, t3, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, t3, PTXGEN_X(1, n)))
+#define PTXGEN_SHAPE_tttkk(n, f, b, t1, t2, t3, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, t3, PTXGEN_X(1, n), PTXGEN_X(2, n)))
 #define PTXGEN_SHAPE_vk(n, f, b, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
@@ -198,6 +210,21 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_atomic_cas(...)              PTXGEN_CALL(kvvv, ptx_atomic_cas, __VA_ARGS__)
 #define ptx_atomic_emit(...)             PTXGEN_CALL(tkvk, ptx_atomic_emit, __VA_ARGS__)
 #define ptx_fence(...)                   PTXGEN_CALL(plain, ptx_fence, __VA_ARGS__)
+
+// ---- matrix.h -----------------------------------------------------------------------------------
+
+#define ptx_fragment_fill(...)           PTXGEN_CALL(v, ptx_fragment_fill, __VA_ARGS__)
+#define ptx_fragment_from(...)           PTXGEN_CALL(tttk, ptx_fragment_from, __VA_ARGS__)
+#define ptx_fragment_words(...)          PTXGEN_CALL(k, ptx_fragment_words, __VA_ARGS__)
+#define ptx_fragment_load_emit(...)      PTXGEN_CALL(tttkk, ptx_fragment_load_emit, __VA_ARGS__)
+#define ptx_fragment_store(...)          PTXGEN_CALL(kkv, ptx_fragment_store, __VA_ARGS__)
+#define ptx_mma_emit(...)                PTXGEN_CALL(kkk, ptx_mma_emit, __VA_ARGS__)
+#define ptx_ldmatrix_emit(...)           PTXGEN_CALL(kk, ptx_ldmatrix_emit, __VA_ARGS__)
+#define ptx_stmatrix_emit(...)           PTXGEN_CALL(kk, ptx_stmatrix_emit, __VA_ARGS__)
+#define ptx_cp_async_emit(...)           PTXGEN_CALL(kkk, ptx_cp_async_emit, __VA_ARGS__)
+#define ptx_cp_async_commit(...)         PTXGEN_CALL(alone, ptx_cp_async_commit, __VA_ARGS__)
+#define ptx_cp_async_wait(...)           PTXGEN_CALL(plain, ptx_cp_async_wait, __VA_ARGS__)
+#define ptx_cp_async_wait_all(...)       PTXGEN_CALL(alone, ptx_cp_async_wait_all, __VA_ARGS__)
 
 // ---- threads.h ----------------------------------------------------------------------------------
 

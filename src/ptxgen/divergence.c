@@ -468,6 +468,12 @@ static void find_divergence(ptx_builder *b, struct divergence *d, const struct e
     }
 }
 
+// Instructions that take no mask.
+static bool needs_warp(const char *opcode)
+{
+    return starts_with(opcode, "mma.") || strstr(opcode, "matrix.");
+}
+
 static void report(ptx_builder *b, const struct divergence *d)
 {
     const struct code *code = &b->code[0];
@@ -502,10 +508,14 @@ static void report(ptx_builder *b, const struct divergence *d)
         else
             ptxb_fail_insn(
                 b, k, NULL,
-                "%s with the full mask is in code that only some lanes of a warp may reach: "
-                "the condition of the branch to %s differs between lanes. Move it out, make "
-                "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
-                "mask of the lanes that get there, from a ptx_ballot before the branch",
+                needs_warp(b->opcodes.at[code->insns.at[k].opcode].text)
+                    ? "%s needs all lanes of a warp, and is in code that only some lanes of a warp "
+                      "may reach: the condition of the branch to %s differs between lanes. Move it "
+                      "out, or make the condition the same for whole warps (tid / 32 == 0, say)"
+                    : "%s with the full mask is in code that only some lanes of a warp may reach: "
+                      "the condition of the branch to %s differs between lanes. Move it out, make "
+                      "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
+                      "mask of the lanes that get there, from a ptx_ballot before the branch",
                 b->opcodes.at[code->insns.at[k].opcode].text, to);
         return;
     }

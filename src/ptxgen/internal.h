@@ -448,6 +448,9 @@ static inline bool ptxb_is_of_module(const struct symbol *symbol)
 ptx_ptr ptxb_symbol_ptr(const ptx_builder *b, uint32_t symbol, ptx_space space, bool readonly);
 // The same for a new symbol, whose strings live as long as the builder.
 ptx_ptr ptxb_declare_array(ptx_builder *b, struct symbol symbol, ptx_space space, bool readonly);
+// Whether a call may use the pointer; and, of a declared array, as many bytes from there on.
+bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p);
+bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes);
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 // Whether the pointer can be used here; its array is used then.
 bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p);

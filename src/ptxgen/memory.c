@@ -134,7 +134,7 @@ ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i)
     return at(b, "at", p, i);
 }
 
-static bool in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes)
+bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes)
 {
     int64_t whole;
 
@@ -390,7 +390,7 @@ static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsi
     p = at(b, call, p, i);
     if (!b || b->failed || !access_ok(b, call, p, &a, false) ||
         !vector_shape(b, call, p, lanes, &shape) ||
-        !in_array(b, call, p, lanes * ptx_type_bytes((ptx_type)p.type)))
+        !ptxb_in_array(b, call, p, lanes * ptx_type_bytes((ptx_type)p.type)))
         return v;
     const uint32_t opcode = memory_opcode(b, call, false, p, &a, &shape);
     const ptx_type type = shape.paired ? PTX_B32 : (ptx_type)p.type;
@@ -424,7 +424,7 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
     p = at(b, call, p, i);
     if (!b || b->failed || !access_ok(b, call, p, &a, true) ||
         !vector_shape(b, call, p, x.lanes, &shape) ||
-        !in_array(b, call, p, x.lanes * ptx_type_bytes((ptx_type)p.type)))
+        !ptxb_in_array(b, call, p, x.lanes * ptx_type_bytes((ptx_type)p.type)))
         return;
     for (unsigned k = 0; k < x.lanes; k++) {
         x.lane[k] = ptxb_typed(b, call, "the value", x.lane[k], (ptx_type)p.type);
@@ -559,7 +559,7 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
     a.x = ptxb_typed(b, call, "x", a.x, (ptx_type)p.type);
     a.compare = ptxb_typed(b, call, "compare", a.compare, (ptx_type)p.type);
     if (b->failed || !operands_ok(b, call, info, p, &a, cas) ||
-        !in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)))
+        !ptxb_in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)))
         return poison;
     const struct ptx_op_form *form = ptxb_form(info, (ptx_type)p.type);
     if (!form) {

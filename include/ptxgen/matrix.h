@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+/// Part of builder.h: products of matrices on tensor cores, tiles between shared memory and the
+/// lanes of a warp, and copies into shared memory that run beside the code. The rules of builder.h
+/// apply.
+///
+/// Every lane of a warp must execute ptx_mma(), ptx_ldmatrix() and ptx_stmatrix(): in code that
+/// may diverge within a warp they are refused, as warp operations with the full mask are
+/// (threads.h).
+///
+/// Float products are not the same on every GPU: generations align and cut off summands in
+/// different ways. Products of 8-bit integers are exact.
+#ifndef PTXGEN_MATRIX_H
+#define PTXGEN_MATRIX_H
+
+#include <ptxgen/ops.h>
+#include <ptxgen/types.h>
+
+PTXGEN_BEGIN
+
+/// D = A B + C, with A of 16 x k, B of k x 8, C and D of 16 x 8.
+typedef enum ptx_fragment_role {
+    PTX_FRAGMENT_A = 1,
+    PTX_FRAGMENT_B,
+    PTX_FRAGMENT_C, ///< and D
+} ptx_fragment_role;
+
+/// A matrix in the registers of a warp: this lane's part. It may be copied; its fields are private
+/// to the builder. Elements are PTX_F16, PTX_BF16, PTX_TF32, PTX_S8 or PTX_U8 in A and B, and
+/// PTX_F32, PTX_F16 or PTX_S32 in C. k is 8 or 16 for 16-bit elements, 4 or 8 for tf32, 16 or 32
+/// for 8-bit ones, and 0 for C.
+typedef struct ptx_fragment {
+    ptx_val word[4]; ///< b32; for C the type of its elements, or b32 with two f16
+    uint8_t words;
+    uint8_t role; ///< enum ptx_fragment_role; 0 is poison
+    uint8_t type;
+    uint8_t k;
+} ptx_fragment;
+
+/// A fragment of C whose elements are all `x`, of type PTX_F32, PTX_F16 or PTX_S32.
+PTXGEN_API ptx_fragment ptx_fragment_fill(ptx_builder *b, ptx_val x);
+/// A fragment from its words, in the order of PTX's figures: any values of 32 bits for A and B,
+/// pairs of f16 (f16x2 or 32-bit integers) or values of the type for C.
+PTXGEN_API ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role, ptx_type type,
+                                          unsigned k, ptx_vec words);
+/// The words of a fragment.
+PTXGEN_API ptx_vec ptx_fragment_words(ptx_builder *b, ptx_fragment fragment);
+
+struct ptx_fragment_load_params {
+    ptx_val stride; ///< elements from a row to the next: u32, a multiple of 16 bytes
+    bool trans;     ///< 16-bit elements: rows in memory are columns of the matrix
+};
+/// Reads A or B from shared memory by ptx_ldmatrix(). `p` points to elements of the matrix's width,
+/// the same in all lanes, at the first one: a row of A after the other, or a column of B after the
+/// other; with .trans a column of A, or a row of B. Each begins at a multiple of 16 bytes.
+PTXGEN_API ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role,
+                                               ptx_type type, unsigned k, ptx_ptr p,
+                                               struct ptx_fragment_load_params params);
+#define ptx_fragment_load(b, role, type, k, p, ...)                                                \
+    ptx_fragment_load_emit(                                                                        \
+        b, role, type, k, p,                                                                       \
+        PTXGEN_STRUCT(ptx_fragment_load_params, PTXGEN_FIELDS(stride, __VA_ARGS__)))
+/// Writes C to shared or global memory, row after row: `p` points to its first element, the same in
+/// all lanes, and rows are `stride` elements apart (u32, even).
+PTXGEN_API void ptx_fragment_store(ptx_builder *b, ptx_fragment fragment, ptx_ptr p,
+                                   ptx_val stride);
+
+struct ptx_mma_params {
+    ptx_fragment c;
+    bool satfinite; ///< integers: clamped to the range of s32
+};
+/// A B + C as a fragment of C's type: f16 into f32 and f16, bf16 and tf32 into f32, s8 and u8 (in
+/// any mixture) into s32. ptx_mma(b, x, y, sum). sm_80 and up; f16 with k = 8 sm_75.
+PTXGEN_API ptx_fragment ptx_mma_emit(ptx_builder *b, ptx_fragment x, ptx_fragment y,
+                                     struct ptx_mma_params params);
+#define ptx_mma(b, x, y, ...) ptx_mma_emit(b, x, y, PTXGEN_STRUCT(ptx_mma_params, .c = __VA_ARGS__))
+
+struct ptx_ldmatrix_params {
+    unsigned tiles; ///< 1, 2 or 4
+    bool trans;     ///< rows in memory are columns in the registers
+};
+
+struct ptx_stmatrix_params {
+    ptx_vec x; ///< 1, 2 or 4 words of 32 bits
+    bool trans;
+};
+
+/// Loads tiles of 8 x 8 elements of 16 bits from shared memory: lane 8 t + r gives the address of
+/// row r of tile t, a multiple of 16 bytes; `p` may differ between lanes. Word t of a lane has
+/// elements 2 (lane % 4) and the next of row lane / 4 of tile t. ptx_ldmatrix(b, p, 4, .trans =
+/// true). sm_75 and up.
+PTXGEN_API ptx_vec ptx_ldmatrix_emit(ptx_builder *b, ptx_ptr p, struct ptx_ldmatrix_params params);
+#define ptx_ldmatrix(b, p, ...)                                                                    \
+    ptx_ldmatrix_emit(b, p, PTXGEN_STRUCT(ptx_ldmatrix_params, .tiles = __VA_ARGS__))
+/// The inverse, ptx_stmatrix(b, p, words): stores words as tiles. sm_90 and up.
+PTXGEN_API void ptx_stmatrix_emit(ptx_builder *b, ptx_ptr p, struct ptx_stmatrix_params params);
+#define ptx_stmatrix(b, p, ...)                                                                    \
+    ptx_stmatrix_emit(b, p, PTXGEN_STRUCT(ptx_stmatrix_params, .x = __VA_ARGS__))
+
+struct ptx_cp_async_params {
+    unsigned bytes; ///< 4, 8 or 16; both addresses are multiples of it
+    ptx_val taken;  ///< u32: bytes read from the source, the rest becomes zero; left out: all
+    bool bypass;    ///< 16 bytes: not kept in L1 (.cg)
+};
+/// Copies 4, 8 or 16 bytes from global to shared memory while the thread goes on. The copy is done
+/// after ptx_cp_async_wait(); other threads see it after a barrier too. sm_80 and up.
+PTXGEN_API void ptx_cp_async_emit(ptx_builder *b, ptx_ptr to, ptx_ptr from,
+                                  struct ptx_cp_async_params params);
+#define ptx_cp_async(b, to, from, ...)                                                             \
+    ptx_cp_async_emit(b, to, from, PTXGEN_STRUCT(ptx_cp_async_params, .bytes = __VA_ARGS__))
+/// Makes a group of the thread's copies since the last group.
+PTXGEN_API void ptx_cp_async_commit(ptx_builder *b);
+/// Waits until at most `pending` of the thread's latest groups are not done: 0 waits for all.
+PTXGEN_API void ptx_cp_async_wait(ptx_builder *b, unsigned pending);
+/// Waits until all copies of the thread are done, also those in no group.
+PTXGEN_API void ptx_cp_async_wait_all(ptx_builder *b);
+
+PTXGEN_END
+
+#endif

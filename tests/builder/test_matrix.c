@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// Fragments, mma, ldmatrix, stmatrix, cp.async: their text, and what is refused.
+#include "builder_fixture.h"
+
+static void products_are_spelled(void **state)
+{
+    static const struct {
+        ptx_type a, b, c;
+        unsigned k;
+        bool satfinite;
+        const char *text;
+    } rows[] = {
+        { PTX_F16, PTX_F16, PTX_F32, 16, false,
+          "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {" },
+        { PTX_F16, PTX_F16, PTX_F16, 8, false,
+          "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {" },
+        { PTX_BF16, PTX_BF16, PTX_F32, 8, false,
+          "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32" },
+        { PTX_TF32, PTX_TF32, PTX_F32, 4, false,
+          "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32" },
+        { PTX_TF32, PTX_TF32, PTX_F32, 8, false,
+          "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" },
+        { PTX_S8, PTX_U8, PTX_S32, 16, false, "mma.sync.aligned.m16n8k16.row.col.s32.s8.u8.s32" },
+        { PTX_U8, PTX_U8, PTX_S32, 32, true, "m16n8k32.row.col.satfinite.s32.u8.u8.s32" },
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        ptx_builder *b = builder_at(80);
+        const unsigned bits = 8 * ptx_type_bytes(rows[k].a) * rows[k].k;
+        ptx_entry (b, "k") {
+            ptx_val w = ptx_copy(b, ptx_b32(0));
+            ptx_vec x = { { w, w, w, w }, bits / 64 }, y = { { w, w }, bits / 128 };
+            ptx_fragment p = ptx_fragment_from(b, PTX_FRAGMENT_A, rows[k].a, rows[k].k, x);
+            ptx_fragment q = ptx_fragment_from(b, PTX_FRAGMENT_B, rows[k].b, rows[k].k, y);
+            ptx_fragment c = ptx_fragment_fill(b, ptx_zero(rows[k].c));
+            ptx_fragment d = ptx_mma(b, p, q, c, .satfinite = rows[k].satfinite);
+            ptx_vec words = ptx_fragment_words(b, ptx_mma(b, p, q, d));
+            assert_int_equal(words.lanes, rows[k].c == PTX_F16 ? 2 : 4);
+        }
+        EXPECT_LINES(b, rows[k].text);
+    }
+    ptx_builder *b = builder_at(75);
+    ptx_entry (b, "k") {
+        ptx_val w = ptx_copy(b, ptx_b32(0));
+        ptx_fragment c = ptx_fragment_fill(b, ptx_f32(1));
+        ptx_mma(b, ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F16, 8, ptx_vec2(w, w)),
+                ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F16, 8, ((ptx_vec) { { w }, 1 })), c);
+    }
+    EXPECT_LINES(
+        b, ".version 6.5",
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f2, %f3, %f4, %f5}, {%r1, %r1}, "
+        "{%r1}, {%f1, %f1, %f1, %f1};");
+}
+
+static void tiles_and_copies_are_spelled(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(90);
+    ptx_entry (b, "k") {
+        ptx_ptr s = ptx_shared(b, PTX_F16, 256), g = ptx_param_ptr(b, PTX_F16, "g");
+        ptx_cp_async(b, s, g, 16, .bypass = true);
+        ptx_cp_async(b, ptx_at(b, s, 2), g, 4, .taken = ptx_u32(2));
+        ptx_cp_async_commit(b);
+        ptx_cp_async_wait(b, 1);
+        ptx_cp_async_wait_all(b);
+        ptx_vec v = ptx_ldmatrix(b, s, 4, .trans = true);
+        ptx_ldmatrix(b, ptx_at(b, s, 8), 1);
+        ptx_stmatrix(b, s, v);
+        ptx_stmatrix(b, s, ptx_vec2(v.lane[0], ptx_u32(7)), .trans = true);
+    }
+    EXPECT_LINES(
+        b, "cp.async.cg.shared.global [$shared_1], [%rd", "], 16;",
+        "cp.async.ca.shared.global [$shared_1+4], [%rd", "], 4, 2;", "cp.async.commit_group;",
+        "cp.async.wait_group 1;", "cp.async.wait_all;",
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [$shared_1];",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [$shared_1+16];",
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$shared_1], {%r1, %r2, %r3, %r4};",
+        "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [$shared_1], {%r1, %r6};");
+}
+
+static void wrong_fragments_are_named(void **state)
+{
+    const ptx_fragment none = { 0 };
+    const ptx_vec one = { { ptx_b32(0) }, 1 }, two = ptx_vec2(ptx_b32(0), ptx_b32(0));
+    const ptx_vec four = { { ptx_b32(0), ptx_b32(0), ptx_b32(0), ptx_b32(0) }, 4 };
+    (void)state;
+#define A(type, k, words)  ptx_fragment_from(b, PTX_FRAGMENT_A, type, k, words)
+#define B(type, k, words)  ptx_fragment_from(b, PTX_FRAGMENT_B, type, k, words)
+#define C(x)               ptx_fragment_fill(b, x)
+#define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
+    REFUSED(A(PTX_F32, 8, two), "fragment_from: there is no fragment A of f32 with k = 8");
+    REFUSED(A(PTX_F16, 4, one), "there is no fragment A of f16 with k = 4");
+    REFUSED(A(PTX_S8, 8, two), "there is no fragment A of s8 with k = 8");
+    REFUSED(B(PTX_TF32, 16, four), "there is no fragment B of tf32 with k = 16");
+    REFUSED(ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 8, four),
+            "no fragment C of f32 with k = 8");
+    REFUSED(ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_BF16, 0, two), "no fragment C of bf16");
+    REFUSED(ptx_fragment_from(b, (ptx_fragment_role)9, PTX_F16, 8, two), "no fragment");
+    REFUSED(A(PTX_F16, 8, four),
+            "fragment_from: there are 4 words; fragment A of f16 with k = 8 has 2");
+    REFUSED(A(PTX_F16, 8, ptx_vec2(h, h)), "fragment_from: word 0 is f16; it must be of 32 bits");
+    REFUSED(ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, four),
+            "word 0 is b32; it must be f32");
+    REFUSED(C(u), "fragment_fill: there is no fragment C of u32");
+    REFUSED(ptx_fragment_words(b, none), "fragment_words: the fragment was never set");
+    REFUSED(ptx_mma(b, none, B(PTX_F16, 8, one), C(ptx_f32(0))), "mma: x was never set");
+    REFUSED(ptx_mma(b, A(PTX_F16, 8, two), B(PTX_F16, 8, one), none), "mma: c was never set");
+    REFUSED(ptx_mma(b, B(PTX_F16, 16, two), A(PTX_F16, 16, four), C(ptx_f32(0))),
+            "mma: x, y and c are fragments B, A and C; they must be A, B and C");
+    REFUSED(ptx_mma(b, A(PTX_F16, 8, two), B(PTX_F16, 16, two), C(ptx_f32(0))),
+            "mma: A is of f16 with k = 8 and B of f16 with k = 16");
+    REFUSED(ptx_mma(b, A(PTX_F16, 8, two), B(PTX_BF16, 8, one), C(ptx_f32(0))), "and B of bf16");
+    REFUSED(ptx_mma(b, A(PTX_BF16, 8, two), B(PTX_BF16, 8, one), C(ptx_zero(PTX_F16))),
+            "mma: a product of bf16 is not added to f16; it is f32");
+    REFUSED(ptx_mma(b, A(PTX_S8, 16, two), B(PTX_S8, 16, one), C(ptx_f32(0))), "it is s32");
+    REFUSED(ptx_mma(b, A(PTX_F16, 8, two), B(PTX_F16, 8, one), C(ptx_f32(0)), .satfinite = true),
+            "mma: a product of f16 takes no .satfinite");
+#undef REFUSED
+    REFUSED_AT(75, ptx_mma(b, A(PTX_BF16, 8, two), B(PTX_BF16, 8, one), C(ptx_f32(0))),
+               "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 needs sm_80", "sm_75");
+}
+
+static void wrong_tiles_and_copies_are_named(void **state)
+{
+    (void)state;
+#define SHARED_ARRAY       ptx_shared(b, PTX_F16, 256)
+#define GLOBAL             ptx_param_ptr(b, PTX_F16, "g")
+#define REFUSED(call, ...) REFUSED_AT(90, call, __VA_ARGS__)
+    REFUSED(ptx_ldmatrix(b, GLOBAL, 1), "ldmatrix: the pointer is to f16 in global memory");
+    REFUSED(ptx_ldmatrix(b, ptx_shared(b, PTX_F32, 64), 1), "ldmatrix: the pointer is to f32");
+    REFUSED(ptx_ldmatrix(b, SHARED_ARRAY, 3), "ldmatrix: there are 3 tiles; it must be 1, 2 or 4");
+    REFUSED(ptx_ldmatrix(b, SHARED_ARRAY, 0), "ldmatrix: there are 0 tiles");
+    REFUSED(ptx_ldmatrix(b, ptx_at(b, SHARED_ARRAY, 4), 1), "not a multiple of the 16 bytes");
+    REFUSED(ptx_ldmatrix(b, ptx_at(b, SHARED_ARRAY, 256), 1), "past the array's end");
+    REFUSED(ptx_stmatrix(b, SHARED_ARRAY, ptx_vec2(h, h)), "stmatrix: word 0 is f16");
+    REFUSED(ptx_stmatrix(b, SHARED_ARRAY, ((ptx_vec) { { u, u, u }, 3 })), "there are 3 tiles");
+    REFUSED(ptx_cp_async(b, GLOBAL, SHARED_ARRAY, 16), "it copies from shared to global memory");
+    REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 5), "cp_async: it copies 5 bytes");
+    REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .bypass = true), "16 with .bypass");
+    REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .taken = f), ".taken is f32; it must be u32");
+    REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .taken = ptx_u32(9)), "at most the 8 bytes");
+    REFUSED(ptx_cp_async(b, ptx_at(b, SHARED_ARRAY, 2), GLOBAL, 8),
+            "not a multiple of the 8 bytes");
+    REFUSED(ptx_fragment_load(b, PTX_FRAGMENT_C, PTX_F32, 0, SHARED_ARRAY, 8), "A and B come from");
+    REFUSED(ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_TF32, 8, SHARED_ARRAY, 8), "of their width");
+    REFUSED(ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, SHARED_ARRAY, 12), "multiple of 8");
+    REFUSED(ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, SHARED_ARRAY, f), "stride is f32");
+    REFUSED(ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)), SHARED_ARRAY, 8),
+            "goes to no f16");
+#undef REFUSED
+    REFUSED_AT(80, ptx_stmatrix(b, SHARED_ARRAY, ptx_vec2(u, u)), "needs sm_90");
+    REFUSED_AT(75, ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8), "needs sm_80");
+}
+
+static void whole_warps_are_required(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 2; k++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { 64 }) {
+            ptx_ptr s = ptx_shared(b, PTX_F16, 256);
+            ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), ptx_u32(k ? 32 : 7)))
+                ptx_ldmatrix(b, s, 1);
+        }
+        if (k)
+            EXPECT_LINES(b, "ldmatrix.sync.aligned.m8n8.x1.shared.b16");
+        else
+            EXPECT_ERROR(b, "k: ldmatrix.sync.aligned.m8n8.x1.shared.b16 needs all lanes of a warp",
+                         "only some lanes of a warp may reach", "tid / 32");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_spelled),
+        cmocka_unit_test(tiles_and_copies_are_spelled),
+        cmocka_unit_test(whole_warps_are_required),
+        cmocka_unit_test(wrong_fragments_are_named),
+        cmocka_unit_test(wrong_tiles_and_copies_are_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
