@@ -84,7 +84,8 @@ static bool addresses_ok(ptx_builder *b, const char *call, const struct ptx_asm_
         const ptx_ptr at = p->at[k];
         if (!ptxb_pointer_ok(b, call, at))
             return false;
-        const bool wrote = at.readonly && may_touch(p->writes, at.space);
+        const bool memory = at.space != PTX_SPACE_CONST && at.space != PTX_SPACE_PARAM;
+        const bool wrote = at.readonly && memory && may_touch(p->writes, at.space);
         if (!wrote && !(at.writeonly && may_touch(p->reads, at.space)))
             continue;
         ptxb_fail(b, call,
@@ -317,6 +318,16 @@ static uint32_t opcode_of(ptx_builder *b, struct asm_mnemonic m)
     return ptxb_opcode(b, length ? text : "{ }");
 }
 
+// An input in a register that the text does not set by another operand.
+static ptx_val own_register(ptx_builder *b, const struct ptx_asm_params *p, unsigned inouts,
+                            ptx_val x)
+{
+    for (unsigned k = 0; k < inouts; k++)
+        if (x.kind == PTX_KIND_VARIABLE && x.reg == p->inout[k].reg)
+            return ptxb_mov(b, x);
+    return ptxb_in_register(b, x);
+}
+
 static struct insn *append(ptx_builder *b, uint32_t opcode, const struct ptx_asm_params *p,
                            const struct asm_operands *o, const char *lines, ptx_val *out)
 {
@@ -324,7 +335,7 @@ static struct insn *append(ptx_builder *b, uint32_t opcode, const struct ptx_asm
     ptx_val in[PTX_ASM_MAX_INPUTS];
 
     for (unsigned k = 0; k < o->inputs; k++)
-        in[k] = ptxb_in_register(b, p->in[k]);
+        in[k] = own_register(b, p, o->inouts, p->in[k]);
     for (unsigned k = 0; k < o->results; k++)
         out[k] = ptxb_register(b, p->result[k]);
     const uint32_t text = ptxb_extra(b, (union extra) { .text = lines });

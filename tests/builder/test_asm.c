@@ -152,6 +152,14 @@ static void results_have_registers_of_their_own(void **state)
     }
     EXPECT_LINES(b, "mov.u32 %r1, 3;", "mov.u32 %r2, 1;", "add.u32 %r2, %r2, %r1;",
                  "mov.u32 %r1, %r2;");
+    // Nor one for a variable that it sets, and an input that is the same variable.
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val v = ptx_var(b, ptx_u32(3));
+        ptx_asm(b, "mov.u32 %0, 1; add.u32 %0, %0, %1;", .inout = { v }, .in = { v });
+    }
+    EXPECT_LINES(b, "mov.u32 %r1, 3;", "mov.u32 %r2, %r1;", "mov.u32 %r1, 1;",
+                 "add.u32 %r1, %r1, %r2;");
 }
 
 static void statements_are_lines(void **state)
@@ -319,6 +327,14 @@ static void pointers_keep_their_word(void **state)
         else
             EXPECT_ERROR(b, "k: ptx_asm: the pointer was never set");
     }
+    // Nobody can write constants and parameters.
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr c = ptx_const(b, PTX_U32, "c", .count = 4), p = ptx_param_array(b, PTX_U32, "p", 4);
+        ptx_asm(b, "ld.const.u32 %0, [%1]; ld.param.u32 %0, [%2];", .result = { PTX_U32 },
+                .at = { ptx_at(b, c, 1), ptx_at(b, p, 2) });
+    }
+    EXPECT_LINES(b, "ld.const.u32 %r1, [c+4];", "ld.param.u32 %r1, [p+8];");
 }
 
 static void versions_are_required(void **state)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The k-th allocation fails, for every k: the result is an error, without a leak or a crash.
+#include "asm_module.h"
 #include "builder_fixture.h"
 #include "kitchen_sink.h"
 
@@ -48,6 +49,7 @@ static void write_sink(ptx_builder *b, const void *with)
     (void)with;
     kitchen_sink(b, "sink");
     kitchen_sink(b, "sink_too");
+    asm_module(b);
 }
 
 static void write_kernel(ptx_builder *b, const void *with)
