@@ -20,7 +20,7 @@ import subprocess
 import sys
 
 # The headers whose declarations write instructions.
-INSTRUCTIONS = {"asm.h", "ops.h", "convert.h", "math.h", "memory.h", "threads.h", "control.h"}
+INSTRUCTIONS = {"asm.h", "ops.h", "convert.h", "math.h", "memory.h", "threads.h", "control.h", "function.h", "message.h"}
 
 BASE = {
     "void": None, "_Bool": "c_bool", "char": "c_char", "signed char": "c_byte",

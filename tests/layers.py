@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 
-TEXT = "common types ops builder control data math memory threads".split()
+TEXT = "common types ops builder control data function math memory message threads".split()
 DEVICE = "common driver error device stream buffer graph module launch".split()
 
 # Folder -> the folders, or the headers of a folder, that its files may include beside its own. A

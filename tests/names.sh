@@ -70,7 +70,7 @@ for handle in CONTEXT STREAM EVENT MODULE FUNCTION DEVICEPTR DEVICE GRAPH; do
 done
 
 # ---- a call of the builder has a place
-for header in asm entry data convert math matrix memory threads control ops kernels clip step; do
+for header in asm entry data function convert math matrix memory message threads control ops kernels clip step; do
     sed -e 's|//.*||' "$include/ptxgen/$header.h" | tr '\n' ' ' |
         grep -oE '(PTXGEN_API|static inline) [^({;=#]*\bptx_[a-z0-9_]+\(ptx_builder \*b' |
         grep -oE 'ptx_[a-z0-9_]+\(' | tr -d '('
@@ -114,7 +114,7 @@ predicts()
     done
 }
 {
-    predicts ptxgen asm builder entry data types ops convert math matrix memory threads control
+    predicts ptxgen asm builder entry data function types ops convert math matrix memory message threads control
     predicts kernels kernels
     predicts driver error device stream buffer graph module launch
     predicts plans clip step operations binding torch

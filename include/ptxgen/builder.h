@@ -5,10 +5,11 @@
 /// once at the end. It makes no CUDA call and touches no file.
 ///
 /// This header declares the builder object and includes the other builder headers: entry.h
-/// (entries, parameters, arrays), data.h (named arrays of the module), ops.h (values,
-/// instructions), convert.h (conversions), math.h (exponentials, logarithms, ...), memory.h
-/// (pointers, loads, stores, atomics), threads.h (barriers, warp operations), control.h (blocks,
-/// branches) and asm.h (PTX text, for what has no call).
+/// (entries, parameters, arrays), data.h (named arrays of the module), function.h (device
+/// functions, calls), ops.h (values, instructions), convert.h (conversions), math.h (exponentials,
+/// logarithms, ...), memory.h (pointers, loads, stores, atomics), message.h (printf, traps with a
+/// message), threads.h (barriers, warp operations), control.h (blocks, branches) and asm.h (PTX text,
+/// for what has no call).
 ///
 /// Errors are sticky: the builder keeps the first one, later calls do nothing and return poisoned
 /// values, and ptx_builder_finish() returns NULL. A kernel therefore needs a single check, at the
@@ -27,9 +28,11 @@
 #include <ptxgen/convert.h>
 #include <ptxgen/data.h>
 #include <ptxgen/entry.h>
+#include <ptxgen/function.h>
 #include <ptxgen/math.h>
 #include <ptxgen/matrix.h>
 #include <ptxgen/memory.h>
+#include <ptxgen/message.h>
 #include <ptxgen/ops.h>
 #include <ptxgen/threads.h>
 #include <ptxgen/types.h>

@@ -72,7 +72,7 @@ PTXGEN_API void ptx_break_if(ptx_builder *b, ptx_val cond);
 /// tests its condition again. Outside a loop this is an error.
 PTXGEN_API void ptx_continue(ptx_builder *b);
 PTXGEN_API void ptx_continue_if(ptx_builder *b, ptx_val cond);
-/// Ends the thread.
+/// Ends the thread; in a function without a result, returns to its caller.
 PTXGEN_API void ptx_return(ptx_builder *b);
 PTXGEN_API void ptx_return_if(ptx_builder *b, ptx_val cond);
 

@@ -145,6 +145,32 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
                     ptx_vec8(PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n), \
                              PTXGEN_X(5, n), PTXGEN_X(6, n), PTXGEN_X(7, n), PTXGEN_X(8, n)); })
 
+// A text and up to 16 values, kept in an array: the shape `list`.
+#define PTXGEN_SHAPE_list(n, f, b, ...) \
+    PTXGEN_OPEN(n, b) ptx_val PTXGEN_X(1, n)[16]; unsigned PTXGEN_X(2, n) = 0; \
+    PTXGEN_SEVENTEENTH(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)(n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(3, n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_SEVENTEENTH(t, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, x16, k, ...) \
+    PTXGEN_JOIN(PTXGEN_LIST_, k)
+#define PTXGEN_ADD(n, x)            PTXGEN_X(1, n)[PTXGEN_X(2, n)++] = PTXGEN_ARG(x);
+#define PTXGEN_LIST_0(n, text)      const char *const PTXGEN_X(3, n) = (text);
+#define PTXGEN_LIST_1(n, t, x)       PTXGEN_ADD(n, x) PTXGEN_LIST_0(n, t)
+#define PTXGEN_LIST_2(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_1(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_3(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_2(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_4(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_3(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_5(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_4(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_6(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_5(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_7(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_6(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_8(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_7(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_9(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_8(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_10(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_9(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_11(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_10(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_12(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_11(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_13(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_12(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_14(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_13(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_15(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_14(n, t, __VA_ARGS__)
+#define PTXGEN_LIST_16(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_15(n, t, __VA_ARGS__)
+
 // ---- builder.h, entry.h, data.h -----------------------------------------------------------------
 
 #define ptx_builder_finish(...)          PTXGEN_CALL(alone, ptx_builder_finish, __VA_ARGS__)
@@ -252,8 +278,17 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_match_all(...)               PTXGEN_CALL(vv, ptx_match_all, __VA_ARGS__)
 #define ptx_activemask(...)              PTXGEN_CALL(alone, ptx_activemask, __VA_ARGS__)
 
-// ---- control.h ----------------------------------------------------------------------------------
+// ---- control.h, function.h, message.h -----------------------------------------------------------
 
+#define ptx_func_begin(...)              PTXGEN_CALL(plain, ptx_func_begin, __VA_ARGS__)
+#define ptx_func_end(...)                PTXGEN_CALL(plain, ptx_func_end, __VA_ARGS__)
+#define ptx_return_value(...)            PTXGEN_CALL(v, ptx_return_value, __VA_ARGS__)
+#define ptx_call_emit(...)               PTXGEN_CALL(plain, ptx_call_emit, __VA_ARGS__)
+#define ptx_call(...)                    PTXGEN_CALL(list, (ptx_call_emit), __VA_ARGS__)
+#define ptx_printf_emit(...)             PTXGEN_CALL(plain, ptx_printf_emit, __VA_ARGS__)
+#define ptx_printf(...)                  PTXGEN_CALL(list, (ptx_printf_emit), __VA_ARGS__)
+#define ptx_trap_message_emit(...)       PTXGEN_CALL(plain, ptx_trap_message_emit, __VA_ARGS__)
+#define ptx_assert_emit(...)             PTXGEN_CALL(vk, ptx_assert_emit, __VA_ARGS__)
 #define ptx_if_begin(...)                PTXGEN_CALL(v, ptx_if_begin, __VA_ARGS__)
 #define ptx_if_end(...)                  PTXGEN_CALL(plain, ptx_if_end, __VA_ARGS__)
 #define ptx_else_begin(...)              PTXGEN_CALL(alone, ptx_else_begin, __VA_ARGS__)

@@ -355,7 +355,7 @@ static struct insn *append(ptx_builder *b, uint32_t opcode, const struct ptx_asm
         ptxb_address(b, insn, addresses + k, p->at[k]);
     ptxb_operands(&b->code[b->in_prologue], insn)[addresses + o->addresses] =
         (struct operand) { .kind = OPERAND_TEXT, .value = text };
-    insn->divergence = (uint8_t)(1 + p->divergence);
+    insn->divergence = (1 + p->divergence) & 15u;
     return insn;
 }
 

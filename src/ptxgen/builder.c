@@ -263,10 +263,16 @@ static void release(ptx_builder *b, void *memory, uint32_t capacity, size_t size
 
 #define RELEASE(b, list) release(b, (list).at, (list).capacity, sizeof *(list).at)
 
+static void release_entry(ptx_builder *b, const struct entry *entry)
+{
+    RELEASE(b, entry->params);
+    RELEASE(b, entry->reaches);
+}
+
 static void release_all(ptx_builder *b)
 {
     for (uint32_t e = 0; e < b->entries.count; e++)
-        RELEASE(b, b->entries.at[e].params);
+        release_entry(b, &b->entries.at[e]);
     for (int k = 0; k < 2; k++) {
         RELEASE(b, b->code[k].insns);
         RELEASE(b, b->code[k].operands);
@@ -487,8 +493,29 @@ struct entry *ptxb_entry(ptx_builder *b)
     return &b->entries.at[b->entries.count - 1];
 }
 
-static const char *block_names[] = { "ptx_entry",   "ptx_if",  "ptx_else",
-                                     "ptx_else_if", "ptx_for", "ptx_while or ptx_loop" };
+static const char *block_names[] = {
+    "ptx_entry", "ptx_func", "ptx_if", "ptx_else", "ptx_else_if", "ptx_for", "ptx_while or ptx_loop"
+};
+
+static bool entries_are_complete(ptx_builder *b)
+{
+    bool found = false;
+
+    for (uint32_t e = 0; e < b->entries.count; e++) {
+        const struct entry *entry = &b->entries.at[e];
+        found |= !entry->is_function;
+        if (!entry->is_function || entry->is_called)
+            continue;
+        ptxb_fail_place(b, entry->place, "func",
+                        "function '%.64s' is never called; call it or do not write it",
+                        entry->decl.name);
+        return false;
+    }
+    if (!found)
+        ptxb_fail(b, "builder_finish",
+                  "the module has no entry; ptx_entry (b, \"name\") opens one");
+    return found;
+}
 
 const char *ptx_builder_finish(ptx_builder *b)
 {
@@ -506,12 +533,7 @@ const char *ptx_builder_finish(ptx_builder *b)
                         block_names[open->kind]);
         return NULL;
     }
-    if (!b->entries.count) {
-        ptxb_fail(b, "builder_finish",
-                  "the module has no entry; ptx_entry (b, \"name\") opens one");
-        return NULL;
-    }
-    if (!ptxb_print_module(b))
+    if (!entries_are_complete(b) || !ptxb_print_module(b))
         return NULL;
     b->finished = true;
     return b->text.at;

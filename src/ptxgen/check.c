@@ -95,6 +95,19 @@ static void define_results(struct flow *f, const struct code *code, const struct
     }
 }
 
+// Whether a function that has a result has it where it returns.
+static bool has_result(ptx_builder *b, const struct flow *f, const struct insn *insn)
+{
+    const struct entry *entry = ptxb_entry(b);
+
+    if (insn->kind != INSN_RETURN || !entry->result || defined(f, entry->result_reg))
+        return true;
+    ptxb_fail_place(b, entry->place, "func",
+                    "a path through '%.64s' ends without ptx_return_value(); the result is %s",
+                    entry->decl.name, ptx_type_name((ptx_type)entry->result));
+    return false;
+}
+
 static void walk(ptx_builder *b, struct flow *f, bool report)
 {
     const struct code *code = &b->code[0], *prologue = &b->code[1];
@@ -113,7 +126,7 @@ static void walk(ptx_builder *b, struct flow *f, bool report)
             if (*known)
                 memcpy(f->now, known + 1, f->words * sizeof *f->now);
         }
-        if (report && f->reached && !uses_are_defined(b, f, insn))
+        if (report && f->reached && (!uses_are_defined(b, f, insn) || !has_result(b, f, insn)))
             return;
         define_results(f, code, insn);
         if (insn->kind == INSN_BRANCH)
@@ -144,11 +157,11 @@ static bool definitions_reach(ptx_builder *b, const struct entry *entry)
     return !b->failed;
 }
 
-bool ptxb_check_entry(ptx_builder *b, const struct entry *entry)
+bool ptxb_check_entry(ptx_builder *b, struct entry *entry)
 {
     if (!labels_are_placed(b, entry))
         return false;
-    if (entry->raw_labels && !definitions_reach(b, entry))
+    if ((entry->raw_labels || entry->result) && !definitions_reach(b, entry))
         return false;
     return ptxb_check_divergence(b, entry);
 }

@@ -115,6 +115,17 @@ int ptx_if_begin(ptx_builder *b, ptx_val cond)
     return opened(b, block);
 }
 
+uint32_t ptxb_unless_begin(ptx_builder *b, uint32_t guard, const char *name)
+{
+    struct block block = { .kind = BLOCK_IF, .test = b->code[0].insns.count };
+
+    block.end = new_label(b, name, ++ptxb_entry(b)->labels, "_end");
+    if (!block.end)
+        return 0;
+    branch(b, guard, false, block.end);
+    return ptxb_open_block(b, block);
+}
+
 // Closes an if, an else or an else-if; all of a chain end at one label.
 static int end_branch(ptx_builder *b, const char *call, int id, unsigned kinds)
 {
@@ -525,15 +536,28 @@ void ptxb_return(ptx_builder *b, uint32_t guard)
         ptxb_entry(b)->returns = true;
 }
 
+// A function with a result returns a value.
+static bool returns_nothing(ptx_builder *b, const char *call)
+{
+    if (!ptxb_ready(b, call))
+        return false;
+    const ptx_type result = (ptx_type)ptxb_entry(b)->result;
+    if (result == PTX_NONE)
+        return true;
+    ptxb_fail(b, call, "the function returns %s; ptx_return_value() gives it",
+              ptx_type_name(result));
+    return false;
+}
+
 void ptx_return(ptx_builder *b)
 {
-    if (ptxb_ready(b, "return"))
+    if (returns_nothing(b, "return"))
         ptxb_return(b, 0);
 }
 
 void ptx_return_if(ptx_builder *b, ptx_val cond)
 {
-    uint32_t guard = ptxb_condition(b, "return_if", cond);
+    uint32_t guard = returns_nothing(b, "return_if") ? ptxb_condition(b, "return_if", cond) : 0;
     if (guard)
         ptxb_return(b, guard);
 }
@@ -574,7 +598,8 @@ static bool raw_ok(ptx_builder *b, const char *call, ptx_label label)
     if (!label.id || label.owner != b->owner || label.id > b->labels.count ||
         !b->labels.at[label.id - 1].raw ||
         b->labels.at[label.id - 1].entry != b->entries.count - 1) {
-        ptxb_fail(b, call, "the label is not one of this entry; ptx_label_create() makes one");
+        ptxb_fail(b, call, "the label is not one of this %s; ptx_label_create() makes one",
+                  ptxb_entry_kind(ptxb_entry(b)));
         return false;
     }
     return true;

@@ -39,10 +39,12 @@ struct divergence {
     struct value *values; // by register of the entry
     uint32_t *from;       // by instruction: index of the branch that made it divergent, or NO_INDEX
     uint32_t first_reg;
-    uint32_t changes;   // number of changes that can matter to code already read
-    uint32_t until;     // all code from here up to this index is divergent
-    bool rows_of_warps; // each warp has 32 threads of one row of the block
-    bool whole_rows;    // and the length of a row is a multiple of 32
+    uint32_t changes; // number of changes that can matter to code already read
+    uint32_t until;   // all code from here up to this index is divergent
+    enum rows rows;
+    bool rows_of_warps;  // each warp has 32 threads of one row of the block
+    bool whole_rows;     // and the length of a row is a multiple of 32
+    bool uniform_params; // the parameters of the function are the same in all threads
 };
 
 static struct value *value_at(const struct divergence *d, uint32_t reg)
@@ -344,9 +346,24 @@ static struct value text_result(const struct divergence *d, const struct insn *i
     }
 }
 
+// A result is that of uniform arguments, or varies.
+static struct value call_result(const ptx_builder *b, const struct divergence *d,
+                                const struct insn *insn, const struct operand *operands)
+{
+    const uint32_t function = operands[insn->dst_count].id;
+
+    if (function == MOST_INDEX || alike(d, insn, operands).spread)
+        return make_value(VARIES, 0);
+    return make_value(b->entries.at[function].result_spread[d->scope][d->rows], 0);
+}
+
 static struct value result_of(const ptx_builder *b, const struct divergence *d,
                               const struct insn *insn, const struct operand *operands)
 {
+    if (insn->param)
+        return uniform_if(d->uniform_params);
+    if (insn->calls)
+        return call_result(b, d, insn, operands);
     if (insn->divergence)
         return text_result(d, insn, operands);
     if (insn->kind == INSN_BARRIER)
@@ -474,60 +491,129 @@ static bool needs_warp(const char *opcode)
     return starts_with(opcode, "mma.") || strstr(opcode, "matrix.");
 }
 
-static void report(ptx_builder *b, const struct divergence *d)
+// The first instruction of the scope that only some threads may reach, and its number among them;
+// NO_INDEX: none.
+static uint32_t find_violation(const ptx_builder *b, const struct divergence *d, unsigned *nth)
 {
     const struct code *code = &b->code[0];
     const enum insn_kind kind = d->scope == MEET_WARP ? INSN_WARP : INSN_BARRIER;
-    unsigned nth = 0;
 
+    *nth = 0;
     for (uint32_t k = 0; k < code->insns.count; k++) {
         if (code->insns.at[k].kind != kind)
             continue;
-        nth++;
-        if (d->from[k] == NO_INDEX)
-            continue;
-        const struct insn *from = &code->insns.at[d->from[k]];
-        char to[96] = "a return";
-        if (from->kind == INSN_BRANCH)
-            ptxb_label_text(ptxb_label_of(b, from), to);
-        if (code->insns.at[k].divergence)
-            ptxb_fail_insn(
-                b, k, "asm",
-                "'%s' needs all threads of a %s and is in code that only some may reach: the "
-                "condition of the branch to %s differs between them. Move it out, make the "
-                "condition the same for all, or say in .convergence what the text needs",
-                b->opcodes.at[code->insns.at[k].opcode].text,
-                d->scope == MEET_WARP ? "warp" : "block", to);
-        else if (d->scope == MEET_BLOCK)
-            ptxb_fail_insn(
-                b, k, "barrier",
-                "barrier %u of the entry is in code that only some threads may reach: the "
-                "condition of the branch to %s differs between threads of a block. Move the "
-                "barrier out, or make the condition the same for all",
-                nth, to);
-        else
-            ptxb_fail_insn(
-                b, k, NULL,
-                needs_warp(b->opcodes.at[code->insns.at[k].opcode].text)
-                    ? "%s needs all lanes of a warp, and is in code that only some lanes of a warp "
-                      "may reach: the condition of the branch to %s differs between lanes. Move it "
-                      "out, or make the condition the same for whole warps (tid / 32 == 0, say)"
-                    : "%s with the full mask is in code that only some lanes of a warp may reach: "
-                      "the condition of the branch to %s differs between lanes. Move it out, make "
-                      "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
-                      "mask of the lanes that get there, from a ptx_ballot before the branch",
-                b->opcodes.at[code->insns.at[k].opcode].text, to);
-        return;
+        ++*nth;
+        if (d->from[k] != NO_INDEX)
+            return k;
     }
+    return NO_INDEX;
 }
 
-static void check_scope(ptx_builder *b, const struct entry *entry, enum meeting scope)
+// The function that the instruction calls, or NULL.
+static const char *called(const ptx_builder *b, const struct insn *insn)
 {
-    const uint32_t *block = entry->decl.block;
+    const struct operand *operands = ptxb_operands(&b->code[0], insn);
+
+    return insn->calls ? b->entries.at[operands[insn->dst_count].id].decl.name : NULL;
+}
+
+static void report_barrier(ptx_builder *b, uint32_t k, unsigned nth, const char *to)
+{
+    const char *function = called(b, &b->code[0].insns.at[k]);
+
+    if (function)
+        ptxb_fail_insn(
+            b, k, "call",
+            "'%.64s' has a barrier, and its call is in code that only some threads may reach: the "
+            "condition of the branch to %s differs between threads of a block. Move the call out, "
+            "or make the condition the same for all",
+            function, to);
+    else
+        ptxb_fail_insn(b, k, "barrier",
+                       "barrier %u of the %s is in code that only some threads may reach: the "
+                       "condition of the branch to %s differs between threads of a block. Move the "
+                       "barrier out, or make the condition the same for all",
+                       nth, ptxb_entry_kind(ptxb_entry(b)), to);
+}
+
+static void report_warp(ptx_builder *b, uint32_t k, const char *to)
+{
+    const struct insn *insn = &b->code[0].insns.at[k];
+    const char *function = called(b, insn);
+
+    if (function)
+        ptxb_fail_insn(
+            b, k, "call",
+            "'%.64s' has operations of the full warp, and its call is in code that only some lanes "
+            "of a warp may reach: the condition of the branch to %s differs between lanes. Move "
+            "the call out, or make the condition the same for whole warps (tid / 32 == 0, say)",
+            function, to);
+    else
+        ptxb_fail_insn(b, k, NULL,
+                       "%s with the full mask is in code that only some lanes of a warp may reach: "
+                       "the condition of the branch to %s differs between lanes. Move it out, make "
+                       "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
+                       "mask of the lanes that get there, from a ptx_ballot before the branch",
+                       b->opcodes.at[insn->opcode].text, to);
+}
+
+static void report_text(ptx_builder *b, const struct divergence *d, uint32_t k, const char *to)
+{
+    ptxb_fail_insn(b, k, "asm",
+                   "'%s' needs all threads of a %s and is in code that only some may reach: the "
+                   "condition of the branch to %s differs between them. Move it out, make the "
+                   "condition the same for all, or say in .convergence what the text needs",
+                   b->opcodes.at[b->code[0].insns.at[k].opcode].text,
+                   d->scope == MEET_WARP ? "warp" : "block", to);
+}
+
+static void report(ptx_builder *b, const struct divergence *d)
+{
+    unsigned nth;
+    const uint32_t k = find_violation(b, d, &nth);
+    char to[96] = "a return";
+
+    if (k == NO_INDEX)
+        return;
+    const struct insn *from = &b->code[0].insns.at[d->from[k]];
+    if (from->kind == INSN_BRANCH)
+        ptxb_label_text(ptxb_label_of(b, from), to);
+    if (b->code[0].insns.at[k].divergence)
+        report_text(b, d, k, to);
+    else if (d->scope == MEET_BLOCK)
+        report_barrier(b, k, nth, to);
+    else
+        report_warp(b, k, to);
+}
+
+// What an analysis is for: errors; what a function asks of blocks; the result of a function.
+enum purpose { FOR_ERRORS, FOR_ROWS, FOR_RESULT };
+
+static void conclude(ptx_builder *b, const struct divergence *d, struct entry *entry,
+                     enum purpose purpose)
+{
+    unsigned nth;
+
+    if (purpose == FOR_ERRORS)
+        report(b, d);
+    else if (purpose == FOR_RESULT)
+        entry->result_spread[d->scope][d->rows] = value_at(d, entry->result_reg)->spread;
+    else if (d->rows <= entry->rows && find_violation(b, d, &nth) != NO_INDEX)
+        entry->rows = (uint8_t)(d->rows - 1);
+}
+
+static void check_scope(ptx_builder *b, struct entry *entry, enum meeting scope, enum rows rows,
+                        enum purpose purpose)
+{
     const uint32_t registers = b->regs.count - entry->first_reg;
     const size_t from_bytes = b->code[0].insns.count * sizeof(uint32_t);
     const size_t bytes = from_bytes + registers * sizeof(struct value);
-    struct divergence d = { .scope = scope, .first_reg = entry->first_reg };
+    struct divergence d = { .scope = scope,
+                            .rows = rows,
+                            .rows_of_warps = rows != ROWS_ANY,
+                            .whole_rows = rows == ROWS_WHOLE,
+                            .uniform_params = purpose == FOR_RESULT,
+                            .first_reg = entry->first_reg };
 
     d.from = ptxb_resize(b, NULL, 0, bytes);
     if (!d.from)
@@ -536,16 +622,25 @@ static void check_scope(ptx_builder *b, const struct entry *entry, enum meeting 
     memset(d.from, 0xff, from_bytes); // NO_INDEX
     for (uint32_t k = 0; k < registers; k++)
         d.values[k] = make_value(0, MOST_BITS); // the state before any write
-    d.whole_rows = block[0] % 32 == 0;
-    d.rows_of_warps = d.whole_rows || (block[1] <= 1 && block[2] <= 1);
     find_divergence(b, &d, entry);
-    report(b, &d);
+    conclude(b, &d, entry, purpose);
     ptxb_resize(b, d.from, bytes, 0);
 }
 
-bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry)
+// What callers of a function have to know.
+static void summarise(ptx_builder *b, struct entry *entry, bool needs_warps)
 {
-    bool found = false;
+    for (int rows = ROWS_SINGLE; needs_warps && rows < ROWS_COUNT && !b->failed; rows++)
+        check_scope(b, entry, MEET_WARP, (enum rows)rows, FOR_ROWS);
+    for (int scope = 0; entry->result && scope < MEETINGS; scope++)
+        for (int rows = 0; rows < ROWS_COUNT && !b->failed; rows++)
+            check_scope(b, entry, (enum meeting)scope, (enum rows)rows, FOR_RESULT);
+}
+
+bool ptxb_check_divergence(ptx_builder *b, struct entry *entry)
+{
+    const enum rows rows = ptxb_rows(entry->decl.block);
+    bool found = false, needs_warps = false;
 
     for (int scope = 0; scope < MEETINGS && !b->failed; scope++) {
         // All threads reach code that is in no block and after no return.
@@ -554,8 +649,13 @@ bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry)
         if (!found)
             find_deciding(b, entry);
         found = true;
-        check_scope(b, entry, (enum meeting)scope);
+        check_scope(b, entry, (enum meeting)scope, rows, FOR_ERRORS);
+        needs_warps |= scope == MEET_WARP;
     }
+    if (entry->result && !found)
+        find_deciding(b, entry);
+    if (entry->is_function)
+        summarise(b, entry, needs_warps);
     return !b->failed;
 }
 

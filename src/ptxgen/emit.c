@@ -15,13 +15,13 @@ enum {
 
 // ---- values -------------------------------------------------------------------------------------
 
-static const char *entry_of(const ptx_builder *b, uint32_t block)
+static const struct entry *entry_of(const ptx_builder *b, uint32_t reg)
 {
     uint32_t e = b->entries.count - 1;
 
-    while (b->entries.at[e].first_block > block)
+    while (b->entries.at[e].first_reg > reg)
         e--;
-    return b->entries.at[e].decl.name;
+    return &b->entries.at[e];
 }
 
 static void fail_immediate(ptx_builder *b, const char *call, const char *name, ptx_val x)
@@ -108,9 +108,9 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
         ptxb_fail(b, call, "%s was never set", name);
     else if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count)
         ptxb_fail(b, call, "%s belongs to another builder", name);
-    else if (b->regs.at[x.reg].where < ptxb_entry(b)->first_block)
-        ptxb_fail(b, call, "%s was made in another entry, '%.64s'", name,
-                  entry_of(b, b->regs.at[x.reg].where));
+    else if (x.reg < b->first_reg)
+        ptxb_fail(b, call, "%s was made in another %s, '%.64s'", name,
+                  ptxb_entry_kind(entry_of(b, x.reg)), entry_of(b, x.reg)->decl.name);
     else
         ptxb_fail(b, call,
                   "%s was made inside a block that is closed, so that it is not defined on every "

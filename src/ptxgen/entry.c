@@ -25,6 +25,10 @@ bool ptxb_valid_name(ptx_builder *b, const char *call, const char *name)
             return false;
         }
     }
+    if (!strcmp(name, "vprintf") || !strcmp(name, "__assertfail")) {
+        ptxb_fail(b, call, "'%.64s' is a function of the driver", name);
+        return false;
+    }
     if (length > 1024 || (length == 1 && *name == '_') || !strcmp(name, "WARP_SZ")) {
         ptxb_fail(
             b, call,
@@ -84,43 +88,55 @@ bool ptxb_name_is_free(ptx_builder *b, const char *call, const char *name)
     for (uint32_t e = 0; e < b->entries.count; e++) {
         const struct entry *entry = &b->entries.at[e];
         if (!strcmp(entry->decl.name, name)) {
-            ptxb_fail(b, call, "the module already has an entry '%.64s'", name);
+            ptxb_fail(b, call, "the module already has %s '%.64s'",
+                      entry->is_function ? "a function" : "an entry", name);
             return false;
         }
         for (uint32_t k = 0; k < entry->params.count; k++)
             if (!strcmp(entry->params.at[k].info.name, name)) {
-                ptxb_fail(b, call, "the module already has a parameter '%.64s', of entry '%.64s'",
-                          name, entry->decl.name);
+                ptxb_fail(b, call, "the module already has a parameter '%.64s', of %s '%.64s'",
+                          name, ptxb_entry_kind(entry), entry->decl.name);
                 return false;
             }
     }
     return array_differs(b, call, name);
 }
 
-static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
+// Whether an entry or function of this name can be opened now.
+static bool may_open(ptx_builder *b, const char *call, const char *name)
 {
     if (b->finished) {
-        ptxb_fail(b, "entry", "the module is finished; nothing can be added");
+        ptxb_fail(b, call, "the module is finished; nothing can be added");
         return false;
     }
     if (b->blocks.count) {
-        ptxb_fail(b, "entry",
-                  "entry '%.64s' is still open: entries do not nest, and a C break, "
+        const char *kind = ptxb_entry_kind(ptxb_entry(b));
+        ptxb_fail(b, call,
+                  "%s '%.64s' is still open: entries do not nest, and a C break, "
                   "return or goto leaves one open",
-                  ptxb_entry(b)->decl.name);
+                  kind, ptxb_entry(b)->decl.name);
         return false;
     }
-    if (!ptxb_valid_name(b, "entry", decl->name) || !array_differs(b, "entry", decl->name))
+    if (!ptxb_valid_name(b, call, name) || !array_differs(b, call, name))
         return false;
     for (uint32_t e = 0; e < b->entries.count; e++) {
-        if (strcmp(b->entries.at[e].decl.name, decl->name) == 0) {
-            ptxb_fail(b, "entry", "the module already has an entry '%.64s'", decl->name);
+        const struct entry *entry = &b->entries.at[e];
+        if (strcmp(entry->decl.name, name) == 0) {
+            ptxb_fail(b, call, "the module already has %s '%.64s'",
+                      entry->is_function ? "a function" : "an entry", name);
             return false;
         }
-        for (uint32_t k = 0; k < b->entries.at[e].params.count; k++)
-            if (!names_differ(b, "entry", decl->name, b->entries.at[e].params.at[k].info.name))
+        for (uint32_t k = 0; k < entry->params.count; k++)
+            if (!names_differ(b, call, name, entry->params.at[k].info.name))
                 return false;
     }
+    if (b->entries.count == MAX_ENTRIES)
+        ptxb_fail(b, call, "a module has at most %d entries", MAX_ENTRIES);
+    return !b->failed;
+}
+
+static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
+{
     if (any(decl->block) && !valid_shape(b, "block", decl->block))
         return false;
     if (any(decl->max_block) && !valid_shape(b, "max_block", decl->max_block))
@@ -133,23 +149,20 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
         ptxb_fail(b, "entry", ".min_blocks needs .block or .max_block beside it");
         return false;
     }
-    if (b->entries.count == MAX_ENTRIES) {
-        ptxb_fail(b, "entry", "a module has at most %d entries", MAX_ENTRIES);
-        return false;
-    }
     return true;
 }
 
-int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
+int ptxb_open_entry(ptx_builder *b, const char *call, struct entry entry)
 {
-    if (!b || b->failed || !valid_entry(b, &params))
+    if (!b || b->failed || !may_open(b, call, entry.decl.name) || !valid_entry(b, &entry.decl))
         return 1;
-    struct entry entry = { .decl = params,
-                           .first_label = b->labels.count,
-                           .first_block = b->open.count,
-                           .first_reg = b->regs.count,
-                           .first_symbol = b->symbols.count };
-    entry.decl.name = ptxb_copy(b, params.name);
+    entry.decl.name = ptxb_copy(b, entry.decl.name);
+    entry.place = b->place;
+    entry.rows = ROWS_ANY;
+    entry.first_label = b->labels.count;
+    entry.first_block = b->open.count;
+    entry.first_reg = b->regs.count;
+    entry.first_symbol = b->symbols.count;
     if (!entry.decl.name || !ROOM_FOR(b, b->entries, 1))
         return 1;
     for (int k = 0; k < 2; k++)
@@ -157,8 +170,15 @@ int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
     b->extras.count = b->marks.count = 0;
     b->marked = NULL;
     b->entries.at[b->entries.count++] = entry;
-    const uint32_t block = ptxb_open_block(b, (struct block) { .kind = BLOCK_ENTRY });
+    b->first_reg = entry.first_reg;
+    const uint32_t block =
+        ptxb_open_block(b, (struct block) { .kind = entry.is_function ? BLOCK_FUNC : BLOCK_ENTRY });
     return block ? (int)block : 1;
+}
+
+int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
+{
+    return ptxb_open_entry(b, "entry", (struct entry) { .decl = params });
 }
 
 static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
@@ -179,13 +199,14 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
     return true;
 }
 
-int ptx_entry_end(ptx_builder *b, int block)
+int ptxb_close_entry(ptx_builder *b, const char *call, enum block_kind kind, int block)
 {
     if (!b || b->failed)
         return 0;
-    if (b->blocks.count != 1 || b->blocks.at[0].id != (uint32_t)block) {
+    if (b->blocks.count != 1 || b->blocks.at[0].id != (uint32_t)block ||
+        b->blocks.at[0].kind != kind) {
         const struct block *open = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
-        ptxb_fail_place(b, open && open->place ? open->place : b->place, "entry",
+        ptxb_fail_place(b, open && open->place ? open->place : b->place, call,
                         "a block inside it was never closed: a C break, return or goto left "
                         "it (use ptx_break_if or ptx_return_if)");
         return 0;
@@ -203,9 +224,26 @@ int ptx_entry_end(ptx_builder *b, int block)
     return 0;
 }
 
+int ptx_entry_end(ptx_builder *b, int block)
+{
+    return ptxb_close_entry(b, "entry", BLOCK_ENTRY, block);
+}
+
 // ---- parameters ---------------------------------------------------------------------------------
 
 enum { PARAM_BYTES = 4352, LARGE_PARAM_BYTES = 32764 };
+
+static bool function_takes(ptx_builder *b, const char *call, const struct entry *function,
+                           const struct ptx_param_info *info, bool array)
+{
+    if (array)
+        ptxb_fail(b, call, "'%.64s' is an array; functions take values: pass its address",
+                  info->name);
+    else if (function->params.count == PTX_FUNC_MAX_PARAMS)
+        ptxb_fail(b, call, "a function has at most %d parameters; '%.64s' is one more",
+                  PTX_FUNC_MAX_PARAMS, info->name);
+    return !b->failed;
+}
 
 // Checks the room for one more parameter; ISA 8.1 raised the limit.
 static bool reserve(ptx_builder *b, const char *call, const char *name, uint64_t bytes,
@@ -253,11 +291,12 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
     struct entry *entry = ptxb_entry(b);
     for (uint32_t k = 0; k < entry->params.count; k++) {
         if (strcmp(entry->params.at[k].info.name, info->name) == 0) {
-            ptxb_fail(b, call, "the entry already has a parameter '%.64s'", info->name);
+            ptxb_fail(b, call, "the %s already has a parameter '%.64s'", ptxb_entry_kind(entry),
+                      info->name);
             return NULL;
         }
     }
-    if (!ptx_type_bytes(type)) {
+    if (!ptx_type_bytes(type) && !(entry->is_function && type == PTX_PRED)) {
         if (type == PTX_PRED)
             ptxb_fail(b, call,
                       "parameter '%.64s' cannot be pred, which memory does not hold; pass an "
@@ -268,7 +307,10 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
                       (int)type);
         return NULL;
     }
-    if (!reserve(b, call, info->name, bytes, align) || !ROOM_FOR(b, entry->params, 1))
+    if (entry->is_function ? !function_takes(b, call, entry, info, align == 16)
+                           : !reserve(b, call, info->name, bytes, align))
+        return NULL;
+    if (!ROOM_FOR(b, entry->params, 1))
         return NULL;
     struct param *p = &entry->params.at[entry->params.count];
     memset(p, 0, sizeof *p);
@@ -283,16 +325,30 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
     return p;
 }
 
+// A function has its parameters in registers that are named as they are.
+static uint32_t read_opcode(ptx_builder *b, ptx_type type)
+{
+    if (!ptxb_entry(b)->is_function)
+        return ptxb_spell(b, "ld.param.", ptxb_memory_name(type), NULL);
+    return type == PTX_PRED       ? ptxb_opcode(b, "setp.ne.u32")
+           : ptxb_bits(type) < 32 ? ptxb_opcode(b, "cvt.u16.u32")
+                                  : ptxb_mov_value(b, type);
+}
+
 // Loads the parameter at the start of the entry, so that it is defined on every path.
 static ptx_val load_param(ptx_builder *b, ptx_type type, const char *name)
 {
+    const bool function = ptxb_entry(b)->is_function, flag = type == PTX_PRED;
+
     b->in_prologue = true;
     ptx_val x = ptxb_register(b, type);
-    const uint32_t opcode = ptxb_spell(b, "ld.param.", ptxb_memory_name(type), NULL);
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, 1);
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, read_opcode(b, type), 1, flag ? 2 : 1);
     if (insn) {
+        insn->param = function;
         ptxb_result(b, insn, 0, x);
-        ptxb_text_operand(b, insn, 1, OPERAND_PARAM, name);
+        ptxb_text_operand(b, insn, 1, function ? OPERAND_TEXT : OPERAND_PARAM, name);
+        if (flag)
+            ptxb_source(b, insn, 2, ptx_u32(0));
     }
     b->in_prologue = false;
     return x;
@@ -334,11 +390,15 @@ ptx_ptr ptx_param_ptr_emit(ptx_builder *b, ptx_type type, struct ptx_param_info 
 
 bool ptx_builder_param(const ptx_builder *b, unsigned e, unsigned k, struct ptx_param_info *info)
 {
-    if (!b || e >= b->entries.count || k >= b->entries.at[e].params.count)
+    uint32_t at = 0;
+
+    for (unsigned left = e; b && at < b->entries.count; at++)
+        if (!b->entries.at[at].is_function && !left--)
+            break;
+    if (!b || at >= b->entries.count || k >= b->entries.at[at].params.count)
         return false;
-    if (!info)
-        return true;
-    *info = b->entries.at[e].params.at[k].info;
+    if (info)
+        *info = b->entries.at[at].params.at[k].info;
     return true;
 }
 
@@ -378,7 +438,7 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
 {
     static const uint8_t spaces[] = { PTX_SPACE_SHARED, PTX_SPACE_SHARED, PTX_SPACE_LOCAL };
     const uint64_t bytes = (uint64_t)count * ptx_type_bytes(type);
-    const uint64_t limit = kind == SYMBOL_LOCAL ? 512 << 10 : 48 << 10;
+    const uint64_t limit = kind == SYMBOL_LOCAL ? LOCAL_BYTES : SHARED_BYTES;
 
     if (!ptxb_ready(b, call))
         return (ptx_ptr) { 0 };
@@ -401,6 +461,7 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
         return (ptx_ptr) { 0 };
     }
     *held += (uint32_t)(bytes + 15) / 16 * 16;
+    entry->own_shared += kind == SYMBOL_LOCAL ? 0 : (uint32_t)(bytes + 15) / 16 * 16;
     struct symbol symbol = { .kind = (uint8_t)kind, .type = (uint8_t)type, .count = count };
     symbol.name =
         kind == SYMBOL_DYNAMIC

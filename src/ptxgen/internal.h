@@ -37,8 +37,9 @@ struct reg {
     uint32_t used : 1, used_again : 1;
     uint32_t variable : 1;
     uint32_t placed : 1;
-    uint32_t assumed : 1; // the caller asserted that it is warp-uniform
-    uint32_t decides : 1; // a branch depends on it; or may depend on it, found by divergence.c
+    uint32_t assumed : 1;   // the caller asserted that it is warp-uniform
+    uint32_t decides : 1;   // a branch depends on it; or may depend on it, found by divergence.c
+    uint32_t is_result : 1; // what a function returns
 };
 
 enum operand_kind {
@@ -53,8 +54,9 @@ enum operand_kind {
 };
 
 struct operand {
-    uint32_t id : INDEX_BITS; // register or symbol
-    uint32_t type : 5;        // of an immediate
+    uint32_t id
+        : INDEX_BITS;  // register or symbol; called function, MOST_INDEX if it is the driver's
+    uint32_t type : 5; // of an immediate
     uint32_t kind : 3;
     uint32_t open : 1;  // '{' before it
     uint32_t close : 1; // '}' after it
@@ -94,7 +96,9 @@ struct insn {
     uint8_t depth;
     uint8_t dst_count;
     uint8_t operand_count;
-    uint8_t divergence; // of a text of ptx_asm(): 1 + enum ptx_divergence; else 0
+    uint8_t divergence : 4; // of a text of ptx_asm(): 1 + enum ptx_divergence; else 0
+    uint8_t calls : 1;      // results, the name of a function with its index as `id`, arguments
+    uint8_t param : 1;      // reads a parameter of a function
 };
 
 struct code {
@@ -179,11 +183,27 @@ struct param {
 // The threads that must execute an instruction together: all of the block, or all of the warp.
 enum meeting { MEET_BLOCK, MEET_WARP, MEETINGS };
 
+// What a block must be like for the warp operations of a function, from the most to the least: rows
+// of a multiple of 32 threads; or a single row; or anything.
+enum rows { ROWS_WHOLE, ROWS_SINGLE, ROWS_ANY, ROWS_COUNT };
+
+static inline enum rows ptxb_rows(const uint32_t block[3])
+{
+    return block[0] % 32 == 0               ? ROWS_WHOLE
+           : block[1] <= 1 && block[2] <= 1 ? ROWS_SINGLE
+                                            : ROWS_ANY;
+}
+
+enum { SHARED_BYTES = 48 << 10, LOCAL_BYTES = 512 << 10 }; // of an entry
+
+// An entry, or a device function. A function is in the list before what calls it.
 struct entry {
-    struct ptx_entry_params decl;
+    struct ptx_entry_params decl; // of a function: the name alone
     LIST(struct param) params;
     uint32_t registers[FILE_COUNT]; // number of registers by file
     uint32_t arrays;                // number of shared and local arrays, for their names
+    uint32_t messages;              // number of traps with a message
+    uint32_t print_buffer;          // the symbol of the memory for values of printf; 0: none
     uint32_t labels;                // number of labels with a number
     uint32_t first_label, first_block, first_reg, first_symbol;
     uint32_t shared_bytes, local_bytes, param_bytes;
@@ -192,9 +212,27 @@ struct entry {
     // after a return.
     bool meets[MEETINGS], inner[MEETINGS];
     bool raw_labels;
+    // Of a function:
+    bool is_function, is_called;
+    const char *place;                           // of its begin
+    uint8_t result;                              // its type; PTX_NONE: none
+    uint8_t rows;                                // what it asks of blocks
+    uint32_t result_reg;                         // assigned before each return
+    uint8_t result_spread[MEETINGS][ROWS_COUNT]; // by divergence.c, if no argument varies
+    // Of both: the functions that it reaches, and the shared memory that is its own.
+    LIST(uint16_t) reaches;
+    uint32_t own_shared;
 };
 
-enum block_kind { BLOCK_ENTRY, BLOCK_IF, BLOCK_ELSE, BLOCK_ELSE_IF, BLOCK_FOR, BLOCK_LOOP };
+enum block_kind {
+    BLOCK_ENTRY,
+    BLOCK_FUNC,
+    BLOCK_IF,
+    BLOCK_ELSE,
+    BLOCK_ELSE_IF,
+    BLOCK_FOR,
+    BLOCK_LOOP
+};
 
 struct block {
     const char *place; // of its begin
@@ -239,6 +277,7 @@ struct ptx_builder {
     char *arena, *arena_end;   // free part of the newest chunk
     struct code code[2];       // of the open entry; [1] is the prologue: what declarations compute
     LIST(struct reg) regs;     // [0] means "none"
+    uint32_t first_reg;        // of the open entry; not 0
     LIST(struct block) blocks; // the open blocks, innermost last
     LIST(bool) open;           // by block: whether it is open
     LIST(struct opcode) opcodes; // [0] means "none"
@@ -260,7 +299,8 @@ struct ptx_builder {
     struct decimal decimals[DECIMALS]; // those printed last
     uint32_t next_decimal;             // counts them
     uint32_t const_bytes, strings;     // of the module
-    size_t longest_name;               // in an operand
+    bool calls_vprintf, calls_assertfail;
+    size_t longest_name; // in an operand
     char error[1024];
 };
 
@@ -368,7 +408,7 @@ static inline bool ptxb_usable(ptx_builder *b, const char *call, const char *nam
         usable = usable && (bits > 63 || x.bits >> bits == 0);
     else
         usable = usable && (x.kind == PTX_KIND_REGISTER || x.kind == PTX_KIND_VARIABLE) &&
-                 x.owner == b->owner && x.reg && x.reg < b->regs.count &&
+                 x.owner == b->owner && x.reg >= b->first_reg && x.reg < b->regs.count &&
                  ptxb_is_open(b, b->regs.at[x.reg].where);
     if (!usable)
         ptxb_fail_unusable(b, call, name, x);
@@ -434,7 +474,8 @@ struct insn *ptxb_newest(const ptx_builder *b);
 // Marks that its results differ between threads.
 void ptxb_mark_varying(ptx_builder *b);
 
-// ---- entry.c, ops.c, control.c, memory.c --------------------------------------------------------
+// ---- entry.c, function.c, ops.c, control.c, memory.c
+// --------------------------------------------------------
 
 // Checks that a name is a PTX identifier, without '$' and '%': the builder uses those in names of
 // its own. And that nothing in the module has it.
@@ -445,6 +486,15 @@ static inline bool ptxb_is_of_module(const struct symbol *symbol)
     return symbol->kind >= SYMBOL_GLOBAL;
 }
 // The symbol's number is its index plus one.
+// The entry's or function's begin and end.
+int ptxb_open_entry(ptx_builder *b, const char *call, struct entry entry);
+int ptxb_close_entry(ptx_builder *b, const char *call, enum block_kind kind, int block);
+static inline const char *ptxb_entry_kind(const struct entry *entry)
+{
+    return entry->is_function ? "function" : "entry";
+}
+// The type in which a function gets and returns a value: predicates and narrow values in 32 bits.
+ptx_type ptxb_carrier(ptx_type type);
 ptx_ptr ptxb_symbol_ptr(const ptx_builder *b, uint32_t symbol, ptx_space space, bool readonly);
 // The same for a new symbol, whose strings live as long as the builder.
 ptx_ptr ptxb_declare_array(ptx_builder *b, struct symbol symbol, ptx_space space, bool readonly);
@@ -459,12 +509,14 @@ const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type typ
 
 uint32_t ptxb_open_block(ptx_builder *b, struct block block); // its index; 0 after an error
 void ptxb_return(ptx_builder *b, uint32_t guard);
+// Opens a block for the threads in which the guard is false; its number, 0 after an error.
+uint32_t ptxb_unless_begin(ptx_builder *b, uint32_t guard, const char *name);
 // A name for messages; long names are cut.
 void ptxb_label_text(const struct label *label, char out[96]);
 
 // ---- check.c, divergence.c, print.c: a closed entry ---------------------------------------------
 
-bool ptxb_check_entry(ptx_builder *b, const struct entry *entry);
+bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
 static inline struct label *ptxb_label_of(const ptx_builder *b, const struct insn *branch)
 {
     return &b->labels.at[ptxb_operands(&b->code[0], branch)[branch->guarded].value - 1];
@@ -475,14 +527,15 @@ static inline uint32_t ptxb_target_of(const ptx_builder *b, const struct insn *i
     return insn->kind == INSN_RETURN ? b->code[0].insns.count : ptxb_label_of(b, insn)->index;
 }
 // Checks that all threads reach the instructions that need all threads.
-bool ptxb_check_divergence(ptx_builder *b, const struct entry *entry);
+bool ptxb_check_divergence(ptx_builder *b, struct entry *entry);
 // Marks the newest instruction as one that needs all threads of the block or warp.
 void ptxb_meet(ptx_builder *b, enum meeting scope);
 
 // Writes what stands before instruction `index` of the open entry's body, for an error without a
 // place. The entry can only be given up afterwards.
 void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size);
-// Appends the arrays of the module.
+// Appends the driver's functions, and the arrays of the module.
+void ptxb_print_externals(ptx_builder *b);
 void ptxb_print_data(ptx_builder *b);
 // Appends the entry's text; and inserts the header of the module before all entries.
 void ptxb_print_entry(ptx_builder *b, struct entry *entry);

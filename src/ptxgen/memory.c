@@ -20,8 +20,8 @@ bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p)
     }
     const uint32_t entry = b->symbols.at[p.symbol - 1].entry;
     if (entry != b->entries.count - 1 && !ptxb_is_of_module(&b->symbols.at[p.symbol - 1])) {
-        ptxb_fail(b, call, "the array was declared in another entry, '%.64s'",
-                  b->entries.at[entry].decl.name);
+        ptxb_fail(b, call, "the array was declared in another %s, '%.64s'",
+                  ptxb_entry_kind(&b->entries.at[entry]), b->entries.at[entry].decl.name);
         return false;
     }
     b->symbols.at[p.symbol - 1].used = true;

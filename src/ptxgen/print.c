@@ -91,6 +91,8 @@ static inline char *write_register(const ptx_builder *b, char *at, uint32_t numb
 {
     const struct reg reg = b->regs.at[number];
 
+    if (reg.is_result)
+        return write_string(at, "$result");
     write_bytes(at, files[reg.file].prefix, sizeof files->prefix); // of one size: a single store
     return write_unsigned(at + files[reg.file].length, reg.where);
 }
@@ -166,6 +168,22 @@ static char *write_float_comment(ptx_builder *b, char *at, const struct insn *in
     return at;
 }
 
+// (result), function, (arguments)
+static char *write_call(const ptx_builder *b, char *at, const struct insn *insn,
+                        const struct operand *operands)
+{
+    const unsigned name = insn->dst_count;
+
+    if (name) {
+        at = write_operand(b, write_string(at, "("), &operands[0]);
+        at = write_string(at, "), ");
+    }
+    at = write_operand(b, at, &operands[name]);
+    for (unsigned k = name + 1; k < insn->operand_count; k++)
+        at = write_operand(b, write_string(at, k == name + 1 ? ", (" : ", "), &operands[k]);
+    return write_string(at, insn->operand_count > name + 1 ? ")" : "");
+}
+
 static void put_plain(ptx_builder *b, const struct insn *insn, const struct operand *operands)
 {
     const struct opcode *opcode = &b->opcodes.at[insn->opcode];
@@ -190,7 +208,9 @@ static void put_plain(ptx_builder *b, const struct insn *insn, const struct oper
     at = write_bytes(at, opcode->text + skipped, opcode->length - skipped);
     if (insn->operand_count > first)
         at = write_to_column(at, start, OPERAND_COLUMN);
-    for (unsigned k = first; k < insn->operand_count; k++) {
+    if (insn->calls)
+        at = write_call(b, at, insn, operands);
+    for (unsigned k = first; k < insn->operand_count && !insn->calls; k++) {
         if (k > first)
             at = write_string(at, ", ");
         if (operands[k].open)
@@ -333,14 +353,24 @@ static void put_param_comment(ptx_builder *b, const struct ptx_param_info *info)
     put_comment_text(b, info->meaning ? info->meaning : "");
 }
 
+// The type in which a function gets or returns a value.
+static const char *passed_name(ptx_type type)
+{
+    return ptx_type_name(ptxb_mov_type(ptxb_carrier(type)));
+}
+
 static void put_params(ptx_builder *b, const struct entry *entry)
 {
     for (uint32_t k = 0; k < entry->params.count; k++) {
         const struct ptx_param_info *info = &entry->params.at[k].info;
         const uint32_t line_start = b->text.count;
         const char *comma = k + 1 < entry->params.count ? "," : "";
-        put(b, info->count ? "    .param .align 16 ." : "    .param .");
-        put(b, info->is_pointer ? "u64" : ptxb_memory_name((ptx_type)info->type));
+        put(b, entry->is_function ? "    .reg ."
+               : info->count      ? "    .param .align 16 ."
+                                  : "    .param .");
+        put(b, info->is_pointer     ? "u64"
+               : entry->is_function ? passed_name((ptx_type)info->type)
+                                    : ptxb_memory_name((ptx_type)info->type));
         put(b, " ");
         put(b, info->name);
         if (info->count)
@@ -396,7 +426,12 @@ void ptxb_print_entry(ptx_builder *b, struct entry *entry)
     settle(b, entry, body);
     if (!ROOM_FOR_UP_TO(UINT32_MAX / 2, b, b->text, (uint32_t)about))
         return;
-    put(b, "\n.visible .entry ");
+    put(b, entry->is_function ? "\n.func " : "\n.visible .entry ");
+    if (entry->result) {
+        put(b, "(.reg .");
+        put(b, passed_name((ptx_type)entry->result));
+        put(b, " $result) ");
+    }
     put(b, entry->decl.name);
     put(b, "(\n");
     put_params(b, entry);
@@ -483,6 +518,7 @@ static void put_header(ptx_builder *b)
         put(b, "[];\n");
         break;
     }
+    ptxb_print_externals(b);
     ptxb_print_data(b);
 }
 

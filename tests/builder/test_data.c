@@ -57,6 +57,9 @@ static void every_type_has_values(void **state)
         { PTX_F64, ".f64 a[2] = { 0dFFFFFFFFFFFFFFFF // nan\n}" },
         { PTX_F16X2, ".b32 a[2] = { 0xffffffff\n}" },
         { PTX_BF16X2, ".b32 a[2] = { 0xffffffff\n}" },
+        { PTX_E4M3X2, ".b16 a[2] = { 65535\n}" },
+        { PTX_E5M2X2, ".b16 a[2] = { 65535\n}" },
+        { PTX_TF32, ".b32 a[2] = { 0xffffffff\n}" },
     };
     unsigned char bytes[16];
 

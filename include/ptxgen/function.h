@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+/// Part of builder.h: device functions and their calls. The rules of builder.h apply.
+///
+///     ptx_func (b, "square", .result = PTX_F32) {
+///         ptx_val x = ptx_param(b, PTX_F32, "x");
+///         ptx_return_value(b, ptx_mul(b, x, x));
+///     }
+///     ptx_entry (b, "k") {
+///         ...
+///         ptx_val y = ptx_call(b, "square", x);
+///
+/// A function is written like an entry and stands before what calls it, so functions do not
+/// recurse. Its parameters are values: ptx_param() of any type, predicates too, and
+/// ptx_param_ptr(), for the address of global memory as ptx_ptr_address() gives it. Every function
+/// must be called.
+///
+/// The checks of threads.h go through calls. A call of a function with a barrier is a barrier, and
+/// a call of a function with operations of the full warp is one of those. In the function itself,
+/// parameters count as different in every thread. A result is uniform where the arguments are,
+/// unless the function makes it differ, by %tid for example.
+#ifndef PTXGEN_FUNCTION_H
+#define PTXGEN_FUNCTION_H
+
+#include <ptxgen/control.h>
+#include <ptxgen/types.h>
+
+PTXGEN_BEGIN
+
+/// The most parameters that a function has.
+enum { PTX_FUNC_MAX_PARAMS = 16 };
+
+struct ptx_func_params {
+    const char *name; ///< a PTX identifier, unique in the module and different from the parameters
+    ptx_type result;  ///< the type of its result; zero: it has none
+};
+
+/// Opens a function; use the block macro ptx_func(b, "name", .result = PTX_F32) { ... }.
+PTXGEN_API int ptx_func_begin(ptx_builder *b, struct ptx_func_params params);
+PTXGEN_API int ptx_func_end(ptx_builder *b, int block);
+#define ptx_func(b, ...)                                                                           \
+    PTXGEN_BLOCK(ptx_func_begin(b, PTXGEN_STRUCT(ptx_func_params, .name = __VA_ARGS__)),           \
+                 ptx_func_end, b)
+
+/// Returns from a function that has a result. Every path must end with it; ptx_return() is for
+/// functions without a result.
+PTXGEN_API void ptx_return_value(ptx_builder *b, ptx_val x);
+
+/// Calls a function that ended before; its result, or a poisoned value if it has none. With
+/// places.h it is ptx_call(b, "square", x): values and C numbers, evaluated from left to right.
+PTXGEN_API ptx_val ptx_call_emit(ptx_builder *b, const char *name, const ptx_val *args,
+                                 size_t count);
+
+PTXGEN_END
+
+#endif

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+// Device functions and their calls. Parameters and results are registers, so a call is one line.
+#include "internal.h"
+
+#include <stdio.h>
+
+ptx_type ptxb_carrier(ptx_type type)
+{
+    return ptxb_bits(type) < 32 ? PTX_U32 : type;
+}
+
+// ---- functions ----------------------------------------------------------------------------------
+
+int ptx_func_begin(ptx_builder *b, struct ptx_func_params params)
+{
+    struct entry function = { .decl.name = params.name,
+                              .is_function = true,
+                              .result = (uint8_t)params.result };
+
+    if (b && !b->failed && (unsigned)params.result >= PTX_TYPE_COUNT) {
+        ptxb_fail(b, "func", "the result of '%.64s' needs a type; %d is not a ptx_type",
+                  params.name ? params.name : "", (int)params.result);
+        return 1;
+    }
+    const int block = ptxb_open_entry(b, "func", function);
+    if (!b || b->failed || params.result == PTX_NONE)
+        return block;
+    const ptx_val result = ptxb_register(b, ptxb_carrier(params.result));
+    if (b->failed)
+        return 1;
+    struct reg *reg = &b->regs.at[result.reg];
+    reg->variable = reg->placed = reg->is_result = reg->decides = 1;
+    ptxb_entry(b)->result_reg = result.reg;
+    return block;
+}
+
+int ptx_func_end(ptx_builder *b, int block)
+{
+    return ptxb_close_entry(b, "func", BLOCK_FUNC, block);
+}
+
+// A value as it is passed: predicates and narrow values in 32 bits.
+static ptx_val widened(ptx_builder *b, ptx_val x)
+{
+    const unsigned bits = ptxb_bits((ptx_type)x.type);
+
+    if (bits >= 32)
+        return x;
+    if (x.kind == PTX_KIND_IMMEDIATE)
+        return ptx_u32((uint32_t)x.bits);
+    if (x.type == PTX_PRED)
+        return ptx_select(b, x, ptx_u32(1), ptx_u32(0));
+    return ptxb_emit(b, PTX_U32, ptxb_opcode(b, "cvt.u32.u16"), 1, &x);
+}
+
+static ptx_val narrowed(ptx_builder *b, ptx_type type, ptx_val x)
+{
+    if (b->failed || ptxb_bits(type) >= 32)
+        return x;
+    if (type == PTX_PRED)
+        return ptx_ne(b, x, ptx_u32(0));
+    return ptxb_emit(b, type, ptxb_opcode(b, "cvt.u16.u32"), 1, &x);
+}
+
+void ptx_return_value(ptx_builder *b, ptx_val x)
+{
+    if (!ptxb_ready(b, "return_value"))
+        return;
+    const struct entry *entry = ptxb_entry(b);
+    const ptx_type type = (ptx_type)entry->result;
+    if (type == PTX_NONE) {
+        ptxb_fail(b, "return_value", "%s has no result; ptx_return() %s",
+                  entry->is_function ? "the function" : "an entry",
+                  entry->is_function ? "returns from it" : "ends the thread");
+        return;
+    }
+    x = ptxb_typed(b, "return_value", "the value", x, type);
+    if (!ptxb_usable(b, "return_value", "the value", x))
+        return;
+    if (x.type != type) {
+        ptxb_fail(b, "return_value", "the value is %s; the result of the function is %s",
+                  ptx_type_name((ptx_type)x.type), ptx_type_name(type));
+        return;
+    }
+    const ptx_val passed = widened(b, x);
+    const ptx_val result = { .reg = entry->result_reg,
+                             .kind = PTX_KIND_VARIABLE,
+                             .type = (uint8_t)ptxb_carrier(type) };
+    if (b->failed)
+        return;
+    ptxb_assign(b, result, passed);
+    ptxb_return(b, 0);
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+// The functions that ended, for a message.
+static void list_functions(const ptx_builder *b, char *out, size_t size)
+{
+    size_t length = 0;
+
+    for (uint32_t e = 0; e + 1 < b->entries.count && length < size; e++)
+        if (b->entries.at[e].is_function)
+            length += (size_t)snprintf(out + length, size - length, "%s'%.64s'", length ? ", " : "",
+                                       b->entries.at[e].decl.name);
+    if (!length)
+        snprintf(out, size, "none");
+}
+
+// The index of the function; NO_INDEX after an error.
+static uint32_t find_function(ptx_builder *b, const char *name)
+{
+    char known[256];
+
+    for (uint32_t e = 0; name && e < b->entries.count; e++) {
+        const struct entry *entry = &b->entries.at[e];
+        if (strcmp(entry->decl.name, name) != 0)
+            continue;
+        if (!entry->is_function)
+            ptxb_fail(b, "call",
+                      "'%.64s' is an entry, which the host launches; ptx_func() makes "
+                      "functions",
+                      name);
+        else if (e + 1 == b->entries.count)
+            ptxb_fail(b, "call", "function '%.64s' has not ended yet: functions do not recurse",
+                      name);
+        return b->failed ? NO_INDEX : e;
+    }
+    list_functions(b, known, sizeof known);
+    ptxb_fail(b, "call", "there is no function '%.64s' before this; the functions so far: %s",
+              name ? name : "", known);
+    return NO_INDEX;
+}
+
+static bool pass(ptx_builder *b, const struct entry *function, unsigned k, ptx_val x, ptx_val *out)
+{
+    const struct ptx_param_info *info = &function->params.at[k].info;
+    const ptx_type type = info->is_pointer ? PTX_U64 : (ptx_type)info->type;
+    char name[32];
+
+    snprintf(name, sizeof name, "argument %u", k + 1);
+    x = ptxb_typed(b, "call", name, x, type);
+    if (!ptxb_usable(b, "call", name, x))
+        return false;
+    if (x.type != type) {
+        ptxb_fail(b, "call", "argument %u is %s; parameter '%.64s' of '%.64s' is %s%s", k + 1,
+                  ptx_type_name((ptx_type)x.type), info->name, function->decl.name,
+                  ptx_type_name(type), info->is_pointer ? ", the address of a pointer" : "");
+        return false;
+    }
+    // Registers, as most: only integers have a short literal in the list of a call.
+    x = widened(b, x);
+    *out = ptxb_is_integer((ptx_type)x.type) ? x : ptxb_in_register(b, x);
+    return !b->failed;
+}
+
+// Adds the shared memory of what the function reaches to that of the caller, once each.
+static bool reach(ptx_builder *b, uint32_t f)
+{
+    struct entry *caller = ptxb_entry(b);
+
+    for (uint32_t k = 0; k < caller->reaches.count; k++)
+        if (caller->reaches.at[k] == f)
+            return true;
+    if (!ROOM_FOR(b, caller->reaches, 1))
+        return false;
+    caller->reaches.at[caller->reaches.count++] = (uint16_t)f;
+    caller->shared_bytes += b->entries.at[f].own_shared;
+    if (caller->shared_bytes <= SHARED_BYTES)
+        return true;
+    ptxb_fail(b, "call",
+              "with the arrays of '%.64s', %u bytes of shared memory are declared; an entry has at "
+              "most %d; ptx_shared_dynamic() can have more",
+              b->entries.at[f].decl.name, caller->shared_bytes, SHARED_BYTES);
+    return false;
+}
+
+static bool may_call(ptx_builder *b, uint32_t f)
+{
+    static const char *const wanted[] = { "a multiple of 32 threads in x",
+                                          "a multiple of 32 threads in x, or one row of threads" };
+    struct entry *function = &b->entries.at[f], *caller = ptxb_entry(b);
+
+    if (!reach(b, f))
+        return false;
+    for (uint32_t k = 0; k < function->reaches.count; k++)
+        if (!reach(b, function->reaches.at[k]))
+            return false;
+    if (caller->is_function && function->rows < caller->rows)
+        caller->rows = function->rows;
+    if (caller->is_function || ptxb_rows(caller->decl.block) <= function->rows)
+        return true;
+    ptxb_fail(b, "call",
+              "the warp operations of '%.64s' need blocks with %s; those of the entry are %u x %u "
+              "x %u",
+              function->decl.name, wanted[function->rows], caller->decl.block[0],
+              caller->decl.block[1] ? caller->decl.block[1] : 1,
+              caller->decl.block[2] ? caller->decl.block[2] : 1);
+    return false;
+}
+
+// One instruction: results, function, arguments.
+static ptx_val append_call(ptx_builder *b, uint32_t f, const ptx_val *args, unsigned count)
+{
+    const struct entry *function = &b->entries.at[f];
+    const ptx_type type = (ptx_type)function->result;
+    const unsigned results = type != PTX_NONE;
+    const ptx_val result = results ? ptxb_register(b, ptxb_carrier(type)) : (ptx_val) { 0 };
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, ptxb_opcode(b, "call"), results, 1 + count);
+
+    if (!insn)
+        return (ptx_val) { 0 };
+    insn->calls = 1;
+    if (results)
+        ptxb_result(b, insn, 0, result);
+    ptxb_text_operand(b, insn, results, OPERAND_TEXT, function->decl.name);
+    ptxb_operands(&b->code[0], insn)[results].id = f & MOST_INDEX;
+    for (unsigned k = 0; k < count; k++)
+        ptxb_source(b, insn, results + 1 + k, args[k]);
+    if (function->meets[MEET_WARP])
+        ptxb_meet(b, MEET_WARP);
+    if (function->meets[MEET_BLOCK]) // of the whole block, and so of whole warps
+        ptxb_meet(b, MEET_BLOCK);
+    b->entries.at[f].is_called = true;
+    return result;
+}
+
+ptx_val ptx_call_emit(ptx_builder *b, const char *name, const ptx_val *args, size_t count)
+{
+    ptx_val passed[PTX_FUNC_MAX_PARAMS];
+    const ptx_val none = { 0 };
+
+    if (!ptxb_ready(b, "call"))
+        return none;
+    const uint32_t f = find_function(b, name);
+    if (f == NO_INDEX)
+        return none;
+    const struct entry *function = &b->entries.at[f];
+    if (count != function->params.count) {
+        ptxb_fail(b, "call", "'%.64s' takes %u argument%s; got %zu", name, function->params.count,
+                  function->params.count == 1 ? "" : "s", count);
+        return none;
+    }
+    for (unsigned k = 0; k < count; k++)
+        if (!pass(b, function, k, args[k], &passed[k]))
+            return none;
+    if (!may_call(b, f))
+        return none;
+    const ptx_val result = append_call(b, f, passed, (unsigned)count);
+    return b->entries.at[f].result ? narrowed(b, (ptx_type)b->entries.at[f].result, result) : none;
+}
