@@ -549,12 +549,17 @@ static void report_warp(ptx_builder *b, uint32_t k, const char *to)
             "the call out, or make the condition the same for whole warps (tid / 32 == 0, say)",
             function, to);
     else
-        ptxb_fail_insn(b, k, NULL,
-                       "%s with the full mask is in code that only some lanes of a warp may reach: "
-                       "the condition of the branch to %s differs between lanes. Move it out, make "
-                       "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
-                       "mask of the lanes that get there, from a ptx_ballot before the branch",
-                       b->opcodes.at[insn->opcode].text, to);
+        ptxb_fail_insn(
+            b, k, NULL,
+            needs_warp(b->opcodes.at[insn->opcode].text)
+                ? "%s needs all lanes of a warp, and is in code that only some lanes of a warp "
+                  "may reach: the condition of the branch to %s differs between lanes. Move it "
+                  "out, or make the condition the same for whole warps (tid / 32 == 0, say)"
+                : "%s with the full mask is in code that only some lanes of a warp may reach: "
+                  "the condition of the branch to %s differs between lanes. Move it out, make "
+                  "the condition the same for whole warps (tid / 32 == 0, say), or pass the "
+                  "mask of the lanes that get there, from a ptx_ballot before the branch",
+            b->opcodes.at[insn->opcode].text, to);
 }
 
 static void report_text(ptx_builder *b, const struct divergence *d, uint32_t k, const char *to)
