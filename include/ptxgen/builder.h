@@ -7,9 +7,9 @@
 /// This header declares the builder object and includes the other builder headers: entry.h
 /// (entries, parameters, arrays), data.h (named arrays of the module), function.h (device
 /// functions, calls), ops.h (values, instructions), convert.h (conversions), math.h (exponentials,
-/// logarithms, ...), memory.h (pointers, loads, stores, atomics), message.h (printf, traps with a
-/// message), threads.h (barriers, warp operations), control.h (blocks, branches) and asm.h (PTX
-/// text, for what has no call).
+/// logarithms, ...), matrix.h (matrix products of a warp), memory.h (pointers, loads, stores,
+/// atomics), message.h (printf, traps with a message), threads.h (barriers, warp operations),
+/// control.h (blocks, branches) and asm.h (PTX text, for what has no call).
 ///
 /// Errors are sticky: the builder keeps the first one, later calls do nothing and return poisoned
 /// values, and ptx_builder_finish() returns NULL. A kernel therefore needs a single check, at the

@@ -474,8 +474,7 @@ struct insn *ptxb_newest(const ptx_builder *b);
 // Marks that its results differ between threads.
 void ptxb_mark_varying(ptx_builder *b);
 
-// ---- entry.c, function.c, ops.c, control.c, memory.c
-// --------------------------------------------------------
+// ---- entry.c, function.c, ops.c, control.c, memory.c --------------------------------------------
 
 // Checks that a name is a PTX identifier, without '$' and '%': the builder uses those in names of
 // its own. And that nothing in the module has it.
