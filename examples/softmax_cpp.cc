@@ -105,7 +105,11 @@ int main(int argc, char **argv)
         std::printf("softmax: %s\n", right ? "the result is right" : "WRONG");
         return right ? 0 : 1;
     } catch (const ptx::error &e) {
+        if (e.status() == PTX_ERROR_NO_DRIVER || e.status() == PTX_ERROR_NO_DEVICE) {
+            std::fprintf(stderr, "softmax: no GPU, not run; PTXGEN_LIBCUDA may name the emulator\n");
+            return 77; // skipped
+        }
         std::fprintf(stderr, "softmax: %s\n", e.what());
-        return e.status() == PTX_ERROR_NO_DRIVER || e.status() == PTX_ERROR_NO_DEVICE ? 77 : 1;
+        return 1;
     }
 }

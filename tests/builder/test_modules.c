@@ -405,6 +405,8 @@ static void an_assertion_stops_the_kernel(void **state)
     assert_int_not_equal(status, PTX_OK);
     if (!strstr(ptx_error_message(), "ASSERT"))
         fail_msg("another error: %s", ptx_error_message());
+    ptx_buffer_destroy(&buffer);
+    ptx_module_unload(&module);
 }
 
 int main(void)
