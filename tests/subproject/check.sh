@@ -139,7 +139,7 @@ fi
 (
     cd "$tree/share/doc/ptxgen"
     [ -s LICENSE ] && [ -s docs/install.md ] && [ -s examples/saxpy.c ] || exit 1
-    grep -oHE '\]\([^)#:]+' -- *.md docs/*.md | sed 's/\](/ /; s/:\([^ ]*\) / /; s/: / /' |
+    grep -oHE '\]\([A-Za-z0-9_./-]+[)#]' -- *.md docs/*.md | sed 's/:\](/ /; s/[)#]$//' |
         while read -r page target; do
             case $target in
             ../bench/* | ../emulator/* | ../include/* | ../packaging/* | emulator/*) continue ;;
