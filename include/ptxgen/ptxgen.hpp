@@ -12,7 +12,8 @@
 ///
 /// Objects can be moved and not copied, convert to the pointer that the C functions take, and are
 /// freed in reverse order of their declaration, as the C functions ask. A moved-from object is
-/// empty. Values, variables and pointers must not outlive their builder.
+/// empty. Values, variables and pointers must not outlive their builder. Threads may use an object
+/// as they may use the C object in it: a builder from one thread at a time, say.
 ///
 /// Errors: what fails throws ptx::error with the message of the C function; a builder keeps its
 /// first error, and builder::finish() throws it. Without exceptions (-fno-exceptions) objects are
