@@ -123,6 +123,7 @@ struct CUctx_st {
     unsigned flags, references;
     unsigned long long id;
     size_t limits[9];
+    struct emu_heap heap;
     CUfunc_cache cache;
     CUstream legacy;
     CUstream threads; // the per-thread default streams

@@ -17,6 +17,7 @@ static void start(CUcontext context, unsigned flags)
     context->cache = CU_FUNC_CACHE_PREFER_NONE;
     for (int i = 0; i < LIMITS; i++)
         context->limits[i] = default_limits[i];
+    context->heap = (struct emu_heap) { .limit = context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] };
     context->limits[CU_LIMIT_SHMEM_SIZE] = (size_t)api_gpu()->shared_optin;
     api_object_add(&context->object, API_CONTEXT, (uint64_t)(uintptr_t)context, NULL);
 }
@@ -51,6 +52,7 @@ static void stop(CUcontext context)
     }
     for (struct api_object *object; (object = api_object_of(context));)
         free_object(object);
+    emu_heap_clear(api_state.memory, &context->heap);
     context->legacy = NULL;
     context->threads = NULL;
     context->alive = false;
@@ -301,6 +303,11 @@ CUresult api_ctxSetLimit(CUlimit limit, size_t value)
 {
     if (!known_limit(limit))
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
+        if (api_current()->heap.in_use)
+            return CUDA_ERROR_INVALID_VALUE;
+        api_current()->heap.limit = value;
+    }
     api_current()->limits[limit] = value;
     return CUDA_SUCCESS;
 }

@@ -179,7 +179,8 @@ void api_refuse_machine_code(unsigned sm, char *log, size_t size)
     snprintf(log, size,
              "error   : the image is machine code%s, and the emulator runs PTX. Ask for PTX: nvcc "
              "-gencode arch=compute_%d,code=compute_%d; NVRTC --gpu-architecture=compute_%d and "
-             "nvrtcGetPTX(); nvJitLink -lto -ptx; cuda.core Program.compile(\"ptx\")",
+             "nvrtcGetPTX(); nvJitLink -lto -ptx; cuda.core Program.compile(\"ptx\"); Triton with "
+             "TRITON_PTXAS_PATH as in docs/clients.md",
              whose, api_gpu()->sm, api_gpu()->sm, api_gpu()->sm);
 }
 

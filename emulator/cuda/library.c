@@ -254,6 +254,15 @@ CUresult api_kernelSetAttribute(CUfunction_attribute attribute, int value, CUker
     return result ? result : api_funcSetAttribute(function, attribute, value);
 }
 
+CUresult api_kernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
+{
+    CUfunction function = NULL;
+    CUresult result = api_kernelGetFunction(&function, kernel);
+    if (!result && device != 0)
+        result = CUDA_ERROR_INVALID_DEVICE;
+    return result ? result : api_funcSetCacheConfig(function, config);
+}
+
 CUresult api_kernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes)
 {
     CUfunction function = NULL;

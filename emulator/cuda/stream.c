@@ -44,6 +44,7 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
         .const_base = module->const_base,
         .grid_id = ++api_state.grids, // only the engine uses it
         .cooperative = work->as.kernel.cooperative,
+        .heap = &module->object.context->heap,
     };
     memcpy(launch.grid, work->as.kernel.grid, sizeof(launch.grid));
     memcpy(launch.block, work->as.kernel.block, sizeof(launch.block));

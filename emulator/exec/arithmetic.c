@@ -93,26 +93,57 @@ static void saturate_words(uint32_t *r)
     }
 }
 
-void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                  const struct emu_op *op, uint32_t mask)
+// The lane function of the operation on these sources, and the modifiers around it.
+static void compute(const struct emu_op *op, struct emu_sources *s, uint32_t *out)
 {
-    struct emu_sources s;
-    alignas(64) uint32_t out[EMU_LANES * 2];
     int rounding = host_rounding(op->insn->round);
-    emu_fetch_all(warp, frame, op, &s);
-    if (op->is_float && op->insn->ftz)
-        emu_flush_sources(op, &s);
     if (rounding != FE_TONEAREST)
         fesetround(rounding);
-    op->fn(out, s.at, op->insn);
-    if (op->float_out && op->insn->ftz && op->insn->type == EMU_F32)
-        flush_carried(op, &s, out);
+    op->fn(out, s->at, op->insn);
+    if (op->float_out && op->insn->ftz)
+        flush_carried(op, s, out);
     if (rounding != FE_TONEAREST)
         fesetround(FE_TONEAREST);
     if (op->float_out && op->insn->ftz)
         flush_words(out, out);
     if (op->float_out && op->insn->sat)
         saturate_words(out);
+}
+
+void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                  const struct emu_op *op, uint32_t mask)
+{
+    struct emu_sources s;
+    alignas(64) uint32_t out[EMU_LANES * 2];
+    emu_fetch_all(warp, frame, op, &s);
+    if (op->is_float && op->insn->ftz)
+        emu_flush_sources(op, &s);
+    compute(op, &s, out);
+    emu_put(frame, init, &op->dst[0], mask, out);
+}
+
+void emu_do_float_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                       const struct emu_op *op, uint32_t mask)
+{
+    struct emu_sources s, half;
+    alignas(64) uint64_t out[EMU_LANES];
+    alignas(64) uint32_t words[EMU_LANES];
+    emu_fetch_all(warp, frame, op, &s);
+    for (unsigned part = 0; part < 2; part++) {
+        for (unsigned k = 0; k < op->src_count; k++) {
+            const uint64_t *longs = s.at[k];
+            for (unsigned i = 0; i < EMU_LANES; i++)
+                words[i] = (uint32_t)(longs[i] >> 32 * part);
+            if (op->insn->ftz)
+                flush_words(half.scratch[k], words);
+            else
+                memcpy(half.scratch[k], words, sizeof(words));
+            half.at[k] = half.scratch[k];
+        }
+        compute(op, &half, words);
+        for (unsigned i = 0; i < EMU_LANES; i++)
+            out[i] = part ? out[i] | (uint64_t)words[i] << 32 : words[i];
+    }
     emu_put(frame, init, &op->dst[0], mask, out);
 }
 
@@ -211,6 +242,23 @@ void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *
         return;
     }
     put_number(frame, init, &op->dst[0], mask, truth(op->insn->type), halves);
+}
+
+void emu_do_truth(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                  const struct emu_op *op, uint32_t mask)
+{
+    struct emu_sources s;
+    alignas(64) uint32_t out[EMU_LANES], scratch;
+    uint32_t holds = 0, with;
+    for (unsigned k = 0; k < op->src_count - 1u; k++)
+        s.at[k] = emu_fetch(warp, frame, &op->src[k], s.scratch[k]);
+    memcpy(&with, emu_fetch(warp, frame, &op->src[op->src_count - 1], &scratch), sizeof(with));
+    op->fn(out, s.at, op->insn);
+    for (unsigned i = 0; i < EMU_LANES; i++)
+        holds |= (uint32_t)(out[i] != 0) << i;
+    holds = op->insn->boolean == EMU_BOOL_AND ? holds & with : holds | with;
+    emu_put(frame, init, &op->dst[0], mask, out);
+    emu_put(frame, init, &op->dst[1], mask, &holds);
 }
 
 // ---- carries ------------------------------------------------------------------------------------

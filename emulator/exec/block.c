@@ -127,7 +127,7 @@ void emu_block_destroy(struct emu_block *block)
         free(warp->frames);
         free(warp->init);
         free(warp->returns);
-        free(warp->copies);
+        free(warp->copies.at);
         free(warp->local);
         free(warp->local_shadow);
     }
@@ -138,7 +138,7 @@ void emu_block_destroy(struct emu_block *block)
     free(block->shared_shadow);
     emu_race_destroy(block->race);
     free(block->mbarriers);
-    free(block->asyncs);
+    free(block->asyncs.at);
     free(block);
 }
 
@@ -191,7 +191,7 @@ void emu_block_start(struct emu_block *block, uint64_t linear)
     block->exited = block->next_warp = 0;
     block->random = exec->config->seed ^ linear * UINT64_C(0xd1342543de82ef95);
     memset(block->barriers, 0, sizeof(block->barriers));
-    block->mbarrier_count = block->async_count = 0;
+    block->mbarrier_count = block->asyncs.count = 0;
     block->polling = block->waited = block->stuck = 0;
     for (uint32_t w = 0; w < block->warp_count; w++) {
         uint32_t rest = block->threads - w * EMU_LANES;

@@ -4,37 +4,6 @@
 #include "warp.h"
 
 #include <stdalign.h>
-#include <stdlib.h>
-
-enum { NO_MBARRIER = -1 };
-
-struct emu_async {
-    struct emu_warp *warp;
-    const struct emu_op *op;
-    unsigned char *to, *to_shadow;
-    const unsigned char *from, *from_shadow;
-    int64_t mbarrier; // shared offset, or NO_MBARRIER
-    uint64_t order;   // of cp.async.mbarrier.arrive: copies before it count
-    uint32_t bytes, batch;
-    uint8_t lane;
-    bool is_copy, to_shared, from_shared;
-};
-
-static bool add(struct emu_warp *warp, const struct emu_async *async)
-{
-    struct emu_block *block = warp->block;
-    if (block->async_count == block->async_room) {
-        const uint32_t room = block->async_room ? 2 * block->async_room : 64;
-        struct emu_async *more = realloc(block->asyncs, room * sizeof(*more));
-        if (!more)
-            return emu_fault_launch(block->exec, EMU_OUT_OF_MEMORY,
-                                    "no host memory for %u asynchronous copies", (unsigned)room);
-        block->asyncs = more;
-        block->async_room = room;
-    }
-    block->asyncs[block->async_count++] = *async;
-    return true;
-}
 
 static const uint64_t *addresses_of(struct emu_warp *warp, unsigned char *frame,
                                     const struct emu_op *op, unsigned k, unsigned space,
@@ -97,7 +66,6 @@ static bool start(struct emu_warp *warp, const struct emu_op *op, struct emu_asy
     async->to_shared = target.shared;
     async->from = source.host;
     async->from_shadow = source.shadow;
-    async->from_shared = source.shared;
     if (block->race && async->bytes && source.shared &&
         !emu_race_access(warp, op, async->lane, (uint32_t)(source.host - block->shared),
                          async->bytes, EMU_USE_LOAD, false))
@@ -108,7 +76,7 @@ static bool start(struct emu_warp *warp, const struct emu_op *op, struct emu_asy
             return false;
         emu_race_flight(warp, async->lane, offset, async->bytes, true);
     }
-    return add(warp, async);
+    return emu_pending_add(block->exec, &block->asyncs, async);
 }
 
 bool emu_do_bulk(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
@@ -127,11 +95,10 @@ bool emu_do_bulk(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
         uint32_t offset = 0;
         struct emu_async async = { .warp = warp,
                                    .op = op,
-                                   .mbarrier = NO_MBARRIER,
+                                   .mbarrier = EMU_NO_MBARRIER,
                                    .bytes = sizes[i],
                                    .batch = warp->bulk_batch[i],
-                                   .lane = (uint8_t)i,
-                                   .is_copy = true };
+                                   .lane = (uint8_t)i };
         if (at && !emu_mbarrier_check(warp, op, i, at[i], &offset))
             return false;
         if (at)
@@ -158,7 +125,7 @@ static bool finish(const struct emu_async *async)
 {
     struct emu_warp *warp = async->warp;
     struct emu_block *block = warp->block;
-    if (!async->is_copy) {
+    if (async->is_arrival) {
         if (!emu_copy_finish_before(warp, 1u << async->lane, async->order))
             return false;
         emu_race_landed(warp);
@@ -172,48 +139,31 @@ static bool finish(const struct emu_async *async)
                             false);
         emu_race_landed(warp);
     }
-    return async->mbarrier == NO_MBARRIER ||
+    return async->mbarrier == EMU_NO_MBARRIER ||
            emu_mbarrier_complete(warp, async->op->insn, async->lane, (uint32_t)async->mbarrier,
                                  async->bytes, 0);
 }
 
 bool emu_async_finish(struct emu_warp *warp, uint32_t mbarrier)
 {
-    struct emu_block *block = warp->block;
-    uint32_t left = 0;
-    bool fine = true;
-    for (uint32_t k = 0; k < block->async_count; k++) {
-        const struct emu_async async = block->asyncs[k];
-        if (async.mbarrier == (int64_t)mbarrier)
-            fine = fine && finish(&async);
-        else
-            block->asyncs[left++] = async;
-    }
-    block->async_count = left;
-    return fine;
+    return emu_pending_finish(&warp->block->asyncs,
+                              &(struct emu_ending) { .ends = emu_ends_at_mbarrier,
+                                                     .finish = finish,
+                                                     .mbarrier = mbarrier });
 }
 
 // ---- bulk groups --------------------------------------------------------------------------------
 
-// Completes the lanes' copies of all closed groups except the last `kept`, and with `open` those of
-// the open group too.
 static bool finish_groups(struct emu_warp *warp, uint32_t lanes, uint64_t kept, bool open)
 {
-    struct emu_block *block = warp->block;
-    uint32_t left = 0;
-    bool fine = true;
-    for (uint32_t k = 0; k < block->async_count; k++) {
-        const struct emu_async async = block->asyncs[k];
-        const bool ends = async.warp == warp && async.mbarrier == NO_MBARRIER &&
-                          lanes >> async.lane & 1 &&
-                          (open || async.batch + kept < warp->bulk_batch[async.lane]);
-        if (ends)
-            fine = fine && finish(&async);
-        else
-            block->asyncs[left++] = async;
-    }
-    block->async_count = left;
-    return fine;
+    return emu_pending_finish(&warp->block->asyncs,
+                              &(struct emu_ending) { .ends = emu_ends_with_group,
+                                                     .finish = finish,
+                                                     .warp = warp,
+                                                     .batches = warp->bulk_batch,
+                                                     .kept = kept,
+                                                     .lanes = lanes,
+                                                     .open = open });
 }
 
 void emu_do_bulk_commit(struct emu_warp *warp, uint32_t mask)
@@ -229,7 +179,7 @@ bool emu_do_bulk_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t m
 
 bool emu_bulk_exit(struct emu_warp *warp, uint32_t lanes)
 {
-    return warp->block->async_count == 0 || finish_groups(warp, lanes, 0, true);
+    return warp->block->asyncs.count == 0 || finish_groups(warp, lanes, 0, true);
 }
 
 // ---- cp.async.mbarrier.arrive -------------------------------------------------------------------
@@ -251,8 +201,9 @@ bool emu_do_copy_arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t
                                          .op = op,
                                          .mbarrier = offset,
                                          .order = warp->copy_order,
-                                         .lane = (uint8_t)i };
-        if (!add(warp, &async))
+                                         .lane = (uint8_t)i,
+                                         .is_arrival = true };
+        if (!emu_pending_add(warp->block->exec, &warp->block->asyncs, &async))
             return false;
     }
     return true;

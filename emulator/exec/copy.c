@@ -4,38 +4,13 @@
 #include "warp.h"
 
 #include <stdalign.h>
-#include <stdlib.h>
 
-struct emu_copy {
-    unsigned char *to, *to_shadow;
-    const unsigned char *from, *from_shadow;
-    const struct emu_op *op;
-    uint64_t order;
-    uint32_t batch;
-    uint8_t lane;
-    uint8_t taken; // bytes read from the source; the rest is zero
-};
-
-static bool write_is_ordered(struct emu_warp *warp, const struct emu_copy *copy)
+static bool write_is_ordered(const struct emu_async *copy)
 {
-    return !warp->block->race ||
-           emu_race_access(warp, copy->op, copy->lane, (uint32_t)(copy->to - warp->block->shared),
+    struct emu_block *block = copy->warp->block;
+    return !block->race ||
+           emu_race_access(copy->warp, copy->op, copy->lane, (uint32_t)(copy->to - block->shared),
                            copy->op->bytes, EMU_USE_STORE, false);
-}
-
-static bool add(struct emu_warp *warp, const struct emu_copy *copy)
-{
-    if (warp->copy_count == warp->copy_room) {
-        uint32_t room = warp->copy_room ? 2 * warp->copy_room : 4 * EMU_LANES;
-        struct emu_copy *more = realloc(warp->copies, room * sizeof(*more));
-        if (!more)
-            return emu_fault_launch(warp->block->exec, EMU_OUT_OF_MEMORY,
-                                    "no host memory for %u asynchronous copies", (unsigned)room);
-        warp->copies = more;
-        warp->copy_room = room;
-    }
-    warp->copies[warp->copy_count++] = *copy;
-    return write_is_ordered(warp, copy);
 }
 
 // The number of bytes that each lane reads from its source.
@@ -90,49 +65,48 @@ bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
             (taken[i] &&
              !emu_lane_access(warp, &load, i, from[i], taken[i], EMU_USE_LOAD, &source)))
             return false;
-        const struct emu_copy copy = {
-            target.host,        target.shadow,       source.host, source.shadow,    op,
-            ++warp->copy_order, warp->copy_batch[i], (uint8_t)i,  (uint8_t)taken[i]
-        };
-        if (!add(warp, &copy))
+        const struct emu_async copy = { .warp = warp,
+                                        .op = op,
+                                        .to = target.host,
+                                        .to_shadow = target.shadow,
+                                        .from = source.host,
+                                        .from_shadow = source.shadow,
+                                        .mbarrier = EMU_NO_MBARRIER,
+                                        .order = ++warp->copy_order,
+                                        .batch = warp->copy_batch[i],
+                                        .lane = (uint8_t)i,
+                                        .taken = (uint8_t)taken[i] };
+        if (!emu_pending_add(warp->block->exec, &warp->copies, &copy) || !write_is_ordered(&copy))
             return false;
     }
     return true;
 }
 
-static bool finish(struct emu_warp *warp, const struct emu_copy *copy)
+static bool finish(const struct emu_async *copy)
 {
+    struct emu_block *block = copy->warp->block;
     const uint32_t bytes = copy->op->bytes;
     if (copy->taken)
         memcpy(copy->to, copy->from, copy->taken);
     memset(copy->to + copy->taken, 0, bytes - copy->taken);
     if (copy->to_shadow) { // uninitialised bytes stay uninitialised
         memset(copy->to_shadow, 1, bytes);
-        warp->block->shared_defined &= !copy->from_shadow;
+        block->shared_defined &= !copy->from_shadow;
         if (copy->from_shadow)
-            emu_shadow_move(warp->block->exec->shadows, copy->to_shadow, copy->from_shadow,
-                            copy->taken);
+            emu_shadow_move(block->exec->shadows, copy->to_shadow, copy->from_shadow, copy->taken);
     }
-    return write_is_ordered(warp, copy);
+    return write_is_ordered(copy);
 }
 
-// Completes the lanes' copies of all closed batches except the last `kept`, and with `open` those
-// of the open batch too.
-static bool finish_some(struct emu_warp *warp, uint32_t lanes, uint64_t kept, bool open)
+static bool finish_groups(struct emu_warp *warp, uint32_t lanes, uint64_t kept, bool open)
 {
-    uint32_t left = 0;
-    bool fine = true;
-    for (uint32_t k = 0; k < warp->copy_count; k++) {
-        const struct emu_copy copy = warp->copies[k];
-        bool ends =
-            lanes >> copy.lane & 1 && (open || copy.batch + kept < warp->copy_batch[copy.lane]);
-        if (ends)
-            fine = fine && finish(warp, &copy);
-        else
-            warp->copies[left++] = copy;
-    }
-    warp->copy_count = left;
-    return fine;
+    return emu_pending_finish(&warp->copies, &(struct emu_ending) { .ends = emu_ends_with_group,
+                                                                    .finish = finish,
+                                                                    .warp = warp,
+                                                                    .batches = warp->copy_batch,
+                                                                    .kept = kept,
+                                                                    .lanes = lanes,
+                                                                    .open = open });
 }
 
 void emu_do_copy_commit(struct emu_warp *warp, uint32_t mask)
@@ -144,25 +118,18 @@ void emu_do_copy_commit(struct emu_warp *warp, uint32_t mask)
 bool emu_do_copy_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     bool all = op->src_count == 0;
-    return finish_some(warp, mask, all ? 0 : op->src[0].operand->bits, all);
+    return finish_groups(warp, mask, all ? 0 : op->src[0].operand->bits, all);
 }
 
 bool emu_copy_finish_before(struct emu_warp *warp, uint32_t lanes, uint64_t order)
 {
-    uint32_t left = 0;
-    bool fine = true;
-    for (uint32_t k = 0; k < warp->copy_count; k++) {
-        const struct emu_copy copy = warp->copies[k];
-        if (lanes >> copy.lane & 1 && copy.order <= order)
-            fine = fine && finish(warp, &copy);
-        else
-            warp->copies[left++] = copy;
-    }
-    warp->copy_count = left;
-    return fine;
+    return emu_pending_finish(&warp->copies, &(struct emu_ending) { .ends = emu_ends_before,
+                                                                    .finish = finish,
+                                                                    .order = order,
+                                                                    .lanes = lanes });
 }
 
 bool emu_copy_finish(struct emu_warp *warp, uint32_t lanes)
 {
-    return warp->copy_count == 0 || finish_some(warp, lanes, 0, true);
+    return warp->copies.count == 0 || finish_groups(warp, lanes, 0, true);
 }

@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Decodes an entry and every function that it reaches into what the lanes run. Each instruction
-// gets its handler or lane function from its row in isa.def; registers become slots in a frame;
-// immediates and addresses of variables become 32 equal lanes.
-#include "straight.h"
+// Decodes an instruction into what the lanes run: its handler or lane function, from its row in
+// isa.def, and its operands. Immediates and addresses of variables become 32 equal lanes.
+#include "decode.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-struct decoder {
-    struct emu_program *program;
-    const struct emu_launch *launch;
-    const struct emu_module *module;
-    struct emu_code *code;
-    const struct emu_insn *insn;
-    char *reason;
-    size_t reason_size;
-    int result;
-};
 
 // The wanted storage of each operand of an instruction: enum emu_width.
 struct wants {
@@ -27,10 +15,7 @@ struct wants {
 
 // ---- operands -----------------------------------------------------------------------------------
 
-static bool fail(struct decoder *d, int result, const char *format, ...) EMU_PRINTF(3, 4);
-
-// Stores the reason and the CUresult; returns false.
-static bool fail(struct decoder *d, int result, const char *format, ...)
+bool emu_decode_fail(struct decoder *d, int result, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -74,7 +59,7 @@ static bool constant(struct decoder *d, struct emu_value *value, uint64_t bits, 
 {
     size_t at = add_constant(d->code, bits, want);
     if (at > UINT32_MAX)
-        return fail(d, EMU_OUT_OF_MEMORY, "too many constants");
+        return emu_decode_fail(d, EMU_OUT_OF_MEMORY, "too many constants");
     value->place = EMU_AT_CONST;
     value->width = want;
     value->at = (uint32_t)at;
@@ -85,7 +70,8 @@ static bool symbol(struct decoder *d, struct emu_value *value, const struct emu_
                    uint8_t want)
 {
     if (operand->index >= d->module->symbol_count)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "reference to a variable that does not exist");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION,
+                               "reference to a variable that does not exist");
     const struct emu_symbol *s = &d->module->symbols[operand->index];
     uint64_t address = s->offset + (uint64_t)operand->offset;
     switch (s->space) {
@@ -114,7 +100,8 @@ static bool reg(struct decoder *d, struct emu_value *value, uint32_t index, uint
 {
     const struct emu_function *f = d->code->function;
     if (index >= f->register_count)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "reference to a register that does not exist");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION,
+                               "reference to a register that does not exist");
     const struct emu_register *r = &f->registers[index];
     value->place = EMU_AT_SLOT;
     value->width = emu_lane_width(r->type);
@@ -122,7 +109,8 @@ static bool reg(struct decoder *d, struct emu_value *value, uint32_t index, uint
     value->at = d->code->slots[index];
     value->reg = index;
     if ((value->width == EMU_MASK) != (want == EMU_MASK))
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "register %s is of the wrong kind", r->name);
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "register %s is of the wrong kind",
+                               r->name);
     return true;
 }
 
@@ -158,7 +146,7 @@ static bool source(struct decoder *d, struct emu_value *value, const struct emu_
         ok = true;
         break;
     default:
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "an operand that cannot be read");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an operand that cannot be read");
     }
     value->direct = ok && !value->negated && value->width == want &&
                     (value->place == EMU_AT_SLOT || value->place == EMU_AT_CONST);
@@ -175,7 +163,7 @@ static bool destination(struct decoder *d, struct emu_value *value,
         return true;
     }
     if (operand->kind != EMU_OPERAND_REGISTER)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "the result is not a register");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the result is not a register");
     if (!reg(d, value, operand->index, want))
         return false;
     unsigned bits = want ? emu_bits(type) : 1;
@@ -218,7 +206,7 @@ static bool take_operands(struct decoder *d, struct emu_op *op, const struct wan
 
 static bool unsupported(struct decoder *d, const char *what)
 {
-    return fail(d, EMU_ILLEGAL_INSTRUCTION, "the emulator does not support %s", what);
+    return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the emulator does not support %s", what);
 }
 
 // ---- operands by their letters ------------------------------------------------------------------
@@ -244,6 +232,8 @@ static uint8_t width_of(const struct decoder *d, char letter, const struct emu_o
         return EMU_MASK;
     case 'u':
     case 'k':
+    case 'e':
+    case 'n':
     case 'A':
     case 'B':
     case 'C':
@@ -275,6 +265,8 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
         wants.type = (uint8_t)emu_twice((enum emu_type)insn->type);
     else if (insn->letters[0] == 'u')
         wants.type = EMU_U32;
+    else if (strchr("ABD", insn->letters[0])) // several elements fill a register
+        wants.type = EMU_B32;
     for (const char *letter = insn->letters; *letter && fine; letter++) {
         bool left_out = strchr("hjlx_", *letter) || (*letter == 'q' && dst == insn->dst_count);
         unsigned times = *letter == 'v'             ? insn->lanes
@@ -296,8 +288,8 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
         }
     }
     if (!fine || dst != insn->dst_count || src != insn->src_count)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "%u results and %u operands", insn->dst_count,
-                    insn->src_count);
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "%u results and %u operands",
+                               insn->dst_count, insn->src_count);
     return take_operands(d, op, &wants);
 }
 
@@ -345,7 +337,7 @@ static bool decode_move(struct decoder *d, struct emu_op *op)
     }
     if (insn->dst_count == 0 || insn->src_count == 0 ||
         (insn->dst_count > 1 && insn->src_count > 1))
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with too many operands");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with too many operands");
     want_all(wants.dst, insn->dst_count > 1 ? part_of(insn, parts) : width);
     want_all(wants.src, insn->src_count > 1 ? part_of(insn, parts) : width);
     if (insn->dst_count > 1)
@@ -354,8 +346,9 @@ static bool decode_move(struct decoder *d, struct emu_op *op)
         return false;
     if (parts > 1) {
         op->bytes = (uint8_t)(emu_bits(insn->type) / 8 / parts);
-        return op->bytes > 0 ? true
-                             : fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with parts of no width");
+        return op->bytes > 0
+                   ? true
+                   : emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "mov with parts of no width");
     }
     op->handler = EMU_DO_LANES;
     op->fn = width == EMU_MASK ? copy_mask : width == EMU_LONG ? copy_long : copy_word;
@@ -367,11 +360,11 @@ static bool decode_call(struct decoder *d, struct emu_op *op)
     const struct emu_insn *insn = d->insn;
     struct wants wants = { { 0 }, { 0 }, EMU_B64 };
     if (insn->target >= d->module->function_count)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "call without a function");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call without a function");
     const struct emu_function *f = &d->module->functions[insn->target];
     const unsigned arguments = insn->src_count - (insn->mode == EMU_MODE_INDIRECT ? 1u : 0u);
     if (f->argument_count != arguments || f->result_count != insn->dst_count)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "call with too many arguments");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call with too many arguments");
     for (unsigned i = 0; i < insn->dst_count; i++)
         wants.dst[i] = emu_lane_width(f->registers[f->results[i]].type);
     for (unsigned i = 0; i < arguments; i++)
@@ -391,8 +384,10 @@ static bool decode_lanes(struct decoder *d, struct emu_op *op)
     bool directed = insn->round >= EMU_RZ && insn->round <= EMU_RP;
     if (info.is_float && (directed || insn->ftz || insn->sat))
         op->handler = EMU_DO_FLOAT;
-    op->is_float = info.is_float && insn->type == EMU_F32;
+    op->is_float = info.is_float && (insn->type == EMU_F32 || insn->type == EMU_F32X2);
     op->float_out = op->is_float && insn->letters[0] == 't';
+    if (insn->type == EMU_F32X2)
+        op->handler = EMU_DO_FLOAT_PAIR;
     return true;
 }
 
@@ -408,14 +403,15 @@ static bool decode_compare(struct decoder *d, struct emu_op *op)
     return true;
 }
 
-// The lane function of mad and madc computes half of the product. The handler adds.
-static bool decode_carry(struct decoder *d, struct emu_op *op)
+// The handler does more than the lane function: that of mad and madc computes half of the product,
+// and the handler adds.
+static bool decode_inner(struct decoder *d, struct emu_op *op)
 {
     struct emu_lane_info info;
     if (d->insn->src_count == 2)
         return true;
     if (!emu_lane_find(emu_lane_build(), d->insn, &info))
-        return unsupported(d, "a carry for this type");
+        return unsupported(d, "this instruction for this type");
     op->fn = info.fn;
     return true;
 }
@@ -426,7 +422,7 @@ static bool decode_access(struct decoder *d, struct emu_op *op)
     op->space = insn->space;
     op->bytes = (uint8_t)(emu_bits(insn->type) / 8);
     if (op->bytes == 0)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "an access without a type");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access without a type");
     if ((insn->space == EMU_SHARED || insn->space == EMU_GENERIC) &&
         op->bytes < d->program->race_grain)
         d->program->race_grain = op->bytes;
@@ -438,7 +434,7 @@ static bool decode_copy(struct decoder *d, struct emu_op *op)
     const struct emu_operand *size = op->src[2].operand;
     if (size->kind != EMU_OPERAND_IMMEDIATE ||
         (size->bits != 4 && size->bits != 8 && size->bits != 16))
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "a copy without a size");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a copy without a size");
     op->space = EMU_SHARED;
     op->bytes = (uint8_t)size->bits;
     return true;
@@ -448,7 +444,7 @@ static bool decode_branch(struct decoder *d, struct emu_op *op)
 {
     op->target = d->insn->target;
     return op->target <= d->code->count ||
-           fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch without a target");
+           emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch without a target");
 }
 
 static bool decode_targets(struct decoder *d, struct emu_op *op)
@@ -457,10 +453,10 @@ static bool decode_targets(struct decoder *d, struct emu_op *op)
     const struct emu_function *f = d->code->function;
     op->target = insn->target;
     if (insn->target > f->target_count || insn->target_count > f->target_count - insn->target)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "branch targets that do not exist");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "branch targets that do not exist");
     for (uint32_t i = 0; i < insn->target_count; i++)
         if (f->targets[insn->target + i] > d->code->count)
-            return fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch without a target");
+            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "a branch without a target");
     return true;
 }
 
@@ -497,7 +493,8 @@ static bool decode_by_handler(struct decoder *d, struct emu_op *op)
     case EMU_DO_COMPARE:
         return decode_compare(d, op);
     case EMU_DO_CARRY:
-        return decode_carry(d, op);
+    case EMU_DO_TRUTH:
+        return decode_inner(d, op);
     case EMU_DO_LOAD:
     case EMU_DO_STORE:
     case EMU_DO_ATOMIC:
@@ -507,6 +504,8 @@ static bool decode_by_handler(struct decoder *d, struct emu_op *op)
         return true;
     case EMU_DO_MATRIX_LOAD:
     case EMU_DO_MATRIX_STORE:
+    case EMU_DO_TILE_LOAD:
+    case EMU_DO_TILE_STORE:
         return decode_access(d, op);
     case EMU_DO_COPY:
         return decode_copy(d, op);
@@ -526,7 +525,7 @@ static bool decode_by_handler(struct decoder *d, struct emu_op *op)
     }
 }
 
-static bool decode_insn(struct decoder *d, struct emu_op *op)
+bool emu_decode_insn(struct decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
     const struct emu_function *f = d->code->function;
@@ -535,175 +534,13 @@ static bool decode_insn(struct decoder *d, struct emu_op *op)
     op->strong = insn->is_volatile || insn->order != EMU_WEAK;
     if (insn->operands > f->operand_count ||
         (uint32_t)insn->dst_count + insn->src_count > f->operand_count - insn->operands)
-        return fail(d, EMU_ILLEGAL_INSTRUCTION, "too many operands");
+        return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "too many operands");
     if (insn->guard != EMU_NO_REGISTER) {
         if (insn->guard >= f->register_count || f->registers[insn->guard].type != EMU_PRED)
-            return fail(d, EMU_ILLEGAL_INSTRUCTION, "the guard is not a predicate");
+            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "the guard is not a predicate");
         op->guard = d->code->slots[insn->guard];
         op->guard_register = insn->guard;
         op->guard_negated = insn->guard_negated;
     }
     return decode_by_handler(d, op);
-}
-
-// ---- functions and programs ---------------------------------------------------------------------
-
-enum { MOST_FRAMES = 16 << 20 }; // bytes of registers of a warp, for one depth of calls
-
-static bool lay_out_frame(struct decoder *d)
-{
-    const struct emu_function *f = d->code->function;
-    uint64_t at = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < f->register_count; i++) {
-            uint8_t width = emu_lane_width(f->registers[i].type);
-            if ((width == EMU_MASK) != (pass == 1))
-                continue;
-            d->code->slots[i] = (uint32_t)at;
-            at += width ? (uint64_t)width * EMU_LANES : 4;
-        }
-    }
-    at = (at + 63) / 64 * 64;
-    if (at > MOST_FRAMES)
-        return fail(d, EMU_OUT_OF_RESOURCES, "the registers take more than %u bytes a warp",
-                    (unsigned)MOST_FRAMES);
-    d->code->frame_bytes = (uint32_t)at;
-    return true;
-}
-
-static bool decode_function(struct decoder *d, uint32_t index)
-{
-    const struct emu_function *f = &d->module->functions[index];
-    struct emu_code *code = &d->program->codes[index];
-    d->code = code;
-    d->insn = NULL;
-    code->function = f;
-    code->count = f->insn_count;
-    code->ops = calloc((size_t)f->insn_count + 1, sizeof(*code->ops));
-    code->values = calloc((size_t)f->operand_count + 1, sizeof(*code->values));
-    code->slots = calloc((size_t)f->register_count + 1, sizeof(*code->slots));
-    if (!code->ops || !code->values || !code->slots)
-        return fail(d, EMU_OUT_OF_MEMORY, "out of memory");
-    if (!lay_out_frame(d))
-        return false;
-    uint64_t used = 0;
-    for (uint32_t i = 0; i < f->insn_count; i++) {
-        d->insn = &f->insns[i];
-        // Instructions may share operands; each use has its own value.
-        used += (uint64_t)d->insn->dst_count + d->insn->src_count;
-        if (used > f->operand_count)
-            return fail(d, EMU_ILLEGAL_INSTRUCTION, "operands used twice");
-        if (!decode_insn(d, &code->ops[i]))
-            return false;
-    }
-    // Reaching the end is a return.
-    code->ops[f->insn_count] =
-        (struct emu_op) { .handler = EMU_DO_RETURN,
-                          .guard = EMU_NO_REGISTER,
-                          .insn = f->insn_count ? &f->insns[f->insn_count - 1] : NULL };
-    for (uint32_t i = 0; i < code->value_count; i++)
-        if (code->values[i].place == EMU_AT_CONST)
-            code->values[i].constant = code->constants + code->values[i].at;
-    return emu_straight_find(code) || fail(d, EMU_OUT_OF_MEMORY, "out of memory");
-}
-
-static bool decode_once(struct decoder *d, uint32_t function, bool *more)
-{
-    if (d->program->codes[function].function)
-        return true;
-    *more = true;
-    return decode_function(d, function);
-}
-
-// The functions that may be called by address.
-static bool decode_addressed(struct decoder *d, bool *more)
-{
-    for (uint32_t i = 0; i < d->program->count; i++)
-        if (d->module->functions[i].has_address && !d->module->functions[i].is_entry &&
-            !decode_once(d, i, more))
-            return false;
-    return true;
-}
-
-// Finds every function that a chain of calls reaches, by repeated passes, because chains are short.
-static bool decode_reached(struct decoder *d)
-{
-    bool more = true;
-    if (!decode_function(d, d->program->entry))
-        return false;
-    while (more) {
-        more = false;
-        for (uint32_t i = 0; i < d->program->count; i++) {
-            const struct emu_code *code = &d->program->codes[i];
-            if (code->function && code->function->calls_by_address && !decode_addressed(d, &more))
-                return false;
-            for (uint32_t k = 0; k < code->count; k++) {
-                const struct emu_op *op = &code->ops[k];
-                if (op->handler == EMU_DO_CALL && op->insn->mode != EMU_MODE_INDIRECT &&
-                    !decode_once(d, op->insn->target, &more))
-                    return false;
-            }
-        }
-    }
-    return true;
-}
-
-void emu_program_destroy(struct emu_program *program)
-{
-    for (uint32_t i = 0; program && program->codes && i < program->count; i++) {
-        struct emu_code *code = &program->codes[i];
-        free(code->ops);
-        free(code->straight);
-        free(code->values);
-        free(code->slots);
-        free(code->constants);
-    }
-    if (program)
-        free(program->codes);
-    free(program);
-}
-
-static bool lay_out_frames(struct decoder *d)
-{
-    struct emu_program *program = d->program;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < program->count; i++)
-        bytes += program->codes[i].frame_bytes;
-    d->insn = NULL;
-    if (bytes > MOST_FRAMES)
-        return fail(d, EMU_OUT_OF_RESOURCES, "the registers take more than %u bytes a warp",
-                    (unsigned)MOST_FRAMES);
-    for (uint32_t i = 0; i < program->count; i++) {
-        struct emu_code *code = &program->codes[i];
-        if (!code->function)
-            continue;
-        code->frame_at = program->depth_bytes;
-        code->init_at = program->depth_registers;
-        program->depth_bytes += code->frame_bytes;
-        program->depth_registers += code->function->register_count;
-    }
-    return true;
-}
-
-struct emu_program *emu_program_create(const struct emu_launch *launch, int *result, char *reason,
-                                       size_t reason_size)
-{
-    struct emu_program *program = calloc(1, sizeof(*program));
-    struct decoder d = { program, launch, launch->module, NULL, NULL, reason, reason_size, 0 };
-    *result = EMU_OUT_OF_MEMORY;
-    if (!program)
-        return NULL;
-    program->race_grain = 4;
-    program->count = launch->module->function_count;
-    program->codes = calloc((size_t)program->count + 1, sizeof(*program->codes));
-    program->entry = (uint32_t)(launch->entry - launch->module->functions);
-    program->dynamic_at = emu_dynamic_start(launch->module, launch->entry);
-    if (program->codes && decode_reached(&d) && lay_out_frames(&d)) {
-        *result = EMU_SUCCESS;
-        return program;
-    }
-    if (d.result)
-        *result = d.result;
-    emu_program_destroy(program);
-    return NULL;
 }

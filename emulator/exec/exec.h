@@ -50,6 +50,26 @@ enum emu_access_fault { EMU_ACCESS_OK, EMU_ACCESS_OUTSIDE, EMU_ACCESS_FREED };
 unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, uint64_t bytes,
                                  unsigned char **shadow, enum emu_access_fault *fault);
 
+// The heap of a context: what malloc() of its kernels takes of the device's memory. The caller sets
+// the limit in bytes; `in_use` is true after the first call.
+struct emu_heap {
+    uint64_t limit, used;
+    bool in_use;
+};
+
+// 0 if the heap or the device's memory is out, or for 0 bytes.
+uint64_t emu_heap_alloc(struct emu_memory *memory, struct emu_heap *heap, uint64_t bytes);
+// False if the address is not one that emu_heap_alloc() gave and that is not freed. An access finds
+// the memory freed at once, but its host memory stays until emu_heap_settle(), or a new allocation
+// of the size, so that a thread that has just looked it up does no harm.
+bool emu_heap_free(struct emu_memory *memory, struct emu_heap *heap, uint64_t address);
+// After a launch.
+void emu_heap_settle(struct emu_memory *memory);
+// Frees all of a heap, with its context.
+void emu_heap_clear(struct emu_memory *memory, struct emu_heap *heap);
+// Whether the address is in a heap, live or freed: then it must be looked up at each access.
+bool emu_heap_has(struct emu_memory *memory, uint64_t address);
+
 // The table for partly defined bytes; NULL if the sanitizers are off.
 struct emu_shadows *emu_memory_shadows(struct emu_memory *memory);
 // Whether [address, address + bytes) has bytes computed from undefined values, which a copy to the
@@ -170,7 +190,8 @@ struct emu_launch {
     uint64_t global_base;        // device address of the module's .global data
     uint64_t const_base;         // the same for its .const data
     uint64_t grid_id;
-    bool cooperative; // all blocks are resident at once
+    bool cooperative;      // all blocks are resident at once
+    struct emu_heap *heap; // for malloc(); NULL: there is none, and malloc() gives null
 };
 
 // Runs a grid to its end on the configured workers. Returns 0, or the CUresult of the hardware (700

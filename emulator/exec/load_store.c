@@ -36,7 +36,8 @@ static const struct emu_region *find_allocation(struct emu_worker *worker, uint6
             return &worker->regions[i];
     struct emu_region found = { 0 };
     enum emu_access_fault fault;
-    if (!emu_memory_find(worker->exec->memory, address, &found.start, &found.bytes))
+    if (emu_heap_has(worker->exec->memory, address) ||
+        !emu_memory_find(worker->exec->memory, address, &found.start, &found.bytes))
         return NULL;
     found.host =
         emu_memory_access(worker->exec->memory, found.start, found.bytes, &found.shadow, &fault);

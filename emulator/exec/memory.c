@@ -147,7 +147,8 @@ struct allocation {
     unsigned order;
     uint64_t start, bytes;
     unsigned char *data, *shadow; // shadow: bytes, after the data
-    struct allocation *next;      // in the quarantine, or in the free list of its order
+    const struct emu_heap *heap;  // whose malloc() made it; NULL: the host's
+    struct allocation *next; // in the quarantine, in `parted`, or in the free list of its order
     struct allocation *all;
 };
 
@@ -166,6 +167,9 @@ struct emu_memory {
     struct allocation *all, *free[ORDERS];
     struct allocation *oldest, *newest; // freed allocations in quarantine
     unsigned quarantined;
+    // What kernels freed since the launch began. It keeps its host memory, because another thread
+    // may be about to use what it has just looked up.
+    struct allocation *parted;
 };
 
 struct emu_shadows *emu_memory_shadows(struct emu_memory *memory)
@@ -231,7 +235,7 @@ void emu_memory_destroy(struct emu_memory **memory)
     while (old->all) {
         struct allocation *allocation = old->all;
         old->all = allocation->all;
-        if (atomic_load(&allocation->live))
+        if (allocation->data)
             backing_destroy(old, allocation);
         free(allocation);
     }
@@ -308,13 +312,18 @@ static unsigned order_of(uint64_t bytes)
     return order;
 }
 
-static struct allocation *allocate(struct emu_memory *memory, uint64_t bytes)
+static unsigned char *recycled(struct emu_memory *memory, uint64_t bytes);
+
+static struct allocation *allocate(struct emu_memory *memory, uint64_t bytes,
+                                   const struct emu_heap *heap)
 {
     uint64_t rounded = (bytes + 255) / 256 * 256;
     unsigned order = order_of(bytes);
     if (rounded > memory->limit - memory->used || order >= ORDERS)
         return NULL;
-    unsigned char *data = backing_create(backing_size(memory, bytes));
+    unsigned char *data = heap ? recycled(memory, bytes) : NULL;
+    if (!data)
+        data = backing_create(backing_size(memory, bytes));
     if (!data)
         return NULL;
     struct allocation *allocation = take_addresses(memory, order);
@@ -324,6 +333,7 @@ static struct allocation *allocate(struct emu_memory *memory, uint64_t bytes)
         return NULL;
     }
     allocation->bytes = bytes;
+    allocation->heap = heap;
     allocation->data = data;
     allocation->shadow = memory->sanitize ? data + rounded : NULL;
     if (memory->sanitize == EMU_SANITIZE_ON)
@@ -338,7 +348,7 @@ uint64_t emu_memory_alloc(struct emu_memory *memory, uint64_t bytes)
     if (bytes == 0 || bytes > memory->limit)
         return 0;
     pthread_mutex_lock(&memory->lock);
-    struct allocation *allocation = allocate(memory, bytes);
+    struct allocation *allocation = allocate(memory, bytes, NULL);
     uint64_t start = allocation ? allocation->start : 0;
     pthread_mutex_unlock(&memory->lock);
     return start;
@@ -361,6 +371,20 @@ static void quarantine(struct emu_memory *memory, struct allocation *allocation)
     memory->free[oldest->order] = oldest;
 }
 
+// Gives its host memory back. The caller holds the lock.
+static void bury(struct emu_memory *memory, struct allocation *allocation)
+{
+    backing_destroy(memory, allocation);
+    quarantine(memory, allocation);
+}
+
+// From here on an access finds it freed. The caller holds the lock.
+static void end_life(struct emu_memory *memory, struct allocation *allocation)
+{
+    atomic_store(&allocation->live, false);
+    memory->used -= (allocation->bytes + 255) / 256 * 256;
+}
+
 static struct allocation *at(const struct emu_memory *memory, uint64_t address)
 {
     return address < EMU_DEVICE_BASE
@@ -372,16 +396,103 @@ bool emu_memory_free(struct emu_memory *memory, uint64_t address)
 {
     pthread_mutex_lock(&memory->lock);
     struct allocation *allocation = at(memory, address);
-    bool found = allocation && allocation->start == address && atomic_load(&allocation->live);
+    bool found = allocation && allocation->start == address && !allocation->heap &&
+                 atomic_load(&allocation->live);
     if (found) {
-        atomic_store(&allocation->live, false);
-        backing_destroy(memory, allocation);
-        memory->used -= (allocation->bytes + 255) / 256 * 256;
-        quarantine(memory, allocation);
+        end_life(memory, allocation);
+        bury(memory, allocation);
     }
     pthread_mutex_unlock(&memory->lock);
     return found;
 }
+
+// ---- heaps of kernels ---------------------------------------------------------------------------
+
+// What an allocation takes of a heap.
+static uint64_t heap_bytes(uint64_t bytes)
+{
+    return (bytes + 15) / 16 * 16;
+}
+
+// The host memory of what was freed last, cleared, if it has the size: a kernel that frees and
+// allocates in a loop needs no more. A thread that still uses it reads what is there, as on a GPU.
+static unsigned char *recycled(struct emu_memory *memory, uint64_t bytes)
+{
+    struct allocation *last = memory->parted;
+    const uint64_t size = backing_size(memory, bytes);
+    if (!last || backing_size(memory, last->bytes) != size)
+        return NULL;
+    unsigned char *data = last->data;
+    if (last->shadow)
+        emu_shadow_forget(memory->shadows, last->shadow, (size_t)last->bytes);
+    last->data = last->shadow = NULL;
+    memory->parted = last->next;
+    quarantine(memory, last);
+    return memset(data, 0, (size_t)size);
+}
+
+uint64_t emu_heap_alloc(struct emu_memory *memory, struct emu_heap *heap, uint64_t bytes)
+{
+    const uint64_t taken = heap_bytes(bytes);
+    uint64_t start = 0;
+    pthread_mutex_lock(&memory->lock);
+    heap->in_use = true;
+    if (bytes && bytes <= heap->limit && taken <= heap->limit - heap->used) {
+        struct allocation *allocation = allocate(memory, bytes, heap);
+        start = allocation ? allocation->start : 0;
+        heap->used += allocation ? taken : 0;
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return start;
+}
+
+bool emu_heap_free(struct emu_memory *memory, struct emu_heap *heap, uint64_t address)
+{
+    pthread_mutex_lock(&memory->lock);
+    struct allocation *allocation = at(memory, address);
+    bool found = allocation && allocation->start == address && allocation->heap == heap &&
+                 atomic_load(&allocation->live);
+    if (found) {
+        end_life(memory, allocation);
+        heap->used -= heap_bytes(allocation->bytes);
+        allocation->next = memory->parted;
+        memory->parted = allocation;
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return found;
+}
+
+void emu_heap_settle(struct emu_memory *memory)
+{
+    pthread_mutex_lock(&memory->lock);
+    while (memory->parted) {
+        struct allocation *first = memory->parted;
+        memory->parted = first->next;
+        bury(memory, first);
+    }
+    pthread_mutex_unlock(&memory->lock);
+}
+
+void emu_heap_clear(struct emu_memory *memory, struct emu_heap *heap)
+{
+    pthread_mutex_lock(&memory->lock);
+    for (struct allocation *a = heap->used ? memory->all : NULL; a; a = a->all)
+        if (a->heap == heap && atomic_load(&a->live)) {
+            end_life(memory, a);
+            bury(memory, a);
+        }
+    heap->used = 0;
+    heap->in_use = false;
+    pthread_mutex_unlock(&memory->lock);
+}
+
+bool emu_heap_has(struct emu_memory *memory, uint64_t address)
+{
+    const struct allocation *allocation = at(memory, address);
+    return allocation && allocation->heap;
+}
+
+// ---- what is where ------------------------------------------------------------------------------
 
 bool emu_memory_find(struct emu_memory *memory, uint64_t address, uint64_t *start, uint64_t *bytes)
 {

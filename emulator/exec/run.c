@@ -530,6 +530,7 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
     }
     if (exec.workspace)
         emu_memory_free(memory, exec.workspace);
+    emu_heap_settle(memory);
     emu_warnings_tell(exec.warnings, config->warn);
     emu_warnings_destroy(&own);
     program_drop(launch, exec.program);

@@ -484,8 +484,20 @@ static bool match(const struct exchange *x)
     return true;
 }
 
+// +0 is above -0. A number takes precedence over a NaN; with .NaN, the NaN does.
+static uint32_t extreme(const struct emu_insn *insn, uint32_t x, uint32_t y)
+{
+    const float a = emu_f32(x), b = emu_f32(y);
+    const bool below = a < b || (a == b && x > y);
+    if (a != a || b != b)
+        return insn->nan || (a != a && b != b) ? EMU_F32_NAN : a != a ? y : x;
+    return (insn->atomic == EMU_ATOMIC_MIN) == below ? x : y;
+}
+
 static uint32_t reduce(const struct emu_insn *insn, uint32_t x, uint32_t y)
 {
+    if (insn->type == EMU_F32)
+        return extreme(insn, x, y);
     bool is_signed = insn->type == EMU_S32;
     bool below = is_signed ? (int32_t)x < (int32_t)y : x < y;
     switch (insn->atomic) {
@@ -509,9 +521,12 @@ static bool redux(const struct exchange *x)
     alignas(64) uint32_t scratch[EMU_LANES];
     uint32_t words[EMU_LANES];
     const uint32_t *a = emu_fetch(x->warp, x->frame, &x->op->src[0], scratch);
-    uint32_t result = a[emu_first(x->lanes)];
+    const uint32_t keep = x->op->insn->abs ? UINT32_C(0x7fffffff) : UINT32_MAX;
+    uint32_t result = a[emu_first(x->lanes)] & keep;
+    if (x->op->insn->type == EMU_F32) // a NaN of one lane alone becomes the canonical one
+        result = extreme(x->op->insn, result, result);
     for (uint32_t m = x->lanes & (x->lanes - 1); m; m &= m - 1)
-        result = reduce(x->op->insn, result, a[emu_first(m)]);
+        result = reduce(x->op->insn, result, a[emu_first(m)] & keep);
     for (unsigned i = 0; i < EMU_LANES; i++)
         words[i] = result;
     put_words(x, words);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions that the driver defines for kernels: vprintf, which device printf() calls, and
-// __assertfail, which assert() calls.
+// The functions that the driver defines for kernels: vprintf, which device printf() calls,
+// __assertfail, which assert() calls, malloc and free.
 #include "warp.h"
 
 #include <stdalign.h>
@@ -175,6 +175,16 @@ static uint64_t argument(struct emu_warp *warp, const struct emu_op *call, unsig
     return value;
 }
 
+// The results of the call, one of each lane.
+static void give_back(struct emu_warp *warp, const struct emu_op *call, uint32_t mask,
+                      const void *results)
+{
+    const struct emu_program *program = warp->block->exec->program;
+    if (call->dst_count)
+        emu_put(emu_frame(warp, warp->depth, program, warp->code),
+                emu_init(warp, warp->depth, program, warp->code), &call->dst[0], mask, results);
+}
+
 static bool do_printf(struct emu_warp *warp, const struct emu_op *call, uint32_t mask)
 {
     const struct emu_exec *exec = warp->block->exec;
@@ -190,10 +200,7 @@ static bool do_printf(struct emu_warp *warp, const struct emu_op *call, uint32_t
         if (exec->config->print && text.length)
             exec->config->print(false, text.at, text.length);
     }
-    if (call->dst_count)
-        emu_put(emu_frame(warp, warp->depth, exec->program, warp->code),
-                emu_init(warp, warp->depth, exec->program, warp->code), &call->dst[0], mask,
-                counts);
+    give_back(warp, call, mask, counts);
     return true;
 }
 
@@ -230,8 +237,44 @@ static bool do_assert(struct emu_warp *warp, const struct emu_op *call, uint32_t
                      function);
 }
 
+static bool do_malloc(struct emu_warp *warp, const struct emu_op *call, uint32_t mask)
+{
+    const struct emu_exec *exec = warp->block->exec;
+    uint64_t addresses[EMU_LANES] = { 0 };
+    for (uint32_t m = mask; m && exec->launch->heap; m &= m - 1)
+        addresses[emu_first(m)] =
+            emu_heap_alloc(exec->memory, exec->launch->heap, argument(warp, call, 0, emu_first(m)));
+    give_back(warp, call, mask, addresses);
+    return true;
+}
+
+static bool do_free(struct emu_warp *warp, const struct emu_op *call, uint32_t mask)
+{
+    const struct emu_exec *exec = warp->block->exec;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        const uint64_t address = argument(warp, call, 0, emu_first(m));
+        if (address == 0 ||
+            (exec->launch->heap && emu_heap_free(exec->memory, exec->launch->heap, address)))
+            continue;
+        return emu_fault(warp, call->insn, emu_first(m), EMU_LAUNCH_FAILED,
+                         "free() of 0x%llx, which malloc() of a kernel did not return or which was "
+                         "freed before",
+                         (unsigned long long)address);
+    }
+    return true;
+}
+
 bool emu_do_system(struct emu_warp *warp, const struct emu_op *call, uint32_t mask,
                    enum emu_system system)
 {
-    return system == EMU_SYSTEM_VPRINTF ? do_printf(warp, call, mask) : do_assert(warp, call, mask);
+    switch (system) {
+    case EMU_SYSTEM_VPRINTF:
+        return do_printf(warp, call, mask);
+    case EMU_SYSTEM_MALLOC:
+        return do_malloc(warp, call, mask);
+    case EMU_SYSTEM_FREE:
+        return do_free(warp, call, mask);
+    default:
+        return do_assert(warp, call, mask);
+    }
 }

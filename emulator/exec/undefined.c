@@ -308,6 +308,10 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
     case EMU_DO_MATRIX_STORE:
         mask &= UINT32_MAX >> (32 - 8 * (op->insn->lanes <= 4 ? op->insn->lanes : 4));
         return DECIDES(0, ADDRESS);
+    case EMU_DO_TILE_LOAD: // the stride is part of the addresses
+    case EMU_DO_TILE_STORE:
+        return DECIDES(0, ADDRESS) &&
+               (strchr(op->insn->letters, 'u') == NULL || DECIDES(op->src_count - 1, ADDRESS));
     default:
         return true;
     }
@@ -319,6 +323,7 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
 static bool from_registers(const struct emu_op *op)
 {
     return op->handler == EMU_DO_LANES || op->handler == EMU_DO_FLOAT ||
+           op->handler == EMU_DO_FLOAT_PAIR || op->handler == EMU_DO_TRUTH ||
            op->handler == EMU_DO_COMPARE || op->handler == EMU_DO_COMPARE_PAIR ||
            op->handler == EMU_DO_MOVE || op->handler == EMU_DO_ADDRESS;
 }

@@ -14,7 +14,8 @@ static bool is_integer(unsigned type)
 
 static bool is_packed(unsigned type)
 {
-    return type == EMU_F16X2 || type == EMU_BF16X2 || type == EMU_U16X2 || type == EMU_S16X2;
+    return type == EMU_F16X2 || type == EMU_BF16X2 || type == EMU_U16X2 || type == EMU_S16X2 ||
+           type == EMU_F32X2;
 }
 
 static bool is_fp8(unsigned type)
@@ -240,10 +241,12 @@ static void choice(const struct step *s)
 
 static void halves(const struct step *s)
 {
+    const unsigned bits_of_half = emu_bits((enum emu_type)s->op->insn->type) / 2;
+    const uint64_t low = (UINT64_C(1) << bits_of_half) - 1;
     for (unsigned i = 0; i < EMU_LANES; i++) {
-        uint64_t bits = any_bits(s, i);
+        const uint64_t bits = any_bits(s, i);
         s->out->lane[i].bits =
-            (bits & 0xffff ? UINT64_C(0xffff) : 0) | (bits >> 16 ? UINT64_C(0xffff0000) : 0);
+            (bits & low ? low : 0) | (bits >> bits_of_half ? low << bits_of_half : 0);
     }
 }
 
@@ -424,6 +427,22 @@ static void compare(const struct step *s)
     }
 }
 
+// The first result is that of the row. The second says whether it is not 0, with a predicate.
+static void truth(const struct step *s)
+{
+    const unsigned sources = s->sources - 1;
+    const struct step value = { s->op, s->x, s->u, s->out, sources };
+    numbers result;
+    by_row(&value);
+    call(s->op, s->x, result);
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        const uint64_t open = s->out[0].lane[i].bits;
+        const bool holds = (result[i] & ~open) != 0;
+        s->out[1].lane[i].bits = open_with(s->op->insn->boolean, open && !holds, holds,
+                                           s->u[sources].lane[i].bits != 0, s->x[sources][i] & 1);
+    }
+}
+
 static void compare_pair(const struct step *s)
 {
     for (unsigned i = 0; i < EMU_LANES; i++) {
@@ -471,6 +490,9 @@ void emu_undefined_results(const struct emu_op *op, const uint64_t (*x)[EMU_LANE
         break;
     case EMU_DO_COMPARE_PAIR:
         compare_pair(&s);
+        break;
+    case EMU_DO_TRUTH:
+        truth(&s);
         break;
     case EMU_DO_MOVE:
         move_parts(&s);

@@ -26,7 +26,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
     warp->whole = false;
     warp->patience = PATIENCE;
     warp->stamp = 0;
-    warp->copy_count = 0;
+    warp->copies.count = 0;
     warp->copy_order = 0;
     warp->impatient = 0;
     for (unsigned i = 0; i < EMU_LANES; i++) {
@@ -282,6 +282,12 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
     case EMU_DO_COMPARE_PAIR:
         emu_do_compare_pair(warp, frame, init, op, mask);
         return true;
+    case EMU_DO_FLOAT_PAIR:
+        emu_do_float_pair(warp, frame, init, op, mask);
+        return true;
+    case EMU_DO_TRUTH:
+        emu_do_truth(warp, frame, init, op, mask);
+        return true;
     case EMU_DO_ADDRESS:
         return emu_do_address(warp, op, mask);
     case EMU_DO_CALL:
@@ -301,6 +307,8 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
     case EMU_DO_ELECT:
     case EMU_DO_MATRIX_LOAD:
     case EMU_DO_MATRIX_STORE:
+    case EMU_DO_TILE_LOAD:
+    case EMU_DO_TILE_STORE:
     case EMU_DO_MMA:
         return emu_do_warp_sync(warp, op, mask);
     case EMU_DO_ACTIVEMASK:

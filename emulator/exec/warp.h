@@ -1,164 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Inside the executor: decoded code, a warp, a block, a launch, undefined values.
+// Inside the executor: a warp, a block, a launch, undefined values.
 #ifndef PTXGEN_EMULATOR_EXEC_WARP_H
 #define PTXGEN_EMULATOR_EXEC_WARP_H
 
 #include "abi/cuda.h"
-#include "exec.h"
-#include "lanes/lanes.h"
+#include "code.h"
 
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
-
-// ---- decode.c: code -----------------------------------------------------------------------------
-
-// Registers are stored [register][lane]. A register of up to 32 bits has 32 lanes of uint32_t, with
-// zeros above its type; a 64-bit register has 32 of uint64_t; a predicate is one uint32_t with one
-// bit for each lane.
-
-// Where a lane function or handler finds an operand.
-enum emu_width { EMU_MASK = 0, EMU_WORD = 4, EMU_LONG = 8 };
-
-enum emu_place {
-    EMU_AT_SLOT,  // register, at this byte offset in the frame
-    EMU_AT_CONST, // constant: 32 equal lanes, stored with the code
-    EMU_AT_SPECIAL,
-    EMU_AT_LOCAL_SYMBOL, // address of a local variable, which differs between lanes
-    EMU_AT_SINK,
-};
-
-struct emu_value {
-    uint8_t place;
-    uint8_t width;  // of the storage
-    uint8_t want;   // of the operand
-    uint8_t bits;   // of the register's type
-    uint8_t extend; // destinations: number of bits from which the sign is extended to the register
-    bool negated;
-    bool direct; // its storage can be used without a conversion
-    uint32_t at;
-    uint32_t reg;         // register, for EMU_AT_SLOT; symbol, for EMU_AT_LOCAL_SYMBOL
-    const void *constant; // EMU_AT_CONST
-    const struct emu_operand *operand;
-};
-
-// The handler of an instruction, from its row in isa.def. EMU_DO_FLOAT and EMU_DO_COMPARE_PAIR
-// replace EMU_DO_LANES and EMU_DO_COMPARE for some types and modifiers.
-enum emu_handler {
-    EMU_DO_LANES,   // fn over all lanes
-    EMU_DO_FLOAT,   // fn with ftz, sat or a rounding mode around it
-    EMU_DO_COMPARE, // setp, set
-    EMU_DO_CARRY,
-    EMU_DO_MOVE,
-    EMU_DO_COMPARE_PAIR, // comparison of packed halves
-    EMU_DO_LOAD,
-    EMU_DO_STORE,
-    EMU_DO_ATOMIC,
-    EMU_DO_ADDRESS, // cvta, isspacep
-    EMU_DO_COPY,    // cp.async
-    EMU_DO_COPY_COMMIT,
-    EMU_DO_COPY_WAIT,
-    EMU_DO_COPY_ARRIVE, // cp.async.mbarrier.arrive
-    EMU_DO_BULK,        // cp.async.bulk
-    EMU_DO_BULK_COMMIT,
-    EMU_DO_BULK_WAIT,
-    EMU_DO_MBARRIER,
-    EMU_DO_PHASE_WAIT, // mbarrier.test_wait, mbarrier.try_wait
-    EMU_DO_PENDING_COUNT,
-    EMU_DO_BRANCH,
-    EMU_DO_BRANCH_LIST, // brx.idx
-    EMU_DO_CALL,
-    EMU_DO_RETURN,
-    EMU_DO_EXIT,
-    EMU_DO_BARRIER,
-    EMU_DO_WARP_BARRIER, // bar.warp.sync
-    EMU_DO_SHUFFLE,
-    EMU_DO_VOTE,
-    EMU_DO_MATCH,
-    EMU_DO_REDUX,
-    EMU_DO_ELECT,
-    EMU_DO_MATRIX_LOAD, // ldmatrix
-    EMU_DO_MATRIX_STORE,
-    EMU_DO_MMA,
-    EMU_DO_ACTIVEMASK,
-    EMU_DO_FENCE,
-    EMU_DO_SLEEP,
-    EMU_DO_NOTHING,
-    EMU_DO_TRAP,
-};
-
-// Which bits of a result are undefined if some sources are, from the row in isa.def.
-enum emu_definedness {
-    EMU_DEFINED_OWN,       // the handler decides, or there is no result
-    EMU_DEFINED_ALL,       // all bits, if any bit of a source is
-    EMU_DEFINED_BITWISE,   // each bit depends on the same bit of the sources
-    EMU_DEFINED_MASK,      // the same, and a copy of an undefined value remains a copy
-    EMU_DEFINED_SELECT,    // the same, where the third source selects the first or the second
-    EMU_DEFINED_MOVES,     // bits of the first source move to where the others say
-    EMU_DEFINED_MOVES_TWO, // bits of the first two sources move
-    EMU_DEFINED_SUM,       // integer arithmetic, as the next three
-    EMU_DEFINED_DIFFERENCE,
-    EMU_DEFINED_PRODUCT,
-    EMU_DEFINED_UPWARD,  // from the lowest undefined bit of a source upward
-    EMU_DEFINED_CHOICE,  // slct: those of the selected source
-    EMU_DEFINED_CONVERT, // MOVES between integers, else ALL
-};
-
-// In a row of EMU_DO_CARRY, the rule for the product.
-extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
-
-struct emu_op {
-    uint8_t handler;
-    uint8_t dst_count, src_count;
-    uint8_t bytes;  // memory: bytes of one element
-    uint8_t space;  // memory
-    bool strong;    // memory: volatile, relaxed or stronger
-    bool is_float;  // ftz applies
-    bool float_out; // ftz and sat apply to the result
-    bool in_place;  // the result's register is not a source
-    bool guard_negated;
-    uint32_t guard; // offset in the frame; EMU_NO_REGISTER: none
-    uint32_t guard_register;
-    uint32_t target;
-    emu_lane_function *fn;
-    const struct emu_value *dst, *src;
-    const struct emu_insn *insn;
-};
-
-struct emu_straight;
-
-struct emu_code {
-    const struct emu_function *function;
-    struct emu_op *ops;
-    struct emu_straight *straight; // for each instruction: see straight.h
-    struct emu_value *values;
-    unsigned char *constants;
-    size_t constant_bytes, constant_room;
-    uint32_t value_count;
-    uint32_t *slots; // offset of each register in the frame
-    uint32_t count;
-    uint32_t frame_at;    // this function's offset in the frames of one depth
-    uint32_t init_at;     // number of its first register among all functions'
-    uint32_t frame_bytes; // multiple of 64
-};
-
-// An entry and every function that it reaches. Read-only after it is made.
-struct emu_program {
-    struct emu_code *codes; // by function
-    uint32_t count;
-    uint32_t entry;
-    uint32_t depth_bytes, depth_registers; // of all functions, for one depth of calls
-    uint32_t dynamic_at;                   // offset in shared memory, after the static part
-    uint32_t race_grain;                   // smallest access to shared memory
-    bool calls;
-    bool reads_environment; // %envreg
-};
-
-// Decodes the entry of the launch and all that it calls. If it cannot be decoded: NULL, *result (a
-// CUresult) and the reason.
-struct emu_program *emu_program_create(const struct emu_launch *launch, int *result, char *reason,
-                                       size_t reason_size);
-void emu_program_destroy(struct emu_program *program); // may be NULL
 
 // ---- warps and blocks ---------------------------------------------------------------------------
 
@@ -220,6 +70,39 @@ struct emu_return {
     uint32_t local_base;
 };
 
+// An asynchronous operation under way, in a list of its warp or block: see pending.c.
+enum { EMU_NO_MBARRIER = -1 };
+
+struct emu_async {
+    struct emu_warp *warp;
+    const struct emu_op *op;
+    unsigned char *to, *to_shadow;
+    const unsigned char *from, *from_shadow;
+    int64_t mbarrier; // shared offset, or EMU_NO_MBARRIER
+    uint64_t order;   // of cp.async: a number; copies up to it count
+    uint32_t bytes, batch;
+    uint8_t lane;
+    uint8_t taken; // cp.async: bytes read from the source; the rest is zero
+    bool is_arrival, to_shared;
+};
+
+struct emu_pending {
+    struct emu_async *at;
+    uint32_t count, room;
+};
+
+// Which operations of a list end, and how.
+struct emu_ending {
+    bool (*ends)(const struct emu_async *async, const struct emu_ending *ending);
+    bool (*finish)(const struct emu_async *async);
+    const struct emu_warp *warp;
+    const uint32_t *batches; // the open group of each lane
+    uint64_t kept, order;
+    int64_t mbarrier;
+    uint32_t lanes;
+    bool open; // the open group too
+};
+
 struct emu_warp {
     struct emu_block *block;
     uint32_t index, exists, live, waiting;
@@ -249,9 +132,8 @@ struct emu_warp {
     // `undefined` has what is known of the other lanes; NULL until there is any: see undefined.c.
     uint32_t *init;
     struct emu_undefined_lanes **undefined;
-    uint32_t frame_depths;   // allocated
-    struct emu_copy *copies; // pending
-    uint32_t copy_count, copy_room;
+    uint32_t frame_depths;          // allocated
+    struct emu_pending copies;      // see copy.c
     uint32_t copy_batch[EMU_LANES]; // the open batch of each lane
     uint32_t bulk_batch[EMU_LANES]; // the open bulk group
     uint64_t copy_order;            // counts the copies
@@ -299,11 +181,10 @@ struct emu_block {
     struct emu_barrier barriers[EMU_BARRIERS];
     struct emu_mbarrier *mbarriers;
     uint32_t mbarrier_count, mbarrier_room;
-    uint32_t polling;         // lanes that wait for a phase
-    uint32_t waited;          // turns since one began to wait
-    uint32_t stuck;           // times that all lanes waited since an mbarrier changed
-    struct emu_async *asyncs; // pending: see bulk.c
-    uint32_t async_count, async_room;
+    uint32_t polling;          // lanes that wait for a phase
+    uint32_t waited;           // turns since one began to wait
+    uint32_t stuck;            // times that all lanes waited since an mbarrier changed
+    struct emu_pending asyncs; // see bulk.c
     uint64_t random;
     struct emu_block *next;
 };
@@ -402,6 +283,10 @@ bool emu_do_return(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
 // A call of a function of the driver: see system.c.
 bool emu_do_system(struct emu_warp *warp, const struct emu_op *call, uint32_t mask,
                    enum emu_system system);
+void emu_do_float_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                       const struct emu_op *op, uint32_t mask);
+void emu_do_truth(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                  const struct emu_op *op, uint32_t mask);
 void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                   const struct emu_op *op, uint32_t mask);
 void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
@@ -410,6 +295,16 @@ void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *
                          const struct emu_op *op, uint32_t mask);
 void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                   const struct emu_op *op, uint32_t mask);
+bool emu_pending_add(struct emu_exec *exec, struct emu_pending *list,
+                     const struct emu_async *async);
+// False after a fault.
+bool emu_pending_finish(struct emu_pending *list, const struct emu_ending *ending);
+// Those of the warp's lanes in all closed groups but the last `kept`; up to an order; on an
+// mbarrier.
+bool emu_ends_with_group(const struct emu_async *async, const struct emu_ending *ending);
+bool emu_ends_before(const struct emu_async *async, const struct emu_ending *ending);
+bool emu_ends_at_mbarrier(const struct emu_async *async, const struct emu_ending *ending);
+
 // Asynchronous copies: see copy.c.
 bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 void emu_do_copy_commit(struct emu_warp *warp, uint32_t mask);
@@ -454,7 +349,15 @@ void emu_warp_release(struct emu_warp *warp, uint32_t lanes);
 // ended.
 bool emu_barrier_check(struct emu_block *block, unsigned id);
 bool emu_warp_sync_check(struct emu_warp *warp);
-// ldmatrix, stmatrix and mma, for the lanes that are there: all 32, or it is a fault.
+bool emu_mma(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame, uint32_t *init);
+bool emu_tile_load(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
+                   uint32_t *init);
+bool emu_tile_store(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
+                    uint32_t *init);
+// c + the products of a and b, for one element of D: dot.c.
+uint32_t emu_dot(const struct emu_insn *insn, int sm, const uint32_t *a, const uint32_t *b,
+                 uint32_t c);
+// ldmatrix, stmatrix, mma and wmma, for the lanes that are there: all 32, or it is a fault.
 bool emu_matrix_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
                           uint32_t *init, uint32_t lanes);
 bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,

@@ -424,6 +424,7 @@ bool emu_constant_in(const struct emu_constant *constant, enum emu_type type, ui
     case EMU_U16X2:
     case EMU_S16X2:
     case EMU_TF32:
+    case EMU_F32X2:
     case EMU_NONE:
         return false;
     default:

@@ -233,8 +233,6 @@ static bool choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
             const struct emu_form *form = &rows[row].forms[k];
             const enum agreement found = agree(spelled, form);
             if (found == AGREES && written_count(spelled, form, list) == list->count) {
-                if (form->lacks)
-                    return check_floors(p, spelled, form) && refuse_unsupported(p, spelled, form);
                 *choice = (struct choice) { (enum emu_opcode)rows[row].opcode, form };
                 return true;
             }
@@ -314,15 +312,19 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         VALUE(TO, mode),
         VALUE(TRANSPOSED, mode),
         VALUE(TILES, lanes),
-        VALUE(M16N8K4, depth),
-        VALUE(M16N8K8, depth),
-        VALUE(M16N8K16, depth),
-        VALUE(M16N8K32, depth),
+        VALUE(M16N8K4, shape),
+        VALUE(M16N8K8, shape),
+        VALUE(M16N8K16, shape),
+        VALUE(M16N8K32, shape),
+        VALUE(WMMA_SHAPE, shape),
+        VALUE(M16N16K8, shape),
         FLAG(FTZ, ftz),
         FLAG(SAT, sat),
         FLAG(APPROX, approx),
         FLAG(FULL, full),
         FLAG(NAN, nan),
+        FLAG(ABS, abs),
+        FLAG(XORSIGN, xorsign),
         FLAG(RELU, relu),
         FLAG(SATFINITE, satfinite),
         FLAG(NC, nc),
@@ -378,7 +380,7 @@ static const struct emu_modifier *in_comparison(const struct emu_modifier *known
 }
 
 // A modifier that occurs twice has another meaning the second time: the source space of cp.async,
-// and the secondary eviction priority of createpolicy.
+// the secondary eviction priority of createpolicy, the layout of B.
 static const struct emu_modifier *second(const struct emu_spelled *spelled, emu_groups groups,
                                          const struct emu_modifier *known)
 {
@@ -386,6 +388,8 @@ static const struct emu_modifier *second(const struct emu_spelled *spelled, emu_
     static const struct emu_modifier evict = { "L2::evict", EMU_GROUP_INDEX_EVICT2, 0, 0, 0 };
     static const struct emu_modifier shared = { "shared::cta", EMU_GROUP_INDEX_FROM_SHARED,
                                                 EMU_SHARED, 78, 30 };
+    static const struct emu_modifier row = { "row", EMU_GROUP_INDEX_ROW_B, 0, 0, 0 };
+    static const struct emu_modifier col = { "col", EMU_GROUP_INDEX_COL_B, 0, 0, 0 };
     const bool again = spelled->groups >> known->group & 1;
 
     if (known->group == EMU_GROUP_INDEX_SPACE && known->value == EMU_GLOBAL &&
@@ -398,6 +402,10 @@ static const struct emu_modifier *second(const struct emu_spelled *spelled, emu_
     if (again && known->group == EMU_GROUP_INDEX_SPACE && known->value == EMU_GLOBAL &&
         groups & EMU_G(FROM))
         return &from;
+    if (again && groups & EMU_G(ROW_B) && known->group == EMU_GROUP_INDEX_ROW)
+        return &row;
+    if (again && groups & EMU_G(COL_B) && known->group == EMU_GROUP_INDEX_COL)
+        return &col;
     if (again && known->group == EMU_GROUP_INDEX_EVICT && (known->value & 1) &&
         groups & EMU_G(EVICT2))
         return &evict;
@@ -503,6 +511,11 @@ static bool finish(struct emu_parser *p, struct emu_spelled *spelled, const stru
     insn->type = spelled->types[0];
     insn->source_type = spelled->type_count > 1 ? spelled->types[1] : spelled->types[0];
     insn->factor_type = spelled->types[2];
+    insn->sum_type = spelled->type_count > 3 ? spelled->types[3] : insn->type;
+    if (form->factors) {
+        insn->sum_type = insn->source_type;
+        insn->source_type = insn->factor_type = form->factors;
+    }
     if (!check_floors(p, spelled, form) || !emu_param_access(p, spelled, list, &handled))
         return false;
     if (handled)

@@ -38,6 +38,9 @@
 #define CONVERTS   (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
 #define COMPARES   (G(FTZ) | G(LOGIC))
 #define MATRIX     (G(SYNC) | G(ALIGNED) | G(TILE) | G(TILES))
+#define LAYOUT     (G(ROW) | G(COL))
+#define LAYOUTS    (LAYOUT | G(ROW_B) | G(COL_B))
+#define WMMA(what) (G(SYNC) | G(ALIGNED) | G(what))
 #define MMA(shape) (G(SYNC) | G(ALIGNED) | G(ROW) | G(COL) | G(shape))
 
 #define FORM(least_isa, least_sm, ...)                                                             \
@@ -46,8 +49,6 @@
     { .isa = least_isa, .sm = least_sm, .lacks = modifiers },
 #define LACKS_OWN(least_isa, least_sm, modifiers)                                                  \
     { .isa = least_isa, .sm = least_sm, .lacks = modifiers, .own = true },
-#define LACKS_FORM(least_isa, least_sm, ...)                                                       \
-    { .isa = least_isa, .sm = least_sm, .lacks = "", .operands = __VA_ARGS__ },
 
 #define INSTRUCTION(opcode, mnemonic, handler, lanes, defined, rule, ...)                          \
     static const struct emu_form forms_##opcode[] = { __VA_ARGS__ };
@@ -127,6 +128,7 @@ static const struct emu_modifier modifiers[] = {
     ROW("L2::evict_normal", EVICT, 2, 74, 80),
     ROW("L2::evict_unchanged", EVICT, 3, 74, 80),
     PLAIN("NaN", NAN, 0),
+    PLAIN("a", OF_A, 0),
     PLAIN("abs", ABS, 0),
     ROW("acq_rel", ORDER, EMU_ACQ_REL, 60, 70),
     ROW("acquire", ORDER, EMU_ACQUIRE, 60, 70),
@@ -139,6 +141,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("arrive", ARRIVE, EMU_MODE_ARRIVE),
     PLAIN("arrive_drop", ARRIVE_DROP, 0),
     ROW("async", ASYNC, 0, 70, 80),
+    PLAIN("b", OF_B, 0),
     PLAIN("b16", TYPE, EMU_B16),
     PLAIN("b32", TYPE, EMU_B32),
     PLAIN("b4e", PERMUTE, EMU_MODE_PRMT_B4E),
@@ -150,6 +153,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("bfly", SHUFFLE, EMU_MODE_BFLY),
     PLAIN("bulk", BULK, 0),
     PLAIN("bulk_group", BULK_GROUP, 0),
+    PLAIN("c", OF_C, 0),
     ROW("ca", CACHE, 2, 20, 20),
     PLAIN("cas", CAS, EMU_ATOMIC_CAS),
     PLAIN("cc", CC, 0),
@@ -164,6 +168,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("cta", SCOPE, EMU_SCOPE_CTA),
     ROW("cv", CACHE, 2, 20, 20),
     ROW("cvt", POLICY, 1, 74, 80),
+    PLAIN("d", OF_D, 0),
     PLAIN("dec", COUNTER, EMU_ATOMIC_DEC),
     PLAIN("down", SHUFFLE, EMU_MODE_DOWN),
     PLAIN("e4m3x2", TYPE, EMU_E4M3X2),
@@ -177,6 +182,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("f16", TYPE, EMU_F16),
     PLAIN("f16x2", TYPE, EMU_F16X2),
     PLAIN("f32", TYPE, EMU_F32),
+    PLAIN("f32x2", TYPE, EMU_F32X2),
     PLAIN("f4e", PERMUTE, EMU_MODE_PRMT_F4E),
     PLAIN("f64", TYPE, EMU_F64),
     PLAIN("finite", TEST, EMU_FINITE),
@@ -202,21 +208,27 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("le", COMPARE, EMU_LE),
     PLAIN("leu", COMPARE, EMU_LEU),
     PLAIN("lo", LO, 0),
+    PLAIN("load", MOVE_IN, 0),
     PLAIN("local", SPACE, EMU_LOCAL),
     PLAIN("ls", COMPARE, EMU_LS),
     PLAIN("lt", COMPARE, EMU_LT),
     PLAIN("ltu", COMPARE, EMU_LTU),
     ROW("lu", CACHE, 2, 20, 20),
-    ROW("m16n8k16", M16N8K16, 16, 0, 0),
-    ROW("m16n8k32", M16N8K32, 32, 0, 0),
-    ROW("m16n8k4", M16N8K4, 4, 0, 0),
-    ROW("m16n8k8", M16N8K8, 8, 0, 0),
+    ROW("m16n16k16", WMMA_SHAPE, EMU_M16N16K16, 60, 70),
+    ROW("m16n16k8", M16N16K8, EMU_M16N16K8, 70, 80),
+    ROW("m16n8k16", M16N8K16, EMU_M16N8K16, 0, 0),
+    ROW("m16n8k32", M16N8K32, EMU_M16N8K32, 0, 0),
+    ROW("m16n8k4", M16N8K4, EMU_M16N8K4, 0, 0),
+    ROW("m16n8k8", M16N8K8, EMU_M16N8K8, 0, 0),
+    ROW("m32n8k16", WMMA_SHAPE, EMU_M32N8K16, 61, 70),
+    ROW("m8n32k16", WMMA_SHAPE, EMU_M8N32K16, 61, 70),
     ROW("m8n8", TILE, 0, 0, 0),
     PLAIN("max", EXTREME, EMU_ATOMIC_MAX),
     PLAIN("mbarrier", MBARRIER, 0),
     PLAIN("mbarrier::complete_tx::bytes", BYTES, 0),
     PLAIN("mbarrier_init", MBARRIER_INIT, 0),
     PLAIN("min", EXTREME, EMU_ATOMIC_MIN),
+    PLAIN("mma", MULTIPLY, 0),
     PLAIN("nan", COMPARE, EMU_NAN),
     ROW("nc", NC, 0, 31, 32),
     PLAIN("ne", COMPARE, EMU_NE),
@@ -268,6 +280,7 @@ static const struct emu_modifier modifiers[] = {
     ROW("shared::cluster", CLUSTER_SHARED, EMU_SHARED, 78, 90),
     ROW("shared::cta", SPACE, EMU_SHARED, 78, 30),
     PLAIN("shiftamt", SHIFTAMT, EMU_MODE_SHIFTAMT),
+    PLAIN("store", MOVE_OUT, 0),
     PLAIN("subnormal", TEST, EMU_SUBNORMAL),
     PLAIN("sync", SYNC, 0),
     PLAIN("sys", SCOPE, EMU_SCOPE_SYS),
@@ -300,6 +313,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("x2", TILES, 2),
     PLAIN("x4", TILES, 4),
     PLAIN("xor", LOGIC, EMU_BOOL_XOR),
+    PLAIN("xorsign", XORSIGN, 0),
 };
 
 // clang-format on

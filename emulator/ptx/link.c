@@ -114,25 +114,34 @@ static bool check_calls(struct emu_parser *p)
     return true;
 }
 
+static bool have_sizes(const struct emu_function *f, const uint32_t *registers, uint32_t count,
+                       const char *sizes)
+{
+    if (count != strlen(sizes))
+        return false;
+    for (uint32_t k = 0; k < count; k++)
+        if (emu_bits((enum emu_type)f->registers[registers[k]].type) !=
+            8 * (unsigned)(sizes[k] - '0'))
+            return false;
+    return true;
+}
+
 // (.b32) vprintf(format, arguments); __assertfail(message, file, line, function, size of a
-// character)
+// character); (.b64) malloc(bytes); free(address). Digits are the sizes in bytes.
 static void find_system_function(struct emu_function *f)
 {
     static const struct {
-        const char *name, *arguments;
-        uint8_t results, system;
-    } known[] = { { "vprintf", "88", 1, EMU_SYSTEM_VPRINTF },
-                  { "__assertfail", "88488", 0, EMU_SYSTEM_ASSERTFAIL } };
+        const char *name, *arguments, *results;
+        uint8_t system;
+    } known[] = { { "vprintf", "88", "4", EMU_SYSTEM_VPRINTF },
+                  { "__assertfail", "88488", "", EMU_SYSTEM_ASSERTFAIL },
+                  { "malloc", "8", "8", EMU_SYSTEM_MALLOC },
+                  { "free", "8", "", EMU_SYSTEM_FREE } };
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-        if (strcmp(f->name, known[k].name) != 0 || f->result_count != known[k].results ||
-            f->argument_count != strlen(known[k].arguments) ||
-            (f->result_count && emu_bits((enum emu_type)f->registers[f->results[0]].type) != 32))
-            continue;
-        bool same = true;
-        for (uint32_t a = 0; a < f->argument_count; a++)
-            same = same && emu_bits((enum emu_type)f->registers[f->arguments[a]].type) ==
-                               8 * (unsigned)(known[k].arguments[a] - '0');
-        f->system = same ? known[k].system : EMU_SYSTEM_NONE;
+        if (strcmp(f->name, known[k].name) == 0 &&
+            have_sizes(f, f->arguments, f->argument_count, known[k].arguments) &&
+            have_sizes(f, f->results, f->result_count, known[k].results))
+            f->system = known[k].system;
     }
 }
 

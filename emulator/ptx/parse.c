@@ -20,7 +20,8 @@ unsigned emu_bits(enum emu_type type)
         [EMU_U64] = 64,    [EMU_S8] = 8,      [EMU_S16] = 16,  [EMU_S32] = 32,   [EMU_S64] = 64,
         [EMU_B8] = 8,      [EMU_B16] = 16,    [EMU_B32] = 32,  [EMU_B64] = 64,   [EMU_F16] = 16,
         [EMU_BF16] = 16,   [EMU_F32] = 32,    [EMU_F64] = 64,  [EMU_F16X2] = 32, [EMU_BF16X2] = 32,
-        [EMU_E4M3X2] = 16, [EMU_E5M2X2] = 16, [EMU_TF32] = 32, [EMU_U16X2] = 32, [EMU_S16X2] = 32,
+        [EMU_E4M3X2] = 16, [EMU_E5M2X2] = 16, [EMU_TF32] = 32, [EMU_F32X2] = 64, [EMU_U16X2] = 32,
+        [EMU_S16X2] = 32,
     };
     return (unsigned)type < sizeof bits ? bits[type] : 0;
 }

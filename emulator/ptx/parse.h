@@ -27,6 +27,7 @@
     X(FULL, "'.full'")                                                                             \
     X(NAN, "'.NaN'")                                                                               \
     X(ABS, "'.abs'")                                                                               \
+    X(XORSIGN, "'.xorsign'")                                                                       \
     X(RELU, "'.relu'")                                                                             \
     X(NOFTZ, "'.noftz'")                                                                           \
     X(COMPARE, "Comparison")                                                                       \
@@ -109,7 +110,18 @@
     X(M16N8K16, "Shape")                                                                           \
     X(M16N8K32, "Shape")                                                                           \
     X(ROW, "'.row'")                                                                               \
-    X(COL, "'.col'")
+    X(COL, "'.col'")                                                                               \
+    X(ROW_B, "'.row'") /* the second one, of wmma.mma */                                           \
+    X(COL_B, "'.col'")                                                                             \
+    X(WMMA_SHAPE, "Shape")                                                                         \
+    X(M16N16K8, "Shape")                                                                           \
+    X(MOVE_IN, "'.load'")                                                                          \
+    X(MOVE_OUT, "'.store'")                                                                        \
+    X(MULTIPLY, "'.mma'")                                                                          \
+    X(OF_A, "'.a'")                                                                                \
+    X(OF_B, "'.b'")                                                                                \
+    X(OF_C, "'.c'")                                                                                \
+    X(OF_D, "'.d'")
 
 enum emu_group_index {
 #define EMU_GROUP_INDEX(name, text) EMU_GROUP_INDEX_##name,
@@ -152,6 +164,7 @@ const char *emu_group_name(unsigned index);
 //   b    a, or a parameter of a function     M    m, or a vector of parts: mov
 //   x    skipped                             c    results, function and arguments of a call
 //   A-D  registers of the fragments of mma  F    registers of ldmatrix and stmatrix
+//   e    u, or parts of it: .b0, .h10
 //   _    after a destination: it may be '_'
 struct emu_form {
     const char *operands; // NULL: any
@@ -160,6 +173,7 @@ struct emu_form {
     const char *lacks;
     uint32_t types, second; // bits of emu_type; 0: the form has no such type
     uint32_t third, fourth;
+    uint8_t factors;   // mma: the type of A and B, where it is not written; the second is that of C
     emu_groups must;   // required groups
     emu_groups one_of; // exactly one of these groups is required, if not 0
     emu_groups may;    // optional groups
@@ -480,7 +494,7 @@ bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct 
 // Checks that called functions are defined, and lays out shared memory.
 bool emu_link(struct emu_parser *p);
 
-// ---- operand.c ----------------------------------------------------------------------------------
+// ---- operand.c, typing.c ------------------------------------------------------------------------
 
 enum { EMU_MOST_OPERANDS = 12, EMU_MOST_LANES = 8, EMU_MOST_MODIFIERS = 24 };
 
@@ -498,7 +512,9 @@ struct emu_written {
     enum emu_syntax syntax;
     struct emu_token at;
     bool negated; // !p
-    bool pair;    // a|b: this one is a, and the next in the list b
+    bool minus;   // -r
+    uint32_t select;
+    bool pair; // a|b: this one is a, and the next in the list b
     bool offset_given;
     bool is_whole; // a special register that is a vector, without an axis
     uint8_t lanes; // of a vector: the elements follow in emu_written_list.elements
@@ -512,7 +528,7 @@ struct emu_written {
 struct emu_written_list {
     struct emu_written at[EMU_MOST_OPERANDS];
     unsigned count;
-    struct emu_written elements[2 * EMU_MOST_LANES];
+    struct emu_written elements[4 * EMU_MOST_LANES];
     unsigned element_count;
 };
 
@@ -534,7 +550,7 @@ struct emu_spelled {
     struct emu_token guard;
 };
 
-enum { EMU_MOST_INSN_OPERANDS = 20 };
+enum { EMU_MOST_INSN_OPERANDS = 40 };
 
 // Appended to the message about an instruction that matches no row.
 #define EMU_NOT_PTX ": not PTX, or not supported by the emulator"

@@ -50,7 +50,8 @@ enum emu_type {
     EMU_E5M2X2,
     EMU_U16X2, // two integers of 16 bits
     EMU_S16X2,
-    EMU_TF32, // an f32 with 10 bits of fraction
+    EMU_TF32,  // an f32 with 10 bits of fraction
+    EMU_F32X2, // two f32
 };
 
 // Bits of a type; 1 for predicates.
@@ -148,7 +149,7 @@ enum emu_mode {
     EMU_MODE_PRODUCT_SUM,
     EMU_MODE_QUOTIENT,
     EMU_MODE_RECIPROCAL,
-    EMU_MODE_TRANSPOSED, // ldmatrix, stmatrix
+    EMU_MODE_TRANSPOSED, // ldmatrix, stmatrix; wmma.load, wmma.store of columns
 };
 
 // Memory order. atom and red are relaxed by default. is_volatile is set only for .volatile.
@@ -159,6 +160,17 @@ enum emu_order {
     EMU_RELEASE,
     EMU_ACQ_REL,
     EMU_SEQ_CST,
+};
+
+enum emu_shape {
+    EMU_M16N8K4,
+    EMU_M16N8K8,
+    EMU_M16N8K16,
+    EMU_M16N8K32,
+    EMU_M16N16K16, // of wmma, from here on
+    EMU_M8N32K16,
+    EMU_M32N8K16,
+    EMU_M16N16K8,
 };
 
 enum emu_bool { EMU_BOOL_NONE, EMU_BOOL_AND, EMU_BOOL_OR, EMU_BOOL_XOR };
@@ -235,6 +247,25 @@ struct emu_operand {
     uint64_t bits;
 };
 
+// The parts of a register that a video instruction names, as .h10 or .b3: how many there are, bits
+// of a part, and the number of part k from the right. 0: none is named.
+enum { EMU_SELECT_HALVES = 1 << 20 };
+
+static inline unsigned emu_select_count(uint32_t select)
+{
+    return select >> 16 & 15;
+}
+
+static inline unsigned emu_select_bits(uint32_t select)
+{
+    return select & EMU_SELECT_HALVES ? 16 : 8;
+}
+
+static inline unsigned emu_select_part(uint32_t select, unsigned k)
+{
+    return select >> 4 * k & 15;
+}
+
 struct emu_insn {
     const char *letters; // its operands, of the form in isa.def (ptx/parse.h)
     uint16_t opcode;
@@ -247,17 +278,20 @@ struct emu_insn {
     uint8_t atomic;      // atom, red
     uint8_t space;       // ld, st, atom, red, cvta, isspacep
     uint8_t lanes;       // ld, st, atom, red: 1, 2, 4 or 8; ldmatrix, stmatrix: tiles
-    uint8_t factor_type; // mma: of B; that of A is source_type, that of C and D type
-    uint8_t depth;       // mma: columns of A and rows of B
+    uint8_t factor_type; // mma: of B; that of A is source_type, that of D type
+    uint8_t sum_type;    // mma: of C
+    uint8_t shape;       // mma, wmma: enum emu_shape
     bool ftz, sat, approx, full, nan, is_volatile;
     bool aligned; // barrier.sync.aligned, bar.sync
-    bool abs, relu, satfinite;
-    bool no_complete; // mbarrier.arrive.noComplete
-    bool carry_out;   // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
-    uint8_t mode;     // enum emu_mode
-    uint8_t order;    // enum emu_order, of ld, st, atom, red and fence
-    uint8_t scope;    // enum emu_scope, of the same
-    bool nc;          // ld: from memory that no thread writes while the kernel runs
+    bool abs, xorsign, relu, satfinite;
+    uint32_t select[3]; // video: parts of the result and of the sources, see EMU_SELECT
+    bool secondary;     // video: a second operation, with the third source
+    bool no_complete;   // mbarrier.arrive.noComplete
+    bool carry_out;     // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
+    uint8_t mode;       // enum emu_mode
+    uint8_t order;      // enum emu_order, of ld, st, atom, red and fence
+    uint8_t scope;      // enum emu_scope, of the same
+    bool nc;            // ld: from memory that no thread writes while the kernel runs
     // Operands lie in emu_function.operands from here on: destinations first, then sources. A
     // vector {a, b} is as many operands as it has lanes; setp p|q and shfl d|p have two
     // destinations. Where the order is not that of the text:
@@ -282,7 +316,18 @@ struct emu_insn {
     uint32_t line;         // in the text, from 1
 };
 
-// Registers of an operand of ldmatrix, stmatrix (letter 'F') or mma ('A' to 'D').
+// The sizes of a product of matrices, m x k times k x n.
+struct emu_sizes {
+    unsigned m, n, k;
+};
+struct emu_sizes emu_sizes_of(enum emu_shape shape);
+// Whether the shape is one of wmma, whose fragments only wmma reads.
+static inline bool emu_is_opaque(enum emu_shape shape)
+{
+    return shape >= EMU_M16N16K16;
+}
+
+// Registers of an operand of ldmatrix, stmatrix (letter 'F'), mma or wmma ('A' to 'D').
 unsigned emu_fragment_registers(const struct emu_insn *insn, char letter);
 
 struct emu_register {
@@ -309,6 +354,8 @@ enum emu_system {
     EMU_SYSTEM_NONE,
     EMU_SYSTEM_VPRINTF,
     EMU_SYSTEM_ASSERTFAIL,
+    EMU_SYSTEM_MALLOC,
+    EMU_SYSTEM_FREE,
 };
 
 struct emu_function {

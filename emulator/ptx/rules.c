@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The rules of single instructions that the rows of isa.def name.
-#include "parse.h"
+// The rules of single instructions that the rows of isa.def name; those of video instructions lie
+// in rules_video.c.
+#include "rules.h"
 
 #include <string.h>
 
-// The instruction that is checked, and the place for reports.
-struct check {
-    struct emu_parser *p;
-    struct emu_spelled *spelled;
-    struct emu_insn *insn;
-    struct emu_operand *operands;
-};
-
-// Reports a modifier of the groups that the instruction does not allow. Always returns false, as
-// the next one does.
+// Reports a modifier of the groups that the instruction does not allow. Always returns false.
 static bool illegal(const struct check *c, emu_groups group)
 {
     const struct emu_modifier *known = emu_spelled_in(c->spelled, group);
@@ -23,7 +15,7 @@ static bool illegal(const struct check *c, emu_groups group)
                      known ? known->name : "", EMU_TEXT(&c->spelled->name));
 }
 
-static bool cannot_combine(const struct check *c, emu_groups one, emu_groups other)
+bool emu_cannot_combine(const struct check *c, emu_groups one, emu_groups other)
 {
     const struct emu_modifier *a = emu_spelled_in(c->spelled, one);
     const struct emu_modifier *b = emu_spelled_in(c->spelled, other);
@@ -44,11 +36,6 @@ static bool at_least(const struct check *c, const char *what, int isa, int sm)
         return emu_error(c->p, &c->spelled->name, "Feature '%s' requires .target sm_%d or higher",
                          what, sm);
     return true;
-}
-
-static bool spells(const struct check *c, emu_groups group)
-{
-    return (c->spelled->groups & group) != 0;
 }
 
 // ---- what goes to memory ------------------------------------------------------------------------
@@ -84,7 +71,7 @@ static bool check_order(const struct check *c)
             c->p, &c->spelled->name, "Modifier '.%s' requires memory order with '%.*s' instruction",
             emu_spelled_in(c->spelled, EMU_G(SCOPE))->name, EMU_TEXT(&c->spelled->name));
     if (strong && spells(c, EMU_G(CACHE) | EMU_G(NC)))
-        return cannot_combine(c, EMU_G(ORDER), EMU_G(CACHE) | EMU_G(NC));
+        return emu_cannot_combine(c, EMU_G(ORDER), EMU_G(CACHE) | EMU_G(NC));
     if (insn->is_volatile && insn->space == EMU_LOCAL && c->p->module->isa < 91)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.volatile' on '.local' requires PTX ISA .version 9.1 or later");
@@ -104,9 +91,9 @@ static bool check_cache(const struct check *c)
     if (cache && cache->value == (is_load(c) ? 1 : 2))
         return illegal(c, EMU_G(CACHE));
     if (cache && spells(c, EMU_G(LEVEL1)))
-        return cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
+        return emu_cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
     if (insn->is_volatile && spells(c, EMU_G(HINT)))
-        return cannot_combine(c, EMU_G(HINT), EMU_G(ORDER));
+        return emu_cannot_combine(c, EMU_G(HINT), EMU_G(ORDER));
     if (spells(c, hints) && insn->space != EMU_GLOBAL && insn->space != EMU_GENERIC)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.%s' cannot be applied to this state space",
@@ -212,6 +199,35 @@ static bool rule_mma(const struct check *c)
     return (types[3] == types[0] && (integers || types[2] == types[1])) ||
            emu_error(c->p, &c->spelled->name,
                      "Unexpected instruction types specified for '%.*s'" EMU_NOT_PTX,
+                     EMU_TEXT(&c->spelled->name));
+}
+
+// A and B have one type, and both layouts are written.
+static bool rule_wmma(const struct check *c)
+{
+    const uint8_t *types = c->spelled->types;
+    const emu_groups all = EMU_G(ROW) | EMU_G(COL) | EMU_G(ROW_B) | EMU_G(COL_B);
+    unsigned layouts = 0;
+
+    for (unsigned group = 0; group < EMU_GROUP_COUNT; group++)
+        layouts += (c->spelled->groups & all) >> group & 1;
+    if (layouts != 2)
+        return emu_error(c->p, &c->spelled->name,
+                         "Layouts of A and B are required for instruction '%.*s'",
+                         EMU_TEXT(&c->spelled->name));
+    return c->spelled->type_count < 4 || types[1] == types[2] ||
+           emu_error(c->p, &c->spelled->name,
+                     "Unexpected instruction types specified for '%.*s'" EMU_NOT_PTX,
+                     EMU_TEXT(&c->spelled->name));
+}
+
+static bool rule_wmma_move(const struct check *c)
+{
+    const uint8_t space = c->insn->space;
+
+    c->insn->mode = spells(c, EMU_G(COL)) ? EMU_MODE_TRANSPOSED : EMU_MODE_NONE;
+    return space == EMU_SHARED || space == EMU_GLOBAL || space == EMU_GENERIC ||
+           emu_error(c->p, &c->spelled->name, "State space incorrect for instruction '%.*s'",
                      EMU_TEXT(&c->spelled->name));
 }
 
@@ -412,9 +428,9 @@ static bool check_satfinite(const struct check *c)
     if ((insn->type != EMU_F16 && insn->type != EMU_BF16) || insn->source_type != EMU_F32)
         return illegal(c, EMU_G(SATFINITE));
     if (insn->round > EMU_RZ)
-        return cannot_combine(c, EMU_G(SATFINITE), EMU_G(DIRECTED));
+        return emu_cannot_combine(c, EMU_G(SATFINITE), EMU_G(DIRECTED));
     if (insn->sat || insn->ftz)
-        return cannot_combine(c, EMU_G(SATFINITE), EMU_G(SAT) | EMU_G(FTZ));
+        return emu_cannot_combine(c, EMU_G(SATFINITE), EMU_G(SAT) | EMU_G(FTZ));
     return at_least(c, "cvt.satfinite", 81, 53);
 }
 
@@ -441,9 +457,9 @@ static bool rule_cvt(const struct check *c)
     if (insn->relu && ((to != EMU_F16 && to != EMU_BF16) || from != EMU_F32))
         return illegal(c, EMU_G(RELU));
     if (insn->relu && insn->round > EMU_RZ)
-        return cannot_combine(c, EMU_G(RELU), EMU_G(DIRECTED));
+        return emu_cannot_combine(c, EMU_G(RELU), EMU_G(DIRECTED));
     if (insn->relu && insn->sat)
-        return cannot_combine(c, EMU_G(RELU), EMU_G(SAT));
+        return emu_cannot_combine(c, EMU_G(RELU), EMU_G(SAT));
     if (to == EMU_BF16 && from == EMU_F32)
         return at_least(c, "cvt.bf16.f32", 70, 80);
     if (from == EMU_BF16 && to == EMU_F32)
@@ -572,7 +588,21 @@ static bool rule_lop3(const struct check *c)
     return true;
 }
 
-#define rule_none NULL
+static bool rule_lop3_truth(const struct check *c)
+{
+    if (c->insn->boolean == EMU_BOOL_XOR)
+        return illegal(c, EMU_G(LOGIC));
+    if (c->insn->dst_count != 2)
+        return emu_error(c->p, &c->spelled->name,
+                         "Predicate output expected for instruction '%.*s'",
+                         EMU_TEXT(&c->spelled->name));
+    return rule_lop3(c);
+}
+
+#define rule_none   NULL
+#define rule_video  emu_rule_video
+#define rule_video2 emu_rule_video2
+#define rule_video4 emu_rule_video4
 
 bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, struct emu_operand *operands)
 {

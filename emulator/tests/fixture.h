@@ -35,7 +35,7 @@ static inline void emulator_open(struct emulator *e)
                                               .host_threads = 1,
                                               .timeout_ms = 20000 };
     e->memory = emu_memory_create(UINT64_C(1) << 28, true);
-    e->target = ".version 8.1\n.target sm_90";
+    e->target = ".version 8.2\n.target sm_90";
     e->grid = 1;
     e->block = 32;
     assert_non_null(e->memory);

@@ -266,6 +266,11 @@ static void libraries(void **state)
     RETURNS(cuLibraryGetKernel(&again, NULL, "small"), CUDA_ERROR_INVALID_HANDLE);
     OK(cuKernelGetName(&name, kernel));
     assert_string_equal(name, "small");
+    OK(cuKernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_EQUAL, 0));
+    RETURNS(cuKernelSetCacheConfig(kernel, (CUfunc_cache)4, 0), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuKernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_NONE, 1),
+            CUDA_ERROR_INVALID_DEVICE);
+    RETURNS(cuKernelSetCacheConfig(NULL, CU_FUNC_CACHE_PREFER_NONE, 0), CUDA_ERROR_INVALID_HANDLE);
     OK(cuKernelGetFunction(&function, kernel));
     OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
     OK(cuLaunchKernel((CUfunction)(void *)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));

@@ -278,6 +278,59 @@ static void least_and_greatest(void **state)
     }
 }
 
+// What min and max give for two bit patterns, which are NaN or numbers.
+static uint32_t extreme(bool greatest, bool nan, uint32_t a, uint32_t b)
+{
+    const float x = f32_of(a), y = f32_of(b);
+    if ((isnan(x) && isnan(y)) || (nan && (isnan(x) || isnan(y))))
+        return 0x7fffffff;
+    if (isnan(x) || isnan(y))
+        return isnan(x) ? b : a;
+    if (x == y)
+        return greatest ? a & b : a | b;
+    return (x < y) == !greatest ? a : b;
+}
+
+// Of magnitudes, with the sign of a product, and of three numbers.
+static void magnitudes(void **state)
+{
+    static const struct {
+        const char *name;
+        bool greatest, nan, sign, three, abs;
+    } all[] = {
+        { "min.xorsign.abs.f32", false, false, true, false, true },
+        { "max.xorsign.abs.f32", true, false, true, false, true },
+        { "min.NaN.xorsign.abs.f32", false, true, true, false, true },
+        { "max.NaN.xorsign.abs.f32", true, true, true, false, true },
+        { "min.f32", false, false, false, true, false },
+        { "max.f32", true, false, false, true, false },
+        { "min.NaN.f32", false, true, false, true, false },
+        { "max.NaN.abs.f32", true, true, false, true, true },
+        { "min.abs.f32", false, false, false, true, true },
+    };
+    static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
+    struct emulator *e = *state;
+    e->target = ".version 8.8\n.target sm_100";
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        const uint64_t *const inputs[4] = { in[0], in[1], in[2] };
+        struct apply a = { all[k].name, 32, { 32, 32, all[k].three ? 32 : 0 } };
+        apply_inputs(in, singles, 24, 32, k);
+        apply(e, &a, inputs, out);
+        for (unsigned i = 0; i < APPLY_COUNT; i++) {
+            const uint32_t keep = all[k].abs ? 0x7fffffff : 0xffffffff;
+            const uint32_t x = (uint32_t)in[0][i], y = (uint32_t)in[1][i];
+            uint32_t want = extreme(all[k].greatest, all[k].nan, x & keep, y & keep);
+            if (all[k].three)
+                want = extreme(all[k].greatest, all[k].nan, want, (uint32_t)in[2][i] & keep);
+            if (all[k].sign && !isnan(f32_of(want)))
+                want |= (x ^ y) & 0x80000000;
+            if ((uint32_t)out[i] != want)
+                fail_msg("%s of %08x, %08x: %08x, not %08x", all[k].name, (unsigned)x, (unsigned)y,
+                         (unsigned)out[i], (unsigned)want);
+        }
+    }
+}
+
 static uint32_t flushed(uint32_t x)
 {
     return x & 0x7f800000 ? x : x & 0x80000000;
@@ -319,6 +372,38 @@ static void flushing_and_clamping(void **state)
                 assert_int_equal((uint32_t)out[i], want);
             }
         }
+}
+
+// Each half of .f32x2 is an f32: the corner values of one beside those of the other.
+static void pairs_of_f32(void **state)
+{
+    static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
+    const uint64_t *const inputs[4] = { in[0], in[1], in[2] };
+    struct emulator *e = *state;
+    e->target = ".version 8.6\n.target sm_100";
+    for (unsigned k = 0; k < 32; k++) {
+        const unsigned op = k / 8, mode = k / 2 % 4;
+        const bool ftz = k % 2;
+        char name[32];
+        snprintf(name, sizeof(name), "%s.%s%s.f32x2", names[op], modes[mode], ftz ? ".ftz" : "");
+        struct apply a = { name, 64, { 64, 64, op == FMA ? 64 : 0 } };
+        apply_inputs(in, singles, 24, 32, k + 1);
+        for (unsigned n = 0; n < 3; n++)
+            for (unsigned i = 0; i < APPLY_COUNT; i++)
+                in[n][i] |= in[n][(i * 5 + 1) % APPLY_COUNT] << 32;
+        apply(e, &a, inputs, out);
+        for (unsigned i = 0; i < 2 * APPLY_COUNT; i++) {
+            uint32_t x[3];
+            for (unsigned n = 0; n < 3; n++)
+                x[n] = (uint32_t)(in[n][i / 2] >> 32 * (i % 2));
+            const uint32_t want = ftz ? flushed_result(op, mode, f32_of(flushed(x[0])),
+                                                       f32_of(flushed(x[1])), f32_of(flushed(x[2])))
+                                      : wanted(op, mode, f32_of(x[0]), f32_of(x[1]), f32_of(x[2]));
+            if ((uint32_t)(out[i / 2] >> 32 * (i % 2)) != want)
+                fail_msg("%s, half %u of %08x, %08x: not %08x", name, i % 2, (unsigned)x[0],
+                         (unsigned)x[1], (unsigned)want);
+        }
+    }
 }
 
 static void comparisons(void **state)
@@ -392,7 +477,8 @@ int main(void)
         EMULATOR_TEST(f32_in_every_mode),     EMULATOR_TEST(f64_in_every_mode),
         EMULATOR_TEST(f64_not_numbers),       EMULATOR_TEST(least_and_greatest),
         EMULATOR_TEST(flushing_and_clamping), EMULATOR_TEST(comparisons),
-        EMULATOR_TEST(approximations),
+        EMULATOR_TEST(approximations),        EMULATOR_TEST(magnitudes),
+        EMULATOR_TEST(pairs_of_f32),
     };
     return cmocka_run_group_tests_name("emulator exec float", tests, NULL, NULL);
 }

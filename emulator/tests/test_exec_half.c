@@ -112,6 +112,40 @@ static void flushed_products(void **state)
     }
 }
 
+// The smaller and the larger magnitude, with the sign of a product; bits alone decide.
+static void magnitudes(void **state)
+{
+    static const char *const types[] = { "f16", "bf16", "f16x2", "bf16x2" };
+    static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
+    const uint64_t *const inputs[4] = { in[0], in[1] };
+    for (unsigned k = 0; k < 16; k++) {
+        const bool greatest = k & 1, nan = k & 2, bf16 = k >> 2 & 1, pair = k >> 3;
+        const unsigned infinity = bf16 ? 0x7f80 : 0x7c00;
+        char name[40];
+        snprintf(name, sizeof(name), "%s%s.xorsign.abs.%s", greatest ? "max" : "min",
+                 nan ? ".NaN" : "", types[2 * pair + bf16]);
+        struct apply a = { name, pair ? 32 : 16, { pair ? 32 : 16, pair ? 32 : 16 } };
+        inputs_for(in, k + 70);
+        for (unsigned n = 0; pair && n < 2; n++)
+            for (unsigned i = 0; i < APPLY_COUNT; i++)
+                in[n][i] |= (in[n][(i * 3 + 5) % APPLY_COUNT] & 0xffff) << 16;
+        apply(*state, &a, inputs, out);
+        for (unsigned i = 0; i < (pair ? 2u : 1u) * APPLY_COUNT; i++) {
+            const unsigned at = i >> pair, shift = pair ? 16 * (i & 1) : 0;
+            const unsigned x = (uint16_t)(in[0][at] >> shift), y = (uint16_t)(in[1][at] >> shift);
+            const unsigned mx = x & 0x7fff, my = y & 0x7fff, sign = (x ^ y) & 0x8000;
+            const bool nx = mx > infinity, ny = my > infinity;
+            const unsigned want = (nx && ny) || (nan && (nx || ny)) ? 0x7fff
+                                  : nx                              ? my | sign
+                                  : ny                              ? mx | sign
+                                  : (mx < my) == !greatest          ? mx | sign
+                                                                    : my | sign;
+            if ((uint16_t)(out[at] >> shift) != want)
+                fail_msg("%s of %04x, %04x: not %04x", name, x, y, want);
+        }
+    }
+}
+
 static bool holds(unsigned compare, double x, double y)
 {
     const bool unordered = isnan(x) || isnan(y);
@@ -220,9 +254,8 @@ static void packed_predicates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(arithmetic),
-        EMULATOR_TEST(packed_comparisons),
-        EMULATOR_TEST(packed_predicates),
+        EMULATOR_TEST(magnitudes),         EMULATOR_TEST(arithmetic),
+        EMULATOR_TEST(packed_comparisons), EMULATOR_TEST(packed_predicates),
         EMULATOR_TEST(flushed_products),
     };
     return cmocka_run_group_tests_name("emulator exec half", tests, NULL, NULL);

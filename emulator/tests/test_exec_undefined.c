@@ -209,6 +209,11 @@ static void carried(void **state)
         { "selp.b32 %r9, 6, 5, %p2;", 0, 3 },
         { "set.eq.u32.u32 %r9, %r6, 3;", 0, UINT32_MAX },
         { "set.lt.f32.u32 %f1, %r6, 3;\nmov.b32 %r9, %f1;", 0, UINT32_MAX },
+        { "lop3.or.b32 %r9|%p3, %r5, 0x0f0f, 0, 0xc0, 0;", 0x0f00, 0x0f00 },
+        { "lop3.or.b32 %r7|%p3, %r5, 0, 0, 0xf0, 0;\nselp.b32 %r9, 1, 0, %p3;", 0, 0 },
+        { "lop3.or.b32 _|%p3, %r5, 0xff00, 0, 0xc0, 0;\nselp.b32 %r9, 1, 0, %p3;", 1, 1 },
+        { "lop3.and.b32 _|%p3, %r5, 0xff00, 0, 0xc0, 0;\nselp.b32 %r9, 1, 0, %p3;", 0, 0 },
+        { "lop3.and.b32 _|%p3, %r5, 0, 0, 0xf0, %p2;\nselp.b32 %r9, 1, 0, %p3;", 0, 1 },
         // Carries.
         { "add.cc.u32 %r7, %r5, 0xffffffff;\naddc.u32 %r9, 0, 0;", 0, 0 },
         { "add.cc.u32 %r7, %r5, 0xff;\naddc.u32 %r9, 0, 0;", 1, 1 },

@@ -207,6 +207,73 @@ static void reductions(void **state)
     }
 }
 
+// The least and greatest float of the lanes, with a NaN, two zeros and infinities among them.
+static void redux_of_floats(void **state)
+{
+    static const struct {
+        const char *op;
+        uint32_t of_numbers, of_zeros, with_nan;
+    } cases[] = {
+        { "min", 0xff800000, 0x80000000, 0xff800000 },
+        { "max", 0x41f00000, 0x00000000, 0x41f00000 },
+        { "min.abs", 0x3f800000, 0x00000000, 0x3f800000 },
+        { "max.abs", 0x7f800000, 0x00000000, 0x7f800000 },
+        { "min.NaN", 0xff800000, 0x80000000, 0x7fffffff },
+        { "max.abs.NaN", 0x7f800000, 0x00000000, 0x7fffffff },
+    };
+    struct emulator *e = *state;
+    e->target = ".version 8.6\n.target sm_100a";
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+        // 1 to 30, then -infinity; of lane 31, and of lanes 29 and 30 alone, three kinds.
+        static const char *const last[] = { "0f3f800000", "0f00000000", "0fffc12345" };
+        const uint32_t wanted[] = { cases[k].of_numbers, cases[k].of_zeros, cases[k].with_nan };
+        for (unsigned n = 0; n < 3; n++) {
+            char body[1024];
+            snprintf(body, sizeof(body),
+                     "add.u32 %%r6, %%r0, 1; cvt.rn.f32.u32 %%f1, %%r6;\n"
+                     "setp.eq.u32 %%p1, %%r0, 30; @%%p1 mov.f32 %%f1, 0fff800000;\n"
+                     "setp.eq.u32 %%p1, %%r0, 31; @%%p1 mov.f32 %%f1, %s;\n"
+                     "setp.lt.u32 %%p1, %%r0, 31; @%%p1 mov.f32 %%f1, %s;\n"
+                     "redux.sync.%s.f32 %%f2, %%f1, -1; mov.b32 %%r5, %%f2;",
+                     last[n], n == 1 ? "0f80000000" : "%f1", cases[k].op);
+            const uint32_t *got = results(e, body);
+            for (uint32_t i = 0; i < 32; i++)
+                if (got[i] != wanted[n])
+                    fail_msg("%s, %u: %08x, not %08x", cases[k].op, n, (unsigned)got[i],
+                             (unsigned)wanted[n]);
+        }
+    }
+}
+
+// p says whether the result is not 0, combined with q.
+static void lop3_with_a_predicate(void **state)
+{
+    for (unsigned k = 0; k < 16; k++) {
+        const bool is_or = k & 1, negated = k & 2, sink = k & 4, constant = k & 8;
+        char body[512];
+        snprintf(body, sizeof(body),
+                 "setp.lt.u32 %%p2, %%r0, 20; and.b32 %%r6, %%r0, 6; mov.u32 %%r7, %%r6;\n"
+                 "lop3.%s.b32 %s|%%p1, %%r0, %%r6, 3, 0x6a, %s;\n"
+                 "selp.u32 %%r5, 100, 0, %%p1; add.u32 %%r5, %%r5, %%r7;",
+                 is_or ? "or" : "and", sink ? "_" : "%r7",
+                 constant  ? negated ? "0" : "1"
+                 : negated ? "!%p2"
+                           : "%p2");
+        const uint32_t *got = results(*state, body);
+        for (uint32_t i = 0; i < 32; i++) {
+            const uint32_t b = i & 6;
+            uint32_t logic = 0;
+            for (unsigned bit = 0; bit < 32; bit++) {
+                const unsigned row = (i >> bit & 1) * 4 + (b >> bit & 1) * 2 + (3u >> bit & 1);
+                logic |= (uint32_t)(0x6a >> row & 1) << bit;
+            }
+            const bool with = constant ? !negated : (i < 20) != negated;
+            const bool holds = is_or ? logic != 0 || with : logic != 0 && with;
+            assert_int_equal(got[i], (holds ? 100 : 0) + (sink ? b : logic));
+        }
+    }
+}
+
 static void barriers(void **state)
 {
     struct emulator *e = *state;
@@ -289,6 +356,8 @@ static void endless_recursion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        EMULATOR_TEST(redux_of_floats),
+        EMULATOR_TEST(lop3_with_a_predicate),
         EMULATOR_TEST(loops_of_different_length),
         EMULATOR_TEST(nested_branches_meet_again),
         EMULATOR_TEST(irreducible_jumps),

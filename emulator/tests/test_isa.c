@@ -64,8 +64,8 @@ static unsigned sources(const struct emu_form *form)
 static void try_types(const struct emu_spelling *row, const struct emu_form *form,
                       struct emu_insn insn)
 {
-    for (unsigned type = EMU_NONE; type <= EMU_TF32; type++)
-        for (unsigned second = EMU_NONE; second <= EMU_TF32; second++) {
+    for (unsigned type = EMU_NONE; type <= EMU_F32X2; type++)
+        for (unsigned second = EMU_NONE; second <= EMU_F32X2; second++) {
             bool is_first = form->types ? form->types >> type & 1 : type == EMU_NONE;
             bool is_second = form->second ? form->second >> second & 1 : second == type;
             if (!is_first || !is_second)
@@ -106,6 +106,8 @@ static void every_form_has_a_function(void **state)
             insn.ftz = may >> EMU_GROUP_INDEX_FTZ & 1;
             insn.relu = may >> EMU_GROUP_INDEX_RELU & 1;
             insn.nan = may >> EMU_GROUP_INDEX_NAN & 1;
+            insn.abs = may >> EMU_GROUP_INDEX_ABS & 1;
+            insn.xorsign = may >> EMU_GROUP_INDEX_XORSIGN & 1;
             insn.round = may & EMU_G(DIRECTED) ? EMU_RP : EMU_ROUND_NONE;
             try_types(&rows[k], form, insn);
             insn.round = rounds ? EMU_RN : EMU_ROUND_NONE;
@@ -130,7 +132,8 @@ static void rows_name_what_their_handler_runs(void **state)
     (void)state;
     for (unsigned k = 0; k < EMU_OP_COUNT; k++) {
         assert_non_null(handlers[k]);
-        bool runs = !strcmp(handlers[k], "LANES") || !strcmp(handlers[k], "COMPARE");
+        bool runs = !strcmp(handlers[k], "LANES") || !strcmp(handlers[k], "COMPARE") ||
+                    !strcmp(handlers[k], "TRUTH");
         if (runs)
             assert_true(lanes_of[k][0]);
         else if (strcmp(handlers[k], "CARRY") != 0)

@@ -68,6 +68,7 @@ emu_lane_finder EMU_NAMED(emu_find_bits);
 emu_lane_finder EMU_NAMED(emu_find_compare);
 emu_lane_finder EMU_NAMED(emu_find_float);
 emu_lane_finder EMU_NAMED(emu_find_half);
+emu_lane_finder EMU_NAMED(emu_find_video);
 emu_lane_finder EMU_NAMED(emu_find_convert);
 emu_lane_finder emu_find_any_convert;
 bool emu_is_conversion(const struct emu_insn *insn);
@@ -102,6 +103,7 @@ static inline enum emu_type emu_plain(enum emu_type type)
     case EMU_S64:
     case EMU_B64:
     case EMU_F64:
+    case EMU_F32X2:
         return EMU_U64;
     default:
         return type;

@@ -41,6 +41,42 @@ static inline uint64_t pack_fma_f64(double x, uint64_t first, uint64_t second, u
      : (y) != (y) ? (insn->nan ? (none) : (a))                                                     \
                   : op(S, x, y, a, b))
 
+// The smaller or larger magnitude, of two or three numbers; with .xorsign, its sign is that of a
+// product. Without .abs, of three numbers.
+static uint32_t magnitude_f32(const struct emu_insn *insn, bool larger, uint32_t a, uint32_t b)
+{
+    const uint32_t keep = insn->abs ? UINT32_C(0x7fffffff) : UINT32_MAX;
+    const uint32_t sign = insn->xorsign ? (a ^ b) & UINT32_C(0x80000000) : 0;
+    const uint32_t ka = a & keep, kb = b & keep;
+    const float x = emu_f32(ka), y = emu_f32(kb);
+    const uint32_t least = EXTREME(MINIMUM, ka, kb, x, y, uint32_t, EMU_F32_NAN);
+    const uint32_t most = EXTREME(MAXIMUM, ka, kb, x, y, uint32_t, EMU_F32_NAN);
+    const uint32_t result = larger ? most : least;
+    return result == EMU_F32_NAN ? result : result | sign;
+}
+
+static void magnitudes_f32(void *restrict out, const void *const *src, const struct emu_insn *insn,
+                           bool larger)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = insn->src_count > 2 ? src[2] : NULL;
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        const uint32_t two = magnitude_f32(insn, larger, a[i], b[i]);
+        r[i] = c ? magnitude_f32(insn, larger, two, c[i]) : two;
+    }
+}
+
+EMU_LANE_FUNCTION(min_magnitude_f32)
+{
+    magnitudes_f32(out, src, insn, false);
+}
+
+EMU_LANE_FUNCTION(max_magnitude_f32)
+{
+    magnitudes_f32(out, src, insn, true);
+}
+
 static inline bool test(unsigned kind, uint64_t magnitude, uint64_t normal, uint64_t infinity)
 {
     switch (kind) {
@@ -198,6 +234,9 @@ static emu_lane_function *find(const struct emu_insn *insn)
 #define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
     case EMU_OP_##opcode:                                                                          \
         lanes break;
+#define MAGNITUDES(stem)                                                                           \
+    if (!wide && (insn->abs || insn->src_count > 2))                                               \
+        return stem##_magnitude_f32;
 #define FLOATS(stem)                                                                               \
     if (!approximate)                                                                              \
         return wide ? stem##_f64 : stem##_f32;
@@ -216,9 +255,9 @@ static emu_lane_function *find(const struct emu_insn *insn)
 
 bool EMU_NAMED(emu_find_float)(const struct emu_insn *insn, struct emu_lane_info *info)
 {
-    if (insn->type != EMU_F32 && insn->type != EMU_F64)
+    if (insn->type != EMU_F32 && insn->type != EMU_F64 && insn->type != EMU_F32X2)
         return false;
     info->fn = find(insn);
-    info->is_float = insn->type == EMU_F32 || (!insn->approx && !insn->full);
+    info->is_float = insn->type != EMU_F64 || (!insn->approx && !insn->full);
     return info->fn != NULL;
 }

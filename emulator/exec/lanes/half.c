@@ -75,12 +75,16 @@ static inline double product(float x, float y)
      : IS_NAN(n, y)                                                              ? (x)             \
      : (first)                                                                   ? (x)             \
                                                                                  : (y))
-#define MIN(n, x, y, z)  EXTREME(n, x, y, RANK(x) < RANK(y))
-#define MAX(n, x, y, z)  EXTREME(n, x, y, RANK(x) > RANK(y))
+#define MIN(n, x, y, z)           EXTREME(n, x, y, RANK(x) < RANK(y))
+#define MAX(n, x, y, z)           EXTREME(n, x, y, RANK(x) > RANK(y))
+// Of the magnitudes; with .xorsign, the sign is that of a product.
+#define SIGNED(n, x, y, m)        (IS_NAN(n, m) ? (m) : (m) | (insn->xorsign ? ((x) ^ (y)) & 0x8000 : 0))
+#define MIN_MAGNITUDE(n, x, y, z) SIGNED(n, x, y, MIN(n, ((x)&0x7fff), ((y)&0x7fff), 0))
+#define MAX_MAGNITUDE(n, x, y, z) SIGNED(n, x, y, MAX(n, ((x)&0x7fff), ((y)&0x7fff), 0))
 // Approximate: PTX bounds the errors at 2^-9.9 and 2^-10.987 (f16), 2^-7 and 2^-8 (bf16).
-#define ROUND(n, x)      (uint32_t) emu_round_f64(&emu_format_##n, EMU_RN, x)
-#define EX2(n, x, y, z)  ROUND(n, exp2((double)READ_##n(x)))
-#define TANH(n, x, y, z) ROUND(n, tanh((double)READ_##n(x)))
+#define ROUND(n, x)               (uint32_t) emu_round_f64(&emu_format_##n, EMU_RN, x)
+#define EX2(n, x, y, z)           ROUND(n, exp2((double)READ_##n(x)))
+#define TANH(n, x, y, z)          ROUND(n, tanh((double)READ_##n(x)))
 
 static inline uint32_t flush(uint32_t exponent, uint32_t h)
 {
@@ -166,6 +170,8 @@ static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
     X(NUMBERS, fma, FMA, 3)                                                                        \
     X(PATTERNS, min, MIN, 2)                                                                       \
     X(PATTERNS, max, MAX, 2)                                                                       \
+    X(PATTERNS, min_magnitude, MIN_MAGNITUDE, 2)                                                   \
+    X(PATTERNS, max_magnitude, MAX_MAGNITUDE, 2)                                                   \
     X(PATTERNS, neg, NEG, 1)                                                                       \
     X(PATTERNS, abs, ABS, 1)                                                                       \
     X(PATTERNS, ex2, EX2, 1)                                                                       \
@@ -179,6 +185,9 @@ static emu_lane_function *find(const struct emu_insn *insn)
 #define INSTRUCTION(opcode, mnemonic, handler, lanes, ...)                                         \
     case EMU_OP_##opcode:                                                                          \
         lanes break;
+#define MAGNITUDES(stem)                                                                           \
+    if (insn->abs)                                                                                 \
+    HALVES(stem##_magnitude)
 #define HALVES(stem)                                                                               \
     return insn->type == EMU_F16      ? stem##_f16                                                 \
            : insn->type == EMU_F16X2  ? stem##_f16x2                                               \

@@ -401,22 +401,25 @@ EMU_LANE_FUNCTION(widen_pair)
     EMU_FOR_LANES r[i] = widen(insn, a[i] >> 8 & 0xff) << 16 | widen(insn, a[i] & 0xff);
 }
 
-// f32 without its last 13 bits.
+// f32 without its last 13 bits. With .rna, an H200 takes NaNs for numbers: it cuts their bits off,
+// so that some become infinite, and .satfinite makes each of them the one below it.
 static uint32_t to_tf32(const struct emu_insn *insn, uint32_t x)
 {
     const uint32_t half = 0x1000, last = 0x2000, infinity = UINT32_C(0x7f800000);
     const uint32_t sign = x & UINT32_C(0x80000000);
     uint32_t magnitude = x ^ sign;
-    if (magnitude > infinity)
-        return EMU_F32_NAN;
+    if (insn->round != EMU_RNA && magnitude > infinity)
+        return EMU_TF32_NAN;
     if (insn->relu && sign)
         return 0;
-    if (insn->round == EMU_RNA)
+    if (insn->round == EMU_RNA && magnitude < infinity)
         magnitude += half;
     else if (insn->round == EMU_RN)
         magnitude += half - 1 + (magnitude / last & 1);
     magnitude &= ~(last - 1);
-    return sign | (insn->satfinite && magnitude >= infinity ? infinity - last : magnitude);
+    if (insn->satfinite && magnitude >= infinity)
+        magnitude = insn->round == EMU_RNA ? magnitude - last : infinity - last;
+    return sign | magnitude;
 }
 
 EMU_LANE_FUNCTION(round_tf32)
@@ -474,8 +477,8 @@ bool emu_find_any_convert(const struct emu_insn *insn, struct emu_lane_info *inf
 // ---- the functions of a build -------------------------------------------------------------------
 
 static emu_lane_finder *const plain[] = {
-    emu_find_integer_plain, emu_find_bits_plain,    emu_find_compare_plain, emu_find_float_plain,
-    emu_find_half_plain,    emu_find_convert_plain, emu_find_any_convert,
+    emu_find_integer_plain, emu_find_bits_plain,  emu_find_compare_plain, emu_find_float_plain,
+    emu_find_half_plain,    emu_find_video_plain, emu_find_convert_plain, emu_find_any_convert,
 };
 
 extern const struct emu_access_build emu_access_plain;
@@ -483,11 +486,11 @@ extern const struct emu_access_build emu_access_plain;
 #ifdef EMU_HAVE_AVX2
 extern const struct emu_access_build emu_access_avx2;
 emu_lane_finder emu_find_integer_avx2, emu_find_bits_avx2, emu_find_compare_avx2,
-    emu_find_float_avx2, emu_find_half_avx2, emu_find_convert_avx2;
+    emu_find_float_avx2, emu_find_half_avx2, emu_find_video_avx2, emu_find_convert_avx2;
 
 static emu_lane_finder *const avx2[] = {
-    emu_find_integer_avx2, emu_find_bits_avx2,    emu_find_compare_avx2, emu_find_float_avx2,
-    emu_find_half_avx2,    emu_find_convert_avx2, emu_find_any_convert,
+    emu_find_integer_avx2, emu_find_bits_avx2,  emu_find_compare_avx2, emu_find_float_avx2,
+    emu_find_half_avx2,    emu_find_video_avx2, emu_find_convert_avx2, emu_find_any_convert,
 };
 
 // Not by __builtin_cpu_supports(), which needs a runtime library of the compiler. Zig's has an

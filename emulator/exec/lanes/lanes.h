@@ -56,6 +56,7 @@ static inline uint8_t emu_lane_width(enum emu_type type)
     case EMU_S64:
     case EMU_B64:
     case EMU_F64:
+    case EMU_F32X2:
         return 8;
     default:
         return 4;
@@ -66,9 +67,10 @@ static inline uint8_t emu_lane_width(enum emu_type type)
 // operand, made quiet, with its sign and payload; EMU_F64_NAN if no operand was NaN. Of several
 // NaNs, add, sub, mul, min and max take that of the second operand, div of the first, fma of y, z,
 // x in this order.
-#define EMU_F16_NAN UINT32_C(0x7fff)
-#define EMU_F32_NAN UINT32_C(0x7fffffff)
-#define EMU_F64_NAN UINT64_C(0xfff8000000000000)
+#define EMU_F16_NAN  UINT32_C(0x7fff)
+#define EMU_F32_NAN  UINT32_C(0x7fffffff)
+#define EMU_TF32_NAN UINT32_C(0x7fffe000)
+#define EMU_F64_NAN  UINT64_C(0xfff8000000000000)
 
 static inline float emu_f32(uint32_t bits)
 {

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// Decodes an entry and every function that it reaches; registers become slots in a frame.
+#include "decode.h"
+#include "straight.h"
+
+#include <stdlib.h>
+
+enum { MOST_FRAMES = 16 << 20 }; // bytes of registers of a warp, for one depth of calls
+
+static bool lay_out_frame(struct decoder *d)
+{
+    const struct emu_function *f = d->code->function;
+    uint64_t at = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < f->register_count; i++) {
+            uint8_t width = emu_lane_width(f->registers[i].type);
+            if ((width == EMU_MASK) != (pass == 1))
+                continue;
+            d->code->slots[i] = (uint32_t)at;
+            at += width ? (uint64_t)width * EMU_LANES : 4;
+        }
+    }
+    at = (at + 63) / 64 * 64;
+    if (at > MOST_FRAMES)
+        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES,
+                               "the registers take more than %u bytes a warp",
+                               (unsigned)MOST_FRAMES);
+    d->code->frame_bytes = (uint32_t)at;
+    return true;
+}
+
+static bool decode_function(struct decoder *d, uint32_t index)
+{
+    const struct emu_function *f = &d->module->functions[index];
+    struct emu_code *code = &d->program->codes[index];
+    d->code = code;
+    d->insn = NULL;
+    code->function = f;
+    code->count = f->insn_count;
+    code->ops = calloc((size_t)f->insn_count + 1, sizeof(*code->ops));
+    code->values = calloc((size_t)f->operand_count + 1, sizeof(*code->values));
+    code->slots = calloc((size_t)f->register_count + 1, sizeof(*code->slots));
+    if (!code->ops || !code->values || !code->slots)
+        return emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of memory");
+    if (!lay_out_frame(d))
+        return false;
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < f->insn_count; i++) {
+        d->insn = &f->insns[i];
+        // Instructions may share operands; each use has its own value.
+        used += (uint64_t)d->insn->dst_count + d->insn->src_count;
+        if (used > f->operand_count)
+            return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "operands used twice");
+        if (!emu_decode_insn(d, &code->ops[i]))
+            return false;
+    }
+    // Reaching the end is a return.
+    code->ops[f->insn_count] =
+        (struct emu_op) { .handler = EMU_DO_RETURN,
+                          .guard = EMU_NO_REGISTER,
+                          .insn = f->insn_count ? &f->insns[f->insn_count - 1] : NULL };
+    for (uint32_t i = 0; i < code->value_count; i++)
+        if (code->values[i].place == EMU_AT_CONST)
+            code->values[i].constant = code->constants + code->values[i].at;
+    return emu_straight_find(code) || emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of memory");
+}
+
+static bool decode_once(struct decoder *d, uint32_t function, bool *more)
+{
+    if (d->program->codes[function].function)
+        return true;
+    *more = true;
+    return decode_function(d, function);
+}
+
+// The functions that may be called by address.
+static bool decode_addressed(struct decoder *d, bool *more)
+{
+    for (uint32_t i = 0; i < d->program->count; i++)
+        if (d->module->functions[i].has_address && !d->module->functions[i].is_entry &&
+            !decode_once(d, i, more))
+            return false;
+    return true;
+}
+
+// Finds every function that a chain of calls reaches, by repeated passes, because chains are short.
+static bool decode_reached(struct decoder *d)
+{
+    bool more = true;
+    if (!decode_function(d, d->program->entry))
+        return false;
+    while (more) {
+        more = false;
+        for (uint32_t i = 0; i < d->program->count; i++) {
+            const struct emu_code *code = &d->program->codes[i];
+            if (code->function && code->function->calls_by_address && !decode_addressed(d, &more))
+                return false;
+            for (uint32_t k = 0; k < code->count; k++) {
+                const struct emu_op *op = &code->ops[k];
+                if (op->handler == EMU_DO_CALL && op->insn->mode != EMU_MODE_INDIRECT &&
+                    !decode_once(d, op->insn->target, &more))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+void emu_program_destroy(struct emu_program *program)
+{
+    for (uint32_t i = 0; program && program->codes && i < program->count; i++) {
+        struct emu_code *code = &program->codes[i];
+        free(code->ops);
+        free(code->straight);
+        free(code->values);
+        free(code->slots);
+        free(code->constants);
+    }
+    if (program)
+        free(program->codes);
+    free(program);
+}
+
+static bool lay_out_frames(struct decoder *d)
+{
+    struct emu_program *program = d->program;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < program->count; i++)
+        bytes += program->codes[i].frame_bytes;
+    d->insn = NULL;
+    if (bytes > MOST_FRAMES)
+        return emu_decode_fail(d, EMU_OUT_OF_RESOURCES,
+                               "the registers take more than %u bytes a warp",
+                               (unsigned)MOST_FRAMES);
+    for (uint32_t i = 0; i < program->count; i++) {
+        struct emu_code *code = &program->codes[i];
+        if (!code->function)
+            continue;
+        code->frame_at = program->depth_bytes;
+        code->init_at = program->depth_registers;
+        program->depth_bytes += code->frame_bytes;
+        program->depth_registers += code->function->register_count;
+    }
+    return true;
+}
+
+struct emu_program *emu_program_create(const struct emu_launch *launch, int *result, char *reason,
+                                       size_t reason_size)
+{
+    struct emu_program *program = calloc(1, sizeof(*program));
+    struct decoder d = { program, launch, launch->module, NULL, NULL, reason, reason_size, 0 };
+    *result = EMU_OUT_OF_MEMORY;
+    if (!program)
+        return NULL;
+    program->race_grain = 4;
+    program->count = launch->module->function_count;
+    program->codes = calloc((size_t)program->count + 1, sizeof(*program->codes));
+    program->entry = (uint32_t)(launch->entry - launch->module->functions);
+    program->dynamic_at = emu_dynamic_start(launch->module, launch->entry);
+    if (program->codes && decode_reached(&d) && lay_out_frames(&d)) {
+        *result = EMU_SUCCESS;
+        return program;
+    }
+    if (d.result)
+        *result = d.result;
+    emu_program_destroy(program);
+    return NULL;
+}
