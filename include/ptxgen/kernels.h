@@ -66,7 +66,14 @@ struct ptx_kernel {
     X(quantize_ste_backward)                                                                       \
     X(lerp_backward)                                                                               \
     X(loss_scale_update)                                                                           \
-    X(quantize_channel_ste_backward)
+    X(quantize_channel_ste_backward)                                                               \
+    X(cast_fp8)                                                                                    \
+    X(delayed_scale_update)                                                                        \
+    X(fake_quantize_groups)                                                                        \
+    X(quantize_learned_backward)                                                                   \
+    X(quantize_learned_reduce)                                                                     \
+    X(fake_quantize)                                                                               \
+    X(fake_quantize_channel)
 
 /// A kernel; docs/kernels.md has its formula, its parameters and its options.
 #define PTX_DECLARE(name) PTXGEN_API extern const ptx_kernel ptx_kernel_##name;
@@ -112,6 +119,23 @@ PTXGEN_API uint64_t ptx_kernel_short_most(const ptx_kernel *kernel);
 /// have the dtype.
 PTXGEN_API bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
                                     struct ptx_geometry *geometry);
+
+/// The sizes that a launch is for. Kernels without channels read `n` alone.
+struct ptx_kernel_sizes {
+    uint64_t n;        ///< elements, as for ptx_kernel_geometry()
+    uint64_t channels; ///< above 0 for a kernel with channels
+    uint64_t inner;    ///< adjacent elements of one channel, above 0
+};
+
+/// Sets *count to the number of elements that a pointer parameter with this `length` (struct
+/// ptx_param_info) has in a launch: a number, "n", "channels", "inner", "blocks" (the grid of
+/// ptx_kernel_geometry()), or a length of the kernel's own (docs/kernels.md). `spec` is needed
+/// because the kernel's own lengths may depend on the dtype and the options. Returns false, with
+/// *count unchanged, if an argument is NULL, the kernel does not know the length, or a size is 0
+/// that the length is divided by, or no launch can be so large.
+PTXGEN_API bool ptx_kernel_length(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+                                  const struct ptx_kernel_sizes *sizes, const char *length,
+                                  uint64_t *count);
 
 PTXGEN_END
 

@@ -11,6 +11,10 @@ struct ptx_kernel_code {
     uint32_t chunk;                                    // PTX_GRID_CHUNKS: elements per block
     uint32_t short_chunk; // the same for n up to short_most; 0: `chunk` for every n
     uint64_t short_most;
+    // The lengths of parameters that depend on more than n; NULL: none. Returns false for a name
+    // that it does not know, and for sizes that have no such length.
+    bool (*length)(const struct ptx_kernel_spec *spec, const struct ptx_kernel_sizes *sizes,
+                   const char *name, uint64_t *count);
 };
 
 #endif

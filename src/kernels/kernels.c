@@ -2,6 +2,7 @@
 #include "kernel_code.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/common.h"
@@ -138,5 +139,45 @@ bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
     if (blocks > MAX_GRID || n > UINT64_MAX / 2)
         return false;
     *geometry = (struct ptx_geometry) { (uint32_t)blocks, kernel->block };
+    return true;
+}
+
+static bool is_number(const char *length, uint64_t *count)
+{
+    char *end;
+
+    if (length[0] < '0' || length[0] > '9')
+        return false;
+    const uint64_t number = strtoull(length, &end, 10);
+    if (*end)
+        return false;
+    *count = number;
+    return true;
+}
+
+bool ptx_kernel_length(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+                       const struct ptx_kernel_sizes *sizes, const char *length, uint64_t *count)
+{
+    struct ptx_geometry geometry;
+
+    if (!kernel || !spec || !sizes || !length || !count)
+        return false;
+    const struct {
+        const char *name;
+        uint64_t size;
+    } named[] = { { "n", sizes->n }, { "channels", sizes->channels }, { "inner", sizes->inner } };
+    for (size_t k = 0; k < sizeof named / sizeof *named; k++) {
+        if (strcmp(length, named[k].name) != 0)
+            continue;
+        *count = named[k].size;
+        return true;
+    }
+    if (is_number(length, count))
+        return true;
+    if (strcmp(length, "blocks") != 0)
+        return kernel->code->length && kernel->code->length(spec, sizes, length, count);
+    if (!ptx_kernel_geometry(kernel, spec->dtype, sizes->n, &geometry))
+        return false;
+    *count = geometry.grid;
     return true;
 }

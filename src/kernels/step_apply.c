@@ -4,9 +4,9 @@
 
 #include "common/common.h"
 #include "step/lanes.h"
+#include "step/random.h"
 
 enum { BLOCK = CLIP_BLOCK };
-enum { ARRAY_PARAMETER, ARRAY_GRADIENT, ARRAY_BESIDE, ARRAY_STATE, ARRAYS = ARRAY_STATE + 2 };
 
 // Word offsets in a tensor's step row.
 #define ROW(member) CLIP_PLACE(uint64_t, struct step_tensor_row, member)
@@ -20,91 +20,28 @@ struct step {
     ptx_val tensor_first; // u64: index of the tile's first element
     ptx_val length;       // s32: number of elements of the tile
     ptx_val address[ARRAYS], absmax[2];
-    ptx_val whole_first, run, stride; // u64: the position of the shard in the whole parameter
-    ptx_val id, clock;                // u32
-    ptx_val vectors;                  // a predicate: whole vectors can be accessed
-    ptx_val group;                    // u32: norm group
-    ptx_val count_at;                 // u64
-    ptx_val starts;                   // a predicate: this is the first tile of the tensor
+    ptx_val clock; // u32
+    struct ptxk_step_random random;
+    ptx_val vectors;  // a predicate: whole vectors can be accessed
+    ptx_val group;    // u32: norm group
+    ptx_val count_at; // u64
+    ptx_val starts;   // a predicate: this is the first tile of the tensor
     ptx_ptr records, coefficients, seed;
     ptx_ptr tables, shared; // of 8-bit states
+    ptx_ptr stages;         // what threads have read ahead; declared if a variant is staged
     ptx_val groups;         // u32
     // Set anew for each body:
-    ptx_ptr array[ARRAYS]; // offset to the tile
-    ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS], t, key[2];
+    ptx_ptr array[ARRAYS];      // offset to the tile
+    ptx_ptr absmax_of_block[2]; // of the tile's blocks
+    ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS];
 };
 
-static ptx_type array_type(const struct ptxk_step_variant *v, unsigned array)
+// Whether blocks are read ahead into shared memory: registers would leave room for fewer warps, or
+// have ptxas compute a thread's elements one after the other.
+static bool is_staged(ptx_builder *b, const struct ptxk_step_variant *v)
 {
-    switch (array) {
-    case ARRAY_PARAMETER:
-        return v->parameter;
-    case ARRAY_GRADIENT:
-        return v->gradient;
-    case ARRAY_BESIDE:
-        return ptxk_step_beside_type(v);
-    default:
-        return array - ARRAY_STATE < ptxk_step_states(v) ? ptxk_step_state_type(v) : PTX_NONE;
-    }
-}
-
-unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
-{
-    for (unsigned k = 0; k < ARRAYS; k++)
-        if (array_type(v, k) != PTX_NONE && ptx_type_bytes(array_type(v, k)) < 4)
-            return 8;
-    return 4;
-}
-
-// How many vectors a thread steps, at most, and how many blocks are wanted on a multiprocessor: the
-// fastest on an H200. What a thread does once weighs most where an element has the fewest bytes.
-static const struct {
-    unsigned vectors, blocks;
-} tuning[PTX_STEP_FORMAT_COUNT] = {
-    [PTX_STEP_FORMAT_FULL] = { 1, 7 },       [PTX_STEP_FORMAT_STATE_BF16] = { 1, 6 },
-    [PTX_STEP_FORMAT_MASTER] = { 1, 3 },     [PTX_STEP_FORMAT_REMAINDER] = { 1, 4 },
-    [PTX_STEP_FORMAT_STOCHASTIC] = { 4, 3 }, [PTX_STEP_FORMAT_STATE_8BIT] = { 8, 3 },
-};
-
-unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
-{
-    unsigned blocks = tuning[spec->variants[0].format].blocks;
-
-    for (unsigned k = 1; k < spec->variant_count; k++) {
-        const unsigned own = tuning[spec->variants[k].format].blocks;
-        blocks = own < blocks ? own : blocks;
-    }
-    return blocks;
-}
-
-// Several vectors a thread only if that leaves tiles enough for every SM, the more the longer a
-// tile takes.
-static uint32_t tile_of(const struct ptxk_step_variant *v, uint64_t elements)
-{
-    enum { TILES = 256 };
-    const uint32_t span = BLOCK * ptxk_step_lanes(v);
-    uint32_t vectors = tuning[v->format].vectors;
-
-    while (vectors > 1 && elements / (span * vectors) < TILES * vectors)
-        vectors /= 2;
-    return span * vectors;
-}
-
-uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint64_t elements)
-{
-    uint32_t tile = 0;
-
-    for (unsigned k = 0; k < spec->variant_count; k++) {
-        const uint32_t own = tile_of(&spec->variants[k], elements);
-        tile = own > tile ? own : tile;
-    }
-    return tile;
-}
-
-// Whether states are codes of 8 bits. A warp's lanes then have a block of them, eight each.
-static bool has_codes(const struct ptxk_step_variant *v)
-{
-    return array_type(v, ARRAY_STATE) == PTX_U8;
+    return ptxk_step_variant_has_codes(v) && ptx_builder_target(b).sm >= 80 &&
+           ptx_type_bytes(v->parameter) == 2 && ptx_type_bytes(v->gradient) == 2;
 }
 
 // Whether the rule reads the array: a parameter with a master is only written.
@@ -112,24 +49,7 @@ static bool is_read(const struct ptxk_step_variant *v, unsigned array)
 {
     if (array == ARRAY_PARAMETER)
         return v->format != PTX_STEP_FORMAT_MASTER;
-    return array_type(v, array) != PTX_NONE;
-}
-
-static bool has_random_state(const struct ptxk_step_variant *v)
-{
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
-
-    for (unsigned k = 0; k < ptxk_step_states(v); k++)
-        if (rule->stochastic[k])
-            return true;
-    return false;
-}
-
-static unsigned random_streams(const struct ptxk_step_variant *v)
-{
-    if (v->format == PTX_STEP_FORMAT_STATE_8BIT)
-        return v->parameter == PTX_BF16;
-    return v->format != PTX_STEP_FORMAT_STOCHASTIC ? 0 : has_random_state(v) ? 2 : 1;
+    return ptxk_step_array_type(v, array) != PTX_NONE;
 }
 
 // Reads the factor and coefficients of this step. Ends the kernel, for all threads, if the step
@@ -147,90 +67,22 @@ static void scalars_read(ptx_builder *b, struct step *s)
     ptx_val groups = ptx_mul_wide(b, s->groups, ptx_u32(4));
     ptx_val found = ptx_load(b, ptx_at(b, s->records, groups), ptx_u32(0));
     ptx_comment(b, "nothing is written where anything was not finite");
-    ptx_return_if(b, ptx_neu(b, found, ptx_f32(0.0f)));
-    if (random_streams(v)) {
-        s->t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), ptx_u32(PTXK_STEP_T));
+    ptx_val skips = ptx_neu(b, found, ptx_f32(0.0f));
+    if (is_staged(b, v)) // no copy outlives its block
+        ptx_if (b, skips)
+            ptx_cp_async_wait_all(b);
+    ptx_return_if(b, skips);
+    if (ptxk_step_streams(v)) {
+        s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), ptx_u32(PTXK_STEP_T));
         ptx_vec key = ptx_load_vec(b, s->seed, ptx_u32(0), 2);
-        s->key[0] = key.lane[0];
-        s->key[1] = key.lane[1];
+        s->random.key[0] = key.lane[0];
+        s->random.key[1] = key.lane[1];
     }
     ptx_comment(b, "the first tile of a tensor counts its step");
     ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, ptx_u32(0)));
     ptx_if (b, first) {
         ptx_ptr count = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->count_at);
         ptx_store(b, count, ptx_u32(0), ptx_load(b, c, ptx_u32(PTXK_STEP_COUNT)));
-    }
-}
-
-// ---- random bits --------------------------------------------------------------------------------
-
-// The index in the whole parameter of element `i` (s32) of the tile.
-static ptx_val place_in_whole(ptx_builder *b, const struct step *s, ptx_val i)
-{
-    ptx_val element = ptx_add(b, s->tensor_first, ptx_cvt(b, PTX_U64, i));
-    ptx_val place = ptx_var(b, element);
-
-    ptx_if (b, ptx_ne(b, s->run, s->stride)) {
-        ptx_val turn = ptx_div(b, element, s->run);
-        ptx_val rest = ptx_sub(b, element, ptx_mul(b, turn, s->run));
-        ptx_set(b, place, ptx_mad(b, turn, s->stride, rest));
-    }
-    return ptx_add(b, place, s->whole_first);
-}
-
-static struct ptxk_philox random_words(ptx_builder *b, const struct step *s, ptx_val place,
-                                       unsigned which)
-{
-    ptx_val eighth = ptx_shr(b, place, ptx_u32(3));
-    ptx_val high = ptx_cvt(b, PTX_U32, ptx_shr(b, eighth, ptx_u32(32)));
-    const ptx_val counter[4] = {
-        ptx_cvt(b, PTX_U32, eighth),
-        which ? ptx_or(b, high, ptx_u32(UINT32_C(1) << 31)) : high,
-        s->t,
-        s->id,
-    };
-    return ptxk_philox(b, counter, s->key);
-}
-
-static ptx_val half_of(ptx_builder *b, ptx_val word, bool upper)
-{
-    return upper ? ptx_shr(b, word, ptx_u32(16)) : ptx_and(b, word, ptx_u32(0xffff));
-}
-
-// Random bits for eight elements that are consecutive in the whole parameter; the index of the
-// first is a multiple of 8.
-static void random_of_vector(ptx_builder *b, const struct step *s, ptx_val i,
-                             ptx_val random[2][PTXK_LANES])
-{
-    const unsigned streams = random_streams(s->variant);
-
-    if (!streams)
-        return;
-    ptx_val place = place_in_whole(b, s, i);
-    for (unsigned which = 0; which < streams; which++) {
-        struct ptxk_philox words = random_words(b, s, place, which);
-        for (unsigned k = 0; k < PTXK_LANES; k++)
-            random[which][k] = half_of(b, words.word[k / 2], k % 2);
-    }
-}
-
-static void random_of_element(ptx_builder *b, const struct step *s, ptx_val i, ptx_val random[2])
-{
-    const unsigned streams = random_streams(s->variant);
-
-    if (!streams)
-        return;
-    ptx_val place = place_in_whole(b, s, i);
-    ptx_val lane = ptx_and(b, ptx_cvt(b, PTX_U32, place), ptx_u32(7));
-    ptx_val pair = ptx_shr(b, lane, ptx_u32(1));
-    ptx_val odd = ptx_ne(b, ptx_and(b, lane, ptx_u32(1)), ptx_u32(0));
-    for (unsigned which = 0; which < streams; which++) {
-        struct ptxk_philox words = random_words(b, s, place, which);
-        ptx_val word = words.word[0];
-        for (unsigned k = 1; k < 4; k++)
-            word = ptx_select(b, ptx_eq(b, pair, ptx_u32(k)), words.word[k], word);
-        ptx_val upper = half_of(b, word, true);
-        random[which] = ptx_select(b, odd, upper, half_of(b, word, false));
     }
 }
 
@@ -266,7 +118,7 @@ static ptx_val *part(struct ptxk_step_stored *e, unsigned array)
 
 static bool is_written(const struct step *s, unsigned array)
 {
-    return array_type(s->variant, array) != PTX_NONE &&
+    return ptxk_step_array_type(s->variant, array) != PTX_NONE &&
            (array != ARRAY_GRADIENT || s->spec->gradients != PTXK_STEP_GRADIENTS_RAW);
 }
 
@@ -279,7 +131,7 @@ static void vector_write(ptx_builder *b, const struct step *s, ptx_val value[ARR
         if (!is_written(s, a))
             continue;
         ptx_ptr at = ptx_at(b, s->array[a], i);
-        ptxk_lanes_write(b, array_type(v, a), at, value[a], ptxk_step_lanes(v));
+        ptxk_lanes_write(b, ptxk_step_array_type(v, a), at, value[a], ptxk_step_lanes(v));
     }
 }
 
@@ -294,7 +146,7 @@ static void step_lane(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && is_read(v, a))
             *part(&from, a) = value[a][k];
-    for (unsigned which = 0; which < random_streams(v); which++)
+    for (unsigned which = 0; which < ptxk_step_streams(v); which++)
         own[which] = random[which][k];
     struct ptxk_step_stored to =
         step_element(b, s, &from, value[ARRAY_GRADIENT][k], own, &scaled, quick);
@@ -318,7 +170,7 @@ static void step_vector(ptx_builder *b, const struct step *s, const struct ptxk_
     for (unsigned a = 0; a < ARRAYS; a++)
         if (is_read(v, a))
             ptxk_lanes_of(b, &in[a], value[a]);
-    random_of_vector(b, s, i, random);
+    ptxk_step_random_vector(b, s->variant, &s->random, i, random);
     for (unsigned k = 0; k < lanes; k++)
         step_lane(b, s, value, random, k, is_quick ? &quick : NULL);
     if (!is_quick) {
@@ -341,11 +193,12 @@ static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
         if (a != ARRAY_GRADIENT && is_read(v, a))
             *part(&from, a) = ptx_load(b, s->array[a], i);
     ptx_val gradient = ptx_load(b, s->array[ARRAY_GRADIENT], i);
-    random_of_element(b, s, i, random);
+    ptxk_step_random_element(b, s->variant, &s->random, i, random);
     struct ptxk_step_stored to = step_element(b, s, &from, gradient, random, &scaled, NULL);
     for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && array_type(v, a) != PTX_NONE)
-            ptx_store(b, s->array[a], i, ptxk_step_narrow(b, array_type(v, a), *part(&to, a)));
+        if (a != ARRAY_GRADIENT && ptxk_step_array_type(v, a) != PTX_NONE)
+            ptx_store(b, s->array[a], i,
+                      ptxk_step_narrow(b, ptxk_step_array_type(v, a), *part(&to, a)));
     if (s->spec->gradients != PTXK_STEP_GRADIENTS_RAW)
         ptx_store(b, s->array[ARRAY_GRADIENT], i,
                   ptxk_step_narrow(b, v->gradient, gradient_left(s, scaled)));
@@ -363,11 +216,16 @@ static void step_singles(ptx_builder *b, const struct step *s, ptx_val i)
 static void arrays_at_tile(ptx_builder *b, struct step *s)
 {
     for (unsigned a = 0; a < ARRAYS; a++) {
-        const ptx_type type = array_type(s->variant, a);
+        const ptx_type type = ptxk_step_array_type(s->variant, a);
         if (type == PTX_NONE)
             continue;
         ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, s->address[a]);
         s->array[a] = ptx_at(b, p, s->tensor_first);
+    }
+    for (unsigned k = 0;
+         k < ptxk_step_states(s->variant) && ptxk_step_variant_has_codes(s->variant); k++) {
+        ptx_ptr p = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->absmax[k]);
+        s->absmax_of_block[k] = ptx_at(b, p, ptx_shr(b, s->tensor_first, ptx_u32(8)));
     }
 }
 
@@ -378,53 +236,71 @@ struct vector {
     struct ptxk_lanes array[ARRAYS];
     ptx_val absmax[2]; // f32, of 8-bit states
     unsigned absmaxes;
+    ptx_val stage; // u32: where the thread's is, in bytes from `stages` on, if it is staged
 };
 
 // The absmax of the block that has element `i` of the tile.
 static ptx_ptr absmax_at(ptx_builder *b, const struct step *s, unsigned state, ptx_val i)
 {
-    ptx_ptr all = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->absmax[state]);
-    ptx_val element = ptx_add(b, s->tensor_first, ptx_cvt(b, PTX_U64, i));
-    return ptx_at(b, all, ptx_shr(b, element, ptx_u32(8)));
+    return ptx_at(b, s->absmax_of_block[state], ptx_shr(b, i, ptx_u32(8)));
 }
 
-// What a thread reads of a block besides a whole vector. Lanes that are not in the tile are
-// stepped, and dropped.
-static void block_read(ptx_builder *b, const struct step *s, const struct vector *to)
+static void absmax_read(ptx_builder *b, const struct step *s, const struct vector *to)
 {
-    ptx_if (b, ptx_lt(b, to->i, s->length)) {
+    ptx_if (b, ptx_lt(b, to->i, s->length))
         for (unsigned k = 0; k < to->absmaxes; k++)
             ptx_set(b, to->absmax[k], ptx_load(b, absmax_at(b, s, k, to->i), ptx_u32(0)));
-        ptx_if (b, ptx_not(b, to->whole))
-            for (unsigned a = 0; a < ARRAYS; a++)
-                if (is_read(s->variant, a))
-                    ptxk_lanes_read_some(b, &to->array[a], s->array[a], to->i, s->length);
-    }
+}
+
+// Reads a vector that cannot be read at once. Lanes that are not in the tile are stepped, and
+// dropped.
+static void edge_read(ptx_builder *b, const struct step *s, const struct vector *to)
+{
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (is_read(s->variant, a))
+            ptxk_lanes_read_some(b, &to->array[a], s->array[a], to->i, s->length);
+}
+
+static ptx_val is_whole(ptx_builder *b, const struct step *s, ptx_val i)
+{
+    ptx_val end = ptx_add(b, i, ptx_s32((int32_t)ptxk_step_lanes(s->variant)));
+
+    return ptx_and(b, s->vectors, ptx_le(b, end, s->length));
 }
 
 static void vector_read(ptx_builder *b, const struct step *s, const struct vector *to)
 {
-    ptx_val end = ptx_add(b, to->i, ptx_s32((int32_t)ptxk_step_lanes(s->variant)));
-
-    ptx_set(b, to->whole, ptx_and(b, s->vectors, ptx_le(b, end, s->length)));
+    ptx_set(b, to->whole, is_whole(b, s, to->i));
     ptx_if (b, to->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
             if (is_read(s->variant, a))
                 ptxk_lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
-    if (has_codes(s->variant))
-        block_read(b, s, to);
+    if (!ptxk_step_variant_has_codes(s->variant))
+        return;
+    absmax_read(b, s, to);
+    ptx_val rest = ptx_and(b, ptx_lt(b, to->i, s->length), ptx_not(b, to->whole));
+    ptx_if (b, rest)
+        edge_read(b, s, to);
 }
 
-static struct vector vector_begin(ptx_builder *b, const struct step *s, ptx_val i)
+static struct vector vector_var(ptx_builder *b, const struct step *s, ptx_val i)
 {
     struct vector v = { .i = ptx_var(b, i), .whole = ptx_var(b, ptx_bool(false)) };
 
     for (unsigned a = 0; a < ARRAYS; a++)
         if (is_read(s->variant, a))
-            v.array[a] = ptxk_lanes_var(b, array_type(s->variant, a), ptxk_step_lanes(s->variant));
-    v.absmaxes = has_codes(s->variant) ? ptxk_step_states(s->variant) : 0;
+            v.array[a] =
+                ptxk_lanes_var(b, ptxk_step_array_type(s->variant, a), ptxk_step_lanes(s->variant));
+    v.absmaxes = ptxk_step_variant_has_codes(s->variant) ? ptxk_step_states(s->variant) : 0;
     for (unsigned k = 0; k < v.absmaxes; k++)
         v.absmax[k] = ptx_var(b, ptx_f32(0));
+    return v;
+}
+
+static struct vector vector_begin(ptx_builder *b, const struct step *s, ptx_val i)
+{
+    struct vector v = vector_var(b, s, i);
+
     vector_read(b, s, &v);
     return v;
 }
@@ -436,97 +312,191 @@ static void vector_set(ptx_builder *b, const struct vector *to, const struct vec
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < to->array[a].words; k++)
             ptx_set(b, to->array[a].word[k], from->array[a].word[k]);
-    for (unsigned k = 0; k < to->absmaxes; k++)
-        ptx_set(b, to->absmax[k], from->absmax[k]);
 }
 
-// The values of a block to write, but states in f32.
-static void block_values(ptx_builder *b, const struct step *s, const struct vector *in,
-                         struct ptxk_quick *quick, ptx_val value[ARRAYS][PTXK_LANES])
+// ---- blocks of 8-bit states ---------------------------------------------------------------------
+
+enum { STAGE = 48 * BLOCK, STAGES = 2 }; // bytes of a block's threads
+
+// The thread's vector of an array in a stage. A thread reads only what it has copied.
+static ptx_ptr staged(ptx_builder *b, const struct step *s, const struct vector *v, unsigned array,
+                      unsigned bytes)
+{
+    static const uint32_t first[ARRAYS] = {
+        [ARRAY_GRADIENT] = 16 * BLOCK, [ARRAY_STATE] = 32 * BLOCK, [ARRAY_STATE + 1] = 40 * BLOCK
+    };
+    ptx_val stage = ptx_add(b, ptx_ptr_address(b, s->stages), v->stage);
+    ptx_val at = ptx_mad(b, s->tid, ptx_u32(bytes), stage);
+
+    return ptx_ptr_from(b, PTX_B32, PTX_SPACE_SHARED, ptx_add(b, at, ptx_u32(first[array])));
+}
+
+static unsigned vector_bytes(const struct step *s, unsigned array)
+{
+    return PTXK_LANES * ptx_type_bytes(ptxk_step_array_type(s->variant, array));
+}
+
+// Begins to read the thread's part of a block.
+static void block_read(ptx_builder *b, const struct step *s, const struct vector *to)
+{
+    if (!is_staged(b, s->variant)) {
+        vector_read(b, s, to);
+        return;
+    }
+    ptx_set(b, to->whole, is_whole(b, s, to->i));
+    ptx_if (b, to->whole) {
+        for (unsigned a = 0; a < ARRAYS; a++) {
+            if (!is_read(s->variant, a))
+                continue;
+            const unsigned bytes = vector_bytes(s, a);
+            ptx_ptr from = ptx_ptr_cast(b, PTX_B32, ptx_at(b, s->array[a], to->i));
+            ptx_cp_async(b, staged(b, s, to, a, bytes), from, bytes, .bypass = bytes == 16);
+        }
+    }
+    ptx_cp_async_commit(b);
+    absmax_read(b, s, to);
+}
+
+static struct vector block_begin(ptx_builder *b, const struct step *s, ptx_val i)
+{
+    struct vector v = vector_var(b, s, i);
+
+    if (is_staged(b, s->variant))
+        v.stage = ptx_var(b, ptx_u32(0));
+    block_read(b, s, &v);
+    return v;
+}
+
+// Waits for what was begun.
+static void block_take(ptx_builder *b, const struct step *s, const struct vector *v)
+{
+    if (!is_staged(b, s->variant))
+        return;
+    ptx_cp_async_wait(b, 0);
+    ptx_if (b, v->whole)
+        for (unsigned a = 0; a < ARRAYS; a++)
+            if (is_read(s->variant, a))
+                ptxk_lanes_read(b, &v->array[a], staged(b, s, v, a, vector_bytes(s, a)));
+    ptx_else (b)
+        edge_read(b, s, v);
+}
+
+// Begins to read the thread's part of the next block, into the other stage.
+static void block_read_next(ptx_builder *b, const struct step *s, const struct vector *v)
+{
+    ptx_set(b, v->i, ptx_add(b, v->i, ptx_s32(BLOCK * PTXK_LANES)));
+    if (is_staged(b, s->variant))
+        ptx_set(b, v->stage, ptx_sub(b, ptx_u32(STAGE), v->stage));
+    block_read(b, s, v);
+}
+
+// The values of a block, states in f32: to step.
+static void block_read_values(ptx_builder *b, const struct step *s, const struct vector *in,
+                              ptx_val value[ARRAYS][PTXK_LANES])
 {
     const struct ptxk_step_variant *v = s->variant;
-    ptx_val random[2][PTXK_LANES];
 
-    for (unsigned a = 0; a < ARRAY_STATE; a++)
-        if (is_read(v, a))
-            ptxk_lanes_of(b, &in->array[a], value[a]);
+    for (unsigned a = 0; a < ARRAY_STATE; a++) {
+        if (!is_read(v, a))
+            continue;
+        ptxk_lanes_of(b, &in->array[a], value[a]);
+        for (unsigned k = 0; k < PTXK_LANES && ptx_type_bytes(ptxk_step_array_type(v, a)) == 4; k++)
+            value[a][k] = ptx_var(b, value[a][k]);
+    }
     for (unsigned k = 0; k < ptxk_step_states(v); k++)
         ptxk_eight_bit_decode(b, s->shared, k == 0, in->array[ARRAY_STATE + k].word, in->absmax[k],
                               value[ARRAY_STATE + k]);
-    random_of_vector(b, s, in->i, random);
+}
+
+// Steps them.
+static void block_values(ptx_builder *b, const struct step *s, ptx_val i, struct ptxk_quick *quick,
+                         ptx_val value[ARRAYS][PTXK_LANES])
+{
+    ptx_val random[2][PTXK_LANES];
+
+    ptxk_step_random_vector(b, s->variant, &s->random, i, random);
     for (unsigned k = 0; k < PTXK_LANES; k++)
         step_lane(b, s, value, random, k, quick);
 }
 
-// The same, with the exact instructions where quick quotients do not hold, in variables.
-static void block_values_exact(ptx_builder *b, const struct step *s, const struct vector *in,
+// Replaces values, which are variables, by those of the exact instructions. The block is read
+// again, so that nothing is kept for this.
+static void block_values_exact(ptx_builder *b, const struct step *s, ptx_val i,
                                ptx_val value[ARRAYS][PTXK_LANES])
 {
-    const bool is_quick = ptxk_step_rule_of(s->variant->rule)->quick;
-    struct ptxk_quick quick = ptxk_quick_begin();
     ptx_val exact[ARRAYS][PTXK_LANES];
+    struct vector in = vector_begin(b, s, i);
 
-    block_values(b, s, in, is_quick ? &quick : NULL, value);
+    block_read_values(b, s, &in, exact);
+    block_values(b, s, i, NULL, exact);
+    for (unsigned a = 0; a < ARRAYS; a++)
+        for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
+            ptx_set(b, value[a][k], exact[a][k]);
+}
+
+// Steps a warp's block, whole or not, and reads the thread's next. The states' values become the
+// words of their codes.
+static void block_step(ptx_builder *b, const struct step *s, struct vector *in)
+{
+    const bool is_quick = ptxk_step_rule_of(s->variant->rule)->quick;
+    const unsigned states = ptxk_step_states(s->variant);
+    struct ptxk_quick quick = ptxk_quick_begin();
+    ptx_val value[ARRAYS][PTXK_LANES], codes[2][2], absmax[2];
+    ptx_val i = ptx_var(b, in->i), whole = ptx_var(b, in->whole);
+
+    block_take(b, s, in);
+    block_read_values(b, s, in, value);
+    if (s->spec->tile > BLOCK * PTXK_LANES)
+        block_read_next(b, s, in);
+    block_values(b, s, i, is_quick ? &quick : NULL, value);
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
             value[a][k] = ptx_var(b, value[a][k]);
-    if (!is_quick)
-        return;
-    ptx_if (b, ptxk_quick_failed(b, &quick)) {
-        block_values(b, s, in, NULL, exact);
-        for (unsigned a = 0; a < ARRAYS; a++)
-            for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
-                ptx_set(b, value[a][k], exact[a][k]);
-    }
-}
-
-// Steps a warp's block, whole or not. The states' values become the words of their codes.
-static void block_step(ptx_builder *b, const struct step *s, const struct vector *in)
-{
-    const unsigned states = ptxk_step_states(s->variant);
-    ptx_val value[ARRAYS][PTXK_LANES], codes[2][2], absmax[2];
-
-    block_values_exact(b, s, in, value);
-    ptx_if (b, ptx_not(b, in->whole)) {
+    if (is_quick)
+        ptx_if (b, ptxk_quick_failed(b, &quick))
+            block_values_exact(b, s, i, value);
+    ptx_if (b, ptx_not(b, whole)) {
         for (uint32_t n = 0; n < PTXK_LANES; n++) {
-            ptx_val is = ptx_lt(b, ptx_add(b, in->i, ptx_s32((int32_t)n)), s->length);
+            ptx_val is = ptx_lt(b, ptx_add(b, i, ptx_s32((int32_t)n)), s->length);
             for (unsigned k = 0; k < states; k++) {
                 const ptx_val state = value[ARRAY_STATE + k][n];
                 ptx_set(b, state, ptx_select(b, is, state, ptx_f32(0)));
             }
         }
     }
-    for (unsigned k = 0; k < states; k++) {
-        ptxk_eight_bit_encode(b, s->shared, k == 0, value[ARRAY_STATE + k], codes[k], &absmax[k]);
+    ptxk_eight_bit_encode(b, s->shared, states, value + ARRAY_STATE, codes, absmax);
+    for (unsigned k = 0; k < states; k++)
         for (unsigned n = 0; n < PTXK_LANES; n++)
             value[ARRAY_STATE + k][n] = codes[k][n / 4];
-    }
-    ptx_if (b, in->whole)
-        vector_write(b, s, value, in->i);
+    ptx_if (b, whole)
+        vector_write(b, s, value, i);
     ptx_else (b)
         for (unsigned a = 0; a < ARRAYS; a++)
             if (is_written(s, a))
-                ptxk_lanes_write_some(b, array_type(s->variant, a), s->array[a], in->i, s->length,
-                                      value[a]);
+                ptxk_lanes_write_some(b, ptxk_step_array_type(s->variant, a), s->array[a], i,
+                                      s->length, value[a]);
     ptx_val lane = ptx_and(b, s->tid, ptx_u32(WARP - 1));
-    ptx_val within = ptx_lt(b, in->i, s->length);
+    ptx_val within = ptx_lt(b, i, s->length);
     ptx_val lane_0 = ptx_eq(b, lane, ptx_u32(0));
     ptx_val first = ptx_and(b, lane_0, within);
     ptx_if (b, first)
         for (unsigned k = 0; k < states; k++)
-            ptx_store(b, absmax_at(b, s, k, in->i), ptx_u32(0), absmax[k]);
+            ptx_store(b, absmax_at(b, s, k, i), ptx_u32(0), absmax[k]);
+}
+
+// Steps the warp's block, if there is one.
+static void block_step_any(ptx_builder *b, const struct step *s, struct vector *v)
+{
+    ptx_val is = ptx_lt(b, v->i, s->length);
+
+    ptx_if (b, ptx_vote_any(b, is, ptx_full_warp()))
+        block_step(b, s, v);
 }
 
 // Steps vector `k` (u32) of the thread's, or sets bit k of `missing`.
 static void vector_step(ptx_builder *b, const struct step *s, const struct vector *v, ptx_val k,
                         ptx_val missing)
 {
-    if (has_codes(s->variant)) {
-        ptx_val is = ptx_lt(b, v->i, s->length);
-        ptx_if (b, ptx_vote_any(b, is, ptx_full_warp()))
-            block_step(b, s, v);
-        return;
-    }
     ptx_val bit = ptx_shl(b, ptx_u32(1), k);
 
     ptx_if (b, v->whole)
@@ -544,14 +514,24 @@ static void step_tile(ptx_builder *b, struct step *s)
 
     arrays_at_tile(b, s);
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
-    struct vector v = vector_begin(b, s, first);
-    if (has_codes(s->variant)) {
+    struct vector v = ptxk_step_variant_has_codes(s->variant) ? block_begin(b, s, first)
+                                                              : vector_begin(b, s, first);
+    if (ptxk_step_variant_has_codes(s->variant)) {
         ptxk_eight_bit_copy(b, s->shared, s->tables, s->tid, BLOCK);
         ptx_barrier(b);
     }
     if (ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     scalars_read(b, s);
+    if (ptxk_step_variant_has_codes(s->variant)) {
+        if (vectors == 1)
+            block_step_any(b, s, &v);
+        else
+            ptx_for (b, k, ptx_u32(0), ptx_u32(vectors), ptx_u32(1)) {
+                block_step_any(b, s, &v);
+            }
+        return;
+    }
     ptx_val missing = ptx_var(b, ptx_u32(0));
     if (vectors == 1) {
         vector_step(b, s, &v, ptx_u32(0), missing);
@@ -564,8 +544,6 @@ static void step_tile(ptx_builder *b, struct step *s)
             vector_read(b, s, &next);
         }
     }
-    if (has_codes(s->variant))
-        return;
     ptx_comment(b, "edges, and where a quick quotient does not hold");
     ptx_while (b, ptx_ne(b, missing, ptx_u32(0))) {
         ptx_val k = ptx_bfind(b, missing);
@@ -608,12 +586,12 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     }
     s->count_at = word[ROW(step)];
     if (ptxk_step_draws(s->spec)) {
-        s->whole_first = word[ROW(first)];
-        s->run = word[ROW(run)];
-        s->stride = word[ROW(stride)];
+        s->random.whole_first = word[ROW(first)];
+        s->random.run = word[ROW(run)];
+        s->random.stride = word[ROW(stride)];
     }
     ptx_vec id_clock = ptx_unpack(b, PTX_U32, word[ROW(id)]);
-    s->id = id_clock.lane[0];
+    s->random.id = id_clock.lane[0];
     s->clock = id_clock.lane[1];
     ptx_vec kind_group = ptx_unpack(b, PTX_U32, word[ROW(kind)]);
     *variant = ptx_shr(b, kind_group.lane[0], ptx_u32(1));
@@ -624,37 +602,13 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, ptx_u64(0)));
 
     s->tensor_first = ptx_mul_wide(b, index, ptx_u32(size));
+    s->random.first = s->tensor_first;
     s->starts = ptx_eq(b, index, ptx_u32(0));
     ptx_comment(b, "a tensor without a gradient is left out");
     ptx_val absent = ptx_eq(b, extent.lane[0], ptx_u64(0));
     ptx_return_if(b, ptx_or(b, absent, ptx_ge(b, s->tensor_first, extent.lane[1])));
     ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(size)));
-}
-
-uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec)
-{
-    uint32_t rules = 0;
-
-    for (unsigned k = 0; k < spec->variant_count; k++)
-        rules |= UINT32_C(1) << spec->variants[k].rule;
-    return rules;
-}
-
-bool ptxk_step_draws(const struct ptxk_step_spec *spec)
-{
-    for (unsigned k = 0; k < spec->variant_count; k++)
-        if (random_streams(&spec->variants[k]))
-            return true;
-    return false;
-}
-
-bool ptxk_step_has_codes(const struct ptxk_step_spec *spec)
-{
-    for (unsigned k = 0; k < spec->variant_count; k++)
-        if (has_codes(&spec->variants[k]))
-            return true;
-    return false;
 }
 
 void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
@@ -683,6 +637,9 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
         s.tables =
             ptx_param_ptr(b, PTX_U32, "tables", .readonly = true, .meaning = "of 8-bit states");
         s.shared = ptxk_eight_bit_shared(b);
+        for (unsigned k = 0; k < spec->variant_count && !s.stages.symbol; k++)
+            if (is_staged(b, &spec->variants[k]))
+                s.stages = ptx_shared(b, PTX_U32, STAGES * STAGE / 4);
     }
     s.tid = ptx_tid(b, PTX_X);
     ptx_val variant;

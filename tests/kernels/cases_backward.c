@@ -109,6 +109,79 @@ void check_quantize_ste_backward(struct gpu *gpu, ptx_type dtype)
     suite_end(&s);
 }
 
+// ---- fake_quantize ------------------------------------------------------------------------------
+
+static void check_fake(struct suite *s, const struct gpu_kernel *loaded, const void *x, void *y,
+                       uint64_t n, struct ref_quantize p, bool in_place)
+{
+    static const double beside[] = { 0, 0.5, -0.5, 0.25, 1e30, (double)NAN };
+    const bool f64 = s->type == REF_F64, device = gpu_kernel_has(loaded, "scalars", "device");
+    const bool learned = gpu_kernel_has(loaded, "zero_point", "learned");
+    const enum ref_type compute = f64 ? REF_F64 : REF_F32, zero_type = learned ? compute : REF_F32;
+    double scale, zero; // of the types of the parameters
+    ref_store(compute, &scale, 0, p.scale);
+    if (learned) {
+        ref_store(compute, &zero, 0, p.zero_point + beside[random_below(&s->random, 6)]);
+        p.zero_point = ref_nearest_level(ref_load(compute, &zero, 0), p.q_min, p.q_max);
+    } else {
+        memcpy(&zero, &p.zero_point, sizeof p.zero_point);
+    }
+    ref_fake_quantize(s->type, x, y, n, p);
+    struct gpu_case c;
+    gpu_case_begin(&c, loaded, n);
+    struct gpu_tensor *tensor = gpu_case_tensor(&c, "x", s->type, n, x, in_place ? y : NULL);
+    if (in_place)
+        gpu_case_alias(&c, tensor);
+    else
+        gpu_case_tensor(&c, "y", s->type, n, NULL, y);
+    gpu_case_value(&c, &n, sizeof n);
+    if (device) {
+        gpu_case_tensor(&c, "scale", compute, 1, &scale, NULL);
+        gpu_case_tensor(&c, "zero_point", zero_type, 1, &zero, NULL);
+    } else {
+        gpu_case_value(&c, &scale, ref_bytes(compute));
+        gpu_case_value(&c, &zero, ref_bytes(zero_type));
+    }
+    gpu_case_value(&c, &p.q_min, sizeof p.q_min);
+    gpu_case_value(&c, &p.q_max, sizeof p.q_max);
+    snprintf(c.note, sizeof c.note, "scale = %a, zero_point = %d, %d to %d", p.scale, p.zero_point,
+             p.q_min, p.q_max);
+    gpu_check(s->gpu, &s->random, &c);
+}
+
+void check_fake_quantize(struct gpu *gpu, ptx_type dtype)
+{
+    // What a host does not check: on the device there may be anything.
+    static const double scales[] = { 0, -0.03, (double)INFINITY, (double)NAN };
+    enum { LISTED = sizeof quantizations / sizeof *quantizations };
+    struct suite s;
+    suite_begin(&s, gpu, &ptx_kernel_fake_quantize, dtype);
+    void *x_room = suite_room(&s), *y = suite_room(&s);
+    for (int q = 0; q < LISTED + 4; ++q) {
+        struct quantization quantization = quantizations[q % LISTED];
+        if (q >= LISTED)
+            quantization.f32_scale = (float)(quantization.scale = scales[q - LISTED]);
+        const double scale =
+            s.type == REF_F64 ? quantization.scale : (double)quantization.f32_scale;
+        data_fill_ties(&s.random, s.type, q < LISTED ? scale : 0.03, x_room, s.most);
+        for (int v = 0; v < s.count; ++v)
+            for (int i = 0; i < s.size_count; ++i) {
+                const uint64_t n = s.sizes[i];
+                if (q > 0 && (n > 5000 || (i + v + q) % 3))
+                    continue;
+                struct ref_quantize p = { .scale = scale,
+                                          .q_min = quantization.q_min,
+                                          .q_max = quantization.q_max };
+                p.reciprocal = gpu_kernel_has(&s.loaded[v], "division", "reciprocal");
+                p.zero_point = clamp(quantization.zero_point, p.q_min, p.q_max);
+                check_fake(&s, &s.loaded[v], suite_window(&s, x_room, n), y, n, p, (i + v + q) % 2);
+            }
+    }
+    free(y);
+    free(x_room);
+    suite_end(&s);
+}
+
 // ---- lerp_backward ------------------------------------------------------------------------------
 
 enum alias { ALIAS_NONE, ALIAS_A, ALIAS_B };

@@ -30,6 +30,7 @@ struct channels {
     double *scale;
     float *f32_scale;
     int32_t *zero_point;
+    void *learned; ///< floats that are rounded to zero_point
     uint64_t inner;
     uint64_t count;
 };
@@ -58,6 +59,18 @@ static void fill_channels(struct random *r, enum ref_type type, struct channels 
         uint32_t offset = span == UINT32_MAX ? (uint32_t)random_u64(r) : random_below(r, span + 1);
         c->zero_point[k] =
             wild ? (int32_t)(uint32_t)random_u64(r) : (int32_t)((int64_t)q_min + offset);
+    }
+}
+
+/// Floats of the compute type, most a little beside the zero points, and the zero points they give.
+static void learn(struct random *r, enum ref_type type, struct channels *c, int32_t q_min,
+                  int32_t q_max)
+{
+    const enum ref_type compute = type == REF_F64 ? REF_F64 : REF_F32;
+    for (uint64_t k = 0; k < c->count; ++k) {
+        const double beside = (double)c->zero_point[k] + random_below(r, 5) * 0.25 - 0.5;
+        ref_store(compute, c->learned, k, random_below(r, 16) ? beside : (double)NAN);
+        c->zero_point[k] = ref_nearest_level(ref_load(compute, c->learned, k), q_min, q_max);
     }
 }
 
@@ -116,15 +129,29 @@ static unsigned odd_grid(int trial)
     return trial % 97 == 50 ? 8192 : trial % 5 == 3 ? 1 : trial % 11 == 5 ? 7 : 0;
 }
 
+static struct channels channels_room(void)
+{
+    return (struct channels) { .scale = room_for(MOST_CHANNELS * sizeof(double)),
+                               .f32_scale = room_for(MOST_CHANNELS * sizeof(float)),
+                               .zero_point = room_for(MOST_CHANNELS * sizeof(int32_t)),
+                               .learned = room_for(MOST_CHANNELS * sizeof(double)) };
+}
+
+static void channels_free(struct channels *c)
+{
+    free(c->learned);
+    free(c->zero_point);
+    free(c->f32_scale);
+    free(c->scale);
+}
+
 void check_quantize_channel_ste_backward(struct gpu *gpu, ptx_type dtype)
 {
     struct suite s;
     int trial = 0;
     suite_begin(&s, gpu, &ptx_kernel_quantize_channel_ste_backward, dtype);
     void *x_room = suite_room(&s), *dy_room = suite_room(&s), *d_input = suite_room(&s);
-    struct channels c = { .scale = room_for(MOST_CHANNELS * sizeof *c.scale),
-                          .f32_scale = room_for(MOST_CHANNELS * sizeof *c.f32_scale),
-                          .zero_point = room_for(MOST_CHANNELS * sizeof *c.zero_point) };
+    struct channels c = channels_room();
     data_fill(&s.random, s.type, DATA_SPECIAL, dy_room, s.most);
     data_fill_ties(&s.random, s.type, s.type == REF_F64 ? 0.03 : (double)0.03f, x_room, s.most);
     for (int v = 0; v < s.count; ++v)
@@ -140,11 +167,74 @@ void check_quantize_channel_ste_backward(struct gpu *gpu, ptx_type dtype)
                            suite_window(&s, dy_room, n), d_input, n, trial % 2, odd_grid(trial));
             trial++;
         }
-    free(c.zero_point);
-    free(c.f32_scale);
-    free(c.scale);
+    channels_free(&c);
     free(d_input);
     free(dy_room);
+    free(x_room);
+    suite_end(&s);
+}
+
+// ---- fake_quantize_channel ----------------------------------------------------------------------
+
+static void check_fake_channels(struct suite *s, const struct gpu_kernel *loaded,
+                                struct channels *c, const void *x, void *y, uint64_t n,
+                                bool in_place, unsigned grid)
+{
+    const bool f64 = s->type == REF_F64, widest = random_below(&s->random, 4) == 0;
+    const bool learned = gpu_kernel_has(loaded, "zero_point", "learned");
+    const struct ref_quantize p = { .reciprocal = gpu_kernel_has(loaded, "division", "reciprocal"),
+                                    .q_min = widest ? INT32_MIN : -8,
+                                    .q_max = widest ? INT32_MAX : 7 };
+    struct gpu_case g;
+    fill_channels(&s->random, s->type, c, p.q_min, p.q_max);
+    if (learned)
+        learn(&s->random, s->type, c, p.q_min, p.q_max);
+    const void *scale = f64 ? (const void *)c->scale : (const void *)c->f32_scale;
+    ref_fake_quantize_channel(
+        s->type, x, y, n, (struct ref_channels) { c->count, c->inner, c->scale, c->zero_point }, p);
+    gpu_case_begin(&g, loaded, n);
+    g.grid = grid;
+    struct gpu_tensor *tensor = gpu_case_tensor(&g, "x", s->type, n, x, in_place ? y : NULL);
+    if (in_place)
+        gpu_case_alias(&g, tensor);
+    else
+        gpu_case_tensor(&g, "y", s->type, n, NULL, y);
+    gpu_case_value(&g, &n, sizeof n);
+    gpu_case_tensor(&g, "scale", f64 ? REF_F64 : REF_F32, c->count, scale, NULL);
+    gpu_case_tensor(&g, "zero_point", learned && f64 ? REF_F64 : REF_F32, c->count,
+                    learned ? c->learned : c->zero_point, NULL);
+    gpu_case_value(&g, &c->count, sizeof c->count);
+    gpu_case_value(&g, &c->inner, sizeof c->inner);
+    gpu_case_value(&g, &p.q_min, sizeof p.q_min);
+    gpu_case_value(&g, &p.q_max, sizeof p.q_max);
+    snprintf(g.note, sizeof g.note,
+             "%" PRIu64 " channels, inner = %" PRIu64 ", %d to %d, grid = %u", c->count, c->inner,
+             p.q_min, p.q_max, grid);
+    gpu_check(s->gpu, &s->random, &g);
+}
+
+void check_fake_quantize_channel(struct gpu *gpu, ptx_type dtype)
+{
+    struct suite s;
+    int trial = 0;
+    suite_begin(&s, gpu, &ptx_kernel_fake_quantize_channel, dtype);
+    void *x_room = suite_room(&s), *y = suite_room(&s);
+    struct channels c = channels_room();
+    data_fill_ties(&s.random, s.type, s.type == REF_F64 ? 0.03 : (double)0.03f, x_room, s.most);
+    for (int v = 0; v < s.count; ++v)
+        for (int i = 0; i < s.size_count; ++i) {
+            const uint64_t n = s.sizes[i];
+            if (n > 5000 && (v + i) % 8 > 0)
+                continue;
+            const struct shape *shape = &shapes[trial % SHAPES];
+            c.count = shape->channels;
+            c.inner = shape->inner;
+            check_fake_channels(&s, &s.loaded[v], &c, suite_window(&s, x_room, n), y, n, trial % 2,
+                                odd_grid(trial));
+            trial++;
+        }
+    channels_free(&c);
+    free(y);
     free(x_room);
     suite_end(&s);
 }

@@ -82,6 +82,88 @@ static const struct wanted quantize_channel[] = {
     { NULL }
 };
 
+static const struct wanted fake[] = {
+    { "x", "S", "n", 'r' },
+    { "y", "S", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "C", NULL, 'v', NULL, PTX_RANGE_FINITE | PTX_RANGE_POSITIVE, "scalars", "value" },
+    { "scale", "C", "1", 'r', NULL, PTX_RANGE_FINITE | PTX_RANGE_POSITIVE, "scalars", "device" },
+    { "zero_point", "Z", NULL, 'v', "0", 0, "scalars", "value" },
+    { "zero_point", "Z", "1", 'r', "0", 0, "scalars", "device" },
+    { "q_min", "s32", NULL, 'v', "-128" },
+    { "q_max", "s32", NULL, 'v', "127" },
+    { NULL }
+};
+
+static const struct wanted fake_channel[] = { { "x", "S", "n", 'r' },
+                                              { "y", "S", "n", 'w' },
+                                              { "n", "u64", NULL, 'v' },
+                                              { "scale", "C", "channels", 'r', NULL,
+                                                PTX_RANGE_FINITE | PTX_RANGE_POSITIVE },
+                                              { "zero_point", "Z", "channels", 'r', "0" },
+                                              { "channels", "u64", NULL, 'v' },
+                                              { "inner", "u64", NULL, 'v', "1" },
+                                              { "q_min", "s32", NULL, 'v', "-128" },
+                                              { "q_max", "s32", NULL, 'v', "127" },
+                                              { NULL } };
+
+static const struct wanted groups[] = {
+    { "x", "S", "n", 'r' },
+    { "y", "S", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "f32", "groups", 'w' },
+    { "zero_point", "s32", "groups", 'w', NULL, 0, "levels", "asymmetric" },
+    { "zero_point", "s32", "groups", 'w', NULL, 0, "levels", "unsigned" },
+    { NULL }
+};
+
+#define POSITIVE (PTX_RANGE_FINITE | PTX_RANGE_POSITIVE)
+
+/// The zero point with each layout: a float if it is learned.
+static const struct wanted learned_tensor[] = {
+    { "x", "S", "n", 'r' },
+    { "d_output", "S", "n", 'r' },
+    { "d_input", "S", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "C", "1", 'r', NULL, POSITIVE },
+    { "zero_point", "C", "1", 'r', NULL, 0, "zero_point", "learned" },
+    { "zero_point", "s32", "1", 'r', NULL, 0, "zero_point", "fixed" },
+    { "q_min", "s32", NULL, 'v', "*" },
+    { "q_max", "s32", NULL, 'v', "*" },
+    { "scale_sums", "f64", "pieces", 'w' },
+    { "zero_sums", "f64", "pieces", 'w', NULL, 0, "zero_point", "learned" },
+    { NULL }
+};
+
+static const struct wanted learned_channels[] = {
+    { "x", "S", "n", 'r' },
+    { "d_output", "S", "n", 'r' },
+    { "d_input", "S", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "C", "channels", 'r', NULL, POSITIVE },
+    { "zero_point", "C", "channels", 'r', NULL, 0, "zero_point", "learned" },
+    { "zero_point", "s32", "channels", 'r', NULL, 0, "zero_point", "fixed" },
+    { "channels", "u64", NULL, 'v' },
+    { "inner", "u64", NULL, 'v', "1" },
+    { "q_min", "s32", NULL, 'v', "*" },
+    { "q_max", "s32", NULL, 'v', "*" },
+    { "scale_sums", "f64", "pieces", 'w' },
+    { "zero_sums", "f64", "pieces", 'w', NULL, 0, "zero_point", "learned" },
+    { NULL }
+};
+
+static const struct wanted learned_reduce[] = {
+    { "scale_sums", "f64", "pieces", 'r' },
+    { "zero_sums", "f64", "pieces", 'r', NULL, 0, "gradients", "both" },
+    { "pieces", "u64", NULL, 'v' },
+    { "channels", "u64", NULL, 'v', "1" },
+    { "width", "u64", NULL, 'v', "1" },
+    { "grad_factor", "f64", NULL, 'v', "1" },
+    { "d_scale", "S", "channels", 'w' },
+    { "d_zero_point", "S", "channels", 'w', NULL, 0, "gradients", "both" },
+    { NULL }
+};
+
 static const struct wanted loss_scale[] = {
     { "scale", "f32", "1", 'b' },
     { "growth_tracker", "s32", "1", 'b' },
@@ -107,12 +189,33 @@ static const struct wanted lerp[] = {
     { NULL }
 };
 
-static ptx_type wanted_type(const char *type, ptx_type dtype)
+static const struct wanted cast_fp8[] = {
+    { "x", "S", "n", 'r' },
+    { "y", "u8", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "f32", NULL, 'v', NULL, PTX_RANGE_FINITE | PTX_RANGE_POSITIVE, "scale", "value" },
+    { "scale", "f32", "1", 'r', NULL, PTX_RANGE_FINITE | PTX_RANGE_POSITIVE, "scale", "device" },
+    { "amax", "f32", "1", 'b', NULL, 0, "amax", "merge" },
+    { NULL }
+};
+
+static const struct wanted delayed_scale[] = {
+    { "scale", "f32", "n", 'b' },        { "scale_inv", "f32", "n", 'w' },
+    { "history", "f32", "count", 'b' },  { "formats", "u32", "n", 'r', NULL, 0, "format", "each" },
+    { "n", "u64", NULL, 'v' },           { "count", "u64", NULL, 'v' },
+    { "margin", "s32", NULL, 'v', "0" }, { NULL }
+};
+
+/// Z: C for a zero point that is learned, else s32.
+static ptx_type wanted_type(const char *type, const ptx_kernel *kernel,
+                            const struct ptx_kernel_spec *spec)
 {
     if (strcmp(type, "S") == 0)
-        return dtype;
+        return spec->dtype;
+    if (strcmp(type, "Z") == 0)
+        type = variant_is(kernel, spec, "zero_point", "learned") ? "C" : "s32";
     if (strcmp(type, "C") == 0)
-        return dtype == PTX_F64 ? PTX_F64 : PTX_F32;
+        return spec->dtype == PTX_F64 ? PTX_F64 : PTX_F32;
     return ptx_type_parse(type);
 }
 
@@ -125,11 +228,11 @@ static void assert_text(const char *got, const char *want)
 }
 
 static void assert_param(const struct ptx_param_info *got, const struct wanted *want,
-                         ptx_type dtype)
+                         const ptx_kernel *kernel, const struct ptx_kernel_spec *spec)
 {
     assert_string_equal(got->name, want->name);
     assert_string_equal(ptx_type_name((ptx_type)got->type),
-                        ptx_type_name(wanted_type(want->type, dtype)));
+                        ptx_type_name(wanted_type(want->type, kernel, spec)));
     assert_int_equal(got->is_pointer, want->access != 'v');
     assert_int_equal(got->readonly, want->access == 'r');
     assert_int_equal(got->writeonly, want->access == 'w');
@@ -140,13 +243,17 @@ static void assert_param(const struct ptx_param_info *got, const struct wanted *
     assert_int_equal(got->count, 0);
 }
 
-static void check_params(const ptx_kernel *kernel, const struct wanted *rows)
+/// Checks the variants that have the value for the option; all, if it is NULL.
+static void check_params_with(const ptx_kernel *kernel, const struct wanted *rows,
+                              const char *option, const char *value)
 {
     struct ptx_kernel_spec spec;
     for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
          more = variant_next(kernel, &spec)) {
         struct ptx_param_info info;
         unsigned k = 0;
+        if (option && !variant_is(kernel, &spec, option, value))
+            continue;
         ptx_builder *b = ptx_builder_create(NULL);
         ptx_kernel_emit(b, kernel, &spec);
         assert_non_null(ptx_builder_finish(b));
@@ -155,12 +262,17 @@ static void check_params(const ptx_kernel *kernel, const struct wanted *rows)
                 !variant_is(kernel, &spec, want->only_option, want->only_value))
                 continue;
             assert_true(ptx_builder_param(b, 0, k++, &info));
-            assert_param(&info, want, spec.dtype);
+            assert_param(&info, want, kernel, &spec);
         }
         assert_false(ptx_builder_param(b, 0, k, &info));
         assert_false(ptx_builder_param(b, 1, 0, &info));
         ptx_builder_destroy(&b);
     }
+}
+
+static void check_params(const ptx_kernel *kernel, const struct wanted *rows)
+{
+    check_params_with(kernel, rows, NULL, NULL);
 }
 
 static void test_squared_sum(void **state)
@@ -193,6 +305,34 @@ static void test_quantize_channel_ste_backward(void **state)
     check_params(&ptx_kernel_quantize_channel_ste_backward, quantize_channel);
 }
 
+static void test_fake_quantize(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_fake_quantize, fake);
+    check_params(&ptx_kernel_fake_quantize_channel, fake_channel);
+}
+
+static void test_fake_quantize_groups(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_fake_quantize_groups, groups);
+}
+
+static void test_quantize_learned_backward(void **state)
+{
+    (void)state;
+    const ptx_kernel *kernel = &ptx_kernel_quantize_learned_backward;
+    check_params_with(kernel, learned_tensor, "layout", "tensor");
+    check_params_with(kernel, learned_channels, "layout", "rows");
+    check_params_with(kernel, learned_channels, "layout", "columns");
+}
+
+static void test_quantize_learned_reduce(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_quantize_learned_reduce, learned_reduce);
+}
+
 static void test_loss_scale_update(void **state)
 {
     (void)state;
@@ -203,6 +343,39 @@ static void test_lerp_backward(void **state)
 {
     (void)state;
     check_params(&ptx_kernel_lerp_backward, lerp);
+}
+
+static void test_cast_fp8(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_cast_fp8, cast_fp8);
+    for (uint8_t format = 0; format < 2; format++) {
+        const struct ptx_kernel_spec spec = { .dtype = PTX_BF16, .option = { format } };
+        struct ptx_param_info x, y;
+        ptx_builder *b = ptx_builder_create(NULL);
+        ptx_kernel_emit(b, &ptx_kernel_cast_fp8, &spec);
+        assert_non_null(ptx_builder_finish(b));
+        assert_true(ptx_builder_param(b, 0, 0, &x) && ptx_builder_param(b, 0, 1, &y));
+        assert_null(x.format);
+        assert_string_equal(y.format, format ? "e5m2" : "e4m3");
+        ptx_builder_destroy(&b);
+    }
+}
+
+static void test_delayed_scale_update(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_delayed_scale_update, delayed_scale);
+    const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
+    struct ptx_param_info count, margin;
+    ptx_builder *b = ptx_builder_create(NULL);
+    ptx_kernel_emit(b, &ptx_kernel_delayed_scale_update, &spec);
+    assert_non_null(ptx_builder_finish(b));
+    assert_true(ptx_builder_param(b, 0, 4, &count) && ptx_builder_param(b, 0, 5, &margin));
+    assert_string_equal(count.low, "n");
+    assert_string_equal(margin.low, "-100");
+    assert_string_equal(margin.high, "100");
+    ptx_builder_destroy(&b);
 }
 
 /// The option values keep their order, because their numbers are in specs that hosts may store.
@@ -225,8 +398,27 @@ static void test_option_values(void **state)
         { &ptx_kernel_quantize_channel_ste_backward, "gradient", "quantize fake_quantize " },
         { &ptx_kernel_quantize_channel_ste_backward, "target", "s8 u8 any " },
         { &ptx_kernel_quantize_channel_ste_backward, "layout", "rows columns " },
+        { &ptx_kernel_fake_quantize, "division", "exact reciprocal " },
+        { &ptx_kernel_fake_quantize, "zero_point", "fixed learned " },
+        { &ptx_kernel_fake_quantize, "scalars", "value device " },
+        { &ptx_kernel_fake_quantize_channel, "division", "exact reciprocal " },
+        { &ptx_kernel_fake_quantize_channel, "zero_point", "fixed learned " },
+        { &ptx_kernel_fake_quantize_channel, "layout", "rows columns " },
+        { &ptx_kernel_fake_quantize_groups, "group", "32 64 128 " },
+        { &ptx_kernel_fake_quantize_groups, "levels", "symmetric full asymmetric unsigned " },
+        { &ptx_kernel_fake_quantize_groups, "bits", "4 8 " },
+        { &ptx_kernel_quantize_learned_backward, "division", "exact reciprocal " },
+        { &ptx_kernel_quantize_learned_backward, "zero_point", "learned fixed " },
+        { &ptx_kernel_quantize_learned_backward, "range", "level quotient " },
+        { &ptx_kernel_quantize_learned_backward, "layout", "tensor rows columns " },
+        { &ptx_kernel_quantize_learned_reduce, "gradients", "both scale " },
         { &ptx_kernel_lerp_backward, "outputs", "both da db " },
         { &ptx_kernel_lerp_backward, "weight", "value device " },
+        { &ptx_kernel_cast_fp8, "format", "e4m3 e5m2 " },
+        { &ptx_kernel_cast_fp8, "scale", "value device " },
+        { &ptx_kernel_cast_fp8, "amax", "merge none " },
+        { &ptx_kernel_delayed_scale_update, "amax", "max most_recent " },
+        { &ptx_kernel_delayed_scale_update, "format", "e4m3 e5m2 each " },
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
         char values[128] = "";
@@ -251,7 +443,13 @@ int main(void)
         cmocka_unit_test(test_quantize_ste_backward),
         cmocka_unit_test(test_lerp_backward),
         cmocka_unit_test(test_quantize_channel_ste_backward),
+        cmocka_unit_test(test_fake_quantize),
+        cmocka_unit_test(test_fake_quantize_groups),
+        cmocka_unit_test(test_quantize_learned_backward),
+        cmocka_unit_test(test_quantize_learned_reduce),
         cmocka_unit_test(test_loss_scale_update),
+        cmocka_unit_test(test_cast_fp8),
+        cmocka_unit_test(test_delayed_scale_update),
         cmocka_unit_test(test_option_values),
     };
     return cmocka_run_group_tests_name("parameters of kernels", tests, NULL, NULL);

@@ -14,7 +14,8 @@
 #include "variants.h"
 
 enum { WITH_F64_PARTIALS = PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F32) };
-#define ALL_DTYPES (PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16))
+#define ALL_DTYPES  (PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16))
+#define WITHOUT_F64 (PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16))
 
 static const struct {
     const char *name;
@@ -33,6 +34,17 @@ static const struct {
     { "loss_scale_update", &ptx_kernel_loss_scale_update, PTX_TYPE_BIT(F32), PTX_GRID_ONE, 1 },
     { "quantize_channel_ste_backward", &ptx_kernel_quantize_channel_ste_backward, ALL_DTYPES,
       PTX_GRID_CHUNKS, 128 },
+    { "cast_fp8", &ptx_kernel_cast_fp8, WITHOUT_F64, PTX_GRID_CHUNKS, 256 },
+    { "delayed_scale_update", &ptx_kernel_delayed_scale_update, PTX_TYPE_BIT(F32), PTX_GRID_CHUNKS,
+      512 },
+    { "fake_quantize_groups", &ptx_kernel_fake_quantize_groups, WITHOUT_F64, PTX_GRID_CHUNKS, 128 },
+    { "quantize_learned_backward", &ptx_kernel_quantize_learned_backward, ALL_DTYPES,
+      PTX_GRID_CHUNKS, 256 },
+    { "quantize_learned_reduce", &ptx_kernel_quantize_learned_reduce, WITH_F64_PARTIALS,
+      PTX_GRID_CHUNKS, 1024 },
+    { "fake_quantize", &ptx_kernel_fake_quantize, ALL_DTYPES, PTX_GRID_VECTORS, 256 },
+    { "fake_quantize_channel", &ptx_kernel_fake_quantize_channel, ALL_DTYPES, PTX_GRID_CHUNKS,
+      128 },
 };
 
 enum { KERNELS = sizeof expected / sizeof *expected };
@@ -152,6 +164,8 @@ static void test_chunk(void **state)
     assert_int_equal(ptx_kernel_chunk(square, UINT64_MAX), 16384);
     assert_int_equal(ptx_kernel_chunk(channel, 0), 4096);
     assert_int_equal(ptx_kernel_chunk(channel, UINT64_MAX), 4096);
+    assert_int_equal(ptx_kernel_chunk(&ptx_kernel_cast_fp8, UINT64_MAX), 8192);
+    assert_int_equal(ptx_kernel_chunk(&ptx_kernel_delayed_scale_update, UINT64_MAX), 8);
     assert_int_equal(ptx_kernel_short_most(square), 1u << 22);
     assert_int_equal(ptx_kernel_short_most(channel), 0);
     assert_int_equal(ptx_kernel_short_most(NULL), 0);
@@ -303,6 +317,72 @@ static void test_what_a_kernel_has_not_is_an_error(void **state)
     }
 }
 
+/// The count of a length, or UINT64_MAX, and then the count is untouched.
+static uint64_t length_of(const ptx_kernel *kernel, struct ptx_kernel_sizes sizes,
+                          const char *length)
+{
+    const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
+    uint64_t count = UINT64_MAX;
+    const bool known = ptx_kernel_length(kernel, &spec, &sizes, length, &count);
+    assert_int_equal(known, count != UINT64_MAX);
+    return count;
+}
+
+static void test_lengths(void **state)
+{
+    (void)state;
+    const ptx_kernel *square = &ptx_kernel_squared_sum;
+    const struct ptx_kernel_sizes sizes = { 100000, 7, 3 };
+    assert_int_equal(length_of(square, sizes, "n"), 100000);
+    assert_int_equal(length_of(square, sizes, "channels"), 7);
+    assert_int_equal(length_of(square, sizes, "inner"), 3);
+    assert_int_equal(length_of(square, sizes, "blocks"), 25);
+    assert_int_equal(length_of(square, sizes, "3"), 3);
+    assert_int_equal(length_of(&ptx_kernel_fake_quantize_groups, sizes, "groups"), 3125);
+    assert_int_equal(length_of(&ptx_kernel_fake_quantize_groups,
+                               (struct ptx_kernel_sizes) { .n = 100001 }, "groups"),
+                     UINT64_MAX);
+    assert_int_equal(length_of(square, sizes, "3x"), UINT64_MAX);
+    assert_int_equal(length_of(square, sizes, ""), UINT64_MAX);
+    assert_int_equal(length_of(square, sizes, "pieces"), UINT64_MAX);
+    assert_int_equal(length_of(square, (struct ptx_kernel_sizes) { UINT64_MAX, 1, 1 }, "blocks"),
+                     UINT64_MAX);
+    assert_int_equal(length_of(square, sizes, NULL), UINT64_MAX);
+    assert_int_equal(length_of(NULL, sizes, "n"), UINT64_MAX);
+}
+
+/// The sums of quantize_learned_backward for a layout; UINT64_MAX: there is no such length.
+static uint64_t pieces_of(const char *layout, ptx_type dtype, uint64_t n, uint64_t channels,
+                          uint64_t inner)
+{
+    const ptx_kernel *kernel = &ptx_kernel_quantize_learned_backward;
+    struct ptx_kernel_spec spec = { .dtype = dtype };
+    uint64_t count = UINT64_MAX;
+    assert_true(ptx_kernel_spec_set(&spec, kernel, "layout", layout));
+    ptx_kernel_length(kernel, &spec, &(struct ptx_kernel_sizes) { n, channels, inner }, "pieces",
+                      &count);
+    return count;
+}
+
+static void test_lengths_of_sums(void **state)
+{
+    (void)state;
+    assert_int_equal(pieces_of("tensor", PTX_F32, 0, 0, 0), 0);
+    assert_int_equal(pieces_of("tensor", PTX_F32, 1 << 24, 0, 0), 8192);
+    assert_int_equal(pieces_of("tensor", PTX_F32, (1 << 24) + 1, 0, 0), 2049);
+    assert_int_equal(pieces_of("rows", PTX_F32, 30000, 3, 5000), 18);
+    assert_int_equal(pieces_of("rows", PTX_F32, 30001, 3, 5000), 21);
+    assert_int_equal(pieces_of("rows", PTX_F32, 1 << 25, 1, 8193), 8192);
+    // A tile has 128 rows of 128 columns, of 64 columns and 256 rows in f64.
+    assert_int_equal(pieces_of("columns", PTX_F32, 1 << 20, 1000, 1), 9 * 1000);
+    assert_int_equal(pieces_of("columns", PTX_F32, 1 << 20, 7, 1), 9 * 36 * 28);
+    assert_int_equal(pieces_of("columns", PTX_F64, 1 << 20, 7, 1), 5 * 73 * 14);
+    assert_int_equal(pieces_of("columns", PTX_BF16, 1, 5, 3), 17 * 60);
+    assert_int_equal(pieces_of("rows", PTX_F32, 100, 0, 1), UINT64_MAX);
+    assert_int_equal(pieces_of("columns", PTX_F32, 100, 1, 0), UINT64_MAX);
+    assert_int_equal(pieces_of("columns", PTX_F32, 100, UINT64_C(1) << 62, 4), UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +391,8 @@ int main(void)
         cmocka_unit_test(test_entry_names),
         cmocka_unit_test(test_geometry_of_chunks),
         cmocka_unit_test(test_chunk),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_lengths_of_sums),
         cmocka_unit_test(test_geometry_of_vectors),
         cmocka_unit_test(test_geometry_of_one_block),
         cmocka_unit_test(test_geometry_refuses_what_the_kernel_has_not),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Every kernel x dtype x option combination through NVIDIA's assembler, one module for each target;
-// for targets with a suffix every kernel x dtype, because only the target's line differs from the
-// portable text.
-// Without ptxas, skips with 77 and says so. Prints the targets that this ptxas does not know.
+// Every kernel x dtype x option combination through NVIDIA's assembler, one module for each target
+// from which on the text is another. Where a portable target has its predecessor's text, but for
+// the target's line, every kernel x dtype with every option's values; for targets with a suffix
+// every kernel x dtype. Without ptxas, skips with 77 and says so. Prints the targets that this
+// ptxas does not know.
 #define _POSIX_C_SOURCE 200809L
 
 #include <setjmp.h>
@@ -23,6 +24,7 @@ enum { EXIT_SKIPPED = 77, OUTPUT_SIZE = 8192, COMMAND_SIZE = 2048 };
 
 static const char *ptxas;
 static char folder[256];
+static char *last_text; // of variants_for()
 
 /// Assembles the text for the target. Returns the exit status; `output` receives what ptxas
 /// printed.
@@ -65,7 +67,7 @@ static void test_target(void **state)
     char name[PTX_TARGET_NAME_SIZE], output[OUTPUT_SIZE];
     ptx_target_name(*target, name);
     ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = *target });
-    variants_emit(b, target->suffix == 0);
+    variants_emit(b, variants_for(*target, &last_text));
     const char *text = ptx_builder_finish(b);
     if (!text)
         fail_msg("%s: %s", name, ptx_builder_error(b));
@@ -109,6 +111,7 @@ int main(void)
     }
     printf("%s\n", ptxas);
     int failed = count ? _cmocka_run_group_tests("ptxas", tests, count, NULL, NULL) : EXIT_SKIPPED;
+    free(last_text);
     rmdir(folder);
     return failed;
 }

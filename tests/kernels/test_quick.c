@@ -101,6 +101,13 @@ static void build(ptx_builder *b)
         ptx_val bad = ptxk_quick_failed(b, &quick);
         ptx_store(b, failed, i, ptx_select(b, bad, ptx_u32(1), ptx_u32(0)));
     }
+    ptx_entry (b, "reciprocal", .block = { BLOCK }) { // of x; y: what it must be
+        ptx_val i = element(b, &x, &y, &out, &failed);
+        ptx_val r = ptxk_quick_rcp(b, ptx_load(b, x, i));
+        ptx_store(b, out, i, r);
+        ptx_val bad = ptx_neu(b, r, ptx_load(b, y, i));
+        ptx_store(b, failed, i, ptx_select(b, bad, ptx_u32(1), ptx_u32(0)));
+    }
 }
 
 // ---- runs ---------------------------------------------------------------------------------------
@@ -233,6 +240,29 @@ static void test_any_quotient(void **state)
     run_destroy(&r);
 }
 
+// ---- reciprocals --------------------------------------------------------------------------------
+
+// Every significand, with exponents from the least to the greatest that it is for.
+static void test_reciprocals(void **state)
+{
+    (void)state;
+    struct random random = gpu_random(&gpu, "reciprocals");
+    struct run r;
+
+    run_create(&r, gpu.max_size < MOST ? (uint32_t)gpu.max_size : MOST);
+    for (uint32_t i = 0; i < r.n; i++) {
+        const uint32_t k = r.n == MOST ? i : i < 4 ? i / 2 - i % 2 : random_below(&random, MOST);
+        const uint32_t exponent = i % 2 ? 127 : 2 + random_below(&random, 250);
+        r.bits[X][i] = exponent << 23 | (k & 0x7fffff);
+        r.bits[Y][i] = bits_of(1 / value(&r, X, i));
+    }
+    launch(&r, "reciprocal");
+    for (uint32_t i = 0; i < r.n; i++)
+        if (r.bits[FAILED][i])
+            fail_msg("1 / %a is %a", (double)value(&r, X, i), (double)value(&r, OUT, i));
+    run_destroy(&r);
+}
+
 // ---- roots --------------------------------------------------------------------------------------
 
 static void check_root(const struct run *r, uint32_t i, bool must_hold)
@@ -295,7 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sequence_of_a_root), cmocka_unit_test(test_quotients),
         cmocka_unit_test(test_any_quotient),       cmocka_unit_test(test_roots),
-        cmocka_unit_test(test_any_root),
+        cmocka_unit_test(test_any_root),           cmocka_unit_test(test_reciprocals),
     };
     gpu_open(&gpu);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "variants.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static ptx_type dtype_after(const ptx_kernel *kernel, ptx_type dtype)
@@ -63,25 +64,63 @@ const char *variant_name(const ptx_kernel *kernel, const struct ptx_kernel_spec 
     return name;
 }
 
-static bool next_entry(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, bool options)
+// Every option takes its next value, from the last one on its first, until each has had all.
+static bool next_values(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, int step)
 {
-    if (options)
-        return variant_next(kernel, spec);
-    spec->dtype = dtype_after(kernel, spec->dtype);
-    return spec->dtype != PTX_NONE;
+    bool unseen = false;
+    for (int i = 0; i < PTX_KERNEL_MAX_OPTIONS && kernel->options[i].name; ++i) {
+        int count = 1;
+        while (count < PTX_KERNEL_MAX_CHOICES && kernel->options[i].values[count])
+            ++count;
+        spec->option[i] = (uint8_t)(step % count);
+        unseen |= step < count;
+    }
+    return unseen;
 }
 
-void variants_emit(ptx_builder *b, bool options)
+static bool next_entry(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, enum variants which,
+                       int *step)
+{
+    if (which == VARIANTS_ALL)
+        return variant_next(kernel, spec);
+    if (which == VARIANTS_VALUES && next_values(kernel, spec, ++*step))
+        return true;
+    *step = 0;
+    const ptx_type dtype = dtype_after(kernel, spec->dtype);
+    return dtype != PTX_NONE && variant_first(kernel, dtype, spec);
+}
+
+void variants_emit(ptx_builder *b, enum variants which)
 {
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++) {
         struct ptx_kernel_spec spec;
+        int step = 0;
         for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
-             more = next_entry(kernel, &spec, options)) {
+             more = next_entry(kernel, &spec, which, &step)) {
             char entry[VARIANT_NAME_SIZE];
             struct ptx_kernel_spec named = spec;
             named.entry = variant_name(kernel, &spec, entry);
             ptx_kernel_emit(b, kernel, &named);
         }
     }
+}
+
+enum variants variants_for(struct ptx_target target, char **last)
+{
+    if (target.suffix)
+        return VARIANTS_DTYPES;
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
+    variants_emit(b, VARIANTS_ALL);
+    const char *text = ptx_builder_finish(b);
+    const char *body = text ? strstr(text, ".address_size") : NULL;
+    const bool same = body && *last && strcmp(*last, body) == 0;
+    if (body && !same) {
+        free(*last);
+        *last = malloc(strlen(body) + 1);
+        if (*last)
+            strcpy(*last, body);
+    }
+    ptx_builder_destroy(&b);
+    return same ? VARIANTS_VALUES : VARIANTS_ALL;
 }

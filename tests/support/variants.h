@@ -23,7 +23,18 @@ bool variant_is(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec, co
 const char *variant_name(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                          char name[VARIANT_NAME_SIZE]);
 
-/// An entry for every variant of every kernel, or, without options, for every dtype of it.
-void variants_emit(ptx_builder *b, bool options);
+enum variants {
+    VARIANTS_ALL,    ///< each dtype with each combination of option values
+    VARIANTS_VALUES, ///< each dtype with each value of each option, in as few entries as possible
+    VARIANTS_DTYPES, ///< each dtype once
+};
+
+/// What to check for a target: all combinations where their text differs from that for the last
+/// portable target by more than the module's head; with a suffix, each dtype. `last` is that text:
+/// at first NULL, in the end the caller frees it.
+enum variants variants_for(struct ptx_target target, char **last);
+
+/// An entry for each of these variants of every kernel.
+void variants_emit(ptx_builder *b, enum variants which);
 
 #endif

@@ -2,7 +2,8 @@
 /// One dot product of mma.sync for references, in doubles, which hold each product exactly. The
 /// rule is the published model of MMA-Sim (arXiv 2511.10909): the products of a step and the addend
 /// are aligned to the largest exponent, each is truncated to `fraction` bits below it, and the
-/// exact sum is rounded towards zero to f32, or to nearest even to f16.
+/// exact sum is rounded towards zero to f32, or to nearest even to f16. The model gives zeros the
+/// exponent -126; an H200 leaves them out.
 #ifndef PTXGEN_TOOLS_REFERENCE_MMA_H
 #define PTXGEN_TOOLS_REFERENCE_MMA_H
 
@@ -24,15 +25,15 @@ static inline double mma_value(enum mma_format format, uint32_t bits)
     }
 }
 
-/// The exponent of a value's leading bit, at least that of the format's least normal number; of a
-/// zero -126.
+/// The exponent of a value's leading bit, at least that of the format's least normal number. A
+/// zero, and a product with one, is aligned to nothing: its exponent is below all others.
 static inline int mma_exponent(enum mma_format format, double x)
 {
     const int least = format == MMA_F16 ? -14 : -126;
     int exponent;
 
     if (x == 0)
-        return -126;
+        return -1000;
     frexp(x, &exponent);
     return exponent - 1 < least ? least : exponent - 1;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "reference/fp8.h"
 #include "reference/half.h"
 
 // A compiler that evaluates floats in a wider type would round twice.
@@ -14,7 +15,7 @@
 
 size_t ref_bytes(enum ref_type type)
 {
-    return type == REF_F64 ? 8 : type == REF_F32 ? 4 : 2;
+    return type == REF_F64 ? 8 : type == REF_F32 ? 4 : type == REF_U8 ? 1 : 2;
 }
 
 double ref_load(enum ref_type type, const void *p, uint64_t i)
@@ -33,6 +34,8 @@ double ref_load(enum ref_type type, const void *p, uint64_t i)
     case REF_F16:
         memcpy(&half, at, sizeof half);
         return f16_to_f64(half);
+    case REF_U8:
+        return *(const unsigned char *)at;
     default:
         memcpy(&half, at, sizeof half);
         return bf16_to_f64(half);
@@ -310,21 +313,54 @@ static void quantize(const struct ref_stretch *s)
     ref_quantize_ste_backward(s->type, s->in[0], s->in[1], s->out[0], s->count, quantize);
 }
 
-static void quantize_channel(const struct ref_stretch *s)
+// The channels of a stretch, which begins at the row of a channel, or at the first channel of a
+// row.
+struct stretch_channels {
+    double scale[REF_MOST_CHANNELS];
+    int32_t zero_point[REF_MOST_CHANNELS];
+};
+
+static struct ref_channels channels_of(const struct ref_stretch *s, struct stretch_channels *room)
 {
-    static const struct ref_quantize quantize = { .q_min = -128, .q_max = 127 };
-    double scales[REF_MOST_CHANNELS];
-    int32_t zero_points[REF_MOST_CHANNELS];
-    // A stretch begins at the row of a channel, or at the first channel of a row.
     const uint64_t begin = s->first / s->inner % s->channels;
     const uint64_t end = begin + (s->inner == 1 ? s->channels : 1);
     for (uint64_t c = begin; c < end; c++) {
-        scales[c - begin] = rounded_scale(s, c);
-        zero_points[c - begin] = (int32_t)s->value(s->user, "zero_point", c);
+        room->scale[c - begin] = rounded_scale(s, c);
+        room->zero_point[c - begin] = (int32_t)s->value(s->user, "zero_point", c);
     }
-    const struct ref_channels channels = { end - begin, s->inner, scales, zero_points };
-    ref_quantize_channel_ste_backward(s->type, s->in[0], s->in[1], s->out[0], s->count, channels,
-                                      quantize);
+    return (struct ref_channels) { end - begin, s->inner, room->scale, room->zero_point };
+}
+
+static void quantize_channel(const struct ref_stretch *s)
+{
+    static const struct ref_quantize quantize = { .q_min = -128, .q_max = 127 };
+    struct stretch_channels room;
+    ref_quantize_channel_ste_backward(s->type, s->in[0], s->in[1], s->out[0], s->count,
+                                      channels_of(s, &room), quantize);
+}
+
+static void fake_quantize_channel(const struct ref_stretch *s)
+{
+    const struct ref_quantize quantize = { .q_min = (int32_t)value(s, "q_min"),
+                                           .q_max = (int32_t)value(s, "q_max") };
+    struct stretch_channels room;
+    ref_fake_quantize_channel(s->type, s->in[0], s->out[0], s->count, channels_of(s, &room),
+                              quantize);
+}
+
+static void fake_quantize(const struct ref_stretch *s)
+{
+    const struct ref_quantize quantize = { .scale = rounded_scale(s, 0),
+                                           .zero_point = (int32_t)value(s, "zero_point"),
+                                           .q_min = (int32_t)value(s, "q_min"),
+                                           .q_max = (int32_t)value(s, "q_max") };
+    ref_fake_quantize(s->type, s->in[0], s->out[0], s->count, quantize);
+}
+
+static void groups(const struct ref_stretch *s)
+{
+    const struct ref_groups groups = { .group = 32, .levels = REF_LEVELS_SYMMETRIC, .bits = 4 };
+    ref_fake_quantize_groups(s->type, s->in[0], s->out[0], s->count, groups, NULL, NULL);
 }
 
 static void lerp(const struct ref_stretch *s)
@@ -349,6 +385,20 @@ static void loss_scale(const struct ref_stretch *s)
     ref_loss_scale_update(s->out[0], s->out[1], found != 0, rule);
 }
 
+static void cast_fp8(const struct ref_stretch *s)
+{
+    ref_cast_fp8(s->type, s->in[0], s->count, REF_E4M3, (float)value(s, "scale"), s->out[0], NULL);
+}
+
+/// With as many entries as tensors, the history has one row.
+static void delayed_scale(const struct ref_stretch *s)
+{
+    const struct ref_delayed_scale rule = { .margin = (int32_t)value(s, "margin") };
+    memcpy(s->out[0], s->in[0], (size_t)s->count * sizeof(float));
+    memcpy(s->out[1], s->in[1], (size_t)s->count * sizeof(float));
+    ref_delayed_scale_update(&rule, s->count, 1, s->out[0], s->out[1], s->out[2]);
+}
+
 const struct ref_kernel *ref_kernel_find(const char *name)
 {
     static const struct ref_kernel kernels[] = {
@@ -357,11 +407,19 @@ const struct ref_kernel *ref_kernel_find(const char *name)
         { "gradient_clip_from_device_scale", { "gradient" }, { "gradient" }, gradient_clip },
         { "quantize_ste_backward", { "x", "d_output" }, { "d_input" }, quantize },
         { "quantize_channel_ste_backward", { "x", "d_output" }, { "d_input" }, quantize_channel },
+        { "fake_quantize", { "x" }, { "y" }, fake_quantize },
+        { "fake_quantize_channel", { "x" }, { "y" }, fake_quantize_channel },
+        { "fake_quantize_groups", { "x" }, { "y" }, groups },
         { "lerp_backward", { "d_output" }, { "d_a", "d_b" }, lerp },
         { "loss_scale_update",
           { "scale", "growth_tracker", "found_inf" },
           { "scale", "growth_tracker" },
           loss_scale },
+        { "cast_fp8", { "x" }, { "y" }, cast_fp8 },
+        { "delayed_scale_update",
+          { "history", "scale" },
+          { "history", "scale", "scale_inv" },
+          delayed_scale },
     };
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
         if (strcmp(kernels[k].name, name) == 0)

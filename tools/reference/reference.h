@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ref_type { REF_F32, REF_F64, REF_F16, REF_BF16 };
+/// REF_U8 has no arithmetic: it is for codes, which are compared.
+enum ref_type { REF_F32, REF_F64, REF_F16, REF_BF16, REF_U8 };
 
 size_t ref_bytes(enum ref_type type);
 /// The exact value of element i.
@@ -80,6 +81,35 @@ struct ref_channels {
 void ref_quantize_channel_ste_backward(enum ref_type type, const void *x, const void *d_output,
                                        void *d_input, uint64_t n, struct ref_channels channels,
                                        struct ref_quantize quantize);
+
+/// y = x, quantized and scaled back; y may be x. Uses all fields but fake_quantize.
+void ref_fake_quantize(enum ref_type type, const void *x, void *y, uint64_t n,
+                       struct ref_quantize quantize);
+/// The same with a scale and a zero point for each channel.
+void ref_fake_quantize_channel(enum ref_type type, const void *x, void *y, uint64_t n,
+                               struct ref_channels channels, struct ref_quantize quantize);
+/// A learned zero point as an integer: rounded to even, from q_min to q_max, q_min for NaN.
+int32_t ref_nearest_level(double zero_point, int32_t q_min, int32_t q_max);
+
+/// Which levels a group has, for `bits` b and half = 2^(b - 1).
+enum ref_levels {
+    REF_LEVELS_SYMMETRIC,  ///< 1 - half to half - 1, scale = max |x| / (half - 1)
+    REF_LEVELS_FULL,       ///< -half to half - 1, scale = max |x| / (half - 1/2)
+    REF_LEVELS_ASYMMETRIC, ///< -half to half - 1 around a zero point
+    REF_LEVELS_UNSIGNED,   ///< 0 to 2 half - 1 around a zero point
+};
+
+struct ref_groups {
+    uint64_t group; ///< elements
+    enum ref_levels levels;
+    int bits;
+};
+
+/// y = x, quantized and scaled back in groups; y may be x. Elements after the last whole group are
+/// not touched. `scale` (f32) and `zero_point` have an element a group; each may be NULL.
+/// zero_point is written only if the levels have one.
+void ref_fake_quantize_groups(enum ref_type type, const void *x, void *y, uint64_t n,
+                              struct ref_groups groups, float *scale, int32_t *zero_point);
 
 /// A dynamic loss scale. No bounds: min_scale 0, max_scale INFINITY; no hysteresis: 1.
 struct ref_loss_scale {

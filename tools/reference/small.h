@@ -64,6 +64,8 @@ static inline unsigned small_to_f16(enum small_format format, unsigned x, bool r
 
 /// f32 to tf32, `mode` being 'a' (nearest, ties away from zero), 'n' (ties to even) or 'z' (towards
 /// zero). The multiples of 2^13 around the bits are the candidates; doubles say which is nearer.
+/// NaN is 0x7fffe000, but with 'a' it keeps its upper 19 bits, 2^13 less with satfinite: so on an
+/// H200.
 static inline uint32_t tf32_from_f32(uint32_t x, char mode, bool relu, bool satfinite)
 {
     const double value = (double)f32_of_bits(x);
@@ -74,7 +76,7 @@ static inline uint32_t tf32_from_f32(uint32_t x, char mode, bool relu, bool satf
     uint32_t result = down;
 
     if (isnan(value))
-        return 0x7fffffff;
+        return mode != 'a' ? 0x7fffe000 : satfinite ? down - 0x2000 : down;
     if (relu && x >> 31)
         return 0;
     if (!isinf(value) && mode != 'z')

@@ -40,36 +40,50 @@ ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x)
     return ptx_select(b, is_nan, ptx_imm_bits(type, all_ones), x);
 }
 
-static ptx_val warp_sum(ptx_builder *b, ptx_val x, unsigned lanes)
+typedef ptx_val combine_two(ptx_builder *b, ptx_val x, ptx_val y);
+
+static ptx_val warp_combine(ptx_builder *b, combine_two *combine, ptx_val x, unsigned lanes)
 {
     for (unsigned delta = lanes / 2; delta > 0; delta /= 2) {
         ptx_val other = ptx_shfl_down(b, x, ptx_u32(delta));
-        x = ptx_add(b, x, other);
+        x = combine(b, x, other);
     }
     return x;
 }
 
-ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads)
+// In lane 0 of warp 0. Lanes without a value have 0.
+static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, unsigned threads)
 {
     const unsigned warps = threads / WARP;
     const ptx_type type = (ptx_type)x.type;
-    ptx_ptr sums = ptx_shared(b, type, warps);
+    ptx_ptr of_warps = ptx_shared(b, type, warps);
 
-    ptx_comment(b, "sum over the lanes of the warp, then over the %u warps", warps);
-    ptx_val total = ptx_var(b, warp_sum(b, x, WARP));
+    ptx_val total = ptx_var(b, warp_combine(b, combine, x, WARP));
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
     ptx_val warp = ptx_shr(b, tid, ptx_u32(5));
     ptx_if (b, ptx_eq(b, lane, ptx_u32(0)))
-        ptx_store(b, sums, warp, total);
+        ptx_store(b, of_warps, warp, total);
     ptx_barrier(b);
     ptx_if (b, ptx_lt(b, tid, ptx_u32(WARP))) {
         ptx_set(b, total, ptx_zero(type));
         ptx_if (b, ptx_lt(b, tid, ptx_u32(warps)))
-            ptx_set(b, total, ptx_load(b, sums, tid));
-        ptx_set(b, total, warp_sum(b, total, warps));
+            ptx_set(b, total, ptx_load(b, of_warps, tid));
+        ptx_set(b, total, warp_combine(b, combine, total, warps));
     }
     return total;
+}
+
+ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads)
+{
+    ptx_comment(b, "sum over the lanes of the warp, then over the %u warps", threads / WARP);
+    return block_combine(b, ptx_add, x, threads);
+}
+
+ptx_val ptxk_block_max(ptx_builder *b, ptx_val x, unsigned threads)
+{
+    ptx_comment(b, "greatest of the lanes of the warp, then of the %u warps", threads / WARP);
+    return block_combine(b, ptx_max, x, threads);
 }
 
 ptx_val ptxk_elements_beyond_boundary(ptx_builder *b, ptx_ptr p)

@@ -17,6 +17,10 @@ ptx_type ptxk_compute_type(ptx_type dtype);
 // it.
 ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads);
 
+// The greatest `x` of a block, in the same thread; f32, of which NaN are left out. All threads of
+// the block must execute it.
+ptx_val ptxk_block_max(ptx_builder *b, ptx_val x, unsigned threads);
+
 // The sum of `count` values (a power of two) as a binary tree.
 ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
 

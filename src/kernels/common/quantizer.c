@@ -34,6 +34,11 @@ struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_kernel_spec *s
 
     if (target != TARGET_ANY)
         return (struct levels) { ptx_s64(targets[target].q_min), ptx_s64(targets[target].q_max) };
+    return ptxk_any_levels(b);
+}
+
+struct levels ptxk_any_levels(ptx_builder *b)
+{
     ptx_val q_min = ptx_param(b, PTX_S32, "q_min", .meaning = "least quantized value",
                               .preset = "-128", .high = "q_max");
     ptx_val q_max = ptx_param(b, PTX_S32, "q_max", .meaning = "greatest quantized value",
@@ -103,15 +108,35 @@ static bool divides_by_reciprocal(const struct ptx_kernel_spec *spec)
     return spec->option[QUANTIZER_DIVISION] == DIVISION_RECIPROCAL;
 }
 
-// Sets lo and hi; q->scale.value is already set. The difference of two s32 fits in s64; rounding it
-// inwards changes no comparison with an integer.
+// The difference of two s32 fits in s64; rounding it inwards changes no comparison with an integer.
+struct levels ptxk_levels_around(ptx_builder *b, ptx_type compute, ptx_val zero_point,
+                                 struct levels levels)
+{
+    ptx_val lo = ptx_cvt(b, compute, ptx_sub(b, levels.q_min, zero_point), .round = PTX_ROUND_RP);
+    ptx_val hi = ptx_cvt(b, compute, ptx_sub(b, levels.q_max, zero_point), .round = PTX_ROUND_RM);
+
+    return (struct levels) { lo, hi };
+}
+
+// PTX's max gives the other operand for a NaN.
+ptx_val ptxk_nearest_level(ptx_builder *b, ptx_val zero_point, struct levels levels)
+{
+    ptx_val level = ptx_cvt(b, PTX_F64, ptx_rint(b, zero_point));
+
+    level = ptx_max(b, level, ptx_cvt(b, PTX_F64, levels.q_min));
+    level = ptx_min(b, level, ptx_cvt(b, PTX_F64, levels.q_max));
+    return ptx_cvt(b, PTX_S64, level);
+}
+
+// Sets lo and hi; q->scale.value is already set.
 static void set_bounds(ptx_builder *b, const struct ptx_kernel_spec *spec, struct quantizer *q,
                        ptx_val zero_point, struct levels levels)
 {
     const ptx_type compute = ptxk_compute_type(spec->dtype);
+    struct levels around = ptxk_levels_around(b, compute, zero_point, levels);
 
-    q->lo = ptx_cvt(b, compute, ptx_sub(b, levels.q_min, zero_point), .round = PTX_ROUND_RP);
-    q->hi = ptx_cvt(b, compute, ptx_sub(b, levels.q_max, zero_point), .round = PTX_ROUND_RM);
+    q->lo = around.q_min;
+    q->hi = around.q_max;
     if (!divides_by_reciprocal(spec))
         bound_x(b, q);
 }

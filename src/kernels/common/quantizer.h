@@ -29,6 +29,15 @@ struct levels {
     ptx_val q_min, q_max;
 };
 struct levels ptxk_target_levels(ptx_builder *b, const struct ptx_kernel_spec *spec);
+// The same for every target, as the parameters q_min and q_max.
+struct levels ptxk_any_levels(ptx_builder *b);
+// The bounds minus the zero point (s64), in the compute type: what x / scale is rounded to if it is
+// in range.
+struct levels ptxk_levels_around(ptx_builder *b, ptx_type compute, ptx_val zero_point,
+                                 struct levels levels);
+
+// A zero point that is a float, rounded to even, from q_min to q_max, as an s64; q_min for a NaN.
+ptx_val ptxk_nearest_level(ptx_builder *b, ptx_val zero_point, struct levels levels);
 
 // A scale and its range, in the compute type: the range of x, or of rint(x * reciprocal) if the
 // option says so, is lo to hi.

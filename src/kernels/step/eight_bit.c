@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "../common/common.h"
+#include "quick.h"
 
-enum { DECADES = 7, EXPONENT = 23, NEGATIVE = 256, UNSIGNED = 128, CODE_OF_0 = 127 };
+enum { DECADES = 7, CODE_OF_0 = 127, FIRST_CELL = 0x3400 };
+#define LEAST_CELL 0x1p-23f // the first number of the first cell: below it all is nearest to 0
 
 // ---- the tables ---------------------------------------------------------------------------------
 
@@ -50,7 +52,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-// The least q above the midpoint of two entries.
+// The least q above the midpoint of two entries, as bits; their last byte does not count.
 static uint32_t least_above(float x, float y)
 {
     const double middle = ((double)x + (double)y) / 2;
@@ -58,56 +60,35 @@ static uint32_t least_above(float x, float y)
     float value;
 
     memcpy(&value, &q, sizeof value);
-    return (double)value > middle ? q : q + 0x100;
+    return ((double)value > middle ? q : q + 0x100) & ~UINT32_C(0xff);
 }
 
-// One sign of a map: the entries from code `zero` on in direction `sign`, in rows from `row` on, of
-// which one is for 0, one for each decade, and one for 1, and the entries of to_row.
-static void fill_sign(struct ptxk_eight_bit_tables *t, const float *map, int zero, int sign,
-                      uint32_t row, uint32_t *to_row)
+// The cells of a map whose entries from 0 up are entry[0] to entry[last].
+static void fill_cells(uint16_t *cells, const float *entry, uint32_t last)
 {
-    const float least_byte = 0x1.8p23f; // a float of this size has its units in the last place
-    const int first_length = zero ? 1 : 2;
-    uint32_t edge[DECADES + 1]; // the least q of each row but the first
-    int code = 1;
+    uint32_t place = 0;
 
-    t->rows[row] = (struct ptxk_eight_bit_row) { .least = least_byte + (float)zero };
-    for (int i = 0; i <= DECADES; i++) {
-        const int n = i < DECADES ? first_length << i : 1;
-        const double first = fabs((double)map[zero + sign * code]);
-        const double last = i < DECADES ? fabs((double)map[zero + sign * (code + n - 1)]) : first;
-        edge[i] = least_above(fabsf(map[zero + sign * (code - 1)]), (float)first);
-        t->rows[row + 1 + (uint32_t)i] = (struct ptxk_eight_bit_row) {
-            .slope = n > 1 ? (float)(sign / (last - first)) : 0,
-            .offset = n > 1 ? (float)(-first / (last - first)) : 0,
-            .steps = (float)(sign * (n - 1)),
-            .least = least_byte + (float)(zero + sign * code),
-        };
-        code += n;
-        if (sign < 0 && i == DECADES - 1) { // there is no -1
-            edge[DECADES] = UINT32_MAX;
-            break;
+    for (uint32_t k = 0; k < PTXK_EIGHT_BIT_CELLS; k++) {
+        const uint32_t first = FIRST_CELL + k, least = first << 16;
+        uint32_t rest = 0;
+        while (place < last && least_above(entry[place], entry[place + 1]) <= least)
+            place++;
+        if (place < last) {
+            const uint32_t next = least_above(entry[place], entry[place + 1]);
+            if (next >> 16 == first)
+                rest = 0x100 - (next >> 8 & 0xff);
         }
-    }
-    for (uint32_t e = 0, k = 0; e < UNSIGNED; e++) {
-        to_row[e] = (row + k - e - (sign < 0 ? NEGATIVE : 0)) << EXPONENT;
-        if (k <= DECADES && edge[k] >> EXPONENT == e)
-            to_row[e] += ((e + 1) << EXPONENT) - edge[k++];
+        cells[k] = (uint16_t)(((place - first) & 0xff) << 8 | rest);
     }
 }
 
 void ptxk_eight_bit_tables_fill(struct ptxk_eight_bit_tables *t)
 {
-    enum { ROWS_OF_SIGN = DECADES + 2, ROWS_BELOW_0 = DECADES + 1 };
-
-    _Static_assert(2 * ROWS_OF_SIGN + ROWS_BELOW_0 == PTXK_EIGHT_BIT_ROWS, "a row each");
-    for (int is_signed = 0; is_signed < 2; is_signed++)
+    for (int is_signed = 0; is_signed < 2; is_signed++) {
+        const int zero = is_signed ? CODE_OF_0 : 0;
         ptxk_eight_bit_map(is_signed, t->map[is_signed]);
-    fill_sign(t, t->map[1], CODE_OF_0, 1, 0, t->to_row);
-    fill_sign(t, t->map[0], 0, 1, ROWS_OF_SIGN, t->to_row + UNSIGNED);
-    fill_sign(t, t->map[1], CODE_OF_0, -1, 2 * ROWS_OF_SIGN, t->to_row + NEGATIVE);
-    for (uint32_t e = 0; e < UNSIGNED; e++) // nothing is below 0: the row of 0
-        t->to_row[NEGATIVE + UNSIGNED + e] = ((uint32_t)ROWS_OF_SIGN - NEGATIVE - e) << EXPONENT;
+        fill_cells(t->cells[is_signed], t->map[is_signed] + zero, (uint32_t)(255 - zero));
+    }
 }
 
 // ---- shared memory ------------------------------------------------------------------------------
@@ -167,59 +148,98 @@ static ptx_val largest(ptx_builder *b, const ptx_val *state)
     return most;
 }
 
-// A float whose lowest byte is the code of state * inverse.
-static ptx_val code_of(ptx_builder *b, ptx_ptr shared, bool is_signed, ptx_val state,
-                       ptx_val inverse)
+// A word whose third byte is the place of state * inverse, or of its size, counted from that of 0.
+static ptx_val place_of(ptx_builder *b, ptx_val cells, bool is_signed, ptx_val state,
+                        ptx_val inverse)
 {
-    const uint32_t words = WORDS_BEFORE(to_row) + (is_signed ? 0 : UNSIGNED);
-    const uint32_t and_or = 0xea; // (x & y) | z
-    ptx_val quotient = ptx_bitcast(b, PTX_U32, ptx_mul(b, state, inverse));
-    ptx_val q = ptx_lop3(b, quotient, ptx_u32(0xffffff00), ptx_u32(0x80), ptx_u32(and_or));
-    ptx_val exponent = ptx_shr(b, q, ptx_u32(EXPONENT));
-    ptx_val to_row = ptx_load(b, ptx_at(b, shared, ptx_u32(words)), exponent);
-    ptx_val row = ptx_shr(b, ptx_add(b, q, to_row), ptx_u32(EXPONENT));
-    ptx_val at =
-        ptx_mad(b, row, ptx_u32(sizeof(struct ptxk_eight_bit_row)), ptx_ptr_address(b, shared));
-    ptx_ptr row_at = ptx_ptr_from(b, PTX_F32, PTX_SPACE_SHARED, at);
-    ptx_vec line = ptx_load_vec(b, row_at, ptx_u32(0), 4);
-    ptx_val part = ptx_op(b, PTX_OP_fma, .x = ptx_bitcast(b, PTX_F32, q), .y = line.lane[0],
-                          .z = line.lane[1], .sat = true);
+    enum { REST = 16, ENTRY = sizeof(uint16_t) };
+    ptx_val quotient = ptx_mul(b, state, inverse);
+    ptx_val size = is_signed ? ptx_abs(b, quotient) : quotient;
+    ptx_val limited = ptx_max(b, size, ptx_f32(LEAST_CELL));
+    ptx_val q = ptx_bitcast(b, PTX_U32, limited);
+    ptx_val at = ptx_mad(b, ptx_shr(b, q, ptx_u32(REST)), ptx_u32(ENTRY), cells);
+    ptx_ptr cell = ptx_ptr_from(b, PTX_U16, PTX_SPACE_SHARED, at);
+    ptx_val entry = ptx_cvt(b, PTX_U32, ptx_load(b, cell, ptx_u32(0)));
 
-    return ptx_fma(b, part, line.lane[2], line.lane[3]);
+    return ptx_mad(b, entry, ptx_u32(1 << 8), q);
 }
 
-static ptx_val lowest_bytes(ptx_builder *b, const ptx_val x[4])
+// The same byte of four words, chosen by the two selectors of prmt that are in `of_two`.
+static ptx_val four_bytes(ptx_builder *b, const ptx_val x[4], uint32_t of_two)
 {
     ptx_val pair[2];
 
     for (unsigned k = 0; k < 2; k++) {
-        ptx_val low = ptx_bitcast(b, PTX_B32, x[2 * k]);
-        pair[k] = ptx_prmt(b, low, ptx_bitcast(b, PTX_B32, x[2 * k + 1]), ptx_u32(0x0040));
+        ptx_val first = ptx_bitcast(b, PTX_B32, x[2 * k]);
+        pair[k] = ptx_prmt(b, first, ptx_bitcast(b, PTX_B32, x[2 * k + 1]), ptx_u32(of_two));
     }
     return ptx_prmt(b, pair[0], pair[1], ptx_u32(0x5410));
 }
 
-void ptxk_eight_bit_encode(ptx_builder *b, ptx_ptr shared, bool is_signed,
-                           const ptx_val state[PTXK_EIGHT_BIT_LANES], ptx_val codes[2],
-                           ptx_val *absmax)
+// The codes of four places of a sign each: 127 + place or 127 - place, and 0 for a place of 128
+// below 0, since there is no -1. No byte carries.
+static ptx_val signed_codes(ptx_builder *b, ptx_val places, const ptx_val state[4])
+{
+    enum { SIGNS = 0xfb, SIGNS_OF_BYTES = 0xba98, X_AND_Y = 0xca };
+    const ptx_val code_of_0 = ptx_u32(UINT32_C(0x01010101) * CODE_OF_0);
+    ptx_val negative = four_bytes(b, state, SIGNS);
+    ptx_val last = ptx_prmt(b, places, places, ptx_u32(SIGNS_OF_BYTES));
+    ptx_val above = ptx_bitcast(b, PTX_B32, ptx_add(b, ptx_bitcast(b, PTX_U32, places), code_of_0));
+    ptx_val below =
+        ptx_and(b, ptx_xor(b, places, ptx_bitcast(b, PTX_B32, code_of_0)), ptx_not(b, last));
+
+    return ptx_lop3(b, negative, below, above, ptx_u32(X_AND_Y));
+}
+
+// 1 / absmax of what is usual, all at once; 0 where states are stored as 0, and absmax is then 0,
+// or NaN where a state is not finite.
+static void limits_of(ptx_builder *b, ptx_val *const absmax, unsigned states, ptx_val *inverse)
 {
     const uint32_t least = 0x00800000, infinity = 0x7f800000; // the least normal number
-    const ptx_val zeros = ptx_b32(is_signed ? UINT32_C(0x01010101) * CODE_OF_0 : 0);
-    ptx_val bits = largest(b, state);
-    ptx_val above = ptx_sub(b, bits, ptx_u32(least));
-    ptx_val usual = ptx_lt(b, above, ptx_u32(infinity - least));
-    ptx_val small = ptx_lt(b, bits, ptx_u32(least));
-    ptx_val other = ptx_select(b, small, ptx_u32(0), ptx_u32(0x7fffffff));
+    const uint32_t low = (127 - 100) << 23, high = (127 + 100) << 23;
+    ptx_val quick = { 0 };
 
-    *absmax = ptx_bitcast(b, PTX_F32, ptx_select(b, usual, bits, other));
-    codes[0] = ptx_var(b, zeros);
-    codes[1] = ptx_var(b, zeros);
-    ptx_if (b, usual) {
-        ptx_val inverse = ptx_rcp(b, *absmax);
-        ptx_val code[PTXK_EIGHT_BIT_LANES];
-        for (unsigned k = 0; k < PTXK_EIGHT_BIT_LANES; k++)
-            code[k] = code_of(b, shared, is_signed, state[k], inverse);
-        for (unsigned k = 0; k < 2; k++)
-            ptx_set(b, codes[k], lowest_bytes(b, code + 4 * k));
+    for (unsigned k = 0; k < states; k++) {
+        ptx_val above = ptx_sub(b, ptx_bitcast(b, PTX_U32, absmax[k]), ptx_u32(low));
+        ptx_val is = ptx_lt(b, above, ptx_u32(high - low));
+        quick = k == 0 ? is : ptx_and(b, quick, is);
+        inverse[k] = ptx_var(b, ptxk_quick_rcp(b, absmax[k]));
+        absmax[k] = ptx_var(b, absmax[k]);
+    }
+    ptx_if (b, ptx_not(b, quick)) {
+        for (unsigned k = 0; k < states; k++) {
+            ptx_val bits = ptx_bitcast(b, PTX_U32, absmax[k]);
+            ptx_val above = ptx_sub(b, bits, ptx_u32(least));
+            ptx_val usual = ptx_lt(b, above, ptx_u32(infinity - least));
+            ptx_val small = ptx_lt(b, bits, ptx_u32(least));
+            ptx_val other = ptx_select(b, small, ptx_u32(0), ptx_u32(0x7fffffff));
+            ptx_set(b, inverse[k], ptx_select(b, usual, ptx_rcp(b, absmax[k]), ptx_f32(0)));
+            ptx_set(b, absmax[k], ptx_bitcast(b, PTX_F32, ptx_select(b, usual, bits, other)));
+        }
+    }
+}
+
+void ptxk_eight_bit_encode(ptx_builder *b, ptx_ptr shared, unsigned states,
+                           ptx_val (*state)[PTXK_EIGHT_BIT_LANES], ptx_val codes[2][2],
+                           ptx_val absmax[2])
+{
+    const uint32_t third_bytes = 0x62;
+    ptx_val inverse[2];
+
+    for (unsigned k = 0; k < states; k++)
+        absmax[k] = ptx_bitcast(b, PTX_F32, largest(b, state[k]));
+    limits_of(b, absmax, states, inverse);
+    for (unsigned k = 0; k < states; k++) {
+        const uint32_t words = k == 0 ? WORDS_BEFORE(cells[1]) : WORDS_BEFORE(cells[0]);
+        ptx_val cells = ptx_add(b, ptx_ptr_address(b, shared),
+                                ptx_u32(words * 4 - FIRST_CELL * (uint32_t)sizeof(uint16_t)));
+        ptx_val place[PTXK_EIGHT_BIT_LANES];
+        for (unsigned n = 0; n < PTXK_EIGHT_BIT_LANES; n++)
+            place[n] = place_of(b, cells, k == 0, state[k][n], inverse[k]);
+        for (unsigned n = 0; n < 2; n++) {
+            codes[k][n] = four_bytes(b, place + 4 * n, third_bytes);
+            if (k == 0)
+                codes[k][n] = signed_codes(b, codes[k][n], state[k] + 4 * n);
+        }
     }
 }

@@ -139,3 +139,22 @@ ptx_val ptxk_step_narrow_pair(ptx_builder *b, ptx_type type, ptx_val low, ptx_va
     ptx_val first = ptx_cvt(b, type, low);
     return ptx_pack(b, PTX_B32, ptx_vec2(first, ptx_cvt(b, type, high)));
 }
+
+ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array)
+{
+    switch (array) {
+    case ARRAY_PARAMETER:
+        return v->parameter;
+    case ARRAY_GRADIENT:
+        return v->gradient;
+    case ARRAY_BESIDE:
+        return ptxk_step_beside_type(v);
+    default:
+        return array - ARRAY_STATE < ptxk_step_states(v) ? ptxk_step_state_type(v) : PTX_NONE;
+    }
+}
+
+bool ptxk_step_variant_has_codes(const struct ptxk_step_variant *v)
+{
+    return ptxk_step_array_type(v, ARRAY_STATE) == PTX_U8;
+}

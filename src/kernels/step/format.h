@@ -31,4 +31,11 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
 ptx_val ptxk_step_narrow(ptx_builder *b, ptx_type type, ptx_val x);
 ptx_val ptxk_step_narrow_pair(ptx_builder *b, ptx_type type, ptx_val low, ptx_val high);
 
+// The arrays of a tensor.
+enum { ARRAY_PARAMETER, ARRAY_GRADIENT, ARRAY_BESIDE, ARRAY_STATE, ARRAYS = ARRAY_STATE + 2 };
+// The type of an array's elements; PTX_NONE: the variant has no such array.
+ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array);
+// Whether states are codes of 8 bits. A warp's lanes then have a block of them, eight each.
+bool ptxk_step_variant_has_codes(const struct ptxk_step_variant *v);
+
 #endif

@@ -65,6 +65,13 @@ ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val 
     return quotient;
 }
 
+ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x)
+{
+    ptx_val r = ptx_op(b, PTX_OP_rcp_approx, .x = x, .ftz = true);
+    ptx_val error = ptx_fma(b, ptx_neg(b, x), r, ptx_f32(1.0f));
+    return ptx_fma(b, r, error, r);
+}
+
 void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result)
 {
     q->sum = ptx_add(b, q->sum, result);

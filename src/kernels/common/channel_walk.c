@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+#include "channel_walk.h"
+
+// ---- elements -----------------------------------------------------------------------------------
+
+// `lanes` elements from `place` on; all must be in the tensors.
+static void pass_lanes(ptx_builder *b, const struct channel_walk *w, const struct quantizers *q,
+                       ptx_val place, unsigned lanes)
+{
+    ptx_val i = ptx_sub(b, place, w->skew);
+    ptx_vec in[MAX_INPUTS];
+
+    for (unsigned t = 0; t < w->inputs; t++)
+        in[t] = ptx_load_vec(b, w->in[t], i, lanes);
+    ptx_store_vec(b, w->out, i, w->compute(b, w->spec, q, in));
+}
+
+// The elements of the vector at `place` that are in the tensor, one by one.
+static void pass_each(ptx_builder *b, const struct channel_walk *w, ptx_val place,
+                      struct position start)
+{
+    const struct position one = { ptx_u64(0), ptx_u64(1) };
+    struct position at = ptxk_position_var(b, start);
+    ptx_val stop = ptx_add(b, place, ptx_u64(w->lanes));
+
+    ptx_for (b, i, place, ptx_min(b, stop, w->end), ptx_u64(1)) {
+        ptx_if (b, ptx_ge(b, i, w->skew)) {
+            struct quantizer q = w->quantizer_of(b, w, at.channel);
+            pass_lanes(b, w, &(struct quantizers) { { &q } }, i, 1);
+        }
+        ptxk_take_step(b, &w->channels, at, one);
+    }
+}
+
+// Whether the vector at `place` is in the tensor and can be accessed as a vector.
+static ptx_val is_whole(ptx_builder *b, const struct channel_walk *w, ptx_val place)
+{
+    ptx_val stop = ptx_add(b, place, ptx_u64(w->lanes));
+    ptx_val begins = ptx_ge(b, place, w->skew);
+    ptx_val ends = ptx_le(b, stop, w->end);
+
+    return ptx_and(b, w->alike, ptx_and(b, begins, ends));
+}
+
+// ---- rows ---------------------------------------------------------------------------------------
+
+// One vector in the row layout. Usually all its elements are of the channel whose quantizer is
+// kept.
+static void pass_row_vector(ptx_builder *b, const struct channel_walk *w, ptx_val place,
+                            struct position at, ptx_val kept_channel, struct quantizer *kept)
+{
+    struct quantizers same = { { NULL } };
+    ptx_val left = ptx_sub(b, w->channels.inner, at.offset);
+    ptx_val single = ptx_ge(b, left, ptx_u64(w->lanes));
+
+    for (unsigned k = 0; k < w->lanes; k++)
+        same.of[k] = kept;
+    ptx_if (b, ptx_and(b, single, is_whole(b, w, place))) {
+        ptx_if (b, ptx_ne(b, at.channel, kept_channel)) {
+            ptx_set(b, kept_channel, at.channel);
+            ptxk_quantizer_set(b, kept, w->quantizer_of(b, w, at.channel));
+        }
+        pass_lanes(b, w, &same, place, w->lanes);
+    }
+    ptx_else (b)
+        pass_each(b, w, place, at);
+}
+
+// The row layout: adjacent elements are of one channel, in long rows. A warp processes adjacent
+// vectors, a thread every 32nd of them. Completes w->channels.
+static void walk_rows(ptx_builder *b, struct channel_walk *w)
+{
+    const uint32_t step = WARP * w->lanes, steps = CHANNELS_CHUNK / (CHANNELS_BLOCK * w->lanes);
+
+    w->channels = ptxk_channels_of(b, w->channels.count, w->channels.inner);
+    ptx_comment(b, "a warp has %u adjacent vectors, a thread every 32nd", WARP * steps);
+    struct position stride = ptxk_step_of(b, &w->channels, step);
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val warp = ptx_mul(b, ptx_shr(b, tid, ptx_u32(5)), ptx_u32(step * steps));
+    ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
+    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_mad(b, lane, ptx_u32(w->lanes), warp));
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val blocks = ptx_nctaid(b, PTX_X);
+    ptx_val first = ptx_mul_wide(b, block, ptx_u32(CHANNELS_CHUNK));
+
+    ptx_for (b, chunk, first, w->end, ptx_mul_wide(b, blocks, ptx_u32(CHANNELS_CHUNK))) {
+        ptx_val place = ptx_var(b, ptx_add(b, chunk, mine));
+        struct position at =
+            ptxk_position_var(b, ptxk_position_of(b, &w->channels, place, w->skew));
+        ptx_val kept_channel = ptx_var(b, at.channel);
+        struct quantizer kept = ptxk_quantizer_var(b, w->quantizer_of(b, w, at.channel));
+        ptx_for (b, k, ptx_u32(0), ptx_u32(steps), ptx_u32(1)) {
+            pass_row_vector(b, w, place, at, kept_channel, &kept);
+            ptx_set(b, place, ptx_add(b, place, ptx_u64(step)));
+            ptxk_take_step(b, &w->channels, at, stride);
+        }
+    }
+}
+
+// ---- columns ------------------------------------------------------------------------------------
+
+enum { MANY_BLOCKS = 8192, LOG_MANY_STEPS = 6 };
+
+// The spacing of vectors that have the same channels.
+struct columns {
+    ptx_val unit;  // in elements: a multiple of the vector and of the period of the channels
+    ptx_val least; // minimum stride from vector to vector in elements, about end / steps
+};
+
+static struct columns columns_of(ptx_builder *b, const struct channel_walk *w)
+{
+    const unsigned steps = CHANNELS_CHUNK / (CHANNELS_BLOCK * w->lanes);
+    unsigned shift = 0;
+    while (1u << shift < steps)
+        shift++;
+    ptx_val many = ptx_ge(b, ptx_nctaid(b, PTX_X), ptx_u32(MANY_BLOCKS));
+    ptx_val log_steps = ptx_select(b, many, ptx_u32(LOG_MANY_STEPS), ptx_u32(shift));
+    ptx_val period = ptx_mul(b, w->channels.count, w->channels.inner);
+    ptx_val misfit = ptx_and(b, period, ptx_u64(w->lanes - 1));
+    ptx_val fits = ptx_eq(b, misfit, ptx_u64(0));
+    ptx_val unit = ptx_select(b, fits, period, ptx_mul(b, period, ptx_u64(w->lanes)));
+
+    return (struct columns) { unit, ptx_max(b, ptx_shr(b, w->end, log_steps), ptx_u64(1)) };
+}
+
+// The least multiple of the unit that is at least `least`.
+static ptx_val stride_of(ptx_builder *b, const struct columns *c)
+{
+    ptx_val up = ptx_add(b, c->least, ptx_sub(b, c->unit, ptx_u64(1)));
+    ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, c->unit));
+
+    return ptx_mul(b, ptxk_quotient_by(b, up, c->unit, inverse), c->unit);
+}
+
+// Loads the vectors at `place` if they are whole; returns whether they are.
+static ptx_val fetch(ptx_builder *b, const struct channel_walk *w, const ptx_vec *ahead,
+                     ptx_val place)
+{
+    ptx_val whole = is_whole(b, w, place);
+
+    ptx_if (b, whole) {
+        ptx_val i = ptx_sub(b, place, w->skew);
+        for (unsigned t = 0; t < w->inputs; t++)
+            ptxk_words_read(b, ahead[t], w->in[t], i);
+    }
+    return whole;
+}
+
+// The vectors at `column` and at multiples of the stride after it. Each is loaded while the
+// previous one is computed: one quantizer per lane takes so many registers that too few warps are
+// resident to hide the latency.
+static void pass_column(ptx_builder *b, const struct channel_walk *w, const struct quantizers *each,
+                        ptx_val column, ptx_val stride)
+{
+    const ptx_type dtype = w->spec->dtype;
+    ptx_vec ahead[MAX_INPUTS], in[MAX_INPUTS];
+
+    for (unsigned t = 0; t < w->inputs; t++)
+        ahead[t] = ptxk_words_var(b, dtype);
+    ptx_val whole = ptx_var(b, fetch(b, w, ahead, column));
+
+    ptx_for (b, place, column, w->end, stride) {
+        for (unsigned t = 0; t < w->inputs; t++)
+            in[t] = ptxk_words_copy(b, ahead[t]);
+        ptx_val fetched = ptx_copy(b, whole);
+        ptx_val next = ptx_add(b, place, stride);
+        ptx_set(b, whole, fetch(b, w, ahead, next));
+        ptx_if (b, fetched) {
+            for (unsigned t = 0; t < w->inputs; t++)
+                in[t] = ptxk_words_lanes(b, in[t], dtype);
+            ptx_vec out = w->compute(b, w->spec, each, in);
+            ptx_store_vec(b, w->out, ptx_sub(b, place, w->skew), out);
+        }
+        ptx_else (b)
+            pass_each(b, w, place, ptxk_position_of(b, &w->channels, place, w->skew));
+    }
+}
+
+// One flag for all lanes, because predicate registers are few.
+static void share_unusual(ptx_builder *b, struct quantizer *of, unsigned lanes)
+{
+    ptx_val any = of[0].scale.unusual;
+
+    if (any.kind == PTX_KIND_POISON)
+        return;
+    for (unsigned k = 1; k < lanes; k++)
+        any = ptx_or(b, any, of[k].scale.unusual);
+    for (unsigned k = 0; k < lanes; k++)
+        of[k].scale.unusual = any;
+}
+
+// The column layout: channels change from element to element. A thread processes vectors that have
+// the same channels, with one quantizer per lane. Completes w->channels.
+static void walk_columns(ptx_builder *b, struct channel_walk *w)
+{
+    const uint32_t span = CHANNELS_BLOCK * w->lanes;
+    const struct position one = { ptx_u64(0), ptx_u64(1) };
+
+    ptx_comment(b, "a thread has vectors a stride apart, a multiple of channels * inner");
+    struct columns c = columns_of(b, w);
+    ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), ptx_u32(w->lanes));
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val blocks = ptx_nctaid(b, PTX_X);
+    ptx_val first = ptx_mad_wide(b, block, ptx_u32(span), ptx_cvt(b, PTX_U64, mine));
+    ptx_comment(b, "blocks beyond any stride end before the arithmetic begins");
+    ptx_return_if(b, ptx_ge(b, first, ptx_add(b, c.least, c.unit)));
+    w->channels = ptxk_channels_of(b, w->channels.count, w->channels.inner);
+    ptx_val stride = stride_of(b, &c);
+    ptx_val columns = ptx_min(b, stride, w->end);
+
+    ptx_for (b, column, first, columns, ptx_mul_wide(b, blocks, ptx_u32(span))) {
+        struct position at =
+            ptxk_position_var(b, ptxk_position_of(b, &w->channels, column, w->skew));
+        struct quantizer of[8];
+        struct quantizers each = { { NULL } };
+        for (unsigned k = 0; k < w->lanes; k++) {
+            of[k] = w->quantizer_of(b, w, at.channel);
+            each.of[k] = &of[k];
+            if (k + 1 < w->lanes)
+                ptxk_take_step(b, &w->channels, at, one);
+        }
+        share_unusual(b, of, w->lanes);
+        pass_column(b, w, &each, column, stride);
+    }
+}
+
+// ---- both ---------------------------------------------------------------------------------------
+
+void ptxk_channel_walk_params(ptx_builder *b, struct channel_walk *w)
+{
+    w->channels.count = ptx_param(b, PTX_U64, "channels", .meaning = "1 or more", .low = "1");
+    w->channels.inner = ptx_param(b, PTX_U64, "inner", .preset = "1", .low = "1",
+                                  .meaning = "adjacent elements of one channel");
+}
+
+void ptxk_channel_walk(ptx_builder *b, struct channel_walk *w, ptx_val n, bool columns)
+{
+    ptx_ptr tensors[MAX_INPUTS + 1];
+
+    ptx_comment(b, "places: elements from the 16-byte boundary at or before x");
+    w->lanes = ptxk_vector_lanes(w->spec->dtype);
+    w->skew = ptxk_elements_beyond_boundary(b, w->in[0]);
+    w->end = ptx_add(b, n, w->skew);
+    for (unsigned t = 0; t < w->inputs; t++)
+        tensors[t] = w->in[t];
+    tensors[w->inputs] = w->out;
+    w->alike = ptxk_aligned_alike(b, tensors, w->inputs + 1);
+    if (columns)
+        walk_columns(b, w);
+    else
+        walk_rows(b, w);
+}
