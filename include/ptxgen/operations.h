@@ -53,9 +53,9 @@ PTXGEN_API void ptx_operations_destroy(ptx_operations **operations);
 /// What a call would do.
 struct ptx_operation_description {
     char entry[64]; ///< the kernel's entry, "quantize_ste_backward_bf16"; "" if nothing is launched
-    int launches;   ///< 1; 0 if there are 0 elements
+    int launches;   ///< 1, or what the call says; 0 if there are 0 elements
     uint64_t bytes; ///< read and written
-    uint64_t workspace;      ///< bytes of device memory besides the arguments: 0
+    uint64_t workspace;      ///< bytes of device memory that the call needs besides its tensors
     const char *accumulator; ///< type of the sums, or "none"
     const char *determinism; ///< what is guaranteed, as a sentence
 };
@@ -113,6 +113,151 @@ PTXGEN_API ptx_status ptx_quantize_prepare(ptx_operations *operations,
 PTXGEN_API ptx_status ptx_quantize_describe(const struct ptx_quantize_params *params,
                                             struct ptx_operation_description *description);
 
+// --------------------------------------------------------------------------------- fake quantize
+
+/// Quantizes and scales back, the forward pass whose gradient ptx_quantize_backward() computes with
+/// `fake_quantize`:
+///
+///     y = (clamp(rint(x / scale) + zero_point, q_min, q_max) - zero_point) * scale
+///
+/// The scale and zero point are those of the whole tensor (by value or at an address) or of each
+/// channel. NaN x has the least level.
+struct ptx_fake_quantize_params {
+    ptx_type dtype; ///< of x and y: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
+    uint64_t count; ///< elements of each; 0: no work
+    CUdeviceptr x;  ///< read
+    CUdeviceptr y;  ///< written; may be x
+
+    double scale;       ///< finite, > 0; rounded to f32 unless the tensors are f64
+    int32_t zero_point; ///< q_min to q_max
+    /// If not 0: the addresses of the scales and the zero points, as in struct ptx_quantize_params.
+    /// Not checked: a scale of 0 gives +0, NaN gives NaN.
+    CUdeviceptr scales;
+    CUdeviceptr zero_points;
+    /// The zero points are floats of the scales' type, as training learns them: rounded to even and
+    /// clamped to [q_min, q_max]; NaN counts as q_min. Needs `scales`.
+    bool learned_zero_points;
+    uint64_t channels; ///< as in struct ptx_quantize_params
+    uint64_t inner;
+
+    int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0: -128 and 127
+    int32_t q_max;
+    bool reciprocal; ///< multiply by the rounded 1 / scale instead of dividing
+};
+
+/// Errors as ptx_quantize_backward().
+PTXGEN_API ptx_status ptx_fake_quantize(ptx_operations *operations,
+                                        const struct ptx_fake_quantize_params *params,
+                                        CUstream stream);
+/// As ptx_quantize_prepare().
+PTXGEN_API ptx_status ptx_fake_quantize_prepare(ptx_operations *operations,
+                                                const struct ptx_fake_quantize_params *params);
+/// Errors: INVALID.
+PTXGEN_API ptx_status ptx_fake_quantize_describe(const struct ptx_fake_quantize_params *params,
+                                                 struct ptx_operation_description *description);
+
+/// Which levels a group has, with h = 2^(bits - 1).
+typedef enum ptx_levels {
+    PTX_LEVELS_SYMMETRIC,  ///< 1 - h to h - 1, scale = max |x| / (h - 1)
+    PTX_LEVELS_FULL,       ///< -h to h - 1, scale = max |x| / (h - 1/2)
+    PTX_LEVELS_ASYMMETRIC, ///< -h to h - 1, scale and zero point from the least and greatest x
+    PTX_LEVELS_UNSIGNED,   ///< 0 to 2 h - 1, the same
+} ptx_levels;
+
+/// The same in groups of adjacent elements, each with a scale of its own that comes from its
+/// elements. docs/kernels.md gives the formulas, and the results of groups of zeros, of very small
+/// and large numbers, and with NaN or infinity: then every y of the group is NaN.
+struct ptx_fake_quantize_groups_params {
+    ptx_type dtype;     ///< of x and y: PTX_F32, PTX_F16 or PTX_BF16
+    uint64_t count;     ///< elements of each, a multiple of `columns`; 0: no work
+    uint64_t columns;   ///< length of the last axis, a multiple of `group`; 0: `count`
+    uint32_t group;     ///< elements of a group: 32, 64 or 128; 0: 32
+    uint32_t bits;      ///< of a level: 4 or 8; 0: 4
+    ptx_levels levels;  ///< which levels, and how scales come about
+    CUdeviceptr x;      ///< read
+    CUdeviceptr y;      ///< written; may be x
+    CUdeviceptr scales; ///< f32[count / group], written; 0: not wanted
+    /// s32[count / group], written; 0: not wanted. Only levels with a zero point have it.
+    CUdeviceptr zero_points;
+};
+
+/// Errors as ptx_quantize_backward().
+PTXGEN_API ptx_status ptx_fake_quantize_groups(ptx_operations *operations,
+                                               const struct ptx_fake_quantize_groups_params *params,
+                                               CUstream stream);
+/// As ptx_quantize_prepare(). Only the dtype, `group`, `bits` and `levels` matter.
+PTXGEN_API ptx_status ptx_fake_quantize_groups_prepare(
+    ptx_operations *operations, const struct ptx_fake_quantize_groups_params *params);
+/// Errors: INVALID.
+PTXGEN_API ptx_status
+ptx_fake_quantize_groups_describe(const struct ptx_fake_quantize_groups_params *params,
+                                  struct ptx_operation_description *description);
+
+// ------------------------------------------------------------------------------- learned quantizer
+
+/// The gradients of a fake quantizer's input, scale and zero point. For the output y = (q - z) *
+/// scale with q = clamp(rint(x / scale) + z, q_min, q_max), in range if no clamping was needed:
+///
+///     d_input      = in range  ?  d_output  :  +0
+///     d_scale      = grad_factor * sum of d_output * (in range  ?  q - z - x / scale  :  q - z)
+///     d_zero_point = grad_factor * sum of d_output * (in range  ?  0  :  -scale)
+///
+/// Sums are over the tensor, or over each channel, in f64 and in an order that the sizes alone
+/// decide. Two launches. Source: PyTorch's learnable fake quantization; `quotient_range` as in
+/// Esser et al., "Learned Step Size Quantization" (2020).
+///
+/// Values on the device are not checked: for a scale of 0 or NaN d_input is +0; a NaN x counts as
+/// the lower bound, and is out of range. docs/kernels.md has every case.
+struct ptx_quantize_learned_params {
+    ptx_type dtype;       ///< of the three tensors: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
+    uint64_t count;       ///< elements of each; 0: no work, and nothing is written
+    CUdeviceptr x;        ///< input of the quantizer
+    CUdeviceptr d_output; ///< gradient of the quantizer's output
+    CUdeviceptr d_input;  ///< gradient of x, written; may be d_output
+
+    /// Addresses of one element, or of one for each channel; f32, f64 for f64 tensors.
+    CUdeviceptr scales;
+    CUdeviceptr zero_points; ///< learned; rounded to even and clamped to q_min and q_max
+    /// Instead of zero_points: addresses of s32, which have no gradient.
+    CUdeviceptr fixed_zero_points;
+    /// Number of channels along one axis of the tensor; 0: one scale for the tensor.
+    uint64_t channels;
+    /// With channels: the number of adjacent elements of one channel, that is, the product of the
+    /// dimensions after the axis; 1 for the last axis. 0 means 1. `count` must be a multiple of
+    /// channels * inner.
+    uint64_t inner;
+
+    int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0: -128 and 127
+    int32_t q_max;
+    /// Multiply x by the rounded 1 / scale instead of dividing, as PyTorch's fake quantization
+    /// does. Must match the forward pass.
+    bool reciprocal;
+    /// In range if the unrounded x / scale lies strictly between the bounds.
+    bool quotient_range;
+
+    double grad_factor; ///< finite; 0: 1
+    /// Written: the gradients, of the scales' type and number.
+    CUdeviceptr d_scales;
+    CUdeviceptr d_zero_points; ///< 0 with fixed_zero_points
+    /// Memory for the call, of as many bytes as ptx_quantize_learned_describe() says, at a multiple
+    /// of 8. Its contents before and after do not matter. Calls that may run at the same time need
+    /// memory of their own.
+    CUdeviceptr workspace;
+};
+
+/// Errors: those of ptx_quantize_backward(). With an error nothing is launched, unless the driver
+/// refuses the second launch alone.
+PTXGEN_API ptx_status ptx_quantize_learned_backward(
+    ptx_operations *operations, const struct ptx_quantize_learned_params *params, CUstream stream);
+/// As ptx_quantize_prepare(), for both launches.
+PTXGEN_API ptx_status ptx_quantize_learned_prepare(
+    ptx_operations *operations, const struct ptx_quantize_learned_params *params);
+/// `workspace` of the description depends on dtype, count, channels, inner, the kind of zero point
+/// and whether x is a multiple of 16. Errors: INVALID.
+PTXGEN_API ptx_status
+ptx_quantize_learned_describe(const struct ptx_quantize_learned_params *params,
+                              struct ptx_operation_description *description);
+
 // ------------------------------------------------------------------------------------------- lerp
 
 /// The gradients of a + weight * (b - a):
@@ -138,6 +283,82 @@ PTXGEN_API ptx_status ptx_lerp_prepare(ptx_operations *operations,
 /// Errors: INVALID.
 PTXGEN_API ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
                                         struct ptx_operation_description *description);
+
+// ------------------------------------------------------------------------------- floats of 8 bits
+
+/// A float of 8 bits. e4m3 has values up to 448 and no infinity, e5m2 has values up to 57344.
+typedef enum ptx_fp8 {
+    PTX_FP8_E4M3,
+    PTX_FP8_E5M2,
+} ptx_fp8;
+
+/// A scaled conversion, and the greatest magnitude of what is converted:
+///
+///     y = fp8(x * scale)        amax = max(amax, |x|)
+///
+/// The product is rounded to f32 and then to the format, to nearest even. Beyond the largest value,
+/// and from infinity, y is the largest value; from NaN it is NaN. In amax infinity counts, and NaN
+/// does not.
+struct ptx_fp8_params {
+    ptx_type dtype; ///< of x: PTX_F32, PTX_F16 or PTX_BF16
+    uint64_t count; ///< elements of x and of y; 0: no work
+    CUdeviceptr x;  ///< read
+    CUdeviceptr y;  ///< `count` bytes, written; overlaps nothing
+    ptx_fp8 format; ///< of y
+    double scale;   ///< finite, > 0; rounded to f32
+    /// If not 0: the address of one f32, used instead of `scale`. Not checked: a scale of NaN makes
+    /// every y NaN, and other values go into the formula unchanged.
+    CUdeviceptr scale_at;
+    /// If not 0: the address of one f32, +0 or above, that is read and written; not checked, and a
+    /// NaN there stays. Calls on several streams may share it.
+    CUdeviceptr amax;
+};
+
+/// Errors as ptx_quantize_backward().
+PTXGEN_API ptx_status ptx_fp8_cast(ptx_operations *operations, const struct ptx_fp8_params *params,
+                                   CUstream stream);
+/// As ptx_quantize_prepare().
+PTXGEN_API ptx_status ptx_fp8_prepare(ptx_operations *operations,
+                                      const struct ptx_fp8_params *params);
+/// Errors: INVALID.
+PTXGEN_API ptx_status ptx_fp8_describe(const struct ptx_fp8_params *params,
+                                       struct ptx_operation_description *description);
+
+/// The scales of many tensors by delayed scaling, with Transformer Engine's formulas (Python class
+/// DelayedScaling; delayed_scaling.cu), in one launch:
+///
+///     amax = the greatest of the tensor's column of the history, NaN left out; or its first
+///     scale = largest * 2^-margin / amax    if amax is finite and above 0, else unchanged;
+///                                           the largest f32 in place of infinity
+///     scale_inv = 1 / scale
+///
+/// Then row r of the history becomes row r + 1, the last row becomes row 0, and row 0 becomes 0.
+/// Row 0 is where ptx_fp8_cast() merges: its `amax` for tensor t is history + 4 * t, its `scale_at`
+/// is scale + 4 * t. Nothing on the device is checked.
+struct ptx_delayed_scale_params {
+    uint64_t tensors;      ///< 0: no work
+    uint64_t rows;         ///< of the history, >= 1
+    CUdeviceptr history;   ///< f32[rows][tensors], read and written
+    CUdeviceptr scale;     ///< f32[tensors], read and written
+    CUdeviceptr scale_inv; ///< f32[tensors], written
+    ptx_fp8 format;        ///< of all tensors
+    /// If not 0: the address of u32[tensors], a ptx_fp8 for each tensor, used instead of `format`,
+    /// which is 0 then. Other values count as PTX_FP8_E5M2.
+    CUdeviceptr formats;
+    bool most_recent; ///< amax is that of row 0, and not the greatest of the column
+    int32_t margin;   ///< -100 to 100; usually 0
+};
+
+/// Errors as ptx_quantize_backward().
+PTXGEN_API ptx_status ptx_delayed_scale_update(ptx_operations *operations,
+                                               const struct ptx_delayed_scale_params *params,
+                                               CUstream stream);
+/// As ptx_quantize_prepare(). Only `format`, `formats` and `most_recent` matter.
+PTXGEN_API ptx_status ptx_delayed_scale_prepare(ptx_operations *operations,
+                                                const struct ptx_delayed_scale_params *params);
+/// Errors: INVALID.
+PTXGEN_API ptx_status ptx_delayed_scale_describe(const struct ptx_delayed_scale_params *params,
+                                                 struct ptx_operation_description *description);
 
 // ------------------------------------------------------------------------------------- loss scale
 

@@ -72,6 +72,11 @@ PTXGEN_API ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *func
 /// threads as above.
 PTXGEN_API void ptx_torch_bump_versions(const struct ptx_torch_functions *functions,
                                         const void *const *tensors, size_t count);
+/// The same for the gradients of parameters that ptx_torch_look() found SAME or MOVED, where grad()
+/// gives them. A missing one is left out.
+PTXGEN_API void ptx_torch_bump_gradient_versions(const struct ptx_torch_functions *functions,
+                                                 const struct ptx_torch_tensor *tensors,
+                                                 size_t count);
 
 PTXGEN_END
 

@@ -32,8 +32,15 @@ struct plan_operation {
 #define PLAN_OPERATIONS(X)                                                                         \
     X(quantize)                                                                                    \
     X(quantize_channel)                                                                            \
+    X(learned)                                                                                     \
+    X(learned_reduce)                                                                              \
     X(lerp)                                                                                        \
-    X(loss_scale)
+    X(loss_scale)                                                                                  \
+    X(fp8)                                                                                         \
+    X(delayed_scale)                                                                               \
+    X(fake_quantize)                                                                               \
+    X(fake_quantize_channel)                                                                       \
+    X(fake_quantize_groups)
 
 enum plan_operation_id {
 #define PLAN_DECLARE(name) PLAN_##name,
@@ -116,6 +123,12 @@ ptx_status ptxp_check_spans(const ptx_operations *operations, const struct plan_
 
 // Checks that one launch can cover n elements.
 ptx_status ptxp_check_count(const struct plan_call *call, const struct plan_request *request);
+
+// Fills in the defaults of a quantizer's scalars, bounds and channels, and checks them.
+ptx_status ptxp_check_quantizer(const struct plan_call *call, struct ptx_quantize_params *p);
+
+// The layout that is fast for the channels: 0 for rows, 1 for columns.
+uint8_t ptxp_channel_layout(const struct ptx_quantize_params *p);
 
 // The `bytes` of a call's description.
 void ptxp_describe(const struct plan_request *request, uint64_t bytes,

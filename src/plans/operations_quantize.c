@@ -96,7 +96,7 @@ static uint8_t target_of(const struct ptx_quantize_params *p)
 }
 
 // The row layout is faster if few vectors contain two channels; otherwise the column layout is.
-static uint8_t layout_of(const struct ptx_quantize_params *p)
+uint8_t ptxp_channel_layout(const struct ptx_quantize_params *p)
 {
     const unsigned bytes = ptx_type_bytes(p->dtype), lanes = VECTOR_BYTES / bytes;
     const bool aligned = p->x % VECTOR_BYTES == 0 && p->inner % lanes == 0;
@@ -104,10 +104,9 @@ static uint8_t layout_of(const struct ptx_quantize_params *p)
     return p->inner >= (aligned ? 64 : 4096) ? LAYOUT_ROWS : LAYOUT_COLUMNS;
 }
 
-static ptx_status check_scalars(const struct plan_call *call, struct choice *c)
+static ptx_status check_scalars(const struct plan_call *call, const struct ptx_quantize_params *p)
 {
-    const struct ptx_quantize_params *p = &c->params;
-    const double scale = is_f64(c) ? p->scale : (double)(float)p->scale;
+    const double scale = p->dtype == PTX_F64 ? p->scale : (double)(float)p->scale;
 
     if (p->q_min > p->q_max)
         return ptxd_fail(PTX_ERROR_INVALID,
@@ -161,13 +160,8 @@ static ptx_status check_channels(const struct plan_call *call, const struct ptx_
     return PTX_OK;
 }
 
-static ptx_status choose(const struct plan_call *call, const struct ptx_quantize_params *params,
-                         struct choice *c)
+ptx_status ptxp_check_quantizer(const struct plan_call *call, struct ptx_quantize_params *p)
 {
-    if (!params)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
-    *c = (struct choice) { .params = *params, .f32_scale = (float)params->scale };
-    struct ptx_quantize_params *p = &c->params;
     ptx_status status = ptxp_check_dtype(call, p->dtype);
 
     if (!status)
@@ -180,20 +174,33 @@ static ptx_status choose(const struct plan_call *call, const struct ptx_quantize
     }
     if (p->channels && !p->inner)
         p->inner = 1;
+    return check_scalars(call, p);
+}
+
+static ptx_status choose(const struct plan_call *call, const struct ptx_quantize_params *params,
+                         struct choice *c)
+{
+    if (!params)
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
+    *c = (struct choice) { .params = *params, .f32_scale = (float)params->scale };
+    struct ptx_quantize_params *p = &c->params;
+    ptx_status status = ptxp_check_quantizer(call, p);
+
+    if (status)
+        return status;
     c->request = (struct plan_request) {
         .operation = p->channels ? PLAN_quantize_channel : PLAN_quantize,
         .dtype = p->dtype,
         .option = { [OPTION_DIVISION] = p->reciprocal,
                     [OPTION_GRADIENT] = p->fake_quantize,
                     [OPTION_TARGET] = target_of(p),
-                    [OPTION_SCALARS] = p->channels ? layout_of(p)
+                    [OPTION_SCALARS] = p->channels ? ptxp_channel_layout(p)
                                        : p->scales ? SCALARS_DEVICE
                                                    : SCALARS_VALUE },
         .n = p->count,
         .call = c,
     };
-    status = check_scalars(call, c);
-    return status ? status : ptxp_check_count(call, &c->request);
+    return ptxp_check_count(call, &c->request);
 }
 
 static uint64_t scale_count(const struct choice *c)

@@ -127,17 +127,26 @@ static ptx_status check_blocks(size_t t, const struct ptx_step_whole *w)
     return PTX_OK;
 }
 
+// Whether all elements of a shard are below element 2^40 of the whole parameter.
+static bool is_in_whole(const struct ptx_step_whole *w, uint64_t count)
+{
+    const uint64_t last = PTX_CLIP_MAX_ELEMENTS - 1, behind = count ? count - 1 : 0;
+    const uint64_t turns = w->run ? behind / w->run : 0;
+    const uint64_t rest = w->run ? behind % w->run : behind;
+
+    return w->first <= last && rest <= last - w->first &&
+           (!turns || w->stride <= (last - w->first - rest) / turns);
+}
+
 static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
 {
     const struct ptx_step_whole *w = &tensor->whole;
-    const uint64_t turns = w->run && tensor->count ? (tensor->count - 1) / w->run : 0;
 
     if (w->run && w->stride < w->run)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: whole.stride is %" PRIu64 ", below whole.run, %" PRIu64, t,
                          w->stride, w->run);
-    if (w->first > PTX_CLIP_MAX_ELEMENTS ||
-        (turns && w->stride > (PTX_CLIP_MAX_ELEMENTS - w->first) / turns))
+    if (!is_in_whole(w, tensor->count))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: its shard lies beyond element 2^40 of the whole "
                          "parameter",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <ptxgen/torch.h>
 
+#include <string.h>
+
 static bool same_place(const struct ptx_torch_functions *f, const void *a, const void *b)
 {
     int32_t here = 0, there = 0;
@@ -64,6 +66,30 @@ static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch
            numel == tensor->numel;
 }
 
+// PyTorch's objects are all over memory. Each step of the loop below asks for what later steps
+// read: first the at::Tensor, then, once that is there, its TensorImpl.
+static void prefetch(const struct ptx_torch_tensor *tensors, size_t count,
+                     const char *const *gradients, size_t offset, size_t k)
+{
+    enum { AHEAD = 8, LINE = 64, IMPL_LINES = 4 };
+
+    if (k + 2 * AHEAD < count) {
+        __builtin_prefetch(tensors[k + 2 * AHEAD].tensor);
+        if (gradients)
+            __builtin_prefetch(gradients[k + 2 * AHEAD] + offset);
+    }
+    if (k + AHEAD >= count)
+        return;
+    const char *impl = tensors[k + AHEAD].impl, *gradient = NULL;
+    if (gradients)
+        memcpy(&gradient, gradients[k + AHEAD] + offset, sizeof gradient);
+    for (size_t line = 0; line < IMPL_LINES; line++) {
+        __builtin_prefetch(impl + line * LINE);
+        if (gradient)
+            __builtin_prefetch(gradient + line * LINE);
+    }
+}
+
 ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
                                const struct ptx_torch_tensor *tensors, size_t count,
                                const char *const *gradients, size_t offset,
@@ -77,6 +103,7 @@ ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
         const void *gradient;
 
         *first = k;
+        prefetch(tensors, count, gradients, offset, k);
         if (!is_there(functions, tensor))
             return PTX_TORCH_FOUND_CHANGED;
         gradient = gradients ? gradients[k] + offset : functions->grad(tensor->impl);
@@ -99,4 +126,15 @@ void ptx_torch_bump_versions(const struct ptx_torch_functions *functions,
 {
     for (size_t k = 0; k < count; k++)
         functions->bump_version(tensors[k]);
+}
+
+void ptx_torch_bump_gradient_versions(const struct ptx_torch_functions *functions,
+                                      const struct ptx_torch_tensor *tensors, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        const void *gradient = functions->grad(tensors[k].impl);
+        bool defined = false;
+        if (!functions->is_defined(gradient, &defined) && defined)
+            functions->bump_version(gradient);
+    }
 }

@@ -70,9 +70,71 @@ static ptx_status loss_scale(const struct scene *scene, ptx_operations *operatio
     return ptx_loss_scale_update(operations, scene->at, scene->at + 8, NULL, NULL);
 }
 
-static ptx_status (*const calls[])(const struct scene *, ptx_operations *) = { quantize,
-                                                                               quantize_channels,
-                                                                               lerp, loss_scale };
+static ptx_status cast(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_fp8_cast(operations,
+                        &(struct ptx_fp8_params) { .dtype = PTX_F16,
+                                                   .count = 64,
+                                                   .x = scene->at,
+                                                   .y = scene->at + 512,
+                                                   .scale = 1,
+                                                   .amax = scene->at + 1024 },
+                        NULL);
+}
+
+static ptx_status delayed_scale(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_delayed_scale_update(
+        operations,
+        &(struct ptx_delayed_scale_params) { .tensors = 3,
+                                             .rows = 2,
+                                             .history = scene->at,
+                                             .scale = scene->at + 512,
+                                             .scale_inv = scene->at + 1024 },
+        NULL);
+}
+
+static ptx_status fake_quantize(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_fake_quantize(
+        operations,
+        &(struct ptx_fake_quantize_params) {
+            .dtype = PTX_F32, .count = 64, .x = scene->at, .y = scene->at + 512, .scale = 0.5 },
+        NULL);
+}
+
+static ptx_status fake_quantize_groups(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_fake_quantize_groups(
+        operations,
+        &(struct ptx_fake_quantize_groups_params) {
+            .dtype = PTX_BF16, .count = 64, .x = scene->at, .y = scene->at + 512 },
+        NULL);
+}
+
+static ptx_status learned(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_quantize_learned_backward(
+        operations,
+        &(struct ptx_quantize_learned_params) { .dtype = PTX_F32,
+                                                .count = 64,
+                                                .x = scene->at,
+                                                .d_output = scene->at + 512,
+                                                .d_input = scene->at + 512,
+                                                .scales = scene->at + 1024,
+                                                .zero_points = scene->at + 1536,
+                                                .d_scales = scene->at + 2048,
+                                                .d_zero_points = scene->at + 2560,
+                                                .workspace = scene->at + 3072 },
+        NULL);
+}
+
+static ptx_status (*const calls[])(const struct scene *, ptx_operations *) = {
+    quantize,      quantize_channels,    lerp,   loss_scale, cast, delayed_scale,
+    fake_quantize, fake_quantize_groups, learned
+};
+/// The launches of each.
+static const int launches_of[] = { 1, 1, 1, 1, 1, 1, 1, 1, 2 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
 #endif

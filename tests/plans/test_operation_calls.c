@@ -11,6 +11,7 @@ static void set_up(struct scene *scene)
 {
     scene_create(scene);
     fake->registered = scene->at;
+    fake->block_threads = 1024;
 }
 
 static void later_calls_only_launch(void **state)
@@ -29,9 +30,9 @@ static void later_calls_only_launch(void **state)
             assert_int_equal(calls[i](&scene, operations), PTX_OK);
         assert_int_equal(allocations, 0);
         assert_int_equal(atomic_load(&fake->loads), loads);
-        assert_int_equal(atomic_load(&fake->launches), launches + 100);
+        assert_int_equal(atomic_load(&fake->launches), launches + 100 * launches_of[i]);
         // Calls for the context (get, push, pop), and a query of the legacy default stream.
-        assert_true(atomic_load(&fake->calls) - before <= 100 * 5);
+        assert_true(atomic_load(&fake->calls) - before <= 100 * 5 * launches_of[i]);
     }
     ptx_operations_destroy(&operations);
     scene_destroy(&scene);

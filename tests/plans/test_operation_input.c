@@ -241,11 +241,197 @@ static void test_loss_scale(void **state)
     assert_refused(ptx_loss_scale_step(NULL, true, NULL), "ptx_loss_scale_step: ", "state is NULL");
 }
 
+#define CAST_REFUSED(part, ...)                                                                    \
+    do {                                                                                           \
+        struct ptx_fp8_params p = {                                                                \
+            .dtype = PTX_BF16, .count = COUNT, .x = scene.x, .y = scene.dx, .scale = 2             \
+        };                                                                                         \
+        __VA_ARGS__;                                                                               \
+        assert_refused(ptx_fp8_cast(scene.operations, &p, gpu.stream), "ptx_fp8_cast: ", part);    \
+    } while (0)
+
+static void test_fp8_cast(void **state)
+{
+    (void)state;
+    CAST_REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
+    CAST_REFUSED("dtype is u8", p.dtype = PTX_U8);
+    CAST_REFUSED("dtype is none", p.dtype = (ptx_type)99);
+    CAST_REFUSED("format is 2; it must be PTX_FP8_E4M3 (0) or PTX_FP8_E5M2 (1)",
+                 p.format = (ptx_fp8)2);
+    CAST_REFUSED("scale is 0; it must be finite and above 0, or scale_at", p.scale = 0);
+    CAST_REFUSED("scale is -1", p.scale = -1);
+    CAST_REFUSED("scale is nan", p.scale = (double)NAN);
+    CAST_REFUSED("scale is inf; it", p.scale = (double)INFINITY);
+    CAST_REFUSED("1e+300, which does not fit f32", p.scale = 1e300);
+    CAST_REFUSED("which does not fit f32", p.scale = 1e-60);
+    CAST_REFUSED("one by address, scale_at", p.scale_at = scene.scales);
+    CAST_REFUSED("scale_at is", p.scale = 0; p.scale_at = scene.scales + 2);
+    CAST_REFUSED("x is 0", p.x = 0);
+    CAST_REFUSED("y is 0", p.y = 0);
+    CAST_REFUSED("x is", p.x += 1);
+    CAST_REFUSED("not a multiple of the 4 bytes of f32", p.amax = scene.scales + 1);
+    CAST_REFUSED("x (", p.y = p.x);
+    CAST_REFUSED("overlap, and y is written", p.y = p.x + 2 * COUNT - 1);
+    CAST_REFUSED("overlap, and y is written", p.amax = p.y + COUNT - 4);
+    CAST_REFUSED("overlap, and amax is written", p.amax = p.x);
+    CAST_REFUSED("overlap", p.scale = 0; p.scale_at = p.amax = scene.scales);
+    CAST_REFUSED("y has 96 elements, 96 bytes, but its memory ends 95",
+                 p.y = scene.zero_points + BYTES - 95);
+    CAST_REFUSED("more than a launch can cover", p.count = UINT64_MAX);
+    CAST_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
+    assert_refused(ptx_fp8_cast(NULL, NULL, NULL), "ptx_fp8_cast: ", "operations is NULL");
+    assert_refused(ptx_fp8_cast(scene.operations, NULL, NULL), "ptx_fp8_cast: ", "params is NULL");
+    assert_refused(ptx_fp8_prepare(NULL, NULL), "ptx_fp8_prepare: ", "operations is NULL");
+    assert_refused(ptx_fp8_prepare(scene.operations, NULL), "ptx_fp8_prepare: ", "params");
+}
+
+#define UPDATE_REFUSED(part, ...)                                                                  \
+    do {                                                                                           \
+        struct ptx_delayed_scale_params p = { .tensors = COUNT,                                    \
+                                              .rows = 2,                                           \
+                                              .history = scene.x,                                  \
+                                              .scale = scene.dy,                                   \
+                                              .scale_inv = scene.dx };                             \
+        __VA_ARGS__;                                                                               \
+        assert_refused(ptx_delayed_scale_update(scene.operations, &p, gpu.stream),                 \
+                       "ptx_delayed_scale_update: ", part);                                        \
+    } while (0)
+
+static void test_delayed_scale(void **state)
+{
+    (void)state;
+    UPDATE_REFUSED("format is 5", p.format = (ptx_fp8)5);
+    UPDATE_REFUSED("leave one out", p.format = PTX_FP8_E5M2; p.formats = scene.scales);
+    UPDATE_REFUSED("margin is 101; it must be from -100 to 100", p.margin = 101);
+    UPDATE_REFUSED("margin is -2147483648", p.margin = INT32_MIN);
+    UPDATE_REFUSED("rows is 0; the history has 1 row or more", p.rows = 0);
+    UPDATE_REFUSED("a history cannot be so large", p.rows = UINT64_MAX);
+    UPDATE_REFUSED("a history cannot be so large", p.rows = UINT64_C(1) << 60);
+    UPDATE_REFUSED("tensors is 4294967296 and rows 2", p.tensors = UINT64_C(1) << 32);
+    UPDATE_REFUSED("history is 0", p.history = 0);
+    UPDATE_REFUSED("scale is 0", p.scale = 0);
+    UPDATE_REFUSED("scale_inv is 0", p.scale_inv = 0);
+    UPDATE_REFUSED("history is", p.history += 2);
+    UPDATE_REFUSED("formats is", p.formats = scene.scales + 1);
+    UPDATE_REFUSED("scale (", p.scale_inv = p.scale);
+    UPDATE_REFUSED("overlap, and history is written", p.rows = 3);
+    UPDATE_REFUSED("overlap, and history is written", p.formats = p.history + 4);
+    UPDATE_REFUSED("history has 288 elements, 1152 bytes, but its memory ends 768", p.rows = 3;
+                   p.history = scene.zero_points);
+    UPDATE_REFUSED("formats has 96 elements", p.formats = scene.zero_points + BYTES - 4);
+    assert_refused(ptx_delayed_scale_update(NULL, NULL, NULL),
+                   "ptx_delayed_scale_update: ", "operations is NULL");
+    assert_refused(ptx_delayed_scale_update(scene.operations, NULL, NULL),
+                   "ptx_delayed_scale_update: ", "params is NULL");
+    assert_refused(ptx_delayed_scale_prepare(NULL, NULL),
+                   "ptx_delayed_scale_prepare: ", "operations is NULL");
+}
+
+#define FAKE_REFUSED(part, ...)                                                                    \
+    do {                                                                                           \
+        struct ptx_fake_quantize_params p = {                                                      \
+            .dtype = PTX_F32, .count = COUNT, .x = scene.x, .y = scene.dx, .scale = 2              \
+        };                                                                                         \
+        __VA_ARGS__;                                                                               \
+        assert_refused(ptx_fake_quantize(scene.operations, &p, gpu.stream),                        \
+                       "ptx_fake_quantize: ", part);                                               \
+    } while (0)
+
+static void test_fake_quantize(void **state)
+{
+    (void)state;
+    FAKE_REFUSED("dtype is u8; it must be", p.dtype = PTX_U8);
+    FAKE_REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
+    FAKE_REFUSED("scale is -2", p.scale = -2);
+    FAKE_REFUSED("scale is nan", p.scale = (double)NAN);
+    FAKE_REFUSED("which does not fit f32", p.scale = 1e-60);
+    FAKE_REFUSED("q_min is 5 and q_max 4", p.q_min = 5; p.q_max = 4);
+    FAKE_REFUSED("zero_point is 8; it must be from q_min to q_max, -8 to 7", p.q_min = -8;
+                 p.q_max = 7; p.zero_point = 8);
+    FAKE_REFUSED("scales is 0, and there are learned_zero_points", p.learned_zero_points = true);
+    FAKE_REFUSED("both scales and a scale", p.scales = p.zero_points = scene.scales);
+    FAKE_REFUSED("zero_points is 0", p.scale = 0; p.scales = scene.scales);
+    FAKE_REFUSED("no multiple of channels 7 * inner 1", p.scale = 0; p.channels = 7;
+                 p.scales = p.zero_points = scene.scales);
+    FAKE_REFUSED("channels is 0, and inner is 3", p.inner = 3);
+    FAKE_REFUSED("scales is 0, and there are 3 channels", p.channels = 3);
+    FAKE_REFUSED("multiple of the 8 bytes of f64", p.dtype = PTX_F64; p.scale = 0;
+                 p.learned_zero_points = true; p.scales = scene.scales;
+                 p.zero_points = scene.zero_points + 4);
+    FAKE_REFUSED("x is 0", p.x = 0);
+    FAKE_REFUSED("y is 0", p.y = 0);
+    FAKE_REFUSED("not a multiple of the 4 bytes", p.y += 2);
+    FAKE_REFUSED("overlap, and y is written", p.y = p.x + 4);
+    FAKE_REFUSED("or exactly that of x", p.y = p.x + 4);
+    FAKE_REFUSED("y (", p.scale = 0; p.scales = p.y; p.zero_points = scene.zero_points);
+    FAKE_REFUSED("y has 96 elements", p.y = scene.zero_points + BYTES - 4);
+    FAKE_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
+    assert_refused(ptx_fake_quantize(NULL, NULL, NULL), "ptx_fake_quantize: ", "operations");
+    assert_refused(ptx_fake_quantize(scene.operations, NULL, NULL),
+                   "ptx_fake_quantize: ", "params is NULL");
+    assert_refused(ptx_fake_quantize_prepare(NULL, NULL),
+                   "ptx_fake_quantize_prepare: ", "operations is NULL");
+}
+
+#define GROUPS_REFUSED(part, ...)                                                                  \
+    do {                                                                                           \
+        struct ptx_fake_quantize_groups_params p = {                                               \
+            .dtype = PTX_F32, .count = COUNT, .x = scene.x, .y = scene.dx, .scales = scene.scales  \
+        };                                                                                         \
+        __VA_ARGS__;                                                                               \
+        assert_refused(ptx_fake_quantize_groups(scene.operations, &p, gpu.stream),                 \
+                       "ptx_fake_quantize_groups: ", part);                                        \
+    } while (0)
+
+static void test_fake_quantize_groups(void **state)
+{
+    (void)state;
+    GROUPS_REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
+    GROUPS_REFUSED("dtype is none", p.dtype = (ptx_type)99);
+    GROUPS_REFUSED("bits is 3; it must be 4 or 8", p.bits = 3);
+    GROUPS_REFUSED("levels is 4; it must be", p.levels = (ptx_levels)4);
+    GROUPS_REFUSED("levels is -1; it must be", p.levels = (ptx_levels)-1);
+    GROUPS_REFUSED("group is 16; it must be 32, 64 or 128", p.group = 16);
+    GROUPS_REFUSED("group is 256", p.group = 256);
+    GROUPS_REFUSED("count is 96, no multiple of group 64", p.group = 64);
+    GROUPS_REFUSED("columns is 48, no multiple of group 32", p.columns = 48);
+    GROUPS_REFUSED("count is 96, no multiple of columns 64", p.columns = 64);
+    GROUPS_REFUSED("columns is 192, no multiple of group 128", p.columns = 192; p.group = 128);
+    GROUPS_REFUSED("symmetric and full levels have no zero points", p.zero_points = scene.dy);
+    GROUPS_REFUSED("x is 0", p.x = 0);
+    GROUPS_REFUSED("y is", p.y += 1);
+    GROUPS_REFUSED("scales is", p.scales += 2);
+    GROUPS_REFUSED("overlap, and y is written", p.y = p.x + 4);
+    GROUPS_REFUSED("overlap", p.scales = p.x);
+    GROUPS_REFUSED("overlap, and scales is written", p.levels = PTX_LEVELS_UNSIGNED;
+                   p.zero_points = p.scales);
+    GROUPS_REFUSED("scales has 3 elements, 12 bytes, but its memory ends 8",
+                   p.scales = scene.zero_points + BYTES - 8);
+    GROUPS_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
+    assert_refused(ptx_fake_quantize_groups(NULL, NULL, NULL),
+                   "ptx_fake_quantize_groups: ", "operations is NULL");
+    assert_refused(ptx_fake_quantize_groups(scene.operations, NULL, NULL),
+                   "ptx_fake_quantize_groups: ", "params is NULL");
+    assert_refused(ptx_fake_quantize_groups_prepare(scene.operations, NULL),
+                   "ptx_fake_quantize_groups_prepare: ", "params is NULL");
+}
+
 static void test_no_elements(void **state)
 {
     (void)state;
     struct ptx_quantize_params q = { .dtype = PTX_F32, .scale = 1 };
     struct ptx_lerp_params l = { .dtype = PTX_F16 };
+    const struct ptx_fake_quantize_params f = { .dtype = PTX_F16, .scale = 1 };
+    const struct ptx_fake_quantize_groups_params g = { .dtype = PTX_F16 };
+    assert_int_equal(ptx_fake_quantize(scene.operations, &f, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_fake_quantize_groups(scene.operations, &g, gpu.stream), PTX_OK);
+    const struct ptx_fp8_params c = { .dtype = PTX_F16, .scale = 1 };
+    struct ptx_delayed_scale_params s = { .tensors = 0 };
+    assert_int_equal(ptx_fp8_cast(scene.operations, &c, gpu.stream), PTX_OK);
+    assert_int_equal(ptx_delayed_scale_update(scene.operations, &s, gpu.stream), PTX_OK);
+    s.margin = 200;
+    assert_refused(ptx_delayed_scale_update(scene.operations, &s, gpu.stream),
+                   "ptx_delayed_scale_update: ", "margin is 200");
     assert_int_equal(ptx_quantize_backward(scene.operations, &q, gpu.stream), PTX_OK);
     assert_int_equal(ptx_lerp_backward(scene.operations, &l, gpu.stream), PTX_OK);
     // An invalid value is refused for no elements too.
@@ -329,6 +515,39 @@ static void test_descriptions(void **state)
     assert_string_equal(d.entry, "");
     assert_true(d.launches == 0 && d.bytes == 0);
     assert_int_equal(ptx_lerp_describe(&l, NULL), PTX_ERROR_INVALID);
+    struct ptx_fp8_params c = {
+        .dtype = PTX_BF16, .count = 1000, .scale_at = 4, .amax = 8, .format = PTX_FP8_E5M2
+    };
+    assert_int_equal(ptx_fp8_describe(&c, &d), PTX_OK);
+    assert_string_equal(d.entry, "cast_fp8_bf16");
+    assert_true(d.launches == 1 && d.bytes == 3012 && d.workspace == 0);
+    assert_int_equal(ptx_fp8_describe(&c, NULL), PTX_ERROR_INVALID);
+    c.count = 0;
+    assert_int_equal(ptx_fp8_describe(&c, &d), PTX_OK);
+    assert_true(d.launches == 0 && d.bytes == 0);
+    assert_int_equal(ptx_fp8_describe(NULL, &d), PTX_ERROR_INVALID);
+    struct ptx_delayed_scale_params s = { .tensors = 10, .rows = 3, .formats = 4 };
+    assert_int_equal(ptx_delayed_scale_describe(&s, &d), PTX_OK);
+    assert_string_equal(d.entry, "delayed_scale_update_f32");
+    assert_true(d.launches == 1 && d.bytes == 2 * 120 + 10 * 16);
+    assert_int_equal(ptx_delayed_scale_describe(&s, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_delayed_scale_describe(NULL, &d), PTX_ERROR_INVALID);
+    struct ptx_fake_quantize_params f = {
+        .dtype = PTX_BF16, .count = 60, .scales = 8, .zero_points = 4, .channels = 5, .inner = 4
+    };
+    assert_int_equal(ptx_fake_quantize_describe(&f, &d), PTX_OK);
+    assert_string_equal(d.entry, "fake_quantize_channel_bf16");
+    assert_true(d.launches == 1 && d.bytes == 2 * 60 * 2 + 5 * 8);
+    assert_int_equal(ptx_fake_quantize_describe(&f, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_fake_quantize_describe(NULL, &d), PTX_ERROR_INVALID);
+    struct ptx_fake_quantize_groups_params g = { .dtype = PTX_F32, .count = 640, .scales = 4 };
+    assert_int_equal(ptx_fake_quantize_groups_describe(&g, &d), PTX_OK);
+    assert_string_equal(d.entry, "fake_quantize_groups_f32");
+    assert_true(d.launches == 1 && d.bytes == 2 * 640 * 4 + 20 * 4);
+    assert_int_equal(ptx_fake_quantize_groups_describe(&g, NULL), PTX_ERROR_INVALID);
+    g.count = 0;
+    assert_int_equal(ptx_fake_quantize_groups_describe(&g, &d), PTX_OK);
+    assert_true(d.launches == 0 && d.bytes == 0);
     assert_int_equal(ptx_loss_scale_describe(NULL, &d), PTX_OK);
     assert_string_equal(d.entry, "loss_scale_update_f32");
     assert_true(d.launches == 1 && d.bytes == 20);
@@ -342,6 +561,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_quantize_channels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lerp, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_loss_scale, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_fp8_cast, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_delayed_scale, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_fake_quantize, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_fake_quantize_groups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_elements, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_any_address, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_operations_outlive_the_handle, set_up, tear_down),

@@ -145,7 +145,19 @@ static void test_prepared_calls_can_be_captured(void **state)
     p.zero_points = ptx_buffer_address(zero_points);
     require(ptx_quantize_prepare(operations, &p));
     require(ptx_lerp_prepare(operations, &(struct ptx_lerp_params) { .dtype = PTX_BF16 }));
+    struct ptx_fp8_params c = { .dtype = PTX_BF16, .scale_at = 4, .amax = 4 };
+    struct ptx_delayed_scale_params s = { .formats = 4 };
+    require(ptx_fp8_prepare(operations, &c));
+    require(ptx_delayed_scale_prepare(operations, &s));
+    struct ptx_fake_quantize_params f = { .dtype = PTX_F32, .scale = 1 };
+    struct ptx_fake_quantize_groups_params g = { .dtype = PTX_F32, .levels = PTX_LEVELS_FULL };
+    require(ptx_fake_quantize_prepare(operations, &f));
+    require(ptx_fake_quantize_groups_prepare(operations, &g));
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    f.x = f.y = g.x = g.y = ptx_buffer_address(x);
+    f.count = 5;
+    require(ptx_fake_quantize(operations, &f, gpu.stream));
+    require(ptx_fake_quantize_groups(operations, &g, gpu.stream)); // no elements, no launch
     p.d_output = p.d_input = ptx_buffer_address(dy);
     p.x = ptx_buffer_address(x);
     p.count = COUNT;
@@ -159,9 +171,21 @@ static void test_prepared_calls_can_be_captured(void **state)
         &(struct ptx_lerp_params) {
             .dtype = PTX_BF16, .count = 5, .d_output = p.d_output, .d_a = p.d_output },
         gpu.stream));
+    c.count = COUNT;
+    c.x = ptx_buffer_address(x);
+    c.scale_at = p.scales;
+    c.amax = ptx_buffer_address(scales) + 4;
+    c.y = ptx_buffer_address(dy);
+    require(ptx_fp8_cast(operations, &c, gpu.stream));
+    s.tensors = s.rows = 1;
+    s.history = c.amax;
+    s.scale = c.scale_at;
+    s.scale_inv = c.amax + 4;
+    s.formats = p.zero_points;
+    require(ptx_delayed_scale_update(operations, &s, gpu.stream));
     ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
     assert_non_null(graph);
-    assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 4);
+    assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 7);
     ptx_graph_destroy(&graph);
     ptx_operations_destroy(&operations);
     ptx_buffer_destroy(&zero_points);

@@ -5,6 +5,7 @@
 
 #include "data.h"
 #include "operation_fixture.h"
+#include "reference/fp8.h"
 
 enum { MOST = 12000, BYTES = (MOST + 8) * 8 };
 
@@ -90,14 +91,19 @@ static struct ptx_quantize_params ask(struct trial *t, struct random *r, enum fo
     return p;
 }
 
+static ptx_type dtype_of(enum ref_type type)
+{
+    static const ptx_type of[] = {
+        [REF_F32] = PTX_F32, [REF_F64] = PTX_F64, [REF_F16] = PTX_F16, [REF_BF16] = PTX_BF16
+    };
+    return of[type];
+}
+
 static void check_quantize(ptx_operations *operations, struct trial *t, struct random *r,
                            enum form form, int32_t q_min, int32_t q_max)
 {
     struct ptx_quantize_params p = ask(t, r, form);
-    p.dtype = t->type == REF_F64   ? PTX_F64
-              : t->type == REF_F16 ? PTX_F16
-              : t->type == REF_F32 ? PTX_F32
-                                   : PTX_BF16;
+    p.dtype = dtype_of(t->type);
     const bool usual = q_min == -128 && q_max == 127 && random_below(r, 2);
     p.q_min = usual ? 0 : q_min;
     p.q_max = usual ? 0 : q_max;
@@ -181,6 +187,223 @@ static void test_lerp(void **state)
     ptx_operations_destroy(&operations);
 }
 
+// ---- floats of 8 bits ---------------------------------------------------------------------------
+
+enum { FP8_TENSORS = 11, FP8_ROWS = 4, FP8_ENTRIES = FP8_TENSORS * FP8_ROWS, FP8_MOST = 3000 };
+
+/// The scales of a few tensors, here and on the device.
+struct scaling {
+    float history[FP8_ENTRIES], scale[FP8_TENSORS], scale_inv[FP8_TENSORS];
+    uint32_t formats[FP8_TENSORS];
+    ptx_buffer *on_device;
+    CUdeviceptr at;
+};
+
+/// Casts one tensor with its scale, and merges its amax into row 0 of the history.
+static void check_cast(ptx_operations *operations, struct random *r, struct scaling *s, unsigned t)
+{
+    static unsigned char x[FP8_MOST * 4], y[FP8_MOST], got[FP8_MOST];
+    static const ptx_type types[] = { PTX_F32, PTX_F16, PTX_BF16 };
+    const ptx_type dtype = types[random_below(r, 3)];
+    const enum ref_type type = gpu_ref_type(dtype);
+    const uint64_t n = random_below(r, FP8_MOST - 8), offset = random_below(r, 8);
+    const bool by_value = random_below(r, 2), measures = random_below(r, 8);
+    float *amax = &s->history[t], *scale = &s->scale[t];
+    data_fill(r, type, random_below(r, 4) ? DATA_PLAIN : DATA_SPECIAL, x, FP8_MOST);
+    ref_cast_fp8(type, x + offset * ref_bytes(type), n, s->formats[t] ? REF_E5M2 : REF_E4M3, *scale,
+                 y, measures ? amax : NULL);
+    ptx_buffer *x_buffer = upload(x, sizeof x), *y_buffer = upload(got, sizeof got);
+    const struct ptx_fp8_params p = {
+        .dtype = dtype,
+        .count = n,
+        .x = ptx_buffer_address(x_buffer) + offset * ref_bytes(type),
+        .y = ptx_buffer_address(y_buffer) + offset,
+        .format = s->formats[t] ? PTX_FP8_E5M2 : PTX_FP8_E4M3,
+        .scale = by_value ? (double)*scale : 0,
+        .scale_at = by_value ? 0 : s->at + offsetof(struct scaling, scale) + t * sizeof(float),
+        .amax = measures ? s->at + offsetof(struct scaling, history) + t * sizeof(float) : 0,
+    };
+    require(ptx_fp8_cast(operations, &p, gpu.stream));
+    download(y_buffer, offset, got, n);
+    assert_memory_equal(got, y, n);
+    ptx_buffer_destroy(&y_buffer);
+    ptx_buffer_destroy(&x_buffer);
+}
+
+static void check_delayed_scale(ptx_operations *operations, struct random *r, struct scaling *s)
+{
+    const uint32_t format = random_below(r, 3);
+    struct ptx_delayed_scale_params p = {
+        .tensors = FP8_TENSORS,
+        .rows = FP8_ROWS,
+        .history = s->at + offsetof(struct scaling, history),
+        .scale = s->at + offsetof(struct scaling, scale),
+        .scale_inv = s->at + offsetof(struct scaling, scale_inv),
+        .most_recent = random_below(r, 2),
+        .margin = (int32_t)random_below(r, 3) - 1,
+    };
+    struct ref_delayed_scale rule = { .most_recent = p.most_recent, .margin = p.margin };
+    if (format == 2) {
+        p.formats = s->at + offsetof(struct scaling, formats);
+        rule.formats = s->formats;
+    } else {
+        p.format = format ? PTX_FP8_E5M2 : PTX_FP8_E4M3;
+        rule.format = format ? REF_E5M2 : REF_E4M3;
+    }
+    struct scaling got;
+    require(ptx_delayed_scale_update(operations, &p, gpu.stream));
+    ref_delayed_scale_update(&rule, FP8_TENSORS, FP8_ROWS, s->history, s->scale, s->scale_inv);
+    download(s->on_device, 0, &got, offsetof(struct scaling, on_device));
+    assert_memory_equal(&got, s, offsetof(struct scaling, on_device));
+}
+
+/// Some steps of training: casts with the scales of the step before, then the update.
+static void test_delayed_scaling(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "fp8");
+    ptx_operations *operations = create();
+    struct scaling s = { .history = { 0 } };
+    for (unsigned t = 0; t < FP8_TENSORS; t++) {
+        s.scale[t] = s.scale_inv[t] = 1;
+        s.formats[t] = t % 3 == 0;
+    }
+    s.on_device = upload(&s, offsetof(struct scaling, on_device));
+    s.at = ptx_buffer_address(s.on_device);
+    for (int step = 0; step < 12; step++) {
+        for (unsigned t = 0; t < FP8_TENSORS; t++)
+            check_cast(operations, &r, &s, t);
+        check_delayed_scale(operations, &r, &s);
+    }
+    ptx_buffer_destroy(&s.on_device);
+    ptx_operations_destroy(&operations);
+}
+
+// ---- fake quantize ------------------------------------------------------------------------------
+
+/// The zero points as the floats that training learns, rounded.
+static ptx_buffer *learned_zero_points(struct trial *t, struct random *r, int32_t q_min,
+                                       int32_t q_max)
+{
+    static double room[SCALES];
+    const enum ref_type compute = t->type == REF_F64 ? REF_F64 : REF_F32;
+    for (int k = 0; k < SCALES; k++) {
+        ref_store(compute, room, (uint64_t)k, t->zero_point[k] + random_below(r, 7) * 0.25);
+        t->zero_point[k] = ref_nearest_level(ref_load(compute, room, (uint64_t)k), q_min, q_max);
+    }
+    return upload(room, sizeof room);
+}
+
+static void check_fake_quantize(ptx_operations *operations, struct trial *t, struct random *r,
+                                enum form form, int32_t q_min, int32_t q_max)
+{
+    const struct ptx_quantize_params asked = ask(t, r, form);
+    struct ptx_fake_quantize_params p = {
+        .dtype = dtype_of(t->type),
+        .count = t->n,
+        .x = asked.x,
+        .y = random_below(r, 2) ? asked.x : ptx_buffer_address(t->dx_buffer),
+        .scale = asked.scale,
+        .zero_point = asked.zero_point,
+        .scales = asked.scales,
+        .zero_points = asked.zero_points,
+        .channels = asked.channels,
+        .inner = asked.inner,
+        .q_min = q_min,
+        .q_max = q_max,
+        .reciprocal = asked.reciprocal,
+        .learned_zero_points = form != BY_VALUE && random_below(r, 2),
+    };
+    const size_t skip = t->offset * ref_bytes(t->type);
+    ptx_buffer *learned = NULL;
+    if (p.learned_zero_points) {
+        learned = learned_zero_points(t, r, q_min, q_max);
+        p.zero_points = ptx_buffer_address(learned);
+    }
+    ref_fake_quantize_channel(
+        t->type, t->x + skip, t->want, t->n,
+        (struct ref_channels) { p.channels ? p.channels : 1, p.inner ? p.inner : 1, t->scale,
+                                t->zero_point },
+        (struct ref_quantize) { .reciprocal = p.reciprocal, .q_min = q_min, .q_max = q_max });
+    require(ptx_fake_quantize(operations, &p, gpu.stream));
+    const bool in_place = p.y == p.x;
+    download(in_place ? t->x_buffer : t->dx_buffer, in_place ? skip : 0, t->got,
+             (size_t)t->n * ref_bytes(t->type));
+    assert_tensor(t->type, t->got, t->want, t->n);
+    ptx_buffer_destroy(&learned);
+}
+
+static void test_fake_quantize(void **state)
+{
+    (void)state;
+    static const int32_t bounds[][2] = { { -128, 127 }, { 0, 255 }, { -8, 7 }, { 3, 3 } };
+    static struct trial trial;
+    struct random r = gpu_random(&gpu, "fake quantize");
+    ptx_operations *operations = create();
+    for (int k = 0; k < 160; k++) {
+        const int32_t *bound = bounds[k % 4];
+        fill(&trial, &r, dtypes[k / 4 % 4], bound[0], bound[1]);
+        check_fake_quantize(operations, &trial, &r, (enum form)(k / 16 % FORMS), bound[0],
+                            bound[1]);
+        empty(&trial);
+    }
+    ptx_operations_destroy(&operations);
+}
+
+static void check_groups(ptx_operations *operations, struct trial *t, struct random *r)
+{
+    static float scale[MOST / 32];
+    static int32_t zero_point[MOST / 32];
+    const struct ref_groups g = { .group = UINT64_C(32) << random_below(r, 3),
+                                  .levels = (enum ref_levels)random_below(r, 4),
+                                  .bits = random_below(r, 2) ? 4 : 8 };
+    const bool has_zero_points = g.levels >= REF_LEVELS_ASYMMETRIC, usual = g.group == 32;
+    const uint64_t columns = g.group * (1 + random_below(r, 3));
+    const uint64_t n = random_below(r, MOST - 8) / columns * columns, groups = n / g.group;
+    const struct ptx_fake_quantize_groups_params p = {
+        .dtype = dtype_of(t->type),
+        .count = n,
+        .columns = random_below(r, 2) ? columns : 0,
+        .group = usual ? 0 : (uint32_t)g.group,
+        .bits = g.bits == 4 ? 0 : 8,
+        .levels = (ptx_levels)g.levels,
+        .x = ptx_buffer_address(t->x_buffer),
+        .y = ptx_buffer_address(t->dx_buffer),
+        .scales = ptx_buffer_address(t->scales),
+        .zero_points = has_zero_points ? ptx_buffer_address(t->zero_points) : 0,
+    };
+    static unsigned char got[sizeof scale];
+    ref_fake_quantize_groups(t->type, t->x, t->want, n, g, scale, zero_point);
+    require(ptx_fake_quantize_groups(operations, &p, gpu.stream));
+    download(t->dx_buffer, 0, t->got, (size_t)n * ref_bytes(t->type));
+    assert_tensor(t->type, t->got, t->want, n);
+    download(t->scales, 0, got, (size_t)groups * sizeof(float));
+    assert_tensor(REF_F32, got, scale, groups);
+    if (has_zero_points) {
+        download(t->zero_points, 0, got, (size_t)groups * sizeof(int32_t));
+        assert_tensor(REF_F32, got, zero_point, groups);
+    }
+}
+
+static void test_fake_quantize_groups(void **state)
+{
+    (void)state;
+    static const ptx_type narrow[] = { PTX_F32, PTX_F16, PTX_BF16 };
+    static struct trial trial;
+    struct random r = gpu_random(&gpu, "groups");
+    ptx_operations *operations = create();
+    for (int k = 0; k < 60; k++) {
+        fill(&trial, &r, narrow[k % 3], -8, 7);
+        ptx_buffer_destroy(&trial.scales);
+        ptx_buffer_destroy(&trial.zero_points);
+        trial.scales = upload(trial.got, MOST / 32 * sizeof(float));
+        trial.zero_points = upload(trial.got, MOST / 32 * sizeof(int32_t));
+        check_groups(operations, &trial, &r);
+        empty(&trial);
+    }
+    ptx_operations_destroy(&operations);
+}
+
 // ---- loss scale ---------------------------------------------------------------------------------
 
 /// Random steps, a different share of them bad: after every step, device, host and reference have
@@ -259,6 +482,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantize),
         cmocka_unit_test(test_lerp),
+        cmocka_unit_test(test_fake_quantize),
+        cmocka_unit_test(test_fake_quantize_groups),
+        cmocka_unit_test(test_delayed_scaling),
         cmocka_unit_test(test_loss_scale),
         cmocka_unit_test(test_loss_scale_is_that_of_gradscaler),
     };

@@ -60,12 +60,17 @@ static void test_maps(void **state)
 // What the kernel computes of q's bits.
 static unsigned code_of(bool is_signed, uint32_t q)
 {
-    const uint32_t *to_row = tables.to_row + (is_signed ? 0 : PTXK_EIGHT_BIT_EXPONENTS / 4);
-    const struct ptxk_eight_bit_row *row = &tables.rows[(q + to_row[q >> 23]) >> 23];
-    const float line = fmaf(f32_of_bits(q), row->slope, row->offset);
-    const float part = line > 1 ? 1 : line > 0 ? line : 0;
+    const uint32_t size = is_signed ? q & 0x7fffffff
+                          : q >> 31 ? 0
+                                    : q,
+                   least = bits_of_f32(0x1p-23f);
+    const uint32_t limited = size > least ? size : least;
+    const uint16_t entry = tables.cells[is_signed][(limited >> 16) - (least >> 16)];
+    const unsigned place = (limited + 256u * entry) >> 16 & 0xff;
 
-    return bits_of_f32(fmaf(part, row->steps, row->least)) & 0xff;
+    if (!is_signed)
+        return place;
+    return q >> 31 ? place > 127 ? 0 : 127 - place : 127 + place;
 }
 
 // Every q of a sign up to 1, from 0 on, with the nearest entry moving along; none is midway.

@@ -155,6 +155,30 @@ static void test_description(void **state)
     assert_int_equal(d.bytes, 1000 * (32 + 30 + 12));
 }
 
+// The last element that a shard may have.
+static void test_last_element(void **state)
+{
+    (void)state;
+    const uint64_t most = PTX_CLIP_MAX_ELEMENTS;
+    const struct ptx_step_whole wholes[] = { { .first = most - 512 },
+                                             { .first = most - 768, .run = 256, .stride = 512 },
+                                             { .run = 256, .stride = most - 256 } };
+    const struct ptx_step_group group = { .hyper = hyper };
+    struct ptx_step_description d;
+
+    for (size_t k = 0; k < sizeof wholes / sizeof *wholes; k++) {
+        struct ptx_step_tensor tensor = tensor_of(PTX_STEP_FORMAT_STOCHASTIC);
+        const struct ptx_step_params params = {
+            .tensors = &tensor, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
+        };
+        tensor.count = 512;
+        tensor.whole = wholes[k];
+        assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
+        tensor.count++;
+        assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
+    }
+}
+
 // ---- refusals -----------------------------------------------------------------------------------
 
 struct parts {
@@ -323,9 +347,9 @@ static void test_refused_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_targets),        cmocka_unit_test(test_text_is_shared),
-        cmocka_unit_test(test_description),    cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_refused_arrays),
+        cmocka_unit_test(test_targets),     cmocka_unit_test(test_text_is_shared),
+        cmocka_unit_test(test_description), cmocka_unit_test(test_last_element),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_refused_arrays),
     };
     return cmocka_run_group_tests_name("step plans: text", tests, NULL, NULL);
 }

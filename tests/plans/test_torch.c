@@ -302,6 +302,18 @@ static void test_versions(void **state)
     }
 }
 
+static void test_gradient_versions(void **state)
+{
+    (void)state;
+    parameters[3].gradient = &undefined;
+    ptx_torch_bump_gradient_versions(&functions, tensors, COUNT);
+    for (int k = 0; k < COUNT; k++) {
+        assert_int_equal(parameters[k].version, 0);
+        assert_int_equal(gradients[k].version, k != 3);
+    }
+    assert_int_equal(undefined.version, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +325,7 @@ int main(void)
         cmocka_unit_test_setup(test_strides, set_up),
         cmocka_unit_test_setup(test_given_gradients, set_up),
         cmocka_unit_test_setup(test_versions, set_up),
+        cmocka_unit_test_setup(test_gradient_versions, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

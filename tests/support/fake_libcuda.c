@@ -62,6 +62,7 @@ static void reset(void)
     fake.driver_version = 12040;
     fake.sm = 90;
     fake.shared_optin = 232448;
+    fake.block_threads = 512;
     fake.cooperative = 1;
     for (int i = 0; i < FAKE_DEVICES; i++)
         primary[i].device = i;

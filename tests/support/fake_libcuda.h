@@ -19,6 +19,7 @@ struct fake_cuda {
     CUdeviceptr foreign;    ///< 4096 bytes that are memory of GPU 1
     CUdeviceptr registered; ///< 4096 bytes that are host memory
     int static_shared;
+    int block_threads;        ///< the most that a kernel runs with
     size_t argument_sizes[4]; ///< bytes that a launch records of each argument; 0 ends
 
     atomic_int calls;      ///< of all functions but those that explain errors

@@ -88,7 +88,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
     FAKE_IN_CONTEXT();
     *value = (int)attribute + 100;
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
-        *value = 512;
+        *value = fake.block_threads;
     if (attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         *value = fake.static_shared;
     return CUDA_SUCCESS;

@@ -174,7 +174,7 @@ int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
          more = variant_next_option(kernel, &spec)) {
         assert_true(count + 2 <= GPU_MOST_VARIANTS);
         gpu_kernel_load(gpu, kernel, &spec, newest, &loaded[count++]);
-        if (dtype == PTX_BF16 && newest.sm != oldest.sm)
+        if ((dtype == PTX_BF16 || kernel == &ptx_kernel_cast_fp8) && newest.sm != oldest.sm)
             gpu_kernel_load(gpu, kernel, &spec, oldest, &loaded[count++]);
     }
     return count;

@@ -47,8 +47,8 @@ struct ptx_target gpu_target(const struct gpu *gpu);
 void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                      struct ptx_target target, struct gpu_kernel *loaded);
 void gpu_kernel_unload(struct gpu_kernel *loaded);
-/// Loads every variant of a dtype. For bf16 also those for sm_70, with integer arithmetic in place
-/// of conversions. Returns the number.
+/// Loads every variant of a dtype. For bf16 and for kernels with floats of 8 bits also those for
+/// sm_70, with integer arithmetic in place of conversions. Returns the number.
 enum { GPU_MOST_VARIANTS = 64 };
 int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
                       struct gpu_kernel loaded[GPU_MOST_VARIANTS]);
@@ -76,7 +76,7 @@ struct gpu_tensor {
     CUdeviceptr address;
 };
 
-enum { GPU_MOST_TENSORS = 5, GPU_MOST_ARGS = 10 };
+enum { GPU_MOST_TENSORS = 8, GPU_MOST_ARGS = 16 };
 
 /// One launch. Arguments point into it, so it must stay where it is.
 struct gpu_case {

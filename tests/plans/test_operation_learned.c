@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+// The gradients of a learned quantizer in one call: results compared with plain C, refused
+// arguments, descriptions, capture.
+#include <math.h>
+
+#include "data.h"
+#include "operation_fixture.h"
+#include "reference/learned.h"
+
+enum { MOST = 9000, BYTES = (MOST + 8) * 8, SCALES = 64, SUMS = 2 * (MOST + 70000) };
+
+static const ptx_type dtypes[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
+
+/// Host and device memory of one trial.
+struct trial {
+    enum ref_type type;
+    unsigned char x[BYTES], dy[BYTES], want[BYTES], got[BYTES];
+    double scale[SCALES], zero_point[SCALES];
+    float f32_scale[SCALES], f32_zero_point[SCALES];
+    int32_t zero_fixed[SCALES];
+    double sums[2][SUMS / 2];
+    ptx_buffer *x_buffer, *dy_buffer, *dx_buffer, *scales, *zero_points, *fixed, *d_scales,
+        *d_zeros;
+    ptx_buffer *workspace;
+};
+
+static void fill(struct trial *t, struct random *r, ptx_type dtype)
+{
+    t->type = gpu_ref_type(dtype);
+    data_fill_ties(r, t->type, 0.03, t->x, MOST);
+    data_fill(r, t->type, DATA_PLAIN, t->dy, MOST);
+    for (int k = 0; k < SCALES; k++) {
+        t->f32_scale[k] = k % 3 ? 0.03f : 0.5f * (float)(k + 1);
+        t->f32_zero_point[k] = (float)random_below(r, 64) / 4 - 8;
+        t->scale[k] = t->type == REF_F64 ? 0.03 + 0.01 * k : (double)t->f32_scale[k];
+        t->zero_point[k] = (double)t->f32_zero_point[k];
+        t->zero_fixed[k] = (int32_t)random_below(r, 16) - 8;
+    }
+    const bool f64 = t->type == REF_F64;
+    t->x_buffer = upload(t->x, BYTES);
+    t->dy_buffer = upload(t->dy, BYTES);
+    t->dx_buffer = upload(t->got, BYTES);
+    t->scales = f64 ? upload(t->scale, sizeof t->scale) : upload(t->f32_scale, sizeof t->f32_scale);
+    t->zero_points = f64 ? upload(t->zero_point, sizeof t->zero_point)
+                         : upload(t->f32_zero_point, sizeof t->f32_zero_point);
+    t->fixed = upload(t->zero_fixed, sizeof t->zero_fixed);
+    t->d_scales = upload(t->got, SCALES * 8);
+    t->d_zeros = upload(t->got, SCALES * 8);
+}
+
+static void empty(struct trial *t)
+{
+    ptx_buffer **const buffers[] = { &t->d_zeros, &t->d_scales,  &t->fixed,     &t->zero_points,
+                                     &t->scales,  &t->dx_buffer, &t->dy_buffer, &t->x_buffer };
+    for (size_t k = 0; k < sizeof buffers / sizeof *buffers; k++)
+        ptx_buffer_destroy(buffers[k]);
+}
+
+/// Parameters with random shape and options.
+static struct ptx_quantize_learned_params ask(const struct trial *t, struct random *r,
+                                              ptx_type dtype, bool channels)
+{
+    const uint64_t skip = random_below(r, 3) * ref_bytes(t->type);
+    const bool learned = random_below(r, 2);
+    struct ptx_quantize_learned_params p = { .dtype = dtype,
+                                             .reciprocal = random_below(r, 2),
+                                             .quotient_range = random_below(r, 2),
+                                             .grad_factor = random_below(r, 2) ? 0 : 0.01,
+                                             .q_min = -8,
+                                             .q_max = 7 };
+    uint64_t period = 1;
+    if (channels) {
+        p.channels = 1 + random_below(r, SCALES);
+        p.inner = random_below(r, 2) ? 1 + random_below(r, 5) : 16 * random_below(r, 9);
+        period = p.channels * (p.inner ? p.inner : 1);
+    }
+    p.count = random_below(r, MOST - 8) / period * period;
+    p.x = ptx_buffer_address(t->x_buffer) + skip;
+    p.d_output = ptx_buffer_address(t->dy_buffer) + skip;
+    p.d_input = random_below(r, 2) ? p.d_output : ptx_buffer_address(t->dx_buffer) + skip;
+    p.scales = ptx_buffer_address(t->scales);
+    p.d_scales = ptx_buffer_address(t->d_scales);
+    if (learned) {
+        p.zero_points = ptx_buffer_address(t->zero_points);
+        p.d_zero_points = ptx_buffer_address(t->d_zeros);
+    } else {
+        p.fixed_zero_points = ptx_buffer_address(t->fixed);
+    }
+    return p;
+}
+
+/// The gradient of each channel, from sums in any order: the layout is the library's choice.
+static void check_gradient(const struct trial *t, ptx_buffer *buffer, const double *sums,
+                           uint64_t pieces, const struct ptx_quantize_learned_params *p)
+{
+    const enum ref_type type = t->type == REF_F64 ? REF_F64 : REF_F32;
+    const uint64_t channels = p->channels ? p->channels : 1, inner = p->inner ? p->inner : 1;
+    const double factor = p->grad_factor != 0 ? p->grad_factor : 1;
+    double got[SCALES];
+    download(buffer, 0, got, (size_t)channels * ref_bytes(type));
+    for (uint64_t c = 0; c < channels; c++) {
+        double want = 0, size = 0;
+        for (uint64_t k = 0; k < pieces; k++)
+            if (k / inner % channels == c || !p->channels) {
+                want += factor * sums[k];
+                size += fabs(factor * sums[k]);
+            }
+        const double error = fabs(ref_load(type, got, c) - want);
+        if (!(error <= size * (type == REF_F64 ? 1e-12 : 1e-6)))
+            fail_msg("channel %llu of %llu: %a, want %a", (unsigned long long)c,
+                     (unsigned long long)channels, ref_load(type, got, c), want);
+    }
+}
+
+static void check_learned(ptx_operations *operations, struct trial *t,
+                          struct ptx_quantize_learned_params p)
+{
+    struct ptx_operation_description d;
+    const struct ref_learned q = { .reciprocal = p.reciprocal,
+                                   .quotient_range = p.quotient_range,
+                                   .q_min = p.q_min,
+                                   .q_max = p.q_max,
+                                   .layout = REF_COLUMNS,
+                                   .channels = p.channels ? p.channels : 1,
+                                   .inner = p.channels && p.inner ? p.inner : 1,
+                                   .scale = t->scale,
+                                   .zero_point = p.zero_points ? t->zero_point : NULL,
+                                   .zero_fixed = p.zero_points ? NULL : t->zero_fixed };
+    const size_t skip = (size_t)(p.x - ptx_buffer_address(t->x_buffer));
+    ref_learned_backward(t->type, t->x + skip, t->dy + skip, t->want, p.count, &q, t->sums[0],
+                         t->sums[1]);
+    require(ptx_quantize_learned_describe(&p, &d));
+    assert_int_equal(d.launches, p.count ? 2 : 0);
+    // Exactly as much memory as the description says.
+    t->workspace = ptx_buffer_create(gpu.device, (size_t)d.workspace);
+    assert_non_null(t->workspace);
+    p.workspace = ptx_buffer_address(t->workspace);
+    require(ptx_quantize_learned_backward(operations, &p, gpu.stream));
+    const uint64_t pieces = ref_learned_pieces(t->type, p.count, &q);
+    download(p.d_input == p.d_output ? t->dy_buffer : t->dx_buffer, skip, t->got,
+             (size_t)p.count * ref_bytes(t->type));
+    assert_memory_equal(t->got, t->want, (size_t)p.count * ref_bytes(t->type));
+    if (p.count)
+        check_gradient(t, t->d_scales, t->sums[0], pieces, &p);
+    if (p.count && p.zero_points)
+        check_gradient(t, t->d_zeros, t->sums[1], pieces, &p);
+    ptx_buffer_destroy(&t->workspace);
+}
+
+static void test_results(void **state)
+{
+    (void)state;
+    static struct trial trial;
+    struct random r = gpu_random(&gpu, "learned");
+    ptx_operations *operations = create();
+    for (int k = 0; k < 72; k++) {
+        const ptx_type dtype = dtypes[k % 4];
+        fill(&trial, &r, dtype);
+        check_learned(operations, &trial, ask(&trial, &r, dtype, k / 4 % 3));
+        empty(&trial);
+    }
+    ptx_operations_destroy(&operations);
+}
+
+// ---- small arguments ----------------------------------------------------------------------------
+
+enum { COUNT = 96, PART = 8192, PARTS = 8, MARK = 0x3f };
+
+/// One buffer, with a part for each address. Every byte is MARK.
+static struct {
+    ptx_operations *operations;
+    ptx_buffer *memory;
+} scene;
+
+static int set_up(void **state)
+{
+    (void)state;
+    scene.operations = create();
+    scene.memory = ptx_buffer_create(gpu.device, PARTS * PART);
+    assert_non_null(scene.memory);
+    require(ptx_buffer_fill(scene.memory, 0, MARK, PARTS * PART, gpu.stream));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    ptx_buffer_destroy(&scene.memory);
+    ptx_operations_destroy(&scene.operations);
+    return 0;
+}
+
+static struct ptx_quantize_learned_params good(void)
+{
+    const CUdeviceptr at = ptx_buffer_address(scene.memory);
+    return (struct ptx_quantize_learned_params) { .dtype = PTX_F32,
+                                                  .count = COUNT,
+                                                  .x = at,
+                                                  .d_output = at + PART,
+                                                  .d_input = at + 2 * PART,
+                                                  .scales = at + 3 * PART,
+                                                  .zero_points = at + 4 * PART,
+                                                  .d_scales = at + 5 * PART,
+                                                  .d_zero_points = at + 6 * PART,
+                                                  .workspace = at + 7 * PART };
+}
+
+static void assert_refused(const struct ptx_quantize_learned_params *p, const char *part)
+{
+    static unsigned char bytes[PARTS * PART];
+    const char *function = "ptx_quantize_learned_backward: ";
+    const ptx_status status = ptx_quantize_learned_backward(scene.operations, p, gpu.stream);
+    assert_int_equal(status, PTX_ERROR_INVALID);
+    if (strncmp(ptx_error_message(), function, strlen(function)) != 0 ||
+        !strstr(ptx_error_message(), part))
+        fail_msg("\"%s\" is not in: %s", part, ptx_error_message());
+    download(scene.memory, 0, bytes, sizeof bytes);
+    for (size_t k = 0; k < sizeof bytes; k++)
+        if (bytes[k] != MARK)
+            fail_msg("%s: byte %zu was written", part, k);
+}
+
+#define REFUSED(part, ...)                                                                         \
+    do {                                                                                           \
+        struct ptx_quantize_learned_params p = good();                                             \
+        __VA_ARGS__;                                                                               \
+        assert_refused(&p, part);                                                                  \
+    } while (0)
+
+static void test_refused(void **state)
+{
+    (void)state;
+    assert_refused(NULL, "params is NULL");
+    REFUSED("dtype is s32", p.dtype = PTX_S32);
+    REFUSED("x is 0", p.x = 0);
+    REFUSED("d_output is 0", p.d_output = 0);
+    REFUSED("d_input is 0", p.d_input = 0);
+    REFUSED("scales is 0", p.scales = 0);
+    REFUSED("d_scales is 0", p.d_scales = 0);
+    REFUSED("d_zero_points is 0", p.d_zero_points = 0);
+    REFUSED("workspace is 0", p.workspace = 0);
+    REFUSED("not a multiple of the 8 bytes of f64", p.workspace += 4);
+    REFUSED("scales is", p.scales += 2);
+    REFUSED("zero_points is 0, and so is fixed_zero_points", p.zero_points = 0);
+    REFUSED("both zero_points and fixed_zero_points", p.fixed_zero_points = p.zero_points);
+    REFUSED("fixed zero points have no gradient", p.fixed_zero_points = p.zero_points;
+            p.zero_points = 0);
+    REFUSED("q_min is 3 and q_max 2", p.q_min = 3; p.q_max = 2);
+    REFUSED("grad_factor is nan", p.grad_factor = (double)NAN);
+    REFUSED("grad_factor is inf", p.grad_factor = (double)INFINITY);
+    REFUSED("channels is 0, and inner is 4", p.inner = 4);
+    REFUSED("no multiple of channels 7 * inner 1", p.channels = 7);
+    REFUSED("no multiple of channels 3 * inner 64", p.channels = 3; p.inner = 64);
+    REFUSED("no multiple", p.channels = UINT64_MAX; p.inner = 2);
+    REFUSED("count is", p.count = UINT64_MAX / 4);
+    REFUSED("overlap, and d_input is written", p.d_input = p.d_output + 4);
+    REFUSED("overlap, and d_input is written", p.d_input = p.x);
+    REFUSED("overlap, and workspace is written", p.workspace = p.x);
+    REFUSED("overlap, and d_scales is written", p.d_scales = p.scales);
+    REFUSED("overlap, and d_scales is written", p.d_scales = p.d_zero_points);
+    REFUSED("its memory ends", p.workspace += PART - 8);
+    REFUSED("the driver knows no memory there", p.d_scales = 4096);
+}
+
+static void test_descriptions(void **state)
+{
+    (void)state;
+    struct ptx_quantize_learned_params p = good();
+    struct ptx_operation_description d;
+    p.dtype = PTX_BF16;
+    p.count = 1 << 20;
+    require(ptx_quantize_learned_describe(&p, &d));
+    assert_string_equal(d.entry, "quantize_learned_backward_bf16");
+    assert_int_equal(d.launches, 2);
+    assert_int_equal(d.workspace, 2 * 8 * 512);
+    assert_int_equal(d.bytes, 6 * (1 << 20) + 2 * d.workspace + 16);
+    assert_string_equal(d.accumulator, "f64");
+    p.channels = 1024;
+    require(ptx_quantize_learned_describe(&p, &d));
+    assert_int_equal(d.workspace, 2 * 8 * 8 * 1024); // columns
+    p.fixed_zero_points = p.zero_points;
+    p.zero_points = p.d_zero_points = 0;
+    p.inner = 1024;
+    require(ptx_quantize_learned_describe(&p, &d));
+    assert_int_equal(d.workspace, 8 * 1024); // rows
+    p.count = 0;
+    require(ptx_quantize_learned_describe(&p, &d));
+    assert_int_equal(d.launches, 0);
+    assert_int_equal(ptx_quantize_learned_describe(&p, NULL), PTX_ERROR_INVALID);
+    p.q_max = -200;
+    assert_int_equal(ptx_quantize_learned_describe(&p, &d), PTX_ERROR_INVALID);
+}
+
+// ---- capture ------------------------------------------------------------------------------------
+
+static void test_captured(void **state)
+{
+    (void)state;
+    struct ptx_quantize_learned_params p = good();
+    const float scale = 0.5f, zero_point = 0.0f;
+    float x[COUNT], dy[COUNT], d_scale = 0;
+    for (int k = 0; k < COUNT; k++) {
+        x[k] = 1000;
+        dy[k] = 1;
+    }
+    require(ptx_quantize_learned_prepare(scene.operations, &p));
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    require(ptx_quantize_learned_backward(scene.operations, &p, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    assert_non_null(graph);
+    require(ptx_buffer_upload(scene.memory, 0, x, sizeof x, gpu.stream));
+    require(ptx_buffer_upload(scene.memory, PART, dy, sizeof dy, gpu.stream));
+    require(ptx_buffer_upload(scene.memory, 3 * PART, &scale, sizeof scale, gpu.stream));
+    require(ptx_buffer_upload(scene.memory, 4 * PART, &zero_point, sizeof zero_point, gpu.stream));
+    require(ptx_graph_launch(graph, gpu.stream));
+    download(scene.memory, 5 * PART, &d_scale, sizeof d_scale);
+    assert_true(d_scale == COUNT * 127.0f);
+    download(scene.memory, 6 * PART, &d_scale, sizeof d_scale);
+    assert_true(d_scale == COUNT * -0.5f);
+    ptx_graph_destroy(&graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results),
+        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_descriptions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_captured, set_up, tear_down),
+    };
+    gpu_open(&gpu);
+    const int failed = cmocka_run_group_tests_name("operations: learned", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
