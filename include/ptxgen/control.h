@@ -35,6 +35,8 @@ PTXGEN_BEGIN
 /// The values of ptx_for (b, i, lo, hi, step) in reverse order, from the greatest below hi down to
 /// lo, under the same rules: `ptx_for_down (b, i, n, 0, 1)` is for (i = n; i-- > 0;). A step that
 /// is not a power of two or not constant takes a remainder before the loop.
+/// In this and the other loops, barriers and full-mask warp operations are refused where the number
+/// of turns may differ between threads: where lo, hi, step or a condition to leave the loop may.
 #define ptx_for_down(b, i, hi, lo, step)                                                           \
     for (ptx_val i = ptx_for_down_begin(b, hi, lo, step); i.kind; i = ptx_for_down_end(b, i))
 /// while (cond): the expression is emitted at the head of the loop and tested before each

@@ -28,7 +28,9 @@ struct ptx_cvt_params {
 /// .hi = hi)`, to nearest even; a finite or infinite x beyond the largest value gives that value,
 /// and NaN the NaN 0x7f. They convert to f16x2, exactly. sm_89 and up. PTX_TF32 comes from f32: to
 /// nearest, ties away from zero, by default (sm_80 and up), PTX_ROUND_RN and PTX_ROUND_RZ from
-/// sm_90 on, with .satfinite from sm_100 on. tf32 to f32 is exact.
+/// sm_90 on, with .satfinite from sm_100 on. These give 0x7fffe000 for NaN. The default takes a NaN
+/// for a number: its last 13 bits are cut off, so that NaNs up to 0x7f801fff become infinite, and
+/// .satfinite takes the next lower value (results of an H200). tf32 to f32 is exact.
 PTXGEN_API ptx_val ptx_cvt_emit(ptx_builder *b, ptx_type type, struct ptx_cvt_params params);
 #define ptx_cvt(b, type, ...)                                                                      \
     ptx_cvt_emit(b, type, PTXGEN_STRUCT(ptx_cvt_params, PTXGEN_FIELDS(x, __VA_ARGS__)))

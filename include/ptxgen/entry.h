@@ -43,12 +43,13 @@ struct ptx_param_info {
     const char *preset;  ///< scalars: usual value, as text
     const char *low; ///< scalars: inclusive bounds, each a number or the name of another parameter
     const char *high;
-    uint8_t range;   ///< scalars: enum ptx_range
-    bool readonly;   ///< pointers: the kernel never stores through it (checked)
-    bool writeonly;  ///< pointers: the kernel never loads through it (checked)
-    bool is_pointer; ///< set by ptx_param_ptr()
-    uint8_t type;    ///< set by the call: type of the value or of the elements
-    uint32_t count;  ///< set by ptx_param_array(): number of elements, else 0
+    const char *format; ///< pointers: what integer elements are codes of, "e4m3"; NULL: of nothing
+    uint8_t range;      ///< scalars: enum ptx_range
+    bool readonly;      ///< pointers: the kernel never stores through it (checked)
+    bool writeonly;     ///< pointers: the kernel never loads through it (checked)
+    bool is_pointer;    ///< set by ptx_param_ptr()
+    uint8_t type;       ///< set by the call: type of the value or of the elements
+    uint32_t count;     ///< set by ptx_param_array(): number of elements, else 0
 };
 
 /// A parameter passed by value. An entry must use every parameter.

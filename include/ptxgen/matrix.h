@@ -44,6 +44,12 @@ PTXGEN_API ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role
                                           unsigned k, ptx_vec words);
 /// The words of a fragment.
 PTXGEN_API ptx_vec ptx_fragment_words(ptx_builder *b, ptx_fragment fragment);
+/// A fragment of variables with the values of `init`: a sum that a loop adds to. Use it like any
+/// fragment; what reads it gets the values of then.
+PTXGEN_API ptx_fragment ptx_fragment_var(ptx_builder *b, ptx_fragment init);
+/// Assigns `x` to the fragment of variables, which has the same role, type and k:
+/// ptx_fragment_set(b, sum, ptx_mma(b, x, y, sum)).
+PTXGEN_API void ptx_fragment_set(ptx_builder *b, ptx_fragment var, ptx_fragment x);
 
 struct ptx_fragment_load_params {
     ptx_val stride; ///< elements from a row to the next: u32, a multiple of 16 bytes
@@ -60,7 +66,8 @@ PTXGEN_API ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role
         b, role, type, k, p,                                                                       \
         PTXGEN_STRUCT(ptx_fragment_load_params, PTXGEN_FIELDS(stride, __VA_ARGS__)))
 /// Writes C to shared or global memory, row after row: `p` points to its first element, the same in
-/// all lanes, and rows are `stride` elements apart (u32, even).
+/// all lanes, and rows are `stride` elements apart (u32, even). f32 is rounded to nearest even
+/// where `p` points to f16 or bf16 (sm_80 and up).
 PTXGEN_API void ptx_fragment_store(ptx_builder *b, ptx_fragment fragment, ptx_ptr p,
                                    ptx_val stride);
 

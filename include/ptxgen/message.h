@@ -17,11 +17,12 @@ PTXGEN_BEGIN
 /// %d\n", x) with up to 16 values and C numbers, evaluated from left to right. The format is C's,
 /// and is checked against the values:
 ///
-/// - d i u x X o c take integers and predicates up to 32 bits, with or without h or hh;
+/// - d i u x X o c take integers and predicates up to 32 bits, with or without h;
 /// - the same with l or ll take integers of 64 bits;
 /// - f F e E g G a A take f16, bf16, f32 and f64;
 /// - s and p take a u64, the generic address of a string or of anything: ptx_ptr_generic();
-/// - %% takes nothing. Widths and precisions are numbers, not '*'.
+/// - %% takes nothing. Widths and precisions are numbers, not '*'. C's sizes hh, z, j, t and L are
+///   refused: the driver misreads what follows them.
 PTXGEN_API void ptx_printf_emit(ptx_builder *b, const char *format, const ptx_val *values,
                                 size_t count);
 

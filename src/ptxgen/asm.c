@@ -300,7 +300,10 @@ static bool version_ok(ptx_builder *b, const char *call, int isa, struct ptx_tar
                   ".isa is %d; it is ten times major plus minor, 80 for 8.0, of a version "
                   "that exists",
                   isa);
-    else if ((least.sm || least.suffix) && !ptxb_target_isa(least))
+    else if (!least.sm && least.suffix)
+        ptxb_fail(b, call, ".suffix is '%c' and .sm is 0; it goes with a target, 90 for sm_90a",
+                  least.suffix);
+    else if (least.sm && !ptxb_target_isa(least))
         ptxb_fail(b, call, "there is no target %s; ptx_target_at() lists them",
                   ptx_target_name(least, name));
     return !b->failed && ptxb_require_target(b, call, isa, least, what);

@@ -104,6 +104,9 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
     }
     if (typed && (x.kind == PTX_KIND_IMMEDIATE || x.kind == PTX_KIND_POISON))
         fail_immediate(b, call, name, x);
+    else if (x.kind == PTX_KIND_POISON && x.bits) // what C makes of .in = { 5 }
+        ptxb_fail(b, call, "%s is the C number %llu, which has no type here; write ptx_u32(%llu)",
+                  name, (unsigned long long)x.bits, (unsigned long long)x.bits);
     else if (!typed || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))
         ptxb_fail(b, call, "%s was never set", name);
     else if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count)

@@ -270,8 +270,8 @@ static bool reserve(ptx_builder *b, const char *call, const char *name, uint64_t
 
 static bool copy_strings(ptx_builder *b, struct ptx_param_info *info)
 {
-    const char **strings[] = { &info->name,   &info->meaning, &info->length,
-                               &info->preset, &info->low,     &info->high };
+    const char **strings[] = { &info->name, &info->meaning, &info->length, &info->preset,
+                               &info->low,  &info->high,    &info->format };
 
     for (size_t k = 0; k < sizeof strings / sizeof *strings; k++)
         if (*strings[k])
@@ -444,6 +444,7 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
         return (ptx_ptr) { 0 };
     struct entry *entry = ptxb_entry(b);
     uint32_t *held = kind == SYMBOL_LOCAL ? &entry->local_bytes : &entry->shared_bytes;
+    const uint32_t called = kind == SYMBOL_LOCAL ? entry->called_local : 0;
     if (!ptx_type_bytes(type) || (kind != SYMBOL_DYNAMIC && !count)) {
         if (ptx_type_bytes(type))
             ptxb_fail(b, call, "the array has no elements");
@@ -451,12 +452,12 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
             ptxb_fail(b, call, "an array cannot have elements of type %s", ptx_type_name(type));
         return (ptx_ptr) { 0 };
     }
-    if (*held + bytes > limit) {
+    if (*held + called + bytes > limit) {
         ptxb_fail(b, call,
                   "%u element%s of %s: %llu bytes, and %u bytes are declared already; an entry "
                   "has at most %llu%s",
                   count, count == 1 ? "" : "s", ptx_type_name(type), (unsigned long long)bytes,
-                  *held, (unsigned long long)limit,
+                  *held + called, (unsigned long long)limit,
                   kind == SYMBOL_SHARED ? "; ptx_shared_dynamic() can have more" : "");
         return (ptx_ptr) { 0 };
     }

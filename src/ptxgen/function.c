@@ -175,13 +175,30 @@ static bool reach(ptx_builder *b, uint32_t f)
     return false;
 }
 
+// The arrays in local memory of a function live while it runs, under those of its caller.
+static bool has_local_memory(ptx_builder *b, const struct entry *function)
+{
+    struct entry *caller = ptxb_entry(b);
+    const uint32_t below = function->local_bytes + function->called_local;
+
+    if (below > caller->called_local)
+        caller->called_local = below;
+    if (caller->local_bytes + caller->called_local <= LOCAL_BYTES)
+        return true;
+    ptxb_fail(b, "call",
+              "with the arrays of '%.64s', %u bytes of local memory are declared; a thread has at "
+              "most %d",
+              function->decl.name, caller->local_bytes + caller->called_local, LOCAL_BYTES);
+    return false;
+}
+
 static bool may_call(ptx_builder *b, uint32_t f)
 {
     static const char *const wanted[] = { "a multiple of 32 threads in x",
                                           "a multiple of 32 threads in x, or one row of threads" };
     struct entry *function = &b->entries.at[f], *caller = ptxb_entry(b);
 
-    if (!reach(b, f))
+    if (!has_local_memory(b, function) || !reach(b, f))
         return false;
     for (uint32_t k = 0; k < function->reaches.count; k++)
         if (!reach(b, function->reaches.at[k]))

@@ -222,6 +222,7 @@ struct entry {
     // Of both: the functions that it reaches, and the shared memory that is its own.
     LIST(uint16_t) reaches;
     uint32_t own_shared;
+    uint32_t called_local; // local memory of the deepest call
 };
 
 enum block_kind {
@@ -395,7 +396,7 @@ static inline bool ptxb_is_open(const ptx_builder *b, uint32_t block)
 // Whether an optional operand was given, valid or not.
 static inline bool ptxb_is_given(ptx_val x)
 {
-    return x.kind != PTX_KIND_POISON || x.type != PTX_NONE;
+    return x.kind != PTX_KIND_POISON || x.type != PTX_NONE || x.bits;
 }
 // Whether `x` is a value that can be used here; `name` is its name in the message.
 void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_val x);
@@ -507,6 +508,15 @@ bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p);
 const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
 
 uint32_t ptxb_open_block(ptx_builder *b, struct block block); // its index; 0 after an error
+// The return value of a begin function: the body is always entered once, also after an error.
+int ptxb_opened(ptx_builder *b, struct block block);
+// The block to close: the innermost one, which must be of one of `kinds`.
+bool ptxb_close_block(ptx_builder *b, const char *call, uint32_t id, unsigned kinds,
+                      struct block *closed);
+// A label, 0 after an error; `name` lives as long as the builder.
+uint32_t ptxb_new_label(ptx_builder *b, const char *name, uint32_t number, const char *part);
+void ptxb_place_label(ptx_builder *b, uint32_t label);
+void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label); // guard 0: always
 void ptxb_return(ptx_builder *b, uint32_t guard);
 // Opens a block for the threads in which the guard is false; its number, 0 after an error.
 uint32_t ptxb_unless_begin(ptx_builder *b, uint32_t guard, const char *name);

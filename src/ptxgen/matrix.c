@@ -103,7 +103,7 @@ void ptx_stmatrix_emit(ptx_builder *b, ptx_ptr p, struct ptx_stmatrix_params par
 
 // ---- fragments ----------------------------------------------------------------------------------
 
-static const char *const roles[] = { "no fragment", "A", "B", "C" };
+static const char *const roles[] = { "(no role)", "A", "B", "C" };
 
 static bool is_factor(ptx_type type)
 {
@@ -218,6 +218,39 @@ ptx_vec ptx_fragment_words(ptx_builder *b, ptx_fragment f)
     return v;
 }
 
+ptx_fragment ptx_fragment_var(ptx_builder *b, ptx_fragment f)
+{
+    const ptx_fragment poison = { 0 };
+
+    if (!ptxb_ready(b, "fragment_var") || !fragment_ok(b, "fragment_var", "init", f))
+        return poison;
+    for (unsigned k = 0; k < f.words; k++)
+        f.word[k] = ptx_var(b, f.word[k]);
+    return b->failed ? poison : f;
+}
+
+void ptx_fragment_set(ptx_builder *b, ptx_fragment var, ptx_fragment x)
+{
+    if (!ptxb_ready(b, "fragment_set") || !fragment_ok(b, "fragment_set", "the variable", var) ||
+        !fragment_ok(b, "fragment_set", "the value", x))
+        return;
+    if (var.role != x.role || var.type != x.type || var.k != x.k) {
+        ptxb_fail(b, "fragment_set",
+                  "the variable is a fragment %s of %s with k = %u and the value %s of %s with "
+                  "k = %u",
+                  roles[var.role], ptx_type_name((ptx_type)var.type), var.k, roles[x.role],
+                  ptx_type_name((ptx_type)x.type), x.k);
+        return;
+    }
+    if (var.word[0].kind != PTX_KIND_VARIABLE) {
+        ptxb_fail(b, "fragment_set",
+                  "the first fragment is not of variables; ptx_fragment_var() makes one");
+        return;
+    }
+    for (unsigned k = 0; k < var.words; k++)
+        ptx_set(b, var.word[k], x.word[k]);
+}
+
 // ---- mma ----------------------------------------------------------------------------------------
 
 static bool product_ok(ptx_builder *b, ptx_fragment x, ptx_fragment y, ptx_fragment c,
@@ -321,6 +354,22 @@ static bool stride_ok(ptx_builder *b, const char *call, ptx_val *stride, unsigne
     return true;
 }
 
+// Whether rows of `length` elements lie within an array, as far as that is known; `unit` bytes are
+// accessed at a time.
+static bool rows_in_array(ptx_builder *b, const char *call, ptx_ptr p, ptx_val stride,
+                          unsigned rows, unsigned length, unsigned unit)
+{
+    const int64_t bytes = ptx_type_bytes((ptx_type)p.type);
+    ptx_ptr last = p;
+
+    if (!ptxb_in_array(b, call, p, unit))
+        return false;
+    if (stride.kind != PTX_KIND_IMMEDIATE)
+        return true;
+    last.offset += ((int64_t)(rows - 1) * (int64_t)stride.bits + length) * bytes - unit;
+    return ptxb_in_array(b, call, last, unit);
+}
+
 // The lanes' rows. Without .trans, a tile has 8 rows of A (columns of B) and 16 bytes of each; the
 // words of A alternate between the upper and the lower rows, those of B go along k. With .trans,
 // tiles change sides.
@@ -345,7 +394,10 @@ ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role, ptx_
                   ptxb_space_name(p.space), params.trans ? " with .trans" : "");
         return poison;
     }
-    if (!stride_ok(b, "fragment_load", &params.stride, 16 / bytes))
+    const unsigned side = is_a ? 16 : 8;
+    if (!stride_ok(b, "fragment_load", &params.stride, 16 / bytes) ||
+        !rows_in_array(b, "fragment_load", p, params.stride, params.trans ? k : side,
+                       params.trans ? side : k, 16))
         return poison;
     ptx_val lane = ptx_laneid(b), in_tile = ptx_and(b, lane, ptx_u32(7));
     // Of the tile that this lane has a row of: bit 3 of the lane counts words of one kind, bit 4
@@ -364,27 +416,48 @@ ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role, ptx_
     return b->failed ? poison : ptx_fragment_from(b, role, type, k, v);
 }
 
+// Two neighbours as one value of 32 bits in the type of memory.
+static ptx_val pair_of(ptx_builder *b, ptx_fragment f, unsigned half, ptx_type to)
+{
+    if (f.type == PTX_F16)
+        return ptx_bitcast(b, PTX_F16X2, f.word[half]);
+    return ptx_cvt_pack(b, to == PTX_F16 ? PTX_F16X2 : PTX_BF16X2, f.word[2 * half],
+                        f.word[2 * half + 1]);
+}
+
 // Lane l has elements 2 (l % 4) and the next of rows l / 4 and l / 4 + 8.
 void ptx_fragment_store(ptx_builder *b, ptx_fragment f, ptx_ptr p, ptx_val stride)
 {
+    const bool narrow = p.type == PTX_F16 || p.type == PTX_BF16;
+
     if (!ptxb_pointer_ok(b, "fragment_store", p) ||
         !fragment_ok(b, "fragment_store", "the fragment", f))
         return;
-    if (f.role != PTX_FRAGMENT_C || p.type != f.type) {
-        ptxb_fail(b, "fragment_store", "fragment %s of %s goes to no %s; C goes to its own type",
+    if (f.role != PTX_FRAGMENT_C || (p.type != f.type && !(narrow && f.type == PTX_F32))) {
+        ptxb_fail(b, "fragment_store",
+                  "fragment %s of %s cannot be stored as %s; C is stored as its own type, f32 also "
+                  "as f16 and bf16",
                   roles[f.role], ptx_type_name((ptx_type)f.type), ptx_type_name((ptx_type)p.type));
         return;
     }
-    if (!stride_ok(b, "fragment_store", &stride, 2))
+    if (!stride_ok(b, "fragment_store", &stride, 2) ||
+        !rows_in_array(b, "fragment_store", p, stride, 16, 8, narrow ? 4 : 8))
         return;
+    if (stride.kind == PTX_KIND_IMMEDIATE && stride.bits < 8) {
+        ptxb_fail(b, "fragment_store", "the stride is %u elements; rows have 8, and would overlap",
+                  (unsigned)stride.bits);
+        return;
+    }
     ptx_val lane = ptx_laneid(b), row = ptx_shr(b, lane, ptx_u32(2));
     ptx_val column = ptx_shl(b, ptx_and(b, lane, ptx_u32(3)), ptx_u32(1));
     for (unsigned half = 0; half < 2; half++) {
         ptx_ptr at = ptx_at(b, p, ptx_mad(b, row, stride, column));
-        if (f.type == PTX_F16)
-            ptx_store(b, ptx_ptr_cast(b, PTX_B32, at), ptx_u32(0), f.word[half]);
-        else
+        if (narrow) {
+            ptx_val pair = pair_of(b, f, half, (ptx_type)p.type);
+            ptx_store(b, ptx_ptr_cast(b, (ptx_type)pair.type, at), ptx_u32(0), pair);
+        } else {
             ptx_store_vec(b, at, ptx_u32(0), ptx_vec2(f.word[2 * half], f.word[2 * half + 1]));
+        }
         if (!half)
             row = ptx_add(b, row, ptx_u32(8));
     }

@@ -295,8 +295,6 @@ static bool access_ok(ptx_builder *b, const char *call, ptx_ptr p, const struct 
         wrong = "a cache operator or .nc goes with weak accesses only";
     else if (!scoped && a->scope != PTX_SCOPE_DEFAULT)
         wrong = "a scope goes with relaxed, acquire or release";
-    else if (store && p.space == PTX_SPACE_CONST)
-        wrong = "constant memory is only read";
     else if (a->order != PTX_ORDER_WEAK && p.space >= PTX_SPACE_LOCAL)
         wrong = "local memory, constant memory and parameters have no order";
     else if (a->cache >= PTX_CACHE_NO_ALLOCATE && p.space != PTX_SPACE_GLOBAL)
@@ -305,6 +303,8 @@ static bool access_ok(ptx_builder *b, const char *call, ptx_ptr p, const struct 
         wrong = "parameters and constant memory have no cache operator";
     if (wrong)
         fail_access(b, call, wrong, p, a);
+    else if (store && p.space == PTX_SPACE_CONST)
+        ptxb_fail(b, call, "constant memory is only read, and this stores to it");
     else if (store && p.readonly)
         ptxb_fail(b, call, "the pointer is declared readonly, and this stores through it");
     else if (!store && p.writeonly)

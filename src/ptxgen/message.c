@@ -21,7 +21,8 @@ static size_t span(const char *text, const char *set)
     return strspn(text, set);
 }
 
-// Reads the conversion at the '%'. An error names what of it is wrong.
+// Reads the conversion at the '%'. An error names what of it is wrong. The driver misreads all
+// arguments after one with another size than these, such as hh.
 static bool read_conversion(ptx_builder *b, const char *at, struct conversion *c)
 {
     const char *end = at + 1;
@@ -38,7 +39,7 @@ static bool read_conversion(ptx_builder *b, const char *at, struct conversion *c
     const char *wrong = *end == '*'                                 ? "a width is a number"
                         : !*end                                     ? "the format ends in it"
                         : !integer && !real && !strchr("sp%", *end) ? "there is no such conversion"
-                        : shorts > 2 || longs > 2 || (shorts && longs) ? "a size is h, hh, l or ll"
+                        : shorts > 1 || longs > 2 || (shorts && longs) ? "a size is h, l or ll"
                         : !integer && (shorts || longs)                ? "a size is for integers"
                         : *end == 'c' && longs          ? "wide characters are not printed"
                         : *end == '%' && c->length != 2 ? "'%' stands alone"

@@ -429,7 +429,8 @@ void ptxb_print_entry(ptx_builder *b, struct entry *entry)
     put(b, entry->is_function ? "\n.func " : "\n.visible .entry ");
     if (entry->result) {
         put(b, "(.reg .");
-        put(b, passed_name((ptx_type)entry->result));
+        // As other registers are declared: an instruction may want its type without a sign.
+        put(b, files[b->regs.at[entry->result_reg].file].type);
         put(b, " $result) ");
     }
     put(b, entry->decl.name);

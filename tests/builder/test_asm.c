@@ -187,6 +187,9 @@ static void texts_are_refused(void **state)
     (void)state;
     REFUSED(ptx_asm(b, NULL), "the text is missing");
     REFUSED(ptx_asm(b, ""), "the text is empty");
+    REFUSED(ptx_asm(b, "trap;", .suffix = 'a'), ".suffix is 'a' and .sm is 0");
+    REFUSED(ptx_asm(b, "mov.u32 %0, %1;", .result = { PTX_U32 }, .in = { { 7 } }),
+            ".in[0] is the C number 7, which has no type here; write ptx_u32(7)");
     REFUSED(ptx_asm(b, " ; // nothing\n /* */ "), "the text is empty");
     REFUSED(ptx_asm(b, "trap"), "'trap' does not end with ';'");
     REFUSED(ptx_asm(b, "trap; nanosleep.u32 5 // ;"),
@@ -352,7 +355,8 @@ static void versions_are_required(void **state)
     REFUSED(ptx_asm(b, "new.thing;", .sm = 90),
             "new.thing needs sm_90 or newer; the target is sm_80");
     REFUSED(ptx_asm(b, "new.thing;", .sm = 80, .suffix = 'a'), "there is no target sm_80a");
-    REFUSED(ptx_asm(b, "new.thing;", .suffix = 'a'), "there is no target sm_0a");
+    REFUSED(ptx_asm(b, "new.thing;", .suffix = 'a'),
+            ".suffix is 'a' and .sm is 0; it goes with a target");
     REFUSED(ptx_asm(b, "new.thing;", .sm = 90, .suffix = 'a'),
             "new.thing needs sm_90a; the target is sm_80");
     REFUSED(ptx_asm(b, "new.thing;", .sm = 71), "there is no target sm_71");

@@ -55,12 +55,27 @@ static void every_type_is_passed(void **state)
                 ptx_store(b, ptx_local(b, type, 1), 0, y);
         }
         const unsigned bits = type == PTX_PRED ? 1 : 8 * ptx_type_bytes(type);
-        EXPECT_LINES(b, bits < 32 ? ".func (.reg .u32 $result) same(\n .reg .u32 x\n" : "same(",
+        EXPECT_LINES(b, bits < 32 ? ".func (.reg .b32 $result) same(\n .reg .u32 x\n" : "same(",
                      type == PTX_PRED ? "setp.ne.u32 %p1, x, 0;\n\n selp.u32 $result, 1, 0, %p1;"
                      : bits < 32      ? "cvt.u16.u32 %rs1, x;\n\n cvt.u32.u16 $result, %rs1;"
                                       : ", x;\n\n mov",
                      bits < 32 ? "call (%r1), same, (0);" : "call (", "call (");
     }
+}
+
+// A result can be in the register of the instruction that makes it, whatever type that wants.
+static void a_result_is_reinterpreted(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_func (b, "rounded", .result = PTX_U32) {
+        ptx_val x = ptx_cvt(b, PTX_TF32, ptx_param(b, PTX_F32, "x"));
+        ptx_return_value(b, ptx_bitcast(b, PTX_U32, x));
+    }
+    ptx_entry (b, "k") {
+        ptx_store(b, ptx_local(b, PTX_U32, 1), 0, ptx_call(b, "rounded", 1.5));
+    }
+    EXPECT_LINES(b, ".func (.reg .b32 $result) rounded(", "cvt.rna.tf32.f32 $result, %f1;");
 }
 
 static void calls_without_arguments_and_with_the_most(void **state)
@@ -407,6 +422,24 @@ static void bad_calls_are_refused(void **state)
             ptx_call(b, "g");
         },
         "with the arrays of 'f', 64000 bytes of shared memory are declared");
+    // Local memory along the deepest calls: 'f' and 'h' have it one after the other.
+    FUNC_REFUSED(
+        ptx_func (b, "f") { ptx_local(b, PTX_F32, 40000); } ptx_func (b, "g") {
+            ptx_local(b, PTX_F32, 40000);
+            ptx_call(b, "f");
+        } ptx_func (b, "h") { ptx_local(b, PTX_F32, 40000); } ptx_entry (b, "k") {
+            ptx_local(b, PTX_F32, 51072);
+            ptx_call(b, "h");
+            ptx_call(b, "g");
+            ptx_local(b, PTX_F32, 1);
+        },
+        "ptx_local: 1 element of f32: 4 bytes, and 524288 bytes are declared already");
+    FUNC_REFUSED(
+        ptx_func (b, "f") { ptx_local(b, PTX_F32, 100000); } ptx_entry (b, "k") {
+            ptx_local(b, PTX_F32, 100000);
+            ptx_call(b, "f");
+        },
+        "with the arrays of 'f', 800000 bytes of local memory are declared");
     assert_int_equal((ptx_call_emit)(NULL, "f", NULL, 0).kind, PTX_KIND_POISON);
 }
 
@@ -431,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_function_and_its_call),
         cmocka_unit_test(every_type_is_passed),
+        cmocka_unit_test(a_result_is_reinterpreted),
         cmocka_unit_test(calls_without_arguments_and_with_the_most),
         cmocka_unit_test(arguments_have_an_order),
         cmocka_unit_test(values_on_every_path),

@@ -115,6 +115,16 @@ static void wrong_fragments_are_named(void **state)
     REFUSED(ptx_mma(b, A(PTX_S8, 16, two), B(PTX_S8, 16, one), C(ptx_f32(0))), "it is s32");
     REFUSED(ptx_mma(b, A(PTX_F16, 8, two), B(PTX_F16, 8, one), C(ptx_f32(0)), .satfinite = true),
             "mma: a product of f16 takes no .satfinite");
+    REFUSED(ptx_fragment_var(b, none), "fragment_var: init was never set");
+    REFUSED(ptx_fragment_set(b, none, C(ptx_f32(0))), "fragment_set: the variable was never set");
+    REFUSED(ptx_fragment_set(b, ptx_fragment_var(b, C(ptx_f32(0))), none),
+            "fragment_set: the value was never set");
+    REFUSED(ptx_fragment_set(b, C(ptx_f32(0)), C(ptx_f32(1))),
+            "fragment_set: the first fragment is not of variables; ptx_fragment_var() makes one");
+    REFUSED(ptx_fragment_set(b, ptx_fragment_var(b, C(ptx_f32(0))), C(ptx_s32(1))),
+            "fragment_set: the variable is a fragment C of f32 with k = 0 and the value C of s32");
+    REFUSED(ptx_fragment_set(b, ptx_fragment_var(b, A(PTX_F16, 8, two)), A(PTX_BF16, 8, two)),
+            "a fragment A of f16 with k = 8 and the value A of bf16 with k = 8");
 #undef REFUSED
     REFUSED_AT(75, ptx_mma(b, A(PTX_BF16, 8, two), B(PTX_BF16, 8, one), C(ptx_f32(0))),
                "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 needs sm_80", "sm_75");
@@ -145,8 +155,30 @@ static void wrong_tiles_and_copies_are_named(void **state)
     REFUSED(ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_TF32, 8, SHARED_ARRAY, 8), "of their width");
     REFUSED(ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, SHARED_ARRAY, 12), "multiple of 8");
     REFUSED(ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, SHARED_ARRAY, f), "stride is f32");
-    REFUSED(ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)), SHARED_ARRAY, 8),
-            "goes to no f16");
+    REFUSED(ptx_fragment_store(b, ptx_fragment_fill(b, ptx_s32(0)), SHARED_ARRAY, 8),
+            "fragment C of s32 cannot be stored as f16");
+    REFUSED(
+        ptx_fragment_store(b, ptx_fragment_fill(b, ptx_zero(PTX_F16)), ptx_shared(b, PTX_BF16, 256),
+                           8),
+        "fragment C of f16 cannot be stored as bf16; C is stored as its own type, f32 also as f16");
+    REFUSED(ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)), ptx_shared(b, PTX_U16, 256), 8),
+            "fragment C of f32 cannot be stored as u16");
+    // Known arrays hold all rows, and rows begin at multiples of what is accessed.
+#define LOAD(role, k, p, ...) ptx_fragment_load(b, PTX_FRAGMENT_##role, PTX_F16, k, p, __VA_ARGS__)
+    REFUSED(LOAD(A, 16, ptx_at(b, SHARED_ARRAY, 3), 16), "not a multiple of the 16 bytes");
+    REFUSED(LOAD(A, 16, ptx_at(b, SHARED_ARRAY, 8), 16), "past the array's end, which is at 512");
+    REFUSED(LOAD(B, 8, SHARED_ARRAY, 40), "past the array's end");
+    REFUSED(LOAD(B, 16, SHARED_ARRAY, 24, .trans = true), "past the array's end");
+#undef LOAD
+#define STORE(p, stride) ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)), p, stride)
+    REFUSED(STORE(ptx_shared(b, PTX_F32, 64), 8), "past the array's end, which is at 256");
+    REFUSED(STORE(ptx_at(b, ptx_shared(b, PTX_F32, 256), 1), 8), "multiple of the 8 bytes");
+    REFUSED(STORE(ptx_shared(b, PTX_F32, 256), 6), "the stride is 6 elements; rows have 8");
+#undef STORE
+    REFUSED(ptx_fragment_from(b, (ptx_fragment_role)0, PTX_F16, 8, ptx_vec2(u, u)),
+            "there is no fragment (no role) of f16");
+    REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .taken = { 5 }),
+            ".taken is the C number 5, which has no type here; write ptx_u32(5)");
 #undef REFUSED
     REFUSED_AT(80, ptx_stmatrix(b, SHARED_ARRAY, ptx_vec2(u, u)), "needs sm_90");
     REFUSED_AT(75, ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8), "needs sm_80");

@@ -107,8 +107,9 @@ static void bad_messages_are_refused(void **state)
     PRINT_REFUSED(ptx_printf(b, "%y", u), "'%y' in the format: there is no such conversion");
     PRINT_REFUSED(ptx_printf(b, "%n", u), "there is no such conversion");
     PRINT_REFUSED(ptx_printf(b, "%zu", u), "there is no such conversion");
-    PRINT_REFUSED(ptx_printf(b, "%llld", u), "a size is h, hh, l or ll");
-    PRINT_REFUSED(ptx_printf(b, "%hld", u), "a size is h, hh, l or ll");
+    PRINT_REFUSED(ptx_printf(b, "%llld", u), "a size is h, l or ll");
+    PRINT_REFUSED(ptx_printf(b, "%hhu", u), "a size is h, l or ll");
+    PRINT_REFUSED(ptx_printf(b, "%hld", u), "a size is h, l or ll");
     PRINT_REFUSED(ptx_printf(b, "%lf", f), "a size is for integers");
     PRINT_REFUSED(ptx_printf(b, "%lc", u), "wide characters are not printed");
     PRINT_REFUSED(ptx_printf(b, "%5%"), "'%' stands alone");

@@ -122,7 +122,8 @@ static void every_row_is_reached_at_its_floor(void **state)
 {
     bool seen[PTX_OP_COUNT] = { false };
     uint32_t atomic_types[PTX_ATOMIC_COUNT] = { 0 };
-    unsigned registers = 0;
+    unsigned registers = 0, math = 0, tiles = 0;
+    uint32_t products = 0; // types of the factors
 
     (void)state;
     for (size_t k = 0; k < case_count; k++) {
@@ -135,6 +136,10 @@ static void every_row_is_reached_at_its_floor(void **state)
             atomic_types[c->what] |= UINT32_C(1) << c->type;
         }
         registers += c->kind == CASE_SPECIAL && !c->literal;
+        math += c->kind == CASE_MATH && !c->literal;
+        tiles += c->kind == CASE_TILES && !c->literal;
+        if (c->kind == CASE_PRODUCT)
+            products |= UINT32_C(1) << c->type;
     }
     for (unsigned op = 1; op < PTX_OP_COUNT; op++)
         if (ptx_op_get_info((ptx_opcode)op)->shape && !seen[op])
@@ -148,6 +153,10 @@ static void every_row_is_reached_at_its_floor(void **state)
     }
 #define ONE(...) +1
     assert_int_equal(registers, 3 * (PTX_SPECIAL_VECTORS(ONE)) + PTX_SPECIAL_SCALARS(ONE));
+    assert_int_equal(math, PTX_MATH_UNARY(ONE) + (PTX_MATH_BINARY(ONE)));
+    assert_int_equal(tiles, 12); // 1, 2 or 4; loads and stores; .trans
+    assert_int_equal(products, PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) | PTX_TYPE_BIT(TF32) |
+                                   PTX_TYPE_BIT(S8) | PTX_TYPE_BIT(U8));
 #undef ONE
     print_message("%zu instructions\n", case_count);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What control flow and indices compute, on a GPU and on the emulator, compared with plain C.
+// What control flow, indices and fragments compute, on a GPU and on the emulator, compared with
+// plain C.
 #include "gpu.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -387,9 +389,170 @@ static void vectors_have_their_lanes(void **state)
     ptx_module_unload(&k.module);
 }
 
+// ---- fragments ----------------------------------------------------------------------------------
+
+enum { TILE = 16, TILE_STRIDE = 24, FIRST = 0x51 };
+
+// Element (r, c) of a tile in shared memory is 256 r + c + in[0]. Each lane writes its words of the
+// fragments that both ways of loading give, first of A, then of B.
+static void load_fragments(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type, unsigned k)
+{
+    ptx_ptr tile = ptx_shared(b, type, TILE * TILE_STRIDE);
+    ptx_val lane = ptx_laneid(b);
+    ptx_val at = ptx_var(b, ptx_mul(b, lane, 16));
+    ptx_val first = ptx_cvt(b, PTX_U32, ptx_load(b, in, 0));
+
+    ptx_for (b, i, lane, TILE * TILE_STRIDE, 32) {
+        ptx_val row = ptx_div(b, i, TILE_STRIDE), column = ptx_rem(b, i, TILE_STRIDE);
+        ptx_val x = ptx_cvt(b, PTX_U16, ptx_mad(b, row, 256, ptx_add(b, column, first)));
+        ptx_store(b, ptx_ptr_cast(b, PTX_U16, tile), i, x);
+    }
+    ptx_barrier(b);
+    for (unsigned way = 0; way < 4; way++) {
+        const ptx_fragment_role role = way < 2 ? PTX_FRAGMENT_A : PTX_FRAGMENT_B;
+        ptx_fragment f =
+            ptx_fragment_load(b, role, type, k, tile, TILE_STRIDE, .trans = way % 2 == 1);
+        ptx_vec words = ptx_fragment_words(b, f);
+        for (unsigned w = 0; w < words.lanes; w++)
+            ptx_store(b, out, ptx_add(b, at, w),
+                      ptx_cvt(b, PTX_U64, ptx_bitcast(b, PTX_U32, words.lane[w])));
+        ptx_set(b, at, ptx_add(b, at, 4));
+    }
+}
+
+static void load_fragments_8(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    load_fragments(b, in, out, type, 8);
+}
+
+static void load_fragments_16(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    load_fragments(b, in, out, type, 16);
+}
+
+// PTX's figures: a lane has two neighbours along k in a word. A has rows lane / 4 and those 8
+// below; B has column lane / 4.
+static uint32_t fragment_word(unsigned lane, unsigned w, bool is_a, bool trans)
+{
+    uint32_t word = 0;
+
+    for (unsigned half = 0; half < 2; half++) {
+        const unsigned step = is_a ? w / 2 : w;
+        const unsigned side = lane / 4 + (is_a ? w % 2 * 8 : 0);
+        const unsigned k = lane % 4 * 2 + half + 8 * step;
+        word |= (FIRST + (trans ? 256 * k + side : 256 * side + k)) << 16 * half;
+    }
+    return word;
+}
+
+static void fragments_are_loaded_both_ways(void **state)
+{
+    static const ptx_type types[] = { PTX_F16, PTX_BF16 };
+    static const uint64_t in[IN] = { FIRST };
+    uint64_t out[OUT];
+
+    (void)state;
+    for (unsigned t = 0; t < 4; t++) {
+        const unsigned most = t / 2 ? 4 : 2; // words of A
+        struct kernel k = load(t / 2 ? load_fragments_16 : load_fragments_8, types[t % 2]);
+        launch(&k, 1, 32, in, out);
+        for (unsigned lane = 0; lane < 32; lane++)
+            for (unsigned way = 0; way < 4; way++)
+                for (unsigned w = 0; w < (way < 2 ? most : most / 2); w++)
+                    if (out[lane * 16 + way * 4 + w] !=
+                        fragment_word(lane, w, way < 2, way % 2 == 1))
+                        fail_msg("k = %u, way %u, lane %u, word %u: 0x%llx", t / 2 ? 16 : 8, way,
+                                 lane, w, (unsigned long long)out[lane * 16 + way * 4 + w]);
+        ptx_module_unload(&k.module);
+    }
+}
+
+// A sum in variables: x y + x y + ..., in[0] times, of matrices of ones with k = 16. Then a copy
+// that a later assignment does not change.
+static void add_products(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    ptx_val one = ptx_bitcast(b, PTX_B32, ptx_copy(b, ptx_u32(0x3f803f80)));
+    ptx_fragment x = ptx_fragment_from(b, PTX_FRAGMENT_A, type, 16, ptx_vec4(one, one, one, one));
+    ptx_fragment y = ptx_fragment_from(b, PTX_FRAGMENT_B, type, 16, ptx_vec2(one, one));
+    ptx_fragment sum = ptx_fragment_var(b, ptx_fragment_fill(b, ptx_f32(1)));
+    ptx_fragment start = ptx_fragment_var(b, sum), left = ptx_fragment_var(b, x);
+
+    ptx_for (b, i, ptx_u64(0), ptx_load(b, in, 0), 1) {
+        ptx_fragment_set(b, sum, ptx_mma(b, left, y, sum));
+        ptx_fragment_set(b, left, x);
+    }
+    for (unsigned w = 0; w < 4; w++) {
+        ptx_val at = ptx_mad(b, ptx_laneid(b), 8, w);
+        ptx_store(b, out, at, ptx_cvt(b, PTX_U64, ptx_fragment_words(b, sum).lane[w]));
+        ptx_store(b, out, ptx_add(b, at, 4),
+                  ptx_cvt(b, PTX_U64, ptx_fragment_words(b, start).lane[w]));
+    }
+}
+
+static void fragments_are_variables(void **state)
+{
+    static const uint64_t in[IN] = { 5 };
+    uint64_t out[OUT];
+
+    (void)state;
+    struct kernel k = load(add_products, PTX_BF16);
+    launch(&k, 1, 32, in, out);
+    for (unsigned i = 0; i < 32 * 8; i++)
+        assert_int_equal(out[i], i % 8 < 4 ? 1 + 5 * 16 : 1);
+    ptx_module_unload(&k.module);
+}
+
+// Rows of 12 elements of f32, then of `type`: row r, column c is 1 + (8 r + c) / 1000. in[0] is 0.
+static void store_fragments(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
+{
+    ptx_val lane = ptx_laneid(b), first = ptx_cvt(b, PTX_U32, ptx_load(b, in, 0));
+    ptx_vec words = { .lanes = 4 };
+
+    for (unsigned w = 0; w < 4; w++) {
+        ptx_val row = ptx_add(b, ptx_shr(b, lane, 2), w / 2 * 8);
+        ptx_val column = ptx_mad(b, ptx_and(b, lane, 3), 2, w % 2);
+        ptx_val element = ptx_mad(b, row, 8, ptx_add(b, column, first));
+        words.lane[w] = ptx_fma(b, ptx_cvt(b, PTX_F32, element), ptx_f32(1e-3), ptx_f32(1));
+    }
+    ptx_fragment f = ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, words);
+    ptx_fragment_store(b, f, ptx_ptr_cast(b, PTX_F32, out), 12);
+    ptx_fragment_store(b, f, ptx_ptr_cast(b, type, ptx_at(b, out, 16 * 12 / 2)), 12);
+}
+
+static void fragments_are_stored_and_rounded(void **state)
+{
+    static const uint64_t in[IN] = { 0 };
+    uint64_t out[OUT];
+    float wide[16 * 12];
+    uint16_t narrow[16 * 12];
+
+    (void)state;
+    for (unsigned t = 0; t < 2; t++) {
+        struct kernel k = load(store_fragments, t ? PTX_BF16 : PTX_F16);
+        launch(&k, 1, 32, in, out);
+        memcpy(wide, out, sizeof wide);
+        memcpy(narrow, (const unsigned char *)out + sizeof wide, sizeof narrow);
+        for (unsigned i = 0; i < 16 * 12; i++) {
+            const float want = fmaf((float)(i / 12 * 8 + i % 12), 1e-3f, 1);
+            // From 1 to 2 an f16 has steps of 2^-10, a bf16 of 2^-7.
+            const unsigned steps = (unsigned)lrintf((want - 1) * (t ? 0x1p7f : 0x1p10f));
+            if (i % 12 >= 8) {
+                assert_int_equal(narrow[i], 0x0101 * UNTOUCHED);
+                continue;
+            }
+            assert_true(wide[i] == want);
+            assert_int_equal(narrow[i], (t ? 0x3f80 : 0x3c00) + steps);
+        }
+        ptx_module_unload(&k.module);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fragments_are_stored_and_rounded),
+        cmocka_unit_test(fragments_are_loaded_both_ways),
+        cmocka_unit_test(fragments_are_variables),
         cmocka_unit_test(loops_count_both_ways),
         cmocka_unit_test(constants_count_down),
         cmocka_unit_test(chains_take_the_first_that_holds),

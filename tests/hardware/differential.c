@@ -10,13 +10,16 @@
 //                                   PTX of each program that differs to differential-SEED.ptx;
 //                                   with a file of -v, also the PTX of only the first wrong step
 //                                   and the steps that it needs, to differential-SEED-STEP.ptx
+//     differential -k STEP ...      runs that step and those that it needs
 //     differential -w FILE ...      writes the output itself, program after program
+//     differential -a COUNT [-s SEED]  hands programs to ptxas, for every target that it knows
 //     differential -p SEED [-k STEP]  prints the PTX; with -k, of that step and those that it needs
 //
 // A program depends only on its seed: the alphabet is frozen (random_program_alphabet.c), and
 // test_program_texts.c compares the texts with the recorded ones. Results of approximate
 // instructions are compared with what PTX documents for their operands. They are not part of the
 // hash; neither are the payloads of f64 NaNs (canonical() in random_program_emit.c).
+#include "random_program_assemble.h"
 #include "random_program_run.h"
 
 #include <inttypes.h>
@@ -25,7 +28,7 @@
 
 struct options {
     uint64_t seed;
-    unsigned count, workers, last;
+    unsigned count, workers, last, assembled;
     const char *out, *verbose, *compare, *words;
     bool print;
 };
@@ -43,7 +46,7 @@ static void write_ptx(FILE *to, uint64_t seed, unsigned last)
     static struct program p;
     ptx_builder *b = program_builder();
 
-    program_plan(&p, seed);
+    program_make(&p, seed);
     if (last < PROGRAM_STEPS)
         program_cut(&p, last);
     program_emit(b, &p, "program");
@@ -156,6 +159,8 @@ static struct options options(int argc, char **argv)
         if (!strcmp(argv[k], "-s") || !strcmp(argv[k], "-p")) {
             o.seed = number;
             o.print |= argv[k][1] == 'p';
+        } else if (!strcmp(argv[k], "-a")) {
+            o.assembled = (unsigned)number;
         } else if (!strcmp(argv[k], "-n")) {
             o.count = (unsigned)number;
         } else if (!strcmp(argv[k], "-j")) {
@@ -182,13 +187,17 @@ static struct options options(int argc, char **argv)
 int main(int argc, char **argv)
 {
     const struct options o = options(argc, argv);
-    struct program_run r = { .seed = o.seed, .count = o.count, .workers = o.workers };
+    struct program_run r = {
+        .seed = o.seed, .count = o.count, .workers = o.workers, .last = o.last
+    };
 
     program_catalogue();
     if (o.print) {
         write_ptx(stdout, o.seed, o.last);
         return 0;
     }
+    if (o.assembled)
+        return program_assemble(o.seed, o.assembled);
     if (!(r.device = ptx_device_open(NULL))) {
         fprintf(stderr, "differential: nothing to run on: %s\n", ptx_error_message());
         return 77;

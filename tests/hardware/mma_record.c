@@ -4,11 +4,14 @@
 // reference/mma.h for this GPU, or exact integers. Prints a line for each shape, with a hash of all
 // result bits, as op_record does.
 //
-//     mma_record [-n TILES] [-o FILE]              writes the lines to standard output or FILE
-//     mma_record [-n TILES] -c LINES [-o FILE]     compares with the lines of a file
+//     mma_record [-n TILES] [-j THREADS] [-o FILE]   writes the lines to standard output or FILE
+//     mma_record [-n TILES] [-j THREADS] -c LINES    compares with the lines of a file
 #include <ptxgen/ptxgen.h>
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,9 +175,23 @@ static uint32_t wanted(int sm, const struct shape *s, const struct tile *t, unsi
 
 struct run {
     ptx_device *gpu;
-    ptx_buffer *a, *b, *c, *out;
     struct recording recording;
-    unsigned tiles, differences;
+    unsigned tiles, jobs;
+    atomic_uint differences;
+};
+
+// A thread that takes batches of a shape, with memory of its own.
+struct worker {
+    struct run *run;
+    const struct shape *shape;
+    const ptx_function *function;
+    atomic_uint *next;
+    uint64_t hash; // the sum over its batches
+    pthread_t thread;
+    CUstream stream;
+    ptx_buffer *in[3], *out;
+    struct tile tiles[BATCH];
+    unsigned char bytes[BATCH * ROWS * MOST_K * 4];
 };
 
 static void put(unsigned char *to, unsigned bytes, uint32_t x)
@@ -183,57 +200,82 @@ static void put(unsigned char *to, unsigned bytes, uint32_t x)
         to[k] = (unsigned char)(x >> 8 * k);
 }
 
-static void upload(struct run *r, const struct shape *s, const struct tile *tiles)
+// Puts the tiles' elements, `rows` x `columns` each from `from` words within a tile on, into a
+// buffer.
+static void upload(struct worker *w, unsigned which, size_t from, unsigned rows, unsigned columns,
+                   unsigned pitch, unsigned size)
 {
-    static unsigned char a[BATCH * ROWS * MOST_K * 4], b[BATCH * COLUMNS * MOST_K * 4];
-    static unsigned char c[BATCH * ROWS * COLUMNS * 4];
-    const unsigned size = element_bytes(s), sum = ptx_type_bytes(s->c);
+    unsigned char *to = w->bytes;
 
     for (unsigned n = 0; n < BATCH; n++) {
-        for (unsigned i = 0; i < ROWS * s->k; i++)
-            put(a + (n * ROWS * s->k + i) * size, size, tiles[n].a[i / s->k][i % s->k]);
-        for (unsigned i = 0; i < COLUMNS * s->k; i++)
-            put(b + (n * COLUMNS * s->k + i) * size, size, tiles[n].b[i / s->k][i % s->k]);
-        for (unsigned i = 0; i < ROWS * COLUMNS; i++)
-            put(c + (n * ROWS * COLUMNS + i) * sum, sum, tiles[n].c[i / COLUMNS][i % COLUMNS]);
+        const uint32_t *words = (const uint32_t *)&w->tiles[n] + from;
+        for (unsigned i = 0; i < rows; i++)
+            for (unsigned k = 0; k < columns; k++, to += size)
+                put(to, size, words[i * pitch + k]);
     }
-    check(ptx_buffer_upload(r->a, 0, a, BATCH * ROWS * s->k * size, NULL));
-    check(ptx_buffer_upload(r->b, 0, b, BATCH * COLUMNS * s->k * size, NULL));
-    check(ptx_buffer_upload(r->c, 0, c, BATCH * ROWS * COLUMNS * sum, NULL));
-    check(ptx_stream_synchronize(r->gpu, NULL));
+    check(ptx_buffer_upload(w->in[which], 0, w->bytes, (size_t)(to - w->bytes), w->stream));
+    check(ptx_stream_synchronize(w->run->gpu, w->stream));
 }
 
-// Runs a batch and compares its first `count` tiles. Returns the hash of their bits, begun with
-// `hash`.
-static uint64_t run_batch(struct run *r, const struct shape *s, const ptx_function *f,
-                          const struct tile *tiles, unsigned count, uint64_t hash)
+static void launch(struct worker *w)
 {
-    static unsigned char out[BATCH * ROWS * COLUMNS * 4];
-    const unsigned sum = ptx_type_bytes(s->c);
-    const int sm = ptx_device_get_info(r->gpu)->sm;
-    CUdeviceptr at[] = { ptx_buffer_address(r->a), ptx_buffer_address(r->b),
-                         ptx_buffer_address(r->c), ptx_buffer_address(r->out) };
+    const struct shape *s = w->shape;
+    const unsigned size = element_bytes(s), sum = ptx_type_bytes(s->c);
+    CUdeviceptr at[] = { ptx_buffer_address(w->in[0]), ptx_buffer_address(w->in[1]),
+                         ptx_buffer_address(w->in[2]), ptx_buffer_address(w->out) };
     struct ptx_arg args[] = { PTX_ARG(at[0]), PTX_ARG(at[1]), PTX_ARG(at[2]), PTX_ARG(at[3]) };
-    const struct ptx_launch_params launch = { .grid = { BATCH }, .args = args, .arg_count = 4 };
+    const struct ptx_launch_params params = {
+        .grid = { BATCH }, .stream = w->stream, .args = args, .arg_count = 4
+    };
 
-    upload(r, s, tiles);
-    check(ptx_launch(f, &launch));
-    check(ptx_buffer_download(r->out, 0, out, BATCH * ROWS * COLUMNS * sum, NULL));
-    check(ptx_stream_synchronize(r->gpu, NULL));
+    upload(w, 0, offsetof(struct tile, a) / 4, ROWS, s->k, MOST_K, size);
+    upload(w, 1, offsetof(struct tile, b) / 4, COLUMNS, s->k, MOST_K, size);
+    upload(w, 2, offsetof(struct tile, c) / 4, ROWS, COLUMNS, COLUMNS, sum);
+    check(ptx_launch(w->function, &params));
+    check(ptx_buffer_download(w->out, 0, w->bytes, BATCH * ROWS * COLUMNS * sum, w->stream));
+    check(ptx_stream_synchronize(w->run->gpu, w->stream));
+}
+
+// Runs a batch and compares its first `count` tiles. Returns the hash of their bits.
+static uint64_t run_batch(struct worker *w, unsigned batch, unsigned count)
+{
+    const struct shape *s = w->shape;
+    const unsigned sum = ptx_type_bytes(s->c);
+    const int sm = ptx_device_get_info(w->run->gpu)->sm;
+    struct random random = { 2511 + (uint64_t)batch };
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    random.state = random_u64(&random);
+    for (unsigned n = 0; n < BATCH; n++)
+        fill(&random, s, &w->tiles[n]);
+    launch(w);
     for (unsigned i = 0; i < count * ROWS * COLUMNS; i++) {
-        const struct tile *t = &tiles[i / (ROWS * COLUMNS)];
+        const struct tile *t = &w->tiles[i / (ROWS * COLUMNS)];
         const unsigned row = i / COLUMNS % ROWS, column = i % COLUMNS;
         const uint32_t want = wanted(sm, s, t, row, column);
         uint32_t got = 0;
         for (unsigned k = 0; k < sum; k++) {
-            got |= (uint32_t)out[i * sum + k] << 8 * k;
-            hash = (hash ^ out[i * sum + k]) * UINT64_C(0x100000001b3); // FNV-1a
+            got |= (uint32_t)w->bytes[i * sum + k] << 8 * k;
+            hash = (hash ^ w->bytes[i * sum + k]) * UINT64_C(0x100000001b3); // FNV-1a
         }
-        if (got != want && r->differences++ < 20)
+        if (got != want && atomic_fetch_add(&w->run->differences, 1) < 20)
             printf("%s: row %u, column %u: %08" PRIx32 ", plain C gives %08" PRIx32 "\n", s->name,
                    row, column, got, want);
     }
     return hash;
+}
+
+static void *run_batches(void *context)
+{
+    struct worker *w = context;
+
+    for (;;) {
+        const unsigned batch = atomic_fetch_add(w->next, 1);
+        if (batch >= (w->run->tiles + BATCH - 1) / BATCH)
+            return NULL;
+        const unsigned left = w->run->tiles - batch * BATCH;
+        w->hash += run_batch(w, batch, left < BATCH ? left : BATCH);
+    }
 }
 
 static void compare(struct run *r, const struct shape *s, uint64_t hash)
@@ -251,12 +293,11 @@ static void compare(struct run *r, const struct shape *s, uint64_t hash)
     }
 }
 
-static void run_shape(struct run *r, const struct shape *s)
+static void run_shape(struct run *r, struct worker *workers, const struct shape *s)
 {
-    static struct tile tiles[BATCH];
     struct ptx_target target = { 0 };
-    struct random random = { 2511 };
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    atomic_uint next = 0;
+    uint64_t hash = 0;
 
     ptx_target_newest(ptx_device_get_info(r->gpu)->sm, 0, &target);
     ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
@@ -268,34 +309,66 @@ static void run_shape(struct run *r, const struct shape *s)
     const ptx_function *f = module ? ptx_module_function(module, "product") : NULL;
     if (!f)
         die("load", ptx_error_message());
-    for (unsigned done = 0; done < r->tiles; done += BATCH) {
-        const unsigned count = r->tiles - done < BATCH ? r->tiles - done : BATCH;
-        for (unsigned n = 0; n < BATCH; n++)
-            fill(&random, s, &tiles[n]);
-        hash = run_batch(r, s, f, tiles, count, hash);
+    for (unsigned k = 0; k < r->jobs; k++) {
+        struct worker *w = &workers[k];
+        w->shape = s;
+        w->function = f;
+        w->next = &next;
+        w->hash = 0;
+        if (pthread_create(&w->thread, NULL, run_batches, w))
+            die("pthread_create", "no thread");
+    }
+    for (unsigned k = 0; k < r->jobs; k++) {
+        pthread_join(workers[k].thread, NULL);
+        hash += workers[k].hash;
     }
     compare(r, s, hash);
     ptx_module_unload(&module);
     ptx_builder_destroy(&b);
 }
 
-static ptx_buffer *buffer(struct run *r, size_t elements)
+static struct worker *workers_create(struct run *r)
 {
-    ptx_buffer *made = ptx_buffer_create(r->gpu, BATCH * elements * 4);
+    struct worker *workers = calloc(r->jobs, sizeof *workers);
 
-    if (!made)
-        die("memory", ptx_error_message());
-    return made;
+    if (!workers)
+        die("memory", "none left");
+    for (unsigned k = 0; k < r->jobs; k++) {
+        struct worker *w = &workers[k];
+        w->run = r;
+        for (unsigned i = 0; i < 3; i++)
+            w->in[i] = ptx_buffer_create(r->gpu, BATCH * ROWS * MOST_K * 4);
+        w->out = ptx_buffer_create(r->gpu, BATCH * ROWS * COLUMNS * 4);
+        if (!w->in[0] || !w->in[1] || !w->in[2] || !w->out)
+            die("memory", ptx_error_message());
+        w->stream = ptx_stream_create(r->gpu);
+        if (!w->stream)
+            die("stream", ptx_error_message());
+    }
+    return workers;
+}
+
+static void workers_destroy(struct run *r, struct worker *workers)
+{
+    for (unsigned k = 0; k < r->jobs; k++) {
+        for (unsigned i = 0; i < 3; i++)
+            ptx_buffer_destroy(&workers[k].in[i]);
+        ptx_buffer_destroy(&workers[k].out);
+        ptx_stream_destroy(r->gpu, &workers[k].stream);
+    }
+    free(workers);
 }
 
 int main(int argc, char **argv)
 {
-    static struct run r = { .tiles = 256 };
+    static struct run r = { .tiles = 256, .jobs = 1 };
     const char *known = NULL, *out = NULL;
 
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-n"))
             r.tiles = (unsigned)strtoul(argv[k + 1], NULL, 10);
+        if (!strcmp(argv[k], "-j"))
+            r.jobs = (unsigned)strtoul(argv[k + 1], NULL, 10);
         if (!strcmp(argv[k], "-c"))
             known = argv[k + 1];
         if (!strcmp(argv[k], "-o"))
@@ -308,16 +381,10 @@ int main(int argc, char **argv)
     }
     if (!recording_open(&r.recording, known, known || out ? out : "-"))
         return 2;
-    r.a = buffer(&r, ROWS * MOST_K);
-    r.b = buffer(&r, COLUMNS * MOST_K);
-    r.c = buffer(&r, ROWS * COLUMNS);
-    r.out = buffer(&r, ROWS * COLUMNS);
+    struct worker *workers = workers_create(&r);
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
-        run_shape(&r, &shapes[k]);
-    ptx_buffer_destroy(&r.a);
-    ptx_buffer_destroy(&r.b);
-    ptx_buffer_destroy(&r.c);
-    ptx_buffer_destroy(&r.out);
+        run_shape(&r, workers, &shapes[k]);
+    workers_destroy(&r, workers);
     ptx_device_close(&r.gpu);
     if (!recording_close(&r.recording))
         die(out, "cannot be written");

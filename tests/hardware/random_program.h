@@ -24,6 +24,11 @@ enum {
     PROGRAM_MEETING = PROGRAM_CELLS + 8 * PROGRAM_NODES,
     PROGRAM_APPROXIMATE = PROGRAM_MEETING + 4 * PROGRAM_BLOCK,
     PROGRAM_WORDS = PROGRAM_APPROXIMATE + 3 * PROGRAM_THREADS * PROGRAM_APPROXIMATES,
+    PROGRAM_FUNCTIONS = 3,
+    PROGRAM_PARAMS = 3,
+    // Programs from this seed on have functions, and the calls and blocks that came after the first
+    // recordings (random_program_calls.c).
+    PROGRAM_LATER = 1000000,
 };
 
 enum node_kind {
@@ -39,6 +44,10 @@ enum node_kind {
     NODE_ATOMIC_OWN,
     NODE_CAS,
     NODE_MEETING,
+    // in later programs
+    NODE_ROW,
+    NODE_CALL,
+    NODE_PARAM,
     // threads together
     NODE_FENCE,
     NODE_SHUFFLE,
@@ -53,6 +62,9 @@ enum node_kind {
     NODE_LOOP,
     NODE_WHILE,
     NODE_JUMP,
+    NODE_ELSE_IF,
+    NODE_DOWN,
+    NODE_STRIDE,
 };
 
 // The threads that reach the code under a condition. Barriers of the block are only in code that
@@ -96,9 +108,20 @@ struct node {
     enum condition by;
 };
 
+// Its nodes; the first ones are its parameters. It returns one of two values, as `early` says.
+struct program_function {
+    unsigned begin, end, params;
+    struct operand result, other, early;
+    bool together; // its caller is code that the whole block reaches
+};
+
 struct program {
     struct node node[PROGRAM_NODES];
     bool needed[PROGRAM_NODES];
+    bool lacking[PROGRAM_NODES]; // the target lacks it: an input takes its place
+    struct program_function function[PROGRAM_FUNCTIONS];
+    unsigned functions;
+    bool later;
     unsigned count;
     unsigned step[PROGRAM_STEPS]; // the node of each step
     unsigned steps;
@@ -126,8 +149,12 @@ struct op_case program_choose(struct random *r, enum program_group from);
 void program_plan(struct program *p, uint64_t seed);
 /// Keeps only what step `last` depends on, and the returns before it.
 void program_cut(struct program *p, unsigned last);
-/// Adds an entry of that name, with the parameters `in` and `out`.
-void program_emit(ptx_builder *b, const struct program *p, const char *name);
+/// Adds an entry of that name, with the parameters `in` and `out`, after the functions that it
+/// calls. Returns the node at which the builder failed, or PROGRAM_NODES.
+unsigned program_emit(ptx_builder *b, const struct program *p, const char *name);
+/// Replaces the nodes that a target lacks. False if the builder refuses the program for another
+/// reason, which `error` receives.
+bool program_fit(struct program *p, struct ptx_target target, char *error, size_t size);
 void program_inputs(unsigned char in[PROGRAM_IN_BYTES]);
 uint64_t program_value(struct random *r, ptx_type type);
 
@@ -139,5 +166,16 @@ struct program_warp_row {
 };
 extern const struct program_warp_row program_warp_rows[];
 extern const unsigned program_warp_count;
+
+struct emitter;
+typedef ptx_val program_call(struct emitter *e, const struct node *n, const ptx_val *x);
+struct program_row {
+    const char *name;
+    program_call *call;
+    bool together; // whole warps execute it
+    ptx_type result, operand[NODE_OPERANDS];
+};
+extern const struct program_row program_rows[];
+extern const unsigned program_row_count;
 
 #endif

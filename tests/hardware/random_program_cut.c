@@ -10,6 +10,9 @@ static void need(struct program *p, unsigned id)
     if (p->needed[id])
         return;
     p->needed[id] = true;
+    if (n->kind == NODE_CALL)
+        for (unsigned k = p->function[n->a].begin; k < p->function[n->a].end; k++)
+            need(p, k);
     for (unsigned k = 0; k < NODE_OPERANDS; k++)
         if (n->x[k].source == OPERAND_NODE || n->x[k].source == OPERAND_INDEX)
             need(p, n->x[k].node);

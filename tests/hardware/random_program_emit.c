@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "random_program_emit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // A GPU returns the NaN of one of the operands, with its f64 payload, and the compiler may swap
@@ -32,7 +33,7 @@ ptx_val program_is_odd(ptx_builder *b, ptx_val x)
     return ptx_ne(b, bit, ptx_u32(0));
 }
 
-static ptx_val input(struct emitter *e, ptx_type type, uint64_t bits)
+ptx_val program_input(struct emitter *e, ptx_type type, uint64_t bits)
 {
     ptx_builder *b = e->b;
     ptx_val i = ptx_mad(b, e->thread, ptx_u32((uint32_t)bits | 1), ptx_u32((uint32_t)(bits >> 32)));
@@ -65,7 +66,7 @@ ptx_val program_operand(struct emitter *e, const struct operand *o)
     case OPERAND_INDEX:
         return e->index[o->node];
     case OPERAND_INPUT:
-        return input(e, o->type, o->bits);
+        return program_input(e, o->type, o->bits);
     case OPERAND_CONSTANT:
         return ptx_imm_bits(o->type, o->bits);
     case OPERAND_SPECIAL:
@@ -161,10 +162,26 @@ static ptx_val emit_approximate(struct emitter *e, const struct node *n, const p
     return x[0];
 }
 
+static ptx_val emit_later(struct emitter *e, const struct node *n, const ptx_val *x)
+{
+    char name[16];
+
+    if (n->kind == NODE_ROW)
+        return program_rows[n->c.what].call(e, n, x);
+    if (n->kind == NODE_CALL)
+        return program_emit_call(e, n, x);
+    snprintf(name, sizeof name, "p%u", n->a);
+    return ptx_param(e->b, n->type, name);
+}
+
 static void emit_node(struct emitter *e, const struct node *n)
 {
     ptx_val x[NODE_OPERANDS];
 
+    if (e->p->lacking[n - e->p->node]) {
+        e->value[n - e->p->node] = program_input(e, n->type, n->a);
+        return;
+    }
     if (n->kind >= NODE_IF) {
         program_emit_control(e, n);
         return;
@@ -174,6 +191,8 @@ static void emit_node(struct emitter *e, const struct node *n)
     ptx_val v = x[0];
     if (n->kind == NODE_RETURN)
         program_emit_return(e, n, x[0]);
+    else if (n->kind >= NODE_ROW && n->kind <= NODE_PARAM)
+        v = emit_later(e, n, x);
     else
         v = n->kind == NODE_CASE          ? emit_case(e, n, x)
             : n->kind <= NODE_UNPACK      ? emit_packing(e, n, x)
@@ -190,6 +209,8 @@ void program_emit_range(struct emitter *e, unsigned begin, unsigned end)
         const struct node *n = &e->p->node[k];
         if (e->p->needed[k])
             emit_node(e, n);
+        if (*e->failed == PROGRAM_NODES && ptx_builder_error(e->b))
+            *e->failed = k;
         k = n->kind >= NODE_IF ? n->end[1] : k + 1;
     }
 }
@@ -202,23 +223,36 @@ static void store_row(struct emitter *e, uint32_t row, ptx_val v)
     ptx_store(e->b, p, ptx_u32(0), v);
 }
 
-void program_emit(ptx_builder *b, const struct program *p, const char *name)
+void program_open(struct emitter *e)
 {
+    ptx_builder *b = e->b;
+
+    e->in = ptx_param_ptr(b, PTX_U64, "in", .readonly = true);
+    e->out = ptx_param_ptr(b, PTX_U64, "out");
+    e->shared = ptx_shared(b, PTX_U64, PROGRAM_BLOCK);
+    e->own = ptx_shared(b, PTX_U64, 2 * PROGRAM_BLOCK);
+    e->tid = ptx_tid(b, PTX_X);
+    e->thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(PROGRAM_BLOCK), e->tid);
+    e->lanes = ptx_full_warp();
+}
+
+unsigned program_emit(ptx_builder *b, const struct program *p, const char *name)
+{
+    unsigned failed = PROGRAM_NODES;
     struct emitter e;
 
     memset(&e, 0, sizeof e);
     e.b = b;
     e.p = p;
+    e.name = name;
+    e.failed = &failed;
+    program_emit_functions(&e);
     ptx_entry (b, name, .block = { PROGRAM_BLOCK }) {
-        e.in = ptx_param_ptr(b, PTX_U64, "in", .readonly = true);
-        e.out = ptx_param_ptr(b, PTX_U64, "out");
-        e.shared = ptx_shared(b, PTX_U64, PROGRAM_BLOCK);
-        e.own = ptx_shared(b, PTX_U64, 2 * PROGRAM_BLOCK);
-        e.tid = ptx_tid(b, PTX_X);
-        e.thread = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_u32(PROGRAM_BLOCK), e.tid);
-        e.lanes = p->returns ? ptx_var(b, ptx_full_warp()) : ptx_full_warp();
+        program_open(&e);
+        if (p->returns)
+            e.lanes = ptx_var(b, ptx_full_warp());
         // Uses all parameters, whatever the steps are.
-        store_row(&e, PROGRAM_STEPS, input(&e, PTX_U64, 0));
+        store_row(&e, PROGRAM_STEPS, program_input(&e, PTX_U64, 0));
         for (unsigned k = 0; k < p->steps; k++) {
             const unsigned first = p->step[k];
             ptx_comment(b, "step %u", k);
@@ -226,5 +260,22 @@ void program_emit(ptx_builder *b, const struct program *p, const char *name)
             if (p->needed[first])
                 store_row(&e, k, e.value[first]);
         }
+    }
+    return failed;
+}
+
+bool program_fit(struct program *p, struct ptx_target target, char *error, size_t size)
+{
+    const struct ptx_builder_params params = { .target = target };
+
+    for (;;) {
+        ptx_builder *b = ptx_builder_create(&params);
+        const unsigned failed = program_emit(b, p, "program");
+        const bool right = ptx_builder_finish(b);
+        snprintf(error, size, "%s", right ? "" : ptx_builder_error(b));
+        ptx_builder_destroy(&b);
+        if (right || failed == PROGRAM_NODES || !strstr(error, "needs sm_"))
+            return right;
+        p->lacking[failed] = true;
     }
 }

@@ -13,16 +13,38 @@ static ptx_val emit_count(struct emitter *e, const struct node *n)
     return n->by == BY_BLOCK ? count : ptx_and(e->b, count, ptx_u32(3));
 }
 
+// A turn of a loop that counts, with its counter.
+static void emit_turn(struct emitter *e, const struct node *n, ptx_val i, ptx_val var)
+{
+    e->index[n - e->p->node] = i;
+    if (n->x[2].source) {
+        program_emit_range(e, n->begin[0], n->end[0]);
+        ptx_continue_if(e->b, program_operand(e, &n->x[2]));
+        ptx_set(e->b, var, program_operand(e, &n->result[0]));
+    } else {
+        emit_body(e, n, 0, var);
+    }
+}
+
 static void emit_loops(struct emitter *e, const struct node *n, ptx_val var)
 {
     ptx_builder *b = e->b;
     ptx_val count = emit_count(e, n);
 
     if (n->kind == NODE_FOR) {
-        ptx_for (b, i, ptx_u32(n->b & 1), count, ptx_u32(1 + (n->b >> 1 & 1))) {
-            e->index[n - e->p->node] = i;
-            emit_body(e, n, 0, var);
-        }
+        ptx_for (b, i, ptx_u32(n->b & 1), count, ptx_u32(1 + (n->b >> 1 & 1)))
+            emit_turn(e, n, i, var);
+        return;
+    }
+    if (n->kind == NODE_DOWN) {
+        ptx_for_down (b, i, count, ptx_u32(n->b & 1), ptx_u32(1 + (n->b >> 1) % 3))
+            emit_turn(e, n, i, var);
+        return;
+    }
+    if (n->kind == NODE_STRIDE) {
+        count = ptx_and(b, program_operand(e, &n->x[1]), ptx_u32(2 * PROGRAM_THREADS - 1));
+        ptx_grid_stride (b, i, count)
+            emit_turn(e, n, i, var);
         return;
     }
     ptx_val turn = ptx_var(b, ptx_u32(0));
@@ -77,6 +99,23 @@ static void emit_if(struct emitter *e, const struct node *n, ptx_val var)
     e->lanes = before;
 }
 
+static void emit_else_if(struct emitter *e, const struct node *n, ptx_val var)
+{
+    ptx_builder *b = e->b;
+    const bool block = n->by == BY_BLOCK;
+
+    ptx_if (b, emit_condition(e, n)) {
+        emit_body(e, n, 0, var);
+    }
+    ptx_else_if (b, block ? ptx_lt(b, ptx_ctaid(b, PTX_X), 1) : program_operand(e, &n->x[2])) {
+        if (n->begin[1] != n->end[1])
+            emit_body(e, n, 1, var);
+    }
+    ptx_else (b) {
+        ptx_set(b, var, program_operand(e, &n->x[3]));
+    }
+}
+
 static void emit_jump_back(struct emitter *e, const struct node *n, ptx_val var)
 {
     ptx_builder *b = e->b;
@@ -126,6 +165,8 @@ void program_emit_control(struct emitter *e, const struct node *n)
     e->value[n - e->p->node] = var;
     if (n->kind == NODE_IF)
         emit_if(e, n, var);
+    else if (n->kind == NODE_ELSE_IF)
+        emit_else_if(e, n, var);
     else if (n->kind == NODE_JUMP)
         emit_jump(e, n, var);
     else

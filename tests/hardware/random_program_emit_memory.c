@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "random_program_emit.h"
 
-// The thread's own 16 bytes in one of the memory spaces.
-static ptx_ptr own_scratch(struct emitter *e, ptx_space space, ptx_type type)
+ptx_ptr program_own(struct emitter *e, ptx_space space, ptx_type type)
 {
     ptx_builder *b = e->b;
 
@@ -53,7 +52,7 @@ static ptx_val emit_access(struct emitter *e, const struct node *n, const ptx_va
     const struct op_case *c = &n->c, *load = &n->load;
     const uint32_t room = 16 / ptx_type_bytes(n->type) / load->lanes;
     ptx_vec v = { .lanes = c->lanes };
-    ptx_ptr p = own_scratch(e, c->space, c->type);
+    ptx_ptr p = program_own(e, c->space, c->type);
 
     for (uint32_t first = 0; first < 16 / ptx_type_bytes(c->type); first += v.lanes) {
         for (unsigned k = 0; k < v.lanes; k++)
@@ -80,7 +79,7 @@ static ptx_val half_operand(struct emitter *e, const struct node *n, ptx_val x)
     if (n->c.space != PTX_SPACE_SHARED || program_is_integer(n->type) ||
         ptx_type_bytes(n->type) == 8)
         return x;
-    ptx_ptr p = ptx_at(e->b, own_scratch(e, PTX_SPACE_SHARED, PTX_U64), ptx_u32(1));
+    ptx_ptr p = ptx_at(e->b, program_own(e, PTX_SPACE_SHARED, PTX_U64), ptx_u32(1));
     p = ptx_ptr_cast(e->b, n->type, p);
     ptx_store(e->b, p, ptx_u32(0), x, .order = PTX_ORDER_VOLATILE);
     return ptx_load(e->b, p, ptx_u32(0), .order = PTX_ORDER_VOLATILE);
@@ -92,7 +91,7 @@ static ptx_val emit_atomic_own(struct emitter *e, const struct node *n, const pt
     const bool constant = x[0].kind == PTX_KIND_IMMEDIATE && !program_is_integer(n->type);
     ptx_val before = constant ? program_opaque(e, x[0]) : x[0];
     ptx_val operand = half_operand(e, n, x[1]);
-    ptx_ptr p = own_scratch(e, n->c.space, n->type);
+    ptx_ptr p = program_own(e, n->c.space, n->type);
 
     ptx_store(e->b, p, ptx_u32(0), before);
     ptx_val old = atomic(e, n, p, ptx_u32(0), operand, n->c.what == PTX_ATOMIC_cas ? x[2] : none);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "random_program_plan.h"
 
+#include <string.h>
+
 // ---- nodes that compute -------------------------------------------------------------------------
 
 static ptx_type shape_type(const struct op_case *c, char letter)
@@ -132,6 +134,12 @@ static void plan_approximate(struct plan *g, struct node *n)
 
 static void plan_nodes(struct plan *g, unsigned count);
 
+static bool turns(const struct node *n)
+{
+    return n->kind == NODE_JUMP ? n->a % 4 == JUMP_BACK
+                                : n->kind != NODE_IF && n->kind != NODE_ELSE_IF;
+}
+
 static enum condition inside(const struct plan *g, const struct node *n)
 {
     const enum condition here = n->by == BY_LANES ? BY_WARP : n->by;
@@ -150,13 +158,14 @@ static void plan_body(struct plan *g, struct node *n, unsigned k)
     n->begin[k] = g->p->count;
     g->visible[g->seen++] =
         (struct operand) { .source = OPERAND_NODE, .type = n->type, .node = id };
-    if (n->kind == NODE_FOR)
+    if (n->kind == NODE_FOR || n->kind == NODE_DOWN || n->kind == NODE_STRIDE)
         g->visible[g->seen++] =
             (struct operand) { .source = OPERAND_INDEX, .type = PTX_U32, .node = id };
     plan_nodes(g, 1 + plan_below(g, 4));
     n->end[k] = g->p->count;
     n->result[k] = plan_operand(g, n->type);
-    if (n->kind == NODE_LOOP && n->by == BY_THREAD)
+    if ((n->kind == NODE_LOOP || (g->p->later && n->kind != NODE_WHILE && turns(n))) &&
+        n->by == BY_THREAD && n->kind != NODE_JUMP)
         n->x[2] = plan_operand(g, PTX_PRED);
     g->depth--;
     g->seen = seen;
@@ -175,26 +184,28 @@ static enum condition choose_condition(struct plan *g, const struct node *n)
     }
     if (n->kind == NODE_JUMP && n->a % 4 != JUMP_BACK)
         return BY_THREAD;
-    return plan_below(g, 3) ? BY_THREAD : BY_BLOCK;
+    return n->kind == NODE_STRIDE || plan_below(g, 3) ? BY_THREAD : BY_BLOCK;
 }
 
 static void plan_control(struct plan *g, struct node *n)
 {
-    const bool turns = n->kind != NODE_IF && (n->kind != NODE_JUMP || n->a % 4 == JUMP_BACK);
+    const bool loop = turns(n);
 
     n->type = plan_any_type(g, 0);
     for (unsigned tries = 0; tries < 4 && !plan_sees(g, n->type); tries++)
         n->type = plan_any_type(g, 0);
     n->by = choose_condition(g, n);
     n->x[0] = plan_operand(g, n->type);
-    n->x[1] = !turns              ? plan_operand(g, PTX_PRED)
+    n->x[1] = !loop               ? plan_operand(g, PTX_PRED)
               : n->by == BY_BLOCK ? plan_constant(PTX_U32, 1 + plan_below(g, 4))
                                   : plan_operand(g, PTX_U32);
-    if (n->kind == NODE_JUMP)
+    if (n->kind == NODE_JUMP || n->kind == NODE_ELSE_IF)
         n->x[2] = plan_operand(g, PTX_PRED);
+    if (n->kind == NODE_ELSE_IF)
+        n->x[3] = plan_operand(g, n->type);
     plan_body(g, n, 0);
     n->begin[1] = n->end[1] = g->p->count;
-    if (!turns && n->a >> 8 & 1)
+    if (!loop && n->a >> 8 & 1)
         plan_body(g, n, 1);
 }
 
@@ -220,19 +231,22 @@ static bool has_place(const struct plan *g, enum node_kind kind)
     if (kind >= NODE_IF)
         return g->depth < 3 && g->p->count <= PROGRAM_NODES - 64;
     if (kind >= NODE_RETURN)
-        return g->whole;
+        return g->whole && !g->in_function;
     if (kind >= NODE_SHARED_ATOMIC)
         return g->by == BY_BLOCK;
     if (kind >= NODE_SHUFFLE)
         return g->by <= BY_WARP;
     if (kind == NODE_MEETING)
         return g->depth == 0 && !g->met;
-    return kind != NODE_APPROXIMATE || g->p->approximates < PROGRAM_APPROXIMATES;
+    if (kind == NODE_CALL)
+        return plan_can_call(g);
+    return kind != NODE_APPROXIMATE ||
+           (g->p->approximates < PROGRAM_APPROXIMATES && !g->in_function);
 }
 
 static enum node_kind choose_kind(struct plan *g)
 {
-    static const unsigned char weight[] = {
+    static const unsigned char first[] = {
         [NODE_CASE] = 56,      [NODE_PACK] = 3,   [NODE_UNPACK] = 3,   [NODE_APPROXIMATE] = 3,
         [NODE_LOAD] = 5,       [NODE_LOCAL] = 3,  [NODE_ACCESS] = 6,   [NODE_ATOMIC] = 2,
         [NODE_ATOMIC_OWN] = 5, [NODE_CAS] = 1,    [NODE_MEETING] = 1,  [NODE_FENCE] = 1,
@@ -240,9 +254,23 @@ static enum node_kind choose_kind(struct plan *g)
         [NODE_BLOCK_VOTE] = 1, [NODE_RETURN] = 1, [NODE_IF] = 7,       [NODE_FOR] = 4,
         [NODE_LOOP] = 2,       [NODE_WHILE] = 2,  [NODE_JUMP] = 4,
     };
+    static const unsigned char later[] = {
+        [NODE_CASE] = 20,       [NODE_PACK] = 1,       [NODE_UNPACK] = 1,
+        [NODE_APPROXIMATE] = 1, [NODE_LOAD] = 2,       [NODE_LOCAL] = 1,
+        [NODE_ACCESS] = 2,      [NODE_ATOMIC] = 1,     [NODE_ROW] = 50,
+        [NODE_CALL] = 8,        [NODE_ATOMIC_OWN] = 2, [NODE_CAS] = 1,
+        [NODE_MEETING] = 1,     [NODE_FENCE] = 1,      [NODE_SHUFFLE] = 2,
+        [NODE_WARP] = 2,        [NODE_EXCHANGE] = 2,   [NODE_SHARED_ATOMIC] = 1,
+        [NODE_BLOCK_VOTE] = 1,  [NODE_RETURN] = 1,     [NODE_IF] = 5,
+        [NODE_FOR] = 3,         [NODE_LOOP] = 1,       [NODE_WHILE] = 1,
+        [NODE_JUMP] = 2,        [NODE_ELSE_IF] = 4,    [NODE_DOWN] = 3,
+        [NODE_STRIDE] = 1,
+    };
+    const unsigned char *weight = g->p->later ? later : first;
+    const unsigned kinds = g->p->later ? sizeof later : sizeof first;
     unsigned total = 0, k = 0;
 
-    for (unsigned i = 0; i < sizeof weight; i++)
+    for (unsigned i = 0; i < kinds; i++)
         total += weight[i];
     unsigned at = plan_below(g, total);
     while (at >= weight[k])
@@ -305,6 +333,12 @@ static void plan_kind(struct plan *g, struct node *n)
     case NODE_RETURN:
         plan_return(g, n);
         break;
+    case NODE_ROW:
+        plan_row(g, n);
+        break;
+    case NODE_CALL:
+        plan_call(g, n);
+        break;
     default:
         if (n->kind >= NODE_IF)
             plan_control(g, n);
@@ -347,7 +381,12 @@ void program_plan(struct program *p, uint64_t seed)
     struct plan g = { .p = p, .r = { seed * UINT64_C(0xd1342543de82ef95) + 1 }, .whole = true };
 
     p->count = p->approximates = 0;
+    p->functions = 0;
     p->returns = false;
+    p->later = seed >= PROGRAM_LATER;
+    memset(p->lacking, 0, sizeof p->lacking);
+    if (p->later)
+        plan_functions(&g, plan_nodes);
     p->steps = 8 + plan_below(&g, PROGRAM_STEPS - 7);
     for (unsigned k = 0; k < p->steps; k++) {
         p->step[k] = p->count;

@@ -9,6 +9,7 @@
 #include "approximate.h"
 
 enum { BATCH = 32 };
+static const struct ptx_target target = { .sm = 90 };
 
 // Shared by the workers.
 struct work {
@@ -20,8 +21,17 @@ struct work {
 
 ptx_builder *program_builder(void)
 {
-    const struct ptx_builder_params params = { .target = { .sm = 90 } };
+    const struct ptx_builder_params params = { .target = target };
     return ptx_builder_create(&params);
+}
+
+void program_make(struct program *p, uint64_t seed)
+{
+    char error[400];
+
+    program_plan(p, seed);
+    if (p->later && !program_fit(p, target, error, sizeof error))
+        die("builder", error);
 }
 
 static uint64_t hash_words(const uint64_t *w, size_t count)
@@ -104,7 +114,9 @@ static void run_batch(const struct work *w, unsigned first, struct program *p, p
     for (unsigned k = 0; k < count; k++) {
         struct program_result *result = &run->results[first + k];
         snprintf(name, sizeof name, "program_%u", k);
-        program_plan(p, run->seed + first + k);
+        program_make(p, run->seed + first + k);
+        if (run->last < PROGRAM_STEPS)
+            program_cut(p, run->last);
         program_emit(b, p, name);
         result->steps = p->steps;
         result->approximates = p->approximates;

@@ -31,6 +31,7 @@ struct program_run {
     ptx_device *device;
     uint64_t seed; // of the first program
     unsigned count, workers;
+    unsigned last;                  // only this step and those that it needs; PROGRAM_STEPS: all
     FILE *words;                    // the output itself is written there, with one worker; or NULL
     struct program_result *results; // one for each program; zero at first
 };
@@ -39,5 +40,7 @@ struct program_run {
 void program_run_all(struct program_run *run);
 
 ptx_builder *program_builder(void);
+// The program of a seed, without the calls that the builder's target lacks.
+void program_make(struct program *p, uint64_t seed);
 
 #endif

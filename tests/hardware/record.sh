@@ -50,7 +50,7 @@ record approximate_record h200-approximate.txt \
 record carry_record h200-carry.txt \
     "# Carry chains: a hash of what each writes (tests/hardware/carry_chain.c)."
 
-for test in memory atomic warp block special; do
+for test in memory atomic warp block special text; do
     { "$build/test_rows_$test" -o "$output/rows.$test" > "$output/rows_$test.log" 2>&1 ||
         echo "rows $test: see rows_$test.log" >> "$output/failed"; } &
 done

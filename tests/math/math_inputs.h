@@ -9,14 +9,21 @@
 
 #include "random.h"
 
-static inline float math_value(uint32_t bits)
+// CUDA's compiler builds these, and those of math_distance.h, for the device too.
+#ifdef __CUDACC__
+#define MATH_INLINE static __host__ __device__ inline
+#else
+#define MATH_INLINE static inline
+#endif
+
+MATH_INLINE float math_value(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline uint32_t math_bits(float x)
+MATH_INLINE uint32_t math_bits(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -65,7 +72,7 @@ static inline void math_pair(uint64_t i, uint32_t *x, uint32_t *y)
 }
 
 // A sum over all inputs that does not depend on their order.
-static inline uint64_t math_hash(uint32_t x, uint32_t y, uint32_t result)
+MATH_INLINE uint64_t math_hash(uint32_t x, uint32_t y, uint32_t result)
 {
     uint64_t z = ((uint64_t)x << 32 | result) + (uint64_t)y * UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 31) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -180,6 +180,43 @@ static void threads(op_case_visit *visit, void *user)
         }
 }
 
+// Products in every pair of types and every depth, tiles, copies.
+static void matrices(op_case_visit *visit, void *user)
+{
+    static const ptx_type factors[] = { PTX_F16, PTX_BF16, PTX_TF32, PTX_S8, PTX_U8, PTX_F32 };
+    static const ptx_type sums[] = { PTX_F32, PTX_F16, PTX_S32 };
+    enum { FACTORS = sizeof factors / sizeof *factors };
+    struct op_case c = { .kind = CASE_PRODUCT };
+
+    for (unsigned k = 0; k < FACTORS * FACTORS * 3 * 4 * 2; k++) {
+        c.type = factors[k % FACTORS];
+        c.from = factors[k / FACTORS % FACTORS];
+        c.to = sums[k / FACTORS / FACTORS % 3];
+        c.what = 4u << k / FACTORS / FACTORS / 3 % 4;
+        c.satfinite = k / FACTORS / FACTORS / 12;
+        visit(user, &c);
+    }
+    c = (struct op_case) { .kind = CASE_TILES };
+    for (c.lanes = 1; c.lanes <= 4; c.lanes++)
+        for (c.what = 0; c.what < 4; c.what++)
+            visit(user, &c);
+    c = (struct op_case) { .kind = CASE_COPY };
+    for (c.what = 0; c.what <= 16; c.what++)
+        for (unsigned k = 0; k < 4; k++) {
+            c.nc = k & 1;   // .bypass
+            c.used = k & 2; // .taken
+            visit(user, &c);
+        }
+}
+
+static void mathematics(op_case_visit *visit, void *user)
+{
+    struct op_case c = { .kind = CASE_MATH };
+
+    for (; ptx_math_get_info(c.what); c.what++)
+        visit(user, &c);
+}
+
 void op_cases(op_case_visit *visit, void *user)
 {
     ops(visit, user);
@@ -188,6 +225,8 @@ void op_cases(op_case_visit *visit, void *user)
     accesses(visit, user, CASE_STORE);
     atomics(visit, user);
     threads(visit, user);
+    matrices(visit, user);
+    mathematics(visit, user);
 }
 
 struct relay {
@@ -370,6 +409,60 @@ static void emit_warp(ptx_builder *b, const struct op_frame *frame, const struct
     }
 }
 
+// A fragment whose words are all the same.
+static ptx_fragment fragment(ptx_builder *b, const struct op_frame *frame, ptx_fragment_role role,
+                             ptx_type type, unsigned k)
+{
+    const unsigned bits = 8 * ptx_type_bytes(type) * k;
+    ptx_vec words = { .lanes = bits / (role == PTX_FRAGMENT_A ? 64 : 128) };
+
+    for (unsigned w = 0; w < 8; w++)
+        words.lane[w] = frame->of[PTX_B32];
+    return ptx_fragment_from(b, role, type, k, words);
+}
+
+static void emit_matrix(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    const ptx_val x = frame->of[PTX_B32], none = { 0 };
+    const ptx_ptr tiles = ptx_ptr_cast(b, PTX_F16, frame->space[PTX_SPACE_SHARED]);
+    const bool trans = c->what & 2;
+
+    if (c->kind == CASE_PRODUCT)
+        ptx_mma(b, fragment(b, frame, PTX_FRAGMENT_A, c->type, c->what),
+                fragment(b, frame, PTX_FRAGMENT_B, c->from, c->what),
+                ptx_fragment_fill(b, frame->of[c->to]), .satfinite = c->satfinite);
+    else if (c->kind == CASE_TILES && c->what & 1)
+        ptx_stmatrix(b, tiles, ((ptx_vec) { { x, x, x, x }, c->lanes }), .trans = trans);
+    else if (c->kind == CASE_TILES)
+        ptx_ldmatrix(b, tiles, c->lanes, .trans = trans);
+    else if (c->what == 1)
+        ptx_cp_async_commit(b);
+    else if (c->what == 2)
+        ptx_cp_async_wait(b, 1);
+    else if (c->what == 3)
+        ptx_cp_async_wait_all(b);
+    else
+        ptx_cp_async(b, frame->space[PTX_SPACE_SHARED], frame->space[PTX_SPACE_GLOBAL], c->what,
+                     .bypass = c->nc, .taken = c->used ? frame->of[PTX_U32] : none);
+}
+
+static void emit_math(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    const ptx_val x = frame->of[PTX_F32];
+    unsigned row = 0;
+
+#define UNARY(name, ...)                                                                           \
+    if (c->what == row++)                                                                          \
+        ptx_math_##name(b, x);
+#define BINARY(name, ...)                                                                          \
+    if (c->what == row++)                                                                          \
+        ptx_math_##name(b, x, x);
+    PTX_MATH_UNARY(UNARY)
+    PTX_MATH_BINARY(BINARY)
+#undef UNARY
+#undef BINARY
+}
+
 void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
 {
     struct op_frame literals = *frame;
@@ -406,6 +499,14 @@ void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_
         break;
     case CASE_WARP:
         emit_warp(b, frame, c);
+        break;
+    case CASE_PRODUCT:
+    case CASE_TILES:
+    case CASE_COPY:
+        emit_matrix(b, frame, c);
+        break;
+    case CASE_MATH:
+        emit_math(b, frame, c);
         break;
     }
 }

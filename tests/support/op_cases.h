@@ -16,6 +16,10 @@ enum op_case_kind {
     CASE_FENCE,
     CASE_SPECIAL,
     CASE_WARP,
+    CASE_PRODUCT, // type and from: of A and B; what: k; to: of C
+    CASE_TILES,   // lanes: how many; what: 1 to store, 2 with .trans
+    CASE_COPY,    // what: bytes, or what it does with groups
+    CASE_MATH,
 };
 
 struct op_case {
@@ -23,6 +27,7 @@ struct op_case {
     unsigned what; // the opcode, the operation, the special register
     ptx_type type;
     ptx_type from;
+    ptx_type to;
     ptx_round round;
     bool ftz, sat;
     bool relu, satfinite, two; // of conversions; two f32 in one result

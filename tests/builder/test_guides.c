@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// The modules that docs/matrices.md, docs/functions.md and docs/messages.md show, run: on a GPU,
+// and on the emulator.
+#define _POSIX_C_SOURCE 200809L
+#include "module_fixture.h"
+
+enum { THREADS = 64, DEPTH = 48, COUNT = 100 };
+
+// ---- what the pages show ------------------------------------------------------------------------
+
+// c[16][8] = a[16][k] b[k][8], stored row after row, by one warp. k is a multiple of 16.
+static void product(ptx_builder *b, unsigned k)
+{
+    ptx_entry (b, "product", .block = { 32 }) {
+        ptx_ptr a = ptx_param_ptr(b, PTX_BF16, "a", .readonly = true);
+        ptx_ptr w = ptx_param_ptr(b, PTX_BF16, "b", .readonly = true);
+        ptx_ptr c = ptx_param_ptr(b, PTX_F32, "c", .writeonly = true);
+        ptx_ptr at = ptx_shared(b, PTX_BF16, 16 * 16), bt = ptx_shared(b, PTX_BF16, 16 * 8);
+        ptx_val lane = ptx_laneid(b), piece = ptx_mul(b, lane, 8);
+        ptx_val row = ptx_shr(b, lane, 1), column = ptx_and(b, piece, 8);
+        ptx_fragment sum = ptx_fragment_var(b, ptx_fragment_fill(b, ptx_f32(0)));
+
+        ptx_for (b, i, ptx_u32(0), k, 16) {
+            // Pieces of 8 elements: two are a row of A's tile, one is a row of B's.
+            ptx_ptr from = ptx_at(b, a, ptx_mad(b, row, k, ptx_add(b, i, column)));
+            ptx_cp_async(b, ptx_at(b, at, piece), from, 16);
+            ptx_if (b, ptx_lt(b, lane, 16))
+                ptx_cp_async(b, ptx_at(b, bt, piece), ptx_at(b, w, ptx_mad(b, i, 8, piece)), 16);
+            ptx_cp_async_wait_all(b);
+            ptx_barrier(b);
+            ptx_fragment x = ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_BF16, 16, at, 16);
+            ptx_fragment y =
+                ptx_fragment_load(b, PTX_FRAGMENT_B, PTX_BF16, 16, bt, 8, .trans = true);
+            ptx_fragment_set(b, sum, ptx_mma(b, x, y, sum));
+            ptx_barrier(b); // the tiles are read before they are copied again
+        }
+        ptx_fragment_store(b, sum, c, 8);
+    }
+}
+
+static const float coefficients[] = { 1, 0.5f, 0.25f, 2 };
+
+static void polynomial(ptx_builder *b)
+{
+    ptx_ptr table =
+        ptx_const(b, PTX_F32, "coefficients", .values = coefficients, .bytes = sizeof coefficients);
+    ptx_ptr largest = ptx_global(b, PTX_U32, "largest", .count = 1);
+
+    ptx_func (b, "polynomial", .result = PTX_F32) {
+        ptx_val x = ptx_param(b, PTX_F32, "x"), sum = ptx_var(b, ptx_f32(0));
+        ptx_for_down (b, k, ptx_u32(4), 0, 1)
+            ptx_set(b, sum, ptx_fma(b, sum, x, ptx_load(b, table, k)));
+        ptx_return_value(b, sum);
+    }
+    ptx_entry (b, "evaluate", .block = { 64 }) {
+        ptx_val n = ptx_param(b, PTX_U32, "n");
+        ptx_ptr x = ptx_param_ptr(b, PTX_F32, "x", .length = "n", .readonly = true);
+        ptx_ptr y = ptx_param_ptr(b, PTX_F32, "y", .length = "n", .writeonly = true);
+        ptx_grid_stride (b, i, n) {
+            ptx_store(b, y, i, ptx_call(b, "polynomial", ptx_load(b, x, i)));
+            ptx_atomic_max(b, largest, 0, i);
+        }
+    }
+}
+
+static void report(ptx_builder *b)
+{
+    ptx_entry (b, "report", .block = { 64 }) {
+        ptx_ptr x = ptx_param_ptr(b, PTX_F32, "x", .readonly = true);
+        ptx_val i = ptx_global_index(b, PTX_X), xi = ptx_load(b, x, i);
+        ptx_if (b, ptx_is_infinite(b, xi))
+            ptx_printf(b, "%s[%u] is %g\n", ptx_ptr_generic(b, ptx_string(b, "x")), i, xi);
+        ptx_assert(b, ptx_ordered(b, xi, xi), "x is a number", .file = __FILE__, .line = __LINE__);
+    }
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+static ptx_module *load(ptx_builder *b)
+{
+    ptx_module *module = ptx_module_load(gpu, finished(b), NULL);
+
+    if (!module)
+        fail_msg("%s\n%s", ptx_error_message(), finished(b));
+    ptx_builder_destroy(&b);
+    return module;
+}
+
+static ptx_buffer *uploaded(const void *data, size_t bytes)
+{
+    ptx_buffer *buffer = ptx_buffer_create(gpu, bytes);
+
+    check(ptx_buffer_upload(buffer, 0, data, bytes, NULL));
+    return buffer;
+}
+
+static ptx_status launched(ptx_module *module, const char *name, const struct ptx_arg *args,
+                           size_t count)
+{
+    const struct ptx_launch_params params = { .grid = { 1 }, .args = args, .arg_count = count };
+    const ptx_status status = ptx_launch(ptx_module_function(module, name), &params);
+
+    return status ? status : ptx_stream_synchronize(gpu, NULL);
+}
+
+// Small whole numbers as bf16: every sum is exact.
+static uint16_t whole(int x)
+{
+    const float f = (float)x;
+    uint32_t bits;
+
+    memcpy(&bits, &f, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static void matrices_are_multiplied(void **state)
+{
+    static uint16_t a[16][DEPTH], w[DEPTH][8];
+    static float c[16][8];
+
+    (void)state;
+    if (ptx_device_get_info(gpu)->sm < 80)
+        return; // it has no mma of bf16
+    for (int k = 0; k < DEPTH; k++) {
+        for (int i = 0; i < 16; i++)
+            a[i][k] = whole((3 * i + 5 * k) % 17 - 8);
+        for (int j = 0; j < 8; j++)
+            w[k][j] = whole((7 * k + j) % 13 - 6);
+    }
+    ptx_builder *b = builder_at(80);
+    product(b, DEPTH);
+    ptx_module *module = load(b);
+    ptx_buffer *from = uploaded(a, sizeof a), *by = uploaded(w, sizeof w);
+    ptx_buffer *to = ptx_buffer_create(gpu, sizeof c);
+    const CUdeviceptr at[] = { ptx_buffer_address(from), ptx_buffer_address(by),
+                               ptx_buffer_address(to) };
+    const struct ptx_arg args[] = { PTX_ARG(at[0]), PTX_ARG(at[1]), PTX_ARG(at[2]) };
+    check(launched(module, "product", args, 3));
+    check(ptx_buffer_download(to, 0, c, sizeof c, NULL));
+    check(ptx_stream_synchronize(gpu, NULL));
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++) {
+            int sum = 0;
+            for (int k = 0; k < DEPTH; k++)
+                sum += ((3 * i + 5 * k) % 17 - 8) * ((7 * k + j) % 13 - 6);
+            if (c[i][j] != (float)sum)
+                fail_msg("row %d, column %d: %g, not %d", i, j, (double)c[i][j], sum);
+        }
+    ptx_buffer_destroy(&to);
+    ptx_buffer_destroy(&by);
+    ptx_buffer_destroy(&from);
+    ptx_module_unload(&module);
+}
+
+static void functions_and_data_are_used(void **state)
+{
+    static float x[COUNT], y[COUNT];
+    const uint32_t n = COUNT;
+    CUdeviceptr global = 0;
+    size_t bytes = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT; i++)
+        x[i] = (float)i / 4;
+    ptx_builder *b = builder_at(70);
+    polynomial(b);
+    ptx_module *module = load(b);
+    ptx_buffer *from = uploaded(x, sizeof x), *to = ptx_buffer_create(gpu, sizeof y);
+    const CUdeviceptr at[] = { ptx_buffer_address(from), ptx_buffer_address(to) };
+    const struct ptx_arg args[] = { PTX_ARG(n), PTX_ARG(at[0]), PTX_ARG(at[1]) };
+    check(launched(module, "evaluate", args, 3));
+    check(ptx_buffer_download(to, 0, y, sizeof y, NULL));
+    check(ptx_module_global(module, "largest", &global, &bytes));
+    check(ptx_stream_synchronize(gpu, NULL));
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_true(y[i] == ((2 * x[i] + 0.25f) * x[i] + 0.5f) * x[i] + 1);
+    assert_int_equal(bytes, 4);
+    ptx_buffer_destroy(&to);
+    ptx_buffer_destroy(&from);
+    ptx_module_unload(&module);
+}
+
+// The last test: the assertion takes the context with it.
+static void kernels_report(void **state)
+{
+    static float x[THREADS];
+
+    (void)state;
+    x[7] = 1 / 0.0f;
+    ptx_builder *b = builder_at(70);
+    report(b);
+    ptx_module *module = load(b);
+    for (unsigned k = 0; k < 2; k++) {
+        const int stream = k ? STDERR_FILENO : STDOUT_FILENO;
+        x[9] = k ? 0 / 0.0f : 0;
+        ptx_buffer *from = uploaded(x, sizeof x);
+        const CUdeviceptr at = ptx_buffer_address(from);
+        const struct ptx_arg args[] = { PTX_ARG(at) };
+        check(ptx_stream_synchronize(gpu, NULL));
+        begin_printing(stream);
+        const ptx_status status = launched(module, "report", args, 1);
+        const char *text = end_printing(stream);
+        if (k) {
+            assert_int_not_equal(status, PTX_OK);
+            assert_non_null(strstr(text, "report: block: [0,0,0], thread: [9,0,0] Assertion `x is "
+                                         "a number` failed."));
+        } else {
+            check(status);
+            assert_string_equal(text, "x[7] is inf\n");
+        }
+        ptx_buffer_destroy(&from);
+    }
+    ptx_module_unload(&module);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrices_are_multiplied),
+        cmocka_unit_test(functions_and_data_are_used),
+        cmocka_unit_test(kernels_report),
+    };
+
+    const int absent = open_device();
+    if (absent)
+        return absent;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ptx_device_close(&gpu);
+    return failed;
+}
