@@ -154,6 +154,16 @@ def address_of(array: Any, what: str) -> ArrayInfo:
                        f"needed, not {array!r:.80}")
 
 
+def is_array(value: Any) -> bool:
+    """Whether the value is an array in CUDA memory. Those of PyTorch have __index__ too, as integers
+    do, which fails or waits for the device."""
+    if hasattr(value, "_array_info"):
+        return True
+    if hasattr(value, "__dlpack_device__"):
+        return int(value.__dlpack_device__()[0]) in (DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED)
+    return hasattr(value, "__cuda_array_interface__")
+
+
 # ---- streams
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 from . import _c, _types
 from ._library import (NAMES, Handle, Object, c, check, checked, choice, finish_text, integer, keep,
                        plain, pointed_at, struct)
-from .arrays import StreamLike, address_of, stream_of
+from .arrays import StreamLike, address_of, is_array, stream_of
 from .device import FORMATS, Device, bf16_bits
 from .errors import InvalidError, NotFoundError
 
@@ -155,7 +155,7 @@ def place(memory: Any, param: _types.FunctionParam, value: Any, used: List[objec
             if len(value) != size:
                 raise InvalidError(f"{param.name}: {len(value)} bytes for {size}")
             memory[param.offset:param.offset + size] = bytes(value)
-        elif kind in ("u64", "s64", "b64") and not hasattr(value, "__index__"):
+        elif kind in ("u64", "s64", "b64") and (is_array(value) or not hasattr(value, "__index__")):
             array = address_of(value, param.name)
             used.append(array.keep)
             packing.pack_into("<Q", memory, param.offset, array.address)
@@ -289,13 +289,42 @@ class Kernel:
         """Elements of a block for n in all; 0 for kernels that are not launched by chunks."""
         return int(c.ptx_kernel_chunk(self._row, integer(n, ctypes.c_uint64, "n")))
 
-    def _check_array(self, param: _types.ParamInfo, arguments: Dict[str, Any], blocks: int) -> None:
+    def length(self, parameter: str, n: int, *, channels: int = 0, inner: int = 0) -> int:
+        """The elements of an array for these sizes: length("partials", n)."""
+        if parameter not in self.parameters or not self.parameters[parameter].length:
+            raise InvalidError(f"{self.name} has no array {parameter!r}; it has "
+                               f"{', '.join(k for k, p in self.parameters.items() if p.length)}")
+        named = self.parameters[parameter].length or ""
+        sizes = _c.ptx_kernel_sizes(n=integer(n, ctypes.c_uint64, "n"),
+                                    channels=integer(channels, ctypes.c_uint64, "channels"),
+                                    inner=integer(inner, ctypes.c_uint64, "inner"))
+        count = ctypes.c_uint64(sizes.n)  # a name that is no size is that of the count, n
+        known = c.ptx_kernel_length(self._row, byref(self._spec), byref(sizes), named.encode(),
+                                    byref(count))
+        if not known and named not in self.parameters:
+            raise InvalidError(f"{self.name}: {parameter} has no length for n={n}, "
+                               f"channels={channels}, inner={inner}")
+        return count.value
+
+    def _covered(self, arguments: Dict[str, Any]) -> int:
+        """The count that the launch covers: the first that gives the length of an array."""
+        for param in self.parameters.values():
+            count = self.parameters.get(param.length or "")
+            if count is not None and not count.is_pointer:
+                return integer(arguments[count.name], ctypes.c_uint64, count.name)
+        return 1
+
+    def _check_array(self, param: _types.ParamInfo, arguments: Dict[str, Any], n: int) -> None:
         """What is known of an array: of an address, nothing."""
         array = address_of(arguments[param.name], param.name)
         if array.dtype is not None and array.dtype != NAMES["ptx_type"][param.type]:
             raise InvalidError(f"{self.name}: {param.name} has elements of type {array.dtype}, not "
                                f"{NAMES['ptx_type'][param.type]}")
-        named = blocks if param.length == "blocks" else arguments.get(param.length, param.length)
+        named = arguments.get(param.length)
+        if named is None and param.length:
+            sizes = {size: int(arguments[size]) for size in ("channels", "inner")
+                     if size in arguments}
+            named = self.length(param.name, n, **sizes)
         if array.count is not None and array.count < int(named or 0):
             raise InvalidError(f"{self.name}: {param.name} has {array.count} elements, not {named}")
 
@@ -304,14 +333,13 @@ class Kernel:
 
     def bind(self, **arguments: Any) -> Launch:
         """The launch with these arguments, to be put on a stream any number of times."""
-        one = _c.ptx_kernel.from_address(self._row).grid == _c.PTX_GRID_ONE
         for name, param in self.parameters.items():
             if name not in arguments and param.preset is not None:
                 arguments[name] = _number(param.preset)
             if name not in arguments:
                 raise InvalidError(f"{self.name}: no value for {name}")
-        blocks = self.blocks(1 if one else arguments["n"])
+        n = self._covered(arguments)
         for param in self.parameters.values():
             if param.is_pointer:
-                self._check_array(param, arguments, blocks)
-        return self.function.bind(grid=blocks, **arguments)
+                self._check_array(param, arguments, n)
+        return self.function.bind(grid=self.blocks(n), **arguments)

@@ -38,9 +38,41 @@ class Operations(Object):
         """The gradient of a quantizer with a straight-through estimator."""
         self._call(c.ptx_quantize_backward, _c.ptx_quantize_params, params, stream)
 
+    def quantize_learned_backward(self, *, stream: StreamLike = None,
+                                  **params: Unpack[_types.QuantizeLearnedParams]) -> None:
+        """The gradients of a fake quantizer's input, scale and zero point."""
+        self._call(c.ptx_quantize_learned_backward, _c.ptx_quantize_learned_params, params, stream)
+
+    def quantize_learned_workspace(self, **params: Unpack[_types.QuantizeLearnedParams]) -> int:
+        """The bytes that quantize_learned_backward() needs at `workspace`, which may be left out."""
+        keeps: Keeps = {}
+        of = struct(_c.ptx_quantize_learned_params, params, "", keeps)
+        described = _c.ptx_operation_description()
+        check(c.ptx_quantize_learned_describe(byref(of), byref(described)))
+        return int(described.workspace)
+
     def lerp_backward(self, *, stream: StreamLike = None, **params: Unpack[_types.LerpParams]) -> None:
         """The gradients of a + weight * (b - a)."""
         self._call(c.ptx_lerp_backward, _c.ptx_lerp_params, params, stream)
+
+    def fake_quantize(self, *, stream: StreamLike = None,
+                      **params: Unpack[_types.FakeQuantizeParams]) -> None:
+        """Quantizes and scales back, with scales and zero points that are given."""
+        self._call(c.ptx_fake_quantize, _c.ptx_fake_quantize_params, params, stream)
+
+    def fake_quantize_groups(self, *, stream: StreamLike = None,
+                             **params: Unpack[_types.FakeQuantizeGroupsParams]) -> None:
+        """Quantizes groups of elements and scales them back, each with its own scale."""
+        self._call(c.ptx_fake_quantize_groups, _c.ptx_fake_quantize_groups_params, params, stream)
+
+    def fp8_cast(self, *, stream: StreamLike = None, **params: Unpack[_types.Fp8Params]) -> None:
+        """y = x * scale as e4m3 or e5m2, saturating; amax = max(amax, |x|)."""
+        self._call(c.ptx_fp8_cast, _c.ptx_fp8_params, params, stream)
+
+    def delayed_scale_update(self, *, stream: StreamLike = None,
+                             **params: Unpack[_types.DelayedScaleParams]) -> None:
+        """The scales of many tensors from the histories of their amax, as in Transformer Engine."""
+        self._call(c.ptx_delayed_scale_update, _c.ptx_delayed_scale_params, params, stream)
 
     def loss_scale_update(self, state: Address, found_inf: Address, *, stream: StreamLike = None,
                           params: Optional[_types.LossScaleParams] = None) -> None:

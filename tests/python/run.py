@@ -7,17 +7,22 @@ import importlib.util
 import os
 import sys
 
-needs, tests = ["pytest"], sys.argv[1:]
-if tests[0] == "torch":
-    needs.append(tests.pop(0))
-    other = os.environ.pop("PTXGEN_TORCH_PYTHON", "")
-    if other:
-        os.execv(other, [other, *sys.argv])
-for package in needs:
-    if importlib.util.find_spec(package) is None:
-        print(f"skipped: no {package} for {sys.executable}")
-        sys.exit(77)
 
-import pytest  # noqa: E402
+def main():
+    needs, tests = ["pytest"], sys.argv[1:]
+    if tests[0] == "torch":
+        needs.append(tests.pop(0))
+        other = os.environ.pop("PTXGEN_TORCH_PYTHON", "")
+        if other:
+            os.execv(other, [other, *sys.argv])
+    for package in needs:
+        if importlib.util.find_spec(package) is None:
+            print(f"skipped: no {package} for {sys.executable}")
+            return 77
 
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--durations=5", "--durations-min=5", *tests]))
+    import pytest
+    return pytest.main(["-q", "-p", "no:cacheprovider", "--durations=5", "--durations-min=5", *tests])
+
+
+if __name__ == "__main__":  # processes that a test starts import this file again
+    sys.exit(main())

@@ -211,7 +211,103 @@ def test_a_bound_launch(gpu, saxpy, stream):
     assert y.tolist(stream=stream) == [1.5] * 10
 
 
+class LikeTorch:
+    """An array with an __index__ that fails, as PyTorch's tensors have it."""
+
+    def __init__(self, of):
+        self.__dlpack_device__, self.__dlpack__ = of.__dlpack_device__, of.__dlpack__
+
+    def __index__(self):
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+
+
+def test_arrays_with_an_index(gpu, stream):
+    x, a = gpu.array([1.0, 3.0]), gpu.zeros(2)
+    kernel = gpu.kernel("lerp_backward", "f32", outputs="da")
+    kernel(d_output=LikeTorch(x), d_a=LikeTorch(a), n=2, weight=0.5, stream=stream)
+    assert a.tolist(stream=stream) == [0.5, 1.5]
+
+
 # ---- operations
+
+
+def delayed_scaling(gpu, operations, stream):
+    """A cast of one of two tensors, and the update of both scales."""
+    x, y, history = gpu.array([3.0, -7.0, 1e9, 0.0], "bf16"), gpu.zeros(4, "u8"), gpu.zeros(4)
+    scale, scale_inv = gpu.array([1.0, 2.0]), gpu.zeros(2)
+    operations.fp8_cast(dtype="bf16", count=2, x=x, y=y, format="e5m2", scale_at=scale, amax=history,
+                        stream=stream)
+    assert y.tolist(stream=stream) == [0x42, 0xc7, 0, 0]
+    operations.fp8_cast(dtype="bf16", count=4, x=x, y=y, scale=1, stream=stream)
+    assert y.tolist(stream=stream) == [0x44, 0xce, 0x7e, 0]
+    assert history.tolist(stream=stream) == [7.0, 0, 0, 0]
+    operations.delayed_scale_update(tensors=2, rows=2, history=history, scale=scale, stream=stream,
+                                    scale_inv=scale_inv, formats=gpu.array([1, 0], "u32"))
+    assert history.tolist(stream=stream) == [0, 0, 7.0, 0]
+    assert scale.tolist(stream=stream) == [8192.0, 2.0] and scale_inv.tolist() == [2.0 ** -13, 0.5]
+    with pytest.raises(ptxgen.InvalidError, match="rows is 0"):
+        operations.delayed_scale_update(tensors=2, history=history, scale=scale, scale_inv=scale_inv)
+    with pytest.raises(ValueError, match="format"):
+        operations.fp8_cast(dtype="bf16", count=2, x=x, y=y, format="e3m4", scale=1)
+
+
+def fake_quantization(gpu, operations, stream):
+    x, y, scales = gpu.array([7.0, -1.25] + [0.0] * 30 + [0.5] * 32), gpu.zeros(64), gpu.zeros(2)
+    operations.fake_quantize_groups(dtype="f32", count=64, columns=32, x=x, y=y, scales=scales,
+                                    stream=stream)
+    assert y.tolist(stream=stream)[:4] == [7.0, -1.0, 0.0, 0.0] and y.tolist()[32:] == [0.5] * 32
+    assert scales.tolist()[0] == 1.0
+    zero_points = gpu.zeros(1, "s32")
+    operations.fake_quantize_groups(dtype="f32", count=64, group=64, bits=8, levels="unsigned", x=x,
+                                    y=y, zero_points=zero_points, stream=stream)
+    assert zero_points.tolist(stream=stream) == [39]
+    operations.fake_quantize(dtype="f32", count=2, x=x, y=y, scale=2, q_min=-8, q_max=7,
+                             stream=stream)
+    assert y.tolist(stream=stream)[:2] == [8.0, -2.0]
+    operations.fake_quantize(dtype="f32", count=2, x=x, y=y, scales=gpu.array([2.0, 1.0]), channels=2,
+                             zero_points=gpu.array([0.4, 126.6]), learned_zero_points=True,
+                             stream=stream)
+    assert y.tolist(stream=stream)[:2] == [8.0, -1.0]
+    with pytest.raises(ptxgen.InvalidError, match="columns is 48, no multiple of group 32"):
+        operations.fake_quantize_groups(dtype="f32", count=96, columns=48, x=x, y=y)
+    with pytest.raises(ValueError, match="levels"):
+        operations.fake_quantize_groups(dtype="f32", count=64, x=x, y=y, levels="half")
+
+
+def learned_quantizer(gpu, operations, stream):
+    """Steps of 1/2 around zero point 1, levels -2 to 1: x / scale is in range from -3 to 0."""
+    params = {"dtype": "f32", "count": 4, "q_min": -2, "q_max": 1,
+              "x": gpu.array([-0.75, -1.5, 4.0, 0.125]), "d_output": gpu.array([1.0, 10.0, 100.0, 8.0]),
+              "d_input": gpu.zeros(4), "scales": gpu.array([0.5]), "zero_points": gpu.array([1.25]),
+              "d_scales": gpu.zeros(1), "d_zero_points": gpu.zeros(1)}
+    assert operations.quantize_learned_workspace(**params) == 16
+    with pytest.raises(ptxgen.InvalidError, match="workspace is 0"):
+        operations.quantize_learned_backward(**params, stream=stream)
+    operations.quantize_learned_backward(**params, workspace=gpu.zeros(2, "f64"), stream=stream)
+    assert params["d_input"].tolist(stream=stream) == [1.0, 10.0, 0.0, 8.0]
+    assert params["d_scales"].tolist() == [-0.5 * 1 - 0.25 * 8]  # -1.5 is a tie, and rounds to -2
+    assert params["d_zero_points"].tolist() == [-0.5 * 100]
+
+
+def test_a_kernel_of_sums_by_channels(gpu, stream):
+    kernel = gpu.kernel("quantize_learned_backward", "f32", layout="rows", zero_point="fixed")
+    assert kernel.length("scale_sums", 6000, channels=2, inner=3000) == 4
+    assert kernel.length("x", 6000) == 6000
+    with pytest.raises(ptxgen.InvalidError, match="no length for n=6000"):
+        kernel.length("scale_sums", 6000)
+    with pytest.raises(ptxgen.InvalidError, match="no array 'zero_sums'"):
+        kernel.length("zero_sums", 6000)
+    x, d_output, d_input = gpu.array([2.0, 4.0]), gpu.array([3.0, 5.0]), gpu.zeros(2)
+    arguments = {"x": x, "d_output": d_output, "d_input": d_input, "n": 2, "channels": 2,
+                 "scale": gpu.array([1.0, 1.0]), "zero_point": gpu.array([0, 0], "s32"), "q_max": 3}
+    with pytest.raises(ptxgen.InvalidError, match="scale_sums has 1 elements, not 2"):
+        kernel(**arguments, scale_sums=gpu.zeros(1, "f64"), stream=stream)
+    sums, d_scale = gpu.zeros(2, "f64"), gpu.zeros(2)
+    kernel(**arguments, scale_sums=sums, stream=stream)
+    assert sums.tolist(stream=stream) == [0.0, 15.0] and d_input.tolist() == [3.0, 0.0]
+    gpu.kernel("quantize_learned_reduce", "f32", gradients="scale")(
+        scale_sums=sums, pieces=2, channels=2, d_scale=d_scale, grad_factor=2, stream=stream)
+    assert d_scale.tolist(stream=stream) == [0.0, 30.0]
 
 
 def test_operations(gpu, stream):
@@ -226,6 +322,9 @@ def test_operations(gpu, stream):
     state = gpu.array(struct.pack("<fi", 8.0, 1))
     operations.loss_scale_update(state, gpu.zeros(1), params={"interval": 2}, stream=stream)
     assert struct.unpack("<fi", state.tobytes(stream=stream)) == (16.0, 0)
+    delayed_scaling(gpu, operations, stream)
+    learned_quantizer(gpu, operations, stream)
+    fake_quantization(gpu, operations, stream)
     with pytest.raises(ptxgen.InvalidError, match="d_output"):
         operations.lerp_backward(dtype="f32", count=2, d_output=0, d_a=d_a, weight=0.25)
     operations.close()

@@ -2,14 +2,18 @@
 """How ptxgen.torch finds tensors: with torch's functions in one call, or tensor by tensor. Both must
 notice the same."""
 
+import math
+import weakref
+
 import pytest
 import torch
 from conftest import ON_EMULATOR
 from torch_parts import DEVICE, distance, give, parameters
 
 import ptxgen.torch as pt
-from ptxgen.torch import _native
+from ptxgen.torch import _native, clip
 
+VERSIONS = hasattr(torch.autograd.graph, "increment_version")
 SHAPES = [(8, 8), (300,), (1,), (), (0, 3), (4, 6, 2, 2)]
 
 
@@ -127,6 +131,47 @@ def test_against_torch(native, mutate):
     assert watched(a) == [native]
 
 
+@pytest.mark.parametrize("mutate", [m for m in MUTATIONS if m is not expand],  # torch refuses it
+                         ids=lambda f: f.__name__)
+def test_clip_against_torch(native, mutate, monkeypatch):
+    """Norms and gradients before a change, with it, and after it; the gradients count as written."""
+    monkeypatch.setattr(clip, "_watches", [])
+    ours, theirs = parameters(shapes=SHAPES), parameters(shapes=SHAPES)
+    for turn in range(5):
+        for params in (ours, theirs):
+            give(params, turn, keep=turn not in (2, 4))
+            if turn == 1:
+                mutate(params)
+        before = [None if p.grad is None else p.grad._version for p in ours]
+        a, b = pt.clip_grad_norm_(ours, 0.5), torch.nn.utils.clip_grad_norm_(theirs, 0.5)
+        assert abs(float(a) - float(b)) <= 1e-6 * float(b), turn
+        for p, q, version in zip(ours, theirs, before):
+            if q.grad is None:
+                assert p.grad is None
+            else:
+                assert torch.allclose(p.grad, q.grad, rtol=1e-6, atol=0), turn
+                assert p.grad._version > version or not VERSIONS, turn
+    assert len(clip._watches) == native
+
+
+def test_clip_of_models_that_share_a_plan(native, monkeypatch):
+    """Two models of the same sizes take turns. Nothing keeps them alive."""
+    monkeypatch.setattr(clip, "_watches", [])
+    monkeypatch.setattr(clip, "_sets", [])
+    models = [parameters(shapes=SHAPES, seed=k) for k in range(2)]
+    for turn in range(3):
+        for k, params in enumerate(models):
+            give(params, turn, scale=k + 1.0, keep=turn == 1)
+            expected = math.sqrt(sum(float(p.grad.double().square().sum()) for p in params))
+            assert abs(float(pt.clip_grad_norm_(params, 1.0)) / expected - 1) < 1e-6
+            for p in params:
+                assert float(p.grad.norm()) <= 1.0
+    assert len(clip._sets) == 1 and len(clip._watches) == 2 * native
+    gone = [weakref.ref(p) for params in models for p in params]
+    del models, params, p
+    assert not any(ref() is not None for ref in gone)
+
+
 def test_moments_follow(native):
     """A gradient that moves to and fro, and the norm that is taken of it."""
     params = parameters(shapes=SHAPES)
@@ -152,7 +197,7 @@ def test_versions(native):
     optimizer.step()
     params[1].grad = None
     before = [p._version for p in params]
-    if not hasattr(torch.autograd.graph, "increment_version"):
+    if not VERSIONS:
         pytest.skip(f"no torch.autograd.graph.increment_version for torch {torch.__version__}")
     optimizer.step()
     assert [p._version - v for p, v in zip(params, before)] == [1] * len(params)

@@ -39,11 +39,12 @@ class _Torch:
 
     look: Any
     bump_versions: Any
+    bump_gradient_versions: Any
 
     def __init__(self) -> None:
         # With the interpreter's lock held: nothing changes the tensors meanwhile.
         ours = ctypes.PyDLL(library_path())
-        for name in ("ptx_torch_look", "ptx_torch_bump_versions"):
+        for name in ("ptx_torch_look", "ptx_torch_bump_versions", "ptx_torch_bump_gradient_versions"):
             function = getattr(ours, name)
             function.restype, function.argtypes = _c.FUNCTIONS[name]
             setattr(self, name[len("ptx_torch_"):], function)
@@ -69,11 +70,11 @@ class _Torch:
 
 class Watch:
     """A look at parameters and their gradients, of these types. `instead`: addresses for gradients
-    without elements. The parameters must stay as long as the watch."""
+    without elements. The caller keeps the parameters as long as it uses the watch."""
 
     def __init__(self, functions: _Torch, parameters: Sequence[Tensor], dtypes: Sequence[torch.dtype],
                  instead: Sequence[int]) -> None:
-        self._functions, self._parameters = functions, parameters
+        self._functions = functions
         self._rows = (_c.ptx_torch_tensor * len(parameters))()
         for row, p, dtype, address in zip(self._rows, parameters, dtypes, instead):
             row.tensor, row.impl = functions.at(p), p._cdata
@@ -93,6 +94,10 @@ class Watch:
 
     def range(self) -> Any:
         return self._first.value, self._moved.value
+
+    def bump_gradient_versions(self) -> None:
+        """The parameters' own gradients were written, after a look that found them."""
+        self._functions.bump_gradient_versions(*self._given)
 
 
 class Written:
@@ -126,6 +131,10 @@ def _tells_the_truth(functions: _Torch) -> bool:
     before = [p._version for p in params]
     Written(functions, params).bump_versions()
     sound = sound and [p._version - v for p, v in zip(params, before)] == [1, 1, 1]
+    before = [p.grad._version for p in (other, empty)]  # type: ignore[union-attr]
+    watch.bump_gradient_versions()
+    sound = sound and [p.grad._version - v  # type: ignore[union-attr]
+                       for p, v in zip((other, empty), before)] == [1, 1]
     for unusual in (torch.ones(3, 4, **_PLACE).t(), torch.ones(4, 3, **_PLACE).to_sparse()):
         other.grad = unusual
         sound = sound and found(UNUSUAL)

@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad as _module
 from .. import _c
 from .._library import c, check
 from ..plans import ClipPlan
-from . import _device
+from . import _device, _native
 from ._ranks import DTensor, Reduction, is_partial, reduction, replicated, world
 
 _Tensors = Union[Tensor, Iterable[Tensor]]
@@ -59,7 +59,7 @@ class _Part:
         records = device.tensor(self.plan.records)
         self._norm = records[1] if device.device.type == "cuda" else None
 
-    def move(self, addresses: List[int], locals_: Sequence[Tensor], stream: int) -> None:
+    def move(self, addresses: List[int], stream: int) -> None:
         self._table[:] = [addresses[k] for k in self.at]
         check(c.ptx_clip_plan_set_data(self._handle, 0, len(self.at), self._table, stream))
 
@@ -97,6 +97,7 @@ class _Set:
                        for device, at in by_device.items()]
         self._phases = several
         self.addresses = list(map(_data_ptr, locals_))
+        self.watched: Optional["_Watched"] = None  # whose gradients these are
         self._sizes = [local.numel() * local.element_size() for local in locals_]
         self._sort()
         self.dtype = self.dtypes[0]
@@ -132,18 +133,20 @@ class _Set:
         ends = map(operator.add, starts, self._sorted_sizes)
         return all(map(operator.le, ends, starts[1:]))
 
-    def move(self, locals_: Sequence[Tensor]) -> bool:
+    def capturing(self) -> bool:
+        return any(part.device.capturing() for part in self._parts)
+
+    def move(self, addresses: List[int]) -> bool:
         """Sets the addresses. False if gradients overlap."""
-        addresses = list(map(_data_ptr, locals_))
-        capturing = any(part.device.capturing() for part in self._parts)
-        if addresses != self.addresses or capturing:
+        self.watched = None
+        if addresses != self.addresses or self.capturing():
             self.addresses = addresses
             if not self._apart():
                 self._sort()
                 if not self._apart():
                     return False
             for part in self._parts:
-                part.move(addresses, locals_, part.device.stream())
+                part.move(addresses, part.device.stream())
         return True
 
     def measure(self, max_norm: float) -> None:
@@ -219,6 +222,68 @@ _MOST_SETS = 16
 _sets: List[_Set] = []  # the last used first
 
 
+class _Watched:
+    """Parameters whose gradients a set of plans had at the last call: one look finds whether it still
+    fits. It keeps none of them alive, and torch does not swap tensors that have weak references; so the
+    same identities may be those of others, which are asked what they are before the look."""
+
+    def __init__(self, parameters: Sequence[Tensor], ids: Any, plans: _Set, watch: Any) -> None:
+        self.ids, self.plans, self._watch = ids, plans, watch
+        self._known = (_c.c_uint64 * len(parameters))(*plans.addresses)
+        self._now = (_c.c_uint64 * len(parameters))()
+        plans.watched = self
+
+    def fits(self, parameters: Sequence[Tensor]) -> bool:
+        """Whether the plans have the gradients of these, after what moved was set."""
+        plans = self.plans
+        if (plans not in _sets or plans.capturing() or not set(map(type, parameters)) <= _PLAIN
+                or not all(map(_is_contiguous, parameters))):
+            return False
+        found = self._watch.look(self._known, self._now)
+        if found == _native.SAME and plans.watched is self:
+            return True
+        if found not in (_native.SAME, _native.MOVED):
+            return False
+        now = list(self._now)
+        if any(n and not address for n, address in zip(plans.numels, now)) or not plans.move(now):
+            return False
+        self._known, self._now = self._now, self._known
+        plans.watched = self
+        return True
+
+    def written(self) -> None:
+        self._watch.bump_gradient_versions()
+
+
+_PLAIN = {Tensor, torch.nn.Parameter}
+_MOST_WATCHES = 4
+_watches: List[_Watched] = []  # the last used first
+
+
+def _watched(parameters: Sequence[Tensor], ids: Any) -> Optional[_Watched]:
+    for k, one in enumerate(_watches):
+        if one.ids == ids:
+            if not one.fits(parameters):
+                _watches.remove(one)
+                return None
+            if k:
+                _watches.insert(0, _watches.pop(k))
+            return one
+    return None
+
+
+def _watch(parameters: Sequence[Tensor], grads: Sequence[Tensor], ids: Any, plans: _Set) -> None:
+    """From the next call on, one look for all: where each parameter has its own contiguous gradient, on
+    one device."""
+    if (len(grads) != len(parameters) or plans.placed or len(set(plans.devices)) != 1
+            or not all(map(_is_contiguous, parameters))):
+        return
+    watch = _native.watch(parameters, plans.dtypes, [0] * len(parameters))
+    if watch is not None:
+        _watches.insert(0, _Watched(parameters, ids, plans, watch))
+        del _watches[_MOST_WATCHES:]
+
+
 def _plannable(grads: Sequence[Any], locals_: Sequence[Tensor]) -> bool:
     """Whether plans can take these gradients, of a set that was not seen before."""
     for grad, local in zip(grads, locals_):
@@ -252,7 +317,7 @@ def _set_of(grads: Sequence[Any], norm_type: float, with_sums: bool = False) -> 
                     return None
                 if k:
                     _sets.insert(0, _sets.pop(k))
-                return one if one.move(locals_) else None
+                return one if one.move(list(map(_data_ptr, locals_))) else None
     except RuntimeError:
         if _plannable(grads, locals_):
             raise
@@ -293,9 +358,15 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
     """torch.nn.utils.clip_grad_norm_: scales the gradients so that their norm is at most `max_norm`,
     and returns the norm before. Does not wait for the GPU, unless `error_if_nonfinite` is set."""
     parameters = _listed(parameters, warn=True)
-    grads: List[Tensor] = [g for g in [p.grad for p in parameters] if g is not None]
     limit, order = float(max_norm), float(norm_type)
-    plans = _set_of(grads, order) if limit >= 0 else None
+    ids = _native.identities(parameters)
+    watched = _watched(parameters, ids) if limit >= 0 and order == 2.0 else None
+    grads: List[Tensor] = []
+    if watched is not None:
+        plans: Optional[_Set] = watched.plans
+    else:
+        grads = [g for g in [p.grad for p in parameters] if g is not None]
+        plans = _set_of(grads, order) if limit >= 0 else None
     if plans is None:
         return _torch_clip_grad_norm_(parameters, max_norm, norm_type,
                                       error_if_nonfinite=error_if_nonfinite,
@@ -308,7 +379,11 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
     else:
         plans.run(limit)
         norm = plans.norm()
-    increment_version(grads)
+    if watched is not None:
+        watched.written()
+    else:
+        increment_version(grads)
+        _watch(parameters, grads, ids, plans)
     return norm  # type: ignore[no-any-return]
 
 
