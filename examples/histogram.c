@@ -40,10 +40,11 @@ static bool run(struct host *host)
     }
     CUdeviceptr gpu_data = host_upload(host, data, sizeof data);
     CUdeviceptr gpu_result = host_zeros(host, sizeof result);
-    host_launch(host, BLOCKS,
-                (struct ptx_arg[]) { PTX_ARG(gpu_data), PTX_ARG(n), PTX_ARG(gpu_result) }, 3);
+    const struct ptx_arg args[] = { PTX_ARG(gpu_data), PTX_ARG(n), PTX_ARG(gpu_result) };
+    host_launch(host, "histogram",
+                &(struct ptx_launch_params) { .grid = { BLOCKS }, .args = args, .arg_count = 3 });
     return host_download(host, gpu_result, result, sizeof result) &&
            memcmp(result, expected, sizeof expected) == 0;
 }
 
-const struct example example = { "histogram", build, run };
+struct example example = { "histogram", build, run };

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# readme.sh README.md PLANS.md KERNELS.md CPP.md clip.c embed.c saxpy.c softmax_cpp.cc saxpy: checks that the pages show the
-# sources and the output of the examples.
+# readme.sh README.md PLANS.md KERNELS.md CPP.md clip.c embed.c saxpy.c softmax_cpp.cc saxpy EXAMPLES.md softmax.c
+# peers_examples.cu: checks that the pages show the sources and the output of the examples.
 set -eu
 
 marked() {
@@ -29,3 +29,6 @@ shown "$3" 'the marked lines of examples/embed.c' "$(marked "$6")"
 shown "$4" 'the marked lines of examples/softmax_cpp.cc' "$(marked "$8")"
 shown "$1" 'build() of examples/saxpy.c' "$(sed -n '/^static void build/,/^}/p' "$7")"
 shown "$1" 'what examples/saxpy --emit prints' "$("$9" --emit)"
+shift 9
+shown "$1" 'the marked lines of examples/softmax.c' "$(marked "$2")"
+shown "$1" 'the marked lines of bench/peers_examples.cu' "$(marked "$3")"

@@ -34,8 +34,10 @@ static bool run(struct host *host)
     host_random_floats(y, N, -10, 10);
     CUdeviceptr gpu_x = host_upload(host, x, sizeof x);
     CUdeviceptr gpu_y = host_upload(host, y, sizeof y);
-    host_launch(host, (n + BLOCK - 1) / BLOCK,
-                (struct ptx_arg[]) { PTX_ARG(n), PTX_ARG(a), PTX_ARG(gpu_x), PTX_ARG(gpu_y) }, 4);
+    const struct ptx_arg args[] = { PTX_ARG(n), PTX_ARG(a), PTX_ARG(gpu_x), PTX_ARG(gpu_y) };
+    host_launch(host, "saxpy",
+                &(struct ptx_launch_params) {
+                    .grid = { (n + BLOCK - 1) / BLOCK }, .args = args, .arg_count = 4 });
     if (!host_download(host, gpu_y, result, sizeof result))
         return false;
 
@@ -44,4 +46,4 @@ static bool run(struct host *host)
     return memcmp(result, y, sizeof y) == 0;
 }
 
-const struct example example = { "saxpy", build, run };
+struct example example = { "saxpy", build, run };

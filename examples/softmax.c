@@ -1,79 +1,69 @@
 // SPDX-License-Identifier: MIT
-// Softmax of each row of a matrix in place, one block per row: exp(x - max) / sum of exp(x - max).
+// Softmax of each row of a matrix: exp(x - max) / sum of exp(x - max). A warp or a block has a row
+// in registers, so memory is read once and written once.
 #include "host.h"
+#include "rows.h"
 
 #include <math.h>
 
-enum { BLOCK = 256, WARP = 32, WARPS = BLOCK / WARP, ROWS = 50, COLUMNS = 1000 };
-
-typedef ptx_val operation(ptx_builder *b, ptx_val x, ptx_val y);
-
-static ptx_val warp_reduce(ptx_builder *b, operation *op, ptx_val x, unsigned lanes)
-{
-    for (unsigned mask = lanes / 2; mask > 0; mask /= 2)
-        x = op(b, x, ptx_shfl_bfly(b, x, ptx_u32(mask)));
-    return x;
-}
-
-// Reduces x over the block with op; every thread gets the result.
-static ptx_val block_reduce(ptx_builder *b, operation *op, ptx_val x)
-{
-    ptx_ptr warps = ptx_shared(b, PTX_F32, WARPS);
-    ptx_val tid = ptx_tid(b, PTX_X);
-
-    x = warp_reduce(b, op, x, WARP);
-    ptx_if (b, ptx_eq(b, ptx_laneid(b), ptx_u32(0)))
-        ptx_store(b, warps, ptx_shr(b, tid, ptx_u32(5)), x);
-    ptx_barrier(b);
-    x = ptx_load(b, warps, ptx_and(b, tid, ptx_u32(WARPS - 1)));
-    return warp_reduce(b, op, x, WARPS);
-}
-
+// The pages show the lines between here and the end mark.
 static void build(ptx_builder *b)
 {
-    ptx_entry (b, "softmax", .block = { BLOCK }) {
-        ptx_ptr rows = ptx_param_ptr(b, PTX_F32, "rows", .meaning = "one after the other");
-        ptx_val columns = ptx_param(b, PTX_U32, "columns");
-        ptx_val tid = ptx_tid(b, PTX_X);
-        ptx_ptr x = ptx_at(b, rows, ptx_mul_wide(b, ptx_ctaid(b, PTX_X), columns));
+    const struct row_shape s = row_shape(example.type, example.sizes[1]);
+    ptx_val x[ROW_MAX_ELEMENTS];
 
-        ptx_val max = ptx_var(b, ptx_f32(-INFINITY));
-        ptx_for (b, i, tid, columns, ptx_u32(BLOCK))
-            ptx_set(b, max, ptx_max(b, max, ptx_load(b, x, i)));
-        max = block_reduce(b, ptx_max, max);
+    if (!row_check(b, s))
+        return;
+    ptx_entry (b, "softmax", .block = { s.block }) {
+        ptx_ptr in = ptx_param_ptr(b, s.type, "x", .readonly = true);
+        ptx_ptr out = ptx_param_ptr(b, s.type, "y", .writeonly = true, .meaning = "may be x");
+        ptx_val rows = ptx_param(b, PTX_U32, "rows");
+        ptx_val row = row_first(b, s);
+        ptx_return_if(b, ptx_ge(b, row, rows));
 
-        ptx_val sum = ptx_var(b, ptx_f32(0));
-        ptx_for (b, i, tid, columns, ptx_u32(BLOCK)) {
-            ptx_val below = ptx_sub(b, ptx_load(b, x, i), max);
-            ptx_val power = ptx_ex2(b, ptx_mul(b, below, ptx_f32(1.44269504f))); // log2(e)
-            ptx_store(b, x, i, power);
-            ptx_set(b, sum, ptx_add(b, sum, power));
+        row_load(b, s, row_at(b, s, in, row), ptx_f32(-INFINITY), x);
+        ptx_val max = row_reduce(b, s, ptx_max, row_fold(b, s, ptx_max, x));
+        for (unsigned k = 0; k < s.elements; k++) {
+            ptx_val below = ptx_sub(b, x[k], max);
+            x[k] = ptx_ex2(b, ptx_mul(b, below, 1.44269504)); // log2(e)
         }
-        sum = block_reduce(b, ptx_add, sum);
-
-        ptx_for (b, i, tid, columns, ptx_u32(BLOCK))
-            ptx_store(b, x, i, ptx_div(b, ptx_load(b, x, i), sum));
+        ptx_val sum = row_reduce(b, s, ptx_add, row_fold(b, s, ptx_add, x));
+        ptx_val scale = ptx_rcp(b, sum);
+        for (unsigned k = 0; k < s.elements; k++)
+            x[k] = ptx_mul(b, x[k], scale);
+        row_store(b, s, row_at(b, s, out, row), x);
     }
 }
+// End of what the pages show.
 
 static bool run(struct host *host)
 {
-    static float x[ROWS * COLUMNS], y[ROWS * COLUMNS];
-    uint32_t columns = COLUMNS;
+    const uint32_t rows = example.sizes[0], columns = example.sizes[1];
+    const unsigned together = row_shape(example.type, columns).together;
+    const size_t n = (size_t)rows * columns;
+    float *x = host_random_array(host, n, -8, 8), *y = host_random_array(host, n, 0, 0);
+    CUdeviceptr in = host_upload_floats(host, example.type, x, n);
+    CUdeviceptr out = host_zeros(host, n * ptx_type_bytes(example.type));
+    const struct ptx_arg args[] = { PTX_ARG(in), PTX_ARG(out), PTX_ARG(rows) };
 
-    host_random_floats(x, ROWS * COLUMNS, -8, 8);
-    CUdeviceptr rows = host_upload(host, x, sizeof x);
-    host_launch(host, ROWS, (struct ptx_arg[]) { PTX_ARG(rows), PTX_ARG(columns) }, 2);
-    bool right = host_download(host, rows, y, sizeof y);
-
-    for (unsigned start = 0; start < ROWS * COLUMNS; start += COLUMNS) {
+    host_launch(host, "softmax",
+                &(struct ptx_launch_params) {
+                    .grid = { (rows + together - 1) / together }, .args = args, .arg_count = 3 });
+    bool right = host_download_floats(host, example.type, out, y, n);
+    for (size_t start = 0; right && start < n; start += columns) {
         double sum = 0;
-        for (unsigned i = start; i < start + COLUMNS; i++)
+        for (size_t i = start; i < start + columns; i++)
             sum += exp(x[i]);
-        for (unsigned i = start; i < start + COLUMNS; i++)
-            right = right && fabs(y[i] * sum / exp(x[i]) - 1) < 1e-5;
+        for (size_t i = start; i < start + columns; i++)
+            right = right && fabs(y[i] * sum / exp(x[i]) - 1) <
+                                 (example.type == PTX_BF16 ? 0x1.01p-8 : 2e-6);
     }
     return right;
 }
 
-const struct example example = { "softmax", build, run };
+struct example example = { .name = "softmax",
+                           .build = build,
+                           .run = run,
+                           .size_names = { "ROWS", "COLUMNS" },
+                           .sizes = { 50, 1000 },
+                           .type = PTX_F32 };

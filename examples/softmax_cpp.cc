@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// softmax.c in C++: each row of a matrix in place, one block per row.
+// Softmax of each row of a matrix in place, one block per row, in C++. softmax.c has rows in
+// registers.
 #include <ptxgen/ptxgen.hpp>
 
 #include <cmath>
@@ -106,7 +107,8 @@ int main(int argc, char **argv)
         return right ? 0 : 1;
     } catch (const ptx::error &e) {
         if (e.status() == PTX_ERROR_NO_DRIVER || e.status() == PTX_ERROR_NO_DEVICE) {
-            std::fprintf(stderr, "softmax: no GPU, not run; PTXGEN_LIBCUDA may name the emulator\n");
+            std::fprintf(stderr,
+                         "softmax: no GPU, not run; PTXGEN_LIBCUDA may name the emulator\n");
             return 77; // skipped
         }
         std::fprintf(stderr, "softmax: %s\n", e.what());

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+// Layer norm of each row: y = x' gamma + beta with x' = (x - mean) rstd, and rstd = 1 /
+// sqrt(variance + eps); its gradients in two launches, whose sums have a fixed order.
+#include "host.h"
+#include "rows.h"
+
+#include <math.h>
+
+// The sums of rows are added by the warps of a block. FULL: threads wanted on a multiprocessor.
+enum { SUM_GROUPS = 32, SUM_BLOCK = ROW_WARP * SUM_GROUPS, FULL = 1536 };
+
+static const float EPS = 1e-5f;
+
+// The sum of this thread's elements over the row, divided by the number of columns.
+static ptx_val row_mean(ptx_builder *b, struct row_shape s, const ptx_val *x)
+{
+    ptx_val sum = row_reduce(b, s, ptx_add, row_fold(b, s, ptx_add, x));
+
+    return ptx_mul(b, sum, 1.0 / s.columns);
+}
+
+// Blocks wanted on a multiprocessor, so that there are loads under way while others reduce.
+static uint32_t resident(struct row_shape s)
+{
+    return s.block < FULL ? FULL / s.block : 1;
+}
+
+static void forward(ptx_builder *b, struct row_shape s)
+{
+    ptx_val x[ROW_MAX_ELEMENTS], square[ROW_MAX_ELEMENTS];
+    ptx_val gamma[ROW_MAX_ELEMENTS], beta[ROW_MAX_ELEMENTS];
+
+    ptx_entry (b, "layer_norm", .block = { s.block }, .min_blocks = resident(s)) {
+        ptx_ptr in = ptx_param_ptr(b, s.type, "x", .readonly = true);
+        ptx_ptr gammas = ptx_param_ptr(b, s.type, "gamma", .readonly = true);
+        ptx_ptr betas = ptx_param_ptr(b, s.type, "beta", .readonly = true);
+        ptx_ptr out = ptx_param_ptr(b, s.type, "y", .writeonly = true);
+        ptx_ptr means = ptx_param_ptr(b, PTX_F32, "mean", .length = "rows", .writeonly = true);
+        ptx_ptr rstds = ptx_param_ptr(b, PTX_F32, "rstd", .length = "rows", .writeonly = true);
+        ptx_val rows = ptx_param(b, PTX_U32, "rows"), eps = ptx_param(b, PTX_F32, "eps");
+        ptx_val row = row_first(b, s);
+        ptx_return_if(b, ptx_ge(b, row, rows));
+
+        row_load(b, s, row_at(b, s, in, row), ptx_f32(0), x);
+        ptx_val mean = row_mean(b, s, x);
+        for (unsigned k = 0; k < s.elements; k++) {
+            x[k] = ptx_sub(b, x[k], mean);
+            square[k] = ptx_mul(b, x[k], x[k]);
+        }
+        row_clear(b, s, square); // what is beyond the row's end was 0, and differs from the mean
+        ptx_val rstd = ptx_rcp(b, ptx_sqrt(b, ptx_add(b, row_mean(b, s, square), eps)));
+        row_load(b, s, gammas, ptx_f32(0), gamma); // only now: they are in L1, and take registers
+        row_load(b, s, betas, ptx_f32(0), beta);
+        for (unsigned k = 0; k < s.elements; k++)
+            x[k] = ptx_fma(b, ptx_mul(b, x[k], rstd), gamma[k], beta[k]);
+        row_store(b, s, row_at(b, s, out, row), x);
+        ptx_if (b, ptx_eq(b, ptx_rem(b, ptx_tid(b, PTX_X), s.threads), 0)) {
+            ptx_store(b, means, row, mean);
+            ptx_store(b, rstds, row, rstd);
+        }
+    }
+}
+
+// A block takes rows in turn and keeps the sums of its columns in registers; it writes them as two
+// rows of `sums`, for gamma and for beta.
+static void backward(ptx_builder *b, struct row_shape s)
+{
+    ptx_val x[ROW_MAX_ELEMENTS], dy[ROW_MAX_ELEMENTS], g[ROW_MAX_ELEMENTS], gx[ROW_MAX_ELEMENTS];
+    ptx_val gamma[ROW_MAX_ELEMENTS], d_gamma[ROW_MAX_ELEMENTS], d_beta[ROW_MAX_ELEMENTS];
+
+    ptx_entry (b, "layer_norm_backward", .block = { s.block }) {
+        ptx_ptr d_out = ptx_param_ptr(b, s.type, "dy", .readonly = true);
+        ptx_ptr in = ptx_param_ptr(b, s.type, "x", .readonly = true);
+        ptx_ptr gammas = ptx_param_ptr(b, s.type, "gamma", .readonly = true);
+        ptx_ptr means = ptx_param_ptr(b, PTX_F32, "mean", .length = "rows", .readonly = true);
+        ptx_ptr rstds = ptx_param_ptr(b, PTX_F32, "rstd", .length = "rows", .readonly = true);
+        ptx_ptr d_in = ptx_param_ptr(b, s.type, "dx", .writeonly = true);
+        ptx_ptr sums = ptx_param_ptr(b, PTX_F32, "sums", .writeonly = true,
+                                     .meaning = "two rows for each row that a grid has at a time");
+        ptx_val rows = ptx_param(b, PTX_U32, "rows");
+        ptx_val first = row_first(b, s), step = ptx_mul(b, ptx_nctaid(b, PTX_X), s.together);
+
+        row_load(b, s, gammas, ptx_f32(0), gamma);
+        for (unsigned k = 0; k < s.elements; k++) {
+            d_gamma[k] = ptx_var(b, ptx_f32(0));
+            d_beta[k] = ptx_var(b, ptx_f32(0));
+        }
+        ptx_for (b, row, first, rows, step) {
+            row_load(b, s, row_at(b, s, in, row), ptx_f32(0), x);
+            row_load(b, s, row_at(b, s, d_out, row), ptx_f32(0), dy);
+            ptx_val mean = ptx_load(b, means, row), rstd = ptx_load(b, rstds, row);
+            for (unsigned k = 0; k < s.elements; k++) {
+                x[k] = ptx_mul(b, ptx_sub(b, x[k], mean), rstd);
+                g[k] = ptx_mul(b, dy[k], gamma[k]);
+                gx[k] = ptx_mul(b, g[k], x[k]);
+                ptx_set(b, d_gamma[k], ptx_fma(b, dy[k], x[k], d_gamma[k]));
+                ptx_set(b, d_beta[k], ptx_add(b, d_beta[k], dy[k]));
+            }
+            ptx_val mean_g = row_mean(b, s, g), mean_gx = row_mean(b, s, gx);
+            for (unsigned k = 0; k < s.elements; k++) {
+                ptx_val along = ptx_fma(b, x[k], mean_gx, mean_g);
+                g[k] = ptx_mul(b, ptx_sub(b, g[k], along), rstd);
+            }
+            row_store(b, s, row_at(b, s, d_in, row), g);
+        }
+        row_store(b, s, row_at(b, s, sums, ptx_mul(b, first, 2)), d_gamma);
+        row_store(b, s, row_at(b, s, sums, ptx_mad(b, first, 2, 1)), d_beta);
+    }
+}
+
+// A warp's lanes have columns, and the warps every SUM_GROUPS-th row; then they change sides.
+static void add_rows(ptx_builder *b, struct row_shape s)
+{
+    ptx_entry (b, "layer_norm_sums", .block = { SUM_BLOCK }) {
+        ptx_ptr sums = ptx_param_ptr(b, PTX_F32, "sums", .readonly = true);
+        ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "half the rows of sums");
+        ptx_ptr out =
+            ptx_param_ptr(b, s.type, "d_gamma_beta", .writeonly = true, .meaning = "two rows");
+        ptx_ptr parts = ptx_shared(b, PTX_F32, SUM_GROUPS * (ROW_WARP + 1));
+        ptx_val tid = ptx_tid(b, PTX_X), lane = ptx_laneid(b), group = ptx_div(b, tid, ROW_WARP);
+        ptx_val first = ptx_mul(b, ptx_ctaid(b, PTX_X), ROW_WARP), sum = ptx_var(b, ptx_f32(0));
+        ptx_val column = ptx_add(b, first, lane);
+
+        ptx_if (b, ptx_lt(b, column, 2 * s.columns)) {
+            ptx_for (b, row, group, count, SUM_GROUPS) {
+                ptx_val at = ptx_mad_wide(b, row, 2 * s.columns, ptx_cvt(b, PTX_U64, column));
+                ptx_set(b, sum, ptx_add(b, sum, ptx_load(b, sums, at)));
+            }
+        }
+        ptx_store(b, parts, ptx_mad(b, group, ROW_WARP + 1, lane), sum);
+        ptx_barrier(b);
+        ptx_val part = ptx_load(b, parts, ptx_mad(b, lane, ROW_WARP + 1, group));
+        for (unsigned mask = SUM_GROUPS / 2; mask > 0; mask /= 2)
+            part = ptx_add(b, part, ptx_shfl_bfly(b, part, mask));
+        column = ptx_add(b, first, group);
+        ptx_val writes = ptx_and(b, ptx_eq(b, lane, 0), ptx_lt(b, column, 2 * s.columns));
+        ptx_if (b, writes)
+            ptx_store(b, out, column, ptx_cvt(b, s.type, part));
+    }
+}
+
+static void build(ptx_builder *b)
+{
+    const struct row_shape s = row_shape(example.type, example.sizes[1]);
+
+    if (!row_check(b, s))
+        return;
+    forward(b, s);
+    backward(b, s);
+    add_rows(b, s);
+}
+
+// Blocks of the backward pass, enough for 132 multiprocessors: the same number on every GPU,
+// because the order of the sums depends on it.
+static uint32_t turns(struct row_shape s, uint32_t rows)
+{
+    const uint32_t blocks = (rows + s.together - 1) / s.together;
+    const uint32_t enough = s.block < 512 ? 132 * 512 / s.block : 132;
+
+    return blocks < enough ? blocks : enough;
+}
+
+enum { X, GAMMA, BETA, DY, INPUTS };
+
+// What the formulas give for a row, in f64; adds to the gradients of gamma and beta.
+struct expected {
+    double mean, rstd, mean_g, mean_gx;
+};
+
+static struct expected row_of(const float *const in[INPUTS], size_t start, uint32_t columns,
+                              double *d_gamma, double *d_beta)
+{
+    struct expected e = { 0 };
+    double square = 0;
+
+    for (size_t i = 0; i < columns; i++)
+        e.mean += in[X][start + i] / (double)columns;
+    for (size_t i = 0; i < columns; i++)
+        square += pow(in[X][start + i] - e.mean, 2) / columns;
+    e.rstd = 1 / sqrt(square + EPS);
+    for (size_t i = 0; i < columns; i++) {
+        const double x = (in[X][start + i] - e.mean) * e.rstd, dy = in[DY][start + i];
+        e.mean_g += dy * in[GAMMA][i] / columns;
+        e.mean_gx += dy * in[GAMMA][i] * x / columns;
+        d_gamma[i] += dy * x;
+        d_beta[i] += dy;
+    }
+    return e;
+}
+
+static bool near(double x, double wanted, double scale)
+{
+    return fabs(x - wanted) <=
+           1e-5 * scale + (example.type == PTX_BF16 ? 0x1p-8 * fabs(wanted) : 0);
+}
+
+struct results {
+    float *y, *mean, *rstd, *dx, *d_gamma_beta;
+};
+
+static bool right(struct host *host, const float *const in[INPUTS], const struct results *r)
+{
+    const uint32_t rows = example.sizes[0], columns = example.sizes[1];
+    double *d_gamma = (double *)host_alloc(host, columns, sizeof *d_gamma);
+    double *d_beta = (double *)host_alloc(host, columns, sizeof *d_beta);
+    bool right = d_gamma && d_beta;
+
+    for (size_t row = 0; right && row < rows; row++) {
+        const struct expected e = row_of(in, row * columns, columns, d_gamma, d_beta);
+        right = fabs(r->mean[row] - e.mean) < 1e-5 && fabs(r->rstd[row] / e.rstd - 1) < 1e-5;
+        for (size_t i = 0; right && i < columns; i++) {
+            const size_t at = row * columns + i;
+            const double x = (in[X][at] - e.mean) * e.rstd, g = (double)in[DY][at] * in[GAMMA][i];
+            right = near(r->y[at], x * in[GAMMA][i] + in[BETA][i], 1) &&
+                    near(r->dx[at], (g - e.mean_g - x * e.mean_gx) * e.rstd, 1);
+        }
+    }
+    for (size_t i = 0; right && i < columns; i++)
+        right = near(r->d_gamma_beta[i], d_gamma[i], rows) &&
+                near(r->d_gamma_beta[columns + i], d_beta[i], rows);
+    return right;
+}
+
+static bool run(struct host *host)
+{
+    const uint32_t rows = example.sizes[0], columns = example.sizes[1];
+    const struct row_shape s = row_shape(example.type, columns);
+    const size_t n = (size_t)rows * columns, bytes = ptx_type_bytes(s.type);
+    const uint32_t blocks = (rows + s.together - 1) / s.together;
+    const uint32_t taking_turns = turns(s, rows), count = taking_turns * s.together;
+    const size_t counts[INPUTS] = { n, columns, columns, n };
+    float eps = EPS;
+    float *in[INPUTS];
+    CUdeviceptr at[INPUTS];
+
+    for (unsigned k = 0; k < INPUTS; k++) {
+        in[k] = host_random_array(host, counts[k], k == X ? -2 : -1, k == X ? 4 : 1);
+        at[k] = host_upload_floats(host, s.type, in[k], counts[k]);
+    }
+    CUdeviceptr y = host_zeros(host, n * bytes), dx = host_zeros(host, n * bytes);
+    CUdeviceptr mean = host_zeros(host, rows * sizeof(float));
+    CUdeviceptr rstd = host_zeros(host, rows * sizeof(float));
+    CUdeviceptr sums = host_zeros(host, 2 * (size_t)count * columns * sizeof(float));
+    CUdeviceptr d_gamma_beta = host_zeros(host, 2 * columns * bytes);
+    const struct ptx_arg args[] = { PTX_ARG(at[X]), PTX_ARG(at[GAMMA]), PTX_ARG(at[BETA]),
+                                    PTX_ARG(y),     PTX_ARG(mean),      PTX_ARG(rstd),
+                                    PTX_ARG(rows),  PTX_ARG(eps) };
+    const struct ptx_arg back[] = { PTX_ARG(at[DY]), PTX_ARG(at[X]), PTX_ARG(at[GAMMA]),
+                                    PTX_ARG(mean),   PTX_ARG(rstd),  PTX_ARG(dx),
+                                    PTX_ARG(sums),   PTX_ARG(rows) };
+    const struct ptx_arg add[] = { PTX_ARG(sums), PTX_ARG(count), PTX_ARG(d_gamma_beta) };
+
+    host_launch(host, "layer_norm",
+                &(struct ptx_launch_params) { .grid = { blocks }, .args = args, .arg_count = 8 });
+    host_launch(
+        host, "layer_norm_backward",
+        &(struct ptx_launch_params) { .grid = { taking_turns }, .args = back, .arg_count = 8 });
+    host_launch(host, "layer_norm_sums",
+                &(struct ptx_launch_params) { .grid = { (2 * columns + ROW_WARP - 1) / ROW_WARP },
+                                              .args = add,
+                                              .arg_count = 3 });
+    const struct results r = { host_random_array(host, n, 0, 0),
+                               host_random_array(host, rows, 0, 0),
+                               host_random_array(host, rows, 0, 0),
+                               host_random_array(host, n, 0, 0),
+                               host_random_array(host, 2 * columns, 0, 0) };
+    const float *const inputs[INPUTS] = { in[X], in[GAMMA], in[BETA], in[DY] };
+    return host_download_floats(host, s.type, y, r.y, n) &&
+           host_download_floats(host, s.type, dx, r.dx, n) &&
+           host_download(host, mean, r.mean, rows * sizeof(float)) &&
+           host_download(host, rstd, r.rstd, rows * sizeof(float)) &&
+           host_download_floats(host, s.type, d_gamma_beta, r.d_gamma_beta, 2 * columns) &&
+           right(host, inputs, &r);
+}
+
+struct example example = { .name = "layer_norm",
+                           .build = build,
+                           .run = run,
+                           .size_names = { "ROWS", "COLUMNS" },
+                           .sizes = { 300, 1320 },
+                           .type = PTX_F32 };
