@@ -106,16 +106,28 @@ while IFS= read -r token; do
     checked=$((checked + 1))
 done <"$scratch/tokens"
 
-# ---- docs/asm.md shows functions that a test runs
+# ---- pages show functions that a test runs
 
-awk '/^```/ { code = $0 == "```c"; next } code' docs/asm.md >"$scratch/shown"
-for function in dot reduce; do
-    sed -n "/^static.* $function(/,/^}/p" tests/hardware/test_rows_asm.c >"$scratch/function"
-    [ -s "$scratch/function" ] || fail "tests/hardware/test_rows_asm.c: there is no $function()"
-    sed -n "/^static.* $function(/,/^}/p" "$scratch/shown" | cmp -s - "$scratch/function" ||
-        fail "docs/asm.md does not show $function() of tests/hardware/test_rows_asm.c as it is"
-    checked=$((checked + 1))
-done
+# shows PAGE SOURCE FUNCTION...
+shows()
+{
+    page=$1
+    source=$2
+    shift 2
+    awk '/^```/ { code = $0 == "```c"; next } code' "$page" >"$scratch/shown"
+    for function; do
+        sed -n "/^static.* $function(/,/^}/p" "$source" >"$scratch/function"
+        [ -s "$scratch/function" ] || fail "$source: there is no $function()"
+        sed -n "/^static.* $function(/,/^}/p" "$scratch/shown" | cmp -s - "$scratch/function" ||
+            fail "$page does not show $function() of $source as it is"
+        checked=$((checked + 1))
+    done
+}
+
+shows docs/asm.md tests/hardware/test_rows_asm.c dot reduce
+shows docs/matrices.md tests/builder/test_guides.c product
+shows docs/functions.md tests/builder/test_guides.c polynomial
+shows docs/messages.md tests/builder/test_guides.c report
 
 # ---- counts
 
@@ -125,7 +137,8 @@ number()
     [0-9]*) echo "$1" | tr -d , ;;
     *)
         n=0
-        for word in zero one two three four five six seven eight nine ten eleven twelve; do
+        for word in zero one two three four five six seven eight nine ten eleven twelve \
+            thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty; do
             [ "$1" = $word ] && echo $n
             n=$((n + 1))
         done
@@ -196,7 +209,7 @@ and C = $(value $source CHUNK) beyond"
 threads=$(value src/kernels/common/chunk.h CHUNK_BLOCK)
 states docs/kernels.md "for a block of $threads threads"
 states docs/kernels.md "1. $threads L running sums"
-states docs/kernels.md "n / $(value src/kernels/quantize_channel_ste_backward.c CHANNEL_CHUNK), rounded up"
+states docs/kernels.md "n / $(value src/kernels/common/channel_walk.h CHANNELS_CHUNK), rounded up"
 states docs/kernels.md "One block of $(value src/kernels/clip_scale_reduce.c BLOCK) threads"
 
 source=src/plans/clip_layout.c

@@ -34,14 +34,6 @@ bool binding_read_values(struct binding *binding, struct message *error)
     return true;
 }
 
-/// A length given as a number.
-static bool is_number(const char *length, uint64_t *number)
-{
-    char *end;
-    *number = strtoull(length, &end, 10);
-    return length[0] >= '0' && length[0] <= '9' && *end == '\0';
-}
-
 /// The parameter that gives a pointer's number of elements, or NULL.
 static struct argument *count_of(const struct binding *binding, const struct argument *pointer)
 {
@@ -112,19 +104,64 @@ static bool settle_launch(struct binding *binding, struct message *error)
                        binding->n);
 }
 
+static bool settle_value(struct argument *argument, struct message *error)
+{
+    const struct ptx_param_info *info = &argument->info;
+    struct message reason;
+    if (argument->settled)
+        return true;
+    if (!info->preset)
+        return message_set(error, "%s is not given: --set %s=VALUE%s%s%s", info->name, info->name,
+                           info->meaning ? " (" : "", info->meaning ? info->meaning : "",
+                           info->meaning ? ")" : "");
+    if (!scalar_parse(&argument->value, (ptx_type)info->type, info->preset, &reason))
+        return message_set(error, "the preset of %s: %s", info->name, reason.text);
+    argument->settled = true;
+    return true;
+}
+
+/// A size by its parameter's name, for lengths that depend on it; 0 if the kernel has none.
+static bool size_of(const struct binding *binding, const char *name, uint64_t *size,
+                    struct message *error)
+{
+    struct argument *argument = binding_argument(binding, name);
+    *size = 0;
+    if (!argument || argument->info.is_pointer)
+        return true;
+    if (!settle_value(argument, error))
+        return false;
+    *size = argument->value.negative ? 0 : argument->value.magnitude;
+    return true;
+}
+
+/// A length that the kernel derives from the sizes, as "blocks".
+static bool derived_length(const struct binding *binding, struct argument *pointer,
+                           struct message *error)
+{
+    struct ptx_kernel_sizes sizes = { .n = binding->n };
+    const struct selection *selection = &binding->selection;
+    if (!size_of(binding, "channels", &sizes.channels, error) ||
+        !size_of(binding, "inner", &sizes.inner, error))
+        return false;
+    if (pointer->info.length && ptx_kernel_length(selection->kernel, &selection->spec, &sizes,
+                                                  pointer->info.length, &pointer->length))
+        return true;
+    const int group = ptx_kernel_find_option(selection->kernel, "group");
+    if (group >= 0)
+        return message_set(error, "n is %" PRIu64 ", not a multiple of the group, %s", binding->n,
+                           selection->kernel->options[group].values[selection->spec.option[group]]);
+    return message_set(error, "%s: the length of '%s' is not known", selection->kernel->name,
+                       pointer->info.name);
+}
+
 static bool settle_length(const struct binding *binding, struct argument *pointer, const char *path,
                           struct message *error)
 {
     const struct argument *count = count_of(binding, pointer);
-    const char *length = pointer->info.length;
-    if (count && count->settled) {
+    if (count && count->settled)
         pointer->length = count->value.magnitude;
-    } else if (length && strcmp(length, "blocks") == 0) {
-        pointer->length = binding->geometry.grid;
-    } else if (!length || !is_number(length, &pointer->length)) {
-        return message_set(error, "%s: the length of '%s' is not known",
-                           binding->selection.kernel->name, pointer->info.name);
-    }
+    else if (!derived_length(binding, pointer, error))
+        return false;
     if (pointer->input && pointer->input->count < pointer->length)
         return message_set(
             error, "%s: tensor '%s' has %" PRIu64 " element%s, but the kernel takes %" PRIu64, path,
@@ -141,22 +178,6 @@ bool binding_count(struct binding *binding, const char *path, struct message *er
         if (binding->arguments[k].info.is_pointer &&
             !settle_length(binding, &binding->arguments[k], path, error))
             return false;
-    return true;
-}
-
-static bool settle_value(struct argument *argument, struct message *error)
-{
-    const struct ptx_param_info *info = &argument->info;
-    struct message reason;
-    if (argument->settled)
-        return true;
-    if (!info->preset)
-        return message_set(error, "%s is not given: --set %s=VALUE%s%s%s", info->name, info->name,
-                           info->meaning ? " (" : "", info->meaning ? info->meaning : "",
-                           info->meaning ? ")" : "");
-    if (!scalar_parse(&argument->value, (ptx_type)info->type, info->preset, &reason))
-        return message_set(error, "the preset of %s: %s", info->name, reason.text);
-    argument->settled = true;
     return true;
 }
 
@@ -229,7 +250,8 @@ bool binding_shape(struct binding *binding, struct message *error)
         argument->extent = argument->length;
         *output = (struct tensor) {
             .name = argument->info.name,
-            .dtype = tensor_dtype_of((ptx_type)argument->info.type),
+            .dtype = argument->info.format ? tensor_dtype_of_format(argument->info.format)
+                                           : tensor_dtype_of((ptx_type)argument->info.type),
             .shape = model ? model->shape : &argument->extent,
             .rank = model ? model->rank : 1,
             .count = model ? model->count : argument->length,

@@ -38,12 +38,12 @@ static json_t *param_json(const struct ptx_param_info *param)
     for (size_t k = 0; k < RANGE_COUNT; k++)
         if (param->range & ranges[k].bit)
             json_array_append_new(range, json_string(ranges[k].text));
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", param->name, "type",
-                     ptx_type_name((ptx_type)param->type), "access", access_of(param), "meaning",
-                     json_string_or_null(param->meaning), "length",
-                     json_string_or_null(param->length), "range", range, "low",
-                     json_string_or_null(param->low), "high", json_string_or_null(param->high),
-                     "preset", json_string_or_null(param->preset));
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", param->name, "type",
+        ptx_type_name((ptx_type)param->type), "access", access_of(param), "meaning",
+        json_string_or_null(param->meaning), "length", json_string_or_null(param->length), "range",
+        range, "low", json_string_or_null(param->low), "high", json_string_or_null(param->high),
+        "preset", json_string_or_null(param->preset), "format", json_string_or_null(param->format));
 }
 
 static json_t *options_json(const struct selection *selection)
@@ -124,6 +124,8 @@ static void print_param(const struct ptx_param_info *param)
     else
         snprintf(type, sizeof(type), "%s", name);
     printf("  %-14s %-18s %s", param->name, type, param->meaning ? param->meaning : "");
+    if (param->format)
+        printf("; %s", param->format);
     for (size_t k = 0; k < RANGE_COUNT; k++)
         if (param->range & ranges[k].bit)
             printf("; %s", ranges[k].text);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,6 +33,16 @@ const struct tensor_dtype *tensor_dtype_of(ptx_type type)
 {
     for (size_t k = 0; k < DTYPE_COUNT; k++)
         if (dtypes[k].type == type && type != PTX_NONE)
+            return &dtypes[k];
+    return NULL;
+}
+
+const struct tensor_dtype *tensor_dtype_of_format(const char *format)
+{
+    static const char prefix[] = "F8_";
+    for (size_t k = 0; k < DTYPE_COUNT; k++)
+        if (strncmp(dtypes[k].name, prefix, sizeof(prefix) - 1) == 0 &&
+            strcasecmp(dtypes[k].name + sizeof(prefix) - 1, format) == 0)
             return &dtypes[k];
     return NULL;
 }

@@ -41,6 +41,8 @@ struct tensor_dtype {
 /// NULL if there is no dtype of this name, or none with elements of this type.
 const struct tensor_dtype *tensor_dtype_named(const char *name);
 const struct tensor_dtype *tensor_dtype_of(ptx_type type);
+/// The dtype of codes of a format: F8_E4M3 for "e4m3". NULL if there is none.
+const struct tensor_dtype *tensor_dtype_of_format(const char *format);
 
 /// The maximum bytes of a header, as in the reference implementation, and the maximum number of
 /// dimensions.

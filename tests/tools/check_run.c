@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #include "data.h"
-#include "reference/reference.h"
+#include "reference/fp8.h"
 #include "safetensors.h"
 
 enum { EXIT_SKIPPED = 77, ROWS = 768, COLUMNS = 3072, PATH_SIZE = 512, MOST_TENSORS = 4 };
@@ -40,9 +40,11 @@ struct job {
     size_t inputs, outputs;
 };
 
-static const ptx_type tensor_types[] = {
-    [REF_F32] = PTX_F32, [REF_F64] = PTX_F64, [REF_F16] = PTX_F16, [REF_BF16] = PTX_BF16
-};
+static const ptx_type tensor_types[] = { [REF_F32] = PTX_F32,
+                                         [REF_F64] = PTX_F64,
+                                         [REF_F16] = PTX_F16,
+                                         [REF_BF16] = PTX_BF16,
+                                         [REF_U8] = PTX_U8 };
 
 static uint64_t count_of(const struct array *array)
 {
@@ -132,6 +134,33 @@ static void lerp_backward(struct job *job, struct random *r)
     job->sets = "--set weight=0.9";
 }
 
+static void cast_fp8(struct job *job, struct random *r)
+{
+    void *x = input(job, "x", job->type, ROWS, COLUMNS),
+         *y = output(job, "y", REF_U8, ROWS, COLUMNS);
+    float *amax = input(job, "amax", REF_F32, 1, 0), *after = output(job, "amax", REF_F32, 1, 0);
+    data_fill(r, job->type, DATA_PLAIN, x, ELEMENTS);
+    *after = *amax = 0.5f;
+    ref_cast_fp8(job->type, x, ELEMENTS, REF_E5M2, 100, y, after);
+    job->sets = "--set scale=100 --set format=e5m2";
+}
+
+static void delayed_scale_update(struct job *job, struct random *r)
+{
+    const struct ref_delayed_scale rule = { .margin = 2 };
+    void *history = input(job, "history", REF_F32, ROWS, COLUMNS);
+    void *rolled = output(job, "history", REF_F32, ROWS, COLUMNS);
+    void *scale = input(job, "scale", REF_F32, COLUMNS, 0);
+    void *next = output(job, "scale", REF_F32, COLUMNS, 0);
+    data_fill(r, REF_F32, DATA_PLAIN, history, ELEMENTS);
+    data_fill(r, REF_F32, DATA_PLAIN, scale, COLUMNS);
+    memcpy(rolled, history, ELEMENTS * sizeof(float));
+    memcpy(next, scale, COLUMNS * sizeof(float));
+    ref_delayed_scale_update(&rule, COLUMNS, ROWS, rolled, next,
+                             output(job, "scale_inv", REF_F32, COLUMNS, 0));
+    job->sets = "--set margin=2";
+}
+
 static const struct {
     const char *kernel;
     void (*prepare)(struct job *job, struct random *r);
@@ -142,6 +171,8 @@ static const struct {
     { "gradient_clip_from_device_scale", gradient_clip, 4 },
     { "quantize_ste_backward", quantize_ste_backward, 4 },
     { "lerp_backward", lerp_backward, 4 },
+    { "cast_fp8", cast_fp8, 1 },
+    { "delayed_scale_update", delayed_scale_update, 1 },
 };
 
 // ---- files --------------------------------------------------------------------------------------
@@ -171,7 +202,10 @@ static bool same_tensor(const struct array *want, const struct tensor_file *file
 {
     const struct tensor *got = tensor_file_find(file, want->name);
     uint64_t count = count_of(want), wrong = 0;
-    if (!got || got->dtype->type != tensor_types[want->type] || got->count != count) {
+    const struct tensor_dtype *dtype = want->type == REF_U8
+                                           ? tensor_dtype_named("F8_E5M2")
+                                           : tensor_dtype_of(tensor_types[want->type]);
+    if (!got || got->dtype != dtype || got->count != count) {
         fprintf(stderr, "%s: '%s' is missing, or not of its type and size\n", file->path,
                 want->name);
         return false;

@@ -41,6 +41,11 @@ for kernel in $kernels; do
     works "info $kernel" "parameters of ${kernel}_f32" info "$kernel"
     works "info $kernel --json" "\"entry\": \"${kernel}_f64\"" info "$kernel" --json --dtype f64
 done
+for kernel in loss_scale_update cast_fp8 delayed_scale_update; do
+    works "list names $kernel" "$kernel" list
+    works "info $kernel" "parameters of ${kernel}_f32" info "$kernel"
+done
+works 'info names the format of codes' 'codes of x * scale; e5m2' info cast_fp8 --set format=e5m2
 works 'info shows options' 'exact | reciprocal' info quantize_ste_backward
 works 'info shows presets' 'usually 127' info quantize_ste_backward --set target=any
 works 'info shows bounds by name' 'q_max or less' info quantize_ste_backward --set target=any
@@ -415,6 +420,11 @@ computes clip_scale_reduce f4 '0.4 5 0' --set max_norm=2 --set eps=0
 computes gradient_clip_from_device_scale x2 '4400 bc00'
 computes quantize_ste_backward x2 '4000 0000' --set scale=0.5 --set q_max=7 --set target=any \
     --set q_min=-8
+computes fake_quantize x2 '4400 4400' --set scale=2
+computes fake_quantize x2 '4200 4200' --set scale=3 --set zero_point=learned --set zero_point=0.6 \
+    --set q_min=0 --set q_max=2
+refuses 2 'scale must be above 0' run fake_quantize -i n.st -o o.st --set scale=-1
+refuses 2 'q_m' run fake_quantize -i n.st -o o.st --set scale=1 --set q_min=2 --set q_max=1
 computes lerp_backward x2 '3a00 c200 3400 bc00' --set weight=0.25
 
 # Without --device the command uses what the machine has: here the emulator, unless there is a GPU.
@@ -444,6 +454,17 @@ tensors n.st 0 "{$header,$(entry zero_point I32 2 16 24)}"
 printf '\000\102\000\104\000\074\000\304\000\000\000\077\000\000\200\077\000\000\000\000\000\000\000\000' >>n.st
 computes quantize_channel_ste_backward x2 '4000 c400'
 computes quantize_channel_ste_backward x2 '0000 c400' --set target=any --set q_min=-5 --set q_max=5
+computes fake_quantize_channel x2 '4200 4400' --set q_max=6
+# 30 zeros, then 7 and -1.25: one group, whose scale is 1
+tensors n.st 0 "{$(entry x F16 32 0 64)}"
+{
+    head -c 60 /dev/zero
+    printf '\000\107\000\275'
+} >>n.st
+zeros=$(printf '%30s' '' | sed 's/ /0000 /g')
+computes fake_quantize_groups x2 "0000 3f80 ${zeros}4700 bc00"
+refuses 1 'n is 32, not a multiple of the group, 128' run fake_quantize_groups -i n.st -o o.st \
+    --set group=128
 header="$(entry scale F32 1 0 4),$(entry growth_tracker I32 1 4 8),$(entry found_inf F32 1 8 12)"
 tensors n.st 0 "{$header}"
 printf '\000\000\000\101\005\000\000\000\000\000\200\077' >>n.st

@@ -109,6 +109,8 @@ static enum ref_type ref_of(uint8_t type)
         return REF_F16;
     case PTX_BF16:
         return REF_BF16;
+    case PTX_U8:
+        return REF_U8;
     default:
         return REF_F32; // for S32, too: bits are compared
     }

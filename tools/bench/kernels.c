@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Elements for kernels of one block.
-enum { ONE_BLOCK = 16384 };
+/// Elements for kernels that have few.
+enum { FEW = 16384, LARGEST_GROUP = 128 };
 
 static const ptx_type dtypes[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
 static const uint64_t gpu_sizes[] = { UINT64_C(1) << 26, UINT64_C(1) << 28 };
@@ -52,13 +52,12 @@ bool kernel_is_large(const struct ptx_param_info *param)
 
 uint64_t kernel_length(const struct kernel_run *run, const struct ptx_param_info *param)
 {
+    const struct ptx_kernel_sizes sizes = { run->n, run->channels, run->inner };
+    uint64_t length = 0;
     if (kernel_is_large(param))
         return run->n;
-    if (strcmp(param->length, "channels") == 0)
-        return run->channels;
-    if (strcmp(param->length, "blocks") == 0)
-        return run->geometry.grid;
-    return strtoull(param->length, NULL, 10);
+    ptx_kernel_length(run->kernel, &run->spec, &sizes, param->length, &length);
+    return length;
 }
 
 double kernel_value(const struct kernel_run *run, const struct ptx_param_info *param, uint64_t k)
@@ -224,12 +223,23 @@ static bool measure(struct bench *b, const ptx_kernel *kernel, ptx_type dtype, u
 
 // ---- the suite ----------------------------------------------------------------------------------
 
-/// The number of elements for a kernel of one block, for any requested size.
+/// Whether a kernel's elements are partials or tensors, of which there are never as many as a size
+/// asks for: it has one block, or its blocks have fewer elements than threads.
+static bool has_few_elements(const ptx_kernel *kernel)
+{
+    return kernel->grid == PTX_GRID_ONE ||
+           (kernel->grid == PTX_GRID_CHUNKS && ptx_kernel_chunk(kernel, 1) < kernel->block);
+}
+
+/// The number of elements for any requested size: those kernels have their own, and groups are
+/// whole.
 static uint64_t elements_of(const ptx_kernel *kernel, uint64_t n)
 {
-    if (kernel->grid != PTX_GRID_ONE)
+    if (ptx_kernel_find_option(kernel, "group") >= 0)
+        return n + (0 - n) % LARGEST_GROUP;
+    if (!has_few_elements(kernel))
         return n;
-    return kernel->block == 1 ? 1 : ONE_BLOCK;
+    return kernel->grid == PTX_GRID_ONE && kernel->block == 1 ? 1 : FEW;
 }
 
 /// Calls measure() for everything selected of a size, or counts it.
@@ -237,9 +247,9 @@ static bool of_size(struct bench *b, uint64_t n, bool first_size, size_t *count)
 {
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)); k++) {
-        const bool one_block = kernel->grid == PTX_GRID_ONE;
+        const bool few = has_few_elements(kernel);
         const bool by_axis = ptx_kernel_find_option(kernel, "layout") >= 0;
-        if (!bench_is_wanted(b, kernel->name) || (one_block && !first_size))
+        if (!bench_is_wanted(b, kernel->name) || (few && !first_size))
             continue;
         for (size_t t = 0; t < sizeof(dtypes) / sizeof(dtypes[0]); t++) {
             if (!(kernel->dtypes >> dtypes[t] & 1))
