@@ -64,6 +64,11 @@ def local(tensor):
     return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
 
 
+def as_fsdp2(part, p):
+    """This rank's part of a gradient as FSDP2 gives it to its parameter: with the parameter's spec."""
+    return DTensor(part, p._spec, requires_grad=False) if isinstance(p, DTensor) else part
+
+
 def give(params, seed, scale=1e-2):
     """Gradients as FSDP2 leaves them: new DTensors each step over new memory; the same over all ranks."""
     for k, p in enumerate(params):
@@ -72,8 +77,7 @@ def give(params, seed, scale=1e-2):
         if isinstance(p, DTensor):
             rows = torch.chunk(whole, dist.get_world_size())
             mine = rows[dist.get_rank()] if dist.get_rank() < len(rows) else whole[:0]
-            p.grad = DTensor.from_local(mine.clone(), p.device_mesh, p.placements, run_check=False,
-                                        shape=p.shape, stride=p.stride())
+            p.grad = as_fsdp2(mine.clone(), p)
         else:
             p.grad = whole
 
@@ -83,7 +87,8 @@ def timed(work, params):
     device, host = [], []
     for k in range(WARM + REPEATS):
         for p in params:  # as a backward pass: other objects, at times other addresses
-            p.grad = p.grad.detach().clone() if k % 8 == 0 else p.grad.detach()
+            part = local(p.grad).detach()
+            p.grad = as_fsdp2(part.clone() if k % 8 == 0 else part, p)
         torch.cuda.synchronize()
         dist.barrier()
         torch.cuda.synchronize()

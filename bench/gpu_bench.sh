@@ -78,7 +78,7 @@ fi
 [ "$only" = python ] || [ -f "$peers" ] ||
     step nvcc 120 nvcc -std=c++17 -O3 -arch=native -Xcompiler -fPIC -shared \
     -o "$peers" "$source/bench/peers_kernels.cu" "$source/bench/peers_clip.cu" \
-    "$source/bench/peers_step.cu" || exit 1
+    "$source/bench/peers_quantize.cu" "$source/bench/peers_step.cu" || exit 1
 
 # Plots FILE, if matplotlib is installed.
 plot() {

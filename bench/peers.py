@@ -25,10 +25,11 @@ import torch._inductor.config
 import measure
 import peers_clip
 import peers_kernels
+import peers_quantize
 import ptxgen
 from measure import Work
 
-KERNEL_TYPES = ("f32", "bf16", "f16", "f64")
+KERNEL_CASES = peers_kernels.CASES + peers_quantize.CASES
 SIZES = (10, 14, 18, 20, 22, 24, 26, 28)
 SETS = ("LoRA layer", "LoRA 28 x 6", "LoRA 28 norms", "Qwen2-7B LoRA", "2000 x 512", "GPT-2 124M",
         "GPT-2 350M", "GPT-2 1.5B")
@@ -75,12 +76,14 @@ class Bench:
     # ---- kernels ---------------------------------------------------------------------------------
 
     def kernel(self, case):
-        what = f"{case.name} {case.dtype} 2^{case.n.bit_length() - 1}"
-        calls = max(1, min(20, (1 << 27) // case.n))
+        size = f"2^{case.n.bit_length() - 1}" if case.n & (case.n - 1) == 0 else str(case.n)
+        what = f"{case.name} {case.dtype} {size}"
+        calls = max(1, min(20, (1 << 27) // case.elements()))
         versions, works, errors = case.versions(), {}, {}
         if self.options.warm:
-            versions["torch.compile"]()
-            versions["Triton"]()
+            for version in ("torch.compile", "Triton"):
+                if version in versions:
+                    versions[version]()
             return
         for version, run in versions.items():
             case.poison()
@@ -99,14 +102,14 @@ class Bench:
               flush=True)
 
     def kernels(self):
-        for make in peers_kernels.CASES:
-            for dtype in KERNEL_TYPES:
+        for make in KERNEL_CASES:
+            for dtype in make.types:
                 if self.options.part and f"{make.name}/{dtype}" != self.options.part:
                     continue
-                for size in self.options.sizes:
+                for n in make.sizes or [1 << size for size in self.options.sizes]:
                     torch._dynamo.reset()
-                    self.kernel(make(self.gpu, self.peers, dtype, 1 << size))
-                    if size >= 26:
+                    self.kernel(make(self.gpu, self.peers, dtype, n))
+                    if n >= 1 << 26:
                         free_memory()
 
     # ---- clip ------------------------------------------------------------------------------------
@@ -214,8 +217,7 @@ def free_memory():
 
 def warm(options):
     """Runs each part in a process of its own, all at the same time."""
-    parts = [("kernels", f"{make.name}/{dtype}") for make in peers_kernels.CASES
-             for dtype in KERNEL_TYPES]
+    parts = [("kernels", f"{make.name}/{dtype}") for make in KERNEL_CASES for dtype in make.types]
     parts += [("clip", f"{name}/{dtype}") for name in reversed(COMPILED_SETS)
               for dtype in ("f32", "bf16")]
     started = []

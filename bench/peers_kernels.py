@@ -33,6 +33,8 @@ def cuda(function, *args):
 
 class Case:
     """One kernel on n elements: tensors, versions by name, what to check and bytes to move."""
+    types = ("f32", "bf16", "f16", "f64")
+    sizes = ()  # of the kernel's own; none: those of the command line
 
     def __init__(self, gpu, peers, dtype, n):
         self.gpu, self.peers, self.dtype, self.n = gpu, peers, dtype, n
@@ -51,6 +53,9 @@ class Case:
 
     def scalar(self, value):
         return c_double(value) if self.wide else c_float(value)
+
+    def elements(self):
+        return self.n
 
     def bytes(self):
         return self.passes * self.n * self.type.itemsize
