@@ -4,16 +4,17 @@
 // Another output with 0, the status 77, which means "nothing to run it on", and an end by a signal
 // are errors. 127 is accepted: it comes from the dynamic loader.
 //
-// usage: sweep_allocations FAULTS [-s STRIDE] [-f] [-o OUTPUT] -- PTXGEN ARGUMENT...
+// usage: sweep_allocations FAULTS [-n MOST] [-f] [-o OUTPUT] -- PTXGEN ARGUMENT...
 //
-// The current folder must be a temporary one. -s: every STRIDE-th allocation only. -o: a file that
-// the command writes, or a folder of files. -f: the output has measured figures, whose digits are
-// not compared.
+// The current folder must be a temporary one. -n: at most MOST allocations, evenly spread. -o: a file
+// that the command writes, or a folder of files. -f: the output has measured figures, whose digits
+// are not compared.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -189,19 +190,19 @@ static long count_allocations(void)
 int main(int argc, char **argv)
 {
     struct sweep sweep = { .faults = argv[1] };
-    long stride = 1, tried = 0, survived = 0, failures = 0;
+    long most = LONG_MAX, tried = 0, survived = 0, failures = 0;
     int k = 2;
     for (; k < argc && strcmp(argv[k], "--") != 0; k++) {
         if (strcmp(argv[k], "-f") == 0)
             sweep.figures = true;
-        else if (k + 1 < argc && strcmp(argv[k], "-s") == 0)
-            stride = atol(argv[++k]);
+        else if (k + 1 < argc && strcmp(argv[k], "-n") == 0)
+            most = atol(argv[++k]);
         else if (k + 1 < argc && strcmp(argv[k], "-o") == 0)
             sweep.output = argv[++k];
     }
-    if (k + 1 >= argc || stride < 1) {
+    if (k + 1 >= argc || most < 1) {
         fputs(
-            "usage: sweep_allocations FAULTS [-s STRIDE] [-f] [-o OUTPUT] -- PTXGEN ARGUMENT...\n",
+            "usage: sweep_allocations FAULTS [-n MOST] [-f] [-o OUTPUT] -- PTXGEN ARGUMENT...\n",
             stderr);
         return 2;
     }
@@ -216,7 +217,9 @@ int main(int argc, char **argv)
         return 1;
     }
     free(said.bytes);
-    for (long number = 1; number <= count && failures < MOST_FAILURES; number += stride) {
+    const long tries = count < most ? count : most;
+    while (tried < tries && failures < MOST_FAILURES) {
+        const long number = 1 + (long)((double)tried * (double)count / (double)tries);
         struct text seen;
         status = run(&sweep, number, &seen, &said);
         const char *fault = fault_in(status, &seen, &said, &wanted);

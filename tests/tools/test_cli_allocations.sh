@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Each allocation of the ptxgen command fails once. sweep_allocations.c gives the allowed results. Prints
-# TAP. Needs no GPU.
+# Allocations of the ptxgen command fail, one in each run: all of a command, or MOST of them, evenly
+# spread, and one in fifteen of that where a run takes long. sweep_allocations.c gives the allowed
+# results. Prints TAP. Needs no GPU.
 #
-# usage: test_cli_allocations.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS SWEEP PART STRIDE
+# usage: test_cli_allocations.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS SWEEP PART MOST
 
-faults=$4 sweep=$5 part=$6 stride=$7
+faults=$4 sweep=$5 part=$6 most=$7
 . "$(dirname "$0")/cli_tap.sh"
 PTXGEN_EMULATOR=$emulator
 PTXGEN_EMU_THREADS=1
@@ -22,9 +23,11 @@ printf '#!/bin/sh\nexit 0\n' >bin/ptxas
 chmod +x bin/ptxas
 PATH=$work/bin:$PATH
 
-# sweeps [OPTION]... -- [ARGUMENT]...: fails every allocation of ptxgen with these arguments
+few=$(((most + 14) / 15))
+
+# sweeps [OPTION]... -- [ARGUMENT]...: fails allocations of ptxgen with these arguments
 sweeps() {
-    options="-s $stride"
+    options="-n $most"
     while [ "$1" != -- ]; do
         options="$options $1"
         shift
@@ -50,8 +53,8 @@ text)
     sweeps -- emit squared_sum --isa 8.0 --target sm_90a
     sweeps -o o.ptx -- emit squared_sum --dtype f16 -o o.ptx
     sweeps -- info step --set format=master --json
-    sweeps -s 17 -- emit step --set rule=lion
-    sweeps -s 41 -o all -- emit --all -o all
+    sweeps -- emit step --set rule=lion
+    sweeps -n $few -o all -- emit --all -o all
     ;;
 clip)
     sweeps -o o.st -- clip g.st --max-norm 1 $on_emulator -o o.st
@@ -83,11 +86,9 @@ bench)
     sweeps -f -o o.jsonl -- bench kernels --samples 1 --only loss_scale $on_emulator --sizes 100 --json o.jsonl
     ;;
 bench_plans)
-    # Only some allocations: clip has all allocations of a plan, and every figure takes the same
-    # ones.
-    sweeps -s 11 -f -- bench growth --samples 1 --only '1 x 1024' $on_emulator
-    sweeps -s 199 -f -- bench clip --samples 1 --only 'LoRA layer' $on_emulator
-    sweeps -s 499 -f -- bench step --samples 1 --only 'LoRA layer' $on_emulator
+    sweeps -n $few -f -- bench growth --samples 1 --only '1 x 1024' $on_emulator
+    sweeps -n $few -f -- bench clip --samples 1 --only 'LoRA layer' $on_emulator
+    sweeps -n $few -f -- bench step --samples 1 --only 'LoRA layer' $on_emulator
     ;;
 esac
 
