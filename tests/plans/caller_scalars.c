@@ -9,11 +9,7 @@
 
 #include <cmocka.h>
 
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
+#include "plan_calls.h"
 
 static void upload(struct caller_scalars *s)
 {

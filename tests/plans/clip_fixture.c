@@ -12,12 +12,6 @@
 
 enum { GUARD = 64, POISON = 0xa5 };
 
-void clip_require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
 ptx_clip_plan *clip_create(struct gpu *gpu, const struct ptx_clip_params *params)
 {
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu->device, params);
@@ -121,8 +115,8 @@ static unsigned char *image_of(const struct clip_set *set)
 void clip_set_upload(struct clip_set *set)
 {
     unsigned char *image = image_of(set);
-    clip_require(ptx_buffer_upload(set->memory, 0, image, set->bytes, set->gpu->stream));
-    clip_require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require(ptx_buffer_upload(set->memory, 0, image, set->bytes, set->gpu->stream));
+    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
     free(image);
 }
 
@@ -160,8 +154,8 @@ static void check_results(const struct clip_set *set, const ptx_clip_plan *plan,
 {
     struct ptx_clip_record records[CLIP_MOST_GROUPS];
     struct ptx_clip_summary summary;
-    clip_require(ptx_clip_plan_read(plan, 0, set->groups, records, &summary, set->gpu->stream));
-    clip_require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require(ptx_clip_plan_read(plan, 0, set->groups, records, &summary, set->gpu->stream));
+    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
     for (uint32_t g = 0; g < set->groups; ++g) {
         if (memcmp(&records[g], expected->records[g], 3 * sizeof(float)) != 0)
             fail_msg("group %u: factor %a, norm %a, found_inf %g; should be %a, %a, %g (sum %a)", g,
@@ -180,8 +174,8 @@ void clip_set_check(const struct clip_set *set, const ptx_clip_plan *plan,
     unsigned char *got = malloc(set->bytes), *wanted = image_of(set);
     assert_non_null(got);
     check_results(set, plan, expected);
-    clip_require(ptx_buffer_download(set->memory, 0, got, set->bytes, set->gpu->stream));
-    clip_require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require(ptx_buffer_download(set->memory, 0, got, set->bytes, set->gpu->stream));
+    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
     for (size_t t = 0; t < set->count; ++t) {
         const struct ref_gradient *x = &set->host[t];
         for (uint64_t i = 0; i < x->count; ++i) {
@@ -228,14 +222,14 @@ void clip_set_check_runs(struct clip_set *set, struct random *r, enum data_kind 
     params.stream = of_set.stream;
     ptx_clip_plan *plan = clip_create(set->gpu, &params);
     clip_set_expect(set, &params, loss_scale, &expected);
-    clip_require(ptx_clip_plan_run(plan, stream));
+    require(ptx_clip_plan_run(plan, stream));
     clip_set_check(set, plan, &expected);
     clip_set_fill(set, r, kind);
     clip_set_expect(set, &params, loss_scale, &expected);
-    clip_require(ptx_clip_plan_norm_sq(plan, stream));
-    clip_require(ptx_clip_plan_finish(plan, stream));
+    require(ptx_clip_plan_norm_sq(plan, stream));
+    require(ptx_clip_plan_finish(plan, stream));
     if (!params.measure_only)
-        clip_require(ptx_clip_plan_apply(plan, stream));
+        require(ptx_clip_plan_apply(plan, stream));
     clip_set_check(set, plan, &expected);
     ptx_clip_plan_destroy(&plan);
     assert_null(plan);

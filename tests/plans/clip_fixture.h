@@ -7,6 +7,7 @@
 #include "clip_reference.h"
 #include "data.h"
 #include "gpu.h"
+#include "plan_calls.h"
 
 enum { CLIP_MOST_TENSORS = 6000, CLIP_MOST_GROUPS = 8 };
 
@@ -36,8 +37,6 @@ struct clip_set {
     size_t offset[CLIP_MOST_TENSORS]; ///< in device memory
 };
 
-/// Fails the test with the thread's error unless the status is PTX_OK.
-void clip_require(ptx_status status);
 /// Creates the plan; fails the test if that fails.
 ptx_clip_plan *clip_create(struct gpu *gpu, const struct ptx_clip_params *params);
 

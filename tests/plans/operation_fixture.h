@@ -13,15 +13,9 @@
 // cmocka needs those headers before its own.
 #include <cmocka.h>
 
-#include "gpu.h"
+#include "plan_calls.h"
 
 static struct gpu gpu;
-
-static inline void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
 
 static inline ptx_operations *create(void)
 {

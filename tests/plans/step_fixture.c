@@ -13,12 +13,6 @@
 enum { GUARD = 64, POISON = 0xa5 };
 enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2 };
 
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
 static unsigned choose(struct random *r, uint32_t bits)
 {
     for (;;) {

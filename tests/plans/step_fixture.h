@@ -7,6 +7,7 @@
 #include "clip_reference.h"
 #include "data.h"
 #include "gpu.h"
+#include "plan_calls.h"
 #include "reference/step.h"
 
 enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 7 };

@@ -38,10 +38,10 @@ static void gradient_create(struct gradient *g, uint64_t count, float size,
         g->block[i] = (float)random_unit(&r) * size;
     for (uint64_t i = 0; i < count; i += g->period) {
         const uint64_t left = count - i < g->period ? count - i : g->period;
-        clip_require(ptx_buffer_upload(g->memory, (size_t)i * sizeof(float), g->block,
-                                       (size_t)left * sizeof(float), gpu.stream));
+        require(ptx_buffer_upload(g->memory, (size_t)i * sizeof(float), g->block,
+                                  (size_t)left * sizeof(float), gpu.stream));
     }
-    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
     const uint64_t cuts[] = { 0, count / 3, count / 3 + count / 2, count };
     for (int t = 0; t < 3; ++t)
         g->tensors[t] = (struct ptx_clip_tensor) { .data = ptx_buffer_address(g->memory) +
@@ -75,9 +75,9 @@ static long double exact_norm(const struct gradient *g)
 static struct ptx_clip_record run(const struct gradient *g)
 {
     struct ptx_clip_record record;
-    clip_require(ptx_clip_plan_run(g->plan, gpu.stream));
-    clip_require(ptx_clip_plan_read(g->plan, 0, 1, &record, NULL, gpu.stream));
-    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require(ptx_clip_plan_run(g->plan, gpu.stream));
+    require(ptx_clip_plan_read(g->plan, 0, 1, &record, NULL, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
     return record;
 }
 
@@ -112,13 +112,13 @@ static void test_sizes_of_gradients(void **state)
         gradient_create(&g, 40000, sizes[k], (struct ptx_clip_params) { .max_norm = 1.0f });
         const long double norm = exact_norm(&g);
         const float max_norm = (float)fminl(norm / 3, 3e38L);
-        clip_require(ptx_clip_plan_set_max_norm(g.plan, 0, max_norm, gpu.stream));
+        require(ptx_clip_plan_set_max_norm(g.plan, 0, max_norm, gpu.stream));
         const struct ptx_clip_record record = run(&g);
         assert_true(record.found_inf == 0.0f);
         if (norm < 3e38L)
             assert_within_2_ulp(record.norm, norm);
-        clip_require(ptx_buffer_download(g.memory, 0, g.block, 40000 * sizeof(float), gpu.stream));
-        clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require(ptx_buffer_download(g.memory, 0, g.block, 40000 * sizeof(float), gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
         const long double after = exact_norm(&g);
         // Each subnormal result is rounded to a multiple of 2^-149.
         const long double slack = 200 * 0x1p-150L;
@@ -132,8 +132,8 @@ static void test_sizes_of_gradients(void **state)
 
 static void put(const struct gradient *g, uint64_t at, float x)
 {
-    clip_require(ptx_buffer_upload(g->memory, (size_t)at * sizeof x, &x, sizeof x, gpu.stream));
-    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require(ptx_buffer_upload(g->memory, (size_t)at * sizeof x, &x, sizeof x, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
 }
 
 static void test_one_bad_element(void **state)
@@ -174,7 +174,7 @@ static void test_replicas(void **state)
     }
     ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof data);
     assert_non_null(memory);
-    clip_require(ptx_buffer_upload(memory, 0, data, sizeof data, gpu.stream));
+    require(ptx_buffer_upload(memory, 0, data, sizeof data, gpu.stream));
     const CUdeviceptr base = ptx_buffer_address(memory);
     for (unsigned rank = 0; rank < RANKS; ++rank) {
         const struct ptx_clip_tensor tensors[] = {
@@ -192,9 +192,9 @@ static void test_replicas(void **state)
                                                                          .stream = gpu.stream });
         struct ptx_clip_record record;
         assert_non_null(plan);
-        clip_require(ptx_clip_plan_run(plan, gpu.stream));
-        clip_require(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
-        clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require(ptx_clip_plan_run(plan, gpu.stream));
+        require(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
         total += (double)record.norm * (double)record.norm;
         ptx_clip_plan_destroy(&plan);
     }

@@ -10,19 +10,13 @@
 
 #include <cmocka.h>
 
-#include "gpu.h"
+#include "plan_calls.h"
 
 enum { COUNT = 1000 };
 
 static struct gpu gpu;
 static ptx_buffer *memory;
 static CUdeviceptr base;
-
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
 
 static struct ptx_clip_tensor tensors[3];
 static struct ptx_clip_params params;
@@ -38,13 +32,6 @@ static int set_up(void **state)
         .tensors = tensors, .tensor_count = 3, .max_norm = 1.0f, .stream = gpu.stream
     };
     return 0;
-}
-
-static void expect_failure(ptx_status status, const char *words)
-{
-    assert_int_equal(ptx_error_status(), status);
-    if (!strstr(ptx_error_message(), words))
-        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
 /// The device memory that is still used after a refused creation.
@@ -356,8 +343,7 @@ static void test_cold_capture(void **state)
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     assert_null(ptx_clip_plan_create(gpu.device, &params));
     expect_failure(PTX_ERROR_CAPTURE, "before the capture begins");
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream); // the capture goes on, and is empty
-    assert_non_null(graph);
+    ptx_graph *graph = end_capture(&gpu, gpu.stream); // the capture goes on, and is empty
     ptx_graph_destroy(&graph);
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
     if (!plan)

@@ -47,7 +47,7 @@ static struct ptx_clip_description describe(const struct list *list, uint32_t gr
                                         .tensor_count = list->count,
                                         .group_count = groups };
     struct ptx_clip_description d;
-    clip_require(ptx_clip_describe(&params, &d));
+    require(ptx_clip_describe(&params, &d));
     *packs = ref_clip_packs(&plan);
     assert_int_equal(d.chunk, ref_clip_chunk(&plan));
     assert_int_equal(d.chunks, ref_clip_chunk_count(&plan, *packs));
@@ -232,7 +232,7 @@ static void test_very_many(void **state)
         count += size;
     }
     data_fill(&r, REF_F32, DATA_PLAIN, data, count);
-    clip_require(ptx_buffer_upload(memory, 0, data, count * sizeof *data, gpu.stream));
+    require(ptx_buffer_upload(memory, 0, data, count * sizeof *data, gpu.stream));
     const struct ptx_clip_params params = {
         .tensors = tensors, .tensor_count = MANY, .max_norm = max_norm, .stream = gpu.stream
     };
@@ -246,10 +246,10 @@ static void test_very_many(void **state)
     ref_clip_record(&plan, 0, sum, 1.0f, expected);
     ref_clip_apply(&plan, 0, expected);
     ptx_clip_plan *clip = clip_create(&gpu, &params);
-    clip_require(ptx_clip_plan_run(clip, gpu.stream));
-    clip_require(ptx_clip_plan_read(clip, 0, 1, &record, NULL, gpu.stream));
-    clip_require(ptx_buffer_download(memory, 0, got, count * sizeof *got, gpu.stream));
-    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require(ptx_clip_plan_run(clip, gpu.stream));
+    require(ptx_clip_plan_read(clip, 0, 1, &record, NULL, gpu.stream));
+    require(ptx_buffer_download(memory, 0, got, count * sizeof *got, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
     assert_true(expected[0] < 1.0f);
     assert_memory_equal(&record, expected, sizeof expected);
     assert_memory_equal(got, data, count * sizeof *got);
@@ -278,12 +278,11 @@ static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
         fail_msg("%s", ptx_error_message());
     const CUdeviceptr from = ptx_clip_plan_sums(plan), to = ptx_buffer_address(copy);
     const struct ptx_arg args[] = { PTX_ARG(from), PTX_ARG(to), PTX_ARG(count) };
-    clip_require(
-        ptx_launch(ptx_module_function(module, "copy"),
-                   &(struct ptx_launch_params) {
-                       .grid = { 1 }, .stream = gpu.stream, .args = args, .arg_count = 3 }));
-    clip_require(ptx_buffer_download(copy, 0, sums, count * sizeof *sums, gpu.stream));
-    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require(ptx_launch(ptx_module_function(module, "copy"),
+                       &(struct ptx_launch_params) {
+                           .grid = { 1 }, .stream = gpu.stream, .args = args, .arg_count = 3 }));
+    require(ptx_buffer_download(copy, 0, sums, count * sizeof *sums, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
     ptx_buffer_destroy(&copy);
     ptx_module_unload(&module);
     ptx_builder_destroy(&b);
@@ -304,17 +303,16 @@ static void test_moved_and_replayed(void **state)
     struct ptx_clip_params params = clip_set_params(&set);
     params.measure_only = true; // so the data stays
     ptx_clip_plan *plan = clip_create(&gpu, &params);
-    clip_require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
-    clip_require(ptx_clip_plan_run(plan, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    assert_non_null(graph);
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    ptx_graph *graph = end_capture(&gpu, gpu.stream);
     double sums[CLIP_MOST_GROUPS];
     for (int turn = 0; turn < 4; ++turn) {
         struct clip_expected expected;
         clip_set_expect(&set, &params, 1.0f, &expected);
-        clip_require(ptx_graph_launch(graph, gpu.stream));
+        require(ptx_graph_launch(graph, gpu.stream));
         clip_set_check(&set, plan, &expected);
-        clip_require(ptx_clip_plan_norm_sq(plan, gpu.stream));
+        require(ptx_clip_plan_norm_sq(plan, gpu.stream));
         read_sums(plan, sums, set.groups);
         assert_memory_equal(sums, expected.sums, set.groups * sizeof(double));
         for (size_t t = 0; t < set.count; ++t) {
@@ -323,7 +321,7 @@ static void test_moved_and_replayed(void **state)
             data[t] = ptx_buffer_address(set.memory) + set.offset[t];
         }
         clip_set_upload(&set);
-        clip_require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
+        require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
     }
     ptx_graph_destroy(&graph);
     ptx_clip_plan_destroy(&plan);

@@ -107,9 +107,9 @@ static void test_nothing(void **state)
     struct ptx_clip_record record;
     struct ptx_clip_summary summary;
     ptx_clip_plan *plan = clip_create(&gpu, &(struct ptx_clip_params) { .max_norm = 1.0f });
-    clip_require(ptx_clip_plan_run(plan, gpu.stream));
-    clip_require(ptx_clip_plan_read(plan, 0, 1, &record, &summary, gpu.stream));
-    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    require(ptx_clip_plan_read(plan, 0, 1, &record, &summary, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
     assert_true(record.factor == 1.0f && record.norm == 0.0f && record.found_inf == 0.0f);
     assert_true(summary.found_inf == 0.0f && summary.loss_scale == 1.0f);
     ptx_clip_plan_destroy(&plan);

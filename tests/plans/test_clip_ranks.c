@@ -10,19 +10,13 @@
 
 #include <cmocka.h>
 
-#include "gpu.h"
+#include "plan_calls.h"
 
 enum { RANKS = 2, GROUPS = 3, TENSORS = 3, MOST = 5003 };
 
 static const float loss_scale = 1024.0f, max_norm = 2.0f, eps = 1e-6f;
 
 static struct gpu gpu;
-
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
 
 // Group 1 is only on rank 0, group 2 only on rank 1. The last tensor is on both.
 static const struct {

@@ -19,33 +19,6 @@ enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | P
 static struct gpu gpu;
 static struct clip_set set;
 
-// In one run, in three phases, or by a graph that was captured before the values changed.
-enum form { IN_A_RUN, IN_PHASES, REPLAYED };
-
-static void take(ptx_clip_plan *plan, ptx_graph *graph, enum form form, bool measure_only)
-{
-    if (form == REPLAYED) {
-        clip_require(ptx_graph_launch(graph, gpu.stream));
-    } else if (form == IN_A_RUN) {
-        clip_require(ptx_clip_plan_run(plan, gpu.stream));
-    } else {
-        clip_require(ptx_clip_plan_norm_sq(plan, gpu.stream));
-        clip_require(ptx_clip_plan_finish(plan, gpu.stream));
-        if (!measure_only)
-            clip_require(ptx_clip_plan_apply(plan, gpu.stream));
-    }
-}
-
-static ptx_graph *capture(ptx_clip_plan *plan)
-{
-    clip_require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
-    clip_require(ptx_clip_plan_run(plan, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    if (!graph)
-        fail_msg("%s", ptx_error_message());
-    return graph;
-}
-
 static void check_scalars(struct random *r, struct ptx_clip_params params, unsigned has)
 {
     struct caller_scalars scalars;
@@ -57,7 +30,8 @@ static void check_scalars(struct random *r, struct ptx_clip_params params, unsig
     caller_scalars_create(&scalars, &gpu, r, has);
     CALLER_SCALARS_SET(&scalars, &params);
     ptx_clip_plan *plan = clip_create(&gpu, &params);
-    ptx_graph *graph = capture(plan);
+    const struct any_plan any = { .clip = plan, .measures = params.measure_only };
+    ptx_graph *graph = plan_capture(&gpu, any);
     for (unsigned step = 0; step < 6; step++) {
         caller_scalars_change(&scalars, r);
         const float scale = caller_scalars_loss_scale(&scalars, 1.0f);
@@ -66,7 +40,7 @@ static void check_scalars(struct random *r, struct ptx_clip_params params, unsig
         set.found_inf = has & CALLER_FOUND_INF ? scalars.values.found_inf : 0;
         clip_set_fill(&set, r, step == 4 ? DATA_SPECIAL : DATA_PLAIN);
         clip_set_expect(&set, &params, scale, &expected);
-        take(plan, graph, (enum form)(step % 3), params.measure_only);
+        plan_run(&gpu, any, (enum plan_form)(step % 3), graph);
         clip_set_check(&set, plan, &expected);
         caller_scalars_check(&scalars, expected.found);
     }
@@ -153,7 +127,7 @@ static void test_shared_sums(void **state)
         assert_true(ptx_clip_plan_sums(plans[k]) == params.sums_at);
         params.measure_only = true; // the gradients stay for now
         clip_set_expect(&sets[k], &params, 1.0f, &expected[k]);
-        clip_require(ptx_clip_plan_norm_sq(plans[k], gpu.stream));
+        require(ptx_clip_plan_norm_sq(plans[k], gpu.stream));
     }
     for (unsigned k = 0; k < PLANS; k++) {
         const struct ref_clip_plan plan = { .tensors = sets[k].host,
@@ -166,8 +140,8 @@ static void test_shared_sums(void **state)
                             both.records[g]);
             ref_clip_apply(&plan, g, both.records[g]);
         }
-        clip_require(ptx_clip_plan_finish(plans[k], gpu.stream));
-        clip_require(ptx_clip_plan_apply(plans[k], gpu.stream));
+        require(ptx_clip_plan_finish(plans[k], gpu.stream));
+        require(ptx_clip_plan_apply(plans[k], gpu.stream));
         clip_set_check(&sets[k], plans[k], &both);
         assert_int_equal(ptx_clip_plan_run(plans[k], gpu.stream), PTX_ERROR_INVALID);
         assert_non_null(strstr(ptx_error_message(), "the plan shares its norm"));
@@ -197,21 +171,14 @@ static void test_sums_of_one_plan(void **state)
     params.sums_at = ptx_buffer_address(sums);
     ptx_clip_plan *plan = clip_create(&gpu, &params);
     clip_set_expect(&set, &params, 1.0f, &expected);
-    clip_require(ptx_clip_plan_run(plan, gpu.stream));
+    require(ptx_clip_plan_run(plan, gpu.stream));
     clip_set_check(&set, plan, &expected);
-    clip_require(ptx_buffer_download(sums, 0, got, sizeof got, gpu.stream));
-    clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require(ptx_buffer_download(sums, 0, got, sizeof got, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
     assert_memory_equal(got, expected.sums, sizeof got);
     ptx_clip_plan_destroy(&plan);
     clip_set_destroy(&set);
     ptx_buffer_destroy(&sums);
-}
-
-static void expect_refused(ptx_status status, const char *words)
-{
-    assert_int_equal(status, PTX_ERROR_INVALID);
-    if (!strstr(ptx_error_message(), words))
-        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
 // A setter refuses a scalar that the plan reads at the caller's address, and only that one.
@@ -236,7 +203,7 @@ static void test_setters(void **state)
         const ptx_status scale = ptx_clip_plan_set_loss_scale(plan, one, gpu.stream);
         if (has == CALLER_LOSS_SCALE)
             expect_refused(scale, "the plan reads it at loss_scale_at, 0x");
-        clip_require(has == CALLER_MAX_NORMS ? scale : norm);
+        require(has == CALLER_MAX_NORMS ? scale : norm);
         ptx_clip_plan_destroy(&plan);
         caller_scalars_destroy(&scalars);
     }

@@ -24,11 +24,9 @@ static const struct clip_shape shape = {
 
 static ptx_graph *capture(ptx_clip_plan *plan, enum ptx_capture_mode mode)
 {
-    clip_require(ptx_capture_begin(gpu.device, gpu.stream, mode));
-    clip_require(ptx_clip_plan_run(plan, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    if (!graph)
-        fail_msg("%s", ptx_error_message());
+    require(ptx_capture_begin(gpu.device, gpu.stream, mode));
+    require(ptx_clip_plan_run(plan, gpu.stream));
+    ptx_graph *graph = end_capture(&gpu, gpu.stream);
     const struct ptx_graph_info *info = ptx_graph_get_info(graph);
     assert_true(info->kernel_nodes >= 1 && info->kernel_nodes <= 2);
     assert_int_equal(info->nodes, info->kernel_nodes); // F-GRAPH-BWD-002: no copy, no host node
@@ -53,9 +51,9 @@ static void test_replays(void **state)
             const uint32_t group = random_below(&r, set.groups);
             clip_set_fill(&set, &r, turn % 7 == 6 ? DATA_SPECIAL : DATA_PLAIN);
             set.max_norms[group] = (float)(1.0 + random_below(&r, 500) / 7.0);
-            clip_require(ptx_clip_plan_set_max_norm(plan, group, set.max_norms[group], gpu.stream));
-            clip_require(ptx_clip_plan_set_loss_scale(plan, scale, gpu.stream));
-            clip_require(ptx_graph_launch(graph, gpu.stream));
+            require(ptx_clip_plan_set_max_norm(plan, group, set.max_norms[group], gpu.stream));
+            require(ptx_clip_plan_set_loss_scale(plan, scale, gpu.stream));
+            require(ptx_graph_launch(graph, gpu.stream));
             clip_set_expect(&set, &params, scale.scale, &expected);
             clip_set_check(&set, plan, &expected);
         }
@@ -87,15 +85,14 @@ static void test_many_replays(void **state)
         ptx_graph *graph = captured ? capture(plan, PTX_CAPTURE_THREAD_LOCAL) : NULL;
         for (int turn = 0; turn < turns; ++turn) {
             const float max_norm = (float)(1 + turn % 13);
-            clip_require(
-                ptx_clip_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, max_norm, gpu.stream));
-            clip_require(graph ? ptx_graph_launch(graph, gpu.stream)
-                               : ptx_clip_plan_run(plan, gpu.stream));
+            require(ptx_clip_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, max_norm, gpu.stream));
+            require(graph ? ptx_graph_launch(graph, gpu.stream)
+                          : ptx_clip_plan_run(plan, gpu.stream));
         }
-        clip_require(ptx_clip_plan_read(plan, 0, set.groups, records[captured], &summary[captured],
-                                        gpu.stream));
-        clip_require(ptx_buffer_download(set.memory, 0, image[captured], set.bytes, gpu.stream));
-        clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require(ptx_clip_plan_read(plan, 0, set.groups, records[captured], &summary[captured],
+                                   gpu.stream));
+        require(ptx_buffer_download(set.memory, 0, image[captured], set.bytes, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
         ptx_graph_destroy(&graph);
         ptx_clip_plan_destroy(&plan);
     }
@@ -129,12 +126,12 @@ static void test_whole_step(void **state)
         struct ptx_clip_summary summary;
         clip_set_fill(&set, &r, random_below(&r, 3) ? DATA_PLAIN : DATA_SPECIAL);
         clip_set_expect(&set, &params, scale.scale, &expected);
-        clip_require(ptx_clip_plan_run(plan, gpu.stream));
+        require(ptx_clip_plan_run(plan, gpu.stream));
         clip_set_check(&set, plan, &expected);
-        clip_require(ptx_clip_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
-        clip_require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require(ptx_clip_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
         assert_true(summary.loss_scale == scale.scale);
-        clip_require(ptx_loss_scale_step(&scale, expected.found, &update));
+        require(ptx_loss_scale_step(&scale, expected.found, &update));
         assert_memory_equal(&summary.state, &scale, sizeof scale);
     }
     ptx_clip_plan_destroy(&plan);
@@ -160,9 +157,9 @@ static void test_moving_gradients(void **state)
         for (size_t t = 0; t < set.count; ++t)
             data[t] = ptx_buffer_address(set.memory) + set.offset[t];
         clip_set_fill(&set, &r, DATA_PLAIN);
-        clip_require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
-        clip_require(turn % 2 ? ptx_clip_plan_run(plan, gpu.stream)
-                              : ptx_graph_launch(graph, gpu.stream));
+        require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
+        require(turn % 2 ? ptx_clip_plan_run(plan, gpu.stream)
+                         : ptx_graph_launch(graph, gpu.stream));
         clip_set_expect(&set, &params, 1.0f, &expected);
         clip_set_check(&set, plan, &expected);
         ptx_buffer_destroy(&old);
@@ -216,7 +213,7 @@ static void test_threads(void **state)
         for (int k = 0; k < THREADS; ++k) {
             pthread_join(runner[k].thread, NULL);
             assert_int_equal(runner[k].wrong, 0);
-            clip_require(ptx_stream_synchronize(gpu.device, runner[k].stream));
+            require(ptx_stream_synchronize(gpu.device, runner[k].stream));
         }
         for (int k = 0; k < (shared ? 1 : THREADS); ++k) {
             struct ptx_clip_params params = clip_set_params(&set[k]);

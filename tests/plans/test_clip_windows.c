@@ -32,7 +32,7 @@ static void scene_create(struct scene *s, struct random *r, const struct clip_sh
     clip_set_create(&s->set, &gpu, r, shape);
     s->params = clip_set_params(&s->set);
     s->params.any_address = true;
-    clip_require(ptx_clip_describe(&s->params, &d));
+    require(ptx_clip_describe(&s->params, &d));
     assert_true(d.chunk * 8 <= CHUNK_BYTES);
     s->plan = clip_create(&gpu, &s->params);
     assert_int_equal(ptx_clip_plan_chunk_count(s->plan), d.chunks);
@@ -59,8 +59,8 @@ static size_t bring_in(struct scene *s, const struct ptx_clip_piece *piece, size
     const size_t before = (size_t)piece->first * bytes;
     const CUdeviceptr data = ptx_buffer_address(s->window) + place - before;
     char *host = (char *)s->set.host[piece->tensor].data + before;
-    clip_require(ptx_buffer_upload(s->window, place, host, piece_bytes(s, piece), gpu.stream));
-    clip_require(ptx_clip_plan_set_data(s->plan, piece->tensor, 1, &data, gpu.stream));
+    require(ptx_buffer_upload(s->window, place, host, piece_bytes(s, piece), gpu.stream));
+    require(ptx_clip_plan_set_data(s->plan, piece->tensor, 1, &data, gpu.stream));
     return place + (piece_bytes(s, piece) + 7) / 8 * 8;
 }
 
@@ -68,8 +68,8 @@ static size_t bring_in(struct scene *s, const struct ptx_clip_piece *piece, size
 static void take_out(struct scene *s, const struct ptx_clip_piece *piece, size_t place)
 {
     const size_t before = (size_t)piece->first * ref_bytes(s->set.host[piece->tensor].type);
-    clip_require(ptx_buffer_copy(s->set.memory, s->set.offset[piece->tensor] + before, s->window,
-                                 place, piece_bytes(s, piece), gpu.stream));
+    require(ptx_buffer_copy(s->set.memory, s->set.offset[piece->tensor] + before, s->window, place,
+                            piece_bytes(s, piece), gpu.stream));
 }
 
 /// Chunk after chunk, alternately at both ends of the window. Of a chunk with several pieces, those
@@ -81,9 +81,9 @@ static void measure(struct scene *s)
         size_t place = k % 2 * CHUNK_BYTES;
         for (uint32_t i = 0; ptx_clip_plan_piece(s->plan, k, i, &piece); ++i)
             place = bring_in(s, &piece, place);
-        clip_require(ptx_clip_plan_norm_sq_chunks(s->plan, k, 1, gpu.stream));
+        require(ptx_clip_plan_norm_sq_chunks(s->plan, k, 1, gpu.stream));
     }
-    clip_require(ptx_clip_plan_finish(s->plan, gpu.stream));
+    require(ptx_clip_plan_finish(s->plan, gpu.stream));
 }
 
 static void scale(struct scene *s)
@@ -97,11 +97,10 @@ static void scale(struct scene *s)
                 if (i % 2 == turn)
                     place = bring_in(s, &piece, place);
                 else
-                    clip_require(
-                        ptx_clip_plan_set_data(s->plan, piece.tensor, 1, &absent, gpu.stream));
+                    require(ptx_clip_plan_set_data(s->plan, piece.tensor, 1, &absent, gpu.stream));
             if (place == 0) // no element of it in this pass
                 continue;
-            clip_require(ptx_clip_plan_apply_chunks(s->plan, k, 1, gpu.stream));
+            require(ptx_clip_plan_apply_chunks(s->plan, k, 1, gpu.stream));
             place = 0;
             for (uint32_t i = turn; ptx_clip_plan_piece(s->plan, k, i, &piece); i += 2) {
                 take_out(s, &piece, place);

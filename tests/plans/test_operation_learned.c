@@ -306,8 +306,7 @@ static void test_captured(void **state)
     require(ptx_quantize_learned_prepare(scene.operations, &p));
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     require(ptx_quantize_learned_backward(scene.operations, &p, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    assert_non_null(graph);
+    ptx_graph *graph = end_capture(&gpu, gpu.stream);
     require(ptx_buffer_upload(scene.memory, 0, x, sizeof x, gpu.stream));
     require(ptx_buffer_upload(scene.memory, PART, dy, sizeof dy, gpu.stream));
     require(ptx_buffer_upload(scene.memory, 3 * PART, &scale, sizeof scale, gpu.stream));

@@ -106,9 +106,7 @@ static void check_capture(enum ptx_capture_mode mode)
     assert_message("ptx_quantize_prepare()");
     require(ptx_loss_scale_prepare(operations));
     require(ptx_loss_scale_update(operations, at, found_at, NULL, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    if (!graph)
-        fail_msg("%s", ptx_error_message());
+    ptx_graph *graph = end_capture(&gpu, gpu.stream);
     const struct ptx_graph_info *info = ptx_graph_get_info(graph);
     assert_int_equal(info->kernel_nodes, 1);
     assert_int_equal(info->nodes, 1);
@@ -183,8 +181,7 @@ static void test_prepared_calls_can_be_captured(void **state)
     s.scale_inv = c.amax + 4;
     s.formats = p.zero_points;
     require(ptx_delayed_scale_update(operations, &s, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    assert_non_null(graph);
+    ptx_graph *graph = end_capture(&gpu, gpu.stream);
     assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 7);
     ptx_graph_destroy(&graph);
     ptx_operations_destroy(&operations);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "blocking_stream.h"
-#include "gpu.h"
+#include "plan_calls.h"
 
 // The last tensor has 8-bit states in two blocks.
 enum { TENSORS = 4, COUNT = 100, LAST_COUNT = 300, ROOM = 1024, SCALARS = 7 };
@@ -43,12 +43,6 @@ static const char *const fields[TENSORS][ARRAYS] = {
     { "tensor 3's parameter", "tensor 3's gradient", NULL, "tensor 3's state[0]",
       "tensor 3's state[1]", "tensor 3's absmax[0]", "tensor 3's absmax[1]", "tensor 3's step" },
 };
-
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
 
 static CUdeviceptr place(unsigned tensor, unsigned array)
 {
@@ -98,13 +92,6 @@ static ptx_step_plan *create(void)
     if (!plan)
         fail_msg("%s", ptx_error_message());
     return plan;
-}
-
-static void expect_failure(ptx_status status, const char *words)
-{
-    assert_int_equal(ptx_error_status(), status);
-    if (!strstr(ptx_error_message(), words))
-        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
 static void refuse(const char *name, const char *words)
@@ -417,8 +404,7 @@ static void test_cold_capture(void **state)
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     assert_null(ptx_step_plan_create(gpu.device, &params));
     expect_failure(PTX_ERROR_CAPTURE, "create the step plan before the capture begins");
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    assert_non_null(graph);
+    ptx_graph *graph = end_capture(&gpu, gpu.stream);
     assert_int_equal(ptx_graph_get_info(graph)->nodes, 0);
     ptx_graph_destroy(&graph);
 }
@@ -442,44 +428,11 @@ static void test_capture_of_a_blocking_stream(void **state)
             fail_msg("call %u: %s", k, ptx_status_name(statuses[k]));
     expect_failure(PTX_ERROR_CAPTURE, "use another stream");
     require(ptx_step_plan_run(plan, blocking));
-    ptx_graph *graph = ptx_capture_end(gpu.device, blocking);
-    assert_non_null(graph);
+    ptx_graph *graph = end_capture(&gpu, blocking);
     assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 3);
     ptx_graph_destroy(&graph);
     ptx_step_plan_destroy(&plan);
     ptx_stream_destroy(gpu.device, &blocking);
-}
-
-enum phase { NORM_SQ, FINISH, STEP_ONCE, RUN };
-
-static ptx_status take(ptx_step_plan *plan, enum phase phase)
-{
-    return phase == NORM_SQ     ? ptx_step_plan_norm_sq(plan, gpu.stream)
-           : phase == FINISH    ? ptx_step_plan_finish(plan, gpu.stream)
-           : phase == STEP_ONCE ? ptx_step_plan_step(plan, gpu.stream)
-                                : ptx_step_plan_run(plan, gpu.stream);
-}
-
-static void take_all(ptx_step_plan *plan, const enum phase *phases, size_t count)
-{
-    for (size_t k = 0; k < count; k++)
-        require(take(plan, phases[k]));
-}
-
-#define LIST(...)                                                                                  \
-    (const enum phase[]) { __VA_ARGS__ },                                                          \
-        sizeof((enum phase[]) { __VA_ARGS__ }) / sizeof(enum phase)
-#define TAKE(plan, ...)    take_all(plan, LIST(__VA_ARGS__))
-#define CAPTURE(plan, ...) capture(plan, LIST(__VA_ARGS__))
-
-// The phase is refused because another one comes first.
-static void expect_order(ptx_step_plan *plan, enum phase phase)
-{
-    assert_int_equal(take(plan, phase), PTX_ERROR_INVALID);
-    expect_failure(PTX_ERROR_INVALID, phase == STEP_ONCE
-                                          ? "ptx_step_plan_step: the factors are not"
-                                          : "ptx_step_plan_finish: the sums are not");
-    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_norm_sq() comes first");
 }
 
 static float count_of(unsigned t)
@@ -488,131 +441,6 @@ static float count_of(unsigned t)
     require(ptx_buffer_download(memory, place(t, STEP) - base, &count, sizeof count, gpu.stream));
     require(ptx_stream_synchronize(gpu.device, gpu.stream));
     return count;
-}
-
-// Phases in any order: those that are refused change nothing, and all others are taken.
-static void test_order_of_phases(void **state)
-{
-    (void)state;
-    struct random r = gpu_random(&gpu, "order of phases");
-    ptx_step_plan *plan = create();
-    enum { NOTHING, SUMS, RECORDS } left = NOTHING;
-    const float first = count_of(0);
-    unsigned steps = 0, refused = 0;
-
-    for (unsigned turn = 0; turn < 120; turn++) {
-        const enum phase phase = (enum phase)random_below(&r, 4);
-        if ((phase == FINISH && left != SUMS) || (phase == STEP_ONCE && left != RECORDS)) {
-            expect_order(plan, phase);
-            refused++;
-            continue;
-        }
-        require(take(plan, phase));
-        left = phase == NORM_SQ ? SUMS : phase == FINISH ? RECORDS : NOTHING;
-        steps += phase == STEP_ONCE || phase == RUN;
-    }
-    assert_true(refused > 5 && steps > 5);
-    assert_true(count_of(0) == first + (float)steps);
-    ptx_step_plan_destroy(&plan);
-}
-
-// Neither a finish nor a step is taken twice, also after a run.
-static void test_repeated_phases(void **state)
-{
-    (void)state;
-    const struct ptx_loss_scale_params update = { .interval = 1 };
-    struct ptx_clip_summary summary;
-
-    params.loss_scale = 8;
-    params.update = &update;
-    ptx_step_plan *plan = create();
-    expect_order(plan, STEP_ONCE);
-    expect_order(plan, FINISH);
-    TAKE(plan, RUN);
-    expect_order(plan, STEP_ONCE);
-    expect_order(plan, FINISH);
-    TAKE(plan, NORM_SQ);
-    expect_order(plan, STEP_ONCE);
-    TAKE(plan, NORM_SQ, FINISH);
-    expect_order(plan, FINISH);
-    TAKE(plan, STEP_ONCE);
-    expect_order(plan, STEP_ONCE);
-    require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
-    assert_true(count_of(0) == 2.0f);
-    assert_true(summary.state.scale == 32.0f); // two updates
-    ptx_step_plan_destroy(&plan);
-}
-
-static void begin_capture(void)
-{
-    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
-}
-
-static ptx_graph *capture(ptx_step_plan *plan, const enum phase *phases, size_t count)
-{
-    begin_capture();
-    take_all(plan, phases, count);
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    assert_non_null(graph);
-    return graph;
-}
-
-// The order holds within a capture. Launched and captured phases do not count for each other.
-static void test_order_in_captures(void **state)
-{
-    (void)state;
-    ptx_step_plan *plan = create();
-
-    begin_capture();
-    expect_order(plan, STEP_ONCE); // nothing has ever left what it needs
-    expect_order(plan, FINISH);
-    TAKE(plan, NORM_SQ);
-    expect_order(plan, STEP_ONCE);
-    TAKE(plan, FINISH);
-    expect_order(plan, FINISH);
-    ptx_capture_abandon(gpu.device, gpu.stream);
-    expect_order(plan, STEP_ONCE);
-    expect_failure(PTX_ERROR_INVALID, "what was captured does not count outside of its graph");
-    expect_order(plan, FINISH);
-    TAKE(plan, NORM_SQ);
-    begin_capture();
-    TAKE(plan, RUN);
-    expect_order(plan, STEP_ONCE);
-    TAKE(plan, NORM_SQ, FINISH, STEP_ONCE);
-    expect_order(plan, STEP_ONCE);
-    expect_order(plan, FINISH);
-    ptx_capture_abandon(gpu.device, gpu.stream);
-    TAKE(plan, FINISH, STEP_ONCE); // of the norm_sq before the capture
-    assert_true(count_of(0) == 1.0f);
-    ptx_step_plan_destroy(&plan);
-}
-
-// A graph for each phase, as with an all-reduce between them, and one of them captured again.
-static void test_graphs_of_phases(void **state)
-{
-    (void)state;
-    ptx_step_plan *plan = create();
-    ptx_graph *graphs[4];
-
-    for (unsigned k = 0; k < 3; k++)
-        graphs[k] = CAPTURE(plan, (enum phase)k);
-    graphs[3] = graphs[1];
-    graphs[1] = CAPTURE(plan, FINISH);
-    for (unsigned k = 0; k < 3; k++)
-        require(ptx_graph_launch(graphs[k], gpu.stream));
-    assert_true(count_of(0) == 1.0f);
-    for (unsigned k = 0; k < 4; k++)
-        ptx_graph_destroy(&graphs[k]);
-    ptx_step_plan_destroy(&plan);
-    plan = create();
-    TAKE(plan, RUN);
-    graphs[0] = CAPTURE(plan, FINISH, STEP_ONCE);
-    begin_capture();
-    TAKE(plan, STEP_ONCE);
-    expect_order(plan, FINISH);
-    ptx_capture_abandon(gpu.device, gpu.stream);
-    ptx_graph_destroy(&graphs[0]);
-    ptx_step_plan_destroy(&plan);
 }
 
 // Records that do not exist: the message names the call, the first record and the number.
@@ -667,18 +495,15 @@ static void test_two_threads(void **state)
     struct runner runners[2] = { { .plan = plan, .ready = &ready },
                                  { .plan = plan, .ready = &ready } };
     pthread_t thread;
-    float count;
 
     assert_int_equal(pthread_create(&thread, NULL, run_often, &runners[0]), 0);
     run_often(&runners[1]);
     pthread_join(thread, NULL);
-    require(ptx_buffer_download(memory, place(2, STEP) - base, &count, sizeof count, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
     for (int k = 0; k < 2; k++) {
         assert_int_equal(runners[k].wrong, 0);
         assert_int_equal(runners[k].taken + runners[k].refused, RUNS);
     }
-    assert_true(count == (float)(runners[0].taken + runners[1].taken));
+    assert_true(count_of(2) == (float)(runners[0].taken + runners[1].taken));
     ptx_step_plan_destroy(&plan);
 }
 
@@ -686,7 +511,6 @@ static void test_two_threads(void **state)
 static void test_device_closed_first(void **state)
 {
     (void)state;
-    float count;
     ptx_device *device = ptx_device_open(NULL);
     assert_non_null(device);
     ptx_step_plan *plan = ptx_step_plan_create(device, &params);
@@ -694,9 +518,7 @@ static void test_device_closed_first(void **state)
         fail_msg("%s", ptx_error_message());
     ptx_device_close(&device);
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, place(0, STEP) - base, &count, sizeof count, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    assert_true(count == 1.0f);
+    assert_true(count_of(0) == 1.0f);
     ptx_step_plan_destroy(&plan);
     assert_null(plan);
 }
@@ -715,10 +537,6 @@ int main(void)
         cmocka_unit_test_setup(test_no_plan, set_up),
         cmocka_unit_test_setup(test_cold_capture, set_up),
         cmocka_unit_test_setup(test_capture_of_a_blocking_stream, set_up),
-        cmocka_unit_test_setup(test_order_of_phases, set_up),
-        cmocka_unit_test_setup(test_repeated_phases, set_up),
-        cmocka_unit_test_setup(test_order_in_captures, set_up),
-        cmocka_unit_test_setup(test_graphs_of_phases, set_up),
         cmocka_unit_test_setup(test_records_that_are_not, set_up),
         cmocka_unit_test_setup(test_two_threads, set_up),
         cmocka_unit_test_setup(test_device_closed_first, set_up),

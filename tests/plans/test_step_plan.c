@@ -15,44 +15,7 @@ enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_
 
 static struct gpu gpu;
 
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
-static void expect_refused(ptx_status status, const char *words)
-{
-    assert_int_equal(status, PTX_ERROR_INVALID);
-    if (!strstr(ptx_error_message(), words))
-        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
-}
-
-// Some steps, each compared with the reference: in one run, in phases, or captured.
-enum form { IN_A_RUN, IN_PHASES, CAPTURED };
-
-static void take(ptx_step_plan *plan, enum form form)
-{
-    if (form == IN_PHASES) {
-        require(ptx_step_plan_norm_sq(plan, gpu.stream));
-        require(ptx_step_plan_finish(plan, gpu.stream));
-        require(ptx_step_plan_step(plan, gpu.stream));
-        return;
-    }
-    if (form == IN_A_RUN) {
-        require(ptx_step_plan_run(plan, gpu.stream));
-        return;
-    }
-    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
-    require(ptx_step_plan_run(plan, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    if (!graph)
-        fail_msg("%s", ptx_error_message());
-    require(ptx_graph_launch(graph, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_graph_destroy(&graph);
-}
-
+// Some steps, each compared with the reference: in one run, in phases, or by a graph.
 static void check_steps(struct step_set *set, struct random *r, struct ptx_step_params params,
                         unsigned steps)
 {
@@ -62,9 +25,12 @@ static void check_steps(struct step_set *set, struct random *r, struct ptx_step_
     for (unsigned step = 0; step < steps; step++) {
         step_set_gradients(set, r, 0);
         step_set_expect(set, &params, params.loss_scale != 0 ? params.loss_scale : 1);
-        take(plan, (enum form)(step % 3));
+        const struct any_plan any = { .step = plan };
+        ptx_graph *graph = plan_capture(&gpu, any);
+        plan_run(&gpu, any, (enum plan_form)(step % 3), graph);
         snprintf(what, sizeof what, "step %u", step + 1);
-        step_set_check(set, what);
+        step_set_check(set, what); // waits for the stream
+        ptx_graph_destroy(&graph);
         if (step == steps / 2) { // as from a checkpoint: the caller's memory has the whole state
             ptx_step_plan_destroy(&plan);
             plan = step_create(&gpu, &params);
@@ -256,10 +222,7 @@ static void test_scalars(void **state)
     set.group[1].lr_at = ptx_buffer_address(own) + sizeof hyper;
     struct ptx_step_params params = step_set_params(&set);
     ptx_step_plan *plan = step_create(&gpu, &params);
-    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
-    require(ptx_step_plan_run(plan, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    assert_non_null(graph);
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
     for (unsigned step = 0; step < 4; step++) {
         for (uint32_t g = 0; g < 2; g++) {
             hyper = set.group[g].hyper;

@@ -16,38 +16,6 @@ enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_
 static struct gpu gpu;
 static struct step_set set;
 
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
-// In one run, in phases, or by a graph that was captured before the values changed.
-enum form { IN_A_RUN, IN_PHASES, REPLAYED };
-
-static void take(ptx_step_plan *plan, ptx_graph *graph, enum form form)
-{
-    if (form == REPLAYED) {
-        require(ptx_graph_launch(graph, gpu.stream));
-    } else if (form == IN_A_RUN) {
-        require(ptx_step_plan_run(plan, gpu.stream));
-    } else {
-        require(ptx_step_plan_norm_sq(plan, gpu.stream));
-        require(ptx_step_plan_finish(plan, gpu.stream));
-        require(ptx_step_plan_step(plan, gpu.stream));
-    }
-}
-
-static ptx_graph *capture(ptx_step_plan *plan)
-{
-    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
-    require(ptx_step_plan_run(plan, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-    if (!graph)
-        fail_msg("%s", ptx_error_message());
-    return graph;
-}
-
 static void check_scalars(struct random *r, struct ptx_step_params params, unsigned has)
 {
     struct caller_scalars scalars;
@@ -56,7 +24,8 @@ static void check_scalars(struct random *r, struct ptx_step_params params, unsig
     caller_scalars_create(&scalars, &gpu, r, has);
     CALLER_SCALARS_SET(&scalars, &params);
     ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = capture(plan);
+    const struct any_plan any = { .step = plan };
+    ptx_graph *graph = plan_capture(&gpu, any);
     for (unsigned step = 0; step < 6; step++) {
         caller_scalars_change(&scalars, r);
         for (uint32_t g = 0; g < set.norm_groups; g++)
@@ -65,7 +34,7 @@ static void check_scalars(struct random *r, struct ptx_step_params params, unsig
         step_set_gradients(&set, r, step == 4 && !isinf(params.max_norm) ? NAN : 0);
         const bool found =
             step_set_expect(&set, &params, caller_scalars_loss_scale(&scalars, params.loss_scale));
-        take(plan, graph, (enum form)(step % 3));
+        plan_run(&gpu, any, (enum plan_form)(step % 3), graph);
         step_set_check(&set, "scalars of the caller");
         require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
         caller_scalars_check(&scalars, found);
@@ -132,13 +101,6 @@ static void test_no_limit(void **state)
     require(ptx_step_describe(&params, &d));
     assert_true(d.bytes > bytes);
     step_set_destroy(&set);
-}
-
-static void expect_refused(ptx_status status, const char *words)
-{
-    assert_int_equal(status, PTX_ERROR_INVALID);
-    if (!strstr(ptx_error_message(), words))
-        fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
 static void test_setters(void **state)

@@ -18,12 +18,6 @@ static struct gpu gpu;
 static struct step_set set;
 static ptx_module *copy;
 
-static void require(ptx_status status)
-{
-    if (status != PTX_OK)
-        fail_msg("%s", ptx_error_message());
-}
-
 // The plans of the set's stages. Their sums are in one array, or each has an array of its own.
 struct pipeline {
     ptx_step_plan *plans[MOST_STAGES];
@@ -165,9 +159,7 @@ static void check_stages(struct random *r, struct ptx_step_params params, bool t
         } else { // all of it in one graph
             require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
             take(&p, r);
-            ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
-            if (!graph)
-                fail_msg("%s", ptx_error_message());
+            ptx_graph *graph = end_capture(&gpu, gpu.stream);
             require(ptx_graph_launch(graph, gpu.stream));
             require(ptx_stream_synchronize(gpu.device, gpu.stream));
             ptx_graph_destroy(&graph);

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/// Calls of plans: those that must succeed, those that must be refused, and the phases that clip
+/// plans and step plans have in common.
+#ifndef PTXGEN_TESTS_PLAN_CALLS_H
+#define PTXGEN_TESTS_PLAN_CALLS_H
+
+#include "gpu.h"
+
+/// Fails the test with the thread's error unless the status is PTX_OK.
+void require(ptx_status status);
+/// The thread's error must have this status, and its message these words.
+void expect_failure(ptx_status status, const char *words);
+/// The call must have been refused as invalid, with these words in the message.
+void expect_refused(ptx_status status, const char *words);
+
+/// Ends the capture. The graph is never NULL; the caller destroys it.
+ptx_graph *end_capture(const struct gpu *gpu, CUstream stream);
+
+/// One of the two.
+struct any_plan {
+    ptx_clip_plan *clip;
+    ptx_step_plan *step;
+    bool measures; ///< a clip plan with measure_only: it has no WRITE
+};
+
+/// WRITE: a clip plan's apply, a step plan's step. RUN: all of them in one call.
+enum plan_phase { NORM_SQ, FINISH, WRITE, RUN };
+
+/// Calls the phase on the GPU's stream.
+ptx_status plan_call(const struct gpu *gpu, struct any_plan plan, enum plan_phase phase);
+/// A graph of one run. The caller destroys it.
+ptx_graph *plan_capture(const struct gpu *gpu, struct any_plan plan);
+
+/// In one call, phase by phase, or by launching a graph that has been captured before.
+enum plan_form { IN_A_RUN, IN_PHASES, REPLAYED };
+
+/// Runs the plan once, in this form, on the GPU's stream; does not wait.
+void plan_run(const struct gpu *gpu, struct any_plan plan, enum plan_form form, ptx_graph *graph);
+
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+// The order of a step plan's phases: what comes too early or twice is refused and changes nothing,
+// launched, in captures, and by graphs of single phases.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "step_fixture.h"
+
+static const struct step_shape shape = { .tensors = 4,
+                                         .groups = 1,
+                                         .norm_groups = 1,
+                                         .most = 300,
+                                         .rules = (1 << PTX_STEP_RULE_COUNT) - 1,
+                                         .formats = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+
+static struct gpu gpu;
+static struct random r;
+static struct step_set set;
+static struct ptx_step_params params;
+
+static int set_up(void **state)
+{
+    (void)state;
+    r = gpu_random(&gpu, "order of phases");
+    step_set_create(&set, &gpu, &r, &shape);
+    step_set_gradients(&set, &r, 0);
+    params = step_set_params(&set);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    step_set_destroy(&set);
+    return 0;
+}
+
+// So many steps have been taken since the last call, with this loss scale. Waits for the stream.
+static void expect_steps(unsigned count, float loss_scale)
+{
+    while (count--)
+        assert_false(step_set_expect(&set, &params, loss_scale));
+    step_set_check(&set, "order of phases");
+}
+
+static ptx_status take(ptx_step_plan *plan, enum plan_phase phase)
+{
+    return plan_call(&gpu, (struct any_plan) { .step = plan }, phase);
+}
+
+static void take_all(ptx_step_plan *plan, const enum plan_phase *phases, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        require(take(plan, phases[k]));
+}
+
+#define LIST(...)                                                                                  \
+    (const enum plan_phase[]) { __VA_ARGS__ },                                                     \
+        sizeof((enum plan_phase[]) { __VA_ARGS__ }) / sizeof(enum plan_phase)
+#define TAKE(plan, ...)    take_all(plan, LIST(__VA_ARGS__))
+#define CAPTURE(plan, ...) capture(plan, LIST(__VA_ARGS__))
+
+// The phase is refused because another one comes first.
+static void expect_order(ptx_step_plan *plan, enum plan_phase phase)
+{
+    expect_refused(take(plan, phase), phase == WRITE ? "ptx_step_plan_step: the factors are not"
+                                                     : "ptx_step_plan_finish: the sums are not");
+    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_norm_sq() comes first");
+}
+
+// Phases in any order: those that are refused change nothing, and all others are taken.
+static void test_order_of_phases(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    enum { NOTHING, SUMS, RECORDS } left = NOTHING;
+    unsigned steps = 0, refused = 0;
+
+    for (unsigned turn = 0; turn < 120; turn++) {
+        const enum plan_phase phase = (enum plan_phase)random_below(&r, RUN + 1);
+        if ((phase == FINISH && left != SUMS) || (phase == WRITE && left != RECORDS)) {
+            expect_order(plan, phase);
+            refused++;
+            continue;
+        }
+        require(take(plan, phase));
+        left = phase == NORM_SQ ? SUMS : phase == FINISH ? RECORDS : NOTHING;
+        steps += phase == WRITE || phase == RUN;
+    }
+    assert_true(refused > 5 && steps > 5);
+    expect_steps(steps, 1);
+    ptx_step_plan_destroy(&plan);
+}
+
+// Neither a finish nor a step is taken twice, also after a run.
+static void test_repeated_phases(void **state)
+{
+    (void)state;
+    const struct ptx_loss_scale_params update = { .interval = 1 };
+    struct ptx_clip_summary summary;
+
+    params.loss_scale = 8;
+    params.update = &update;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    expect_order(plan, WRITE);
+    expect_order(plan, FINISH);
+    TAKE(plan, RUN);
+    expect_order(plan, WRITE);
+    expect_order(plan, FINISH);
+    expect_steps(1, 8);
+    TAKE(plan, NORM_SQ);
+    expect_order(plan, WRITE);
+    TAKE(plan, NORM_SQ, FINISH);
+    expect_order(plan, FINISH);
+    TAKE(plan, WRITE);
+    expect_order(plan, WRITE);
+    require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
+    expect_steps(1, 16);
+    assert_true(summary.state.scale == 32.0f);
+    ptx_step_plan_destroy(&plan);
+}
+
+static void begin_capture(void)
+{
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+}
+
+static ptx_graph *capture(ptx_step_plan *plan, const enum plan_phase *phases, size_t count)
+{
+    begin_capture();
+    take_all(plan, phases, count);
+    return end_capture(&gpu, gpu.stream);
+}
+
+// The order holds within a capture. Launched and captured phases do not count for each other.
+static void test_order_in_captures(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+
+    begin_capture();
+    expect_order(plan, WRITE); // nothing has ever left what it needs
+    expect_order(plan, FINISH);
+    TAKE(plan, NORM_SQ);
+    expect_order(plan, WRITE);
+    TAKE(plan, FINISH);
+    expect_order(plan, FINISH);
+    ptx_capture_abandon(gpu.device, gpu.stream);
+    expect_order(plan, WRITE);
+    expect_failure(PTX_ERROR_INVALID, "what was captured does not count outside of its graph");
+    expect_order(plan, FINISH);
+    TAKE(plan, NORM_SQ);
+    begin_capture();
+    TAKE(plan, RUN);
+    expect_order(plan, WRITE);
+    TAKE(plan, NORM_SQ, FINISH, WRITE);
+    expect_order(plan, WRITE);
+    expect_order(plan, FINISH);
+    ptx_capture_abandon(gpu.device, gpu.stream);
+    TAKE(plan, FINISH, WRITE); // of the norm_sq before the capture
+    expect_steps(1, 1);
+    ptx_step_plan_destroy(&plan);
+}
+
+// A graph for each phase, as with an all-reduce between them, and one of them captured again.
+static void test_graphs_of_phases(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graphs[4];
+
+    for (unsigned k = 0; k < 3; k++)
+        graphs[k] = CAPTURE(plan, (enum plan_phase)k);
+    graphs[3] = graphs[FINISH];
+    graphs[FINISH] = CAPTURE(plan, FINISH);
+    for (unsigned k = 0; k < 3; k++)
+        require(ptx_graph_launch(graphs[k], gpu.stream));
+    expect_steps(1, 1);
+    for (unsigned k = 0; k < 4; k++)
+        ptx_graph_destroy(&graphs[k]);
+    ptx_step_plan_destroy(&plan);
+    plan = step_create(&gpu, &params);
+    TAKE(plan, RUN);
+    graphs[0] = CAPTURE(plan, FINISH, WRITE);
+    begin_capture();
+    TAKE(plan, WRITE);
+    expect_order(plan, FINISH);
+    ptx_capture_abandon(gpu.device, gpu.stream);
+    expect_steps(1, 1); // nothing of what was captured
+    ptx_graph_destroy(&graphs[0]);
+    ptx_step_plan_destroy(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_order_of_phases, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_repeated_phases, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_order_in_captures, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_graphs_of_phases, set_up, tear_down),
+    };
+    if (getenv("PTXGEN_TEST_FILTER"))
+        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
+    gpu_open(&gpu);
+    const int failed =
+        cmocka_run_group_tests_name("step plans: order of phases", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
