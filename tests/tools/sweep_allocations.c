@@ -6,9 +6,9 @@
 //
 // usage: sweep_allocations FAULTS [-n MOST] [-f] [-o OUTPUT] -- PTXGEN ARGUMENT...
 //
-// The current folder must be a temporary one. -n: at most MOST allocations, evenly spread. -o: a file
-// that the command writes, or a folder of files. -f: the output has measured figures, whose digits
-// are not compared.
+// The current folder must be a temporary one. -n: at most MOST allocations, evenly spread. -o: a
+// file that the command writes, or a folder of files. -f: the output has measured figures, whose
+// digits are not compared.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -201,9 +201,8 @@ int main(int argc, char **argv)
             sweep.output = argv[++k];
     }
     if (k + 1 >= argc || most < 1) {
-        fputs(
-            "usage: sweep_allocations FAULTS [-n MOST] [-f] [-o OUTPUT] -- PTXGEN ARGUMENT...\n",
-            stderr);
+        fputs("usage: sweep_allocations FAULTS [-n MOST] [-f] [-o OUTPUT] -- PTXGEN ARGUMENT...\n",
+              stderr);
         return 2;
     }
     sweep.command = argv + k + 1;
