@@ -6,8 +6,8 @@
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-# shellcheck source=offline.sh
-. "$here/offline.sh"
+# shellcheck source=tests/packages/common.sh
+. "$here/common.sh"
 [ -f "$1" ] || {
     echo "skipped: there is no tarball, see above"
     exit 77
@@ -16,8 +16,6 @@ command -v cmake >/dev/null || {
     echo "skipped: no cmake to test the installation with"
     exit 77
 }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 tar -xf "$1" -C "$scratch"
 cd "$scratch"/ptxgen-*
 recipe=packaging/conda

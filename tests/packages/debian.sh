@@ -5,7 +5,8 @@
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-. "$here/offline.sh"
+# shellcheck source=tests/packages/common.sh
+. "$here/common.sh"
 [ -f "$1" ] || {
     echo "skipped: there is no tarball, see above"
     exit 77
@@ -16,8 +17,6 @@ for tool in dpkg-buildpackage dh; do
         exit 77
     }
 done
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 version=$(basename "$1" .tar.xz | sed 's/^ptxgen-//')
 cp "$1" "$scratch/ptxgen_$version.orig.tar.xz"
 tar -xf "$1" -C "$scratch"

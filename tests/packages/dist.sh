@@ -7,20 +7,8 @@ set -eu
 source=$(CDPATH='' cd -- "$1" && pwd)
 mkdir -p "$2"
 folder=$(CDPATH='' cd -- "$2" && pwd)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
-
-quietly() {
-    "$@" >"$scratch/log" 2>&1 || {
-        cat "$scratch/log"
-        fail "$*"
-    }
-}
+# shellcheck source=tests/packages/common.sh
+. "$source/tests/packages/common.sh"
 
 # meson dist packs a commit: one of the files as they are here, in a repository of its own.
 command -v git >/dev/null || {

@@ -8,20 +8,8 @@ status=0
 
 source=$(CDPATH='' cd -- "$1" && pwd)
 here=$source/tests/subproject
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
-fail() {
-    echo "FAILED: $*"
-    exit 1
-}
-
-quietly() {
-    "$@" >"$scratch/log" 2>&1 || {
-        cat "$scratch/log"
-        fail "$*"
-    }
-}
+# shellcheck source=tests/packages/common.sh
+. "$source/tests/packages/common.sh"
 
 # ---- as a subproject
 mkdir -p "$scratch/host/subprojects"
