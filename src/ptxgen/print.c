@@ -138,8 +138,10 @@ char *ptxb_write_bare(const ptx_builder *b, char *at, const struct operand *oper
     }
 }
 
-static char *write_operand(const ptx_builder *b, char *at, const struct operand *operand)
+static inline char *write_operand(const ptx_builder *b, char *at, const struct operand *operand)
 {
+    if (operand->kind == OPERAND_REGISTER) // most are
+        return write_register(b, at, operand->id);
     const bool address = operand->kind == OPERAND_ADDRESS || operand->kind == OPERAND_SYMBOL ||
                          operand->kind == OPERAND_PARAM;
 
