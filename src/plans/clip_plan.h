@@ -101,7 +101,14 @@ ptx_status ptxp_clip_emit(ptx_builder *b, const struct ptx_clip_params *params,
 ptx_status ptxp_clip_plan_set_hyper(ptx_clip_plan *plan, CUdeviceptr hyper,
                                     const double values[STEP_SCALARS], CUstream stream);
 
-// Writes rows of STEP_ROW_WORDS words to `to`, on the stream.
+// Between these two the plan is the calling thread's: another thread is refused. `call`: the public
+// function, which the message names if a kernel launched earlier failed; the result is `status`.
+ptx_status ptxp_clip_plan_begin(ptx_clip_plan *plan);
+ptx_status ptxp_clip_plan_end(ptx_clip_plan *plan, const char *call, ptx_status status);
+// To be called between them: ptx_clip_plan_set_data(), and writing rows of STEP_ROW_WORDS words to
+// `to`, on the stream.
+ptx_status ptxp_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
+                                   const CUdeviceptr *data, CUstream stream);
 ptx_status ptxp_clip_plan_set_rows(ptx_clip_plan *plan, CUdeviceptr to, const void *rows,
                                    size_t count, CUstream stream);
 

@@ -8,7 +8,7 @@
 #include "driver/error.h"
 
 // Two threads that use one plan at the same time would mix up its launches: the second is refused.
-static ptx_status begin(ptx_clip_plan *plan)
+ptx_status ptxp_clip_plan_begin(ptx_clip_plan *plan)
 {
     if (!plan)
         return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
@@ -19,8 +19,7 @@ static ptx_status begin(ptx_clip_plan *plan)
     return PTX_OK;
 }
 
-// `call`: the public function, which the message names if a kernel launched earlier failed.
-static ptx_status end(ptx_clip_plan *plan, const char *call, ptx_status status)
+ptx_status ptxp_clip_plan_end(ptx_clip_plan *plan, const char *call, ptx_status status)
 {
     if (status)
         ptxd_name_call(call);
@@ -202,10 +201,10 @@ static ptx_status run_or_launch_graph(ptx_clip_plan *plan, CUstream stream)
 
 ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
 {
-    ptx_status status = begin(plan);
+    ptx_status status = ptxp_clip_plan_begin(plan);
     if (status)
         return status;
-    return end(plan, __func__, run_or_launch_graph(plan, stream));
+    return ptxp_clip_plan_end(plan, __func__, run_or_launch_graph(plan, stream));
 }
 
 typedef ptx_status phase(ptx_clip_plan *plan, CUstream stream);
@@ -244,20 +243,20 @@ static ptx_status norm_sq_all(ptx_clip_plan *plan, CUstream stream)
 
 ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream)
 {
-    ptx_status status = begin(plan);
+    ptx_status status = ptxp_clip_plan_begin(plan);
     if (status)
         return status;
     status = take_phase(plan, CLIP_LEFT_NOTHING, CLIP_LEFT_SUMS, norm_sq_all, stream);
-    return end(plan, __func__, status);
+    return ptxp_clip_plan_end(plan, __func__, status);
 }
 
 ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
 {
-    ptx_status status = begin(plan);
+    ptx_status status = ptxp_clip_plan_begin(plan);
     if (status)
         return status;
     status = take_phase(plan, CLIP_LEFT_SUMS, CLIP_LEFT_RECORDS, finish, stream);
-    return end(plan, __func__, status);
+    return ptxp_clip_plan_end(plan, __func__, status);
 }
 
 static ptx_status apply_all(ptx_clip_plan *plan, CUstream stream)
@@ -268,11 +267,11 @@ static ptx_status apply_all(ptx_clip_plan *plan, CUstream stream)
 
 ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
 {
-    ptx_status status = begin(plan);
+    ptx_status status = ptxp_clip_plan_begin(plan);
     if (status)
         return status;
     status = take_phase(plan, CLIP_LEFT_RECORDS, CLIP_LEFT_NOTHING, apply_all, stream);
-    return end(plan, __func__, status);
+    return ptxp_clip_plan_end(plan, __func__, status);
 }
 
 // ---- windows ------------------------------------------------------------------------------------
@@ -291,25 +290,25 @@ static ptx_status check_chunks(const ptx_clip_plan *plan, uint64_t first, uint64
 ptx_status ptx_clip_plan_norm_sq_chunks(ptx_clip_plan *plan, uint64_t first, uint64_t count,
                                         CUstream stream)
 {
-    ptx_status status = begin(plan);
+    ptx_status status = ptxp_clip_plan_begin(plan);
     if (status)
         return status;
     status = check_chunks(plan, first, count);
     if (!status && count)
         status = norm_sq(plan, first, count, stream);
-    return end(plan, __func__, status);
+    return ptxp_clip_plan_end(plan, __func__, status);
 }
 
 ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint64_t count,
                                       CUstream stream)
 {
-    ptx_status status = begin(plan);
+    ptx_status status = ptxp_clip_plan_begin(plan);
     if (status)
         return status;
     status = check_chunks(plan, first, count);
     if (!status && count)
         status = apply(plan, first, count, 0, false, stream);
-    return end(plan, __func__, status);
+    return ptxp_clip_plan_end(plan, __func__, status);
 }
 
 // ---- changes ------------------------------------------------------------------------------------
@@ -344,14 +343,15 @@ static ptx_status set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_no
 ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_norm,
                                       CUstream stream)
 {
-    ptx_status status = begin(plan);
-    return status ? status : end(plan, __func__, set_max_norm(plan, group, max_norm, stream));
+    ptx_status status = ptxp_clip_plan_begin(plan);
+    return status ? status
+                  : ptxp_clip_plan_end(plan, __func__, set_max_norm(plan, group, max_norm, stream));
 }
 
 ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_scale_state state,
                                         CUstream stream)
 {
-    ptx_status status = begin(plan);
+    ptx_status status = ptxp_clip_plan_begin(plan);
     if (status)
         return status;
     status = ptxp_clip_check_loss_scale(state.scale);
@@ -360,7 +360,7 @@ ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan, struct ptx_loss_sca
     plan->launch.state = state;
     if (!status)
         status = launch(&plan->clip_set_loss_scale, 1, stream, false);
-    return end(plan, __func__, status);
+    return ptxp_clip_plan_end(plan, __func__, status);
 }
 
 // plan->rows follows the launches batch by batch, so both agree after an error, too.
@@ -400,8 +400,8 @@ static ptx_status check_data(const ptx_clip_plan *plan, size_t first, size_t cou
     return status;
 }
 
-static ptx_status set_data(ptx_clip_plan *plan, size_t first, size_t count, const CUdeviceptr *data,
-                           CUstream stream)
+ptx_status ptxp_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
+                                   const CUdeviceptr *data, CUstream stream)
 {
     const size_t tensors = plan->layout.tensor_count - 1; // the last row is the empty tensor
     ptx_status status = PTX_OK;
@@ -419,23 +419,26 @@ static ptx_status set_data(ptx_clip_plan *plan, size_t first, size_t count, cons
 ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
                                   const CUdeviceptr *data, CUstream stream)
 {
-    ptx_status status = begin(plan);
-    return status ? status : end(plan, __func__, set_data(plan, first, count, data, stream));
+    ptx_status status = ptxp_clip_plan_begin(plan);
+    return status ? status
+                  : ptxp_clip_plan_end(plan, __func__,
+                                       ptxp_clip_plan_set_data(plan, first, count, data, stream));
 }
 
 ptx_status ptxp_clip_plan_set_hyper(ptx_clip_plan *plan, CUdeviceptr hyper,
                                     const double values[STEP_SCALARS], CUstream stream)
 {
-    ptx_status status = begin(plan);
+    ptx_status status = ptxp_clip_plan_begin(plan);
     if (status)
         return status;
     plan->launch.hyper = hyper;
     memcpy(plan->launch.values, values, sizeof plan->launch.values);
-    return end(plan, "ptx_step_plan_set_hyper", launch(&plan->step_set_hyper, 1, stream, false));
+    return ptxp_clip_plan_end(plan, "ptx_step_plan_set_hyper",
+                              launch(&plan->step_set_hyper, 1, stream, false));
 }
 
-static ptx_status set_rows(ptx_clip_plan *plan, CUdeviceptr to, const void *rows, size_t count,
-                           CUstream stream)
+ptx_status ptxp_clip_plan_set_rows(ptx_clip_plan *plan, CUdeviceptr to, const void *rows,
+                                   size_t count, CUstream stream)
 {
     enum { ROW_BYTES = STEP_ROW_WORDS * sizeof(uint64_t) };
     const unsigned char *from = rows;
@@ -450,13 +453,4 @@ static ptx_status set_rows(ptx_clip_plan *plan, CUdeviceptr to, const void *rows
         status = launch(&plan->step_set_rows, 1, stream, false);
     }
     return status;
-}
-
-ptx_status ptxp_clip_plan_set_rows(ptx_clip_plan *plan, CUdeviceptr to, const void *rows,
-                                   size_t count, CUstream stream)
-{
-    ptx_status status = begin(plan);
-    return status
-               ? status
-               : end(plan, "ptx_step_plan_set_addresses", set_rows(plan, to, rows, count, stream));
 }

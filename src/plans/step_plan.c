@@ -487,7 +487,7 @@ static ptx_status check_same(size_t t, const struct ptx_step_tensor *was,
 }
 
 // Checks the addresses of `tensors` and, if they are valid, makes them the plan's; `old` receives
-// the previous ones.
+// the previous ones. The plan is the calling thread's, here and below.
 static ptx_status exchange_tensors(ptx_step_plan *plan, size_t first, size_t count,
                                    const struct ptx_step_tensor *tensors,
                                    struct ptx_step_tensor *old)
@@ -519,7 +519,7 @@ static ptx_status launch_addresses(ptx_step_plan *plan, size_t first, size_t cou
         gradients[k] = plan->tensors[first + k].gradient;
     }
     const ptx_status status = ptxp_clip_plan_set_rows(plan->clip, to, rows, count, stream);
-    return status ? status : ptx_clip_plan_set_data(plan->clip, first, count, gradients, stream);
+    return status ? status : ptxp_clip_plan_set_data(plan->clip, first, count, gradients, stream);
 }
 
 static ptx_status set_addresses(ptx_step_plan *plan, size_t first, size_t count,
@@ -562,9 +562,13 @@ static ptx_status check_given(const ptx_step_plan *plan, size_t first, size_t co
 ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                        const struct ptx_step_tensor *tensors, CUstream stream)
 {
-    const ptx_status status = check_given(plan, first, count, tensors, "tensors", __func__);
-    return status || !count ? status
-                            : named(set_addresses(plan, first, count, tensors, stream), __func__);
+    ptx_status status = check_given(plan, first, count, tensors, "tensors", __func__);
+    if (status || !count)
+        return status;
+    status = ptxp_clip_plan_begin(plan->clip);
+    return status ? status
+                  : ptxp_clip_plan_end(plan->clip, __func__,
+                                       set_addresses(plan, first, count, tensors, stream));
 }
 
 static ptx_status set_gradients(ptx_step_plan *plan, size_t first, size_t count,
@@ -583,7 +587,7 @@ static ptx_status set_gradients(ptx_step_plan *plan, size_t first, size_t count,
     if (!plan->params.any_address)
         status = check_addresses(plan, &plan->params, first, count);
     if (!status)
-        status = ptx_clip_plan_set_data(plan->clip, first, count, gradients, stream);
+        status = ptxp_clip_plan_set_data(plan->clip, first, count, gradients, stream);
     for (size_t k = 0; k < count && status; k++)
         tensors[k].gradient = old[k];
     free(old);
@@ -593,9 +597,13 @@ static ptx_status set_gradients(ptx_step_plan *plan, size_t first, size_t count,
 ptx_status ptx_step_plan_set_gradients(ptx_step_plan *plan, size_t first, size_t count,
                                        const CUdeviceptr *gradients, CUstream stream)
 {
-    const ptx_status status = check_given(plan, first, count, gradients, "gradients", __func__);
-    return status || !count ? status
-                            : named(set_gradients(plan, first, count, gradients, stream), __func__);
+    ptx_status status = check_given(plan, first, count, gradients, "gradients", __func__);
+    if (status || !count)
+        return status;
+    status = ptxp_clip_plan_begin(plan->clip);
+    return status ? status
+                  : ptxp_clip_plan_end(plan->clip, __func__,
+                                       set_gradients(plan, first, count, gradients, stream));
 }
 
 // ---- descriptions -------------------------------------------------------------------------------

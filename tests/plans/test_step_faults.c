@@ -185,11 +185,47 @@ static void a_failed_move_is_forgotten(void **state)
     tear_down();
 }
 
+static struct {
+    ptx_step_plan *plan;
+    int calls, refused;
+} within;
+
+static void run_within(void)
+{
+    within.calls++;
+    within.refused += ptx_step_plan_run(within.plan, NULL) == PTX_ERROR_INVALID &&
+                      strstr(ptx_error_message(), "another thread is using this plan");
+}
+
+// While addresses change, from the first allocation to the last free, a run is refused, as another
+// thread's would be: it would find some tensors moved and others not.
+static void a_move_is_one_call(void **state)
+{
+    (void)state;
+    static ptx_status (*const moves[])(void *, CUstream) = { set_addresses, set_gradients };
+    set_up();
+    within.plan = create();
+    assert_non_null(within.plan);
+    for (size_t k = 0; k < sizeof moves / sizeof *moves; k++) {
+        within.calls = within.refused = 0;
+        at_allocation = run_within;
+        const ptx_status status = moves[k](within.plan, NULL);
+        at_allocation = NULL;
+        assert_int_equal(status, PTX_OK);
+        assert_true(within.calls >= 4);
+        assert_int_equal(within.refused, within.calls);
+        assert_int_equal(run(within.plan, NULL), PTX_OK);
+    }
+    ptx_step_plan_destroy(&within.plan);
+    tear_down();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         PLAN_FAULT_TESTS(&kind),
         cmocka_unit_test(a_failed_move_is_forgotten),
+        cmocka_unit_test(a_move_is_one_call),
     };
     return cmocka_run_group_tests_name("step plans: faults", tests, emulator_open, NULL);
 }

@@ -24,8 +24,22 @@ static int failing_allocation;
 /// growth is a leak.
 static int live_allocations;
 
+/// Called by each allocation and each free, and not by its own; NULL: none.
+static void (*at_allocation)(void);
+
+static void call_at_allocation(void)
+{
+    void (*const call)(void) = at_allocation;
+
+    at_allocation = NULL;
+    if (call)
+        call();
+    at_allocation = call;
+}
+
 static bool allocation_fails(void)
 {
+    call_at_allocation();
     return ++allocations == failing_allocation;
 }
 
@@ -55,6 +69,7 @@ void *__wrap_realloc(void *memory, size_t size)
 
 void __wrap_free(void *memory)
 {
+    call_at_allocation();
     live_allocations -= memory != NULL;
     __real_free(memory);
 }
