@@ -33,8 +33,8 @@ static const struct {
 
 static ptx_status refuse_scalar(uint32_t group, const char *name, double x, const char *must)
 {
-    return ptxd_fail(PTX_ERROR_INVALID, "group %" PRIu32 ": %s is %g; it must be %s", group, name,
-                     x, must);
+    return ptxd_fail(PTX_ERROR_INVALID, "group %" PRIu32 ": %s is %.15g; it must be %s", group,
+                     name, x, must);
 }
 
 ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *h)

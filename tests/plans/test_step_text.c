@@ -240,7 +240,7 @@ static void test_refusals(void **state)
     REFUSED("group 0: beta1 is 1; it must be 0 or more, and below 1", p.group.hyper.beta1 = 1);
     REFUSED("group 0: beta1 is -0.5", p.group.hyper.beta1 = -0.5);
     REFUSED("group 0: beta2 is nan", p.group.hyper.beta2 = NAN);
-    REFUSED("group 0: beta2 is 1", p.group.hyper.beta2 = 0.99999999999);
+    REFUSED("group 0: beta2 is 0.99999999999;", p.group.hyper.beta2 = 0.99999999999);
     REFUSED("group 0: dampening is nan", p.group.hyper.dampening = NAN);
     REFUSED("group 0: reserved is 1; it must be 0", p.group.hyper.reserved = 1);
     REFUSED("group 0: nesterov goes with SGD", p.group.nesterov = true);
