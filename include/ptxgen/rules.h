@@ -92,7 +92,8 @@ typedef enum ptx_step_format {
 } ptx_step_format;
 
 /// The scalars of a hyperparameter group, as stored in device memory. A rule ignores the scalars
-/// that it does not use. "Finite" and "below 1" hold after rounding to f32. 64 bytes.
+/// that it does not use, but all are checked. "Finite" and "below 1" hold after rounding to f32. 64
+/// bytes.
 struct ptx_step_hyper {
     double lr;           ///< finite, >= 0
     double beta1, beta2; ///< >= 0, below 1

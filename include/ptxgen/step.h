@@ -78,8 +78,9 @@ struct ptx_step_tensor {
                            ///< initially; else 0
     CUdeviceptr beside;    ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
     CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors may
-                      ///< share it, and it counts once a run, if one of them has a gradient.
-                      ///< At most 2^24 - 1 steps
+                      ///< share it, and it counts once a run, if one of them has a gradient. A
+                      ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
+                      ///< the random bits repeat, and below 0 Adam's bias corrections are 0
     uint64_t count;   ///< elements; may be 0
     ptx_type dtype;   ///< of the parameter, as its format allows
     ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
@@ -93,7 +94,9 @@ struct ptx_step_tensor {
     struct ptx_step_whole whole;
 };
 
-/// What a step does with the gradients.
+/// What a step does with the gradients. A step that writes nothing, because something was NaN or
+/// infinite, leaves them as they are, NaN included: under a loss scale, a backward pass that adds
+/// to its gradients must clear them itself.
 typedef enum ptx_step_gradients {
     PTX_STEP_GRADIENTS_RAW,   ///< leaves them unchanged
     PTX_STEP_GRADIENTS_WRITE, ///< writes g, rounded to the gradient's type
