@@ -261,12 +261,19 @@ ptx_status ptxp_check_operations(const ptx_operations *operations, const struct 
                      "%s: operations is NULL: see what ptx_operations_create() said", call->name);
 }
 
-ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype)
+ptx_status ptxp_check_given(const struct plan_call *call, const char *name, const void *argument)
 {
-    if (dtype == PTX_F32 || dtype == PTX_F64 || dtype == PTX_F16 || dtype == PTX_BF16)
+    if (argument)
         return PTX_OK;
-    return ptxd_fail(PTX_ERROR_INVALID, "%s: dtype is %s; it must be f32, f64, f16 or bf16",
-                     call->name, ptx_type_name(dtype));
+    return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is NULL", call->name, name);
+}
+
+ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype, bool has_f64)
+{
+    if (dtype == PTX_F32 || dtype == PTX_F16 || dtype == PTX_BF16 || (has_f64 && dtype == PTX_F64))
+        return PTX_OK;
+    return ptxd_fail(PTX_ERROR_INVALID, "%s: dtype is %s; it must be f32, %sf16 or bf16",
+                     call->name, ptx_type_name(dtype), has_f64 ? "f64, " : "");
 }
 
 ptx_status ptxp_check_count(const struct plan_call *call, const struct plan_request *request)

@@ -94,8 +94,11 @@ struct plan_call {
 // PTX_OK if `operations` is usable.
 ptx_status ptxp_check_operations(const ptx_operations *operations, const struct plan_call *call);
 
-// PTX_OK if the dtype is allowed for tensors.
-ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype);
+// PTX_OK unless an argument of this name is NULL.
+ptx_status ptxp_check_given(const struct plan_call *call, const char *name, const void *argument);
+
+// PTX_OK if the dtype is allowed for tensors: f32, f16, bf16, and f64 if the operation has it.
+ptx_status ptxp_check_dtype(const struct plan_call *call, ptx_type dtype, bool has_f64);
 
 // Compiles the variant unless it is compiled already. Refused while the stream is being captured
 // or, for NULL, while a blocking stream of the context is.
@@ -123,6 +126,13 @@ ptx_status ptxp_check_spans(const ptx_operations *operations, const struct plan_
 
 // Checks that one launch can cover n elements.
 ptx_status ptxp_check_count(const struct plan_call *call, const struct plan_request *request);
+
+// Fills in the default of `inner`: 1 if there are channels. Checks that channels * inner divides
+// the count.
+ptx_status ptxp_check_channels(const struct plan_call *call, uint64_t count, uint64_t channels,
+                               uint64_t *inner);
+// Fills in the default of a quantizer's range, -128 to 127 for both 0, and checks its order.
+ptx_status ptxp_check_range(const struct plan_call *call, int32_t *q_min, int32_t *q_max);
 
 // Fills in the defaults of a quantizer's scalars, bounds and channels, and checks them.
 ptx_status ptxp_check_quantizer(const struct plan_call *call, struct ptx_quantize_params *p);

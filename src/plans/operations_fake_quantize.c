@@ -5,13 +5,6 @@
 #include "driver/error.h"
 #include "operations.h"
 
-static ptx_status check_given(const struct plan_call *call, const char *name, const void *what)
-{
-    if (what)
-        return PTX_OK;
-    return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is NULL", call->name, name);
-}
-
 // ---- given scales -------------------------------------------------------------------------------
 
 static const struct plan_call forward = { "ptx_fake_quantize", "ptx_fake_quantize_prepare" };
@@ -81,7 +74,7 @@ const struct plan_operation ptxp_operation_fake_quantize_channel = {
 static ptx_status choose(const struct plan_call *call,
                          const struct ptx_fake_quantize_params *params, struct choice *c)
 {
-    ptx_status status = check_given(call, "params", params);
+    ptx_status status = ptxp_check_given(call, "params", params);
 
     if (status)
         return status;
@@ -184,7 +177,7 @@ ptx_status ptx_fake_quantize_describe(const struct ptx_fake_quantize_params *par
     ptx_status status = choose(&describe, params, &c);
 
     if (!status)
-        status = check_given(&describe, "description", description);
+        status = ptxp_check_given(&describe, "description", description);
     if (status)
         return status;
     uint64_t bytes = 2 * c.params.count * ptx_type_bytes(c.params.dtype);
@@ -246,9 +239,6 @@ static bool has_zero_points(const struct ptx_fake_quantize_groups_params *p)
 static ptx_status check_levels(const struct plan_call *call,
                                const struct ptx_fake_quantize_groups_params *p)
 {
-    if (p->dtype != PTX_F32 && p->dtype != PTX_F16 && p->dtype != PTX_BF16)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: dtype is %s; it must be f32, f16 or bf16",
-                         call->name, ptx_type_name(p->dtype));
     if (p->bits != 4 && p->bits != 8)
         return ptxd_fail(PTX_ERROR_INVALID, "%s: bits is %" PRIu32 "; it must be 4 or 8",
                          call->name, p->bits);
@@ -290,7 +280,7 @@ static ptx_status choose_groups(const struct plan_call *call,
                                 const struct ptx_fake_quantize_groups_params *params,
                                 struct groups_choice *c)
 {
-    ptx_status status = check_given(call, "params", params);
+    ptx_status status = ptxp_check_given(call, "params", params);
 
     if (status)
         return status;
@@ -299,7 +289,9 @@ static ptx_status choose_groups(const struct plan_call *call,
     p->columns = p->columns ? p->columns : p->count;
     p->group = p->group ? p->group : 32;
     p->bits = p->bits ? p->bits : 4;
-    status = check_levels(call, p);
+    status = ptxp_check_dtype(call, p->dtype, false);
+    if (!status)
+        status = check_levels(call, p);
     if (!status)
         status = check_shape(call, p);
     if (status)
@@ -368,7 +360,7 @@ ptx_status ptx_fake_quantize_groups_describe(const struct ptx_fake_quantize_grou
     ptx_status status = choose_groups(&groups_describe, params, &c);
 
     if (!status)
-        status = check_given(&groups_describe, "description", description);
+        status = ptxp_check_given(&groups_describe, "description", description);
     if (status)
         return status;
     const struct ptx_fake_quantize_groups_params *p = &c.params;

@@ -15,21 +15,6 @@ static ptx_status check_format(const struct plan_call *call, ptx_fp8 format)
                      call->name, (int)format, PTX_FP8_E4M3, PTX_FP8_E5M2);
 }
 
-static ptx_status check_params(const struct plan_call *call, const void *params)
-{
-    if (params)
-        return PTX_OK;
-    return ptxd_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
-}
-
-static ptx_status check_description(const struct plan_call *call,
-                                    const struct ptx_operation_description *description)
-{
-    if (description)
-        return PTX_OK;
-    return ptxd_fail(PTX_ERROR_INVALID, "%s: description is NULL", call->name);
-}
-
 // ---- casts --------------------------------------------------------------------------------------
 
 static const struct plan_call cast = { "ptx_fp8_cast", "ptx_fp8_prepare" };
@@ -75,9 +60,6 @@ static ptx_status check_cast(const struct plan_call *call, const struct cast *c)
 {
     const struct ptx_fp8_params *p = &c->params;
 
-    if (p->dtype != PTX_F32 && p->dtype != PTX_F16 && p->dtype != PTX_BF16)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: dtype is %s; it must be f32, f16 or bf16",
-                         call->name, ptx_type_name(p->dtype));
     if (p->scale_at && p->scale != 0)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: there is a scale by value and one by address, scale_at; leave one "
@@ -96,12 +78,14 @@ static ptx_status check_cast(const struct plan_call *call, const struct cast *c)
 static ptx_status choose_cast(const struct plan_call *call, const struct ptx_fp8_params *params,
                               struct cast *c)
 {
-    ptx_status status = check_params(call, params);
+    ptx_status status = ptxp_check_given(call, "params", params);
 
     if (status)
         return status;
     *c = (struct cast) { .params = *params, .scale = (float)params->scale };
-    status = check_cast(call, c);
+    status = ptxp_check_dtype(call, params->dtype, false);
+    if (!status)
+        status = check_cast(call, c);
     if (status)
         return status;
     c->request = (struct plan_request) {
@@ -161,7 +145,7 @@ ptx_status ptx_fp8_describe(const struct ptx_fp8_params *params,
     ptx_status status = choose_cast(&cast_describe, params, &c);
 
     if (!status)
-        status = check_description(&cast_describe, description);
+        status = ptxp_check_given(&cast_describe, "description", description);
     if (status)
         return status;
     uint64_t bytes = params->count * (ptx_type_bytes(params->dtype) + 1);
@@ -250,7 +234,7 @@ static ptx_status check_sizes(const struct plan_call *call,
 static ptx_status choose_update(const struct plan_call *call,
                                 const struct ptx_delayed_scale_params *params, struct update *u)
 {
-    ptx_status status = check_params(call, params);
+    ptx_status status = ptxp_check_given(call, "params", params);
 
     if (!status)
         status = check_rule(call, params);
@@ -315,7 +299,7 @@ ptx_status ptx_delayed_scale_describe(const struct ptx_delayed_scale_params *par
     ptx_status status = choose_update(&update_describe, params, &u);
 
     if (!status)
-        status = check_description(&update_describe, description);
+        status = ptxp_check_given(&update_describe, "description", description);
     if (status)
         return status;
     const uint64_t of_tensor = (params->formats ? 4 : 3) * sizeof(float);

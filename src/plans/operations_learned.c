@@ -113,39 +113,6 @@ static ptx_status check_zero_points(const struct plan_call *call,
     return PTX_OK;
 }
 
-static ptx_status check_channels(const struct plan_call *call,
-                                 const struct ptx_quantize_learned_params *p)
-{
-    const uint64_t inner = p->inner ? p->inner : 1;
-
-    if (!p->channels && p->inner)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: channels is 0, and inner is %" PRIu64
-                         "; give the number of channels, or leave inner 0",
-                         call->name, p->inner);
-    if (p->channels && (p->channels > UINT64_MAX / inner || p->count % (p->channels * inner) != 0))
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: count is %" PRIu64 ", no multiple of channels %" PRIu64
-                         " * inner %" PRIu64
-                         "; inner is the product of the dimensions after the channels' axis",
-                         call->name, p->count, p->channels, inner);
-    return PTX_OK;
-}
-
-static ptx_status check_values(const struct plan_call *call,
-                               const struct ptx_quantize_learned_params *p)
-{
-    if (p->q_min > p->q_max)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: q_min is %" PRId32 " and q_max %" PRId32
-                         "; q_min must not be above q_max",
-                         call->name, p->q_min, p->q_max);
-    if (!isfinite(p->grad_factor))
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: grad_factor is %g; it must be finite", call->name,
-                         p->grad_factor);
-    return PTX_OK;
-}
-
 // The launches, and what lies between them.
 static ptx_status choose_launches(const struct plan_call *call, struct choice *c)
 {
@@ -191,27 +158,26 @@ static ptx_status choose_launches(const struct plan_call *call, struct choice *c
 static ptx_status choose(const struct plan_call *call,
                          const struct ptx_quantize_learned_params *params, struct choice *c)
 {
-    if (!params)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
+    ptx_status status = ptxp_check_given(call, "params", params);
+
+    if (status)
+        return status;
     *c = (struct choice) { .params = *params };
     struct ptx_quantize_learned_params *p = &c->params;
-    if (p->q_min == 0 && p->q_max == 0) {
-        p->q_min = -128;
-        p->q_max = 127;
-    }
-    if (p->channels && !p->inner)
-        p->inner = 1;
     if (p->grad_factor == 0)
         p->grad_factor = 1;
-    ptx_status status = ptxp_check_dtype(call, p->dtype);
+    status = ptxp_check_dtype(call, p->dtype, true);
     if (!status)
-        status = check_channels(call, params);
+        status = ptxp_check_channels(call, p->count, p->channels, &p->inner);
     if (!status)
         status = check_zero_points(call, p);
     if (!status)
-        status = check_values(call, p);
+        status = ptxp_check_range(call, &p->q_min, &p->q_max);
     if (status)
         return status;
+    if (!isfinite(p->grad_factor))
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: grad_factor is %g; it must be finite", call->name,
+                         p->grad_factor);
     c->learns = p->zero_points != 0;
     c->zero = c->learns ? p->zero_points : p->fixed_zero_points;
     status = choose_launches(call, c);
@@ -287,12 +253,12 @@ ptx_status ptx_quantize_learned_describe(const struct ptx_quantize_learned_param
                                          struct ptx_operation_description *description)
 {
     struct choice c;
-    const ptx_status status = choose(&describe, params, &c);
+    ptx_status status = choose(&describe, params, &c);
 
+    if (!status)
+        status = ptxp_check_given(&describe, "description", description);
     if (status)
         return status;
-    if (!description)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: description is NULL", describe.name);
     const uint64_t scalar = ptx_type_bytes(c.reduce.dtype);
     const uint64_t zero = c.learns ? 2 * scalar : sizeof(int32_t);
     const uint64_t workspace = sum_count(&c) * sizeof(double);

@@ -42,9 +42,10 @@ const struct plan_operation ptxp_operation_lerp = {
 static ptx_status choose(const struct plan_call *call, const struct ptx_lerp_params *p,
                          struct plan_request *request)
 {
-    if (!p)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
-    ptx_status status = ptxp_check_dtype(call, p->dtype);
+    ptx_status status = ptxp_check_given(call, "params", p);
+
+    if (!status)
+        status = ptxp_check_dtype(call, p->dtype, true);
     if (status)
         return status;
     if (!p->d_a && !p->d_b && p->count)
@@ -114,10 +115,10 @@ ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
     struct plan_request request;
     ptx_status status = choose(&describe, params, &request);
 
+    if (!status)
+        status = ptxp_check_given(&describe, "description", description);
     if (status)
         return status;
-    if (!description)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: description is NULL", describe.name);
     const uint64_t tensors = request.option[OPTION_OUTPUTS] == OUTPUTS_BOTH ? 3 : 2;
     uint64_t bytes = tensors * params->count * ptx_type_bytes(params->dtype);
     if (params->weight_at && params->count)

@@ -108,11 +108,6 @@ static ptx_status check_scalars(const struct plan_call *call, const struct ptx_q
 {
     const double scale = p->dtype == PTX_F64 ? p->scale : (double)(float)p->scale;
 
-    if (p->q_min > p->q_max)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: q_min is %" PRId32 " and q_max %" PRId32
-                         "; q_min must not be above q_max",
-                         call->name, p->q_min, p->q_max);
     if (p->scales) {
         if (p->scale != 0 || p->zero_point != 0)
             return ptxd_fail(PTX_ERROR_INVALID,
@@ -133,59 +128,78 @@ static ptx_status check_scalars(const struct plan_call *call, const struct ptx_q
     return PTX_OK;
 }
 
-static ptx_status check_channels(const struct plan_call *call, const struct ptx_quantize_params *p)
+ptx_status ptxp_check_channels(const struct plan_call *call, uint64_t count, uint64_t channels,
+                               uint64_t *inner)
+{
+    if (!channels && *inner)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: channels is 0, and inner is %" PRIu64
+                         "; give the number of channels, or leave inner 0",
+                         call->name, *inner);
+    if (channels && !*inner)
+        *inner = 1;
+    if (channels && (channels > UINT64_MAX / *inner || count % (channels * *inner) != 0))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: count is %" PRIu64 ", no multiple of channels %" PRIu64
+                         " * inner %" PRIu64
+                         "; inner is the product of the dimensions after the channels' axis",
+                         call->name, count, channels, *inner);
+    return PTX_OK;
+}
+
+ptx_status ptxp_check_range(const struct plan_call *call, int32_t *q_min, int32_t *q_max)
+{
+    if (*q_min == 0 && *q_max == 0) {
+        *q_min = -128;
+        *q_max = 127;
+    }
+    if (*q_min <= *q_max)
+        return PTX_OK;
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "%s: q_min is %" PRId32 " and q_max %" PRId32
+                     "; q_min must not be above q_max",
+                     call->name, *q_min, *q_max);
+}
+
+// Scales by address come with zero points, and channels with scales by address.
+static ptx_status check_scales(const struct plan_call *call, const struct ptx_quantize_params *p)
 {
     if (p->zero_points && !p->scales)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: scales is 0, and there are zero_points; both are addresses or "
                          "neither is",
                          call->name);
-    if (!p->channels && p->inner)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: channels is 0, and inner is %" PRIu64
-                         "; give the number of channels, or leave inner 0",
-                         call->name, p->inner);
     if (p->channels && !p->scales)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: scales is 0, and there are %" PRIu64
                          " channels; it must be the address of a scale for each",
                          call->name, p->channels);
-    const uint64_t inner = p->inner ? p->inner : 1;
-    if (p->channels && (p->channels > UINT64_MAX / inner || p->count % (p->channels * inner) != 0))
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: count is %" PRIu64 ", no multiple of channels %" PRIu64
-                         " * inner %" PRIu64
-                         "; inner is the product of the dimensions after the channels' axis",
-                         call->name, p->count, p->channels, inner);
     return PTX_OK;
 }
 
 ptx_status ptxp_check_quantizer(const struct plan_call *call, struct ptx_quantize_params *p)
 {
-    ptx_status status = ptxp_check_dtype(call, p->dtype);
+    ptx_status status = ptxp_check_dtype(call, p->dtype, true);
 
     if (!status)
-        status = check_channels(call, p);
-    if (status)
-        return status;
-    if (p->q_min == 0 && p->q_max == 0) {
-        p->q_min = -128;
-        p->q_max = 127;
-    }
-    if (p->channels && !p->inner)
-        p->inner = 1;
-    return check_scalars(call, p);
+        status = check_scales(call, p);
+    if (!status)
+        status = ptxp_check_channels(call, p->count, p->channels, &p->inner);
+    if (!status)
+        status = ptxp_check_range(call, &p->q_min, &p->q_max);
+    return status ? status : check_scalars(call, p);
 }
 
 static ptx_status choose(const struct plan_call *call, const struct ptx_quantize_params *params,
                          struct choice *c)
 {
-    if (!params)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: params is NULL", call->name);
+    ptx_status status = ptxp_check_given(call, "params", params);
+
+    if (status)
+        return status;
     *c = (struct choice) { .params = *params, .f32_scale = (float)params->scale };
     struct ptx_quantize_params *p = &c->params;
-    ptx_status status = ptxp_check_quantizer(call, p);
-
+    status = ptxp_check_quantizer(call, p);
     if (status)
         return status;
     c->request = (struct plan_request) {
@@ -262,10 +276,10 @@ ptx_status ptx_quantize_describe(const struct ptx_quantize_params *params,
     struct choice c;
     ptx_status status = choose(&describe, params, &c);
 
+    if (!status)
+        status = ptxp_check_given(&describe, "description", description);
     if (status)
         return status;
-    if (!description)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: description is NULL", describe.name);
     const uint64_t scale_bytes = (is_f64(&c) ? sizeof(double) : sizeof(float)) + sizeof(int32_t);
     uint64_t bytes = 3 * c.params.count * ptx_type_bytes(c.params.dtype);
     if (c.params.scales && c.params.count)
