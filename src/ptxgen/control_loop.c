@@ -249,16 +249,24 @@ int ptx_while_end(ptx_builder *b, int id)
     return ptx_loop_end(b, id);
 }
 
-static void leave_loop(ptx_builder *b, const char *call, uint32_t guard)
+// NULL outside of loops.
+static struct block *innermost_loop(ptx_builder *b)
 {
     for (uint32_t k = b->blocks.count; k-- > 0;) {
-        const struct block *block = &b->blocks.at[k];
-        if (block->kind == BLOCK_FOR || block->kind == BLOCK_LOOP) {
-            ptxb_branch(b, guard, false, block->end);
-            return;
-        }
+        struct block *block = &b->blocks.at[k];
+        if (block->kind == BLOCK_FOR || block->kind == BLOCK_LOOP)
+            return block;
     }
-    ptxb_fail(b, call, "there is no loop to leave");
+    return NULL;
+}
+
+static void leave_loop(ptx_builder *b, const char *call, uint32_t guard)
+{
+    const struct block *loop = innermost_loop(b);
+    if (loop)
+        ptxb_branch(b, guard, false, loop->end);
+    else
+        ptxb_fail(b, call, "there is no loop to leave");
 }
 
 void ptx_break(ptx_builder *b)
@@ -277,18 +285,16 @@ void ptx_break_if(ptx_builder *b, ptx_val cond)
 // The next iteration: the increment of a for, the head of another loop.
 static void continue_loop(ptx_builder *b, const char *call, uint32_t guard)
 {
-    for (uint32_t k = b->blocks.count; k-- > 0;) {
-        struct block *block = &b->blocks.at[k];
-        if (block->kind != BLOCK_FOR && block->kind != BLOCK_LOOP)
-            continue;
-        if (block->kind == BLOCK_FOR && !block->next)
-            block->next = ptxb_new_label(b, "for", b->labels.at[block->head - 1].number, "_next");
-        const uint32_t to = block->kind == BLOCK_FOR ? block->next : block->head;
-        if (to)
-            ptxb_branch(b, guard, false, to);
+    struct block *loop = innermost_loop(b);
+    if (!loop) {
+        ptxb_fail(b, call, "there is no loop to continue");
         return;
     }
-    ptxb_fail(b, call, "there is no loop to continue");
+    if (loop->kind == BLOCK_FOR && !loop->next)
+        loop->next = ptxb_new_label(b, "for", b->labels.at[loop->head - 1].number, "_next");
+    const uint32_t to = loop->kind == BLOCK_FOR ? loop->next : loop->head;
+    if (to)
+        ptxb_branch(b, guard, false, to);
 }
 
 void ptx_continue(ptx_builder *b)
