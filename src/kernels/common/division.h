@@ -5,6 +5,12 @@
 
 #include <ptxgen/builder.h>
 
+// The row of an option: index 0 is exact.
+#define DIVISION_OPTION_ROW                                                                        \
+    {                                                                                              \
+        "division", { "exact", "reciprocal" }, "correctly rounded, or times the rounded 1 / scale" \
+    }
+
 struct divisor {
     ptx_val value; // f32 or f64: the type of the division
     ptx_val reciprocal, negated;

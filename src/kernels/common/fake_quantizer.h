@@ -8,12 +8,9 @@
 enum { FAKE_DIVISION, FAKE_ZERO_POINT, FAKE_OPTIONS };
 
 #define FAKE_OPTION_ROWS                                                                           \
-    [FAKE_DIVISION] = { "division",                                                                \
-                        { "exact", "reciprocal" },                                                 \
-                        "correctly rounded, or times the rounded 1 / scale" },                     \
-    [FAKE_ZERO_POINT] = { "zero_point",                                                            \
-                          { "fixed", "learned" },                                                  \
-                          "an s32, or a float that is rounded and clamped" }
+    [FAKE_DIVISION] = DIVISION_OPTION_ROW, [FAKE_ZERO_POINT] = {                                   \
+        "zero_point", { "fixed", "learned" }, "an s32, or a float that is rounded and clamped"     \
+    }
 
 // The parameter zero_point, without the way it is passed, and its type.
 struct ptx_param_info ptxk_fake_zero_point_info(void);

@@ -9,9 +9,7 @@
 enum { LEARNED_DIVISION, LEARNED_ZERO_POINT, LEARNED_RANGE, LEARNED_OPTIONS };
 
 #define LEARNED_OPTION_ROWS                                                                        \
-    [LEARNED_DIVISION] = { "division",                                                             \
-                           { "exact", "reciprocal" },                                              \
-                           "correctly rounded, or times the rounded 1 / scale" },                  \
+    [LEARNED_DIVISION] = DIVISION_OPTION_ROW,                                                      \
     [LEARNED_ZERO_POINT] = { "zero_point",                                                         \
                              { "learned", "fixed" },                                               \
                              "a float with a gradient, or an s32 without" },                       \

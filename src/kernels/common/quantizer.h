@@ -11,9 +11,7 @@
 enum { QUANTIZER_DIVISION, QUANTIZER_GRADIENT, QUANTIZER_TARGET, QUANTIZER_OPTIONS };
 
 #define QUANTIZER_OPTION_ROWS                                                                      \
-    [QUANTIZER_DIVISION] = { "division",                                                           \
-                             { "exact", "reciprocal" },                                            \
-                             "correctly rounded, or times the rounded 1 / scale" },                \
+    [QUANTIZER_DIVISION] = DIVISION_OPTION_ROW,                                                    \
     [QUANTIZER_GRADIENT] = { "gradient",                                                           \
                              { "quantize", "fake_quantize" },                                      \
                              "in range: d_output / scale, or d_output itself" },                   \
