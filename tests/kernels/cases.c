@@ -41,6 +41,16 @@ const void *suite_window(struct suite *s, const void *room, uint64_t n)
     return (const char *)room + start * ref_bytes(s->type);
 }
 
+void suite_mapped(const struct suite *s, struct gpu_case *c, const void *x, const void *y,
+                  uint64_t n, bool in_place)
+{
+    struct gpu_tensor *tensor = gpu_case_tensor(c, "x", s->type, n, x, in_place ? y : NULL);
+    if (in_place)
+        gpu_case_alias(c, tensor);
+    else
+        gpu_case_tensor(c, "y", s->type, n, NULL, y);
+}
+
 struct gpu_tensor *suite_quantized(const struct suite *s, struct gpu_case *c, const void *x,
                                    const void *d_output, const void *d_input, uint64_t n,
                                    bool in_place)

@@ -37,6 +37,9 @@ void suite_end(struct suite *s);
 void *suite_room(const struct suite *s);
 /// An address in that memory from which n elements can be read; aligned to the element only.
 const void *suite_window(struct suite *s, const void *room, uint64_t n);
+/// An elementwise kernel's tensors x and y, with the wanted values `y`. In place they are one.
+void suite_mapped(const struct suite *s, struct gpu_case *c, const void *x, const void *y,
+                  uint64_t n, bool in_place);
 /// The tensors of a quantizer's gradient: x, d_output and d_input. In place, d_output and d_input
 /// are one. Returns d_input, with the wanted values `d_input`.
 struct gpu_tensor *suite_quantized(const struct suite *s, struct gpu_case *c, const void *x,

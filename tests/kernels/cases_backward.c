@@ -129,11 +129,7 @@ static void check_fake(struct suite *s, const struct gpu_kernel *loaded, const v
     ref_fake_quantize(s->type, x, y, n, p);
     struct gpu_case c;
     gpu_case_begin(&c, loaded, n);
-    struct gpu_tensor *tensor = gpu_case_tensor(&c, "x", s->type, n, x, in_place ? y : NULL);
-    if (in_place)
-        gpu_case_alias(&c, tensor);
-    else
-        gpu_case_tensor(&c, "y", s->type, n, NULL, y);
+    suite_mapped(s, &c, x, y, n, in_place);
     gpu_case_value(&c, &n, sizeof n);
     if (device) {
         gpu_case_tensor(&c, "scale", compute, 1, &scale, NULL);

@@ -194,11 +194,7 @@ static void check_fake_channels(struct suite *s, const struct gpu_kernel *loaded
         s->type, x, y, n, (struct ref_channels) { c->count, c->inner, c->scale, c->zero_point }, p);
     gpu_case_begin(&g, loaded, n);
     g.grid = grid;
-    struct gpu_tensor *tensor = gpu_case_tensor(&g, "x", s->type, n, x, in_place ? y : NULL);
-    if (in_place)
-        gpu_case_alias(&g, tensor);
-    else
-        gpu_case_tensor(&g, "y", s->type, n, NULL, y);
+    suite_mapped(s, &g, x, y, n, in_place);
     gpu_case_value(&g, &n, sizeof n);
     gpu_case_tensor(&g, "scale", f64 ? REF_F64 : REF_F32, c->count, scale, NULL);
     gpu_case_tensor(&g, "zero_point", learned && f64 ? REF_F64 : REF_F32, c->count,

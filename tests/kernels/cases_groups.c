@@ -83,12 +83,7 @@ static void check_groups(struct suite *s, const struct gpu_kernel *loaded, const
     ref_fake_quantize_groups(s->type, x, room->y, length, g, room->scale, room->zero_point);
     struct gpu_case c;
     gpu_case_begin(&c, loaded, length);
-    struct gpu_tensor *tensor =
-        gpu_case_tensor(&c, "x", s->type, length, x, in_place ? room->y : NULL);
-    if (in_place)
-        gpu_case_alias(&c, tensor);
-    else
-        gpu_case_tensor(&c, "y", s->type, length, NULL, room->y);
+    suite_mapped(s, &c, x, room->y, length, in_place);
     gpu_case_value(&c, &length, sizeof length);
     if (wanted)
         gpu_case_tensor(&c, "scale", REF_F32, groups, NULL, room->scale);

@@ -13,24 +13,11 @@
 #include "data.h"
 #include "gpu.h"
 #include "kernels/step/quick.h"
+#include "reference/half.h"
 
 enum { MOST = 1 << 24, BLOCK = 128 };
 
 static struct gpu gpu;
-
-static float of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
 
 // ---- the sequence of a root, with every approximation that an instruction may give
 // ---------------
@@ -51,11 +38,11 @@ static void test_sequence_of_a_root(void **state)
     (void)state;
 
     for (uint32_t k = 0; k < 1 << 24; k++) {
-        const float x = of_bits((127u << 23) + k), exact = sqrtf(x);
-        const uint32_t y = bits_of((float)(1 / sqrt((double)x)));
+        const float x = f32_of_bits((127u << 23) + k), exact = sqrtf(x);
+        const uint32_t y = bits_of_f32((float)(1 / sqrt((double)x)));
         for (uint32_t off = 0; off <= 6; off++)
-            if (root(x, of_bits(y + off - 3)) != exact)
-                fail_msg("sqrt(%a) is wrong from %a", (double)x, (double)of_bits(y + off - 3));
+            if (root(x, f32_of_bits(y + off - 3)) != exact)
+                fail_msg("sqrt(%a) is wrong from %a", (double)x, (double)f32_of_bits(y + off - 3));
     }
 }
 
@@ -174,7 +161,7 @@ static void launch(struct run *r, const char *entry)
 
 static float value(const struct run *r, unsigned array, uint32_t i)
 {
-    return of_bits(r->bits[array][i]);
+    return f32_of_bits(r->bits[array][i]);
 }
 
 // ---- quotients ----------------------------------------------------------------------------------
@@ -185,7 +172,7 @@ static void check_quotient(const struct run *r, uint32_t i, bool must_hold)
 
     if (must_hold && r->bits[FAILED][i])
         fail_msg("%a / %a fails", (double)x, (double)y);
-    if (!r->bits[FAILED][i] && bits_of(out) != bits_of(x / y))
+    if (!r->bits[FAILED][i] && bits_of_f32(out) != bits_of_f32(x / y))
         fail_msg("%a / %a is %a, not %a", (double)x, (double)y, (double)out, (double)(x / y));
 }
 
@@ -254,7 +241,7 @@ static void test_reciprocals(void **state)
         const uint32_t k = r.n == MOST ? i : i < 4 ? i / 2 - i % 2 : random_below(&random, MOST);
         const uint32_t exponent = i % 2 ? 127 : 2 + random_below(&random, 250);
         r.bits[X][i] = exponent << 23 | (k & 0x7fffff);
-        r.bits[Y][i] = bits_of(1 / value(&r, X, i));
+        r.bits[Y][i] = bits_of_f32(1 / value(&r, X, i));
     }
     launch(&r, "reciprocal");
     for (uint32_t i = 0; i < r.n; i++)
@@ -307,7 +294,7 @@ static void test_any_root(void **state)
     for (uint32_t i = 0; i < r.n; i++) {
         if (i % 4 == 0)
             r.bits[X][i] &= 0x007fffff;
-        r.bits[Y][i] = i % 2 ? bits_of(1.0f) : number(&random, -12, 12, true);
+        r.bits[Y][i] = i % 2 ? bits_of_f32(1.0f) : number(&random, -12, 12, true);
     }
     launch(&r, "root");
     for (uint32_t i = 0; i < r.n; i++) {

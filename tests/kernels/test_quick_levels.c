@@ -13,27 +13,15 @@
 
 #include <cmocka.h>
 
+#include "reference/half.h"
+
 enum { SIGNIFICANDS = 1 << 23, LEVELS = 256, AROUND = 3, USUAL_STRIDE = 257 };
 
 static uint32_t stride = USUAL_STRIDE;
 
-static float of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 static float scale_of(uint32_t significand)
 {
-    return of_bits((127u << 23) + significand);
+    return f32_of_bits((127u << 23) + significand);
 }
 
 // ---- the kernel's sequences ---------------------------------------------------------------------
@@ -60,9 +48,9 @@ static long wrong_levels(float scale, float reciprocal)
 {
     long wrong = 0;
     for (int level = 0; level < LEVELS; ++level) {
-        const uint32_t tie = bits_of(((float)level + 0.5f) * scale);
+        const uint32_t tie = bits_of_f32(((float)level + 0.5f) * scale);
         for (uint32_t k = 0; k <= 2 * AROUND; ++k) {
-            const float x = of_bits(tie + k - AROUND);
+            const float x = f32_of_bits(tie + k - AROUND);
             wrong += quick_rint(corrected(x, scale, reciprocal)) != rintf(x / scale);
         }
     }
@@ -88,7 +76,7 @@ static void test_reciprocals(void **state)
     for (uint32_t s = 0; s < SIGNIFICANDS; ++s)
         for (uint32_t off = 0; off <= 6; ++off) {
             const float scale = scale_of(s), exact = 1 / scale;
-            const float r = quick_reciprocal(scale, of_bits(bits_of(exact) + off - 3));
+            const float r = quick_reciprocal(scale, f32_of_bits(bits_of_f32(exact) + off - 3));
             if (r == exact)
                 continue;
             others++;
@@ -98,7 +86,8 @@ static void test_reciprocals(void **state)
         }
     assert_int_equal(others, 190);
     const float last = scale_of(SIGNIFICANDS - 1);
-    assert_true(wrong_levels(last, quick_reciprocal(last, of_bits(bits_of(1 / last) + 1))) > 0);
+    assert_true(wrong_levels(last, quick_reciprocal(last, f32_of_bits(bits_of_f32(1 / last) + 1))) >
+                0);
 }
 
 /// The scale is the span over one of six numbers.

@@ -40,4 +40,31 @@ static inline void download(const ptx_buffer *buffer, size_t offset, void *data,
     require(ptx_stream_synchronize(gpu.device, gpu.stream));
 }
 
+enum { MARK = 0x3f };
+
+/// The buffer must have MARK in every byte.
+static inline void expect_untouched(const ptx_buffer *buffer, size_t bytes)
+{
+    unsigned char *got = malloc(bytes);
+    assert_non_null(got);
+    download(buffer, 0, got, bytes);
+    for (size_t k = 0; k < bytes; k++)
+        if (got[k] != MARK)
+            fail_msg("byte %zu was written", k);
+    free(got);
+}
+
+/// The function must have refused the call, with this part in its message, and left the buffer as
+/// it was, MARK in every byte.
+static inline void expect_refusal(ptx_status status, const char *function, const char *part,
+                                  const ptx_buffer *buffer, size_t bytes)
+{
+    if (status != PTX_ERROR_INVALID)
+        fail_msg("%s: \"%s\": %s", function, part, ptx_status_name(status));
+    expect_refused(status, part);
+    if (strncmp(ptx_error_message(), function, strlen(function)) != 0)
+        fail_msg("\"%s\" does not begin: %s", function, ptx_error_message());
+    expect_untouched(buffer, bytes);
+}
+
 #endif

@@ -3,18 +3,10 @@
 // written. Also their descriptions.
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "gpu.h"
+#include "operation_fixture.h"
 
 enum { COUNT = 96, BYTES = COUNT * 8 };
-
-static struct gpu gpu;
 
 /// Three tensors with room for COUNT elements of any type, scales, zero points. Every byte is 0x3f.
 static struct {
@@ -23,7 +15,7 @@ static struct {
     CUdeviceptr x, dy, dx, scales, zero_points;
 } scene;
 
-enum { PARTS = 5, MARK = 0x3f };
+enum { PARTS = 5 };
 
 static int set_up(void **state)
 {
@@ -48,24 +40,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void assert_untouched(void)
-{
-    unsigned char bytes[PARTS * BYTES];
-    assert_int_equal(ptx_buffer_download(scene.memory, 0, bytes, sizeof bytes, gpu.stream), PTX_OK);
-    assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
-    for (size_t k = 0; k < sizeof bytes; k++)
-        if (bytes[k] != MARK)
-            fail_msg("byte %zu was written", k);
-}
-
 static void assert_refused(ptx_status status, const char *function, const char *part)
 {
-    if (status != PTX_ERROR_INVALID)
-        fail_msg("%s, \"%s\": %s", function, part, ptx_status_name(status));
-    if (strncmp(ptx_error_message(), function, strlen(function)) != 0 ||
-        !strstr(ptx_error_message(), part))
-        fail_msg("\"%s\" is not in: %s", part, ptx_error_message());
-    assert_untouched();
+    expect_refusal(status, function, part, scene.memory, PARTS * BYTES);
 }
 
 static struct ptx_quantize_params good_quantize(void)
@@ -438,7 +415,7 @@ static void test_no_elements(void **state)
     q.scale = 0;
     assert_refused(ptx_quantize_backward(scene.operations, &q, gpu.stream),
                    "ptx_quantize_backward: ", "scale is 0");
-    assert_untouched();
+    expect_untouched(scene.memory, PARTS * BYTES);
 }
 
 /// If the driver is not asked about addresses, the other checks remain.
