@@ -5,7 +5,7 @@
 ///
 /// Every lane of a warp must execute ptx_mma(), ptx_ldmatrix() and ptx_stmatrix(): in code that
 /// may diverge within a warp they are refused, as warp operations with the full mask are
-/// (threads.h).
+/// (threads.h), and in blocks whose last warp has fewer than 32 threads.
 ///
 /// Float products are not the same on every GPU: generations align and cut off summands in
 /// different ways. Products of 8-bit integers are exact.

@@ -72,7 +72,7 @@ static void fail_with(ptx_builder *b, struct subject subject, const char *call, 
     if (in_entry(b))
         length = append_text(b, length, "%.64s: ", ptxb_entry(b)->decl.name);
     if (call)
-        length = append_text(b, length, "ptx_%s: ", call);
+        length = append_text(b, length, "ptx_%s: ", b->within ? b->within : call);
     length = append(b, length, format, args);
     if (!subject.place && subject.index != NO_INDEX && in_entry(b)) {
         b->explaining = true;

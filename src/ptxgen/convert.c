@@ -378,8 +378,12 @@ ptx_val ptx_cvt_pack(ptx_builder *b, ptx_type type, ptx_val lo, ptx_val hi)
                   ptx_type_name(type));
         return poison;
     }
-    if (is_fp8(type))
-        return ptx_cvt(b, type, lo, .hi = hi);
+    if (is_fp8(type)) {
+        b->within = "cvt_pack";
+        const ptx_val packed = ptx_cvt(b, type, lo, .hi = hi);
+        b->within = NULL;
+        return packed;
+    }
     const struct ptx_op_form *form = ptx_op_get_info(PTX_OP_cvt_pack)->forms;
     if (b->params.target.sm >= form->sm && (!b->params.isa || b->params.isa >= form->isa)) {
         const uint32_t opcode =

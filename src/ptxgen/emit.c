@@ -107,6 +107,10 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
     else if (x.kind == PTX_KIND_POISON && x.bits) // what C makes of .in = { 5 }
         ptxb_fail(b, call, "%s is the C number %llu, which has no type here; write ptx_u32(%llu)",
                   name, (unsigned long long)x.bits, (unsigned long long)x.bits);
+    else if (x.kind == PTX_KIND_POISON && x.owner == b->owner && x.reg &&
+             x.reg <= b->entries.count) // from ptx_call()
+        ptxb_fail(b, call, "%s is what '%.64s' returns, which has no result", name,
+                  b->entries.at[x.reg - 1].decl.name);
     else if (!typed || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))
         ptxb_fail(b, call, "%s was never set", name);
     else if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count)

@@ -78,7 +78,8 @@ static bool names_differ(ptx_builder *b, const char *call, const char *entry, co
     if (strcmp(entry, param) != 0)
         return true;
     ptxb_fail(b, call,
-              "'%.64s' names an entry and a parameter of the module; ptxas wants different names",
+              "'%.64s' names a parameter and an entry or function of the module; ptxas wants "
+              "different names",
               param);
     return false;
 }
@@ -112,7 +113,7 @@ static bool may_open(ptx_builder *b, const char *call, const char *name)
     if (b->blocks.count) {
         const char *kind = ptxb_entry_kind(ptxb_entry(b));
         ptxb_fail(b, call,
-                  "%s '%.64s' is still open: entries do not nest, and a C break, "
+                  "%s '%.64s' is still open: entries and functions do not nest, and a C break, "
                   "return or goto leaves one open",
                   kind, ptxb_entry(b)->decl.name);
         return false;

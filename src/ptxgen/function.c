@@ -127,8 +127,11 @@ static uint32_t find_function(ptx_builder *b, const char *name)
         return b->failed ? NO_INDEX : e;
     }
     list_functions(b, known, sizeof known);
-    ptxb_fail(b, "call", "there is no function '%.64s' before this; the functions so far: %s",
-              name ? name : "", known);
+    if (!name)
+        ptxb_fail(b, "call", "the name is missing; the functions so far: %s", known);
+    else
+        ptxb_fail(b, "call", "there is no function '%.64s' before this; the functions so far: %s",
+                  name, known);
     return NO_INDEX;
 }
 
@@ -198,7 +201,8 @@ static bool may_call(ptx_builder *b, uint32_t f)
                                           "a multiple of 32 threads in x, or one row of threads" };
     struct entry *function = &b->entries.at[f], *caller = ptxb_entry(b);
 
-    if (!has_local_memory(b, function) || !reach(b, f))
+    if (!has_local_memory(b, function) || !reach(b, f) ||
+        (function->whole_warps && !ptxb_whole_warps(b, "call", function->decl.name)))
         return false;
     for (uint32_t k = 0; k < function->reaches.count; k++)
         if (!reach(b, function->reaches.at[k]))
@@ -245,7 +249,7 @@ static ptx_val append_call(ptx_builder *b, uint32_t f, const ptx_val *args, unsi
 ptx_val ptx_call_emit(ptx_builder *b, const char *name, const ptx_val *args, size_t count)
 {
     ptx_val passed[PTX_FUNC_MAX_PARAMS];
-    const ptx_val none = { 0 };
+    ptx_val none = { 0 };
 
     if (!ptxb_ready(b, "call"))
         return none;
@@ -264,5 +268,8 @@ ptx_val ptx_call_emit(ptx_builder *b, const char *name, const ptx_val *args, siz
     if (!may_call(b, f))
         return none;
     const ptx_val result = append_call(b, f, passed, (unsigned)count);
-    return b->entries.at[f].result ? narrowed(b, (ptx_type)b->entries.at[f].result, result) : none;
+    const ptx_type type = (ptx_type)b->entries.at[f].result;
+    none.owner = b->owner; // for a message that names the function: ptxb_fail_unusable()
+    none.reg = f + 1;
+    return type == PTX_NONE ? none : narrowed(b, type, result);
 }

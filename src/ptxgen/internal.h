@@ -212,6 +212,7 @@ struct entry {
     // after a return.
     bool meets[MEETINGS], inner[MEETINGS];
     bool raw_labels;
+    bool whole_warps; // has instructions that no block with part of a warp can execute
     // Of a function:
     bool is_function, is_called;
     const char *place;                           // of its begin
@@ -270,6 +271,7 @@ struct decimal {
 struct ptx_builder {
     const char *place;  // of the call under way, NULL: not known; places.h sets the first member
     const char *marked; // the place of the last mark
+    const char *within; // the call that is written with other calls; NULL: errors name those
     bool failed;
     bool explaining; // the error is being written
     bool finished;
@@ -522,6 +524,12 @@ void ptxb_return(ptx_builder *b, uint32_t guard);
 uint32_t ptxb_unless_begin(ptx_builder *b, uint32_t guard, const char *name);
 // A name for messages; long names are cut.
 void ptxb_label_text(const struct label *label, char out[96]);
+
+// ---- matrix.c -----------------------------------------------------------------------------------
+
+// Whether blocks of the open entry end with a whole warp. An error names the call, or `callee`. A
+// function passes the question on to its callers.
+bool ptxb_whole_warps(ptx_builder *b, const char *call, const char *callee);
 
 // ---- check.c, divergence.c, print.c: a closed entry ---------------------------------------------
 

@@ -10,6 +10,23 @@ static const struct ptx_op_form *form_of(ptx_opcode op)
     return ptx_op_get_info(op)->forms;
 }
 
+bool ptxb_whole_warps(ptx_builder *b, const char *call, const char *callee)
+{
+    struct entry *entry = ptxb_entry(b);
+    const uint32_t *block = entry->decl.block;
+    const uint32_t y = block[1] ? block[1] : 1, z = block[2] ? block[2] : 1;
+    const uint32_t left = block[0] * y * z % 32;
+
+    entry->whole_warps = true;
+    if (!left)
+        return true;
+    ptxb_fail(b, call,
+              "%s%.64s%s needs all lanes of a warp; blocks of %u x %u x %u threads end with a warp "
+              "of %u. Make the block a multiple of 32 threads",
+              callee ? "'" : "", callee ? callee : "it", callee ? "'" : "", block[0], y, z, left);
+    return false;
+}
+
 // The register that holds the row's address, or the pointer itself.
 static bool tiles_ok(ptx_builder *b, const char *call, ptx_ptr p, unsigned tiles)
 {
@@ -26,7 +43,7 @@ static bool tiles_ok(ptx_builder *b, const char *call, ptx_ptr p, unsigned tiles
         ptxb_fail(b, call, "there are %u tiles; it must be 1, 2 or 4", tiles);
         return false;
     }
-    return ptxb_in_array(b, call, p, 16);
+    return ptxb_in_array(b, call, p, 16) && ptxb_whole_warps(b, call, NULL);
 }
 
 static uint32_t tiles_opcode(ptx_builder *b, const char *call, ptx_opcode op, unsigned tiles,
@@ -310,7 +327,8 @@ ptx_fragment ptx_mma_emit(ptx_builder *b, ptx_fragment x, ptx_fragment y,
     const ptx_fragment sources[] = { x, y, c };
 
     if (!ptxb_ready(b, "mma") || !fragment_ok(b, "mma", "x", x) || !fragment_ok(b, "mma", "y", y) ||
-        !fragment_ok(b, "mma", "c", c) || !product_ok(b, x, y, c, params.satfinite))
+        !fragment_ok(b, "mma", "c", c) || !product_ok(b, x, y, c, params.satfinite) ||
+        !ptxb_whole_warps(b, "mma", NULL))
         return poison;
     const uint32_t opcode = mma_opcode(b, x, y, c, params.satfinite);
     ptx_fragment d = make(PTX_FRAGMENT_C, (ptx_type)c.type, 0, c.words);
@@ -399,6 +417,7 @@ ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role, ptx_
         !rows_in_array(b, "fragment_load", p, params.stride, params.trans ? k : side,
                        params.trans ? side : k, 16))
         return poison;
+    b->within = "fragment_load";
     ptx_val lane = ptx_laneid(b), in_tile = ptx_and(b, lane, ptx_u32(7));
     // Of the tile that this lane has a row of: bit 3 of the lane counts words of one kind, bit 4
     // those of the other.
@@ -413,7 +432,9 @@ ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role, ptx_
     ptx_vec v =
         ptx_ldmatrix_emit(b, ptx_ptr_cast(b, PTX_B16, at),
                           (struct ptx_ldmatrix_params) { .tiles = words, .trans = params.trans });
-    return b->failed ? poison : ptx_fragment_from(b, role, type, k, v);
+    const ptx_fragment f = ptx_fragment_from(b, role, type, k, v);
+    b->within = NULL;
+    return b->failed ? poison : f;
 }
 
 // Two neighbours as one value of 32 bits in the type of memory.
@@ -448,6 +469,7 @@ void ptx_fragment_store(ptx_builder *b, ptx_fragment f, ptx_ptr p, ptx_val strid
                   (unsigned)stride.bits);
         return;
     }
+    b->within = "fragment_store";
     ptx_val lane = ptx_laneid(b), row = ptx_shr(b, lane, ptx_u32(2));
     ptx_val column = ptx_shl(b, ptx_and(b, lane, ptx_u32(3)), ptx_u32(1));
     for (unsigned half = 0; half < 2; half++) {
@@ -461,6 +483,7 @@ void ptx_fragment_store(ptx_builder *b, ptx_fragment f, ptx_ptr p, ptx_val strid
         if (!half)
             row = ptx_add(b, row, ptx_u32(8));
     }
+    b->within = NULL;
 }
 
 // ---- cp.async -----------------------------------------------------------------------------------
@@ -492,14 +515,13 @@ static bool copy_ok(ptx_builder *b, ptx_ptr to, ptx_ptr from, struct ptx_cp_asyn
         return !b->failed;
     if (!ptxb_usable(b, "cp_async", ".taken", p->taken))
         return false;
-    if (p->taken.type != PTX_U32 ||
-        (p->taken.kind == PTX_KIND_IMMEDIATE && p->taken.bits > p->bytes)) {
-        ptxb_fail(b, "cp_async", ".taken is %s; it must be u32, at most the %u bytes copied",
-                  p->taken.type == PTX_U32 ? "greater" : ptx_type_name((ptx_type)p->taken.type),
-                  p->bytes);
-        return false;
-    }
-    return true;
+    if (p->taken.type != PTX_U32)
+        ptxb_fail(b, "cp_async", ".taken is %s; it must be u32",
+                  ptx_type_name((ptx_type)p->taken.type));
+    else if (p->taken.kind == PTX_KIND_IMMEDIATE && p->taken.bits > p->bytes)
+        ptxb_fail(b, "cp_async", ".taken is %u; it must be at most the %u bytes copied",
+                  (unsigned)p->taken.bits, p->bytes);
+    return !b->failed;
 }
 
 void ptx_cp_async_emit(ptx_builder *b, ptx_ptr to, ptx_ptr from, struct ptx_cp_async_params p)

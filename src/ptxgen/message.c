@@ -38,6 +38,7 @@ static bool read_conversion(ptx_builder *b, const char *at, struct conversion *c
     const bool integer = *end && strchr("diuxXoc", *end), real = *end && strchr("fFeEgGaA", *end);
     const char *wrong = *end == '*'                                 ? "a width is a number"
                         : !*end                                     ? "the format ends in it"
+                        : strchr("zjtL", *end)                      ? "a size is h, l or ll"
                         : !integer && !real && !strchr("sp%", *end) ? "there is no such conversion"
                         : shorts > 1 || longs > 2 || (shorts && longs) ? "a size is h, l or ll"
                         : !integer && (shorts || longs)                ? "a size is for integers"

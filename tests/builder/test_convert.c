@@ -257,7 +257,8 @@ static void wrong_small_conversions_are_named(void **state)
     REFUSED(ptx_cvt_pack(b, PTX_E4M3X2, f, w), "cvt_pack: two f32");
 #undef REFUSED
 #define REFUSED(call, ...) REFUSED_AT(86, call, __VA_ARGS__)
-    REFUSED(ptx_cvt_pack(b, PTX_E4M3X2, f, f), "cvt.rn.satfinite.e4m3x2.f32 needs sm_89", "sm_86");
+    REFUSED(ptx_cvt_pack(b, PTX_E4M3X2, f, f),
+            "ptx_cvt_pack: cvt.rn.satfinite.e4m3x2.f32 needs sm_89", "sm_86");
     REFUSED(ptx_cvt(b, PTX_TF32, f, .round = PTX_ROUND_RN), "cvt.rn.tf32.f32 needs sm_90");
 #undef REFUSED
 }

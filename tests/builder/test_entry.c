@@ -185,9 +185,9 @@ static void wrong_parameters_are_named(void **state)
     (void)state;
     REFUSED(PARAMS(ptx_param(b, PTX_U32, "n"); ptx_param_ptr(b, PTX_U32, "n")),
             "k: ptx_param_ptr: the entry already has a parameter 'n'");
-    REFUSED(PARAMS(ptx_param(b, PTX_U32, "k")), "k: ptx_param: 'k' names an entry and a parameter");
+    REFUSED(PARAMS(ptx_param(b, PTX_U32, "k")), "k: ptx_param: 'k' names a parameter and an entry");
     REFUSED(ptx_entry (b, "j") ptx_return_if(b, ptx_eq(b, ptx_param(b, PTX_U32, "k"), ptx_u32(0)));
-            an_empty_kernel(b, "k"), "ptx_entry: 'k' names an entry and a parameter");
+            an_empty_kernel(b, "k"), "ptx_entry: 'k' names a parameter and an entry");
     REFUSED(PARAMS(ptx_param(b, PTX_PRED, "n")), "ptx_param: parameter 'n' cannot be pred");
     REFUSED(PARAMS(ptx_param_ptr(b, PTX_NONE, "n")), "ptx_param_ptr: parameter 'n' needs a type");
     REFUSED(PARAMS(ptx_param_ptr(b, PTX_U8, "n", .readonly = true, .writeonly = true)),

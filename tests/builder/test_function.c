@@ -333,10 +333,10 @@ static void bad_functions_are_refused(void **state)
     FUNC_REFUSED(ptx_entry (b, "square") {}, "ptx_entry: the module already has a function");
     FUNC_REFUSED(ptx_func (b, "square") {}, "ptx_func: the module already has a function 'square'");
     FUNC_REFUSED(ptx_func (b, NULL) {}, "ptx_func: the name is missing");
-    FUNC_REFUSED(ptx_func (b, "x") {}, "'x' names an entry and a parameter");
+    FUNC_REFUSED(ptx_func (b, "x") {}, "'x' names a parameter and an entry or function");
     FUNC_REFUSED(ptx_func (b, "f", .result = (ptx_type)77) {}, "77 is not a ptx_type");
     FUNC_REFUSED(ptx_entry (b, "k") ptx_func_begin(b, (struct ptx_func_params) { .name = "f" }),
-                 "entry 'k' is still open");
+                 "entry 'k' is still open: entries and functions do not nest");
     FUNC_REFUSED(ptx_func (b, "f") ptx_entry_begin(b, (struct ptx_entry_params) { .name = "k" }),
                  "function 'f' is still open");
     FUNC_REFUSED(
@@ -347,7 +347,7 @@ static void bad_functions_are_refused(void **state)
     FUNC_REFUSED(
         ptx_func (b, "f") { ptx_param(b, PTX_NONE, "a"); }, "'a' needs a type");
     FUNC_REFUSED(
-        ptx_func (b, "f") { ptx_param(b, PTX_F32, "square"); }, "'square' names an");
+        ptx_func (b, "f") { ptx_param(b, PTX_F32, "square"); }, "'square' names a");
     FUNC_REFUSED(
         ptx_func (b, "f") {
             for (char name[] = "A"; *name <= 'A' + PTX_FUNC_MAX_PARAMS; ++*name)
@@ -387,13 +387,19 @@ static void bad_calls_are_refused(void **state)
     (void)state;
     CALLS_REFUSED(ptx_call(b, "sqare", 1), "ptx_call: there is no function 'sqare' before this",
                   "so far: 'square'");
-    CALLS_REFUSED(ptx_call_emit(b, NULL, NULL, 0), "there is no function ''");
+    CALLS_REFUSED(ptx_call_emit(b, NULL, NULL, 0),
+                  "the name is missing; the functions so far: 'square'");
     CALLS_REFUSED(ptx_call(b, "k"), "'k' is an entry, which the host launches");
     CALLS_REFUSED(ptx_call(b, "square"), "'square' takes 1 argument; got 0");
     CALLS_REFUSED(ptx_call(b, "square", 1, 2), "'square' takes 1 argument; got 2");
     CALLS_REFUSED(ptx_call(b, "square", u), "argument 1 is u32; parameter 'x' of 'square' is f32");
     CALLS_REFUSED(ptx_call(b, "square", (ptx_val) { 0 }), "argument 1 was never set");
     CALLS_REFUSED(ptx_call(b, "square", 1e300), "argument 1 is the number");
+    FUNC_REFUSED(
+        ptx_func (b, "nothing") {} ptx_entry (b, "k") {
+            ptx_call(b, "square", ptx_call(b, "nothing"));
+        },
+        "ptx_call: argument 1 is what 'nothing' returns, which has no result");
     CALLS_REFUSED(ptx_if (b, ptx_eq(b, u, 1)) other = ptx_call(b, "square", 1);
                   ptx_call(b, "square", other), "argument 1 was made inside a block");
     CALLS_REFUSED(ptx_set(b, ptx_var(b, ptx_f32(0)), (ptx_call(b, "square", u))), "argument 1");

@@ -148,7 +148,8 @@ static void wrong_tiles_and_copies_are_named(void **state)
     REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 5), "cp_async: it copies 5 bytes");
     REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .bypass = true), "16 with .bypass");
     REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .taken = f), ".taken is f32; it must be u32");
-    REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .taken = ptx_u32(9)), "at most the 8 bytes");
+    REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .taken = ptx_u32(9)),
+            ".taken is 9; it must be at most the 8 bytes");
     REFUSED(ptx_cp_async(b, ptx_at(b, SHARED_ARRAY, 2), GLOBAL, 8),
             "not a multiple of the 8 bytes");
     REFUSED(ptx_fragment_load(b, PTX_FRAGMENT_C, PTX_F32, 0, SHARED_ARRAY, 8), "A and B come from");
@@ -202,12 +203,75 @@ static void whole_warps_are_required(void **state)
     }
 }
 
+static void blocks_of_part_of_a_warp_are_refused(void **state)
+{
+    const ptx_vec words = { { ptx_b32(0), ptx_b32(0), ptx_b32(0), ptx_b32(0) }, 4 };
+
+    (void)state;
+    for (unsigned way = 0; way < 4; way++)
+        for (unsigned threads = 48; threads <= 64; threads += 16) {
+            ptx_builder *b = builder_at(90);
+            ptx_func (b, "inner") {
+                ptx_ldmatrix(b, ptx_shared(b, PTX_F16, 256), 1);
+            }
+            ptx_func (b, "outer") {
+                ptx_call(b, "inner");
+            }
+            ptx_entry (b, "k", .block = { threads / 8, 8 }) {
+                if (way != 3)
+                    ptx_return(b);
+                if (way == 0)
+                    ptx_ldmatrix(b, ptx_shared(b, PTX_F16, 256), 1);
+                if (way == 1)
+                    ptx_stmatrix(b, ptx_shared(b, PTX_F16, 256),
+                                 ptx_vec2(words.lane[0], ptx_b32(1)));
+                if (way == 2)
+                    ptx_mma(b, ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F16, 16, words),
+                            ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F16, 16,
+                                              ptx_vec2(words.lane[0], words.lane[1])),
+                            ptx_fragment_fill(b, ptx_f32(0)));
+                ptx_call(b, "outer");
+            }
+            if (threads == 64)
+                EXPECT_LINES(b, "call outer;");
+            else
+                EXPECT_ERROR(b,
+                             way == 3   ? "ptx_call: 'outer' needs all lanes of a warp"
+                             : way == 2 ? "ptx_mma: it needs all lanes"
+                                        : "matrix: it needs all lanes of a warp",
+                             "blocks of 6 x 8 x 1 threads end with a warp of 16");
+        }
+}
+
+static void errors_name_the_call_that_was_written(void **state)
+{
+    (void)state;
+    REFUSED_AT(90,
+               ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)),
+                                  ptx_param_ptr(b, PTX_F32, "p", .readonly = true), 8),
+               "ptx_fragment_store: the pointer is declared readonly");
+    REFUSED_AT(72,
+               ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, ptx_shared(b, PTX_F16, 256), 16),
+               "ptx_fragment_load: ldmatrix.sync.aligned.m8n8.x4.shared.b16 needs sm_75");
+    // The next call has its own name again.
+    ptx_builder *b = builder_at(90);
+    ptx_entry (b, "k", .block = { 32 }) {
+        ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, ptx_shared(b, PTX_F16, 256), 16);
+        ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)), ptx_shared(b, PTX_F32, 128), 8);
+        ptx_cvt_pack(b, PTX_E4M3X2, ptx_f32(1), ptx_f32(2));
+        ptx_add(b, ptx_u32(1), ptx_f32(1));
+    }
+    EXPECT_ERROR(b, "ptx_add: x is u32 and y is f32");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_spelled),
         cmocka_unit_test(tiles_and_copies_are_spelled),
         cmocka_unit_test(whole_warps_are_required),
+        cmocka_unit_test(blocks_of_part_of_a_warp_are_refused),
+        cmocka_unit_test(errors_name_the_call_that_was_written),
         cmocka_unit_test(wrong_fragments_are_named),
         cmocka_unit_test(wrong_tiles_and_copies_are_named),
     };

@@ -106,7 +106,7 @@ static void bad_messages_are_refused(void **state)
     PRINT_REFUSED(ptx_printf(b, "%5"), "'%5' in the format: the format ends in it");
     PRINT_REFUSED(ptx_printf(b, "%y", u), "'%y' in the format: there is no such conversion");
     PRINT_REFUSED(ptx_printf(b, "%n", u), "there is no such conversion");
-    PRINT_REFUSED(ptx_printf(b, "%zu", u), "there is no such conversion");
+    PRINT_REFUSED(ptx_printf(b, "%zu", u), "'%z' in the format: a size is h, l or ll");
     PRINT_REFUSED(ptx_printf(b, "%llld", u), "a size is h, l or ll");
     PRINT_REFUSED(ptx_printf(b, "%hhu", u), "a size is h, l or ll");
     PRINT_REFUSED(ptx_printf(b, "%hld", u), "a size is h, l or ll");
