@@ -24,9 +24,7 @@ static unsigned choose(struct random *r, uint32_t bits)
 
 static unsigned states_of(const struct ptx_step_group *group)
 {
-    return group->rule == PTX_STEP_RULE_SGD    ? group->hyper.momentum != 0
-           : group->rule == PTX_STEP_RULE_LION ? 1
-                                               : 2;
+    return ref_step_states((enum ref_step_rule)group->rule, group->hyper.momentum);
 }
 
 static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)

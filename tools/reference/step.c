@@ -156,11 +156,18 @@ static void step_element(const struct ref_step_tensor *t, const struct scalars *
     }
 }
 
-static unsigned states_of(const struct ref_step_tensor *t)
+unsigned ref_step_states(enum ref_step_rule rule, double momentum)
 {
-    if (t->rule == REF_SGD)
-        return (float)t->hyper.momentum != 0;
-    return t->rule == REF_LION ? 1 : 2;
+    switch (rule) {
+    case REF_ADAMW:
+    case REF_ADAM:
+        return 2;
+    case REF_SGD:
+        return momentum != 0;
+    case REF_LION:
+        return 1;
+    }
+    return 0;
 }
 
 // ---- random bits --------------------------------------------------------------------------------
@@ -319,9 +326,9 @@ static void set_block(const struct ref_step_tensor *t, unsigned k, uint64_t firs
 static void set_state(const struct ref_step_tensor *t, unsigned k, uint64_t i, float x,
                       uint32_t step)
 {
-    const bool two = t->rule == REF_ADAM || t->rule == REF_ADAMW;
+    const bool is_adam_m = k == 0 && ref_step_states(t->rule, t->hyper.momentum) == 2;
 
-    if (t->format == REF_STOCHASTIC && (!two || k == 1))
+    if (t->format == REF_STOCHASTIC && !is_adam_m)
         ((uint16_t *)t->state[k])[i] = rounded_stochastically(x, random_half(t, i, step, 1));
     else if (t->format == REF_STOCHASTIC || t->format == REF_STATE_BF16)
         store(REF_BF16, t->state[k], i, x);
@@ -339,7 +346,7 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
               enum ref_step_gradients gradients)
 {
     const struct scalars s = scalars_of(&t->hyper, step);
-    const unsigned states = states_of(t);
+    const unsigned states = ref_step_states(t->rule, t->hyper.momentum);
     const bool codes = t->format == REF_STATE_8BIT;
     float map[2][256], block[2][BLOCK];
 

@@ -39,6 +39,9 @@ struct ref_step_tensor {
 /// What a step does with the gradients.
 enum ref_step_gradients { REF_GRADIENTS_RAW, REF_GRADIENTS_WRITE, REF_GRADIENTS_ZERO };
 
+/// The number of a rule's states.
+unsigned ref_step_states(enum ref_step_rule rule, double momentum);
+
 /// Takes step `t` (from 1) with the gradients multiplied by `factor`.
 void ref_step(const struct ref_step_tensor *tensor, uint32_t t, float factor,
               enum ref_step_gradients gradients);
