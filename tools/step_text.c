@@ -2,7 +2,6 @@
 #include "step_text.h"
 #include "select.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 enum { MOST_VALUES = 6, ELEMENTS = 1 << 20 };
@@ -161,7 +160,8 @@ bool step_text_info(const struct step_text *step, bool json, struct message *err
         printf("  %-10s %-54s %s\n", options[k].name, values, options[k].summary);
     }
     printf("\nparameter:   %s\nlaunches:    %d, for any number of tensors\n"
-           "bytes:       %" PRIu64 " read and written for each element\nguarantees:  %s\n",
-           ptx_type_name(step->tensor.dtype), d.launches, d.bytes / ELEMENTS, d.determinism);
+           "bytes:       %.4g read and written for each element\nguarantees:  %s\n",
+           ptx_type_name(step->tensor.dtype), d.launches, (double)d.bytes / ELEMENTS,
+           d.determinism);
     return true;
 }

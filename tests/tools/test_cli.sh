@@ -96,6 +96,7 @@ run 0 emit step --set rule=sgd && mv out default && run 0 emit step --set rule=s
 result 'emit step: SGD without momentum'
 works 'info step shows options' 'full | state_bf16 | master | remainder | stochastic | state_8bit' info step
 works 'info step shows bytes' '28 read and written' info step --set format=remainder
+works 'info step shows bytes of absmax' '12.06 read and written' info step --set format=state_8bit
 works 'info step --json' '"bytes_per_element": 32.0' info step --json
 refuses 2 "unknown value of option rule 'adagrad': there is adamw" emit step --set rule=adagrad
 refuses 2 "unknown option 'rul': did you mean 'rule'?" emit step --set rul=adam
