@@ -73,7 +73,8 @@ struct ptx_kernel {
     X(quantize_learned_backward)                                                                   \
     X(quantize_learned_reduce)                                                                     \
     X(fake_quantize)                                                                               \
-    X(fake_quantize_channel)
+    X(fake_quantize_channel)                                                                       \
+    X(quantize_learned_groups)
 
 /// A kernel; docs/kernels.md has its formula, its parameters and its options.
 #define PTX_DECLARE(name) PTXGEN_API extern const ptx_kernel ptx_kernel_##name;

@@ -202,9 +202,9 @@ ptx_fake_quantize_groups_describe(const struct ptx_fake_quantize_groups_params *
 ///     d_scale      = grad_factor * sum of d_output * (in range  ?  q - z - x / scale  :  q - z)
 ///     d_zero_point = grad_factor * sum of d_output * (in range  ?  0  :  -scale)
 ///
-/// Sums are over the tensor, or over each channel, in f64 and in an order that the sizes alone
-/// decide. Two launches. Source: PyTorch's learnable fake quantization; `quotient_range` as in
-/// Esser et al., "Learned Step Size Quantization" (2020).
+/// Sums are over the tensor, over each channel or over each group, in f64 and in an order that the
+/// sizes alone decide. Two launches; one for groups. Source: PyTorch's learnable fake quantization;
+/// `quotient_range` as in Esser et al., "Learned Step Size Quantization" (2020).
 ///
 /// Values on the device are not checked: for a scale of 0 or NaN d_input is +0; a NaN x counts as
 /// the lower bound, and is out of range. docs/kernels.md has every case.
@@ -215,7 +215,7 @@ struct ptx_quantize_learned_params {
     CUdeviceptr d_output; ///< gradient of the quantizer's output
     CUdeviceptr d_input;  ///< gradient of x, written; may be d_output
 
-    /// Addresses of one element, or of one for each channel; f32, f64 for f64 tensors.
+    /// Addresses of one element, or of one for each channel or group; f32, f64 for f64 tensors.
     CUdeviceptr scales;
     CUdeviceptr zero_points; ///< learned; rounded to even and clamped to q_min and q_max
     /// Instead of zero_points: addresses of s32, which have no gradient.
@@ -226,6 +226,10 @@ struct ptx_quantize_learned_params {
     /// dimensions after the axis; 1 for the last axis. 0 means 1. `count` must be a multiple of
     /// channels * inner.
     uint64_t inner;
+    /// If not 0: groups of 32, 64 or 128 adjacent elements along the last axis have scales of their
+    /// own. Without `channels`; not for PTX_F64.
+    uint32_t group;
+    uint64_t columns; ///< with group: length of the last axis, a multiple of `group`; 0: `count`
 
     int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0: -128 and 127
     int32_t q_max;
@@ -241,7 +245,7 @@ struct ptx_quantize_learned_params {
     CUdeviceptr d_zero_points; ///< 0 with fixed_zero_points
     /// Memory for the call, of as many bytes as ptx_quantize_learned_describe() says, at a multiple
     /// of 8. Its contents before and after do not matter. Calls that may run at the same time need
-    /// memory of their own.
+    /// memory of their own. Groups need none.
     CUdeviceptr workspace;
 };
 
@@ -249,11 +253,11 @@ struct ptx_quantize_learned_params {
 /// refuses the second launch alone.
 PTXGEN_API ptx_status ptx_quantize_learned_backward(
     ptx_operations *operations, const struct ptx_quantize_learned_params *params, CUstream stream);
-/// As ptx_quantize_prepare(), for both launches.
+/// As ptx_quantize_prepare(), for all launches.
 PTXGEN_API ptx_status ptx_quantize_learned_prepare(
     ptx_operations *operations, const struct ptx_quantize_learned_params *params);
 /// `workspace` of the description depends on dtype, count, channels, inner, the kind of zero point
-/// and whether x is a multiple of 16. Errors: INVALID.
+/// and whether x is a multiple of 16; it is 0 with `group`. Errors: INVALID.
 PTXGEN_API ptx_status
 ptx_quantize_learned_describe(const struct ptx_quantize_learned_params *params,
                               struct ptx_operation_description *description);

@@ -144,20 +144,6 @@ static void find_span(ptx_builder *b, const struct group_work *w, struct part *p
 
 // ---- memory -------------------------------------------------------------------------------------
 
-// Loads single elements, for tensors that begin between two 16-byte boundaries.
-static void read_each(ptx_builder *b, const struct group_work *w, const struct part *p)
-{
-    const unsigned each = w->lanes / p->words.lanes;
-    ptx_ptr at = ptx_at(b, w->x, p->i);
-
-    for (unsigned k = 0; k < p->words.lanes; k++) {
-        ptx_vec lanes = { .lanes = each };
-        for (unsigned j = 0; j < each; j++)
-            lanes.lane[j] = ptx_load(b, at, ptx_u32(each * k + j));
-        ptx_set(b, p->words.lane[k], each == 1 ? lanes.lane[0] : ptx_pack(b, PTX_B32, lanes));
-    }
-}
-
 static void read_parts(ptx_builder *b, const struct group_work *w, const struct part *parts)
 {
     ptx_if (b, w->aligned) {
@@ -168,7 +154,7 @@ static void read_parts(ptx_builder *b, const struct group_work *w, const struct 
     ptx_else (b) {
         for (unsigned v = 0; v < w->vectors; v++)
             ptx_if (b, parts[v].in)
-                read_each(b, w, &parts[v]);
+                ptxk_words_read_each(b, parts[v].words, w->x, parts[v].i);
     }
 }
 

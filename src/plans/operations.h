@@ -34,6 +34,7 @@ struct plan_operation {
     X(quantize_channel)                                                                            \
     X(learned)                                                                                     \
     X(learned_reduce)                                                                              \
+    X(learned_groups)                                                                              \
     X(lerp)                                                                                        \
     X(loss_scale)                                                                                  \
     X(fp8)                                                                                         \
@@ -136,6 +137,10 @@ ptx_status ptxp_check_range(const struct plan_call *call, int32_t *q_min, int32_
 
 // Fills in the defaults of a quantizer's scalars, bounds and channels, and checks them.
 ptx_status ptxp_check_quantizer(const struct plan_call *call, struct ptx_quantize_params *p);
+
+// Checks groups of elements along the last axis, whose length is `columns`; 0: `count`.
+ptx_status ptxp_check_groups(const struct plan_call *call, uint64_t count, uint64_t columns,
+                             uint32_t group);
 
 // The layout that is fast for the channels: 0 for rows, 1 for columns.
 uint8_t ptxp_channel_layout(const struct ptx_quantize_params *p);

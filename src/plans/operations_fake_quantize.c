@@ -256,23 +256,26 @@ static ptx_status check_levels(const struct plan_call *call,
     return PTX_OK;
 }
 
-static ptx_status check_shape(const struct plan_call *call,
-                              const struct ptx_fake_quantize_groups_params *p)
+ptx_status ptxp_check_groups(const struct plan_call *call, uint64_t count, uint64_t columns,
+                             uint32_t group)
 {
-    if (p->group != 32 && p->group != 64 && p->group != 128)
+    const char *const name = columns && columns != count ? "columns" : "count";
+
+    if (!columns)
+        columns = count;
+    if (group != 32 && group != 64 && group != 128)
         return ptxd_fail(PTX_ERROR_INVALID, "%s: group is %" PRIu32 "; it must be 32, 64 or 128",
-                         call->name, p->group);
-    if (p->columns % p->group)
+                         call->name, group);
+    if (columns % group)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: %s is %" PRIu64 ", no multiple of group %" PRIu32
                          "; groups lie along the last axis",
-                         call->name, p->columns == p->count ? "count" : "columns", p->columns,
-                         p->group);
-    if (p->columns && p->count % p->columns)
+                         call->name, name, columns, group);
+    if (columns && count % columns)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: count is %" PRIu64 ", no multiple of columns %" PRIu64
                          ", the length of the last axis",
-                         call->name, p->count, p->columns);
+                         call->name, count, columns);
     return PTX_OK;
 }
 
@@ -286,14 +289,13 @@ static ptx_status choose_groups(const struct plan_call *call,
         return status;
     *c = (struct groups_choice) { .params = *params };
     struct ptx_fake_quantize_groups_params *p = &c->params;
-    p->columns = p->columns ? p->columns : p->count;
     p->group = p->group ? p->group : 32;
     p->bits = p->bits ? p->bits : 4;
     status = ptxp_check_dtype(call, p->dtype, false);
     if (!status)
         status = check_levels(call, p);
     if (!status)
-        status = check_shape(call, p);
+        status = ptxp_check_groups(call, p->count, p->columns, p->group);
     if (status)
         return status;
     c->request = (struct plan_request) {

@@ -13,6 +13,7 @@ static const struct plan_call prepare = { PREPARE, PREPARE };
 static const struct plan_call describe = { "ptx_quantize_learned_describe", PREPARE };
 
 enum { OPTION_DIVISION, OPTION_ZERO_POINT, OPTION_RANGE, OPTION_LAYOUT };
+enum { OPTION_GROUP = OPTION_LAYOUT };
 enum { OPTION_GRADIENTS };
 enum { LAYOUT_TENSOR, LAYOUT_ROWS, LAYOUT_COLUMNS };
 
@@ -22,9 +23,15 @@ struct choice {
     bool learns;      // the zero points
     CUdeviceptr zero; // the zero points of either kind
     CUdeviceptr zero_sums;
-    uint64_t channels, pieces, width; // of the second launch
+    uint64_t channels, pieces, width; // of the second launch; groups are channels, too
+    // The two launches; with groups, the first alone.
     struct plan_request sums, reduce;
 };
+
+static bool is_grouped(const struct choice *c)
+{
+    return c->params.group != 0;
+}
 
 static size_t sums_values(const void *call, struct ptx_named_arg *values)
 {
@@ -62,15 +69,38 @@ static size_t reduce_values(const void *call, struct ptx_named_arg *values)
     return sizeof all / sizeof *all;
 }
 
+static size_t groups_values(const void *call, struct ptx_named_arg *values)
+{
+    const struct choice *c = call;
+    const struct ptx_quantize_learned_params *p = &c->params;
+    const struct ptx_named_arg all[] = {
+        { "x", PTX_ARG(p->x) },
+        { "d_output", PTX_ARG(p->d_output) },
+        { "d_input", PTX_ARG(p->d_input) },
+        { "n", PTX_ARG(p->count) },
+        { "scale", PTX_ARG(p->scales) },
+        { "zero_point", PTX_ARG(c->zero) },
+        { "q_min", PTX_ARG(p->q_min) },
+        { "q_max", PTX_ARG(p->q_max) },
+        { "grad_factor", PTX_ARG(p->grad_factor) },
+        { "d_scale", PTX_ARG(p->d_scales) },
+        { "d_zero_point", PTX_ARG(p->d_zero_points) },
+    };
+    memcpy(values, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+#define LEARNED_OPTIONS                                                                            \
+    [OPTION_DIVISION] = { "division", { "exact", "reciprocal" } },                                 \
+    [OPTION_ZERO_POINT] = { "zero_point", { "learned", "fixed" } },                                \
+    [OPTION_RANGE] = { "range", { "level", "quotient" } }
+
 const struct plan_operation ptxp_operation_learned = {
     .kernel = &ptx_kernel_quantize_learned_backward,
-    .options = { [OPTION_DIVISION] = { "division", { "exact", "reciprocal" } },
-                 [OPTION_ZERO_POINT] = { "zero_point", { "learned", "fixed" } },
-                 [OPTION_RANGE] = { "range", { "level", "quotient" } },
-                 [OPTION_LAYOUT] = { "layout",
-                                     { [LAYOUT_TENSOR] = "tensor",
-                                       [LAYOUT_ROWS] = "rows",
-                                       [LAYOUT_COLUMNS] = "columns" } } },
+    .options = { LEARNED_OPTIONS, [OPTION_LAYOUT] = { "layout",
+                                                      { [LAYOUT_TENSOR] = "tensor",
+                                                        [LAYOUT_ROWS] = "rows",
+                                                        [LAYOUT_COLUMNS] = "columns" } } },
     .values = sums_values,
 };
 
@@ -78,6 +108,12 @@ const struct plan_operation ptxp_operation_learned_reduce = {
     .kernel = &ptx_kernel_quantize_learned_reduce,
     .options = { [OPTION_GRADIENTS] = { "gradients", { "both", "scale" } } },
     .values = reduce_values,
+};
+
+const struct plan_operation ptxp_operation_learned_groups = {
+    .kernel = &ptx_kernel_quantize_learned_groups,
+    .options = { LEARNED_OPTIONS, [OPTION_GROUP] = { "group", { "32", "64", "128" } } },
+    .values = groups_values,
 };
 
 // Rows, unless few vectors of them are whole or they are short; but the sums of columns cost more
@@ -111,6 +147,42 @@ static ptx_status check_zero_points(const struct plan_call *call,
                          "leave it 0",
                          call->name);
     return PTX_OK;
+}
+
+static ptx_status check_group(const struct plan_call *call,
+                              const struct ptx_quantize_learned_params *p)
+{
+    if (!p->group)
+        return p->columns ? ptxd_fail(PTX_ERROR_INVALID,
+                                      "%s: columns is %" PRIu64
+                                      ", and group is 0; give the group, or leave columns 0",
+                                      call->name, p->columns)
+                          : PTX_OK;
+    if (p->channels)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: channels is %" PRIu64 ", and group %" PRIu32 "; leave one of them 0",
+                         call->name, p->channels, p->group);
+    return ptxp_check_groups(call, p->count, p->columns, p->group);
+}
+
+// The one launch of groups.
+static ptx_status choose_launch(const struct plan_call *call, struct choice *c)
+{
+    const struct ptx_quantize_learned_params *p = &c->params;
+
+    c->channels = p->count / p->group;
+    c->sums = (struct plan_request) {
+        .operation = PLAN_learned_groups,
+        .dtype = p->dtype,
+        .option = { [OPTION_DIVISION] = p->reciprocal,
+                    [OPTION_ZERO_POINT] = !c->learns,
+                    [OPTION_RANGE] = p->quotient_range,
+                    [OPTION_GROUP] = (uint8_t)(p->group / 64) },
+        .n = p->count,
+        .call = c,
+    };
+    c->reduce.dtype = PTX_F32; // of the gradients
+    return ptxp_check_count(call, &c->sums);
 }
 
 // The launches, and what lies between them.
@@ -166,9 +238,11 @@ static ptx_status choose(const struct plan_call *call,
     struct ptx_quantize_learned_params *p = &c->params;
     if (p->grad_factor == 0)
         p->grad_factor = 1;
-    status = ptxp_check_dtype(call, p->dtype, true);
+    status = ptxp_check_dtype(call, p->dtype, !p->group);
     if (!status)
         status = ptxp_check_channels(call, p->count, p->channels, &p->inner);
+    if (!status)
+        status = check_group(call, params);
     if (!status)
         status = check_zero_points(call, p);
     if (!status)
@@ -180,7 +254,7 @@ static ptx_status choose(const struct plan_call *call,
                          p->grad_factor);
     c->learns = p->zero_points != 0;
     c->zero = c->learns ? p->zero_points : p->fixed_zero_points;
-    status = choose_launches(call, c);
+    status = is_grouped(c) ? choose_launch(call, c) : choose_launches(call, c);
     c->zero_sums = p->workspace + c->pieces * sizeof(double);
     return status;
 }
@@ -194,19 +268,25 @@ static ptx_status check_addresses(const ptx_operations *operations, const struct
 {
     const struct ptx_quantize_learned_params *p = &c->params;
     const ptx_type type = c->reduce.dtype;
-    const struct plan_span spans[] = {
+    struct plan_span spans[8] = {
         { "d_output", p->d_output, p->count, p->dtype, false, false },
         { "x", p->x, p->count, p->dtype, false, false },
         { "d_input", p->d_input, p->count, p->dtype, true, true },
         { "scales", p->scales, c->channels, type, false, false },
         { c->learns ? "zero_points" : "fixed_zero_points", c->zero, c->channels,
           c->learns ? type : PTX_S32, false, false },
-        { "workspace", p->workspace, sum_count(c), PTX_F64, true, false },
         { "d_scales", p->d_scales, c->channels, type, true, false },
-        { "d_zero_points", p->d_zero_points, c->channels, type, true, false },
     };
+    size_t count = 6;
 
-    return ptxp_check_spans(operations, &backward, spans, c->learns ? 8 : 7);
+    if (!is_grouped(c))
+        spans[count++] =
+            (struct plan_span) { "workspace", p->workspace, sum_count(c), PTX_F64, true, false };
+    if (c->learns)
+        spans[count++] = (struct plan_span) {
+            "d_zero_points", p->d_zero_points, c->channels, type, true, false
+        };
+    return ptxp_check_spans(operations, &backward, spans, count);
 }
 
 ptx_status ptx_quantize_learned_backward(ptx_operations *operations,
@@ -222,11 +302,13 @@ ptx_status ptx_quantize_learned_backward(ptx_operations *operations,
         return status;
     status = check_addresses(operations, &c);
     // Nothing is launched unless both can be.
-    if (!status)
+    if (!status && !is_grouped(&c))
         status = ptxp_prepare(operations, &backward, &c.reduce, stream);
     if (!status)
         status = ptxp_launch(operations, &backward, &c.sums, stream);
-    return status ? status : ptxp_launch(operations, &backward, &c.reduce, stream);
+    if (status || is_grouped(&c))
+        return status;
+    return ptxp_launch(operations, &backward, &c.reduce, stream);
 }
 
 ptx_status ptx_quantize_learned_prepare(ptx_operations *operations,
@@ -237,7 +319,7 @@ ptx_status ptx_quantize_learned_prepare(ptx_operations *operations,
 
     if (!status)
         status = choose(&prepare, params, &c);
-    if (!status)
+    if (!status && !is_grouped(&c))
         status = ptxp_prepare(operations, &prepare, &c.reduce, NULL);
     if (!status)
         status = ptxp_prepare(operations, &prepare, &c.sums, NULL);
@@ -265,7 +347,7 @@ ptx_status ptx_quantize_learned_describe(const struct ptx_quantize_learned_param
     const uint64_t bytes = 3 * c.params.count * ptx_type_bytes(c.params.dtype) + 2 * workspace +
                            c.channels * (2 * scalar + zero);
     ptxp_describe(&c.sums, c.params.count ? bytes : 0, description);
-    description->launches *= 2;
+    description->launches *= is_grouped(&c) ? 1 : 2;
     description->workspace = workspace;
     return PTX_OK;
 }

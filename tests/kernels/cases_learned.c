@@ -208,6 +208,94 @@ void check_quantize_learned_backward(struct gpu *gpu, ptx_type dtype)
     suite_end(&s);
 }
 
+// ---- quantize_learned_groups --------------------------------------------------------------------
+
+static uint64_t group_of(const struct gpu_kernel *loaded)
+{
+    return gpu_kernel_has(loaded, "group", "32")   ? 32
+           : gpu_kernel_has(loaded, "group", "64") ? 64
+                                                   : 128;
+}
+
+/// The gradients of each group, which are those of a row of a group's elements.
+static void reduce_groups(const double *sums, uint64_t groups, double factor, float *gradients)
+{
+    if (groups)
+        ref_learned_reduce(REF_F32, sums, groups, groups, 1, factor, gradients);
+}
+
+struct groups_room {
+    float *d_scale, *d_zero_point;
+};
+
+static void check_groups(struct suite *s, const struct gpu_kernel *loaded, const struct channels *c,
+                         const struct ref_learned *p, const struct learned_data *d,
+                         const struct groups_room *room, bool in_place)
+{
+    static const double factors[] = { 1, 0.1, -3e-5 };
+    const uint64_t groups = p->channels, n = groups * p->inner;
+    const double factor = factors[random_below(&s->random, 3)];
+    struct gpu_case g;
+    ref_learned_backward(s->type, d->x, d->d_output, d->d_input, n, p, d->scale_sums, d->zero_sums);
+    reduce_groups(d->scale_sums, groups, factor, room->d_scale);
+    gpu_case_begin(&g, loaded, n);
+    suite_quantized(s, &g, d->x, d->d_output, d->d_input, n, in_place)->exact = true;
+    gpu_case_value(&g, &n, sizeof n);
+    gpu_case_tensor(&g, "scale", REF_F32, groups, c->f32_scale, NULL);
+    gpu_case_tensor(&g, "zero_point", REF_F32, groups,
+                    p->zero_fixed ? (const void *)c->zero_fixed : c->f32_zero_point, NULL);
+    gpu_case_value(&g, &p->q_min, sizeof p->q_min);
+    gpu_case_value(&g, &p->q_max, sizeof p->q_max);
+    gpu_case_value(&g, &factor, sizeof factor);
+    gpu_case_tensor(&g, "d_scale", REF_F32, groups, NULL, room->d_scale);
+    if (!p->zero_fixed) {
+        reduce_groups(d->zero_sums, groups, factor, room->d_zero_point);
+        gpu_case_tensor(&g, "d_zero_point", REF_F32, groups, NULL, room->d_zero_point);
+    }
+    snprintf(g.note, sizeof g.note, "groups of %" PRIu64 ", %d to %d, factor = %a", p->inner,
+             p->q_min, p->q_max, factor);
+    gpu_check(s->gpu, &s->random, &g);
+}
+
+void check_quantize_learned_groups(struct gpu *gpu, ptx_type dtype)
+{
+    struct suite s;
+    suite_begin(&s, gpu, &ptx_kernel_quantize_learned_groups, dtype);
+    const size_t most = (size_t)s.most / 32 + 1;
+    void *x_room = suite_room(&s), *dy_room = suite_room(&s);
+    const struct groups_room room = { room_for(most, sizeof(float)),
+                                      room_for(most, sizeof(float)) };
+    struct learned_data d = { .d_input = suite_room(&s),
+                              .scale_sums = room_for(most, sizeof(double)),
+                              .zero_sums = room_for(most, sizeof(double)) };
+    struct channels c = { room_for(most, sizeof(double)), room_for(most, sizeof(double)),
+                          room_for(most, sizeof(float)), room_for(most, sizeof(float)),
+                          room_for(most, sizeof(int32_t)) };
+    data_fill_ties(&s.random, s.type, (double)0.03f, x_room, s.most);
+    for (int v = 0; v < s.count; ++v) {
+        data_fill(&s.random, s.type, v % 5 ? DATA_PLAIN : DATA_SPECIAL, dy_room, s.most);
+        for (int i = 0; i < s.size_count; ++i) {
+            // Variants change the arithmetic, not the addresses.
+            if ((v + 3 * i) % (s.sizes[i] > 5000 ? 24 : s.most < ALL_SIZES ? 12 : 2) > 0)
+                continue;
+            struct ref_learned p = parameters(&s, &s.loaded[v], &c, 0);
+            p.layout = REF_ROWS;
+            p.inner = group_of(&s.loaded[v]);
+            p.channels = s.sizes[i] / p.inner;
+            fill_channels(&s.random, s.type, &c, p.channels, &p);
+            d.x = suite_window(&s, x_room, s.sizes[i]);
+            d.d_output = suite_window(&s, dy_room, s.sizes[i]);
+            check_groups(&s, &s.loaded[v], &c, &p, &d, &room, (v + i) % 2);
+        }
+    }
+    void *const rooms[] = { c.zero_fixed, c.f32_zero_point, c.f32_scale,  c.zero_point,
+                            c.scale,      d.zero_sums,      d.scale_sums, d.d_input,
+                            dy_room,      x_room,           room.d_scale, room.d_zero_point };
+    for (size_t k = 0; k < sizeof rooms / sizeof *rooms; ++k)
+        free(rooms[k]);
+    suite_end(&s);
+}
+
 // ---- quantize_learned_reduce --------------------------------------------------------------------
 
 /// Sums [outer, channels, width].

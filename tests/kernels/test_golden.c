@@ -242,7 +242,7 @@ static void check_options(struct golden *g)
 // ---- a hash of every text -----------------------------------------------------------------------
 
 struct hashes {
-    char text[1 << 17]; // a line each: name and hash
+    char text[1 << 18]; // a line each: name and hash
     size_t used;
 };
 

@@ -152,6 +152,22 @@ static const struct wanted learned_channels[] = {
     { NULL }
 };
 
+static const struct wanted learned_groups[] = {
+    { "x", "S", "n", 'r' },
+    { "d_output", "S", "n", 'r' },
+    { "d_input", "S", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "f32", "groups", 'r', NULL, POSITIVE },
+    { "zero_point", "f32", "groups", 'r', NULL, 0, "zero_point", "learned" },
+    { "zero_point", "s32", "groups", 'r', NULL, 0, "zero_point", "fixed" },
+    { "q_min", "s32", NULL, 'v', "*" },
+    { "q_max", "s32", NULL, 'v', "*" },
+    { "grad_factor", "f64", NULL, 'v', "1" },
+    { "d_scale", "f32", "groups", 'w' },
+    { "d_zero_point", "f32", "groups", 'w', NULL, 0, "zero_point", "learned" },
+    { NULL }
+};
+
 static const struct wanted learned_reduce[] = {
     { "scale_sums", "f64", "pieces", 'r' },
     { "zero_sums", "f64", "pieces", 'r', NULL, 0, "gradients", "both" },
@@ -325,6 +341,7 @@ static void test_quantize_learned_backward(void **state)
     check_params_with(kernel, learned_tensor, "layout", "tensor");
     check_params_with(kernel, learned_channels, "layout", "rows");
     check_params_with(kernel, learned_channels, "layout", "columns");
+    check_params(&ptx_kernel_quantize_learned_groups, learned_groups);
 }
 
 static void test_quantize_learned_reduce(void **state)
@@ -412,6 +429,7 @@ static void test_option_values(void **state)
         { &ptx_kernel_quantize_learned_backward, "range", "level quotient " },
         { &ptx_kernel_quantize_learned_backward, "layout", "tensor rows columns " },
         { &ptx_kernel_quantize_learned_reduce, "gradients", "both scale " },
+        { &ptx_kernel_quantize_learned_groups, "group", "32 64 128 " },
         { &ptx_kernel_lerp_backward, "outputs", "both da db " },
         { &ptx_kernel_lerp_backward, "weight", "value device " },
         { &ptx_kernel_cast_fp8, "format", "e4m3 e5m2 " },

@@ -45,6 +45,8 @@ static const struct {
     { "fake_quantize", &ptx_kernel_fake_quantize, ALL_DTYPES, PTX_GRID_VECTORS, 256 },
     { "fake_quantize_channel", &ptx_kernel_fake_quantize_channel, ALL_DTYPES, PTX_GRID_CHUNKS,
       128 },
+    { "quantize_learned_groups", &ptx_kernel_quantize_learned_groups, WITHOUT_F64, PTX_GRID_CHUNKS,
+      128 },
 };
 
 enum { KERNELS = sizeof expected / sizeof *expected };
@@ -342,6 +344,7 @@ static void test_lengths(void **state)
     assert_int_equal(length_of(&ptx_kernel_fake_quantize_groups,
                                (struct ptx_kernel_sizes) { .n = 100001 }, "groups"),
                      UINT64_MAX);
+    assert_int_equal(length_of(&ptx_kernel_quantize_learned_groups, sizes, "groups"), 3125);
     assert_int_equal(length_of(square, sizes, "3x"), UINT64_MAX);
     assert_int_equal(length_of(square, sizes, ""), UINT64_MAX);
     assert_int_equal(length_of(square, sizes, "pieces"), UINT64_MAX);

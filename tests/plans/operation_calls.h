@@ -129,12 +129,28 @@ static ptx_status learned(const struct scene *scene, ptx_operations *operations)
         NULL);
 }
 
+static ptx_status learned_groups(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_quantize_learned_backward(
+        operations,
+        &(struct ptx_quantize_learned_params) { .dtype = PTX_F16,
+                                                .count = 64,
+                                                .group = 32,
+                                                .x = scene->at,
+                                                .d_output = scene->at + 512,
+                                                .d_input = scene->at + 512,
+                                                .scales = scene->at + 1024,
+                                                .fixed_zero_points = scene->at + 1536,
+                                                .d_scales = scene->at + 2048 },
+        NULL);
+}
+
 static ptx_status (*const calls[])(const struct scene *, ptx_operations *) = {
-    quantize,      quantize_channels,    lerp,   loss_scale, cast, delayed_scale,
-    fake_quantize, fake_quantize_groups, learned
+    quantize,      quantize_channels,    lerp,    loss_scale,    cast, delayed_scale,
+    fake_quantize, fake_quantize_groups, learned, learned_groups
 };
 /// The launches of each.
-static const int launches_of[] = { 1, 1, 1, 1, 1, 1, 1, 1, 2 };
+static const int launches_of[] = { 1, 1, 1, 1, 1, 1, 1, 1, 2, 1 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
 #endif

@@ -56,9 +56,11 @@ static void empty(struct trial *t)
         ptx_buffer_destroy(buffers[k]);
 }
 
+enum kind { TENSOR, CHANNELS, GROUPS, KINDS };
+
 /// Parameters with random shape and options.
 static struct ptx_quantize_learned_params ask(const struct trial *t, struct random *r,
-                                              ptx_type dtype, bool channels)
+                                              ptx_type dtype, enum kind kind)
 {
     const uint64_t skip = random_below(r, 3) * ref_bytes(t->type);
     const bool learned = random_below(r, 2);
@@ -69,12 +71,16 @@ static struct ptx_quantize_learned_params ask(const struct trial *t, struct rand
                                              .q_min = -8,
                                              .q_max = 7 };
     uint64_t period = 1;
-    if (channels) {
+    if (kind == GROUPS) {
+        p.group = UINT32_C(32) << random_below(r, 3);
+        p.columns = random_below(r, 2) ? 0 : p.group;
+        period = p.group;
+    } else if (kind == CHANNELS) {
         p.channels = 1 + random_below(r, SCALES);
         p.inner = random_below(r, 2) ? 1 + random_below(r, 5) : 16 * random_below(r, 9);
         period = p.channels * (p.inner ? p.inner : 1);
     }
-    p.count = random_below(r, MOST - 8) / period * period;
+    p.count = random_below(r, kind == GROUPS ? SCALES * p.group : MOST - 8) / period * period;
     p.x = ptx_buffer_address(t->x_buffer) + skip;
     p.d_output = ptx_buffer_address(t->dy_buffer) + skip;
     p.d_input = random_below(r, 2) ? p.d_output : ptx_buffer_address(t->dx_buffer) + skip;
@@ -116,13 +122,18 @@ static void check_learned(ptx_operations *operations, struct trial *t,
                           struct ptx_quantize_learned_params p)
 {
     struct ptx_operation_description d;
+    const uint64_t groups = p.group ? p.count / p.group : 0;
     const struct ref_learned q = { .reciprocal = p.reciprocal,
                                    .quotient_range = p.quotient_range,
                                    .q_min = p.q_min,
                                    .q_max = p.q_max,
                                    .layout = REF_COLUMNS,
-                                   .channels = p.channels ? p.channels : 1,
-                                   .inner = p.channels && p.inner ? p.inner : 1,
+                                   .channels = p.channels ? p.channels
+                                               : groups   ? groups
+                                                          : 1,
+                                   .inner = p.group                 ? p.group
+                                            : p.channels && p.inner ? p.inner
+                                                                    : 1,
                                    .scale = t->scale,
                                    .zero_point = p.zero_points ? t->zero_point : NULL,
                                    .zero_fixed = p.zero_points ? NULL : t->zero_fixed };
@@ -130,16 +141,21 @@ static void check_learned(ptx_operations *operations, struct trial *t,
     ref_learned_backward(t->type, t->x + skip, t->dy + skip, t->want, p.count, &q, t->sums[0],
                          t->sums[1]);
     require(ptx_quantize_learned_describe(&p, &d));
-    assert_int_equal(d.launches, p.count ? 2 : 0);
+    assert_int_equal(d.launches, !p.count ? 0 : p.group ? 1 : 2);
+    assert_true(!p.group || d.workspace == 0);
     // Exactly as much memory as the description says.
     t->workspace = ptx_buffer_create(gpu.device, (size_t)d.workspace);
     assert_non_null(t->workspace);
-    p.workspace = ptx_buffer_address(t->workspace);
+    p.workspace = p.group ? 0 : ptx_buffer_address(t->workspace);
     require(ptx_quantize_learned_backward(operations, &p, gpu.stream));
     const uint64_t pieces = ref_learned_pieces(t->type, p.count, &q);
     download(p.d_input == p.d_output ? t->dy_buffer : t->dx_buffer, skip, t->got,
              (size_t)p.count * ref_bytes(t->type));
     assert_memory_equal(t->got, t->want, (size_t)p.count * ref_bytes(t->type));
+    if (p.group) {
+        p.channels = q.channels;
+        p.inner = q.inner;
+    }
     if (p.count)
         check_gradient(t, t->d_scales, t->sums[0], pieces, &p);
     if (p.count && p.zero_points)
@@ -156,7 +172,9 @@ static void test_results(void **state)
     for (int k = 0; k < 72; k++) {
         const ptx_type dtype = dtypes[k % 4];
         fill(&trial, &r, dtype);
-        check_learned(operations, &trial, ask(&trial, &r, dtype, k / 4 % 3));
+        const enum kind kind = (enum kind)(k / 4 % KINDS);
+        check_learned(operations, &trial,
+                      ask(&trial, &r, dtype, dtype == PTX_F64 && kind == GROUPS ? CHANNELS : kind));
         empty(&trial);
     }
     ptx_operations_destroy(&operations);
@@ -243,6 +261,17 @@ static void test_refused(void **state)
     REFUSED("no multiple of channels 7 * inner 1", p.channels = 7);
     REFUSED("no multiple of channels 3 * inner 64", p.channels = 3; p.inner = 64);
     REFUSED("no multiple", p.channels = UINT64_MAX; p.inner = 2);
+    REFUSED("group is 48; it must be 32, 64 or 128", p.group = 48);
+    REFUSED("count is 96, no multiple of group 64", p.group = 64);
+    REFUSED("columns is 48, no multiple of group 32", p.group = 32; p.columns = 48);
+    REFUSED("no multiple of columns 64, the length of", p.group = 32; p.columns = 64);
+    REFUSED("columns is 48, and group is 0", p.columns = 48);
+    REFUSED("channels is 3, and group 32", p.group = 32; p.channels = 3);
+    REFUSED("dtype is f64", p.group = 32; p.dtype = PTX_F64);
+    REFUSED("channels is 0, and inner is 32", p.group = 32; p.inner = 32);
+    REFUSED("overlap, and d_scales is written", p.group = 32; p.d_scales = p.zero_points + 8);
+    REFUSED("its memory ends", p.group = 32; p.d_zero_points = p.x + PARTS * PART - 8);
+    REFUSED("count is", p.group = 32; p.count = UINT64_MAX / 4 / 32 * 32);
     REFUSED("count is", p.count = UINT64_MAX / 4);
     REFUSED("overlap, and d_input is written", p.d_input = p.d_output + 4);
     REFUSED("overlap, and d_input is written", p.d_input = p.x);
@@ -266,6 +295,13 @@ static void test_descriptions(void **state)
     assert_int_equal(d.workspace, 2 * 8 * 512);
     assert_int_equal(d.bytes, 6 * (1 << 20) + 2 * d.workspace + 16);
     assert_string_equal(d.accumulator, "f64");
+    p.group = 128;
+    require(ptx_quantize_learned_describe(&p, &d));
+    assert_string_equal(d.entry, "quantize_learned_groups_bf16");
+    assert_int_equal(d.launches, 1);
+    assert_int_equal(d.workspace, 0);
+    assert_int_equal(d.bytes, 6 * (1 << 20) + 16 * (1 << 13));
+    p.group = 0;
     p.channels = 1024;
     require(ptx_quantize_learned_describe(&p, &d));
     assert_int_equal(d.workspace, 2 * 8 * 8 * 1024); // columns

@@ -289,6 +289,22 @@ def learned_quantizer(gpu, operations, stream):
     assert params["d_zero_points"].tolist() == [-0.5 * 100]
 
 
+def learned_groups(gpu, operations, stream):
+    """Two groups with steps of 1/2 and 1, levels -8 to 7."""
+    x, d_output = gpu.array([0.75] + [0.0] * 31 + [9.0] * 32), gpu.array([1.0] * 64)
+    params = {"dtype": "f32", "count": 64, "group": 32, "q_min": -8, "q_max": 7, "x": x,
+              "d_output": d_output, "d_input": gpu.zeros(64), "scales": gpu.array([0.5, 1.0]),
+              "zero_points": gpu.array([0.0, 0.25]), "d_scales": gpu.zeros(2),
+              "d_zero_points": gpu.zeros(2)}
+    assert operations.quantize_learned_workspace(**params) == 0
+    operations.quantize_learned_backward(**params, stream=stream)
+    assert params["d_input"].tolist(stream=stream) == [1.0] * 32 + [0.0] * 32
+    assert params["d_scales"].tolist() == [0.5, 7.0 * 32]  # 1.5 is a tie, and rounds to 2
+    assert params["d_zero_points"].tolist() == [0.0, -32.0]
+    with pytest.raises(ptxgen.InvalidError, match="columns is 16, no multiple of group 32"):
+        operations.quantize_learned_backward(**params, columns=16, stream=stream)
+
+
 def test_a_kernel_of_sums_by_channels(gpu, stream):
     kernel = gpu.kernel("quantize_learned_backward", "f32", layout="rows", zero_point="fixed")
     assert kernel.length("scale_sums", 6000, channels=2, inner=3000) == 4
@@ -324,6 +340,7 @@ def test_operations(gpu, stream):
     assert struct.unpack("<fi", state.tobytes(stream=stream)) == (16.0, 0)
     delayed_scaling(gpu, operations, stream)
     learned_quantizer(gpu, operations, stream)
+    learned_groups(gpu, operations, stream)
     fake_quantization(gpu, operations, stream)
     with pytest.raises(ptxgen.InvalidError, match="d_output"):
         operations.lerp_backward(dtype="f32", count=2, d_output=0, d_a=d_a, weight=0.25)

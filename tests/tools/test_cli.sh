@@ -466,6 +466,17 @@ zeros=$(printf '%30s' '' | sed 's/ /0000 /g')
 computes fake_quantize_groups x2 "0000 3f80 ${zeros}4700 bc00"
 refuses 1 'n is 32, not a multiple of the group, 128' run fake_quantize_groups -i n.st -o o.st \
     --set group=128
+# The same x with 32 ones as d_output, and scale = 1, zero_point = 0: 7 is above the levels
+mv n.st x.st
+header="$(entry x F16 32 0 64),$(entry d_output F16 32 64 128),$(entry scale F32 1 128 132)"
+tensors n.st 0 "{$header,$(entry zero_point F32 1 132 136)}"
+{
+    tail -c 64 x.st
+    printf '\000\074%.0s' $(seq 32)
+    printf '\000\000\200\077\000\000\000\000'
+} >>n.st
+ones=$(printf '%30s' '' | sed 's/ /3c00 /g')
+computes quantize_learned_groups x2 "0000 40a8 0000 bf80 ${ones}0000 3c00" --set q_max=5
 header="$(entry scale F32 1 0 4),$(entry growth_tracker I32 1 4 8),$(entry found_inf F32 1 8 12)"
 tensors n.st 0 "{$header}"
 printf '\000\000\000\101\005\000\000\000\000\000\200\077' >>n.st

@@ -51,6 +51,11 @@ static ptx_val warp_combine(ptx_builder *b, combine_two *combine, ptx_val x, uns
     return x;
 }
 
+ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, unsigned lanes)
+{
+    return warp_combine(b, ptx_add, x, lanes);
+}
+
 // In lane 0 of warp 0. Lanes without a value have 0.
 static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, unsigned threads)
 {
@@ -170,6 +175,19 @@ void ptxk_words_read(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i)
 
     for (unsigned k = 0; k < words.lanes; k++)
         ptx_set(b, words.lane[k], read.lane[k]);
+}
+
+void ptxk_words_read_each(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i)
+{
+    const unsigned each = ptxk_vector_lanes((ptx_type)p.type) / words.lanes;
+    ptx_ptr at = ptx_at(b, p, i);
+
+    for (unsigned k = 0; k < words.lanes; k++) {
+        ptx_vec lanes = { .lanes = each };
+        for (unsigned j = 0; j < each; j++)
+            lanes.lane[j] = ptx_load(b, at, ptx_u32(each * k + j));
+        ptx_set(b, words.lane[k], each == 1 ? lanes.lane[0] : ptx_pack(b, PTX_B32, lanes));
+    }
 }
 
 ptx_vec ptxk_words_copy(ptx_builder *b, ptx_vec words)

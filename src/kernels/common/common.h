@@ -17,6 +17,10 @@ ptx_type ptxk_compute_type(ptx_type dtype);
 // it.
 ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads);
 
+// The sum over teams of `lanes` (a power of two) adjacent lanes of a warp, in the first lane of
+// each: x[i] += x[i + d] for d = lanes / 2 ... 1.
+ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, unsigned lanes);
+
 // The greatest `x` of a block, in the same thread; f32, of which NaN are left out. All threads of
 // the block must execute it.
 ptx_val ptxk_block_max(ptx_builder *b, ptx_val x, unsigned threads);
@@ -64,6 +68,9 @@ ptx_vec ptxk_words_var(ptx_builder *b, ptx_type dtype);
 
 // Loads the vector that begins at p[i], which is at a 16-byte boundary.
 void ptxk_words_read(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i);
+
+// The same by single elements, for a p[i] between two boundaries.
+void ptxk_words_read_each(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i);
 
 ptx_vec ptxk_words_copy(ptx_builder *b, ptx_vec words);
 

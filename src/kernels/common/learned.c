@@ -26,6 +26,34 @@ struct learned ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *spe
     return q;
 }
 
+static ptx_val of_lane(ptx_builder *b, ptx_val x, ptx_val lane)
+{
+    return x.kind == PTX_KIND_POISON ? x : ptx_shfl_idx(b, x, lane);
+}
+
+struct learned ptxk_learned_of_lane(ptx_builder *b, const struct ptx_kernel_spec *spec,
+                                    const struct learned *q, ptx_val lane)
+{
+    ptx_val reciprocal = of_lane(b, q->scale.reciprocal, lane);
+    struct learned other = { .minus_scale = { 0 } };
+
+    if (q->scale.by_reciprocal && !ptxk_learns_zero_point(spec))
+        other.scale.value = q->scale.value; // not used, but for its type
+    else
+        other.scale.value = of_lane(b, q->scale.value, lane);
+    if (q->scale.by_reciprocal) {
+        other.scale.reciprocal = reciprocal;
+        other.scale.by_reciprocal = true;
+    } else {
+        other.scale = ptxk_divisor_from(b, other.scale.value, reciprocal);
+    }
+    other.around.q_min = of_lane(b, q->around.q_min, lane);
+    other.around.q_max = of_lane(b, q->around.q_max, lane);
+    if (ptxk_learns_zero_point(spec))
+        other.minus_scale = ptx_cvt(b, PTX_F64, ptx_neg(b, other.scale.value));
+    return other;
+}
+
 struct learned_sums ptxk_learned_sums_var(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     struct learned_sums sums = { ptx_var(b, ptx_f64(0)), { 0 } };

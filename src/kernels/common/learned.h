@@ -30,6 +30,10 @@ bool ptxk_learns_zero_point(const struct ptx_kernel_spec *spec);
 struct learned ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *spec, ptx_val scale,
                                ptx_val zero_point, struct levels levels);
 
+// The quantizer that another lane of the warp has. All lanes must execute it.
+struct learned ptxk_learned_of_lane(ptx_builder *b, const struct ptx_kernel_spec *spec,
+                                    const struct learned *q, ptx_val lane);
+
 // The sums of a thread: f64 variables. `zero_point` is poisoned if it is fixed.
 struct learned_sums {
     ptx_val scale, zero_point;
