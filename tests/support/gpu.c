@@ -38,6 +38,7 @@ void gpu_open(struct gpu *gpu)
         exit(1);
     }
     gpu->seed = environment_number("PTXGEN_TEST_SEED", (uint64_t)time(NULL));
+    gpu->values_only = environment_number("PTXGEN_TEST_VARIANTS", 1) == 0;
     gpu->limit = "PTXGEN_TEST_MAX_SIZE";
     gpu->max_size = environment_number(gpu->limit, UINT64_MAX);
     if (environment_number("PTXGEN_TEST_LARGE", 1) == 0 && gpu->max_size > 1000000) {
@@ -169,9 +170,10 @@ int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
 {
     const struct ptx_target newest = gpu_target(gpu), oldest = { .sm = 70 };
     struct ptx_kernel_spec spec;
-    int count = 0;
+    int count = 0, step = 0;
     for (bool more = variant_first(kernel, dtype, &spec); more;
-         more = variant_next_option(kernel, &spec)) {
+         more = gpu->values_only ? variant_next_values(kernel, &spec, ++step)
+                                 : variant_next_option(kernel, &spec)) {
         assert_true(count + 2 <= GPU_MOST_VARIANTS);
         gpu_kernel_load(gpu, kernel, &spec, newest, &loaded[count++]);
         if ((dtype == PTX_BF16 || kernel == &ptx_kernel_cast_fp8) && newest.sm != oldest.sm)

@@ -5,6 +5,7 @@
 ///   PTXGEN_TEST_SEED      seed of the random data, sizes and alignments; printed at the start
 ///   PTXGEN_TEST_LARGE     0 excludes more than 10^6 elements
 ///   PTXGEN_TEST_MAX_SIZE  the greatest number of elements
+///   PTXGEN_TEST_VARIANTS  0: each value of a kernel's options, not each combination of them
 ///   PTXGEN_TEST_FILTER    names of tests to run, with * and ?
 #ifndef PTXGEN_TESTS_GPU_H
 #define PTXGEN_TESTS_GPU_H
@@ -20,6 +21,7 @@ struct gpu {
     CUstream stream;
     uint64_t seed;
     uint64_t max_size;
+    bool values_only;
     const char *limit; // the variable that limits them
 };
 

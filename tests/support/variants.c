@@ -33,6 +33,19 @@ bool variant_next_option(const ptx_kernel *kernel, struct ptx_kernel_spec *spec)
     return false;
 }
 
+bool variant_next_values(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, int step)
+{
+    bool unseen = false;
+    for (int i = 0; i < PTX_KERNEL_MAX_OPTIONS && kernel->options[i].name; ++i) {
+        int count = 1;
+        while (count < PTX_KERNEL_MAX_CHOICES && kernel->options[i].values[count])
+            ++count;
+        spec->option[i] = (uint8_t)(step % count);
+        unseen |= step < count;
+    }
+    return unseen;
+}
+
 bool variant_next(const ptx_kernel *kernel, struct ptx_kernel_spec *spec)
 {
     if (variant_next_option(kernel, spec))
@@ -64,26 +77,12 @@ const char *variant_name(const ptx_kernel *kernel, const struct ptx_kernel_spec 
     return name;
 }
 
-// Every option takes its next value, from the last one on its first, until each has had all.
-static bool next_values(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, int step)
-{
-    bool unseen = false;
-    for (int i = 0; i < PTX_KERNEL_MAX_OPTIONS && kernel->options[i].name; ++i) {
-        int count = 1;
-        while (count < PTX_KERNEL_MAX_CHOICES && kernel->options[i].values[count])
-            ++count;
-        spec->option[i] = (uint8_t)(step % count);
-        unseen |= step < count;
-    }
-    return unseen;
-}
-
 static bool next_entry(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, enum variants which,
                        int *step)
 {
     if (which == VARIANTS_ALL)
         return variant_next(kernel, spec);
-    if (which == VARIANTS_VALUES && next_values(kernel, spec, ++*step))
+    if (which == VARIANTS_VALUES && variant_next_values(kernel, spec, ++*step))
         return true;
     *step = 0;
     const ptx_type dtype = dtype_after(kernel, spec->dtype);

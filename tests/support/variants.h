@@ -11,6 +11,9 @@ enum { VARIANT_NAME_SIZE = 128 };
 bool variant_first(const ptx_kernel *kernel, ptx_type dtype, struct ptx_kernel_spec *spec);
 /// The next variant with the same dtype. False after the last.
 bool variant_next_option(const ptx_kernel *kernel, struct ptx_kernel_spec *spec);
+/// The variant in which every option takes its next value, from its last on its first. `step`
+/// counts the variants of this dtype from 1. False once each option has had every value.
+bool variant_next_values(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, int step);
 /// The next variant over all dtypes. False after the last.
 bool variant_next(const ptx_kernel *kernel, struct ptx_kernel_spec *spec);
 
