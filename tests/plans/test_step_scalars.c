@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Step plans with scalars at the caller's addresses: max_norm, the loss scale and found_inf.
+// Step plans with scalars at the caller's addresses: max_norm, the loss scale and found_inf; and
+// setters in a captured graph.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,12 +127,80 @@ static void test_setters(void **state)
     step_set_destroy(&set);
 }
 
+struct settings {
+    double lr;
+    float max_norm, loss_scale;
+    CUdeviceptr gradient; // of the first tensor; 0: left out
+};
+
+static void apply(ptx_step_plan *plan, const struct settings *to)
+{
+    for (uint32_t g = 0; g < set.groups; g++) {
+        struct ptx_step_hyper hyper = set.group[g].hyper;
+        hyper.lr = to->lr;
+        require(ptx_step_plan_set_hyper(plan, g, &hyper, gpu.stream));
+    }
+    require(ptx_step_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, to->max_norm, gpu.stream));
+    require(ptx_step_plan_set_loss_scale(
+        plan, (struct ptx_loss_scale_state) { .scale = to->loss_scale }, gpu.stream));
+    require(ptx_step_plan_set_gradients(plan, 0, 1, &to->gradient, gpu.stream));
+}
+
+static void expect_step(struct random *r, struct ptx_step_params params,
+                        const struct settings *with)
+{
+    for (uint32_t g = 0; g < set.groups; g++)
+        set.group[g].hyper.lr = with->lr;
+    set.tensors[0].gradient = with->gradient;
+    params.max_norm = with->max_norm;
+    step_set_gradients(&set, r, 0);
+    step_set_expect(&set, &params, with->loss_scale);
+}
+
+// A graph has the values of the setters that were captured: a replay sets them again, and they
+// stay. The capture itself sets nothing.
+static void test_captured_setters(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "captured setters");
+
+    step_set_create(&set, &gpu, &r, &plain);
+    const struct ptx_step_params params = step_set_params(&set);
+    const struct settings launched = { 0.01, 2.0f, 16.0f, set.tensors[0].gradient };
+    const struct settings captured = { 0.03, 0.5f, 4.0f, 0 };
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    apply(plan, &launched);
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    apply(plan, &captured);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    ptx_graph *graph = end_capture(&gpu, gpu.stream);
+    const struct ptx_graph_info *info = ptx_graph_get_info(graph);
+    assert_int_equal(info->kernel_nodes, set.groups + 6); // three setters, three of the run
+    assert_int_equal(info->nodes, info->kernel_nodes);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        expect_step(&r, params, &launched);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        step_set_check(&set, "as launched");
+        expect_step(&r, params, &captured);
+        require(ptx_graph_launch(graph, gpu.stream));
+        step_set_check(&set, "as captured");
+        expect_step(&r, params, &captured);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        step_set_check(&set, "after a replay");
+        apply(plan, &launched);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_sets),
         cmocka_unit_test(test_no_limit),
         cmocka_unit_test(test_setters),
+        cmocka_unit_test(test_captured_setters),
     };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
