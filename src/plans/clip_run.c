@@ -209,7 +209,8 @@ ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
 
 typedef ptx_status phase(ptx_clip_plan *plan, CUstream stream);
 
-// Launches a phase that needs what the one before left, and leaves something itself.
+// Launches a phase that needs what the one before left, and leaves something itself. A norm_sq that
+// fails may have launched a part, so that sums of an earlier one no longer belong to the scalars.
 static ptx_status take_phase(ptx_clip_plan *plan, enum clip_left needs, enum clip_left leaves,
                              phase *launches, CUstream stream)
 {
@@ -218,10 +219,13 @@ static ptx_status take_phase(ptx_clip_plan *plan, enum clip_left needs, enum cli
 
     if (!status)
         status = check_order(plan, needs, &in);
-    if (!status)
-        status = launches(plan, stream);
+    if (status)
+        return status;
+    status = launches(plan, stream);
     if (!status)
         note(plan, leaves, &in);
+    else if (leaves == CLIP_LEFT_SUMS)
+        note(plan, CLIP_LEFT_NOTHING, &in);
     return status;
 }
 

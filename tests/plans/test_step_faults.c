@@ -185,6 +185,36 @@ static void a_failed_move_is_forgotten(void **state)
     tear_down();
 }
 
+// After a norm_sq that failed between its launches, a finish does not take the sums of the norm_sq
+// before.
+static void failed_sums_are_not_known(void **state)
+{
+    (void)state;
+    set_up();
+    ptx_step_plan *plan = create();
+    assert_non_null(plan);
+    const int before = calls_so_far();
+    assert_int_equal(norm_sq(plan, NULL), PTX_OK);
+    const int calls = calls_so_far() - before;
+    int halves = 0;
+    for (int call = 1; call <= calls; call++) {
+        const int launches = launches_so_far();
+        fail_call(CUDA_ERROR_UNKNOWN, call);
+        assert_int_equal(norm_sq(plan, NULL), PTX_ERROR_DRIVER);
+        fail_call(CUDA_SUCCESS, 0);
+        if (launches_so_far() == launches)
+            continue;
+        halves++;
+        assert_int_equal(finish(plan, NULL), PTX_ERROR_INVALID);
+        assert_non_null(strstr(ptx_error_message(), "the sums are not known"));
+        assert_int_equal(norm_sq(plan, NULL), PTX_OK);
+    }
+    assert_true(halves > 0);
+    assert_int_equal(finish(plan, NULL), PTX_OK);
+    ptx_step_plan_destroy(&plan);
+    tear_down();
+}
+
 static struct {
     ptx_step_plan *plan;
     int calls, refused;
@@ -226,6 +256,7 @@ int main(void)
         PLAN_FAULT_TESTS(&kind),
         cmocka_unit_test(a_failed_move_is_forgotten),
         cmocka_unit_test(a_move_is_one_call),
+        cmocka_unit_test(failed_sums_are_not_known),
     };
     return cmocka_run_group_tests_name("step plans: faults", tests, emulator_open, NULL);
 }
