@@ -35,7 +35,7 @@ struct sweep {
 /// Bytes in a buffer that grows.
 struct text {
     char *bytes;
-    size_t length;
+    size_t length, room;
 };
 
 static void die(const char *what)
@@ -46,9 +46,12 @@ static void die(const char *what)
 
 static void add(struct text *text, const void *bytes, size_t length)
 {
-    text->bytes = realloc(text->bytes, text->length + length + 1);
-    if (!text->bytes)
-        die("memory");
+    if (text->room <= text->length + length) {
+        text->room = 2 * (text->length + length + 1);
+        text->bytes = realloc(text->bytes, text->room);
+        if (!text->bytes)
+            die("memory");
+    }
     memcpy(text->bytes + text->length, bytes, length);
     text->length += length;
     text->bytes[text->length] = '\0';
@@ -87,8 +90,7 @@ static void add_folder(struct text *text, const char *path)
 static void settle(struct text *text, bool figures)
 {
     static const char *const times[] = { " ms,", "GB/s", "seconds\"", "Too fast", "too fast" };
-    struct text kept = { NULL, 0 };
-    add(&kept, "", 0);
+    size_t kept = 0;
     for (size_t begin = 0; begin < text->length;) {
         char *line = text->bytes + begin;
         char *newline = memchr(line, '\n', text->length - begin);
@@ -100,13 +102,13 @@ static void settle(struct text *text, bool figures)
             for (size_t k = 0; k < length; k++) {
                 const bool figure = isdigit((unsigned char)line[k]) || strchr(".+-e ", line[k]);
                 if (!figures || !figure)
-                    add(&kept, line + k, 1);
+                    text->bytes[kept++] = line[k];
             }
         }
         begin += length;
     }
-    free(text->bytes);
-    *text = kept;
+    text->length = kept;
+    text->bytes[kept] = '\0';
 }
 
 static void remove_output(const char *path)
@@ -122,7 +124,7 @@ static void remove_output(const char *path)
 static int run(const struct sweep *sweep, long number, struct text *seen, struct text *said)
 {
     int status = 0;
-    *seen = *said = (struct text) { NULL, 0 };
+    *seen = *said = (struct text) { 0 };
     add(seen, "", 0);
     add(said, "", 0);
     remove_output(sweep->output);
@@ -179,7 +181,7 @@ static const char *fault_in(int status, const struct text *seen, const struct te
 
 static long count_allocations(void)
 {
-    struct text text = { NULL, 0 };
+    struct text text = { 0 };
     add(&text, "", 0);
     add_file(&text, "count");
     const long count = atol(text.bytes);
