@@ -155,6 +155,14 @@ unsigned program_emit(ptx_builder *b, const struct program *p, const char *name)
 /// Replaces the nodes that a target lacks. False if the builder refuses the program for another
 /// reason, which `error` receives.
 bool program_fit(struct program *p, struct ptx_target target, char *error, size_t size);
+/// A program of which no hash is recorded, because a GPU's results are not those of the PTX.
+struct program_exception {
+    uint64_t seed;
+    bool faults; // and destroys the context
+    const char *reason;
+};
+/// NULL: the program is none.
+const struct program_exception *program_exception(uint64_t seed);
 void program_inputs(unsigned char in[PROGRAM_IN_BYTES]);
 uint64_t program_value(struct random *r, ptx_type type);
 

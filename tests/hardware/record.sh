@@ -9,7 +9,8 @@
 # it. OUTPUT receives the files of tests/hardware under their names, and logs. The first form
 # records everything again. It also writes steps.txt, a hash of each step of the random programs, to
 # find the wrong step of a program; it is not kept. With --add, recorded cases are verified and keep
-# their lines, and cases without a line are added. Random programs are verified, and none is added.
+# their lines, and cases without a line are added. Random programs are verified; a file of them that
+# does not exist yet is written.
 #
 # Fails if a result differs from plain C, the PTX ISA or a kept line.
 set -eu
@@ -23,6 +24,7 @@ fi
 output=$1
 build=$2/tests/hardware
 programs=${3:-24000}
+later=$((programs < 5000 ? programs : 5000))
 jobs=$(nproc)
 
 mkdir -p "$output"
@@ -50,22 +52,57 @@ record approximate_record h200-approximate.txt \
 record carry_record h200-carry.txt \
     "# Carry chains: a hash of what each writes (tests/hardware/carry_chain.c)."
 
-for test in memory atomic warp block special text; do
+# Products of 256 tiles a shape, for machines without a GPU, then of 1,000,000.
+record mma_record h200-mma.txt \
+    "# Products of tiles: a hash of all result bits of each shape, after the number of tiles."
+mv "$output/h200-mma.txt" "$output/h200-mma.256"
+"$build/mma_record" -n 1000000 -j "$jobs" -c "$output/h200-mma.256" -o "$output/h200-mma.txt" \
+    >> "$output/mma_record.log" 2>&1 || echo "mma_record: see mma_record.log" >> "$output/failed"
+rm -f "$output/h200-mma.256"
+
+for test in memory atomic warp block special asm text; do
     { "$build/test_rows_$test" -o "$output/rows.$test" > "$output/rows_$test.log" 2>&1 ||
         echo "rows $test: see rows_$test.log" >> "$output/failed"; } &
 done
 
-# One process a core: a driver compiles one module at a time for each.
-each=$(((programs + jobs - 1) / jobs))
-first=1
-while [ "$first" -le "$programs" ]; do
-    count=$each
-    [ $((first + count - 1)) -le "$programs" ] || count=$((programs - first + 1))
-    { "$build/differential" -s "$first" -n "$count" -j 1 -v "$output/steps.$first" \
-        -o "$output/programs.$first" > "$output/differential.$first.log" 2>&1 ||
-        echo "programs from $first on" >> "$output/failed"; } &
-    first=$((first + count))
-done
+# run_programs FILE FIRST COUNT: lines of the random programs for FILE. One process a core: a driver
+# compiles one module at a time for each.
+run_programs() {
+    each=$((($3 + jobs - 1) / jobs))
+    first=$2
+    end=$(($2 + $3))
+    while [ "$first" -lt "$end" ]; do
+        count=$each
+        [ $((first + count)) -le "$end" ] || count=$((end - first))
+        { "$build/differential" -s "$first" -n "$count" -j 1 -v "$output/steps.$first" \
+            -o "$output/$1.$first" > "$output/differential.$first.log" 2>&1 ||
+            echo "programs from $first on" >> "$output/failed"; } &
+        first=$((first + count))
+    done
+    wait
+}
+
+# keep_programs FILE COMMENT...: the lines of run_programs as FILE. With --add, a FILE that is kept
+# already is compared with them.
+keep_programs() {
+    file=$1
+    shift
+    cat "$output/$file".[0-9]* | sort -n > "$output/programs"
+    rm -f "$output/$file".[0-9]*
+    if [ -n "$add" ] && [ -e "$here/$file" ]; then
+        grep -v -e '^#' -e 'left out' "$output/programs" > "$output/programs.run" || true
+        grep -v -e '^#' -e 'left out' "$here/$file" | head -n "$(wc -l < "$output/programs.run")" |
+            diff - "$output/programs.run" > "$output/$file.diff" ||
+            echo "random programs differ: see $file.diff" >> "$output/failed"
+        cp "$here/$file" "$output/$file"
+    else
+        { echo "$made_by"; printf '# %s\n' "$@"; cat "$output/programs"; } > "$output/$file"
+    fi
+    rm -f "$output/programs" "$output/programs.run"
+}
+
+run_programs h200-programs.txt 1 "$programs"
+run_programs h200-programs-later.txt 1000000 "$later"
 wait
 
 # Rows: a line for each first two words of their names, with the fingerprints of those confirmed.
@@ -81,24 +118,17 @@ wait
         END { for (k = 1; k <= count; k++) print name[k] line[name[k]] }'
 } > "$output/h200-rows.txt"
 
-{
-    echo "$made_by"
-    echo "# What the random programs of tests/hardware/differential.c write, one hash a program:"
-    echo "# 'seed hash'. Seeds 1 to $programs, two blocks of 256 threads each. The programs are frozen:"
-    echo "# tests/hardware/random_program_alphabet.c says what they are made of."
-    cat "$output"/programs.* | sort -n
-} > "$output/h200-programs.txt"
+keep_programs h200-programs.txt \
+    "What the random programs of tests/hardware/differential.c write, one hash a program:" \
+    "'seed hash'. Seeds 1 to $programs, two blocks of 256 threads each. The programs are frozen:" \
+    "tests/hardware/random_program_alphabet.c says what they are made of."
+keep_programs h200-programs-later.txt \
+    "The same for $later programs from seed 1000000 on, with functions, data, text, matrices and the" \
+    "other rows of tests/hardware/random_program_calls.c. Those without a hash are in" \
+    "tests/hardware/random_program_exceptions.c, with the reason."
 cat "$output"/steps.* | sort -n > "$output/steps.txt"
 cat "$output"/differential.*.log > "$output/differential.log"
-rm -f "$output"/programs.* "$output"/rows.* "$output"/steps.[0-9]* "$output"/differential.[0-9]*.log
-if [ -n "$add" ]; then
-    grep -v '^#' "$output/h200-programs.txt" > "$output/programs"
-    grep -v '^#' "$here/h200-programs.txt" | grep -v 'left out' | head -n "$programs" |
-        diff - "$output/programs" > "$output/programs.diff" ||
-        echo "random programs differ: see programs.diff" >> "$output/failed"
-    cp "$here/h200-programs.txt" "$output/h200-programs.txt"
-    rm -f "$output/programs"
-fi
+rm -f "$output"/rows.* "$output"/steps.[0-9]* "$output"/differential.[0-9]*.log
 
 grep -h unrecorded "$output"/*.log || true
 if [ -e "$output/failed" ]; then
