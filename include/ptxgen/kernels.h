@@ -74,7 +74,9 @@ struct ptx_kernel {
     X(quantize_learned_reduce)                                                                     \
     X(fake_quantize)                                                                               \
     X(fake_quantize_channel)                                                                       \
-    X(quantize_learned_groups)
+    X(quantize_learned_groups)                                                                     \
+    X(observe_min_max)                                                                             \
+    X(moving_average_update)
 
 /// A kernel; docs/kernels.md has its formula, its parameters and its options.
 #define PTX_DECLARE(name) PTXGEN_API extern const ptx_kernel ptx_kernel_##name;

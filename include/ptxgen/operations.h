@@ -262,6 +262,46 @@ PTXGEN_API ptx_status
 ptx_quantize_learned_describe(const struct ptx_quantize_learned_params *params,
                               struct ptx_operation_description *description);
 
+// --------------------------------------------------------------------------------------- observer
+
+/// Moving averages of a tensor's least and greatest element, and the quantizer for that range, as
+/// PyTorch's MovingAverageMinMaxObserver:
+///
+///     least, greatest = of x as f32
+///     min_val += averaging_constant * (least - min_val)       max_val alike; at first, least
+///     itself low = min(min_val, 0), high = max(max_val, 0) affine:     scale = (high - low) /
+///     (q_max - q_min), zero_point = q_min - rint(low / scale) symmetric:  scale = max(-low, high)
+///     / ((q_max - q_min) / 2), zero_point is given
+///
+/// The scale is never below eps, and the zero point is clamped to [q_min, q_max]. Two launches;
+/// nothing is read back. A NaN makes the averages and the scale NaN from then on.
+struct ptx_observer_params {
+    ptx_type dtype;           ///< of x: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
+    uint64_t count;           ///< elements of x; 0: no work, and nothing is written
+    CUdeviceptr x;            ///< read
+    CUdeviceptr state;        ///< a struct ptx_observer_state, read and written
+    float averaging_constant; ///< weight of this step, above 0, at most 1; 0: 0.01
+    int32_t q_min;            ///< range of quantized values, q_min < q_max; both 0: -128 and 127
+    int32_t q_max;
+    float eps;               ///< least scale, finite, > 0; 0: 2^-23
+    bool symmetric;          ///< the range is as wide below 0 as above
+    int32_t zero_point;      ///< of a symmetric range, q_min to q_max; PyTorch has 128 for 0 to 255
+    CUdeviceptr scales;      ///< f32[1], written
+    CUdeviceptr zero_points; ///< s32[1], written
+};
+
+/// Errors: those of ptx_quantize_backward(). With an error nothing is launched, unless the driver
+/// refuses the second launch alone.
+PTXGEN_API ptx_status ptx_observer_update(ptx_operations *operations,
+                                          const struct ptx_observer_params *params,
+                                          CUstream stream);
+/// As ptx_quantize_prepare(), for both launches. Only the dtype and `symmetric` matter.
+PTXGEN_API ptx_status ptx_observer_prepare(ptx_operations *operations,
+                                           const struct ptx_observer_params *params);
+/// Errors: INVALID.
+PTXGEN_API ptx_status ptx_observer_describe(const struct ptx_observer_params *params,
+                                            struct ptx_operation_description *description);
+
 // ------------------------------------------------------------------------------------------- lerp
 
 /// The gradients of a + weight * (b - a):

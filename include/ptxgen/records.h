@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Structs that kernels and hosts share in device memory: the state of a loss scale, the records of
-/// a clip plan. Part of operations.h and clip.h.
+/// Structs that kernels and hosts share in device memory: the states of a loss scale and of an
+/// observer, the records of a clip plan. Part of operations.h and clip.h.
 #ifndef PTXGEN_RECORDS_H
 #define PTXGEN_RECORDS_H
 
@@ -13,6 +13,13 @@ PTXGEN_BEGIN
 struct ptx_loss_scale_state {
     float scale;            ///< finite, > 0
     int32_t growth_tracker; ///< consecutive steps without NaN or infinity; below 0: see hysteresis
+};
+
+/// What an observer of a tensor's range keeps between steps, in device memory: 16 bytes. At first
+/// { INFINITY, -INFINITY, INFINITY, -INFINITY }.
+struct ptx_observer_state {
+    float min_val, max_val; ///< moving averages of the least and the greatest element
+    float least, greatest;  ///< of the step under way; +inf and -inf between steps
 };
 
 /// How a group is treated if its sum is NaN or infinite. found_inf is 1 in each case.

@@ -51,6 +51,12 @@ class Operations(Object):
         check(c.ptx_quantize_learned_describe(byref(of), byref(described)))
         return int(described.workspace)
 
+    def observer_update(self, *, stream: StreamLike = None,
+                        **params: Unpack[_types.ObserverParams]) -> None:
+        """Moving averages of a tensor's range, and their quantizer: `state` is four f32, +inf, -inf,
+        +inf, -inf at first."""
+        self._call(c.ptx_observer_update, _c.ptx_observer_params, params, stream)
+
     def lerp_backward(self, *, stream: StreamLike = None, **params: Unpack[_types.LerpParams]) -> None:
         """The gradients of a + weight * (b - a)."""
         self._call(c.ptx_lerp_backward, _c.ptx_lerp_params, params, stream)

@@ -71,23 +71,6 @@ struct part {
 
 // ---- extremes -----------------------------------------------------------------------------------
 
-// The larger and the smaller; NaN if either is NaN.
-static ptx_val larger(ptx_builder *b, ptx_val x, ptx_val y)
-{
-    if (ptx_builder_target(b).sm >= 80)
-        return ptx_max_nan(b, x, y);
-    ptx_val taken = ptx_or(b, ptx_gt(b, x, y), ptx_is_nan(b, x));
-    return ptx_select(b, taken, x, y);
-}
-
-static ptx_val smaller(ptx_builder *b, ptx_val x, ptx_val y)
-{
-    if (ptx_builder_target(b).sm >= 80)
-        return ptx_min_nan(b, x, y);
-    ptx_val taken = ptx_or(b, ptx_lt(b, x, y), ptx_is_nan(b, x));
-    return ptx_select(b, taken, x, y);
-}
-
 typedef ptx_val either(ptx_builder *b, ptx_val x, ptx_val y);
 
 // The extreme of the lanes of a vector, then of the threads that share the group. Lanes of 16 bits
@@ -132,13 +115,13 @@ static void find_span(ptx_builder *b, const struct group_work *w, struct part *p
         if (!w->levels.by_extremes)
             lanes.lane[k] = ptx_abs(b, lanes.lane[k]);
     }
-    p->high = extreme(b, w, &lanes, larger);
+    p->high = extreme(b, w, &lanes, ptxk_larger);
     p->span = p->high;
     if (!w->levels.by_extremes)
         return;
-    p->high = larger(b, p->high, ptx_f32(0));
-    p->low = extreme(b, w, &lanes, smaller);
-    p->low = smaller(b, p->low, ptx_f32(0));
+    p->high = ptxk_larger(b, p->high, ptx_f32(0));
+    p->low = extreme(b, w, &lanes, ptxk_smaller);
+    p->low = ptxk_smaller(b, p->low, ptx_f32(0));
     p->span = ptx_sub(b, p->high, p->low);
 }
 

@@ -35,6 +35,8 @@ struct plan_operation {
     X(learned)                                                                                     \
     X(learned_reduce)                                                                              \
     X(learned_groups)                                                                              \
+    X(observe)                                                                                     \
+    X(average)                                                                                     \
     X(lerp)                                                                                        \
     X(loss_scale)                                                                                  \
     X(fp8)                                                                                         \

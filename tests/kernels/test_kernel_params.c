@@ -180,6 +180,23 @@ static const struct wanted learned_reduce[] = {
     { NULL }
 };
 
+static const struct wanted min_max[] = {
+    { "x", "S", "n", 'r' }, { "n", "u64", NULL, 'v' }, { "extremes", "f32", "2", 'b' }, { NULL }
+};
+
+static const struct wanted moving_average[] = {
+    { "extremes", "f32", "2", 'b' },
+    { "averages", "f32", "2", 'b' },
+    { "averaging_constant", "f32", NULL, 'v', "0.01", POSITIVE },
+    { "q_min", "s32", NULL, 'v', "-128" },
+    { "q_max", "s32", NULL, 'v', "127" },
+    { "eps", "f32", NULL, 'v', "1.1920928955078125e-07", POSITIVE },
+    { "zero", "s32", NULL, 'v', "0", 0, "scheme", "symmetric" },
+    { "scale", "f32", "1", 'w' },
+    { "zero_point", "s32", "1", 'w' },
+    { NULL }
+};
+
 static const struct wanted loss_scale[] = {
     { "scale", "f32", "1", 'b' },
     { "growth_tracker", "s32", "1", 'b' },
@@ -350,6 +367,13 @@ static void test_quantize_learned_reduce(void **state)
     check_params(&ptx_kernel_quantize_learned_reduce, learned_reduce);
 }
 
+static void test_observer(void **state)
+{
+    (void)state;
+    check_params(&ptx_kernel_observe_min_max, min_max);
+    check_params(&ptx_kernel_moving_average_update, moving_average);
+}
+
 static void test_loss_scale_update(void **state)
 {
     (void)state;
@@ -430,6 +454,7 @@ static void test_option_values(void **state)
         { &ptx_kernel_quantize_learned_backward, "layout", "tensor rows columns " },
         { &ptx_kernel_quantize_learned_reduce, "gradients", "both scale " },
         { &ptx_kernel_quantize_learned_groups, "group", "32 64 128 " },
+        { &ptx_kernel_moving_average_update, "scheme", "affine symmetric " },
         { &ptx_kernel_lerp_backward, "outputs", "both da db " },
         { &ptx_kernel_lerp_backward, "weight", "value device " },
         { &ptx_kernel_cast_fp8, "format", "e4m3 e5m2 " },
@@ -465,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_fake_quantize_groups),
         cmocka_unit_test(test_quantize_learned_backward),
         cmocka_unit_test(test_quantize_learned_reduce),
+        cmocka_unit_test(test_observer),
         cmocka_unit_test(test_loss_scale_update),
         cmocka_unit_test(test_cast_fp8),
         cmocka_unit_test(test_delayed_scale_update),

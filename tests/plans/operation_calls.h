@@ -145,12 +145,24 @@ static ptx_status learned_groups(const struct scene *scene, ptx_operations *oper
         NULL);
 }
 
+static ptx_status observer(const struct scene *scene, ptx_operations *operations)
+{
+    return ptx_observer_update(operations,
+                               &(struct ptx_observer_params) { .dtype = PTX_F32,
+                                                               .count = 64,
+                                                               .x = scene->at,
+                                                               .state = scene->at + 512,
+                                                               .scales = scene->at + 1024,
+                                                               .zero_points = scene->at + 1536 },
+                               NULL);
+}
+
 static ptx_status (*const calls[])(const struct scene *, ptx_operations *) = {
-    quantize,      quantize_channels,    lerp,    loss_scale,    cast, delayed_scale,
-    fake_quantize, fake_quantize_groups, learned, learned_groups
+    quantize,      quantize_channels,    lerp,    loss_scale,     cast,    delayed_scale,
+    fake_quantize, fake_quantize_groups, learned, learned_groups, observer
 };
 /// The launches of each.
-static const int launches_of[] = { 1, 1, 1, 1, 1, 1, 1, 1, 2, 1 };
+static const int launches_of[] = { 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 2 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
 #endif

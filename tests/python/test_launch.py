@@ -305,6 +305,19 @@ def learned_groups(gpu, operations, stream):
         operations.quantize_learned_backward(**params, columns=16, stream=stream)
 
 
+def observer(gpu, operations, stream):
+    inf = float("inf")
+    params = {"dtype": "bf16", "count": 3, "x": gpu.array([-1.0, 0.5, 1.55], "bf16"), "q_max": 15,
+              "state": gpu.array([inf, -inf, inf, -inf]), "scales": gpu.zeros(1),
+              "zero_points": gpu.zeros(1, "s32")}
+    operations.observer_update(**params, stream=stream)
+    assert params["state"].tolist(stream=stream) == [-1.0, 1.546875, inf, -inf]
+    assert abs(params["scales"].tolist()[0] - 2.546875 / 15) < 1e-7
+    assert params["zero_points"].tolist() == [6]
+    with pytest.raises(ptxgen.InvalidError, match="averaging_constant is 2"):
+        operations.observer_update(**params, averaging_constant=2, stream=stream)
+
+
 def test_a_kernel_of_sums_by_channels(gpu, stream):
     kernel = gpu.kernel("quantize_learned_backward", "f32", layout="rows", zero_point="fixed")
     assert kernel.length("scale_sums", 6000, channels=2, inner=3000) == 4
@@ -341,6 +354,7 @@ def test_operations(gpu, stream):
     delayed_scaling(gpu, operations, stream)
     learned_quantizer(gpu, operations, stream)
     learned_groups(gpu, operations, stream)
+    observer(gpu, operations, stream)
     fake_quantization(gpu, operations, stream)
     with pytest.raises(ptxgen.InvalidError, match="d_output"):
         operations.lerp_backward(dtype="f32", count=2, d_output=0, d_a=d_a, weight=0.25)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "common.h"
 
+#include <math.h>
+
 ptx_type ptxk_compute_type(ptx_type dtype)
 {
     return dtype == PTX_F64 ? PTX_F64 : PTX_F32;
@@ -31,6 +33,22 @@ ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count)
     return ptx_add(b, left, right);
 }
 
+ptx_val ptxk_larger(ptx_builder *b, ptx_val x, ptx_val y)
+{
+    if (ptx_builder_target(b).sm >= 80)
+        return ptx_max_nan(b, x, y);
+    ptx_val taken = ptx_or(b, ptx_gt(b, x, y), ptx_is_nan(b, x));
+    return ptx_select(b, taken, x, y);
+}
+
+ptx_val ptxk_smaller(ptx_builder *b, ptx_val x, ptx_val y)
+{
+    if (ptx_builder_target(b).sm >= 80)
+        return ptx_min_nan(b, x, y);
+    ptx_val taken = ptx_or(b, ptx_lt(b, x, y), ptx_is_nan(b, x));
+    return ptx_select(b, taken, x, y);
+}
+
 ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x)
 {
     const ptx_type type = (ptx_type)x.type;
@@ -56,8 +74,9 @@ ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, unsigned lanes)
     return warp_combine(b, ptx_add, x, lanes);
 }
 
-// In lane 0 of warp 0. Lanes without a value have 0.
-static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, unsigned threads)
+// In lane 0 of warp 0. Lanes without a value have `empty`.
+static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, unsigned threads,
+                             ptx_val empty)
 {
     const unsigned warps = threads / WARP;
     const ptx_type type = (ptx_type)x.type;
@@ -71,7 +90,7 @@ static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, un
         ptx_store(b, of_warps, warp, total);
     ptx_barrier(b);
     ptx_if (b, ptx_lt(b, tid, ptx_u32(WARP))) {
-        ptx_set(b, total, ptx_zero(type));
+        ptx_set(b, total, empty);
         ptx_if (b, ptx_lt(b, tid, ptx_u32(warps)))
             ptx_set(b, total, ptx_load(b, of_warps, tid));
         ptx_set(b, total, warp_combine(b, combine, total, warps));
@@ -82,13 +101,21 @@ static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, un
 ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads)
 {
     ptx_comment(b, "sum over the lanes of the warp, then over the %u warps", threads / WARP);
-    return block_combine(b, ptx_add, x, threads);
+    return block_combine(b, ptx_add, x, threads, ptx_zero((ptx_type)x.type));
 }
 
 ptx_val ptxk_block_max(ptx_builder *b, ptx_val x, unsigned threads)
 {
     ptx_comment(b, "greatest of the lanes of the warp, then of the %u warps", threads / WARP);
-    return block_combine(b, ptx_max, x, threads);
+    return block_combine(b, ptx_max, x, threads, ptx_zero((ptx_type)x.type));
+}
+
+ptx_val ptxk_block_extreme(ptx_builder *b, ptx_val x, unsigned threads, bool greatest)
+{
+    ptx_comment(b, "%s of the lanes of the warp, then of the %u warps",
+                greatest ? "greatest" : "least", threads / WARP);
+    return block_combine(b, greatest ? ptxk_larger : ptxk_smaller, x, threads,
+                         ptx_f32(greatest ? -INFINITY : INFINITY));
 }
 
 ptx_val ptxk_elements_beyond_boundary(ptx_builder *b, ptx_ptr p)

@@ -25,6 +25,14 @@ ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, unsigned lanes);
 // the block must execute it.
 ptx_val ptxk_block_max(ptx_builder *b, ptx_val x, unsigned threads);
 
+// The greatest or the least `x` of a block, in the same thread; f32, NaN if any is. All threads of
+// the block must execute it.
+ptx_val ptxk_block_extreme(ptx_builder *b, ptx_val x, unsigned threads, bool greatest);
+
+// The larger and the smaller; NaN if either is NaN.
+ptx_val ptxk_larger(ptx_builder *b, ptx_val x, ptx_val y);
+ptx_val ptxk_smaller(ptx_builder *b, ptx_val x, ptx_val y);
+
 // The sum of `count` values (a power of two) as a binary tree.
 ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
 

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+// An observer of a tensor's range in one call: results compared with plain C over several steps,
+// refused arguments, descriptions, capture.
+#include <math.h>
+
+#include "data.h"
+#include "operation_fixture.h"
+#include "reference/observer.h"
+
+enum { COUNT = 5000, PART = 48 * 1024, PARTS = 4, STEPS = 5 };
+/// One buffer: x, the state, the scale, the zero point.
+enum { AT_X, AT_STATE, AT_SCALE, AT_ZERO };
+
+static const struct ptx_observer_state fresh = { INFINITY, -INFINITY, INFINITY, -INFINITY };
+
+static struct {
+    ptx_operations *operations;
+    ptx_buffer *memory;
+} scene;
+
+static int set_up(void **state)
+{
+    (void)state;
+    scene.operations = create();
+    scene.memory = ptx_buffer_create(gpu.device, PARTS * PART);
+    assert_non_null(scene.memory);
+    require(ptx_buffer_fill(scene.memory, 0, MARK, PARTS * PART, gpu.stream));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    ptx_buffer_destroy(&scene.memory);
+    ptx_operations_destroy(&scene.operations);
+    return 0;
+}
+
+static struct ptx_observer_params good(ptx_type dtype)
+{
+    const CUdeviceptr at = ptx_buffer_address(scene.memory);
+    return (struct ptx_observer_params) { .dtype = dtype,
+                                          .count = COUNT,
+                                          .x = at,
+                                          .state = at + AT_STATE * PART,
+                                          .scales = at + AT_SCALE * PART,
+                                          .zero_points = at + AT_ZERO * PART };
+}
+
+static void put(int part, const void *data, size_t bytes)
+{
+    require(ptx_buffer_upload(scene.memory, (size_t)part * PART, data, bytes, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+}
+
+static void expect(const struct ptx_observer_state *state, float scale, int32_t zero_point)
+{
+    struct ptx_observer_state got;
+    float got_scale;
+    int32_t got_zero;
+    download(scene.memory, AT_STATE * PART, &got, sizeof got);
+    download(scene.memory, AT_SCALE * PART, &got_scale, sizeof got_scale);
+    download(scene.memory, AT_ZERO * PART, &got_zero, sizeof got_zero);
+    assert_memory_equal(&got, state, sizeof got);
+    assert_memory_equal(&got_scale, &scale, sizeof scale);
+    assert_int_equal(got_zero, zero_point);
+}
+
+static void check_steps(ptx_type dtype, struct ptx_observer_params p, struct ref_observer rule)
+{
+    static double x[COUNT];
+    struct random r = gpu_random(&gpu, "observer");
+    struct ptx_observer_state state = fresh;
+    put(AT_STATE, &state, sizeof state);
+    for (int step = 0; step < STEPS; step++) {
+        float averages[2] = { state.min_val, state.max_val }, scale = 0;
+        float extremes[2] = { state.least, state.greatest };
+        int32_t zero_point = 0;
+        data_fill(&r, gpu_ref_type(dtype), step == STEPS - 1 ? DATA_SPECIAL : DATA_PLAIN, x, COUNT);
+        put(AT_X, x, COUNT * ref_bytes(gpu_ref_type(dtype)));
+        ref_observe_min_max(gpu_ref_type(dtype), x, p.count, extremes);
+        ref_moving_average_update(&rule, extremes, averages, &scale, &zero_point);
+        state = (struct ptx_observer_state) { averages[0], averages[1], extremes[0], extremes[1] };
+        require(ptx_observer_update(scene.operations, &p, gpu.stream));
+        expect(&state, scale, zero_point);
+    }
+}
+
+static void test_results(void **state)
+{
+    (void)state;
+    static const ptx_type dtypes[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
+    for (int k = 0; k < 4; k++) {
+        struct ptx_observer_params p = good(dtypes[k]);
+        check_steps(dtypes[k], p, (struct ref_observer) { 0.01f, 0x1p-23f, -128, 127, false, 0 });
+        p.q_max = 255;
+        p.symmetric = true;
+        p.zero_point = 128;
+        p.averaging_constant = 0.25f;
+        p.eps = 0.5f;
+        p.count = 77;
+        check_steps(dtypes[k], p, (struct ref_observer) { 0.25f, 0.5f, 0, 255, true, 128 });
+    }
+}
+
+#define REFUSED(part, ...)                                                                         \
+    do {                                                                                           \
+        struct ptx_observer_params p = good(PTX_F32);                                              \
+        __VA_ARGS__;                                                                               \
+        expect_refusal(ptx_observer_update(scene.operations, &p, gpu.stream),                      \
+                       "ptx_observer_update: ", part, scene.memory, PARTS *PART);                  \
+    } while (0)
+
+static void test_refused(void **state)
+{
+    (void)state;
+    expect_refusal(ptx_observer_update(scene.operations, NULL, gpu.stream),
+                   "ptx_observer_update: ", "params is NULL", scene.memory, PARTS * PART);
+    REFUSED("dtype is s32", p.dtype = PTX_S32);
+    REFUSED("x is 0", p.x = 0);
+    REFUSED("state is 0", p.state = 0);
+    REFUSED("scales is 0", p.scales = 0);
+    REFUSED("zero_points is 0", p.zero_points = 0);
+    REFUSED("averaging_constant is -0.5", p.averaging_constant = -0.5f);
+    REFUSED("averaging_constant is 2", p.averaging_constant = 2);
+    REFUSED("averaging_constant is nan", p.averaging_constant = NAN);
+    REFUSED("eps is -1", p.eps = -1);
+    REFUSED("eps is inf", p.eps = INFINITY);
+    REFUSED("q_min is 3 and q_max 2", p.q_min = 3; p.q_max = 2);
+    REFUSED("q_min and q_max are both 7", p.q_min = p.q_max = 7);
+    REFUSED("only a symmetric scheme", p.zero_point = 1);
+    REFUSED("zero_point is 128; it must be from q_min -128 to q_max 127", p.symmetric = true;
+            p.zero_point = 128);
+    REFUSED("overlap, and state is written", p.state = p.x);
+    REFUSED("overlap, and state is written", p.scales = p.state + 12);
+    REFUSED("count is", p.count = UINT64_MAX / 4);
+    REFUSED("its memory ends", p.x += PARTS * PART - 8);
+}
+
+static void test_descriptions(void **state)
+{
+    (void)state;
+    struct ptx_observer_params p = good(PTX_BF16);
+    struct ptx_operation_description d;
+    require(ptx_observer_describe(&p, &d));
+    assert_string_equal(d.entry, "observe_min_max_bf16");
+    assert_int_equal(d.launches, 2);
+    assert_int_equal(d.bytes, 2 * COUNT + 40);
+    assert_int_equal(d.workspace, 0);
+    p.count = 0;
+    require(ptx_observer_describe(&p, &d));
+    assert_int_equal(d.launches, 0);
+    require(ptx_observer_update(scene.operations, &p, gpu.stream));
+    assert_int_equal(ptx_observer_describe(&p, NULL), PTX_ERROR_INVALID);
+    expect_untouched(scene.memory, PARTS * PART);
+}
+
+static void test_captured(void **state)
+{
+    (void)state;
+    struct ptx_observer_params p = good(PTX_F32);
+    const float x[3] = { -8, 1, 10 };
+    p.count = 3;
+    p.averaging_constant = 0.5f;
+    p.q_min = -8;
+    p.q_max = 7;
+    require(ptx_observer_prepare(scene.operations, &p));
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    require(ptx_observer_update(scene.operations, &p, gpu.stream));
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    assert_non_null(graph);
+    put(AT_X, x, sizeof x);
+    put(AT_STATE, &(struct ptx_observer_state) { -4, 8, INFINITY, -INFINITY }, sizeof fresh);
+    require(ptx_graph_launch(graph, gpu.stream));
+    expect(&(struct ptx_observer_state) { -6, 9, INFINITY, -INFINITY }, 1, -2);
+    require(ptx_graph_launch(graph, gpu.stream));
+    expect(&(struct ptx_observer_state) { -7, 9.5f, INFINITY, -INFINITY }, 16.5f / 15, -2);
+    ptx_graph_destroy(&graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_results, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_descriptions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_captured, set_up, tear_down),
+    };
+    gpu_open(&gpu);
+    const int failed = cmocka_run_group_tests_name("operations: observer", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
