@@ -4,7 +4,8 @@
 
     PYTHONPATH=build/python python3 bench/python_host_time.py [RESULTS]
 
-On a GPU the calls return before the work is done; only the calls are timed. Without a GPU it times what
+On a GPU the calls return before the work is done; only the calls are timed. DTensors are cut over two
+ranks, of which this is one and the other is not there: torch's fake backend sends nothing. Without a GPU it times what
 Python does, with the launches left out: PTXGEN_LIBCUDA must name the emulator, and
 PTXGEN_EMU_DEVICE=sm_90,pageable must be set. Writes RESULTS/python_host_time.json."""
 
@@ -15,6 +16,10 @@ import sys
 import time
 
 import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import ptxgen
 import ptxgen.torch
@@ -23,16 +28,29 @@ from ptxgen._library import c
 GPT2 = [(50257, 768), (1024, 768)] + 12 * [
     (768,), (768,), (768, 2304), (2304,), (768, 768), (768,), (768,), (768,), (768, 3072), (3072,),
     (3072, 768), (768,)] + [(768,), (768,)]
-SETS = {"148 tensors": GPT2, "2,000 tensors of 512": [(512,)] * 2000}
+# The shapes, and how many of the tensors are DTensors, as FSDP2 has them.
+SETS = {"148 tensors": (GPT2, 0), "148 DTensors": (GPT2, 148), "146 DTensors, 2 others": (GPT2, 146),
+        "2,000 tensors of 512": ([(512,)] * 2000, 0)}
 REPEATS = 200
 
 
-def parameters(shapes, device):
-    made = [torch.nn.Parameter(torch.zeros(shape if device == "cuda" else 1, device=device))
-            for shape in shapes]
-    for p in made:
-        p.grad = torch.ones_like(p)
+def parameters(shapes, dtensors, device, mesh):
+    made = []
+    for k, shape in enumerate(shapes):
+        whole = torch.zeros(shape if device == "cuda" else 1, device=device)
+        made.append(torch.nn.Parameter(distribute_tensor(whole, mesh, [Shard(0)]) if k < dtensors
+                                       else whole))
+        give(made[k], torch.ones_like(whole))
     return made
+
+
+def give(p, part):
+    """A gradient as a backward pass and FSDP2 leave it: a new object."""
+    p.grad = DTensor(part, p._spec, requires_grad=False) if isinstance(p, DTensor) else part
+
+
+def local(tensor):
+    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
 
 
 def timed(work, before, synchronize):
@@ -49,19 +67,26 @@ def timed(work, before, synchronize):
 
 def moving(params):
     """New gradient objects each time, over one of two memories each: all move."""
-    kept = [[torch.ones_like(p) for p in params] for _ in range(2)]
+    kept = [[torch.ones_like(local(p)) for p in params] for _ in range(2)]
     turn = [0]
 
     def move():
         turn[0] ^= 1
         for p, g in zip(params, kept[turn[0]]):
-            p.grad = g.detach()
+            give(p, g.detach())
     return move
+
+
+def renew(params):
+    for p in params:
+        give(p, local(p.grad).detach())
 
 
 def without_launches():
     """Leaves out what a launch on the emulator takes: the calls of Python stay."""
-    for name in ("ptx_step_plan_run", "ptx_clip_plan_run"):
+    for name in ("ptx_step_plan_run", "ptx_step_plan_norm_sq", "ptx_step_plan_finish",
+                 "ptx_step_plan_step", "ptx_clip_plan_run", "ptx_clip_plan_norm_sq",
+                 "ptx_clip_plan_finish", "ptx_clip_plan_apply"):
         function = getattr(c, name)
         setattr(c, name, lambda *arguments, function=function: 0)
 
@@ -75,8 +100,10 @@ def main():
     found = {"device": torch.cuda.get_device_name() if gpu else "the emulator, without launches",
              "torch": torch.__version__, "microseconds": {}}
     rows = found["microseconds"]
-    for name, shapes in SETS.items():
-        params = parameters(shapes, device)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    mesh = init_device_mesh(device, (2,))
+    for name, (shapes, dtensors) in SETS.items():
+        params = parameters(shapes, dtensors, device, mesh)
         optimizer = ptxgen.torch.AdamW(params, lr=1e-4, max_grad_norm=1.0)
         optimizer.step()
         ptxgen.torch.clip_grad_norm_(params, 1.0)
@@ -85,22 +112,22 @@ def main():
             for part in optimizer._engine()._parts:
                 part.device.done = lambda stream: None
         still = timed(optimizer.step, lambda: None, synchronize)
-        same = timed(optimizer.step, lambda: [setattr(p, "grad", p.grad.detach()) for p in params],
-                     synchronize)
+        same = timed(optimizer.step, lambda: renew(params), synchronize)
         moved = timed(optimizer.step, moving(params), synchronize)
         clip = timed(lambda: ptxgen.torch.clip_grad_norm_(params, 1.0), lambda: None, synchronize)
         rows[name] = {"clip and step": still, "new objects, same memory": same, "all gradients moved": moved,
                       "a moved gradient": (moved["median"] - still["median"]) / len(params),
                       "clip_grad_norm_ alone": clip}
-        if gpu:
+        if gpu and not dtensors:
             theirs = torch.optim.AdamW(params, lr=1e-4, fused=True)
             rows[name]["torch: clip_grad_norm_"] = timed(
                 lambda: torch.nn.utils.clip_grad_norm_(params, 1.0), lambda: None, synchronize)
             rows[name]["torch: fused AdamW"] = timed(theirs.step, lambda: None, synchronize)
+    dist.destroy_process_group()
     print(f"{found['device']}, torch {found['torch']}, microseconds of the host")
     for name, row in rows.items():
         for what, value in row.items():
-            text = f"{value:.2f}" if isinstance(value, float) else f"{value['median']:.1f} ({value['min']:.1f})"
+            text = f"{value:.3f}" if isinstance(value, float) else f"{value['median']:.1f} ({value['min']:.1f})"
             print(f"{name:22} {what:28} {text:>18}")
     if len(sys.argv) > 1:
         os.makedirs(sys.argv[1], exist_ok=True)

@@ -32,7 +32,20 @@ struct ptx_torch_functions {
         const void *tensor); ///< torch::autograd::impl::bump_version(at::Tensor const&)
 };
 
-/// A parameter as the caller knows it.
+/// Where objects of Python have what is read of a DTensor (torch.distributed.tensor), in bytes from
+/// their begin, and the classes that they must have: a DTensor is known to Python alone. Its object
+/// has another tensor, this rank's part, and a spec, which says how the whole is placed.
+struct ptx_torch_layout {
+    size_t type;         ///< in any object: its class
+    size_t tensor;       ///< in a tensor's object: the at::Tensor
+    size_t object;       ///< in a TensorImpl: the tensor's object; the lowest bit is not of it
+    size_t part;         ///< in a DTensor: _local_tensor, an object
+    size_t spec;         ///< in a DTensor: _spec, an object
+    const void *dtensor; ///< the class of a DTensor
+    const void *plain;   ///< the class of a gradient's part
+};
+
+/// A parameter as the caller knows it. Of a DTensor: what this rank has of it.
 struct ptx_torch_tensor {
     const void *const *tensor; ///< the at::Tensor within the caller's object, which must stay
     const void *impl;          ///< its TensorImpl
@@ -40,31 +53,35 @@ struct ptx_torch_tensor {
     int64_t numel;             ///< their number
     CUdeviceptr instead;       ///< the address to give for a gradient without elements
     int32_t gradient_dtype;    ///< as get_dtype() says it
+    bool contiguous;           ///< whether a gradient must be, too
+    const char *whole;         ///< the DTensor's object, which must stay; NULL if it is none
+    const void *whole_impl;    ///< the DTensor's TensorImpl
+    const void *part;          ///< its _local_tensor
+    const void *spec;          ///< the _spec of a gradient that is placed as the caller expects
 };
 
 /// What ptx_torch_look() found.
 typedef enum ptx_torch_found {
     PTX_TORCH_FOUND_SAME,    ///< parameters and gradients are where they were
     PTX_TORCH_FOUND_MOVED,   ///< gradients moved, came or went
-    PTX_TORCH_FOUND_CHANGED, ///< a parameter has another TensorImpl, memory or size
-    PTX_TORCH_FOUND_UNUSUAL, ///< a gradient has another type, layout, device, shape or stride than
-                             ///< expected, or PyTorch could not tell
+    PTX_TORCH_FOUND_CHANGED, ///< a parameter has another TensorImpl, part, memory or size
+    PTX_TORCH_FOUND_UNUSUAL, ///< a gradient has another class, spec, type, layout, device, shape or
+                             ///< stride than expected, or PyTorch could not tell
 } ptx_torch_found;
 
 /// Looks at `count` parameters, in order, and at their gradients. known: the addresses of the
 /// gradients as they were, 0 where one was missing; now: gets those of now, and *first and *moved
 /// the range of tensors in which the two differ. A gradient must have its parameter's device,
-/// layout, sizes and, in dimensions of more than one element, strides. gradients: the caller's
-/// objects, each with its at::Tensor `offset` bytes in, where the gradients are not those that
-/// grad() gives; else NULL.
+/// layout, sizes and, in dimensions of more than one element, strides. That of a DTensor must be
+/// one, with the same object as spec. layout: may be NULL if no tensor has a `whole`.
 ///
 /// For CHANGED and UNUSUAL *first is the tensor, and `now` has no meaning. No function is called of
 /// a parameter that has another TensorImpl. May be called from any thread while no other changes
 /// the tensors: in Python, with the interpreter's lock held. Errors: none; the arguments are not
 /// checked.
 PTXGEN_API ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
+                                          const struct ptx_torch_layout *layout,
                                           const struct ptx_torch_tensor *tensors, size_t count,
-                                          const char *const *gradients, size_t offset,
                                           const CUdeviceptr *known, CUdeviceptr *now, size_t *first,
                                           size_t *moved);
 
@@ -72,8 +89,8 @@ PTXGEN_API ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *func
 /// threads as above.
 PTXGEN_API void ptx_torch_bump_versions(const struct ptx_torch_functions *functions,
                                         const void *const *tensors, size_t count);
-/// The same for the gradients of parameters that ptx_torch_look() found SAME or MOVED, where grad()
-/// gives them. A missing one is left out.
+/// The same for the gradients of parameters that ptx_torch_look() found SAME or MOVED; of a
+/// DTensor, not for its part. A missing one is left out.
 PTXGEN_API void ptx_torch_bump_gradient_versions(const struct ptx_torch_functions *functions,
                                                  const struct ptx_torch_tensor *tensors,
                                                  size_t count);

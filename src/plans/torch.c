@@ -12,39 +12,78 @@ static bool same_place(const struct ptx_torch_functions *f, const void *a, const
     return !f->get_device_index(a, &here) && !f->get_device_index(b, &there) && here == there;
 }
 
-// Whether the elements of both are the same places of memory from their first one on.
-static bool same_shape(const struct ptx_torch_functions *f, const void *a, const void *b)
+// Whether the elements of the gradient are at the places of the parameter's, from its first one on.
+static bool same_shape(const struct ptx_torch_functions *f, const void *gradient,
+                       const struct ptx_torch_tensor *tensor)
 {
     int64_t dim = 0, dims = 0, *sizes = NULL, *others = NULL, *strides = NULL, *steps = NULL;
+    int64_t contiguous = 1;
 
-    if (f->get_dim(a, &dim) || f->get_dim(b, &dims) || dim != dims || f->get_sizes(a, &sizes) ||
-        f->get_sizes(b, &others) || f->get_strides(a, &strides) || f->get_strides(b, &steps))
+    if (f->get_dim(gradient, &dim) || f->get_dim(tensor->tensor, &dims) || dim != dims ||
+        f->get_sizes(gradient, &sizes) || f->get_sizes(tensor->tensor, &others) ||
+        f->get_strides(gradient, &strides) || f->get_strides(tensor->tensor, &steps))
         return false;
-    for (int64_t k = 0; k < dim; k++)
+    for (int64_t k = dim - 1; k >= 0; k--) {
         if (sizes[k] != others[k] || (sizes[k] > 1 && strides[k] != steps[k]))
             return false;
+        if (tensor->contiguous && tensor->numel && sizes[k] > 1 && strides[k] != contiguous)
+            return false;
+        contiguous *= sizes[k];
+    }
     return true;
 }
 
-// The address of the gradient, 0 if it is missing. False if it is not what the caller expects.
-static bool look_at_gradient(const struct ptx_torch_functions *f,
-                             const struct ptx_torch_tensor *tensor, const void *gradient,
-                             CUdeviceptr *address)
+static const char *pointer_at(const char *object, size_t offset)
 {
-    const void *parameter = tensor->tensor;
+    const char *pointer;
+
+    memcpy(&pointer, object + offset, sizeof pointer);
+    return pointer;
+}
+
+// The at::Tensor of this rank's part of a DTensor's gradient, or of the gradient if there is none.
+// NULL if it is not what the caller expects.
+static const void *part_of_gradient(const struct ptx_torch_functions *f,
+                                    const struct ptx_torch_layout *at,
+                                    const struct ptx_torch_tensor *tensor)
+{
+    const void *gradient = f->grad(tensor->whole_impl);
+    const char *object, *part;
+    bool defined = false;
+
+    if (f->is_defined(gradient, &defined))
+        return NULL;
+    if (!defined)
+        return gradient;
+    object = pointer_at(pointer_at(gradient, 0), at->object);
+    object -= (uintptr_t)object & 1;
+    if (!object || pointer_at(object, at->type) != at->dtensor ||
+        pointer_at(object, at->spec) != tensor->spec)
+        return NULL;
+    part = pointer_at(object, at->part);
+    return part && pointer_at(part, at->type) == at->plain ? part + at->tensor : NULL;
+}
+
+// The address of the gradient, 0 if it is missing. False if it is not what the caller expects.
+static bool look_at_gradient(const struct ptx_torch_functions *f, const struct ptx_torch_layout *at,
+                             const struct ptx_torch_tensor *tensor, CUdeviceptr *address)
+{
+    const void *const parameter = tensor->tensor;
+    const void *const gradient =
+        tensor->whole ? part_of_gradient(f, at, tensor) : f->grad(tensor->impl);
     int32_t dtype = 0, layout = 0, layouts = 0;
     bool defined = false;
     void *data = NULL;
 
     *address = 0;
-    if (f->is_defined(gradient, &defined))
+    if (!gradient || f->is_defined(gradient, &defined))
         return false;
     if (!defined)
         return true;
     // The layout first: PyTorch prints what it cannot tell, such as the strides of a sparse tensor.
     if (f->get_layout(gradient, &layout) || f->get_layout(parameter, &layouts) ||
         layout != layouts || f->get_dtype(gradient, &dtype) || dtype != tensor->gradient_dtype ||
-        !same_place(f, gradient, parameter) || !same_shape(f, gradient, parameter))
+        !same_place(f, gradient, parameter) || !same_shape(f, gradient, tensor))
         return false;
     if (!tensor->numel) {
         *address = tensor->instead;
@@ -56,11 +95,17 @@ static bool look_at_gradient(const struct ptx_torch_functions *f,
     return data != NULL;
 }
 
-static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch_tensor *tensor)
+static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch_layout *at,
+                     const struct ptx_torch_tensor *tensor)
 {
+    const char *const whole = tensor->whole;
     void *data = NULL;
     int64_t numel = 0;
 
+    if (whole && (pointer_at(whole, at->type) != at->dtensor ||
+                  pointer_at(whole, at->part) != tensor->part ||
+                  pointer_at(whole, at->tensor) != tensor->whole_impl))
+        return false;
     return *tensor->tensor == tensor->impl && !f->get_data_ptr(tensor->tensor, &data) &&
            (uintptr_t)data == tensor->data && !f->get_numel(tensor->tensor, &numel) &&
            numel == tensor->numel;
@@ -68,46 +113,36 @@ static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch
 
 // PyTorch's objects are all over memory. Each step of the loop below asks for what later steps
 // read: first the at::Tensor, then, once that is there, its TensorImpl.
-static void prefetch(const struct ptx_torch_tensor *tensors, size_t count,
-                     const char *const *gradients, size_t offset, size_t k)
+static void prefetch(const struct ptx_torch_tensor *tensors, size_t count, size_t k)
 {
     enum { AHEAD = 8, LINE = 64, IMPL_LINES = 4 };
 
-    if (k + 2 * AHEAD < count) {
+    if (k + 2 * AHEAD < count)
         __builtin_prefetch(tensors[k + 2 * AHEAD].tensor);
-        if (gradients)
-            __builtin_prefetch(gradients[k + 2 * AHEAD] + offset);
-    }
     if (k + AHEAD >= count)
         return;
-    const char *impl = tensors[k + AHEAD].impl, *gradient = NULL;
-    if (gradients)
-        memcpy(&gradient, gradients[k + AHEAD] + offset, sizeof gradient);
+    const char *impl = tensors[k + AHEAD].impl, *whole = tensors[k + AHEAD].whole_impl;
     for (size_t line = 0; line < IMPL_LINES; line++) {
         __builtin_prefetch(impl + line * LINE);
-        if (gradient)
-            __builtin_prefetch(gradient + line * LINE);
+        if (whole)
+            __builtin_prefetch(whole + line * LINE);
     }
 }
 
 ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
+                               const struct ptx_torch_layout *layout,
                                const struct ptx_torch_tensor *tensors, size_t count,
-                               const char *const *gradients, size_t offset,
                                const CUdeviceptr *known, CUdeviceptr *now, size_t *first,
                                size_t *moved)
 {
     size_t begin = count, end = 0;
 
     for (size_t k = 0; k < count; k++) {
-        const struct ptx_torch_tensor *tensor = &tensors[k];
-        const void *gradient;
-
         *first = k;
-        prefetch(tensors, count, gradients, offset, k);
-        if (!is_there(functions, tensor))
+        prefetch(tensors, count, k);
+        if (!is_there(functions, layout, &tensors[k]))
             return PTX_TORCH_FOUND_CHANGED;
-        gradient = gradients ? gradients[k] + offset : functions->grad(tensor->impl);
-        if (!look_at_gradient(functions, tensor, gradient, &now[k]))
+        if (!look_at_gradient(functions, layout, &tensors[k], &now[k]))
             return PTX_TORCH_FOUND_UNUSUAL;
         if (now[k] != known[k]) {
             begin = begin == count ? k : begin;
@@ -132,8 +167,10 @@ void ptx_torch_bump_gradient_versions(const struct ptx_torch_functions *function
                                       const struct ptx_torch_tensor *tensors, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        const void *gradient = functions->grad(tensors[k].impl);
+        const void *gradient =
+            functions->grad(tensors[k].whole ? tensors[k].whole_impl : tensors[k].impl);
         bool defined = false;
+
         if (!functions->is_defined(gradient, &defined) && defined)
             functions->bump_version(gradient);
     }

@@ -131,7 +131,7 @@ static int set_up(void **state)
 
 static ptx_torch_found look(void)
 {
-    return ptx_torch_look(&functions, tensors, COUNT, NULL, 0, known, now, &first, &moved);
+    return ptx_torch_look(&functions, NULL, tensors, COUNT, known, now, &first, &moved);
 }
 
 static void test_same(void **state)
@@ -140,7 +140,7 @@ static void test_same(void **state)
     memset(now, 0xff, sizeof now);
     assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
     assert_memory_equal(now, known, sizeof now);
-    assert_int_equal(ptx_torch_look(&functions, NULL, 0, NULL, 0, known, now, &first, &moved),
+    assert_int_equal(ptx_torch_look(&functions, NULL, NULL, 0, known, now, &first, &moved),
                      PTX_TORCH_FOUND_SAME);
 }
 
@@ -257,38 +257,149 @@ static void test_strides(void **state)
     }
 }
 
-// Gradients that the caller has, in place of those that grad() would give.
-static void test_given_gradients(void **state)
+// Objects of Python: DTensors, the tensors that they have, and a TensorImpl of a DTensor.
+enum { PART, SPEC, FIELDS };
+struct object {
+    const void *type;
+    const struct impl *impl;
+    const void *fields[FIELDS];
+};
+
+static int dtensor, plain, spec, other_spec; // their addresses are what counts
+static struct object wholes[COUNT], parts[COUNT], whole_gradients[COUNT], gradient_parts[COUNT];
+static struct impl whole_impls[COUNT], whole_gradient_impls[COUNT];
+static const struct ptx_torch_layout layout = {
+    .type = offsetof(struct object, type),
+    .tensor = offsetof(struct object, impl),
+    .object = offsetof(struct impl, data),
+    .part = offsetof(struct object, fields) + PART * sizeof(void *),
+    .spec = offsetof(struct object, fields) + SPEC * sizeof(void *),
+    .dtensor = &dtensor,
+    .plain = &plain,
+};
+
+// Makes all but the first tensor DTensors. The odd ones' addresses have the bit that is not of
+// them.
+static void make_dtensors(void)
+{
+    for (int k = 1; k < COUNT; k++) {
+        parts[k] = (struct object) { &plain, &parameters[k], { NULL } };
+        wholes[k] = (struct object) { &dtensor, &whole_impls[k], { &parts[k], &spec } };
+        gradient_parts[k] = (struct object) { &plain, &gradients[k], { NULL } };
+        whole_gradients[k] =
+            (struct object) { &dtensor, &whole_gradient_impls[k], { &gradient_parts[k], &spec } };
+        whole_impls[k] = (struct impl) { .gradient = &whole_gradient_impls[k] };
+        whole_gradient_impls[k] = (struct impl) { .data = (char *)&whole_gradients[k] + k % 2 };
+        parameters[k].gradient = NULL; // not asked for
+        tensors[k].tensor = (const void *const *)&parts[k].impl;
+        tensors[k].whole = (const char *)&wholes[k];
+        tensors[k].whole_impl = &whole_impls[k];
+        tensors[k].part = &parts[k];
+        tensors[k].spec = &spec;
+    }
+}
+
+static ptx_torch_found look_at_dtensors(void)
+{
+    return ptx_torch_look(&functions, &layout, tensors, COUNT, known, now, &first, &moved);
+}
+
+static void test_dtensors(void **state)
 {
     (void)state;
-    struct {
-        uint64_t head[2];
-        const struct impl *impl;
-    } held[COUNT];
-    const char *given[COUNT];
-    for (int k = 0; k < COUNT; k++) {
-        held[k].impl = k == 2 ? &others[k] : &gradients[k];
-        given[k] = (const char *)&held[k];
-        parameters[k].gradient = NULL; // not asked for
-    }
-    assert_int_equal(
-        ptx_torch_look(&functions, tensors, COUNT, given, 16, known, now, &first, &moved),
-        PTX_TORCH_FOUND_MOVED);
+    make_dtensors();
+    assert_int_equal(look_at_dtensors(), PTX_TORCH_FOUND_SAME);
+    assert_memory_equal(now, known, sizeof now);
+    gradient_parts[2].impl = &others[2];
+    whole_impls[3].gradient = &undefined;
+    assert_int_equal(look_at_dtensors(), PTX_TORCH_FOUND_MOVED);
     assert_int_equal(first, 2);
-    assert_int_equal(moved, 1);
-    assert_int_equal(now[1], known[1]);
-    assert_int_equal(now[2], (uintptr_t)others[2].data);
-    held[3].impl = &undefined;
-    assert_int_equal(
-        ptx_torch_look(&functions, tensors, COUNT, given, 16, known, now, &first, &moved),
-        PTX_TORCH_FOUND_MOVED);
     assert_int_equal(moved, 2);
+    assert_int_equal(now[2], (uintptr_t)others[2].data);
     assert_int_equal(now[3], 0);
-    held[1].impl = &parameters[1]; // another type
-    assert_int_equal(
-        ptx_torch_look(&functions, tensors, COUNT, given, 16, known, now, &first, &moved),
-        PTX_TORCH_FOUND_UNUSUAL);
-    assert_int_equal(first, 1);
+    ptx_torch_bump_gradient_versions(&functions, tensors, COUNT);
+    for (int k = 0; k < COUNT; k++) {
+        assert_int_equal(gradients[k].version, k == 0);
+        assert_int_equal(whole_gradient_impls[k].version, k == 1 || k == 2);
+    }
+}
+
+static void test_dtensors_that_changed(void **state)
+{
+    struct object *const cut = &wholes[2];
+
+    (void)state;
+    for (int what = 0; what < 4; what++) {
+        set_up(NULL);
+        make_dtensors();
+        switch (what) {
+        case 0:
+            cut->fields[PART] = &parts[1];
+            break;
+        case 1:
+            cut->impl = &whole_impls[1]; // torch.utils.swap_tensors
+            break;
+        case 2:
+            cut->type = &plain;
+            break;
+        default:
+            parts[2].impl = &others[2];
+            break;
+        }
+        assert_int_equal(look_at_dtensors(), PTX_TORCH_FOUND_CHANGED);
+        assert_int_equal(first, 2);
+    }
+}
+
+static void test_unusual_gradients_of_dtensors(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 7; what++) {
+        set_up(NULL);
+        make_dtensors();
+        switch (what) {
+        case 0:
+            whole_gradient_impls[2].data = NULL; // Python does not know it
+            break;
+        case 1:
+            whole_gradients[2].type = &plain;
+            break;
+        case 2:
+            whole_gradients[2].fields[SPEC] = &other_spec;
+            break;
+        case 3:
+            whole_gradients[2].fields[PART] = NULL;
+            break;
+        case 4:
+            gradient_parts[2].type = &dtensor;
+            break;
+        case 5:
+            gradients[2].sizes[0] = 1;
+            break;
+        default:
+            whole_gradient_impls[2].data = (char *)NULL + 1;
+            break;
+        }
+        assert_int_equal(look_at_dtensors(), PTX_TORCH_FOUND_UNUSUAL);
+        assert_int_equal(first, 2);
+    }
+}
+
+// Both transposed: usual, but where gradients must be contiguous.
+static void test_contiguous(void **state)
+{
+    (void)state;
+    for (int k = 0; k < COUNT; k++)
+        tensors[k].contiguous = true;
+    assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
+    for (int k = 2; k >= 0; k -= 2) { // without elements, any strides are
+        set_up(NULL);
+        parameters[k].strides[0] = gradients[k].strides[0] = 1;
+        parameters[k].strides[1] = gradients[k].strides[1] = 2;
+        assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
+        tensors[k].contiguous = true;
+        assert_int_equal(look(), k ? PTX_TORCH_FOUND_UNUSUAL : PTX_TORCH_FOUND_SAME);
+    }
 }
 
 static void test_versions(void **state)
@@ -323,7 +434,10 @@ int main(void)
         cmocka_unit_test_setup(test_changed, set_up),
         cmocka_unit_test_setup(test_unusual, set_up),
         cmocka_unit_test_setup(test_strides, set_up),
-        cmocka_unit_test_setup(test_given_gradients, set_up),
+        cmocka_unit_test_setup(test_dtensors, set_up),
+        cmocka_unit_test_setup(test_dtensors_that_changed, set_up),
+        cmocka_unit_test_setup(test_unusual_gradients_of_dtensors, set_up),
+        cmocka_unit_test_setup(test_contiguous, set_up),
         cmocka_unit_test_setup(test_versions, set_up),
         cmocka_unit_test_setup(test_gradient_versions, set_up),
     };

@@ -5,7 +5,6 @@ the plans were made for."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 import zlib
@@ -24,16 +23,14 @@ from .clip import increment_version
 
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside")  # what may move within a plan
-# DTensors' attributes without a look for their __torch_function__, which does nothing.
-_PLAIN = getattr(torch._C, "DisableTorchFunctionSubclass", contextlib.nullcontext)
 _data_ptr, _is_contiguous = Tensor.data_ptr, Tensor.is_contiguous
-_grad, _dtype, _spec, _part = map(operator.attrgetter, ("grad", "dtype", "_spec", "_local_tensor"))
+_grad, _dtype = map(operator.attrgetter, ("grad", "dtype"))
 
 
 class _Item:
     """A parameter that is stepped: where it is in the optimizer, and what it is on this rank."""
 
-    __slots__ = ("parameter", "group", "name", "local", "states", "format", "names", "spec", "counted")
+    __slots__ = ("parameter", "group", "name", "local", "states", "format", "names", "counted")
 
     states: Dict[str, Any]
     format: _formats.Format
@@ -43,7 +40,6 @@ class _Item:
     def __init__(self, parameter: Tensor, group: int, name: int) -> None:
         self.parameter, self.group, self.name = parameter, group, name
         self.local = _ranks.local(parameter)
-        self.spec = getattr(parameter, "_spec", None)
 
     def stored(self) -> List[str]:
         """The tensors of its states that the plan uses."""
@@ -75,13 +71,11 @@ class _Part:
         self.contiguous = all(map(_is_contiguous, self.locals))
         self.numels = [local.numel() for local in self.locals]
         self.empty = [k for k, n in enumerate(self.numels) if n == 0]
-        self.sharded = [item.spec is not None for item in items]
-        self.all_sharded, self.any_sharded = all(self.sharded), any(self.sharded)
-        self.specs: List[Any] = [item.spec for item in items]
+        self.sharded = any(item.local is not item.parameter for item in items)
         self.dtypes = [local.dtype if g is None else _ranks.local(g).dtype
                        for local, g in zip(self.locals, gradients)]
-        self.watch = None if self.any_sharded and not self.all_sharded else _native.watch(
-            self.locals, self.dtypes,
+        self.watch = _native.watch(
+            self.parameters, self.dtypes,
             [item.states["step"].data_ptr() if not n else 0 for item, n in zip(items, self.numels)])
         self.written = _native.written(self.parameters)
         # Of the gradients, 0 where one is missing: as the plan has them, and as look() found them.
@@ -171,43 +165,23 @@ class _Part:
     def look(self) -> Sequence[Any]:
         """Looks where parameters and gradients are. Returns tensors that must stay until the work is
         launched. Raises _Changed where the plan is for others."""
-        if self.any_sharded:
-            part_of = _part if self.all_sharded else _ranks.local
-            if _native.identities(map(part_of, self.parameters)) != self.local_ids:
-                raise _Changed
-        if self.watch is None:
-            return self._ask()
-        there = self._sharded() if self.all_sharded else None
-        if there is None and self.all_sharded:
-            return self._ask()
-        found = self.watch.look(self.known, self.now, there)
+        found = _native.UNUSUAL if self.watch is None else self.watch.look(self.known, self.now)
         if found == _native.UNUSUAL:
             return self._ask()
         if found == _native.CHANGED:
             raise _Changed
-        self.moved = self.watch.range() if found == _native.MOVED else (0, 0)
-        return there or ()
-
-    def _sharded(self) -> Optional[Tuple[Tensor, ...]]:
-        """This rank's parts of the gradients. None where one is missing or placed otherwise than its
-        parameter."""
-        try:
-            with _PLAIN():
-                gradients = list(map(_grad, self.parameters))
-            specs = list(map(_spec, gradients))
-            if specs != self.specs:
-                return None
-            self.specs = specs  # the same objects are equal without a look at them
-            parts = tuple(map(_part, gradients))
-        except AttributeError:
-            return None
-        return parts if set(map(type, parts)) <= {Tensor} else None
+        self.moved = self.watch.range() if found == _native.MOVED else (0, 0)  # type: ignore[union-attr]
+        return ()
 
     def _ask(self) -> Sequence[Any]:
         """look(), tensor by tensor."""
-        if list(map(_data_ptr, self.locals)) != self.local_at:
+        if (self.sharded and _native.identities(map(_ranks.local, self.parameters)) != self.local_ids
+                or list(map(_data_ptr, self.locals)) != self.local_at):
             raise _Changed
-        addresses, there = self._addresses()
+        gradients = list(map(_grad, self.parameters))
+        addresses, there = self._addresses(gradients)
+        if self.watch is not None:
+            self.watch.expect(gradients)
         known = list(self.known)
         self.moved = 0, 0
         if addresses != known:
@@ -217,15 +191,11 @@ class _Part:
         self.now[:] = addresses
         return there
 
-    def _addresses(self) -> Tuple[List[int], Sequence[Any]]:
+    def _addresses(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
         """The address of each gradient, 0 where it is missing, and the tensors that are there. Raises
         _Changed where the plan is for gradients of other types."""
-        found = list(map(_grad, self.parameters))
-        gradients: Optional[Sequence[Any]] = found
-        if self.any_sharded:
-            gradients = self._sharded() if self.all_sharded else None
         try:
-            if (gradients is not None and self.contiguous and list(map(_dtype, gradients)) == self.dtypes
+            if (not self.sharded and self.contiguous and list(map(_dtype, gradients)) == self.dtypes
                     and all(map(_is_contiguous, gradients))):
                 addresses = list(map(_data_ptr, gradients))
                 for k in self.empty:
@@ -233,7 +203,7 @@ class _Part:
                 return addresses, gradients
         except (AttributeError, TypeError, RuntimeError):
             pass  # one is missing or sparse
-        return self._each(found)
+        return self._each(gradients)
 
     def _each(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
         found = [self._usable(k, g) for k, g in enumerate(gradients)]
@@ -476,7 +446,7 @@ class Engine:
         for part in parts[1:]:
             total += part.sums.to(total.device)
         if self._group is not None:
-            torch.distributed.all_reduce(total, group=self._group)
+            _ranks.add_up(total, self._group)
         for part in parts[1:]:
             part.sums.copy_(total)
         for part in parts:

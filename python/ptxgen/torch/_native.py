@@ -9,7 +9,7 @@ import ctypes
 import os
 import sys
 from array import array
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch.nn import Parameter
 
 from .. import _c
 from .._library import library_path
+from ._ranks import DTensor, local
 
 _FUNCTIONS = {
     "grad": "_ZNK3c1010TensorImpl4gradEv",
@@ -29,6 +30,8 @@ _TYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "b
 _PLACE: Any = {"dtype": torch.float32, "device": "cpu"}  # whatever the defaults are
 _word = ctypes.c_uint64.from_address
 _HEAD = tuple.__basicsize__  # of a tuple, before the addresses of what is in it
+_TYPE = object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)  # where an object has its class
+_IMPL = 128  # bytes of a TensorImpl, at least
 
 SAME, MOVED = _c.PTX_TORCH_FOUND_SAME, _c.PTX_TORCH_FOUND_MOVED
 CHANGED, UNUSUAL = _c.PTX_TORCH_FOUND_CHANGED, _c.PTX_TORCH_FOUND_UNUSUAL
@@ -54,10 +57,10 @@ class _Torch:
             for field, symbol in _FUNCTIONS.items()})
         self.codes: Dict[torch.dtype, int] = {
             dtype: getattr(theirs, "aoti_torch_dtype_" + name)() for dtype, name in _TYPES.items()}
-        one, two = Parameter(torch.zeros(1, **_PLACE)), torch.zeros(2, **_PLACE)
-        self.offset = next(at for at in range(16, Tensor.__basicsize__ - 7, 8)
-                           if _word(id(one) + at).value == one._cdata
-                           and _word(id(two) + at).value == two._cdata)
+        some = [Parameter(torch.zeros(1, **_PLACE)), torch.zeros(2, **_PLACE)]
+        impls = [one._cdata for one in some]
+        self.offset = _place(list(map(id, some)), impls, Tensor.__basicsize__)
+        self.object = _place(impls, list(map(id, some)), _IMPL)
 
     def at(self, tensor: Tensor) -> int:
         """The at::Tensor within the object."""
@@ -67,33 +70,62 @@ class _Torch:
         """Whether the object has it there, and may be written without torch's knowledge of it."""
         return _word(self.at(tensor)).value == tensor._cdata and not tensor.is_inference()
 
+    def layout(self, dtensors: Sequence[Any]) -> Any:
+        """Where these have what a look reads."""
+        ids, size = list(map(id, dtensors)), DTensor.__basicsize__
+        return _c.ptx_torch_layout(
+            type=_TYPE, tensor=self.offset, object=self.object, dtensor=id(DTensor), plain=id(Tensor),
+            part=_place(ids, [id(p._local_tensor) for p in dtensors], size),
+            spec=_place(ids, [id(p._spec) for p in dtensors], size))
+
+
+def _place(things: Sequence[int], words: Sequence[int], size: int) -> int:
+    """Where in the `size` bytes of each of these things its word is, but for the lowest bit: some
+    versions of torch mark addresses there. StopIteration if it is nowhere."""
+    return next(at for at in range(0, size - 7, 8)
+                if all(_word(thing + at).value & ~1 == word for thing, word in zip(things, words)))
+
 
 class Watch:
-    """A look at parameters and their gradients, of these types. `instead`: addresses for gradients
-    without elements. The caller keeps the parameters as long as it uses the watch."""
+    """A look at parameters and their gradients, of these types; specs: of gradients that are DTensors,
+    as those of their parameters. `instead`: addresses for gradients without elements. `contiguous`:
+    gradients must be. The caller keeps the parameters as long as it uses the watch."""
 
     def __init__(self, functions: _Torch, parameters: Sequence[Tensor], dtypes: Sequence[torch.dtype],
-                 instead: Sequence[int]) -> None:
-        self._functions = functions
+                 instead: Sequence[int], specs: Sequence[Any], contiguous: bool) -> None:
+        self._functions, self._specs = functions, list(specs)
         self._rows = (_c.ptx_torch_tensor * len(parameters))()
-        for row, p, dtype, address in zip(self._rows, parameters, dtypes, instead):
-            row.tensor, row.impl = functions.at(p), p._cdata
-            row.data, row.numel, row.instead = p.data_ptr(), p.numel(), address
-            row.gradient_dtype = functions.codes[dtype]
+        for row, p, dtype, address, spec in zip(self._rows, parameters, dtypes, instead, specs):
+            here = local(p)
+            row.tensor, row.impl = functions.at(here), here._cdata
+            row.data, row.numel, row.instead = here.data_ptr(), here.numel(), address
+            row.gradient_dtype, row.contiguous = functions.codes[dtype], contiguous
+            if here is not p:
+                row.whole, row.whole_impl, row.part, row.spec = id(p), p._cdata, id(here), id(spec)
+        dtensors = [p for p in parameters if isinstance(p, DTensor)]
+        self._layout = functions.layout(dtensors) if dtensors else None
         self._first, self._moved = ctypes.c_size_t(), ctypes.c_size_t()
         self._given = (ctypes.addressof(functions.functions), ctypes.addressof(self._rows),
                        len(parameters))
+        self._looked_at = (self._given[0],
+                           None if self._layout is None else ctypes.addressof(self._layout),
+                           *self._given[1:])
         self._found_at = ctypes.addressof(self._first), ctypes.addressof(self._moved)
 
-    def look(self, known: Any, now: Any, gradients: Optional[Tuple[Tensor, ...]] = None) -> int:
-        """What ptx_torch_look() says. After MOVED, range() is where `now` differs from `known`.
-        `gradients`: all of them, where they are not the parameters' own; of the class Tensor."""
-        objects = None if gradients is None else id(gradients) + _HEAD
-        return self._functions.look(*self._given, objects, self._functions.offset, known, now,  # type: ignore[no-any-return]
-                                    *self._found_at)
+    def look(self, known: Any, now: Any) -> int:
+        """What ptx_torch_look() says. After MOVED, range() is where `now` differs from `known`."""
+        return self._functions.look(*self._looked_at, known, now, *self._found_at)  # type: ignore[no-any-return]
 
     def range(self) -> Any:
         return self._first.value, self._moved.value
+
+    def expect(self, gradients: Sequence[Any]) -> None:
+        """The gradients were found to be as they should, one by one: of specs that are equal to those
+        before, the objects are remembered, and the next look is fast."""
+        for k, gradient in enumerate(gradients):
+            spec = getattr(gradient, "_spec", None)
+            if spec is not None and spec is not self._specs[k] and spec == self._specs[k]:
+                self._specs[k], self._rows[k].spec = spec, id(spec)
 
     def bump_gradient_versions(self) -> None:
         """The parameters' own gradients were written, after a look that found them."""
@@ -114,11 +146,15 @@ class Written:
         self._bump_versions(*self._given)
 
 
+class _Marked(Tensor):
+    """Like DTensor, a class of tensors that is known to Python alone."""
+
+
 def _tells_the_truth(functions: _Torch) -> bool:
     """Whether torch's functions say what its tensors say."""
     plain, other, empty = (Parameter(torch.zeros(n, 3, **_PLACE)) for n in (2, 4, 0))
     params, expected = [plain, other, empty], [0, 0, 0]
-    watch = Watch(functions, params, [torch.float32] * 3, [0, 0, 8])
+    watch = Watch(functions, params, [torch.float32] * 3, [0, 0, 8], [None] * 3, False)
     known, now = (ctypes.c_uint64 * 3)(), (ctypes.c_uint64 * 3)()
 
     def found(what: int) -> bool:
@@ -141,10 +177,14 @@ def _tells_the_truth(functions: _Torch) -> bool:
     for dtype in _TYPES:
         half = Parameter(torch.zeros(2, dtype=dtype, device="cpu"))
         half.grad = torch.zeros_like(half)
-        one = Watch(functions, [half], [dtype], [0])
+        one = Watch(functions, [half], [dtype], [0], [None], True)
         sound = sound and one.look(known, now) == MOVED and now[0] == half.grad.data_ptr()
-    given = tuple(torch.ones_like(p, requires_grad=False) for p in params)
-    sound = sound and watch.look(known, now, given) == MOVED and now[0] == given[0].data_ptr()
+    # The object of a gradient that Python let go of.
+    mark = other.grad = torch.ones(4, 3, **_PLACE).as_subclass(_Marked)
+    impl, at = mark._cdata, id(mark)
+    del mark
+    sound = sound and _word(impl + functions.object).value & ~1 == at
+    sound = sound and _word(at + _TYPE).value == id(_Marked)
     other.grad = None
     plain.data = torch.zeros(2, 3, **_PLACE)
     return sound and found(CHANGED)
@@ -155,7 +195,8 @@ def _is_known_python() -> bool:
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     some = (object(), object())
-    return [_word(id(some) + _HEAD + 8 * k).value for k in range(2)] == list(map(id, some))
+    return (_word(id(some[0]) + _TYPE).value == id(object)
+            and [_word(id(some) + _HEAD + 8 * k).value for k in range(2)] == list(map(id, some)))
 
 
 if _is_known_python():
@@ -188,14 +229,25 @@ def _functions() -> Optional[_Torch]:
     return _found[0]
 
 
-def watch(parameters: Sequence[Tensor], dtypes: Sequence[torch.dtype],
-          instead: Sequence[int]) -> Optional[Watch]:
-    """A watch over the parameters; None if they must be asked one by one."""
+def watch(parameters: Sequence[Any], dtypes: Sequence[torch.dtype], instead: Sequence[int],
+          specs: Optional[Sequence[Any]] = None, contiguous: bool = False) -> Optional[Watch]:
+    """A watch over the parameters; None if they must be asked one by one. specs: what the gradients
+    have; left out: what the parameters have."""
     functions = _functions()
-    if functions is None or not all(type(p) in (Tensor, Parameter) and functions.fits(p)
-                                    for p in parameters):
+    if functions is None or not all(
+            type(p) in (Tensor, Parameter, DTensor) and type(here) in (Tensor, Parameter)
+            and functions.fits(here) and (not contiguous or here.is_contiguous())
+            for p, here in zip(parameters, map(local, parameters))):
         return None
-    return Watch(functions, parameters, dtypes, instead)
+    own = [getattr(p, "_spec", None) for p in parameters]
+    if specs is None:
+        specs = own
+    elif [spec is None for spec in specs] != [spec is None for spec in own]:
+        return None
+    try:
+        return Watch(functions, parameters, dtypes, instead, specs, contiguous)
+    except StopIteration:  # another torch's DTensors
+        return None
 
 
 def written(parameters: Sequence[Tensor]) -> Optional[Written]:

@@ -19,7 +19,7 @@ from .. import _c
 from .._library import c, check
 from ..plans import ClipPlan
 from . import _device, _native
-from ._ranks import DTensor, Reduction, is_partial, reduction, replicated, world
+from ._ranks import DTensor, Reduction, add_up, is_partial, reduction, replicated, world
 
 _Tensors = Union[Tensor, Iterable[Tensor]]
 _EPS = 1e-6  # torch adds it to the norm
@@ -88,7 +88,7 @@ class _Set:
         self._norm_spec: Optional[Any] = None
         self.with_sums = with_sums
         self.group = reduced.group
-        self._world = None if self.group is None else world()
+        self.world = None if self.group is None else world()
         by_device: Dict[torch.device, List[int]] = {}
         for k, local in enumerate(locals_):
             by_device.setdefault(local.device, []).append(k)
@@ -108,7 +108,7 @@ class _Set:
         self._mesh = meshes[0] if same else None
 
     def fits(self, grads: Sequence[Any], locals_: Sequence[Tensor], with_sums: bool) -> bool:
-        if self.group is not None and world() is not self._world:
+        if self.group is not None and world() is not self.world:
             return False  # its group is gone
         if not (self.with_sums == with_sums and len(locals_) == len(self.numels)
                 and list(map(_numel, locals_)) == self.numels
@@ -151,7 +151,6 @@ class _Set:
 
     def measure(self, max_norm: float) -> None:
         """Takes the norm, up to the records."""
-        import torch.distributed as dist
         parts = self._parts
         for part in parts:
             stream = part.device.stream()
@@ -163,7 +162,7 @@ class _Set:
             for part in parts[1:]:
                 total += part.sums.to(total.device)  # type: ignore[union-attr]
             if self.group is not None:
-                dist.all_reduce(total, group=self.group)
+                add_up(total, self.group)
             for part in parts[1:]:
                 part.sums.copy_(total)  # type: ignore[union-attr]
         self._finish()
@@ -236,8 +235,8 @@ class _Watched:
     def fits(self, parameters: Sequence[Tensor]) -> bool:
         """Whether the plans have the gradients of these, after what moved was set."""
         plans = self.plans
-        if (plans not in _sets or plans.capturing() or not set(map(type, parameters)) <= _PLAIN
-                or not all(map(_is_contiguous, parameters))):
+        if (plans not in _sets or plans.capturing() or not set(map(type, parameters)) <= _KINDS
+                or plans.group is not None and world() is not plans.world):
             return False
         found = self._watch.look(self._known, self._now)
         if found == _native.SAME and plans.watched is self:
@@ -255,7 +254,7 @@ class _Watched:
         self._watch.bump_gradient_versions()
 
 
-_PLAIN = {Tensor, torch.nn.Parameter}
+_KINDS = {Tensor, torch.nn.Parameter, DTensor}
 _MOST_WATCHES = 4
 _watches: List[_Watched] = []  # the last used first
 
@@ -275,10 +274,9 @@ def _watched(parameters: Sequence[Tensor], ids: Any) -> Optional[_Watched]:
 def _watch(parameters: Sequence[Tensor], grads: Sequence[Tensor], ids: Any, plans: _Set) -> None:
     """From the next call on, one look for all: where each parameter has its own contiguous gradient, on
     one device."""
-    if (len(grads) != len(parameters) or plans.placed or len(set(plans.devices)) != 1
-            or not all(map(_is_contiguous, parameters))):
+    if len(grads) != len(parameters) or len(set(plans.devices)) != 1:
         return
-    watch = _native.watch(parameters, plans.dtypes, [0] * len(parameters))
+    watch = _native.watch(parameters, plans.dtypes, [0] * len(parameters), plans.specs, contiguous=True)
     if watch is not None:
         _watches.insert(0, _Watched(parameters, ids, plans, watch))
         del _watches[_MOST_WATCHES:]
@@ -306,7 +304,7 @@ def _set_of(grads: Sequence[Any], norm_type: float, with_sums: bool = False) -> 
     kinds = set(map(type, grads))
     if kinds == {Tensor}:
         locals_: Sequence[Any] = grads
-    elif kinds <= {Tensor, torch.nn.Parameter, DTensor}:
+    elif kinds <= _KINDS:
         locals_ = [g._local_tensor if type(g) is DTensor else g for g in grads]
     else:
         return None
