@@ -5,6 +5,7 @@ the plans were made for."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import zlib
@@ -23,7 +24,9 @@ from .clip import increment_version
 
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside")  # what may move within a plan
-_data_ptr, _is_contiguous = Tensor.data_ptr, Tensor.is_contiguous
+# DTensors' attributes without a look for their __torch_function__, which does nothing.
+_PLAIN = getattr(torch._C, "DisableTorchFunctionSubclass", contextlib.nullcontext)
+_data_ptr, _numel, _is_contiguous = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous
 _grad, _dtype = map(operator.attrgetter, ("grad", "dtype"))
 
 
@@ -71,7 +74,8 @@ class _Part:
         self.contiguous = all(map(_is_contiguous, self.locals))
         self.numels = [local.numel() for local in self.locals]
         self.empty = [k for k, n in enumerate(self.numels) if n == 0]
-        self.sharded = any(item.local is not item.parameter for item in items)
+        self.specs = [getattr(item.parameter, "_spec", None) for item in items]
+        self.sharded = any(spec is not None for spec in self.specs)
         self.dtypes = [local.dtype if g is None else _ranks.local(g).dtype
                        for local, g in zip(self.locals, gradients)]
         self.watch = _native.watch(
@@ -178,7 +182,8 @@ class _Part:
         if (self.sharded and _native.identities(map(_ranks.local, self.parameters)) != self.local_ids
                 or list(map(_data_ptr, self.locals)) != self.local_at):
             raise _Changed
-        gradients = list(map(_grad, self.parameters))
+        with _PLAIN() if self.sharded else contextlib.nullcontext():
+            gradients = list(map(_grad, self.parameters))
         addresses, there = self._addresses(gradients)
         if self.watch is not None:
             self.watch.expect(gradients)
@@ -195,12 +200,17 @@ class _Part:
         """The address of each gradient, 0 where it is missing, and the tensors that are there. Raises
         _Changed where the plan is for gradients of other types."""
         try:
-            if (not self.sharded and self.contiguous and list(map(_dtype, gradients)) == self.dtypes
-                    and all(map(_is_contiguous, gradients))):
-                addresses = list(map(_data_ptr, gradients))
+            parts: Any = gradients
+            if self.sharded:  # equal specs are often the same object
+                parts = [g if spec is None or g._spec is not spec and g._spec != spec
+                         else g._local_tensor for g, spec in zip(gradients, self.specs)]
+            if (self.contiguous and set(map(type, parts)) <= {Tensor}
+                    and list(map(_dtype, parts)) == self.dtypes
+                    and list(map(_numel, parts)) == self.numels and all(map(_is_contiguous, parts))):
+                addresses = list(map(_data_ptr, parts))
                 for k in self.empty:
                     addresses[k] = self.items[k].states["step"].data_ptr()
-                return addresses, gradients
+                return addresses, parts
         except (AttributeError, TypeError, RuntimeError):
             pass  # one is missing or sparse
         return self._each(gradients)
