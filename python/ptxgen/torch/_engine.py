@@ -31,17 +31,18 @@ _grad, _dtype = map(operator.attrgetter, ("grad", "dtype"))
 
 
 class _Item:
-    """A parameter that is stepped: where it is in the optimizer, and what it is on this rank."""
+    """A parameter that is stepped: where it is in the optimizer, and what it is on this rank. `what`
+    names it in messages."""
 
-    __slots__ = ("parameter", "group", "name", "local", "states", "format", "names", "counted")
+    __slots__ = ("parameter", "group", "name", "what", "local", "states", "format", "names", "counted")
 
     states: Dict[str, Any]
     format: _formats.Format
     names: Tuple[str, ...]
     counted: bool
 
-    def __init__(self, parameter: Tensor, group: int, name: int) -> None:
-        self.parameter, self.group, self.name = parameter, group, name
+    def __init__(self, parameter: Tensor, group: int, name: int, what: str) -> None:
+        self.parameter, self.group, self.name, self.what = parameter, group, name, what
         self.local = _ranks.local(parameter)
 
     def stored(self) -> List[str]:
@@ -118,7 +119,7 @@ class _Part:
             return (0, 0, 0)
         found = _ranks.whole(item.parameter)
         if found is None:
-            raise ValueError(f"a parameter of shape {tuple(item.parameter.shape)}, placed as "
+            raise ValueError(f"{item.what} of shape {tuple(item.parameter.shape)}, placed as "
                              f"{item.parameter.placements}, has no rows of equal distance on this "  # type: ignore[attr-defined]
                              "rank, which its random bits need: use another state_dtype")
         return found
@@ -138,7 +139,7 @@ class _Part:
         self.max_norm = math.inf
         if settings.norm:
             params["found_inf_to"] = self.found_out.data_ptr()
-            self.max_norm = float(owner.max_grad_norm) if owner.max_grad_norm is not None else math.inf
+            self.max_norm = limit_of(owner.max_grad_norm)
             params["group_max_norms"] = [self.max_norm]
         if settings.phases:
             params["sums_at"] = self.sums.data_ptr()
@@ -229,19 +230,20 @@ class _Part:
         parameter: Any = item.parameter
         if isinstance(parameter, DTensor):
             if not isinstance(gradient, DTensor):
-                raise ValueError("a parameter is a DTensor, and its gradient is none")
+                raise ValueError(f"{item.what} is a DTensor, and its gradient is none: give it one")
             if tuple(gradient.placements) != tuple(parameter.placements):
                 gradient = gradient.redistribute(parameter.device_mesh, parameter.placements)
             gradient = gradient._local_tensor
-        if gradient.layout is not torch.strided or gradient.is_complex():
-            what = "complex" if gradient.is_complex() else "sparse"
-            raise ValueError(f"a {what} gradient is not supported: use torch.optim for its parameter")
-        if gradient.dtype not in _device.NAMES:
-            raise ValueError(f"a gradient in {gradient.dtype} is not supported: use torch.optim for its "
-                             "parameter")
+        elif isinstance(gradient, DTensor):
+            raise ValueError(f"{item.what} is no DTensor, and its gradient is one: give it this rank's part")
+        if gradient.layout is not torch.strided or gradient.dtype not in _device.NAMES:
+            kind = ("complex" if gradient.is_complex() else "sparse"
+                    if gradient.layout is not torch.strided else str(gradient.dtype))
+            raise ValueError(f"{item.what} has a gradient that is {kind}, which is not supported: use "
+                             "torch.optim for it")
         if gradient.device != item.local.device or gradient.shape != item.local.shape:
-            raise ValueError(f"a gradient of shape {tuple(gradient.shape)} on {gradient.device} for a "
-                             f"parameter of shape {tuple(item.local.shape)} on {item.local.device}")
+            raise ValueError(f"{item.what} of shape {tuple(item.local.shape)} on {item.local.device} has a "
+                             f"gradient of shape {tuple(gradient.shape)} on {gradient.device}: they must agree")
         if gradient.dtype is not self.dtypes[k]:
             raise _Changed
         if gradient.stride() != item.local.stride() and gradient.numel():
@@ -264,13 +266,17 @@ class _Part:
         groups = owner.param_groups
         for k, g in enumerate(self.settings.group_at):
             group = groups[g]
-            scalars = owner._scalars(group)
-            value = self.rates[k].follow(group["lr"])
+            try:
+                scalars = owner._scalars(group)
+                value = self.rates[k].follow(group["lr"])
+            except (KeyError, TypeError, ValueError):
+                owner._check(group)  # says which
+                raise
             if value != self.values[k] or scalars != self.hypers[k] or capturing:
                 self.plan.set_hyper(k, _hyper(value, scalars), stream=stream)
                 self.values[k], self.hypers[k] = value, scalars
         if self.settings.norm:
-            limit = math.inf if owner.max_grad_norm is None else float(owner.max_grad_norm)
+            limit = limit_of(owner.max_grad_norm)
             if limit != self.max_norm or capturing:
                 self.plan.set_max_norm(limit, stream=stream)
                 self.max_norm = limit
@@ -304,6 +310,27 @@ class _Part:
         if self.records is None:
             self.records = self.device.tensor(self.plan.records)
         return self.records[1]
+
+
+def is_number(value: Any) -> bool:
+    """Whether a plan can take it for a number. A tensor is not read: that would wait for the GPU."""
+    if isinstance(value, Tensor):
+        return value.numel() == 1
+    try:
+        return not isinstance(value, str) and isinstance(float(value), float)
+    except (TypeError, ValueError):
+        return False
+
+
+def limit_of(max_grad_norm: Any) -> float:
+    """What gradients are clipped to."""
+    if max_grad_norm is None:
+        return math.inf
+    limit = float(max_grad_norm) if is_number(max_grad_norm) else math.nan
+    if not limit >= 0:
+        raise ValueError(f"max_grad_norm: {max_grad_norm!r} is not a number of at least 0, or None for no "
+                         "clipping")
+    return limit
 
 
 class _Changed(Exception):
@@ -469,6 +496,8 @@ class Engine:
 
     def _prepare(self, owner: Any, groups: List[Any], params: List[Tensor], grads: List[Any]) -> None:
         """States where there are none, and plans, or new addresses for those that there are."""
+        for group in groups:
+            owner._check(group)
         items, at = self._items(owner, groups, params, grads)
         norm = owner.max_grad_norm is not None or self.detects
         # The gradients are placed as the parameters are, or will be: _usable().
@@ -521,22 +550,19 @@ class Engine:
                 continue
             given = names[k]
             name = k if given is None else zlib.crc32(given.encode())
-            item = _Item(parameter, of_group[k], name)
-            _check(item.local, k, type(owner).__name__)
-            group = groups[item.group]
-            item.names = owner._names_of(group)
-            item.format = _formats.format_of(parameter, owner.state_dtype)
-            with torch.no_grad():
-                if not entry:
-                    entry = _formats.fresh(parameter, item.format, item.names)
-                elif not _formats.fits(parameter, entry, item.format, item.names):
-                    entry = _formats.adopt(parameter, entry, item.format, item.names)
-                if not isinstance(entry, _formats.States):
-                    entry = _formats.States(entry)
-                owner.state[parameter] = entry
-            item.states = entry
+            item = _Item(parameter, of_group[k], name, f"parameter {k}" + (f" ({given})" if given else ""))
+            _check(item, type(owner).__name__)
+            item.names = owner._names_of(groups[item.group])
+            try:
+                item.format = _formats.format_of(parameter, owner.state_dtype)
+                item.states = _states(item, entry)
+            except ValueError as error:
+                raise ValueError(f"{item.what}: {error}") from None
             items.append(item)
             at.append(k)
+        _check_apart(items)
+        for item in items:
+            owner.state[item.parameter] = item.states
         return items, at
 
     # ---- results
@@ -556,9 +582,19 @@ def _names(group: Dict[str, Any]) -> List[Optional[str]]:
     return list(group.get("param_names") or [None] * len(group["params"]))
 
 
-def _check(local: Tensor, k: int, name: str) -> None:
+def _states(item: _Item, entry: Optional[Dict[str, Any]]) -> Any:
+    """The states of a parameter, from those that the optimizer has."""
+    with torch.no_grad():
+        if not entry:
+            entry = _formats.fresh(item.parameter, item.format, item.names)
+        elif not _formats.fits(item.parameter, entry, item.format, item.names):
+            entry = _formats.adopt(item.parameter, entry, item.format, item.names)
+    return entry if isinstance(entry, _formats.States) else _formats.States(entry)
+
+
+def _check(item: _Item, name: str) -> None:
     """Whether a plan can step the parameter."""
-    why = None
+    why, local = None, item.local
     if _device.of(local.device) is None:
         why = f"is on {local.device}"
     elif local.dtype not in _device.NAMES:
@@ -568,8 +604,19 @@ def _check(local: Tensor, k: int, name: str) -> None:
     elif local.numel() and not _is_dense(local):
         why = f"has gaps or overlaps: its strides are {local.stride()}"
     if why:
-        raise ValueError(f"parameter {k} {why}, which ptxgen.torch.{name} does not support: use "
+        raise ValueError(f"{item.what} {why}, which ptxgen.torch.{name} does not support: use "
                          f"torch.optim.{name}")
+
+
+def _check_apart(items: Sequence[_Item]) -> None:
+    """Whether no two parameters share memory, in which the later step would be lost."""
+    places = sorted((str(item.local.device), item.local.data_ptr(), k) for k, item in enumerate(items)
+                    if item.local.numel())
+    for (device, at, k), (other, after, m) in zip(places, places[1:]):
+        here = items[k].local
+        if device == other and at + here.numel() * here.element_size() > after:
+            raise ValueError(f"{items[k].what} and {items[m].what} share memory: give the optimizer one of "
+                             "them, or the tensor of which both are views")
 
 
 def _is_dense(tensor: Tensor) -> bool:

@@ -113,6 +113,16 @@ def _group(ranks: _Ranks, meshes: Sequence[Any]) -> Any:
     return _groups[key]
 
 
+def ranks_of(process_group: Any) -> _Ranks:
+    """The ranks of a group that the caller names."""
+    try:
+        import torch.distributed as dist
+        return frozenset(dist.get_process_group_ranks(process_group))
+    except Exception:
+        raise ValueError(f"process_group: {process_group!r:.80} is no group of torch.distributed in this "
+                         "process: init_process_group() or new_group() makes one") from None
+
+
 def add_up(total: torch.Tensor, group: Any) -> None:
     """Adds the ranks' totals: torch.distributed.all_reduce() without its looks at the arguments, which
     take longer than the call."""
@@ -130,8 +140,7 @@ def reduction(tensors: Sequence[Any], process_group: Optional[Any] = None) -> Re
     along; a rank that has a copy of what another rank of the reduction has does not count it. Tensors
     that are no DTensors are copies; with a `process_group`, each rank has its own."""
     if process_group is not None:
-        import torch.distributed as dist
-        everyone = frozenset(dist.get_process_group_ranks(process_group))
+        everyone = ranks_of(process_group)
     elif not any(isinstance(tensor, DTensor) for tensor in tensors):
         return Reduction(None, [True] * len(tensors))
     else:

@@ -351,12 +351,19 @@ def _listed(tensors: _Tensors, warn: bool = False) -> List[Tensor]:
     return listed
 
 
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: a number is needed, not {value!r}") from None
+
+
 def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.0,
                     error_if_nonfinite: bool = False, foreach: Optional[bool] = None) -> Tensor:
     """torch.nn.utils.clip_grad_norm_: scales the gradients so that their norm is at most `max_norm`,
     and returns the norm before. Does not wait for the GPU, unless `error_if_nonfinite` is set."""
     parameters = _listed(parameters, warn=True)
-    limit, order = float(max_norm), float(norm_type)
+    limit, order = _number("max_norm", max_norm), _number("norm_type", norm_type)
     ids = _native.identities(parameters)
     watched = _watched(parameters, ids) if limit >= 0 and order == 2.0 else None
     grads: List[Tensor] = []
@@ -389,7 +396,7 @@ def get_total_norm(tensors: _Tensors, norm_type: float = 2.0, error_if_nonfinite
                    foreach: Optional[bool] = None) -> Tensor:
     """torch.nn.utils.get_total_norm: the norm of all tensors together."""
     grads = _listed(tensors)
-    order = float(norm_type)
+    order = _number("norm_type", norm_type)
     plans = _set_of(grads, order)
     if plans is None:
         if _torch_get_total_norm is None:
@@ -408,7 +415,10 @@ def clip_grads_with_norm_(parameters: _Tensors, max_norm: float, total_norm: Ten
     1e-6))."""
     parameters = _listed(parameters)
     grads: List[Tensor] = [g for g in [p.grad for p in parameters] if g is not None]
-    limit = float(max_norm)
+    limit = _number("max_norm", max_norm)
+    if not isinstance(total_norm, Tensor) or total_norm.numel() != 1:
+        raise TypeError(f"total_norm: a tensor of one element is needed, as get_total_norm() gives it, not "
+                        f"{total_norm!r:.80}")
     plans = _set_of(grads, 2.0, with_sums=True) if limit >= 0 else None
     if plans is None:
         if _torch_clip_grads_with_norm_ is None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from itertools import chain
 from typing import Any, Callable, Dict, Iterable, Optional, Tuple, Union
 
@@ -13,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.optim import optimizer as _module
 
-from . import _formats
-from ._engine import Engine
+from . import _formats, _ranks
+from ._engine import Engine, is_number, limit_of
 
 _profiling = getattr(torch.autograd, "_profiler_enabled", lambda: True)
 
@@ -71,26 +72,36 @@ class Stepped(torch.optim.Optimizer):
     parameters stand for, for those that are no DTensors."""
 
     _names: Tuple[str, ...]  # of the states
+    _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
              process_group: Optional[Any]) -> None:
         if state_dtype not in _formats.STATE_DTYPES:
             raise ValueError(f"state_dtype: {state_dtype!r} is none of "
                              f"{', '.join(_formats.STATE_DTYPES)}")
-        if max_grad_norm is not None and not max_grad_norm >= 0:
-            raise ValueError(f"max_grad_norm: {max_grad_norm} is not at least 0")
-        if not 0 <= int(seed) < 1 << 64:
-            raise ValueError(f"seed: {seed} is not in 0 to 2^64 - 1")
+        limit_of(max_grad_norm)
+        if not hasattr(seed, "__index__") or not 0 <= operator.index(seed) < 1 << 64:
+            raise ValueError(f"seed: {seed!r} is not an integer in 0 to 2^64 - 1")
+        if process_group is not None:
+            _ranks.ranks_of(process_group)
         self.max_grad_norm = max_grad_norm
-        self.state_dtype, self.seed, self.process_group = state_dtype, int(seed), process_group
+        self.state_dtype, self.seed = state_dtype, operator.index(seed)
+        self.process_group = process_group
         self._step_supports_amp_scaling = True
         for group in self.param_groups:
             self._check(group)
 
     def _check(self, group: Dict[str, Any]) -> None:
+        """Whether the group's settings are numbers, and what plans do."""
         for key in ("amsgrad", "differentiable"):
             if group.get(key):
                 raise ValueError(f"{key}=True is not supported: use torch.optim.{type(self).__name__}")
+        for key, kind in self._numbers.items():
+            value = group.get(key)
+            one_each = value if kind == 2 and isinstance(value, (tuple, list)) else [value]
+            if len(one_each) != kind or not all(map(is_number, one_each)):
+                raise ValueError(f"{key}: {'a pair of numbers' if kind == 2 else 'a number'} is needed in "
+                                 f"each group of {type(self).__name__}, not {value!r}")
         for p in group["params"]:
             if p.is_complex() or p.is_sparse:
                 raise ValueError(f"a {'complex' if p.is_complex() else 'sparse'} parameter is not "
@@ -145,7 +156,8 @@ class Stepped(torch.optim.Optimizer):
         self.__dict__.pop("_amp_found_inf", None)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
-        """The rule of a group, and what of it a plan is made for: maximize, nesterov, momentum."""
+        """The rule of a group, and what of it a plan is made for: maximize, nesterov, momentum; whether
+        no plan can be."""
         raise NotImplementedError
 
     def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
@@ -173,7 +185,18 @@ class Stepped(torch.optim.Optimizer):
         return made
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Takes a state_dict() of an optimizer here, in any format, or of torch.optim's."""
+        """Takes a state_dict() of an optimizer here, in any format, or of torch.optim's. After an error
+        everything is as before."""
+        if not isinstance(state_dict, dict):
+            raise TypeError(f"state_dict: what state_dict() gives is needed, not {state_dict!r:.80}")
+        before = {key: self.__dict__[key] for key in ("state", "param_groups")}
+        try:
+            self._load(state_dict)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
+    def _load(self, state_dict: Dict[str, Any]) -> None:
         def keep(self: Any, given: Dict[str, Any]) -> Dict[str, Any]:
             return {**given, "state": {k: _Kept(v) if isinstance(v, dict) else v
                                        for k, v in given["state"].items()}}
@@ -203,9 +226,13 @@ class Stepped(torch.optim.Optimizer):
         for group in self.param_groups:
             self._check(group)
         for group in self.param_groups:
-            for parameter in group["params"]:
+            for k, parameter in enumerate(group["params"]):
                 if parameter in kept:
-                    self.state[parameter] = self._adopted(parameter, kept[parameter], group)
+                    try:
+                        self.state[parameter] = self._adopted(parameter, kept[parameter], group)
+                    except ValueError as error:
+                        raise ValueError(f"parameter {k} of its group: {error}: load the state_dict() of an "
+                                         "optimizer over the same parameters") from None
         self.__dict__.pop("_ptxgen_engine", None)
 
     def _adopted(self, parameter: Tensor, states: Dict[str, Any], group: Dict[str, Any]) -> Any:
@@ -223,10 +250,12 @@ _Params = Iterable[Any]
 
 class _Adam(Stepped):
     _names = ("exp_avg", "exp_avg_sq")
+    _numbers = {"lr": 1, "betas": 2, "eps": 1, "weight_decay": 1}
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         decoupled = group.get("decoupled_weight_decay", isinstance(self, torch.optim.AdamW))
-        return "adamw" if decoupled else "adam", bool(group.get("maximize")), False, False
+        return ("adamw" if decoupled else "adam", bool(group.get("maximize")), False, False,
+                bool(group.get("amsgrad")))
 
     def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
         beta1, beta2 = group["betas"]
@@ -240,6 +269,7 @@ class AdamW(_Adam, torch.optim.AdamW):
                  eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
                  max_grad_norm: Optional[float] = None, state_dtype: str = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, **torch_options: Any) -> None:
+        self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad,
                                    **torch_options)
         self._set(max_grad_norm, state_dtype, seed, process_group)
@@ -252,6 +282,7 @@ class Adam(_Adam, torch.optim.Adam):
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *,
                  max_grad_norm: Optional[float] = None, state_dtype: str = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, **torch_options: Any) -> None:
+        self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **torch_options)
         self._set(max_grad_norm, state_dtype, seed, process_group)
 
@@ -261,11 +292,14 @@ class SGD(Stepped, torch.optim.SGD):
     `step`, too: the first step is that without a momentum buffer."""
 
     _names = ("momentum_buffer",)
+    _numbers = {"lr": 1, "momentum": 1, "dampening": 1, "weight_decay": 1}
 
     def __init__(self, params: _Params, lr: _Rate = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float = 0, nesterov: bool = False, *,
                  max_grad_norm: Optional[float] = None, state_dtype: str = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, **torch_options: Any) -> None:
+        self._check({"lr": lr, "momentum": momentum, "dampening": dampening,
+                     "weight_decay": weight_decay, "params": []})
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov,
                                  **torch_options)
         self._set(max_grad_norm, state_dtype, seed, process_group)
@@ -285,11 +319,14 @@ class Lion(Stepped):
     """Lion (Chen et al. 2023), with the arguments of all optimizers here: see Stepped."""
 
     _names = ("exp_avg",)
+    _numbers = {"lr": 1, "betas": 2, "weight_decay": 1}
 
     def __init__(self, params: _Params, lr: _Rate = 1e-4, betas: Tuple[float, float] = (0.9, 0.99),
                  weight_decay: float = 0.0, *, maximize: bool = False,
                  max_grad_norm: Optional[float] = None, state_dtype: str = "float32", seed: int = 0,
                  process_group: Optional[Any] = None) -> None:
+        defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
+        self._check({**defaults, "params": []})
         rate = float(lr) if not isinstance(lr, Tensor) or lr.device.type == "cpu" else 0.0
         if not 0 <= rate < math.inf:
             raise ValueError(f"Invalid learning rate: {lr}")
@@ -298,7 +335,6 @@ class Lion(Stepped):
                 raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-        defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group)
 
