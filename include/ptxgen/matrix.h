@@ -44,8 +44,8 @@ PTXGEN_API ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role
                                           unsigned k, ptx_vec words);
 /// The words of a fragment.
 PTXGEN_API ptx_vec ptx_fragment_words(ptx_builder *b, ptx_fragment fragment);
-/// A fragment of variables with the values of `init`: a sum that a loop adds to. Use it like any
-/// fragment; what reads it gets the values of then.
+/// A fragment of variables with the values of `init`: a sum that a loop adds to. It is used like
+/// any fragment; an instruction reads the values last assigned.
 PTXGEN_API ptx_fragment ptx_fragment_var(ptx_builder *b, ptx_fragment init);
 /// Assigns `x` to the fragment of variables, which has the same role, type and k:
 /// ptx_fragment_set(b, sum, ptx_mma(b, x, y, sum)).

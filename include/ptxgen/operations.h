@@ -164,9 +164,10 @@ typedef enum ptx_levels {
     PTX_LEVELS_UNSIGNED,   ///< 0 to 2 h - 1, the same
 } ptx_levels;
 
-/// The same in groups of adjacent elements, each with a scale of its own that comes from its
-/// elements. docs/kernels.md gives the formulas, and the results of groups of zeros, of very small
-/// and large numbers, and with NaN or infinity: then every y of the group is NaN.
+/// Quantizes and scales back by the formula of ptx_fake_quantize(), in groups of adjacent elements.
+/// Each group's scale and zero point come from its elements. With a NaN or infinity in a group
+/// every y of it is NaN. docs/kernels.md gives the formulas, and the results of groups of zeros and
+/// of very small and large numbers.
 struct ptx_fake_quantize_groups_params {
     ptx_type dtype;     ///< of x and y: PTX_F32, PTX_F16 or PTX_BF16
     uint64_t count;     ///< elements of each, a multiple of `columns`; 0: no work
@@ -257,7 +258,7 @@ PTXGEN_API ptx_status ptx_quantize_learned_backward(
 PTXGEN_API ptx_status ptx_quantize_learned_prepare(
     ptx_operations *operations, const struct ptx_quantize_learned_params *params);
 /// `workspace` of the description depends on dtype, count, channels, inner, the kind of zero point
-/// and whether x is a multiple of 16; it is 0 with `group`. Errors: INVALID.
+/// and whether the address x is a multiple of 16; it is 0 with `group`. Errors: INVALID.
 PTXGEN_API ptx_status
 ptx_quantize_learned_describe(const struct ptx_quantize_learned_params *params,
                               struct ptx_operation_description *description);
