@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/common.h"
+#include "common/division.h"
 #include "kernel_code.h"
 
 enum { BLOCK = 128, CHUNK = 1024 };
@@ -205,9 +206,7 @@ static void find_quick_scale(ptx_builder *b, const struct group_work *w, struct 
     ptx_val empty = ptx_eq(b, p->span, ptx_f32(0));
 
     p->scale = ptx_select(b, empty, ptx_f32(1.0f), scale);
-    ptx_val r = ptx_op(b, PTX_OP_rcp_approx, .x = p->scale, .ftz = true);
-    ptx_val error = ptx_fma(b, ptx_neg(b, p->scale), r, ptx_f32(1.0f));
-    p->reciprocal = ptx_fma(b, r, error, r);
+    p->reciprocal = ptxk_quick_rcp(b, p->scale);
 }
 
 // Whether quick levels are right: far from the ends of f32's range, and unless every bit of the

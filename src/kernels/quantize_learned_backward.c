@@ -198,18 +198,6 @@ static void pass_tensor(ptx_builder *b, const struct learned_work *w)
     }
 }
 
-// Lanes for a row of at most a piece: the least power of two of vectors that covers it, or a warp.
-static ptx_val team_of(ptx_builder *b, ptx_val inner, unsigned lanes)
-{
-    ptx_val team = ptx_u32(1);
-
-    for (uint32_t most = 1; most < WARP; most *= 2) {
-        ptx_val longer = ptx_gt(b, inner, ptx_u64((uint64_t)most * lanes));
-        team = ptx_select(b, longer, ptx_u32(2 * most), team);
-    }
-    return team;
-}
-
 // A scale for each channel, whose elements are adjacent: a team of lanes has a piece of a row.
 static void pass_rows(ptx_builder *b, const struct learned_work *w)
 {
@@ -218,7 +206,7 @@ static void pass_rows(ptx_builder *b, const struct learned_work *w)
     ptx_comment(b, "pieces of rows, and the lanes for each");
     struct row_pieces pieces = ptxk_row_pieces(b, w->n, w->inner);
     ptx_val channels_inverse = ptxk_inverse_of(b, w->channels);
-    ptx_val team = team_of(b, w->inner, lanes);
+    ptx_val team = ptxk_team_for(b, w->inner, lanes, WARP);
     ptx_val lane = ptx_and(b, w->lane, ptx_sub(b, team, ptx_u32(1)));
     ptx_val teams = ptx_div(b, ptx_u32(PIECES_BLOCK), team);
     ptx_val mine = ptx_cvt(b, PTX_U64, ptx_div(b, w->tid, team));

@@ -24,18 +24,6 @@ struct reduction {
     ptx_val within; // whether there is such a channel
 };
 
-// The least power of two of threads that have at most SUMS_PER_THREAD sums each; at most a block.
-static ptx_val team_of(ptx_builder *b, ptx_val each)
-{
-    ptx_val team = ptx_u32(1);
-
-    for (uint32_t most = 1; most < BLOCK; most *= 2) {
-        ptx_val more = ptx_gt(b, each, ptx_u64((uint64_t)most * SUMS_PER_THREAD));
-        team = ptx_select(b, more, ptx_u32(2 * most), team);
-    }
-    return team;
-}
-
 // The thread's channel and slice. Where a channel's sums are apart, adjacent threads have adjacent
 // channels. The slice alone decides which sums a thread adds, and in which order.
 static void place_thread(ptx_builder *b, struct reduction *r)
@@ -44,7 +32,7 @@ static void place_thread(ptx_builder *b, struct reduction *r)
     ptx_val block = ptx_ctaid(b, PTX_X);
 
     r->each = ptxk_quotient_by(b, r->pieces, r->channels, ptxk_inverse_of(b, r->channels));
-    r->team = team_of(b, r->each);
+    r->team = ptxk_team_for(b, r->each, SUMS_PER_THREAD, BLOCK);
     ptx_val side = ptx_div(b, ptx_u32(BLOCK), r->team); // channels of a block
     ptx_val apart = ptx_eq(b, r->width, ptx_u64(1));
     ptx_val across = ptx_select(b, apart, side, r->team);

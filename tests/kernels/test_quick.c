@@ -12,6 +12,7 @@
 
 #include "data.h"
 #include "gpu.h"
+#include "kernels/common/division.h"
 #include "kernels/step/quick.h"
 #include "reference/half.h"
 

@@ -127,9 +127,9 @@ static struct columns columns_of(ptx_builder *b, const struct channel_walk *w)
 static ptx_val stride_of(ptx_builder *b, const struct columns *c)
 {
     ptx_val up = ptx_add(b, c->least, ptx_sub(b, c->unit, ptx_u64(1)));
-    ptx_val inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, c->unit));
+    ptx_val units = ptxk_quotient_by(b, up, c->unit, ptxk_inverse_of(b, c->unit));
 
-    return ptx_mul(b, ptxk_quotient_by(b, up, c->unit, inverse), c->unit);
+    return ptx_mul(b, units, c->unit);
 }
 
 // Loads the vectors at `place` if they are whole; returns whether they are.

@@ -15,6 +15,17 @@ unsigned ptxk_vector_lanes(ptx_type dtype)
     return bytes ? VECTOR_BYTES / bytes : 1;
 }
 
+ptx_val ptxk_team_for(ptx_builder *b, ptx_val count, uint32_t share, uint32_t most)
+{
+    ptx_val team = ptx_u32(1);
+
+    for (uint32_t threads = 1; threads < most; threads *= 2) {
+        ptx_val more = ptx_gt(b, count, ptx_u64((uint64_t)threads * share));
+        team = ptx_select(b, more, ptx_u32(2 * threads), team);
+    }
+    return team;
+}
+
 ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
 {
     unsigned shift = 0;

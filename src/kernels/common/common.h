@@ -41,6 +41,10 @@ ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
 // came first.
 ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x);
 
+// The least power of two of threads, at most `most`, of which each has at most `share` of `count`
+// (u64) things; u32.
+ptx_val ptxk_team_for(ptx_builder *b, ptx_val count, uint32_t share, uint32_t most);
+
 // x / divisor, x unsigned and the divisor a power of two. For a constant divisor ptxas would emit a
 // division with a reciprocal at run time.
 ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power);

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "division.h"
 
+ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x)
+{
+    ptx_val r = ptx_op(b, PTX_OP_rcp_approx, .x = x, .ftz = true);
+    ptx_val error = ptx_fma(b, ptx_neg(b, x), r, ptx_f32(1.0f));
+    return ptx_fma(b, r, error, r);
+}
+
 struct divisor ptxk_divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal)
 {
     struct divisor y = { .value = value, .reciprocal = reciprocal };

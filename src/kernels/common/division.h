@@ -5,11 +5,17 @@
 
 #include <ptxgen/builder.h>
 
-// The row of an option: index 0 is exact.
+// The row of an option, and its values.
 #define DIVISION_OPTION_ROW                                                                        \
     {                                                                                              \
         "division", { "exact", "reciprocal" }, "correctly rounded, or times the rounded 1 / scale" \
     }
+
+enum { DIVISION_EXACT, DIVISION_RECIPROCAL };
+
+// 1 / x in f32, rounded, for |x| from 2^-125 to 2^125: the sequence that ptxas uses for rcp.rn
+// there.
+ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x);
 
 struct divisor {
     ptx_val value; // f32 or f64: the type of the division

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "fake_quantizer.h"
 
-enum { DIVISION_EXACT, DIVISION_RECIPROCAL };
 enum { ZERO_POINT_FIXED, ZERO_POINT_LEARNED };
 
 struct ptx_param_info ptxk_fake_zero_point_info(void)

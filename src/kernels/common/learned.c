@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "learned.h"
 
-enum { DIVISION_EXACT, DIVISION_RECIPROCAL };
 enum { ZERO_POINT_LEARNED, ZERO_POINT_FIXED };
 enum { RANGE_LEVEL, RANGE_QUOTIENT };
 

@@ -4,7 +4,6 @@
 #include <float.h>
 #include <math.h>
 
-enum { DIVISION_EXACT, DIVISION_RECIPROCAL };
 enum { GRADIENT_QUANTIZE, GRADIENT_FAKE_QUANTIZE };
 
 static const struct {

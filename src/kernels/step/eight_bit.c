@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../common/common.h"
-#include "quick.h"
+#include "../common/division.h"
 
 enum { DECADES = 7, CODE_OF_0 = 127, FIRST_CELL = 0x3400 };
 #define LEAST_CELL 0x1p-23f // the first number of the first cell: below it all is nearest to 0

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "quick.h"
 
+#include "../common/division.h"
+
 // The bits of 2^-90 as 2 * bits - 1. From there on the remainder of a quotient has no underflow:
 // the divisor is at most 2^34, so the quotient is at least 2^-124.
 enum { LEAST_DIVIDEND = 2 * (127 - 90) * (1 << 23) - 1 };
@@ -50,9 +52,7 @@ ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_
 // The sequence that ptxas uses for div.rn between its checks, with signs that keep that of a zero.
 ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y)
 {
-    ptx_val r = ptx_op(b, PTX_OP_rcp_approx, .x = y, .ftz = true);
-    ptx_val error = ptx_fma(b, ptx_neg(b, y), r, ptx_f32(1.0f));
-    r = ptx_fma(b, r, error, r);
+    ptx_val r = ptxk_quick_rcp(b, y);
     ptx_val quotient = ptx_mul(b, x, r);
 
     for (unsigned turn = 0; turn < 2; turn++) {
@@ -63,13 +63,6 @@ ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val 
     ptx_val beyond_zero = ptx_mad(b, bits, ptx_u32(2), ptx_u32(UINT32_MAX)); // 0 wraps around
     q->least = ptx_min(b, q->least, beyond_zero);
     return quotient;
-}
-
-ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x)
-{
-    ptx_val r = ptx_op(b, PTX_OP_rcp_approx, .x = x, .ftz = true);
-    ptx_val error = ptx_fma(b, ptx_neg(b, x), r, ptx_f32(1.0f));
-    return ptx_fma(b, r, error, r);
 }
 
 void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result)

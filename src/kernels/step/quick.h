@@ -30,9 +30,6 @@ ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_
 // x / y, rounded, for y of at most 2^34. NaN, or a failure, where the sequence does not hold.
 ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y);
 
-// 1 / x, rounded, for |x| from 2^-125 to 2^125: the sequence that ptxas uses for rcp.rn there.
-ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x);
-
 // Notes a result: NaN is a failure.
 void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result);
 
