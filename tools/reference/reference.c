@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "reference/reference.h"
+#include "reference/learned.h"
 
 #include <float.h>
 #include <math.h>
@@ -7,6 +8,7 @@
 
 #include "reference/fp8.h"
 #include "reference/half.h"
+#include "reference/learned.h"
 
 // A compiler that evaluates floats in a wider type would round twice.
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
@@ -363,6 +365,18 @@ static void groups(const struct ref_stretch *s)
     ref_fake_quantize_groups(s->type, s->in[0], s->out[0], s->count, groups, NULL, NULL);
 }
 
+/// All groups have one scale, so that d_input is that of the tensor.
+static void learned_groups(const struct ref_stretch *s)
+{
+    const double scale = rounded_scale(s, 0), zero_point = value(s, "zero_point");
+    const struct ref_learned learned = { .q_min = (int32_t)value(s, "q_min"),
+                                         .q_max = (int32_t)value(s, "q_max"),
+                                         .layout = REF_TENSOR,
+                                         .scale = &scale,
+                                         .zero_point = &zero_point };
+    ref_learned_backward(s->type, s->in[0], s->in[1], s->out[0], s->count, &learned, NULL, NULL);
+}
+
 static void lerp(const struct ref_stretch *s)
 {
     ref_lerp_backward(s->type, s->in[0], s->out[0], s->out[1], s->count, value(s, "weight"));
@@ -410,6 +424,7 @@ const struct ref_kernel *ref_kernel_find(const char *name)
         { "fake_quantize", { "x" }, { "y" }, fake_quantize },
         { "fake_quantize_channel", { "x" }, { "y" }, fake_quantize_channel },
         { "fake_quantize_groups", { "x" }, { "y" }, groups },
+        { "quantize_learned_groups", { "x", "d_output" }, { "d_input" }, learned_groups },
         { "lerp_backward", { "d_output" }, { "d_a", "d_b" }, lerp },
         { "loss_scale_update",
           { "scale", "growth_tracker", "found_inf" },
