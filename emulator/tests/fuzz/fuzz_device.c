@@ -42,16 +42,23 @@ void device_check(const struct device *device)
     require(available == device->available);
 }
 
+// A second .version begins a second input.
 static CUresult load_linked(CUmodule *module, const char *text)
 {
     CUlinkState link = NULL;
     void *code = NULL;
     size_t bytes = 0;
+    const char *second = text[0] ? strstr(text + 1, ".version") : NULL;
+    const size_t first = second ? (size_t)(second - text) : strlen(text) + 1;
     require(cuLinkCreate_v2(0, NULL, NULL, &link) == CUDA_SUCCESS);
-    CUresult result = cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)text,
-                                       strlen(text) + 1, "text", 0, NULL, NULL);
+    CUresult result = cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)text, first,
+                                       "text", 0, NULL, NULL);
+    if (result == CUDA_SUCCESS && second)
+        result = cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)second,
+                                  strlen(second) + 1, "second", 0, NULL, NULL);
+    if (result == CUDA_SUCCESS)
+        result = cuLinkComplete(link, &code, &bytes);
     if (result == CUDA_SUCCESS) {
-        require(cuLinkComplete(link, &code, &bytes) == CUDA_SUCCESS);
         result = cuModuleLoadData(module, code);
         require(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
     }

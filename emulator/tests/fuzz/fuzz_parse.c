@@ -46,8 +46,8 @@ static void check_insn(const struct emu_module *module, const struct emu_functio
 {
     const uint32_t count = (uint32_t)insn->dst_count + insn->src_count;
 
-    require(insn->opcode < EMU_OP_COUNT && insn->type <= EMU_TF32);
-    require(insn->source_type <= EMU_TF32 && insn->space <= EMU_CONST);
+    require(insn->opcode < EMU_OP_COUNT && insn->type <= EMU_F32X2);
+    require(insn->source_type <= EMU_F32X2 && insn->space <= EMU_CONST);
     require(insn->guard == EMU_NO_REGISTER || insn->guard < f->register_count);
     require(insn->operands <= f->operand_count && count <= f->operand_count - insn->operands);
     require(insn->line >= 1 && insn->line <= lines);
@@ -94,7 +94,7 @@ static void check_module(const struct emu_module *module, uint32_t lines)
         for (uint32_t k = 0; k < f->insn_count; k++)
             check_insn(module, f, &f->insns[k], lines);
         for (uint32_t k = 0; k < f->register_count; k++)
-            require(f->registers[k].name && f->registers[k].type <= EMU_TF32);
+            require(f->registers[k].name && f->registers[k].type <= EMU_F32X2);
         for (uint32_t k = 0; k < f->param_count; k++)
             require(f->params[k] < module->symbol_count);
         for (uint32_t k = 0; k < f->argument_count; k++)
@@ -106,7 +106,7 @@ static void check_module(const struct emu_module *module, uint32_t lines)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    const struct emu_parse_limits limits = { .isa = 90, .sm = 120, .sm_suffix = 'a' };
+    const struct emu_parse_limits limits = { .isa = 95, .sm = 120, .sm_suffix = 'a' };
     char log[1024];
     int result = -1;
     uint32_t lines = 1;
