@@ -14,6 +14,7 @@
 enum {
     MOST_LISTED = 1 << 24, // bytes; beyond these, every bit of a byte counts as undefined
     MOST_ORIGINS = 1 << 12,
+    BUCKETS = 1 << 10, // of origins, by their texts
 };
 
 struct entry {
@@ -24,6 +25,7 @@ struct entry {
 
 struct origin {
     char *text;
+    uint32_t next; // in its bucket; the number of an origin, 0: none
     bool reported;
 };
 
@@ -33,6 +35,7 @@ struct emu_shadows {
     size_t count, room; // room: a power of two
     struct origin *origins;
     uint32_t origin_count, origin_room;
+    uint32_t buckets[BUCKETS]; // the newest origin of each
 };
 
 struct emu_shadows *emu_shadows_create(void)
@@ -239,12 +242,21 @@ size_t emu_shadow_computed(struct emu_shadows *shadows, const unsigned char *sha
 
 // ---- origins ------------------------------------------------------------------------------------
 
+static uint32_t *bucket_of(struct emu_shadows *shadows, const char *text)
+{
+    uint32_t hash = UINT32_C(0x811c9dc5);
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT32_C(0x01000193); // FNV-1a
+    return &shadows->buckets[hash & (BUCKETS - 1)];
+}
+
 static uint32_t add(struct emu_shadows *shadows, const char *text)
 {
     size_t size = strlen(text) + 1;
-    for (uint32_t i = 0; i < shadows->origin_count; i++)
-        if (strcmp(shadows->origins[i].text, text) == 0)
-            return i + 1;
+    uint32_t *bucket = bucket_of(shadows, text);
+    for (uint32_t i = *bucket; i; i = shadows->origins[i - 1].next)
+        if (strcmp(shadows->origins[i - 1].text, text) == 0)
+            return i;
     if (shadows->origin_count == MOST_ORIGINS)
         return 0;
     if (shadows->origin_count == shadows->origin_room) {
@@ -259,8 +271,8 @@ static uint32_t add(struct emu_shadows *shadows, const char *text)
     if (!copy)
         return 0;
     memcpy(copy, text, size);
-    shadows->origins[shadows->origin_count++] = (struct origin) { copy, false };
-    return shadows->origin_count;
+    shadows->origins[shadows->origin_count++] = (struct origin) { copy, *bucket, false };
+    return *bucket = shadows->origin_count;
 }
 
 uint32_t emu_origin_add(struct emu_shadows *shadows, const char *text)

@@ -161,8 +161,8 @@ static bool check_references(struct emu_parser *p)
     }
     for (uint32_t k = 0; k < p->module->relocation_count; k++) {
         const uint32_t target = p->module->relocations[k].target;
-        const struct emu_function *f = &p->module->functions[target];
         if (p->module->relocations[k].is_function) {
+            const struct emu_function *f = &p->module->functions[target];
             if (!f->insn_count && !f->system)
                 emu_error(p, &p->token, "Unresolved extern function '%.64s'", f->name);
         } else if (p->module->symbols[target].is_extern) {

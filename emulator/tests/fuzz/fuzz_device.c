@@ -34,14 +34,6 @@ struct device *device_ready(void)
     return device;
 }
 
-void device_check(const struct device *device)
-{
-    size_t available = 0, total = 0;
-    require(cuCtxSynchronize() == CUDA_SUCCESS);
-    require(cuMemGetInfo_v2(&available, &total) == CUDA_SUCCESS);
-    require(available == device->available);
-}
-
 // A second .version begins a second input.
 static CUresult load_linked(CUmodule *module, const char *text)
 {
@@ -209,7 +201,8 @@ static bool is_fault(CUresult result)
 {
     return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_LAUNCH_TIMEOUT ||
            result == CUDA_ERROR_HARDWARE_STACK_ERROR || result == CUDA_ERROR_ILLEGAL_INSTRUCTION ||
-           result == CUDA_ERROR_MISALIGNED_ADDRESS || result == CUDA_ERROR_LAUNCH_FAILED;
+           result == CUDA_ERROR_MISALIGNED_ADDRESS || result == CUDA_ERROR_LAUNCH_FAILED ||
+           result == CUDA_ERROR_ASSERT;
 }
 
 static void device_reset(struct device *device)
@@ -219,6 +212,18 @@ static void device_reset(struct device *device)
     require(cuDevicePrimaryCtxRelease_v2(0) == CUDA_SUCCESS);
     device->module_lives = false;
     device_open(device);
+}
+
+void device_check(struct device *device, bool heap)
+{
+    size_t available = 0, total = 0;
+    require(cuCtxSynchronize() == CUDA_SUCCESS);
+    require(cuMemGetInfo_v2(&available, &total) == CUDA_SUCCESS);
+    if (heap && available != device->available) {
+        device_reset(device);
+        require(cuMemGetInfo_v2(&available, &total) == CUDA_SUCCESS);
+    }
+    require(available == device->available);
 }
 
 void launch_run(struct device *device, const struct launch *launch)

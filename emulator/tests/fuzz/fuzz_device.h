@@ -54,8 +54,9 @@ struct launch {
 
 // The device, with its buffers as at the beginning of each input.
 struct device *device_ready(void);
-// After an input: requires that nothing allocated for it is left.
-void device_check(const struct device *device);
+// After an input: requires that nothing allocated for it is left. `heap`: what kernels took with
+// malloc() may be left, until its context ends.
+void device_check(struct device *device, bool heap);
 // A module, loaded in one of three ways: as text, from a library, through the linker.
 struct loaded {
     CUmodule module;

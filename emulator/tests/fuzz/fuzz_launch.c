@@ -208,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     } else {
         fuzz_forget();
     }
-    device_check(device);
+    device_check(device, strstr(text, "malloc") != NULL);
     free(text);
     return 0;
 }

@@ -138,6 +138,7 @@ static const char *const fuzz_instructions[] = {
     "cvt.rn.f16x2.e5m2x2 %r?, %rs?;", "cvt.rna.tf32.f32 %r?, %f?;", "add.rz.ftz.f32x2 %rd?, %rd?, %rd?;",
     "fma.rn.f32x2 %rd?, %rd?, %rd?, %rd?;", "min.f32 %f?, %f?, %f?, %f?;", "redux.sync.min.NaN.f32 %f?, %f?, -1;",
     "call (%r?), vprintf, (%rd?, %rd?);", "@%p? call (%r?), vprintf, (%rd?, %rd?);", "call (%rd?), malloc, (%rd?);", "call free, (%rd?);",
+    "@%p? call __assertfail, (%rd?, %rd?, %r?, %rd?, %rd?);",
     ".common .global .u32 gl[#];", ".weak .func leaf() { ret; }", ".visible .func leaf() { ret; }", ".extern .func leaf();",
     ".alias lf, leaf;", ".version 8.0", ".target sm_90", ".extern .global .u32 gl[#];",
     "mov.v4.u32 vr, %tid;", "add.u32 %r?, vr.y, 4*#;", "mov.v2.b64 vl1, {%rd?, vl0.x};",
