@@ -37,18 +37,20 @@ static struct number number_of(enum emu_type type, uint32_t bits)
 }
 
 // The arithmetic of a generation: the summands of a step, which takes so many bytes of a row of A,
-// are aligned to the largest exponent and truncated to so many bits of fraction.
+// are aligned to the largest exponent, or to `least`, and truncated to so many bits of fraction.
 struct generation {
     int fraction;
     unsigned step_bytes;
+    int least;
 };
 
-// From the model of MMA-Sim (arXiv 2511.10909), which its authors tested on these generations.
+// From the model of MMA-Sim (arXiv 2511.10909), which its authors tested on these generations. The
+// least exponent is not in it: with -133, and no other, all sums are those of an H200.
 static struct generation generation_of(int sm)
 {
     if (sm >= 90)
-        return (struct generation) { 25, 32 };
-    return (struct generation) { 24, 16 };
+        return (struct generation) { 25, 32, -133 };
+    return (struct generation) { 24, 16, ZERO_EXPONENT };
 }
 
 // The sign of an infinite sum; 0: it is finite; 2: NaN.
@@ -97,7 +99,7 @@ static uint32_t fused(const struct generation *g, enum emu_type type, const stru
     const bool half = type == EMU_F16;
     const struct number c = number_of(type, c_bits);
     const int special = special_sum(a, b, count, &c);
-    int largest = c.exponent;
+    int largest = c.exponent > g->least ? c.exponent : g->least;
     if (special == 2)
         return half ? EMU_F16_NAN : EMU_F32_NAN;
     if (special)

@@ -3,7 +3,7 @@
 /// rule is the published model of MMA-Sim (arXiv 2511.10909): the products of a step and the addend
 /// are aligned to the largest exponent, each is truncated to `fraction` bits below it, and the
 /// exact sum is rounded towards zero to f32, or to nearest even to f16. The model gives zeros the
-/// exponent -126; an H200 leaves them out.
+/// exponent -126; an H200 leaves them out, and aligns to the exponent -133 at least.
 #ifndef PTXGEN_TOOLS_REFERENCE_MMA_H
 #define PTXGEN_TOOLS_REFERENCE_MMA_H
 
@@ -54,14 +54,17 @@ static inline uint32_t mma_round(enum mma_format to, double x)
     return f == 0 ? 0 : bits_of_f32(f);
 }
 
-/// One step: c + the sum of a[k] * b[k], c and the result being f16 or f32.
+/// One step: c + the sum of a[k] * b[k], c and the result being f16 or f32, aligned to `least` or
+/// more.
 static inline uint32_t mma_step(enum mma_format format, enum mma_format sum_format, int fraction,
-                                const uint32_t *a, const uint32_t *b, unsigned count, uint32_t c)
+                                int least, const uint32_t *a, const uint32_t *b, unsigned count,
+                                uint32_t c)
 {
     const double addend = mma_value(sum_format, c);
     int largest = mma_exponent(sum_format, addend);
     double plain = addend, sum = 0;
 
+    largest = largest > least ? largest : least;
     for (unsigned k = 0; k < count; k++) {
         const double x = mma_value(format, a[k]), y = mma_value(format, b[k]);
         const int exponent = mma_exponent(format, x) + mma_exponent(format, y);
@@ -83,7 +86,7 @@ static inline uint32_t mma_dot(int sm, enum mma_format format, enum mma_format s
     const unsigned whole = format == MMA_TF32 ? 8 : 16, step = sm >= 90 ? whole : whole / 2;
 
     for (unsigned k = 0; k < count; k += step)
-        c = mma_step(format, sum_format, sm >= 90 ? 25 : 24, a + k, b + k,
+        c = mma_step(format, sum_format, sm >= 90 ? 25 : 24, sm >= 90 ? -133 : -1000, a + k, b + k,
                      count - k < step ? count - k : step, c);
     return c;
 }
