@@ -101,8 +101,8 @@ static bool is_modest(const struct spec *s)
     return strlen(s->flags) + 4 < sizeof(s->flags);
 }
 
-// True if the conversion took an argument.
-static bool convert(struct reader *r, const struct spec *s, uint64_t *at, struct text *text)
+// Takes the argument of the conversion.
+static void convert(struct reader *r, const struct spec *s, uint64_t *at, struct text *text)
 {
     char format[40], out[2048], string[MOST_STRING];
     int length = 0;
@@ -132,7 +132,6 @@ static bool convert(struct reader *r, const struct spec *s, uint64_t *at, struct
     }
     if (length > 0)
         put(text, out, (size_t)length < sizeof(out) ? (size_t)length : sizeof(out) - 1);
-    return true;
 }
 
 // What CUDA's printf() returns: the number of arguments, or -1 without a format.
@@ -151,12 +150,14 @@ static int print(struct reader *r, uint64_t format_at, uint64_t arguments, struc
         if (!*at)
             break;
         const struct spec s = read_spec(at);
-        if (s.conversion == '%')
+        if (s.conversion == '%') {
             put(text, "%", 1);
-        else if (!s.conversion || !is_modest(&s))
+        } else if (!s.conversion || !is_modest(&s)) {
             put(text, at, s.length); // as it stands
-        else
-            count += convert(r, &s, &arguments, text);
+        } else {
+            convert(r, &s, &arguments, text);
+            count++;
+        }
         at += s.length;
     }
     return count;
@@ -267,14 +268,11 @@ static bool do_free(struct emu_warp *warp, const struct emu_op *call, uint32_t m
 bool emu_do_system(struct emu_warp *warp, const struct emu_op *call, uint32_t mask,
                    enum emu_system system)
 {
-    switch (system) {
-    case EMU_SYSTEM_VPRINTF:
-        return do_printf(warp, call, mask);
-    case EMU_SYSTEM_MALLOC:
-        return do_malloc(warp, call, mask);
-    case EMU_SYSTEM_FREE:
-        return do_free(warp, call, mask);
-    default:
-        return do_assert(warp, call, mask);
-    }
+    static bool (*const functions[])(struct emu_warp *, const struct emu_op *, uint32_t) = {
+        [EMU_SYSTEM_VPRINTF] = do_printf,
+        [EMU_SYSTEM_ASSERTFAIL] = do_assert,
+        [EMU_SYSTEM_MALLOC] = do_malloc,
+        [EMU_SYSTEM_FREE] = do_free,
+    };
+    return functions[system](warp, call, mask);
 }

@@ -43,7 +43,7 @@ static const char text[] =
                   "    st.param.b64 [p0], %d4;\n"
                   "    call.uni free, (p0);\n    }\n"
                   "    ret;\n}\n"
-                  // free(p), with the word at p + 4 read before (what = 0) or after (what = 1).
+                  // free(p); then, if `what` is 1, the word at p + 4 is read.
                   ".visible .entry drop(.param .u64 p, .param .u64 what)\n{\n"
                   "    .reg .b64 %d<4>; .reg .b32 %r<3>; .reg .pred %p<2>;\n"
                   "    ld.param.u64 %d1, [p];\n"

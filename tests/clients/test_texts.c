@@ -120,9 +120,12 @@ static void link_text(const char *name)
 }
 
 // "NAME WORD": the text is refused, and the message has the word.
-static void refused(const char *name, const char *word)
+static void refused(const char *rest)
 {
     const char *message = "";
+    char name[256], word[256];
+    if (sscanf(rest, "%255s %255s", name, word) != 2)
+        die("refused NAME WORD");
     char *text = read_beside(name);
     const CUresult result = cuModuleLoadData(&now.module, text);
     cuGetErrorString(result, &message);
@@ -166,9 +169,10 @@ static void add_array(const void *bytes, size_t size)
     add_value(&now.array.at, sizeof now.array.at);
 }
 
-static void run(void)
+static void run(const char *rest)
 {
     void *params[MOST_ARGUMENTS];
+    (void)rest;
     for (unsigned k = 0; k < MOST_ARGUMENTS; k++)
         params[k] = now.values[k];
     OK(cuLaunchKernel(now.function, now.shape[0], now.shape[1], now.shape[2], now.shape[3],
@@ -241,40 +245,52 @@ static void expect_output(const char *hex)
     free(wanted);
 }
 
-static void obey(const char *word, const char *rest)
+static void add_value_of(const char *hex)
 {
     size_t bytes = 0;
-    unsigned char *data = NULL;
-    char name[256] = "", reason[256] = "";
-    if (strcmp(word, "value") == 0 || strcmp(word, "array") == 0)
-        data = unhex(rest, &bytes);
-    if (strcmp(word, "device") == 0)
-        begin(rest);
-    else if (strcmp(word, "load") == 0)
-        load(rest);
-    else if (strcmp(word, "link") == 0)
-        link_text(rest);
-    else if (strcmp(word, "refused") == 0 && sscanf(rest, "%255s %255s", name, reason) == 2)
-        refused(name, reason);
-    else if (strcmp(word, "launch") == 0)
-        launch_as(rest);
-    else if (strcmp(word, "value") == 0)
-        add_value(data, bytes);
-    else if (strcmp(word, "array") == 0)
-        add_array(data, bytes);
-    else if (strcmp(word, "zeros") == 0)
-        add_array(NULL, strtoul(rest, NULL, 10));
-    else if (strcmp(word, "error") == 0)
-        now.expected = (CUresult)strtoul(rest, NULL, 10);
-    else if (strcmp(word, "run") == 0)
-        run();
-    else if (strcmp(word, "expect") == 0)
-        expect(rest);
-    else if (strcmp(word, "output") == 0)
-        expect_output(rest);
-    else
-        die("unknown line '%s'", word);
+    unsigned char *data = unhex(hex, &bytes);
+    add_value(data, bytes);
     free(data);
+}
+
+static void add_array_of(const char *hex)
+{
+    size_t bytes = 0;
+    unsigned char *data = unhex(hex, &bytes);
+    add_array(data, bytes);
+    free(data);
+}
+
+static void add_zeros(const char *bytes)
+{
+    add_array(NULL, strtoul(bytes, NULL, 10));
+}
+
+static void expect_error(const char *result)
+{
+    now.expected = (CUresult)strtoul(result, NULL, 10);
+}
+
+static const struct {
+    const char *word;
+    void (*obey)(const char *rest);
+} lines[] = {
+    { "device", begin },       { "load", load },
+    { "link", link_text },     { "refused", refused },
+    { "launch", launch_as },   { "value", add_value_of },
+    { "array", add_array_of }, { "zeros", add_zeros },
+    { "error", expect_error }, { "run", run },
+    { "expect", expect },      { "output", expect_output },
+};
+
+static void obey(const char *word, const char *rest)
+{
+    for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
+        if (strcmp(word, lines[k].word) == 0) {
+            lines[k].obey(rest);
+            return;
+        }
+    die("unknown line '%s'", word);
 }
 
 static void run_case(const char *path)

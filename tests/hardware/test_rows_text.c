@@ -36,18 +36,20 @@ struct text {
 
 static struct text texts[MOST_ROWS];
 
+// Operand k of thread t is word t * word_step[k] + word_first[k] of the input.
+static const unsigned word_step[] = { 1, 7, 13 }, word_first[] = { 0, 3, 11 };
+
 static uint32_t operand(const struct rows *r, unsigned t, unsigned k)
 {
-    static const unsigned step[] = { 1, 7, 13 }, first[] = { 0, 3, 11 };
-    return (uint32_t)rows_in(r, 4, (t * step[k] + first[k]) % (ROWS_IN / 4));
+    return (uint32_t)rows_in(r, 4, (t * word_step[k] + word_first[k]) % (ROWS_IN / 4));
 }
 
-// A copy of the input's word in the kernel.
+// The same in the kernel.
 static ptx_val load_operand(ptx_builder *b, ptx_ptr in, unsigned k)
 {
-    static const unsigned step[] = { 1, 7, 13 }, first[] = { 0, 3, 11 };
-    ptx_val at = ptx_rem(b, ptx_mad(b, ptx_tid(b, PTX_X), ptx_u32(step[k]), ptx_u32(first[k])),
-                         ptx_u32(ROWS_IN / 4));
+    ptx_val at =
+        ptx_rem(b, ptx_mad(b, ptx_tid(b, PTX_X), ptx_u32(word_step[k]), ptx_u32(word_first[k])),
+                ptx_u32(ROWS_IN / 4));
     return ptx_load(b, ptx_ptr_cast(b, PTX_U32, in), at);
 }
 
@@ -226,13 +228,13 @@ static size_t write_name(struct text *t, unsigned signs)
     used += (size_t)snprintf(t->line + used, sizeof t->line - used, ".%c32.%c32",
                              t->sign_a ? 's' : 'u', t->sign_b ? 's' : 'u');
     return used + (size_t)snprintf(
-                      t->line + used, sizeof t->line - used, "%s%s%s%s%s%s%s%s",
+                      t->line + used, sizeof t->line - used, "%s%s%s%s%s%s%s",
                       t->operation == SET ? "." : "",
                       t->operation == SET ? compares[t->compare] : "", t->sat ? ".sat" : "",
                       t->operation < LEFT ? ""
                       : t->shift          ? ".wrap"
                                           : ".clamp",
-                      t->add ? ".add" : "", t->least ? ".min" : "", t->greatest ? ".max" : "", "");
+                      t->add ? ".add" : "", t->least ? ".min" : "", t->greatest ? ".max" : "");
 }
 
 static void scalar_videos(void **state)
