@@ -338,6 +338,12 @@ static void pointers_keep_their_word(void **state)
                 .at = { ptx_at(b, c, 1), ptx_at(b, p, 2) });
     }
     EXPECT_LINES(b, "ld.const.u32 %r1, [c+4];", "ld.param.u32 %r1, [p+8];");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_global(b, PTX_U32, "hits", .count = 2);
+        ptx_asm(b, "red.global.add.u32 [hits+4], 1;");
+    }
+    EXPECT_LINES(b, ".visible .global .align 16 .u32 hits[2];", "red.global.add.u32 [hits+4], 1;");
 }
 
 static void versions_are_required(void **state)
