@@ -221,6 +221,8 @@ int binding_fill(struct binding *binding, const struct tensor_file *file, struct
         return EXIT_FAILED;
     if (!binding_check_values(binding, error))
         return EXIT_USAGE;
+    if (!binding_check_tensors(binding, file->path, error))
+        return EXIT_FAILED;
     return binding_shape(binding, error) ? EXIT_DONE : EXIT_FAILED;
 }
 

@@ -223,6 +223,41 @@ bool binding_check_values(struct binding *binding, struct message *error)
     return true;
 }
 
+/// An element of a tensor of floats.
+static struct scalar element_of(const struct argument *argument, uint64_t k)
+{
+    const size_t bytes = ptx_type_bytes((ptx_type)argument->info.type);
+    struct scalar element = { .bytes = (unsigned)bytes };
+    memcpy(&element.as, (const char *)argument->input->data + k * bytes, bytes);
+    element.number = argument->info.type == PTX_F64 ? element.as.f64 : (double)element.as.f32;
+    return element;
+}
+
+static bool check_elements(const struct argument *argument, const char *path, struct message *error)
+{
+    const struct ptx_param_info *info = &argument->info;
+    const bool floats = info->type == PTX_F32 || info->type == PTX_F64;
+    for (uint64_t k = 0; floats && k < argument->length; k++) {
+        const struct scalar element = element_of(argument, k);
+        const char *broken = scalar_range_broken(&element, info->range);
+        if (broken)
+            return message_set(error, "%s: tensor '%s': element %" PRIu64 " is %g; it %s", path,
+                               info->name, k, element.number, broken);
+    }
+    return true;
+}
+
+bool binding_check_tensors(const struct binding *binding, const char *path, struct message *error)
+{
+    for (size_t k = 0; k < binding->count; k++) {
+        const struct argument *argument = &binding->arguments[k];
+        if (argument->input && argument->info.range != PTX_RANGE_ANY &&
+            !check_elements(argument, path, error))
+            return false;
+    }
+    return true;
+}
+
 /// The input whose shape an output takes: the tensor itself if it is also an input, else the first
 /// input of the same length.
 static const struct tensor *model_of(const struct binding *binding, const struct argument *output)

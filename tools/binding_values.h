@@ -15,6 +15,8 @@ bool binding_read_values(struct binding *binding, struct message *error);
 bool binding_count(struct binding *binding, const char *path, struct message *error);
 /// Determines the other values, and checks all values against their ranges.
 bool binding_check_values(struct binding *binding, struct message *error);
+/// Checks the elements of tensors whose parameter has a range.
+bool binding_check_tensors(const struct binding *binding, const char *path, struct message *error);
 /// Gives every output its dtype, shape and bytes: the shape of an input of the same length, else
 /// one dimension.
 bool binding_shape(struct binding *binding, struct message *error);

@@ -118,7 +118,8 @@ static ptx_status check_scalars(const struct plan_call *call, const struct ptx_q
     }
     if (!(scale > 0 && isfinite(scale)))
         return ptxd_fail(PTX_ERROR_INVALID, "%s: scale is %g%s; it must be finite and above 0%s",
-                         call->name, p->scale, scale != p->scale ? ", which does not fit f32" : "",
+                         call->name, p->scale,
+                         p->scale > 0 && isfinite(p->scale) ? ", which does not fit f32" : "",
                          p->channels ? " (with channels: give the address in scales)" : "");
     if (p->zero_point < p->q_min || p->zero_point > p->q_max)
         return ptxd_fail(PTX_ERROR_INVALID,

@@ -97,7 +97,7 @@ static void test_quantize_scalars(void **state)
     QUANTIZE_REFUSED("dtype is none", p.dtype = (ptx_type)1000);
     QUANTIZE_REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
     QUANTIZE_REFUSED("scale is -1", p.scale = -1);
-    QUANTIZE_REFUSED("scale is nan", p.scale = (double)NAN);
+    QUANTIZE_REFUSED("scale is nan; it must be finite and above 0", p.scale = (double)NAN);
     QUANTIZE_REFUSED("scale is inf", p.scale = (double)INFINITY);
     QUANTIZE_REFUSED("which does not fit f32", p.scale = 1e300);
     QUANTIZE_REFUSED("which does not fit f32", p.scale = 1e-60; p.dtype = PTX_BF16);

@@ -477,6 +477,18 @@ tensors n.st 0 "{$header,$(entry zero_point F32 1 132 136)}"
 } >>n.st
 ones=$(printf '%30s' '' | sed 's/ /3c00 /g')
 computes quantize_learned_groups x2 "0000 40a8 0000 bf80 ${ones}0000 3c00" --set q_max=5
+refuses 2 'q_min must be q_max or less' run quantize_learned_groups -i n.st -o o.st --set q_max=-129
+for scale in '0 must be above 0:\000\000\000\000' '-1 must be above 0:\000\000\200\277' \
+    'nan must not be NaN:\000\000\300\177' 'inf must be finite:\000\000\200\177'; do
+    tensors bad.st 0 "{$header,$(entry zero_point F32 1 132 136)}"
+    {
+        tail -c 136 n.st | head -c 128
+        printf "${scale#*:}\000\000\000\000"
+    } >>bad.st
+    what=${scale%%:*}
+    refuses 1 "tensor 'scale': element 0 is ${what%% *}; it ${what#* }" run \
+        quantize_learned_groups -i bad.st -o o.st
+done
 header="$(entry scale F32 1 0 4),$(entry growth_tracker I32 1 4 8),$(entry found_inf F32 1 8 12)"
 tensors n.st 0 "{$header}"
 printf '\000\000\000\101\005\000\000\000\000\000\200\077' >>n.st

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""The quantizers beside PyTorch's, on its tensors of the CPU: bench/train_quantized.py in small."""
+
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "bench"))
+import train_quantized  # noqa: E402
+
+
+@pytest.mark.parametrize("scheme", train_quantized.SCHEMES)
+def test_gradients(scheme):
+    """Outputs and d_input have PyTorch's bits; the sums are within 1e-5 of the terms."""
+    report = train_quantized.compare(scheme, 1 << 13)
+    assert report["y_differs"] == report["d_input_differs"] == 0
+    assert max(report["d_scale_error"], report["d_zero_point_error"]) < 1e-5
+
+
+def test_observers():
+    report = train_quantized.compare_observers(20)
+    assert report["differ"] == {"affine": 0, "symmetric": 0}
+
+
+def test_training():
+    ours = train_quantized.train(train_quantized.Ours(), "groups", 6)
+    assert ours == pytest.approx(train_quantized.train(train_quantized.Torch(), "groups", 6), rel=1e-5)
