@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "random_program.h"
 
-// ptxas takes the signs out of a constant B of 16 bits (docs/matrices.md).
-#define CONSTANT_B "ptxas 13.0 negates A for a constant B"
+// Of a product with k = 8 and 16 bits (docs/matrices.md).
+#define CONSTANT_B "ptxas 13.0 takes the signs out of a constant B"
 // Calls in divergent code (docs/functions.md); a fault would end the recording.
 #define FAULTS     "faults on an H200, ptxas 13.0"
 
