@@ -25,10 +25,6 @@ struct cast {
 static void divide_work(ptx_builder *b, struct cast *c, ptx_val n)
 {
     const uint32_t mask = c->lanes - 1;
-    unsigned shift = 0;
-
-    while (1u << shift < c->lanes)
-        shift++;
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val start = ptx_mul_wide(b, block, ptx_u32(CAST_CHUNK));
     ptx_val length = ptx_min(b, ptx_sub(b, n, start), ptx_u64(CAST_CHUNK));
@@ -43,7 +39,7 @@ static void divide_work(ptx_builder *b, struct cast *c, ptx_val n)
     ptx_val y = ptx_cvt(b, PTX_S32, ptx_ptr_address(b, c->y));
     ptx_val beyond = ptx_and(b, ptx_add(b, y, head), ptx_s32((int32_t)mask));
     ptx_val rest = ptx_max(b, ptx_sub(b, c->length, head), ptx_s32(0));
-    ptx_val vectors = ptx_shr(b, rest, ptx_u32(shift));
+    ptx_val vectors = ptx_shr(b, rest, ptx_u32(ptxk_log2(c->lanes)));
     ptx_val alike = ptx_eq(b, beyond, ptx_s32(0));
     c->head = head;
     c->vectors = ptx_select(b, alike, vectors, ptx_s32(0));

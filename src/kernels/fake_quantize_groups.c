@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
-#include "common/common.h"
 #include "common/division.h"
+#include "common/groups.h"
 #include "kernel_code.h"
 
 enum { BLOCK = 128, CHUNK = 1024 };
@@ -37,11 +36,6 @@ static struct levels levels_of(const struct ptx_kernel_spec *spec)
     default:
         return (struct levels) { true, (float)(2 * half - 1), 0, 2 * half - 1 };
     }
-}
-
-static uint32_t group_of(const struct ptx_kernel_spec *spec)
-{
-    return UINT32_C(32) << spec->option[OPTION_GROUP];
 }
 
 // ---- a thread's work ----------------------------------------------------------------------------
@@ -338,7 +332,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     struct group_work w = { .spec = spec,
                             .levels = levels_of(spec),
-                            .group = group_of(spec),
+                            .group = ptxk_group_of(spec, OPTION_GROUP),
                             .lanes = ptxk_vector_lanes(spec->dtype) };
 
     w.vectors = CHUNK / (BLOCK * w.lanes);
@@ -365,14 +359,10 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     quantize(b, &w);
 }
 
-// The length "groups".
 static bool length(const struct ptx_kernel_spec *spec, const struct ptx_kernel_sizes *sizes,
                    const char *name, uint64_t *count)
 {
-    if (strcmp(name, "groups") != 0 || sizes->n % group_of(spec))
-        return false;
-    *count = sizes->n / group_of(spec);
-    return true;
+    return ptxk_group_count(ptxk_group_of(spec, OPTION_GROUP), sizes, name, count);
 }
 
 const ptx_kernel ptx_kernel_fake_quantize_groups = {
@@ -380,9 +370,7 @@ const ptx_kernel ptx_kernel_fake_quantize_groups = {
     .summary = "quantizes and scales back, with a scale from each group of elements",
     .formula = "y = clamp(rint(x / scale), q_min - zero_point, q_max - zero_point) * scale",
     .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
-    .options = { [OPTION_GROUP] = { "group",
-                                    { "32", "64", "128" },
-                                    "adjacent elements of a group" },
+    .options = { [OPTION_GROUP] = GROUP_OPTION_ROW,
                  [OPTION_LEVELS] = { "levels",
                                      { "symmetric", "full", "asymmetric", "unsigned" },
                                      "-q_max..q_max; one more below 0; from the least to the "

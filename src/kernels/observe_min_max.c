@@ -18,10 +18,6 @@ struct observed {
 
 static void divide_work(ptx_builder *b, struct observed *o, ptx_val n)
 {
-    unsigned shift = 0;
-
-    while (1u << shift < o->lanes)
-        shift++;
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val start = ptx_mul_wide(b, block, ptx_u32(CHUNK));
     ptx_val length = ptx_min(b, ptx_sub(b, n, start), ptx_u64(CHUNK));
@@ -31,7 +27,7 @@ static void divide_work(ptx_builder *b, struct observed *o, ptx_val n)
     ptx_val head = ptx_and(b, ptx_neg(b, skew), ptx_s32((int32_t)o->lanes - 1));
     ptx_val rest = ptx_max(b, ptx_sub(b, o->length, head), ptx_s32(0));
     o->head = ptx_min(b, head, o->length);
-    o->vectors = ptx_shr(b, rest, ptx_u32(shift));
+    o->vectors = ptx_shr(b, rest, ptx_u32(ptxk_log2(o->lanes)));
     o->tid = ptx_bitcast(b, PTX_S32, ptx_tid(b, PTX_X));
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <string.h>
-
+#include "common/groups.h"
 #include "common/learned.h"
 #include "kernel_code.h"
 
@@ -8,11 +7,6 @@ enum { BLOCK = 128, CHUNK = 4096 };
 enum { VECTORS = 4 }; // of each tensor that a thread loads before it computes
 
 enum { OPTION_GROUP = LEARNED_OPTIONS };
-
-static uint32_t group_of(const struct ptx_kernel_spec *spec)
-{
-    return UINT32_C(32) << spec->option[OPTION_GROUP];
-}
 
 struct group_work {
     const struct ptx_kernel_spec *spec;
@@ -207,7 +201,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     struct group_work w = { .spec = spec,
                             .learns = ptxk_learns_zero_point(spec),
-                            .group = group_of(spec),
+                            .group = ptxk_group_of(spec, OPTION_GROUP),
                             .lanes = ptxk_vector_lanes(spec->dtype) };
 
     w.part = VECTORS * WARP * w.lanes;
@@ -234,14 +228,10 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     }
 }
 
-// The length "groups".
 static bool length(const struct ptx_kernel_spec *spec, const struct ptx_kernel_sizes *sizes,
                    const char *name, uint64_t *count)
 {
-    if (strcmp(name, "groups") != 0 || sizes->n % group_of(spec))
-        return false;
-    *count = sizes->n / group_of(spec);
-    return true;
+    return ptxk_group_count(ptxk_group_of(spec, OPTION_GROUP), sizes, name, count);
 }
 
 const ptx_kernel ptx_kernel_quantize_learned_groups = {
@@ -252,9 +242,7 @@ const ptx_kernel ptx_kernel_quantize_learned_groups = {
                "range ? q - z - x / scale : q - z); d_zero_point = grad_factor * sum of -scale * "
                "d_output out of range",
     .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
-    .options = { LEARNED_OPTION_ROWS, [OPTION_GROUP] = { "group",
-                                                         { "32", "64", "128" },
-                                                         "adjacent elements of a group" } },
+    .options = { LEARNED_OPTION_ROWS, [OPTION_GROUP] = GROUP_OPTION_ROW },
     .grid = PTX_GRID_CHUNKS,
     .block = BLOCK,
     .accumulator = "f64",

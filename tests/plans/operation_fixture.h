@@ -67,4 +67,24 @@ static inline void expect_refusal(ptx_status status, const char *function, const
     expect_untouched(buffer, bytes);
 }
 
+/// Operations, and memory for the arguments of their calls, every byte MARK.
+struct scene {
+    ptx_operations *operations;
+    ptx_buffer *memory;
+};
+
+static inline struct scene scene_create(size_t bytes)
+{
+    const struct scene scene = { create(), ptx_buffer_create(gpu.device, bytes) };
+    assert_non_null(scene.memory);
+    require(ptx_buffer_fill(scene.memory, 0, MARK, bytes, gpu.stream));
+    return scene;
+}
+
+static inline void scene_destroy(struct scene *scene)
+{
+    ptx_buffer_destroy(&scene->memory);
+    ptx_operations_destroy(&scene->operations);
+}
+
 #endif

@@ -185,26 +185,19 @@ static void test_results(void **state)
 enum { COUNT = 96, PART = 8192, PARTS = 8 };
 
 /// One buffer, with a part for each address. Every byte is MARK.
-static struct {
-    ptx_operations *operations;
-    ptx_buffer *memory;
-} scene;
+static struct scene scene;
 
 static int set_up(void **state)
 {
     (void)state;
-    scene.operations = create();
-    scene.memory = ptx_buffer_create(gpu.device, PARTS * PART);
-    assert_non_null(scene.memory);
-    require(ptx_buffer_fill(scene.memory, 0, MARK, PARTS * PART, gpu.stream));
+    scene = scene_create(PARTS * PART);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    ptx_buffer_destroy(&scene.memory);
-    ptx_operations_destroy(&scene.operations);
+    scene_destroy(&scene);
     return 0;
 }
 

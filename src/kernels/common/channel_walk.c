@@ -110,11 +110,8 @@ struct columns {
 static struct columns columns_of(ptx_builder *b, const struct channel_walk *w)
 {
     const unsigned steps = CHANNELS_CHUNK / (CHANNELS_BLOCK * w->lanes);
-    unsigned shift = 0;
-    while (1u << shift < steps)
-        shift++;
     ptx_val many = ptx_ge(b, ptx_nctaid(b, PTX_X), ptx_u32(MANY_BLOCKS));
-    ptx_val log_steps = ptx_select(b, many, ptx_u32(LOG_MANY_STEPS), ptx_u32(shift));
+    ptx_val log_steps = ptx_select(b, many, ptx_u32(LOG_MANY_STEPS), ptx_u32(ptxk_log2(steps)));
     ptx_val period = ptx_mul(b, w->channels.count, w->channels.inner);
     ptx_val misfit = ptx_and(b, period, ptx_u64(w->lanes - 1));
     ptx_val fits = ptx_eq(b, misfit, ptx_u64(0));

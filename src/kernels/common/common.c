@@ -26,12 +26,19 @@ ptx_val ptxk_team_for(ptx_builder *b, ptx_val count, uint32_t share, uint32_t mo
     return team;
 }
 
+unsigned ptxk_log2(uint32_t power)
+{
+    unsigned exponent = 0;
+
+    while (UINT32_C(1) << exponent < power)
+        exponent++;
+    return exponent;
+}
+
 ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
 {
-    unsigned shift = 0;
+    const unsigned shift = ptxk_log2(power);
 
-    while (UINT32_C(1) << shift < power)
-        shift++;
     return shift ? ptx_shr(b, x, ptx_u32(shift)) : x;
 }
 

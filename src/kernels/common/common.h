@@ -45,6 +45,9 @@ ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x);
 // (u64) things; u32.
 ptx_val ptxk_team_for(ptx_builder *b, ptx_val count, uint32_t share, uint32_t most);
 
+// The exponent of a power of two.
+unsigned ptxk_log2(uint32_t power);
+
 // x / divisor, x unsigned and the divisor a power of two. For a constant divisor ptxas would emit a
 // division with a reciprocal at run time.
 ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power);
