@@ -23,8 +23,9 @@ def show() -> int:
 def main(arguments: List[str]) -> int:
     if arguments[:1] == ["emulate"]:
         return emulate(arguments[1:])
-    parser = argparse.ArgumentParser(prog="python -m ptxgen", description="Shows what is installed.",
-                                     epilog="python -m ptxgen emulate --help: run on the emulator")
+    parser = argparse.ArgumentParser(
+        prog="python -m ptxgen", description="Shows what is installed, or runs a program on the emulator.",
+        usage="%(prog)s [-h] [--version]\n       %(prog)s emulate [options] -- COMMAND [ARGUMENT...]")
     parser.add_argument("--version", action="version", version=f"ptxgen {__version__}")
     parser.parse_args(arguments)
     return show()

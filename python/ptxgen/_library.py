@@ -213,6 +213,8 @@ def integer(value: Any, c_type: Any, what: str) -> int:
 def real(value: Any, c_type: Any, what: str) -> float:
     """The number, which must not become infinite in the type."""
     try:
+        if isinstance(value, (str, bytes)):  # float() would read it
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidError(f"{what}: a number is needed, not {value!r}") from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 
 from . import _c, _types
 from ._library import (NAMES, Handle, Object, c, check, checked, choice, finish_text, integer, keep,
-                       plain, pointed_at, struct)
+                       plain, pointed_at, real, struct)
 from .arrays import StreamLike, address_of, is_array, stream_of
 from .device import FORMATS, Device, bf16_bits
 from .errors import InvalidError, NotFoundError
@@ -160,7 +160,7 @@ def place(memory: Any, param: _types.FunctionParam, value: Any, used: List[objec
             used.append(array.keep)
             packing.pack_into("<Q", memory, param.offset, array.address)
         elif kind == "bf16":
-            packing.pack_into("<H", memory, param.offset, bf16_bits(float(value)))
+            packing.pack_into("<H", memory, param.offset, bf16_bits(real(value, ctypes.c_float, param.name)))
         elif kind in FORMATS and size == packing.calcsize("<" + FORMATS[kind]):
             packing.pack_into("<" + FORMATS[kind], memory, param.offset, value)
         else:

@@ -75,7 +75,7 @@ sys.exit(5)
 @pytest.mark.parametrize("arguments, status, message", [
     (["emulate"], 2, "COMMAND"), (["emulate", "--", "no-such-program"], 127, "no-such-program: No such"),
     (["emulate", "--", "/"], 126, "/: Permission denied"), (["emulate", "--gpu", "1", "--", "true"], 2, "--gpu"),
-    (["run"], 2, "run"),
+    (["run"], 2, "emulate [options] -- COMMAND"),
 ])
 def test_misuse(arguments, status, message):
     done = emulate(*arguments)

@@ -63,6 +63,8 @@ CALLS = [
     (lambda gpu: gpu.array(array.array("d", [1]), "f32"), ptxgen.InvalidError, "8 bytes for f32"),
     (lambda gpu: gpu.array(b"abc", "f32"), ptxgen.InvalidError, "no whole number of f32"),
     (lambda gpu: gpu.array(memoryview(b"abcd")[::2]), ptxgen.InvalidError, "not contiguous"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(2)], max_norm="1"), ptxgen.InvalidError,
+     "max_norm: a number is needed, not '1'"),
     (lambda gpu: gpu.zeros(2).upload([1, 2, 3]), ptxgen.InvalidError, "12 bytes"),
     (lambda gpu: gpu.zeros(2).upload(array.array("i", [1])), ptxgen.InvalidError, "type s32"),
     (lambda gpu: gpu.zeros(2).download_into(b"1234"), ptxgen.InvalidError, "read-only"),
