@@ -302,10 +302,12 @@ def write_types(headers, out):
     for enum in sorted(headers.enums):
         names = ", ".join(f'"{name}"' for name in choices(headers, enum))
         out.write(f"{class_name(enum)}Name = Literal[{names}]\n")
-    for tag, members in headers.structs.items():
-        back = bool(COMES_BACK.match(tag))
-        if not back and not PASSED_IN.match(tag):
-            continue
+    named = {tag for tag in headers.structs if COMES_BACK.match(tag) or PASSED_IN.match(tag)}
+    for tag in (tag for tag in headers.structs if tag in named):
+        members, back = headers.structs[tag], bool(COMES_BACK.match(tag))
+        inner = {kind(headers, c_type).lstrip("*") for _, c_type, _ in members}
+        if not inner & set(headers.structs) <= named:
+            continue  # the builder's: values of kernels
         base = "NamedTuple" if back else "TypedDict, total=False"
         out.write(f"\n\nclass {class_name(tag)}({base}):\n")
         out.write(f'    """struct {tag}"""\n\n')

@@ -8,7 +8,7 @@ from typing import Any, Dict
 import torch
 
 try:
-    from torch.amp import GradScaler as _GradScaler  # type: ignore[attr-defined]
+    from torch.amp import GradScaler as _GradScaler  # type: ignore[attr-defined,unused-ignore]
 except ImportError:  # before torch 2.3
     from torch.cuda.amp import GradScaler as _GradScaler  # type: ignore[assignment]
 
