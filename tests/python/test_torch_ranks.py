@@ -152,6 +152,46 @@ def test_hybrid():
     on_ranks(4, hybrid)
 
 
+def fsdp_and_tp(rank):
+    """Tensor parallelism within, FSDP2 around it: _StridedShard beside Shard, and biases of both kinds."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("dp", "tp"))
+
+    def cut():
+        torch.manual_seed(0)
+        made = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 6)).to(DEVICE)
+        parallelize_module(made, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        return fully_shard(made, mesh=mesh["dp"])
+
+    def step(made, seed):
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(16, 6, generator=generator).to(DEVICE)
+        (made(x).square().mean() * 30).backward()
+
+    ours, theirs = cut(), cut()
+    first = pt.AdamW(ours.parameters(), lr=1e-2, max_grad_norm=0.5)
+    second = torch.optim.AdamW(theirs.parameters(), lr=1e-2)
+    kinds = {type(place).__name__ for p in ours.parameters() for place in p.placements}
+    assert {"_StridedShard", "Shard", "Replicate"} <= kinds, kinds
+    for seed in range(3):
+        step(ours, seed)
+        step(theirs, seed)
+        norm = torch_clip(theirs.parameters(), 0.5)
+        assert abs(pt.get_total_norm([p.grad for p in ours.parameters()]).full_tensor().item()
+                   / norm.full_tensor().item() - 1) < 1e-6
+        first.step()
+        second.step()
+        assert abs(first.grad_norm.item() / norm.full_tensor().item() - 1) < 1e-6
+        close(ours.parameters(), theirs.parameters(), 1e-5)
+        first.zero_grad()
+        second.zero_grad()
+
+
+@pytest.mark.skipif(not ON_EMULATOR and GPUS < 4, reason="fewer GPUs than ranks: 4 wanted")
+def test_fsdp_and_tp():
+    on_ranks(4, fsdp_and_tp)
+
+
 # ---- optimizers
 
 
