@@ -219,4 +219,75 @@ class FakeQuantize(Forward):
                                  c_uint64(scale.data_ptr()), c_float(-131), c_float(124))}
 
 
-CASES = (CastFp8, DelayedScale, FakeQuantizeGroups, FakeQuantize)
+class LearnedGroups(Case):
+    """The gradients of INT4 in groups of 32 with learned scales and zero points, by the rounded
+    reciprocal as PyTorch; PyTorch's own operation cannot be captured. n is a multiple of 1024."""
+    name, types, passes = "quantize_learned_groups", ("f32", "bf16"), 3
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.x, self.dy = self.random(8), self.random(9)
+        self.dx = torch.empty_like(self.x)
+        group = torch.arange(self.n // 32, device=self.x.device)
+        self.scale = (group % 7 + 2) / 16  # some levels are beyond the range
+        self.zero_point = (group % 16).float()
+        self.d_scale, self.d_zero = torch.empty_like(self.scale), torch.empty_like(self.scale)
+
+    def bytes(self):
+        return super().bytes() + 4 * self.scale.nbytes
+
+    def bound(self, name, **arguments):
+        kernel = self.gpu.kernel(name, self.dtype, division="reciprocal")
+        launch = kernel.bind(n=self.n, q_min=0, q_max=15, **arguments)
+        return lambda: launch(torch.cuda.current_stream().cuda_stream)
+
+    @staticmethod
+    def terms(x, dy, scale, zero_point):
+        """d_input, and what is summed over each group."""
+        x, dy, scale = x.view(-1, 32).float(), dy.view(-1, 32), scale[:, None]
+        low = -torch.round(zero_point)[:, None]
+        quotient = x * (1 / scale)
+        level = torch.round(quotient)
+        inside = (level >= low) & (level <= low + 15)
+        residual = torch.minimum(torch.maximum(level, low), low + 15)
+        residual = torch.where(inside, residual - quotient, residual)
+        return (torch.where(inside, dy, 0).view(-1), dy.float() * residual,
+                torch.where(inside, 0, dy.float() * -scale))
+
+    def versions(self):
+        inputs = (self.x, self.dy, self.scale, self.zero_point)
+
+        def gradients(*inputs):
+            dx, of_scale, of_zero = self.terms(*inputs)
+            self.dx.copy_(dx)
+            self.d_scale.copy_(of_scale.sum(-1))
+            self.d_zero.copy_(of_zero.sum(-1))
+        compiled = torch.compile(gradients, dynamic=False, fullgraph=True)
+        return {"ours": self.bound(self.name, x=self.x, d_output=self.dy, d_input=self.dx,
+                                   scale=self.scale, zero_point=self.zero_point,
+                                   d_scale=self.d_scale, d_zero_point=self.d_zero),
+                "torch": lambda: gradients(*inputs), "torch.compile": lambda: compiled(*inputs)}
+
+    def poison(self):
+        for t in (self.dx, self.d_scale, self.d_zero):
+            t.fill_(float("nan"))
+
+    def error(self):
+        """The number of elements of d_input that differ from PyTorch's, and of groups whose sums
+        do by more than 1e-5 of the terms."""
+        wrong = 0
+        for first in range(0, self.n, 1 << 26):
+            part, groups = slice(first, first + (1 << 26)), slice(first // 32, (first + (1 << 26)) // 32)
+            dx, *terms = self.terms(self.x[part], self.dy[part], self.scale[groups],
+                                    self.zero_point[groups])
+            wrong += (self.dx[part] != dx).sum().item()
+            for got, term in zip((self.d_scale, self.d_zero), terms):
+                size = term.abs().sum(-1)
+                wrong += (~((got[groups] - term.sum(-1)).abs() <= 1e-5 * size)).sum().item()
+        return wrong
+
+    def tolerance(self, name):
+        return self.n // 200 if name == "torch.compile" else 0  # as in Forward
+
+
+CASES = (CastFp8, DelayedScale, FakeQuantizeGroups, FakeQuantize, LearnedGroups)
