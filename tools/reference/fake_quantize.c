@@ -6,15 +6,14 @@
 
 // ---- a scale that is given ----------------------------------------------------------------------
 
-static double in_type(enum ref_type type, double x)
+double ref_narrow(enum ref_type type, double x)
 {
     return type == REF_F64 ? x : (double)(float)x;
 }
 
-/// A level of up to 33 bits in the compute type, rounded towards `towards` if it does not fit.
-static double level_in_type(enum ref_type type, int64_t level, double towards)
+double ref_level_towards(enum ref_type type, int64_t level, double towards)
 {
-    const double exact = (double)level, near = in_type(type, exact);
+    const double exact = (double)level, near = ref_narrow(type, exact);
     const bool beyond = towards > 0 ? near < exact : near > exact;
     return beyond ? (double)nextafterf((float)near, (float)towards) : near;
 }
@@ -31,8 +30,8 @@ void ref_fake_quantize(enum ref_type type, const void *x, void *y, uint64_t n,
                        struct ref_quantize quantize)
 {
     const int64_t zero = quantize.zero_point;
-    const double low = level_in_type(type, quantize.q_min - zero, INFINITY);
-    const double high = level_in_type(type, quantize.q_max - zero, -INFINITY);
+    const double low = ref_level_towards(type, quantize.q_min - zero, INFINITY);
+    const double high = ref_level_towards(type, quantize.q_max - zero, -INFINITY);
     for (uint64_t i = 0; i < n; ++i) {
         double level = rint(quotient(type, ref_load(type, x, i), &quantize));
         level = level > low ? level : low; // NaN too has the least level

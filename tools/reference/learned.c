@@ -19,33 +19,10 @@ struct term {
     double residual, factor;
 };
 
-static double narrow(enum ref_type type, double x)
-{
-    return type == REF_F64 ? x : (double)(float)x;
-}
-
-/// An integer of 33 bits in the compute type, rounded towards zero from above or below.
-static double bound(enum ref_type type, int64_t level, int direction)
-{
-    const double exact = (double)level;
-    if (type == REF_F64)
-        return exact;
-    const float rounded = (float)exact;
-    if (direction > 0 && (double)rounded < exact)
-        return (double)nextafterf(rounded, INFINITY);
-    if (direction < 0 && (double)rounded > exact)
-        return (double)nextafterf(rounded, -INFINITY);
-    return (double)rounded;
-}
-
 static int64_t zero_point_of(const struct ref_learned *p, uint64_t channel)
 {
-    if (p->zero_fixed)
-        return p->zero_fixed[channel];
-    const double rounded = rint(p->zero_point[channel]);
-    if (!(rounded > p->q_min)) // NaN, too
-        return p->q_min;
-    return rounded < p->q_max ? (int64_t)rounded : p->q_max;
+    return p->zero_fixed ? p->zero_fixed[channel]
+                         : ref_nearest_level(p->zero_point[channel], p->q_min, p->q_max);
 }
 
 static struct quantizer quantizer_of(enum ref_type type, const struct ref_learned *p,
@@ -55,21 +32,21 @@ static struct quantizer quantizer_of(enum ref_type type, const struct ref_learne
     const double scale = p->scale[channel];
     return (struct quantizer) { scale,
                                 type == REF_F64 ? 1.0 / scale : (double)(1.0f / (float)scale),
-                                bound(type, p->q_min - zero_point, 1),
-                                bound(type, p->q_max - zero_point, -1) };
+                                ref_level_towards(type, p->q_min - zero_point, INFINITY),
+                                ref_level_towards(type, p->q_max - zero_point, -INFINITY) };
 }
 
 static struct term term_of(enum ref_type type, const struct ref_learned *p,
                            const struct quantizer *q, double x)
 {
-    const double quotient = narrow(type, p->reciprocal ? x * q->inverse : x / q->scale);
+    const double quotient = ref_narrow(type, p->reciprocal ? x * q->inverse : x / q->scale);
     const double level = rint(quotient);
     const bool inside = p->quotient_range ? quotient > q->low && quotient < q->high
                                           : level >= q->low && level <= q->high;
     double within = level > q->low ? level : q->low; // NaN: low
     if (within > q->high)
         within = q->high;
-    return (struct term) { inside, narrow(type, inside ? within - quotient : within),
+    return (struct term) { inside, ref_narrow(type, inside ? within - quotient : within),
                            inside ? 0 : -q->scale };
 }
 

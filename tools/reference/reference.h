@@ -88,6 +88,10 @@ void ref_fake_quantize(enum ref_type type, const void *x, void *y, uint64_t n,
 /// The same with a scale and a zero point for each channel.
 void ref_fake_quantize_channel(enum ref_type type, const void *x, void *y, uint64_t n,
                                struct ref_channels channels, struct ref_quantize quantize);
+/// x in the type of the arithmetic: f64 for f64 tensors, f32 for the others.
+double ref_narrow(enum ref_type type, double x);
+/// A level of up to 33 bits in that type, rounded up (`towards` INFINITY) or down (-INFINITY).
+double ref_level_towards(enum ref_type type, int64_t level, double towards);
 /// A learned zero point as an integer: rounded to even, from q_min to q_max, q_min for NaN.
 int32_t ref_nearest_level(double zero_point, int32_t q_min, int32_t q_max);
 
