@@ -313,12 +313,11 @@ static void test_descriptions(void **state)
 
 // ---- capture ------------------------------------------------------------------------------------
 
-static void test_captured(void **state)
+static void check_captured(struct ptx_quantize_learned_params p)
 {
-    (void)state;
-    struct ptx_quantize_learned_params p = good();
-    const float scale = 0.5f, zero_point = 0.0f;
-    float x[COUNT], dy[COUNT], d_scale = 0;
+    const float scale[] = { 0.5f, 0.5f, 0.5f }, zero_point[] = { 0, 0, 0 };
+    const int sums = p.group ? COUNT / (int)p.group : 1;
+    float x[COUNT], dy[COUNT], got[3] = { 0 };
     for (int k = 0; k < COUNT; k++) {
         x[k] = 1000;
         dy[k] = 1;
@@ -326,17 +325,29 @@ static void test_captured(void **state)
     require(ptx_quantize_learned_prepare(scene.operations, &p));
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     require(ptx_quantize_learned_backward(scene.operations, &p, gpu.stream));
-    ptx_graph *graph = end_capture(&gpu, gpu.stream);
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    assert_non_null(graph);
     require(ptx_buffer_upload(scene.memory, 0, x, sizeof x, gpu.stream));
     require(ptx_buffer_upload(scene.memory, PART, dy, sizeof dy, gpu.stream));
-    require(ptx_buffer_upload(scene.memory, 3 * PART, &scale, sizeof scale, gpu.stream));
-    require(ptx_buffer_upload(scene.memory, 4 * PART, &zero_point, sizeof zero_point, gpu.stream));
+    require(ptx_buffer_upload(scene.memory, 3 * PART, scale, sizeof scale, gpu.stream));
+    require(ptx_buffer_upload(scene.memory, 4 * PART, zero_point, sizeof zero_point, gpu.stream));
     require(ptx_graph_launch(graph, gpu.stream));
-    download(scene.memory, 5 * PART, &d_scale, sizeof d_scale);
-    assert_true(d_scale == COUNT * 127.0f);
-    download(scene.memory, 6 * PART, &d_scale, sizeof d_scale);
-    assert_true(d_scale == COUNT * -0.5f);
+    download(scene.memory, 5 * PART, got, sizeof got);
+    for (int k = 0; k < sums; k++)
+        assert_true(got[k] == (float)(COUNT / sums) * 127.0f);
+    download(scene.memory, 6 * PART, got, sizeof got);
+    for (int k = 0; k < sums; k++)
+        assert_true(got[k] == (float)(COUNT / sums) * -0.5f);
     ptx_graph_destroy(&graph);
+}
+
+static void test_captured(void **state)
+{
+    (void)state;
+    struct ptx_quantize_learned_params p = good();
+    check_captured(p);
+    p.group = 32;
+    check_captured(p);
 }
 
 int main(void)
