@@ -268,12 +268,16 @@ ptx_quantize_learned_describe(const struct ptx_quantize_learned_params *params,
 /// Moving averages of a tensor's least and greatest element, and the quantizer for that range, as
 /// PyTorch's MovingAverageMinMaxObserver:
 ///
-///     least, greatest = of x as f32
-///     min_val += averaging_constant * (least - min_val)       max_val alike; at first, least
-///     itself low = min(min_val, 0), high = max(max_val, 0) affine:     scale = (high - low) /
-///     (q_max - q_min), zero_point = q_min - rint(low / scale) symmetric:  scale = max(-low, high)
-///     / ((q_max - q_min) / 2), zero_point is given
+///     least, greatest = those of x, as f32
+///     min_val += averaging_constant * (least - min_val)
+///     max_val += averaging_constant * (greatest - max_val)
+///     low = min(min_val, 0)        high = max(max_val, 0)
 ///
+///     affine:     scale = (high - low) / (q_max - q_min)
+///                 zero_point = q_min - rint(low / scale)
+///     symmetric:  scale = max(-low, high) / ((q_max - q_min) / 2)
+///
+/// In the first step min_val and max_val are least and greatest. A symmetric zero point is given.
 /// The scale is never below eps, and the zero point is clamped to [q_min, q_max]. Two launches;
 /// nothing is read back. A NaN makes the averages and the scale NaN from then on.
 struct ptx_observer_params {
