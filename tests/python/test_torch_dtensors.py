@@ -207,6 +207,24 @@ def test_refusals_leave_everything(mesh, native):
     optimizer.step()
 
 
+def test_one_of_the_two_is_a_dtensor(mesh, native):
+    part = torch.ones(8, device=DEVICE)
+    for whole, other, message in ((distribute_tensor(part, mesh, [Shard(0)]), part, "0 is a DTensor.*not"),
+                                  (part, distribute_tensor(part, mesh, [Shard(0)]), "0 is no DTensor.*one")):
+        p = torch.nn.Parameter(whole.clone())
+        p.grad = whole.clone()
+        optimizer = pt.SGD([p], lr=1.0)
+        optimizer.step()
+        try:
+            p.grad = None
+            p.grad = other
+        except RuntimeError:
+            continue  # another torch refuses it
+        with pytest.raises(ValueError, match=message):
+            optimizer.step()
+        assert optimizer.state[p]["step"].item() == 1.0
+
+
 def test_replicated(mesh, native):
     """Gradients that are placed otherwise than their parameters: the clip plan is for those."""
     ours, theirs = made(mesh)

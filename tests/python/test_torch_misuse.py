@@ -7,6 +7,7 @@ from torch_parts import DEVICE, give, parameters, same
 
 import ptxgen
 import ptxgen.torch as pt
+from ptxgen.torch import _device
 
 SHAPES = [(8, 5), (300,)]
 
@@ -134,3 +135,19 @@ def test_half_a_state_dict(other):
         assert all(torch.equal(optimizer.state[p][k], v) for k, v in before[p].items())
     optimizer.step()
     assert [float(s["step"]) for s in optimizer.state.values()] == [2.0, 2.0]
+
+
+def test_emulate(monkeypatch):
+    """Without the emulator, and with one that does not have the process's memory."""
+    def none():
+        raise ptxgen.NoDriverError("no usable libcuda.so.1")
+
+    before = dict(_device._devices), dict(_device._KINDS)
+    monkeypatch.setattr(_device.devices, "Device", none)
+    with pytest.raises(ptxgen.InvalidError, match="python -m ptxgen emulate --device sm_90,pageable.*no usable"):
+        pt.emulate()
+    monkeypatch.undo()
+    monkeypatch.setattr(_device, "_PAGEABLE", 0)  # no attribute
+    with pytest.raises(ptxgen.InvalidError, match="python -m ptxgen emulate --device sm_90,pageable.*this is"):
+        pt.emulate()
+    assert (_device._devices, _device._KINDS) == before

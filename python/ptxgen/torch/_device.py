@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from .. import device as devices
-from ..errors import InvalidError
+from ..errors import InvalidError, NoDeviceError, NoDriverError
 
 # The types that plans read and write, by torch's name.
 NAMES: Dict[torch.dtype, Any] = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
@@ -47,15 +47,19 @@ class Host:
     """The CPU's memory as device memory of an emulator with `pageable`. Each launch is waited for."""
 
     def __init__(self, device: torch.device) -> None:
+        wanted = ("CPU tensors need the emulator: start the program by python -m ptxgen emulate --device "
+                  "sm_90,pageable -- COMMAND")
         self.device = device
-        self.gpu = devices.Device()
+        try:
+            self.gpu = devices.Device()
+        except (NoDeviceError, NoDriverError) as error:
+            raise InvalidError(f"{wanted}; {str(error).splitlines()[0]}") from None
         self._cuda = ctypes.CDLL(os.environ.get("PTXGEN_LIBCUDA", "libcuda.so.1"))
         pageable = ctypes.c_int()
         if "emulator" in self.gpu.info.name:
             self._cuda.cuDeviceGetAttribute(ctypes.byref(pageable), _PAGEABLE, 0)
         if not pageable.value:
-            raise InvalidError(f"CPU tensors need the emulator, with PTXGEN_EMU_DEVICE=sm_90,pageable "
-                               f"in the environment; this is {self.gpu.info.name}")
+            raise InvalidError(f"{wanted}; this is {self.gpu.info.name}, without pageable")
 
     def stream(self) -> int:
         return 0

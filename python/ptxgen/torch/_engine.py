@@ -230,7 +230,7 @@ class _Part:
         parameter: Any = item.parameter
         if isinstance(parameter, DTensor):
             if not isinstance(gradient, DTensor):
-                raise ValueError(f"{item.what} is a DTensor, and its gradient is none: give it one")
+                raise ValueError(f"{item.what} is a DTensor, and its gradient is not: give it a DTensor")
             if tuple(gradient.placements) != tuple(parameter.placements):
                 gradient = gradient.redistribute(parameter.device_mesh, parameter.placements)
             gradient = gradient._local_tensor
