@@ -356,6 +356,46 @@ def test_checkpoint(state_dtype, dtype):
         on_ranks(2, through_dcp, folder, state_dtype, dtype)
 
 
+def reshards_8bit(rank, folder):
+    """8-bit states that were cut by rows, read into those that are cut by columns: the same bits go on."""
+    import torch.distributed.checkpoint as dcp
+    mesh = init_device_mesh(DEVICE, (2,))
+    generator = torch.Generator().manual_seed(2)
+
+    def made(value, placement):
+        p = torch.nn.Parameter(distribute_tensor(value.to(DEVICE), mesh, [placement]))
+        return p, pt.AdamW([p], lr=1e-2, state_dtype="8bit", seed=5)
+
+    def step(value, *pairs):
+        for p, optimizer in pairs:
+            p.grad = distribute_tensor(value.to(DEVICE), mesh, p.placements)
+            optimizer.step()
+
+    value = torch.randn(8, 1024, generator=generator)
+    rows, columns = made(value, Shard(0)), made(value, Shard(1))
+    for _ in range(2):
+        step(torch.randn(8, 1024, generator=generator), rows)
+    step(torch.zeros(8, 1024), columns)  # makes the states
+
+    def stored(p, optimizer):
+        return {"parameter": p.detach(), "states": dict(optimizer.state[p])}
+
+    dcp.save(stored(*rows), checkpoint_id=folder)
+    dcp.load(stored(*columns), checkpoint_id=folder)
+    step(torch.randn(8, 1024, generator=generator), rows, columns)
+    assert torch.equal(rows[0].full_tensor(), columns[0].full_tensor())
+    for name, state in rows[1].state[rows[0]].items():
+        other = columns[1].state[columns[0]][name]
+        assert torch.equal(*(full([state, other]))), name
+    assert rows[1].state[rows[0]]["exp_avg"].dtype is torch.uint8
+
+
+@needs_two
+def test_8bit_reshards():
+    with tempfile.TemporaryDirectory() as folder:
+        on_ranks(2, reshards_8bit, folder)
+
+
 def data_parallel(rank):
     from torch.nn.parallel import DistributedDataParallel
     base = model()
