@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ._library import emulator_path
@@ -42,7 +43,8 @@ def environment(*, base: Optional[Mapping[str, str]] = None, **settings: object)
 
         subprocess.run(command, env=ptxgen.emulator.environment(device="sm_80", seed=3))
 
-    A program finds the emulator where it looks for libcuda.so.1, linked or opened."""
+    A program finds the emulator where it looks for libcuda.so.1, linked or opened. Triton hands the
+    driver what ptxas makes of its PTX; it finds a ptxas that hands the PTX on."""
     path = emulator_path()
     variables = {setting.name: setting.variable for setting in SETTINGS}
     made = dict(os.environ if base is None else base)
@@ -52,6 +54,8 @@ def environment(*, base: Optional[Mapping[str, str]] = None, **settings: object)
         if value is not None:
             made[variables[name]] = str(value)
     made["PTXGEN_LIBCUDA"] = path
+    for variable in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        made[variable] = str(pathlib.Path(__file__).with_name("ptxas"))
     # Whoever opens the name gets what is loaded already; a linked program searches the folders.
     for variable, first in (("LD_LIBRARY_PATH", os.path.dirname(path)), ("LD_PRELOAD", path)):
         others = [part for part in made.get(variable, "").split(":") if part and part != first]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Triton on the emulator, without PyTorch: kernels compared with numpy. The emulator is in LD_LIBRARY_PATH.
-ptxas is replaced by the script beside this one, because Triton launches what ptxas made of its PTX."""
+ptxas is replaced by that of the Python package, because Triton launches what ptxas made of its PTX."""
 import os
 import pathlib
 import shutil
 import sys
 import sysconfig
 
-STAND_IN = str(pathlib.Path(__file__).with_name("ptxas"))
+STAND_IN = str(pathlib.Path(__file__).resolve().parents[2] / "python/ptxgen/ptxas")
 os.environ.update(TRITON_PTXAS_PATH=STAND_IN, TRITON_PTXAS_BLACKWELL_PATH=STAND_IN)
 
 if not pathlib.Path(sysconfig.get_paths()["include"], "Python.h").exists() or not (

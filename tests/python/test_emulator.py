@@ -89,13 +89,23 @@ def test_what_is_installed():
     assert emulate("--version").stdout == f"ptxgen {ptxgen.__version__}\n"
 
 
+def test_ptxas_of_triton(tmp_path):
+    """As triton.backends.nvidia calls it: the PTX itself is what it makes."""
+    (tmp_path / "k.ptx").write_text(".version 8.0\n")
+    script = 'cd "$1" && "$TRITON_PTXAS_PATH" -lineinfo -v --gpu-name=sm_90a k.ptx -o k.o && cmp k.ptx k.o &&' \
+             '"$TRITON_PTXAS_BLACKWELL_PATH" --version'
+    done = emulate("emulate", "--", "sh", "-c", script, "sh", str(tmp_path))
+    assert done.returncode == 0 and "release 13.5, V13.5" in done.stdout, done
+
+
 def test_environment():
     path = ptxgen.emulator_path()
     base = {"LD_LIBRARY_PATH": "/a:/b", "LD_PRELOAD": "/c.so", "X": "1"}
     made = ptxgen.emulator.environment(base=base, device="sm_80", seed=7, log=None)
+    assert made.pop("TRITON_PTXAS_PATH") == made.pop("TRITON_PTXAS_BLACKWELL_PATH")
     assert made == {"X": "1", "PTXGEN_LIBCUDA": path, "PTXGEN_EMU_DEVICE": "sm_80", "PTXGEN_EMU_SEED": "7",
                     "LD_LIBRARY_PATH": f"{os.path.dirname(path)}:/a:/b", "LD_PRELOAD": f"{path}:/c.so"}
-    assert ptxgen.emulator.environment(base=made) == made
+    assert made.items() <= ptxgen.emulator.environment(base=made).items()
     with pytest.raises(ptxgen.InvalidError, match="no setting 'gpu'; there are device,"):
         ptxgen.emulator.environment(gpu=1)
 
