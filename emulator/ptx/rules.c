@@ -599,10 +599,11 @@ static bool rule_lop3_truth(const struct check *c)
     return rule_lop3(c);
 }
 
-#define rule_none   NULL
-#define rule_video  emu_rule_video
-#define rule_video2 emu_rule_video2
-#define rule_video4 emu_rule_video4
+#define rule_none      NULL
+#define rule_video     emu_rule_video
+#define rule_video_sum emu_rule_video_sum
+#define rule_video2    emu_rule_video2
+#define rule_video4    emu_rule_video4
 
 bool emu_check(struct emu_parser *p, struct emu_spelled *spelled, struct emu_operand *operands)
 {

@@ -25,6 +25,7 @@ bool emu_cannot_combine(const struct check *c, emu_groups one, emu_groups other)
 // ---- rules_video.c ------------------------------------------------------------------------------
 
 bool emu_rule_video(const struct check *c);
+bool emu_rule_video_sum(const struct check *c);
 bool emu_rule_video2(const struct check *c);
 bool emu_rule_video4(const struct check *c);
 

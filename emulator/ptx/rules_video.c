@@ -7,6 +7,14 @@ static bool wrong_selector(const struct check *c, unsigned operand)
     return emu_error(c->p, &c->spelled->name, "Incorrect video selector for operand %u", operand);
 }
 
+// For what ptxas makes of it, which follows neither the manual nor another rule that is known.
+static bool no_rule(const struct check *c, const char *what)
+{
+    return emu_error(c->p, &c->spelled->name,
+                     "Instruction '%.*s' %s is not supported by the emulator",
+                     EMU_TEXT(&c->spelled->name), what);
+}
+
 // Forms with `.second`, but no result type, are comparisons.
 static bool check_video(const struct check *c)
 {
@@ -37,7 +45,20 @@ bool emu_rule_video(const struct check *c)
         return emu_error(c->p, &c->spelled->name,
                          "Video instruction cannot have destination selector and secondary "
                          "operation");
+    if (insn->select[0] && spells(c, EMU_G(SAT)))
+        return no_rule(c, "with '.sat' and a selector on destination");
     return check_video(c);
+}
+
+bool emu_rule_video_sum(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+    const bool whole = (insn->source_type == EMU_U32 && !insn->select[1]) ||
+                       (insn->factor_type == EMU_U32 && !insn->select[2]);
+
+    if (insn->type == EMU_U32 && whole && spells(c, EMU_G(SAT) | EMU_G(EXTREME)))
+        return no_rule(c, "of whole '.u32' sources with '.u32.sat', '.min' or '.max'");
+    return emu_rule_video(c);
 }
 
 // Each part of a source is one of both; those of the result are a set, the first one highest.

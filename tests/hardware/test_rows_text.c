@@ -251,7 +251,8 @@ static void scalar_videos(void **state)
                 t->operation = operation;
                 t->expect = expect_scalar;
                 // What ptxas 13.0 makes of saturation to a part, and of what vshl shifts out in
-                // front of saturation, min and max, follows neither the manual nor a rule.
+                // front of saturation, min and max, follows neither the manual nor a rule. The
+                // emulator refuses them.
                 t->sat = operation != SET && operation != LEFT && n % 3 == 0;
                 t->add = kind == 1;
                 t->least = kind == 2;
