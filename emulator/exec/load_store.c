@@ -140,15 +140,22 @@ static bool local_access(struct emu_warp *warp, unsigned lane, uint64_t address,
     return true;
 }
 
+static const char *verb(enum emu_use use)
+{
+    return use == EMU_USE_LOAD ? "load" : use == EMU_USE_STORE ? "store" : "atomic";
+}
+
 static bool global_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
-                          uint64_t address, uint32_t bytes, struct emu_access *access)
+                          uint64_t address, uint32_t bytes, enum emu_use use,
+                          struct emu_access *access)
 {
     struct emu_exec *exec = warp->block->exec;
     enum emu_access_fault fault;
     unsigned char *shadow = NULL;
     access->host = emu_memory_access(exec->memory, address, bytes, &shadow, &fault);
     access->shadow = exec->sanitize ? shadow : NULL;
-    return access->host ? true : emu_fault_address(warp, op, lane, address, bytes, fault);
+    return access->host ? true
+                        : emu_fault_address(warp, op, lane, address, bytes, fault, verb(use));
 }
 
 static bool in_region(const struct emu_region *region, uint64_t address, uint32_t bytes,
@@ -160,11 +167,6 @@ static bool in_region(const struct emu_region *region, uint64_t address, uint32_
     access->host = region->host + offset;
     access->shadow = region->shadow ? region->shadow + offset : NULL;
     return true;
-}
-
-static const char *verb(enum emu_use use)
-{
-    return use == EMU_USE_LOAD ? "load" : use == EMU_USE_STORE ? "store" : "atomic";
 }
 
 bool emu_lane_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
@@ -207,7 +209,7 @@ bool emu_lane_range(struct emu_warp *warp, const struct emu_op *op, unsigned lan
         break;
     default:
         access->shared = false;
-        return global_access(warp, op, lane, address, bytes, access);
+        return global_access(warp, op, lane, address, bytes, use, access);
     }
     return ok ? true : emu_fault_window(warp, op, lane, space, given, address, bytes, verb(use));
 }

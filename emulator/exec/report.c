@@ -253,12 +253,10 @@ bool emu_report_finding(struct emu_warp *warp, const struct emu_insn *insn, unsi
 // ---- accesses -----------------------------------------------------------------------------------
 
 bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
-                       uint64_t address, uint32_t bytes, enum emu_access_fault fault)
+                       uint64_t address, uint32_t bytes, enum emu_access_fault fault,
+                       const char *verb)
 {
     struct emu_exec *exec = warp->block->exec;
-    const char *verb = op->handler == EMU_DO_LOAD    ? "load"
-                       : op->handler == EMU_DO_STORE ? "store"
-                                                     : "atomic";
     uint64_t start = 0, size = 0;
     bool freed = false;
     char near[160] = "no allocation is near";

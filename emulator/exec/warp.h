@@ -463,7 +463,8 @@ void emu_warnings_tell(struct emu_warnings *warnings, void (*warn)(const char *t
 enum { EMU_QUOTE = 176 };
 void emu_quote_line(const struct emu_module *module, uint32_t line, char *text, size_t size);
 bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
-                       uint64_t address, uint32_t bytes, enum emu_access_fault fault);
+                       uint64_t address, uint32_t bytes, enum emu_access_fault fault,
+                       const char *verb);
 bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned lane, unsigned space,
                       uint64_t given, uint64_t offset, uint32_t bytes, const char *verb);
 bool emu_fault_deadlock(struct emu_block *block);

@@ -161,11 +161,14 @@ static void bad_pointer(void)
 {
     CUfunction function = NULL;
     CUdeviceptr nowhere = 16;
+    const char *report = NULL;
     void *params[] = { &nowhere, &result_at };
     start(1);
     WANT(cuModuleGetFunction(&function, module, "print"), 0);
     WANT(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
     WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    WANT(cuEmulatorReport(&report), 0);
+    TRUE(strstr(report, "out of bounds: load of 1 bytes at 0x10"));
 }
 
 static void assertion(void)
