@@ -350,7 +350,8 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     w.scale_wanted = is_given(b, w.scale);
     if (w.levels.by_extremes)
         w.zero_point_wanted = is_given(b, w.zero_point);
-    ptx_val addresses = ptx_or(b, ptx_ptr_address(b, w.x), ptx_ptr_address(b, w.y));
+    ptx_val addresses = ptx_ptr_address(b, w.y);
+    addresses = ptx_or(b, ptx_ptr_address(b, w.x), addresses);
     w.aligned = ptx_eq(b, ptx_and(b, addresses, ptx_u64(VECTOR_BYTES - 1)), ptx_u64(0));
     w.end = ptx_and(b, n, ptx_u64(~(uint64_t)(w.group - 1)));
     ptx_val block = ptx_ctaid(b, PTX_X);

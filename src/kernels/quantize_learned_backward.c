@@ -226,7 +226,8 @@ static void pass_rows(ptx_builder *b, const struct learned_work *w)
         ptx_val first = ptx_mad(b, row, w->inner, place);
         ptx_val within = ptx_lt(b, piece, pieces.count);
         ptx_val left = ptx_min(b, ptx_sub(b, w->inner, place), pieces.piece);
-        ptx_val rest = ptx_select(b, ptx_lt(b, first, w->n), ptx_sub(b, w->n, first), ptx_u64(0));
+        ptx_val rest = ptx_sub(b, w->n, first);
+        rest = ptx_select(b, ptx_lt(b, first, w->n), rest, ptx_u64(0));
         ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, rest));
         struct learned_work moved = moved_to(b, w, first);
         struct learned q = quantizer_at(b, w, channel);
@@ -307,9 +308,9 @@ static void pass_columns_of_tile(ptx_builder *b, const struct column_work *c, pt
     const unsigned bytes = c->lanes * ptx_type_bytes(c->work->spec->dtype);
     ptx_val i = ptx_var(b, start);
     ptx_val aligned = is_aligned(b, c->work, bytes);
-    ptx_val whole = ptx_select(b, ptx_ge(b, c->work->n, ptx_u64(c->lanes)),
-                               ptx_sub(b, c->work->n, ptx_u64(c->lanes - 1)), ptx_u64(0));
+    ptx_val whole = ptx_sub(b, c->work->n, ptx_u64(c->lanes - 1));
 
+    whole = ptx_select(b, ptx_ge(b, c->work->n, ptx_u64(c->lanes)), whole, ptx_u64(0));
     whole = ptx_min(b, whole, end);
     columns_ahead(b, c, i, ptx_select(b, aligned, whole, ptx_u64(0)));
     ptx_while (b, ptx_lt(b, i, end)) {

@@ -207,7 +207,8 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     w.part = VECTORS * WARP * w.lanes;
     w.team = w.group / w.lanes;
     take_params(b, &w);
-    ptx_val addresses = ptx_or(b, ptx_ptr_address(b, w.x), ptx_ptr_address(b, w.d_output));
+    ptx_val addresses = ptx_ptr_address(b, w.d_output);
+    addresses = ptx_or(b, ptx_ptr_address(b, w.x), addresses);
     addresses = ptx_or(b, addresses, ptx_ptr_address(b, w.d_input));
     w.aligned = ptx_eq(b, ptx_and(b, addresses, ptx_u64(VECTOR_BYTES - 1)), ptx_u64(0));
     ptx_val tid = ptx_tid(b, PTX_X);

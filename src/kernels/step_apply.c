@@ -278,8 +278,8 @@ static void vector_read(ptx_builder *b, const struct step *s, const struct vecto
     if (!ptxk_step_variant_has_codes(s->variant))
         return;
     absmax_read(b, s, to);
-    ptx_val rest = ptx_and(b, ptx_lt(b, to->i, s->length), ptx_not(b, to->whole));
-    ptx_if (b, rest)
+    ptx_val edge = ptx_not(b, to->whole);
+    ptx_if (b, ptx_and(b, ptx_lt(b, to->i, s->length), edge))
         edge_read(b, s, to);
 }
 

@@ -55,16 +55,16 @@ ptx_val ptxk_larger(ptx_builder *b, ptx_val x, ptx_val y)
 {
     if (ptx_builder_target(b).sm >= 80)
         return ptx_max_nan(b, x, y);
-    ptx_val taken = ptx_or(b, ptx_gt(b, x, y), ptx_is_nan(b, x));
-    return ptx_select(b, taken, x, y);
+    ptx_val nan = ptx_is_nan(b, x);
+    return ptx_select(b, ptx_or(b, ptx_gt(b, x, y), nan), x, y);
 }
 
 ptx_val ptxk_smaller(ptx_builder *b, ptx_val x, ptx_val y)
 {
     if (ptx_builder_target(b).sm >= 80)
         return ptx_min_nan(b, x, y);
-    ptx_val taken = ptx_or(b, ptx_lt(b, x, y), ptx_is_nan(b, x));
-    return ptx_select(b, taken, x, y);
+    ptx_val nan = ptx_is_nan(b, x);
+    return ptx_select(b, ptx_or(b, ptx_lt(b, x, y), nan), x, y);
 }
 
 ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x)

@@ -185,8 +185,8 @@ static ptx_val signed_codes(ptx_builder *b, ptx_val places, const ptx_val state[
     ptx_val negative = four_bytes(b, state, SIGNS);
     ptx_val last = ptx_prmt(b, places, places, ptx_u32(SIGNS_OF_BYTES));
     ptx_val above = ptx_bitcast(b, PTX_B32, ptx_add(b, ptx_bitcast(b, PTX_U32, places), code_of_0));
-    ptx_val below =
-        ptx_and(b, ptx_xor(b, places, ptx_bitcast(b, PTX_B32, code_of_0)), ptx_not(b, last));
+    ptx_val positive = ptx_not(b, last);
+    ptx_val below = ptx_and(b, ptx_xor(b, places, ptx_bitcast(b, PTX_B32, code_of_0)), positive);
 
     return ptx_lop3(b, negative, below, above, ptx_u32(X_AND_Y));
 }
