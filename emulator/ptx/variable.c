@@ -251,9 +251,8 @@ static uint32_t put_symbol(struct emu_parser *p, const struct emu_declaration *d
 {
     struct emu_module *module = p->module;
     uint64_t offset = 0;
-
-    if (!d->is_extern && !place_in_space(p, d, &offset))
-        return EMU_NO_REGISTER;
+    const bool placed = d->is_extern || place_in_space(p, d, &offset);
+    // The name is declared, so what follows finds a symbol, even one that has no place.
     struct emu_symbol *symbol = index < module->symbol_count
                                     ? &module->symbols[index]
                                     : emu_push(p, &module->symbols, &module->symbol_count,
@@ -273,7 +272,7 @@ static uint32_t put_symbol(struct emu_parser *p, const struct emu_declaration *d
         emu_out_of_memory(p);
         return EMU_NO_REGISTER;
     }
-    return index;
+    return placed ? index : EMU_NO_REGISTER;
 }
 
 // A second definition, by another text. EMU_NO_REGISTER: reported.

@@ -250,6 +250,8 @@ static void appetite(void **state)
     expect(HEAD ".global .b8 x[99999999999999999999];", 218, "does not fit into 64 bits");
     expect(HEAD ".func f(.param .b8 p[100000]) { ret; }", 218, "not supported by the emulator");
     expect(HEAD ".entry k() { .local .b8 x[600000]; }", 218, "more than 524288 bytes");
+    expect(HEAD ".entry k() { .reg .b64 %a; .local .b8 x[600000]; mov.u64 %a, x; ret; }", 218,
+           "more than 524288 bytes");
     expect(HEAD ".entry k() { .reg .b64 d; ld.local.u32 d, [d+99999999999999999999]; }", 218,
            "does not fit into 64 bits");
 }
