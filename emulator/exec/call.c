@@ -85,7 +85,8 @@ static bool call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask, 
         return emu_do_system(warp, op, mask, (enum emu_system)code->function->system);
     if (warp->depth + 1 >= EMU_MAX_DEPTH)
         return emu_fault(warp, op->insn, emu_first(mask), EMU_HARDWARE_STACK,
-                         "calls nested deeper than %u", (unsigned)EMU_MAX_DEPTH);
+                         "calls nested deeper than %u, the emulator's limit",
+                         (unsigned)EMU_MAX_DEPTH);
     if (!emu_warp_grow(warp, warp->depth + 1))
         return emu_fault(warp, op->insn, emu_first(mask), EMU_HARDWARE_STACK,
                          "no host memory for the registers of calls nested %u deep",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Asynchronous copies to shared memory. They are done at the wait, as late as possible, so that a
-// kernel that does not wait finds the old contents.
+// kernel that does not wait finds the old contents, or is reported.
 #include "warp.h"
 
 #include <stdalign.h>
@@ -11,6 +11,16 @@ static bool write_is_ordered(const struct emu_async *copy)
     return !block->race ||
            emu_race_access(copy->warp, copy->op, copy->lane, (uint32_t)(copy->to - block->shared),
                            copy->op->bytes, EMU_USE_STORE, false);
+}
+
+// Whether the target is free for the copy, which then is under way until it is finished.
+static bool take_off(const struct emu_async *copy)
+{
+    if (!write_is_ordered(copy))
+        return false;
+    emu_race_flight(copy->warp, copy->lane, (uint32_t)(copy->to - copy->warp->block->shared),
+                    copy->op->bytes, true);
+    return true;
 }
 
 // The number of bytes that each lane reads from its source.
@@ -76,7 +86,7 @@ bool emu_do_copy(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
                                         .batch = warp->copy_batch[i],
                                         .lane = (uint8_t)i,
                                         .taken = (uint8_t)taken[i] };
-        if (!emu_pending_add(warp->block->exec, &warp->copies, &copy) || !write_is_ordered(&copy))
+        if (!emu_pending_add(warp->block->exec, &warp->copies, &copy) || !take_off(&copy))
             return false;
     }
     return true;
@@ -95,6 +105,7 @@ static bool finish(const struct emu_async *copy)
         if (copy->from_shadow)
             emu_shadow_move(block->exec->shadows, copy->to_shadow, copy->from_shadow, copy->taken);
     }
+    emu_race_flight(copy->warp, copy->lane, (uint32_t)(copy->to - block->shared), bytes, false);
     return write_is_ordered(copy);
 }
 

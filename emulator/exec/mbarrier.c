@@ -320,6 +320,23 @@ static bool is_complete(const struct emu_mbarrier *m, const struct emu_op *op, u
     return op->src[1].want == EMU_WORD ? (m->phase & 1) != (what & 1) : m->phase != what >> 32;
 }
 
+// Whether the wait of a lane ends. What is still missing from the phase is done now. A copy that
+// the phase did not wait for, because the bytes that it expects are too few, stays under way.
+static bool look(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
+                 uint64_t what, bool *complete)
+{
+    const struct emu_mbarrier *m = object(warp, op->insn, lane, offset);
+    if (!m)
+        return false;
+    *complete = is_complete(m, op, what);
+    if (*complete)
+        return true;
+    if (!emu_async_finish(warp, offset) || !(m = object(warp, op->insn, lane, offset)))
+        return false;
+    *complete = is_complete(m, op, what);
+    return true;
+}
+
 bool emu_do_phase_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 {
     const struct emu_program *program = warp->block->exec->program;
@@ -330,14 +347,11 @@ bool emu_do_phase_wait(struct emu_warp *warp, const struct emu_op *op, uint32_t 
     uint32_t complete = 0, given_up = 0, offsets[EMU_LANES];
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
         const unsigned i = emu_first(rest);
+        bool ended = false;
         if (!emu_mbarrier_check(warp, op, i, addresses[i], &offsets[i]) ||
-            !emu_async_finish(warp, offsets[i]))
+            !look(warp, op, i, offsets[i], emu_lane_of(&op->src[1], wanted, i), &ended))
             return false;
-        const struct emu_mbarrier *m = object(warp, op->insn, i, offsets[i]);
-        if (!m)
-            return false;
-        if (is_complete(m, op, emu_lane_of(&op->src[1], wanted, i)))
-            complete |= 1u << i;
+        complete |= (uint32_t)ended << i;
     }
     given_up = mask & ~complete & warp->impatient;
     warp->impatient &= ~mask;

@@ -65,11 +65,11 @@ struct emu_race {
     struct clocks *clocks;
     uint32_t published[EMU_MAX_WARPS]; // by synchronising accesses
     uint32_t barriers[EMU_BARRIERS][EMU_MAX_WARPS];
-    uint32_t flying; // bulk copies under way
+    uint32_t flying; // asynchronous copies under way
 };
 
-// IN_FLIGHT is the thread of a bulk copy that has not completed; its tick is the thread that made
-// it.
+// IN_FLIGHT is the thread of an asynchronous copy that has not completed; its tick is the thread
+// that made it.
 enum { EPOCH_BITS = 20, TICK_BITS = 32, IN_FLIGHT = 2046 };
 
 static uint64_t make(uint32_t thread, bool strong, uint32_t epoch, uint32_t tick)
@@ -188,8 +188,8 @@ static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane
         emu_describe_thread(warp->block, (uint32_t)other->stamp, thread, sizeof(thread));
         return emu_report_finding(warp, op->insn, lane, EMU_FINDING_RACE,
                                   "shared-memory race: this %s at shared offset 0x%x is not after "
-                                  "the wait for the cp.async.bulk by thread %s at line %u, which "
-                                  "writes there",
+                                  "the wait for the asynchronous copy by thread %s at line %u, "
+                                  "which writes there",
                                   now, (unsigned)offset, thread, (unsigned)other->line);
     }
     emu_describe_thread(warp->block, thread_of(other->stamp), thread, sizeof(thread));

@@ -15,7 +15,7 @@
 enum {
     EMU_MAX_WARPS = EMU_MAX_THREADS / EMU_LANES,
     EMU_BARRIERS = 16,
-    EMU_MAX_DEPTH = 64, // depth of nested calls
+    EMU_MAX_DEPTH = 250, // depth of nested calls; key_of() in warp.c has 8 bits for it
 };
 
 // CUresult values that a launch may end with.
@@ -435,8 +435,8 @@ void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
 void emu_race_fence(struct emu_warp *warp);
 // A wait for a phase of an mbarrier has ended.
 void emu_race_phase(struct emu_warp *warp, const struct emu_op *op);
-// A bulk copy to shared memory by a lane is under way: every access to its bytes races with it. Or
-// it has ended.
+// An asynchronous copy to shared memory by a lane is under way: every access to its bytes races
+// with it. Or it has ended.
 void emu_race_flight(struct emu_warp *warp, unsigned lane, uint32_t offset, uint32_t bytes,
                      bool flying);
 // What the warp has copied so far is ordered before what follows the wait for it.

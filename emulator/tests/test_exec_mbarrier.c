@@ -237,13 +237,16 @@ static void reports(void **state)
                          "@%p1 mbarrier.expect_tx.shared.b64 [bar], 1; ret;",
           719, "wrong transaction count|1048576 bytes" },
         { SHARED INIT(1) "@%p1 " COPY "64, [bar];\n@%p1 ld.shared.u32 %r5, [buf+60]; ret;", 719,
-          "shared-memory race|not after the wait for the cp.async.bulk by thread (0,0,0)" },
+          "shared-memory race|not after the wait for the asynchronous copy by thread (0,0,0)" },
         { SHARED INIT(1) "@%p1 " COPY
                          "64, [bar];\nbar.sync 0; bar.sync 0; ld.shared.u32 %r5, [buf]; ret;",
-          719, "shared-memory race|not after the wait for the cp.async.bulk" },
+          719, "shared-memory race|not after the wait for the asynchronous copy" },
         { SHARED INIT(1) "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 64;\n@%p1 " COPY
                          "64, [bar];\n@%p1 " COPY "64, [bar]; ret;",
-          719, "shared-memory race|not after the wait for the cp.async.bulk" },
+          719, "shared-memory race|not after the wait for the asynchronous copy" },
+        { SHARED INIT(1) "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 0;\n@%p1 " COPY
+                         "64, [bar];\n" WAIT "ld.shared.u32 %r5, [buf]; ret;",
+          719, "shared-memory race|not after the wait for the asynchronous copy" },
         { SHARED INIT(32) "st.shared.u32 [bar], 1; bar.sync 0;\n"
                           "mbarrier.arrive.shared.b64 _, [bar]; ret;",
           719, "initialised at line|was overwritten" },

@@ -331,14 +331,14 @@ static void calls(void **state)
                   ".visible .entry k(.param .u64 p)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<8>;\n"
                   ".reg .b64 %rd<4>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n"
                   "setp.lt.u32 %p1, %r1, 20;\n@%p1 bra L;\ncall (%r2), twice, (%r1);\nbra M;\n"
-                  "L: call (%r2), sum, (%r1);\nM: activemask.b32 %r3;\n"
+                  "L: mul.lo.u32 %r4, %r1, 12;\ncall (%r2), sum, (%r4);\nM: activemask.b32 %r3;\n"
                   "mul.wide.u32 %rd2, %r1, 8;\nadd.u64 %rd3, %rd1, %rd2;\n"
                   "st.global.v2.u32 [%rd3], {%r2, %r3};\nret;\n}\n");
     uint64_t out = emulator_alloc(e, 256);
     emulator_expect(e, emulator_run(e, &out), 0, "");
     const uint32_t *got = emulator_at(e, out, 256);
     for (uint32_t i = 0; i < 32; i++) {
-        assert_int_equal(got[2 * i], i < 20 ? i * (i + 1) / 2 : 2 * i);
+        assert_int_equal(got[2 * i], i < 20 ? 12 * i * (12 * i + 1) / 2 : 2 * i);
         assert_int_equal(got[2 * i + 1], UINT32_MAX);
     }
 }
