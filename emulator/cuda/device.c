@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The emulated device: the environment variables that set it, and its attributes.
-#define _POSIX_C_SOURCE 200809L // strtok_r
+#define _GNU_SOURCE // strtok_r, environ
 #include "api.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // ---- the environment ----------------------------------------------------------------------------
 
@@ -218,6 +219,32 @@ static bool read_sanitize(struct api_config *config)
     return read;
 }
 
+/// A misspelt variable would leave its setting as it is, and nobody would notice.
+static bool read_names(struct api_config *config)
+{
+    static const char prefix[] = "PTXGEN_EMU_";
+    static const char *const known[] = { "DEVICE",  "DRIVER",  "MEMORY",       "SANITIZE", "SEED",
+                                         "THREADS", "TIMEOUT", "INSTRUCTIONS", "FAIL",     "LOG" };
+    for (char **at = environ; at && *at; at++) {
+        if (strncmp(*at, prefix, sizeof(prefix) - 1) != 0)
+            continue;
+        const char *name = *at + sizeof(prefix) - 1;
+        const size_t length = strcspn(name, "=");
+        char variable[64];
+        bool found = false;
+        for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+            found |= strlen(known[k]) == length && strncmp(name, known[k], length) == 0;
+        if (found)
+            continue;
+        snprintf(variable, sizeof(variable), "%s%.*s", prefix, (int)(length < 50 ? length : 50),
+                 name);
+        return fail(config, variable, name[length] ? name + length + 1 : "",
+                    "no such variable: DEVICE, DRIVER, MEMORY, SANITIZE, SEED, THREADS, TIMEOUT, "
+                    "INSTRUCTIONS, FAIL and LOG can follow PTXGEN_EMU_");
+    }
+    return true;
+}
+
 void api_config_read(struct api_config *config)
 {
     *config = (struct api_config) { .gpu = emu_gpu_of(DEFAULT_SM),
@@ -227,6 +254,7 @@ void api_config_read(struct api_config *config)
                                     .seed = DEFAULT_SEED,
                                     .instructions = DEFAULT_INSTRUCTIONS };
     uint64_t threads = DEFAULT_THREADS, timeout = DEFAULT_TIMEOUT;
+    read_names(config);
     read_device(config);
     read_driver(config);
     read_memory(config);

@@ -168,6 +168,9 @@ static void malformed(void **state)
         "PTXGEN_EMU_FAIL=cuMemAlloc:2@0",
         "PTXGEN_EMU_FAIL=cuMemAlloc:2@",
         "PTXGEN_EMU_FAIL=cuInit:0,",
+        "PTXGEN_EMU_SANITISE=0",
+        "PTXGEN_EMU_SEEDS=1",
+        "PTXGEN_EMU_=1",
     };
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         IN_CHILD(is_malformed, variables[i]);
