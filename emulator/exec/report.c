@@ -260,7 +260,13 @@ bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned 
     uint64_t start = 0, size = 0;
     bool freed = false;
     char near[160] = "no allocation is near";
-    if (emu_memory_nearest(exec->memory, address, &start, &size, &freed)) {
+    if (address >= EMU_SHARED_WINDOW && address < EMU_WINDOWS_END) {
+        snprintf(near, sizeof(near),
+                 "a generic address of %s: the access names another state space",
+                 address < EMU_LOCAL_WINDOW   ? "shared memory"
+                 : address < EMU_PARAM_WINDOW ? "local memory"
+                                              : "parameters");
+    } else if (emu_memory_nearest(exec->memory, address, &start, &size, &freed)) {
         const char *what = freed ? "freed allocation" : "allocation";
         unsigned long long from = (unsigned long long)start, n = (unsigned long long)size;
         if (address < start)

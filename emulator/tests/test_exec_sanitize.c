@@ -72,6 +72,11 @@ static void local_out_of_bounds(void **state)
                                "st.local.u32 [%rd9+16], %r0;\nret;",
                                0, 0, 0);
     emulator_expect(e, result, 700, "out of bounds|local memory");
+    result = emulator_body(e,
+                           ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\n"
+                           "cvta.local.u64 %rd9, %rd9;\nld.global.u32 %r5, [%rd9];\nret;",
+                           0, 0, 0);
+    emulator_expect(e, result, 700, "out of bounds|a generic address of local memory");
 }
 
 static void uninitialised_register(void **state)
