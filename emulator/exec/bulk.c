@@ -66,15 +66,18 @@ static bool start(struct emu_warp *warp, const struct emu_op *op, struct emu_asy
     async->to_shared = target.shared;
     async->from = source.host;
     async->from_shadow = source.shadow;
-    if (block->race && async->bytes && source.shared &&
-        !emu_race_access(warp, op, async->lane, (uint32_t)(source.host - block->shared),
-                         async->bytes, EMU_USE_LOAD, false))
-        return false;
+    async->from_shared = source.shared;
+    if (block->race && async->bytes && source.shared) {
+        const uint32_t offset = (uint32_t)(source.host - block->shared);
+        if (!emu_race_access(warp, op, async->lane, offset, async->bytes, EMU_USE_LOAD, false))
+            return false;
+        emu_race_flight(warp, op, async->lane, offset, async->bytes, EMU_USE_LOAD, true);
+    }
     if (block->race && async->bytes && target.shared) {
         const uint32_t offset = (uint32_t)(target.host - block->shared);
         if (!emu_race_access(warp, op, async->lane, offset, async->bytes, EMU_USE_STORE, false))
             return false;
-        emu_race_flight(warp, async->lane, offset, async->bytes, true);
+        emu_race_flight(warp, op, async->lane, offset, async->bytes, EMU_USE_STORE, true);
     }
     return emu_pending_add(block->exec, &block->asyncs, async);
 }
@@ -134,9 +137,12 @@ static bool finish(const struct emu_async *async)
     }
     if (async->bytes) {
         copy_bytes(block, async);
-        if (block->race && async->to_shared)
-            emu_race_flight(warp, async->lane, (uint32_t)(async->to - block->shared), async->bytes,
-                            false);
+        if (async->to_shared)
+            emu_race_flight(warp, async->op, async->lane, (uint32_t)(async->to - block->shared),
+                            async->bytes, EMU_USE_STORE, false);
+        if (async->from_shared)
+            emu_race_flight(warp, async->op, async->lane, (uint32_t)(async->from - block->shared),
+                            async->bytes, EMU_USE_LOAD, false);
         emu_race_landed(warp);
     }
     return async->mbarrier == EMU_NO_MBARRIER ||

@@ -18,8 +18,9 @@ static bool take_off(const struct emu_async *copy)
 {
     if (!write_is_ordered(copy))
         return false;
-    emu_race_flight(copy->warp, copy->lane, (uint32_t)(copy->to - copy->warp->block->shared),
-                    copy->op->bytes, true);
+    emu_race_flight(copy->warp, copy->op, copy->lane,
+                    (uint32_t)(copy->to - copy->warp->block->shared), copy->op->bytes,
+                    EMU_USE_STORE, true);
     return true;
 }
 
@@ -105,7 +106,8 @@ static bool finish(const struct emu_async *copy)
         if (copy->from_shadow)
             emu_shadow_move(block->exec->shadows, copy->to_shadow, copy->from_shadow, copy->taken);
     }
-    emu_race_flight(copy->warp, copy->lane, (uint32_t)(copy->to - block->shared), bytes, false);
+    emu_race_flight(copy->warp, copy->op, copy->lane, (uint32_t)(copy->to - block->shared), bytes,
+                    EMU_USE_STORE, false);
     return write_is_ordered(copy);
 }
 

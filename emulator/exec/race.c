@@ -65,7 +65,7 @@ struct emu_race {
     struct clocks *clocks;
     uint32_t published[EMU_MAX_WARPS]; // by synchronising accesses
     uint32_t barriers[EMU_BARRIERS][EMU_MAX_WARPS];
-    uint32_t flying; // asynchronous copies under way
+    uint32_t flying; // asynchronous copies that write, under way
 };
 
 // IN_FLIGHT is the thread of an asynchronous copy that has not completed; its tick is the thread
@@ -189,8 +189,8 @@ static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane
         return emu_report_finding(warp, op->insn, lane, EMU_FINDING_RACE,
                                   "shared-memory race: this %s at shared offset 0x%x is not after "
                                   "the wait for the asynchronous copy by thread %s at line %u, "
-                                  "which writes there",
-                                  now, (unsigned)offset, thread, (unsigned)other->line);
+                                  "which %ss there",
+                                  now, (unsigned)offset, thread, (unsigned)other->line, then);
     }
     emu_describe_thread(warp->block, thread_of(other->stamp), thread, sizeof(thread));
     return emu_report_finding(warp, op->insn, lane, EMU_FINDING_RACE,
@@ -201,7 +201,8 @@ static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane
 
 static inline void record_read(struct cell *cell, const struct record *now)
 {
-    if (cell->read[0].stamp >> 53 != now->stamp >> 53)
+    if (cell->read[0].stamp >> 53 != now->stamp >> 53 &&
+        thread_of(cell->read[1].stamp) != IN_FLIGHT)
         cell->read[1] = cell->read[0];
     cell->read[0] = *now;
 }
@@ -362,22 +363,27 @@ void emu_race_phase(struct emu_warp *warp, const struct emu_op *op)
     mine->full = mine->tick; // the lanes of the warp that arrived at the mbarrier are not known
 }
 
-void emu_race_flight(struct emu_warp *warp, unsigned lane, uint32_t offset, uint32_t bytes,
-                     bool flying)
+void emu_race_flight(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
+                     uint32_t bytes, enum emu_use use, bool flying)
 {
     struct emu_race *race = warp->block->race;
     const uint32_t thread = warp->index * EMU_LANES + lane;
     if (!race)
         return;
     settle(race);
-    race->written = race->epoch;
-    race->flying += flying ? 1 : UINT32_MAX;
-    const uint64_t stamp = flying
-                               ? make(IN_FLIGHT, false, race->epoch, thread)
-                               : make(thread, false, race->epoch, race->clocks[warp->index].tick);
+    if (use != EMU_USE_LOAD) {
+        race->written = race->epoch;
+        race->flying += flying ? 1 : UINT32_MAX;
+    }
+    const struct record now = { flying ? make(IN_FLIGHT, false, race->epoch, thread)
+                                       : make(thread, false, race->epoch,
+                                              race->clocks[warp->index].tick),
+                                op->insn->line };
     for (uint32_t k = offset >> race->grain_shift; k <= (offset + bytes - 1) >> race->grain_shift;
-         k++)
-        race->cells[k].write.stamp = stamp;
+         k++) {
+        struct cell *cell = &race->cells[k];
+        *(use == EMU_USE_LOAD ? &cell->read[1] : &cell->write) = now;
+    }
 }
 
 void emu_race_landed(struct emu_warp *warp)

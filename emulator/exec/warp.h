@@ -83,7 +83,7 @@ struct emu_async {
     uint32_t bytes, batch;
     uint8_t lane;
     uint8_t taken; // cp.async: bytes read from the source; the rest is zero
-    bool is_arrival, to_shared;
+    bool is_arrival, to_shared, from_shared;
 };
 
 struct emu_pending {
@@ -435,10 +435,10 @@ void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
 void emu_race_fence(struct emu_warp *warp);
 // A wait for a phase of an mbarrier has ended.
 void emu_race_phase(struct emu_warp *warp, const struct emu_op *op);
-// An asynchronous copy to shared memory by a lane is under way: every access to its bytes races
-// with it. Or it has ended.
-void emu_race_flight(struct emu_warp *warp, unsigned lane, uint32_t offset, uint32_t bytes,
-                     bool flying);
+// An asynchronous copy by a lane is under way and writes shared memory: every access to its bytes
+// races with it. Or it reads shared memory (EMU_USE_LOAD): every write does. Or it has ended.
+void emu_race_flight(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
+                     uint32_t bytes, enum emu_use use, bool flying);
 // What the warp has copied so far is ordered before what follows the wait for it.
 void emu_race_landed(struct emu_warp *warp);
 void emu_race_warp(struct emu_warp *warp, uint32_t lanes);

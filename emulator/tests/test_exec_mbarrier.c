@@ -247,6 +247,13 @@ static void reports(void **state)
         { SHARED INIT(1) "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 0;\n@%p1 " COPY
                          "64, [bar];\n" WAIT "ld.shared.u32 %r5, [buf]; ret;",
           719, "shared-memory race|not after the wait for the asynchronous copy" },
+        { SHARED "st.shared.v4.u32 [buf], {1, 1, 1, 1}; bar.sync 0; setp.eq.u32 %p1, %r0, 0;\n"
+                 "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd0], [buf], 16;\n"
+                 "@%p1 cp.async.bulk.commit_group; bar.sync 0; ld.shared.u32 %r5, [buf];\n"
+                 "setp.eq.u32 %p1, %r0, 9; @%p1 st.shared.u32 [buf+12], 2; ret;",
+          719,
+          "this write at shared offset 0xc|asynchronous copy by thread (0,0,0)|which reads "
+          "there" },
         { SHARED INIT(32) "st.shared.u32 [bar], 1; bar.sync 0;\n"
                           "mbarrier.arrive.shared.b64 _, [bar]; ret;",
           719, "initialised at line|was overwritten" },
