@@ -294,10 +294,27 @@ static uint32_t define_again(struct emu_parser *p, const struct emu_declaration 
     return put_symbol(p, d, p->module->symbol_count); // for its initial value; nothing names it
 }
 
+// A declaration and the definition have one size, as ptxas and nvlink demand. An array without
+// extent has any.
+static bool sizes_agree(struct emu_parser *p, const struct emu_declaration *d,
+                        const struct emu_name *name)
+{
+    const struct emu_symbol *symbol = &p->module->symbols[name->index];
+    if (symbol->is_extern == d->is_extern || !symbol->bytes || !d->bytes ||
+        symbol->bytes == d->bytes || p->linkage == EMU_LINKAGE_COMMON ||
+        name->linkage == EMU_LINKAGE_COMMON)
+        return true;
+    return emu_error(
+        p, &d->name, "Inconsistent redefinition of variable '%.*s': %llu bytes here, %llu before",
+        EMU_TEXT(&d->name), (unsigned long long)d->bytes, (unsigned long long)symbol->bytes);
+}
+
 uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d)
 {
     struct emu_name *name = declared_before(p, d);
 
+    if (name && !sizes_agree(p, d, name))
+        return EMU_NO_REGISTER;
     if (name && d->is_extern)
         return name->index;
     if (name && name->defined)

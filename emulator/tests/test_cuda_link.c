@@ -222,9 +222,30 @@ static void inputs_that_do_not_fit(void **state)
         assert_non_null(strstr(log, "Duplicate definition"));
         OK(cuLinkDestroy(link));
     }
-    // A function of one text is not that of another.
-    OK(cuLinkCreate(2, options, values, &link));
+    static const char *const sizes[][2] = {
+        { ".extern .global .b32 v[4];\n", ".visible .global .b64 v;\n" },
+        { ".visible .global .b32 v[6];\n", ".extern .global .b32 v[4];\n" },
+    };
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+        values[1] = (void *)(uintptr_t)sizeof(log);
+        OK(cuLinkCreate(2, options, values, &link));
+        for (unsigned input = 0; input < 2; input++) {
+            snprintf(text, sizeof(text), EMU_TEXT_HEAD "%s", sizes[k][input]);
+            OK(add(link, text));
+        }
+        RETURNS(cuLinkComplete(link, &code, NULL), CUDA_ERROR_INVALID_PTX);
+        assert_non_null(strstr(log, "Inconsistent redefinition of variable 'v'"));
+        OK(cuLinkDestroy(link));
+    }
     values[1] = (void *)(uintptr_t)sizeof(log);
+    OK(cuLinkCreate(2, options, values, &link));
+    OK(add(link, EMU_TEXT_HEAD ".extern .global .b32 v[];\n"));
+    OK(add(link, EMU_TEXT_HEAD ".visible .global .b32 v[6];\n"));
+    OK(cuLinkComplete(link, &code, NULL));
+    OK(cuLinkDestroy(link));
+    // A function of one text is not that of another.
+    values[1] = (void *)(uintptr_t)sizeof(log);
+    OK(cuLinkCreate(2, options, values, &link));
     OK(add(link, EMU_TEXT_HEAD ".func f() { ret; }\n"));
     OK(add(link,
            EMU_TEXT_HEAD ".extern .func f();\n.visible .entry e()\n{\n    call f;\n    ret;\n}\n"));
