@@ -14,8 +14,8 @@ const char *ptxas_find(void)
     const char *named = getenv("PTXAS");
     const char *folder = getenv("PATH");
 
-    if (named)
-        return access(named, X_OK) == 0 ? named : NULL;
+    if (named && access(named, X_OK) == 0)
+        return named;
     while (folder && *folder) {
         const size_t length = strcspn(folder, ":");
         snprintf(path, sizeof path, "%.*s/ptxas", (int)length, folder);

@@ -17,8 +17,7 @@ struct ptxas_report {
     size_t count;
 };
 
-// The path of ptxas, or NULL: from PATH or CUDA's usual folder. The environment's PTXAS comes
-// first; if it names nothing that runs, there is none.
+// The path of ptxas, or NULL: from the environment's PTXAS, PATH or CUDA's usual folder.
 const char *ptxas_find(void);
 // Assembles `text` for `target` ("sm_90"), and discards the code.
 struct ptxas_report ptxas_run(const char *text, const char *target);
