@@ -40,7 +40,7 @@ def parameters(shapes, dtensors, device, mesh):
         whole = torch.zeros(shape if device == "cuda" else 1, device=device)
         made.append(torch.nn.Parameter(distribute_tensor(whole, mesh, [Shard(0)]) if k < dtensors
                                        else whole))
-        give(made[k], torch.ones_like(whole))
+        give(made[k], torch.ones_like(local(made[k])))
     return made
 
 

@@ -120,7 +120,7 @@ def counts_once(rank, world, shape, names):
     for p in params:
         state = ours.state[p]["exp_avg"]
         assert state.placements == p.placements and state.device_mesh == p.device_mesh
-        whole = p.full_tensor()
+        whole = p.full_tensor().contiguous()  # as NCCL wants it
         assert float(whole.abs().max()) > 0
         gathered = [torch.empty_like(whole) for _ in range(world)]
         torch.distributed.all_gather(gathered, whole)
