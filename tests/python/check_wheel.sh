@@ -31,7 +31,7 @@ python3 -m venv "$scratch/bare"
 
 environment "$scratch/venv" "$wheel" pytest 'mypy<3'
 cd "$root/tests/python"
-# Those of ptxgen.torch need torch, which `meson test` has where python3 or PTXGEN_TORCH_PYTHON has it.
+# Those of ptxgen.torch need torch: check_torch.sh.
 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider --ptxgen-emulate \
     --ignore-glob='*test_torch_*' .
 

@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# check_torch.sh WHEEL PACKAGE==VERSION...: the tests of ptxgen.torch with the wheel and these packages
+# of PyPI, torch among them, in a new environment, on the emulator. Ends with 77 if pip cannot install
+# them: torch and the libraries that it loads take 5 GB.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+wheel=$1
+shift
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset PYTHONPATH PTXGEN_LIBCUDA PTXGEN_LIBRARY PTXGEN_TORCH_PYTHON
+
+python3 -m venv "$scratch/venv"
+"$scratch/venv/bin/pip" -q --disable-pip-version-check --no-cache-dir install --only-binary :all: \
+    "$wheel" pytest==9.2.0 "$@" >"$scratch/log" 2>&1 || {
+    echo "skipped: pip cannot install $*: $(tail -n 1 "$scratch/log")"
+    exit 77
+}
+
+# Tensors of the CPU stand for those of a GPU: the emulator reads memory of the host.
+cd "$root/tests/python"
+PTXGEN_EMU_DEVICE=sm_90,pageable PTXGEN_EMU_THREADS=1 \
+    "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider --ptxgen-emulate test_torch_*.py
