@@ -12,11 +12,10 @@ struct ptxk_quick ptxk_quick_begin(void)
     return (struct ptxk_quick) { .least = ptx_u32(UINT32_MAX), .sum = ptx_zero(PTX_F32) };
 }
 
-// The nearest f32 to sqrt(x): Goldschmidt's step brings half the reciprocal root h and the root s
-// to within one unit in the last place, and the exact remainder of s rounds it correctly (P.
-// Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990).
-// Holds for every significand and an approximation up to 3 units off, which is more than PTX
-// allows: tests/kernels/test_quick.c runs them all. The reciprocal root of 0 is limited, so that
+// The nearest f32 to sqrt(x): the root by the reciprocal root, and its exact remainder. ptxas uses
+// this sequence for sqrt.rn between its checks, for every target, so it holds for the
+// approximations of every GPU; it holds for the nearest one, which is the emulator's.
+// tests/kernels/test_quick.c runs every significand. The reciprocal root of 0 is limited, so that
 // the root is 0; negative values, infinity and NaN give NaN.
 static ptx_val root(ptx_builder *b, ptx_val x)
 {
@@ -24,10 +23,6 @@ static ptx_val root(ptx_builder *b, ptx_val x)
     y = ptx_min(b, y, ptx_f32(0x1p100f));
     ptx_val s = ptx_mul(b, x, y);
     ptx_val h = ptx_mul(b, y, ptx_f32(0.5f));
-    ptx_val error = ptx_fma(b, ptx_neg(b, s), h, ptx_f32(0.5f));
-
-    s = ptx_fma(b, s, error, s);
-    h = ptx_fma(b, h, error, h);
     ptx_val rest = ptx_fma(b, ptx_neg(b, s), s, x);
     return ptx_fma(b, rest, h, s);
 }
