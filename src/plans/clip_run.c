@@ -404,6 +404,17 @@ static ptx_status check_data(const ptx_clip_plan *plan, size_t first, size_t cou
     return status;
 }
 
+// Of a step plan: sums and factors of the tensors before are not for those that come.
+static ptx_status forget_phases(ptx_clip_plan *plan, CUstream stream)
+{
+    struct ptxd_capture in;
+    const ptx_status status = ptxd_stream_capture(plan->device, stream, &in);
+
+    if (!status)
+        note(plan, CLIP_LEFT_NOTHING, &in);
+    return status;
+}
+
 ptx_status ptxp_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
                                    const CUdeviceptr *data, CUstream stream)
 {
@@ -417,6 +428,8 @@ ptx_status ptxp_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t cou
         return ptxd_fail(PTX_ERROR_INVALID, "data is NULL");
     if (count && !plan->any_address)
         status = check_data(plan, first, count, data);
+    if (!status && plan->step)
+        status = forget_phases(plan, stream);
     return status ? status : launch_data(plan, first, count, data, stream);
 }
 

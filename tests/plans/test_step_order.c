@@ -123,6 +123,27 @@ static void test_repeated_phases(void **state)
     ptx_step_plan_destroy(&plan);
 }
 
+// New addresses end the phases of the ones before.
+static void test_addresses_between_phases(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    CUdeviceptr gradient[STEP_MOST_TENSORS];
+
+    for (size_t t = 0; t < set.count; t++)
+        gradient[t] = set.tensors[t].gradient;
+    TAKE(plan, NORM_SQ);
+    require(ptx_step_plan_set_gradients(plan, 0, set.count, gradient, gpu.stream));
+    expect_order(plan, FINISH);
+    TAKE(plan, NORM_SQ, FINISH);
+    require(ptx_step_plan_set_addresses(plan, 0, set.count, set.tensors, gpu.stream));
+    expect_order(plan, WRITE);
+    expect_order(plan, FINISH);
+    TAKE(plan, NORM_SQ, FINISH, WRITE);
+    expect_steps(1, 1);
+    ptx_step_plan_destroy(&plan);
+}
+
 static void begin_capture(void)
 {
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
@@ -199,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_order_of_phases, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_repeated_phases, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_addresses_between_phases, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_order_in_captures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_graphs_of_phases, set_up, tear_down),
     };
