@@ -94,9 +94,8 @@ struct ptx_step_tensor {
     struct ptx_step_whole whole;
 };
 
-/// What a step does with the gradients. A step that writes nothing, because something was NaN or
-/// infinite, leaves them as they are, NaN included: under a loss scale, a backward pass that adds
-/// to its gradients must clear them itself.
+/// What a step does with the gradients. A step that writes no parameter, because something was NaN
+/// or infinite, leaves RAW and WRITE gradients as they are, NaN included, and clears those of ZERO.
 typedef enum ptx_step_gradients {
     PTX_STEP_GRADIENTS_RAW,   ///< leaves them unchanged
     PTX_STEP_GRADIENTS_WRITE, ///< writes g, rounded to the gradient's type
@@ -201,14 +200,14 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 
 /// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream:
 /// gradient (0 excludes the tensor from then on), parameter, states, absmax, `beside`. All other
-/// fields of `tensors`, including `step`, must be as at creation. Not between the phases of a run,
-/// which would then work on different tensors. Checked as at creation, together with the current
-/// addresses of all other tensors, so tensors whose memory was freed must move in the same call.
-/// Launches only; may be captured, and the graph then contains the addresses; later checks take
-/// them as set at once. Not for use from several threads at the same time. Errors: those of a run,
-/// OUT_OF_MEMORY (host). After an error the plan is unchanged, with one exception: a DRIVER error
-/// between two launches (one for each 32 tensors, and one for each 256 gradients) leaves the effect
-/// of the first ones; set the same tensors again.
+/// fields of `tensors`, including `step`, must be as at creation. The next phase on the stream is a
+/// norm_sq: a finish or step would belong to other tensors, and is refused. Checked as at creation,
+/// together with the current addresses of all other tensors, so tensors whose memory was freed must
+/// move in the same call. Launches only; may be captured, and the graph then contains the
+/// addresses; later checks take them as set at once. Not for use from several threads at the same
+/// time. Errors: those of a run, OUT_OF_MEMORY (host). After an error the plan is unchanged, with
+/// one exception: a DRIVER error between two launches (one for each 32 tensors, and one for each
+/// 256 gradients) leaves the effect of the first ones; set the same tensors again.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);

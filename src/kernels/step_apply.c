@@ -52,8 +52,25 @@ static bool is_read(const struct ptxk_step_variant *v, unsigned array)
     return ptxk_step_array_type(v, array) != PTX_NONE;
 }
 
-// Reads the factor and coefficients of this step. Ends the kernel, for all threads, if the step
-// must not write.
+// The next backward pass adds to them, also after a step that wrote nothing.
+static void gradients_clear(ptx_builder *b, const struct step *s)
+{
+    const ptx_val zero = ptxk_step_narrow(b, s->variant->gradient, ptx_zero(PTX_F32));
+
+    ptx_for (b, i, ptx_bitcast(b, PTX_S32, s->tid), s->length, ptx_s32(BLOCK))
+        ptx_store(b, s->array[ARRAY_GRADIENT], i, zero);
+}
+
+// Waits for the tables of 8-bit states and for what the thread's vectors were begun with.
+static void tables_wait(ptx_builder *b)
+{
+    if (ptx_builder_target(b).sm >= 80)
+        ptx_cp_async_wait_all(b);
+    ptx_barrier(b);
+}
+
+// Reads the factor and coefficients of this step, all before the first is used. Ends the kernel,
+// for all threads, if the step must not write.
 static void scalars_read(ptx_builder *b, struct step *s)
 {
     const struct ptxk_step_variant *v = s->variant;
@@ -66,18 +83,20 @@ static void scalars_read(ptx_builder *b, struct step *s)
     s->factor = ptx_load(b, record, ptx_u32(0));
     ptx_val groups = ptx_mul_wide(b, s->groups, ptx_u32(4));
     ptx_val found = ptx_load(b, ptx_at(b, s->records, groups), ptx_u32(0));
-    ptx_comment(b, "nothing is written where anything was not finite");
-    ptx_val skips = ptx_neu(b, found, ptx_f32(0.0f));
-    if (is_staged(b, v)) // no copy outlives its block
-        ptx_if (b, skips)
-            ptx_cp_async_wait_all(b);
-    ptx_return_if(b, skips);
     if (ptxk_step_streams(v)) {
         s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), ptx_u32(PTXK_STEP_T));
         ptx_vec key = ptx_load_vec(b, s->seed, ptx_u32(0), 2);
         s->random.key[0] = key.lane[0];
         s->random.key[1] = key.lane[1];
     }
+    if (ptxk_step_variant_has_codes(v))
+        tables_wait(b);
+    ptx_comment(b, "nothing is written where anything was not finite");
+    ptx_val skips = ptx_neu(b, found, ptx_f32(0.0f));
+    if (s->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED)
+        ptx_if (b, skips)
+            gradients_clear(b, s);
+    ptx_return_if(b, skips);
     ptx_comment(b, "the first tile of a tensor counts its step");
     ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, ptx_u32(0)));
     ptx_if (b, first) {
@@ -516,10 +535,8 @@ static void step_tile(ptx_builder *b, struct step *s)
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
     struct vector v = ptxk_step_variant_has_codes(s->variant) ? block_begin(b, s, first)
                                                               : vector_begin(b, s, first);
-    if (ptxk_step_variant_has_codes(s->variant)) {
+    if (ptxk_step_variant_has_codes(s->variant))
         ptxk_eight_bit_copy(b, s->shared, s->tables, s->tid, BLOCK);
-        ptx_barrier(b);
-    }
     if (ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     scalars_read(b, s);

@@ -335,12 +335,23 @@ static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
     };
 }
 
+// What a step that must not write leaves of the gradients.
+static void expect_skipped(struct step_set *set)
+{
+    for (size_t t = 0; t < set->count && set->gradients == PTX_STEP_GRADIENTS_ZERO; t++)
+        if (set->tensors[t].gradient)
+            memset(set->host + set->offset[t][GRADIENT], 0,
+                   set->tensors[t].count * ptx_type_bytes(array_type(set, t, GRADIENT)));
+}
+
 bool step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale)
 {
     float factor[STEP_MOST_GROUPS], before[STEP_MOST_TENSORS];
 
-    if (expect_records(set, params, loss_scale, factor))
+    if (expect_records(set, params, loss_scale, factor)) {
+        expect_skipped(set);
         return true;
+    }
     for (size_t t = 0; t < set->count; t++)
         memcpy(&before[t], set->host + set->step[t], sizeof(float));
     for (size_t t = 0; t < set->count; t++) {

@@ -58,7 +58,7 @@ size_t step_set_first(const struct step_set *set, size_t stage);
 /// Creates the plan; fails the test if that fails.
 ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params);
 /// Takes the reference's step on the host: sums, records, then every tensor. The gradients are
-/// divided by `loss_scale`. Returns true if a NaN or infinity was found, so that no tensor is
+/// divided by `loss_scale`. Returns true if a NaN or infinity was found, so that no parameter is
 /// written.
 bool step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale);
 /// Waits for the stream. Compares the device's memory with the host's, with the guard bytes.

@@ -154,10 +154,10 @@ static void set_up_plain(struct random *r, const char *name)
         assert_true(set.tensors[t].gradient != 0);
 }
 
-// A step with NaN or infinity writes only records and the loss scale. The next step works as usual.
-static void test_found_inf(void **state)
+// A step with NaN or infinity writes only records, the loss scale, and zeros where gradients become
+// 0. The next step works as usual.
+static void check_found_inf(ptx_step_gradients gradients)
 {
-    (void)state;
     static const struct ptx_loss_scale_params update = { .interval = 2 };
     static const float bad[] = { 0, INFINITY, 0, NAN, 0, 0 };
     static const float scales[] = { 64, 32, 32, 16, 16, 32 }; // after each step
@@ -165,6 +165,7 @@ static void test_found_inf(void **state)
     struct ptx_clip_summary summary;
 
     set_up_plain(&r, "found_inf");
+    set.gradients = gradients;
     struct ptx_step_params params = step_set_params(&set);
     params.loss_scale = 64;
     params.update = &update;
@@ -182,6 +183,14 @@ static void test_found_inf(void **state)
     }
     ptx_step_plan_destroy(&plan);
     step_set_destroy(&set);
+}
+
+static void test_found_inf(void **state)
+{
+    (void)state;
+
+    for (int k = PTX_STEP_GRADIENTS_RAW; k <= PTX_STEP_GRADIENTS_ZERO; k++)
+        check_found_inf((ptx_step_gradients)k);
 }
 
 // Without a limit and an update, there is no norm, and the factor is the inverse of the loss scale.

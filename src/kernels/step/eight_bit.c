@@ -103,13 +103,21 @@ ptx_ptr ptxk_eight_bit_shared(ptx_builder *b)
 void ptxk_eight_bit_copy(ptx_builder *b, ptx_ptr shared, ptx_ptr from, ptx_val tid,
                          unsigned threads)
 {
-    enum { VECTOR = 4, VECTORS = sizeof(struct ptxk_eight_bit_tables) / 16 };
+    enum { WORDS = 4, BYTES = 4 * WORDS, VECTORS = sizeof(struct ptxk_eight_bit_tables) / BYTES };
+    const bool can_copy = ptx_builder_target(b).sm >= 80;
 
-    _Static_assert(sizeof(struct ptxk_eight_bit_tables) % 16 == 0, "whole vectors");
+    _Static_assert(sizeof(struct ptxk_eight_bit_tables) % BYTES == 0, "whole vectors");
     ptx_for (b, k, tid, ptx_u32(VECTORS), ptx_u32(threads)) {
-        ptx_val at = ptx_mul(b, k, ptx_u32(VECTOR));
-        ptx_store_vec(b, shared, at, ptx_load_vec(b, from, at, VECTOR));
+        ptx_val at = ptx_mul(b, k, ptx_u32(WORDS));
+        if (can_copy) {
+            ptx_ptr to = ptx_at(b, shared, at);
+            ptx_cp_async(b, to, ptx_at(b, from, at), BYTES, .bypass = true);
+        } else {
+            ptx_store_vec(b, shared, at, ptx_load_vec(b, from, at, WORDS));
+        }
     }
+    if (can_copy)
+        ptx_cp_async_commit(b);
 }
 
 // ---- elements -----------------------------------------------------------------------------------
