@@ -100,12 +100,14 @@ step 'gpu tests' tests.log 240 meson test -C "$build" --no-rebuild --suite gpu -
 tools='memcheck racecheck initcheck synccheck'
 
 # tests_under TOOL: the groups of kernels, and the paths in the folder of tests, that run under the
-# tool. Only the kernels of `sums` and `quantizers` use shared memory and barriers.
+# tool. The kernels of `sums`, `quantizers`, `learned`, `casts` and `observers` use shared memory and
+# barriers, the others do not.
 tests_under() {
-    echo sums quantizers plans/test_clip_plan plans/test_step_plan
-    case $1 in memcheck | initcheck) echo clips channels others ;; esac
+    echo sums quantizers learned casts observers plans/test_clip_plan plans/test_step_plan
+    case $1 in memcheck | initcheck) echo clips channels fake delayed averages others ;; esac
     case $1 in memcheck | racecheck)
-        echo plans/test_clip_pack plans/test_clip_windows plans/test_operations
+        echo plans/test_clip_pack plans/test_clip_windows
+        echo plans/test_operations plans/test_operation_learned plans/test_operation_observer
         ;;
     esac
 }
@@ -118,6 +120,12 @@ sanitize() {
     clips) filter='gradient_clip*' ;;
     quantizers) filter='quantize_ste*' ;;
     channels) filter='quantize_channel*' ;;
+    learned) filter='quantize_learned*' ;;
+    casts) filter='cast*' ;;
+    observers) filter='observe*' ;;
+    fake) filter='fake*' ;;
+    delayed) filter='delayed*' ;;
+    averages) filter='moving*' ;;
     others) filter='l*' ;;
     *) binary=$2 filter='*' ;;
     esac
