@@ -37,10 +37,47 @@ static const struct ptx_param_info *find_param(const struct kernel_run *run, con
     return NULL;
 }
 
+static enum ref_type ref_of(uint8_t type)
+{
+    switch (type) {
+    case PTX_F64:
+        return REF_F64;
+    case PTX_F16:
+        return REF_F16;
+    case PTX_BF16:
+        return REF_BF16;
+    case PTX_U8:
+        return REF_U8;
+    default:
+        return REF_F32; // for S32, too: bits are compared
+    }
+}
+
+/// The least or the greatest of the random elements of a tensor: they repeat.
+static double extreme_of(const struct kernel_run *run, bool greatest)
+{
+    const enum ref_type type = ref_of((uint8_t)run->spec.dtype);
+    const struct bench_random random = bench_random_of(run->spec.dtype);
+    const uint64_t in_period = BENCH_PERIOD * sizeof(uint32_t) / ref_bytes(type);
+    const uint64_t count = run->n < in_period ? run->n : in_period;
+    double most = -INFINITY;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t word = i * ref_bytes(type) / sizeof(uint32_t);
+        const uint32_t words[2] = { bench_random_word(random, word),
+                                    bench_random_word(random, word + 1) };
+        const uint64_t lanes = ref_bytes(type) < sizeof(uint32_t) ? 2 : 1;
+        const double x = ref_load(type, words, i % lanes);
+        most = fmax(most, greatest ? x : -x);
+    }
+    return greatest ? most : -most;
+}
+
 static double value_of(const void *user, const char *name, uint64_t k)
 {
     const struct kernel_run *run = user;
     unsigned index;
+    if (strcmp(name, "extreme of x") == 0)
+        return extreme_of(run, k);
     const struct ptx_param_info *param = find_param(run, name, &index);
     return param ? kernel_value(run, param, k) : NAN;
 }
@@ -98,22 +135,6 @@ static bool read_tensor(struct bench *b, const struct window *w, const char *nam
                                         (size_t)count * element, b->stream),
                     name) &&
            bench_wait(b);
-}
-
-static enum ref_type ref_of(uint8_t type)
-{
-    switch (type) {
-    case PTX_F64:
-        return REF_F64;
-    case PTX_F16:
-        return REF_F16;
-    case PTX_BF16:
-        return REF_BF16;
-    case PTX_U8:
-        return REF_U8;
-    default:
-        return REF_F32; // for S32, too: bits are compared
-    }
 }
 
 static bool compare(struct bench *b, const struct window *w, const char *name, const void *out,

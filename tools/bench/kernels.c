@@ -3,6 +3,7 @@
 #include "bench/kernels.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,8 +65,13 @@ double kernel_value(const struct kernel_run *run, const struct ptx_param_info *p
 {
     if (!param->is_pointer)
         return scalar_of(param);
+    if (strcmp(param->length, "2") == 0) // a range: empty, unless averages follow it
+        return run->kernel == &ptx_kernel_observe_min_max ? (k ? -INFINITY : (double)INFINITY)
+               : strcmp(param->name, "averages") == 0     ? (k ? 2 : -1)
+                                                          : (k ? 2.25 : -1.5);
     if (strcmp(param->length, "channels") == 0)
-        return param->type == PTX_S32 ? channel_zero_point(k) : channel_scale(k, run->channels);
+        return strcmp(param->name, "zero_point") == 0 ? channel_zero_point(k)
+                                                      : channel_scale(k, run->channels);
     return strcmp(param->name, "record") == 0 ? (double)CLIP_SCALE : scalar_of(param);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "reference/reference.h"
-#include "reference/learned.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,6 +8,7 @@
 #include "reference/fp8.h"
 #include "reference/half.h"
 #include "reference/learned.h"
+#include "reference/observer.h"
 
 // A compiler that evaluates floats in a wider type would round twice.
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
@@ -377,6 +377,46 @@ static void learned_groups(const struct ref_stretch *s)
     ref_learned_backward(s->type, s->in[0], s->in[1], s->out[0], s->count, &learned, NULL, NULL);
 }
 
+/// One scale, or one a channel.
+static void learned(const struct ref_stretch *s)
+{
+    if (isnan(value(s, "channels"))) {
+        learned_groups(s);
+        return;
+    }
+    struct stretch_channels room;
+    double zero_point[REF_MOST_CHANNELS];
+    const struct ref_channels channels = channels_of(s, &room);
+    for (uint64_t c = 0; c < channels.count; c++)
+        zero_point[c] = (double)channels.zero_point[c];
+    const struct ref_learned learned = { .q_min = (int32_t)value(s, "q_min"),
+                                         .q_max = (int32_t)value(s, "q_max"),
+                                         .layout = REF_ROWS,
+                                         .channels = channels.count,
+                                         .inner = channels.inner,
+                                         .scale = channels.scale,
+                                         .zero_point = zero_point };
+    ref_learned_backward(s->type, s->in[0], s->in[1], s->out[0], s->count, &learned, NULL, NULL);
+}
+
+static void observe(const struct ref_stretch *s)
+{
+    for (uint64_t k = 0; k < 2; k++)
+        ref_store(REF_F32, s->out[0], k, s->value(s->user, "extreme of x", k));
+}
+
+static void moving_average(const struct ref_stretch *s)
+{
+    const struct ref_observer rule = { .averaging_constant = (float)value(s, "averaging_constant"),
+                                       .eps = (float)value(s, "eps"),
+                                       .q_min = (int32_t)value(s, "q_min"),
+                                       .q_max = (int32_t)value(s, "q_max") };
+    float extremes[2];
+    memcpy(extremes, s->in[0], sizeof extremes);
+    memcpy(s->out[0], s->in[1], sizeof extremes);
+    ref_moving_average_update(&rule, extremes, s->out[0], s->out[1], s->out[2]);
+}
+
 static void lerp(const struct ref_stretch *s)
 {
     ref_lerp_backward(s->type, s->in[0], s->out[0], s->out[1], s->count, value(s, "weight"));
@@ -424,6 +464,12 @@ const struct ref_kernel *ref_kernel_find(const char *name)
         { "fake_quantize", { "x" }, { "y" }, fake_quantize },
         { "fake_quantize_channel", { "x" }, { "y" }, fake_quantize_channel },
         { "fake_quantize_groups", { "x" }, { "y" }, groups },
+        { "quantize_learned_backward", { "x", "d_output" }, { "d_input" }, learned },
+        { "observe_min_max", { "x" }, { "extremes" }, observe },
+        { "moving_average_update",
+          { "extremes", "averages" },
+          { "averages", "scale", "zero_point" },
+          moving_average },
         { "quantize_learned_groups", { "x", "d_output" }, { "d_input" }, learned_groups },
         { "lerp_backward", { "d_output" }, { "d_a", "d_b" }, lerp },
         { "loss_scale_update",
