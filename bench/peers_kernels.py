@@ -35,6 +35,7 @@ class Case:
     """One kernel on n elements: tensors, versions by name, what to check and bytes to move."""
     types = ("f32", "bf16", "f16", "f64")
     sizes = ()  # of the kernel's own; none: those of the command line
+    uncaptured = ()  # versions that cannot be: timed as calls from Python, with their waits
 
     def __init__(self, gpu, peers, dtype, n):
         self.gpu, self.peers, self.dtype, self.n = gpu, peers, dtype, n

@@ -7,7 +7,7 @@
 import json
 import sys
 
-VERSIONS = ("ours", "torch", "torch.compile", "CUDA C++", "CUDA C++, f64 sums", "apex-style",
+VERSIONS = ("ours", "ours, exact division", "torch", "torch.compile", "CUDA C++", "CUDA C++, f64 sums", "apex-style",
             "Triton", "original")
 # Of peers_step.py: our formats with the bytes an element that a step moves, the norm's included; the
 # other versions.
@@ -64,7 +64,7 @@ def kernel_tables(lines):
         rows = rows_of([k for k in lines if k["kernel"] == name],
                        lambda k: (k["dtype"], k["n"]))
         versions = present(rows)
-        others = [v for v in versions if v != "ours"]
+        others = [v for v in versions if not v.startswith("ours")]
         print(f"### {name}\n")
         body = []
         for (dtype, n), row in rows.items():
