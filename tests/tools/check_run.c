@@ -17,6 +17,8 @@
 
 #include "data.h"
 #include "reference/fp8.h"
+#include "reference/learned.h"
+#include "reference/observer.h"
 #include "safetensors.h"
 
 enum { EXIT_SKIPPED = 77, ROWS = 768, COLUMNS = 3072, PATH_SIZE = 512, MOST_TENSORS = 4 };
@@ -161,6 +163,106 @@ static void delayed_scale_update(struct job *job, struct random *r)
     job->sets = "--set margin=2";
 }
 
+static void fake_quantize(struct job *job, struct random *r)
+{
+    struct ref_quantize quantize = { .scale = 0.03, .zero_point = 3, .q_min = -128, .q_max = 127 };
+    if (job->type != REF_F64)
+        quantize.scale = (double)0.03f;
+    void *x = input(job, "x", job->type, ROWS, COLUMNS);
+    data_fill_ties(r, job->type, quantize.scale, x, ELEMENTS);
+    ref_fake_quantize(job->type, x, output(job, "y", job->type, ROWS, COLUMNS), ELEMENTS, quantize);
+    job->sets = "--set scale=0.03 --set zero_point=3";
+}
+
+/// What learned quantizers share; `count` scales and zero points, which are written to `values`.
+static struct ref_learned learned(struct job *job, struct random *r, uint64_t count,
+                                  double *values[2], const void *tensors[2])
+{
+    const enum ref_type small = job->type == REF_F64 ? REF_F64 : REF_F32;
+    void *x = input(job, "x", job->type, ROWS, COLUMNS);
+    void *d_output = input(job, "d_output", job->type, ROWS, COLUMNS);
+    void *scale = input(job, "scale", small, count, 0);
+    void *zero_point = input(job, "zero_point", small, count, 0);
+    data_fill_ties(r, job->type, 0.25, x, ELEMENTS);
+    data_fill(r, job->type, DATA_PLAIN, d_output, ELEMENTS);
+    for (uint64_t k = 0; k < count; ++k) {
+        ref_store(small, scale, k, 0.25 + 0.03125 * (double)(k % 5));
+        ref_store(small, zero_point, k, (double)(k % 9) - 4.25);
+        values[0][k] = ref_load(small, scale, k);
+        values[1][k] = ref_load(small, zero_point, k);
+    }
+    tensors[0] = x;
+    tensors[1] = d_output;
+    return (struct ref_learned) {
+        .q_min = -8, .q_max = 7, .layout = REF_TENSOR, .scale = values[0], .zero_point = values[1]
+    };
+}
+
+static void quantize_learned_backward(struct job *job, struct random *r)
+{
+    double scale, zero_point;
+    const void *tensors[2];
+    const struct ref_learned q = learned(job, r, 1, (double *[2]) { &scale, &zero_point }, tensors);
+    const uint64_t pieces = ref_learned_pieces(job->type, ELEMENTS, &q);
+    void *d_input = output(job, "d_input", job->type, ROWS, COLUMNS);
+    double *scale_sums = output(job, "scale_sums", REF_F64, pieces, 0);
+    ref_learned_backward(job->type, tensors[0], tensors[1], d_input, ELEMENTS, &q, scale_sums,
+                         output(job, "zero_sums", REF_F64, pieces, 0));
+    job->sets = "--set q_min=-8 --set q_max=7";
+}
+
+/// One piece a group.
+static void quantize_learned_groups(struct job *job, struct random *r)
+{
+    enum { GROUP = 32, GROUPS = ELEMENTS / GROUP };
+    static double scales[GROUPS], zero_points[GROUPS], sums[2][GROUPS];
+    const void *tensors[2];
+    struct ref_learned q = learned(job, r, GROUPS, (double *[2]) { scales, zero_points }, tensors);
+    q.layout = REF_ROWS;
+    q.channels = GROUPS;
+    q.inner = GROUP;
+    void *d_input = output(job, "d_input", job->type, ROWS, COLUMNS);
+    ref_learned_backward(job->type, tensors[0], tensors[1], d_input, ELEMENTS, &q, sums[0],
+                         sums[1]);
+    ref_learned_reduce(REF_F32, sums[0], GROUPS, GROUPS, 1, 1,
+                       output(job, "d_scale", REF_F32, GROUPS, 0));
+    ref_learned_reduce(REF_F32, sums[1], GROUPS, GROUPS, 1, 1,
+                       output(job, "d_zero_point", REF_F32, GROUPS, 0));
+    job->sets = "--set q_min=-8 --set q_max=7";
+}
+
+static void observe_min_max(struct job *job, struct random *r)
+{
+    void *x = input(job, "x", job->type, ROWS, COLUMNS);
+    float *before = input(job, "extremes", REF_F32, 2, 0);
+    float *after = output(job, "extremes", REF_F32, 2, 0);
+    data_fill(r, job->type, DATA_PLAIN, x, ELEMENTS);
+    after[0] = before[0] = 0.5f;
+    after[1] = before[1] = -0.5f;
+    ref_observe_min_max(job->type, x, ELEMENTS, after);
+    job->sets = "";
+}
+
+static void moving_average_update(struct job *job, struct random *r)
+{
+    const struct ref_observer rule = {
+        .averaging_constant = 0.25f, .eps = 0x1p-23f, .q_min = -8, .q_max = 7
+    };
+    float *extremes = input(job, "extremes", REF_F32, 2, 0);
+    float *averages = input(job, "averages", REF_F32, 2, 0);
+    float *no_extremes = output(job, "extremes", REF_F32, 2, 0);
+    float *next = output(job, "averages", REF_F32, 2, 0);
+    int32_t zero_point;
+    (void)r;
+    no_extremes[0] = extremes[0] = -1.7f;
+    no_extremes[1] = extremes[1] = 2.9f;
+    next[0] = averages[0] = -1.1f;
+    next[1] = averages[1] = 3.3f;
+    ref_moving_average_update(&rule, no_extremes, next, output(job, "scale", REF_F32, 1, 0),
+                              &zero_point);
+    job->sets = "--set averaging_constant=0.25 --set q_min=-8 --set q_max=7";
+}
+
 static const struct {
     const char *kernel;
     void (*prepare)(struct job *job, struct random *r);
@@ -173,6 +275,11 @@ static const struct {
     { "lerp_backward", lerp_backward, 4 },
     { "cast_fp8", cast_fp8, 1 },
     { "delayed_scale_update", delayed_scale_update, 1 },
+    { "fake_quantize", fake_quantize, 4 },
+    { "quantize_learned_backward", quantize_learned_backward, 4 },
+    { "quantize_learned_groups", quantize_learned_groups, 1 },
+    { "observe_min_max", observe_min_max, 4 },
+    { "moving_average_update", moving_average_update, 1 },
 };
 
 // ---- files --------------------------------------------------------------------------------------
