@@ -86,9 +86,11 @@ void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel, const struct ptx_
     }
     if (!options_exist(b, kernel, spec))
         return;
-    ptx_entry (b, ptx_kernel_entry_name(kernel, spec, name), .block = { kernel->block }) {
+    const struct ptx_kernel_code *code = kernel->code;
+    ptx_entry (b, ptx_kernel_entry_name(kernel, spec, name), .block = { kernel->block },
+               .min_blocks = code->min_blocks ? code->min_blocks(spec) : 0) {
         ptx_comment(b, "%s", kernel->formula);
-        kernel->code->build(b, spec);
+        code->build(b, spec);
     }
 }
 

@@ -72,80 +72,166 @@ static void pass_lanes(ptx_builder *b, const struct learned_work *w,
 }
 
 // The sum over teams of 2^k adjacent lanes, in the first lane of each: v[i] += v[i + d] for d =
-// team / 2 ... 1. `team` is poisoned for whole warps.
+// team / 2 ... 1.
 static ptx_val team_sum(ptx_builder *b, ptx_val sum, ptx_val team)
 {
     for (unsigned d = WARP / 2; d > 0; d /= 2) {
         ptx_val other = ptx_shfl_down(b, sum, ptx_u32(d));
         ptx_val both = ptx_add(b, sum, other);
-        sum = team.kind == PTX_KIND_POISON ? both
-                                           : ptx_select(b, ptx_gt(b, team, ptx_u32(d)), both, sum);
+        sum = ptx_select(b, ptx_gt(b, team, ptx_u32(d)), both, sum);
     }
     return sum;
 }
 
+// ---- what is read ahead -------------------------------------------------------------------------
+
+enum { AHEAD = 4 }; // vectors of each tensor that a thread has read before it computes
+
+// Parts of x and d_output, of adjacent elements: 16-bit lanes are held as words of two, and ptxas
+// moves no load past a branch to the first use of its value.
+struct parts {
+    ptx_vec x[AHEAD], d_output[AHEAD];
+};
+
+static ptx_vec part_var(ptx_builder *b, ptx_type dtype, unsigned lanes)
+{
+    const unsigned bytes = ptx_type_bytes(dtype);
+    const ptx_type type = bytes == 2 ? PTX_B32 : dtype;
+    ptx_vec v = { .lanes = lanes * bytes / ptx_type_bytes(type) };
+
+    for (unsigned k = 0; k < v.lanes; k++)
+        v.lane[k] = ptx_var(b, ptx_zero(type));
+    return v;
+}
+
+static struct parts parts_var(ptx_builder *b, ptx_type dtype, unsigned lanes)
+{
+    struct parts p;
+
+    for (unsigned k = 0; k < AHEAD; k++) {
+        p.x[k] = part_var(b, dtype, lanes);
+        p.d_output[k] = part_var(b, dtype, lanes);
+    }
+    return p;
+}
+
+static void part_read(ptx_builder *b, ptx_vec to, ptx_ptr p)
+{
+    ptx_ptr from = ptx_ptr_cast(b, (ptx_type)to.lane[0].type, p);
+    ptx_vec read = ptx_load_vec(b, from, ptx_u32(0), to.lanes);
+
+    for (unsigned k = 0; k < to.lanes; k++)
+        ptx_set(b, to.lane[k], read.lane[k]);
+}
+
+static ptx_vec part_lanes(ptx_builder *b, ptx_vec part, ptx_type dtype)
+{
+    ptx_vec v = { .lanes = 2 * part.lanes };
+
+    if (ptx_type_bytes(dtype) != 2)
+        return part;
+    for (unsigned k = 0; k < part.lanes; k++) {
+        ptx_vec pair = ptx_unpack(b, dtype, part.lane[k]);
+        v.lane[2 * k] = pair.lane[0];
+        v.lane[2 * k + 1] = pair.lane[1];
+    }
+    return v;
+}
+
+// d_input of part `k`.
+static ptx_vec part_terms(ptx_builder *b, const struct learned_work *w,
+                          const struct learned_lanes *lanes, const struct parts *p, unsigned k)
+{
+    ptx_vec x = part_lanes(b, p->x[k], w->spec->dtype);
+    ptx_vec d_output = part_lanes(b, p->d_output[k], w->spec->dtype);
+
+    return ptxk_learned_terms(b, w->spec, lanes, x, d_output);
+}
+
 // ---- rows ---------------------------------------------------------------------------------------
 
-enum { AHEAD = 4 }; // vectors of each tensor that a thread loads before it computes
+// A thread's vectors of a piece of `length` elements: every `step` elements from i on. All s32.
+struct walk {
+    struct learned_work of; // at the piece's first element
+    ptx_val i;              // a variable
+    ptx_val step, length;
+    ptx_val aligned, last; // AHEAD vectors are whole up to i = last
+    struct parts parts;
+};
 
-// Whole vectors, AHEAD at a time, as long as all of them end within `limit`.
-static void pass_ahead(ptx_builder *b, const struct learned_work *w,
-                       const struct learned_lanes *same, ptx_val i, ptx_val step, ptx_val limit)
+static void walk_read(ptx_builder *b, const struct walk *k, unsigned part, ptx_val i)
 {
-    const ptx_type dtype = w->spec->dtype;
-    const unsigned lanes = ptxk_vector_lanes(dtype);
-    ptx_val reach = ptx_mad(b, step, ptx_s32(AHEAD - 1), ptx_s32((int32_t)lanes));
-    ptx_val last = ptx_sub(b, limit, reach);
-    ptx_vec x[AHEAD], dy[AHEAD];
+    part_read(b, k->parts.x[part], ptx_at(b, k->of.x, i));
+    part_read(b, k->parts.d_output[part], ptx_at(b, k->of.d_output, i));
+}
 
-    for (unsigned v = 0; v < AHEAD; v++) {
-        x[v] = ptxk_words_var(b, dtype);
-        dy[v] = ptxk_words_var(b, dtype);
+// Reads the first vectors.
+static struct walk walk_begin(ptx_builder *b, const struct learned_work *w, ptx_val first,
+                              ptx_val start, ptx_val step, ptx_val length)
+{
+    const unsigned lanes = ptxk_vector_lanes(w->spec->dtype);
+    struct walk k = { .of = moved_to(b, w, first), .step = step, .length = length };
+
+    k.i = ptx_var(b, start);
+    k.aligned = is_aligned(b, &k.of, VECTOR_BYTES);
+    ptx_val limit = ptx_select(b, k.aligned, length, ptx_s32(0));
+    ptx_val reach = ptx_mad(b, step, ptx_s32(AHEAD - 1), ptx_s32((int32_t)lanes));
+    k.last = ptx_sub(b, limit, reach);
+    k.parts = parts_var(b, w->spec->dtype, lanes);
+    ptx_if (b, ptx_le(b, k.i, k.last)) {
+        ptx_val place = k.i;
+        for (unsigned v = 0; v < AHEAD; v++) {
+            walk_read(b, &k, v, place);
+            place = ptx_add(b, place, step);
+        }
     }
-    ptx_while (b, ptx_le(b, i, last)) {
-        ptx_val place[AHEAD];
+    return k;
+}
+
+// Whole vectors, AHEAD at a time. Each is followed by the reads of the vector that is in its place
+// the next time.
+static void walk_ahead(ptx_builder *b, const struct walk *k, const struct learned_lanes *same)
+{
+    ptx_val span = ptx_mul(b, k->step, ptx_s32(AHEAD));
+
+    ptx_while (b, ptx_le(b, k->i, k->last)) {
+        ptx_val place = ptx_copy(b, k->i);
+        ptx_set(b, k->i, ptx_add(b, k->i, span));
+        ptx_val more = ptx_le(b, k->i, k->last);
         for (unsigned v = 0; v < AHEAD; v++) {
-            place[v] = v ? ptx_add(b, place[v - 1], step) : ptx_copy(b, i);
-            ptxk_words_read(b, x[v], w->x, place[v]);
-            ptxk_words_read(b, dy[v], w->d_output, place[v]);
+            ptx_vec d_input = part_terms(b, &k->of, same, &k->parts, v);
+            ptx_store_vec(b, k->of.d_input, place, d_input);
+            ptx_if (b, more)
+                walk_read(b, k, v, ptx_add(b, place, span));
+            place = ptx_add(b, place, k->step);
         }
-        for (unsigned v = 0; v < AHEAD; v++) {
-            ptx_vec in = ptxk_words_lanes(b, x[v], dtype);
-            ptx_vec out = ptxk_words_lanes(b, dy[v], dtype);
-            ptx_store_vec(b, w->d_input, place[v], ptxk_learned_terms(b, w->spec, same, in, out));
-        }
-        ptx_set(b, i, ptx_add(b, place[AHEAD - 1], step));
     }
 }
 
-// A thread's elements of a piece of `length` elements: the vectors `first`, `first` + `step` ...
-static struct learned_sums pass_piece(ptx_builder *b, const struct learned_work *w,
-                                      const struct learned *q, ptx_val first, ptx_val step,
-                                      ptx_val length)
+// The sums of the thread's elements.
+static struct learned_sums walk_sums(ptx_builder *b, const struct walk *k, const struct learned *q)
 {
+    const struct learned_work *w = &k->of;
     const unsigned lanes = ptxk_vector_lanes(w->spec->dtype);
     struct learned_sums sums = ptxk_learned_sums_var(b, w->spec);
     struct learned_lanes same = { { NULL }, { NULL } };
-    ptx_val i = ptx_var(b, first);
 
-    for (unsigned k = 0; k < lanes; k++) {
-        same.of[k] = q;
-        same.sums[k] = &sums;
+    for (unsigned v = 0; v < lanes; v++) {
+        same.of[v] = q;
+        same.sums[v] = &sums;
     }
-    ptx_val aligned = is_aligned(b, w, VECTOR_BYTES);
-    ptx_val limit = ptx_select(b, aligned, length, ptx_s32(0));
     ptx_comment(b, "whole vectors, %d at a time, then one at a time", AHEAD);
-    pass_ahead(b, w, &same, i, step, limit);
-    ptx_val whole = ptx_sub(b, length, ptx_s32((int32_t)lanes));
-    ptx_while (b, ptx_le(b, i, whole)) {
-        ptx_if (b, aligned)
-            pass_lanes(b, w, &same, i, lanes, true);
+    walk_ahead(b, k, &same);
+    ptx_val whole = ptx_sub(b, k->length, ptx_s32((int32_t)lanes));
+    ptx_while (b, ptx_le(b, k->i, whole)) {
+        ptx_if (b, k->aligned)
+            pass_lanes(b, w, &same, k->i, lanes, true);
         ptx_else (b)
-            pass_lanes(b, w, &same, i, lanes, false);
-        ptx_set(b, i, ptx_add(b, i, step));
+            pass_lanes(b, w, &same, k->i, lanes, false);
+        ptx_set(b, k->i, ptx_add(b, k->i, k->step));
     }
     ptx_comment(b, "the rest of the row");
-    ptx_for (b, place, i, length, ptx_s32(1))
+    ptx_for (b, place, k->i, k->length, ptx_s32(1))
         pass_lanes(b, w, &same, place, 1, true);
     return sums;
 }
@@ -158,43 +244,29 @@ static void store_sums(ptx_builder *b, const struct learned_work *w, ptx_val pie
         ptx_store(b, w->zero_sums, piece, ptxk_one_nan(b, sums.zero_point));
 }
 
-// The sums of a piece, from those of its team's threads.
-static void finish_piece(ptx_builder *b, const struct learned_work *w, ptx_val piece,
-                         ptx_val is_first, struct learned_sums sums, ptx_val team)
-{
-    sums.scale = team_sum(b, sums.scale, team);
-    if (w->learns)
-        sums.zero_point = team_sum(b, sums.zero_point, team);
-    ptx_if (b, is_first)
-        store_sums(b, w, piece, sums);
-}
-
-// One scale: a warp has a piece.
+// One scale: a block has a piece, so that its accesses are adjacent.
 static void pass_tensor(ptx_builder *b, const struct learned_work *w)
 {
     const uint32_t lanes = ptxk_vector_lanes(w->spec->dtype);
-    const ptx_val team = { 0 };
-    struct learned q = quantizer_at(b, w, ptx_u64(0));
-    ptx_val few = ptx_le(b, w->n, ptx_u64(PIECES_SHORT_MOST));
-    ptx_val size = ptx_select(b, few, ptx_u64(SHORT_PIECE), ptx_u64(PIECE));
-    ptx_val chunk = ptx_mul(b, size, ptx_u64(PIECES_WARPS));
+    const ptx_val step = ptx_s32((int32_t)(PIECES_BLOCK * lanes));
+    struct tensor_pieces pieces = ptxk_tensor_pieces(b, w->spec->dtype, w->n);
     ptx_val block = ptx_cvt(b, PTX_U64, ptx_ctaid(b, PTX_X));
-    ptx_val stride = ptx_mul(b, ptx_cvt(b, PTX_U64, ptx_nctaid(b, PTX_X)), chunk);
-    ptx_val mine = ptx_mul(b, size, ptx_cvt(b, PTX_U64, w->warp));
-    ptx_val start = ptx_cvt(b, PTX_S32, ptx_mul(b, w->lane, ptx_u32(lanes)));
-    ptx_val is_first = ptx_eq(b, w->lane, ptx_u32(0));
-    ptx_val wide = ptx_select(b, few, ptx_u32(11), ptx_u32(13));
+    ptx_val blocks = ptx_cvt(b, PTX_U64, ptx_nctaid(b, PTX_X));
+    ptx_val stride = ptx_mul(b, blocks, pieces.piece);
+    ptx_val start = ptx_cvt(b, PTX_S32, ptx_mul(b, w->tid, ptx_u32(lanes)));
 
-    ptx_for (b, chunk_start, ptx_mul(b, block, chunk), w->n, stride) {
-        ptx_val first = ptx_add(b, chunk_start, mine);
-        ptx_val within = ptx_lt(b, first, w->n);
-        ptx_val left = ptx_select(b, within, ptx_sub(b, w->n, first), ptx_u64(0));
-        ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));
-        struct learned_work moved = moved_to(b, w, first);
-        struct learned_sums sums =
-            pass_piece(b, &moved, &q, start, ptx_s32((int32_t)(WARP * lanes)), length);
-        ptx_val writes = ptx_and(b, is_first, within);
-        finish_piece(b, w, ptx_shr(b, first, wide), writes, sums, team);
+    ptx_for (b, first, ptx_mul(b, block, pieces.piece), w->n, stride) {
+        ptx_val left = ptx_min(b, ptx_sub(b, w->n, first), pieces.piece);
+        ptx_val length = ptx_cvt(b, PTX_S32, left);
+        struct walk k = walk_begin(b, w, first, start, step, length);
+        struct learned q = quantizer_at(b, w, ptx_u64(0));
+        struct learned_sums sums = walk_sums(b, &k, &q);
+        sums.scale = ptxk_block_sum(b, sums.scale, PIECES_BLOCK);
+        if (w->learns)
+            sums.zero_point = ptxk_block_sum(b, sums.zero_point, PIECES_BLOCK);
+        ptx_if (b, ptx_eq(b, w->tid, ptx_u32(0)))
+            store_sums(b, w, ptx_shr(b, first, pieces.log2), sums);
+        ptx_barrier(b); // the next sums are written where these are read
     }
 }
 
@@ -229,10 +301,14 @@ static void pass_rows(ptx_builder *b, const struct learned_work *w)
         ptx_val rest = ptx_sub(b, w->n, first);
         rest = ptx_select(b, ptx_lt(b, first, w->n), rest, ptx_u64(0));
         ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, rest));
-        struct learned_work moved = moved_to(b, w, first);
+        struct walk k = walk_begin(b, w, first, start, step, length);
         struct learned q = quantizer_at(b, w, channel);
-        struct learned_sums sums = pass_piece(b, &moved, &q, start, step, length);
-        finish_piece(b, w, piece, ptx_and(b, is_first, within), sums, team);
+        struct learned_sums sums = walk_sums(b, &k, &q);
+        sums.scale = team_sum(b, sums.scale, team);
+        if (w->learns)
+            sums.zero_point = team_sum(b, sums.zero_point, team);
+        ptx_if (b, ptx_and(b, is_first, within))
+            store_sums(b, w, piece, sums);
     }
 }
 
@@ -248,45 +324,75 @@ struct column_work {
     ptx_val stride; // elements between two rows of the thread, u64
 };
 
-static ptx_vec vector_var(ptx_builder *b, ptx_type dtype, unsigned lanes)
-{
-    ptx_vec v = { .lanes = lanes };
+// The rows of a thread in a tile, from element i (u64, a variable) on.
+struct tile_rows {
+    ptx_val i, end;
+    ptx_val limit, reach;                  // AHEAD rows are whole up to i + reach < limit
+    ptx_val bytes;                         // between rows
+    ptx_val x_at, d_output_at, d_input_at; // addresses of the next vectors: variables
+    struct parts parts;
+};
 
-    for (unsigned k = 0; k < lanes; k++)
-        v.lane[k] = ptx_var(b, ptx_zero(dtype));
-    return v;
+static void read_row(ptx_builder *b, const struct column_work *c, const struct tile_rows *r,
+                     unsigned part)
+{
+    const ptx_type dtype = c->work->spec->dtype;
+
+    part_read(b, r->parts.x[part], ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, r->x_at));
+    part_read(b, r->parts.d_output[part], ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, r->d_output_at));
+    ptx_set(b, r->x_at, ptx_add(b, r->x_at, r->bytes));
+    ptx_set(b, r->d_output_at, ptx_add(b, r->d_output_at, r->bytes));
 }
 
-static void vector_read(ptx_builder *b, ptx_vec to, ptx_ptr p, ptx_val i)
+static ptx_val address_var(ptx_builder *b, ptx_ptr p, ptx_val i)
 {
-    ptx_vec read = ptx_load_vec(b, p, i, to.lanes);
-
-    for (unsigned k = 0; k < to.lanes; k++)
-        ptx_set(b, to.lane[k], read.lane[k]);
+    return ptx_var(b, ptx_ptr_address(b, ptx_at(b, p, i)));
 }
 
-// Rows of whole vectors, AHEAD at a time, while the last of them begins before `limit` (u64).
-static void columns_ahead(ptx_builder *b, const struct column_work *c, ptx_val i, ptx_val limit)
+// Reads the first rows.
+static struct tile_rows begin_rows(ptx_builder *b, const struct column_work *c, ptx_val start,
+                                   ptx_val end)
 {
     const struct learned_work *w = c->work;
-    ptx_vec x[AHEAD], dy[AHEAD];
-    ptx_val reach = ptx_mul(b, c->stride, ptx_u64(AHEAD - 1));
+    const ptx_type dtype = w->spec->dtype;
+    struct tile_rows r = { .end = end };
 
-    for (unsigned v = 0; v < AHEAD; v++) {
-        x[v] = vector_var(b, w->spec->dtype, c->lanes);
-        dy[v] = vector_var(b, w->spec->dtype, c->lanes);
-    }
-    ptx_while (b, ptx_lt(b, ptx_add(b, i, reach), limit)) {
-        ptx_val place[AHEAD];
-        for (unsigned v = 0; v < AHEAD; v++) {
-            place[v] = v ? ptx_add(b, place[v - 1], c->stride) : ptx_copy(b, i);
-            vector_read(b, x[v], w->x, place[v]);
-            vector_read(b, dy[v], w->d_output, place[v]);
-        }
+    r.i = ptx_var(b, start);
+    ptx_val aligned = is_aligned(b, w, c->lanes * ptx_type_bytes(dtype));
+    ptx_val whole = ptx_sub(b, w->n, ptx_u64(c->lanes - 1));
+    whole = ptx_select(b, ptx_ge(b, w->n, ptx_u64(c->lanes)), whole, ptx_u64(0));
+    whole = ptx_min(b, whole, end);
+    r.limit = ptx_select(b, aligned, whole, ptx_u64(0));
+    r.reach = ptx_mul(b, c->stride, ptx_u64(AHEAD - 1));
+    r.bytes = ptx_mul(b, c->stride, ptx_u64(ptx_type_bytes(dtype)));
+    r.x_at = address_var(b, w->x, start);
+    r.d_output_at = address_var(b, w->d_output, start);
+    r.d_input_at = address_var(b, w->d_input, start);
+    r.parts = parts_var(b, dtype, c->lanes);
+    ptx_if (b, ptx_lt(b, ptx_add(b, r.i, r.reach), r.limit)) {
         for (unsigned v = 0; v < AHEAD; v++)
-            ptx_store_vec(b, w->d_input, place[v],
-                          ptxk_learned_terms(b, w->spec, &c->each, x[v], dy[v]));
-        ptx_set(b, i, ptx_add(b, place[AHEAD - 1], c->stride));
+            read_row(b, c, &r, v);
+    }
+    return r;
+}
+
+// Rows of whole vectors, AHEAD at a time, as walk_ahead().
+static void rows_ahead(ptx_builder *b, const struct column_work *c, const struct tile_rows *r)
+{
+    const ptx_type dtype = c->work->spec->dtype;
+    ptx_val span = ptx_mul(b, c->stride, ptx_u64(AHEAD));
+
+    ptx_while (b, ptx_lt(b, ptx_add(b, r->i, r->reach), r->limit)) {
+        ptx_set(b, r->i, ptx_add(b, r->i, span));
+        ptx_val more = ptx_lt(b, ptx_add(b, r->i, r->reach), r->limit);
+        for (unsigned v = 0; v < AHEAD; v++) {
+            ptx_vec d_input = part_terms(b, c->work, &c->each, &r->parts, v);
+            ptx_ptr to = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, r->d_input_at);
+            ptx_store_vec(b, to, ptx_u32(0), d_input);
+            ptx_set(b, r->d_input_at, ptx_add(b, r->d_input_at, r->bytes));
+            ptx_if (b, more)
+                read_row(b, c, r, v);
+        }
     }
 }
 
@@ -301,21 +407,12 @@ static void columns_each(ptx_builder *b, const struct column_work *c, ptx_val i)
     }
 }
 
-// Element `i` and every element a stride after it, before `end`.
-static void pass_columns_of_tile(ptx_builder *b, const struct column_work *c, ptx_val start,
-                                 ptx_val end)
+static void pass_tile(ptx_builder *b, const struct column_work *c, const struct tile_rows *r)
 {
-    const unsigned bytes = c->lanes * ptx_type_bytes(c->work->spec->dtype);
-    ptx_val i = ptx_var(b, start);
-    ptx_val aligned = is_aligned(b, c->work, bytes);
-    ptx_val whole = ptx_sub(b, c->work->n, ptx_u64(c->lanes - 1));
-
-    whole = ptx_select(b, ptx_ge(b, c->work->n, ptx_u64(c->lanes)), whole, ptx_u64(0));
-    whole = ptx_min(b, whole, end);
-    columns_ahead(b, c, i, ptx_select(b, aligned, whole, ptx_u64(0)));
-    ptx_while (b, ptx_lt(b, i, end)) {
-        columns_each(b, c, i);
-        ptx_set(b, i, ptx_add(b, i, c->stride));
+    rows_ahead(b, c, r);
+    ptx_while (b, ptx_lt(b, r->i, r->end)) {
+        columns_each(b, c, r->i);
+        ptx_set(b, r->i, ptx_add(b, r->i, c->stride));
     }
 }
 
@@ -395,12 +492,13 @@ static void pass_columns(ptx_builder *b, const struct learned_work *w)
         ptx_val column = ptx_add(b, left, mine);
         ptx_val top = ptx_mul(b, down, tiles.tile_rows);
         ptx_val bottom = ptx_min(b, ptx_add(b, top, tiles.tile_rows), tiles.rows);
-        start_columns(b, &c, &channels, column);
         ptx_val beyond = ptx_ge(b, column, tiles.unit);
         ptx_val end = ptx_min(b, ptx_mul(b, bottom, tiles.unit), w->n);
         end = ptx_select(b, beyond, ptx_u64(0), end);
         ptx_val start = ptx_mad(b, ptx_add(b, top, warp), tiles.unit, column);
-        pass_columns_of_tile(b, &c, start, end);
+        struct tile_rows rows = begin_rows(b, &c, start, end);
+        start_columns(b, &c, &channels, column);
+        pass_tile(b, &c, &rows);
         ptx_val piece = ptx_mad(b, down, tiles.unit, left);
         finish_tile(b, w, shared, &c, piece, ptx_sub(b, tiles.unit, left));
     }
@@ -460,12 +558,20 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     w.tid = ptx_tid(b, PTX_X);
     w.lane = ptx_and(b, w.tid, ptx_u32(WARP - 1));
     w.warp = ptx_shr(b, w.tid, ptx_u32(5));
+    if (ptx_builder_target(b).sm >= 90)
+        ptx_griddepcontrol_launch_dependents(b);
     if (spec->option[OPTION_LAYOUT] == PIECES_TENSOR)
         pass_tensor(b, &w);
     else if (spec->option[OPTION_LAYOUT] == PIECES_ROWS)
         pass_rows(b, &w);
     else
         pass_columns(b, &w);
+}
+
+// With more registers, ptxas keeps the loads of rows ahead of the arithmetic.
+static uint32_t min_blocks_of(const struct ptx_kernel_spec *spec)
+{
+    return spec->option[OPTION_LAYOUT] == PIECES_ROWS ? 2 : 0;
 }
 
 static bool length_of(const struct ptx_kernel_spec *spec, const struct ptx_kernel_sizes *sizes,
@@ -493,8 +599,9 @@ const ptx_kernel ptx_kernel_quantize_learned_backward = {
     .guarantees = "deterministic; bit-stable at any alignment; NaN x gives +0 and counts as the "
                   "least level",
     .code = &(const struct ptx_kernel_code) { .build = build,
-                                              .chunk = PIECES_CHUNK,
-                                              .short_chunk = PIECES_SHORT_CHUNK,
-                                              .short_most = PIECES_SHORT_MOST,
+                                              .min_blocks = min_blocks_of,
+                                              .chunk = TILE,
+                                              .short_chunk = SHORT_TILE,
+                                              .short_most = SHORT_TILE_MOST,
                                               .length = length_of },
 };

@@ -76,7 +76,7 @@ static void sum_of_thread(ptx_builder *b, const struct reduction *r, const ptx_v
         find_places(b, r, k, places, inside);
         for (unsigned g = 0; g < r->gradients; g++)
             for (unsigned j = 0; j < SUMS_PER_THREAD; j++)
-                loaded[g][j] = ptx_load(b, r->sums[g], places[j], .nc = true);
+                loaded[g][j] = ptx_load(b, r->sums[g], places[j]);
         for (unsigned g = 0; g < r->gradients; g++)
             for (unsigned j = 0; j < SUMS_PER_THREAD; j++) {
                 ptx_val term = ptx_select(b, inside[j], loaded[g][j], ptx_f64(0));
@@ -141,6 +141,10 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
         to[1] = gradient_param(b, spec->dtype, "d_zero_point", "gradient of the zero point");
 
     place_thread(b, &r);
+    if (ptx_builder_target(b).sm >= 90) {
+        ptx_comment(b, "the sums may still be computed");
+        ptx_griddepcontrol_wait(b);
+    }
     for (unsigned g = 0; g < r.gradients; g++)
         totals[g] = ptx_var(b, ptx_f64(0));
     sum_of_thread(b, &r, totals);

@@ -374,15 +374,20 @@ static void test_lengths_of_sums(void **state)
 {
     (void)state;
     assert_int_equal(pieces_of("tensor", PTX_F32, 0, 0, 0), 0);
-    assert_int_equal(pieces_of("tensor", PTX_F32, 1 << 24, 0, 0), 8192);
+    assert_int_equal(pieces_of("tensor", PTX_F32, 1 << 24, 0, 0), 2048);
     assert_int_equal(pieces_of("tensor", PTX_F32, (1 << 24) + 1, 0, 0), 2049);
+    assert_int_equal(pieces_of("tensor", PTX_BF16, 1 << 18, 0, 0), 128);
+    assert_int_equal(pieces_of("tensor", PTX_BF16, (1 << 18) + 1, 0, 0), 17);
     assert_int_equal(pieces_of("rows", PTX_F32, 30000, 3, 5000), 18);
     assert_int_equal(pieces_of("rows", PTX_F32, 30001, 3, 5000), 21);
     assert_int_equal(pieces_of("rows", PTX_F32, 1 << 25, 1, 8193), 8192);
-    // A tile has 128 rows of 128 columns, of 64 columns and 256 rows in f64.
-    assert_int_equal(pieces_of("columns", PTX_F32, 1 << 20, 1000, 1), 9 * 1000);
-    assert_int_equal(pieces_of("columns", PTX_F32, 1 << 20, 7, 1), 9 * 36 * 28);
-    assert_int_equal(pieces_of("columns", PTX_F64, 1 << 20, 7, 1), 5 * 73 * 14);
+    // A tile has 32 rows of 128 columns, 64 rows of 64 in f64; 4 and 16 times as many rows later
+    // on.
+    assert_int_equal(pieces_of("columns", PTX_F32, 1 << 20, 1000, 1), 33 * 1000);
+    assert_int_equal(pieces_of("columns", PTX_F32, 1 << 24, 1024, 1), 128 * 1024);
+    assert_int_equal(pieces_of("columns", PTX_F32, 1 << 25, 1024, 1), 64 * 1024);
+    assert_int_equal(pieces_of("columns", PTX_F32, 1 << 20, 7, 1), 33 * 36 * 28);
+    assert_int_equal(pieces_of("columns", PTX_F64, 1 << 20, 7, 1), 17 * 73 * 14);
     assert_int_equal(pieces_of("columns", PTX_BF16, 1, 5, 3), 17 * 60);
     assert_int_equal(pieces_of("rows", PTX_F32, 100, 0, 1), UINT64_MAX);
     assert_int_equal(pieces_of("columns", PTX_F32, 100, 1, 0), UINT64_MAX);

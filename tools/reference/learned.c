@@ -94,8 +94,11 @@ static uint64_t over(uint64_t x, uint64_t y)
     return (x + y - 1) / y;
 }
 
-static uint64_t piece_of(uint64_t n)
+/// Elements of a piece of a row, or of a tensor with one scale.
+static uint64_t piece_of(enum ref_type type, uint64_t n, enum ref_layout layout)
 {
+    if (layout == REF_TENSOR)
+        return (n > 262144 ? 32768 : 4096) / ref_bytes(type);
     return n > 16777216 ? 8192 : 2048;
 }
 
@@ -108,18 +111,19 @@ static uint64_t unit_of(enum ref_type type, const struct ref_learned *p)
     return unit < 1024 ? unit * (1024 / unit) : unit;
 }
 
-/// Rows of a tile, each with 1024 bytes of f64 or 128 elements of the others.
+/// Rows of a tile, each with 64 elements of f64 or 128 of the others.
 static uint64_t tile_rows(enum ref_type type, uint64_t n)
 {
-    return (n > 16777216 ? UINT64_C(65536) : UINT64_C(16384)) / (type == REF_F64 ? 64 : 128);
+    const uint64_t tile = n > 16777216 ? 65536 : n > 1048576 ? 16384 : 4096;
+    return tile / (type == REF_F64 ? 64 : 128);
 }
 
 uint64_t ref_learned_pieces(enum ref_type type, uint64_t n, const struct ref_learned *p)
 {
     if (p->layout == REF_TENSOR)
-        return over(n, piece_of(n));
+        return over(n, piece_of(type, n, p->layout));
     if (p->layout == REF_ROWS)
-        return over(n, p->inner) * over(p->inner, piece_of(n));
+        return over(n, p->inner) * over(p->inner, piece_of(type, n, p->layout));
     const uint64_t unit = unit_of(type, p);
     return over(over(n, unit), tile_rows(type, n)) * unit;
 }
@@ -133,26 +137,36 @@ static int team_of(uint64_t inner, uint64_t lanes)
     return team;
 }
 
+/// Over the lanes of each warp, then over the warps.
+static struct sums sum_of_team(struct sums *v, int team)
+{
+    struct sums warps[WARPS];
+    const int lanes = team < LANES ? team : LANES;
+    for (int k = 0; k < team / lanes; k++)
+        warps[k] = halve(v + k * lanes, lanes);
+    return halve(warps, team / lanes);
+}
+
 static void backward_rows(enum ref_type type, const void *x, const void *d_output, void *d_input,
                           uint64_t n, const struct ref_learned *p, double *scale_sums,
                           double *zero_sums)
 {
-    const uint64_t lanes = 16 / ref_bytes(type), size = piece_of(n);
+    const uint64_t lanes = 16 / ref_bytes(type), size = piece_of(type, n, p->layout);
     const uint64_t inner = p->layout == REF_TENSOR ? n : p->inner;
-    const int team = p->layout == REF_TENSOR ? LANES : team_of(inner, lanes);
+    const int team = p->layout == REF_TENSOR ? LANES * WARPS : team_of(inner, lanes);
     uint64_t piece = 0;
     for (uint64_t row = 0; row * inner < n; row++) {
         const uint64_t channel = p->layout == REF_TENSOR ? 0 : row % p->channels;
         const struct quantizer q = quantizer_of(type, p, channel);
         for (uint64_t begin = 0; begin < inner; begin += size, piece++) {
-            struct sums thread[LANES] = { { 0, 0 } };
+            struct sums thread[LANES * WARPS] = { { 0, 0 } };
             for (uint64_t e = 0; e < size && begin + e < inner; e++) {
                 const uint64_t i = row * inner + begin + e;
                 if (i < n)
                     add_element(type, p, &q, x, d_output, d_input, i,
                                 &thread[e / lanes % (uint64_t)team]);
             }
-            const struct sums total = halve(thread, team);
+            const struct sums total = sum_of_team(thread, team);
             store_sum(scale_sums, piece, total.scale);
             store_sum(zero_sums, piece, total.zero_point);
         }

@@ -68,15 +68,17 @@ static ptx_val nearest_within(ptx_builder *b, ptx_val level, struct levels aroun
     return ptx_min(b, ptx_max(b, level, around.q_min), around.q_max);
 }
 
+// Whether x is in range: its level is, and so the nearest level within the range is the same. None
+// is in a range without a level. A NaN is equal to none.
 static ptx_val is_in_range(ptx_builder *b, const struct ptx_kernel_spec *spec, ptx_val quotient,
-                           ptx_val level, struct levels around)
+                           ptx_val level, ptx_val within, struct levels around)
 {
     if (spec->option[LEARNED_RANGE] == RANGE_QUOTIENT) {
         ptx_val above = ptx_gt(b, quotient, around.q_min);
         return ptx_and(b, above, ptx_lt(b, quotient, around.q_max));
     }
-    ptx_val above = ptx_ge(b, level, around.q_min);
-    return ptx_and(b, above, ptx_le(b, level, around.q_max));
+    ptx_val some = ptx_le(b, around.q_min, around.q_max);
+    return ptx_and(b, ptx_eq(b, within, level), some);
 }
 
 static void add_terms(ptx_builder *b, const struct learned *q, const struct learned_sums *sums,
@@ -87,8 +89,8 @@ static void add_terms(ptx_builder *b, const struct learned *q, const struct lear
     ptx_set(b, sums->scale, ptx_fma(b, factor, ptx_cvt(b, PTX_F64, residual), sums->scale));
     if (sums->zero_point.kind == PTX_KIND_POISON)
         return;
-    ptx_val next = ptx_fma(b, factor, q->minus_scale, sums->zero_point);
-    ptx_set(b, sums->zero_point, ptx_select(b, inside, sums->zero_point, next));
+    ptx_if (b, ptx_not(b, inside)) // one instruction with a predicate
+        ptx_set(b, sums->zero_point, ptx_fma(b, factor, q->minus_scale, sums->zero_point));
 }
 
 ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
@@ -103,11 +105,12 @@ ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
     for (unsigned k = 0; k < x.lanes; k++) {
         const struct learned *q = lanes->of[k];
         const ptx_val quotient = quotients.lane[k];
-        const ptx_val zero = ptx_zero((ptx_type)quotient.type);
         ptx_val level = ptx_rint(b, quotient);
-        ptx_val inside = is_in_range(b, spec, quotient, level, q->around);
         ptx_val within = nearest_within(b, level, q->around);
-        ptx_val residual = ptx_sub(b, within, ptx_select(b, inside, quotient, zero));
+        ptx_val inside = is_in_range(b, spec, quotient, level, within, q->around);
+        ptx_val residual = ptx_var(b, within);
+        ptx_if (b, inside)
+            ptx_set(b, residual, ptx_sub(b, within, quotient));
         add_terms(b, q, lanes->sums[k], inside, residual, d_output.lane[k]);
         d_input.lane[k] = ptx_select(b, inside, d_output.lane[k], ptx_zero(spec->dtype));
     }

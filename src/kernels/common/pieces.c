@@ -31,14 +31,26 @@ static uint64_t unit_of(uint64_t period, unsigned lanes)
     return period < WIDE ? WIDE / period * period : period;
 }
 
+static uint32_t tensor_piece(ptx_type dtype, bool is_short)
+{
+    return (is_short ? SHORT_TENSOR_PIECE : TENSOR_PIECE) / ptx_type_bytes(dtype);
+}
+
+static uint64_t tile_rows_of(ptx_type dtype, uint64_t n)
+{
+    const uint64_t tile = n <= SHORTEST_TILE_MOST ? SHORTEST_TILE
+                          : n <= SHORT_TILE_MOST  ? SHORT_TILE
+                                                  : TILE;
+    return tile / ptxk_tile_columns(dtype);
+}
+
 bool ptxk_pieces(const struct ptx_kernel_sizes *sizes, ptx_type dtype, enum pieces_layout layout,
                  uint64_t *count)
 {
-    const bool few = sizes->n <= PIECES_SHORT_MOST;
-    const uint64_t piece = few ? SHORT_PIECE : PIECE;
+    const uint64_t piece = sizes->n <= SHORT_PIECE_MOST ? SHORT_PIECE : PIECE;
 
     if (layout == PIECES_TENSOR) {
-        *count = over(sizes->n, piece);
+        *count = over(sizes->n, tensor_piece(dtype, sizes->n <= SHORT_TENSOR_MOST));
         return true;
     }
     if (!sizes->channels || !sizes->inner || sizes->channels > UINT64_MAX / 16 / sizes->inner)
@@ -47,10 +59,27 @@ bool ptxk_pieces(const struct ptx_kernel_sizes *sizes, ptx_type dtype, enum piec
         *count = over(sizes->n, sizes->inner) * over(sizes->inner, piece);
         return true;
     }
-    const uint64_t chunk = few ? PIECES_SHORT_CHUNK : PIECES_CHUNK;
     const uint64_t unit = unit_of(sizes->channels * sizes->inner, ptxk_tile_lanes(dtype));
-    *count = over(over(sizes->n, unit), chunk / ptxk_tile_columns(dtype)) * unit;
+    *count = over(over(sizes->n, unit), tile_rows_of(dtype, sizes->n)) * unit;
     return true;
+}
+
+uint64_t ptxk_piece_blocks(const struct ptx_kernel_sizes *sizes, ptx_type dtype,
+                           enum pieces_layout layout)
+{
+    const uint64_t lanes = ptxk_vector_lanes(dtype);
+    uint64_t pieces = 0, team = 1;
+
+    ptxk_pieces(sizes, dtype, layout, &pieces);
+    if (layout == PIECES_TENSOR)
+        return pieces;
+    if (layout == PIECES_COLUMNS) {
+        const uint64_t unit = unit_of(sizes->channels * sizes->inner, ptxk_tile_lanes(dtype));
+        return pieces / unit * over(unit, ptxk_tile_columns(dtype));
+    }
+    while (team < WARP && team * lanes < sizes->inner)
+        team *= 2;
+    return over(pieces, PIECES_BLOCK / team);
 }
 
 // ---- in a kernel --------------------------------------------------------------------------------
@@ -62,10 +91,20 @@ static ptx_val quotient_up(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse
     return ptxk_quotient_by(b, above, y, inverse);
 }
 
+struct tensor_pieces ptxk_tensor_pieces(ptx_builder *b, ptx_type dtype, ptx_val n)
+{
+    const uint32_t few = tensor_piece(dtype, true), many = tensor_piece(dtype, false);
+    ptx_val is_short = ptx_le(b, n, ptx_u64(SHORT_TENSOR_MOST));
+    ptx_val piece = ptx_select(b, is_short, ptx_u64(few), ptx_u64(many));
+    ptx_val log2 = ptx_select(b, is_short, ptx_u32(ptxk_log2(few)), ptx_u32(ptxk_log2(many)));
+
+    return (struct tensor_pieces) { piece, log2 };
+}
+
 struct row_pieces ptxk_row_pieces(ptx_builder *b, ptx_val n, ptx_val inner)
 {
     struct row_pieces p;
-    ptx_val few = ptx_le(b, n, ptx_u64(PIECES_SHORT_MOST));
+    ptx_val few = ptx_le(b, n, ptx_u64(SHORT_PIECE_MOST));
 
     p.piece = ptx_select(b, few, ptx_u64(SHORT_PIECE), ptx_u64(PIECE));
     p.rows = quotient_up(b, n, inner, ptxk_inverse_of(b, inner));
@@ -80,11 +119,12 @@ struct column_tiles ptxk_column_tiles(ptx_builder *b, ptx_type dtype, ptx_val n,
 {
     const uint32_t lanes = ptxk_tile_lanes(dtype), columns = ptxk_tile_columns(dtype);
     struct column_tiles t;
-    ptx_val few = ptx_le(b, n, ptx_u64(PIECES_SHORT_MOST));
+    ptx_val few = ptx_le(b, n, ptx_u64(SHORTEST_TILE_MOST));
+    ptx_val some = ptx_le(b, n, ptx_u64(SHORT_TILE_MOST));
     ptx_val unit = ptx_var(b, ptx_mul(b, channels, inner));
 
-    t.tile_rows =
-        ptx_select(b, few, ptx_u64(PIECES_SHORT_CHUNK / columns), ptx_u64(PIECES_CHUNK / columns));
+    t.tile_rows = ptx_select(b, some, ptx_u64(SHORT_TILE / columns), ptx_u64(TILE / columns));
+    t.tile_rows = ptx_select(b, few, ptx_u64(SHORTEST_TILE / columns), t.tile_rows);
     for (uint32_t bits = lanes - 1; bits; bits >>= 1) {
         ptx_val misfit = ptx_ne(b, ptx_and(b, unit, ptx_u64(lanes - 1)), ptx_u64(0));
         ptx_val twice = ptx_add(b, unit, unit);

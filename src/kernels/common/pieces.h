@@ -6,20 +6,26 @@
 
 #include "common.h"
 
-// Rows: a piece is up to PIECE adjacent elements of one row, for a warp, or part of a warp where
-// rows are short. Columns: a piece is one column of a tile of TILE_COLUMNS columns, for a block.
-// Small tensors have shorter pieces, to keep more multiprocessors busy.
+// A tensor with one scale: a piece is adjacent elements, for a block. Rows: a piece is up to PIECE
+// adjacent elements of one row, for a warp, or part of a warp where rows are short. Columns: a
+// piece is one column of a tile, for a block. Small tensors have shorter pieces and tiles, to keep
+// more multiprocessors busy.
 enum {
     PIECES_BLOCK = 256,
     PIECES_WARPS = PIECES_BLOCK / WARP,
+    TENSOR_PIECE = 1 << 15, // bytes
+    SHORT_TENSOR_PIECE = 1 << 12,
+    SHORT_TENSOR_MOST = 1 << 18,
     PIECE = 8192,
     SHORT_PIECE = 2048,
-    PIECES_SHORT_MOST = 1 << 24,
+    SHORT_PIECE_MOST = 1 << 24,
     TILE_LANES = 4, // elements of a thread in a row of a tile; 2 in f64
+    TILE = 1 << 16, // elements
+    SHORT_TILE = 1 << 14,
+    SHORT_TILE_MOST = 1 << 24,
+    SHORTEST_TILE = 1 << 12,
+    SHORTEST_TILE_MOST = 1 << 20,
 };
-
-// Elements for a block.
-enum { PIECES_CHUNK = PIECES_WARPS * PIECE, PIECES_SHORT_CHUNK = PIECES_WARPS * SHORT_PIECE };
 
 enum pieces_layout { PIECES_TENSOR, PIECES_ROWS, PIECES_COLUMNS };
 
@@ -30,8 +36,17 @@ unsigned ptxk_tile_columns(ptx_type dtype);
 // The number of pieces: ptx_kernel_length() of "pieces". False if there is none.
 bool ptxk_pieces(const struct ptx_kernel_sizes *sizes, ptx_type dtype, enum pieces_layout layout,
                  uint64_t *count);
+// The number of blocks of which each has something to do once. Sizes must have pieces.
+uint64_t ptxk_piece_blocks(const struct ptx_kernel_sizes *sizes, ptx_type dtype,
+                           enum pieces_layout layout);
 
 // The same rules in a kernel. `n`, `channels` and `inner` are u64.
+
+// A tensor: the elements of a piece, and their power of two; u64 and u32.
+struct tensor_pieces {
+    ptx_val piece, log2;
+};
+struct tensor_pieces ptxk_tensor_pieces(ptx_builder *b, ptx_type dtype, ptx_val n);
 
 // Rows of `inner` elements: pieces of `piece` elements, `per_row` in each of `rows` rows; u64.
 struct row_pieces {
