@@ -37,7 +37,7 @@ ROOMS = {
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records"]),
         ("include/ptxgen", ["binding", "operations", "clip", "rules", "step", "torch"]),
         ("src/kernels", ["clip", "step_apply"]),
-        ("src/kernels/common", ["quantizer_target", "vector"]),
+        ("src/kernels/common", ["pieces", "quantizer_target", "vector"]),
         ("src/driver", ["error", "capture"]),
     ),
     "emulator/ptx": ("emulator", "abi"),

@@ -216,6 +216,10 @@ ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
     const struct plan_slot *slot = slot_of(operations, request);
     struct ptx_geometry geometry = { 0 };
     struct ptx_arg args[PLAN_MOST_ARGS];
+    // Older drivers cannot capture launches that overlap.
+    enum { PROGRAMMATIC_EDGES = 12030 };
+    const bool overlaps =
+        ptx_device_get_info(operations->device)->driver_version >= PROGRAMMATIC_EDGES;
     ptx_status status = ptxp_prepare(operations, call, request, stream);
 
     if (status)
@@ -225,11 +229,15 @@ ptx_status ptxp_launch(ptx_operations *operations, const struct plan_call *call,
                                      slot->args[k].size, slot->args[k].type };
     ptx_kernel_geometry(ptxp_operation(request->operation)->kernel, request->dtype, request->n,
                         &geometry);
-    status = ptx_launch(atomic_load_explicit(&slot->ready, memory_order_acquire),
-                        &(struct ptx_launch_params) { .grid = { geometry.grid },
-                                                      .stream = stream,
-                                                      .args = args,
-                                                      .arg_count = slot->arg_count });
+    if (request->blocks)
+        geometry.grid = (uint32_t)request->blocks;
+    status =
+        ptx_launch(atomic_load_explicit(&slot->ready, memory_order_acquire),
+                   &(struct ptx_launch_params) { .grid = { geometry.grid },
+                                                 .stream = stream,
+                                                 .programmatic = request->programmatic && overlaps,
+                                                 .args = args,
+                                                 .arg_count = slot->arg_count });
     if (status)
         ptxd_name_call(call->name);
     return status;

@@ -65,7 +65,9 @@ struct plan_request {
     ptx_type dtype;
     uint8_t option[PTX_KERNEL_MAX_OPTIONS]; // indices into the operation's values
     uint64_t n;
-    const void *call; // the argument of `values` of the operation
+    uint64_t blocks;   // 0: as the kernel's geometry has it
+    bool programmatic; // may begin before the launch ahead of it has ended
+    const void *call;  // the argument of `values` of the operation
 };
 
 // A compiled variant, and the offsets of its arguments in a call.

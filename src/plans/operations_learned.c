@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver/error.h"
+#include "kernels/common/pieces.h"
 #include "kernels/common/vector.h"
 #include "operations.h"
 
@@ -16,6 +17,10 @@ enum { OPTION_DIVISION, OPTION_ZERO_POINT, OPTION_RANGE, OPTION_LAYOUT };
 enum { OPTION_GROUP = OPTION_LAYOUT };
 enum { OPTION_GRADIENTS };
 enum { LAYOUT_TENSOR, LAYOUT_ROWS, LAYOUT_COLUMNS };
+static const enum pieces_layout layouts[] = {
+    [LAYOUT_TENSOR] = PIECES_TENSOR, [LAYOUT_ROWS] = PIECES_ROWS, [LAYOUT_COLUMNS] = PIECES_COLUMNS
+};
+enum { MOST_BLOCKS = INT32_MAX };
 
 // The parameters with defaults filled in, and the values derived from them.
 struct choice {
@@ -213,6 +218,9 @@ static ptx_status choose_launches(const struct plan_call *call, struct choice *c
                          " adjacent elements are more than sums can be for",
                          call->name, p->channels, p->inner);
     const uint8_t layout = c->sums.option[OPTION_LAYOUT];
+    c->sums.blocks = ptxk_piece_blocks(&sizes, p->dtype, layouts[layout]);
+    if (c->sums.blocks > MOST_BLOCKS)
+        c->sums.blocks = MOST_BLOCKS; // each has more to do
     c->channels = p->channels ? p->channels : 1;
     c->width = layout == LAYOUT_TENSOR                 ? c->pieces
                : layout == LAYOUT_COLUMNS || !p->count ? p->inner
@@ -222,6 +230,7 @@ static ptx_status choose_launches(const struct plan_call *call, struct choice *c
         .dtype = p->dtype == PTX_F64 ? PTX_F64 : PTX_F32,
         .option = { [OPTION_GRADIENTS] = !c->learns },
         .n = c->pieces,
+        .programmatic = true,
         .call = c,
     };
     return ptxp_check_count(call, &c->reduce);

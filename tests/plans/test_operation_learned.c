@@ -285,7 +285,7 @@ static void test_descriptions(void **state)
     require(ptx_quantize_learned_describe(&p, &d));
     assert_string_equal(d.entry, "quantize_learned_backward_bf16");
     assert_int_equal(d.launches, 2);
-    assert_int_equal(d.workspace, 2 * 8 * 512);
+    assert_int_equal(d.workspace, 2 * 8 * 64);
     assert_int_equal(d.bytes, 6 * (1 << 20) + 2 * d.workspace + 16);
     assert_string_equal(d.accumulator, "f64");
     p.group = 128;
@@ -297,7 +297,7 @@ static void test_descriptions(void **state)
     p.group = 0;
     p.channels = 1024;
     require(ptx_quantize_learned_describe(&p, &d));
-    assert_int_equal(d.workspace, 2 * 8 * 8 * 1024); // columns
+    assert_int_equal(d.workspace, 2 * 8 * 32 * 1024); // columns
     p.fixed_zero_points = p.zero_points;
     p.zero_points = p.d_zero_points = 0;
     p.inner = 1024;
