@@ -163,6 +163,48 @@ static double *sums_room(const struct suite *s)
     return room_for((size_t)s->most + 100000 + 8 * MOST_CHANNELS, sizeof(double));
 }
 
+static bool is_default(const struct gpu_kernel *loaded)
+{
+    return gpu_kernel_has(loaded, "division", "exact") &&
+           gpu_kernel_has(loaded, "zero_point", "learned") &&
+           gpu_kernel_has(loaded, "range", "level");
+}
+
+/// Long pieces, of several warps, and longer tiles: in each layout once.
+static void check_long_pieces(struct suite *s, struct channels *c)
+{
+    enum { LONG = (1 << 22) + 4099, SUMS = LONG / 16 };
+    static const struct {
+        const char *layout;
+        uint64_t channels, inner;
+    } trials[] = { { "tensor", 1, 1 }, { "rows", 13, 70001 }, { "columns", 1000, 1 } };
+    if (s->gpu->max_size < LONG)
+        return;
+    void *x = room_for(LONG, sizeof(double)), *dy = room_for(LONG, sizeof(double));
+    const struct learned_data d = { .x = x,
+                                    .d_output = dy,
+                                    .d_input = room_for(LONG, sizeof(double)),
+                                    .scale_sums = room_for(SUMS, sizeof(double)),
+                                    .zero_sums = room_for(SUMS, sizeof(double)) };
+    data_fill_ties(&s->random, s->type, s->type == REF_F64 ? 0.03 : (double)0.03f, x, LONG);
+    data_fill(&s->random, s->type, DATA_PLAIN, dy, LONG);
+    for (int v = 0; v < s->count; ++v)
+        for (int k = 0; k < 3 && is_default(&s->loaded[v]); ++k) {
+            if (!gpu_kernel_has(&s->loaded[v], "layout", trials[k].layout))
+                continue;
+            struct ref_learned p = parameters(s, &s->loaded[v], c, 0);
+            p.channels = trials[k].channels;
+            p.inner = trials[k].inner;
+            fill_channels(&s->random, s->type, c, p.layout == REF_TENSOR ? 1 : p.channels, &p);
+            check_learned(s, &s->loaded[v], c, &p, &d, LONG, false, 0);
+        }
+    free(d.zero_sums);
+    free(d.scale_sums);
+    free(d.d_input);
+    free(dy);
+    free(x);
+}
+
 void check_quantize_learned_backward(struct gpu *gpu, ptx_type dtype)
 {
     struct suite s;
@@ -195,6 +237,7 @@ void check_quantize_learned_backward(struct gpu *gpu, ptx_type dtype)
             trial++;
         }
     }
+    check_long_pieces(&s, &c);
     free(c.zero_fixed);
     free(c.f32_zero_point);
     free(c.f32_scale);

@@ -198,17 +198,35 @@ static struct ref_learned learned(struct job *job, struct random *r, uint64_t co
     };
 }
 
+/// One scale in f32, one a column in f64, one a row in 16 bits.
 static void quantize_learned_backward(struct job *job, struct random *r)
 {
-    double scale, zero_point;
+#define LEVELS "--set q_min=-8 --set q_max=7 "
+    static const struct {
+        enum ref_layout layout;
+        uint64_t channels, inner;
+        const char *sets;
+    } layouts[] = {
+        [REF_F32] = { REF_TENSOR, 1, 1, LEVELS },
+        [REF_F64] = { REF_COLUMNS, COLUMNS, 1, LEVELS "--set layout=columns" },
+        [REF_F16] = { REF_ROWS, ROWS, COLUMNS, LEVELS "--set layout=rows --set inner=3072" },
+        [REF_BF16] = { REF_ROWS, ROWS, COLUMNS, LEVELS "--set layout=rows --set inner=3072" },
+    };
+#undef LEVELS
+    static double scales[COLUMNS], zero_points[COLUMNS];
+    const uint64_t channels = layouts[job->type].channels;
     const void *tensors[2];
-    const struct ref_learned q = learned(job, r, 1, (double *[2]) { &scale, &zero_point }, tensors);
+    struct ref_learned q =
+        learned(job, r, channels, (double *[2]) { scales, zero_points }, tensors);
+    q.layout = layouts[job->type].layout;
+    q.channels = channels;
+    q.inner = layouts[job->type].inner;
     const uint64_t pieces = ref_learned_pieces(job->type, ELEMENTS, &q);
     void *d_input = output(job, "d_input", job->type, ROWS, COLUMNS);
     double *scale_sums = output(job, "scale_sums", REF_F64, pieces, 0);
     ref_learned_backward(job->type, tensors[0], tensors[1], d_input, ELEMENTS, &q, scale_sums,
                          output(job, "zero_sums", REF_F64, pieces, 0));
-    job->sets = "--set q_min=-8 --set q_max=7";
+    job->sets = layouts[job->type].sets;
 }
 
 /// One piece a group.
