@@ -244,7 +244,7 @@ default()
     checked=$((checked + 1))
 }
 
-source=emulator/cuda/device.c
+source=emulator/cuda/environment.c
 sm=$(value $source DEFAULT_SM)
 default DEVICE "sm_$sm,sms=$(sed -n "s/^ *{ $sm, \([0-9]*\), .*/\1/p" emulator/exec/run.c)"
 default DRIVER "$(sed -n '/} newest_isa/,/};/s/^ *{ \([0-9]*\), .*/\1/p' $source | head -n 1)"
@@ -252,7 +252,9 @@ default MEMORY "$(value $source DEFAULT_GIB)G"
 for variable in SANITIZE SEED THREADS TIMEOUT INSTRUCTIONS; do
     default $variable "$(value $source "DEFAULT_$variable")"
 done
-for variable in $(sed -n 's/.*"PTXGEN_EMU_\([A-Z]*\)".*/\1/p' $source | sort -u); do
+variables=$(sed -n '/} variables\[\]/,/};/p' $source | grep -o '"[A-Z]*"' | tr -d '"')
+[ "$(echo "$variables" | wc -l)" -ge 10 ] || fail "$source: found only the variables $variables"
+for variable in $variables; do
     states $page "| \`PTXGEN_EMU_$variable\` |"
 done
 

@@ -19,9 +19,16 @@ static const struct {
     { 11050, 75 }, { 11040, 74 }, { 11030, 73 }, { 11020, 72 }, { 11010, 71 }, { 11000, 70 },
 };
 
-/// The settings without the environment: this device with this memory, the newest driver, 0
-/// elsewhere. docs/emulator.md has them too.
-enum { DEFAULT_SM = 90, DEFAULT_GIB = 8 };
+/// The settings without the environment; the driver is the newest. docs/emulator.md has them too.
+enum {
+    DEFAULT_SM = 90,
+    DEFAULT_GIB = 8,
+    DEFAULT_SANITIZE = 1,
+    DEFAULT_SEED = 0,
+    DEFAULT_THREADS = 0,
+    DEFAULT_TIMEOUT = 0,
+    DEFAULT_INSTRUCTIONS = 0,
+};
 
 #define PREFIX "PTXGEN_EMU_"
 
@@ -278,7 +285,11 @@ void api_config_read(struct api_config *config)
     *config = (struct api_config) { .gpu = emu_gpu_of(DEFAULT_SM),
                                     .driver = newest_isa[0].driver,
                                     .memory = (uint64_t)DEFAULT_GIB << 30,
-                                    .sanitize = EMU_SANITIZE_ON };
+                                    .sanitize = (enum emu_sanitize)DEFAULT_SANITIZE,
+                                    .seed = DEFAULT_SEED,
+                                    .threads = DEFAULT_THREADS,
+                                    .timeout = DEFAULT_TIMEOUT,
+                                    .instructions = DEFAULT_INSTRUCTIONS };
     for (char **at = environ; at && *at; at++)
         if (strncmp(*at, PREFIX, strlen(PREFIX)) == 0)
             read_variable(config, *at);
