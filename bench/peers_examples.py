@@ -29,7 +29,8 @@ ELEMENTS = 1 << 26
 COLUMNS = (1024, 4096, 16384)
 # What the sources of the examples say: rows.h, gelu.c, layer_norm.c, matmul.c.
 ROW_ELEMENTS, ROW_TOGETHER = 16, 4
-GELU_BLOCK, GELU_ROWS = 256, 8
+GELU_BLOCK, GELU_ROWS = 256, {"f32": 8, "bf16": 2}
+ROW_MAX_THREADS = 1024
 TILE, SHARED_BYTES = (128, 256), 3 * (128 * 72 + 64 * 264) * 2
 
 
@@ -62,7 +63,7 @@ class Case:
 
     def row_threads(self):
         threads = 32
-        while threads < 1024 and threads * ROW_ELEMENTS < self.columns:
+        while threads < ROW_MAX_THREADS and threads * ROW_ELEMENTS < self.columns:
             threads *= 2
         return threads
 
@@ -147,7 +148,7 @@ class Gelu(Case):
         x, bias, y = self.x, self.bias, self.y
         across = -(-self.columns // (GELU_BLOCK * 16 // self.type.itemsize))
         launch = self.entry(f"gelu_{self.form}", x, bias, y, self.rows,
-                            grid=across * -(-self.rows // GELU_ROWS))
+                            grid=across * -(-self.rows // GELU_ROWS[self.dtype]))
         compiled = torch.compile(self.formula, dynamic=False)
         return {"ours": lambda: launch() or [y],
                 "torch": lambda: [self.formula(x, bias)],
@@ -220,8 +221,10 @@ class LayerNormBackward(LayerNorm):
         return self.rows ** 0.5 if result.dim() == 1 else 1
 
     def versions(self):
+        in_shared = self.row_threads() == ROW_MAX_THREADS  # the sums, of ROW_ELEMENTS a thread
         first = self.entry("layer_norm_backward", self.dy, self.x, self.gamma, self.mean, self.rstd,
-                           self.dx, self.sums, self.rows, grid=self.turns)
+                           self.dx, self.sums, self.rows, grid=self.turns,
+                           shared_bytes=8 * ROW_MAX_THREADS * ROW_ELEMENTS * in_shared)
         second = self.entry("layer_norm_sums", self.sums, self.count, self.d_gamma_beta,
                             grid=-(-2 * self.columns // 32))
 

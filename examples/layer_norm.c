@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-// The sums of rows are added by the warps of a block. FULL: threads wanted on a multiprocessor.
-enum { SUM_GROUPS = 32, SUM_BLOCK = ROW_WARP * SUM_GROUPS, FULL = 1536 };
+// The sums of rows are added by the warps of a block.
+enum { SUM_GROUPS = 32, SUM_BLOCK = ROW_WARP * SUM_GROUPS };
 
 static const float EPS = 1e-5f;
 
@@ -19,10 +19,13 @@ static ptx_val row_mean(ptx_builder *b, struct row_shape s, const ptx_val *x)
     return ptx_mul(b, sum, 1.0 / s.columns);
 }
 
-// Blocks wanted on a multiprocessor, so that there are loads under way while others reduce.
+// Blocks wanted on a multiprocessor, so that there are loads under way while others reduce. Two of
+// the largest fill it; rows of f32 in smaller blocks have no registers to spare for that.
 static uint32_t resident(struct row_shape s)
 {
-    return s.block < FULL ? FULL / s.block : 1;
+    const uint32_t full = s.type == PTX_BF16 || s.block == ROW_MAX_THREADS ? 2048 : 1536;
+
+    return full / s.block;
 }
 
 static void forward(ptx_builder *b, struct row_shape s)
@@ -61,12 +64,83 @@ static void forward(ptx_builder *b, struct row_shape s)
     }
 }
 
-// A block takes rows in turn and keeps the sums of its columns in registers; it writes them as two
-// rows of `sums`, for gamma and for beta.
+// What a thread adds up over its rows. The largest blocks have no registers for it.
+struct sums {
+    bool in_shared;
+    ptx_ptr shared; // for each thread four sums of gamma, then other four; then those of beta
+    ptx_val gamma[ROW_MAX_ELEMENTS], beta[ROW_MAX_ELEMENTS];
+};
+
+static bool sums_in_shared(struct row_shape s)
+{
+    return s.threads == ROW_MAX_THREADS;
+}
+
+static uint32_t sums_bytes(struct row_shape s)
+{
+    return sums_in_shared(s) ? 2 * 4 * s.threads * s.elements : 0;
+}
+
+enum { OF_GAMMA, OF_BETA };
+
+static ptx_val sums_at(ptx_builder *b, struct row_shape s, unsigned of, unsigned k)
+{
+    return ptx_mad(b, ptx_tid(b, PTX_X), 4, (of * s.elements + k) * s.threads);
+}
+
+static void sums_begin(ptx_builder *b, struct row_shape s, struct sums *sums)
+{
+    for (unsigned k = 0; k < s.elements; k++) {
+        sums->gamma[k] = ptx_var(b, ptx_f32(0));
+        sums->beta[k] = ptx_var(b, ptx_f32(0));
+    }
+    for (unsigned of = OF_GAMMA; sums->in_shared && of <= OF_BETA; of++)
+        for (unsigned k = 0; k < s.elements; k += 4)
+            vector_store(b, sums->shared, sums_at(b, s, of, k), 4,
+                         of == OF_GAMMA ? &sums->gamma[k] : &sums->beta[k]);
+}
+
+// Adds dy x and dy.
+static void sums_add(ptx_builder *b, struct row_shape s, const struct sums *sums, const ptx_val *x,
+                     const ptx_val *dy)
+{
+    ptx_val sum[4];
+
+    for (unsigned k = 0; !sums->in_shared && k < s.elements; k++) {
+        ptx_set(b, sums->gamma[k], ptx_fma(b, dy[k], x[k], sums->gamma[k]));
+        ptx_set(b, sums->beta[k], ptx_add(b, sums->beta[k], dy[k]));
+    }
+    for (unsigned k = 0; sums->in_shared && k < s.elements; k += 4) {
+        vector_load(b, sums->shared, sums_at(b, s, OF_GAMMA, k), 4, sum);
+        for (unsigned i = 0; i < 4; i++)
+            sum[i] = ptx_fma(b, dy[k + i], x[k + i], sum[i]);
+        vector_store(b, sums->shared, sums_at(b, s, OF_GAMMA, k), 4, sum);
+        vector_load(b, sums->shared, sums_at(b, s, OF_BETA, k), 4, sum);
+        for (unsigned i = 0; i < 4; i++)
+            sum[i] = ptx_add(b, sum[i], dy[k + i]);
+        vector_store(b, sums->shared, sums_at(b, s, OF_BETA, k), 4, sum);
+    }
+}
+
+// Writes them as rows 2 row and 2 row + 1.
+static void sums_end(ptx_builder *b, struct row_shape s, struct sums *sums, ptx_ptr out,
+                     ptx_val row)
+{
+    for (unsigned of = OF_GAMMA; sums->in_shared && of <= OF_BETA; of++)
+        for (unsigned k = 0; k < s.elements; k += 4)
+            vector_load(b, sums->shared, sums_at(b, s, of, k), 4,
+                        of == OF_GAMMA ? &sums->gamma[k] : &sums->beta[k]);
+    row_store(b, s, row_at(b, s, out, ptx_mul(b, row, 2)), sums->gamma);
+    row_store(b, s, row_at(b, s, out, ptx_mad(b, row, 2, 1)), sums->beta);
+}
+
+// A block takes rows in turn and keeps the sums of its columns; it writes them as two rows of
+// `sums`, for gamma and for beta.
 static void backward(ptx_builder *b, struct row_shape s)
 {
     ptx_val x[ROW_MAX_ELEMENTS], dy[ROW_MAX_ELEMENTS], g[ROW_MAX_ELEMENTS], gx[ROW_MAX_ELEMENTS];
-    ptx_val gamma[ROW_MAX_ELEMENTS], d_gamma[ROW_MAX_ELEMENTS], d_beta[ROW_MAX_ELEMENTS];
+    ptx_val gamma[ROW_MAX_ELEMENTS];
+    struct sums sums = { .in_shared = sums_in_shared(s) };
 
     ptx_entry (b, "layer_norm_backward", .block = { s.block }) {
         ptx_ptr d_out = ptx_param_ptr(b, s.type, "dy", .readonly = true);
@@ -75,36 +149,45 @@ static void backward(ptx_builder *b, struct row_shape s)
         ptx_ptr means = ptx_param_ptr(b, PTX_F32, "mean", .length = "rows", .readonly = true);
         ptx_ptr rstds = ptx_param_ptr(b, PTX_F32, "rstd", .length = "rows", .readonly = true);
         ptx_ptr d_in = ptx_param_ptr(b, s.type, "dx", .writeonly = true);
-        ptx_ptr sums = ptx_param_ptr(b, PTX_F32, "sums", .writeonly = true,
-                                     .meaning = "two rows for each row that a grid has at a time");
+        ptx_ptr out = ptx_param_ptr(b, PTX_F32, "sums", .writeonly = true,
+                                    .meaning = "two rows for each row that a grid has at a time");
         ptx_val rows = ptx_param(b, PTX_U32, "rows");
         ptx_val first = row_first(b, s), step = ptx_mul(b, ptx_nctaid(b, PTX_X), s.together);
 
-        row_load(b, s, gammas, ptx_f32(0), gamma);
-        for (unsigned k = 0; k < s.elements; k++) {
-            d_gamma[k] = ptx_var(b, ptx_f32(0));
-            d_beta[k] = ptx_var(b, ptx_f32(0));
-        }
+        if (sums.in_shared)
+            sums.shared = ptx_shared_dynamic(b, PTX_F32);
+        else
+            row_load(b, s, gammas, ptx_f32(0), gamma);
+        sums_begin(b, s, &sums);
         ptx_for (b, row, first, rows, step) {
             row_load(b, s, row_at(b, s, in, row), ptx_f32(0), x);
             row_load(b, s, row_at(b, s, d_out, row), ptx_f32(0), dy);
             ptx_val mean = ptx_load(b, means, row), rstd = ptx_load(b, rstds, row);
-            for (unsigned k = 0; k < s.elements; k++) {
+            if (!sums.in_shared) { // where a block has a multiprocessor, this does not pay
+                ptx_val next = ptx_min(b, ptx_add(b, row, step), ptx_sub(b, rows, 1));
+                row_prefetch(b, s, row_at(b, s, in, next));
+                row_prefetch(b, s, row_at(b, s, d_out, next));
+            }
+            for (unsigned k = 0; k < s.elements; k++)
                 x[k] = ptx_mul(b, ptx_sub(b, x[k], mean), rstd);
+            sums_add(b, s, &sums, x, dy);
+            if (sums.in_shared)
+                row_load(b, s, gammas, ptx_f32(0), gamma);
+            for (unsigned k = 0; k < s.elements; k++) {
                 g[k] = ptx_mul(b, dy[k], gamma[k]);
                 gx[k] = ptx_mul(b, g[k], x[k]);
-                ptx_set(b, d_gamma[k], ptx_fma(b, dy[k], x[k], d_gamma[k]));
-                ptx_set(b, d_beta[k], ptx_add(b, d_beta[k], dy[k]));
             }
-            ptx_val mean_g = row_mean(b, s, g), mean_gx = row_mean(b, s, gx);
+            ptx_val sum[2] = { row_fold(b, s, ptx_add, g), row_fold(b, s, ptx_add, gx) };
+            row_reduce_pair(b, s, ptx_add, sum);
+            ptx_val mean_g = ptx_mul(b, sum[0], 1.0 / s.columns);
+            ptx_val mean_gx = ptx_mul(b, sum[1], 1.0 / s.columns);
             for (unsigned k = 0; k < s.elements; k++) {
                 ptx_val along = ptx_fma(b, x[k], mean_gx, mean_g);
                 g[k] = ptx_mul(b, ptx_sub(b, g[k], along), rstd);
             }
             row_store(b, s, row_at(b, s, d_in, row), g);
         }
-        row_store(b, s, row_at(b, s, sums, ptx_mul(b, first, 2)), d_gamma);
-        row_store(b, s, row_at(b, s, sums, ptx_mad(b, first, 2, 1)), d_beta);
+        sums_end(b, s, &sums, out, first);
     }
 }
 
@@ -252,9 +335,11 @@ static bool run(struct host *host)
 
     host_launch(host, "layer_norm",
                 &(struct ptx_launch_params) { .grid = { blocks }, .args = args, .arg_count = 8 });
-    host_launch(
-        host, "layer_norm_backward",
-        &(struct ptx_launch_params) { .grid = { taking_turns }, .args = back, .arg_count = 8 });
+    host_launch(host, "layer_norm_backward",
+                &(struct ptx_launch_params) { .grid = { taking_turns },
+                                              .shared_bytes = sums_bytes(s),
+                                              .args = back,
+                                              .arg_count = 8 });
     host_launch(host, "layer_norm_sums",
                 &(struct ptx_launch_params) { .grid = { (2 * columns + ROW_WARP - 1) / ROW_WARP },
                                               .args = add,

@@ -72,14 +72,18 @@ static unsigned whole(struct row_shape s)
     return s.columns / (s.threads * s.lanes) * s.lanes;
 }
 
-// The column of this thread's element k, the first of a vector.
-static ptx_val column_of(ptx_builder *b, struct row_shape s, unsigned k)
+// This thread among those of its row.
+static ptx_val thread_of(ptx_builder *b, struct row_shape s)
 {
     ptx_val thread = ptx_tid(b, PTX_X);
 
-    if (s.together > 1)
-        thread = ptx_rem(b, thread, s.threads);
-    return ptx_mad(b, thread, s.lanes, k * s.threads);
+    return s.together > 1 ? ptx_rem(b, thread, s.threads) : thread;
+}
+
+// The column of this thread's element k, the first of a vector.
+static ptx_val column_of(ptx_builder *b, struct row_shape s, unsigned k)
+{
+    return ptx_mad(b, thread_of(b, s), s.lanes, k * s.threads);
 }
 
 void row_load(ptx_builder *b, struct row_shape s, ptx_ptr row, ptx_val missing, ptx_val *x)
@@ -97,6 +101,18 @@ void row_load(ptx_builder *b, struct row_shape s, ptx_ptr row, ptx_val missing, 
         vector_load(b, row, column, s.lanes, loaded);
         for (unsigned i = 0; i < s.lanes; i++)
             ptx_set(b, x[k + i], loaded[i]);
+    }
+}
+
+void row_prefetch(ptx_builder *b, struct row_shape s, ptx_ptr row)
+{
+    const uint32_t line = 128 / ptx_type_bytes(s.type);
+
+    for (uint32_t first = 0; first * line < s.columns; first += s.threads) {
+        ptx_val column = ptx_mul(b, ptx_add(b, thread_of(b, s), first), line);
+        ptx_if (b, ptx_lt(b, column, s.columns))
+            ptx_asm(b, "prefetch.global.L2 [%0];", .at = { ptx_at(b, row, column) },
+                    .writes = PTX_MEMORY_NONE, .reads = PTX_MEMORY_NONE);
     }
 }
 
@@ -157,4 +173,23 @@ ptx_val row_reduce(ptx_builder *b, struct row_shape s, row_operation *op, ptx_va
         ptx_store(b, parts, ptx_div(b, tid, ROW_WARP), x);
     ptx_barrier(b);
     return warp_reduce(b, op, ptx_load(b, parts, ptx_rem(b, tid, warps)), warps);
+}
+
+void row_reduce_pair(ptx_builder *b, struct row_shape s, row_operation *op, ptx_val x[2])
+{
+    const unsigned warps = s.threads / ROW_WARP;
+
+    for (unsigned k = 0; k < 2; k++)
+        x[k] = warp_reduce(b, op, x[k], ROW_WARP);
+    if (warps == 1)
+        return;
+    ptx_ptr parts = ptx_shared(b, PTX_F32, 2 * warps);
+    ptx_val tid = ptx_tid(b, PTX_X), warp = ptx_div(b, tid, ROW_WARP);
+    ptx_barrier(b); // all have read the parts of the turn before
+    ptx_if (b, ptx_eq(b, ptx_laneid(b), 0))
+        ptx_store_vec(b, parts, ptx_mul(b, warp, 2), ptx_vec2(x[0], x[1]));
+    ptx_barrier(b);
+    ptx_vec part = ptx_load_vec(b, parts, ptx_mul(b, ptx_rem(b, tid, warps), 2), 2);
+    for (unsigned k = 0; k < 2; k++)
+        x[k] = warp_reduce(b, op, part.lane[k], warps);
 }

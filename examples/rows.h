@@ -40,6 +40,10 @@ typedef ptx_val row_operation(ptx_builder *b, ptx_val x, ptx_val y);
 ptx_val row_fold(ptx_builder *b, struct row_shape s, row_operation *op, const ptx_val *x);
 /// Reduces x over the threads of the row; each gets the result. In a loop, two calls take turns.
 ptx_val row_reduce(ptx_builder *b, struct row_shape s, row_operation *op, ptx_val x);
+/// Reduces x[0] and x[1] at the same time. A loop can call it alone.
+void row_reduce_pair(ptx_builder *b, struct row_shape s, row_operation *op, ptx_val x[2]);
+/// Asks L2 for a row, so that a later row_load() waits less.
+void row_prefetch(ptx_builder *b, struct row_shape s, ptx_ptr row);
 
 /// Vectors of 16 bytes: `lanes` elements at p[i] as f32, and their store.
 void vector_load(ptx_builder *b, ptx_ptr p, ptx_val i, unsigned lanes, ptx_val *x);
