@@ -291,8 +291,11 @@ def struct(cls: Type[Any], values: Any, what: str, keeps: Keeps) -> Any:
             for k, one in enumerate(value):
                 getattr(made, field)[k] = _value(kind, element, one, f"{where}[{k}]", keeps)
             continue
+        several = kind.startswith("*") and field + "_count" not in sizes and field[:-1] + "_count" in sizes
+        if several and isinstance(value, Mapping):
+            raise InvalidError(f"{where}: a list of them is needed, not {value!r:.80}")
         setattr(made, field, _value(kind, c_type, value, where, keeps))
-        if kind.startswith("*") and field + "_count" not in sizes and field[:-1] + "_count" in sizes:
+        if several:
             setattr(made, field[:-1] + "_count", 0 if value is None else len(value))
     return made
 

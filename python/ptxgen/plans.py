@@ -11,8 +11,8 @@ from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optiona
                     Union)
 
 from . import _c, _types
-from ._library import (Handle, Keeps, Object, c, check, checked, finish_text, integer, keep, plain, real,
-                       struct)
+from ._library import (NAMES, Handle, Keeps, Object, c, check, checked, finish_text, integer, keep, plain,
+                       real, struct)
 from .arrays import Address, StreamLike, address_of, stream_of
 from .device import Device, View
 from .errors import InvalidError
@@ -56,9 +56,14 @@ def _row(cls: Any, tensor: Any, what: str, keeps: Keeps) -> Any:
     return struct(cls, fields, what, keeps)
 
 
+def _list_of(what: str, values: Any) -> Any:
+    if not isinstance(values, SequenceOf) or isinstance(values, (str, bytes)):
+        raise InvalidError(f"{what}: a list of them is needed, not {values!r:.80}")
+    return values
+
+
 def _rows(cls: Any, tensors: Sequence[Any], keeps: Keeps) -> Any:
-    if not isinstance(tensors, SequenceOf) or isinstance(tensors, (str, bytes)):
-        raise InvalidError(f"tensors: a list of them is needed, not {tensors!r:.80}")
+    _list_of("tensors", tensors)
     rows = (cls * len(tensors))()
     for k, tensor in enumerate(tensors):
         rows[k] = _row(cls, tensor, f"tensors[{k}]", keeps)
@@ -69,6 +74,8 @@ def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
             keeps: Keeps) -> Any:
     """The parameters of a plan. `count_field`: the number of group_max_norms."""
     norms = values.get("group_max_norms")
+    if norms is not None and not hasattr(norms, "__len__"):
+        raise InvalidError(f"group_max_norms: a list of numbers is needed, not {norms!r:.80}")
     if norms is not None and values.get(count_field, len(norms)) != len(norms):
         raise InvalidError(f"group_max_norms: {len(norms)} values, and {count_field} is "
                            f"{values[count_field]}")
@@ -194,7 +201,8 @@ class ClipPlan(_Plan):
         """New addresses of tensors `first` and following, for later runs on the stream; sizes and
         types stay."""
         keeps: Keeps = {}
-        table = (ctypes.c_uint64 * len(arrays))()
+        table = (ctypes.c_uint64 * len(_list_of("arrays", arrays)))()
+        integer(first, ctypes.c_size_t, "first")
         for k, array in enumerate(arrays):
             info = address_of(array, f"arrays[{k}]")
             _same(self._rows, first + k, info.count, info.dtype, f"arrays[{k}]")
@@ -279,21 +287,31 @@ def _group(rule: _types.StepRuleName, flags: Mapping[str, bool], addresses: Mapp
     return made
 
 
+def _two(betas: Any) -> Tuple[float, float]:
+    try:
+        beta1, beta2 = betas
+    except (TypeError, ValueError):
+        raise InvalidError(f"betas: two numbers are needed, not {betas!r:.80}") from None
+    return beta1, beta2
+
+
 def AdamW(*, lr: float, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
           weight_decay: float = 0.01, maximize: bool = False, lr_at: Address = None,
           hyper_at: Address = None) -> _types.StepGroup:
     """A group of tensors that AdamW steps; the defaults are PyTorch's. `lr_at`, `hyper_at`: see
     struct ptx_step_group."""
+    beta1, beta2 = _two(betas)
     return _group("adamw", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
-                  beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay)
+                  beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)
 
 
 def Adam(*, lr: float, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
          weight_decay: float = 0.0, maximize: bool = False, lr_at: Address = None,
          hyper_at: Address = None) -> _types.StepGroup:
     """A group of tensors that Adam steps; the defaults are PyTorch's."""
+    beta1, beta2 = _two(betas)
     return _group("adam", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
-                  beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay)
+                  beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)
 
 
 def SGD(*, lr: float, momentum: float = 0.0, dampening: float = 0.0, nesterov: bool = False,
@@ -309,8 +327,26 @@ def Lion(*, lr: float, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: f
          maximize: bool = False, lr_at: Address = None,
          hyper_at: Address = None) -> _types.StepGroup:
     """A group of tensors that Lion steps; the defaults are those of its authors."""
+    beta1, beta2 = _two(betas)
     return _group("lion", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
-                  beta1=betas[0], beta2=betas[1], weight_decay=weight_decay)
+                  beta1=beta1, beta2=beta2, weight_decay=weight_decay)
+
+
+_SCALARS = frozenset(_c.ptx_step_hyper.kinds)
+_GROUP_FIELDS = frozenset(_c.ptx_step_group.kinds)
+
+
+def _same_group(which: int, own: Any, other: Any) -> None:
+    """A group may come with new scalars, and with nothing else that is new."""
+    for field, kind in own.kinds.items():
+        was, now = getattr(own, field), getattr(other, field)
+        if field == "hyper" or was == now:
+            continue
+        names = NAMES[kind] if kind in NAMES else {}
+        given, kept = (names.get(x, (hex(x) if x else None) if kind == "address" else x)
+                       for x in (now, was))
+        raise InvalidError(f"{field}: {given}, and group {which} of the plan has {kept}: only scalars can "
+                           "change; give the group as at creation, or the scalars alone")
 
 
 class StepPlan(_Plan):
@@ -336,6 +372,8 @@ class StepPlan(_Plan):
         self._made(device, made, keeps)
         self._groups = _describe(_c.ptx_step_description, c.ptx_step_describe, made).norm_groups
         self._keeps = keeps
+        given = (_c.ptx_step_group * made.group_count).from_address(made.groups)
+        self._hyper_groups = type(given).from_buffer_copy(given)
 
     def step(self, stream: StreamLike = None) -> None:
         """The last phase: parameters, states and step counts."""
@@ -343,11 +381,26 @@ class StepPlan(_Plan):
 
     def set_hyper(self, group: int, hyper: Union[_types.StepHyper, _types.StepGroup], *,
                   stream: StreamLike = None) -> None:
-        """Changes a hyperparameter group's scalars for later runs and replays: a StepHyper, or a
-        group such as AdamW(lr=...), of which only the scalars count."""
-        scalars: Any = hyper.get("hyper", hyper)
+        """Changes a hyperparameter group's scalars for later runs and replays: those of a StepHyper, or
+        of a group such as AdamW(lr=...), which must be as the plan's in all else. Scalars that are not
+        named stay as they were last given."""
+        which = integer(group, ctypes.c_uint32, "group")
+        if which >= len(self._hyper_groups):
+            raise InvalidError(f"group: there is no group {which}; the plan has {len(self._hyper_groups)}")
+        if not isinstance(hyper, Mapping):
+            raise InvalidError("hyper: a group such as AdamW(lr=...), or scalars such as {'lr': ...}, are "
+                               f"needed, not {hyper!r:.80}")
+        own, scalars = self._hyper_groups[which], hyper
+        if not _GROUP_FIELDS.isdisjoint(hyper):
+            _same_group(which, own, struct(_c.ptx_step_group, hyper, "", {}))
+            scalars = hyper.get("hyper", {})  # type: ignore[assignment]
+            if not isinstance(scalars, Mapping):
+                scalars = dict(zip(_c.ptx_step_hyper.kinds, scalars))
         row = struct(_c.ptx_step_hyper, scalars, "hyper", {})
-        self._call("set_hyper", integer(group, ctypes.c_uint32, "group"), byref(row), stream_of(stream))
+        for field in _SCALARS.difference(scalars):
+            setattr(row, field, getattr(own.hyper, field))
+        self._call("set_hyper", which, byref(row), stream_of(stream))
+        own.hyper = row
 
     def set_addresses(self, tensors: Mapping[int, _types.StepTensor], *,
                       stream: StreamLike = None) -> None:
@@ -355,6 +408,13 @@ class StepPlan(_Plan):
         leaves the tensor out from then on), parameter, states and what lies beside them. Fields
         that are not named stay. All tensors are checked together."""
         keeps: Keeps = {}
+        if not isinstance(tensors, Mapping):
+            raise InvalidError("tensors: what changes by the index of each is needed, such as {0: "
+                               f"{{'gradient': array}}}}, not {tensors!r:.80}")
+        for k, changes in tensors.items():
+            if not isinstance(k, int) or not isinstance(changes, Mapping):
+                raise InvalidError(f"tensors[{k!r}]: an index, and the fields that change, such as "
+                                   f"{{'gradient': array}}, are needed, not {changes!r:.80}")
         if not tensors:
             return
         first, last = min(tensors), max(tensors)
@@ -379,13 +439,13 @@ class StepPlan(_Plan):
         ctypes.memmove(ctypes.addressof(self._rows[first]), rows, ctypes.sizeof(rows))
         self._keeps.update(keeps)
 
-
     def set_gradients(self, arrays: Sequence[Address], *, first: int = 0,
                       stream: StreamLike = None) -> None:
         """New gradients of tensors `first` and following, for later runs on the stream; None or 0
         leaves a tensor out from then on."""
         keeps: Keeps = {}
-        table = (ctypes.c_uint64 * len(arrays))()
+        table = (ctypes.c_uint64 * len(_list_of("arrays", arrays)))()
+        integer(first, ctypes.c_size_t, "first")
         for k, array in enumerate(arrays):
             if array is not None:
                 info = address_of(array, f"arrays[{k}]")

@@ -142,6 +142,17 @@ PLANS = [
     (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_addresses({1: {"gradient": 0}}), "no tensor 1"),
     (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_addresses({0: {"count": 3}}), "count stays"),
     (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).step(), "finish"),
+    (lambda gpu: gpu.step_plan([row(gpu)], groups=ptxgen.SGD(lr=1.0), max_norm=1.0),
+     "^groups: a list of them is needed"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER, group_max_norms=1.0), "^group_max_norms: a list"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_gradients(gpu.zeros(4)), "^arrays: a list of them"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_gradients([None], first="0"), "^first: an integer"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0).set_data(gpu.zeros(4)), "^arrays: a list"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_addresses([{"gradient": 0}]), "^tensors: what"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_addresses({0: gpu.zeros(4)}), r"^tensors\[0\]: an index"),
+    (lambda gpu: ptxgen.AdamW(lr=1.0, betas=(0.9,)), r"^betas: two numbers are needed, not \(0\.9,\)"),
+    (lambda gpu: ptxgen.Adam(lr=1.0, betas=0.9), "^betas: two numbers are needed, not 0.9"),
+    (lambda gpu: ptxgen.Lion(lr=1.0, betas=(0.9, 0.99, 0.999)), "^betas: two numbers"),
 ]
 
 

@@ -185,6 +185,75 @@ def test_sgd_with_groups_and_setters(gpu, stream):
             plan.set_gradients(wrong, first=first, stream=stream)
 
 
+def one_step(gpu, group):
+    """A plan of one weight, 1, whose gradient is 1, and what steps it."""
+    w = gpu.array([1.0])
+    plan = gpu.step_plan(
+        [ptxgen.StepTensor(parameter=w, gradient=gpu.array([1.0]), step=gpu.zeros(1),
+                           state=[gpu.zeros(1) for _ in range(2 if "adam" in group["rule"] else 0)])],
+        groups=[group], max_norm=math.inf)
+
+    def step():
+        plan.run()
+        return w.tolist()[0]
+    gpu.synchronize()
+    return plan, step
+
+
+def test_scalars_that_are_not_named_stay(gpu):
+    given = {"betas": (0.5, 0.25), "eps": 0.5, "weight_decay": 0.125}
+    (all_named, expected), (some_named, step) = (one_step(gpu, ptxgen.AdamW(lr=0.25, **given))
+                                                 for _ in range(2))
+    for lr, changed in ((0.5, {}), (0.125, {"eps": 2.0}), (0.0625, {})):
+        given.update(changed)
+        all_named.set_hyper(0, ptxgen.AdamW(lr=lr, **given))
+        some_named.set_hyper(0, {"lr": lr, **changed})
+        assert expected() == step()
+    with pytest.raises(ptxgen.InvalidError, match="eps"):
+        some_named.set_hyper(0, {"lr": 0.5, "eps": -1.0})
+    some_named.set_hyper(0, {"hyper": {"weight_decay": 0.0}, "rule": "adamw"})
+    all_named.set_hyper(0, ptxgen.AdamW(lr=lr, **{**given, "weight_decay": 0.0}))
+    assert expected() == step()
+
+
+OTHER_GROUPS = [
+    (ptxgen.SGD(lr=1.0), "^rule: sgd, and group 0 of the plan has adamw: only scalars can change"),
+    (ptxgen.Lion(lr=1.0), "^rule: lion"),
+    (ptxgen.Adam(lr=1.0), "^rule: adam,"),
+    (ptxgen.AdamW(lr=1.0, maximize=True), "^maximize: True, and group 0 of the plan has False"),
+    ({**ptxgen.AdamW(lr=1.0), "nesterov": True}, "^nesterov: True"),
+    (ptxgen.AdamW(lr=1.0, lr_at=64), "^lr_at: 0x40, and group 0 of the plan has None"),
+    (ptxgen.AdamW(lr=1.0, hyper_at=64), "^hyper_at: 0x40"),
+    ({**ptxgen.AdamW(lr=1.0), "decay": 1.0}, "no 'decay'; there are rule"),
+    (0.1, r"^hyper: a group such as AdamW\(lr=...\), or scalars .* not 0\.1"),
+    (None, "^hyper: a group"),
+    ({"lr": 0.5, "beta": 1.0}, "hyper: there is no 'beta'; there are lr"),
+    ({"lr": "high"}, "hyper.lr: a number is needed, not 'high'"),
+]
+
+
+@pytest.mark.parametrize("group, message", OTHER_GROUPS, ids=[message for _, message in OTHER_GROUPS])
+def test_only_scalars_of_a_group_change(gpu, group, message):
+    plan, step = one_step(gpu, ptxgen.AdamW(lr=0.5, eps=0.5, weight_decay=0.0))
+    with pytest.raises(ptxgen.InvalidError, match=message):
+        plan.set_hyper(0, group)
+    assert step() == f32(1 - f32(0.5 / 1.5))  # m / (sqrt(v) + eps) is 1 / 1.5, and as it was
+
+
+def test_a_group_stays_as_at_creation(gpu):
+    lr = gpu.array([0.25])
+    plan, step = one_step(gpu, ptxgen.SGD(lr=9.0, lr_at=lr, maximize=True))
+    for other, message in ((ptxgen.SGD(lr=1.0, maximize=True), f"lr_at: None, .* has {lr.address:#x}"),
+                           (ptxgen.SGD(lr=1.0, lr_at=lr), "maximize: False, .* has True")):
+        with pytest.raises(ptxgen.InvalidError, match=message):
+            plan.set_hyper(0, other)
+    plan.set_hyper(0, ptxgen.SGD(lr=1.0, lr_at=lr, maximize=True, weight_decay=1.0))
+    assert step() == 1.0  # the gradient -1 and the decay 1
+    for group in (1, -1, "0"):
+        with pytest.raises(ptxgen.InvalidError, match="group: "):
+            plan.set_hyper(group, {"lr": 1.0})
+
+
 def test_formats_take_types_from_the_arrays(gpu, stream):
     n = 32
     w, dw = gpu.array([1.0] * n, "bf16"), gpu.array([1.0] * n, "f32")
