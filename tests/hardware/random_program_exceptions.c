@@ -8,26 +8,13 @@
 #define DIFFERS    "other results on an H200, ptxas 13.0"
 
 static const struct program_exception exceptions[] = {
-    { 1000159, false, CONSTANT_B },
-    { 1000227, true, FAULTS },
-    { 1000251, false, CONSTANT_B },
-    { 1000302, false, CONSTANT_B },
-    { 1000334, false, CONSTANT_B },
-    { 1000424, false, CONSTANT_B },
-    { 1000435, false, CONSTANT_B },
-    { 1000534, false, CONSTANT_B },
-    { 1000560, false, CONSTANT_B },
-    { 1000639, false, CONSTANT_B },
-    { 1000706, true, FAULTS },
-    { 1000736, false, CONSTANT_B },
-    { 1001059, false, CONSTANT_B },
-    { 1001755, true, FAULTS },
-    { 1002641, false, DIFFERS },
-    { 1002771, false, CONSTANT_B },
-    { 1002802, true, FAULTS },
-    { 1003020, false, CONSTANT_B },
-    { 1004299, false, CONSTANT_B },
-    { 1004662, false, CONSTANT_B },
+    { 1000159, false, CONSTANT_B }, { 1000227, true, FAULTS },      { 1000251, false, CONSTANT_B },
+    { 1000302, false, CONSTANT_B }, { 1000334, false, CONSTANT_B }, { 1000424, false, CONSTANT_B },
+    { 1000435, false, CONSTANT_B }, { 1000534, false, CONSTANT_B }, { 1000560, false, CONSTANT_B },
+    { 1000639, false, CONSTANT_B }, { 1000706, true, FAULTS },      { 1000736, false, CONSTANT_B },
+    { 1001059, false, CONSTANT_B }, { 1001755, true, FAULTS },      { 1002641, false, DIFFERS },
+    { 1002771, false, CONSTANT_B }, { 1002802, true, FAULTS },      { 1003020, false, CONSTANT_B },
+    { 1004299, false, CONSTANT_B }, { 1004662, false, CONSTANT_B },
 };
 
 const struct program_exception *program_exception(uint64_t seed)
