@@ -304,6 +304,27 @@ def test_process_group():
     on_ranks(2, own_group)
 
 
+def no_gradient_yet(rank):
+    """A rank takes part in the sum whether or not it has had a gradient."""
+    import torch.distributed as dist
+    w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
+    ours = pt.SGD([w], lr=1.0, max_grad_norm=1.0, process_group=dist.group.WORLD)
+    ours.step()
+    assert ours.grad_norm.item() == 0 and ours.found_inf.item() == 0
+    for size, norm in (1.0, 2.0), (float("inf"), float("inf")), (2.0, 4.0), (3.0, 72 ** 0.5):
+        late = size == 3
+        w.grad = torch.full((4,), size, device=DEVICE) if rank == 0 or late else None
+        ours.step()
+        assert ours.grad_norm.item() == torch.tensor(norm).item()
+        assert ours.found_inf.item() == (norm == float("inf"))
+    assert float(w.detach().abs().sum()) > 0
+
+
+@needs_two
+def test_no_gradient_yet():
+    on_ranks(2, no_gradient_yet)
+
+
 # ---- checkpoints
 
 

@@ -405,7 +405,9 @@ class Engine:
         self._changes = -1  # what States.changes was when the states were looked at
         self._idle: List[int] = []
         self._rules: List[Any] = []
+        self._norm = False
         self._group: Optional[Any] = None
+        self._without: Optional[Tuple[Tensor, Tensor]] = None  # norm and found_inf without plans
         self._asked: Any = None
         self.detects = False  # a GradScaler asks for found_inf
 
@@ -463,8 +465,11 @@ class Engine:
             if not part.settings.phases:
                 part.plan.run(stream)
                 part.device.done(stream)
-        if self._parts and self._parts[0].settings.phases:
-            self._phases()
+        if self._parts:
+            if self._parts[0].settings.phases:
+                self._phases()
+        else:
+            self._run_without(owner)
         for part in self._parts:
             if part.empty:
                 part.count_empty()
@@ -492,6 +497,20 @@ class Engine:
             part.plan.step(stream)
             part.device.done(stream)
 
+    def _run_without(self, owner: Any) -> None:
+        """A step before any parameter has had a gradient: the norm is that of other ranks' gradients."""
+        self._without = None
+        if not self._norm:
+            return
+        scale = getattr(owner, "grad_scale", None)
+        local = map(_ranks.local, self._params)
+        device = next((t.device for t in local if _device.of(t.device)), torch.device("cpu"))
+        total = torch.zeros((), dtype=torch.float64, device=device)
+        if self._group is not None:
+            _ranks.add_up(total, self._group)
+        norm = total.sqrt() if scale is None else total.sqrt() / scale.reshape(()).to(device)
+        self._without = norm.to(torch.float32), (~total.isfinite()).to(torch.float32)
+
     # ---- making plans
 
     def _prepare(self, owner: Any, groups: List[Any], params: List[Tensor], grads: List[Any]) -> None:
@@ -500,10 +519,14 @@ class Engine:
             owner._check(group)
         items, at = self._items(owner, groups, params, grads)
         norm = owner.max_grad_norm is not None or self.detects
-        # The gradients are placed as the parameters are, or will be: _usable().
-        reduced = _ranks.reduction([item.parameter for item in items], owner.process_group)
-        for item, counted in zip(items, reduced.counted):
-            item.counted = counted
+        # The gradients are placed as the parameters are, or will be: _usable(). Of all parameters, since
+        # a rank may have no gradient of some yet, and all ranks must add up the same.
+        planned = set(at)
+        asked = [k for k, p in enumerate(params) if p.requires_grad or k in planned]
+        reduced = _ranks.reduction([params[k] for k in asked], owner.process_group)
+        counted = dict(zip(asked, reduced.counted))
+        for item, k in zip(items, at):
+            item.counted = counted[k]
         by_device: Dict[torch.device, List[int]] = {}
         for k, item in enumerate(items):
             by_device.setdefault(item.local.device, []).append(k)
@@ -520,8 +543,7 @@ class Engine:
         for part in self._parts:  # what is dropped must not be at work
             if id(part.plan) not in kept and part not in self._captured:
                 part.device.gpu.synchronize(part.device.stream())
-        self._parts, self._group = parts, reduced.group
-        planned = set(at)
+        self._parts, self._norm, self._group = parts, norm, reduced.group if norm else None
         self._idle = [k for k in range(len(params)) if k not in planned]
         self._params = list(params)
         self._rules = [owner._rule(group) for group in groups]
@@ -568,14 +590,14 @@ class Engine:
     # ---- results
 
     def grad_norm(self) -> Optional[Tensor]:
-        if not self._parts or not self._parts[0].settings.norm:
-            return None
-        return self._parts[0].norm()
+        if not self._parts:
+            return self._without[0] if self._without else None
+        return self._parts[0].norm() if self._norm else None
 
     def found_inf(self) -> Optional[Tensor]:
-        if not self._parts or not self._parts[0].settings.norm:
-            return None
-        return self._parts[0].found_out
+        if not self._parts:
+            return self._without[1] if self._without else None
+        return self._parts[0].found_out if self._norm else None
 
 
 def _names(group: Dict[str, Any]) -> List[Optional[str]]:
