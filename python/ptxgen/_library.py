@@ -286,7 +286,8 @@ def struct(cls: Type[Any], values: Any, what: str, keeps: Keeps) -> Any:
         c_type = sizes[field]
         if issubclass(c_type, ctypes.Array):
             element, room = c_type._type_, c_type._length_
-            if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) > room:
+            if (isinstance(value, (str, bytes)) or not hasattr(value, "__len__")
+                    or not hasattr(value, "__iter__") or len(value) > room):
                 raise InvalidError(f"{where}: at most {room} values are needed, not {value!r}")
             for k, one in enumerate(value):
                 getattr(made, field)[k] = _value(kind, element, one, f"{where}[{k}]", keeps)

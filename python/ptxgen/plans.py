@@ -5,6 +5,7 @@ compute; the fields of tensors, groups and parameters are those of the C structs
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
 from ctypes import byref
 from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
@@ -13,17 +14,24 @@ from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optiona
 from . import _c, _types
 from ._library import (NAMES, Handle, Keeps, Object, c, check, checked, finish_text, integer, keep, plain,
                        real, struct)
-from .arrays import Address, StreamLike, address_of, stream_of
+from .arrays import Address, ArrayInfo, StreamLike, address_of, stream_of
 from .device import Device, View
 from .errors import InvalidError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# Which fields of a tensor's row are one array each, and the field that their type goes to. Where the
-# caller gives an array, its count and type need not be repeated.
+# Which fields of a tensor's row give its types where they are arrays; the first is the tensor's own.
 _ARRAYS = {"ptx_clip_tensor": {"data": "dtype"},
            "ptx_step_tensor": {"parameter": "dtype", "gradient": "gradient_dtype"}}
+# The type of the states in a format of <ptxgen/rules.h>, and of what is beside the parameter.
+_FORMATS: Dict[str, Tuple[str, Optional[str]]] = {
+    "full": ("f32", None), "state_bf16": ("bf16", None), "master": ("f32", "f32"),
+    "remainder": ("f32", "s16"), "stochastic": ("bf16", None), "state_8bit": ("u8", None)}
+_BLOCK = 256  # elements that share an absmax
+# The types of what plans and groups have at addresses; the rest are structs.
+_AT = {"max_norms_at": "f32", "loss_scale_at": "f32", "found_inf_at": "f32", "found_inf_to": "f32",
+       "sums_at": "f64", "lr_at": "f32"}
 
 
 class PlanResult(NamedTuple):
@@ -33,27 +41,77 @@ class PlanResult(NamedTuple):
     summary: _types.ClipSummary
 
 
+def _taken(cls: Any, fields: Dict[str, Any], what: str,
+           keeps: Keeps) -> List[Tuple[str, str, ArrayInfo]]:
+    """The arrays among a tensor's fields: the field, its full name, and what is known of the array. They
+    become addresses there; `keeps` collects them."""
+    found = []
+
+    def take(field: str, where: str, value: Any) -> Any:
+        if value is None or isinstance(value, int):
+            return value
+        info = address_of(value, where)
+        found.append((field, where, info))
+        keeps[where] = info.keep
+        return info.address
+
+    sizes = dict(cls._fields_)
+    for field, value in fields.items():
+        if cls.kinds.get(field) != "address":
+            continue
+        where = f"{what}.{field}"
+        if not issubclass(sizes[field], ctypes.Array):
+            fields[field] = take(field, where, value)
+        elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+            fields[field] = [take(field, f"{where}[{k}]", one) for k, one in enumerate(value)]
+    return found
+
+
+def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
+    """Whether an array is what a tensor has in the field."""
+    count, needs = row.count, f"count is {row.count}"
+    dtype: Optional[str] = NAMES["ptx_type"].get(row.dtype)
+    why = f"dtype is {dtype}"
+    if field == "gradient" and row.gradient_dtype:
+        dtype = NAMES["ptx_type"].get(row.gradient_dtype)
+        why = f"gradient_dtype is {dtype}"
+    elif field in ("state", "beside"):
+        name = NAMES["ptx_step_format"][row.format]
+        dtype = _FORMATS[name][field == "beside"]
+        why = f"format {name!r} has {dtype} there"
+    elif field == "absmax":
+        dtype, count = "f32", -(-row.count // _BLOCK)
+        why, needs = "an absmax is f32", f"{needs}, in blocks of {_BLOCK}: {count} of them"
+    elif field == "step":
+        dtype, count = "f32", 1
+        why, needs = "a step count is f32", "a step count is one"
+    if info.count is not None and info.count != count:
+        raise InvalidError(f"{what}: {info.count} elements, and {needs}")
+    if info.dtype is not None and dtype is not None and info.dtype != dtype:
+        raise InvalidError(f"{what}: elements of type {info.dtype}, and {why}")
+
+
 def _row(cls: Any, tensor: Any, what: str, keeps: Keeps) -> Any:
     """A tensor's row from a mapping, or from an array alone."""
     arrays = _ARRAYS[cls.__name__]
-    first = next(iter(arrays))
     if isinstance(tensor, cls):
         return tensor
-    fields: Dict[str, Any] = dict(tensor) if isinstance(tensor, Mapping) else {first: tensor}
-    for field, dtype_field in arrays.items():
-        value = fields.get(field)
-        if value is None or isinstance(value, int):
-            continue
-        info = address_of(value, f"{what}.{field}")
-        if info.count is not None and fields.setdefault("count", info.count) != info.count:
-            raise InvalidError(f"{what}.{field}: {info.count} elements, and count is {fields['count']}")
-        if info.dtype is not None and fields.setdefault(dtype_field, info.dtype) != info.dtype:
-            raise InvalidError(f"{what}.{field}: elements of type {info.dtype}, and {dtype_field} is "
-                               f"{fields[dtype_field]}")
+    fields: Dict[str, Any] = dict(tensor) if isinstance(tensor, Mapping) else {next(iter(arrays)): tensor}
+    kept: Keeps = {}
+    taken = _taken(cls, fields, what, kept)
+    for field, _, info in taken:
+        if field in arrays and info.count is not None:
+            fields.setdefault("count", info.count)
+        if field in arrays and info.dtype is not None:
+            fields.setdefault(arrays[field], info.dtype)
     for field in ("count", "dtype"):
         if field not in fields:
             raise InvalidError(f"{what}: no {field}; an address alone does not tell it")
-    return struct(cls, fields, what, keeps)
+    row = struct(cls, fields, what, keeps)
+    keeps.update(kept)
+    for field, where, info in taken:
+        _fits(row, field, where, info)
+    return row
 
 
 def _list_of(what: str, values: Any) -> Any:
@@ -70,6 +128,14 @@ def _rows(cls: Any, tensors: Sequence[Any], keeps: Keeps) -> Any:
     return rows
 
 
+def _check_scalars(what: str, values: Any) -> None:
+    for field in _AT.keys() & set(values) if isinstance(values, Mapping) else ():
+        value = values[field]
+        dtype = None if value is None or isinstance(value, int) else address_of(value, what + field).dtype
+        if dtype is not None and dtype != _AT[field]:
+            raise InvalidError(f"{what}{field}: elements of type {dtype}, and it is {_AT[field]}")
+
+
 def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
             keeps: Keeps) -> Any:
     """The parameters of a plan. `count_field`: the number of group_max_norms."""
@@ -80,6 +146,9 @@ def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
         raise InvalidError(f"group_max_norms: {len(norms)} values, and {count_field} is "
                            f"{values[count_field]}")
     params = struct(cls, values, "", keeps)
+    _check_scalars("", values)
+    for k, group in enumerate(values.get("groups") or ()):
+        _check_scalars(f"groups[{k}].", group)
     if norms is not None:
         setattr(params, count_field, len(norms))
     keeps["tensors"] = tensors
@@ -122,6 +191,12 @@ class _Plan(Object):
         return self._groups
 
     _groups: int
+    _rows: Any
+
+    def _row(self, k: int) -> Any:
+        if not 0 <= k < len(self._rows):
+            raise InvalidError(f"there is no tensor {k}; the plan has {len(self._rows)}")
+        return self._rows[k]
 
     @property
     def sums(self) -> View:
@@ -205,7 +280,7 @@ class ClipPlan(_Plan):
         integer(first, ctypes.c_size_t, "first")
         for k, array in enumerate(arrays):
             info = address_of(array, f"arrays[{k}]")
-            _same(self._rows, first + k, info.count, info.dtype, f"arrays[{k}]")
+            _fits(self._row(first + k), "data", f"arrays[{k}], of tensor {first + k}", info)
             table[k] = info.address
             keeps[f"tensors[{first + k}].data"] = info.keep
         keep(keeps)
@@ -262,17 +337,6 @@ def _describe(cls: Any, function: Any, params: Any) -> Any:
     description = cls()
     check(function(byref(params), byref(description)))
     return description
-
-
-def _same(rows: Any, k: int, count: Optional[int], dtype: Optional[str], what: str) -> None:
-    """A new array must be as large as the one whose place it takes, and of its type."""
-    if not 0 <= k < len(rows):
-        raise InvalidError(f"{what}: there is no tensor {k}; the plan has {len(rows)}")
-    row = rows[k]
-    if count is not None and count != row.count:
-        raise InvalidError(f"{what}: {count} elements, and tensor {k} has {row.count}")
-    if dtype is not None and getattr(_c, f"PTX_{dtype.upper()}", 0) != row.dtype:
-        raise InvalidError(f"{what}: elements of type {dtype}, and tensor {k} has another")
 
 
 # ---- step plans
@@ -418,20 +482,20 @@ class StepPlan(_Plan):
         if not tensors:
             return
         first, last = min(tensors), max(tensors)
-        if first < 0 or last >= len(self._rows):
-            raise InvalidError(f"there is no tensor {first if first < 0 else last}; the plan has "
-                               f"{len(self._rows)}")
+        self._row(first), self._row(last)
         rows = (_c.ptx_step_tensor * (last - first + 1))()
         ctypes.memmove(rows, ctypes.addressof(self._rows[first]), ctypes.sizeof(rows))
         for k, changes in tensors.items():
             what = f"tensors[{k}]"
-            for field, value in changes.items():
+            for field in changes:
                 if _c.ptx_step_tensor.kinds.get(field) != "address" or field == "step":
                     raise InvalidError(f"{what}: {field} stays as it was at creation")
-                if field in ("gradient", "parameter") and value is not None:
-                    info = address_of(value, f"{what}.{field}")
-                    _same(self._rows, k, info.count, None, f"{what}.{field}")
-            moved = struct(_c.ptx_step_tensor, changes, what, keeps)
+            fields: Dict[str, Any] = dict(changes)
+            kept: Keeps = {}
+            for field, where, info in _taken(_c.ptx_step_tensor, fields, what, kept):
+                _fits(self._rows[k], field, where, info)
+            moved = struct(_c.ptx_step_tensor, fields, what, keeps)
+            keeps.update(kept)
             for field in changes:
                 setattr(rows[k - first], field, getattr(moved, field))
         keep(keeps)
@@ -449,12 +513,8 @@ class StepPlan(_Plan):
         for k, array in enumerate(arrays):
             if array is not None:
                 info = address_of(array, f"arrays[{k}]")
-                _same(self._rows, first + k, info.count, None, f"arrays[{k}]")
-                row = self._rows[first + k]
-                kind = row.gradient_dtype or row.dtype
-                if info.dtype is not None and getattr(_c, f"PTX_{info.dtype.upper()}") != kind:
-                    raise InvalidError(f"arrays[{k}]: elements of type {info.dtype}, and the gradient of "
-                                       f"tensor {first + k} has another")
+                _fits(self._row(first + k), "gradient", f"arrays[{k}], the gradient of tensor {first + k}",
+                      info)
                 table[k] = info.address
                 keeps[f"tensors[{first + k}].gradient"] = info.keep
         keep(keeps)

@@ -150,10 +150,85 @@ PLANS = [
     (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0).set_data(gpu.zeros(4)), "^arrays: a list"),
     (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_addresses([{"gradient": 0}]), "^tensors: what"),
     (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_addresses({0: gpu.zeros(4)}), r"^tensors\[0\]: an index"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_gradients([gpu.zeros(4, "bf16")]),
+     r"^arrays\[0\], the gradient of tensor 0: elements of type bf16, and gradient_dtype is f32"),
+    (lambda gpu: gpu.step_plan([row(gpu)], **HYPER).set_gradients([gpu.zeros(3)]),
+     r"^arrays\[0\], the gradient of tensor 0: 3 elements, and count is 4"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0).set_data([gpu.zeros(4, "f16")]),
+     r"^arrays\[0\], of tensor 0: elements of type f16, and dtype is f32"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0).set_data([gpu.zeros(5)]),
+     r"^arrays\[0\], of tensor 0: 5 elements, and count is 4"),
+    (lambda gpu: gpu.step_plan([row(gpu, state=gpu.zeros(2))], **HYPER), r"^tensors\[0\]\.state: at most 2"),
+    (lambda gpu: gpu.step_plan([row(gpu)], groups=[ptxgen.SGD(lr=1.0, lr_at=gpu.zeros(1, "f64"))],
+                               max_norm=1.0), r"^groups\[0\]\.lr_at: elements of type f64, and it is f32"),
+    (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0, sums_at=gpu.zeros(1)),
+     "^sums_at: elements of type f32, and it is f64"),
     (lambda gpu: ptxgen.AdamW(lr=1.0, betas=(0.9,)), r"^betas: two numbers are needed, not \(0\.9,\)"),
     (lambda gpu: ptxgen.Adam(lr=1.0, betas=0.9), "^betas: two numbers are needed, not 0.9"),
     (lambda gpu: ptxgen.Lion(lr=1.0, betas=(0.9, 0.99, 0.999)), "^betas: two numbers"),
 ]
+
+
+N = 300  # two blocks with an absmax each
+FORMATS = {  # the types of parameter, states and what lies beside
+    "full": ("f32", "f32", None), "state_bf16": ("f32", "bf16", None), "master": ("f16", "f32", "f32"),
+    "remainder": ("bf16", "f32", "s16"), "stochastic": ("bf16", "bf16", None),
+    "state_8bit": ("bf16", "u8", None)}
+BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s16": 2, "u8": 1}
+
+
+def formatted(gpu, name):
+    """A tensor in a format, each of its arrays of the type that it must have."""
+    parameter, state, beside = FORMATS[name]
+    made = {"parameter": gpu.zeros(N, parameter), "gradient": gpu.zeros(N, "bf16"), "format": name,
+            "state": [gpu.zeros(N, state), gpu.zeros(N, state)], "step": gpu.zeros(1)}
+    if beside:
+        made["beside"] = gpu.zeros(N, beside)
+    if name == "state_8bit":
+        made["absmax"] = [gpu.zeros(2), gpu.zeros(2)]
+    return made
+
+
+def arrays_of(tensor):
+    """Each array of a tensor: its field, how messages name it, the array, and the field with another."""
+    for field, value in tensor.items():
+        several = isinstance(value, list)
+        for k, one in enumerate(value if several else [value]):
+            def other(array, field=field, k=k, value=value, several=several):
+                return {field: [*value[:k], array, *value[k + 1:]] if several else array}
+            if field != "format":
+                yield field, rf"{field}\[{k}\]" if several else field, one, other
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_arrays_of_steps_have_types_and_counts(gpu, name):
+    tensor, params = formatted(gpu, name), {"groups": [ptxgen.AdamW(lr=0.0)], "max_norm": 1.0}
+    types = {"dtype": tensor["parameter"].dtype, "gradient_dtype": "bf16", "count": N}
+    plan = gpu.step_plan([tensor], **params)
+
+    def refused(field, wrong, message):
+        with pytest.raises(ptxgen.InvalidError, match=message):
+            gpu.step_plan([{**types, **tensor, **wrong}], **params)
+        if field != "step":
+            with pytest.raises(ptxgen.InvalidError, match=message):
+                plan.set_addresses({0: wrong})
+
+    for field, where, array, other in arrays_of(tensor):
+        for dtype in {"f64", "s32", "f32", "bf16", "s16", "u8"} - {array.dtype}:
+            refused(field, other(gpu.zeros(array.count, dtype)),
+                    rf"^tensors\[0\]\.{where}: elements of type {dtype}, and .*{array.dtype}")
+        for count in (array.count - 1, array.count + 1):
+            refused(field, other(gpu.zeros(count, array.dtype)),
+                    rf"^tensors\[0\]\.{where}: {count} elements, and ")
+        size = BYTES[array.dtype]  # the library has the same: addresses are multiples of it
+        if size > 1:
+            with pytest.raises(ptxgen.InvalidError, match=f"{where}.* not a multiple .* {size} bytes"):
+                gpu.step_plan([{**types, **tensor, **other(array.address + size // 2)}], **params)
+    plan.run()
+    fresh = formatted(gpu, name)
+    plan.set_addresses({0: {field: fresh[field] for field in set(fresh) - {"format", "step"}}})
+    plan.run()
+    assert tensor["step"].tolist() == [2.0]
 
 
 @pytest.mark.parametrize("call, message", PLANS, ids=[str(k) for k in range(len(PLANS))])
@@ -211,7 +286,7 @@ def test_dlpack_of_bf16(gpu):
 @pytest.mark.parametrize("wrap, message", [
     (lambda a: Dlpack(a, device=1), "not in CUDA memory"),
     (lambda a: Interface(a, shape=(2, 2), strides=(4, 8)), "not contiguous"),
-    (lambda a: Interface(a, typestr="<i4"), "dtype"),
+    (lambda a: Interface(a, typestr="<i4"), r"^tensors\[0\]\.data: elements of type s32, and dtype is f32"),
     (lambda a: -5, "-5 is not an address"),
     (lambda a: True, "an address, or an array"),
 ])

@@ -68,7 +68,7 @@ def test_moved_gradients(gpu, stream):
     plan.set_data([other], first=0, stream=stream)
     plan.run(stream)
     assert plan.read(stream).records[0].norm == f32(math.sqrt(160))
-    with pytest.raises(ptxgen.InvalidError, match="2 elements, and tensor 1 has 1"):
+    with pytest.raises(ptxgen.InvalidError, match="tensor 1: 2 elements, and count is 1"):
         plan.set_data([gpu.zeros(2)], first=1)
 
 
