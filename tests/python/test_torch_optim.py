@@ -398,6 +398,47 @@ def test_load_hooks():
         ours.load_state_dict({"state": {0: {"step": torch.zeros(())}}, "param_groups": []})
 
 
+FORMATS_OF_HALVES = [(torch.bfloat16, "float32"), (torch.bfloat16, "remainder"), (torch.bfloat16, "bf16"),
+                     (torch.float16, "float32")]
+
+
+@pytest.mark.parametrize("dtype,state_dtype,source", [
+    (dtype, state_dtype, source) for dtype, state_dtype in FORMATS_OF_HALVES
+    for source in ("torch", "ours", "master", "remainder")
+    if dtype is torch.bfloat16 or source != "remainder"])
+def test_model_loaded_last(dtype, state_dtype, source):
+    """Whether the optimizer's or the model's dict is loaded first makes no difference."""
+    a = parameters(dtype)
+    trained = (torch.optim.AdamW(a, lr=1e-2, eps=1e-4) if source == "torch" else
+               pt.AdamW(a, lr=1e-2, state_dtype="float32" if source == "ours" else source))
+    for seed in range(3):
+        give(a, seed)
+        trained.step()
+    saved = trained.state_dict(format="torch") if source == "ours" else trained.state_dict()
+    results = []
+    for model_first in (True, False):
+        b = parameters(dtype, seed=2)
+        optimizer = pt.AdamW(b, lr=1e-2, state_dtype=state_dtype, seed=5)
+        for turn in (0, 1):
+            if turn == model_first:
+                optimizer.load_state_dict(saved)
+            else:
+                with torch.no_grad():
+                    for p, q in zip(b, a):
+                        p.copy_(q)
+        for seed in range(3, 5):
+            give(b, seed)
+            optimizer.step()
+        assert distance(a, b) < 0.1  # two steps, and not the weights of before
+        results.append(b)
+    assert same(*results)
+    if source == state_dtype or (source, state_dtype) == ("master", "float32"):
+        for seed in range(3, 5):
+            give(a, seed)
+            trained.step()
+        assert same(a, results[0])
+
+
 def test_other_format_loaded():
     """A master becomes a remainder, and comes back."""
     a = parameters(torch.bfloat16)
@@ -407,10 +448,14 @@ def test_other_format_loaded():
         master.step()
     b = [torch.nn.Parameter(p.detach().clone()) for p in a]
     remainder = pt.AdamW(b, lr=1e-3, state_dtype="remainder")
-    remainder.load_state_dict(master.state_dict())
     c = [torch.nn.Parameter(p.detach().clone()) for p in b]
     back = pt.AdamW(c, lr=1e-3, state_dtype="master")
-    back.load_state_dict(remainder.state_dict())
+    for params, optimizer, before in ((b, remainder, master), (c, back, remainder)):
+        optimizer.load_state_dict(before.state_dict())
+        optimizer.param_groups[0]["lr"] = 0.0
+        give(params, 4)
+        optimizer.step()  # which makes what is beside the parameters
+        assert same(params, a)
     for p, q in zip(a, c):
         if p.numel():
             ties = (master.state[p]["master"].view(torch.int32) & 0xffff) == 0x8000

@@ -221,10 +221,11 @@ def _laid_out(value: Tensor, parameter: Tensor) -> Tensor:
     return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
-def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format,
-          names: Tuple[str, ...]) -> Dict[str, Any]:
+def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[str, ...],
+          now: bool = True) -> Dict[str, Any]:
     """States as the format stores them, from those of torch.optim or of any format here. Tensors that
-    fit already stay."""
+    fit already stay. now: whether the parameter is what it will be at the next step; else what depends
+    on it is left to that step, which finds that the states do not fit."""
     device = local(parameter).device
     states: Dict[str, Any] = {
         name: value for name, value in given.items()
@@ -253,11 +254,15 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format,
         else:
             states[name], states[name + "_absmax"] = _quantized(value, parameter, _is_signed(name))
     if fmt.beside:
-        beside = given.get(fmt.beside)
-        if beside is None:
-            beside = _beside(parameter, given, fmt.beside)
-        beside = _laid_out(_placed(beside.detach(), parameter), parameter)
-        states[fmt.beside] = beside.to(fmt.beside_dtype)
+        other = "remainder" if fmt.beside == "master" else "master"
+        if given.get(fmt.beside) is not None:
+            beside = _laid_out(_placed(given[fmt.beside].detach(), parameter), parameter)
+            states[fmt.beside] = beside.to(fmt.beside_dtype)
+        elif now:
+            beside = _laid_out(_beside(parameter, given, fmt.beside), parameter)
+            states[fmt.beside] = beside.to(fmt.beside_dtype)
+        elif given.get(other) is not None:
+            states[other] = _placed(given[other].detach(), parameter)
     return states
 
 

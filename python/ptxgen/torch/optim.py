@@ -236,11 +236,11 @@ class Stepped(torch.optim.Optimizer):
         self.__dict__.pop("_ptxgen_engine", None)
 
     def _adopted(self, parameter: Tensor, states: Dict[str, Any], group: Dict[str, Any]) -> Any:
-        """Loaded states, as tensors of this optimizer's own."""
+        """Loaded states, as tensors of this optimizer's own. The parameter may be loaded later."""
         fmt = _formats.format_of(parameter, self.state_dtype)
         with torch.no_grad():
             own = {k: v.clone() if isinstance(v, Tensor) else v for k, v in states.items()}
-            return _formats.adopt(parameter, own, fmt, self._names_of(group))
+            return _formats.adopt(parameter, own, fmt, self._names_of(group), now=False)
 
 
 
