@@ -18,15 +18,29 @@
 #include <ptxgen/control.h>
 #include <ptxgen/types.h>
 
-/// Sets the place of the call that follows, and clears it after the call. A builder begins with it.
+/// Sets the place of the call that follows. A builder begins with it.
 static inline void ptx_builder_begin_call(ptx_builder *b, const char *place)
 {
     if (b)
         *(const char **)(void *)b = place;
 }
-static inline void ptx_builder_end_call(ptx_builder *const *b)
+/// A call with its operands. After it, the place is again the one before it: that of the call whose
+/// operand it is.
+struct ptx_builder_call {
+    ptx_builder *b;
+    const char *before;
+};
+static inline struct ptx_builder_call ptx_builder_open_call(ptx_builder *b)
 {
-    ptx_builder_begin_call(*b, NULL);
+    struct ptx_builder_call call = { b, NULL };
+
+    if (b)
+        call.before = *(const char **)(void *)b;
+    return call;
+}
+static inline void ptx_builder_end_call(const struct ptx_builder_call *call)
+{
+    ptx_builder_begin_call(call->b, call->before);
 }
 
 #define PTXGEN_TEXT_(x) #x
@@ -42,12 +56,13 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 // A call is a statement expression: first the builder and the operands, from left to right; then
 // the place; then the function, whose result is that of the expression. `n` is a number of its own
 // for each call, so that no name hides another.
-#define PTXGEN_B(n)    PTXGEN_JOIN(ptxgen_b, n)
-#define PTXGEN_X(k, n) PTXGEN_JOIN(ptxgen_x##k##_, n)
+#define PTXGEN_OPENED(n) PTXGEN_JOIN(ptxgen_b, n)
+#define PTXGEN_B(n)      PTXGEN_OPENED(n).b
+#define PTXGEN_X(k, n)   PTXGEN_JOIN(ptxgen_x##k##_, n)
 // clang-format off
 #define PTXGEN_OPEN(n, builder) \
     __extension__({ __attribute__((cleanup(ptx_builder_end_call))) \
-                    ptx_builder *const PTXGEN_B(n) = (builder);
+                    const struct ptx_builder_call PTXGEN_OPENED(n) = ptx_builder_open_call(builder);
 #define PTXGEN_KEEP(k, n, ...)  const PTXGEN_AUTO PTXGEN_X(k, n) = __VA_ARGS__;
 #define PTXGEN_VAL(k, n, ...)   const ptx_val PTXGEN_X(k, n) = PTXGEN_ARG(__VA_ARGS__);
 #define PTXGEN_CLOSE(n, ...) \
@@ -55,9 +70,10 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
     __VA_ARGS__; })
 
 // A shape has a letter for each argument after the builder: v is a value or a C number, k is
-// something else, and both are evaluated before the call; t is a type or another constant. `plain`
-// keeps no argument, so that temporaries of C++ live as long as the call: it is for calls that take
-// no values.
+// something else, and both are evaluated before the call; t is a type or another constant; l, the
+// last, is something else that stands in the call itself, so that temporaries of C++ live as long
+// as the call: std::string(...).c_str(). `plain` has all arguments in the call: it is for calls of
+// which at most one is a value or a struct of values.
 #define PTXGEN_CALL(shape, ...) PTXGEN_SHAPE_##shape(__COUNTER__, __VA_ARGS__)
 
 #define PTXGEN_SHAPE_alone(n, f, b) \
@@ -77,12 +93,9 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
     PTXGEN_VAL(4, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
-#define PTXGEN_SHAPE_k(n, f, b, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n)))
-#define PTXGEN_SHAPE_kk(n, f, b, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_SHAPE_kl(n, f, b, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_kv(n, f, b, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
@@ -93,39 +106,33 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
     PTXGEN_VAL(4, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
-#define PTXGEN_SHAPE_kvk(n, f, b, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
-#define PTXGEN_SHAPE_kkk(n, f, b, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_kvl(n, f, b, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
+#define PTXGEN_SHAPE_kkl(n, f, b, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_kkv(n, f, b, x1, x2, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_VAL(3, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
-#define PTXGEN_SHAPE_tttk(n, f, b, t1, t2, t3, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, t3, PTXGEN_X(1, n)))
-#define PTXGEN_SHAPE_tttkk(n, f, b, t1, t2, t3, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, t3, PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SHAPE_vk(n, f, b, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_SHAPE_tttkl(n, f, b, t1, t2, t3, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, t3, PTXGEN_X(1, n), __VA_ARGS__))
+#define PTXGEN_SHAPE_vl(n, f, b, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_tv(n, f, b, t1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n)))
 #define PTXGEN_SHAPE_tvv(n, f, b, t1, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SHAPE_tk(n, f, b, t1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n)))
-#define PTXGEN_SHAPE_tvk(n, f, b, t1, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_KEEP(2, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SHAPE_tkvk(n, f, b, t1, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_KEEP(3, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
+#define PTXGEN_SHAPE_tvl(n, f, b, t1, x1, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), __VA_ARGS__))
+#define PTXGEN_SHAPE_tkvl(n, f, b, t1, x1, x2, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_ttv(n, f, b, t1, t2, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, PTXGEN_X(1, n)))
@@ -145,16 +152,27 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
                     ptx_vec8(PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n), \
                              PTXGEN_X(5, n), PTXGEN_X(6, n), PTXGEN_X(7, n), PTXGEN_X(8, n)); })
 
-// A text and up to 16 values, kept in an array: the shape `list`.
+// A text and up to 16 values, kept in an array: the shape `list`. The text stands in the call.
 #define PTXGEN_SHAPE_list(n, f, b, ...) \
     PTXGEN_OPEN(n, b) ptx_val PTXGEN_X(1, n)[16]; unsigned PTXGEN_X(2, n) = 0; \
-    PTXGEN_SEVENTEENTH(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)(n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(3, n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SEVENTEENTH(t, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, x16, k, ...) \
+    PTXGEN_VALUES(__VA_ARGS__, PTXGEN_COUNTS)(n, __VA_ARGS__) \
+    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_TEXT_OF(__VA_ARGS__, 0), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+#define PTXGEN_TEXT_OF(text, ...) text
+#define PTXGEN_COUNTS \
+    many, many, many, many, many, many, many, many, many, many, many, many, many, many, many, many, \
+    16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0
+#define PTXGEN_VALUES(...) PTXGEN_VALUES_(__VA_ARGS__)
+#define PTXGEN_VALUES_(t, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, x16, \
+                       x17, x18, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30, x31, x32, k, ...) \
     PTXGEN_JOIN(PTXGEN_LIST_, k)
-#define PTXGEN_ADD(n, x)            PTXGEN_X(1, n)[PTXGEN_X(2, n)++] = PTXGEN_ARG(x);
-#define PTXGEN_LIST_0(n, text)      const char *const PTXGEN_X(3, n) = (text);
-#define PTXGEN_LIST_1(n, t, x)       PTXGEN_ADD(n, x) PTXGEN_LIST_0(n, t)
+#ifdef __cplusplus
+#define PTXGEN_LIST_many(...) static_assert(false, "ptx_printf() and ptx_call() take at most 16 values");
+#else
+#define PTXGEN_LIST_many(...) _Static_assert(0, "ptx_printf() and ptx_call() take at most 16 values");
+#endif
+#define PTXGEN_ADD(n, x)             PTXGEN_X(1, n)[PTXGEN_X(2, n)++] = PTXGEN_ARG(x);
+#define PTXGEN_LIST_0(n, t)
+#define PTXGEN_LIST_1(n, t, x)       PTXGEN_ADD(n, x)
 #define PTXGEN_LIST_2(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_1(n, t, __VA_ARGS__)
 #define PTXGEN_LIST_3(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_2(n, t, __VA_ARGS__)
 #define PTXGEN_LIST_4(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_3(n, t, __VA_ARGS__)
@@ -192,12 +210,12 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_var(...)                     PTXGEN_CALL(v, ptx_var, __VA_ARGS__)
 #define ptx_set(...)                     PTXGEN_CALL(vv, ptx_set, __VA_ARGS__)
 #define ptx_copy(...)                    PTXGEN_CALL(v, ptx_copy, __VA_ARGS__)
-#define ptx_op_emit(...)                 PTXGEN_CALL(k, ptx_op_emit, __VA_ARGS__)
+#define ptx_op_emit(...)                 PTXGEN_CALL(plain, ptx_op_emit, __VA_ARGS__)
 #define ptx_select(...)                  PTXGEN_CALL(vvv, ptx_select, __VA_ARGS__)
-#define ptx_cvt_emit(...)                PTXGEN_CALL(tk, ptx_cvt_emit, __VA_ARGS__)
+#define ptx_cvt_emit(...)                PTXGEN_CALL(plain, ptx_cvt_emit, __VA_ARGS__)
 #define ptx_cvt_pack(...)                PTXGEN_CALL(tvv, ptx_cvt_pack, __VA_ARGS__)
 #define ptx_bitcast(...)                 PTXGEN_CALL(tv, ptx_bitcast, __VA_ARGS__)
-#define ptx_pack(...)                    PTXGEN_CALL(tk, ptx_pack, __VA_ARGS__)
+#define ptx_pack(...)                    PTXGEN_CALL(plain, ptx_pack, __VA_ARGS__)
 #define ptx_unpack(...)                  PTXGEN_CALL(tv, ptx_unpack, __VA_ARGS__)
 
 #define ptx_vec2(x1, x2)                 PTXGEN_VEC2(__COUNTER__, x1, x2)
@@ -225,31 +243,31 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 // ---- memory.h -----------------------------------------------------------------------------------
 
 #define ptx_ptr_from(...)                PTXGEN_CALL(ttv, ptx_ptr_from, __VA_ARGS__)
-#define ptx_ptr_address(...)             PTXGEN_CALL(k, ptx_ptr_address, __VA_ARGS__)
-#define ptx_ptr_generic(...)             PTXGEN_CALL(k, ptx_ptr_generic, __VA_ARGS__)
+#define ptx_ptr_address(...)             PTXGEN_CALL(plain, ptx_ptr_address, __VA_ARGS__)
+#define ptx_ptr_generic(...)             PTXGEN_CALL(plain, ptx_ptr_generic, __VA_ARGS__)
 #define ptx_at(...)                      PTXGEN_CALL(kv, ptx_at, __VA_ARGS__)
-#define ptx_ptr_cast(...)                PTXGEN_CALL(tk, ptx_ptr_cast, __VA_ARGS__)
-#define ptx_load_emit(...)               PTXGEN_CALL(kk, ptx_load_emit, __VA_ARGS__)
-#define ptx_store_emit(...)              PTXGEN_CALL(kvk, ptx_store_emit, __VA_ARGS__)
-#define ptx_load_vec_emit(...)           PTXGEN_CALL(kvk, ptx_load_vec_emit, __VA_ARGS__)
-#define ptx_store_vec_emit(...)          PTXGEN_CALL(kvk, ptx_store_vec_emit, __VA_ARGS__)
+#define ptx_ptr_cast(...)                PTXGEN_CALL(plain, ptx_ptr_cast, __VA_ARGS__)
+#define ptx_load_emit(...)               PTXGEN_CALL(kl, ptx_load_emit, __VA_ARGS__)
+#define ptx_store_emit(...)              PTXGEN_CALL(kvl, ptx_store_emit, __VA_ARGS__)
+#define ptx_load_vec_emit(...)           PTXGEN_CALL(kvl, ptx_load_vec_emit, __VA_ARGS__)
+#define ptx_store_vec_emit(...)          PTXGEN_CALL(kvl, ptx_store_vec_emit, __VA_ARGS__)
 #define ptx_atomic_cas(...)              PTXGEN_CALL(kvvv, ptx_atomic_cas, __VA_ARGS__)
-#define ptx_atomic_emit(...)             PTXGEN_CALL(tkvk, ptx_atomic_emit, __VA_ARGS__)
+#define ptx_atomic_emit(...)             PTXGEN_CALL(tkvl, ptx_atomic_emit, __VA_ARGS__)
 #define ptx_fence(...)                   PTXGEN_CALL(plain, ptx_fence, __VA_ARGS__)
 
 // ---- matrix.h -----------------------------------------------------------------------------------
 
 #define ptx_fragment_fill(...)           PTXGEN_CALL(v, ptx_fragment_fill, __VA_ARGS__)
-#define ptx_fragment_from(...)           PTXGEN_CALL(tttk, ptx_fragment_from, __VA_ARGS__)
-#define ptx_fragment_words(...)          PTXGEN_CALL(k, ptx_fragment_words, __VA_ARGS__)
-#define ptx_fragment_var(...)            PTXGEN_CALL(k, ptx_fragment_var, __VA_ARGS__)
-#define ptx_fragment_set(...)            PTXGEN_CALL(kk, ptx_fragment_set, __VA_ARGS__)
-#define ptx_fragment_load_emit(...)      PTXGEN_CALL(tttkk, ptx_fragment_load_emit, __VA_ARGS__)
+#define ptx_fragment_from(...)           PTXGEN_CALL(plain, ptx_fragment_from, __VA_ARGS__)
+#define ptx_fragment_words(...)          PTXGEN_CALL(plain, ptx_fragment_words, __VA_ARGS__)
+#define ptx_fragment_var(...)            PTXGEN_CALL(plain, ptx_fragment_var, __VA_ARGS__)
+#define ptx_fragment_set(...)            PTXGEN_CALL(kl, ptx_fragment_set, __VA_ARGS__)
+#define ptx_fragment_load_emit(...)      PTXGEN_CALL(tttkl, ptx_fragment_load_emit, __VA_ARGS__)
 #define ptx_fragment_store(...)          PTXGEN_CALL(kkv, ptx_fragment_store, __VA_ARGS__)
-#define ptx_mma_emit(...)                PTXGEN_CALL(kkk, ptx_mma_emit, __VA_ARGS__)
-#define ptx_ldmatrix_emit(...)           PTXGEN_CALL(kk, ptx_ldmatrix_emit, __VA_ARGS__)
-#define ptx_stmatrix_emit(...)           PTXGEN_CALL(kk, ptx_stmatrix_emit, __VA_ARGS__)
-#define ptx_cp_async_emit(...)           PTXGEN_CALL(kkk, ptx_cp_async_emit, __VA_ARGS__)
+#define ptx_mma_emit(...)                PTXGEN_CALL(kkl, ptx_mma_emit, __VA_ARGS__)
+#define ptx_ldmatrix_emit(...)           PTXGEN_CALL(kl, ptx_ldmatrix_emit, __VA_ARGS__)
+#define ptx_stmatrix_emit(...)           PTXGEN_CALL(kl, ptx_stmatrix_emit, __VA_ARGS__)
+#define ptx_cp_async_emit(...)           PTXGEN_CALL(kkl, ptx_cp_async_emit, __VA_ARGS__)
 #define ptx_cp_async_commit(...)         PTXGEN_CALL(alone, ptx_cp_async_commit, __VA_ARGS__)
 #define ptx_cp_async_wait(...)           PTXGEN_CALL(plain, ptx_cp_async_wait, __VA_ARGS__)
 #define ptx_cp_async_wait_all(...)       PTXGEN_CALL(alone, ptx_cp_async_wait_all, __VA_ARGS__)
@@ -267,7 +285,7 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_barrier_count(...)           PTXGEN_CALL(v, ptx_barrier_count, __VA_ARGS__)
 #define ptx_assume_warp_uniform(...)     PTXGEN_CALL(v, ptx_assume_warp_uniform, __VA_ARGS__)
 #define ptx_barrier_warp(...)            PTXGEN_CALL(v, ptx_barrier_warp, __VA_ARGS__)
-#define ptx_shfl_emit(...)               PTXGEN_CALL(tvk, ptx_shfl_emit, __VA_ARGS__)
+#define ptx_shfl_emit(...)               PTXGEN_CALL(tvl, ptx_shfl_emit, __VA_ARGS__)
 #define ptx_shfl_down(...)               PTXGEN_CALL(vv, ptx_shfl_down, __VA_ARGS__)
 #define ptx_shfl_up(...)                 PTXGEN_CALL(vv, ptx_shfl_up, __VA_ARGS__)
 #define ptx_shfl_bfly(...)               PTXGEN_CALL(vv, ptx_shfl_bfly, __VA_ARGS__)
@@ -290,7 +308,7 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_printf_emit(...)             PTXGEN_CALL(plain, ptx_printf_emit, __VA_ARGS__)
 #define ptx_printf(...)                  PTXGEN_CALL(list, (ptx_printf_emit), __VA_ARGS__)
 #define ptx_trap_message_emit(...)       PTXGEN_CALL(plain, ptx_trap_message_emit, __VA_ARGS__)
-#define ptx_assert_emit(...)             PTXGEN_CALL(vk, ptx_assert_emit, __VA_ARGS__)
+#define ptx_assert_emit(...)             PTXGEN_CALL(vl, ptx_assert_emit, __VA_ARGS__)
 #define ptx_if_begin(...)                PTXGEN_CALL(v, ptx_if_begin, __VA_ARGS__)
 #define ptx_if_end(...)                  PTXGEN_CALL(plain, ptx_if_end, __VA_ARGS__)
 #define ptx_else_begin(...)              PTXGEN_CALL(alone, ptx_else_begin, __VA_ARGS__)
@@ -314,9 +332,9 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 #define ptx_return(...)                  PTXGEN_CALL(alone, ptx_return, __VA_ARGS__)
 #define ptx_return_if(...)               PTXGEN_CALL(v, ptx_return_if, __VA_ARGS__)
 #define ptx_label_create(...)            PTXGEN_CALL(plain, ptx_label_create, __VA_ARGS__)
-#define ptx_label_place(...)             PTXGEN_CALL(k, ptx_label_place, __VA_ARGS__)
-#define ptx_branch(...)                  PTXGEN_CALL(k, ptx_branch, __VA_ARGS__)
-#define ptx_branch_if(...)               PTXGEN_CALL(vk, ptx_branch_if, __VA_ARGS__)
+#define ptx_label_place(...)             PTXGEN_CALL(plain, ptx_label_place, __VA_ARGS__)
+#define ptx_branch(...)                  PTXGEN_CALL(plain, ptx_branch, __VA_ARGS__)
+#define ptx_branch_if(...)               PTXGEN_CALL(vl, ptx_branch_if, __VA_ARGS__)
 #define ptx_trap(...)                    PTXGEN_CALL(alone, ptx_trap, __VA_ARGS__)
 #define ptx_nanosleep(...)               PTXGEN_CALL(v, ptx_nanosleep, __VA_ARGS__)
 #define ptx_griddepcontrol_wait(...)     PTXGEN_CALL(alone, ptx_griddepcontrol_wait, __VA_ARGS__)
@@ -325,8 +343,8 @@ static inline void ptx_builder_end_call(ptx_builder *const *b)
 
 // ---- asm.h --------------------------------------------------------------------------------------
 
-#define ptx_asm_emit(...)                PTXGEN_CALL(k, ptx_asm_emit, __VA_ARGS__)
-#define ptx_asm_many_emit(...)           PTXGEN_CALL(kk, ptx_asm_many_emit, __VA_ARGS__)
+#define ptx_asm_emit(...)                PTXGEN_CALL(plain, ptx_asm_emit, __VA_ARGS__)
+#define ptx_asm_many_emit(...)           PTXGEN_CALL(kl, ptx_asm_many_emit, __VA_ARGS__)
 #define ptx_asm_module_emit(...)         PTXGEN_CALL(plain, ptx_asm_module_emit, __VA_ARGS__)
 #define ptx_asm_ptr(...)                 PTXGEN_CALL(plain, ptx_asm_ptr, __VA_ARGS__)
 // clang-format on

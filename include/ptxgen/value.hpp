@@ -62,24 +62,28 @@ class context
     std::map<std::pair<const char *, int>, std::string> places_;
 };
 
-/// Calls in its scope have the place.
+/// Calls in its scope have the place. After it, the place is again the one before it: that of the
+/// call whose operand this is.
 class located
 {
   public:
     located(context *c, place at) : builder_(c ? c->builder() : nullptr)
     {
-        if (builder_)
-            ptx_builder_place(builder_, c->name_of(at));
+        if (!builder_)
+            return;
+        before_ = *reinterpret_cast<const char *const *>(builder_); // as places.h reads it
+        ptx_builder_place(builder_, c->name_of(at));
     }
     ~located()
     {
-        ptx_builder_place(builder_, nullptr);
+        ptx_builder_place(builder_, before_);
     }
     located(const located &) = delete;
     located &operator=(const located &) = delete;
 
   private:
     ptx_builder *builder_;
+    const char *before_ = nullptr;
 };
 
 class element;
@@ -435,8 +439,9 @@ inline expr operator!(expr x)
 // The instructions that are functions here, by operands. The C functions have the others.
 #define PTXGEN_FUNCTIONS_1(X)                                                                      \
     X(abs)                                                                                         \
-    X(sqrt) X(rcp) X(ex2) X(lg2) X(rint) X(trunc) X(floor) X(ceil) X(is_nan) X(is_finite)          \
-        X(is_infinite) X(popc) X(clz) X(brev)
+    X(sqrt)                                                                                        \
+    X(rcp) X(ex2) X(lg2) X(rint) X(trunc) X(floor) X(ceil) X(is_nan) X(is_finite) X(is_infinite)   \
+        X(popc) X(clz) X(brev)
 #define PTXGEN_FUNCTIONS_2(X) X(min) X(max) X(min_nan) X(max_nan) X(mul_hi) X(mul_wide) X(copysign)
 #define PTXGEN_FUNCTIONS_3(X) X(fma) X(mad) X(mad_wide) X(select)
 #define PTXGEN_FUNCTION(name)                                                                      \

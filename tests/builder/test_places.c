@@ -59,6 +59,45 @@ static void a_call_has_its_place(void **state)
     EXPECT_PLACE(b, place, "k: ptx_add: x is f32 and y is u32");
 }
 
+// A call keeps its place where an argument in it is a call.
+static void a_call_in_an_argument_keeps_the_place(void **state)
+{
+    const char *place = NULL;
+
+    (void)state;
+    // clang-format off
+    ptx_builder *b = builder_at(80);
+    ptx_func (b, "g", .result = PTX_U32)
+        ptx_return_value(b, ptx_param(b, PTX_U32, "x"));
+    ptx_entry (b, "k") {
+        ptx_val n = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
+        ptx_call_emit(b, "g", (ptx_val[]) { ptx_add(b, n, 1) }, 1);
+        place = HERE; ptx_call_emit(b, "g", (ptx_val[]) { ptx_add(b, f, 1) }, 1);
+    }
+    EXPECT_PLACE(b, place, "k: ptx_call: ");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val n = ptx_tid(b, PTX_X);
+        place = HERE; ptx_printf_emit(b, "%f", (ptx_val[]) { ptx_add(b, n, 1) }, 1);
+    }
+    EXPECT_PLACE(b, place, "k: ptx_printf: value 1 is u32");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val n = ptx_tid(b, PTX_X);
+        place = HERE; ptx_asm(b, "add.u32 %0, %1, %2;", .result = { PTX_U32 },
+                              .in = { ptx_add(b, n, 1) });
+    }
+    EXPECT_PLACE(b, place, "k: ptx_asm: ");
+    // The helper has no places of its own: errors in it have the place of the call around it.
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val n = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
+        place = HERE; ptx_load(b, ptx_shared(b, PTX_F32, 4), (ptx_add)(b, n, f));
+    }
+    EXPECT_PLACE(b, place, "k: ptx_add: x is u32 and y is f32");
+    // clang-format on
+}
+
 // One call of each shape; `call` uses u (u32), f (f32) and p (a pointer to f32).
 #define PLACED(call, words)                                                                        \
     do {                                                                                           \
@@ -339,12 +378,29 @@ static void arguments_have_an_order(void **state)
     EXPECT_LINES(b, "mov.u32 %r2, %ctaid.x;", "mov.u32 %r3, %ntid.x;", "mov.u32 %r4, %tid.x;",
                  "mad.lo.u32 %r5, %r2, %r3, %r4;", "%laneid", "mad.lo.u32", "%warpid", "%smid",
                  "add.u32", "mad.lo.u32", "st.shared.u32");
+    // The last argument, which stands in the call, comes after the others.
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_shared(b, PTX_U32, 64);
+        ptx_val i = ptx_tid(b, PTX_X);
+        ptx_load(b, ptx_at(b, p, ptx_laneid(b)), ptx_warpid(b));
+        ptx_load_vec(b, ptx_at(b, p, ptx_smid(b)), ptx_nsmid(b), 2);
+        ptx_shfl(b, PTX_SHFL_IDX, ptx_add(b, i, 7), ptx_xor(b, i, 9));
+        ptx_atomic(b, PTX_ATOMIC_add, ptx_at(b, p, ptx_mul(b, i, 5)), ptx_sub(b, i, 3),
+                   ptx_or(b, i, 4));
+        ptx_assert(b, ptx_eq(b, ptx_not(b, i), 1), (ptx_popc(b, i), "a text"));
+    }
+    EXPECT_LINES(b, "%laneid;", "%warpid;", "ld.shared.u32", "%smid;", "%nsmid;",
+                 "ld.shared.v2.u32", "add.u32", "xor.b32", "shfl.sync.idx.b32", "mul.lo.u32",
+                 "sub.u32", "or.b32", "red.shared.add.u32", "not.b32", "setp.eq.u32", "popc.b32",
+                 "@%p1 bra");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_has_its_place),
+        cmocka_unit_test(a_call_in_an_argument_keeps_the_place),
         cmocka_unit_test(every_shape_has_its_place),
         cmocka_unit_test(ready_kernels_have_the_place),
         cmocka_unit_test(later_errors_have_their_place),

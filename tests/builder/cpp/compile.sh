@@ -42,6 +42,7 @@ ptx::value y = ptx::cast<bool>(x);
 auto e = p[x]; e = x;
 x = x + 1;
 x += 1;
+ptx_printf(b, "", x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x);
 END
 # A function a line, after the first.
 {
@@ -64,6 +65,7 @@ for compiler in g++ clang++; do
         number=$((number + 1))
         grep -q "bad.cc:$number:" "$folder/errors" || fail "$compiler compiles: $line"
     done <"$folder/bad"
+    grep -q 'at most 16 values' "$folder/errors" || fail "$compiler does not say how many values"
 done
 if [ "$compilers" = 0 ]; then
     echo "skipped: no g++ or clang++"

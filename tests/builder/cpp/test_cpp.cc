@@ -189,6 +189,8 @@ static void errors()
     REFUSED("x was never set", ptx::value none; ptx::value x = none + u);
     REFUSED("belongs to another builder", ptx::builder o; ptx::value y;
             o.entry("k", {}, [&] { y = o.tid(); }); ptx::value x = u + y);
+    // An operand has a place of its own; after it, the call's is the same again.
+    REFUSED("ptx_printf: value 1", ptx_val x; ptx_printf_emit(b, "%f", &(x = u + 1), 1));
     REFUSED("was made inside a block that is closed", ptx::value y; b.loop([&] { y = u + 1; });
             ptx::value x = y + 1);
 }

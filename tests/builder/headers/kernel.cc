@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <string>
+#include <utility>
 
 static void write_kernel(ptx_builder *b)
 {
@@ -47,8 +49,8 @@ static void write_kernel(ptx_builder *b)
             ptx_comment(b, "in C++ %d", 20);
             ptx_val pair[2];
             ptx_asm(b, "add.u32 %0, %1, 1;", .result = { PTX_U32 }, .in = { tid }, .pure = true);
-            ptx_asm_many(b, pair, "mov.u32 %0, 1; mov.u32 %1, 2;",
-                         .result = { PTX_U32, PTX_U32 }, .isa = 60);
+            ptx_asm_many(b, pair, "mov.u32 %0, 1; mov.u32 %1, 2;", .result = { PTX_U32, PTX_U32 },
+                         .isa = 60);
             ptx_asm(b, "red.global.add.u32 [flips], %0;", .in = { pair[1] });
         }
     }
@@ -104,9 +106,53 @@ static bool has_places()
     return ok;
 }
 
+// Texts that live as long as the statement: the calls must read them in it. They are too long to
+// stand in the string object itself. `kept` keeps them for longer.
+template <class Kept> static void write_texts(ptx_builder *b, Kept kept)
+{
+    const std::string wide(70, 'w');
+
+    ptx_func (b, kept(wide + "_function").c_str(), .result = PTX_U32)
+        ptx_return_value(b, ptx_param(b, PTX_U32, kept(wide + "_x").c_str()));
+    ptx_entry (b, kept(wide + "_entry").c_str(), .block = { 32 }) {
+        ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p");
+        ptx_val pair[2], n = ptx_load(b, p, 0);
+        ptx_printf(b, kept(wide + " none\n").c_str());
+        ptx_printf(b, kept(wide + " %u of %u\n").c_str(), n, ptx_add(b, n, 1));
+        ptx_assert(b, ptx_ne(b, n, 0), kept(wide + " fails").c_str(),
+                   .file = kept(wide + ".c").c_str());
+        n = ptx_call(b, kept(wide + "_function").c_str(), ptx_add(b, n, 2));
+        n = ptx_asm(b, kept("add.u32 %0, %1, 1; // " + wide).c_str(), .result = { PTX_U32 },
+                    .in = { n });
+        ptx_asm_many(b, pair, kept("mov.u32 %0, 1; mov.u32 %1, 2; // " + wide).c_str(),
+                     .result = { PTX_U32, PTX_U32 });
+        ptx_store(b, p, pair[0], n);
+        ptx_trap_message(b, kept(wide + " is the end").c_str());
+    }
+}
+
+static bool reads_texts_in_time()
+{
+    std::deque<std::string> all;
+    ptx_builder *b = ptx_builder_create(nullptr), *want = ptx_builder_create(nullptr);
+
+    write_texts(b, [](std::string text) { return text; });
+    write_texts(want, [&](std::string text) -> const std::string & {
+        return all.emplace_back(std::move(text));
+    });
+    const char *text = ptx_builder_finish(b), *wanted = ptx_builder_finish(want);
+    const bool ok = text && wanted && !std::strcmp(text, wanted);
+    if (!ok)
+        std::fprintf(stderr, "%s\nis not\n%s\n", text ? text : ptx_builder_error(b),
+                     wanted ? wanted : ptx_builder_error(want));
+    ptx_builder_destroy(&b);
+    ptx_builder_destroy(&want);
+    return ok;
+}
+
 int main()
 {
-    if (!has_places())
+    if (!has_places() || !reads_texts_in_time())
         return 1;
     ptx_builder_params params = {};
     params.target.sm = 90;
