@@ -60,9 +60,11 @@ struct ptx_asm_params {
     /// its own for each call (done_%=:). In { } the text can declare registers (without %%) and
     /// labels of its own. It cannot return, nor branch out of the text.
     const char *text;
-    ptx_type result[PTX_ASM_MAX_RESULTS]; ///< types of new values, in registers of their own
-    ptx_val inout[PTX_ASM_MAX_INOUTS];    ///< variables of ptx_var() that the text reads and sets
-    /// Values of any type, in registers: constants that must be literals stand in the text.
+    /// Types of new values, in registers of their own. The text sets each, not under a guard alone.
+    ptx_type result[PTX_ASM_MAX_RESULTS];
+    ptx_val inout[PTX_ASM_MAX_INOUTS]; ///< variables of ptx_var() that the text reads and sets
+    /// Values of any type, in registers, which the text only reads. Constants that must be literals
+    /// stand in the text.
     ptx_val in[PTX_ASM_MAX_INPUTS];
     /// Pointers, for addresses: with ptx_at(b, p, 4) as %1, [%1] becomes [%rd2+16]. `reads` and
     /// `writes` must suit pointers that are readonly or writeonly.
@@ -81,8 +83,8 @@ struct ptx_asm_params {
 
 /// Appends the text, whose single result is returned; without one, a poisoned value. Errors, among
 /// others: an operand that the text lacks or does not have, a statement without its end, braces
-/// that do not match, facts that the text's instructions contradict, a target or pinned ISA below
-/// the least.
+/// that do not match, an input that the text sets, a result that it does not set, facts that the
+/// text's instructions contradict, a target or pinned ISA below the least.
 PTXGEN_API ptx_val ptx_asm_emit(ptx_builder *b, struct ptx_asm_params params);
 #define ptx_asm(b, ...) ptx_asm_emit(b, PTXGEN_STRUCT(ptx_asm_params, .text = __VA_ARGS__))
 /// The same for any number of results, which `out` must have room for. After an error they are

@@ -65,7 +65,9 @@ struct reader {
     bool numbered, numbered_any; // the statement has %=; a statement has
     bool special;
     bool used[ASM_OPERANDS];
-    char open[16]; // the brackets of the statement
+    bool set[PTX_ASM_MAX_RESULTS];          // by result: a statement sets it in any case
+    const char *guard[PTX_ASM_MAX_RESULTS]; // by result: of the first that sets it under a guard
+    char open[16];                          // the brackets of the statement
     unsigned opened;
 };
 
@@ -228,7 +230,7 @@ static bool copy_percent(struct reader *r)
     return true;
 }
 
-// ---- statements ---------------------------------------------------------------------------------
+// ---- the parts of a statement -------------------------------------------------------------------
 
 // A mnemonic, a directive or the name of a label.
 static bool copy_word(struct reader *r)
@@ -296,15 +298,113 @@ static bool copy_rest(struct reader *r, const char *word)
     }
 }
 
+// ---- destinations -------------------------------------------------------------------------------
+
+// Whether an instruction reads its first operand, although that is no address.
+static bool reads_first(struct asm_mnemonic m)
+{
+    static const char *const names[] = { "bar",     "barrier",      "bra",
+                                         "brx",     "nanosleep",    "setmaxnreg",
+                                         "pmevent", "stackrestore", "tcgen05.dealloc" };
+
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const size_t length = strlen(names[k]);
+        if (m.length < length || memcmp(m.at, names[k], length) ||
+            (m.length > length && m.at[length] != '.'))
+            continue;
+        for (size_t at = length; at + 5 <= m.length; at++)
+            if (!memcmp(m.at + at, ".red.", 5)) // bar.red has a result
+                return false;
+        return true;
+    }
+    return false;
+}
+
+// The operands that an instruction sets: the first one, in front of a comma outside of brackets.
+// Those of a call are in parentheses, and what begins with an address sets none.
+static const char *destinations(struct asm_mnemonic m, size_t *length)
+{
+    const char *const first = m.at + m.length + 1, *at = first;
+    const bool call = m.length >= 4 && !memcmp(m.at, "call", 4);
+    unsigned depth = 0;
+
+    *length = 0;
+    if (m.at[m.length] != ASM_COLUMN || *first == '[' || (call && *first != '(') || reads_first(m))
+        return first;
+    for (; *at != ';' && (*at != ',' || depth); at++) {
+        depth += *at == '{' || *at == '(' || *at == '[';
+        depth -= *at == '}' || *at == ')' || *at == ']';
+    }
+    *length = (size_t)(at - first);
+    return first;
+}
+
+// Whether two guards, "@p " and "@!p ", are those of opposite cases.
+static bool are_opposite(const char *x, const char *y)
+{
+    const bool no_x = x[1] == '!', no_y = y[1] == '!';
+    const size_t length = strcspn(x + no_x, " ");
+
+    return no_x != no_y && length == strcspn(y + no_y, " ") &&
+           !memcmp(x + no_x + 1, y + no_y + 1, length);
+}
+
+// Notes the results that a statement sets. An input is not the text's to set: other code reads it,
+// and the analyses do not see that it changed.
+static bool note_destinations(struct reader *r, const char *line)
+{
+    const struct asm_operands *o = r->operands;
+    const char *guard = line[1] == '@' ? line + 1 : NULL;
+    char text[ASM_EXCERPT], name[40];
+    size_t length;
+    const char *at = destinations(ptxb_asm_mnemonic(line), &length);
+
+    for (; length; at++, length--) {
+        const unsigned index = (unsigned char)*at - (unsigned)ASM_OPERAND;
+        if ((unsigned char)*at < ASM_OPERAND)
+            continue;
+        if (index >= o->results + o->inouts)
+            return FAIL(r,
+                        "'%s' sets %s; what a text sets is a new value of .result, or a variable "
+                        "in .inout",
+                        excerpt(r, text), operand_name(o, index - o->inouts, name));
+        if (index >= o->results)
+            continue;
+        r->set[index] |= !guard || (r->guard[index] && are_opposite(r->guard[index], guard));
+        r->guard[index] = r->guard[index] ? r->guard[index] : guard;
+    }
+    return true;
+}
+
+static bool results_are_set(struct reader *r)
+{
+    char name[40];
+
+    for (unsigned k = 0; k < r->operands->results; k++) {
+        if (r->set[k])
+            continue;
+        operand_name(r->operands, k, name);
+        return r->guard[k] ? FAIL(r,
+                                  "%s, is set under a guard only, and undefined elsewhere; set it "
+                                  "in any case first, or pass a variable in .inout",
+                                  name)
+                           : FAIL(r,
+                                  "no statement of the text sets %s; what it only reads is in .in, "
+                                  "what it reads and sets in .inout",
+                                  name);
+    }
+    return true;
+}
+
+// ---- statements ---------------------------------------------------------------------------------
+
 static bool end_label(struct reader *r, char *line)
 {
-    char text[ASM_EXCERPT];
-
     if (!r->scopes && !r->numbered)
         return FAIL(r,
-                    "label '%s' would be there again at the next use of the text; write it with "
+                    "label '%.*s' would be there again at the next use of the text; write it with "
                     "%%=, as in done_%%=, or inside { }",
-                    excerpt(r, text));
+                    (int)strcspn(r->statement, " \t\r\n:/"), r->statement);
     *line = ASM_LABEL;
     keep(r, *r->at++);
     return true;
@@ -330,7 +430,7 @@ static bool read_statement(struct reader *r)
         return false;
     if (*r->at == ':' && r->statement == word)
         return end_label(r, line);
-    return copy_rest(r, word);
+    return copy_rest(r, word) && (*word == '.' || note_destinations(r, line));
 }
 
 static bool read_statements(struct reader *r)
@@ -384,7 +484,7 @@ bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t 
         if (!r.used[k])
             return FAIL(&r, "the text does not have %s", operand_name(operands, k, name));
     *read = (struct asm_text) { lines, r.special, r.numbered_any };
-    return true;
+    return results_are_set(&r);
 }
 
 struct asm_mnemonic ptxb_asm_mnemonic(const char *line)

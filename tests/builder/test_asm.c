@@ -97,17 +97,17 @@ static void operands_have_every_type(void **state)
                                  PTX_S32, PTX_B64, PTX_F16, PTX_BF16, PTX_F32, PTX_F64, PTX_F16X2,
                                  PTX_BF16X2, PTX_B8 });
         assert_true(d[0].type == PTX_PRED && d[14].type == PTX_BF16X2 && d[15].type == PTX_B8);
-        ptx_asm(b, "many %0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16;",
+        ptx_asm(b, "many _,%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16;",
                 .in = { d[15], d[14], d[13], d[12], d[11], d[10], d[9], d[8], d[7], d[6], d[5],
                         d[4], d[3], d[2], d[1], d[0], ptx_f32(0.5) });
         // The same operand twice, in an order of its own.
-        ptx_asm(b, "twice %1, %0, %1;", .in = { d[3], d[4] });
+        ptx_asm(b, "twice _, %1, %0, %1;", .in = { d[3], d[4] });
     }
     EXPECT_LINES(
         b, "all %p1 %rs1 %rs2 %r1 %rd1 %rs3 %rs4 %r2 %rd2 %rs5 %rs6 %f1 %fd1 %r3 %r4 %rs7;",
         "mov.f32 %f2, 0f3F000000;",
-        "many %rs7,%r4,%r3,%fd1,%f1,%rs6,%rs5,%rd2,%r2,%rs4,%rs3,%rd1,%r1,%rs2,%rs1,%p1,%f2;",
-        "twice %rd1, %r1, %rd1;");
+        "many _,%rs7,%r4,%r3,%fd1,%f1,%rs6,%rs5,%rd2,%r2,%rs4,%rs3,%rd1,%r1,%rs2,%rs1,%p1,%f2;",
+        "twice _, %rd1, %r1, %rd1;");
 }
 
 static void every_list_can_be_full(void **state)
@@ -118,7 +118,10 @@ static void every_list_can_be_full(void **state)
     (void)state;
     for (int k = 0; k < 16 + 16 + 32 + 4; k++)
         length += snprintf(text + length, sizeof text - (size_t)length,
-                           k < 64 ? "i %%%d; " : "i [%%%d]; ", k);
+                           k < 32   ? "i %%%d; "
+                           : k < 64 ? "i _,%%%d; "
+                                    : "i [%%%d]; ",
+                           k);
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         struct ptx_asm_params p = { .text = text };
@@ -133,10 +136,10 @@ static void every_list_can_be_full(void **state)
                 p.at[k] = ptx_shared(b, PTX_U32, 8);
         }
         ptx_asm_many_emit(b, d, p);
-        ptx_asm(b, "last %0, %1;", .in = { d[0], d[15] });
+        ptx_asm(b, "last _, %0, %1;", .in = { d[0], d[15] });
     }
-    EXPECT_LINES(b, "i %r49;", "i %r64;", "i %r1;", "i %r16;", "i %r17;", "i %r48;",
-                 "i [$shared_1];", "i [$shared_4];", "last %r49, %r64;");
+    EXPECT_LINES(b, "i %r49;", "i %r64;", "i %r1;", "i %r16;", "i _,%r17;", "i _,%r48;",
+                 "i [$shared_1];", "i [$shared_4];", "last _, %r49, %r64;");
 }
 
 // A text that writes a result before it reads a variable must not get one register for both.
@@ -209,7 +212,9 @@ static void texts_are_refused(void **state)
     REFUSED(ptx_asm(b, "$x: trap;"), "begins with '$'");
     REFUSED(ptx_asm(b, "mov.u32 %0, $shared_1;", .result = { PTX_U32 }), "begins with '$'");
     REFUSED(ptx_asm(b, "@%0 bra $if_1_end;", .in = { p }), "begins with '$'");
-    REFUSED(ptx_asm(b, "done: trap;"), "label 'done: trap'", "done_%=");
+    REFUSED(ptx_asm(b, "done: trap;"), "label 'done' would", "done_%=");
+    REFUSED(ptx_asm(b, "here: add.u32 %0, %0, 1;", .inout = { u }),
+            "label 'here' would be there again");
     REFUSED(ptx_asm(b, "bra away;"), "a branch to 'away' leaves the text");
     REFUSED(ptx_asm(b, "{ here: @%0 bra.uni her; }", .in = { p }),
             "a branch to 'her' leaves the text");
@@ -247,22 +252,68 @@ static void operands_are_refused(void **state)
         "%1, which is .at[0], is an address; write [%1]");
     REFUSED(ptx_asm(b, "ld.u32 %0, [%1+4];", .result = { PTX_U32 }, .at = { m }),
             "offsets by ptx_at()");
-    REFUSED(ptx_asm(b, "use %0, %1;", .result = { PTX_U32, PTX_U32 }), "2 results; ptx_asm_many()");
-    REFUSED(ptx_asm_many(b, NULL, "use %0, %1;", .result = { PTX_U32, PTX_U32 }),
+    REFUSED(ptx_asm(b, "use %0|%1;", .result = { PTX_U32, PTX_U32 }), "2 results; ptx_asm_many()");
+    REFUSED(ptx_asm_many(b, NULL, "use %0|%1;", .result = { PTX_U32, PTX_U32 }),
             "ptx_asm_many: 2 results, and no array");
     REFUSED(ptx_asm(b, "use %0;", .result = { PTX_NONE, PTX_U32 }),
             ".result[0] was never set, and .result[1] is");
     REFUSED(ptx_asm(b, "use %0;", .result = { (ptx_type)77 }),
             ".result[0] is 77, which is not a ptx_type");
-    REFUSED(ptx_asm(b, "use %0;", .in = { { 0 }, u }), ".in[0] was never set");
-    REFUSED(ptx_asm(b, "use %0;", .in = { ptx_number_signed(4) }), ".in[0] is the number 4",
+    REFUSED(ptx_asm(b, "use _, %0;", .in = { { 0 }, u }), ".in[0] was never set");
+    REFUSED(ptx_asm(b, "use _, %0;", .in = { ptx_number_signed(4) }), ".in[0] is the number 4",
             "ptx_u32()");
-    REFUSED(ptx_asm(b, "use %0;", .in = { ptx_imm(PTX_U8, 256) }), ".in[0] is the immediate 256");
-    REFUSED(ptx_asm(b, "use %0;", .inout = { ptx_add(b, u, u) }),
+    REFUSED(ptx_asm(b, "use _, %0;", .in = { ptx_imm(PTX_U8, 256) }),
+            ".in[0] is the immediate 256");
+    REFUSED(ptx_asm(b, "use _, %0;", .inout = { ptx_add(b, u, u) }),
             ".inout[0] is not a variable; ptx_var() makes one");
     REFUSED(ptx_asm(b, "use %0, %1;", .inout = { u, u }),
             ".inout[0] and .inout[1] are one variable");
-    REFUSED(ptx_asm(b, "use %0;", .inout = { ptx_u32(4) }), ".inout[0] is not a variable");
+    REFUSED(ptx_asm(b, "use _, %0;", .inout = { ptx_u32(4) }), ".inout[0] is not a variable");
+}
+
+// What a text sets is a result or a variable in .inout, and it sets all results.
+static void destinations_are_checked(void **state)
+{
+#define SETS(text, operand)                                                                        \
+    REFUSED(ptx_asm(b, text, .in = { u, p }), "' sets " operand "; what a text sets")
+#define UNSET(text, words)                                                                         \
+    REFUSED(ptx_asm(b, text, .result = { PTX_U32 }, .in = { p }, .at = { m }), words)
+
+    (void)state;
+    REFUSED(ptx_asm(b, "trap; add.u32 %0, %0, 1;", .in = { ptx_add(b, u, 1) }),
+            "'add.u32 %0, %0, 1' sets %0, which is .in[0]; what a text sets is a new value of "
+            ".result, or a variable in .inout");
+    REFUSED(ptx_asm(b, "mov.u32 %0, %1;\nmov.u32 %1, 5;", .inout = { u }, .in = { u }),
+            "'mov.u32 %1, 5' sets %1, which is .in[0]");
+    SETS("{ @%1 mov.u32 %0, %%tid.x; }", "%0, which is .in[0]");
+    SETS("mov.b64 { _, %0 }, 5; @%1 trap;", "%0, which is .in[0]");
+    SETS("setp.eq.and.u32 q|%1, %0, 5, q;", "%1, which is .in[1]");
+    SETS("{ .reg .pred q; @%1 lop3.or.b32 %0|q, 1, 2, 3, 4, q; }", "%0, which is .in[0]");
+    SETS("activemask.b32 %0; @%1 trap;", "%0, which is .in[0]");
+    SETS("bar.red.popc.u32 %0, 1, %1;", "%0, which is .in[0]");
+    SETS("call (%0), f, (%1);", "%0, which is .in[0]");
+    UNSET("st.global.u32 [%2], %0; @%1 trap;",
+          "no statement of the text sets %0, which is .result[0]");
+    UNSET("@!%1 mov.u32 %0, 1; prefetch.global.L2 [%2];",
+          "%0, which is .result[0], is set under a guard only");
+    UNSET("@%1 mov.u32 %0, 1; @%1 ld.global.u32 %0, [%2];", "under a guard only");
+    UNSET("call f, (%0); @%1 bra.uni x_%=; x_%=: prefetch.global.L2 [%2];", "no statement");
+    UNSET("nanosleep.u32 %0; @%1 red.global.add.u32 [%2], %0;", "no statement");
+    ptx_builder *own = builder_at(80);
+    ptx_entry (own, "k", .block = { 64 }) {
+        ptx_val x = ptx_tid(own, PTX_X), p = ptx_eq(own, x, 3), d[2];
+        ptx_asm(own, "@%1 mov.u32 %0, 1; @!%1 mov.u32 %0, 2;", .result = { PTX_U32 }, .in = { p });
+        ptx_asm(own, "mov.u32 %0, 1; @%1 mov.u32 %0, 2;", .result = { PTX_U32 }, .in = { p });
+        ptx_asm_many(own, d, "setp.lt.and.u32 %0|%1, %2, 5, %3;", .result = { PTX_PRED, PTX_PRED },
+                     .in = { x, p });
+        ptx_asm_many(own, d, "mov.b64 {%0, %1}, %2;", .result = { PTX_U32, PTX_U32 },
+                     .in = { ptx_u64(5) });
+        ptx_asm(own, "st.global.u32 [%0], %1; nanosleep.u32 %1; barrier.sync %1; membar.gl;",
+                .in = { ptx_u64(256), ptx_u32(1) });
+        ptx_asm(own, "st.global.v2.u32 [%0], {%1, %1}; red.global.add.u32 [%0+4], %1;",
+                .in = { ptx_u64(256), x });
+    }
+    EXPECT_LINES(own, "@%p1 mov.u32 %r2, 1;", "@!%p1 mov.u32 %r2, 2;", "{%r", "nanosleep.u32");
 }
 
 static void facts_are_refused(void **state)
@@ -513,12 +564,13 @@ static void operands_are_defined(void **state)
         ptx_branch_if(own, ptx_eq(own, x, 0), over);
         ptx_val y = ptx_asm(own, "mov.u32 %0, 1;", .result = { PTX_U32 });
         ptx_label_place(own, over);
-        ptx_asm(own, "use.it %0;", .in = { y });
+        ptx_asm(own, "use.it _, %0;", .in = { y });
     }
     EXPECT_ERROR(own, "an operand of 'use.it' is not defined on every path to it");
     REFUSED(ptx_val late = { 0 };
             ptx_if (b, p) late = ptx_asm(b, "mov.u32 %0, 1;", .result = { PTX_U32 });
-            ptx_asm(b, "use %0;", .in = { late }), ".in[0] was made inside a block that is closed");
+            ptx_asm(b, "use _, %0;", .in = { late }),
+            ".in[0] was made inside a block that is closed");
 }
 
 static void modules_are_refused(void **state)
@@ -628,7 +680,7 @@ static void errors_leave_nothing_half_done(void **state)
     ptx_val d[3] = { ptx_u32(1), ptx_u32(1), ptx_u32(1) };
 
     (void)state;
-    ptx_asm_many(NULL, d, "use %0, %1;", .result = { PTX_U32, PTX_U32 });
+    ptx_asm_many(NULL, d, "use %0|%1;", .result = { PTX_U32, PTX_U32 });
     assert_true(d[0].kind == PTX_KIND_POISON && d[1].kind == PTX_KIND_POISON);
     assert_int_equal(d[2].kind, PTX_KIND_IMMEDIATE);
     assert_int_equal(ptx_asm(NULL, "trap;").kind, PTX_KIND_POISON);
@@ -657,6 +709,7 @@ int main(void)
         cmocka_unit_test(statements_are_lines),
         cmocka_unit_test(texts_are_refused),
         cmocka_unit_test(operands_are_refused),
+        cmocka_unit_test(destinations_are_checked),
         cmocka_unit_test(facts_are_refused),
         cmocka_unit_test(pointers_keep_their_word),
         cmocka_unit_test(versions_are_required),
