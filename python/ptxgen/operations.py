@@ -5,15 +5,113 @@ the keyword arguments are the fields of the C structs."""
 from __future__ import annotations
 
 from ctypes import byref
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 
 from . import _c, _types
-from ._library import Handle, Keeps, Object, c, check, checked, keep, struct
-from .arrays import Address, StreamLike, address_of, stream_of
+from ._library import NAMES, Handle, Keeps, Object, c, check, checked, keep, struct
+from .arrays import Address, ArrayInfo, StreamLike, address_of, stream_of
 from .device import Device
+from .errors import InvalidError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+# The arrays of each operation: their type and their number of elements. "dtype", "count" and "tensors"
+# are the fields; "scale" is f64 for f64 tensors, else f32; "zero" is "scale" for learned zero points,
+# else s32; "scales": one, or one for each channel or group; "history": tensors * rows. None: any.
+_Array = Tuple[Optional[str], Union[str, int, None]]
+_TENSOR: _Array = ("dtype", "count")
+_ARRAYS: Dict[str, Dict[str, _Array]] = {
+    "ptx_quantize_params": {"x": _TENSOR, "d_output": _TENSOR, "d_input": _TENSOR,
+                            "scales": ("scale", "scales"), "zero_points": ("s32", "scales")},
+    "ptx_fake_quantize_params": {"x": _TENSOR, "y": _TENSOR, "scales": ("scale", "scales"),
+                                 "zero_points": ("zero", "scales")},
+    "ptx_fake_quantize_groups_params": {"x": _TENSOR, "y": _TENSOR, "scales": ("f32", "scales"),
+                                        "zero_points": ("s32", "scales")},
+    "ptx_quantize_learned_params": {
+        "x": _TENSOR, "d_output": _TENSOR, "d_input": _TENSOR, "scales": ("scale", "scales"),
+        "zero_points": ("scale", "scales"), "fixed_zero_points": ("s32", "scales"),
+        "d_scales": ("scale", "scales"), "d_zero_points": ("scale", "scales"), "workspace": (None, None)},
+    "ptx_observer_params": {"x": _TENSOR, "state": ("f32", 4), "scales": ("f32", 1),
+                            "zero_points": ("s32", 1)},
+    "ptx_lerp_params": {"d_output": _TENSOR, "d_a": _TENSOR, "d_b": _TENSOR, "weight_at": ("f64", None)},
+    "ptx_fp8_params": {"x": _TENSOR, "y": ("u8", "count"), "scale_at": ("f32", None),
+                       "amax": ("f32", None)},
+    "ptx_delayed_scale_params": {"history": ("f32", "history"), "scale": ("f32", "tensors"),
+                                 "scale_inv": ("f32", "tensors"), "formats": ("u32", "tensors")},
+}
+
+
+def _type_of(kind: Optional[str], of: Any) -> Tuple[Optional[str], str]:
+    """The type that an array must have, and why."""
+    if kind == "zero":
+        kind = "scale" if of.learned_zero_points else "s32"
+    if kind == "dtype":
+        found = NAMES["ptx_type"].get(of.dtype)
+        return found, f"dtype is {found}"
+    if kind == "scale":
+        kind = "f64" if of.dtype == _c.PTX_F64 else "f32"
+    return kind, f"it must be {kind}"
+
+
+def _count_of(length: Union[str, int, None], of: Any) -> Tuple[Optional[int], str]:
+    """The number of elements that an array must have, and why."""
+    if length == "scales":
+        group = getattr(of, "group", 0)
+        if isinstance(of, _c.ptx_fake_quantize_groups_params):
+            group = group or 32
+        if group not in (0, 32, 64, 128):
+            return None, ""  # which the call refuses
+        if group:
+            return of.count // group, f"{of.count} elements in groups of {group} have {of.count // group}"
+        length = of.channels or 1
+        return length, f"{length} channels have {length}" if of.channels else "there are no channels"
+    if length == "history":
+        if of.rows == 0:
+            return None, ""
+        return of.tensors * of.rows, f"{of.tensors} tensors by {of.rows} rows have {of.tensors * of.rows}"
+    if isinstance(length, str):
+        return getattr(of, length), f"{length} is {getattr(of, length)}"
+    return length, f"it must have {length}"
+
+
+def _fits(what: str, info: ArrayInfo, dtype: Tuple[Optional[str], str],
+          count: Tuple[Optional[int], str]) -> None:
+    """Whether an array is what the argument must be; of an address alone nothing is known."""
+    if info.dtype is not None and dtype[0] is not None and info.dtype != dtype[0]:
+        raise InvalidError(f"{what}: elements of type {info.dtype}, and {dtype[1]}")
+    if info.count is not None and count[0] is not None and info.count != count[0]:
+        raise InvalidError(f"{what}: {info.count} elements, and {count[1]}")
+
+
+def _params(cls: Any, given: Mapping[str, Any], keeps: Keeps) -> Any:
+    """The parameters of a call. Count and type come from the arrays, in their order, unless given."""
+    arrays, fields = _ARRAYS[cls.__name__], dict(given)
+    infos = {}
+    for name in arrays:
+        if name in fields and fields[name] is not None and not isinstance(fields[name], int):
+            infos[name] = address_of(fields[name], name)
+            fields[name] = infos[name].address
+    for name, info in infos.items():
+        dtype, length = arrays[name]
+        if dtype == "dtype" and info.dtype is not None:
+            fields.setdefault("dtype", info.dtype)
+        if length in ("count", "tensors") and info.count is not None:
+            fields.setdefault(str(length), info.count)
+    for name in ("count", "tensors"):
+        if name in cls.kinds and name not in fields:
+            raise InvalidError(f"{name}: it must be given; addresses alone do not tell it")
+    made = struct(cls, fields, "", keeps)
+    for name, info in infos.items():
+        keeps[name] = info.keep
+        dtype, length = arrays[name]
+        _fits(name, info, _type_of(dtype, made), _count_of(length, made))
+    return made
+
+
+# What may stand for an f32 and an s32.
+_LOSS_SCALES = {(dtype, 2) for dtype in ("f32", "s32", "u32", "b32")} | {("u8", 8), ("b8", 8)}
 
 
 class Operations(Object):
@@ -29,7 +127,7 @@ class Operations(Object):
     def _call(self, function: Any, cls: Any, fields: Mapping[str, Any], stream: StreamLike) -> None:
         handle = self.handle
         keeps: Keeps = {}
-        params = struct(cls, fields, "", keeps)
+        params = _params(cls, fields, keeps)
         keep(handle, keeps)
         check(function(handle.value, byref(params), stream_of(stream)))
 
@@ -46,7 +144,7 @@ class Operations(Object):
     def quantize_learned_workspace(self, **params: Unpack[_types.QuantizeLearnedParams]) -> int:
         """The bytes that quantize_learned_backward() needs at `workspace`, which may be left out."""
         keeps: Keeps = {}
-        of = struct(_c.ptx_quantize_learned_params, params, "", keeps)
+        of = _params(_c.ptx_quantize_learned_params, params, keeps)
         described = _c.ptx_operation_description()
         check(c.ptx_quantize_learned_describe(byref(of), byref(described)))
         return int(described.workspace)
@@ -85,6 +183,9 @@ class Operations(Object):
         """A dynamic loss scale after a step: `state` is an f32 and an s32, `found_inf` an f32."""
         handle, at = self.handle, address_of(state, "state")
         found = address_of(found_inf, "found_inf")
+        if at.dtype is not None and (at.dtype, at.count) not in _LOSS_SCALES:
+            raise InvalidError(f"state: {at.count} elements of type {at.dtype}, and it is an f32 and an s32")
+        _fits("found_inf", found, _type_of("f32", None), (None, ""))
         how = struct(_c.ptx_loss_scale_params, params or {}, "", {})
         keep(handle, at.keep, found.keep)
         check(c.ptx_loss_scale_update(handle.value, at.address, found.address, byref(how),

@@ -6,7 +6,7 @@ import math
 
 import ptxgen
 import pytest
-from conftest import SAXPY, free_bytes
+from conftest import ON_EMULATOR, SAXPY, free_bytes
 
 HYPER = {"groups": [ptxgen.SGD(lr=1.0)], "max_norm": 1.0}
 
@@ -237,6 +237,110 @@ def test_plans(gpu, call, message):
     with pytest.raises(ptxgen.InvalidError, match=message):
         call(gpu)
     assert free_bytes(gpu) == before
+
+
+# ---- operations
+
+# Calls without count and dtype: the operation, its arrays as (type, elements), what else it takes, and
+# what it writes. t: of each type in turn; s: of its scales.
+CALLS_OF_OPERATIONS = [
+    ("quantize_backward", {"x": ("t", 64), "d_output": ("t", 64), "d_input": ("t", 64)}, {"scale": 1.0}, "d_input"),
+    ("quantize_backward", {"x": ("t", 64), "d_output": ("t", 64), "d_input": ("t", 64), "scales": ("s", 4),
+                           "zero_points": ("s32", 4)}, {"channels": 4}, "d_input"),
+    ("fake_quantize", {"x": ("t", 64), "y": ("t", 64), "scales": ("s", 1), "zero_points": ("s32", 1)}, {}, "y"),
+    ("fake_quantize", {"x": ("t", 64), "y": ("t", 64), "scales": ("s", 2), "zero_points": ("s", 2)},
+     {"channels": 2, "inner": 8, "learned_zero_points": True}, "y"),
+    ("fake_quantize_groups", {"x": ("t", 128), "y": ("t", 128), "scales": ("f32", 4), "zero_points": ("s32", 4)},
+     {"levels": "unsigned"}, "y"),
+    ("fake_quantize_groups", {"x": ("t", 128), "y": ("t", 128), "scales": ("f32", 2)}, {"group": 64}, "y"),
+    ("quantize_learned_backward",
+     {"x": ("t", 64), "d_output": ("t", 64), "d_input": ("t", 64), "scales": ("s", 2), "zero_points": ("s", 2),
+      "d_scales": ("s", 2), "d_zero_points": ("s", 2)}, {"channels": 2, "inner": 32}, "d_scales"),
+    ("quantize_learned_backward",
+     {"x": ("t", 64), "d_output": ("t", 64), "d_input": ("t", 64), "scales": ("s", 2),
+      "fixed_zero_points": ("s32", 2), "d_scales": ("s", 2)}, {"group": 32}, "d_scales"),
+    ("observer_update", {"x": ("t", 64), "state": ("f32", 4), "scales": ("f32", 1), "zero_points": ("s32", 1)}, {},
+     "scales"),
+    ("lerp_backward", {"d_output": ("t", 64), "d_a": ("t", 64), "d_b": ("t", 64)}, {"weight": 0.5}, "d_b"),
+    ("lerp_backward", {"d_output": ("t", 64), "d_b": ("t", 64), "weight_at": ("f64", None)}, {}, "d_b"),
+    ("fp8_cast", {"x": ("t", 64), "y": ("u8", 64), "scale_at": ("f32", None), "amax": ("f32", None)}, {}, "y"),
+    ("delayed_scale_update", {"history": ("f32", 6), "scale": ("f32", 3), "scale_inv": ("f32", 3),
+                              "formats": ("u32", 3)}, {"rows": 2}, "scale_inv"),
+]
+NOT_F64 = {"fake_quantize_groups", "fp8_cast"}
+
+
+def operation_calls():
+    for name, arrays, others, written in CALLS_OF_OPERATIONS:
+        for dtype in ("f32", "f64", "f16", "bf16"):
+            if dtype == "f64" and (name in NOT_F64 or "group" in others):
+                continue
+            types = {"t": dtype, "s": "f64" if dtype == "f64" else "f32"}
+            typed = {field: (types.get(kind, kind), count) for field, (kind, count) in arrays.items()}
+            counts = [count for kind, count in arrays.values() if kind == "t"]
+            explicit = {"count": counts[0], "dtype": dtype} if counts else {"tensors": 3}
+            yield pytest.param(name, typed, explicit, others, written, id=f"{name}-{'-'.join(others)}-{dtype}")
+
+
+@pytest.mark.parametrize("name, arrays, explicit, others, written", list(operation_calls()))
+def test_operations_look_at_their_arrays(gpu, name, arrays, explicit, others, written):
+    operations = gpu.operations()
+    given = {field: gpu.empty(count or 2, dtype) for field, (dtype, count) in arrays.items()}
+    for array in given.values():
+        array.upload([1] * array.count)
+    if name == "quantize_learned_backward" and "group" not in others:
+        needed = operations.quantize_learned_workspace(**given, **others)
+        others = {**others, "workspace": gpu.empty(needed, "u8")}
+    given[written].fill_bytes(0x55)
+    gpu.synchronize()
+    getattr(operations, name)(**given, **others)
+    gpu.synchronize()
+    size = given[written].nbytes // given[written].count
+    assert given[written].tobytes()[-size:] != b"\x55" * size
+
+    def refused(message, field, value):
+        with pytest.raises(ptxgen.InvalidError, match=message):
+            getattr(operations, name)(**{**explicit, **others, **given, field: value})
+
+    for field, (dtype, count) in arrays.items():
+        array, size = given[field], given[field].nbytes // given[field].count
+        for other in {"f64", "s32", "f32", "bf16", "u8", "u32"} - {dtype}:
+            refused(f"^{field}: elements of type {other}, and .* {dtype}$", field, gpu.zeros(array.count, other))
+        for wrong in (count - 1, count + 1) if count else ():
+            refused(f"^{field}: {wrong} elements, and ", field, gpu.zeros(wrong, dtype))
+        # The library has the same type and count.
+        if size > 1:
+            refused(rf"{field} is 0x\w+, not a multiple of the {size} bytes of {dtype}$", field, array.address + 1)
+        if ON_EMULATOR and (count or 0) > 1:  # its memory ends with the last element
+            refused(rf"{field} has {count} elements, .* {(count - 1) * size} byte", field, array.address + size)
+
+
+def test_operations_take_addresses_with_count_and_dtype(gpu):
+    operations, x, y = gpu.operations(), gpu.array([0.75] * 8), gpu.zeros(8)
+    operations.fake_quantize(dtype="f32", count=4, x=x.address, y=y.address, scale=0.5)
+    gpu.synchronize()
+    assert y.tolist() == [1.0] * 4 + [0.0] * 4
+    with pytest.raises(ptxgen.InvalidError, match="^count: it must be given; addresses alone do not tell it"):
+        operations.fake_quantize(dtype="f32", x=x.address, y=y.address, scale=0.5)
+    with pytest.raises(ptxgen.InvalidError, match="^tensors: it must be given"):
+        operations.delayed_scale_update(rows=1, history=64, scale=64, scale_inv=64)
+    with pytest.raises(ptxgen.InvalidError, match="dtype is none"):
+        operations.fake_quantize(count=4, x=x.address, y=y.address, scale=0.5)
+    with pytest.raises(ptxgen.InvalidError, match="^y: 8 elements, and count is 4"):
+        operations.fake_quantize(dtype="f32", count=4, x=x.address, y=y, scale=0.5)
+    with pytest.raises(ptxgen.InvalidError, match="group is 48; it must be"):
+        operations.fake_quantize_groups(x=x, y=y, scales=gpu.zeros(9), group=48)
+    for state in (gpu.zeros(1, "f64"), gpu.zeros(3), gpu.zeros(4, "u8")):
+        with pytest.raises(ptxgen.InvalidError, match="^state: .* of type .*, and it is an f32 and an s32"):
+            operations.loss_scale_update(state, gpu.zeros(1))
+    with pytest.raises(ptxgen.InvalidError, match="^found_inf: elements of type s32, and it must be f32"):
+        operations.loss_scale_update(gpu.zeros(2), gpu.zeros(1, "s32"))
+
+
+def test_every_array_of_an_operation_is_looked_at():
+    for name, arrays in ptxgen.operations._ARRAYS.items():
+        kinds = getattr(ptxgen._c, name).kinds
+        assert set(arrays) == {field for field, kind in kinds.items() if kind == "address"}
 
 
 # ---- arrays and streams of others

@@ -235,8 +235,8 @@ def delayed_scaling(gpu, operations, stream):
     """A cast of one of two tensors, and the update of both scales."""
     x, y, history = gpu.array([3.0, -7.0, 1e9, 0.0], "bf16"), gpu.zeros(4, "u8"), gpu.zeros(4)
     scale, scale_inv = gpu.array([1.0, 2.0]), gpu.zeros(2)
-    operations.fp8_cast(dtype="bf16", count=2, x=x, y=y, format="e5m2", scale_at=scale, amax=history,
-                        stream=stream)
+    operations.fp8_cast(dtype="bf16", count=2, x=x.address, y=y.address, format="e5m2", scale_at=scale,
+                        amax=history, stream=stream)
     assert y.tolist(stream=stream) == [0x42, 0xc7, 0, 0]
     operations.fp8_cast(dtype="bf16", count=4, x=x, y=y, scale=1, stream=stream)
     assert y.tolist(stream=stream) == [0x44, 0xce, 0x7e, 0]
@@ -248,7 +248,7 @@ def delayed_scaling(gpu, operations, stream):
     with pytest.raises(ptxgen.InvalidError, match="rows is 0"):
         operations.delayed_scale_update(tensors=2, history=history, scale=scale, scale_inv=scale_inv)
     with pytest.raises(ValueError, match="format"):
-        operations.fp8_cast(dtype="bf16", count=2, x=x, y=y, format="e3m4", scale=1)
+        operations.fp8_cast(x=x, y=y, format="e3m4", scale=1)
 
 
 def fake_quantization(gpu, operations, stream):
@@ -261,15 +261,15 @@ def fake_quantization(gpu, operations, stream):
     operations.fake_quantize_groups(dtype="f32", count=64, group=64, bits=8, levels="unsigned", x=x,
                                     y=y, zero_points=zero_points, stream=stream)
     assert zero_points.tolist(stream=stream) == [39]
-    operations.fake_quantize(dtype="f32", count=2, x=x, y=y, scale=2, q_min=-8, q_max=7,
+    operations.fake_quantize(dtype="f32", count=2, x=x.address, y=y.address, scale=2, q_min=-8, q_max=7,
                              stream=stream)
     assert y.tolist(stream=stream)[:2] == [8.0, -2.0]
-    operations.fake_quantize(dtype="f32", count=2, x=x, y=y, scales=gpu.array([2.0, 1.0]), channels=2,
-                             zero_points=gpu.array([0.4, 126.6]), learned_zero_points=True,
-                             stream=stream)
+    operations.fake_quantize(dtype="f32", count=2, x=x.address, y=y.address, channels=2,
+                             scales=gpu.array([2.0, 1.0]), zero_points=gpu.array([0.4, 126.6]),
+                             learned_zero_points=True, stream=stream)
     assert y.tolist(stream=stream)[:2] == [8.0, -1.0]
     with pytest.raises(ptxgen.InvalidError, match="columns is 48, no multiple of group 32"):
-        operations.fake_quantize_groups(dtype="f32", count=96, columns=48, x=x, y=y)
+        operations.fake_quantize_groups(columns=48, x=x, y=y)
     with pytest.raises(ValueError, match="levels"):
         operations.fake_quantize_groups(dtype="f32", count=64, x=x, y=y, levels="half")
 
