@@ -30,6 +30,7 @@ struct ptx_torch_functions {
     const void *(*grad)(const void *impl); ///< c10::TensorImpl::grad() const
     void (*bump_version)(
         const void *tensor); ///< torch::autograd::impl::bump_version(at::Tensor const&)
+    int64_t (*version)(const void *tensor); ///< at::TensorBase::_version() const
 };
 
 /// Where objects of Python have what is read of a DTensor (torch.distributed.tensor), in bytes from
@@ -94,6 +95,11 @@ PTXGEN_API void ptx_torch_bump_versions(const struct ptx_torch_functions *functi
 PTXGEN_API void ptx_torch_bump_gradient_versions(const struct ptx_torch_functions *functions,
                                                  const struct ptx_torch_tensor *tensors,
                                                  size_t count);
+
+/// The sum of tensors' version counters. They go up alone, so two sums are the same if PyTorch
+/// knows of no writing in between. The same threads as above.
+PTXGEN_API uint64_t ptx_torch_versions(const struct ptx_torch_functions *functions,
+                                       const void *const *tensors, size_t count);
 
 PTXGEN_END
 

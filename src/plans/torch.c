@@ -175,3 +175,13 @@ void ptx_torch_bump_gradient_versions(const struct ptx_torch_functions *function
             functions->bump_version(gradient);
     }
 }
+
+uint64_t ptx_torch_versions(const struct ptx_torch_functions *functions, const void *const *tensors,
+                            size_t count)
+{
+    uint64_t sum = 0;
+
+    for (size_t k = 0; k < count; k++)
+        sum += (uint64_t)functions->version(tensors[k]);
+    return sum;
+}

@@ -83,6 +83,11 @@ static void bump_version(const void *tensor)
     of(tensor)->version++;
 }
 
+static int64_t version(const void *tensor)
+{
+    return of(tensor)->version;
+}
+
 static const struct ptx_torch_functions functions = {
     .get_data_ptr = get_data_ptr,
     .get_numel = get_numel,
@@ -96,6 +101,7 @@ static const struct ptx_torch_functions functions = {
     .is_defined = is_defined,
     .grad = grad,
     .bump_version = bump_version,
+    .version = version,
 };
 
 static struct impl tensor_at(float *data, int64_t rows)
@@ -406,7 +412,13 @@ static void test_versions(void **state)
 {
     (void)state;
     const void *const written[] = { &objects[1], &objects[2] };
+    parameters[2].version = INT32_MAX;
+    assert_int_equal(ptx_torch_versions(&functions, written, 2), INT32_MAX);
+    parameters[2].version = 0;
     ptx_torch_bump_versions(&functions, written, 2);
+    assert_int_equal(ptx_torch_versions(&functions, written, 2), 2);
+    assert_int_equal(ptx_torch_versions(&functions, written, 1), 1);
+    assert_int_equal(ptx_torch_versions(&functions, NULL, 0), 0);
     for (int k = 0; k < COUNT; k++) {
         assert_int_equal(parameters[k].version, k == 1 || k == 2);
         assert_int_equal(gradients[k].version, 0);

@@ -237,3 +237,25 @@ def test_replicated(mesh, native):
         assert abs(float(norm) / float(torch.nn.utils.clip_grad_norm_(theirs, 0.5)) - 1) < 1e-6
         close([p.grad for p in ours], [q.grad for q in theirs])
     assert len(clip._watches) == native
+
+
+@pytest.mark.parametrize("where", ["whole", "part"])
+def test_written_between_steps(mesh, native, where):
+    """What others write to a bf16 DTensor, or to this rank's part of it, is not undone by its master."""
+    params = [torch.nn.Parameter(p.detach().bfloat16()) for p in made(mesh)[0]]
+    optimizer = pt.SGD(params, lr=2.0 ** -12)
+
+    def step():
+        for p in params:
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+
+    step()
+    with torch.no_grad():
+        for p in params:
+            (p._local_tensor if where == "part" and isinstance(p, DTensor) else p).fill_(5.0)
+    step()
+    for p in params:
+        part, master = (t._local_tensor if isinstance(t, DTensor) else t
+                        for t in (p, optimizer.state[p]["master"]))
+        assert bool((part == 5.0).all()) and bool((master == 5.0 - 2.0 ** -12).all())

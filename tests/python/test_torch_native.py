@@ -208,6 +208,72 @@ def test_versions(native):
         loss.backward()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_written_between_steps(native, dtype):
+    """What others write to a parameter is in its master then; the rest keeps its master's bits."""
+    def write(params, turn):
+        with torch.no_grad():
+            if turn == 2:
+                params[1].clamp_(-0.5, 0.5)
+            elif turn == 3:
+                params[0].copy_(torch.full_like(params[0], 5.0))
+                params[5].view(-1)[3:] += 2.0
+            elif turn == 5:
+                params[2].copy_(params[2].clone())
+
+    ours, kept = parameters(dtype, shapes=SHAPES), parameters(dtype, shapes=SHAPES)
+    a, b = pt.SGD(ours, lr=2.0 ** -12), pt.SGD(kept, lr=2.0 ** -12)
+    for turn in range(7):
+        for params, optimizer in ((ours, a), (kept, b)):
+            give(params, turn)
+            if turn in (2, 3):  # what the masters must become
+                before = [p.detach().clone() for p in params]
+                write(params, turn)
+                if optimizer is b:
+                    for p, old in zip(params, before):
+                        master = optimizer.state[p]["master"]
+                        master.copy_(torch.where(p == old, master, p.float()))
+            elif turn == 5:
+                write(params, turn)
+            optimizer.step()
+        for p, q in zip(ours, kept):
+            assert torch.equal(p, q), turn
+            assert torch.equal(a.state[p]["master"], b.state[q]["master"]), turn
+            assert torch.equal(a.state[p]["master"].to(dtype), p), turn
+    assert float(ours[0].min()) > 4.9 and watched(a) == [native]
+
+
+def test_a_step_writes_once(native, monkeypatch):
+    """Masters are made anew after what others wrote, and not after each step."""
+    params = parameters(torch.bfloat16, shapes=SHAPES)
+    optimizer, followed = pt.AdamW(params, lr=1e-2), []
+    follow = pt._formats.follow
+    monkeypatch.setattr(pt._formats, "follow", lambda p, master: followed.append(id(p)) or follow(p, master))
+    for turn in range(6):
+        give(params, turn, keep=turn % 2)
+        if turn == 3:
+            with torch.no_grad():
+                params[1].zero_()
+        optimizer.step()
+    assert followed == [id(params[1])]
+
+
+def test_remainder_of_what_was_written(native):
+    """Parameter and remainder are halves of one f32: what is written is off by half an ulp at most."""
+    params = parameters(torch.bfloat16, shapes=SHAPES)
+    optimizer = pt.SGD(params, lr=2.0 ** -12, state_dtype="remainder")
+    for turn in range(3):
+        give(params, turn)
+        optimizer.step()
+    with torch.no_grad():
+        for p in params:
+            p.fill_(5.0)
+    for p in params:
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    assert all(bool((p == 5.0).all()) for p in params)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_gradients_of_another_type(native, dtype):
     """Gradients whose `.data` got another type: the plan is made anew, and again when they go back."""

@@ -83,6 +83,8 @@ class _Part:
             self.parameters, self.dtypes,
             [item.states["step"].data_ptr() if not n else 0 for item, n in zip(items, self.numels)])
         self.written = _native.written(self.parameters)
+        self.with_master = [item for item in items if item.format.beside == "master"]
+        self.versions = self._versions()
         # Of the gradients, 0 where one is missing: as the plan has them, and as look() found them.
         self.known: Any = (_c.c_uint64 * len(items))()
         self.now: Any = (_c.c_uint64 * len(items))()
@@ -96,6 +98,37 @@ class _Part:
         else:
             self._make(owner, rows, settings, stream)
         self.made_for = made_for
+
+    def _versions(self) -> Optional[_native.Versions]:
+        """A look at parameters that have a master, which knows nothing of what others write to them.
+        Of DTensors, this rank's parts may be written alone."""
+        if not self.with_master:
+            return None
+        parameters = [item.parameter for item in self.with_master]
+        parts = [item.local for item in self.with_master if item.local is not item.parameter]
+        return _native.Versions(parameters + parts, len(parameters))
+
+    def follow_parameters(self) -> None:
+        """Masters of parameters that others wrote since the last step."""
+        if self.versions is None or self.versions.same():
+            return
+        written = {id(self.versions.tensors[k]) for k in self.versions.written()}
+        with torch.no_grad():
+            for item in self.with_master:
+                if id(item.parameter) in written or id(item.local) in written:
+                    _formats.follow(item.parameter, item.states["master"])
+        self.versions.know()
+
+    def count_writing(self) -> None:
+        """Tells torch that the parameters were written."""
+        if self.written is not None:
+            self.written.bump_versions()
+            if self.versions is not None:
+                self.versions.know_own()
+            return
+        increment_version(self.parameters)
+        if self.versions is not None:
+            self.versions.know()
 
     def _row(self, k: int) -> Dict[str, Any]:
         item, dummy = self.items[k], self.items[k].states["step"].data_ptr()
@@ -460,6 +493,7 @@ class Engine:
             part.move(stream, capturing)
             part.follow(owner, stream, capturing)
             part.take_amp(scale, found_inf)
+            part.follow_parameters()
             if capturing and part not in self._captured:
                 self._captured.append(part)
             if not part.settings.phases:
@@ -473,10 +507,7 @@ class Engine:
         for part in self._parts:
             if part.empty:
                 part.count_empty()
-            if part.written is None:
-                increment_version(part.parameters)
-            else:
-                part.written.bump_versions()
+            part.count_writing()
 
     def _phases(self) -> None:
         parts = self._parts
@@ -606,11 +637,14 @@ def _names(group: Dict[str, Any]) -> List[Optional[str]]:
 
 def _states(item: _Item, entry: Optional[Dict[str, Any]]) -> Any:
     """The states of a parameter, from those that the optimizer has."""
+    given = entry and entry.get("master") is not None
     with torch.no_grad():
         if not entry:
             entry = _formats.fresh(item.parameter, item.format, item.names)
         elif not _formats.fits(item.parameter, entry, item.format, item.names):
             entry = _formats.adopt(item.parameter, entry, item.format, item.names)
+        if given and item.format.beside == "master":
+            _formats.follow(item.parameter, entry["master"])
     return entry if isinstance(entry, _formats.States) else _formats.States(entry)
 
 

@@ -201,6 +201,16 @@ def _remainder_of(parameter: Tensor, master: Tensor) -> Tensor:
     return torch.where(upper == _bits(parameter, torch.int16), low, torch.zeros_like(low))
 
 
+_AT_ONCE = 1 << 24  # elements, which take 11 bytes each for a while
+
+
+def follow(parameter: Tensor, master: Tensor) -> None:
+    """Makes the master anew where the parameter is not what it rounds to: others wrote there."""
+    whole, halves = _in_order(local(master)), _in_order(local(parameter).detach())
+    for part, half in zip(whole.split(_AT_ONCE), halves.split(_AT_ONCE)):
+        part.copy_(torch.where(part.to(half.dtype) == half, part, half.to(torch.float32)))
+
+
 def _placed(value: Tensor, parameter: Any) -> Tensor:
     """A state where its parameter is: the device, and the mesh."""
     if isinstance(parameter, DTensor) and not isinstance(value, DTensor):

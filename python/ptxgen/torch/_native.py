@@ -22,6 +22,7 @@ from ._ranks import DTensor, local
 _FUNCTIONS = {
     "grad": "_ZNK3c1010TensorImpl4gradEv",
     "bump_version": "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE",
+    "version": "_ZNK2at10TensorBase8_versionEv",
     **{name: "aoti_torch_" + name for name in (
         "get_data_ptr", "get_numel", "get_dtype", "get_layout", "get_device_type", "get_device_index",
         "get_dim", "get_sizes", "get_strides", "is_defined")},
@@ -43,11 +44,13 @@ class _Torch:
     look: Any
     bump_versions: Any
     bump_gradient_versions: Any
+    versions: Any
 
     def __init__(self) -> None:
         # With the interpreter's lock held: nothing changes the tensors meanwhile.
         ours = ctypes.PyDLL(library_path())
-        for name in ("ptx_torch_look", "ptx_torch_bump_versions", "ptx_torch_bump_gradient_versions"):
+        for name in ("ptx_torch_look", "ptx_torch_bump_versions", "ptx_torch_bump_gradient_versions",
+                     "ptx_torch_versions"):
             function = getattr(ours, name)
             function.restype, function.argtypes = _c.FUNCTIONS[name]
             setattr(self, name[len("ptx_torch_"):], function)
@@ -146,6 +149,48 @@ class Written:
         self._bump_versions(*self._given)
 
 
+class Versions:
+    """Whether tensors were written by others than the one who has this, as torch counts it: not through
+    `.data`. `own`: how many of them, the first ones, the owner's Written counts up. They must stay as
+    long as this."""
+
+    def __init__(self, tensors: Sequence[Tensor], own: int) -> None:
+        self.tensors, self._own = tensors, own
+        functions = _functions()
+        self._sum_up: Any = None
+        if functions is not None and all(map(functions.fits, tensors)):
+            self._table = array("Q", map(functions.at, tensors))
+            self._sum_up = functions.versions
+            self._given = (ctypes.addressof(functions.functions), self._table.buffer_info()[0],
+                           len(tensors))
+        self.know()
+
+    def know(self) -> None:
+        """What was written up to now is known."""
+        self._each = list(map(_version, self.tensors))
+        self._sum, self._turns = sum(self._each), 0
+
+    def know_own(self) -> None:
+        """The owner wrote its tensors, and counted them up."""
+        self._sum += self._own
+        self._turns += 1
+
+    def same(self) -> bool:
+        """Whether nothing was written that is not known."""
+        if self._sum_up is None:
+            return sum(map(_version, self.tensors)) == self._sum
+        return self._sum_up(*self._given) == self._sum  # type: ignore[no-any-return]
+
+    def written(self) -> List[int]:
+        """Which tensors were written; the next know() ends it."""
+        return [k for k, (tensor, before) in enumerate(zip(self.tensors, self._each))
+                if _version(tensor) != before + (self._turns if k < self._own else 0)]
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
 class _Marked(Tensor):
     """Like DTensor, a class of tensors that is known to Python alone."""
 
@@ -167,6 +212,9 @@ def _tells_the_truth(functions: _Torch) -> bool:
     before = [p._version for p in params]
     Written(functions, params).bump_versions()
     sound = sound and [p._version - v for p, v in zip(params, before)] == [1, 1, 1]
+    table = array("Q", map(functions.at, params))
+    sound = sound and functions.versions(ctypes.addressof(functions.functions), table.buffer_info()[0],
+                                         3) == sum(before) + 3
     before = [p.grad._version for p in (other, empty)]  # type: ignore[union-attr]
     watch.bump_gradient_versions()
     sound = sound and [p.grad._version - v  # type: ignore[union-attr]
