@@ -529,6 +529,66 @@ def test_8bit(cls, dtype):
     assert same(a, d)
 
 
+def _transposed(p):
+    return p.t().contiguous().t()
+
+
+def _channels_last(p):
+    return p.to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("dtype,state_dtype", [
+    (dtype, name) for dtype in (torch.float32, torch.bfloat16) for name in ("float32", "remainder", "bf16", "8bit")])
+@pytest.mark.parametrize("shape,other", [((32, 64, 3, 3), _channels_last), ((64, 100), _transposed)])
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("how", ["loaded", "moved"])
+def test_other_strides(dtype, state_dtype, shape, other, back, how):
+    """States follow a parameter that is laid out otherwise, between save and load or between steps.
+    8-bit ones are rounded again, in other blocks."""
+    def scaled():  # each row and column of its own size, so that blocks have very different absmax
+        value = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+        for dim in (0, 1):
+            value *= torch.logspace(-2, 0, shape[dim]).reshape([-1 if k == dim else 1 for k in range(len(shape))])
+        return value.to(dtype).to(DEVICE)
+
+    first, second = (other, torch.Tensor.contiguous) if back else (torch.Tensor.contiguous, other)
+    p = torch.nn.Parameter(first(scaled()))
+    ours = pt.AdamW([p], lr=1e-3, state_dtype=state_dtype, seed=3)
+    for _ in range(2):
+        p.grad = first(scaled())
+        ours.step()
+    wanted = ours.state_dict(format="torch")["state"][0]
+    beside = {k: v.clone() for k, v in ours.state[p].items() if k in ("master", "remainder")}
+    if how == "loaded":
+        q = torch.nn.Parameter(second(p.detach()))
+        ours, saved = pt.AdamW([q], lr=1e-3, state_dtype=state_dtype, seed=3), ours.state_dict()
+        ours.load_state_dict(saved)
+        p = q
+    else:
+        p.data = second(p.data)
+    weights = p.detach().clone()
+    p.grad = torch.zeros_like(p)
+    ours.param_groups[0].update(lr=0.0, betas=(1 - 2.0 ** -24, 1 - 2.0 ** -24))  # keeps states and weights
+    ours.step()
+    found = ours.state_dict(format="torch")["state"][0]
+    for name in ("exp_avg", "exp_avg_sq"):
+        assert ours.state[p][name].stride() == p.stride()
+        error = (found[name] - wanted[name]).abs()
+        if state_dtype == "8bit":  # half of the largest distance of two codes, of a block's absmax
+            assert float(error.max()) <= 0.02 * float(wanted[name].max())
+            assert float(error.mean()) <= 0.05 * float(wanted[name].abs().mean())
+        else:
+            assert bool((error <= 1e-6 * wanted[name].abs() + 1e-30).all())
+    for name, value in beside.items():
+        assert torch.equal(ours.state[p][name], value)
+    assert torch.equal(p, weights) or dtype is torch.bfloat16 and state_dtype in ("bf16", "8bit")
+    if how == "loaded" and state_dtype == "8bit":
+        plain = pt.AdamW([q], lr=1e-3)
+        plain.load_state_dict(saved)
+        for name in ("exp_avg", "exp_avg_sq"):
+            assert torch.equal(plain.state[q][name], wanted[name])
+
+
 def test_remainder_is_a_master():
     """The updates of both are the same, bit for bit."""
     a, b = parameters(torch.bfloat16), parameters(torch.bfloat16)

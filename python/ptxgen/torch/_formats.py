@@ -150,7 +150,7 @@ def _in_order(part: Tensor) -> Tensor:
 def dequantized(codes: Tensor, absmax: Any, signed: bool) -> Tensor:
     """States in f32 from codes and what scales them."""
     part = local(codes)
-    scale = local(absmax).flatten().repeat_interleave(BLOCK)[:part.numel()]
+    scale = local(absmax).to(part.device).flatten().repeat_interleave(BLOCK)[:part.numel()]
     values = _map(signed, part.device)[_in_order(part).long()] * scale
     values = torch.where(scale == 0, torch.zeros_like(values), values)
     made = torch.empty_like(part, dtype=torch.float32)
@@ -224,6 +224,14 @@ def _placed(value: Tensor, parameter: Any) -> Tensor:
     return value.to(local(parameter).device)
 
 
+def _in_same_order(value: Tensor, parameter: Tensor) -> bool:
+    """Whether the elements follow one another in memory as the parameter's."""
+    if isinstance(value, DTensor) and isinstance(parameter, DTensor):
+        value, parameter = local(value), local(parameter)
+    return all(size <= 1 or a == b
+               for size, a, b in zip(value.shape, value.stride(), parameter.stride()))
+
+
 def _laid_out(value: Tensor, parameter: Tensor) -> Tensor:
     """With the parameter's strides, element by element."""
     if local(value).stride() == local(parameter).stride() or not parameter.numel():
@@ -253,10 +261,10 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
             states.update({k: v for k, v in fresh(parameter, fmt, (name,)).items()
                            if k.startswith(name)})
             continue
-        value = _laid_out(_placed(value.detach(), parameter), parameter)
-        absmax = given.get(name + "_absmax")
-        if value.dtype is torch.uint8 and fmt is not _8BIT:
-            value = dequantized(value, absmax, _is_signed(name))
+        value, absmax = value.detach(), given.get(name + "_absmax")
+        if value.dtype is torch.uint8 and (fmt is not _8BIT or not _in_same_order(value, parameter)):
+            value = dequantized(value, absmax, _is_signed(name))  # blocks go by the order of memory
+        value = _laid_out(_placed(value, parameter), parameter)
         if fmt is not _8BIT:
             states[name] = value if value.dtype is fmt.state else value.to(fmt.state)
         elif value.dtype is torch.uint8 and absmax is not None:
