@@ -376,6 +376,47 @@ def test_resume(dtype, state_dtype):
         assert optimizer.state[params[0]]["exp_avg"].dtype == ours.state[a[0]]["exp_avg"].dtype
 
 
+@pytest.mark.parametrize("dtype,state_dtype", [(torch.float32, "float32"), (torch.float32, "8bit"),
+                                               (torch.bfloat16, "float32")])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_momentum_that_starts_later(dtype, state_dtype, loaded):
+    """torch's first buffer is the gradient, without dampening; it stays while momentum is 0."""
+    a, b = parameters(dtype), [torch.nn.Parameter(p.detach().float()) for p in parameters(dtype)]
+    options = {"lr": 2.0 ** -6, "dampening": 0.5}
+    ours, theirs = pt.SGD(a, state_dtype=state_dtype, **options), torch.optim.SGD(b, **options)
+    for seed, momentum in enumerate((0.0, 0.0, 0.875, 0.875, 0.0, 0.875)):
+        if loaded:
+            saved, ours = ours.state_dict(), pt.SGD(a, state_dtype=state_dtype, lr=1.0)
+            ours.load_state_dict(saved)
+        ours.param_groups[0]["momentum"] = theirs.param_groups[0]["momentum"] = momentum
+        give(a, seed)
+        for p, q in zip(a, b):
+            q.grad = p.grad.float()
+        ours.step()
+        theirs.step()
+        if state_dtype == "float32" and momentum:
+            for p, q in zip(a, b):
+                assert torch.allclose(ours.state[p]["momentum_buffer"], theirs.state[q]["momentum_buffer"],
+                                      rtol=1e-6, atol=1e-6), seed
+    assert distance(a, b) < (5e-6 if dtype is torch.float32 and state_dtype == "float32" else 2e-2)
+
+
+def test_momentum_from_a_dict_without():
+    """A dict of steps without momentum, for torch and for us, into an optimizer with it."""
+    a, b = parameters(), parameters()
+    ours, theirs = pt.SGD(a, lr=0.1), torch.optim.SGD(b, lr=0.1)
+    run(ours, a, theirs, b, 3)
+    results = []
+    for params, cls, saved in ((a, pt.SGD, ours.state_dict()), (b, torch.optim.SGD, theirs.state_dict())):
+        again = cls(params, lr=1.0)
+        for group in saved["param_groups"]:
+            group.update(momentum=0.9, dampening=0.5)
+        again.load_state_dict(saved)
+        results.append(again)
+    run(results[0], a, results[1], b, 3, first=3)
+    assert distance(a, b) < 5e-6
+
+
 @needs("torch.optim.Optimizer.register_load_state_dict_pre_hook")
 def test_load_hooks():
     a = parameters()

@@ -245,12 +245,12 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     fit already stay. now: whether the parameter is what it will be at the next step; else what depends
     on it is left to that step, which finds that the states do not fit."""
     device = local(parameter).device
-    states: Dict[str, Any] = {
-        name: value for name, value in given.items()
-        if name not in ("step", "master", "remainder") and not name.endswith("_absmax")
-        and name not in names}
+    made_here = {"step", "master", "remainder", *names, *(name + "_absmax" for name in names)}
+    states: Dict[str, Any] = {name: value for name, value in given.items() if name not in made_here}
     step = given.get("step")
-    if step is None:  # torch's SGD has no count; its first step is that without a buffer
+    if names == ("momentum_buffer",) and given.get("momentum_buffer") is None:
+        step = 0.0  # the first step is that without a buffer, whatever was counted without momentum
+    elif step is None:  # torch's SGD has no count
         step = 0.0 if given.get(names[0] if names else "") is None else 1.0
     if not isinstance(step, Tensor):
         step = torch.tensor(float(step), dtype=torch.float32)

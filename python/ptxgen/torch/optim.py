@@ -289,7 +289,8 @@ class Adam(_Adam, torch.optim.Adam):
 
 class SGD(Stepped, torch.optim.SGD):
     """torch.optim.SGD, with the arguments of all optimizers here: see Stepped. Its states have a
-    `step`, too: the first step is that without a momentum buffer."""
+    `step`, too: the first step is that without a momentum buffer, so momentum that starts later counts
+    from 0."""
 
     _names = ("momentum_buffer",)
     _numbers = {"lr": 1, "momentum": 1, "dampening": 1, "weight_decay": 1}
