@@ -151,3 +151,78 @@ def test_emulate(monkeypatch):
     with pytest.raises(ptxgen.InvalidError, match="python -m ptxgen emulate --device sm_90,pageable.*this is"):
         pt.emulate()
     assert (_device._devices, _device._KINDS) == before
+
+
+def no_absmax(states):
+    del states["exp_avg_absmax"]
+
+
+def short_absmax(states):
+    states["exp_avg_absmax"] = states["exp_avg_absmax"].flatten()[:-1]
+
+
+def absmax_as_list(states):
+    states["exp_avg_absmax"] = states["exp_avg_absmax"].flatten().tolist()
+
+
+def as_list(states):
+    states["exp_avg_sq"] = states["exp_avg_sq"].tolist()
+
+
+def as_integers(states):
+    states["exp_avg_sq"] = states["exp_avg_sq"].long()
+
+
+def complex_master(states):
+    states["master"] = torch.zeros(4, 1100, dtype=torch.complex64)
+
+
+def no_step(states):
+    del states["step"]
+
+
+def steps(value):
+    def change(states):
+        states["step"] = value
+    return change
+
+
+@pytest.mark.parametrize("into", ["8bit", "float32"])
+@pytest.mark.parametrize("change,message", [
+    (no_absmax, "exp_avg has codes of 8 bits, and there is no exp_avg_absmax"),
+    (short_absmax, "exp_avg_absmax has 17 elements, and exp_avg needs 18: one for each 256 of its 4400"),
+    (absmax_as_list, "exp_avg_absmax is a list, and no tensor"),
+    (as_list, "exp_avg_sq is a list, and no tensor"),
+    (as_integers, "exp_avg_sq is of torch.int64"),
+    (complex_master, "master is of torch.complex64"),
+    (steps(torch.zeros(4)), "step is a tensor of 4 elements"),
+    (steps([1.0]), "step is a list, and no number"),
+    (steps(-1.0), "step is -1, which is no number of steps"),
+    (steps(torch.tensor(float("nan"))), "step is nan, which is no"),
+    (steps(torch.tensor([2.5])), "step is 2.5, which is no"),
+    (steps(float("inf")), "step is inf, which is no"),
+    (no_step, "there is no step among its states, which are exp_avg, exp_avg_absmax"),
+    (None, "its states are a list, and no dict"),
+])
+def test_damaged_states(change, message, into):
+    """A dict of which one state is damaged changes nothing, and the message names it."""
+    params = parameters(torch.bfloat16, shapes=[(300,), (4, 1100)])
+    optimizers = [pt.AdamW(params, lr=lr, state_dtype=name) for lr, name in ((0.5, "8bit"), (0.25, into))]
+    for optimizer in optimizers:
+        give(params, 0)
+        optimizer.step()
+    saved, optimizer = optimizers[0].state_dict(), optimizers[1]
+    if change is None:
+        saved["state"][1] = [saved["state"][1]["step"]]
+    else:
+        change(saved["state"][1])
+    states = [dict(optimizer.state[p]) for p in params]
+    before = [{k: v.clone() for k, v in some.items()} for some in states]
+    with pytest.raises(ValueError, match="parameter 1 of group 0: " + message):
+        optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0]["lr"] == 0.25
+    for p, some, values in zip(params, states, before):
+        assert all(optimizer.state[p][k] is v and torch.equal(v, values[k]) for k, v in some.items())
+    give(params, 1)
+    optimizer.step()
+    assert [float(optimizer.state[p]["step"]) for p in params] == [2.0, 2.0]

@@ -5,6 +5,7 @@ becomes of states that were stored otherwise."""
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
@@ -119,8 +120,8 @@ def _absmax_like(parameter: Any) -> Tensor:
 def _placed_absmax(absmax: Tensor, parameter: Tensor) -> Tensor:
     wanted = _absmax_like(parameter)
     if isinstance(absmax, DTensor) == isinstance(wanted, DTensor) and absmax.shape == wanted.shape:
-        return absmax.to(local(parameter).device)
-    return _placed(absmax.reshape(wanted.shape), wanted)
+        return absmax.detach().to(local(parameter).device)
+    return _placed(absmax.reshape(wanted.shape), wanted, "an absmax")
 
 
 def _is_signed(name: str) -> bool:
@@ -211,7 +212,7 @@ def follow(parameter: Tensor, master: Tensor) -> None:
         part.copy_(torch.where(part.to(half.dtype) == half, part, half.to(torch.float32)))
 
 
-def _placed(value: Tensor, parameter: Any) -> Tensor:
+def _placed(value: Tensor, parameter: Any, name: str) -> Tensor:
     """A state where its parameter is: the device, and the mesh."""
     if isinstance(parameter, DTensor) and not isinstance(value, DTensor):
         if value.shape == parameter.shape:
@@ -219,7 +220,7 @@ def _placed(value: Tensor, parameter: Any) -> Tensor:
             return distribute_tensor(value.to(local(parameter).device), parameter.device_mesh,
                                      parameter.placements)
     if value.shape != parameter.shape:
-        raise ValueError(f"a state of shape {tuple(value.shape)} for a parameter of shape "
+        raise ValueError(f"{name} has the shape {tuple(value.shape)}, and its parameter "
                          f"{tuple(parameter.shape)}")
     return value.to(local(parameter).device)
 
@@ -239,11 +240,52 @@ def _laid_out(value: Tensor, parameter: Tensor) -> Tensor:
     return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
+def check(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
+    """Whether the tensors are states. Raises a ValueError that says which is not, and why."""
+    for name in (*names, "master", "remainder"):
+        value = given.get(name)
+        if value is None:
+            continue
+        kinds = {"master": (torch.float32,), "remainder": (torch.int16,)}.get(name)
+        _check_kind(name, value, kinds)
+        if value.dtype is not torch.uint8:
+            continue
+        absmax, blocks = given.get(name + "_absmax"), -(-value.numel() // BLOCK)
+        if absmax is None:
+            raise ValueError(f"{name} has codes of 8 bits, and there is no {name}_absmax")
+        _check_kind(name + "_absmax", absmax, (torch.float32,))
+        if absmax.numel() != blocks:
+            raise ValueError(f"{name}_absmax has {absmax.numel()} elements, and {name} needs {blocks}: one for "
+                             f"each {BLOCK} of its {value.numel()} codes")
+
+
+def _check_kind(name: str, value: Any, kinds: Optional[Tuple[torch.dtype, ...]] = None) -> None:
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name} is a {type(value).__name__}, and no tensor: {value!r:.80}")
+    fits = value.dtype in kinds if kinds else value.is_floating_point() or value.dtype is torch.uint8
+    if not fits or value.layout is not torch.strided:
+        raise ValueError(f"{name} is of {value.dtype}, {value.layout}, which is not how it is stored")
+
+
+def check_count(step: Any) -> None:
+    """Whether it is a number of steps. Waits for the GPU where the tensor is there."""
+    one = local(step) if isinstance(step, Tensor) else step
+    if isinstance(one, Tensor) and (one.numel() != 1 or one.is_complex()):
+        raise ValueError(f"step is a tensor of {one.numel()} elements of {one.dtype}, and a number is needed")
+    try:
+        count = float(one)
+    except (TypeError, ValueError):
+        raise ValueError(f"step is a {type(step).__name__}, and no number: {step!r:.80}") from None
+    if not (0 <= count < math.inf and count == math.floor(count)):
+        raise ValueError(f"step is {count:g}, which is no number of steps")
+
+
 def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[str, ...],
           now: bool = True) -> Dict[str, Any]:
     """States as the format stores them, from those of torch.optim or of any format here. Tensors that
     fit already stay. now: whether the parameter is what it will be at the next step; else what depends
     on it is left to that step, which finds that the states do not fit."""
+    check(given, names)
     device = local(parameter).device
     made_here = {"step", "master", "remainder", *names, *(name + "_absmax" for name in names)}
     states: Dict[str, Any] = {name: value for name, value in given.items() if name not in made_here}
@@ -264,7 +306,7 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
         value, absmax = value.detach(), given.get(name + "_absmax")
         if value.dtype is torch.uint8 and (fmt is not _8BIT or not _in_same_order(value, parameter)):
             value = dequantized(value, absmax, _is_signed(name))  # blocks go by the order of memory
-        value = _laid_out(_placed(value, parameter), parameter)
+        value = _laid_out(_placed(value, parameter, name), parameter)
         if fmt is not _8BIT:
             states[name] = value if value.dtype is fmt.state else value.to(fmt.state)
         elif value.dtype is torch.uint8 and absmax is not None:
@@ -274,13 +316,13 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     if fmt.beside:
         other = "remainder" if fmt.beside == "master" else "master"
         if given.get(fmt.beside) is not None:
-            beside = _laid_out(_placed(given[fmt.beside].detach(), parameter), parameter)
+            beside = _laid_out(_placed(given[fmt.beside].detach(), parameter, fmt.beside), parameter)
             states[fmt.beside] = beside.to(fmt.beside_dtype)
         elif now:
             beside = _laid_out(_beside(parameter, given, fmt.beside), parameter)
             states[fmt.beside] = beside.to(fmt.beside_dtype)
         elif given.get(other) is not None:
-            states[other] = _placed(given[other].detach(), parameter)
+            states[other] = _placed(given[other].detach(), parameter, other)
     return states
 
 
@@ -288,11 +330,11 @@ def _beside(parameter: Tensor, given: Dict[str, Any], which: str) -> Tensor:
     """The master from a remainder, the remainder from a master, or either from the parameter alone."""
     with torch.no_grad():
         if which == "master" and given.get("remainder") is not None:
-            return _whole_bits(parameter, _placed(given["remainder"], parameter))
+            return _whole_bits(parameter, _placed(given["remainder"], parameter, "remainder"))
         if which == "master":
             return parameter.detach().to(torch.float32)
         if given.get("master") is not None:
-            return _remainder_of(parameter, _placed(given["master"], parameter))
+            return _remainder_of(parameter, _placed(given["master"], parameter, "master"))
         return _like(parameter, torch.int16)
 
 
@@ -321,6 +363,7 @@ def fits(parameter: Tensor, states: Dict[str, Any], fmt: Format, names: Tuple[st
         for name in names:
             absmax = states.get(name + "_absmax")
             if (not isinstance(absmax, Tensor) or local(absmax).device != here.device
+                    or absmax.dtype is not torch.float32
                     or local(absmax).numel() != -(-here.numel() // BLOCK)):
                 return False
     step = states.get("step")

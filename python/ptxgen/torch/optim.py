@@ -4,11 +4,12 @@ what a GradScaler asks for in three launches."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
 from itertools import chain
-from typing import Any, Callable, Dict, Iterable, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -61,6 +62,23 @@ class _Kept:
 
     def __init__(self, states: Dict[str, Any]) -> None:
         self.states = states
+
+
+def _places(groups: List[Dict[str, Any]]) -> Iterator[Tuple[int, int, Tensor, Dict[str, Any]]]:
+    """Each parameter, with its group's number, its own there, and the group."""
+    for g, group in enumerate(groups):
+        for k, parameter in enumerate(group["params"]):
+            yield g, k, parameter, group
+
+
+@contextlib.contextmanager
+def _of_parameter(group: int, k: int) -> Iterator[None]:
+    """Names the parameter whose states were refused."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"parameter {k} of group {group}: {error}: load the state_dict() of an optimizer over "
+                         "the same parameters") from None
 
 
 class Stepped(torch.optim.Optimizer):
@@ -222,18 +240,28 @@ class Stepped(torch.optim.Optimizer):
         for k, v in kept.items():
             state["state"][k] = dict(v)
         self.__dict__.setdefault("process_group", None)
+        for g, k, parameter, _ in _places(state["param_groups"]):
+            with _of_parameter(g, k):
+                self._check_states(state["state"].get(parameter, {}), parameter in kept)
         super().__setstate__(state)
         for group in self.param_groups:
             self._check(group)
-        for group in self.param_groups:
-            for k, parameter in enumerate(group["params"]):
-                if parameter in kept:
-                    try:
-                        self.state[parameter] = self._adopted(parameter, kept[parameter], group)
-                    except ValueError as error:
-                        raise ValueError(f"parameter {k} of its group: {error}: load the state_dict() of an "
-                                         "optimizer over the same parameters") from None
+        for g, k, parameter, group in _places(self.param_groups):
+            if parameter in kept:
+                with _of_parameter(g, k):
+                    self.state[parameter] = self._adopted(parameter, kept[parameter], group)
         self.__dict__.pop("_ptxgen_engine", None)
+
+    def _check_states(self, states: Any, loaded: bool) -> None:
+        """What torch's optimizers look at before states are adopted."""
+        if not isinstance(states, dict):
+            raise ValueError(f"its states are a {type(states).__name__}, and no dict")
+        if not loaded or not states:
+            return
+        if states.get("step") is not None:
+            _formats.check_count(states["step"])
+        elif "exp_avg_sq" in self._names:
+            raise ValueError(f"there is no step among its states, which are {', '.join(map(str, states))}")
 
     def _adopted(self, parameter: Tensor, states: Dict[str, Any], group: Dict[str, Any]) -> Any:
         """Loaded states, as tensors of this optimizer's own. The parameter may be loaded later."""
