@@ -28,7 +28,8 @@ typedef enum ptx_memory {
 /// reach, as barriers are.
 typedef enum ptx_convergence {
     /// Left out: what the instructions need at most. Those of whole blocks are bar, barrier and
-    /// call, those of whole warps have .sync or .aligned; the others need nobody else.
+    /// call, those of whole warps have .sync or .aligned; the others need nobody else. Then none of
+    /// them has a guard, and no branch of the text skips one: with those, say what is needed.
     PTX_CONVERGENCE_TEXT,
     PTX_CONVERGENCE_NONE, ///< each thread for itself; or a mask in the text says which lanes
     PTX_CONVERGENCE_WARP,
@@ -36,7 +37,8 @@ typedef enum ptx_convergence {
 } ptx_convergence;
 
 /// How the results may differ between threads, for conditions that barriers and warp operations
-/// depend on.
+/// depend on. A text that reads %tid, %laneid and other registers that differ between threads, and
+/// needs no other threads, is neither PTX_DIVERGENCE_OPERANDS nor PTX_DIVERGENCE_NONE.
 typedef enum ptx_divergence {
     PTX_DIVERGENCE_ANY,      ///< left out: between all threads
     PTX_DIVERGENCE_OPERANDS, ///< only where an operand differs

@@ -208,6 +208,16 @@ static const char *next_line(const char *line)
     return strchr(line, '\n') + 1;
 }
 
+static bool is_branch(struct asm_mnemonic m)
+{
+    return begins(m, "bra.") || (begins(m, "bra") && m.length == 3);
+}
+
+static bool is_target(const char *line, const char *to, size_t length)
+{
+    return *line == ASM_LABEL && !memcmp(line + 1, to, length) && line[1 + length] == ':';
+}
+
 // A branch ends at a label of the text.
 static bool stays_inside(ptx_builder *b, const char *call, const char *lines, struct asm_mnemonic m)
 {
@@ -215,7 +225,7 @@ static bool stays_inside(ptx_builder *b, const char *call, const char *lines, st
     const size_t length = strcspn(to, " ;\n");
 
     for (const char *line = lines; *line; line = next_line(line))
-        if (*line == ASM_LABEL && !memcmp(line + 1, to, length) && line[1 + length] == ':')
+        if (is_target(line, to, length))
             return true;
     ptxb_fail(b, call, "a branch to '%.*s' leaves the text; ptx_branch_if() and blocks do that",
               (int)length, to);
@@ -254,9 +264,78 @@ static bool line_ok(ptx_builder *b, const char *call, const struct ptx_asm_param
                   m.at);
         return false;
     }
-    if (begins(m, "bra.") || (begins(m, "bra") && m.length == 3))
+    if (is_branch(m))
         return stays_inside(b, call, lines, m);
     return memory_ok(b, call, p, m);
+}
+
+// Whether a branch can mean a label: that of another scope has the same name, and is another.
+static bool sees(const char *branch, const char *label)
+{
+    const char *const last = branch < label ? label : branch;
+    int depth = 0, least = 0;
+
+    for (const char *line = branch < label ? branch : label; line != last; line = next_line(line)) {
+        depth += line[1] == '{';
+        depth -= line[1] == '}';
+        least = depth < least ? depth : least;
+    }
+    return branch < label ? depth == least : least == 0;
+}
+
+// Whether a line lies between a branch and its label, so that not all threads that begin the text
+// need to reach it.
+static bool is_skipped(const char *lines, const char *at)
+{
+    for (const char *branch = lines; *branch; branch = next_line(branch)) {
+        const struct asm_mnemonic m = ptxb_asm_mnemonic(branch);
+        const char *const to = m.at + m.length + 1;
+        if (begins(m, "brx."))
+            return true;
+        if (!is_branch(m))
+            continue;
+        for (const char *label = lines; *label; label = next_line(label))
+            if (is_target(label, to, strcspn(to, " ;\n")) && sees(branch, label) &&
+                (at > branch) != (at > label))
+                return true;
+    }
+    return false;
+}
+
+// What needs other threads is reached by all that begin the text, unless the caller says more.
+static bool together_ok(ptx_builder *b, const char *call, const char *lines, const char *line,
+                        struct asm_mnemonic m)
+{
+    const bool guarded = line[1] == '@';
+
+    if (needs(m) == PTX_CONVERGENCE_NONE || (!guarded && !is_skipped(lines, line)))
+        return true;
+    ptxb_fail(b, call,
+              "'%.*s' needs all threads of a %s, and %s, so that only some may reach it; say in "
+              ".convergence what the text needs",
+              (int)m.length, m.at, needs(m) == PTX_CONVERGENCE_WARP ? "warp" : "block",
+              guarded ? "has a guard" : "a branch of the text may skip it");
+    return false;
+}
+
+// The results are not said to be more alike than a special register that the text reads, unless
+// threads can agree on them.
+static bool divergence_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                          const struct asm_text *text, ptx_convergence together)
+{
+    const char *const reg = text->varying;
+
+    if (!reg || together != PTX_CONVERGENCE_NONE ||
+        (p->divergence != PTX_DIVERGENCE_OPERANDS && p->divergence != PTX_DIVERGENCE_NONE))
+        return true;
+    ptxb_fail(b, call,
+              ".divergence says that results %s, and the text reads %.*s, which differs between "
+              "threads; leave .divergence out, or pass what ptx_tid() and its like give as an "
+              "operand",
+              p->divergence == PTX_DIVERGENCE_NONE ? "are the same in a block"
+                                                   : "differ only where an operand does",
+              (int)strcspn(reg, " \t\r\n,;)]}/"), reg);
+    return false;
 }
 
 // Looks at each instruction. Gives the first, and the threads that must take part.
@@ -270,7 +349,8 @@ static bool lines_ok(ptx_builder *b, const char *call, const struct ptx_asm_para
         const struct asm_mnemonic m = ptxb_asm_mnemonic(line);
         if (!m.length)
             continue;
-        if (!line_ok(b, call, p, text->lines, line, m))
+        if (!line_ok(b, call, p, text->lines, line, m) ||
+            (p->convergence == PTX_CONVERGENCE_TEXT && !together_ok(b, call, text->lines, line, m)))
             return false;
         if (!first->length || *first->at == '.')
             *first = m;
@@ -283,6 +363,8 @@ static bool lines_ok(ptx_builder *b, const char *call, const struct ptx_asm_para
                   text->special ? "reads a special register" : "needs other threads");
         return false;
     }
+    if (!divergence_ok(b, call, p, text, *together))
+        return false;
     if (p->convergence != PTX_CONVERGENCE_TEXT)
         *together = p->convergence;
     return true;

@@ -63,6 +63,7 @@ struct reader {
     uint32_t number;
     unsigned scopes;
     bool numbered, numbered_any; // the statement has %=; a statement has
+    const char *varying;
     bool special;
     bool used[ASM_OPERANDS];
     bool set[PTX_ASM_MAX_RESULTS];          // by result: a statement sets it in any case
@@ -203,6 +204,18 @@ static bool is_builders(const char *name)
     return false;
 }
 
+// The special registers that differ between threads of a block.
+static bool is_varying(const char *name)
+{
+    static const char *const prefixes[] = { "tid",    "laneid", "lanemask_",
+                                            "warpid", "clock",  "globaltimer" };
+
+    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
+        if (!strncmp(name, prefixes[k], strlen(prefixes[k])))
+            return true;
+    return name[0] == 'p' && name[1] == 'm' && is_digit(name[2]);
+}
+
 static bool copy_percent(struct reader *r)
 {
     char text[ASM_EXCERPT];
@@ -219,6 +232,8 @@ static bool copy_percent(struct reader *r)
                         "%%%%, and pass values as operands",
                         (int)strcspn(r->at, " \t\n\r<>,;])}"), r->at, excerpt(r, text));
         r->special = true;
+        if (!r->varying && is_varying(r->at + 2))
+            r->varying = r->at + 1;
         keep(r, '%');
     } else {
         return FAIL(r,
@@ -483,7 +498,7 @@ bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t 
     for (unsigned k = 0; k < count(operands); k++)
         if (!r.used[k])
             return FAIL(&r, "the text does not have %s", operand_name(operands, k, name));
-    *read = (struct asm_text) { lines, r.special, r.numbered_any };
+    *read = (struct asm_text) { lines, r.varying, r.special, r.numbered_any };
     return results_are_set(&r);
 }
 

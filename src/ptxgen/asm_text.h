@@ -24,8 +24,9 @@ struct asm_operands {
 
 struct asm_text {
     const char *lines;
-    bool special;  // reads a special register
-    bool numbered; // has %=
+    const char *varying; // the first special register that differs between threads; NULL: none
+    bool special;        // reads a special register
+    bool numbered;       // has %=
 };
 
 // Reads a text, with `number` for %=. False after an error.

@@ -489,6 +489,71 @@ static void divergence_is_followed(void **state)
     }
 }
 
+// What is said about results is held against the special registers of a text.
+static void special_registers_diverge(void **state)
+{
+#define READS(text, ...)                                                                           \
+    REFUSED(ptx_asm(b, text, .result = { PTX_U32 }, __VA_ARGS__), ".divergence says that results")
+
+    (void)state;
+    REFUSED(ptx_asm(b, "mov.u32 %0, %%tid.x;", .result = { PTX_U32 },
+                    .divergence = PTX_DIVERGENCE_OPERANDS),
+            ".divergence says that results differ only where an operand does, and the text reads "
+            "%tid.x, which differs between threads");
+    REFUSED(ptx_asm(b, "mov.u32 %0, %%ctaid.x; { .reg .u32 t; mov.u32 t, %%laneid; }",
+                    .result = { PTX_U32 }, .divergence = PTX_DIVERGENCE_NONE),
+            ".divergence says that results are the same in a block, and the text reads %laneid,");
+    READS("mov.u32 %0, %%clock;", .divergence = PTX_DIVERGENCE_NONE);
+    READS("mov.u32 %0, %%pm0;", .divergence = PTX_DIVERGENCE_OPERANDS);
+    READS("mov.u32 %0, %%lanemask_lt;", .divergence = PTX_DIVERGENCE_NONE);
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k", .block = { 256 }) {
+        ptx_asm(b, "mov.u32 %0, %%tid.x;", .result = { PTX_U32 });
+        ptx_val warp = ptx_asm(b, "{ .reg .u32 t; mov.u32 t, %%tid.x; shr.u32 %0, t, 5; }",
+                               .result = { PTX_U32 }, .divergence = PTX_DIVERGENCE_WARPS);
+        ptx_if (b, ptx_lt(b, warp, 2))
+            ptx_barrier_warp(b, ptx_u32(UINT32_MAX));
+        ptx_val block = ptx_asm(b, "mov.u32 %0, %%ctaid.x;", .result = { PTX_U32 },
+                                .divergence = PTX_DIVERGENCE_NONE);
+        ptx_val count =
+            ptx_asm(b,
+                    "{ .reg .u32 t; .reg .pred q; mov.u32 t, %%tid.x;\n"
+                    "setp.lt.u32 q, t, %1; bar.red.popc.u32 %0, 0, q; }",
+                    .result = { PTX_U32 }, .in = { block }, .divergence = PTX_DIVERGENCE_NONE);
+        ptx_if (b, ptx_eq(b, count, block))
+            ptx_barrier(b);
+    }
+    EXPECT_LINES(b, "mov.u32 %r1, %tid.x;", "bar.warp.sync", "bar.red.popc.u32", "bar.sync 0;");
+}
+
+// Within a text, only some threads may reach what all must execute.
+static void guards_of_texts_are_refused(void **state)
+{
+#define SKIPS(text, what, why)                                                                     \
+    REFUSED(ptx_asm(b, text, .in = { p }), "'" what "' needs all threads of a ", why,              \
+            ".convergence")
+
+    (void)state;
+    SKIPS("@%0 bar.sync 0;", "bar.sync", "block, and has a guard");
+    SKIPS("@!%0 bar.warp.sync -1;", "bar.warp.sync", "warp, and has a guard");
+    SKIPS("@%0 barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.aligned", "has a guard");
+    SKIPS("{ @%0 bra x; bar.sync 0; x: }", "bar.sync", "a branch of the text may skip it");
+    SKIPS("a_%=: bar.sync 0; @%0 bra.uni a_%=;", "bar.sync", "a branch of the text may skip it");
+    SKIPS("{ @%0 bra x; bra y; x: bar.sync 0; y: }", "bar.sync", "a branch");
+    SKIPS("{ { @%0 bra x; { bar.sync 0; } } x: }", "bar.sync", "a branch");
+    SKIPS("{ t: .branchtargets x, x; @%0 brx.idx 0, t; bar.sync 0; x: }", "bar.sync", "a branch");
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k", .block = { 256 }) {
+        ptx_val p = ptx_eq(b, ptx_ctaid(b, PTX_X), 3), q = ptx_eq(b, ptx_tid(b, PTX_X), 3);
+        ptx_asm(b, "@%0 bar.sync 0;", .in = { p }, .convergence = PTX_CONVERGENCE_BLOCK);
+        ptx_asm(b, "{ @%0 bra x; membar.gl; x: bar.sync 0; @%0 bra y; membar.cta; y: }",
+                .in = { q });
+        ptx_asm(b, "{ { @%0 bra x; membar.gl; x: } bar.sync 1; { @%0 bra x; membar.cta; x: } }",
+                .in = { q });
+    }
+    EXPECT_LINES(b, "@%p1 bar.sync 0;", "bar.sync 0;", "bar.sync 1;");
+}
+
 // A variable that a text sets in divergent code varies, whatever is said about its results.
 static void variables_set_in_divergent_code_vary(void **state)
 {
@@ -715,6 +780,8 @@ int main(void)
         cmocka_unit_test(versions_are_required),
         cmocka_unit_test(suffixes_are_families),
         cmocka_unit_test(divergence_is_followed),
+        cmocka_unit_test(special_registers_diverge),
+        cmocka_unit_test(guards_of_texts_are_refused),
         cmocka_unit_test(variables_set_in_divergent_code_vary),
         cmocka_unit_test(convergence_is_checked),
         cmocka_unit_test(operands_are_defined),
