@@ -113,6 +113,8 @@ PROOFS = (
     (r"no cuda\.h", lambda *_: not cuda_header()),
     (r"no (pytest|torch[\w.]*) for (\S+)", lambda found, _: output_of(
         found[2], "-c", f"import pkgutil; pkgutil.resolve_name('{found[1]}')") is None),
+    (r"torch\.compile does not run with ([^\s:]+)", lambda found, _: output_of(
+        found[1], "-c", "import torch; torch.compile(lambda: None, backend='eager')()") is None),
     (r"no localedef", lambda *_: not shutil.which("localedef")),
     (r"no access control lists on the file system of (\S+)", lambda found, _: not access_lists(found[1])),
     (r"no script\(1\)", lambda *_: output_of("script", "-qec", "true", "/dev/null") is None),

@@ -5,6 +5,7 @@ import copy
 import io
 import math
 import pickle
+import sys
 
 import ptxgen.torch as pt
 import pytest
@@ -143,6 +144,27 @@ def test_bad_gradients_skip_the_step():
     give(a, 1)
     ours.step()
     assert ours.found_inf.item() == 0 and not same(a, before)
+
+
+def test_no_gradient_at_all():
+    """The norm of nothing is 0, before the first gradient and between others."""
+    a = parameters()
+    ours = pt.AdamW(a, lr=1e-2, max_grad_norm=1.0)
+    assert ours.grad_norm is None and ours.found_inf is None
+    before = [p.detach().clone() for p in a]
+    for seed in range(3):
+        ours.zero_grad(set_to_none=True)
+        ours.step()
+        for result in (ours.grad_norm, ours.found_inf):
+            assert result.device == a[0].device and result.shape == () and result.item() == 0
+        if not seed:
+            assert same(a, before) and not ours.state
+        give(a, seed)
+        ours.step()
+        assert ours.grad_norm.item() > 0
+    ours.max_grad_norm = None
+    ours.step()
+    assert ours.grad_norm is None and ours.found_inf is None
 
 
 def test_groups_and_schedulers():
@@ -727,3 +749,50 @@ def test_refusals():
     theirs = torch.optim.AdamW(parameters(), amsgrad=True)
     with pytest.raises(ValueError, match="amsgrad"):
         ours.load_state_dict(theirs.state_dict())
+
+
+# ---- torch.compile
+
+
+@needs("torch._disable_dynamo")
+@pytest.mark.parametrize("how", ["step", "training", "method"])
+def test_compiled(how):
+    """A compiled function may take steps: they run as they are."""
+    model = torch.nn.Linear(5, 3).to(DEVICE)
+    x = torch.linspace(-1, 1, 20, device=DEVICE).reshape(4, 5)
+
+    def train(model, optimizer, compiled):
+        def step():
+            optimizer.step()
+
+        def whole(x):
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        def plain(function):
+            return torch.compile(function, backend="eager") if compiled else function
+
+        if how == "training":
+            turn = plain(whole)
+        else:
+            stepped = plain(step if how == "step" else optimizer.step)
+            def turn(x):
+                model(x).square().sum().backward()
+                stepped()
+        for k in range(4):
+            optimizer.zero_grad(set_to_none=k % 2 == 0)
+            turn(x)
+
+    try:
+        torch.compile(lambda: None, backend="eager")()
+    except RuntimeError as error:
+        pytest.skip(f"torch.compile does not run with {sys.executable}: {error}")
+    models = [copy.deepcopy(model) for _ in range(2)]
+    for one, compiled in zip(models, (True, False)):
+        optimizer = pt.AdamW(one.parameters(), lr=1e-2, max_grad_norm=1.0)
+        train(one, optimizer, compiled)
+        assert [float(s["step"]) for s in optimizer.state.values()] == [4.0, 4.0]
+    assert same(models[0].parameters(), models[1].parameters())
+    assert not same(models[0].parameters(), model.parameters())

@@ -19,6 +19,8 @@ from . import _formats, _ranks
 from ._engine import Engine, is_number, limit_of
 
 _profiling = getattr(torch.autograd, "_profiler_enabled", lambda: True)
+# torch.compile breaks its graph at a step; as torch.optim's methods, without an import at import time.
+_uncompiled: Callable[[Any], Any] = getattr(torch, "_disable_dynamo", lambda function: function)
 
 
 def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,8 +54,9 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                 hook(self, (self, *args), kwargs)
         return out
 
-    wrapper.hooked = True  # type: ignore[attr-defined]
-    return wrapper
+    outside = _uncompiled(wrapper)
+    outside.hooked = True  # type: ignore[attr-defined]
+    return outside
 
 
 class _Kept:
