@@ -66,7 +66,7 @@ struct ptx_asm_params {
     ptx_type result[PTX_ASM_MAX_RESULTS];
     ptx_val inout[PTX_ASM_MAX_INOUTS]; ///< variables of ptx_var() that the text reads and sets
     /// Values of any type, in registers, which the text only reads. Constants that must be literals
-    /// stand in the text.
+    /// stand in the text. Numbers have a type: ptx_u32(5).
     ptx_val in[PTX_ASM_MAX_INPUTS];
     /// Pointers, for addresses: with ptx_at(b, p, 4) as %1, [%1] becomes [%rd2+16]. `reads` and
     /// `writes` must suit pointers that are readonly or writeonly.

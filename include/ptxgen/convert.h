@@ -16,7 +16,8 @@ struct ptx_cvt_params {
     bool sat;        ///< floats: clamped to [0, 1], NaN to +0; integers: to the range of the result
     bool relu;       ///< negative results become +0; with the formats of 8 bits and tf32
     bool satfinite;  ///< to tf32: the largest finite value in place of infinity; 8 bits: always so
-    ptx_val hi;      ///< the upper half, where two f32 go into one packed result and x is the lower
+    ptx_val hi; ///< the upper half, where two f32 go into one packed result and x is the lower;
+                ///< ptx_f32(0.5), not a plain number
 };
 
 /// Converts to another type. Float to integer clamps to the range of the result; NaN gives what PTX

@@ -105,7 +105,8 @@ PTXGEN_API void ptx_stmatrix_emit(ptx_builder *b, ptx_ptr p, struct ptx_stmatrix
 
 struct ptx_cp_async_params {
     unsigned bytes; ///< 4, 8 or 16; both addresses are multiples of it
-    ptx_val taken;  ///< u32: bytes read from the source, the rest becomes zero; left out: all
+    ptx_val taken;  ///< u32: bytes read from the source, the rest becomes zero; left out: all.
+                    ///< None is ptx_u32(0): a plain 0 would leave it out
     bool bypass;    ///< 16 bytes: not kept in L1 (.cg)
 };
 /// Copies 4, 8 or 16 bytes from global to shared memory while the thread goes on. The copy is done

@@ -114,7 +114,7 @@ PTXGEN_API ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val 
 
 struct ptx_atomic_params {
     ptx_val x;
-    ptx_val compare; ///< required by cas, not allowed elsewhere
+    ptx_val compare; ///< required by cas, not allowed elsewhere; not a plain number
     ptx_order order; ///< default: relaxed
     ptx_scope scope;
 };

@@ -68,18 +68,32 @@ static inline void ptx_builder_end_call(const struct ptx_builder_call *call)
 #define PTXGEN_CLOSE(n, ...) \
     ptx_builder_begin_call(PTXGEN_B(n), PTXGEN_HERE); \
     __VA_ARGS__; })
+// Of a call whose last argument is a struct with fields that are values. A plain number there,
+// `.taken = 0`, would be the first member of a value without its braces, and the value one that is
+// left out. So it is an error of the compiler: of clang, and of gcc in C where the headers are not in
+// a system folder. (A pragma at the end takes the value of g++'s expression.)
+#if defined(__cplusplus) && !defined(__clang__)
+#define PTXGEN_CLOSE_FIELDS(n, ...) PTXGEN_CLOSE(n, __VA_ARGS__)
+#else
+#define PTXGEN_CLOSE_FIELDS(n, ...) \
+    ptx_builder_begin_call(PTXGEN_B(n), PTXGEN_HERE); \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Wmissing-braces\"") \
+    __VA_ARGS__; _Pragma("GCC diagnostic pop") })
+#endif
 
 // A shape has a letter for each argument after the builder: v is a value or a C number, k is
 // something else, and both are evaluated before the call; t is a type or another constant; l, the
-// last, is something else that stands in the call itself, so that temporaries of C++ live as long
-// as the call: std::string(...).c_str(). `plain` has all arguments in the call: it is for calls of
-// which at most one is a value or a struct of values.
+// last, is a struct of options that stands in the call itself, so that temporaries of C++ live as
+// long as the call: std::string(...).c_str(). `plain` has all arguments in the call: it is for calls
+// of which at most one is a value or has values; `fields`, too, where the last is a struct of options.
 #define PTXGEN_CALL(shape, ...) PTXGEN_SHAPE_##shape(__COUNTER__, __VA_ARGS__)
 
 #define PTXGEN_SHAPE_alone(n, f, b) \
     PTXGEN_OPEN(n, b) PTXGEN_CLOSE(n, f(PTXGEN_B(n)))
 #define PTXGEN_SHAPE_plain(n, f, b, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_CLOSE(n, f(PTXGEN_B(n), __VA_ARGS__))
+#define PTXGEN_SHAPE_fields(n, f, b, ...) \
+    PTXGEN_OPEN(n, b) PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), __VA_ARGS__))
 #define PTXGEN_SHAPE_v(n, f, b, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n)))
@@ -95,7 +109,7 @@ static inline void ptx_builder_end_call(const struct ptx_builder_call *call)
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
 #define PTXGEN_SHAPE_kl(n, f, b, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), __VA_ARGS__))
+    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), PTXGEN_X(1, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_kv(n, f, b, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
@@ -108,19 +122,19 @@ static inline void ptx_builder_end_call(const struct ptx_builder_call *call)
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
 #define PTXGEN_SHAPE_kvl(n, f, b, x1, x2, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
+    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_kkl(n, f, b, x1, x2, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
+    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_kkv(n, f, b, x1, x2, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_VAL(3, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
 #define PTXGEN_SHAPE_tttkl(n, f, b, t1, t2, t3, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, t3, PTXGEN_X(1, n), __VA_ARGS__))
+    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), t1, t2, t3, PTXGEN_X(1, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_vl(n, f, b, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), __VA_ARGS__))
+    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), PTXGEN_X(1, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_tv(n, f, b, t1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n)))
@@ -129,10 +143,10 @@ static inline void ptx_builder_end_call(const struct ptx_builder_call *call)
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n)))
 #define PTXGEN_SHAPE_tvl(n, f, b, t1, x1, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), __VA_ARGS__))
+    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_tkvl(n, f, b, t1, x1, x2, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
+    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
 #define PTXGEN_SHAPE_ttv(n, f, b, t1, t2, ...) \
     PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
     PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, PTXGEN_X(1, n)))
@@ -210,9 +224,9 @@ static inline void ptx_builder_end_call(const struct ptx_builder_call *call)
 #define ptx_var(...)                     PTXGEN_CALL(v, ptx_var, __VA_ARGS__)
 #define ptx_set(...)                     PTXGEN_CALL(vv, ptx_set, __VA_ARGS__)
 #define ptx_copy(...)                    PTXGEN_CALL(v, ptx_copy, __VA_ARGS__)
-#define ptx_op_emit(...)                 PTXGEN_CALL(plain, ptx_op_emit, __VA_ARGS__)
+#define ptx_op_emit(...)                 PTXGEN_CALL(fields, ptx_op_emit, __VA_ARGS__)
 #define ptx_select(...)                  PTXGEN_CALL(vvv, ptx_select, __VA_ARGS__)
-#define ptx_cvt_emit(...)                PTXGEN_CALL(plain, ptx_cvt_emit, __VA_ARGS__)
+#define ptx_cvt_emit(...)                PTXGEN_CALL(fields, ptx_cvt_emit, __VA_ARGS__)
 #define ptx_cvt_pack(...)                PTXGEN_CALL(tvv, ptx_cvt_pack, __VA_ARGS__)
 #define ptx_bitcast(...)                 PTXGEN_CALL(tv, ptx_bitcast, __VA_ARGS__)
 #define ptx_pack(...)                    PTXGEN_CALL(plain, ptx_pack, __VA_ARGS__)
@@ -343,7 +357,7 @@ static inline void ptx_builder_end_call(const struct ptx_builder_call *call)
 
 // ---- asm.h --------------------------------------------------------------------------------------
 
-#define ptx_asm_emit(...)                PTXGEN_CALL(plain, ptx_asm_emit, __VA_ARGS__)
+#define ptx_asm_emit(...)                PTXGEN_CALL(fields, ptx_asm_emit, __VA_ARGS__)
 #define ptx_asm_many_emit(...)           PTXGEN_CALL(kl, ptx_asm_many_emit, __VA_ARGS__)
 #define ptx_asm_module_emit(...)         PTXGEN_CALL(plain, ptx_asm_module_emit, __VA_ARGS__)
 #define ptx_asm_ptr(...)                 PTXGEN_CALL(plain, ptx_asm_ptr, __VA_ARGS__)

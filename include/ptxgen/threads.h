@@ -64,7 +64,7 @@ typedef enum ptx_shfl_mode {
 
 struct ptx_shfl_params {
     ptx_val lane; ///< u32: delta, mask or index
-    ptx_val mask; ///< participating lanes; poisoned (the default): all
+    ptx_val mask; ///< participating lanes, a u32 and not a plain number; left out: all
     unsigned
         width; ///< the warp is split into independent segments of 1, 2, 4, 8, 16 or 32 lanes; 0: 32
 };

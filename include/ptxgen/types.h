@@ -194,6 +194,8 @@ static inline ptx_val ptx_zero(ptx_type type)
 /// belongs to: ptx_add(b, x, 4) is ptx_add(b, x, ptx_u32(4)) where x is u32. It must fit the type,
 /// or the call is an error; floats round it to nearest even. An index, a lane, a mask and a time
 /// need no other operand. With gcc and clang, arguments that are C numbers become such values.
+/// Fields of options are not arguments: `.taken = ptx_u32(0)`, since `.taken = 0` sets the first
+/// member of the value and leaves it out. Most compilers refuse that; see places.h.
 static inline ptx_val ptx_number_signed(int64_t x)
 {
     ptx_val v = { 0, 0, 0, PTX_KIND_NUMBER, PTX_S64 };

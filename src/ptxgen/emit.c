@@ -105,8 +105,11 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
     if (typed && (x.kind == PTX_KIND_IMMEDIATE || x.kind == PTX_KIND_POISON))
         fail_immediate(b, call, name, x);
     else if (x.kind == PTX_KIND_POISON && x.bits) // what C makes of .in = { 5 }
-        ptxb_fail(b, call, "%s is the C number %llu, which has no type here; write ptx_u32(%llu)",
-                  name, (unsigned long long)x.bits, (unsigned long long)x.bits);
+        ptxb_fail(b, call,
+                  "%s is the C number %llu, which has no type here; write ptx_u32(%llu), "
+                  "ptx_f32(%llu) or the like",
+                  name, (unsigned long long)x.bits, (unsigned long long)x.bits,
+                  (unsigned long long)x.bits);
     else if (x.kind == PTX_KIND_POISON && x.owner == b->owner && x.reg &&
              x.reg <= b->entries.count) // from ptx_call()
         ptxb_fail(b, call, "%s is what '%.64s' returns, which has no result", name,

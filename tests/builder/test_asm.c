@@ -192,7 +192,8 @@ static void texts_are_refused(void **state)
     REFUSED(ptx_asm(b, ""), "the text is empty");
     REFUSED(ptx_asm(b, "trap;", .suffix = 'a'), ".suffix is 'a' and .sm is 0");
     REFUSED(ptx_asm(b, "mov.u32 %0, %1;", .result = { PTX_U32 }, .in = { { 7 } }),
-            ".in[0] is the C number 7, which has no type here; write ptx_u32(7)");
+            ".in[0] is the C number 7, which has no type here; write ptx_u32(7), ptx_f32(7) or the "
+            "like");
     REFUSED(ptx_asm(b, " ; // nothing\n /* */ "), "the text is empty");
     REFUSED(ptx_asm(b, "trap"), "'trap' does not end with ';'");
     REFUSED(ptx_asm(b, "trap; nanosleep.u32 5 // ;"),

@@ -179,7 +179,7 @@ static void wrong_tiles_and_copies_are_named(void **state)
     REFUSED(ptx_fragment_from(b, (ptx_fragment_role)0, PTX_F16, 8, ptx_vec2(u, u)),
             "there is no fragment (no role) of f16");
     REFUSED(ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8, .taken = { 5 }),
-            ".taken is the C number 5, which has no type here; write ptx_u32(5)");
+            ".taken is the C number 5, which has no type here; write ptx_u32(5), ptx_f32(5) or ");
 #undef REFUSED
     REFUSED_AT(80, ptx_stmatrix(b, SHARED_ARRAY, ptx_vec2(u, u)), "needs sm_90");
     REFUSED_AT(75, ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8), "needs sm_80");

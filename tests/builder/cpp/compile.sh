@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # ptxgen.hpp under each compiler and standard, with and without exceptions; and what must not
-# compile. Argument: the include folder. Without a C++ compiler: 77.
+# compile, in C++ and in C. Argument: the include folder. Without a C++ compiler: 77.
 set -eu
 include=$1
 folder=$(mktemp -d)
@@ -50,6 +50,37 @@ END
     awk -v uses="$uses" '{ start = uses; sub(/use\(/, "use" NR "(", start); print start, $0, "}" }' \
         "$folder/bad"
 } >"$folder/bad.cc"
+
+# Plain numbers in fields that are values.
+cat >"$folder/bad_fields" <<'END'
+ptx_cp_async(b, p, p, 16, .taken = 0);
+ptx_shfl(b, PTX_SHFL_IDX, x, 0, .mask = 0);
+ptx_atomic(b, PTX_ATOMIC_cas, p, 0, 5, .compare = 0);
+ptx_op(b, PTX_OP_add, .x = x, .y = 0);
+ptx_cvt(b, PTX_E4M3X2, x, .hi = 0.5);
+ptx_add(b, x, ptx_cvt(b, PTX_E4M3X2, x, .hi = 2.0));
+ptx_asm(b, "add.u32 %0, %1, %2;", .result = { PTX_U32 }, .in = { x, 0 });
+ptx_asm(b, "add.u32 %0, %0, 1;", .inout = { 5 });
+ptx_asm_many(b, &x, "add.u32 %0, %1, %2;", .result = { PTX_U32 }, .in = { x, 5 });
+END
+{
+    echo '#include <ptxgen/builder.h>'
+    awk '{ print "void use" NR "(ptx_builder *b, ptx_ptr p, ptx_val x);" \
+               " void use" NR "(ptx_builder *b, ptx_ptr p, ptx_val x) { (void)p, (void)x;", $0, "}" }' \
+        "$folder/bad_fields"
+} >"$folder/bad.c"
+for compiler in gcc clang; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    "$compiler" -std=c11 -I"$include" -fsyntax-only "$folder/bad.c" >"$folder/errors" 2>&1 || true
+    number=1
+    while read -r line; do
+        number=$((number + 1))
+        grep -q "bad.c:$number:" "$folder/errors" || fail "$compiler compiles: $line"
+    done <"$folder/bad_fields"
+    sed -E 's/= (0|2[.]0|0[.]5)\)/= x)/; s/, [05] }/, x }/; s/\{ 5 \}/{ x }/' "$folder/bad.c" >"$folder/good.c"
+    "$compiler" -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$include" \
+        -fsyntax-only "$folder/good.c" || fail "$compiler refuses values in fields"
+done
 
 for compiler in g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
