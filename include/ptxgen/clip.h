@@ -272,7 +272,9 @@ PTXGEN_API ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
                                         struct ptx_clip_description *description);
 
 /// Writes the plan's kernels into the builder's module: the text that ptx_clip_plan_create() loads.
-/// Errors: INVALID, OUT_OF_MEMORY (host); those of the text go to the builder.
+/// Errors: INVALID, OUT_OF_MEMORY (host); those of the text go to the builder, whose
+/// ptx_builder_finish() tells them. A builder that is NULL is one of those: no text is written, and
+/// the status is that of the parameters.
 PTXGEN_API ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params *params);
 
 PTXGEN_END

@@ -95,7 +95,8 @@ PTXGEN_API bool ptx_kernel_spec_set(struct ptx_kernel_spec *spec, const ptx_kern
                                     const char *option, const char *value);
 
 /// Adds the kernel to the builder's module as one entry. Errors (a dtype or option that the kernel
-/// does not have, say) go to the builder. *spec is not needed after the call.
+/// does not have, say) go to the builder; with NULL as a builder nothing is done. *spec is not
+/// needed after the call.
 PTXGEN_API void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel,
                                 const struct ptx_kernel_spec *spec);
 /// The name of the entry: spec->entry, or "<kernel>_<dtype>" written to `name`. Returns the name.

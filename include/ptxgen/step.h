@@ -230,8 +230,8 @@ struct ptx_step_description {
     const char *determinism; ///< what holds, in a sentence
 };
 
-/// As ptx_clip_describe() and ptx_clip_emit(): without a GPU. Errors: INVALID, OUT_OF_MEMORY
-/// (host).
+/// As ptx_clip_describe() and ptx_clip_emit(): without a GPU, and NULL as a builder is an error of
+/// the text. Errors: INVALID, OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_step_describe(const struct ptx_step_params *params,
                                         struct ptx_step_description *description);
 PTXGEN_API ptx_status ptx_step_emit(ptx_builder *b, const struct ptx_step_params *params);

@@ -229,10 +229,8 @@ class _Plan(Object):
         check(c.ptx_stream_synchronize(handle.keeps[0].value, on))  # type: ignore[attr-defined]
         return PlanResult(tuple(plain(record) for record in records), plain(summary))
 
-    def set_max_norm(self, max_norm: float, *, group: Optional[int] = None,
-                     stream: StreamLike = None) -> None:
-        """Changes the max_norm of a norm group, or of all, for later runs and replays."""
-        which = _c.PTX_CLIP_ALL_GROUPS if group is None else integer(group, ctypes.c_uint32, "group")
+    def _set_max_norm(self, max_norm: float, name: str, group: Optional[int], stream: StreamLike) -> None:
+        which = _c.PTX_CLIP_ALL_GROUPS if group is None else integer(group, ctypes.c_uint32, name)
         self._call("set_max_norm", which, real(max_norm, ctypes.c_float, "max_norm"), stream_of(stream))
 
     def set_loss_scale(self, scale: float, growth_tracker: int = 0, *,
@@ -267,6 +265,11 @@ class ClipPlan(_Plan):
         self._made(device, made, keeps)
         self._groups = _describe(_c.ptx_clip_description, c.ptx_clip_describe, made).groups
         self._keeps = keeps
+
+    def set_max_norm(self, max_norm: float, *, group: Optional[int] = None,
+                     stream: StreamLike = None) -> None:
+        """Changes the max_norm of a group, or of all, for later runs and replays."""
+        self._set_max_norm(max_norm, "group", group, stream)
 
     def apply(self, stream: StreamLike = None) -> None:
         """The last phase: the gradients are scaled."""
@@ -442,6 +445,11 @@ class StepPlan(_Plan):
     def step(self, stream: StreamLike = None) -> None:
         """The last phase: parameters, states and step counts."""
         self._call("step", stream_of(stream))
+
+    def set_max_norm(self, max_norm: float, *, norm_group: Optional[int] = None,
+                     stream: StreamLike = None) -> None:
+        """Changes the max_norm of a norm group, or of all, for later runs and replays."""
+        self._set_max_norm(max_norm, "norm_group", norm_group, stream)
 
     def set_hyper(self, group: int, hyper: Union[_types.StepHyper, _types.StepGroup], *,
                   stream: StreamLike = None) -> None:

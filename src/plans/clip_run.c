@@ -332,8 +332,8 @@ static ptx_status set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_no
     if (!status && plan->max_norms_at)
         status = refuse_to_write("max_norms_at", plan->max_norms_at);
     if (!status && group >= groups && group != PTX_CLIP_ALL_GROUPS)
-        status = ptxd_fail(PTX_ERROR_INVALID, "group is %u; the plan has groups 0 to %u", group,
-                           groups - 1);
+        status = ptxd_fail(PTX_ERROR_INVALID, "%sgroup is %u; the plan has %sgroups 0 to %u",
+                           plan->step ? "norm_" : "", group, plan->step ? "norm " : "", groups - 1);
     if (status)
         return status;
     const uint32_t first = group == PTX_CLIP_ALL_GROUPS ? 0 : group;

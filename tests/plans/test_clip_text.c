@@ -165,12 +165,23 @@ static void test_refusals(void **state)
     }
 }
 
+// Without a builder there is no text, which its finish tells; parameters are checked all the same.
+static void test_no_builder(void **state)
+{
+    const struct ptx_clip_params right = { .max_norm = 1.0f }, wrong = { .max_norm = -1.0f };
+    (void)state;
+    assert_int_equal(ptx_clip_emit(NULL, &right), PTX_OK);
+    assert_null(ptx_builder_finish(NULL));
+    assert_int_equal(ptx_clip_emit(NULL, &wrong), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_clip_emit(NULL, NULL), PTX_ERROR_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets),        cmocka_unit_test(test_targets_packed),
         cmocka_unit_test(test_text_is_shared), cmocka_unit_test(test_description),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_no_builder),
     };
     return cmocka_run_group_tests_name("clip plans: text", tests, NULL, NULL);
 }

@@ -127,6 +127,23 @@ static void test_setters(void **state)
     step_set_destroy(&set);
 }
 
+// A norm group is not called as a hyperparameter group is.
+static void test_norm_groups(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "norm groups of a setter, step");
+
+    step_set_create(&set, &gpu, &r, &plain);
+    struct ptx_step_params params = step_set_params(&set);
+    params.norm_group_count = 9;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    require(ptx_step_plan_set_max_norm(plan, 8, 1, gpu.stream));
+    expect_refused(ptx_step_plan_set_max_norm(plan, 9, 1, gpu.stream),
+                   "norm_group is 9; the plan has norm groups 0 to 8");
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
 struct settings {
     double lr;
     float max_norm, loss_scale;
@@ -197,9 +214,8 @@ static void test_captured_setters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_no_limit),
-        cmocka_unit_test(test_setters),
+        cmocka_unit_test(test_random_sets),      cmocka_unit_test(test_no_limit),
+        cmocka_unit_test(test_setters),          cmocka_unit_test(test_norm_groups),
         cmocka_unit_test(test_captured_setters),
     };
     if (getenv("PTXGEN_TEST_FILTER"))

@@ -199,6 +199,7 @@ static void refused(struct parts *p, const char *words)
     if (!strstr(ptx_error_message(), words))
         fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
     assert_int_equal(ptx_step_emit(b, &p->params), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_step_emit(NULL, &p->params), PTX_ERROR_INVALID);
     assert_null(strstr(ptx_error_message(), "ptx_clip"));
     ptx_builder_destroy(&b);
 }
@@ -208,6 +209,18 @@ static struct parts right(void)
     return (struct parts) { .tensor = tensor_of(PTX_STEP_FORMAT_FULL),
                             .group = { .hyper = hyper },
                             .params = { .tensor_count = 1, .group_count = 1, .max_norm = 1 } };
+}
+
+// As with ptx_clip_emit(): no text, and the status of the parameters.
+static void test_no_builder(void **state)
+{
+    (void)state;
+    struct parts p = right();
+
+    p.params.tensors = &p.tensor;
+    p.params.groups = &p.group;
+    assert_int_equal(ptx_step_emit(NULL, &p.params), PTX_OK);
+    assert_int_equal(ptx_step_emit(NULL, NULL), PTX_ERROR_INVALID);
 }
 
 #define REFUSED(words, ...)                                                                        \
@@ -347,9 +360,10 @@ static void test_refused_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_targets),     cmocka_unit_test(test_text_is_shared),
-        cmocka_unit_test(test_description), cmocka_unit_test(test_last_element),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_refused_arrays),
+        cmocka_unit_test(test_targets),        cmocka_unit_test(test_text_is_shared),
+        cmocka_unit_test(test_description),    cmocka_unit_test(test_last_element),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_no_builder),
+        cmocka_unit_test(test_refused_arrays),
     };
     return cmocka_run_group_tests_name("step plans: text", tests, NULL, NULL);
 }
