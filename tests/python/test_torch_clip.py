@@ -224,6 +224,21 @@ def test_norm_and_scale_apart(monkeypatch):
         pt.get_total_norm([p.grad for p in ours], error_if_nonfinite=True)
 
 
+@needs("torch.nn.utils.clip_grads_with_norm_")
+@pytest.mark.parametrize("norm", [-5.0, -0.5, -1e-7, -math.inf, 0.0, 5.0])
+@pytest.mark.parametrize("where,dtype", [(DEVICE, torch.float32), (DEVICE, torch.float64), ("cpu", torch.float32)])
+def test_norm_below_zero(monkeypatch, norm, where, dtype):
+    """torch's factor has the norm's sign."""
+    from torch.nn.utils import clip_grads_with_norm_
+    planned(monkeypatch)
+    ours, theirs = pair()
+    given = torch.tensor(norm, device=where, dtype=dtype)
+    pt.clip_grads_with_norm_(ours, 1.0, given)
+    clip_grads_with_norm_(theirs, 1.0, given)
+    for p, q in zip(ours, theirs):
+        assert torch.allclose(p.grad, q.grad, rtol=1e-6, atol=0)
+
+
 def test_install():
     before = torch.nn.utils.clip_grad_norm_
     pt.install()

@@ -56,8 +56,9 @@ class _Part:
         self._table = (_c.c_uint64 * len(at))(*[row["data"] for row in rows])
         self._handle = self.plan.handle.value
         self._max_norm = math.inf
-        records = device.tensor(self.plan.records)
-        self._norm = records[1] if device.device.type == "cuda" else None
+        self._records: Optional[Tensor] = None
+        if device.device.type == "cuda":
+            self._records = device.tensor(self.plan.records)
 
     def move(self, addresses: List[int], stream: int) -> None:
         self._table[:] = [addresses[k] for k in self.at]
@@ -70,9 +71,18 @@ class _Part:
 
     def norm(self) -> Any:
         """The norm in a tensor of its own."""
-        if self._norm is None:
-            return self.device.tensor(self.plan.records)[1].clone()
-        return self._norm.clone()
+        return self._now()[1].clone()
+
+    def _now(self) -> Tensor:
+        """The records of now."""
+        return self.device.tensor(self.plan.records) if self._records is None else self._records
+
+    def keep_sign(self, norm: Tensor, max_norm: float) -> None:
+        """torch's factor of a norm below 0, which is below 0, too. The sums have the norm's square."""
+        records = self._now()
+        factor = (max_norm / (norm + _EPS)).clamp(max=1.0).to(records)
+        records[0].copy_(torch.where(norm.to(records.device) < 0, factor, records[0]))
+        self.device.written(self.plan.records, records)
 
 
 class _Set:
@@ -181,6 +191,9 @@ class _Set:
             part.set_max_norm(max_norm, stream)
             part.sums.copy_(square)  # type: ignore[union-attr]
         self._finish()
+        if norm.device.type != "cpu" or float(norm) < 0:
+            for part in self._parts:
+                part.keep_sign(norm.detach().reshape(()), max_norm)
 
     def apply(self) -> None:
         for part in self._parts:
@@ -344,11 +357,29 @@ def _raise_if_nonfinite(norm: Tensor, norm_type: float) -> None:
 def _listed(tensors: _Tensors, warn: bool = False) -> List[Tensor]:
     if isinstance(tensors, Tensor):
         return [tensors]
-    listed = list(tensors)
+    try:
+        listed = list(tensors)
+    except TypeError:
+        raise TypeError(f"a tensor or an iterable of tensors is needed, not {tensors!r:.80}") from None
     if warn and not listed and isinstance(tensors, types.GeneratorType):
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.",
                       stacklevel=3)
     return listed
+
+
+def _check_tensors(listed: List[Any]) -> None:
+    """Raises a TypeError if one is none."""
+    for k, one in enumerate(listed):
+        if not isinstance(one, Tensor):
+            raise TypeError(f"a tensor or an iterable of tensors is needed: number {k} of these is {one!r:.80}")
+
+
+def _gradients(parameters: List[Tensor]) -> List[Tensor]:
+    try:
+        return [g for g in [p.grad for p in parameters] if g is not None]
+    except AttributeError:
+        _check_tensors(parameters)
+        raise
 
 
 def _number(name: str, value: Any) -> float:
@@ -370,7 +401,7 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
     if watched is not None:
         plans: Optional[_Set] = watched.plans
     else:
-        grads = [g for g in [p.grad for p in parameters] if g is not None]
+        grads = _gradients(parameters)
         plans = _set_of(grads, order) if limit >= 0 else None
     if plans is None:
         return _torch_clip_grad_norm_(parameters, max_norm, norm_type,
@@ -399,6 +430,7 @@ def get_total_norm(tensors: _Tensors, norm_type: float = 2.0, error_if_nonfinite
     order = _number("norm_type", norm_type)
     plans = _set_of(grads, order)
     if plans is None:
+        _check_tensors(grads)
         if _torch_get_total_norm is None:
             raise NotImplementedError("this torch has no get_total_norm for such tensors")
         return _torch_get_total_norm(grads, norm_type, error_if_nonfinite, foreach)  # type: ignore[no-any-return]
@@ -414,7 +446,7 @@ def clip_grads_with_norm_(parameters: _Tensors, max_norm: float, total_norm: Ten
     """torch.nn.utils.clip_grads_with_norm_: scales the gradients by min(1, max_norm / (total_norm +
     1e-6))."""
     parameters = _listed(parameters)
-    grads: List[Tensor] = [g for g in [p.grad for p in parameters] if g is not None]
+    grads = _gradients(parameters)
     limit = _number("max_norm", max_norm)
     if not isinstance(total_norm, Tensor) or total_norm.numel() != 1:
         raise TypeError(f"total_norm: a tensor of one element is needed, as get_total_norm() gives it, not "
