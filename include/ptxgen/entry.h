@@ -68,8 +68,8 @@ PTXGEN_API bool ptx_builder_param(const ptx_builder *b, unsigned e, unsigned k,
 
 /// An uninitialised array in shared memory, one for each block, aligned to 16 bytes.
 PTXGEN_API ptx_ptr ptx_shared(ptx_builder *b, ptx_type type, uint32_t count);
-/// The block's dynamic shared memory; the launch gives its size. All arrays that an entry declares
-/// this way share the same memory.
+/// The block's dynamic shared memory; the launch gives its size, which no target has above 227 KiB.
+/// All arrays that an entry declares this way share the same memory.
 PTXGEN_API ptx_ptr ptx_shared_dynamic(ptx_builder *b, ptx_type type);
 /// An uninitialised array in local memory, one for each thread, aligned to 16 bytes.
 PTXGEN_API ptx_ptr ptx_local(ptx_builder *b, ptx_type type, uint32_t count);

@@ -171,6 +171,11 @@ struct symbol {
     uint8_t kind;
     uint8_t type;
     bool used;
+    // Of a text of ptx_asm_module():
+    uint8_t space; // of a variable; PTX_SPACE_GENERIC: it is none, or not known
+    bool function;
+    uint16_t counted; // the newest entry whose shared memory has it, plus one
+    uint64_t shared;  // bytes of shared memory
 };
 
 struct param {
@@ -194,7 +199,8 @@ static inline enum rows ptxb_rows(const uint32_t block[3])
                                             : ROWS_ANY;
 }
 
-enum { SHARED_BYTES = 48 << 10, LOCAL_BYTES = 512 << 10 }; // of an entry
+// Of an entry; and dynamic shared memory of a block, the most that any target has.
+enum { SHARED_BYTES = 48 << 10, LOCAL_BYTES = 512 << 10, DYNAMIC_BYTES = 227 << 10 };
 
 // An entry, or a device function. A function is in the list before what calls it.
 struct entry {

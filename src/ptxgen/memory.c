@@ -69,14 +69,16 @@ static ptx_val scaled(ptx_builder *b, ptx_ptr p, ptx_val i)
     return size == 1 ? ptx_add(b, base, i) : ptx_mad(b, i, ptx_u64(size), base);
 }
 
-// A pointer to a declared array at a constant offset. `bytes` is the size of the array, 0 for
-// dynamic shared memory, whose size only the launch knows.
+// A pointer to a declared array at a constant offset. `bytes` is the size of the array; 0: not
+// known. Only the launch knows that of dynamic shared memory, which has a most.
 static bool has_constant_place(const ptx_builder *b, ptx_ptr p, int64_t *bytes)
 {
     if (!p.symbol || p.base.kind != PTX_KIND_POISON)
         return false;
     const struct symbol *symbol = &b->symbols.at[p.symbol - 1];
-    *bytes = (int64_t)symbol->count * (int64_t)ptx_type_bytes((ptx_type)symbol->type);
+    *bytes = symbol->kind == SYMBOL_DYNAMIC
+                 ? DYNAMIC_BYTES
+                 : (int64_t)symbol->count * (int64_t)ptx_type_bytes((ptx_type)symbol->type);
     return true;
 }
 
@@ -92,13 +94,18 @@ static void fail_index(ptx_builder *b, const char *call, ptx_ptr p, int64_t inde
     const char *type = ptx_type_name((ptx_type)p.type);
     const bool dynamic = b->symbols.at[p.symbol - 1].kind == SYMBOL_DYNAMIC;
 
-    if (bytes)
+    if (dynamic)
+        ptxb_fail(b, call,
+                  "index %lld of %s, from byte %lld on, is outside dynamic shared memory, of which "
+                  "no target has more than %lld bytes",
+                  (long long)index, type, (long long)p.offset, (long long)bytes);
+    else if (bytes)
         ptxb_fail(b, call,
                   "index %lld of %s, from byte %lld on, is outside the array of %lld bytes",
                   (long long)index, type, (long long)p.offset, (long long)bytes);
     else
-        ptxb_fail(b, call, "index %lld of %s, from byte %lld on, is outside %s", (long long)index,
-                  type, (long long)p.offset, dynamic ? "dynamic shared memory" : "the array");
+        ptxb_fail(b, call, "index %lld of %s, from byte %lld on, is outside the array",
+                  (long long)index, type, (long long)p.offset);
 }
 
 static ptx_ptr at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
@@ -141,9 +148,12 @@ bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes)
     if (!has_constant_place(b, p, &whole))
         return true;
     if (whole && p.offset + (int64_t)bytes > whole) {
-        ptxb_fail(b, call,
-                  "%u byte%s at byte %lld would end past the array's end, which is at %lld", bytes,
-                  bytes == 1 ? "" : "s", (long long)p.offset, (long long)whole);
+        ptxb_fail(b, call, "%u byte%s at byte %lld would end past the %s, which is at %lld", bytes,
+                  bytes == 1 ? "" : "s", (long long)p.offset,
+                  b->symbols.at[p.symbol - 1].kind == SYMBOL_DYNAMIC
+                      ? "most dynamic shared memory of any target"
+                      : "array's end",
+                  (long long)whole);
         return false;
     }
     const struct data *data = b->symbols.at[p.symbol - 1].data;

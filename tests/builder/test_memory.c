@@ -140,7 +140,7 @@ static void arrays_are_declared(void **state)
         ptx_load(b, a, ptx_u32(4));
         ptx_store(b, l, ptx_u32(2), ptx_f64(1));
         ptx_load(b, l, i);
-        ptx_store(b, d, ptx_u32(100000), ptx_f32(1));
+        ptx_store(b, d, ptx_u32(50000), ptx_f32(1));
         ptx_load(b, ptx_shared_dynamic(b, PTX_U8), i);
     }
     EXPECT_LINES(b, ".extern .shared .align 16 .b8 $dynamic_shared[];",
@@ -148,7 +148,7 @@ static void arrays_are_declared(void **state)
                  ".local .align 16 .f64 $local_2[3];", "mov.u64 %rd1, a;",
                  "mov.u32 %r1, $shared_1;", "mov.u64 %rd2, $local_2;", "ld.param.b16 %rs1, [%rd3];",
                  "ld.param.b16 %rs2, [a+8];", "st.local.f64 [$local_2+16], %fd1;",
-                 "st.shared.f32 [$dynamic_shared+400000], %f1;");
+                 "st.shared.f32 [$dynamic_shared+200000], %f1;");
 }
 
 // The limit is a number of bytes, not of elements. Earlier declarations count.
@@ -162,6 +162,12 @@ static void arrays_have_limits(void **state)
     REFUSED(ptx_shared(b, PTX_F64, 0), "shared: the array has no elements");
     REFUSED(ptx_shared(b, PTX_PRED, 4), "shared: an array cannot have elements of type pred");
     REFUSED(ptx_local(b, PTX_U8, 524289), "local: 524289 elements of u8", "at most 524288");
+    REFUSED(ptx_store(b, ptx_shared_dynamic(b, PTX_F32), 58113, 1),
+            "store: index 58113 of f32, from byte 0 on, is outside dynamic shared memory, of which "
+            "no target has more than 232448 bytes");
+    REFUSED(ptx_store(b, ptx_shared_dynamic(b, PTX_F32), 58112, 1),
+            "store: 4 bytes at byte 232448 would end past the most dynamic shared memory of any "
+            "target, which is at 232448");
     REFUSED(ptx_shared_dynamic(b, PTX_NONE), "shared_dynamic: an array cannot have elements");
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
