@@ -69,10 +69,11 @@ struct ptx_asm_params {
     /// stand in the text. Numbers have a type: ptx_u32(5).
     ptx_val in[PTX_ASM_MAX_INPUTS];
     /// Pointers, for addresses: with ptx_at(b, p, 4) as %1, [%1] becomes [%rd2+16]. `reads` and
-    /// `writes` must suit pointers that are readonly or writeonly.
+    /// `writes` must suit pointers that are readonly or writeonly, and the space of an instruction
+    /// its pointers.
     ptx_ptr at[PTX_ASM_MAX_ADDRESSES];
-    int isa;     ///< least PTX ISA version of the text, 80 for 8.0; 0: any
-    int sm;      ///< least target, 90 for sm_90; 0: any
+    int isa;     ///< least PTX ISA version of the text, 80 for 8.0; 0: any. Nothing else says it
+    int sm;      ///< least target, 90 for sm_90; 0: any, as what is below 70. Nothing else says it
     char suffix; ///< with `sm`: 'a': that target with 'a' alone; 'f': its family of targets; 0: all
     /// The results depend on the operands alone, and there are no other effects: short for no
     /// `reads`, no `writes`, PTX_DIVERGENCE_OPERANDS. Most arithmetic is pure.
@@ -117,8 +118,8 @@ PTXGEN_API void ptx_asm_module_emit(ptx_builder *b, struct ptx_asm_module_params
 #define ptx_asm_module(b, ...)                                                                     \
     ptx_asm_module_emit(b, PTXGEN_STRUCT(ptx_asm_module_params, .text = __VA_ARGS__))
 /// A pointer to the variable `name` that a text of the module declares in this space, global or
-/// const. Its elements have this type; their number is not known. The text must align it as its
-/// accesses need it.
+/// const; another space, and a function, are errors. Its elements have this type; their number is
+/// not known. The text must align it as its accesses need it.
 PTXGEN_API ptx_ptr ptx_asm_ptr(ptx_builder *b, ptx_type type, ptx_space space, const char *name);
 
 PTXGEN_END

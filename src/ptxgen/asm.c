@@ -191,6 +191,119 @@ static bool memory_ok(ptx_builder *b, const char *call, const struct ptx_asm_par
     return true;
 }
 
+// ---- addresses and shared memory ----------------------------------------------------------------
+
+// The state space in a mnemonic; PTX_SPACE_GENERIC: none. False for those that have several.
+static bool space_of(struct asm_mnemonic m, unsigned *space)
+{
+    static const char *const names[] = { "global", "shared", "local", "param", "const" };
+    static const uint8_t spaces[] = { PTX_SPACE_GLOBAL, PTX_SPACE_SHARED, PTX_SPACE_LOCAL,
+                                      PTX_SPACE_PARAM, PTX_SPACE_CONST };
+    const char *const end = m.at + m.length;
+
+    *space = PTX_SPACE_GENERIC;
+    for (const char *part = m.at; part < end; part++) {
+        const size_t length = strcspn(part, ".:\t ;");
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            if (length != strlen(names[k]) || memcmp(part, names[k], length) != 0)
+                continue;
+            if (*space != PTX_SPACE_GENERIC && *space != spaces[k])
+                return false;
+            *space = spaces[k];
+        }
+        part += strcspn(part, ".\t ;");
+    }
+    return true;
+}
+
+// The addresses of an instruction are of its state space. One of a generic pointer can be any.
+static bool spaces_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                      const struct asm_operands *o, const char *line, struct asm_mnemonic m)
+{
+    static const char *const starts[] = { "ld",       "st",    "atom.",    "red.",
+                                          "prefetch", "wmma.", "mbarrier." };
+    const unsigned first = o->results + 2 * o->inouts + o->inputs; // of the addresses
+    const bool plain =
+        begins(m, "ld.") || begins(m, "st.") || begins(m, "atom.") || begins(m, "red.");
+    bool known = false;
+    unsigned space;
+
+    for (size_t k = 0; k < sizeof starts / sizeof *starts; k++)
+        known |= begins(m, starts[k]);
+    if (!known || !space_of(m, &space) || (space == PTX_SPACE_GENERIC && !plain))
+        return true;
+    for (; *line != '\n'; line++) {
+        const unsigned index = (unsigned char)*line - (unsigned)ASM_OPERAND;
+        if ((unsigned char)*line < ASM_OPERAND || index < first)
+            continue;
+        const unsigned at = p->at[index - first].space;
+        // Addresses of global memory are generic addresses.
+        if (at == space || at == PTX_SPACE_GENERIC ||
+            (space == PTX_SPACE_GENERIC && at == PTX_SPACE_GLOBAL))
+            continue;
+        ptxb_fail(b, call,
+                  "'%.*s' is of %s memory, and .at[%u] points to %s memory; write '%s' into the "
+                  "instruction, or pass another pointer",
+                  (int)m.length, m.at, ptxb_space_name(space), index - first, ptxb_space_name(at),
+                  ptxb_space_text(at));
+        return false;
+    }
+    return true;
+}
+
+static bool shared_fits(ptx_builder *b, const char *call, const char *name, uint64_t bytes)
+{
+    const uint64_t held = ptxb_entry(b)->shared_bytes;
+
+    if (held + bytes <= SHARED_BYTES)
+        return true;
+    ptxb_fail(b, call,
+              "%s%.64s%s %llu bytes of shared memory, and %llu bytes are declared already; an "
+              "entry has at most %d; ptx_shared_dynamic() can have more",
+              name ? "'" : "the text declares", name ? name : "", name ? "' has" : "",
+              (unsigned long long)bytes, (unsigned long long)held, SHARED_BYTES);
+    return false;
+}
+
+// Counts the shared memory of a name of the module, once in an entry.
+static bool count_name(ptx_builder *b, const char *call, const char *word, size_t length)
+{
+    for (uint32_t k = 0; k < b->symbols.count; k++) {
+        struct symbol *symbol = &b->symbols.at[k];
+        if (!symbol->shared || symbol->counted == b->entries.count ||
+            strlen(symbol->name) != length || memcmp(symbol->name, word, length) != 0)
+            continue;
+        if (!shared_fits(b, call, symbol->name, symbol->shared))
+            return false;
+        symbol->counted = (uint16_t)b->entries.count;
+        ptxb_entry(b)->shared_bytes += (uint32_t)symbol->shared;
+    }
+    return true;
+}
+
+static bool count_names(ptx_builder *b, const char *call, const char *line)
+{
+    for (const char *at = line + 1; *at != '\n'; at++) {
+        const size_t length = ptxb_asm_word(line + 1, at);
+        if (length && !count_name(b, call, at, length))
+            return false;
+        at += length ? length - 1 : 0;
+    }
+    return true;
+}
+
+// Each use of a text has its own arrays.
+static bool count_shared(ptx_builder *b, const char *call, const struct asm_text *text)
+{
+    if (!shared_fits(b, call, NULL, text->shared))
+        return false;
+    ptxb_entry(b)->shared_bytes += (uint32_t)text->shared;
+    ptxb_entry(b)->own_shared += (uint32_t)text->shared;
+    return true;
+}
+
+// ---- what needs other threads -------------------------------------------------------------------
+
 static ptx_convergence needs(struct asm_mnemonic m)
 {
     const bool warp = begins(m, "bar.warp.");
@@ -255,8 +368,11 @@ static bool directive_ok(ptx_builder *b, const char *call, const char *line, str
 }
 
 static bool line_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
-                    const char *lines, const char *line, struct asm_mnemonic m)
+                    const struct asm_operands *o, const char *lines, const char *line,
+                    struct asm_mnemonic m)
 {
+    if (!count_names(b, call, line))
+        return false;
     if (*m.at == '.')
         return directive_ok(b, call, line, m);
     if (begins(m, "ret") || begins(m, "exit")) {
@@ -266,7 +382,7 @@ static bool line_ok(ptx_builder *b, const char *call, const struct ptx_asm_param
     }
     if (is_branch(m))
         return stays_inside(b, call, lines, m);
-    return memory_ok(b, call, p, m);
+    return memory_ok(b, call, p, m) && spaces_ok(b, call, p, o, line, m);
 }
 
 // Whether a branch can mean a label: that of another scope has the same name, and is another.
@@ -340,8 +456,8 @@ static bool divergence_ok(ptx_builder *b, const char *call, const struct ptx_asm
 
 // Looks at each instruction. Gives the first, and the threads that must take part.
 static bool lines_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
-                     const struct asm_text *text, struct asm_mnemonic *first,
-                     ptx_convergence *together)
+                     const struct asm_operands *o, const struct asm_text *text,
+                     struct asm_mnemonic *first, ptx_convergence *together)
 {
     *first = (struct asm_mnemonic) { "", 0 };
     *together = PTX_CONVERGENCE_NONE;
@@ -349,7 +465,7 @@ static bool lines_ok(ptx_builder *b, const char *call, const struct ptx_asm_para
         const struct asm_mnemonic m = ptxb_asm_mnemonic(line);
         if (!m.length)
             continue;
-        if (!line_ok(b, call, p, text->lines, line, m) ||
+        if (!line_ok(b, call, p, o, text->lines, line, m) ||
             (p->convergence == PTX_CONVERGENCE_TEXT && !together_ok(b, call, text->lines, line, m)))
             return false;
         if (!first->length || *first->at == '.')
@@ -385,7 +501,8 @@ static bool version_ok(ptx_builder *b, const char *call, int isa, struct ptx_tar
     else if (!least.sm && least.suffix)
         ptxb_fail(b, call, ".suffix is '%c' and .sm is 0; it goes with a target, 90 for sm_90a",
                   least.suffix);
-    else if (least.sm && !ptxb_target_isa(least))
+    else if (least.sm && !ptxb_target_isa(least) &&
+             (least.sm < 0 || least.sm >= 70 || least.suffix)) // what all targets have is no error
         ptxb_fail(b, call, "there is no target %s; ptx_target_at() lists them",
                   ptx_target_name(least, name));
     return !b->failed && ptxb_require_target(b, call, isa, least, what);
@@ -455,7 +572,7 @@ static bool emit(ptx_builder *b, const char *call, struct ptx_asm_params *p,
     if (!values_ok(b, call, p, o) || !facts_ok(b, call, p, o) ||
         !addresses_ok(b, call, p, o->addresses) ||
         !ptxb_read_asm(b, call, p->text, ptxb_entry(b)->labels + 1, o, &text) ||
-        !lines_ok(b, call, p, &text, &first, &together))
+        !count_shared(b, call, &text) || !lines_ok(b, call, p, o, &text, &first, &together))
         return false;
     ptxb_entry(b)->labels += text.numbered;
     const uint32_t opcode = opcode_of(b, first);
@@ -545,6 +662,7 @@ static void put_lines(ptx_builder *b, const char *text)
 
 void ptx_asm_module_emit(ptx_builder *b, struct ptx_asm_module_params p)
 {
+    struct asm_name names[PTX_ASM_MAX_NAMES] = { { 0 } };
     char excerpt[ASM_EXCERPT];
     unsigned count;
 
@@ -554,14 +672,18 @@ void ptx_asm_module_emit(ptx_builder *b, struct ptx_asm_module_params p)
         ptxb_fail(b, "asm_module", "the module is finished; nothing can be added");
         return;
     }
-    if (!names_ok(b, &p, &count) || !ptxb_check_module_text(b, p.text, p.declares, count))
+    if (!names_ok(b, &p, &count) || !ptxb_check_module_text(b, p.text, p.declares, count, names))
         return;
     p.text += strspn(p.text, "\r\n");
     const char *what = ptxb_copy(b, ptxb_asm_excerpt(p.text + strspn(p.text, " \t\r\n"), excerpt));
     if (!what || !version_ok(b, "asm_module", p.isa, (struct ptx_target) { p.sm, p.suffix }, what))
         return;
     for (unsigned k = 0; k < count; k++) {
-        const struct symbol symbol = { .name = ptxb_copy(b, p.declares[k]), .kind = SYMBOL_TEXT };
+        const struct symbol symbol = { .name = ptxb_copy(b, p.declares[k]),
+                                       .kind = SYMBOL_TEXT,
+                                       .space = names[k].space,
+                                       .function = names[k].function,
+                                       .shared = names[k].shared };
         ptxb_declare_array(b, symbol, PTX_SPACE_GENERIC, false);
     }
     put_lines(b, p.text);
@@ -583,6 +705,12 @@ ptx_ptr ptx_asm_ptr(ptx_builder *b, ptx_type type, ptx_space space, const char *
         ptxb_fail(b, "asm_ptr", "memory does not hold elements of type %s", ptx_type_name(type));
     else if (space != PTX_SPACE_GLOBAL && space != PTX_SPACE_CONST)
         ptxb_fail(b, "asm_ptr", "the space is %s; it is global or const", ptxb_space_name(space));
+    else if (b->symbols.at[number - 1].function)
+        ptxb_fail(b, "asm_ptr", "'%.64s' is a function, and no variable", name);
+    else if (b->symbols.at[number - 1].space != PTX_SPACE_GENERIC &&
+             b->symbols.at[number - 1].space != space)
+        ptxb_fail(b, "asm_ptr", "'%.64s' is in %s memory, and the space is %s", name,
+                  ptxb_space_name(b->symbols.at[number - 1].space), ptxb_space_name(space));
     if (b->failed)
         return (ptx_ptr) { 0 };
     ptx_ptr p = ptxb_symbol_ptr(b, number, space, space == PTX_SPACE_CONST);

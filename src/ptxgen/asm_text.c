@@ -3,6 +3,7 @@
 #include "asm_text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 // ---- characters ---------------------------------------------------------------------------------
 
@@ -64,6 +65,7 @@ struct reader {
     unsigned scopes;
     bool numbered, numbered_any; // the statement has %=; a statement has
     const char *varying;
+    uint64_t shared;
     bool special;
     bool used[ASM_OPERANDS];
     bool set[PTX_ASM_MAX_RESULTS];          // by result: a statement sets it in any case
@@ -313,6 +315,93 @@ static bool copy_rest(struct reader *r, const char *word)
     }
 }
 
+// ---- declarations -------------------------------------------------------------------------------
+
+// What the directives of a declaration have said so far.
+struct declaration {
+    uint8_t space;
+    bool function, external;
+    unsigned bytes, vector; // of an element, and how many are one; 0: not said
+};
+
+static void note_directive(struct declaration *d, const char *at, size_t length)
+{
+    static const struct {
+        char text[9];
+        uint8_t space;
+    } spaces[] = { { ".global", PTX_SPACE_GLOBAL },
+                   { ".shared", PTX_SPACE_SHARED },
+                   { ".const", PTX_SPACE_CONST } };
+    const bool digit = length > 2 && is_digit(at[length - 1]);
+
+    for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
+        if (length == strlen(spaces[k].text) && !memcmp(at, spaces[k].text, length))
+            d->space = spaces[k].space;
+    d->function |=
+        (length == 5 && !memcmp(at, ".func", 5)) || (length == 6 && !memcmp(at, ".entry", 6));
+    d->external |= length == 7 && !memcmp(at, ".extern", 7);
+    if (digit && at[1] == 'v')
+        d->vector = (unsigned)(at[2] - '0');
+    else if (digit && strchr("busf", at[1]))
+        d->bytes = (unsigned)strtoul(at + strcspn(at, "0123456789"), NULL, 10) / 8;
+}
+
+// The bytes of a variable whose name ends at `at`; 0 where its text does not say them in numbers.
+static uint64_t variable_bytes(const struct declaration *d, const char *at)
+{
+    uint64_t bytes = d->external ? 0 : d->bytes * (d->vector ? d->vector : 1u);
+
+    for (at += strspn(at, " \t\r\n"); *at == '['; at += strspn(at, " \t\r\n")) {
+        char *end;
+        const uint64_t count = strtoull(at + 1, &end, 0);
+        end += *end == 'U';
+        end += strspn(end, " \t\r\n");
+        if (*end != ']' || count > UINT32_MAX || bytes > UINT32_MAX)
+            return 0;
+        bytes *= count;
+        at = end + 1;
+    }
+    return bytes;
+}
+
+static const char *after_comment(const char *at)
+{
+    const bool block = at[1] == '*';
+    const char *end = block ? strstr(at + 2, "*/") : strchr(at, '\n');
+
+    return end ? end + 1 + block : at + strlen(at);
+}
+
+// The bytes of the variables that a statement with .shared declares.
+static uint64_t declared_shared(const char *at)
+{
+    struct declaration d = { 0 };
+    uint64_t bytes = 0;
+
+    while (*at && *at != ';') {
+        size_t length = *at == '.' || is_word(*at);
+        while (length && is_word(at[length]))
+            length++;
+        if (*at == '/') {
+            at = after_comment(at);
+        } else if (*at == '[') {
+            at += strcspn(at, "];");
+        } else {
+            if (*at == '.')
+                note_directive(&d, at, length);
+            else if (length && !is_digit(*at))
+                bytes += variable_bytes(&d, at + length);
+            at += length ? length : 1;
+        }
+    }
+    return bytes;
+}
+
+static bool is_shared(const char *word)
+{
+    return !strncmp(word, ".shared", 7) && !is_word(word[7]) && word[7] != ':';
+}
+
 // ---- destinations -------------------------------------------------------------------------------
 
 // Whether an instruction reads its first operand, although that is no address.
@@ -445,6 +534,8 @@ static bool read_statement(struct reader *r)
         return false;
     if (*r->at == ':' && r->statement == word)
         return end_label(r, line);
+    if (is_shared(word))
+        r->shared += declared_shared(word);
     return copy_rest(r, word) && (*word == '.' || note_destinations(r, line));
 }
 
@@ -498,7 +589,7 @@ bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t 
     for (unsigned k = 0; k < count(operands); k++)
         if (!r.used[k])
             return FAIL(&r, "the text does not have %s", operand_name(operands, k, name));
-    *read = (struct asm_text) { lines, r.varying, r.special, r.numbered_any };
+    *read = (struct asm_text) { lines, r.varying, r.shared, r.special, r.numbered_any };
     return results_are_set(&r);
 }
 
@@ -515,18 +606,45 @@ struct asm_mnemonic ptxb_asm_mnemonic(const char *line)
 
 // ---- the text of a module -----------------------------------------------------------------------
 
-static bool is_named(const char *word, size_t length, const char *const *names, unsigned count,
-                     bool *found)
+size_t ptxb_asm_word(const char *line, const char *at)
 {
-    for (unsigned k = 0; k < count; k++)
-        if (strlen(names[k]) == length && !memcmp(names[k], word, length))
-            return found[k] = true;
+    size_t length = 0;
+
+    if (is_digit(*at) || (at > line && (is_word(at[-1]) || at[-1] == '%' || at[-1] == '.')))
+        return 0;
+    while (is_word(at[length]))
+        length++;
+    return length;
+}
+
+// What the text's declarations have so far: their names, and the one under way.
+struct names {
+    const char *const *name;
+    unsigned count;
+    struct declaration declaration;
+    struct asm_name *newest;
+    struct asm_name *is;
+    bool found[PTX_ASM_MAX_NAMES];
+};
+
+static bool is_named(struct names *names, const char *word, size_t length)
+{
+    const struct declaration *d = &names->declaration;
+
+    for (unsigned k = 0; k < names->count; k++) {
+        if (strlen(names->name[k]) != length || memcmp(names->name[k], word, length) != 0)
+            continue;
+        names->newest = &names->is[k];
+        *names->newest = (struct asm_name) { .space = d->space, .function = d->function };
+        if (d->space == PTX_SPACE_SHARED)
+            names->newest->shared = variable_bytes(d, word + length);
+        return names->found[k] = true;
+    }
     return false;
 }
 
 // A word of the text; outside of brackets and initial values it is a name that the text declares.
-static bool check_word(struct reader *r, const char *const *names, unsigned count, bool outside,
-                       bool *found)
+static bool check_word(struct reader *r, struct names *names, bool outside)
 {
     const char *word = r->at;
     size_t length = 1;
@@ -536,25 +654,30 @@ static bool check_word(struct reader *r, const char *const *names, unsigned coun
     r->at += length;
     if (*word == '$')
         return FAIL(r, "'%.*s' begins with '$', as the builder's own names do", (int)length, word);
-    if (!outside || is_digit(*word) || is_named(word, length, names, count, found))
+    if (!outside || is_digit(*word) || is_named(names, word, length))
         return true;
     return FAIL(r, "the text declares '%.*s'; name it in .declares", (int)length, word);
 }
 
-static bool check_directive(struct reader *r)
+static bool check_directive(struct reader *r, struct names *names)
 {
     static const char *const heads[] = { ".version", ".target", ".address_size" };
-    const size_t length = 1 + strspn(r->at + 1, "abcdefghijklmnopqrstuvwxyz_");
+    const char *const word = r->at;
+    const size_t length = 1 + strspn(word + 1, "abcdefghijklmnopqrstuvwxyz_");
 
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
         if (strlen(heads[k]) == length && !memcmp(heads[k], r->at, length))
             return FAIL(r, "%s is the builder's to write", heads[k]);
     for (r->at++; is_word(*r->at) || *r->at == '.' || *r->at == ':'; r->at++)
         ;
+    if (!r->opened)
+        note_directive(&names->declaration, word, 1 + strcspn(word + 1, ". \t\r\n;,[({/"));
+    else if (names->newest && is_shared(word)) // in the body of a function
+        names->newest->shared += declared_shared(word);
     return true;
 }
 
-static bool check_tokens(struct reader *r, const char *const *names, unsigned count, bool *found)
+static bool check_tokens(struct reader *r, struct names *names)
 {
     bool value = false, whole = true, space = false; // after '='; at the end of a statement
 
@@ -562,12 +685,14 @@ static bool check_tokens(struct reader *r, const char *const *names, unsigned co
     while (skip_space(r, &space) && *r->at) {
         const char c = *r->at;
         bool ok;
-        if (whole)
+        if (whole) {
             r->statement = r->at;
+            names->declaration = (struct declaration) { 0 };
+        }
         if (is_word(c) || c == '%')
-            ok = check_word(r, names, count, !value && !r->opened, found);
+            ok = check_word(r, names, !value && !r->opened);
         else if (c == '.')
-            ok = check_directive(r);
+            ok = check_directive(r, names);
         else
             ok = c == '"' ? copy_string(r) : copy_character(r);
         if (!ok)
@@ -584,19 +709,20 @@ static bool check_tokens(struct reader *r, const char *const *names, unsigned co
 }
 
 bool ptxb_check_module_text(ptx_builder *b, const char *text,
-                            const char *const names[PTX_ASM_MAX_NAMES], unsigned count)
+                            const char *const names[PTX_ASM_MAX_NAMES], unsigned count,
+                            struct asm_name found[PTX_ASM_MAX_NAMES])
 {
     struct reader r = { .b = b, .call = "asm_module", .at = text };
-    bool found[PTX_ASM_MAX_NAMES] = { false };
+    struct names n = { .name = names, .count = count, .is = found };
 
     if (!is_ascii(b, r.call, text))
         return false;
     if (!text[strspn(text, " \t\n\r")])
         return FAIL(&r, "the text is empty");
-    if (!check_tokens(&r, names, count, found))
+    if (!check_tokens(&r, &n))
         return false;
     for (unsigned k = 0; k < count; k++)
-        if (!found[k])
+        if (!n.found[k])
             return FAIL(&r, "the text does not declare '%.64s'", names[k]);
     return true;
 }

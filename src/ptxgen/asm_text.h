@@ -25,6 +25,7 @@ struct asm_operands {
 struct asm_text {
     const char *lines;
     const char *varying; // the first special register that differs between threads; NULL: none
+    uint64_t shared;     // bytes of shared memory that it declares
     bool special;        // reads a special register
     bool numbered;       // has %=
 };
@@ -32,9 +33,19 @@ struct asm_text {
 // Reads a text, with `number` for %=. False after an error.
 bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t number,
                    const struct asm_operands *operands, struct asm_text *read);
-// Whether a text of the module declares these names, and no others, and is whole.
+// What a text of the module declares.
+struct asm_name {
+    uint8_t space; // ptx_space of a variable; PTX_SPACE_GENERIC: it is none, or not known
+    bool function;
+    uint64_t shared; // bytes of shared memory, also in the body of a function
+};
+// Whether a text of the module declares these names, and no others, and is whole; and what they
+// are.
 bool ptxb_check_module_text(ptx_builder *b, const char *text,
-                            const char *const names[PTX_ASM_MAX_NAMES], unsigned count);
+                            const char *const names[PTX_ASM_MAX_NAMES], unsigned count,
+                            struct asm_name found[PTX_ASM_MAX_NAMES]);
+// Whether a word of a line begins at `at`, and not within another; and its length.
+size_t ptxb_asm_word(const char *line, const char *at);
 // The beginning of a statement on one line, for messages.
 enum { ASM_EXCERPT = 48 };
 const char *ptxb_asm_excerpt(const char *from, char out[ASM_EXCERPT]);

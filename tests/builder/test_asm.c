@@ -398,6 +398,95 @@ static void pointers_keep_their_word(void **state)
     EXPECT_LINES(b, ".visible .global .align 16 .u32 hits[2];", "red.global.add.u32 [hits+4], 1;");
 }
 
+// The state space of an instruction is that of its address.
+static void spaces_of_addresses_are_checked(void **state)
+{
+#define SPACES(text, pointer, words) REFUSED(ptx_asm(b, text, .at = { pointer }), words)
+
+    (void)state;
+    SPACES("st.global.u32 [%0], 1;", ptx_shared(b, PTX_U32, 4),
+           "'st.global.u32' is of global memory, and .at[0] points to shared memory; write "
+           "'.shared'");
+    SPACES("{ .reg .u32 t; ld.u32 t, [%0]; }", ptx_shared(b, PTX_U32, 4),
+           "'ld.u32' is of generic memory, and .at[0]");
+    SPACES("red.shared::cta.add.u32 [%0], 1;", m, "points to global memory; write '.global'");
+    SPACES("st.v2.shared.u32 [%0], {1, 2};", ptx_local(b, PTX_U32, 4),
+           "points to local memory; write '.local'");
+    SPACES("prefetch.global.L2 [%0];", ptx_local(b, PTX_U32, 4),
+           "'prefetch.global.L2' is of global memory");
+    REFUSED(ptx_asm(b,
+                    "{ .reg .u32 t; ld.shared.u32 t, [%1]; ld.global.u32 t, [%2];\n"
+                    "add.u32 %0, t, 1; }",
+                    .result = { PTX_U32 },
+                    .at = { ptx_shared(b, PTX_U32, 4), ptx_shared(b, PTX_U32, 4) }),
+            "'ld.global.u32' is of global memory, and .at[1] points to shared memory");
+    ptx_builder *own = builder_at(90);
+    ptx_entry (own, "k") {
+        ptx_ptr m = ptx_ptr_from(own, PTX_U32, PTX_SPACE_GLOBAL, ptx_u64(256));
+        ptx_ptr s = ptx_shared(own, PTX_U32, 4);
+        ptx_ptr g = ptx_ptr_from(own, PTX_U32, PTX_SPACE_GENERIC, ptx_u64(256));
+        ptx_asm(own, "st.u32 [%0], 1; st.shared::cluster.u32 [%1], 1; st.global.u32 [%2], 1;",
+                .at = { m, s, g });
+        ptx_asm(own,
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+                "[%1], 16, [%2];",
+                .at = { s, m, s });
+        ptx_asm(own, "st.global.u32 [%0], 1;", .in = { ptx_u32(4) });
+    }
+    EXPECT_LINES(own, "st.shared::cluster.u32 [$shared_1], 1;");
+}
+
+// Arrays in shared memory that texts declare are counted as the entry's own.
+static void shared_memory_is_counted(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned bytes; // declared beside it
+        bool accepted;
+    } cases[] = {
+        { "{ .shared .align 4 .b8 x[100000]; trap; }", 0, false },
+        { "{ .shared .align 4 .b8 x[49152]; trap; }", 0, true },
+        { "{ .shared .align 4 .b8 x[49152]; trap; }", 4, false },
+        { "{ .shared .f64 x[64][ 0x20 ], y[2048]; trap; }", 16384, true },
+        { "{ .shared .f64 x[64][ 0x20 ], y[2048]; trap; }", 16400, false },
+        { "{ .shared .v4 .b32 x[3000]; trap; }", 16, true },
+        { "{ .shared .v4 .b32 /* [1] */ x[3100]; trap; }", 16, false },
+        { "st.shared.u32 [a], 1; st.shared.u32 [a + 4], 2;", 29152, true },
+        { "st.shared.u32 [a], 1;", 29168, false },
+        { "st.shared.u32 [ab], 1;", 29168, true },
+        { "st.shared.u32 [c], 1;", 0, false },
+        { "call f, ();", 40000, false },
+        { "call f, ();", 20000, true },
+        { "st.shared.u32 [e], 1;", 49152, true },
+        { "{ .shared .b8 x[10000]; } st.shared.u32 [a], 1; call f, ();", 0, true },
+        { "{ .shared .b8 x[30000]; } st.shared.u32 [a], 1; call f, ();", 0, false },
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ptx_builder *b = builder_at(80);
+        ptx_asm_module(b,
+                       ".shared .align 4 .b8 a[20000]; // [9]\n"
+                       ".shared .align 4 .b32 ab[2], c[15000];\n"
+                       ".extern .shared .align 4 .b8 e[];\n"
+                       ".func f() { .shared .b8 own[10000]; ret; }",
+                       .declares = { "a", "ab", "c", "e", "f" });
+        for (int entry = 0; entry < 2; entry++) // each has its own
+            ptx_entry (b, entry ? "k" : "first") {
+                if (entry && cases[k].bytes)
+                    ptx_store(b, ptx_shared(b, PTX_U8, cases[k].bytes), 0, 1);
+                if (entry)
+                    ptx_asm(b, cases[k].text);
+                else
+                    ptx_asm(b, "st.shared.u32 [ab], 1;");
+            }
+        if (cases[k].accepted)
+            EXPECT_LINES(b, "entry k(");
+        else
+            EXPECT_ERROR(b, "k: ptx_asm: ", "bytes of shared memory", "at most 49152");
+    }
+}
+
 static void versions_are_required(void **state)
 {
     struct ptx_builder_params params = { .target = { .sm = 90 }, .isa = 80 };
@@ -420,6 +509,11 @@ static void versions_are_required(void **state)
     REFUSED(ptx_asm(b, "new.thing;", .sm = 71), "there is no target sm_71");
     REFUSED(ptx_asm(b, "new.thing;", .sm = -80), "there is no target sm_-80");
     REFUSED(ptx_asm(b, "new.thing;", .isa = 8), ".isa is 8; it is ten times major plus minor");
+    own = builder_at(70);
+    ptx_entry (own, "k") // every target has what an older one had
+        ptx_asm(own, "new.thing;", .isa = 50, .sm = 61);
+    EXPECT_LINES(own, "new.thing;");
+    REFUSED(ptx_asm(b, "new.thing;", .sm = 61, .suffix = 'a'), "there is no target sm_61a");
     own = ptx_builder_create(&params);
     ptx_entry (own, "k")
         ptx_asm(own, "new.thing;", .isa = 81);
@@ -688,18 +782,28 @@ static void names_of_texts_are_taken(void **state)
         "ptx_asm_ptr: no text of the module declares 'y'",
         "ptx_asm_ptr: memory does not hold elements of type pred",
         "ptx_asm_ptr: the space is shared; it is global or const",
+        "ptx_asm_ptr: 'x' is in global memory, and the space is const",
+        "ptx_asm_ptr: 'f' is a function, and no variable",
+        "ptx_asm_ptr: 'c' is in const memory, and the space is global",
     };
 
     (void)state;
     for (size_t k = 0; k < sizeof clashes / sizeof *clashes; k++) {
         ptx_builder *b = builder_at(80);
-        ptx_asm_module(b, ".global .u32 x;", .declares = { "x" });
+        ptx_asm_module(b, ".visible .global .u32 x; .const .u32 c = 5; .func f() { ret; }",
+                       .declares = { "x", "c", "f" });
         ptx_entry (b, k == 0 ? "x" : "k") {
             ptx_val n = ptx_param(b, PTX_U32, k == 1 ? "x" : "n");
             ptx_store(b, ptx_asm_ptr(b, PTX_U32, PTX_SPACE_GLOBAL, "x"), 0, n);
             if (k >= 5)
                 ptx_asm_ptr(b, k == 6 ? PTX_PRED : PTX_U32,
-                            k == 7 ? PTX_SPACE_SHARED : PTX_SPACE_CONST, k == 5 ? "y" : "x");
+                            k == 7    ? PTX_SPACE_SHARED
+                            : k == 10 ? PTX_SPACE_GLOBAL
+                                      : PTX_SPACE_CONST,
+                            k == 5    ? "y"
+                            : k == 9  ? "f"
+                            : k == 10 ? "c"
+                                      : "x");
         }
         if (k == 2)
             ptx_asm_module(b, ".global .u32 x;", .declares = { "x" });
@@ -778,6 +882,8 @@ int main(void)
         cmocka_unit_test(destinations_are_checked),
         cmocka_unit_test(facts_are_refused),
         cmocka_unit_test(pointers_keep_their_word),
+        cmocka_unit_test(spaces_of_addresses_are_checked),
+        cmocka_unit_test(shared_memory_is_counted),
         cmocka_unit_test(versions_are_required),
         cmocka_unit_test(suffixes_are_families),
         cmocka_unit_test(divergence_is_followed),
