@@ -19,7 +19,11 @@
 /// the same bytes on every machine, compiler and locale. With gcc and clang, places.h evaluates the
 /// arguments of a call from left to right, so they may be calls that emit; the options after them,
 /// and all arguments where places.h does nothing, contain at most one, because C does not define
-/// their order.
+/// their order. So do the arguments of your own functions: compilers differ in the text of
+/// helper(b, ptx_mul(b, n, 3), ptx_add(b, n, 5)). Give all but one a name first:
+///
+///     ptx_val x = ptx_mul(b, n, 3);
+///     ptx_val y = helper(b, x, ptx_add(b, n, 5));
 #ifndef PTXGEN_BUILDER_H
 #define PTXGEN_BUILDER_H
 

@@ -5,7 +5,8 @@
 /// is emitted from left to right, once, where it becomes a value, is stored, or is a condition. So
 /// the text does not depend on the order in which a compiler evaluates operands, which C++ leaves
 /// open. An expression cannot be kept: `auto e = x * y;` compiles, but each use of e is an error of
-/// the compiler. Write `ptx::value e = x * y;`.
+/// the compiler. Write `ptx::value e = x * y;`. A function takes ptx::expr and uses it once, by
+/// std::move(e): then what its arguments emit has an order, which C++ leaves open for ptx::value.
 ///
 /// An operand may have emitted before, as a call of a function that returns a value. Two such
 /// operands of one expression are refused, because C++ does not order them: name one of them first.
@@ -138,6 +139,7 @@ class expr
     {
     }
     expr(const expr &) = delete; // keep a value instead: ptx::value e = ...
+    expr(expr &&) = default;     // what is left is poison
     expr &operator=(const expr &) = delete;
 
     /// Emits. Poison, and no error, where no operand belongs to a builder.
@@ -230,7 +232,6 @@ class expr
         explicit step(enum kind k) : kind(k), f1(nullptr) {}
     };
 
-    expr(expr &&) = default; // of this class and element
     expr(context *c, ptx_val x, place at, bool emitted)
         : context_(c), at_(at), emitting_(emitted), steps_(1, step(LEAF))
     {
@@ -243,6 +244,8 @@ class expr
             context_ = context_ ? context_ : x->context_;
             emitting_ += x->emitting_;
             steps_.insert(steps_.end(), x->steps_.begin(), x->steps_.end());
+            if (x->steps_.empty()) // moved from
+                steps_.push_back(step(LEAF));
         }
         steps_.push_back(last);
     }
@@ -326,12 +329,13 @@ inline ptx_val expr::emit()
 
     if (steps_.size() == 1 && steps_[0].kind == LEAF)
         return steps_[0].x;
-    if (!context_)
+    if (!context_ || steps_.empty())
         return ptx_val();
     require_order(context_, at_, emitting_);
     located here(context_, at_);
     for (const step &s : steps_)
         run(context_->builder(), s, stack);
+    steps_.clear(); // as after a move
     return stack.back();
 }
 
@@ -440,8 +444,9 @@ inline expr operator!(expr x)
 #define PTXGEN_FUNCTIONS_1(X)                                                                      \
     X(abs)                                                                                         \
     X(sqrt)                                                                                        \
-    X(rcp) X(ex2) X(lg2) X(rint) X(trunc) X(floor) X(ceil) X(is_nan) X(is_finite) X(is_infinite)   \
-        X(popc) X(clz) X(brev)
+    X(rcp)                                                                                         \
+    X(ex2) X(lg2) X(rint) X(trunc) X(floor) X(ceil) X(is_nan) X(is_finite) X(is_infinite) X(popc)  \
+        X(clz) X(brev)
 #define PTXGEN_FUNCTIONS_2(X) X(min) X(max) X(min_nan) X(max_nan) X(mul_hi) X(mul_wide) X(copysign)
 #define PTXGEN_FUNCTIONS_3(X) X(fma) X(mad) X(mad_wide) X(select)
 #define PTXGEN_FUNCTION(name)                                                                      \

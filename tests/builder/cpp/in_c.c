@@ -90,6 +90,17 @@ void blocks_in_c(ptx_builder *b)
     }
 }
 
+void helpers_in_c(ptx_builder *b)
+{
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_shared(b, PTX_U32, 4);
+        ptx_val n = ptx_param(b, PTX_U32, "n"), m = ptx_param(b, PTX_U32, "m");
+        ptx_store(b, p, 0, ptx_sub(b, ptx_mul(b, n, 3), ptx_add(b, m, 5)));
+        ptx_store(b, p, 1, ptx_sub(b, ptx_sub(b, ptx_xor(b, n, 1), ptx_xor(b, m, 2)), 7));
+        ptx_store(b, p, 2, ptx_sub(b, ptx_load(b, p, 3), n));
+    }
+}
+
 void functions_in_c(ptx_builder *b)
 {
     ptx_entry (b, "k") {

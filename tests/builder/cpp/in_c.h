@@ -11,6 +11,7 @@ void operators_in_c(ptx_builder *b);
 void assignments_in_c(ptx_builder *b);
 void memory_in_c(ptx_builder *b);
 void blocks_in_c(ptx_builder *b);
+void helpers_in_c(ptx_builder *b);
 void functions_in_c(ptx_builder *b);
 
 PTXGEN_END

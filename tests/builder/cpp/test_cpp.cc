@@ -112,6 +112,23 @@ static void blocks(ptx::builder &b)
     });
 }
 
+// A caller's function over expressions: its arguments emit nothing.
+static ptx::value less(ptx::expr x, ptx::expr y)
+{
+    return std::move(x) - std::move(y);
+}
+
+static void helpers(ptx::builder &b)
+{
+    b.entry("k", {}, [&] {
+        ptx::pointer p = b.shared<uint32_t>(4);
+        ptx::value n = b.param<uint32_t>("n"), m = b.param<uint32_t>("m");
+        p[0] = less(n * 3, m + 5);
+        p[1] = less(less(n ^ 1, m ^ 2), 7);
+        p[2] = less(p[3], n);
+    });
+}
+
 static void functions(ptx::builder &b)
 {
     b.entry("k", {}, [&] {
@@ -205,6 +222,9 @@ static void operands_that_emit()
     REFUSED("2 operands of one", ptx::value x = p.at(u)[0] + p.at(u)[1]);
     REFUSED("2 operands of one", b.for_(twice(u), twice(u), 1, [](ptx::value) {}));
     REFUSED("2 operands of one", v += twice(f) * twice(f));
+    REFUSED("2 operands of one", less(twice(u), twice(u)));
+    REFUSED("was never set", auto e = u * 2; ptx::value x = std::move(e) + std::move(e));
+    REFUSED("was never set", auto e = u * 2; u = std::move(e); u = std::move(e); u = u + u);
     REFUSED("2 operands of one", p.store(twice(u), twice(f), ptx_store_params()));
     ptx::builder b;
     b.entry("k", { 64 }, [&] {
@@ -241,6 +261,7 @@ int main()
     expect_text("assignments", assignments_in_c, assignments);
     expect_text("memory", memory_in_c, memory);
     expect_text("blocks", blocks_in_c, blocks);
+    expect_text("helpers", helpers_in_c, helpers);
     expect_text("functions", functions_in_c, functions);
     errors();
     operands_that_emit();
