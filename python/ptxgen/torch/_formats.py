@@ -208,7 +208,8 @@ _AT_ONCE = 1 << 24  # elements, which take 11 bytes each for a while
 def follow(parameter: Tensor, master: Tensor) -> None:
     """Makes the master anew where the parameter is not what it rounds to: others wrote there."""
     whole, halves = _in_order(local(master)), _in_order(local(parameter).detach())
-    for part, half in zip(whole.split(_AT_ONCE), halves.split(_AT_ONCE)):
+    for at in range(0, whole.numel(), _AT_ONCE):
+        part, half = whole[at:at + _AT_ONCE], halves[at:at + _AT_ONCE]
         part.copy_(torch.where(part.to(half.dtype) == half, part, half.to(torch.float32)))
 
 

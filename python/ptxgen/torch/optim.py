@@ -54,7 +54,7 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                 hook(self, (self, *args), kwargs)
         return out
 
-    outside = _uncompiled(wrapper)
+    outside: Callable[..., Any] = _uncompiled(wrapper)
     outside.hooked = True  # type: ignore[attr-defined]
     return outside
 
