@@ -7,8 +7,9 @@ import ctypes
 import math
 import os
 import pathlib
+from collections.abc import Mapping
 from ctypes import byref, c_void_p
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Type, TypeVar
 
 from . import _c, _types
 from .arrays import address_of, stream_of
@@ -291,6 +292,9 @@ def struct(cls: Type[Any], values: Any, what: str, keeps: Keeps) -> Any:
                 raise InvalidError(f"{where}: at most {room} values are needed, not {value!r}")
             for k, one in enumerate(value):
                 getattr(made, field)[k] = _value(kind, element, one, f"{where}[{k}]", keeps)
+            continue
+        if kind == "float":
+            setattr(made, field, real(value, c_type, where))
             continue
         several = kind.startswith("*") and field + "_count" not in sizes and field[:-1] + "_count" in sizes
         if several and isinstance(value, Mapping):

@@ -5,11 +5,10 @@ compute; the fields of tensors, groups and parameters are those of the C structs
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from ctypes import byref
-from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple,
-                    Union)
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _c, _types
 from ._library import (NAMES, Handle, Keeps, Object, c, check, checked, finish_text, integer, keep, plain,
@@ -24,6 +23,11 @@ if TYPE_CHECKING:
 # Which fields of a tensor's row give its types where they are arrays; the first is the tensor's own.
 _ARRAYS = {"ptx_clip_tensor": {"data": "dtype"},
            "ptx_step_tensor": {"parameter": "dtype", "gradient": "gradient_dtype"}}
+# The fields of addresses, and whether they are several.
+_ADDRESSES: Dict[str, List[Tuple[str, bool]]] = {
+    cls.__name__: [(field, issubclass(dict(cls._fields_)[field], ctypes.Array))  # type: ignore[arg-type]
+                   for field, kind in cls.kinds.items() if kind == "address"]
+    for cls in (_c.ptx_clip_tensor, _c.ptx_step_tensor)}
 # The type of the states in a format of <ptxgen/rules.h>, and of what is beside the parameter.
 _FORMATS: Dict[str, Tuple[str, Optional[str]]] = {
     "full": ("f32", None), "state_bf16": ("bf16", None), "master": ("f32", "f32"),
@@ -55,15 +59,17 @@ def _taken(cls: Any, fields: Dict[str, Any], what: str,
         keeps[where] = info.keep
         return info.address
 
-    sizes = dict(cls._fields_)
-    for field, value in fields.items():
-        if cls.kinds.get(field) != "address":
+    for field, several in _ADDRESSES[cls.__name__]:
+        value = fields.get(field)
+        if value is None or isinstance(value, (int, str, bytes)):
             continue
-        where = f"{what}.{field}"
-        if not issubclass(sizes[field], ctypes.Array):
-            fields[field] = take(field, where, value)
-        elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-            fields[field] = [take(field, f"{where}[{k}]", one) for k, one in enumerate(value)]
+        if not several:
+            fields[field] = take(field, f"{what}.{field}", value)
+        elif isinstance(value, Iterable):
+            values = list(value)
+            if not all(isinstance(one, int) for one in values):
+                values = [take(field, f"{what}.{field}[{k}]", one) for k, one in enumerate(values)]
+            fields[field] = values
     return found
 
 
@@ -399,7 +405,7 @@ def Lion(*, lr: float, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: f
                   beta1=beta1, beta2=beta2, weight_decay=weight_decay)
 
 
-_SCALARS = frozenset(_c.ptx_step_hyper.kinds)
+_SCALARS = frozenset(_c.ptx_step_hyper.kinds) - {"reserved"}
 _GROUP_FIELDS = frozenset(_c.ptx_step_group.kinds)
 
 
