@@ -71,7 +71,8 @@ PTXGEN_API void ptx_builder_destroy(ptx_builder **builder);
 PTXGEN_API const char *ptx_builder_finish(ptx_builder *b);
 /// The first error, or NULL: "kernel.c:12: k: ptx_add: x is f32 and y is u32; ...". It names the
 /// place of the call (see places.h), the entry, the call, what the call got and what it expected.
-/// What is found later, as a barrier in divergent code, has the place of the call that emitted it.
+/// What is found later, as a barrier in divergent code, has the place of the call that emitted it,
+/// and names that of the branch.
 /// Where the place is not known, lines follow with the number of instructions before the error, the
 /// comment above it and the last lines of text. Owned by the builder.
 PTXGEN_API const char *ptx_builder_error(const ptx_builder *b);

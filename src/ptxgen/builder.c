@@ -17,7 +17,7 @@ const char *ptxgen_version(void)
 
 static_assert(offsetof(ptx_builder, place) == 0, "places.h sets the first member");
 
-// What an error is about: a place, or instruction `index` of the open entry's body.
+// What an error is about: a place, or what follows `index` instructions of the open entry's body.
 struct subject {
     const char *place;
     uint32_t index;
@@ -47,13 +47,16 @@ static size_t append_text(ptx_builder *b, size_t length, const char *format, ...
     return length;
 }
 
+enum { MOST_OF_PLACE = 160 };
+
 // The end of a long path is the part that tells files apart.
 static size_t append_place(ptx_builder *b, const char *place)
 {
-    const size_t most = 160, length = strlen(place);
+    const size_t length = strlen(place);
+    const bool cut = length > MOST_OF_PLACE;
 
-    return append_text(b, 0, "%s%s: ", length > most ? "..." : "",
-                       length > most ? place + length - most : place);
+    return append_text(b, 0, "%s%s: ", cut ? "..." : "",
+                       cut ? place + length - MOST_OF_PLACE : place);
 }
 
 static void fail_with(ptx_builder *b, struct subject subject, const char *call, const char *format,
@@ -110,16 +113,17 @@ void ptx_builder_fail(ptx_builder *b, const char *format, ...)
     va_end(args);
 }
 
-void ptxb_fail_place(ptx_builder *b, const char *place, const char *call, const char *format, ...)
+void ptxb_fail_place(ptx_builder *b, const char *place, uint32_t index, const char *call,
+                     const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fail_with(b, (struct subject) { place, NO_INDEX }, call, format, args);
+    fail_with(b, (struct subject) { place, index }, call, format, args);
     va_end(args);
 }
 
 // The last mark at or before the instruction.
-static const char *place_of(const ptx_builder *b, uint32_t index)
+const char *ptxb_place_of(const ptx_builder *b, uint32_t index)
 {
     uint32_t first = 0, last = b->marks.count;
 
@@ -137,7 +141,7 @@ void ptxb_fail_insn(ptx_builder *b, uint32_t index, const char *call, const char
 {
     va_list args;
     va_start(args, format);
-    fail_with(b, (struct subject) { place_of(b, index), index + 1 }, call, format, args);
+    fail_with(b, (struct subject) { ptxb_place_of(b, index), index + 1 }, call, format, args);
     va_end(args);
 }
 
@@ -506,7 +510,7 @@ static bool entries_are_complete(ptx_builder *b)
         found |= !entry->is_function;
         if (!entry->is_function || entry->is_called)
             continue;
-        ptxb_fail_place(b, entry->place, "func",
+        ptxb_fail_place(b, entry->place, NO_INDEX, "func",
                         "function '%.64s' is never called; call it or do not write it",
                         entry->decl.name);
         return false;
@@ -527,7 +531,7 @@ const char *ptx_builder_finish(ptx_builder *b)
         return NULL;
     if (b->blocks.count) {
         const struct block *open = &b->blocks.at[b->blocks.count - 1];
-        ptxb_fail_place(b, open->place ? open->place : b->place, "builder_finish",
+        ptxb_fail_place(b, open->place ? open->place : b->place, open->first, "builder_finish",
                         "a %s block was never closed: a C break, return or goto left it (use "
                         "ptx_break_if or ptx_return_if)",
                         block_names[open->kind]);

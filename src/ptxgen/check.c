@@ -99,10 +99,11 @@ static void define_results(struct flow *f, const struct code *code, const struct
 static bool has_result(ptx_builder *b, const struct flow *f, const struct insn *insn)
 {
     const struct entry *entry = ptxb_entry(b);
+    const uint32_t index = (uint32_t)(insn - b->code[0].insns.at);
 
     if (insn->kind != INSN_RETURN || !entry->result || defined(f, entry->result_reg))
         return true;
-    ptxb_fail_place(b, entry->place, "func",
+    ptxb_fail_place(b, entry->place, index + 1, "func",
                     "a path through '%.64s' ends without ptx_return_value(); the result is %s",
                     entry->decl.name, ptx_type_name((ptx_type)entry->result));
     return false;

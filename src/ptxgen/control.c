@@ -94,7 +94,8 @@ bool ptxb_close_block(ptx_builder *b, const char *call, uint32_t id, unsigned ki
     bool inside = false;
     for (uint32_t k = 0; k < b->blocks.count; k++)
         inside |= b->blocks.at[k].id == id && kinds >> b->blocks.at[k].kind & 1;
-    ptxb_fail_place(b, inside && top->place ? top->place : b->place, call, "%s",
+    ptxb_fail_place(b, inside && top->place ? top->place : b->place,
+                    inside ? top->first : b->code[0].insns.count, call, "%s",
                     inside ? "a block inside this one was never closed: a C break, return or goto "
                              "left it (use ptx_break_if or ptx_return_if)"
                            : "this block is not open: it was closed before, or blocks cross");

@@ -3,6 +3,8 @@
 // mask needs all lanes of the warp.
 #include "internal.h"
 
+#include <stdio.h>
+
 // What is known about a value across the threads of a block, or of each of its warps: the bits from
 // `spread` up are the same in all threads, and the `zeros` lowest bits are zero. In a warp %tid.x
 // has spread 5; %tid.x >> 5 has spread 0, which is uniform; x < 64 is uniform if x has spread 5,
@@ -572,17 +574,36 @@ static void report_text(ptx_builder *b, const struct divergence *d, uint32_t k, 
                    d->scope == MEET_WARP ? "warp" : "block", to);
 }
 
+enum { TARGET_BYTES = 256 };
+
+// Where the branch goes, and its place if that is known: "$if_1_end (kernel.c:12)". The end of a
+// long path is the part that tells files apart.
+static void write_target(const ptx_builder *b, uint32_t branch, char out[TARGET_BYTES])
+{
+    const struct insn *from = &b->code[0].insns.at[branch];
+    const char *place = ptxb_place_of(b, branch);
+    char label[96] = "a return";
+
+    if (from->kind == INSN_BRANCH)
+        ptxb_label_text(ptxb_label_of(b, from), label);
+    const size_t most = 100, length = place ? strlen(place) : 0;
+    if (!place)
+        snprintf(out, TARGET_BYTES, "%s", label);
+    else if (length > most)
+        snprintf(out, TARGET_BYTES, "%s (...%s)", label, place + length - most);
+    else
+        snprintf(out, TARGET_BYTES, "%s (%s)", label, place);
+}
+
 static void report(ptx_builder *b, const struct divergence *d)
 {
     unsigned nth;
     const uint32_t k = find_violation(b, d, &nth);
-    char to[96] = "a return";
+    char to[TARGET_BYTES];
 
     if (k == NO_INDEX)
         return;
-    const struct insn *from = &b->code[0].insns.at[d->from[k]];
-    if (from->kind == INSN_BRANCH)
-        ptxb_label_text(ptxb_label_of(b, from), to);
+    write_target(b, d->from[k], to);
     if (b->code[0].insns.at[k].divergence)
         report_text(b, d, k, to);
     else if (d->scope == MEET_BLOCK)

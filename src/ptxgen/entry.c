@@ -189,7 +189,7 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
         bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].used;
         if (used)
             continue;
-        ptxb_fail_place(b, p->place,
+        ptxb_fail_place(b, p->place, p->index,
                         p->info.is_pointer ? "param_ptr"
                         : p->symbol        ? "param_array"
                                            : "param",
@@ -207,7 +207,8 @@ int ptxb_close_entry(ptx_builder *b, const char *call, enum block_kind kind, int
     if (b->blocks.count != 1 || b->blocks.at[0].id != (uint32_t)block ||
         b->blocks.at[0].kind != kind) {
         const struct block *open = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
-        ptxb_fail_place(b, open && open->place ? open->place : b->place, call,
+        ptxb_fail_place(b, open && open->place ? open->place : b->place,
+                        open ? open->first : NO_INDEX, call,
                         "a block inside it was never closed: a C break, return or goto left "
                         "it (use ptx_break_if or ptx_return_if)");
         return 0;
@@ -317,6 +318,7 @@ static struct param *declare(ptx_builder *b, const char *call, ptx_type type, ui
     memset(p, 0, sizeof *p);
     p->info = *info;
     p->place = b->place;
+    p->index = b->code[0].insns.count;
     if (!copy_strings(b, &p->info))
         return NULL;
     entry->params.count++;

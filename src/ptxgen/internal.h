@@ -181,6 +181,7 @@ struct symbol {
 struct param {
     struct ptx_param_info info;
     const char *place;
+    uint32_t index;  // of the body's instruction that follows its declaration
     uint32_t reg;    // the register that the body uses
     uint32_t symbol; // the symbol of an array parameter
 };
@@ -317,12 +318,15 @@ struct ptx_builder {
 
 // Errors: the builder keeps the first one. `call` is the public function's name without "ptx_".
 void ptxb_fail(ptx_builder *b, const char *call, const char *format, ...) PTXGEN_PRINTF(3, 4);
-// The same, about what was called elsewhere: at `place`; or for an instruction of the body, where
-// that was called.
-void ptxb_fail_place(ptx_builder *b, const char *place, const char *call, const char *format, ...)
-    PTXGEN_PRINTF(4, 5);
+// The same, about what was called elsewhere: at `place`, or if that is not known, after `index`
+// instructions of the open entry's body (NO_INDEX: in none); or for an instruction of the body,
+// where that was called.
+void ptxb_fail_place(ptx_builder *b, const char *place, uint32_t index, const char *call,
+                     const char *format, ...) PTXGEN_PRINTF(5, 6);
 void ptxb_fail_insn(ptx_builder *b, uint32_t index, const char *call, const char *format, ...)
     PTXGEN_PRINTF(4, 5);
+// Where the instruction of the body was called; NULL: not known.
+const char *ptxb_place_of(const ptx_builder *b, uint32_t index);
 // Notes b->place as that of the newest instruction, which it returns, and of those that follow.
 struct insn *ptxb_mark_place(ptx_builder *b, struct insn *newest);
 // Whether instructions can be emitted: false after an error, when finished, or outside an entry.

@@ -223,7 +223,7 @@ static void barriers_go_through_calls(void **state)
     CALL_ACCEPTED(with_barrier(b), ptx_if (b, ptx_lt(b, n, 7)) ptx_call(b, "indirect"));
     CALL_REFUSED(with_barrier(b), ptx_if (b, ptx_lt(b, tid, 7)) ptx_call(b, "indirect"),
                  "ptx_call: 'indirect' has a barrier, and its call is in code that only some",
-                 "$if_1_end differs between threads of a block");
+                 "the branch to $if_1_end (", ") differs between threads of a block");
     CALL_REFUSED(with_barrier(b), ptx_return_if(b, ptx_lt(b, tid, 7));
                  ptx_call(b, "indirect"), "'indirect' has a barrier", "branch to a return");
     CALL_REFUSED(with_warp(b), ptx_if (b, ptx_lt(b, tid, 7)) ptx_call(b, "warp_sum", 1),

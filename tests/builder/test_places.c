@@ -298,6 +298,126 @@ static void functions_have_a_context(void **state)
     ptx_builder_destroy(&b);
 }
 
+// A call that is found too late has the lines before the block, parameter or path that it is about.
+#define LATE(call, words, lines)                                                                   \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(80);                                                           \
+        call;                                                                                      \
+        (ptx_builder_finish)(b);                                                                   \
+        const char *error = ptx_builder_error(b);                                                  \
+        if (!error || !strstr(error, words) || !strstr(error, "\nafter ") ||                       \
+            !strstr(error, lines))                                                                 \
+            fail_msg("not \"%s\" and \"%s\": %s", words, lines, error ? error : "no error");       \
+        ptx_builder_destroy(&b);                                                                   \
+    } while (0)
+
+static void late_errors_have_a_context(void **state)
+{
+    (void)state;
+    LATE(
+        {
+            const int k = (ptx_entry_begin)(b, (struct ptx_entry_params) { .name = "k" });
+            ptx_val x = (ptx_tid)(b, PTX_X);
+            (ptx_comment)(b, "the part");
+            (ptx_if_begin)(b, (ptx_lt)(b, x, ptx_u32(4)));
+            (ptx_mul)(b, x, x);
+            (ptx_entry_end)(b, k);
+        },
+        "k: ptx_entry: a block inside it was never closed",
+        "below 'the part'; the last lines:\n    mov.u32             %r1, %tid.x;\n"
+        "    setp.lt.u32         %p1, %r1, 4;\n    @!%p1 bra           $if_1_end;");
+    LATE(
+        {
+            (ptx_entry_begin)(b, (struct ptx_entry_params) { .name = "k" });
+            (ptx_if_begin)(b, (ptx_lt)(b, (ptx_tid)(b, PTX_X), ptx_u32(4)));
+        },
+        "k: ptx_builder_finish: a ptx_if block was never closed", "@!%p1 bra           $if_1_end;");
+    LATE(
+        {
+            (ptx_entry_begin)(b, (struct ptx_entry_params) { .name = "k" });
+            const int outer = (ptx_if_begin)(b, (ptx_lt)(b, (ptx_tid)(b, PTX_X), ptx_u32(4)));
+            (ptx_loop_begin)(b);
+            (ptx_barrier)(b);
+            (ptx_if_end)(b, outer);
+        },
+        "k: ptx_if: a block inside this one was never closed", "@!%p1 bra           $if_1_end;");
+    LATE(
+        {
+            (ptx_entry_begin)(b, (struct ptx_entry_params) { .name = "k" });
+            (ptx_tid)(b, PTX_X);
+            (ptx_if_end)(b, 77);
+        },
+        "k: ptx_if: this block is not open", "after 1 instruction of the entry");
+    LATE(
+        {
+            const int k = (ptx_entry_begin)(b, (struct ptx_entry_params) { .name = "k" });
+            (ptx_tid)(b, PTX_X);
+            (ptx_param_emit)(b, PTX_U32, (struct ptx_param_info) { .name = "n" });
+            (ptx_barrier)(b);
+            (ptx_entry_end)(b, k);
+        },
+        "k: ptx_param: parameter 'n' is never used", "after 1 instruction of the entry");
+    LATE(
+        {
+            const int f =
+                (ptx_func_begin)(b, (struct ptx_func_params) { .name = "f", .result = PTX_U32 });
+            ptx_val x = (ptx_param_emit)(b, PTX_U32, (struct ptx_param_info) { .name = "x" });
+            const int inner = (ptx_if_begin)(b, (ptx_lt)(b, x, ptx_u32(4)));
+            (ptx_return_value)(b, x);
+            (ptx_if_end)(b, inner);
+            (ptx_func_end)(b, f);
+        },
+        "f: ptx_func: a path through 'f' ends without ptx_return_value()", "    ret;");
+}
+
+// Not only the barrier has its place: so has the condition that keeps threads from it.
+static void a_divergent_branch_has_its_place(void **state)
+{
+    (void)state;
+    // clang-format off
+    ptx_builder *b = builder_at(80);
+    const char *branch = NULL, *place = NULL;
+    char words[200];
+    ptx_entry (b, "k") {
+        branch = HERE; ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), ptx_u32(7))) {
+            place = HERE; ptx_barrier(b);
+        }
+    }
+    snprintf(words, sizeof words, "the branch to $if_1_end (%s) differs", branch);
+    EXPECT_PLACE(b, place, words);
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_tid(b, PTX_X);
+        branch = HERE; ptx_return_if(b, ptx_lt(b, x, ptx_u32(7)));
+        place = HERE; ptx_shfl_down(b, x, ptx_u32(1));
+    }
+    snprintf(words, sizeof words, "the branch to a return (%s) differs", branch);
+    EXPECT_PLACE(b, place, words);
+    // A long path is cut; an unknown one is left out.
+    static char path[3000];
+    memset(path, 'd', sizeof path - 1);
+    memcpy(path + sizeof path - 12, "kernel.c:77", 12);
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_builder_place(b, path);
+        const int block = (ptx_if_begin)(b, (ptx_lt)(b, (ptx_tid)(b, PTX_X), ptx_u32(7)));
+        ptx_builder_place(b, NULL);
+        place = HERE; ptx_barrier(b);
+        (ptx_if_end)(b, block);
+    }
+    EXPECT_PLACE(b, place, "dddkernel.c:77) differs between threads of a block. Move the barrier out");
+    // clang-format on
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        const int block = (ptx_if_begin)(b, (ptx_lt)(b, (ptx_tid)(b, PTX_X), ptx_u32(7)));
+        (ptx_barrier)(b);
+        (ptx_if_end)(b, block);
+    }
+    ptx_builder_finish(b);
+    assert_non_null(strstr(ptx_builder_error(b), "the branch to $if_1_end differs"));
+    ptx_builder_destroy(&b);
+}
+
 static void a_long_path_is_cut_at_its_start(void **state)
 {
     static char path[3000];
@@ -405,6 +525,8 @@ int main(void)
         cmocka_unit_test(ready_kernels_have_the_place),
         cmocka_unit_test(later_errors_have_their_place),
         cmocka_unit_test(functions_have_a_context),
+        cmocka_unit_test(late_errors_have_a_context),
+        cmocka_unit_test(a_divergent_branch_has_its_place),
         cmocka_unit_test(a_long_path_is_cut_at_its_start),
         cmocka_unit_test(the_first_error_is_called),
         cmocka_unit_test(arguments_have_an_order),
