@@ -449,10 +449,7 @@ PTXGEN_API ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params params);
 #define ptx_op(b, ...) ptx_op_emit(b, PTXGEN_STRUCT(ptx_op_params, .op = __VA_ARGS__))
 
 /// cond ? x : y, for every type except predicates. Both operands are evaluated.
-static inline ptx_val ptx_select(ptx_builder *b, ptx_val cond, ptx_val x, ptx_val y)
-{
-    return ptx_selp(b, x, y, cond);
-}
+PTXGEN_API ptx_val ptx_select(ptx_builder *b, ptx_val cond, ptx_val x, ptx_val y);
 
 /// Special registers: ptx_tid(b, PTX_X), ptx_laneid(b) ...
 #define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b, ptx_axis axis);

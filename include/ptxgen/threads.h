@@ -54,7 +54,8 @@ PTXGEN_API void ptx_assume_warp_uniform(ptx_builder *b, ptx_val x);
 PTXGEN_API void ptx_barrier_warp(ptx_builder *b, ptx_val mask);
 
 /// Returns the value of another lane, of any type except predicates; `x` itself if that lane does
-/// not exist. All 32 lanes participate unless ptx_shfl_emit() gets a mask.
+/// not exist. All 32 lanes participate unless ptx_shfl_emit() gets a mask. Of a delta, mask or
+/// index PTX takes the lower 5 bits: a delta of 33 is one of 1. A constant above 31 is refused.
 typedef enum ptx_shfl_mode {
     PTX_SHFL_DOWN, ///< from lane + delta
     PTX_SHFL_UP,   ///< from lane - delta

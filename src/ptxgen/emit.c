@@ -405,7 +405,16 @@ void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x)
 
 bool ptxb_is_condition(ptx_builder *b, const char *call, ptx_val cond)
 {
-    if (!ptxb_ready(b, call) || !ptxb_usable(b, call, "the condition", cond))
+    char text[32];
+
+    if (!ptxb_ready(b, call))
+        return false;
+    if (cond.kind == PTX_KIND_NUMBER)
+        ptxb_fail(b, call,
+                  "the condition is the number %s; write ptx_bool() or a comparison, as "
+                  "ptx_ne(b, x, 0)",
+                  number_text(cond, text));
+    if (b->failed || !ptxb_usable(b, call, "the condition", cond))
         return false;
     if (cond.type == PTX_PRED)
         return true;

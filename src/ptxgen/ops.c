@@ -315,6 +315,20 @@ PTX_OPS_TERNARY(DEFINE)
 PTX_OPS_QUATERNARY(DEFINE)
 #undef DEFINE
 
+ptx_val ptx_select(ptx_builder *b, ptx_val cond, ptx_val x, ptx_val y)
+{
+    if (!b)
+        return (ptx_val) { 0 };
+    cond = ptxb_typed(b, "select", "the condition", cond, PTX_PRED);
+    if (!ptxb_is_condition(b, "select", cond))
+        return (ptx_val) { 0 };
+    const char *within = b->within;
+    b->within = within ? within : "select";
+    const ptx_val result = ptx_selp(b, x, y, cond);
+    b->within = within;
+    return result;
+}
+
 // ---- variables ----------------------------------------------------------------------------------
 
 ptx_val ptx_var(ptx_builder *b, ptx_val init)

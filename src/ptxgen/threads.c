@@ -214,6 +214,11 @@ static bool shuffle_ok(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
                   ptx_type_name((ptx_type)x.type));
         return false;
     }
+    if (p->lane.kind == PTX_KIND_IMMEDIATE && p->lane.bits > 31) {
+        ptxb_fail(b, "shfl", "the lane is %u; a warp has 32 lanes, and PTX takes the lower 5 bits",
+                  (unsigned)p->lane.bits);
+        return false;
+    }
     if (p->width > 32 || (p->width & (p->width - 1))) {
         ptxb_fail(b, "shfl", ".width is %u; it must be 1, 2, 4, 8, 16 or 32", p->width);
         return false;

@@ -121,7 +121,10 @@ static void numbers_without_a_type_are_refused(void **state)
     REFUSED_AT(80, ptx_shl(b, u, -1), "ptx_shl: y is the number -1, which u32 cannot hold");
     REFUSED_AT(80, ptx_for_begin(b, 0, 10, 1), "ptx_for: lo is the number 0");
     REFUSED_AT(80, ptx_for_begin(b, 0, u, 0), "ptx_for: the step must be above zero");
-    REFUSED_AT(80, ptx_if_begin(b, 1), "ptx_if: the condition is the number 1");
+    REFUSED_AT(80, ptx_if_begin(b, 1), "ptx_if: the condition is the number 1; write ptx_bool()");
+    REFUSED_AT(80, ptx_if_begin(b, true),
+               "ptx_if: the condition is the number 1; write ptx_bool()");
+    REFUSED_AT(80, ptx_while_test(b, 0.5), "ptx_while: the condition is the number 0.5; write");
     REFUSED_AT(80, ptx_load(b, ptx_shared(b, PTX_F32, 4), 4), "ptx_load: 4 bytes at byte 16");
     REFUSED_AT(80, ptx_load(b, ptx_shared(b, PTX_F32, 4), 0.5),
                "ptx_load: the index is the number");

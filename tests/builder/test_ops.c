@@ -167,7 +167,10 @@ static void wrong_operands_are_named(void **state)
     REFUSED(ptx_add(b, ptx_bool(true), ptx_bool(true)), "add: x is pred",
             "the instruction takes u16");
     REFUSED(ptx_not(b, f), "not: x is f32", "or b64");
-    REFUSED(ptx_select(b, ptx_bool(true), ptx_bool(true), ptx_bool(false)), "selp: x is pred");
+    REFUSED(ptx_select(b, ptx_bool(true), ptx_bool(true), ptx_bool(false)), "select: x is pred");
+    REFUSED(ptx_select(b, ptx_bool(true), 1, 2), "ptx_select: x is the number 1, and nothing");
+    REFUSED(ptx_select(b, 7, u, u), "ptx_select: the condition is the number 7, which pred");
+    REFUSED(ptx_select(b, ptx_bool(true), u, f), "ptx_select: x is u32 and y is f32");
     REFUSED(ptx_add(b, none, f), "add: x was never set");
     REFUSED(ptx_add(b, f, none), "add: y was never set");
     REFUSED(ptx_add(b, ptx_imm(PTX_U16, -1), ptx_u16(1)), "x is the immediate -1",

@@ -117,7 +117,7 @@ static void every_shape_has_its_place(void **state)
     PLACED(ptx_sqrt(b, u), "ptx_sqrt: x is u32");
     PLACED(ptx_fma(b, f, f, u), "ptx_fma: x is f32 and z is u32");
     PLACED(ptx_bfi(b, u, u, u, f), "ptx_bfi: w is f32");
-    PLACED(ptx_select(b, u, f, f), "ptx_selp: z is u32");
+    PLACED(ptx_select(b, u, f, f), "ptx_select: the condition is u32");
     PLACED(ptx_tid(b, (ptx_axis)7), "ptx_tid: 7 is not an axis");
     PLACED(ptx_op(b, PTX_OP_add, .x = u, .y = f), "ptx_add: x is u32 and y is f32");
     PLACED(ptx_cvt(b, PTX_PRED, f), "ptx_cvt: there is no conversion");

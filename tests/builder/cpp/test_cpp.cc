@@ -189,7 +189,7 @@ static void errors()
     REFUSED("ptx_store: the value is u32", p[u] = u);
     REFUSED("ptx_add: x is f32 and y is u32", p[u] += u);
     REFUSED("ptx_load: the index is f32", ptx::value x = p[f]);
-    REFUSED("ptx_selp: z is u32", ptx::value x = ptx::select(u, f, f));
+    REFUSED("ptx_select: the condition is u32", ptx::value x = ptx::select(u, f, f));
     REFUSED("ptx_cvt: there is no conversion", ptx::value x = ptx::cast(PTX_PRED, u));
     REFUSED("ptx_if: the condition is u32", b.if_(u, [] {}));
     REFUSED("ptx_else_if: the condition is f32", b.if_(u < 1, [] {}).else_if(f, [] {}));
