@@ -42,9 +42,6 @@ class Cuda:
         """The device memory of a view, as a tensor."""
         return torch.from_dlpack(view)  # type: ignore[attr-defined]
 
-    def written(self, view: devices.View, tensor: torch.Tensor) -> None:
-        """The tensor of a view was written: it is the view's memory."""
-
 
 class Host:
     """The CPU's memory as device memory of an emulator with `pageable`. Each launch is waited for."""
@@ -76,24 +73,17 @@ class Host:
     def tensor(self, view: devices.View) -> torch.Tensor:
         """A copy: call again for what is there later."""
         made = torch.zeros(view.count, dtype=torch.float32)
-        self._copy("cuMemcpyDtoH_v2", ctypes.c_void_p(made.data_ptr()), ctypes.c_uint64(view.address),
-                   view.nbytes)
-        return made
-
-    def written(self, view: devices.View, tensor: torch.Tensor) -> None:
-        """The tensor of a view was written: copied back."""
-        self._copy("cuMemcpyHtoD_v2", ctypes.c_uint64(view.address), ctypes.c_void_p(tensor.data_ptr()),
-                   view.nbytes)
-
-    def _copy(self, name: str, to: Any, source: Any, size: int) -> None:
         context = ctypes.c_void_p(self.gpu.context)
         self._cuda.cuCtxPushCurrent_v2(context)
         try:
-            code = getattr(self._cuda, name)(to, source, ctypes.c_size_t(size))
+            code = self._cuda.cuMemcpyDtoH_v2(ctypes.c_void_p(made.data_ptr()),
+                                              ctypes.c_uint64(view.address),
+                                              ctypes.c_size_t(view.nbytes))
         finally:
             self._cuda.cuCtxPopCurrent_v2(ctypes.byref(context))
         if code:
-            raise RuntimeError(f"{name}: error {code}")
+            raise RuntimeError(f"cuMemcpyDtoH: error {code}")
+        return made
 
 
 _KINDS: Dict[str, Any] = {"cuda": Cuda}

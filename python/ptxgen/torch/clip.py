@@ -71,18 +71,8 @@ class _Part:
 
     def norm(self) -> Any:
         """The norm in a tensor of its own."""
-        return self._now()[1].clone()
-
-    def _now(self) -> Tensor:
-        """The records of now."""
-        return self.device.tensor(self.plan.records) if self._records is None else self._records
-
-    def keep_sign(self, norm: Tensor, max_norm: float) -> None:
-        """torch's factor of a norm below 0, which is below 0, too. The sums have the norm's square."""
-        records = self._now()
-        factor = (max_norm / (norm + _EPS)).clamp(max=1.0).to(records)
-        records[0].copy_(torch.where(norm.to(records.device) < 0, factor, records[0]))
-        self.device.written(self.plan.records, records)
+        records = self.device.tensor(self.plan.records) if self._records is None else self._records
+        return records[1].clone()
 
 
 class _Set:
@@ -184,16 +174,15 @@ class _Set:
             part.device.done(stream)
 
     def given(self, norm: Tensor, max_norm: float) -> None:
-        """Records of a norm that the caller has. Its square is exact in f64."""
-        square = norm.detach().double().square()
+        """Records of a norm that the caller has. Its square is exact in f64; below 0 for a norm below 0,
+        whose records are NaN then."""
+        square = norm.detach().double()
+        square = square * square.abs()
         for part in self._parts:
             stream = part.device.stream()
             part.set_max_norm(max_norm, stream)
             part.sums.copy_(square)  # type: ignore[union-attr]
         self._finish()
-        if norm.device.type != "cpu" or float(norm) < 0:
-            for part in self._parts:
-                part.keep_sign(norm.detach().reshape(()), max_norm)
 
     def apply(self) -> None:
         for part in self._parts:
@@ -444,20 +433,22 @@ def get_total_norm(tensors: _Tensors, norm_type: float = 2.0, error_if_nonfinite
 def clip_grads_with_norm_(parameters: _Tensors, max_norm: float, total_norm: Tensor,
                           foreach: Optional[bool] = None) -> None:
     """torch.nn.utils.clip_grads_with_norm_: scales the gradients by min(1, max_norm / (total_norm +
-    1e-6))."""
+    1e-6)). A norm is at least 0. torch's own function takes one below 0 that is on the CPU; one on the
+    GPU makes the gradients NaN."""
     parameters = _listed(parameters)
     grads = _gradients(parameters)
     limit = _number("max_norm", max_norm)
     if not isinstance(total_norm, Tensor) or total_norm.numel() != 1:
         raise TypeError(f"total_norm: a tensor of one element is needed, as get_total_norm() gives it, not "
                         f"{total_norm!r:.80}")
-    plans = _set_of(grads, 2.0, with_sums=True) if limit >= 0 else None
+    norm = total_norm.full_tensor() if isinstance(total_norm, DTensor) else total_norm
+    below = norm.device.type == "cpu" and float(norm) < 0
+    plans = None if below or not limit >= 0 else _set_of(grads, 2.0, with_sums=True)
     if plans is None:
         if _torch_clip_grads_with_norm_ is None:
             raise NotImplementedError("this torch has no clip_grads_with_norm_ for such gradients")
         _torch_clip_grads_with_norm_(parameters, max_norm, total_norm, foreach)
         return
-    norm = total_norm.full_tensor() if isinstance(total_norm, DTensor) else total_norm
     plans.given(norm, limit)
     plans.apply()
     increment_version(grads)
