@@ -45,11 +45,14 @@ struct ptx_param_info {
     const char *high;
     const char *format; ///< pointers: what integer elements are codes of, "e4m3"; NULL: of nothing
     uint8_t range;      ///< scalars: enum ptx_range
-    bool readonly;      ///< pointers: the kernel never stores through it (checked)
-    bool writeonly;     ///< pointers: the kernel never loads through it (checked)
-    bool is_pointer;    ///< set by ptx_param_ptr()
-    uint8_t type;       ///< set by the call: type of the value or of the elements
-    uint32_t count;     ///< set by ptx_param_array(): number of elements, else 0
+    /// Pointers: the kernel never stores through it; or never loads through it. Checked for all
+    /// calls that take the pointer, and for .at of ptx_asm(). Not checked for its address, which
+    /// ptx_ptr_address() gives to functions, to .in of a text, or to ptx_ptr_from().
+    bool readonly;
+    bool writeonly;
+    bool is_pointer; ///< set by ptx_param_ptr()
+    uint8_t type;    ///< set by the call: type of the value or of the elements
+    uint32_t count;  ///< set by ptx_param_array(): number of elements, else 0
 };
 
 /// A parameter passed by value. An entry must use every parameter.
