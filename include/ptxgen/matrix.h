@@ -39,7 +39,8 @@ typedef struct ptx_fragment {
 /// A fragment of C whose elements are all `x`, of type PTX_F32, PTX_F16 or PTX_S32.
 PTXGEN_API ptx_fragment ptx_fragment_fill(ptx_builder *b, ptx_val x);
 /// A fragment from its words, in the order of PTX's figures: any values of 32 bits for A and B,
-/// pairs of f16 (f16x2 or 32-bit integers) or values of the type for C.
+/// pairs of f16 (f16x2 or 32-bit integers) or values of the type for C. A constant word of B with a
+/// sign bit is an error where k = 8 and elements have 16 bits: docs/matrices.md says why.
 PTXGEN_API ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role, ptx_type type,
                                           unsigned k, ptx_vec words);
 /// The words of a fragment.
@@ -56,8 +57,11 @@ struct ptx_fragment_load_params {
     bool trans;     ///< 16-bit elements: rows in memory are columns of the matrix
 };
 /// Reads A or B from shared memory by ptx_ldmatrix(). `p` points to elements of the matrix's width,
-/// the same in all lanes, at the first one: a row of A after the other, or a column of B after the
-/// other; with .trans a column of A, or a row of B. Each begins at a multiple of 16 bytes.
+/// the same in all lanes as the stride is, at the first one: a row of A after the other, or a
+/// column of B after the other; with .trans a column of A, or a row of B. Each begins at a multiple
+/// of 16 bytes. A pointer or stride that may differ between lanes of a warp is an error when the
+/// entry ends, as in conditions of full-mask warp operations; ptx_assume_warp_uniform() declares
+/// that it does not. What a function gets from its callers is not checked.
 PTXGEN_API ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role,
                                                ptx_type type, unsigned k, ptx_ptr p,
                                                struct ptx_fragment_load_params params);
@@ -66,8 +70,9 @@ PTXGEN_API ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role
         b, role, type, k, p,                                                                       \
         PTXGEN_STRUCT(ptx_fragment_load_params, PTXGEN_FIELDS(stride, __VA_ARGS__)))
 /// Writes C to shared or global memory, row after row: `p` points to its first element, the same in
-/// all lanes, and rows are `stride` elements apart (u32, even). f32 is rounded to nearest even
-/// where `p` points to f16 or bf16 (sm_80 and up).
+/// all lanes (checked as in ptx_fragment_load()), and rows are `stride` elements apart (u32, even,
+/// the same in all lanes). f32 is rounded to nearest even where `p` points to f16 or bf16 (sm_80
+/// and up).
 PTXGEN_API void ptx_fragment_store(ptx_builder *b, ptx_fragment fragment, ptx_ptr p,
                                    ptx_val stride);
 

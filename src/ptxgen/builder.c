@@ -286,6 +286,7 @@ static void release_all(ptx_builder *b)
     RELEASE(b, b->opcodes);
     RELEASE(b, b->extras);
     RELEASE(b, b->marks);
+    RELEASE(b, b->uniforms);
     RELEASE(b, b->labels);
     RELEASE(b, b->symbols);
     RELEASE(b, b->entries);

@@ -612,8 +612,23 @@ static void report(ptx_builder *b, const struct divergence *d)
         report_warp(b, k, to);
 }
 
-// What an analysis is for: errors; what a function asks of blocks; the result of a function.
-enum purpose { FOR_ERRORS, FOR_ROWS, FOR_RESULT };
+// What the caller of a function passes is not known, and taken to be the same in all lanes.
+static void report_uniforms(ptx_builder *b, const struct divergence *d)
+{
+    for (uint32_t k = 0; k < b->uniforms.count && !b->failed; k++) {
+        const struct uniform *u = &b->uniforms.at[k];
+        if (value_at(d, u->reg)->spread)
+            ptxb_fail_insn(b, u->index, u->call,
+                           "%s differs between lanes of a warp, and all lanes have parts of one "
+                           "fragment. Compute it from what is the same for whole warps (tid / 32, "
+                           "say), or declare that by ptx_assume_warp_uniform()",
+                           u->name);
+    }
+}
+
+// What an analysis is for: errors; what a function asks of blocks; the result of a function; what
+// must be the same in a warp.
+enum purpose { FOR_ERRORS, FOR_ROWS, FOR_RESULT, FOR_UNIFORMS };
 
 static void conclude(ptx_builder *b, const struct divergence *d, struct entry *entry,
                      enum purpose purpose)
@@ -622,6 +637,8 @@ static void conclude(ptx_builder *b, const struct divergence *d, struct entry *e
 
     if (purpose == FOR_ERRORS)
         report(b, d);
+    else if (purpose == FOR_UNIFORMS)
+        report_uniforms(b, d);
     else if (purpose == FOR_RESULT)
         entry->result_spread[d->scope][d->rows] = value_at(d, entry->result_reg)->spread;
     else if (d->rows <= entry->rows && find_violation(b, d, &nth) != NO_INDEX)
@@ -638,7 +655,7 @@ static void check_scope(ptx_builder *b, struct entry *entry, enum meeting scope,
                             .rows = rows,
                             .rows_of_warps = rows != ROWS_ANY,
                             .whole_rows = rows == ROWS_WHOLE,
-                            .uniform_params = purpose == FOR_RESULT,
+                            .uniform_params = purpose == FOR_RESULT || purpose == FOR_UNIFORMS,
                             .first_reg = entry->first_reg };
 
     d.from = ptxb_resize(b, NULL, 0, bytes);
@@ -678,11 +695,23 @@ bool ptxb_check_divergence(ptx_builder *b, struct entry *entry)
         check_scope(b, entry, (enum meeting)scope, rows, FOR_ERRORS);
         needs_warps |= scope == MEET_WARP;
     }
-    if (entry->result && !found)
+    if ((entry->result || b->uniforms.count) && !found)
         find_deciding(b, entry);
+    if (b->uniforms.count && !b->failed)
+        check_scope(b, entry, MEET_WARP, rows, FOR_UNIFORMS);
     if (entry->is_function)
         summarise(b, entry, needs_warps);
     return !b->failed;
+}
+
+void ptxb_require_uniform(ptx_builder *b, const char *call, const char *name, ptx_val x)
+{
+    if ((x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE) || b->failed ||
+        !ROOM_FOR(b, b->uniforms, 1))
+        return;
+    b->regs.at[x.reg].decides = 1;
+    b->uniforms.at[b->uniforms.count++] =
+        (struct uniform) { call, name, x.reg, b->code[0].insns.count };
 }
 
 void ptxb_meet(ptx_builder *b, enum meeting scope)

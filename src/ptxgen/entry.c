@@ -168,7 +168,7 @@ int ptxb_open_entry(ptx_builder *b, const char *call, struct entry entry)
         return 1;
     for (int k = 0; k < 2; k++)
         b->code[k].insns.count = b->code[k].operands.count = 0;
-    b->extras.count = b->marks.count = 0;
+    b->extras.count = b->marks.count = b->uniforms.count = 0;
     b->marked = NULL;
     b->entries.at[b->entries.count++] = entry;
     b->first_reg = entry.first_reg;

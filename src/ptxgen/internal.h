@@ -263,6 +263,12 @@ struct mark {
     uint32_t index;
 };
 
+// What must be the same in all lanes of a warp, from the instruction `index` of the body on.
+struct uniform {
+    const char *call, *name; // for an error
+    uint32_t reg, index;
+};
+
 // The opcode that belongs to a spelling, by ptxb_note().
 struct note {
     uint32_t spelling, opcode;
@@ -290,9 +296,10 @@ struct ptx_builder {
     uint32_t first_reg;        // of the open entry; not 0
     LIST(struct block) blocks; // the open blocks, innermost last
     LIST(bool) open;           // by block: whether it is open
-    LIST(struct opcode) opcodes; // [0] means "none"
-    LIST(union extra) extras;    // of the open entry
-    LIST(struct mark) marks;     // of the open entry's body, ascending
+    LIST(struct opcode) opcodes;   // [0] means "none"
+    LIST(union extra) extras;      // of the open entry
+    LIST(struct mark) marks;       // of the open entry's body, ascending
+    LIST(struct uniform) uniforms; // of the open entry
     LIST(struct label) labels;
     LIST(struct symbol) symbols;
     LIST(struct entry) entries;
@@ -555,6 +562,8 @@ static inline uint32_t ptxb_target_of(const ptx_builder *b, const struct insn *i
 }
 // Checks that all threads reach the instructions that need all threads.
 bool ptxb_check_divergence(ptx_builder *b, struct entry *entry);
+// Requires, when the entry ends, that `x` does not differ between lanes of a warp.
+void ptxb_require_uniform(ptx_builder *b, const char *call, const char *name, ptx_val x);
 // Marks the newest instruction as one that needs all threads of the block or warp.
 void ptxb_meet(ptx_builder *b, enum meeting scope);
 

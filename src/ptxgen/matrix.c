@@ -192,6 +192,21 @@ ptx_fragment ptx_fragment_fill(ptx_builder *b, ptx_val x)
     return b->failed ? poison : f;
 }
 
+// ptxas 13.0 takes the signs out of a constant B and negates the operand of its instruction, which
+// is wrong for the lower of two elements.
+static bool constant_ok(ptx_builder *b, const ptx_fragment *f, unsigned i, ptx_val x)
+{
+    if (f->role != PTX_FRAGMENT_B || f->k != 8 || ptxb_bits((ptx_type)f->type) != 16 ||
+        x.kind != PTX_KIND_IMMEDIATE || !(x.bits & 0x80008000))
+        return true;
+    ptxb_fail(b, "fragment_from",
+              "word %u of B is the constant 0x%08x, which has a sign bit: with k = 8 and 16-bit "
+              "elements, ptxas 13.0 gives the product of it a wrong sign. Load B, or "
+              "compute it",
+              i, (unsigned)x.bits);
+    return false;
+}
+
 ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role, ptx_type type, unsigned k,
                                ptx_vec x)
 {
@@ -218,6 +233,8 @@ ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role, ptx_type 
                       word == PTX_B32 ? "of 32 bits" : ptx_type_name(word));
             return poison;
         }
+        if (!constant_ok(b, &f, i, x.lane[i]))
+            return poison;
         f.word[i] = ptxb_in_register(b, ptx_bitcast(b, word, x.lane[i]));
     }
     return b->failed ? poison : f;
@@ -388,6 +405,12 @@ static bool rows_in_array(ptx_builder *b, const char *call, ptx_ptr p, ptx_val s
     return ptxb_in_array(b, call, last, unit);
 }
 
+static void require_uniform(ptx_builder *b, const char *call, ptx_ptr p, ptx_val stride)
+{
+    ptxb_require_uniform(b, call, "the pointer", p.base);
+    ptxb_require_uniform(b, call, "the stride", stride);
+}
+
 // The lanes' rows. Without .trans, a tile has 8 rows of A (columns of B) and 16 bytes of each; the
 // words of A alternate between the upper and the lower rows, those of B go along k. With .trans,
 // tiles change sides.
@@ -417,6 +440,7 @@ ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role, ptx_
         !rows_in_array(b, "fragment_load", p, params.stride, params.trans ? k : side,
                        params.trans ? side : k, 16))
         return poison;
+    require_uniform(b, "fragment_load", p, params.stride);
     b->within = "fragment_load";
     ptx_val lane = ptx_laneid(b), in_tile = ptx_and(b, lane, ptx_u32(7));
     // Of the tile that this lane has a row of: bit 3 of the lane counts words of one kind, bit 4
@@ -469,6 +493,7 @@ void ptx_fragment_store(ptx_builder *b, ptx_fragment f, ptx_ptr p, ptx_val strid
                   (unsigned)stride.bits);
         return;
     }
+    require_uniform(b, "fragment_store", p, stride);
     b->within = "fragment_store";
     ptx_val lane = ptx_laneid(b), row = ptx_shr(b, lane, ptx_u32(2));
     ptx_val column = ptx_shl(b, ptx_and(b, lane, ptx_u32(3)), ptx_u32(1));

@@ -264,6 +264,93 @@ static void errors_name_the_call_that_was_written(void **state)
     EXPECT_ERROR(b, "ptx_add: x is u32 and y is f32");
 }
 
+// Pointers and strides of fragments: what differs between lanes of a warp is refused, at the call.
+static void fragments_are_those_of_a_warp(void **state)
+{
+    enum { ZERO, WARP, PARAM, LOADED, ASSUMED, ACCEPTED, LANE = ACCEPTED, TID, VARIABLE, PLACES };
+
+    (void)state;
+    for (int k = 0; k < 3 * PLACES; k++) {
+        const int place = k / 3, way = k % 3; // the pointer of a load, its stride, both of a store
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { 64 }) {
+            ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out"), s = ptx_shared(b, PTX_BF16, 4096);
+            ptx_val n = ptx_param(b, PTX_U32, "n"), tid = ptx_tid(b, PTX_X);
+            ptx_val v = ptx_var(b, n), same = ptx_mul(b, tid, 3);
+            ptx_if (b, ptx_eq(b, tid, 3))
+                ptx_set(b, v, 8);
+            ptx_assume_warp_uniform(b, same);
+            const ptx_val i[PLACES] = { ptx_u32(0), ptx_shr(b, tid, 5),
+                                        n,          ptx_load(b, ptx_ptr_cast(b, PTX_U32, out), n),
+                                        same,       ptx_laneid(b),
+                                        tid,        v };
+            ptx_val eights = ptx_mul(b, i[place], 8);
+            ptx_fragment c = ptx_fragment_fill(b, ptx_f32(0));
+            if (way == 0)
+                ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_BF16, 16, ptx_at(b, s, eights), 16);
+            else if (way == 1)
+                ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_BF16, 16, s, i[place]);
+            else
+                ptx_fragment_store(b, c, ptx_at(b, out, eights), ptx_add(b, eights, 8));
+            ptx_fragment_store(b, c, out, ptx_add(b, n, n));
+        }
+        if (place < ACCEPTED)
+            EXPECT_LINES(b, way < 2 ? "ldmatrix" : "st.global.v2.f32");
+        else
+            EXPECT_ERROR(b, "test_matrix.c:",
+                         way < 2 ? "ptx_fragment_load: the " : "ptx_fragment_store: the ",
+                         way == 1 ? "stride differs" : "pointer differs", "between lanes of a warp",
+                         "ptx_assume_warp_uniform()");
+    }
+    // What a function gets is its callers' matter; what it computes from lanes is not.
+    for (int lanes = 0; lanes < 2; lanes++) {
+        ptx_builder *b = builder_at(80);
+        ptx_func (b, "put") {
+            ptx_ptr to = ptx_param_ptr(b, PTX_F32, "to");
+            ptx_val i = lanes ? ptx_laneid(b) : ptx_param(b, PTX_U32, "i");
+            ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)), ptx_at(b, to, i), 8);
+        }
+        if (!lanes) {
+            ptx_entry (b, "k", .block = { 64 }) {
+                ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
+                ptx_call(b, "put", ptx_ptr_address(b, out), ptx_u32(8));
+            }
+            EXPECT_LINES(b, "st.global.v2.f32", "call");
+        } else {
+            EXPECT_ERROR(b, "test_matrix.c:", "ptx_fragment_store: the pointer differs");
+        }
+    }
+}
+
+// ptxas 13.0 gives such a product a wrong sign.
+static void constants_of_b_have_no_sign(void **state)
+{
+    (void)state;
+    for (int bit = 0; bit < 32; bit++)
+        for (int type = 0; type < 2; type++)
+            for (int deep = 0; deep < 2; deep++) {
+                const ptx_val word = ptx_b32(UINT32_C(1) << bit);
+                const unsigned k = deep ? 16 : 8;
+                const ptx_type of = type ? PTX_F16 : PTX_BF16;
+                ptx_builder *b = builder_at(80);
+                ptx_entry (b, "k", .block = { 32 }) {
+                    ptx_vec a = deep ? ptx_vec4(word, word, word, word) : ptx_vec2(word, word);
+                    ptx_vec from = { { word, ptx_copy(b, word) }, deep ? 2 : 1 };
+                    ptx_vec copied = { { ptx_copy(b, word), word }, deep ? 2 : 1 };
+                    ptx_fragment x = ptx_fragment_from(b, PTX_FRAGMENT_A, of, k, a);
+                    ptx_fragment c = ptx_fragment_fill(b, ptx_f32(0));
+                    ptx_mma(b, x, ptx_fragment_from(b, PTX_FRAGMENT_B, of, k, copied), c);
+                    ptx_mma(b, x, ptx_fragment_from(b, PTX_FRAGMENT_B, of, k, from), c);
+                }
+                if (deep || bit % 16 != 15)
+                    EXPECT_LINES(b, "mma.sync", "mma.sync");
+                else
+                    EXPECT_ERROR(b, "ptx_fragment_from: word 0 of B is the constant 0x",
+                                 bit == 15 ? "00008000" : "80000000", "a sign bit",
+                                 "Load B, or compute it");
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +360,8 @@ int main(void)
         cmocka_unit_test(blocks_of_part_of_a_warp_are_refused),
         cmocka_unit_test(errors_name_the_call_that_was_written),
         cmocka_unit_test(wrong_fragments_are_named),
+        cmocka_unit_test(fragments_are_those_of_a_warp),
+        cmocka_unit_test(constants_of_b_have_no_sign),
         cmocka_unit_test(wrong_tiles_and_copies_are_named),
     };
 
