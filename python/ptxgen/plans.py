@@ -32,7 +32,7 @@ _ADDRESSES: Dict[str, List[Tuple[str, bool]]] = {
 _FORMATS: Dict[str, Tuple[str, Optional[str]]] = {
     "full": ("f32", None), "state_bf16": ("bf16", None), "master": ("f32", "f32"),
     "remainder": ("f32", "s16"), "stochastic": ("bf16", None), "state_8bit": ("u8", None)}
-_BLOCK = 256  # elements that share an absmax
+BLOCK = 256  # elements that share an absmax
 # The types of what plans and groups have at addresses; the rest are structs.
 _AT = {"max_norms_at": "f32", "loss_scale_at": "f32", "found_inf_at": "f32", "found_inf_to": "f32",
        "sums_at": "f64", "lr_at": "f32"}
@@ -86,8 +86,8 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
         dtype = _FORMATS[name][field == "beside"]
         why = f"format {name!r} has {dtype} there"
     elif field == "absmax":
-        dtype, count = "f32", -(-row.count // _BLOCK)
-        why, needs = "an absmax is f32", f"{needs}, in blocks of {_BLOCK}: {count} of them"
+        dtype, count = "f32", -(-row.count // BLOCK)
+        why, needs = "an absmax is f32", f"{needs}, in blocks of {BLOCK}: {count} of them"
     elif field == "step":
         dtype, count = "f32", 1
         why, needs = "a step count is f32", "a step count is one"

@@ -3,23 +3,12 @@
 #include "asm_text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 // ---- characters ---------------------------------------------------------------------------------
 
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '$';
 }
 
 const char *ptxb_asm_excerpt(const char *from, char out[ASM_EXCERPT])
@@ -175,9 +164,9 @@ static bool copy_operand(struct reader *r)
     char text[ASM_EXCERPT], name[40];
     unsigned k = 0;
 
-    while (is_digit(*r->at) && k < 1000)
+    while (asm_is_digit(*r->at) && k < 1000)
         k = 10 * k + (unsigned)(*r->at++ - '0');
-    if (is_word(*r->at))
+    if (asm_is_word(*r->at))
         return FAIL(r, "'%.*s' in '%s' is no operand: those are %%0, %%1, ...",
                     (int)(r->at - from) + 1, from, excerpt(r, text));
     if (k >= count(o))
@@ -200,7 +189,8 @@ static bool is_builders(const char *name)
 
     for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
         const size_t length = strlen(prefixes[k]);
-        if (!strncmp(name, prefixes[k], length) && (is_digit(name[length]) || name[length] == '<'))
+        if (!strncmp(name, prefixes[k], length) &&
+            (asm_is_digit(name[length]) || name[length] == '<'))
             return true;
     }
     return false;
@@ -215,14 +205,14 @@ static bool is_varying(const char *name)
     for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
         if (!strncmp(name, prefixes[k], strlen(prefixes[k])))
             return true;
-    return name[0] == 'p' && name[1] == 'm' && is_digit(name[2]);
+    return name[0] == 'p' && name[1] == 'm' && asm_is_digit(name[2]);
 }
 
 static bool copy_percent(struct reader *r)
 {
     char text[ASM_EXCERPT];
 
-    if (is_digit(r->at[1]))
+    if (asm_is_digit(r->at[1]))
         return copy_operand(r);
     if (r->at[1] == '=') {
         r->numbered = r->numbered_any = true;
@@ -257,7 +247,7 @@ static bool copy_word(struct reader *r)
         if (r->at[0] == '%' && r->at[1] == '=') {
             if (!copy_percent(r))
                 return false;
-        } else if (is_word(*r->at) || *r->at == '.' || colons) {
+        } else if (asm_is_word(*r->at) || *r->at == '.' || colons) {
             keep(r, *r->at++);
             if (colons)
                 keep(r, *r->at++);
@@ -303,7 +293,7 @@ static bool copy_rest(struct reader *r, const char *word)
         if (!before || (space && before != '[' && c != ']'))
             keep(r, before ? ' ' : column);
         before = c;
-        if (c == '$' && !is_word(r->at[-1]))
+        if (c == '$' && !asm_is_word(r->at[-1]))
             return FAIL(r, "'%s' uses a name that begins with '$', as the builder's own do",
                         excerpt(r, text));
         if (c == '%')
@@ -313,93 +303,6 @@ static bool copy_rest(struct reader *r, const char *word)
         if (!ok)
             return false;
     }
-}
-
-// ---- declarations -------------------------------------------------------------------------------
-
-// What the directives of a declaration have said so far.
-struct declaration {
-    uint8_t space;
-    bool function, external;
-    unsigned bytes, vector; // of an element, and how many are one; 0: not said
-};
-
-static void note_directive(struct declaration *d, const char *at, size_t length)
-{
-    static const struct {
-        char text[9];
-        uint8_t space;
-    } spaces[] = { { ".global", PTX_SPACE_GLOBAL },
-                   { ".shared", PTX_SPACE_SHARED },
-                   { ".const", PTX_SPACE_CONST } };
-    const bool digit = length > 2 && is_digit(at[length - 1]);
-
-    for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
-        if (length == strlen(spaces[k].text) && !memcmp(at, spaces[k].text, length))
-            d->space = spaces[k].space;
-    d->function |=
-        (length == 5 && !memcmp(at, ".func", 5)) || (length == 6 && !memcmp(at, ".entry", 6));
-    d->external |= length == 7 && !memcmp(at, ".extern", 7);
-    if (digit && at[1] == 'v')
-        d->vector = (unsigned)(at[2] - '0');
-    else if (digit && strchr("busf", at[1]))
-        d->bytes = (unsigned)strtoul(at + strcspn(at, "0123456789"), NULL, 10) / 8;
-}
-
-// The bytes of a variable whose name ends at `at`; 0 where its text does not say them in numbers.
-static uint64_t variable_bytes(const struct declaration *d, const char *at)
-{
-    uint64_t bytes = d->external ? 0 : d->bytes * (d->vector ? d->vector : 1u);
-
-    for (at += strspn(at, " \t\r\n"); *at == '['; at += strspn(at, " \t\r\n")) {
-        char *end;
-        const uint64_t count = strtoull(at + 1, &end, 0);
-        end += *end == 'U';
-        end += strspn(end, " \t\r\n");
-        if (*end != ']' || count > UINT32_MAX || bytes > UINT32_MAX)
-            return 0;
-        bytes *= count;
-        at = end + 1;
-    }
-    return bytes;
-}
-
-static const char *after_comment(const char *at)
-{
-    const bool block = at[1] == '*';
-    const char *end = block ? strstr(at + 2, "*/") : strchr(at, '\n');
-
-    return end ? end + 1 + block : at + strlen(at);
-}
-
-// The bytes of the variables that a statement with .shared declares.
-static uint64_t declared_shared(const char *at)
-{
-    struct declaration d = { 0 };
-    uint64_t bytes = 0;
-
-    while (*at && *at != ';') {
-        size_t length = *at == '.' || is_word(*at);
-        while (length && is_word(at[length]))
-            length++;
-        if (*at == '/') {
-            at = after_comment(at);
-        } else if (*at == '[') {
-            at += strcspn(at, "];");
-        } else {
-            if (*at == '.')
-                note_directive(&d, at, length);
-            else if (length && !is_digit(*at))
-                bytes += variable_bytes(&d, at + length);
-            at += length ? length : 1;
-        }
-    }
-    return bytes;
-}
-
-static bool is_shared(const char *word)
-{
-    return !strncmp(word, ".shared", 7) && !is_word(word[7]) && word[7] != ':';
 }
 
 // ---- destinations -------------------------------------------------------------------------------
@@ -526,7 +429,7 @@ static bool read_statement(struct reader *r)
     if (*r->at == '@' && !copy_guard(r))
         return false;
     const char *word = r->at;
-    if (!is_word(*word) && *word != '.')
+    if (!asm_is_word(*word) && *word != '.')
         return FAIL(r, "'%s' does not begin with an instruction", excerpt(r, text));
     if (*word == '$')
         return FAIL(r, "'%s' begins with '$', as the builder's own names do", excerpt(r, text));
@@ -534,8 +437,8 @@ static bool read_statement(struct reader *r)
         return false;
     if (*r->at == ':' && r->statement == word)
         return end_label(r, line);
-    if (is_shared(word))
-        r->shared += declared_shared(word);
+    if (ptxb_is_shared(word))
+        r->shared += ptxb_declared_shared(word);
     return copy_rest(r, word) && (*word == '.' || note_destinations(r, line));
 }
 
@@ -610,9 +513,9 @@ size_t ptxb_asm_word(const char *line, const char *at)
 {
     size_t length = 0;
 
-    if (is_digit(*at) || (at > line && (is_word(at[-1]) || at[-1] == '%' || at[-1] == '.')))
+    if (asm_is_digit(*at) || (at > line && (asm_is_word(at[-1]) || at[-1] == '%' || at[-1] == '.')))
         return 0;
-    while (is_word(at[length]))
+    while (asm_is_word(at[length]))
         length++;
     return length;
 }
@@ -621,7 +524,7 @@ size_t ptxb_asm_word(const char *line, const char *at)
 struct names {
     const char *const *name;
     unsigned count;
-    struct declaration declaration;
+    struct asm_declaration declaration;
     struct asm_name *newest;
     struct asm_name *is;
     bool found[PTX_ASM_MAX_NAMES];
@@ -629,7 +532,7 @@ struct names {
 
 static bool is_named(struct names *names, const char *word, size_t length)
 {
-    const struct declaration *d = &names->declaration;
+    const struct asm_declaration *d = &names->declaration;
 
     for (unsigned k = 0; k < names->count; k++) {
         if (strlen(names->name[k]) != length || memcmp(names->name[k], word, length) != 0)
@@ -637,7 +540,7 @@ static bool is_named(struct names *names, const char *word, size_t length)
         names->newest = &names->is[k];
         *names->newest = (struct asm_name) { .space = d->space, .function = d->function };
         if (d->space == PTX_SPACE_SHARED)
-            names->newest->shared = variable_bytes(d, word + length);
+            names->newest->shared = ptxb_variable_bytes(d, word + length);
         return names->found[k] = true;
     }
     return false;
@@ -649,12 +552,12 @@ static bool check_word(struct reader *r, struct names *names, bool outside)
     const char *word = r->at;
     size_t length = 1;
 
-    while (is_word(word[length]) || word[length] == '%')
+    while (asm_is_word(word[length]) || word[length] == '%')
         length++;
     r->at += length;
     if (*word == '$')
         return FAIL(r, "'%.*s' begins with '$', as the builder's own names do", (int)length, word);
-    if (!outside || is_digit(*word) || is_named(names, word, length))
+    if (!outside || asm_is_digit(*word) || is_named(names, word, length))
         return true;
     return FAIL(r, "the text declares '%.*s'; name it in .declares", (int)length, word);
 }
@@ -668,12 +571,12 @@ static bool check_directive(struct reader *r, struct names *names)
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
         if (strlen(heads[k]) == length && !memcmp(heads[k], r->at, length))
             return FAIL(r, "%s is the builder's to write", heads[k]);
-    for (r->at++; is_word(*r->at) || *r->at == '.' || *r->at == ':'; r->at++)
+    for (r->at++; asm_is_word(*r->at) || *r->at == '.' || *r->at == ':'; r->at++)
         ;
     if (!r->opened)
-        note_directive(&names->declaration, word, 1 + strcspn(word + 1, ". \t\r\n;,[({/"));
-    else if (names->newest && is_shared(word)) // in the body of a function
-        names->newest->shared += declared_shared(word);
+        ptxb_note_directive(&names->declaration, word, 1 + strcspn(word + 1, ". \t\r\n;,[({/"));
+    else if (names->newest && ptxb_is_shared(word)) // in the body of a function
+        names->newest->shared += ptxb_declared_shared(word);
     return true;
 }
 
@@ -687,9 +590,9 @@ static bool check_tokens(struct reader *r, struct names *names)
         bool ok;
         if (whole) {
             r->statement = r->at;
-            names->declaration = (struct declaration) { 0 };
+            names->declaration = (struct asm_declaration) { 0 };
         }
-        if (is_word(c) || c == '%')
+        if (asm_is_word(c) || c == '%')
             ok = check_word(r, names, !value && !r->opened);
         else if (c == '.')
             ok = check_directive(r, names);

@@ -33,6 +33,30 @@ struct asm_text {
 // Reads a text, with `number` for %=. False after an error.
 bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t number,
                    const struct asm_operands *operands, struct asm_text *read);
+static inline bool asm_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static inline bool asm_is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || asm_is_digit(c) || c == '_' ||
+           c == '$';
+}
+
+// What the directives of a declaration have said so far.
+struct asm_declaration {
+    uint8_t space;
+    bool function, external;
+    unsigned bytes, vector; // of an element, and how many are one; 0: not said
+};
+void ptxb_note_directive(struct asm_declaration *d, const char *at, size_t length);
+// The bytes of a variable whose name ends at `at`; 0 where its text does not say them in numbers.
+uint64_t ptxb_variable_bytes(const struct asm_declaration *d, const char *at);
+// Whether a word is the directive .shared; the bytes of the variables that its statement declares.
+bool ptxb_is_shared(const char *word);
+uint64_t ptxb_declared_shared(const char *at);
+
 // What a text of the module declares.
 struct asm_name {
     uint8_t space; // ptx_space of a variable; PTX_SPACE_GENERIC: it is none, or not known
@@ -56,5 +80,11 @@ struct asm_mnemonic {
     size_t length;
 };
 struct asm_mnemonic ptxb_asm_mnemonic(const char *line);
+
+// Whether each instruction is what the parameters say, and its shared memory fits. Gives the first
+// instruction, and the threads that must take part.
+bool ptxb_check_asm(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
+                    const struct asm_operands *o, const struct asm_text *text,
+                    struct asm_mnemonic *first, ptx_convergence *together);
 
 #endif

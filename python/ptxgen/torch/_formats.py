@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from .._library import c
+from ..plans import BLOCK
 from ._ranks import DTensor, local
 
 STATE_DTYPES = ("float32", "master", "remainder", "bf16", "8bit")
 SMALL = 4096  # below this many elements, states of the 8-bit mode are f32
-BLOCK = 256  # elements that share an absmax
 
 
 class Format(NamedTuple):
