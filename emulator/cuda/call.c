@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L // getpid
 #include "api.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +23,13 @@ static struct {
     uint64_t next, now;
 } engine = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 };
 
+static void forked(void);
+
 static void read_config(void)
 {
     api_config_read(&api_state.config);
+    if (pthread_atfork(NULL, NULL, forked) != 0)
+        snprintf(api_state.config.error, sizeof(api_state.config.error), "out of memory");
 }
 
 /// For cuEmulatorFail() and cuEmulatorCounts().
@@ -141,6 +146,13 @@ CUresult api_require(enum api_needs needs)
     return CUDA_SUCCESS;
 }
 
+/// A process that begins as a fork of one that has called cuInit(): no call does anything there.
+static bool is_forked(void)
+{
+    const int process = atomic_load(&api_state.process);
+    return process && process != (int)getpid();
+}
+
 static CUresult admit(enum api_function id, enum api_needs needs)
 {
     CUresult result = injected(id);
@@ -149,7 +161,7 @@ static CUresult admit(enum api_function id, enum api_needs needs)
     if (needs != API_NEEDS_ANY) {
         if (api_thread.in_callback && needs != API_NEEDS_CALLBACK)
             return CUDA_ERROR_NOT_PERMITTED;
-        if (atomic_load(&api_state.process) != (int)getpid())
+        if (!atomic_load(&api_state.process) || is_forked())
             return CUDA_ERROR_NOT_INITIALIZED;
     }
     pthread_mutex_lock(&api_state.lock);
@@ -318,15 +330,37 @@ void api_drain(void)
     api_engine_leave();
 }
 
+/// In a child process: other threads of the parent may have held the locks, and are not here. What
+/// they guard is used only if the parent had not called cuInit().
+static void forked(void)
+{
+    static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+    api_state.lock = fault_lock = printed.lock = engine.lock = unlocked;
+}
+
+/// False: errno says why not.
+static bool append(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "a");
+    if (!file)
+        return false;
+    const bool written = fprintf(file, "ptxgen emulator: %s\n", text) >= 0;
+    const int error = errno;
+    const bool closed = fclose(file) == 0; // writes what is left
+    if (!written)
+        errno = error;
+    return written && closed;
+}
+
 void api_log(const char *text)
 {
     const char *path = api_state.config.log;
-    FILE *file = path[0] ? fopen(path, "a") : stderr;
-    if (!file)
-        file = stderr;
-    fprintf(file, "ptxgen emulator: %s\n", text);
-    if (file != stderr)
-        fclose(file);
+    if (path[0] && append(path, text))
+        return;
+    if (path[0])
+        fprintf(stderr, "ptxgen emulator: PTXGEN_EMU_LOG='%s' cannot be written: %s\n", path,
+                strerror(errno));
+    fprintf(stderr, "ptxgen emulator: %s\n", text);
 }
 
 void api_report(const char *text)
@@ -378,9 +412,8 @@ CUresult api_init(unsigned flags)
         fprintf(stderr, "ptxgen emulator: %s\n", config->error);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    int process = atomic_load(&api_state.process);
-    if (process)
-        return process == (int)getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    if (atomic_load(&api_state.process))
+        return is_forked() ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
     api_state.memory = emu_memory_create(config->memory, config->sanitize);
     if (!api_state.memory)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -534,11 +567,13 @@ CUresult api_getProcAddress1(const char *name, void **function, int version, cuu
     return result || *function ? result : CUDA_ERROR_NOT_FOUND;
 }
 
+// The CUDA runtime asks for tables that are not documented. NO_DEVICE lets it say that there is no
+// GPU for it, which programs such as PyTorch take for a machine without one.
 CUresult api_getExportTable(const void **table, const CUuuid *id)
 {
     if (table)
         *table = NULL;
-    return table && id ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+    return table && id ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult api_profilerStart(void)

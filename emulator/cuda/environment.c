@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The environment variables that set the emulated device.
-#define _GNU_SOURCE // strtok_r, environ
+#define _GNU_SOURCE // environ
 #include "api.h"
 
 #include <errno.h>
@@ -40,6 +40,7 @@ static bool fail(struct api_config *config, const char *variable, const char *te
     return false;
 }
 
+/// Writes the value only if the text is a number up to `most`.
 static bool number(const char *text, uint64_t most, uint64_t *value)
 {
     char *end = NULL;
@@ -47,8 +48,22 @@ static bool number(const char *text, uint64_t most, uint64_t *value)
         return false;
     errno = 0;
     unsigned long long read = strtoull(text, &end, 10);
+    if (errno || *end || read > most)
+        return false;
     *value = read;
-    return errno == 0 && *end == '\0' && read <= most;
+    return true;
+}
+
+/// The next part of a list that commas separate, without the comma, into `part`. Returns what comes
+/// after the comma; NULL if there is no part, or it is empty or too long.
+static const char *next_part(const char *text, char *part, size_t size)
+{
+    const size_t length = strcspn(text, ",");
+    if (length == 0 || length >= size || (text[length] && !text[length + 1]))
+        return NULL;
+    memcpy(part, text, length);
+    part[length] = '\0';
+    return text + length + (text[length] == ',');
 }
 
 // A reader of each variable: sets what `text` says, or fails. `variable` is the name for the
@@ -86,17 +101,21 @@ static bool fail_device(struct api_config *config, const char *variable, const c
 
 static bool read_device(struct api_config *config, const char *variable, const char *text)
 {
-    char copy[512], *rest = NULL;
+    char item[sizeof(config->name)];
     uint64_t value = 0;
-    snprintf(copy, sizeof(copy), "%s", text);
-    for (char *item = strtok_r(copy, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+    for (const char *rest = text; *rest;) {
+        rest = next_part(rest, item, sizeof(item));
+        if (!rest)
+            return fail_device(config, variable, text);
         if (strncmp(item, "sm_", 3) == 0 && number(item + 3, 999, &value) &&
             emu_gpu_of((int)value)) {
             config->gpu = emu_gpu_of((int)value);
         } else if (strcmp(item, "pageable") == 0) {
             config->pageable = true;
         } else if (strncmp(item, "name=", 5) == 0) {
-            snprintf(config->name, sizeof(config->name), "%.200s", item + 5);
+            if (!item[5] || strlen(item + 5) > 200)
+                return fail(config, variable, text, "name must have 1 to 200 bytes");
+            strcpy(config->name, item + 5);
         } else if (strncmp(item, "sms=", 4) == 0) {
             if (!number(item + 4, 4096, &value) || value == 0)
                 return fail(config, variable, text, "sms must be a number from 1 to 4096");
@@ -141,6 +160,7 @@ static bool known(const char *function)
 static bool read_fault(struct api_config *config, char *item, const char *variable,
                        const char *text)
 {
+    struct api_fault *fault = &config->faults[config->fault_count];
     char *code = strchr(item, ':');
     char *call = strchr(item, '@');
     uint64_t which = 0;
@@ -155,27 +175,26 @@ static bool read_fault(struct api_config *config, char *item, const char *variab
         snprintf(reason, sizeof(reason), "the emulator has no function '%.100s'", item);
         return fail(config, variable, text, reason);
     }
-    struct api_fault *fault = &config->faults[config->fault_count++];
-    snprintf(fault->function, sizeof(fault->function), "%s", item);
-    fault->code = code ? code_of(code) : 0;
+    *fault = (struct api_fault) { .code = code ? code_of(code) : 0 };
     if (fault->code == 0 || (call && (!number(call, UINT32_MAX, &which) || which == 0)))
         return fail(config, variable, text, "wanted: function:code[@call],...");
+    snprintf(fault->function, sizeof(fault->function), "%.95s", item);
     fault->call = (unsigned long)which;
+    config->fault_count++;
     return true;
 }
 
 static bool read_faults(struct api_config *config, const char *variable, const char *text)
 {
-    size_t size = strlen(text) + 1;
-    char *copy = malloc(size), *rest = NULL;
-    bool right = copy != NULL;
-    if (copy)
-        memcpy(copy, text, size);
-    for (char *item = copy ? strtok_r(copy, ",", &rest) : NULL; item && right;
-         item = strtok_r(NULL, ",", &rest))
-        right = read_fault(config, item, variable, text);
-    free(copy);
-    return right;
+    char item[256];
+    for (const char *rest = text; *rest;) {
+        rest = next_part(rest, item, sizeof(item));
+        if (!rest)
+            return fail(config, variable, text, "wanted: function:code[@call],...");
+        if (!read_fault(config, item, variable, text))
+            return false;
+    }
+    return true;
 }
 
 static bool read_sanitize(struct api_config *config, const char *variable, const char *text)
@@ -293,6 +312,8 @@ void api_config_read(struct api_config *config)
     for (char **at = environ; at && *at; at++)
         if (strncmp(*at, PREFIX, strlen(PREFIX)) == 0)
             read_variable(config, *at);
+    if (config->error[0])
+        config->fault_count = 0; // cuInit() says what is wrong
     if (!config->multiprocessors)
         config->multiprocessors = config->gpu->multiprocessors;
     if (!config->name[0])

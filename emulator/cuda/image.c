@@ -216,7 +216,7 @@ static CUresult open_fat(const unsigned char *fat, size_t bytes, struct api_imag
     opened->owned = malloc((size_t)length + 1);
     opened->texts = malloc(sizeof(*opened->texts));
     if (!opened->owned || !opened->texts)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return wrong(log, log_size, CUDA_ERROR_OUT_OF_MEMORY, "out of host memory");
     opened->owned[length] = '\0';
     opened->texts[0] = (struct emu_text) { opened->owned, (size_t)length };
     opened->count = 1;
@@ -265,7 +265,7 @@ static CUresult open_text(const char *image, struct api_image *opened, char *log
 {
     CUresult result = api_link_open(image, opened);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        return result;
+        return wrong(log, log_size, result, "out of host memory");
     if (result)
         return wrong(log, log_size, result,
                      "the linked code is damaged, or was linked for another GPU");

@@ -223,11 +223,12 @@ static CUresult load(CUmodule module, const void *image, size_t bytes, bool part
     if (partial)
         return make_functions(module);
     module->programs = emu_programs_create(module->program);
-    if (!module->programs)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    made = make_functions(module);
-    if (!made)
-        made = place_variables(module);
+    made = module->programs ? make_functions(module) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (made) {
+        snprintf(log, log_size, "error   : out of host memory");
+        return made;
+    }
+    made = place_variables(module);
     if (made)
         snprintf(
             log, log_size, "error   : no device memory for %llu bytes of variables",

@@ -184,8 +184,9 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
         open |= emu_undefined_in(init, &op->src[k], mask);
     emu_race_atomic(warp, op);
     struct emu_reach reach;
-    const bool together =
-        op->space != EMU_PARAM && emu_reach_all(warp, frame, op, mask, total, &reach);
+    const bool together = op->space != EMU_PARAM &&
+                          emu_reach_all(warp, frame, op, mask, total, &reach) &&
+                          emu_constant_lanes(warp, op, mask, &reach, total, EMU_USE_ATOMIC);
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
         struct emu_access access;

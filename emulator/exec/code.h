@@ -148,6 +148,7 @@ struct emu_program {
     uint32_t dynamic_at;                   // offset in shared memory, after the static part
     uint32_t race_grain;                   // smallest access to shared memory
     bool calls;
+    bool loads_nc;
     bool reads_environment; // %envreg
 };
 

@@ -59,7 +59,7 @@ static bool constant(struct decoder *d, struct emu_value *value, uint64_t bits, 
 {
     size_t at = add_constant(d->code, bits, want);
     if (at > UINT32_MAX)
-        return emu_decode_fail(d, EMU_OUT_OF_MEMORY, "too many constants");
+        return emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of host memory for constants");
     value->place = EMU_AT_CONST;
     value->width = want;
     value->at = (uint32_t)at;
@@ -420,6 +420,7 @@ static bool decode_access(struct decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
     op->space = insn->space;
+    d->program->loads_nc |= insn->nc;
     op->bytes = (uint8_t)(emu_bits(insn->type) / 8);
     if (op->bytes == 0)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access without a type");

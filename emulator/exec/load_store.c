@@ -154,8 +154,9 @@ static bool global_access(struct emu_warp *warp, const struct emu_op *op, unsign
     unsigned char *shadow = NULL;
     access->host = emu_memory_access(exec->memory, address, bytes, &shadow, &fault);
     access->shadow = exec->sanitize ? shadow : NULL;
-    return access->host ? true
-                        : emu_fault_address(warp, op, lane, address, bytes, fault, verb(use));
+    if (!access->host)
+        return emu_fault_address(warp, op, lane, address, bytes, fault, verb(use));
+    return emu_constant_access(warp, op, lane, address, access->host, bytes, use);
 }
 
 static bool in_region(const struct emu_region *region, uint64_t address, uint32_t bytes,
@@ -425,7 +426,9 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     uint32_t total = (uint32_t)op->bytes * op->dst_count;
     struct emu_reach reach;
     if (op->strong || !emu_reach_all(warp, frame, op, mask, total, &reach) ||
-        !all_defined(warp, &reach, total) || !no_race(warp, op, mask, &reach, total, EMU_USE_LOAD))
+        !all_defined(warp, &reach, total) ||
+        !no_race(warp, op, mask, &reach, total, EMU_USE_LOAD) ||
+        !emu_constant_lanes(warp, op, mask, &reach, total, EMU_USE_LOAD))
         return load_lanes(warp, op, mask, frame, init, total);
     const bool whole = mask == warp->exists;
     for (unsigned k = 0; k < op->dst_count; k++) {
@@ -568,7 +571,8 @@ bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
     struct emu_reach reach;
     if (op->space == EMU_PARAM || op->strong ||
         !emu_reach_all(warp, frame, op, mask, total, &reach) ||
-        !no_race(warp, op, mask, &reach, total, EMU_USE_STORE))
+        !no_race(warp, op, mask, &reach, total, EMU_USE_STORE) ||
+        !emu_constant_lanes(warp, op, mask, &reach, total, EMU_USE_STORE))
         return store_slowly(warp, op, mask, frame, total, values, NULL);
     for (unsigned k = 0; k < count; k++) {
         unsigned char *host = reach.host + (size_t)k * op->bytes;

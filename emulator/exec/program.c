@@ -3,6 +3,7 @@
 #include "decode.h"
 #include "straight.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MOST_FRAMES = 16 << 20 }; // bytes of registers of a warp, for one depth of calls
@@ -41,7 +42,7 @@ static bool decode_function(struct decoder *d, uint32_t index)
     code->values = calloc((size_t)f->operand_count + 1, sizeof(*code->values));
     code->slots = calloc((size_t)f->register_count + 1, sizeof(*code->slots));
     if (!code->ops || !code->values || !code->slots)
-        return emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of memory");
+        return emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of host memory for a function");
     if (!lay_out_frame(d))
         return false;
     uint64_t used = 0;
@@ -62,48 +63,62 @@ static bool decode_function(struct decoder *d, uint32_t index)
     for (uint32_t i = 0; i < code->value_count; i++)
         if (code->values[i].place == EMU_AT_CONST)
             code->values[i].constant = code->constants + code->values[i].at;
-    return emu_straight_find(code) || emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of memory");
+    return emu_straight_find(code) ||
+           emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of host memory for a function");
 }
 
-static bool decode_once(struct decoder *d, uint32_t function, bool *more)
+// The functions that chains of calls reach, in the order in which they are found.
+struct reached {
+    uint32_t *functions;
+    uint32_t count;
+    bool by_address; // those that may be called by address are among them
+};
+
+static bool decode_once(struct decoder *d, struct reached *reached, uint32_t function)
 {
     if (d->program->codes[function].function)
         return true;
-    *more = true;
+    reached->functions[reached->count++] = function;
     return decode_function(d, function);
 }
 
 // The functions that may be called by address.
-static bool decode_addressed(struct decoder *d, bool *more)
+static bool decode_addressed(struct decoder *d, struct reached *reached)
 {
-    for (uint32_t i = 0; i < d->program->count; i++)
+    for (uint32_t i = 0; i < d->program->count && !reached->by_address; i++)
         if (d->module->functions[i].has_address && !d->module->functions[i].is_entry &&
-            !decode_once(d, i, more))
+            !decode_once(d, reached, i))
             return false;
+    reached->by_address = true;
     return true;
 }
 
-// Finds every function that a chain of calls reaches, by repeated passes, because chains are short.
-static bool decode_reached(struct decoder *d)
+static bool decode_called(struct decoder *d, struct reached *reached)
 {
-    bool more = true;
-    if (!decode_function(d, d->program->entry))
+    if (!decode_once(d, reached, d->program->entry))
         return false;
-    while (more) {
-        more = false;
-        for (uint32_t i = 0; i < d->program->count; i++) {
-            const struct emu_code *code = &d->program->codes[i];
-            if (code->function && code->function->calls_by_address && !decode_addressed(d, &more))
+    for (uint32_t i = 0; i < reached->count; i++) {
+        const struct emu_code *code = &d->program->codes[reached->functions[i]];
+        if (code->function->calls_by_address && !decode_addressed(d, reached))
+            return false;
+        for (uint32_t k = 0; k < code->count; k++) {
+            const struct emu_op *op = &code->ops[k];
+            if (op->handler == EMU_DO_CALL && op->insn->mode != EMU_MODE_INDIRECT &&
+                !decode_once(d, reached, op->insn->target))
                 return false;
-            for (uint32_t k = 0; k < code->count; k++) {
-                const struct emu_op *op = &code->ops[k];
-                if (op->handler == EMU_DO_CALL && op->insn->mode != EMU_MODE_INDIRECT &&
-                    !decode_once(d, op->insn->target, &more))
-                    return false;
-            }
         }
     }
     return true;
+}
+
+static bool decode_reached(struct decoder *d)
+{
+    struct reached reached = { calloc((size_t)d->program->count + 1, sizeof(uint32_t)), 0, false };
+    const bool done = reached.functions
+                          ? decode_called(d, &reached)
+                          : emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of host memory for calls");
+    free(reached.functions);
+    return done;
 }
 
 void emu_program_destroy(struct emu_program *program)
@@ -150,6 +165,7 @@ struct emu_program *emu_program_create(const struct emu_launch *launch, int *res
     struct emu_program *program = calloc(1, sizeof(*program));
     struct decoder d = { program, launch, launch->module, NULL, NULL, reason, reason_size, 0 };
     *result = EMU_OUT_OF_MEMORY;
+    snprintf(reason, reason_size, "out of host memory for the decoded program");
     if (!program)
         return NULL;
     program->race_grain = 4;

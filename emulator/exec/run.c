@@ -498,6 +498,15 @@ static bool make_workspace(struct emu_exec *exec)
     return true;
 }
 
+static bool check_constants(struct emu_exec *exec)
+{
+    if (!exec->sanitize || !exec->program->loads_nc)
+        return true;
+    exec->constants = emu_constants_create();
+    return exec->constants || emu_fault_launch(exec, EMU_OUT_OF_MEMORY,
+                                               "out of host memory for the check of loads by .nc");
+}
+
 int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
             const struct emu_launch *launch, char *report, size_t report_size)
 {
@@ -523,13 +532,14 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
     if (!exec.program)
         emu_fault_launch(&exec, result, "%s", reason);
     else if (check_shape(&exec) && choose_local(&exec) && limit_resident(&exec) &&
-             make_workspace(&exec)) {
+             make_workspace(&exec) && check_constants(&exec)) {
         choose_order(&exec);
         atomic_store(&exec.progress_ms, emu_now_ms());
         run_blocks(&exec);
     }
     if (exec.workspace)
         emu_memory_free(memory, exec.workspace);
+    emu_constants_destroy(exec.constants);
     emu_heap_settle(memory);
     emu_warnings_tell(exec.warnings, config->warn);
     emu_warnings_destroy(&own);

@@ -61,7 +61,8 @@ enum emu_finding {
     EMU_FINDING_PHASE,
     EMU_FINDING_HOST, // an undefined value is stored to host memory
     EMU_FINDING_RACE,
-    EMU_FINDING_OUTSIDE, // a lane outside its own member mask
+    EMU_FINDING_CONSTANT, // memory that .nc loads is written
+    EMU_FINDING_OUTSIDE,  // a lane outside its own member mask
     EMU_FINDING_DIVERGENCE,
 };
 
@@ -209,8 +210,13 @@ struct emu_origins {
     unsigned next;
 };
 
+struct emu_constants;
+struct emu_constant_page;
+enum { EMU_CONSTANT_PAGES = 16 };
+
 struct emu_worker {
     struct emu_exec *exec;
+    struct emu_constant_page *constant_pages[EMU_CONSTANT_PAGES]; // recently used
     struct emu_region regions[EMU_REGIONS]; // cache of recently used allocations
     unsigned next_region;
     struct emu_origins origins;
@@ -232,7 +238,8 @@ struct emu_exec {
     uint64_t workspace;    // of a cooperative grid: see environment() in value.c; 0: none
     bool sanitize;
     struct emu_shadows *shadows;
-    struct emu_warnings *warnings; // only with EMU_SANITIZE_WARN
+    struct emu_constants *constants; // see constant.c; NULL: nothing is checked
+    struct emu_warnings *warnings;   // only with EMU_SANITIZE_WARN
     uint64_t block_count, resident_limit;
     uint64_t host_memory; // limit in bytes for resident blocks, and the same again for nested calls
     uint64_t local_bytes; // of a thread, including its calls
@@ -419,6 +426,16 @@ void emu_shadow_fill_strong(unsigned char *shadow, uint32_t bytes);
 // The addresses of all lanes; `scratch` has room for them.
 const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
                               uint64_t *scratch);
+
+// Loads by .nc: see constant.c. The first is false if one of the lanes is at fault, which the other
+// reports for each. NULL if host memory is out.
+struct emu_constants *emu_constants_create(void);
+void emu_constants_destroy(struct emu_constants *constants); // may be NULL
+bool emu_constant_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
+                        const struct emu_reach *reach, uint32_t bytes, enum emu_use use);
+bool emu_constant_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                         uint64_t address, const unsigned char *host, uint32_t bytes,
+                         enum emu_use use);
 
 // Races in shared memory: see race.c. These do nothing if the sanitizers are off.
 struct emu_race *emu_race_create(struct emu_worker *worker, uint32_t warps);

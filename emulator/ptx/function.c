@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { MOST_FUNCTIONS = 4096 };
-
 // ---- labels -------------------------------------------------------------------------------------
 
 // Resolves branches of the innermost scope, and of scopes closed in it, to labels of this scope.
@@ -158,8 +156,6 @@ static bool parse_prototype(struct emu_parser *p, const struct emu_token *name)
     uint32_t ignored;
     struct emu_token blank;
 
-    if (index == MOST_FUNCTIONS)
-        return emu_error(p, name, "There are too many functions");
     struct emu_function *f = emu_push(p, &p->module->functions, &p->module->function_count,
                                       &p->function_capacity, sizeof *f);
     if (!f)
@@ -420,8 +416,6 @@ static bool find_function(struct emu_parser *p, const struct emu_token *name, bo
         f = &module->functions[before->index];
         p->body->function = before->index;
     } else {
-        if (module->function_count == MOST_FUNCTIONS)
-            return emu_error(p, name, "There are too many functions");
         p->body->function = module->function_count;
         if (!before)
             p->body->name = emu_declare(p, name, EMU_NAME_FUNCTION, module->function_count);

@@ -307,7 +307,7 @@ struct emu_name {
     uint32_t defined;  // 1 + the text that defines it; 0: none yet
 };
 
-enum { EMU_MOST_SCOPES = 64 };
+enum { EMU_MOST_SCOPES = 256 };
 
 // Names by scope. A label may have the name of something else.
 struct emu_names {

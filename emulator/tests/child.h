@@ -57,4 +57,12 @@ static inline void in_log(const char *words)
     } while (0)
 #define TRUE(condition) WANT(!(condition), 0)
 
+static inline void open_context(void)
+{
+    CUcontext context = NULL;
+    WANT(cuInit(0), 0);
+    WANT(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    WANT(cuCtxSetCurrent(context), 0);
+}
+
 #endif

@@ -8,14 +8,6 @@
 
 #include <pthread.h>
 
-static void open_context(void)
-{
-    CUcontext context = NULL;
-    WANT(cuInit(0), 0);
-    WANT(cuDevicePrimaryCtxRetain(&context, 0), 0);
-    WANT(cuCtxSetCurrent(context), 0);
-}
-
 static void is_sm_80(void)
 {
     int value = 0;
@@ -140,6 +132,10 @@ static void is_malformed(void)
     WANT(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
 }
 
+#define TEN       "0123456789"
+#define FIFTY     TEN TEN TEN TEN TEN
+#define LONG_NAME FIFTY FIFTY FIFTY FIFTY "0"
+
 static void malformed(void **state)
 {
     (void)state;
@@ -148,6 +144,11 @@ static void malformed(void **state)
         "PTXGEN_EMU_DEVICE=sm_90,sms=0",
         "PTXGEN_EMU_DEVICE=GPU",
         "PTXGEN_EMU_DEVICE=sm_90,colour=red",
+        "PTXGEN_EMU_DEVICE=,",
+        "PTXGEN_EMU_DEVICE=sm_90,",
+        "PTXGEN_EMU_DEVICE=sm_90,,sms=1",
+        "PTXGEN_EMU_DEVICE=sm_90,name=",
+        "PTXGEN_EMU_DEVICE=name=" LONG_NAME,
         "PTXGEN_EMU_SEED=x",
         "PTXGEN_EMU_SEED=-1",
         "PTXGEN_EMU_MEMORY=",
@@ -168,6 +169,13 @@ static void malformed(void **state)
         "PTXGEN_EMU_FAIL=cuMemAlloc:2@0",
         "PTXGEN_EMU_FAIL=cuMemAlloc:2@",
         "PTXGEN_EMU_FAIL=cuInit:0,",
+        "PTXGEN_EMU_FAIL=,,,",
+        "PTXGEN_EMU_FAIL=cuInit:2,",
+        "PTXGEN_EMU_FAIL=cuInit:2,,cuMemAlloc:2",
+        "PTXGEN_EMU_FAIL=cuInit:2@4294967296",
+        "PTXGEN_EMU_FAIL=cuInit:2@99999999999999999999",
+        "PTXGEN_EMU_FAIL=cuInit:1000",
+        "PTXGEN_EMU_FAIL=cuInit:2,cuNothing:2",
         "PTXGEN_EMU_SANITISE=0",
         "PTXGEN_EMU_SEEDS=1",
         "PTXGEN_EMU_=1",
@@ -648,6 +656,28 @@ static void failing_kernels(void **state)
     in_log("store");
 }
 
+/// As is_illegal(), with standard error in the file of the log.
+static void is_illegal_unlogged(void)
+{
+    if (!freopen(log_path, "w", stderr))
+        _exit(2);
+    is_illegal();
+    fflush(stderr);
+}
+
+static void log_that_cannot_be_written(void **state)
+{
+    (void)state;
+    IN_CHILD(is_illegal_unlogged, "PTXGEN_EMU_LOG=/nonexistent/log");
+    in_log("PTXGEN_EMU_LOG='/nonexistent/log' cannot be written: No such file or directory");
+    in_log("st.global.u32 [%d1], %r1;");
+    if (access("/dev/full", W_OK) != 0)
+        return;
+    IN_CHILD(is_illegal_unlogged, "PTXGEN_EMU_LOG=/dev/full");
+    in_log("PTXGEN_EMU_LOG='/dev/full' cannot be written: No space left on device");
+    in_log("st.global.u32 [%d1], %r1;");
+}
+
 static void instruction_limit(void **state)
 {
     (void)state;
@@ -657,37 +687,20 @@ static void instruction_limit(void **state)
     IN_CHILD(is_limited, "PTXGEN_EMU_INSTRUCTIONS=10000", "PTXGEN_EMU_THREADS=4");
 }
 
-static void forks(void)
-{
-    CUdeviceptr address = 0;
-    open_context();
-    pid_t child = fork();
-    if (child == 0) {
-        WANT(cuMemAlloc_v2(&address, 4), CUDA_ERROR_NOT_INITIALIZED);
-        WANT(cuInit(0), CUDA_ERROR_NOT_INITIALIZED);
-        _exit(0);
-    }
-    int status = 1;
-    waitpid(child, &status, 0);
-    WANT(status, 0);
-    WANT(cuMemAlloc_v2(&address, 4), 0);
-}
-
-static void not_after_fork(void **state)
-{
-    (void)state;
-    in_child(forks, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(device_and_driver), cmocka_unit_test(pageable_memory),
-        cmocka_unit_test(occupancy),         cmocka_unit_test(memory_limit),
-        cmocka_unit_test(malformed),         cmocka_unit_test(injected_faults),
-        cmocka_unit_test(failing_kernels),   cmocka_unit_test(undefined_results),
-        cmocka_unit_test(explanations),      cmocka_unit_test(instruction_limit),
-        cmocka_unit_test(not_after_fork),
+        cmocka_unit_test(device_and_driver),
+        cmocka_unit_test(pageable_memory),
+        cmocka_unit_test(occupancy),
+        cmocka_unit_test(memory_limit),
+        cmocka_unit_test(malformed),
+        cmocka_unit_test(injected_faults),
+        cmocka_unit_test(failing_kernels),
+        cmocka_unit_test(undefined_results),
+        cmocka_unit_test(explanations),
+        cmocka_unit_test(instruction_limit),
+        cmocka_unit_test(log_that_cannot_be_written),
     };
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-emulator-%ld.log", (long)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

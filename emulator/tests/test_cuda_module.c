@@ -287,14 +287,52 @@ static void libraries(void **state)
     OK(cuLibraryUnload(library));
 }
 
+/// More than any program has. The time is proportional to their number.
+static void very_many_functions(void **state)
+{
+    (void)state;
+    enum { COUNT = 10000, ROOM = 160 };
+    char *text = malloc((size_t)(COUNT + 2) * ROOM);
+    size_t length = 0;
+    uint32_t got = 0;
+    CUmodule many = NULL;
+    CUfunction entry = NULL;
+    CUdeviceptr address = 0;
+    void *arguments[] = { &address };
+    assert_non_null(text);
+    length += (size_t)sprintf(text, ".version 7.0\n.target sm_70\n.address_size 64\n");
+    for (int k = 0; k < COUNT; k++)
+        length += (size_t)sprintf(text + length,
+                                  ".func (.reg .u32 %%y) f%d () { mov.u32 %%y, %d; ret; }\n", k, k);
+    sprintf(text + length,
+            ".entry last(.param .u64 p) { .reg .u64 %%d; .reg .u32 %%r; ld.param.u64 %%d, [p];\n"
+            "call.uni (%%r), f%d, (); st.global.u32 [%%d], %%r; ret; }\n",
+            COUNT - 1);
+    OK(cuModuleLoadData(&many, text));
+    OK(cuModuleGetFunction(&entry, many, "last"));
+    OK(cuMemAlloc_v2(&address, sizeof(got)));
+    OK(cuLaunchKernel(entry, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+    OK(cuMemcpyDtoH_v2(&got, address, sizeof(got)));
+    assert_int_equal(got, COUNT - 1);
+    OK(cuMemFree_v2(address));
+    OK(cuModuleUnload(many));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variables),  cmocka_unit_test(addresses_in_variables),
-        cmocka_unit_test(functions),  cmocka_unit_test(parameters),
-        cmocka_unit_test(attributes), cmocka_unit_test(occupancy),
-        cmocka_unit_test(logs),       cmocka_unit_test(small_buffers_and_bad_options),
-        cmocka_unit_test(unloading),  cmocka_unit_test(libraries),
+        cmocka_unit_test(variables),
+        cmocka_unit_test(addresses_in_variables),
+        cmocka_unit_test(functions),
+        cmocka_unit_test(parameters),
+        cmocka_unit_test(attributes),
+        cmocka_unit_test(occupancy),
+        cmocka_unit_test(logs),
+        cmocka_unit_test(small_buffers_and_bad_options),
+        cmocka_unit_test(unloading),
+        cmocka_unit_test(libraries),
+        cmocka_unit_test(very_many_functions),
     };
     emu_context();
     module = emu_module();

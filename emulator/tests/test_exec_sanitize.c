@@ -263,6 +263,47 @@ static void write_after_many_reads(void **state)
                     "shared-memory race|shared offset 0x14|thread (5,0,0)");
 }
 
+// A GPU may answer a load by .nc from a cache that no store reaches.
+static void constant_memory_is_not_written(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_zeros(e, 256);
+#define NC    "ld.global.nc.u32 %r5, "
+#define OWN   "[%rd11];\n"
+#define STORE "st.global.u32 [%rd11], %r0;\n"
+    static const char *const wrong[] = {
+        STORE NC OWN,
+        NC OWN STORE,
+        NC OWN "st.u32 [%rd11], %r0;\n",
+        NC OWN "atom.global.add.u32 %r6, [%rd11], 1;\n",
+        NC OWN "red.global.add.u32 [%rd0], 1;\n",
+        "st.global.u8 [%rd0+3], %r0;\n" NC OWN,
+        "ld.global.nc.v4.u32 {%r5,%r6,%r7,%r8}, [%rd0+16];\nst.global.u8 [%rd0+31], %r0;\n",
+        NC "[%rd0+4];\nst.volatile.global.u32 [%rd11], %r0;\n",
+        "setp.eq.u32 %p1, %r0, 7;\n@%p1 " NC OWN STORE,
+    };
+    static const char *const right[] = {
+        NC OWN NC OWN "st.global.u32 [%rd11+128], %r0;\n",
+        "ld.global.u32 %r5, " OWN STORE,
+        NC "[%rd0+128];\nst.global.u8 [%rd0+127], %r0;\nst.global.u8 [%rd0+132], %r0;\n",
+    };
+    for (size_t k = 0; k < sizeof(wrong) / sizeof(*wrong); k++) {
+        char body[512];
+        snprintf(body, sizeof(body), "%s%sret;", OUT_SLOT, wrong[k]);
+        const int result = emulator_body(e, body, out, 0, 0);
+        emulator_expect(e, result, 719, ".nc|nothing writes while the kernel runs|PTX line");
+    }
+    // Each launch is one of its own.
+    for (size_t k = 0; k < sizeof(right) / sizeof(*right); k++) {
+        char body[512];
+        snprintf(body, sizeof(body), "%s%sret;", OUT_SLOT, right[k]);
+        assert_int_equal(emulator_body(e, body, out, 0, 0), 0);
+    }
+#undef NC
+#undef OWN
+#undef STORE
+}
+
 static void race_within_a_warp(void **state)
 {
     struct emulator *e = *state;
@@ -406,16 +447,27 @@ static void trap_and_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(out_of_bounds_store),  EMULATOR_TEST(before_the_allocation),
-        EMULATOR_TEST(null_pointer),         EMULATOR_TEST(use_after_free),
-        EMULATOR_TEST(misaligned),           EMULATOR_TEST(shared_out_of_bounds),
-        EMULATOR_TEST(local_out_of_bounds),  EMULATOR_TEST(uninitialised_register),
-        EMULATOR_TEST(uninitialised_memory), EMULATOR_TEST(shared_memory_undefined_again),
-        EMULATOR_TEST(missing_barrier),      EMULATOR_TEST(missing_barrier_shows_in_results),
-        EMULATOR_TEST(lost_atomic),          EMULATOR_TEST(write_after_many_reads),
-        EMULATOR_TEST(race_within_a_warp),   EMULATOR_TEST(one_flag_for_all),
-        EMULATOR_TEST(divergent_barrier),    EMULATOR_TEST(barrier_after_early_return),
-        EMULATOR_TEST(inactive_shuffle),     EMULATOR_TEST(lanes_in_deadlock),
+        EMULATOR_TEST(out_of_bounds_store),
+        EMULATOR_TEST(before_the_allocation),
+        EMULATOR_TEST(null_pointer),
+        EMULATOR_TEST(use_after_free),
+        EMULATOR_TEST(misaligned),
+        EMULATOR_TEST(shared_out_of_bounds),
+        EMULATOR_TEST(local_out_of_bounds),
+        EMULATOR_TEST(uninitialised_register),
+        EMULATOR_TEST(uninitialised_memory),
+        EMULATOR_TEST(shared_memory_undefined_again),
+        EMULATOR_TEST(missing_barrier),
+        EMULATOR_TEST(missing_barrier_shows_in_results),
+        EMULATOR_TEST(lost_atomic),
+        EMULATOR_TEST(write_after_many_reads),
+        EMULATOR_TEST(constant_memory_is_not_written),
+        EMULATOR_TEST(race_within_a_warp),
+        EMULATOR_TEST(one_flag_for_all),
+        EMULATOR_TEST(divergent_barrier),
+        EMULATOR_TEST(barrier_after_early_return),
+        EMULATOR_TEST(inactive_shuffle),
+        EMULATOR_TEST(lanes_in_deadlock),
         EMULATOR_TEST(trap_and_calls),
     };
     return cmocka_run_group_tests_name("emulator exec sanitize", tests, NULL, NULL);
